@@ -1,0 +1,1 @@
+"""The language that both processes speak, and the doors to other systems."""

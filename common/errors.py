@@ -1,0 +1,184 @@
+"""The one tree of errors, and the codes under which a span can be refused.
+
+::
+
+    ServiceError
+    ├── InvalidInput            the request means nothing              400
+    │   ├── InvalidFilter       … because of its filter                400
+    │   └── InvalidCursor       … because of its cursor                400
+    ├── TooLarge                past a limit                           413
+    ├── UnsupportedMedia        a content type or encoding we refuse   415
+    ├── Unauthorized            no key, or one that does not count     401
+    ├── Forbidden               a key that may not do this             403
+    ├── NotFound                what was named does not exist          404
+    ├── Conflict                taken, or changed meanwhile            409
+    ├── Rejected                a record or span that cannot be kept   dead letter
+    ├── Overloaded              transient: come back later             429, 503
+    ├── Unavailable             transient: a system is away            503
+    ├── DeadlineExceeded        transient: out of time                 504
+    ├── RefusedByStore          the engine refuses these rows          bisected, dead letter
+    └── InvalidStatement        the engine refuses our SQL: our bug    500
+
+Two translations exist and no third: to HTTP in ``query_api/errors.py``, to dispositions in ``ingest/worker.py``.
+Errors of other systems are translated once, in the room of that system, with ``from exc``.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import ClassVar
+
+
+class ErrorCode(StrEnum):
+    """What kind of failure it is; decides status and disposition."""
+
+    INVALID = "invalid"
+    TOO_LARGE = "too_large"
+    UNSUPPORTED_MEDIA = "unsupported_media"
+    UNAUTHORIZED = "unauthorized"
+    FORBIDDEN = "forbidden"
+    NOT_FOUND = "not_found"
+    CONFLICT = "conflict"
+    REJECTED = "rejected"
+    OVERLOADED = "overloaded"
+    UNAVAILABLE = "unavailable"
+    DEADLINE_EXCEEDED = "deadline_exceeded"
+    INTERNAL = "internal"
+
+
+class RejectionCode(StrEnum):
+    """Why a record or a span is in the dead-letter topic."""
+
+    UNDECODABLE = "undecodable"
+    UNSUPPORTED_CONTENT_TYPE = "unsupported_content_type"
+    UNKNOWN_PROJECT = "unknown_project"
+    RECORD_TOO_LARGE = "record_too_large"
+    SPAN_TOO_LARGE = "span_too_large"
+    INVALID_TRACE_ID = "invalid_trace_id"
+    INVALID_SPAN_ID = "invalid_span_id"
+    INVALID_PARENT_ID = "invalid_parent_id"
+    INVALID_LINK = "invalid_link"
+    ABSURD_TIME = "absurd_time"
+    UNKNOWN_ENUM = "unknown_enum"
+    NULL_CHARACTER = "null_character"
+    INVALID_UTF8 = "invalid_utf8"
+    NESTING_TOO_DEEP = "nesting_too_deep"
+    INVALID_TYPE = "invalid_type"
+    REFUSED_BY_STORE = "refused_by_store"
+
+
+class ServiceError(Exception):
+    """Something went wrong."""
+
+    code: ClassVar[ErrorCode] = ErrorCode.INTERNAL
+    transient: ClassVar[bool] = False
+
+    def __init__(self, detail: str | None = None) -> None:
+        self.detail = detail or (type(self).__doc__ or "").splitlines()[0]
+        super().__init__(self.detail)
+
+
+class InvalidInput(ServiceError):
+    """The request means nothing."""
+
+    code = ErrorCode.INVALID
+
+
+class InvalidFilter(InvalidInput):
+    """The filter cannot be applied to spans.
+
+    ``path`` is the JSON path of the offending member, as in ``filtering.conditions[1].operator``.
+    """
+
+    def __init__(self, path: str, detail: str) -> None:
+        self.path = path
+        super().__init__(f"{path}: {detail}" if path else detail)
+
+
+class InvalidCursor(InvalidInput):
+    """The cursor is not one of ours, or belongs to another question."""
+
+
+class TooLarge(ServiceError):
+    """The request is larger than the limit."""
+
+    code = ErrorCode.TOO_LARGE
+
+
+class UnsupportedMedia(ServiceError):
+    """The content type or encoding is not supported."""
+
+    code = ErrorCode.UNSUPPORTED_MEDIA
+
+
+class Unauthorized(ServiceError):
+    """Unauthorized"""
+
+    code = ErrorCode.UNAUTHORIZED
+
+
+class Forbidden(ServiceError):
+    """This key may not do that."""
+
+    code = ErrorCode.FORBIDDEN
+
+
+class NotFound(ServiceError):
+    """Not Found"""
+
+    code = ErrorCode.NOT_FOUND
+
+
+class Conflict(ServiceError):
+    """The request conflicts with what is stored."""
+
+    code = ErrorCode.CONFLICT
+
+
+class Rejected(ServiceError):
+    """The record or span cannot be kept; it becomes a dead letter."""
+
+    code = ErrorCode.REJECTED
+
+    def __init__(self, rejection: RejectionCode, detail: str) -> None:
+        self.rejection = rejection
+        super().__init__(detail)
+
+
+class Overloaded(ServiceError):
+    """The service is busy."""
+
+    code = ErrorCode.OVERLOADED
+    transient = True
+
+    def __init__(self, detail: str | None = None, *, retry_after_s: float = 1.0) -> None:
+        self.retry_after_s = retry_after_s
+        super().__init__(detail)
+
+
+class Unavailable(ServiceError):
+    """A system that is needed is away."""
+
+    code = ErrorCode.UNAVAILABLE
+    transient = True
+
+    def __init__(self, detail: str | None = None, *, retry_after_s: float = 1.0) -> None:
+        self.retry_after_s = retry_after_s
+        super().__init__(detail)
+
+
+class DeadlineExceeded(ServiceError):
+    """The query ran out of its time budget."""
+
+    code = ErrorCode.DEADLINE_EXCEEDED
+    transient = True
+
+
+class RefusedByStore(ServiceError):
+    """The engine refuses these rows; the same rows will be refused again."""
+
+    code = ErrorCode.REJECTED
+
+
+class InvalidStatement(ServiceError):
+    """The engine refuses a statement of ours."""

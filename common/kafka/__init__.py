@@ -1,0 +1,1 @@
+"""The room of Kafka: no type of the driver leaves it."""

@@ -1,0 +1,118 @@
+"""Kafka in our words: records, coordinates, and the two small interfaces behind which brokers live.
+
+No type of the driver leaves this folder. ``next_offset`` is the one home of “offset + 1”.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import NamedTuple, Protocol, TypeAlias
+
+
+class Partition(NamedTuple):
+    """One partition of one topic."""
+
+    topic: str
+    partition: int
+
+
+class Record(NamedTuple):
+    """One record as the broker gave it. ``value`` is ``None`` for a tombstone; ``timestamp_ms`` is the record's own."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes], ...] = ()
+
+    @property
+    def source(self) -> Partition:
+        """The partition it came from."""
+        return Partition(self.topic, self.partition)
+
+    @property
+    def next_offset(self) -> int:
+        """What is committed once this record is settled."""
+        return self.offset + 1
+
+    def header(self, name: str) -> bytes | None:
+        """The last header of that name, or ``None``."""
+        for key, value in reversed(self.headers):
+            if key == name:
+                return value
+        return None
+
+
+class Coordinates(NamedTuple):
+    """Where a published record ended up."""
+
+    topic: str
+    partition: int
+    offset: int
+
+
+Rebalanced: TypeAlias = Callable[[frozenset[Partition]], Awaitable[None]]
+
+
+class RecordSource(Protocol):
+    """A member of one consumer group.
+
+    Raises ``Unavailable`` (transient) when the broker is away. Offsets move only by ``commit``.
+    """
+
+    async def open(self, *, on_revoked: Rebalanced, on_assigned: Rebalanced) -> None:
+        """Join the group. ``on_revoked`` is awaited before the partitions go to another member."""
+        ...
+
+    async def poll(self, *, timeout_s: float, records_max: int) -> Sequence[Record]:
+        """Records in offset order per partition; empty after a quiet ``timeout_s`` or while everything is paused."""
+        ...
+
+    def pause(self) -> None:
+        """Fetch nothing more; ``poll`` keeps the membership alive and gives nothing."""
+        ...
+
+    def resume(self) -> None:
+        """Fetch again."""
+        ...
+
+    async def commit(self, next_offsets: Mapping[Partition, int]) -> None:
+        """Commit; returns when the broker has acknowledged. Raises ``LostPartition`` when they belong to another member by now."""
+        ...
+
+    async def lag(self) -> Mapping[Partition, int]:
+        """Records between the position and the end of each assigned partition."""
+        ...
+
+    def log_of(self, partition: Partition) -> str:
+        """The identity of the log behind a partition: ``cluster/topic/partition``.
+
+        Offsets are compared only inside one log: a broker that was made anew (the embedded one, at each start) has
+        another cluster id, so its offset 0 does not look older than the offset 5,000 of its predecessor.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Leave the group. Safe to call twice or before ``open``."""
+        ...
+
+
+class Publisher(Protocol):
+    """Publishes records; acknowledged by all in-sync replicas."""
+
+    async def publish(
+        self,
+        topic: str,
+        value: bytes,
+        *,
+        key: bytes | None = None,
+        headers: Sequence[tuple[str, bytes]] = (),
+    ) -> Coordinates:
+        """Return when Kafka has acknowledged. Raises ``Unavailable`` (transient) or ``TooLarge``."""
+        ...
+
+    async def close(self) -> None:
+        """Flush and leave. Safe to call twice."""
+        ...

@@ -1,0 +1,244 @@
+"""Every setting of Clearspan: name, unit, default and bound; the only place that reads the environment.
+
+All begin with ``CLEARSPAN_`` and nest with ``__`` (``CLEARSPAN_INGEST__BATCH_ROWS_MAX``). One model serves all processes, so that one
+environment file configures a whole installation and an unknown name is noticed by each. Read once in the composition
+root, then passed down as plain values. ``docs/settings.md`` lists them; a test compares.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Final, Literal
+from uuid import UUID
+
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from common.limits import MIB, SpanLimits
+from common.project import DEFAULT_PROJECT_ID
+
+PREFIX: Final = "CLEARSPAN_"
+
+Port = Annotated[int, Field(ge=0, le=65_535)]
+
+
+class Encoding(StrEnum):
+    """How the value of a record is encoded when its headers do not say (contract §4)."""
+
+    OTLP_PROTO = "otlp_proto"
+    OTLP_JSON = "otlp_json"
+    SPAN_JSON = "span_json"
+
+
+class _Group(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class TopicSettings(_Group):
+    """One topic that is read."""
+
+    encoding: Encoding
+    project_id: UUID | None = None
+
+
+def _default_topics() -> dict[str, TopicSettings]:
+    return {
+        "otlp_spans": TopicSettings(encoding=Encoding.OTLP_PROTO),
+        "otlp_spans_json": TopicSettings(encoding=Encoding.OTLP_JSON),
+        "spans": TopicSettings(encoding=Encoding.SPAN_JSON),
+    }
+
+
+class KafkaSettings(_Group):
+    """The broker, the topics and the consumer group."""
+
+    bootstrap: str = Field("127.0.0.1:9092", description="Bootstrap servers, comma separated.")
+    group: str = Field("clearspan", description="Consumer group of the ingest worker.")
+    topics: dict[str, TopicSettings] = Field(
+        default_factory=_default_topics,
+        description="Topics that are read: JSON object of name → {encoding, project_id?}.",
+    )
+    intake_topic: str = Field("spans", description="Where spans go that arrive over HTTP as JSON span objects.")
+    otlp_topic: str = Field("otlp_spans", description="Where spans go that arrive over HTTP as OTLP.")
+    dead_letter_topic: str = Field("spans.dead_letter", description="Where refused records and spans go.")
+    partitions: int = Field(4, ge=1, le=1_000, description="Partitions of a topic that is created at the start.")
+    replication_factor: int = Field(
+        1, ge=-1, le=10, description="Replicas of a topic that is created; -1 is the broker's default."
+    )
+    message_bytes_max: int = Field(
+        12 * MIB, ge=1_000, description="Largest record that is produced or fetched, in bytes."
+    )
+    request_timeout_s: float = Field(
+        10.0, gt=0, le=300, description="Deadline of one request to the broker, in seconds."
+    )
+
+
+class ClickHouseSettings(_Group):
+    """The engine. ``interface`` decides whether it is a server or inside this process."""
+
+    interface: Literal["http", "https", "chdb"] = Field(
+        "http", description="http or https: a server; chdb: in this process."
+    )
+    host: str = Field("127.0.0.1", description="Host of the server.")
+    port: Port = Field(8123, description="HTTP port of the server.")
+    username: str = Field("default", description="User of the server.")
+    password: SecretStr = Field(SecretStr(""), description="Password of the server.")
+    database: str = Field("clearspan", pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", description="Database; created by migrate.")
+    cluster: str = Field("", pattern=r"^[A-Za-z0-9_.-]*$", description="Name of the cluster; empty: one server.")
+    connections: int = Field(4, ge=1, le=64, description="Handles for queries, used at the same time.")
+    insert_timeout_s: float = Field(60.0, gt=0, le=600, description="Deadline of one insert, in seconds.")
+
+
+class PostgresSettings(_Group):
+    """The relational side: projects, keys, lineage."""
+
+    dsn: SecretStr = Field(
+        SecretStr("postgresql://clearspan@127.0.0.1:5432/clearspan"), description="Connection string."
+    )
+    connections_max: int = Field(8, ge=1, le=100, description="Connections in the pool.")
+    timeout_s: float = Field(5.0, gt=0, le=60, description="Deadline of one statement, in seconds.")
+
+
+class IngestSettings(_Group):
+    """The worker: batches, retries, shutdown."""
+
+    batch_rows_max: int = Field(20_000, ge=1, le=1_000_000, description="A batch is flushed at so many spans.")
+    batch_bytes_max: int = Field(64 * MIB, ge=1_000, description="… or at so many bytes of decoded columns.")
+    batch_age_max_s: float = Field(0.5, gt=0, le=60, description="… or when its first span is so old, in seconds.")
+    poll_records_max: int = Field(500, ge=1, le=10_000, description="Records taken from Kafka at once.")
+    retry_delay_max_s: float = Field(
+        10.0, gt=0, le=300, description="Longest pause between two tries of a transient failure."
+    )
+    shutdown_grace_s: float = Field(
+        20.0, gt=0, le=600, description="Time to flush and commit after SIGTERM, in seconds."
+    )
+    dead_letter_streak_max: int = Field(
+        10_000,
+        ge=1,
+        description="So many records of a partition refused in a row: the worker pauses and alerts instead of burying a topic.",
+    )
+
+
+class QuerySettings(_Group):
+    """The query side: pages, budgets, cursors."""
+
+    page_limit_default: int = Field(100, ge=1, le=10_000, description="Spans on a page when the request does not say.")
+    page_limit_max: int = Field(10_000, ge=1, le=100_000, description="Most spans on a page; 422 past it.")
+    page_bytes_max: int = Field(16 * MIB, ge=1_000, description="A page also ends at so many bytes of spans.")
+    budget_s: float = Field(15.0, gt=0, le=300, description="Time budget of a query, in seconds.")
+    cursor_secret: SecretStr = Field(
+        SecretStr(""), description="Signs cursors; empty: one that migrate made and Postgres keeps."
+    )
+
+
+class LimitSettings(_Group):
+    """What is taken in at most (contract §6)."""
+
+    body_bytes_max: int = Field(10 * MIB, ge=1_000, le=1_024 * MIB, description="HTTP body, inflated; 413 past it.")
+    record_bytes_max: int = Field(10 * MIB, ge=1_000, le=1_024 * MIB, description="Value of a Kafka record.")
+    span_bytes_max: int = Field(4 * MIB, ge=1_000, le=1_024 * MIB, description="One span, as it stood in its record.")
+    nesting_depth_max: int = Field(24, ge=1, le=64, description="Levels of nested attribute values.")
+    past_s_min: int = Field(946_684_800, ge=0, description="Earliest legal time, seconds since 1970 (2000-01-01).")
+    ahead_s_max: int = Field(24 * 3600, ge=0, description="How far ahead of the clock a time may be, in seconds.")
+
+    def span_limits(self) -> SpanLimits:
+        """The part that codecs obey."""
+        return SpanLimits(
+            record_bytes_max=self.record_bytes_max,
+            span_bytes_max=self.span_bytes_max,
+            nesting_depth_max=self.nesting_depth_max,
+            past_ns_min=self.past_s_min * 1_000_000_000,
+            ahead_ns_max=self.ahead_s_max * 1_000_000_000,
+        )
+
+
+class Settings(BaseSettings):
+    """All settings of all processes."""
+
+    model_config = SettingsConfigDict(env_prefix=PREFIX, env_nested_delimiter="__", extra="forbid", frozen=True)
+
+    api_host: str = Field("127.0.0.1", description="Address the API listens on.")
+    api_port: Port = Field(8080, description="Port of the API.")
+    worker_host: str = Field("127.0.0.1", description="Address of the worker's health and metrics.")
+    worker_port: Port = Field(8081, description="Port of the worker's health and metrics.")
+    kafka_port: Port = Field(9092, description="Port of the embedded broker.")
+    data_dir: Path = Field(Path(".clearspan"), description="State of the embedded stack.")
+    auth: Literal["on", "off"] = Field(
+        "on", description="off: everything is the default project; refuses any address but loopback."
+    )
+    admin_key: SecretStr = Field(SecretStr(""), description="Key of the /admin routes; empty: they answer 401.")
+    default_project_id: UUID = Field(DEFAULT_PROJECT_ID, description="Project of spans that name none.")
+    log_format: Literal["text", "json"] = Field("json", description="text for people, json for machines.")
+    log_level: Literal["debug", "info", "warning", "error"] = Field(
+        "info", description="Least severe message that is logged."
+    )
+    embedded_broker_bytes_max: int = Field(
+        512 * MIB, ge=64 * MIB, description="Memory at which the embedded broker is drained and renewed, in bytes."
+    )
+    kafka: KafkaSettings = Field(default_factory=KafkaSettings)
+    clickhouse: ClickHouseSettings = Field(default_factory=ClickHouseSettings)
+    postgres: PostgresSettings = Field(default_factory=PostgresSettings)
+    ingest: IngestSettings = Field(default_factory=IngestSettings)
+    query: QuerySettings = Field(default_factory=QuerySettings)
+    limits: LimitSettings = Field(default_factory=LimitSettings)
+
+
+class IllegalSettings(Exception):
+    """The environment holds a setting that is unknown or illegal. The message names it and says what is legal."""
+
+
+def read_settings(environment: Mapping[str, str] | None = None) -> Settings:
+    """The settings of this process.
+
+    ``environment`` replaces the process's own, for tests. Raises ``IllegalSettings`` with one sentence a problem.
+    """
+    names = os.environ if environment is None else environment
+    unknown = [
+        f"{name} is not a setting of Clearspan." for name in names if name.startswith(PREFIX) and not _is_known(name)
+    ]
+    if unknown:
+        raise IllegalSettings(" ".join([*unknown, "docs/settings.md lists them all."]))
+    try:
+        return Settings() if environment is None else _settings_from(environment)
+    except ValidationError as exc:
+        raise IllegalSettings(" ".join(_sentence(error) for error in exc.errors())) from exc
+
+
+def setting_names() -> list[str]:
+    """Every environment variable that is a setting, in the order of the model."""
+    return [PREFIX + "__".join(path).upper() for path in _paths(Settings)]
+
+
+def _paths(model: type[BaseModel], above: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
+    paths = []
+    for name, info in model.model_fields.items():
+        group = info.annotation
+        if isinstance(group, type) and issubclass(group, _Group):
+            paths += _paths(group, (*above, name))
+        else:
+            paths.append((*above, name))
+    return paths
+
+
+def _is_known(name: str) -> bool:
+    return name in setting_names()
+
+
+def _settings_from(environment: Mapping[str, str]) -> Settings:
+    saved = dict(os.environ)
+    os.environ.clear()
+    os.environ.update(environment)
+    try:
+        return Settings()
+    finally:
+        os.environ.clear()
+        os.environ.update(saved)
+
+
+def _sentence(error: Mapping[str, object]) -> str:
+    path = error["loc"]
+    name = PREFIX + "__".join(str(part) for part in path).upper() if isinstance(path, tuple) else PREFIX
+    return f"{name} is illegal: {error['msg']}."

@@ -1,0 +1,1 @@
+"""Traces: the spans of one id as trees."""
