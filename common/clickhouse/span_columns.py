@@ -1,0 +1,287 @@
+"""Spans as columns of the table ``spans``: the only place that knows both a span and the table.
+
+A batch is built record by record, column by column; one span costs a few list operations, its JSON texts and its
+leaves, everything else is done a record at a time. What answers show is stored as the JSON text of each member, so
+that a page is put together without parsing (``query_api/spans/render.py``). Pure: no I/O, no clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from itertools import repeat
+from typing import Any, Final
+from uuid import UUID
+
+import numpy as np
+import orjson
+import pyarrow as pa
+
+from common.clickhouse.leaves import append_leaves
+from common.ids import span_id_hex, trace_id_hex
+from common.span import Event, Link, Metrics, Normal, Resource, Scope, Span
+from common.times import format_us
+
+SPANS_TABLE: Final = "spans"
+HEADS_TABLE: Final = "span_heads"
+
+NO_PARENT: Final = bytes(16)
+"""What ``parent_id`` holds for a root."""
+
+ANSWER_FRAME_BYTES: Final = 420
+"""What the members that are not JSON texts add to an answer: ids, times, enums, names of members."""
+
+_ID = pa.binary(16)
+
+
+class SpanColumns:
+    """The columns of one batch, in the order in which spans were appended.
+
+    Not safe to append to from two threads; ``table`` may be called once all is appended.
+    """
+
+    def __init__(self) -> None:
+        self.bytes_count = 0
+        self._projects: list[bytes] = []
+        self._logs = _Dictionary()
+        self._log_offsets: list[int] = []
+        self._record_ms: list[int] = []
+        self._span_indexes: list[int] = []
+        self._sent: dict[str, list[Any]] = {column: [] for column in _SENT_COLUMNS}
+        self._derived: dict[str, list[Any]] = {column: [] for column in _DERIVED_COLUMNS}
+        self._metrics: list[Metrics] = []
+        self._resources = _Dictionary()
+        self._scopes = _Dictionary()
+        self._leaf_offsets: list[int] = [0]
+        self._leaf_paths: list[str] = []
+        self._leaf_texts: list[str] = []
+
+    @property
+    def rows_count(self) -> int:
+        """Spans appended so far."""
+        return len(self._projects)
+
+    def append_record(
+        self,
+        *,
+        project_ids: UUID | Sequence[UUID],
+        log: str,
+        log_offset: int,
+        record_ms: int,
+        spans: Sequence[Span],
+        span_indexes: Sequence[int],
+        normals: Sequence[Normal],
+    ) -> None:
+        """Append the spans of one record; ``spans``, ``span_indexes`` and ``normals`` go in parallel.
+
+        ``project_ids`` is one for all of them or one each. ``log`` and ``log_offset`` decide which version of a span is
+        the latest (``RecordSource.log_of``), ``record_ms`` decides between logs.
+        """
+        if not spans:
+            return
+        count = len(spans)
+        self._projects.extend(
+            repeat(project_ids.bytes, count) if isinstance(project_ids, UUID) else (each.bytes for each in project_ids)
+        )
+        self._logs.extend(repeat(log, count), _utf8)
+        self._log_offsets.extend(repeat(log_offset, count))
+        self._record_ms.extend(repeat(record_ms, count))
+        self._span_indexes.extend(span_indexes)
+        self._append_sent(spans)
+        self._append_derived(normals)
+
+    def _append_sent(self, spans: Sequence[Span]) -> None:
+        fields: dict[str, tuple[Any, ...]] = dict(zip(Span._fields, zip(*spans, strict=True), strict=True))
+        for column in _SENT_AS_IS:
+            self._sent[column].extend(fields[column])
+        self._sent["parent_id"].extend(parent or NO_PARENT for parent in fields["parent_id"])
+        events = [_events_json(each) if each else b"" for each in fields["events"]]
+        links = [b"" if each is None else _links_json(each) for each in fields["links"]]
+        self._sent["events"].extend(events)
+        self._sent["links"].extend(links)
+        self._resources.extend(fields["resource"], _resource_json)
+        self._scopes.extend(fields["scope"], _scope_json)
+        self._sent["payload_bytes"].extend(len(event) + len(link) for event, link in zip(events, links, strict=True))
+
+    def _append_derived(self, normals: Sequence[Normal]) -> None:
+        fields: dict[str, tuple[Any, ...]] = dict(zip(Normal._fields, zip(*normals, strict=True), strict=True))
+        for column in _DERIVED_AS_IS:
+            self._derived[column].extend(fields[column])
+        for column in ("references", "hashes"):
+            self._derived[column].extend(b"" if each is None else orjson.dumps(each) for each in fields[column])
+        self._metrics.extend(fields["metrics"])
+        paths, texts, offsets = self._leaf_paths, self._leaf_texts, self._leaf_offsets
+        attributes = []
+        for each in fields["attributes"]:
+            attributes.append(orjson.dumps(each))
+            append_leaves(each, paths, texts)
+            offsets.append(len(paths))
+        self._derived["attributes"].extend(attributes)
+        self.bytes_count += 2 * sum(map(len, attributes)) + len(normals) * ANSWER_FRAME_BYTES
+        self.bytes_count += sum(self._sent["payload_bytes"][-len(normals) :])
+
+    def table(self, *, stored_us: int) -> pa.Table:
+        """All rows as Arrow columns, named and typed as the table ``spans`` has them; ``stored_us`` is one for all."""
+        count = self.rows_count
+        start_us, start_rest = _split_ns(self._sent["start_ns"])
+        end_us, end_rest = _split_ns(self._sent["end_ns"])
+        payload = np.array(self._sent["payload_bytes"], np.int64)
+        lengths = np.fromiter(map(len, self._derived["attributes"]), np.int64, count)
+        columns: dict[str, pa.Array] = {
+            "project_id": pa.array(self._projects, _ID),
+            "start_us": pa.array(start_us),
+            "span_id": pa.array(self._sent["span_id"], _ID),
+            "trace_id": pa.array(self._sent["trace_id"], _ID),
+            "log": self._logs.array(),
+            "log_offset": pa.array(self._log_offsets, pa.uint64()),
+            "span_index": pa.array(self._span_indexes, pa.uint32()),
+            "record_ms": pa.array(self._record_ms, pa.int64()),
+            "stored_us": pa.array(np.full(count, stored_us, np.int64)),
+            "parent_id": pa.array(self._sent["parent_id"], _ID),
+            "end_us": pa.array(end_us),
+            "start_ns_rest": pa.array(start_rest),
+            "end_ns_rest": pa.array(end_rest),
+        }
+        columns |= {column: pa.array(self._sent[column], kind) for column, kind in _SENT_TYPES.items()}
+        columns |= {column: pa.array(self._derived[column], kind) for column, kind in _DERIVED_TYPES.items()}
+        columns |= _metric_columns(self._metrics)
+        columns |= {
+            "resource": self._resources.array(),
+            "scope": self._scopes.array(),
+            "answer_bytes": pa.array(payload + lengths + ANSWER_FRAME_BYTES, pa.uint32()),
+            "leaves": pa.MapArray.from_arrays(
+                pa.array(self._leaf_offsets, pa.int32()),
+                pa.array(self._leaf_paths, pa.string()),
+                pa.array(self._leaf_texts, pa.string()),
+            ),
+        }
+        return pa.table(columns)
+
+
+class _Dictionary:
+    """A column of few distinct values: each is rendered once a batch, rows hold its index."""
+
+    def __init__(self) -> None:
+        self._indexes: list[int] = []
+        self._index_of_text: dict[bytes, int] = {}
+
+    def extend(self, values: Iterable[Any], render: Callable[[Any], bytes]) -> None:
+        """Append a row each; neighbours that are the same object are rendered once."""
+        last: object = _NOTHING
+        index = 0
+        for value in values:
+            if value is not last:
+                last = value
+                index = self._index_of_text.setdefault(render(value), len(self._index_of_text))
+            self._indexes.append(index)
+
+    def array(self) -> pa.DictionaryArray:
+        """The column, dictionary-encoded as the engine's ``LowCardinality`` is."""
+        texts = pa.array(list(self._index_of_text), pa.binary())
+        return pa.DictionaryArray.from_arrays(pa.array(self._indexes, pa.int32()), texts)
+
+
+_NOTHING: Final = object()
+
+
+def _utf8(text: str) -> bytes:
+    return text.encode()
+
+
+def _split_ns(times_ns: Sequence[int]) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    whole = np.array(times_ns, np.int64)
+    us = whole // 1000
+    return us, (whole - us * 1000).astype(np.uint16)
+
+
+def _metric_columns(metrics: Sequence[Metrics]) -> dict[str, pa.Array]:
+    matrix = np.array(metrics, np.float64).reshape(len(metrics), len(Metrics._fields))
+    return {name: pa.array(np.ascontiguousarray(matrix[:, index])) for index, name in enumerate(Metrics._fields)}
+
+
+def _events_json(events: Sequence[Event]) -> bytes:
+    return orjson.dumps([_event(event) for event in events])
+
+
+def _event(event: Event) -> dict[str, Any]:
+    shown: dict[str, Any] = {
+        "name": event.name,
+        "timestamp": format_us(event.time_ns // 1000),
+        "time_unix_nano": str(event.time_ns),
+    }
+    if event.attributes:
+        shown["attributes"] = event.attributes
+    if event.dropped_attributes_count:
+        shown["dropped_attributes_count"] = event.dropped_attributes_count
+    return shown
+
+
+def _links_json(links: Sequence[Link]) -> bytes:
+    return orjson.dumps([_link(link) for link in links])
+
+
+def _link(link: Link) -> dict[str, Any]:
+    shown: dict[str, Any] = {"trace_id": trace_id_hex(link.trace_id), "span_id": span_id_hex(link.span_id)}
+    if link.attributes:
+        shown["attributes"] = link.attributes
+    if link.trace_state:
+        shown["trace_state"] = link.trace_state
+    if link.flags:
+        shown["flags"] = link.flags
+    if link.dropped_attributes_count:
+        shown["dropped_attributes_count"] = link.dropped_attributes_count
+    return shown
+
+
+def _resource_json(resource: Resource) -> bytes:
+    shown: dict[str, Any] = {"attributes": resource.attributes} if resource.attributes else {}
+    if resource.dropped_attributes_count:
+        shown["dropped_attributes_count"] = resource.dropped_attributes_count
+    if resource.schema_url:
+        shown["schema_url"] = resource.schema_url
+    return orjson.dumps(shown) if shown else b""
+
+
+def _scope_json(scope: Scope) -> bytes:
+    shown: dict[str, Any] = {}
+    if scope.name:
+        shown["name"] = scope.name
+    if scope.version:
+        shown["version"] = scope.version
+    if scope.attributes:
+        shown["attributes"] = scope.attributes
+    if scope.dropped_attributes_count:
+        shown["dropped_attributes_count"] = scope.dropped_attributes_count
+    if scope.schema_url:
+        shown["schema_url"] = scope.schema_url
+    return orjson.dumps(shown) if shown else b""
+
+
+_SENT_TYPES: Final = {
+    "name": pa.string(),
+    "kind": pa.uint8(),
+    "status_code": pa.uint8(),
+    "status_message": pa.string(),
+    "trace_state": pa.string(),
+    "flags": pa.uint32(),
+    "dropped_attributes_count": pa.uint32(),
+    "dropped_events_count": pa.uint32(),
+    "dropped_links_count": pa.uint32(),
+    "events": pa.binary(),
+    "links": pa.binary(),
+}
+_DERIVED_TYPES: Final = {
+    "trace_type": pa.string(),
+    "span_type": pa.string(),
+    "session_id": pa.string(),
+    "user_id": pa.string(),
+    "agent_id": pa.string(),
+    "attributes": pa.binary(),
+    "references": pa.binary(),
+    "hashes": pa.binary(),
+}
+_SENT_COLUMNS: Final = (*_SENT_TYPES, "trace_id", "span_id", "parent_id", "start_ns", "end_ns", "payload_bytes")
+_SENT_AS_IS: Final = tuple(
+    column for column in _SENT_COLUMNS if column not in {"parent_id", "events", "links", "payload_bytes"}
+)
+_DERIVED_COLUMNS: Final = tuple(_DERIVED_TYPES)
+_DERIVED_AS_IS: Final = ("trace_type", "span_type", "session_id", "user_id", "agent_id")
