@@ -7,14 +7,17 @@ root, then passed down as plain values. ``docs/settings.md`` lists them; a test 
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final, Literal, get_args, get_origin
 from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
+from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from common.limits import MIB, SpanLimits
@@ -190,55 +193,74 @@ class IllegalSettings(Exception):
     """The environment holds a setting that is unknown or illegal. The message names it and says what is legal."""
 
 
-def read_settings(environment: Mapping[str, str] | None = None) -> Settings:
-    """The settings of this process.
-
-    ``environment`` replaces the process's own, for tests. Raises ``IllegalSettings`` with one sentence a problem.
-    """
-    names = os.environ if environment is None else environment
-    unknown = [
-        f"{name} is not a setting of Clearspan." for name in names if name.startswith(PREFIX) and not _is_known(name)
-    ]
+def read_settings() -> Settings:
+    """The settings of this process, from its environment. Raises ``IllegalSettings`` with one sentence a problem."""
+    unknown = sorted(name for name in os.environ if name.startswith(PREFIX) and name not in setting_names())
     if unknown:
-        raise IllegalSettings(" ".join([*unknown, "docs/settings.md lists them all."]))
+        sentences = [f"{name} is not a setting of Clearspan." for name in unknown]
+        raise IllegalSettings(" ".join([*sentences, "`clearspan settings` lists them all."]))
     try:
-        return Settings() if environment is None else _settings_from(environment)
+        return Settings()
     except ValidationError as exc:
         raise IllegalSettings(" ".join(_sentence(error) for error in exc.errors())) from exc
 
 
+@dataclass(frozen=True, slots=True)
+class SettingLine:
+    """One setting as people read it."""
+
+    name: str
+    default: str
+    legal: str
+    meaning: str
+
+
+def describe_settings() -> list[SettingLine]:
+    """Every setting with its default, what is legal and what it means, in the order of the model."""
+    return [_line(path, info) for path, info in _fields(Settings)]
+
+
 def setting_names() -> list[str]:
     """Every environment variable that is a setting, in the order of the model."""
-    return [PREFIX + "__".join(path).upper() for path in _paths(Settings)]
+    return [_name(path) for path, _info in _fields(Settings)]
 
 
-def _paths(model: type[BaseModel], above: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
-    paths = []
+def _fields(model: type[BaseModel], above: tuple[str, ...] = ()) -> list[tuple[tuple[str, ...], FieldInfo]]:
+    fields: list[tuple[tuple[str, ...], FieldInfo]] = []
     for name, info in model.model_fields.items():
         group = info.annotation
         if isinstance(group, type) and issubclass(group, _Group):
-            paths += _paths(group, (*above, name))
+            fields += _fields(group, (*above, name))
         else:
-            paths.append((*above, name))
-    return paths
+            fields.append(((*above, name), info))
+    return fields
 
 
-def _is_known(name: str) -> bool:
-    return name in setting_names()
+def _name(path: Sequence[object]) -> str:
+    return PREFIX + "__".join(str(part) for part in path).upper()
 
 
-def _settings_from(environment: Mapping[str, str]) -> Settings:
-    saved = dict(os.environ)
-    os.environ.clear()
-    os.environ.update(environment)
-    try:
-        return Settings()
-    finally:
-        os.environ.clear()
-        os.environ.update(saved)
+def _line(path: tuple[str, ...], info: FieldInfo) -> SettingLine:
+    return SettingLine(_name(path), _default_text(info), _legal_text(info), info.description or "")
+
+
+def _default_text(info: FieldInfo) -> str:
+    default = info.get_default(call_default_factory=True)
+    if isinstance(default, SecretStr):
+        return default.get_secret_value()
+    if isinstance(default, dict):
+        return json.dumps({name: value.model_dump(mode="json", exclude_none=True) for name, value in default.items()})
+    return str(default)
+
+
+def _legal_text(info: FieldInfo) -> str:
+    if get_origin(info.annotation) is Literal:
+        return ", ".join(str(value) for value in get_args(info.annotation))
+    signs = (("gt", ">"), ("ge", "≥"), ("lt", "<"), ("le", "≤"))
+    bounds = [f"{sign} {getattr(rule, name)}" for rule in info.metadata for name, sign in signs if hasattr(rule, name)]
+    return ", ".join(bounds)
 
 
 def _sentence(error: Mapping[str, object]) -> str:
     path = error["loc"]
-    name = PREFIX + "__".join(str(part) for part in path).upper() if isinstance(path, tuple) else PREFIX
-    return f"{name} is illegal: {error['msg']}."
+    return f"{_name(path) if isinstance(path, tuple) else PREFIX} is illegal: {error['msg']}."

@@ -1,0 +1,193 @@
+"""The commands of the embedded stack, as a person types them: up, down, status, logs, reset."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+from clearspan.embedded.state import Layout, Running, StackError, end_left_over, is_alive
+from common.settings import Settings, read_settings
+
+READY_TIMEOUT_S = 60.0
+STOP_TIMEOUT_S = 60.0
+
+
+def up() -> int:
+    """Run the stack in this terminal until it is told to stop."""
+    from clearspan.embedded.stack import run_stack  # noqa: PLC0415 - loads the engine, which only this command needs
+
+    try:
+        asyncio.run(run_stack(read_settings()))
+    except StackError as exc:
+        print(f"clearspan: {exc}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def up_detached() -> int:
+    """Start the stack in the background, wait until it is ready, show a first span. A running stack is left as it is."""
+    settings = read_settings()
+    layout = Layout(settings.data_dir.resolve())
+    running = Running.read(layout)
+    if running is not None:
+        print("Clearspan is already running; nothing was changed.\n")
+        print(_addresses(running))
+        return 0
+    layout.root.mkdir(parents=True, exist_ok=True)
+    print("Starting Clearspan: broker, Postgres, engine, worker and API in one process …", flush=True)
+    started_s = time.monotonic()
+    with layout.log.open("ab") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "clearspan", "up"],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
+    running = _wait_until_ready(layout, process)
+    if running is None:
+        print(f"clearspan: it did not start. The end of {_shown(layout.log)} says:\n", file=sys.stderr)
+        print(_tail(layout.log), file=sys.stderr)
+        return 1
+    print(f"Ready after {time.monotonic() - started_s:.1f} s.\n", flush=True)
+    return _show_first_span(settings, running)
+
+
+def _show_first_span(settings: Settings, running: Running) -> int:
+    from clearspan.embedded.first_span import show_first_span  # noqa: PLC0415 - loads the Kafka client
+
+    kafka = settings.kafka.model_copy(update={"bootstrap": running.kafka})
+    try:
+        print(asyncio.run(show_first_span(kafka, running.api)))
+    except TimeoutError:
+        print("clearspan: the first span did not come out of /spans/query in time; `make logs` may say why.", file=sys.stderr)
+        return 1
+    print()
+    print(_addresses(running))
+    return 0
+
+
+def _addresses(running: Running) -> str:
+    return f"""\
+  API     {running.api}
+  docs    {running.api}/docs
+  Kafka   {running.kafka}   (topics otlp_spans, otlp_spans_json, spans)
+  worker  {running.worker}/metrics
+
+Two commands worth trying next:
+  curl -s {running.api}/spans/query -H 'content-type: application/json' \\
+    -d '{{"filtering": {{"conditions": [{{"field": "span_name", "operator": "is", "value": "execute_tool roll_die"}}]}}}}'
+  OTEL_EXPORTER_OTLP_ENDPOINT={running.api}/otlp   # in the environment of your own instrumented program (OTLP over HTTP)
+
+`make logs` follows the log, `make down` drains and stops."""
+
+
+def down() -> int:
+    """Drain and stop the running stack."""
+    layout = Layout(read_settings().data_dir.resolve())
+    running = Running.read(layout)
+    if running is None:
+        ended = end_left_over(layout) if layout.children.exists() else []
+        print(f"Clearspan is not running.{' Ended what was left over.' if ended else ''}")
+        return 0
+    print("Stopping Clearspan: what was read is stored and committed first …", flush=True)
+    os.kill(running.pid, signal.SIGTERM)
+    deadline_s = time.monotonic() + STOP_TIMEOUT_S
+    while is_alive(running.pid):
+        if time.monotonic() > deadline_s:
+            print(f"clearspan: process {running.pid} does not stop; `make logs` may say why.", file=sys.stderr)
+            return 1
+        time.sleep(0.05)
+    print("Stopped.")
+    return 0
+
+
+def status() -> int:
+    """Say what runs and where; 0 when it is ready, 1 otherwise."""
+    running = Running.read(Layout(read_settings().data_dir.resolve()))
+    if running is None:
+        print("Clearspan is not running. `make up` starts it.")
+        return 1
+    print(f"Clearspan runs as process {running.pid}{'' if _is_ready(running) else ' and is not ready yet'}.\n")
+    print(_addresses(running))
+    return 0 if _is_ready(running) else 1
+
+
+def logs() -> int:
+    """Follow the log until interrupted."""
+    log = Layout(read_settings().data_dir.resolve()).log
+    if not log.exists():
+        print("There is no log yet. `make up` starts the stack.")
+        return 1
+    with log.open(errors="replace") as lines:
+        print(_tail(log), end="")
+        lines.seek(0, os.SEEK_END)
+        while True:
+            line = lines.readline()
+            if line:
+                print(line, end="", flush=True)
+            else:
+                time.sleep(0.2)
+
+
+def reset(*, ask: bool) -> int:
+    """Stop the stack and delete its data, after asking."""
+    root = read_settings().data_dir.resolve()
+    if not root.exists():
+        print("There is no data to delete.")
+        return 0
+    if ask and not _confirmed(f"Delete every span and everything else in {_shown(root)}? [y/N] "):
+        print("Nothing was deleted.")
+        return 1
+    code = down()
+    if code == 0:
+        shutil.rmtree(root)
+        print(f"Deleted {_shown(root)}.")
+    return code
+
+
+def _confirmed(question: str) -> bool:
+    try:
+        return input(question).strip().lower() in {"y", "yes"}
+    except EOFError:
+        return False
+
+
+def _wait_until_ready(layout: Layout, process: subprocess.Popen[bytes]) -> Running | None:
+    deadline_s = time.monotonic() + READY_TIMEOUT_S
+    while time.monotonic() < deadline_s and process.poll() is None:
+        running = Running.read(layout)
+        if running is not None and _is_ready(running):
+            return running
+        time.sleep(0.05)
+    return None
+
+
+def _is_ready(running: Running) -> bool:
+    return all(_answers_200(f"{address}/readyz") for address in (running.api, running.worker))
+
+
+def _answers_200(url: str) -> bool:
+    try:
+        with urllib.request.urlopen(url, timeout=2.0) as answer:
+            return bool(answer.status == 200)
+    except (urllib.error.URLError, OSError):
+        return False
+
+
+def _tail(path: Path, lines_max: int = 20) -> str:
+    with path.open(errors="replace") as lines:
+        return "".join(lines.readlines()[-lines_max:])
+
+
+def _shown(path: Path) -> str:
+    """The path as a person in this directory would name it."""
+    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)

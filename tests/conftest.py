@@ -1,0 +1,49 @@
+"""What all tests share: options, fixtures by system, and guards. Markers say which outside system a test needs."""
+
+from __future__ import annotations
+
+import os
+import socket
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+pytest_plugins = ["tests.fixtures_kafka", "tests.fixtures_postgres"]
+
+settings.register_profile("default", max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("long", max_examples=20_000, deadline=None, suppress_health_check=list(HealthCheck))
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+
+UNIT = Path(__file__).parent / "unit"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--rewrite-golden", action="store_true", help="Write golden files anew instead of comparing with them."
+    )
+
+
+@pytest.fixture(autouse=True)
+def _unit_tests_stay_inside(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A unit test that connects to anything, or reads our settings from the environment, is not one."""
+    for name in [name for name in os.environ if name.startswith("CLEARSPAN_")]:
+        monkeypatch.delenv(name)
+    if request.path.is_relative_to(UNIT) and "aiohttp_client" not in request.fixturenames:
+
+        def refuse(_socket: socket.socket, address: object) -> None:
+            pytest.fail(f"a unit test connects to {address}")
+
+        monkeypatch.setattr(socket.socket, "connect", refuse)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Name what this machine could not run, with the reason, so that a green run does not look complete when it is not."""
+    reasons: dict[str, int] = {}
+    for report in terminalreporter.stats.get("skipped", []):
+        reason = str(report.longrepr[2]) if isinstance(report.longrepr, tuple) else str(report.longrepr)
+        reasons[reason.removeprefix("Skipped: ")] = reasons.get(reason.removeprefix("Skipped: "), 0) + 1
+    if reasons:
+        terminalreporter.section("not run on this machine")
+        for reason, count in sorted(reasons.items()):
+            terminalreporter.line(f"{count:4d}  {reason}")
