@@ -73,6 +73,7 @@ class Running:
     api: str
     worker: str
     kafka: str
+    postgres: str
 
     def write(self, layout: Layout) -> None:
         """Write it down."""

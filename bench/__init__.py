@@ -1,0 +1,1 @@
+"""What Clearspan costs, beside what the engine alone costs: `make bench`."""

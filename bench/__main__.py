@@ -1,0 +1,69 @@
+"""``make bench``: the performance table as text and JSON, with progress in words. ``--quick`` for a first look."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from bench import ingest
+from bench.harness import run_child
+
+
+def main() -> None:
+    """Measure one thing after the other; the machine should do nothing else meanwhile."""
+    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="fewer spans and rounds")
+    parser.add_argument("--json", type=Path, default=Path(".cache/bench.json"), help="where the JSON goes")
+    arguments = parser.parse_args()
+    rounds = 1 if arguments.quick else 3
+    scale = 4 if arguments.quick else 1
+    results: dict[str, Any] = {}
+    for name, spans_count in (("plain", 200_000 // scale), ("llm", 60_000 // scale)):
+        _say(f"Kafka to durable, {name} spans: {spans_count:,} spans, {rounds} pairs of runs …")
+        results[f"ingest_{name}"] = asyncio.run(ingest.measure(name, spans_count=spans_count, rounds=rounds))
+    _say("Newest page of 100 over HTTP …")
+    results["query"] = run_child("bench.query", 200_000 // scale)
+    _say("Produce to found at 1,000 spans/s …")
+    results["freshness"] = run_child("bench.freshness", 20 // scale)
+    arguments.json.parent.mkdir(parents=True, exist_ok=True)
+    arguments.json.write_text(json.dumps(results, indent=2) + "\n")
+    print(_table(results))
+    _say(f"The same as JSON: {arguments.json}")
+
+
+def _table(results: dict[str, Any]) -> str:
+    rows = [("what", "Clearspan", "engine alone", "ratio")]
+    for name, meaning in (("plain", "11 attributes"), ("llm", "LLM, 1.8 KB")):
+        each = results[f"ingest_{name}"]
+        rows.append(
+            (
+                f"Kafka → durable, {meaning}",
+                f"{each['worker_spans_per_s']:,} spans/s",
+                f"{each['bare_spans_per_s']:,} spans/s",
+                f"{each['ratio']:.2f}",
+            )
+        )
+        rows.append((f"  worker memory, {meaning}", f"{each['worker_mib']:,} MiB", "", ""))
+        rows.append((f"  on disk before merges, {meaning}", f"{each['bytes_per_span']:,} B/span", "", ""))
+    query, freshness = results["query"], results["freshness"]
+    for percent in ("p50", "p95"):
+        ours, engine = query[f"http_{percent}_ms"], query[f"engine_{percent}_ms"]
+        rows.append((f"newest page of 100 over HTTP, {percent}", f"{ours} ms", f"{engine} ms", f"{ours / engine:.2f}"))
+    rows.append(("produce → found at 1,000 spans/s, p50", f"{freshness['p50_s']} s", "", ""))
+    rows.append(("produce → found at 1,000 spans/s, p99", f"{freshness['p99_s']} s", "", ""))
+    widths = [max(len(row[column]) for row in rows) for column in range(4)]
+    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    lines.insert(1, "  ".join("─" * width for width in widths))
+    return "\n".join(lines)
+
+
+def _say(words: str) -> None:
+    print(words, file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,102 @@
+"""Produce to found, at a steady rate: from the moment a record is handed to the producer until ``/spans/query`` finds it."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import tempfile
+import time
+from pathlib import Path
+from typing import Any, Final
+
+import aiohttp
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+from bench.harness import bench_settings, broker, percentile
+from bench.ingest import TOPIC, AnyProject
+from bench.records import plain_records
+from common.clickhouse.connect import open_store
+from common.clickhouse.migrate import migrate
+from common.kafka.producer import KafkaPublisher
+from common.kafka.topics import ensure_topics
+from common.telemetry import configure_logging
+from ingest.worker import open_worker
+from query_api.app import open_api
+
+RATE_SPANS_PER_S: Final = 1_000
+SPANS_PER_RECORD: Final = 20
+PROBE_EVERY: Final = 10
+POLL_S: Final = 0.01
+
+
+async def measure(seconds: int) -> dict[str, Any]:
+    """Percentiles in seconds over one probe in ten records."""
+    with tempfile.TemporaryDirectory() as directory:
+        async with broker(Path(directory)) as running:
+            settings = bench_settings(Path(directory), bootstrap=running.bootstrap)
+            await migrate(settings.clickhouse, data_dir=settings.data_dir)
+            await ensure_topics(settings.kafka)
+            store = open_store(settings.clickhouse, data_dir=settings.data_dir)
+            async with (
+                open_api(settings, store=store) as port,
+                open_worker(settings, projects=AnyProject(), store=store) as worker,
+            ):
+                working = asyncio.create_task(worker.run(), name="worker")
+                found_s = await _produce_and_find(settings.kafka, f"http://127.0.0.1:{port}", seconds)
+                worker.stop()
+                await working
+            await store.close()
+    return {
+        "rate_spans_per_s": RATE_SPANS_PER_S,
+        "probes": len(found_s),
+        "p50_s": round(percentile(found_s, 50), 2),
+        "p99_s": round(percentile(found_s, 99), 2),
+    }
+
+
+async def _produce_and_find(kafka: Any, api: str, seconds: int) -> list[float]:
+    publisher = KafkaPublisher(kafka)
+    probes: list[asyncio.Task[float]] = []
+    records = plain_records(seconds * RATE_SPANS_PER_S, spans_per_record=SPANS_PER_RECORD)
+    async with aiohttp.ClientSession() as session:
+        begun_s = time.monotonic()
+        for number, record in enumerate(records):
+            await asyncio.sleep(max(0.0, begun_s + number * SPANS_PER_RECORD / RATE_SPANS_PER_S - time.monotonic()))
+            produced_s = time.monotonic()
+            await publisher.publish(TOPIC, record)
+            if number % PROBE_EVERY == 0:
+                probes.append(asyncio.create_task(_found_after(session, api, record, produced_s), name="probe"))
+        found_s = await asyncio.gather(*probes)
+    await publisher.close()
+    return list(found_s)
+
+
+async def _found_after(session: aiohttp.ClientSession, api: str, record: bytes, produced_s: float) -> float:
+    span = ExportTraceServiceRequest.FromString(record).resource_spans[0].scope_spans[0].spans[0]
+    question = {
+        "filtering": {
+            "conditions": [
+                {"field": "trace_id", "value": span.trace_id.hex()},
+                {"field": "span_id", "value": span.span_id.hex()},
+            ]
+        }
+    }
+    while True:
+        async with session.post(f"{api}/spans/query", json=question) as answer:
+            answer.raise_for_status()
+            if (await answer.json())["count"]:
+                return time.monotonic() - produced_s
+        await asyncio.sleep(POLL_S)
+
+
+def main() -> None:
+    """Print one JSON object."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("seconds", type=int)
+    configure_logging(log_format="text", log_level="warning")
+    print(json.dumps(asyncio.run(measure(parser.parse_args().seconds))))
+
+
+if __name__ == "__main__":
+    main()

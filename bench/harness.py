@@ -1,0 +1,91 @@
+"""What the measurements share: the embedded broker full of records, child processes that measure, medians."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import statistics
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from pydantic import SecretStr
+
+from clearspan.embedded.broker import EmbeddedBroker
+from common.kafka.producer import KafkaPublisher
+from common.kafka.topics import ensure_topics
+from common.settings import Settings
+
+
+def bench_settings(root: Path, *, bootstrap: str) -> Settings:
+    """Settings of a measurement: chDB below ``root``, authentication off, any free port."""
+    settings = Settings()
+    return settings.model_copy(
+        update={
+            "data_dir": root,
+            "auth": "off",
+            "api_port": 0,
+            "worker_port": 0,
+            "log_format": "text",
+            "log_level": "warning",
+            "kafka": settings.kafka.model_copy(update={"bootstrap": bootstrap}),
+            "clickhouse": settings.clickhouse.model_copy(update={"interface": "chdb"}),
+            "query": settings.query.model_copy(update={"cursor_secret": SecretStr("bench")}),
+        }
+    )
+
+
+@asynccontextmanager
+async def broker(root: Path) -> AsyncIterator[EmbeddedBroker]:
+    """An embedded broker on a free port."""
+    running = EmbeddedBroker(root / "broker.log")
+    await running.start(0)
+    try:
+        yield running
+    finally:
+        await running.close()
+
+
+async def publish_all(settings: Settings, topic: str, records: Iterable[bytes]) -> None:
+    """Publish records, a few hundred at a time."""
+    await ensure_topics(settings.kafka)
+    publisher = KafkaPublisher(settings.kafka)
+    try:
+        portion: list[bytes] = []
+        for record in records:
+            portion.append(record)
+            if len(portion) == 100:
+                await asyncio.gather(*(publisher.publish(topic, each) for each in portion))
+                portion.clear()
+        await asyncio.gather(*(publisher.publish(topic, each) for each in portion))
+    finally:
+        await publisher.close()
+
+
+def run_child(module: str, *arguments: object, timeout_s: float = 300.0) -> dict[str, Any]:
+    """Run a module of the bench in a process of its own; gives the JSON object that it prints last."""
+    done = subprocess.run(
+        [sys.executable, "-m", module, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=timeout_s,
+        check=False,
+    )
+    if done.returncode != 0:
+        raise RuntimeError(f"{module} failed:\n{done.stderr[-4000:]}")
+    result: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
+    return result
+
+
+def percentile(values: Sequence[float], percent: float) -> float:
+    """The value below which ``percent`` of 100 lie."""
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(len(ordered) * percent / 100))]
+
+
+def median(values: Sequence[float]) -> float:
+    """The middle one."""
+    return statistics.median(values)

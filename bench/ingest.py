@@ -1,0 +1,163 @@
+"""Kafka to durable, beside the bare insert of the same rows into the same engine.
+
+Each run is a process of its own with an engine of its own, the two kinds in turn, so that they share what the machine
+does meanwhile. ``worker``: the real worker on the real settings, from its first poll until everything is committed.
+``bare``: the same spans, decoded and made into Arrow columns beforehand, inserted in batches of the worker's size.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import resource
+import tempfile
+import time
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, Final
+from uuid import UUID
+
+import pyarrow as pa
+
+from bench.harness import bench_settings, broker, median, publish_all, run_child
+from bench.records import llm_records, plain_records
+from common.clickhouse.connect import open_store
+from common.clickhouse.migrate import migrate
+from common.clickhouse.span_columns import SPANS_TABLE, SpanColumns
+from common.codec import otlp_protobuf
+from common.kafka.group import uncommitted_count
+from common.project import DEFAULT_PROJECT_ID
+from common.settings import Settings
+from common.telemetry import RECORDS_IN, SPANS_STORED, configure_logging
+from ingest.normalise import normalise
+from ingest.worker import open_worker
+
+SETS: Final = {"plain": plain_records, "llm": llm_records}
+TOPIC: Final = "otlp_spans"
+
+
+async def measure(name: str, *, spans_count: int, rounds: int) -> dict[str, Any]:
+    """Medians over ``rounds`` pairs: spans a second of the worker and of the bare insert, their ratio, peak memory."""
+    pairs: list[tuple[dict[str, Any], dict[str, Any]]] = []
+    with tempfile.TemporaryDirectory() as directory:
+        async with broker(Path(directory)) as running:
+            settings = bench_settings(Path(directory), bootstrap=running.bootstrap)
+            await publish_all(settings, TOPIC, SETS[name](spans_count))
+            for number in range(rounds):
+                arguments = (name, spans_count, running.bootstrap, f"bench-{number}")
+                worker = await asyncio.to_thread(run_child, "bench.ingest", "worker", *arguments)
+                bare = await asyncio.to_thread(run_child, "bench.ingest", "bare", *arguments)
+                pairs.append((worker, bare))
+    return {
+        "set": name,
+        "spans": spans_count,
+        "worker_spans_per_s": round(median([worker["spans_per_s"] for worker, _ in pairs])),
+        "bare_spans_per_s": round(median([bare["spans_per_s"] for _, bare in pairs])),
+        "ratio": round(median([worker["spans_per_s"] / bare["spans_per_s"] for worker, bare in pairs]), 2),
+        "worker_mib": round(median([worker["mib"] for worker, _ in pairs])),
+        "bytes_per_span": round(median([bare["bytes_per_span"] for _, bare in pairs])),
+    }
+
+
+async def run_worker(settings: Settings, *, spans_count: int) -> dict[str, Any]:
+    """Run the worker until everything in the topics is committed."""
+    await migrate(settings.clickhouse, data_dir=settings.data_dir)
+    store = open_store(settings.clickhouse, data_dir=settings.data_dir)
+    async with open_worker(settings, projects=AnyProject(), store=store) as worker:
+        running = asyncio.create_task(worker.run(), name="worker")
+        started_s = 0.0
+        while _stored() < spans_count:
+            if running.done():
+                await running
+            if not started_s and _records_taken():
+                started_s = time.monotonic()
+            await asyncio.sleep(0.005)
+        while await uncommitted_count(settings.kafka, [TOPIC]):
+            await asyncio.sleep(0.005)
+        took_s = time.monotonic() - started_s
+        worker.stop()
+        await running
+    await store.close()
+    return {"spans_per_s": spans_count / took_s}
+
+
+async def run_bare(settings: Settings, records: Iterable[bytes], *, spans_count: int) -> dict[str, Any]:
+    """Insert the same rows, made beforehand."""
+    await migrate(settings.clickhouse, data_dir=settings.data_dir)
+    store = open_store(settings.clickhouse, data_dir=settings.data_dir)
+    tables = tables_of(records, settings)
+    await store.ping()
+    started_s = time.monotonic()
+    for number, table in enumerate(tables):
+        await store.insert(SPANS_TABLE, table, dedup_token=f"bench-{number}", deadline_s=60.0)
+    took_s = time.monotonic() - started_s
+    await store.close()
+    size = sum(path.stat().st_size for path in (settings.data_dir / "clickhouse").rglob("*") if path.is_file())
+    return {"spans_per_s": spans_count / took_s, "bytes_per_span": size / spans_count}
+
+
+def tables_of(records: Iterable[bytes], settings: Settings) -> Sequence[pa.Table]:
+    """The rows of the records, in batches of the worker's size."""
+    tables, columns = [], SpanColumns()
+    limits = settings.limits.span_limits()
+    for offset, record in enumerate(records):
+        decoded = otlp_protobuf.decode(record, limits=limits, now_ns=time.time_ns())
+        columns.append_record(
+            project_ids=DEFAULT_PROJECT_ID,
+            log="bench/otlp_spans/0",
+            log_offset=offset,
+            record_ms=1,
+            spans=decoded.spans,
+            span_indexes=decoded.span_indexes,
+            normals=normalise(decoded.spans),
+        )
+        if columns.rows_count >= settings.ingest.batch_rows_max:
+            tables.append(columns.table(stored_us=1))
+            columns = SpanColumns()
+    if columns.rows_count:
+        tables.append(columns.table(stored_us=1))
+    return tables
+
+
+class AnyProject:
+    """Every project exists: a measurement of ingest needs no Postgres."""
+
+    async def exists(self, _project_id: UUID, /) -> bool:
+        return True
+
+
+def _stored() -> float:
+    return float(SPANS_STORED._value.get())
+
+
+def _records_taken() -> bool:
+    return any(sample.value for metric in RECORDS_IN.collect() for sample in metric.samples)
+
+
+def main() -> None:
+    """One run in this process; prints one JSON object."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("kind", choices=["worker", "bare"])
+    parser.add_argument("set", choices=sorted(SETS))
+    parser.add_argument("spans", type=int)
+    parser.add_argument("bootstrap")
+    parser.add_argument("group")
+    arguments = parser.parse_args()
+    configure_logging(log_format="text", log_level="warning")
+    with tempfile.TemporaryDirectory() as directory:
+        settings = bench_settings(Path(directory), bootstrap=arguments.bootstrap)
+        settings = settings.model_copy(
+            update={"kafka": settings.kafka.model_copy(update={"group": arguments.group})}
+        )
+        if arguments.kind == "worker":
+            result = asyncio.run(run_worker(settings, spans_count=arguments.spans))
+        else:
+            records = SETS[arguments.set](arguments.spans)
+            result = asyncio.run(run_bare(settings, records, spans_count=arguments.spans))
+        result["mib"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(json.dumps(result))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,209 @@
+"""The embedded stack: what starts in which order, who ends it, and how the broker is renewed.
+
+::
+
+    lock ── ports ── guard ── Postgres, broker ── engine ── tables, topics ── API ── worker ┐
+                                                                     ↑                      │ broker too large
+                                                                     └── renew the broker ──┘
+
+Everything is closed in reverse order. SIGTERM and SIGINT drain; a second one ends the process at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from contextlib import AsyncExitStack
+from typing import Final, Literal
+
+from pydantic import SecretStr
+
+from clearspan.embedded.broker import EmbeddedBroker
+from clearspan.embedded.guard import Guard
+from clearspan.embedded.postgres import EmbeddedPostgres
+from clearspan.embedded.state import (
+    Child,
+    Layout,
+    Running,
+    end_left_over,
+    hold,
+    require_free_port,
+    write_children,
+)
+from clearspan.migrate import migrate_all
+from common.clickhouse.connect import open_store
+from common.clickhouse.store import ColumnStore
+from common.errors import ServiceError
+from common.kafka.group import uncommitted_count
+from common.kafka.log import KafkaLog
+from common.kafka.producer import KafkaPublisher
+from common.kafka.record import Record
+from common.kafka.topics import ensure_topics
+from common.postgres.pool import Database, open_database
+from common.postgres.projects import Projects
+from common.settings import Settings
+from common.telemetry import configure_logging, get_logger
+from ingest.worker import open_worker
+from query_api.app import open_api
+
+WATCH_INTERVAL_S: Final = 1.0
+SETTLE_INTERVAL_S: Final = 0.1
+
+_log = get_logger(__name__)
+
+
+async def run_stack(settings: Settings) -> None:
+    """Run everything until SIGTERM or SIGINT. Raises ``StackError`` when it cannot start."""
+    settings = _embedded(settings)
+    configure_logging(log_format=settings.log_format, log_level=settings.log_level)
+    layout = Layout(settings.data_dir)
+    with hold(layout):
+        for child in end_left_over(layout):
+            _log.warning("Ended what an earlier stack had left behind.", name=child.name, pid=child.pid)
+        require_free_port(settings.api_port, "CLEARSPAN_API_PORT")
+        require_free_port(settings.worker_port, "CLEARSPAN_WORKER_PORT")
+        require_free_port(settings.kafka_port, "CLEARSPAN_KAFKA_PORT")
+        async with AsyncExitStack() as resources:
+            await _Stack(settings, layout).run(resources)
+    _log.info("Stopped.")
+
+
+def _embedded(settings: Settings) -> Settings:
+    """The settings with the defaults of embedded mode, where the environment does not say otherwise."""
+    said = settings.model_fields_set
+    return settings.model_copy(
+        update={
+            "data_dir": settings.data_dir.resolve(),
+            "auth": settings.auth if "auth" in said else "off",
+            "log_format": settings.log_format if "log_format" in said else "text",
+            "clickhouse": settings.clickhouse.model_copy(update={"interface": "chdb", "cluster": ""}),
+        }
+    )
+
+
+class _Stack:
+    """The parts that live as long as the process, and the worker, which is made anew with each broker."""
+
+    def __init__(self, settings: Settings, layout: Layout) -> None:
+        self._settings = settings
+        self._layout = layout
+        self._broker = EmbeddedBroker(layout.broker_log)
+        self._stopping = asyncio.Event()
+
+    async def run(self, resources: AsyncExitStack) -> None:
+        """Start in order, work until asked to stop; ``resources`` closes in reverse."""
+        self._heed_signals()
+        guard = Guard()
+        resources.callback(guard.close)
+        postgres = await self._start_servers(resources, guard)
+        self._settings = self._settings.model_copy(
+            update={
+                "kafka": self._settings.kafka.model_copy(update={"bootstrap": self._broker.bootstrap}),
+                "postgres": self._settings.postgres.model_copy(update={"dsn": SecretStr(postgres.dsn)}),
+            }
+        )
+        await migrate_all(self._settings)
+        await ensure_topics(self._settings.kafka)
+        store = open_store(self._settings.clickhouse, data_dir=self._layout.root)
+        resources.push_async_callback(store.close)
+        database = await resources.enter_async_context(open_database(self._settings.postgres))
+        api_port = await resources.enter_async_context(open_api(self._settings, store=store))
+        self._write_running(api_port, postgres.dsn)
+        _log.info("The API listens.", port=api_port)
+        while not self._stopping.is_set():
+            if await self._work(store, database, guard, postgres.child) == "renew":
+                await self._renew(guard, postgres.child)
+
+    async def _start_servers(self, resources: AsyncExitStack, guard: Guard) -> EmbeddedPostgres:
+        postgres = await asyncio.to_thread(EmbeddedPostgres, self._layout.postgres)
+        resources.push_async_callback(asyncio.to_thread, postgres.stop)
+        self._watch_children(guard, [postgres.child])
+        await self._broker.start(self._settings.kafka_port)
+        resources.push_async_callback(self._broker.close)
+        self._watch_children(guard, [postgres.child, self._broker.child])
+        return postgres
+
+    def _watch_children(self, guard: Guard, children: list[Child]) -> None:
+        write_children(self._layout, children)
+        guard.watch(children)
+
+    def _write_running(self, api_port: int, dsn: str) -> None:
+        settings = self._settings
+        Running(
+            pid=os.getpid(),
+            api=f"http://{settings.api_host}:{api_port}",
+            worker=f"http://{settings.worker_host}:{settings.worker_port}",
+            kafka=self._broker.bootstrap,
+            postgres=dsn,
+        ).write(self._layout)
+
+    async def _work(
+        self, store: ColumnStore, database: Database, guard: Guard, postgres: Child
+    ) -> Literal["renew", "stop"]:
+        """Run a worker until the process is asked to stop or the broker has grown too large; it is drained then."""
+        async with open_worker(self._settings, projects=Projects(database), store=store) as worker:
+            async with asyncio.TaskGroup() as tasks:
+                working = tasks.create_task(worker.run(), name="worker")
+                watching = tasks.create_task(self._watch_broker(guard, postgres), name="watch-broker")
+                stopping = tasks.create_task(self._stopping.wait(), name="stopping")
+                await asyncio.wait({working, watching, stopping}, return_when=asyncio.FIRST_COMPLETED)
+                renew = watching.done() and not self._stopping.is_set()
+                if renew:
+                    await self._settle_log()
+                for task in (watching, stopping):
+                    task.cancel()
+                worker.stop()
+        return "renew" if renew else "stop"
+
+    async def _watch_broker(self, guard: Guard, postgres: Child) -> None:
+        """Return when the broker has grown too large; start it again if it has died."""
+        while self._broker.memory_bytes() < self._settings.embedded_broker_bytes_max:
+            await asyncio.sleep(WATCH_INTERVAL_S)
+            if not self._broker.is_alive():
+                _log.error("The broker has died; what it held and was not stored yet is gone. Starting a fresh one.")
+                await self._broker.replace()
+                await ensure_topics(self._settings.kafka)
+                self._watch_children(guard, [postgres, self._broker.child])
+
+    async def _settle_log(self) -> None:
+        """Hold back what is produced, and wait until everything that was acknowledged is stored and committed."""
+        _log.info("The broker has grown too large; draining it.", bytes=self._broker.memory_bytes())
+        await self._broker.hold_produces()
+        kafka = self._settings.kafka
+        while not self._stopping.is_set():
+            try:
+                if await uncommitted_count(kafka, kafka.topics) == 0:
+                    return
+            except ServiceError as exc:
+                _log.warning("Waiting for the broker.", error=exc.detail)
+            await asyncio.sleep(SETTLE_INTERVAL_S)
+
+    async def _renew(self, guard: Guard, postgres: Child) -> None:
+        """Put a fresh broker in the place of the drained one, with the dead letters of the old."""
+        kafka = self._settings.kafka
+        letters = [record async for records in KafkaLog(kafka).read(kafka.dead_letter_topic) for record in records]
+        await self._broker.replace()
+        self._watch_children(guard, [postgres, self._broker.child])
+        await ensure_topics(kafka)
+        await self._republish(letters)
+        _log.info("The broker is renewed.", dead_letters=len(letters))
+
+    async def _republish(self, letters: list[Record]) -> None:
+        publisher = KafkaPublisher(self._settings.kafka)
+        try:
+            for letter in letters:
+                await publisher.publish(letter.topic, letter.value or b"", key=letter.key, headers=letter.headers)
+        finally:
+            await publisher.close()
+
+    def _heed_signals(self) -> None:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, self._stop_or_leave)
+
+    def _stop_or_leave(self) -> None:
+        if self._stopping.is_set():
+            os._exit(1)
+        _log.info("Draining.")
+        self._stopping.set()

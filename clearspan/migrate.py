@@ -1,0 +1,20 @@
+"""The tables of both stores, brought to where this program needs them. Safe to run twice and from two places at once."""
+
+from __future__ import annotations
+
+from common.clickhouse.migrate import migrate as migrate_clickhouse
+from common.postgres.migrate import migrate as migrate_postgres
+from common.settings import Settings
+from common.telemetry import get_logger
+from common.waiting import wait_for
+
+_log = get_logger(__name__)
+
+
+async def migrate_all(settings: Settings) -> None:
+    """Apply what is missing to ClickHouse and to Postgres; waits for a server that is not up yet, and says so."""
+    spans = await wait_for(
+        "clickhouse", lambda: migrate_clickhouse(settings.clickhouse, data_dir=settings.data_dir.resolve())
+    )
+    relations = await wait_for("postgres", lambda: migrate_postgres(settings.postgres))
+    _log.info("The tables are up to date.", clickhouse=spans or "nothing new", postgres=relations or "nothing new")
