@@ -144,7 +144,7 @@ def main() -> None:
     parser.add_argument("bootstrap")
     parser.add_argument("group")
     arguments = parser.parse_args()
-    configure_logging(log_format="text", log_level="warning")
+    configure_logging(log_format="text", level="warning")
     with tempfile.TemporaryDirectory() as directory:
         settings = bench_settings(Path(directory), bootstrap=arguments.bootstrap)
         settings = settings.model_copy(

@@ -85,7 +85,7 @@ def main() -> None:
     """Print one JSON object."""
     parser = argparse.ArgumentParser()
     parser.add_argument("spans", type=int)
-    configure_logging(log_format="text", log_level="warning")
+    configure_logging(log_format="text", level="warning")
     print(json.dumps(asyncio.run(measure(parser.parse_args().spans))))
 
 

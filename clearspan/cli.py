@@ -144,8 +144,11 @@ def _reset(arguments: Arguments) -> int:
 def _migrate(_arguments: Arguments) -> int:
     from clearspan.migrate import migrate_all  # noqa: PLC0415 - see the module docstring
     from common.settings import read_settings  # noqa: PLC0415
+    from common.telemetry import configure_logging  # noqa: PLC0415
 
-    asyncio.run(migrate_all(read_settings()))
+    settings = read_settings()
+    configure_logging(log_format=settings.log_format, level=settings.log_level)
+    asyncio.run(migrate_all(settings))
     return 0
 
 

@@ -13,8 +13,14 @@ _log = get_logger(__name__)
 
 async def migrate_all(settings: Settings) -> None:
     """Apply what is missing to ClickHouse and to Postgres; waits for a server that is not up yet, and says so."""
-    spans = await wait_for(
-        "clickhouse", lambda: migrate_clickhouse(settings.clickhouse, data_dir=settings.data_dir.resolve())
-    )
-    relations = await wait_for("postgres", lambda: migrate_postgres(settings.postgres))
-    _log.info("The tables are up to date.", clickhouse=spans or "nothing new", postgres=relations or "nothing new")
+
+    async def clickhouse() -> None:
+        applied = await migrate_clickhouse(settings.clickhouse, data_dir=settings.data_dir.resolve())
+        _log.info("ClickHouse is up to date.", applied=applied or "nothing new")
+
+    async def postgres() -> None:
+        applied = await migrate_postgres(settings.postgres, default_project_id=settings.default_project_id)
+        _log.info("Postgres is up to date.", applied=applied or "nothing new")
+
+    await wait_for(clickhouse, "clickhouse", log=_log)
+    await wait_for(postgres, "postgres", log=_log)

@@ -34,6 +34,7 @@ from clearspan.embedded.state import (
 from clearspan.migrate import migrate_all
 from common.clickhouse.connect import open_store
 from common.clickhouse.store import ColumnStore
+from common.clock import SystemClock
 from common.errors import ServiceError
 from common.kafka.group import uncommitted_count
 from common.kafka.log import KafkaLog
@@ -56,7 +57,7 @@ _log = get_logger(__name__)
 async def run_stack(settings: Settings) -> None:
     """Run everything until SIGTERM or SIGINT. Raises ``StackError`` when it cannot start."""
     settings = _embedded(settings)
-    configure_logging(log_format=settings.log_format, log_level=settings.log_level)
+    configure_logging(log_format=settings.log_format, level=settings.log_level)
     layout = Layout(settings.data_dir)
     with hold(layout):
         for child in end_left_over(layout):
@@ -142,7 +143,7 @@ class _Stack:
         self, store: ColumnStore, database: Database, guard: Guard, postgres: Child
     ) -> Literal["renew", "stop"]:
         """Run a worker until the process is asked to stop or the broker has grown too large; it is drained then."""
-        async with open_worker(self._settings, projects=Projects(database), store=store) as worker:
+        async with open_worker(self._settings, projects=Projects(database, SystemClock()), store=store) as worker:
             async with asyncio.TaskGroup() as tasks:
                 working = tasks.create_task(worker.run(), name="worker")
                 watching = tasks.create_task(self._watch_broker(guard, postgres), name="watch-broker")

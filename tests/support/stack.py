@@ -1,0 +1,133 @@
+"""The embedded stack as a person runs it: a process, its addresses, and a broker client to publish with."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[2]
+READY_S = 40.0
+FOUND_S = 20.0
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def stack_environment(data_dir: Path, **more: str) -> dict[str, str]:
+    """The environment of a stack on free ports below ``data_dir``."""
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("CLEARSPAN_")}
+    return {
+        **clean,
+        "CLEARSPAN_DATA_DIR": str(data_dir),
+        "CLEARSPAN_API_PORT": str(free_port()),
+        "CLEARSPAN_WORKER_PORT": str(free_port()),
+        "CLEARSPAN_KAFKA_PORT": str(free_port()),
+        **more,
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class RunningStack:
+    """A stack that is ready."""
+
+    environment: Mapping[str, str]
+    process: subprocess.Popen[bytes]
+
+    @property
+    def api(self) -> str:
+        return f"http://127.0.0.1:{self.environment['CLEARSPAN_API_PORT']}"
+
+    @property
+    def worker(self) -> str:
+        return f"http://127.0.0.1:{self.environment['CLEARSPAN_WORKER_PORT']}"
+
+    @property
+    def kafka(self) -> str:
+        return f"127.0.0.1:{self.environment['CLEARSPAN_KAFKA_PORT']}"
+
+    def ask(self, path: str, body: Any = None) -> dict[str, Any]:
+        """POST with a body, else GET; the JSON answer."""
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(self.api + path, data=data, headers={"content-type": "application/json"})
+        with urllib.request.urlopen(request, timeout=20) as answer:
+            result: dict[str, Any] = json.load(answer)
+        return result
+
+    def ask_until(self, path: str, body: Any, is_enough: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+        """Ask again until the answer is enough; fails with the last one after a while."""
+        deadline_s = time.monotonic() + FOUND_S
+        while True:
+            answer = self.ask(path, body)
+            if is_enough(answer):
+                return answer
+            assert time.monotonic() < deadline_s, f"not found in {FOUND_S} s: {json.dumps(answer)[:2000]}"
+            time.sleep(0.05)
+
+    def command(self, *arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
+        """Run ``clearspan`` against this stack."""
+        return clearspan(self.environment, *arguments, stdin=stdin)
+
+
+def clearspan(environment: Mapping[str, str], *arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
+    """Run the command line with an environment."""
+    return subprocess.run(
+        [sys.executable, "-m", "clearspan", *arguments],
+        cwd=ROOT,
+        env=dict(environment),
+        input=stdin,
+        capture_output=True,
+        text=True,
+        timeout=90,
+        check=False,
+    )
+
+
+@contextmanager
+def running_stack(data_dir: Path, **more: str) -> Iterator[RunningStack]:
+    """A stack in the foreground of a process of its own; drained and stopped at the end."""
+    environment = stack_environment(data_dir, **more)
+    log = data_dir.with_suffix(".log")
+    with log.open("ab") as output:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "clearspan", "up"], cwd=ROOT, env=environment, stdout=output, stderr=output
+        )
+    stack = RunningStack(environment, process)
+    try:
+        wait_until_ready([stack.api, stack.worker], process, log)
+        yield stack
+    finally:
+        if process.poll() is None:
+            process.send_signal(signal.SIGTERM)
+            process.wait(60)
+
+
+def wait_until_ready(addresses: Sequence[str], process: subprocess.Popen[bytes], log: Path) -> None:
+    """Return when every ``/readyz`` is green."""
+    deadline_s = time.monotonic() + READY_S
+    while not all(_is_ready(address) for address in addresses):
+        assert process.poll() is None, f"ended with {process.returncode}:\n{log.read_text()[-4000:]}"
+        assert time.monotonic() < deadline_s, f"not ready:\n{log.read_text()[-4000:]}"
+        time.sleep(0.05)
+
+
+def _is_ready(address: str) -> bool:
+    try:
+        with urllib.request.urlopen(f"{address}/readyz", timeout=2) as answer:
+            return bool(answer.status == 200)
+    except (urllib.error.URLError, OSError):
+        return False
