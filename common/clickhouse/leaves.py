@@ -5,17 +5,17 @@ processes obey it: the worker writes leaves, the compiler of filters asks for th
 
 - A scalar that is not null is a leaf. Its text is ``s`` and the text, ``n`` and the number, ``b1`` or ``b0``.
 - An object or array without such a scalar anywhere beneath is a leaf too, so that ``exists`` can see it: ``o``, ``a``.
-  The objects that the normalisation puts into every span (``ALWAYS_OBJECT_PATHS``) are left out: nothing is learned
-  from them, and they would cost five map entries a span.
+  The objects that normalisation puts into every span (``ALWAYS_OBJECT_PATHS``) are left out: they say nothing, and
+  would cost four entries a span.
 - A null is no leaf: absent and null are the same thing (contract §3.2). Absent is ``''`` in SQL, which no leaf is.
-- Segments of a path are joined by dots; an array's are its indexes, in decimal. A dot inside a key of a nested object
-  is stored as U+0000, which no key can hold (spans with one are refused): a path from a filter cannot reach it, and no
-  two leaves share a path.
+- Segments of a path are joined by dots; those of an array are its indexes in decimal. A dot inside a key of a nested
+  object is stored as U+0000, which no key can hold (a span with one is refused): no two leaves share a path, and a
+  dotted path cannot reach such a key.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable
 from itertools import count
 from typing import Any
 
@@ -36,19 +36,21 @@ ALWAYS_OBJECT_PATHS = frozenset(
 
 EMPTY_OBJECT = "o"
 EMPTY_ARRAY = "a"
+
 _DOT_IN_KEY = "\0"
-_INT_MIN, _INT_END = -(2.0**63), 2.0**64  # what JSON integers of ours may be: int64 and uint64
+_INT64_MIN, _UINT64_END = -(2.0**63), 2.0**64
+_INDEXES = tuple(map(str, range(64)))  # most arrays end here; longer ones make their texts as they go
 
 
 def number_text(value: float) -> str:
     """The one text of a number, as JSON shows it: two numbers have the same text exactly when they are equal.
 
     Integers, and doubles that are integers inside 64 bits, are decimal digits (``5.0`` is ``5``, ``-0.0`` is ``0``);
-    other doubles are the shortest decimal that reads back as the same double (``0.1``, ``1e22``, ``1e-7``).
+    other doubles are the shortest decimal that reads back as the same double (``0.1``, ``1e+22``, ``1e-7``).
     """
     if isinstance(value, int):
         return str(value)
-    if value.is_integer() and _INT_MIN <= value < _INT_END:
+    if value.is_integer() and _INT64_MIN <= value < _UINT64_END:
         return str(int(value))
     return orjson.dumps(value).decode()
 
@@ -65,28 +67,47 @@ def typed_text(value: str | float) -> str:
 def append_leaves(attributes: dict[str, Any], paths: list[str], texts: list[str]) -> None:
     """Append the leaves of one span's nested ``attributes``: a path to ``paths``, its text to ``texts``.
 
-    In the order of the document, an empty container after what it holds. Takes any depth: no recursion.
+    In the order of the document; an empty container comes after what it holds. The depth is bounded by decoding, 24
+    levels a value, and by nesting, 24 levels a key.
     """
-    outer: list[tuple[Iterator[tuple[str, Any]], str, bool]] = []
-    members: Iterator[tuple[str, Any]] = iter(attributes.items())
-    prefix, path, closing, holds_scalar = "", "", "", False
-    while True:
-        for key, value in members:
-            kind = type(value)
-            if value is None:
-                continue
-            path = prefix + (key.replace(".", _DOT_IN_KEY) if "." in key else key)
-            if kind is str:
-                text = "s" + value
-            elif kind is int:
-                text = f"n{value}"
-            elif kind is dict or kind is list:
-                break
-            else:
-                text = typed_text(value)
-            paths.append(path)
-            texts.append(text)
+    _append_members(attributes.items(), "", paths.append, texts.append)
+
+
+def _append_members(
+    members: Iterable[tuple[str, Any]],
+    prefix: str,
+    add_path: Callable[[str], None],
+    add_text: Callable[[str], None],
+) -> bool:
+    """Append the leaves of one container; true when one of them is a scalar. Once a span and container: flat on purpose."""
+    holds_scalar = False
+    for key, value in members:
+        if value is None:
+            continue
+        path = prefix + (key if "." not in key else key.replace(".", _DOT_IN_KEY))
+        kind = type(value)
+        if kind is str:
             holds_scalar = True
+            add_path(path)
+            add_text("s" + value)
+        elif kind is dict:
+            if value and _append_members(value.items(), path + ".", add_path, add_text):
+                holds_scalar = True
+            elif path not in ALWAYS_OBJECT_PATHS:
+                add_path(path)
+                add_text(EMPTY_OBJECT)
+        elif kind is list:
+            if value and _append_members(_elements(value), path + ".", add_path, add_text):
+                holds_scalar = True
+            else:
+                add_path(path)
+                add_text(EMPTY_ARRAY)
         else:
-            pass
-        break
+            holds_scalar = True
+            add_path(path)
+            add_text(f"n{value}" if kind is int else typed_text(value))
+    return holds_scalar
+
+
+def _elements(array: list[Any]) -> Iterable[tuple[str, Any]]:
+    return zip(_INDEXES if len(array) <= len(_INDEXES) else map(str, count()), array, strict=False)

@@ -1,12 +1,14 @@
-"""Kafka in our words: records, coordinates, and the two small interfaces behind which brokers live.
+"""Kafka in our words: records, coordinates, and the three small interfaces behind which brokers live.
 
 No type of the driver leaves this folder. ``next_offset`` is the one home of “offset + 1”.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import NamedTuple, Protocol, TypeAlias
+
+from common.errors import ErrorCode, ServiceError
 
 
 class Partition(NamedTuple):
@@ -45,6 +47,13 @@ class Record(NamedTuple):
         return None
 
 
+class LostPartition(ServiceError):
+    """The partition belongs to another member of the group by now; it will be read again from its committed offset."""
+
+    code = ErrorCode.CONFLICT
+    transient = True
+
+
 class Coordinates(NamedTuple):
     """Where a published record ended up."""
 
@@ -59,7 +68,8 @@ Rebalanced: TypeAlias = Callable[[frozenset[Partition]], Awaitable[None]]
 class RecordSource(Protocol):
     """A member of one consumer group.
 
-    Raises ``Unavailable`` (transient) when the broker is away. Offsets move only by ``commit``.
+    Raises ``Unavailable`` (transient) when the broker is away. Offsets move only by ``commit``. A rebalance takes all
+    partitions of a member and gives it a new set, each read from its committed offset.
     """
 
     async def open(self, *, on_revoked: Rebalanced, on_assigned: Rebalanced) -> None:
@@ -70,12 +80,15 @@ class RecordSource(Protocol):
         """Records in offset order per partition; empty after a quiet ``timeout_s`` or while everything is paused."""
         ...
 
-    def pause(self) -> None:
-        """Fetch nothing more; ``poll`` keeps the membership alive and gives nothing."""
+    def pause(self, *partitions: Partition) -> None:
+        """Hand out nothing more of these, or of any when none is named; ``poll`` keeps the membership alive.
+
+        A pause of named partitions lasts until they are revoked.
+        """
         ...
 
     def resume(self) -> None:
-        """Fetch again."""
+        """Hand out records again, but for partitions that were paused by name."""
         ...
 
     async def commit(self, next_offsets: Mapping[Partition, int]) -> None:
@@ -115,4 +128,19 @@ class Publisher(Protocol):
 
     async def close(self) -> None:
         """Flush and leave. Safe to call twice."""
+        ...
+
+
+class RecordLog(Protocol):
+    """Reads a topic without being a member of a group: nothing is committed, nobody is disturbed."""
+
+    def read(self, topic: str) -> AsyncIterator[Sequence[Record]]:
+        """Everything that was there when the reading began, in portions, in offset order per partition.
+
+        Raises ``Unavailable`` (transient).
+        """
+        ...
+
+    async def fetch(self, where: Coordinates) -> Record | None:
+        """The record at these coordinates, or ``None``. Raises ``Unavailable`` (transient)."""
         ...

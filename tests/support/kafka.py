@@ -46,9 +46,7 @@ class Broker:
     def start(self) -> None:
         with self.log.open("ab") as log:
             # In a session of its own, so that it can be ended together with what it may have started.
-            self.process = subprocess.Popen(
-                self.command, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
-            )
+            self.process = subprocess.Popen(self.command, stdout=log, stderr=subprocess.STDOUT, start_new_session=True)
         # In a thread of its own: an asynchronous test may already run a loop in this one.
         with ThreadPoolExecutor(1) as thread:
             thread.submit(lambda: asyncio.run(self._wait())).result()
@@ -159,6 +157,7 @@ offsets.topic.num.partitions=4
 transaction.state.log.replication.factor=1
 transaction.state.log.min.isr=1
 group.initial.rebalance.delay.ms=0
+group.min.session.timeout.ms=1000
 auto.create.topics.enable=false
 log.cleaner.enable=false
 """

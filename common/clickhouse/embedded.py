@@ -1,0 +1,109 @@
+"""The engine inside this process: chDB below a data directory.
+
+chDB holds one data path a process, and a path belongs to one process. How its blocking handles are shared is in
+``handles.py``; here is what is asked of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+import clickhouse_connect
+import pyarrow as pa
+from clickhouse_connect.driver.client import Client
+from clickhouse_connect.driver.exceptions import ProgrammingError
+
+from common.clickhouse.engine_errors import translated
+from common.clickhouse.handles import HandlePool
+from common.clickhouse.statement_settings import insert_settings, statement_settings
+from common.clickhouse.store import Statement
+from common.errors import Unavailable
+from common.limits import MIB
+
+ENGINE_OPTIONS: Final = {
+    "max_server_memory_usage": 4096 * MIB,  # of the whole process, Python included; past it statements end with 241
+    "mark_cache_size": 256 * MIB,  # this and the next three: 5 GiB, 5 GiB, 5 GiB, 2 GiB by default
+    "primary_index_cache_size": 256 * MIB,
+    "index_mark_cache_size": 256 * MIB,
+    "text_index_postings_cache_size": 256 * MIB,
+}
+"""A laptop has other things to do."""
+
+PING_DEADLINE_S: Final = 5.0
+
+
+class EmbeddedStore:
+    """``ColumnStore`` on chDB: ``connections`` handles for reading and one for inserting."""
+
+    def __init__(self, path: Path, *, database: str, connections: int) -> None:
+        open_client = partial(_open_client, path, database)
+        self._reading = HandlePool(open_client, count=connections, name="chdb-reading")
+        self._inserting = HandlePool(open_client, count=1, name="chdb-inserting")
+
+    async def insert(self, table: str, rows: pa.Table, /, *, dedup_token: str, deadline_s: float) -> None:
+        """Insert columns by name; see ``ColumnStore``."""
+
+        def call(client: Client, remaining_s: float) -> None:
+            client.insert_arrow(table, rows, settings=insert_settings(dedup_token, deadline_s=remaining_s))
+
+        with translated(inserting=True):
+            await self._inserting.run(call, deadline_s=deadline_s)
+
+    async def select(self, statement: Statement, /, *, deadline_s: float) -> pa.Table:
+        """The answer as Arrow columns; see ``ColumnStore``."""
+
+        def call(client: Client, remaining_s: float) -> bytes:
+            # As a clause, not as the driver's argument: that sets and restores them one by one, 6 ms a statement.
+            clause = _settings_clause(statement_settings(statement, deadline_s=remaining_s) | UNCOMPRESSED)
+            answer: bytes = client.raw_query(
+                f"{statement.sql}\nSETTINGS {clause}", dict(statement.parameters) or None, fmt="ArrowStream"
+            )
+            return answer
+
+        with translated():
+            answer = await self._reading.run(call, deadline_s=deadline_s)
+        return pa.ipc.open_stream(answer).read_all()
+
+    async def execute(self, statement: Statement, /, *, deadline_s: float) -> None:
+        """Run a statement that answers nothing; see ``ColumnStore``."""
+
+        def call(client: Client, remaining_s: float) -> None:
+            settings = statement_settings(statement, deadline_s=remaining_s)
+            client.command(statement.sql, dict(statement.parameters) or None, settings=settings)
+
+        with translated():
+            await self._reading.run(call, deadline_s=deadline_s)
+
+    async def ping(self) -> None:
+        """Return when the engine answers."""
+        await self.select(Statement("SELECT 1"), deadline_s=PING_DEADLINE_S)
+
+    async def close(self) -> None:
+        """Wait for what runs, then let go of the engine. Safe to call twice."""
+        await self._reading.close()
+        await self._inserting.close()
+
+
+UNCOMPRESSED: Final[Mapping[str, str]] = {"output_format_arrow_compression_method": "none"}
+"""The answer does not leave the process."""
+
+
+def _open_client(path: Path, database: str) -> Client:
+    try:
+        return clickhouse_connect.get_client(
+            interface="chdb", path=str(path), database=database, chdb_options=ENGINE_OPTIONS
+        )
+    except ProgrammingError as exc:  # another process, or another path of this one, holds the engine
+        raise Unavailable(str(exc)) from exc
+
+
+def _settings_clause(settings: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} = {_literal(value)}" for name, value in settings.items())
+
+
+def _literal(value: str | int | float) -> str:
+    escaped = str(value).replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"

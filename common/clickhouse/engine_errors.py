@@ -1,0 +1,95 @@
+"""What the engine's errors mean for us: one table of its codes, for both ways to reach it.
+
+Codes are those of ClickHouse's ``ErrorCodes.cpp``. The table is short on purpose. Above all, only what depends on the
+value in a row is ``RefusedByStore``: a mistake in our schema or SQL would refuse every row alike and must stop the
+worker instead of burying a topic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from clickhouse_connect.driver.exceptions import ClickHouseError, DatabaseError, OperationalError
+
+from common.errors import DeadlineExceeded, InvalidStatement, Overloaded, RefusedByStore, ServiceError, Unavailable
+
+OUT_OF_BUDGET: Final = frozenset({
+    158,  # TOO_MANY_ROWS
+    159,  # TIMEOUT_EXCEEDED
+    160,  # TOO_SLOW
+    307,  # TOO_MANY_BYTES
+    396,  # TOO_MANY_ROWS_OR_BYTES
+})  # fmt: skip
+
+BUSY: Final = frozenset({
+    173,  # CANNOT_ALLOCATE_MEMORY
+    201,  # QUOTA_EXCEEDED
+    202,  # TOO_MANY_SIMULTANEOUS_QUERIES
+    241,  # MEMORY_LIMIT_EXCEEDED
+    252,  # TOO_MANY_PARTS
+    394,  # QUERY_WAS_CANCELLED: by an operator
+    439,  # CANNOT_SCHEDULE_TASK
+    745,  # SERVER_OVERLOADED
+})  # fmt: skip
+
+AWAY: Final = frozenset({
+    60,  # UNKNOWN_TABLE: not migrated yet
+    81,  # UNKNOWN_DATABASE: not migrated yet
+    198,  # DNS_ERROR
+    209,  # SOCKET_TIMEOUT
+    210,  # NETWORK_ERROR
+    225,  # NO_ZOOKEEPER
+    242,  # TABLE_IS_READ_ONLY: a replica without its keeper
+    243,  # NOT_ENOUGH_SPACE
+    279,  # ALL_CONNECTION_TRIES_FAILED
+    285,  # TOO_FEW_LIVE_REPLICAS
+    286,  # UNSATISFIED_QUORUM_FOR_PREVIOUS_WRITE
+    319,  # UNKNOWN_STATUS_OF_INSERT
+    497,  # ACCESS_DENIED: rights can be granted while we wait
+    516,  # AUTHENTICATION_FAILED
+    999,  # KEEPER_EXCEPTION
+})  # fmt: skip
+
+BAD_VALUES: Final = frozenset({
+    6,  # CANNOT_PARSE_TEXT
+    27,  # CANNOT_PARSE_INPUT_ASSERTION_FAILED
+    69,  # ARGUMENT_OUT_OF_BOUND
+    72,  # CANNOT_PARSE_NUMBER
+    117,  # INCORRECT_DATA
+    128,  # TOO_LARGE_ARRAY_SIZE
+    131,  # TOO_LARGE_STRING_SIZE
+    321,  # VALUE_IS_OUT_OF_RANGE_OF_DATA_TYPE
+    349,  # CANNOT_INSERT_NULL_IN_ORDINARY_COLUMN
+    376,  # CANNOT_PARSE_UUID
+    469,  # VIOLATED_CONSTRAINT
+})  # fmt: skip
+
+NOT_FROM_THE_ENGINE: Final = (OperationalError, DatabaseError)
+"""What the driver raises, without a code, for a broken connection and for an answer of something in between."""
+
+RETRY_AFTER_BUSY_S: Final = 2.0
+
+
+@contextmanager
+def translated(*, inserting: bool = False) -> Iterator[None]:
+    """Turn the driver's errors into ours; ``inserting`` says whether the values of rows can be at fault."""
+    try:
+        yield
+    except ClickHouseError as exc:
+        raise _translation(exc, inserting=inserting) from exc
+
+
+def _translation(error: ClickHouseError, *, inserting: bool) -> ServiceError:
+    code: int | None = getattr(error, "code", None)
+    text = str(error)
+    if code in OUT_OF_BUDGET:
+        return DeadlineExceeded(text)
+    if code in BUSY:
+        return Overloaded(text, retry_after_s=RETRY_AFTER_BUSY_S)
+    if code in AWAY or (code is None and type(error) in NOT_FROM_THE_ENGINE):
+        return Unavailable(text)
+    if inserting and code in BAD_VALUES:
+        return RefusedByStore(text)
+    return InvalidStatement(text)

@@ -1,0 +1,147 @@
+"""What every codec holds a span to (contract §4), and the one way in which values become JSON-ready (``common/span.py``).
+
+The functions raise ``Rejected`` with the code and one sentence that says what was wrong, where, and what is legal.
+"""
+
+from __future__ import annotations
+
+import base64
+import math
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final, NamedTuple
+
+from common.errors import Rejected, RejectionCode
+from common.limits import MIB, SpanLimits
+from common.span import Span
+
+UINT64_MAX: Final = 2**64 - 1
+_LEGAL_INT_MIN: Final = -(2.0**63)
+_LEGAL_INT_END: Final = 2.0**64
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class Bounds(NamedTuple):
+    """The limits of one record, with the clock already in them."""
+
+    earliest_ns: int
+    latest_ns: int
+    nesting_depth_max: int
+
+
+def bounds_of(limits: SpanLimits, *, now_ns: int) -> Bounds:
+    """The bounds that hold for a record that is read at ``now_ns``."""
+    return Bounds(limits.past_ns_min, now_ns + limits.ahead_ns_max, limits.nesting_depth_max)
+
+
+def check_record_size(value: bytes, limits: SpanLimits) -> None:
+    """Raise ``Rejected`` when the record is larger than its limit."""
+    if len(value) > limits.record_bytes_max:
+        raise Rejected(
+            RejectionCode.RECORD_TOO_LARGE,
+            f"The record has {len(value)} bytes; it may have {_size(limits.record_bytes_max)}.",
+        )
+
+
+def check_span_size(size: int, limits: SpanLimits) -> None:
+    """Raise ``Rejected`` when a span takes more bytes on the wire than its limit."""
+    if size > limits.span_bytes_max:
+        raise Rejected(
+            RejectionCode.SPAN_TOO_LARGE, f"The span has {size} bytes; it may have {_size(limits.span_bytes_max)}."
+        )
+
+
+def check_times(start_ns: int, end_ns: int, bounds: Bounds) -> None:
+    """Raise ``Rejected`` when the start or the end is absurd. An end before the start is kept: clocks do that."""
+    earliest_ns, latest_ns, _ = bounds
+    if earliest_ns <= start_ns <= latest_ns and earliest_ns <= end_ns <= latest_ns:
+        return
+    name, time_ns = ("end", end_ns) if earliest_ns <= start_ns <= latest_ns else ("start", start_ns)
+    raise Rejected(
+        RejectionCode.ABSURD_TIME,
+        f"The {name} time is {_moment(time_ns)}; legal is {_moment(earliest_ns)} to {_moment(latest_ns)}.",
+    )
+
+
+def null_character(where: str) -> Rejected:
+    """The refusal of U+0000, which the text columns and indexes of stores cannot hold apart."""
+    return Rejected(RejectionCode.NULL_CHARACTER, f"{where} holds the character U+0000, which no text may hold.")
+
+
+def nesting_too_deep(where: str, depth_max: int) -> Rejected:
+    """The refusal of a value with too many levels of arrays and objects."""
+    return Rejected(
+        RejectionCode.NESTING_TOO_DEEP, f"{where} is nested more than {depth_max} levels deep, which is the limit."
+    )
+
+
+def invalid_type(where: str, found: Any, legal: str) -> Rejected:
+    """The refusal of a member of the wrong kind."""
+    return Rejected(RejectionCode.INVALID_TYPE, f"{where} is {_kind(found)}; it takes {legal}.")
+
+
+def unknown_enum(where: str, found: object, legal: str) -> Rejected:
+    """The refusal of an enum value that does not exist."""
+    return Rejected(RejectionCode.UNKNOWN_ENUM, f"{where} is {shown(found)}; it takes {legal}.")
+
+
+def shown(found: object) -> str:
+    """A value as a sentence quotes it, cut where it is long."""
+    text = f"“{found}”" if isinstance(found, str) else repr(found)
+    return text if len(text) <= 80 else f"{text[:77]}…"
+
+
+def check_no_null(value: Any, where: str) -> None:
+    """Raise ``Rejected`` when a text or a key anywhere in a JSON-ready value holds U+0000."""
+    if isinstance(value, str):
+        if "\0" in value:
+            raise null_character(where)
+    elif isinstance(value, dict):
+        for key, member in value.items():
+            check_no_null(key, f"A key in {where}")
+            check_no_null(member, f"{where}.{key}")
+    elif isinstance(value, list | tuple):
+        for element in value:
+            check_no_null(element, where)
+
+
+def check_span_has_no_null(span: Span) -> None:
+    """Raise ``Rejected`` when any text of the span holds U+0000. For codecs that saw one somewhere in the record."""
+    for name, value in zip(Span._fields, span, strict=True):
+        check_no_null(value, name)
+
+
+def json_double(value: float) -> int | float | str:
+    """A double as answers show it: a text when it is not finite, an integer when it has no fraction and fits 64 bits."""
+    if value.is_integer():
+        return int(value) if _LEGAL_INT_MIN <= value < _LEGAL_INT_END else value
+    if math.isfinite(value):
+        return value
+    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+
+
+def json_bytes(value: bytes) -> str:
+    """Bytes as answers show them: base64 with padding, the standard alphabet."""
+    return base64.b64encode(value).decode("ascii")
+
+
+def _size(size: int) -> str:
+    return f"{size // MIB} MiB" if size % MIB == 0 else f"{size} bytes"
+
+
+def _kind(found: object) -> str:
+    if found is None:
+        return "null"
+    if isinstance(found, bool):
+        return "a boolean"
+    if isinstance(found, int | float):
+        return f"the number {shown(found)}"
+    if isinstance(found, str):
+        return f"the text {shown(found)}"
+    return "an array" if isinstance(found, list) else "an object"
+
+
+def _moment(time_ns: int) -> str:
+    try:
+        return (_EPOCH + timedelta(microseconds=time_ns // 1_000)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    except OverflowError:
+        return f"{time_ns} ns"

@@ -1,0 +1,431 @@
+"""``otlp_json``: one ``ExportTraceServiceRequest`` as JSON per record (contract §4).
+
+Source: https://opentelemetry.io/docs/specs/otlp/#json-protobuf-encoding; traps in the reference's notes on instrumentations. Ids
+are hexadecimal; base64, which protobuf's own JSON mapping writes, is accepted and counted. Members are read in lowerCamelCase
+and in snake_case, unknown ones ignored. A document that the parser refuses as a whole is cut span by span (``json_cut``).
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final, NamedTuple, TypeVar
+
+import orjson
+
+from common.codec.checks import (
+    UINT64_MAX,
+    Bounds,
+    bounds_of,
+    check_no_null,
+    check_record_size,
+    check_span_has_no_null,
+    check_span_size,
+    check_times,
+    invalid_type,
+    json_bytes,
+    json_double,
+    nesting_too_deep,
+    shown,
+)
+from common.codec.decoded import Decoded
+from common.codec.gathering import Group, gather, missing_trace_id
+from common.codec.json_cut import BrokenJson, RequestLayout, lay_out_request
+from common.codec.json_members import count_of, enum_of, integer_of, list_of, object_of, parsed_alone, text_of
+from common.errors import Rejected, RejectionCode
+from common.ids import ZERO_ID
+from common.limits import SpanLimits
+from common.nesting import nest
+from common.span import Attributes, Event, Link, Resource, Scope, Span, SpanKind, StatusCode
+
+_TRACE_ID_LEGAL: Final = "32 hexadecimal digits"
+_SPAN_ID_LEGAL: Final = "16 hexadecimal digits"
+_NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
+_NOT_FINITE: Final = frozenset({"NaN", "Infinity", "-Infinity"})
+_INT64_MIN: Final = -(2**63)
+_INT64_MAX: Final = 2**63 - 1
+_Shared = TypeVar("_Shared", Resource, Scope)
+_ESCAPED_NULL: Final = rb"\u0000"
+
+
+class _Names(NamedTuple):
+    """The members of one message: their names, and the same in snake_case with what they stand for."""
+
+    known: frozenset[str]
+    spelled: dict[str, str]
+
+    def read(self, found: Any, where: str) -> dict[str, Any]:
+        """The object with its members in lowerCamelCase. Raises ``Rejected`` when it is none."""
+        if type(found) is not dict:
+            raise invalid_type(where, found, "an object")
+        if self.known.issuperset(found):
+            return found
+        renamed: dict[str, Any] = {self.spelled.get(name, name): value for name, value in found.items()}
+        return renamed | {name: value for name, value in found.items() if name in self.known}
+
+
+def _names(*known: str) -> _Names:
+    return _Names(
+        frozenset(known), {re.sub("[A-Z]", lambda found: "_" + found[0].lower(), name): name for name in known}
+    )
+
+
+_REQUEST: Final = _names("resourceSpans")
+_RESOURCE_SPANS: Final = _names("resource", "scopeSpans", "schemaUrl")
+_SCOPE_SPANS: Final = _names("scope", "spans", "schemaUrl")
+_RESOURCE: Final = _names("attributes", "droppedAttributesCount")
+_SCOPE: Final = _names("name", "version", "attributes", "droppedAttributesCount")
+_SPAN: Final = _names(
+    "traceId",
+    "spanId",
+    "traceState",
+    "parentSpanId",
+    "flags",
+    "name",
+    "kind",
+    "startTimeUnixNano",
+    "endTimeUnixNano",
+    "attributes",
+    "droppedAttributesCount",
+    "events",
+    "droppedEventsCount",
+    "links",
+    "droppedLinksCount",
+    "status",
+)
+_EVENT: Final = _names("timeUnixNano", "name", "attributes", "droppedAttributesCount")
+_LINK: Final = _names("traceId", "spanId", "traceState", "attributes", "droppedAttributesCount", "flags")
+_VALUE: Final = _names("stringValue", "boolValue", "intValue", "doubleValue", "arrayValue", "kvlistValue", "bytesValue")
+
+
+def decode(value: bytes, *, limits: SpanLimits, now_ns: int) -> Decoded:
+    """The spans of one request, in the order of the document, and a refusal for each that cannot be kept.
+
+    Raises ``Rejected`` when the record is too large, is not JSON, or is not the frame of a request.
+    """
+    check_record_size(value, limits)
+    reader = _Reader(bounds_of(limits, now_ns=now_ns), may_hold_null=_ESCAPED_NULL in value)
+    document = _loaded(value) if len(value) <= limits.span_bytes_max else None  # else every span is measured
+    if document is not None:
+        decoded = gather(reader.groups(document), reader.span)
+    else:
+        decoded = _decode_split(value, limits, reader)
+    return decoded._replace(base64_ids_count=reader.base64_ids_count)
+
+
+def cut(value: bytes, span_indexes: Sequence[int]) -> bytes:
+    """One request with only these spans, their resource and scope, byte for byte as they came. Raises ``Rejected``."""
+    return _laid_out(value).cut(span_indexes)
+
+
+def _loaded(value: bytes) -> Any:
+    """The document, or ``None`` when the parser refuses it."""
+    try:
+        return orjson.loads(value)
+    except orjson.JSONDecodeError:
+        return None
+
+
+def _laid_out(value: bytes) -> RequestLayout:
+    try:
+        return lay_out_request(value)
+    except BrokenJson as exc:
+        raise Rejected(RejectionCode.UNDECODABLE, f"The record is not an OTLP request in JSON: {exc}.") from exc
+
+
+def _decode_split(value: bytes, limits: SpanLimits, reader: _Reader) -> Decoded:
+    """The slow way: every span parsed alone, so that a bad one costs itself."""
+    layout = _laid_out(value)
+    depth_max = limits.nesting_depth_max
+
+    def read(raw: bytes, resource: Resource, scope: Scope) -> Span:
+        check_span_size(len(raw), limits)
+        return reader.span(parsed_alone(raw, "The span", nesting_depth_max=depth_max), resource, scope)
+
+    def read_resource(wrapper: bytes) -> Resource:
+        return reader.resource(parsed_alone(wrapper, "The resource", nesting_depth_max=depth_max))
+
+    def read_scope(wrapper: bytes) -> Scope:
+        return reader.scope(parsed_alone(wrapper, "The scope", nesting_depth_max=depth_max))
+
+    def groups() -> Iterator[Group]:
+        for part in layout.resources:
+            resource = _guarded(read_resource, b"{" + part.wrapper + b"}")
+            for inner in part.scopes:
+                scope = _guarded(read_scope, b"{" + inner.wrapper + b"}")
+                yield Group(resource, scope, map(layout.content, inner.spans))
+
+    if not layout.resources:
+        reader.check_is_request(parsed_alone(value, "The record", nesting_depth_max=depth_max))
+    return gather(groups(), read)
+
+
+def _guarded(read: Callable[[Any], _Shared], found: Any) -> _Shared | Rejected:
+    try:
+        return read(found)
+    except Rejected as rejected:
+        return rejected
+
+
+class _Reader:
+    """Reads the messages of one record, and counts the ids that came as base64."""
+
+    __slots__ = ("_bounds", "_depth_max", "_may_hold_null", "base64_ids_count")
+
+    def __init__(self, bounds: Bounds, *, may_hold_null: bool) -> None:
+        self._bounds = bounds
+        self._depth_max = bounds.nesting_depth_max
+        self._may_hold_null = may_hold_null
+        self.base64_ids_count = 0
+
+    def groups(self, document: Any) -> Iterator[Group]:
+        """The groups of a whole document. Raises ``Rejected`` when it is not the frame of a request."""
+        for found in list_of(self.check_is_request(document).get("resourceSpans"), "resourceSpans"):
+            resource_spans = _framed(_RESOURCE_SPANS, found, "An element of resourceSpans")
+            resource = _guarded(self.resource, resource_spans)
+            for inner in list_of(resource_spans.get("scopeSpans"), "scopeSpans"):
+                scope_spans = _framed(_SCOPE_SPANS, inner, "An element of scopeSpans")
+                scope = _guarded(self.scope, scope_spans)
+                yield Group(resource, scope, list_of(scope_spans.get("spans"), "spans"))
+
+    def check_is_request(self, document: Any) -> dict[str, Any]:
+        """The members of the request; an object of other members is some other document, not an empty request."""
+        request = _framed(_REQUEST, document, "The record")
+        if request and "resourceSpans" not in request:
+            raise Rejected(
+                RejectionCode.UNDECODABLE,
+                f"The record has no resourceSpans but {shown(', '.join(request))}: it is not an export of spans.",
+            )
+        return request
+
+    def resource(self, resource_spans: Any) -> Resource:
+        """The resource of an element of ``resourceSpans``."""
+        found = _RESOURCE_SPANS.read(resource_spans, "resourceSpans")
+        resource = _RESOURCE.read(found.get("resource") or {}, "resource")
+        read = Resource(
+            nest(self._attributes(resource.get("attributes"), "resource.attributes")),
+            count_of(resource.get("droppedAttributesCount"), "resource.droppedAttributesCount"),
+            text_of(found.get("schemaUrl"), "resourceSpans.schemaUrl"),
+        )
+        if self._may_hold_null:
+            check_no_null(read, "resource")
+        return read
+
+    def scope(self, scope_spans: Any) -> Scope:
+        """The scope of an element of ``scopeSpans``."""
+        found = _SCOPE_SPANS.read(scope_spans, "scopeSpans")
+        scope = _SCOPE.read(found.get("scope") or {}, "scope")
+        read = Scope(
+            text_of(scope.get("name"), "scope.name"),
+            text_of(scope.get("version"), "scope.version"),
+            nest(self._attributes(scope.get("attributes"), "scope.attributes")),
+            count_of(scope.get("droppedAttributesCount"), "scope.droppedAttributesCount"),
+            text_of(found.get("schemaUrl"), "scopeSpans.schemaUrl"),
+        )
+        if self._may_hold_null:
+            check_no_null(read, "scope")
+        return read
+
+    def span(self, found: Any, resource: Resource, scope: Scope) -> Span:
+        """One span. Raises ``Rejected``."""
+        members = _SPAN.read(found, "The span")
+        get = members.get
+        start_ns = _uint64(get("startTimeUnixNano"), "startTimeUnixNano")
+        end_ns = _uint64(get("endTimeUnixNano"), "endTimeUnixNano")
+        trace_id = self._trace_id(get("traceId"))
+        span_id = self._span_id(get("spanId"), RejectionCode.INVALID_SPAN_ID, "spanId")
+        if span_id is None:
+            raise Rejected(RejectionCode.INVALID_SPAN_ID, f"The span has no id but zeros; it takes {_SPAN_ID_LEGAL}.")
+        check_times(start_ns, end_ns, self._bounds)
+        status = object_of(get("status"), "status")
+        links = list_of(get("links"), "links")
+        span = Span(
+            trace_id,
+            span_id,
+            self._span_id(get("parentSpanId"), RejectionCode.INVALID_PARENT_ID, "parentSpanId"),
+            text_of(get("name"), "name"),
+            enum_of(get("kind"), "kind", SpanKind),
+            start_ns,
+            end_ns,
+            enum_of(status.get("code"), "status.code", StatusCode),
+            text_of(status.get("message"), "status.message") or None,
+            self._attributes(get("attributes"), "attributes"),
+            tuple([self._event(event) for event in list_of(get("events"), "events")]),
+            tuple([self._link(link) for link in links]) if links else None,
+            text_of(get("traceState"), "traceState"),
+            count_of(get("flags"), "flags"),
+            count_of(get("droppedAttributesCount"), "droppedAttributesCount"),
+            count_of(get("droppedEventsCount"), "droppedEventsCount"),
+            count_of(get("droppedLinksCount"), "droppedLinksCount"),
+            resource,
+            scope,
+        )
+        if self._may_hold_null:
+            check_span_has_no_null(span)
+        return span
+
+    def _event(self, found: Any) -> Event:
+        members = _EVENT.read(found, "An event")
+        return Event(
+            text_of(members.get("name"), "events.name"),
+            _uint64(members.get("timeUnixNano"), "events.timeUnixNano"),
+            self._attributes(members.get("attributes"), "events.attributes"),
+            count_of(members.get("droppedAttributesCount"), "events.droppedAttributesCount"),
+        )
+
+    def _link(self, found: Any) -> Link:
+        """A link as sent. Ids that are absent or zero are kept as zeros: a link may have attributes alone."""
+        members = _LINK.read(found, "A link")
+        trace_id = self._id(members.get("traceId"), 16, RejectionCode.INVALID_LINK, "links.traceId")
+        span_id = self._id(members.get("spanId"), 8, RejectionCode.INVALID_LINK, "links.spanId")
+        return Link(
+            trace_id or ZERO_ID,
+            span_id + span_id or ZERO_ID,
+            self._attributes(members.get("attributes"), "links.attributes"),
+            text_of(members.get("traceState"), "links.traceState"),
+            count_of(members.get("flags"), "links.flags"),
+            count_of(members.get("droppedAttributesCount"), "links.droppedAttributesCount"),
+        )
+
+    def _trace_id(self, found: Any) -> bytes:
+        trace_id = self._id(found, 16, RejectionCode.INVALID_TRACE_ID, "traceId")
+        if not trace_id:
+            raise missing_trace_id(_TRACE_ID_LEGAL)
+        if trace_id == ZERO_ID:
+            raise Rejected(RejectionCode.INVALID_TRACE_ID, "The trace id is all zeros, which is no id.")
+        return trace_id
+
+    def _span_id(self, found: Any, code: RejectionCode, where: str) -> bytes | None:
+        """A span id doubled, ``None`` when it is absent or zero: so it is with the parent of a root."""
+        span_id = self._id(found, 8, code, where)
+        return span_id + span_id if any(span_id) else None
+
+    def _id(self, found: Any, size: int, code: RejectionCode, where: str) -> bytes:
+        """The bytes of an id, none when it is absent."""
+        if not found:
+            if found is None or found == "":
+                return b""
+        elif type(found) is str:
+            if len(found) == size * 2:
+                try:
+                    raw = bytes.fromhex(found)
+                except ValueError:
+                    raw = b""
+                if len(raw) == size:  # fromhex skips spaces
+                    return raw
+            raw = _from_base64(found) or b""
+            if len(raw) == size:
+                self.base64_ids_count += 1
+                return raw
+        legal = _TRACE_ID_LEGAL if size == 16 else _SPAN_ID_LEGAL
+        raise Rejected(code, f"{where} is {shown(found)}; it takes {legal}.")
+
+    def _attributes(self, found: Any, where: str) -> Attributes:
+        """Attributes as JSON-ready values; text, which most are, on the short way."""
+        if found is None:
+            return {}
+        if type(found) is not list:
+            raise invalid_type(where, found, 'a list of {"key": …, "value": {"stringValue": …}}')
+        attributes: Attributes = {}
+        for key_value in found:
+            try:
+                key = key_value["key"]
+                value = key_value["value"]
+                text = value["stringValue"]
+            except (KeyError, TypeError):
+                key, value, text = *_pair(key_value, where), None
+            if type(text) is str and len(value) == 1 and type(key) is str:
+                attributes[key] = text
+            else:
+                attributes[text_of(key, f"A key in {where}")] = self._value(value, self._depth_max, f"{where}.{key}")
+        return attributes
+
+    def _value(self, found: Any, levels_left: int, where: str) -> Any:
+        """One value. ``levels_left`` is how many arrays and objects may still be opened."""
+        if not found and (found is None or type(found) is dict):
+            return None
+        members = _VALUE.read(found, where)
+        kinds = [name for name in members if name in _VALUE.known]
+        if len(kinds) != 1:
+            kind = "no kind that OTLP knows" if not kinds else "several kinds: " + ", ".join(kinds)
+            raise Rejected(RejectionCode.INVALID_TYPE, f"{where} is of {kind}; it takes one of {_VALUE_KINDS}.")
+        kind = kinds[0]
+        value = members[kind]
+        if value is None:
+            return None
+        if kind in _SCALARS:
+            return _SCALARS[kind](value, where)
+        if levels_left == 0:
+            raise nesting_too_deep(where, self._depth_max)
+        inner = list_of(object_of(value, where).get("values"), f"{where}.values")
+        if kind == "arrayValue":
+            return [self._value(element, levels_left - 1, where) for element in inner]
+        pairs = (_pair(member, where) for member in inner)
+        return {text_of(key, f"A key in {where}"): self._value(one, levels_left - 1, where) for key, one in pairs}
+
+
+def _framed(names: _Names, found: Any, where: str) -> dict[str, Any]:
+    """A part of the frame: a wrong one is the whole record's fault, for no span can be told."""
+    try:
+        return names.read(found, where)
+    except Rejected as rejected:
+        raise Rejected(RejectionCode.UNDECODABLE, rejected.detail) from rejected
+
+
+def _pair(found: Any, where: str) -> tuple[Any, Any]:
+    """Key and value of one element of a list of pairs."""
+    members = object_of(found, f"An element of {where}")
+    return members.get("key"), members.get("value")
+
+
+def _uint64(found: Any, where: str) -> int:
+    return integer_of(found, where, minimum=0, maximum=UINT64_MAX)
+
+
+def _string(value: Any, where: str) -> str:
+    return text_of(value, f"{where}.stringValue")
+
+
+def _boolean(value: Any, where: str) -> bool:
+    if type(value) is not bool:
+        raise invalid_type(f"{where}.boolValue", value, "true or false")
+    return value
+
+
+def _integer(value: Any, where: str) -> int:
+    return integer_of(value, f"{where}.intValue", minimum=_INT64_MIN, maximum=_INT64_MAX)
+
+
+def _double(value: Any, where: str) -> int | float | str:
+    is_number = type(value) in (int, float)
+    if not is_number and not (type(value) is str and (value in _NOT_FINITE or _NUMBER.fullmatch(value))):
+        raise invalid_type(f"{where}.doubleValue", value, 'a number, "NaN", "Infinity" or "-Infinity"')
+    return json_double(float(value))
+
+
+def _bytes(value: Any, where: str) -> str:
+    raw = _from_base64(value) if type(value) is str else None
+    if raw is None:
+        raise invalid_type(f"{where}.bytesValue", value, "base64 text")
+    return json_bytes(raw)
+
+
+def _from_base64(text: str) -> bytes | None:
+    """The bytes of base64 in the standard or the URL-safe alphabet, padded or not; ``None`` when it is none."""
+    bare = text.rstrip("=").replace("-", "+").replace("_", "/")
+    try:
+        return base64.b64decode(bare + "=" * (-len(bare) % 4), validate=True)
+    except (binascii.Error, ValueError):
+        return None
+
+
+_SCALARS: Final[dict[str, Callable[[Any, str], Any]]] = {
+    "stringValue": _string,
+    "boolValue": _boolean,
+    "intValue": _integer,
+    "doubleValue": _double,
+    "bytesValue": _bytes,
+}
+_VALUE_KINDS: Final = ", ".join(sorted(_VALUE.known))

@@ -1,0 +1,179 @@
+"""An OTLP request on the wire: where its spans lie, and how to take some of them out without touching their bytes.
+
+Source: https://protobuf.dev/programming-guides/encoding. Reads only the frame, ``ResourceSpans`` and ``ScopeSpans``; what is
+inside a span stays bytes. Needed where protobuf's parser refuses a whole record because of one span, and for dead letters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+VARINT: Final = 0
+FIXED64: Final = 1
+LEN: Final = 2
+START_GROUP: Final = 3
+END_GROUP: Final = 4
+FIXED32: Final = 5
+GROUPS_MAX: Final = 100  # as many nested groups as protobuf's own parser follows
+
+_RESOURCE_SPANS: Final = 1  # ExportTraceServiceRequest.resource_spans and TracesData.resource_spans
+_SCOPE_SPANS: Final = 2  # ResourceSpans.scope_spans
+_SPANS: Final = 2  # ScopeSpans.spans
+
+
+class BrokenWire(Exception):
+    """The bytes are not a sequence of protobuf fields. The message says at which byte."""
+
+
+class Field(NamedTuple):
+    """One field: its number, wire type, and where it lies: tag at ``start``, content from ``content`` to ``end``."""
+
+    number: int
+    wire_type: int
+    start: int
+    content: int
+    end: int
+
+
+class ScopePart(NamedTuple):
+    """One ``ScopeSpans``: the fields around its spans as one piece of bytes, and the spans, each with its tag."""
+
+    wrapper: bytes
+    spans: list[Field]
+
+
+class ResourcePart(NamedTuple):
+    """One ``ResourceSpans``: the fields around its scopes as one piece of bytes, and the scopes."""
+
+    wrapper: bytes
+    scopes: list[ScopePart]
+
+
+class Layout(NamedTuple):
+    """Where the spans of a request lie."""
+
+    value: bytes
+    resources: list[ResourcePart]
+
+    def content(self, span: Field) -> bytes:
+        """The bytes of one span, without its tag and length."""
+        return self.value[span.content : span.end]
+
+    def cut(self, span_indexes: Sequence[int]) -> bytes:
+        """A request with these spans alone, their resource and scope beside them, every byte of them as it was."""
+        wanted = frozenset(span_indexes)
+        pieces = []
+        span_index = 0
+        for resource in self.resources:
+            scopes = []
+            for scope in resource.scopes:
+                spans = [
+                    self.value[span.start : span.end]
+                    for index, span in enumerate(scope.spans, start=span_index)
+                    if index in wanted
+                ]
+                span_index += len(scope.spans)
+                if spans:
+                    scopes.append(_delimited(_SCOPE_SPANS, scope.wrapper + b"".join(spans)))
+            if scopes:
+                pieces.append(_delimited(_RESOURCE_SPANS, resource.wrapper + b"".join(scopes)))
+        return b"".join(pieces)
+
+
+def lay_out(value: bytes) -> Layout:
+    """The layout of a request. Raises ``BrokenWire`` when its frame cannot be followed."""
+    resources = []
+    for field in fields(value, 0, len(value)):
+        if field.number == _RESOURCE_SPANS and field.wire_type == LEN:
+            wrapper, inner = _parted(value, field, _SCOPE_SPANS)
+            resources.append(ResourcePart(wrapper, [ScopePart(*_parted(value, scope, _SPANS)) for scope in inner]))
+    return Layout(value, resources)
+
+
+def fields(value: bytes, start: int, end: int) -> Iterator[Field]:
+    """The fields between two bytes, in order. Raises ``BrokenWire``."""
+    at = start
+    while at < end:
+        tag, content = _varint(value, at, end)
+        number, wire_type = tag >> 3, tag & 7
+        if number == 0:
+            raise BrokenWire(f"byte {at} begins a field with the number 0")
+        content, after = _extent(value, content, end, number=number, wire_type=wire_type)
+        yield Field(number, wire_type, at, content, after)
+        at = after
+
+
+def _parted(value: bytes, message: Field, number: int) -> tuple[bytes, list[Field]]:
+    """The other fields of a message as one piece, and its delimited fields of that number."""
+    others, inner = [], []
+    for field in fields(value, message.content, message.end):
+        if field.number == number and field.wire_type == LEN:
+            inner.append(field)
+        else:
+            others.append(value[field.start : field.end])
+    return b"".join(others), inner
+
+
+def _extent(value: bytes, at: int, end: int, *, number: int, wire_type: int) -> tuple[int, int]:
+    """Where the content of a field begins and ends."""
+    if wire_type == VARINT:
+        return at, _varint(value, at, end)[1]
+    if wire_type == LEN:
+        size, at = _varint(value, at, end)
+        after = at + size
+    elif wire_type == FIXED64:
+        after = at + 8
+    elif wire_type == FIXED32:
+        after = at + 4
+    elif wire_type == START_GROUP:
+        after = _group_end(value, at, end, number=number)
+    else:
+        raise BrokenWire(f"byte {at} follows a tag of wire type {wire_type}")
+    if after > end:
+        raise BrokenWire(f"the field at byte {at} is cut off")
+    return at, after
+
+
+def _group_end(value: bytes, at: int, end: int, *, number: int) -> int:
+    """Behind the end tag of an unknown group, nested ones skipped."""
+    open_groups = [number]
+    while open_groups:
+        tag, at = _varint(value, at, end)
+        inner, wire_type = tag >> 3, tag & 7
+        if wire_type == START_GROUP and len(open_groups) < GROUPS_MAX:
+            open_groups.append(inner)
+        elif wire_type == END_GROUP and inner == open_groups[-1]:
+            open_groups.pop()
+        elif wire_type in (START_GROUP, END_GROUP):
+            raise BrokenWire(f"a group before byte {at} does not end")
+        else:
+            at = _extent(value, at, end, number=inner, wire_type=wire_type)[1]
+    return at
+
+
+def _varint(value: bytes, at: int, end: int) -> tuple[int, int]:
+    """An unsigned number of up to ten bytes, and the byte behind it."""
+    result = 0
+    for shift in range(0, 70, 7):
+        if at >= end:
+            raise BrokenWire(f"the bytes end inside a number at byte {at}")
+        byte = value[at]
+        at += 1
+        result |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return result, at
+    raise BrokenWire(f"the number before byte {at} is too long")
+
+
+def _delimited(number: int, content: bytes) -> bytes:
+    return _encoded_varint(number << 3 | LEN) + _encoded_varint(len(content)) + content
+
+
+def _encoded_varint(number: int) -> bytes:
+    encoded = bytearray()
+    while number > 0x7F:
+        encoded.append(number & 0x7F | 0x80)
+        number >>= 7
+    encoded.append(number)
+    return bytes(encoded)

@@ -1,0 +1,344 @@
+"""``span_json``: one span object, or ``{"spans": […]}``, in the shape that ``/spans/query`` answers (contract §4).
+
+Every member of an answer is honoured when it is published again; what the server makes by itself (``trace_type``, ``span_type``,
+``created_at`` and its kin) is made anew. Source: reference §2, §2.1, §4.2, and contract §4 for the further members. A record
+that the parser refuses as a whole is cut span by span (``json_cut``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+from uuid import UUID
+
+import orjson
+
+from common.codec.checks import (
+    UINT64_MAX,
+    Bounds,
+    bounds_of,
+    check_record_size,
+    check_span_has_no_null,
+    check_span_size,
+    check_times,
+    invalid_type,
+    json_double,
+    nesting_too_deep,
+)
+from common.codec.decoded import Decoded
+from common.codec.gathering import Group, gather
+from common.codec.json_cut import BrokenJson, ListLayout, lay_out_spans
+from common.codec.json_members import count_of, enum_of, integer_of, list_of, object_of, parsed_alone, text_of
+from common.errors import Rejected, RejectionCode
+from common.ids import ZERO_ID, parse_span_id, parse_trace_id
+from common.limits import SpanLimits
+from common.nesting import nest
+from common.span import (
+    NO_RESOURCE,
+    NO_SCOPE,
+    Attributes,
+    Event,
+    Link,
+    Resource,
+    Scope,
+    Span,
+    SpanKind,
+    StatusCode,
+)
+from common.times import parse_time_ns
+
+_TRACE_ID_LEGAL: Final = "32 hexadecimal digits, or a UUID"
+_SPAN_ID_LEGAL: Final = "16 hexadecimal digits, or a UUID"
+_ESCAPED_NULL: Final = rb"\u0000"
+_AG_LEVELS: Final = 3  # ``ag.data.inputs``: levels that normalisation has put around a value, so they do not count
+
+
+def decode(value: bytes, *, limits: SpanLimits, now_ns: int) -> Decoded:
+    """The spans of one record, in the order of the document, and a refusal for each that cannot be kept.
+
+    Raises ``Rejected`` when the record is too large, is not JSON, or is neither a span nor a list of spans.
+    """
+    check_record_size(value, limits)
+    reader = _Reader(bounds_of(limits, now_ns=now_ns), now_ns=now_ns, may_hold_null=_ESCAPED_NULL in value)
+    if len(value) <= limits.span_bytes_max:  # else every span is measured
+        try:
+            document = orjson.loads(value)
+        except orjson.JSONDecodeError:
+            pass
+        else:
+            return gather([Group(NO_RESOURCE, NO_SCOPE, _members(document))], lambda found, *_: reader.span(found))
+    return _decode_split(value, limits, reader)
+
+
+def cut(value: bytes, span_indexes: Sequence[int]) -> bytes:
+    """One record with only these spans, byte for byte as they came. Raises ``Rejected``."""
+    return _laid_out(value).cut(span_indexes)
+
+
+def _members(document: Any) -> list[Any]:
+    """The span objects of a record. An empty object is an empty record."""
+    if type(document) is not dict:
+        raise Rejected(
+            RejectionCode.UNDECODABLE, 'The record is neither a span object nor {"spans": […]}, which it has to be.'
+        )
+    if not document:
+        return []
+    if "resourceSpans" in document:
+        raise Rejected(
+            RejectionCode.UNDECODABLE, "The record is an OTLP request in JSON: its content type is application/json."
+        )
+    if "trace_id" in document or "spans" not in document:
+        return [document]
+    spans = document["spans"]
+    if spans is not None and type(spans) is not list:
+        raise Rejected(RejectionCode.UNDECODABLE, "The member “spans” of the record is no array, which it has to be.")
+    return spans or []
+
+
+def _laid_out(value: bytes) -> ListLayout:
+    try:
+        return lay_out_spans(value)
+    except BrokenJson as exc:
+        raise Rejected(RejectionCode.UNDECODABLE, f"The record is not JSON with spans: {exc}.") from exc
+
+
+def _decode_split(value: bytes, limits: SpanLimits, reader: _Reader) -> Decoded:
+    """The slow way: every span parsed alone, so that a bad one costs itself."""
+    layout = _laid_out(value)
+
+    def read(raw: bytes, _resource: Resource, _scope: Scope) -> Span:
+        check_span_size(len(raw), limits)
+        return reader.span(parsed_alone(raw, "The span", nesting_depth_max=limits.nesting_depth_max))
+
+    return gather([Group(NO_RESOURCE, NO_SCOPE, map(layout.content, layout.spans))], read)
+
+
+class _Reader:
+    """Reads the spans of one record; neighbours with equal resources share one."""
+
+    __slots__ = ("_bounds", "_depth_max", "_may_hold_null", "_now_ns", "_resource", "_scope")
+
+    def __init__(self, bounds: Bounds, *, now_ns: int, may_hold_null: bool) -> None:
+        self._bounds = bounds
+        self._depth_max = bounds.nesting_depth_max
+        self._now_ns = now_ns
+        self._may_hold_null = may_hold_null
+        self._resource: tuple[bytes, Resource] = (b"", NO_RESOURCE)
+        self._scope: tuple[bytes, Scope] = (b"", NO_SCOPE)
+
+    def span(self, found: Any) -> Span:
+        """One span. Raises ``Rejected`` with a sentence that names the member."""
+        if type(found) is not dict:
+            raise invalid_type("The span", found, "an object")
+        get = found.get
+        if get("spans"):
+            raise Rejected(RejectionCode.INVALID_TYPE, "The span holds other spans; they take a place beside it.")
+        start_ns, end_ns = self._times(found)
+        trace_id = _trace_id(get("trace_id"))
+        span_id = _span_id(get("span_id"))
+        check_times(start_ns, end_ns, self._bounds)
+        name = get("span_name")
+        links = get("links")
+        span = Span(
+            trace_id,
+            span_id,
+            _parent_id(get("parent_id")),
+            span_id[10:].hex() if name is None else text_of(name, "span_name"),
+            enum_of(get("span_kind"), "span_kind", SpanKind),
+            start_ns,
+            end_ns,
+            enum_of(get("status_code"), "status_code", StatusCode),
+            text_of(get("status_message"), "status_message") or None,
+            self._attributes(get("attributes"), "attributes"),
+            tuple([self._event(event, start_ns) for event in list_of(get("events"), "events")]),
+            None if links is None else tuple([self._link(link) for link in list_of(links, "links")]),
+            text_of(get("trace_state"), "trace_state"),
+            count_of(get("flags"), "flags"),
+            count_of(get("dropped_attributes_count"), "dropped_attributes_count"),
+            count_of(get("dropped_events_count"), "dropped_events_count"),
+            count_of(get("dropped_links_count"), "dropped_links_count"),
+            self._resource_of(get("resource")),
+            self._scope_of(get("scope")),
+            self._identified(get("references"), "references"),
+            self._identified(get("hashes"), "hashes"),
+            _optional_text(get("session_id"), "session_id"),
+            _optional_text(get("user_id"), "user_id"),
+            _optional_text(get("agent_id"), "agent_id"),
+        )
+        if self._may_hold_null:
+            check_span_has_no_null(span)
+        return span
+
+    def _times(self, members: dict[str, Any]) -> tuple[int, int]:
+        """Start and end: each defaults to the other, both to now; nanoseconds win over the time that people read."""
+        start_ns = _time_ns(members, "start_time_unix_nano", "start_time")
+        end_ns = _time_ns(members, "end_time_unix_nano", "end_time")
+        if start_ns is None:
+            start_ns = self._now_ns if end_ns is None else end_ns
+        return start_ns, start_ns if end_ns is None else end_ns
+
+    def _event(self, found: Any, start_ns: int) -> Event:
+        """An event; one without a time happened at the start of its span."""
+        members = object_of(found, "An event")
+        time_ns = _time_ns(members, "time_unix_nano", "timestamp")
+        if time_ns is not None and not 0 <= time_ns <= UINT64_MAX:
+            raise Rejected(
+                RejectionCode.ABSURD_TIME, f"The time of an event is {time_ns} ns; it takes 1970 to 2554, as in OTLP."
+            )
+        return Event(
+            text_of(members.get("name"), "events.name"),
+            start_ns if time_ns is None else time_ns,
+            self._attributes(members.get("attributes"), "events.attributes"),
+            count_of(members.get("dropped_attributes_count"), "events.dropped_attributes_count"),
+        )
+
+    def _link(self, found: Any) -> Link:
+        members = object_of(found, "A link")
+        return Link(
+            _linked(members, "trace_id", parse_trace_id),
+            _linked(members, "span_id", parse_span_id),
+            self._attributes(members.get("attributes"), "links.attributes"),
+            text_of(members.get("trace_state"), "links.trace_state"),
+            count_of(members.get("flags"), "links.flags"),
+            count_of(members.get("dropped_attributes_count"), "links.dropped_attributes_count"),
+        )
+
+    def _resource_of(self, found: Any) -> Resource:
+        if found is None:
+            return NO_RESOURCE
+        written = self._written(found, "resource")
+        if written != self._resource[0]:
+            members = object_of(found, "resource")
+            resource = Resource(
+                nest(self._attributes(members.get("attributes"), "resource.attributes")),
+                count_of(members.get("dropped_attributes_count"), "resource.dropped_attributes_count"),
+                text_of(members.get("schema_url"), "resource.schema_url"),
+            )
+            self._resource = (written, resource)
+        return self._resource[1]
+
+    def _scope_of(self, found: Any) -> Scope:
+        if found is None:
+            return NO_SCOPE
+        written = self._written(found, "scope")
+        if written != self._scope[0]:
+            members = object_of(found, "scope")
+            scope = Scope(
+                text_of(members.get("name"), "scope.name"),
+                text_of(members.get("version"), "scope.version"),
+                nest(self._attributes(members.get("attributes"), "scope.attributes")),
+                count_of(members.get("dropped_attributes_count"), "scope.dropped_attributes_count"),
+                text_of(members.get("schema_url"), "scope.schema_url"),
+            )
+            self._scope = (written, scope)
+        return self._scope[1]
+
+    def _written(self, found: Any, where: str) -> bytes:
+        """The JSON of what the parser gave: equal when values and types are, as 1 and true in Python are not."""
+        try:
+            return orjson.dumps(found)
+        except orjson.JSONEncodeError as exc:  # values from JSON can be written, unless they are nested past 254 levels
+            raise nesting_too_deep(where, self._depth_max) from exc
+
+    def _identified(self, found: Any, where: str) -> list[dict[str, Any]] | None:
+        """References or hashes: JSON-ready objects, ids as dashed UUIDs; ``None`` where the member is absent."""
+        if found is None:
+            return None
+        read = []
+        for element in list_of(found, where):
+            members = self._value(object_of(element, f"An element of {where}"), self._depth_max, where)
+            if members.get("id") is not None:
+                members["id"] = _uuid(members["id"], f"{where}.id")
+            read.append(members)
+        return read
+
+    def _attributes(self, found: Any, where: str) -> Attributes:
+        attributes = {}
+        depth_max = self._depth_max
+        for key, value in object_of(found, where).items():
+            if type(value) is str:
+                attributes[key] = value
+            else:
+                levels = depth_max + _AG_LEVELS if key == "ag" else depth_max
+                attributes[key] = self._value(value, levels, f"{where}.{key}")
+        return attributes
+
+    def _value(self, found: Any, levels_left: int, where: str) -> Any:
+        """A JSON value with its doubles in canonical form. ``levels_left``: how many arrays and objects may be opened."""
+        kind = type(found)
+        if kind is float:
+            return json_double(found)
+        if kind is dict or kind is list:
+            if levels_left == 0:
+                raise nesting_too_deep(where, self._depth_max)
+            if kind is dict:
+                return {key: self._value(member, levels_left - 1, where) for key, member in found.items()}
+            return [self._value(element, levels_left - 1, where) for element in found]
+        return found
+
+
+def _time_ns(members: dict[str, Any], exact: str, readable: str) -> int | None:
+    """Nanoseconds since 1970, or ``None`` when neither member is there."""
+    nanoseconds = members.get(exact)
+    if nanoseconds is not None:
+        return integer_of(nanoseconds, exact, minimum=0, maximum=UINT64_MAX)
+    time = members.get(readable)
+    if time is None:
+        return None
+    if type(time) not in (str, int, float):
+        raise invalid_type(readable, time, "a time as text or number")
+    try:
+        return parse_time_ns(time)
+    except ValueError as exc:
+        raise Rejected(RejectionCode.INVALID_TYPE, f"{readable}: {exc}") from exc
+
+
+def _trace_id(found: Any) -> bytes:
+    if found is None or found == "":
+        raise Rejected(RejectionCode.INVALID_TRACE_ID, f"The span has no trace_id; it takes {_TRACE_ID_LEGAL}.")
+    return _parsed_id(found, "trace_id", parse_trace_id, RejectionCode.INVALID_TRACE_ID)
+
+
+def _span_id(found: Any) -> bytes:
+    if found is None or found == "":
+        raise Rejected(RejectionCode.INVALID_SPAN_ID, f"The span has no span_id; it takes {_SPAN_ID_LEGAL}.")
+    return _parsed_id(found, "span_id", parse_span_id, RejectionCode.INVALID_SPAN_ID)
+
+
+def _parent_id(found: Any) -> bytes | None:
+    """The id of the parent; zeros mean that there is none, as in OTLP."""
+    if found is None or found == "" or _is_zeros(found):
+        return None
+    return _parsed_id(found, "parent_id", parse_span_id, RejectionCode.INVALID_PARENT_ID)
+
+
+def _linked(members: dict[str, Any], name: str, parse: Callable[[str], bytes]) -> bytes:
+    """An id of a link; zeros are kept, since OpenTelemetry allows a link that has attributes alone."""
+    found = members.get(name)
+    if _is_zeros(found):
+        return ZERO_ID
+    return _parsed_id(found, f"links.{name}", parse, RejectionCode.INVALID_LINK)
+
+
+def _parsed_id(found: Any, where: str, parse: Callable[[str], bytes], code: RejectionCode) -> bytes:
+    if type(found) is not str:
+        raise Rejected(code, str(invalid_type(where, found, "hexadecimal digits as text")))
+    try:
+        return parse(found)
+    except ValueError as exc:
+        raise Rejected(code, f"{where}: {exc}") from exc
+
+
+def _is_zeros(found: Any) -> bool:
+    return type(found) is str and len(found) in (16, 32) and not found.strip("0")
+
+
+def _optional_text(found: Any, where: str) -> str | None:
+    return None if found is None else text_of(found, where)
+
+
+def _uuid(found: Any, where: str) -> str:
+    try:
+        return str(UUID(bytes=parse_trace_id(found))) if type(found) is str else str(UUID(found))
+    except (ValueError, AttributeError, TypeError) as exc:
+        raise invalid_type(where, found, "a UUID") from exc

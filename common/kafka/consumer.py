@@ -1,0 +1,218 @@
+"""Records in: a ``RecordSource`` on the driver's consumer group.
+
+Facts about the driver (aiokafka 0.14) that this rests on:
+
+- Its rebalance is eager: ``on_partitions_revoked`` gets all partitions, and is awaited, with heartbeats, before the join.
+- While partitions move, ``getmany`` waits without regard to its timeout, so it is not called then, and is bounded.
+- ``getmany`` hands records over without suspending between taking and returning them: a deadline around it loses none.
+- It keeps at most one response a partition that nobody has taken, so not asking is enough to stop fetching; asking for
+  a partition that does not exist keeps the membership alive and what was fetched. Its own ``pause`` would throw it away.
+- ``commit`` retries for ever, so it gets a deadline.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener, ConsumerRecord, TopicPartition
+from typing_extensions import override
+
+from common.errors import Unavailable
+from common.kafka.cluster import read_cluster_id
+from common.kafka.driver import quieten_driver, translated
+from common.kafka.record import Partition, Rebalanced, Record
+from common.settings import KafkaSettings
+
+SESSION_TIMEOUT_S: Final = 10.0
+"""A member that is silent for so long is out: what a dead worker held is read by others after at most this time.
+
+The embedded broker makes the first member of a group wait for half of it.
+"""
+
+REBALANCE_TIMEOUT_S: Final = 60.0
+"""How long a rebalance waits for a member to let go; ``on_revoked`` has to be done well before."""
+
+MAX_POLL_INTERVAL_S: Final = 300.0
+FETCH_BYTES_MAX: Final = 32 * 1024 * 1024
+"""One response over all partitions; a record larger than this still comes, alone."""
+
+FRAME_BYTES: Final = 16 * 1024
+"""Room for the batch header, key and headers around a value of ``message_bytes_max``."""
+
+_NOWHERE: Final = TopicPartition("", 0)
+
+
+class KafkaSource:
+    """A member of the group ``settings.group``, subscribed to ``settings.topics``. One open at a time."""
+
+    def __init__(self, settings: KafkaSettings, *, session_timeout_s: float = SESSION_TIMEOUT_S) -> None:
+        self._settings = settings
+        self._session_timeout_s = session_timeout_s
+        self._consumer: AIOKafkaConsumer | None = None
+        self._settled = asyncio.Event()
+        self._paused = False
+        self._cluster_id = ""
+        self._failure: Unavailable | None = None
+
+    async def open(self, *, on_revoked: Rebalanced, on_assigned: Rebalanced) -> None:
+        """Join the group. ``on_revoked`` is awaited before the partitions go to another member."""
+        quieten_driver()
+        await self.close()
+        self._cluster_id = await read_cluster_id(self._settings)
+        with translated("join the group"):
+            consumer = self._new_consumer()
+            self._consumer = consumer
+            consumer.subscribe(
+                topics=list(self._settings.topics),
+                listener=_Listener(self, on_revoked=on_revoked, on_assigned=on_assigned),
+            )
+            try:
+                async with asyncio.timeout(self._settings.request_timeout_s + REBALANCE_TIMEOUT_S):
+                    await consumer.start()
+            except BaseException:
+                await self.close()
+                raise
+
+    async def poll(self, *, timeout_s: float, records_max: int) -> Sequence[Record]:
+        """Records in offset order per partition; empty after a quiet ``timeout_s`` or while everything is paused."""
+        consumer = self._opened()
+        partitions = (_NOWHERE,) if self._paused else ()
+        with translated("poll"):
+            try:
+                async with asyncio.timeout(timeout_s + 0.1):
+                    await self._settled.wait()
+                    taken = await consumer.getmany(
+                        *partitions, timeout_ms=int(timeout_s * 1000), max_records=records_max
+                    )
+            except TimeoutError:
+                return []
+        if self._failure is not None:
+            raise self._failure
+        return [as_record(each) for records in taken.values() for each in records]
+
+    def pause(self, *partitions: Partition) -> None:
+        """Hand out nothing more of these, or of any when none is named; ``poll`` keeps the membership alive."""
+        if not partitions:
+            self._paused = True
+            return
+        consumer = self._opened()
+        consumer.pause(*(set(map(_driver_partition, partitions)) & consumer.assignment()))
+
+    def resume(self) -> None:
+        """Hand out records again, but for partitions that were paused by name."""
+        self._paused = False
+
+    async def commit(self, next_offsets: Mapping[Partition, int]) -> None:
+        """Commit; returns when the broker has acknowledged. Raises ``LostPartition`` when they belong to another member by now."""
+        if not next_offsets:
+            return
+        consumer = self._opened()
+        with translated("commit"):
+            async with asyncio.timeout(self._settings.request_timeout_s):
+                await consumer.commit({_driver_partition(each): offset for each, offset in next_offsets.items()})
+
+    async def lag(self) -> Mapping[Partition, int]:
+        """Records between the position and the end of each assigned partition."""
+        consumer = self._opened()
+        with translated("read the lag"):
+            async with asyncio.timeout(self._settings.request_timeout_s):
+                await self._settled.wait()
+                ends = await consumer.end_offsets(list(consumer.assignment()))
+                return {
+                    Partition(each.topic, each.partition): max(0, end - await consumer.position(each))
+                    for each, end in ends.items()
+                    if each in consumer.assignment()
+                }
+
+    def log_of(self, partition: Partition) -> str:
+        """The identity of the log behind a partition: ``cluster/topic/partition``."""
+        return f"{self._cluster_id}/{partition.topic}/{partition.partition}"
+
+    async def close(self) -> None:
+        """Leave the group. Safe to call twice or before ``open``."""
+        consumer, self._consumer = self._consumer, None
+        self._settled.clear()
+        self._failure = None
+        self._paused = False
+        if consumer is not None:
+            with translated("leave the group"):
+                async with asyncio.timeout(self._settings.request_timeout_s):
+                    await consumer.stop()
+
+    def _new_consumer(self) -> AIOKafkaConsumer:
+        message_bytes = self._settings.message_bytes_max + FRAME_BYTES
+        return AIOKafkaConsumer(
+            bootstrap_servers=self._settings.bootstrap,
+            group_id=self._settings.group,
+            enable_auto_commit=False,
+            auto_offset_reset="earliest",
+            isolation_level="read_committed",
+            max_partition_fetch_bytes=message_bytes,
+            fetch_max_bytes=max(message_bytes, FETCH_BYTES_MAX),
+            session_timeout_ms=int(self._session_timeout_s * 1000),
+            rebalance_timeout_ms=int(REBALANCE_TIMEOUT_S * 1000),
+            heartbeat_interval_ms=int(self._session_timeout_s * 1000 / 4),
+            max_poll_interval_ms=int(MAX_POLL_INTERVAL_S * 1000),
+            request_timeout_ms=int((self._settings.request_timeout_s + REBALANCE_TIMEOUT_S) * 1000),
+        )
+
+    def _opened(self) -> AIOKafkaConsumer:
+        if self._consumer is None:
+            raise Unavailable("The source is not open.")
+        return self._consumer
+
+    async def letting_go(self, partitions: frozenset[Partition], on_revoked: Rebalanced) -> None:
+        """Called by the driver before a join."""
+        self._settled.clear()
+        await on_revoked(partitions)
+
+    async def taking_over(self, partitions: frozenset[Partition], on_assigned: Rebalanced) -> None:
+        """Called by the driver after a join, before it fetches.
+
+        The driver swallows what a listener raises, so it is kept for the next ``poll``.
+        """
+        try:
+            self._cluster_id = await read_cluster_id(self._settings)
+        except Unavailable as exc:
+            self._failure = exc
+        else:
+            await on_assigned(partitions)
+        self._settled.set()
+
+
+class _Listener(ConsumerRebalanceListener):  # type: ignore[misc] # the driver ships no types
+    def __init__(self, source: KafkaSource, *, on_revoked: Rebalanced, on_assigned: Rebalanced) -> None:
+        self._source = source
+        self._on_revoked = on_revoked
+        self._on_assigned = on_assigned
+
+    @override
+    async def on_partitions_revoked(self, revoked: set[TopicPartition]) -> None:
+        await self._source.letting_go(_partitions(revoked), self._on_revoked)
+
+    @override
+    async def on_partitions_assigned(self, assigned: set[TopicPartition]) -> None:
+        await self._source.taking_over(_partitions(assigned), self._on_assigned)
+
+
+def _partitions(theirs: set[TopicPartition]) -> frozenset[Partition]:
+    return frozenset(Partition(each.topic, each.partition) for each in theirs)
+
+
+def _driver_partition(ours: Partition) -> TopicPartition:
+    return TopicPartition(ours.topic, ours.partition)
+
+
+def as_record(theirs: ConsumerRecord) -> Record:
+    """The same record in our words."""
+    return Record(
+        theirs.topic,
+        theirs.partition,
+        theirs.offset,
+        theirs.timestamp,
+        theirs.key,
+        theirs.value,
+        tuple(theirs.headers),
+    )

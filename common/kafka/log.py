@@ -1,0 +1,90 @@
+"""A topic read from end to end, outside of any group: a ``RecordLog`` on the driver's consumer."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Final
+
+from aiokafka import AIOKafkaConsumer, TopicPartition
+
+from common.errors import Unavailable
+from common.kafka.cluster import partitions_of
+from common.kafka.consumer import as_record
+from common.kafka.driver import quieten_driver, translated
+from common.kafka.record import Coordinates, Record
+from common.settings import KafkaSettings
+
+PORTION_RECORDS: Final = 500
+SILENCE_S_MAX: Final = 10.0
+"""A broker that sends nothing for so long, although the end is not reached, counts as away."""
+
+
+class KafkaLog:
+    """Reads topics of one cluster; a connection for each call."""
+
+    def __init__(self, settings: KafkaSettings) -> None:
+        self._settings = settings
+
+    async def read(self, topic: str) -> AsyncIterator[Sequence[Record]]:
+        """Everything that was there when the reading began, in portions, in offset order per partition."""
+        async with self._connected() as consumer:
+            with translated("read the topic"):
+                partitions = [TopicPartition(topic, each) for each in await partitions_of(self._settings, topic)]
+                if not partitions:
+                    return
+                consumer.assign(partitions)
+                ends = await consumer.end_offsets(partitions)
+                await consumer.seek_to_beginning(*partitions)
+            left = {each for each in partitions if ends[each] > 0}
+            while left := await self._unread(consumer, left, ends):
+                with translated("read the topic"):
+                    taken = await consumer.getmany(
+                        *left, timeout_ms=int(SILENCE_S_MAX * 1000), max_records=PORTION_RECORDS
+                    )
+                if not taken:
+                    raise Unavailable(f"Kafka sent nothing of {topic} for {SILENCE_S_MAX:g} s.")
+                yield [as_record(each) for at, records in taken.items() for each in records if each.offset < ends[at]]
+
+    async def fetch(self, where: Coordinates) -> Record | None:
+        """The record at these coordinates, or ``None``. Raises ``Unavailable`` (transient)."""
+        async with self._connected() as consumer:
+            with translated("fetch a record"):
+                if where.partition not in await partitions_of(self._settings, where.topic):
+                    return None
+                at = TopicPartition(where.topic, where.partition)
+                consumer.assign([at])
+                first = (await consumer.beginning_offsets([at]))[at]
+                end = (await consumer.end_offsets([at]))[at]
+                if not first <= where.offset < end:
+                    return None
+                consumer.seek(at, where.offset)
+                taken = await consumer.getmany(at, timeout_ms=int(SILENCE_S_MAX * 1000), max_records=1)
+        found = [each for each in taken.get(at, []) if each.offset == where.offset]
+        return as_record(found[0]) if found else None
+
+    async def _unread(
+        self, consumer: AIOKafkaConsumer, left: set[TopicPartition], ends: dict[TopicPartition, int]
+    ) -> set[TopicPartition]:
+        with translated("read the topic"):
+            return {each for each in left if await consumer.position(each) < ends[each]}
+
+    @asynccontextmanager
+    async def _connected(self) -> AsyncIterator[AIOKafkaConsumer]:
+        quieten_driver()
+        consumer = AIOKafkaConsumer(
+            bootstrap_servers=self._settings.bootstrap,
+            enable_auto_commit=False,
+            isolation_level="read_committed",
+            auto_offset_reset="earliest",
+            max_partition_fetch_bytes=self._settings.message_bytes_max,
+            request_timeout_ms=int(self._settings.request_timeout_s * 1000),
+        )
+        try:
+            with translated("connect"):
+                async with asyncio.timeout(self._settings.request_timeout_s):
+                    await consumer.start()
+            yield consumer
+        finally:
+            await consumer.stop()

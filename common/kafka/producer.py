@@ -1,0 +1,87 @@
+"""Records out: a ``Publisher`` on the driver's producer. Acknowledged by all in-sync replicas, never by fewer."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Final
+
+from aiokafka import AIOKafkaProducer
+
+from common.errors import Unavailable
+from common.kafka.driver import quieten_driver, translated
+from common.kafka.record import Coordinates
+from common.settings import KafkaSettings
+
+LINGER_MS: Final = 2
+"""Long enough that concurrent publishes share a request, short beside a round trip that waits for replicas."""
+
+BATCH_BYTES: Final = 256 * 1024
+
+FRAME_BYTES: Final = 16 * 1024
+"""Room for the batch header, key and headers around a value of ``message_bytes_max``."""
+
+
+class KafkaPublisher:
+    """Publishes to one cluster; connects with the first record, so that it can be made while the broker is away.
+
+    A publish that ran into its deadline may have arrived all the same: at least once, never at most once. Readers are
+    made for that (contract §4), so the producer is not idempotent: the embedded broker cannot do it.
+    """
+
+    def __init__(self, settings: KafkaSettings) -> None:
+        self._settings = settings
+        self._producer: AIOKafkaProducer | None = None
+        self._connecting = asyncio.Lock()
+        self._closed = False
+
+    async def publish(
+        self,
+        topic: str,
+        value: bytes,
+        *,
+        key: bytes | None = None,
+        headers: Sequence[tuple[str, bytes]] = (),
+    ) -> Coordinates:
+        """Return when Kafka has acknowledged. Raises ``Unavailable`` (transient) or ``TooLarge``."""
+        with translated("publish"):
+            async with asyncio.timeout(self._settings.request_timeout_s):
+                producer = await self._connected()
+                delivery = await producer.send(topic, value, key=key, headers=list(headers))
+                # Shielded: cancelling the future of one record would fail the batch that it shares with others.
+                where = await asyncio.shield(delivery)
+        return Coordinates(where.topic, where.partition, where.offset)
+
+    async def close(self) -> None:
+        """Flush and leave. Safe to call twice."""
+        self._closed = True
+        producer, self._producer = self._producer, None
+        if producer is not None:
+            with translated("close"):
+                async with asyncio.timeout(self._settings.request_timeout_s):
+                    await producer.stop()
+
+    async def _connected(self) -> AIOKafkaProducer:
+        async with self._connecting:
+            if self._closed:
+                raise Unavailable("The publisher is closed.")
+            if self._producer is None:
+                self._producer = await self._connect()
+            return self._producer
+
+    async def _connect(self) -> AIOKafkaProducer:
+        quieten_driver()
+        producer = AIOKafkaProducer(
+            bootstrap_servers=self._settings.bootstrap,
+            acks="all",
+            linger_ms=LINGER_MS,
+            max_batch_size=BATCH_BYTES,
+            max_request_size=self._settings.message_bytes_max + FRAME_BYTES,
+            request_timeout_ms=int(self._settings.request_timeout_s * 1000),
+        )
+        try:
+            await producer.start()
+        except BaseException:
+            await producer.stop()
+            raise
+        return producer

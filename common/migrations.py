@@ -1,0 +1,59 @@
+"""Numbered SQL files, each applied once and never changed after: the rules that both databases share.
+
+A file is ``NNNN_name.sql``. What was applied is recorded with a checksum, so that an edited file is noticed before it
+does harm. How to apply and where to record lives in ``common/clickhouse/migrate.py`` and ``common/postgres/migrate.py``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import NamedTuple
+
+
+class IllegalMigration(Exception):
+    """A file and what was recorded of it contradict each other. The message names the file."""
+
+
+class Migration(NamedTuple):
+    """One file: its number, the name behind it, its text and the hex SHA-256 of its bytes."""
+
+    number: int
+    name: str
+    text: str
+    sha256: str
+
+
+def load_migrations(folder: Path, /) -> list[Migration]:
+    """The files of a folder in the order of their numbers. Raises ``IllegalMigration`` for two of one number."""
+    migrations = [_load(path) for path in sorted(folder.glob("*.sql"))]
+    for earlier, later in pairwise(migrations):
+        if earlier.number == later.number:
+            raise IllegalMigration(f"{earlier.name} and {later.name} have the same number {later.number}.")
+    return migrations
+
+
+def pending(migrations: Sequence[Migration], applied: Mapping[int, str]) -> list[Migration]:
+    """What is not applied yet, in order. ``applied`` maps the number to the checksum it was applied with.
+
+    Raises ``IllegalMigration`` when an applied file has changed, or when the database is ahead of this program.
+    """
+    for migration in migrations:
+        if applied.get(migration.number, migration.sha256) != migration.sha256:
+            raise IllegalMigration(
+                f"{migration.number:04}_{migration.name}.sql was changed after it had been applied; add a new file instead."
+            )
+    unknown = sorted(set(applied) - {migration.number for migration in migrations})
+    if unknown:
+        raise IllegalMigration(f"Migration {unknown[0]:04} is applied but not part of this program: it is too old.")
+    return [migration for migration in migrations if migration.number not in applied]
+
+
+def _load(path: Path) -> Migration:
+    number, _, name = path.stem.partition("_")
+    if not (number.isdecimal() and name):
+        raise IllegalMigration(f"{path.name} is not named NNNN_name.sql.")
+    content = path.read_bytes()
+    return Migration(int(number), name, content.decode(), hashlib.sha256(content).hexdigest())

@@ -1,0 +1,152 @@
+"""From dotted attribute keys to nested objects (reference §2.2).
+
+Keys are taken in order and split at each dot. A later key wins the place it names. Ours differs from the reference
+where that one loses values:
+
+- A leaf below a scalar (``a: 1``, then ``a.b: 2``) keeps its dotted rest at the level of the collision: ``{a: 1, "a.b": 2}``.
+- What a later key pushes off its place returns to where its members still find room (``a.b: 1``, then ``a: {c: 2}``, is
+  ``{a: {c: 2, b: 1}}``); a leaf gives way only where a later key has opened a container in its very place.
+- Numbered segments make an array when they are 0…n−1 in whatever order, else an object with these keys; nothing is padded,
+  so that ``a.999999999`` costs one member.
+- A key opens at most ``SEGMENTS_MAX`` levels; what is left of it stays dotted. Text cannot make a tree that is too deep to walk.
+
+Values are never changed: what is nested already is shared with the caller, and copied where a key reaches into it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+SEGMENTS_MAX: Final = 24
+
+
+def nest(flat: Mapping[str, Any]) -> dict[str, Any]:
+    """A new object with the members of ``flat``, nested at the dots of their keys. Never raises; empty segments are keys."""
+    tree = _Tree()
+    root, opened = tree.root, tree.opened
+    for key, value in flat.items():
+        prefix, dot, leaf = key.rpartition(".")
+        place = (opened.get(prefix) or tree.opened_anew(prefix, leaf)) if dot else root
+        if place is None or leaf in place:
+            tree.put(key, value)
+        else:
+            place[leaf] = value
+    return tree.finished() if tree.numbered or tree.displaced else root
+
+
+class _Tree:
+    """The object while it grows.
+
+    ``opened`` holds the containers that dotted keys have opened, by their prefix: these are ours, so they may be written to.
+    ``numbered`` holds those that may become arrays, each with the place where it stands; ``displaced`` what was pushed off.
+    """
+
+    __slots__ = ("displaced", "numbered", "opened", "root")
+
+    def __init__(self) -> None:
+        self.root: dict[str, Any] = {}
+        self.opened: dict[str, dict[str, Any]] = {}
+        self.numbered: list[tuple[dict[str, Any], str, dict[str, Any]]] = []
+        self.displaced: list[tuple[dict[str, Any], str, Any]] = []
+
+    def opened_anew(self, prefix: str, below: str) -> dict[str, Any] | None:
+        """The way of nearly every key: a new container at ``prefix``, for a member ``below``.
+
+        ``None``, and nothing is done, where something stands in the way or the key has too many segments.
+        """
+        if prefix.count(".") >= SEGMENTS_MAX - 1:
+            return None
+        above, dot, segment = prefix.rpartition(".")
+        place = (self.opened.get(above) or self.opened_anew(above, segment)) if dot else self.root
+        if place is None or segment in place:
+            return None
+        inner: dict[str, Any] = {}
+        place[segment] = self.opened[prefix] = inner
+        if below[:1].isdigit() and _is_position(below):
+            self.numbered.append((place, segment, inner))
+        return inner
+
+    def put(self, key: str, value: Any) -> None:
+        """Put ``value`` where ``key`` says: opens what is missing on the way, displaces what stands there."""
+        segments = key.split(".", SEGMENTS_MAX - 1)
+        place = self.root
+        for index in range(len(segments) - 1):
+            inner = self._open(place, segments, index)
+            if inner is None:
+                place[".".join(segments[index:])] = value
+                return
+            place = inner
+        leaf = segments[-1]
+        if isinstance(place.get(leaf), dict | list):
+            self._displace(place, leaf, prefix=key)
+        place[leaf] = value
+
+    def finished(self) -> dict[str, Any]:
+        """The object, arrays made and displaced values back where there is room."""
+        for place, leaf, members in reversed(self.numbered):  # the inner ones first
+            if place.get(leaf) is members and all(str(index) in members for index in range(len(members))):
+                place[leaf] = [members[str(index)] for index in range(len(members))]
+        for place, leaf, earlier in self.displaced:
+            _restore(place, leaf, earlier)
+        return self.root
+
+    def _open(self, place: dict[str, Any], segments: list[str], index: int) -> dict[str, Any] | None:
+        """The container in ``place`` that the segment names, ours to write to; ``None`` where a scalar is in the way."""
+        prefix = ".".join(segments[: index + 1])
+        inner = self.opened.get(prefix)
+        if inner is not None:
+            return inner
+        segment = segments[index]
+        standing = place.get(segment, _NOTHING)
+        if standing is _NOTHING:
+            inner, is_numbered = {}, _is_position(segments[index + 1])
+        elif isinstance(standing, dict):
+            inner, is_numbered = dict(standing), False
+        elif isinstance(standing, list):
+            inner, is_numbered = {str(position): value for position, value in enumerate(standing)}, True
+        else:
+            return None
+        place[segment] = self.opened[prefix] = inner
+        if is_numbered:
+            self.numbered.append((place, segment, inner))
+        return inner
+
+    def _displace(self, place: dict[str, Any], leaf: str, *, prefix: str) -> None:
+        self.displaced.append((place, leaf, place[leaf]))
+        self._close(prefix)
+
+    def _close(self, prefix: str) -> None:
+        """Forget the container at ``prefix`` and those that were opened inside it."""
+        container = self.opened.pop(prefix, None)
+        for name in container or ():
+            self._close(f"{prefix}.{name}")
+
+
+_NOTHING: Final = object()
+
+
+def _is_position(segment: str) -> bool:
+    return segment.isascii() and segment.isdigit() and (segment == "0" or segment[0] != "0")
+
+
+def _restore(place: dict[str, Any], leaf: str, earlier: Any) -> None:
+    """Give the members of a displaced container back, beside what displaced it."""
+    members = earlier if isinstance(earlier, dict) else {str(index): value for index, value in enumerate(earlier)}
+    later = place[leaf]
+    if isinstance(later, dict):
+        place[leaf] = _united(later, members)
+        return
+    for name, value in members.items():
+        place.setdefault(f"{leaf}.{name}", value)
+
+
+def _united(later: dict[str, Any], earlier: dict[str, Any]) -> dict[str, Any]:
+    """A new object: ``later``, and of ``earlier`` what finds its place free."""
+    united = dict(later)
+    for name, value in earlier.items():
+        if name not in united:
+            united[name] = value
+        elif isinstance(value, dict) and isinstance(united[name], dict):
+            united[name] = _united(united[name], value)
+    return united

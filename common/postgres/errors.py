@@ -1,0 +1,72 @@
+"""What Postgres' errors mean for us: one table by class of SQLSTATE."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+import asyncpg
+
+from common.errors import (
+    Conflict,
+    DeadlineExceeded,
+    InvalidInput,
+    InvalidStatement,
+    Overloaded,
+    ServiceError,
+    Unavailable,
+)
+
+
+class Taken(Conflict):
+    """Another row has this value, and it has to be unique."""
+
+    def __init__(self, detail: str, *, constraint_name: str) -> None:
+        self.constraint_name = constraint_name
+        super().__init__(detail)
+
+
+# Read from above: the first line that fits decides.
+MEANING: Final[tuple[tuple[tuple[type[Exception], ...], type[ServiceError]], ...]] = (
+    # U+0000 in a text, or in a text within JSON.
+    ((asyncpg.CharacterNotInRepertoireError, asyncpg.UntranslatableCharacterError), InvalidInput),
+    ((asyncpg.QueryCanceledError,), DeadlineExceeded),
+    (
+        (
+            asyncpg.InsufficientResourcesError,
+            asyncpg.LockNotAvailableError,
+            asyncpg.TransactionRollbackError,  # serialization failures and deadlocks
+        ),
+        Overloaded,
+    ),
+    (
+        (
+            asyncpg.PostgresConnectionError,
+            asyncpg.OperatorInterventionError,  # shutting down, starting up
+            asyncpg.InvalidAuthorizationSpecificationError,  # can be granted while we wait
+            asyncpg.InvalidCatalogNameError,
+            asyncpg.UndefinedTableError,  # not migrated yet
+            OSError,
+            TimeoutError,
+        ),
+        Unavailable,
+    ),
+    # An argument that does not fit its place: both are InterfaceErrors, so this goes first.
+    ((ValueError,), InvalidStatement),
+    ((asyncpg.InterfaceError, asyncpg.InternalClientError), Unavailable),
+    ((asyncpg.PostgresError,), InvalidStatement),
+)
+FOREIGN: Final = tuple(kind for kinds, _ in MEANING for kind in kinds)
+
+
+@contextmanager
+def translated() -> Iterator[None]:
+    """Turn errors of the driver into ours; ours go through."""
+    try:
+        yield
+    except asyncpg.UniqueViolationError as exc:
+        raise Taken(str(exc), constraint_name=exc.constraint_name or "") from exc
+    except FOREIGN as exc:
+        meaning = next(ours for kinds, ours in MEANING if isinstance(exc, kinds))
+        raise meaning(f"Postgres: {exc or type(exc).__name__}") from exc

@@ -1,0 +1,103 @@
+"""API keys: each belongs to one project, is shown once, and is kept only as a hash.
+
+A key is ``<prefix>.<secret>``: 8 characters by which it is found and listed, and 64 hex digits that prove it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import secrets
+from datetime import datetime
+from hmac import compare_digest
+from typing import Final, NamedTuple
+from uuid import UUID, uuid4
+
+from common.clock import Clock
+from common.errors import NotFound
+from common.postgres.pool import Database, Row
+from common.postgres.queries import SQL
+from common.postgres.remembering import Remembering
+
+REMEMBERED_MAX: Final = 10_000
+VALID_FOR_S: Final = 5.0
+"""How long a revoked key may still work in another process."""
+
+INVALID_FOR_S: Final = 1.0
+
+_SHAPE: Final = re.compile(r"([A-Za-z0-9_-]{8})\.([0-9a-f]{64})")
+
+
+class Key(NamedTuple):
+    """One key, without its secret."""
+
+    id: UUID
+    project_id: UUID
+    name: str
+    prefix: str
+    created_at: datetime
+    revoked_at: datetime | None
+
+
+class NewKey(NamedTuple):
+    """A key that was just made, with the text that nobody can see again."""
+
+    key: Key
+    text: str
+
+
+class Keys:
+    """The keys of all projects."""
+
+    def __init__(self, database: Database, clock: Clock) -> None:
+        self._database = database
+        self._remembered: Remembering[bytes, UUID | None] = Remembering(clock, count_max=REMEMBERED_MAX)
+
+    async def create(self, project_id: UUID, /, *, name: str) -> NewKey:
+        """A new key of a project. Raises ``NotFound`` when there is no such project."""
+        prefix, secret = secrets.token_urlsafe(6), secrets.token_hex(32)
+        row = await self._database.fetch_one(SQL["create_key"], uuid4(), project_id, name, prefix, _hash(secret))
+        if row is None:
+            raise NotFound(f"There is no project {project_id}.")
+        return NewKey(_key(row), f"{prefix}.{secret}")
+
+    async def of_project(self, project_id: UUID, /) -> list[Key]:
+        """The keys of a project, oldest first, revoked ones included."""
+        return [_key(row) for row in await self._database.fetch_all(SQL["list_keys"], project_id)]
+
+    async def revoke(self, project_id: UUID, key_id: UUID, /) -> None:
+        """From now on the key counts for nothing; elsewhere within ``VALID_FOR_S``. Safe to repeat.
+
+        Raises ``NotFound`` when the project has no such key.
+        """
+        if await self._database.fetch_one(SQL["revoke_key"], project_id, key_id) is None:
+            raise NotFound(f"There is no key {key_id} in this project.")
+        self._remembered.forget_all()
+
+    async def find(self, key_text: str, /) -> UUID | None:
+        """The project of a key that is in force, else ``None``. Raises ``Unavailable`` when that cannot be known."""
+        shape = _SHAPE.fullmatch(key_text)
+        if shape is None:
+            return None
+        known = self._remembered.recall(_hash(key_text))
+        if known is not None:
+            return known[0]
+        project_id = await self._prove(prefix=shape[1], secret=shape[2])
+        self._remembered.remember(
+            _hash(key_text), project_id, for_s=INVALID_FOR_S if project_id is None else VALID_FOR_S
+        )
+        return project_id
+
+    async def _prove(self, *, prefix: str, secret: str) -> UUID | None:
+        row = await self._database.fetch_one(SQL["find_key"], prefix)
+        if row is None or not compare_digest(row["secret_hash"], _hash(secret)):
+            return None
+        return UUID(str(row["project_id"]))
+
+
+def _hash(text: str) -> bytes:
+    return hashlib.sha256(text.encode()).digest()
+
+
+def _key(row: Row) -> Key:
+    return Key(row["id"], row["project_id"], row["name"], row["prefix"], row["created_at"], row["revoked_at"])

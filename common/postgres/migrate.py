@@ -1,0 +1,58 @@
+"""Brings the tables up to date: the numbered files of ``ddl/``, each applied once, recorded in ``schema_migrations``.
+
+One transaction behind an advisory lock: of two starters the second finds nothing left to do, and a file that fails
+leaves nothing behind.
+"""
+
+from __future__ import annotations
+
+import secrets
+from pathlib import Path
+from typing import Any, Final
+from uuid import UUID
+
+import asyncpg
+
+from common.migrations import Migration, load_migrations, pending
+from common.postgres.errors import translated
+from common.postgres.queries import SQL
+from common.postgres.secrets import OF_CURSORS
+from common.settings import PostgresSettings
+
+DDL: Final = Path(__file__).parent / "ddl"
+LOCK_KEY: Final = 0x436C_6561_7273_7061
+"""`Clearspa` in ASCII: an advisory lock is a number that all agree on."""
+
+DEADLINE_S: Final = 300.0
+SECRET_BYTES: Final = 32
+
+
+async def migrate(settings: PostgresSettings, /, *, default_project_id: UUID, folder: Path = DDL) -> list[str]:
+    """The names of the files that were applied now, in order; empty when nothing was left to do.
+
+    Also makes the default project and the secret of the cursors, once. Raises ``IllegalMigration`` when an applied
+    file has changed, and the errors of ``Database``.
+    """
+    with translated():
+        connection = await asyncpg.connect(
+            settings.dsn.get_secret_value(), timeout=settings.timeout_s, command_timeout=DEADLINE_S
+        )
+        try:
+            async with connection.transaction():
+                await connection.execute("SELECT pg_advisory_xact_lock($1)", LOCK_KEY)
+                migrations = await _apply_pending(connection, folder)
+                await connection.execute(SQL["ensure_project"], default_project_id, "default")
+                await connection.execute(SQL["ensure_secret"], OF_CURSORS, secrets.token_bytes(SECRET_BYTES))
+        finally:
+            await connection.close(timeout=settings.timeout_s)
+    return [f"{migration.number:04}_{migration.name}" for migration in migrations]
+
+
+async def _apply_pending(connection: Any, folder: Path) -> list[Migration]:
+    await connection.execute(SQL["create_record_of_migrations"])
+    applied = {row["number"]: row["sha256"] for row in await connection.fetch(SQL["applied_migrations"])}
+    migrations = pending(load_migrations(folder), applied)
+    for migration in migrations:
+        await connection.execute(migration.text)
+        await connection.execute(SQL["record_migration"], migration.number, migration.name, migration.sha256)
+    return migrations

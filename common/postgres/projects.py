@@ -1,0 +1,57 @@
+"""Projects: made, listed, and asked for by every record that names one."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Final, NamedTuple
+from uuid import UUID, uuid4
+
+from common.clock import Clock
+from common.postgres.pool import Database, Row
+from common.postgres.queries import SQL
+from common.postgres.remembering import Remembering
+
+REMEMBERED_MAX: Final = 10_000
+PRESENT_FOR_S: Final = 60.0
+"""Projects are not deleted, so this only bounds memory of them."""
+
+ABSENT_FOR_S: Final = 1.0
+"""A project that was just made must be found soon; a flood of records that name nobody's must not reach Postgres."""
+
+
+class Project(NamedTuple):
+    """One project."""
+
+    id: UUID
+    name: str
+    created_at: datetime
+
+
+class Projects:
+    """The projects of an installation."""
+
+    def __init__(self, database: Database, clock: Clock) -> None:
+        self._database = database
+        self._remembered: Remembering[UUID, bool] = Remembering(clock, count_max=REMEMBERED_MAX)
+
+    async def exists(self, project_id: UUID, /) -> bool:
+        """Whether there is such a project; a new one is seen within a second."""
+        known = self._remembered.recall(project_id)
+        if known is not None:
+            return known[0]
+        exists = await self._database.fetch_one(SQL["project_exists"], project_id) is not None
+        self._remembered.remember(project_id, exists, for_s=PRESENT_FOR_S if exists else ABSENT_FOR_S)
+        return exists
+
+    async def create(self, name: str, /) -> Project:
+        """A new project. Names need not be unique."""
+        (row,) = await self._database.fetch_all(SQL["create_project"], uuid4(), name)
+        return _project(row)
+
+    async def all(self) -> list[Project]:
+        """All projects, oldest first."""
+        return [_project(row) for row in await self._database.fetch_all(SQL["list_projects"])]
+
+
+def _project(row: Row) -> Project:
+    return Project(row["id"], row["name"], row["created_at"])

@@ -1,0 +1,10 @@
+"""The queries of this room by name; their text and purpose stand in ``queries.sql``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from common.postgres.named_sql import load_named_sql
+
+SQL: Final = load_named_sql(Path(__file__).with_suffix(".sql"))

@@ -1,0 +1,51 @@
+-- create_record_of_migrations --
+CREATE TABLE IF NOT EXISTS schema_migrations (
+    number     integer     PRIMARY KEY,
+    name       text        NOT NULL,
+    sha256     text        NOT NULL,
+    applied_at timestamptz NOT NULL DEFAULT now()
+);
+
+-- applied_migrations --
+SELECT number, sha256 FROM schema_migrations;
+
+-- record_migration --
+INSERT INTO schema_migrations (number, name, sha256) VALUES ($1, $2, $3);
+
+-- ensure_project --
+-- Inserts a project unless its id is there already.
+INSERT INTO projects (id, name) VALUES ($1, $2) ON CONFLICT (id) DO NOTHING;
+
+-- ensure_secret --
+-- The first process that comes along decides the value.
+INSERT INTO secrets (name, value) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING;
+
+-- find_secret --
+SELECT value FROM secrets WHERE name = $1;
+
+-- project_exists --
+SELECT 1 FROM projects WHERE id = $1;
+
+-- create_project --
+INSERT INTO projects (id, name) VALUES ($1, $2) RETURNING id, name, created_at;
+
+-- list_projects --
+SELECT id, name, created_at FROM projects ORDER BY created_at, id;
+
+-- create_key --
+-- Returns no row if the project does not exist.
+INSERT INTO api_keys (id, project_id, name, prefix, secret_hash)
+SELECT $1, id, $3, $4, $5 FROM projects WHERE id = $2
+RETURNING id, project_id, name, prefix, created_at, revoked_at;
+
+-- list_keys --
+SELECT id, project_id, name, prefix, created_at, revoked_at
+FROM api_keys WHERE project_id = $1 ORDER BY created_at, id;
+
+-- revoke_key --
+-- Revoking again keeps the first time. Returns no row if the key is not of this project.
+UPDATE api_keys SET revoked_at = coalesce(revoked_at, now()) WHERE project_id = $1 AND id = $2
+RETURNING prefix;
+
+-- find_key --
+SELECT project_id, secret_hash FROM api_keys WHERE prefix = $1 AND revoked_at IS NULL;

@@ -1,0 +1,201 @@
+"""``attributes.ag`` in its canonical shape (reference §3.1, §3.2).
+
+Whatever is sent under ``ag`` is taken apart and put together anew; what does not fit moves under ``ag.unsupported``,
+nothing is refused. What is read is never changed: the result shares its inner values and no container it builds.
+Here are the rules of shape alone; what is computed from the rest of the span is ``ingest/normalise.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from common.span import SPAN_TYPES, Value
+from ingest.json_text import NotJson, read_json, scalar_text
+from ingest.references import REFERENCE_KEYS, clean_reference
+
+_OBJECTS_OF_DATA = frozenset({"parameters", "inputs", "internals"})
+_SCALAR_METRICS = ("duration", "errors")
+_OBJECT_METRICS = ("tokens", "costs")
+_FREE_OBJECTS = ("flags", "tags", "exception")
+_SHAPED = frozenset(
+    {"type", "data", "metrics", "session", "user", "meta", "selector", "references", "refs", "unsupported"}
+)
+
+
+def empty_ag(trace_type: str) -> dict[str, Any]:
+    """The ``ag`` of a span that sent none."""
+    return {
+        "type": {"trace": trace_type},
+        "data": {},
+        "metrics": {"duration": {}, "errors": {}, "tokens": {}, "costs": {}},
+    }
+
+
+def canonical_ag(sent: Value, *, trace_type: str) -> dict[str, Any]:
+    """The ``ag`` of a span that sent this one. Applied to its own result it changes nothing."""
+    if not isinstance(sent, dict):
+        return empty_ag(trace_type) | ({} if sent is None else {"unsupported": {"_invalid": sent}})
+    aside = _carried(sent.get("unsupported"))
+    free = {key: value for key in _FREE_OBJECTS if isinstance(value := sent.get(key), dict)}
+    aside.update((key, value) for key, value in sent.items() if _is_misfit(key, value))
+    data = _data(sent, aside)
+    ag = {
+        "type": {"trace": trace_type, **_type(sent, aside)},
+        "data": data,
+        "metrics": _metrics(sent, aside),
+        "session": _identity(sent, "session", aside),
+        "user": _identity(sent, "user", aside),
+        **free,
+        "meta": _meta(sent, data, aside),
+        "selector": _selector(sent, aside),
+        "references": _references(sent, aside),
+        "unsupported": aside,
+    }
+    return {key: value for key, value in ag.items() if value or key == "data" or key in free}
+
+
+def as_number(value: Value) -> int | float | None:
+    """The value if it is a number; a boolean is none."""
+    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _is_misfit(key: str, value: Value) -> bool:
+    if key in _FREE_OBJECTS:
+        return value is not None and not isinstance(value, dict)
+    return key not in _SHAPED
+
+
+def _carried(unsupported: Value) -> dict[str, Any]:
+    if isinstance(unsupported, dict):
+        return dict(unsupported)
+    return {} if unsupported is None else {"_unsupported": unsupported}
+
+
+def _set_aside(aside: dict[str, Any], misfits: Mapping[str, Any], *path: str) -> None:
+    """Put what does not fit below ``path``; what is there already stays beside it."""
+    if not misfits:
+        return
+    for key in path:
+        aside[key] = aside = _carried(aside.get(key))
+    aside.update(misfits)
+
+
+def _object(sent: dict[str, Any], key: str, aside: dict[str, Any]) -> dict[str, Any]:
+    """The member if it is an object; else it goes aside."""
+    value = sent.get(key)
+    if isinstance(value, dict):
+        return value
+    if value is not None:
+        _set_aside(aside, {key: value})
+    return {}
+
+
+def _type(sent: dict[str, Any], aside: dict[str, Any]) -> dict[str, str]:
+    members = _object(sent, "type", aside)
+    _set_aside(aside, {key: value for key, value in members.items() if key not in ("trace", "span")}, "type")
+    span_type = members.get("span")
+    return {"span": span_type} if isinstance(span_type, str) and span_type in SPAN_TYPES else {}
+
+
+def _data(sent: dict[str, Any], aside: dict[str, Any]) -> dict[str, Any]:
+    data, misfits = {}, {}
+    for key, value in _object(sent, "data", aside).items():
+        if key == "outputs":
+            data[key] = value
+        elif key not in _OBJECTS_OF_DATA:
+            misfits[key] = value
+        elif value is not None:
+            found = _object_in(value)
+            if found is None:
+                misfits[key] = value
+            else:
+                data[key] = found
+    _set_aside(aside, misfits, "data")
+    return data
+
+
+def _object_in(value: Value) -> dict[str, Any] | None:
+    """The object itself, or the one that a text holds as JSON."""
+    if isinstance(value, str) and value.lstrip().startswith("{"):
+        try:
+            value = read_json(value)
+        except NotJson:
+            return None
+    return value if isinstance(value, dict) else None
+
+
+def _meta(sent: dict[str, Any], data: dict[str, Any], aside: dict[str, Any]) -> dict[str, Any]:
+    """``meta`` without its ``configuration``, which becomes ``data.parameters`` where there are none."""
+    meta = _object(sent, "meta", aside)
+    if "configuration" not in meta:
+        return meta
+    configuration = meta["configuration"]
+    parameters = None if data.get("parameters") else _object_in(configuration)
+    if parameters is not None:
+        data["parameters"] = parameters
+    elif configuration is not None:
+        _set_aside(aside, {"configuration": configuration}, "meta")
+    return {key: value for key, value in meta.items() if key != "configuration"}
+
+
+def _metrics(sent: dict[str, Any], aside: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    members = _object(sent, "metrics", aside)
+    metrics: dict[str, dict[str, Any]] = {}
+    for name in (*_SCALAR_METRICS, *_OBJECT_METRICS):
+        metrics[name] = _metric(members.get(name), name, aside)
+    _set_aside(aside, {name: value for name, value in members.items() if name not in metrics}, "metrics")
+    return metrics
+
+
+def _metric(sent: Value, name: str, aside: dict[str, Any]) -> dict[str, Any]:
+    if not isinstance(sent, dict):
+        _set_aside(aside, {} if sent is None else {name: sent}, "metrics")
+        return {}
+    fitting = _scalar_metric if name in _SCALAR_METRICS else _object_metric
+    metric, misfits = {}, {}
+    for key, value in sent.items():
+        found = fitting(value) if key in ("cumulative", "incremental") else None
+        if found is not None:
+            metric[key] = found
+        elif value is not None:
+            misfits[key] = value
+    _set_aside(aside, misfits, "metrics", name)
+    return metric
+
+
+def _scalar_metric(value: Value) -> int | float | None:
+    if not isinstance(value, dict):
+        return as_number(value)
+    numbers = (as_number(value.get(key)) for key in ("total", "count", "value"))
+    return next((number for number in numbers if number is not None), None)
+
+
+def _object_metric(value: Value) -> dict[str, Any] | None:
+    return dict(value) if isinstance(value, dict) else None
+
+
+def _identity(sent: dict[str, Any], key: str, aside: dict[str, Any]) -> dict[str, str]:
+    text = scalar_text(_object(sent, key, aside).get("id"))
+    return {} if text is None else {"id": text}
+
+
+def _selector(sent: dict[str, Any], aside: dict[str, Any]) -> dict[str, str]:
+    selector = _object(sent, "selector", aside)
+    if all(isinstance(value, str) for value in selector.values()):
+        return selector
+    _set_aside(aside, {"selector": selector})
+    return {}
+
+
+def _references(sent: dict[str, Any], aside: dict[str, Any]) -> dict[str, dict[str, str]]:
+    references, misfits = {}, {}
+    for key, value in _object(sent, "references", aside).items():
+        if key not in REFERENCE_KEYS or value is None:
+            continue
+        if isinstance(value, dict):
+            references[key] = clean_reference(value)
+        else:
+            misfits[key] = value
+    _set_aside(aside, misfits, "references")
+    return references

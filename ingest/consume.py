@@ -1,0 +1,175 @@
+"""Records in, spans with their projects out: the first step of the way, pure, made to run in the worker's thread.
+
+The project of a span (contract §2): the record's header ``project-id``, else the resource attribute ``project.id``,
+else the topic's project, else the default one. Whether a project exists is asked by the worker, between ``open_record``
+and ``without_projects``: that needs I/O.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+from uuid import UUID
+
+from common.codec.decoded import Decoded, Refusal
+from common.errors import Rejected, RejectionCode
+from common.kafka.record import Record
+from common.limits import SpanLimits
+from common.settings import Encoding, TopicSettings
+from common.span import Resource, Span
+from ingest.decode import decode
+
+PROJECT_HEADER: Final = "project-id"
+
+
+class Opened(NamedTuple):
+    """One record, read: the spans that can be kept so far, and what cannot.
+
+    ``spans`` and ``span_indexes`` go in parallel, and so does ``projects`` where it is a list.
+    """
+
+    record: Record
+    encoding: Encoding
+    spans: list[Span]
+    span_indexes: list[int]
+    projects: UUID | list[UUID]
+    refusals: list[Refusal]
+    base64_ids_count: int = 0
+
+    @property
+    def claimed(self) -> Collection[UUID]:
+        """The projects that its spans claim to belong to."""
+        if not self.spans:
+            return ()
+        return (self.projects,) if isinstance(self.projects, UUID) else set(self.projects)
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether nothing of the record can be kept."""
+        return bool(self.refusals) and not self.spans
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What a record is read by: the settings of its topic, the limits, the project of last resort."""
+
+    topics: Mapping[str, TopicSettings]
+    limits: SpanLimits
+    default_project_id: UUID
+
+    def encoding_of(self, record: Record) -> Encoding:
+        """How its value is encoded when its headers do not say."""
+        return self.topics[record.topic].encoding
+
+    def project_of(self, record: Record) -> UUID:
+        """Where its spans go when neither header nor resource say."""
+        return self.topics[record.topic].project_id or self.default_project_id
+
+
+def open_record(record: Record, rules: Rules, *, now_ns: int) -> Opened:
+    """What is in the record. Never raises for what the record holds: what cannot be kept is among ``refusals``.
+
+    A tombstone and an empty value hold no span and no fault: they only advance the offset.
+    """
+    encoding = rules.encoding_of(record)
+    nothing = Opened(record, encoding, [], [], rules.default_project_id, [])
+    if not record.value:
+        return nothing
+    try:
+        decoded = decode(record, encoding=encoding, limits=rules.limits, now_ns=now_ns)
+        projects = _project_of_header(record)
+    except Rejected as exc:
+        return nothing._replace(refusals=[Refusal(None, exc.rejection, exc.detail)])
+    if projects is not None:
+        return nothing._replace(
+            spans=decoded.spans,
+            span_indexes=decoded.span_indexes,
+            refusals=decoded.refusals,
+            projects=projects,
+            base64_ids_count=decoded.base64_ids_count,
+        )
+    return _by_resource(nothing, decoded, rules.project_of(record))
+
+
+def without_projects(opened: Opened, unknown: Collection[UUID]) -> Opened:
+    """The same without the spans of projects that do not exist: they are refused, and so is the record if a header or a setting said so."""
+    if not unknown or not opened.spans:
+        return opened
+    if isinstance(opened.projects, UUID):
+        if opened.projects not in unknown:
+            return opened
+        refusal = Refusal(None, RejectionCode.UNKNOWN_PROJECT, _unknown(opened.projects))
+        return opened._replace(spans=[], span_indexes=[], refusals=[refusal])
+    return _keep(opened, [_refused_project(each, unknown) for each in opened.projects])
+
+
+def _project_of_header(record: Record) -> UUID | None:
+    header = record.header(PROJECT_HEADER)
+    if header is None:
+        return None
+    text = header.decode("utf-8", "replace")
+    try:
+        return UUID(text)
+    except ValueError:
+        raise Rejected(
+            RejectionCode.UNKNOWN_PROJECT, f"The header {PROJECT_HEADER} is {text[:100]!r}, not the id of a project."
+        ) from None
+
+
+def _by_resource(nothing: Opened, decoded: Decoded, fallback: UUID) -> Opened:
+    opened = nothing._replace(
+        spans=decoded.spans,
+        span_indexes=decoded.span_indexes,
+        refusals=decoded.refusals,
+        projects=fallback,
+        base64_ids_count=decoded.base64_ids_count,
+    )
+    named = {id(each): each for each in (span.resource for span in decoded.spans)}
+    claims = {key: claim for key, each in named.items() if (claim := _claim(each)) is not None}
+    if not claims:
+        return opened
+    parsed = {key: _parsed(claim) for key, claim in claims.items()}
+    per_span = [parsed.get(id(span.resource), fallback) for span in decoded.spans]
+    whole = opened._replace(projects=[each if isinstance(each, UUID) else fallback for each in per_span])
+    return _keep(whole, [None if isinstance(each, UUID) else each for each in per_span])
+
+
+def _claim(resource: Resource) -> Any:
+    project = resource.attributes.get("project")
+    return project.get("id") if isinstance(project, dict) else None
+
+
+def _parsed(claim: Any) -> UUID | str:
+    """The project, or why it cannot be one."""
+    try:
+        return UUID(claim)
+    except (ValueError, AttributeError, TypeError):
+        return f"The resource attribute project.id is {str(claim)[:100]!r}, not the id of a project."
+
+
+def _refused_project(project: UUID, unknown: Collection[UUID]) -> str | None:
+    return _unknown(project) if project in unknown else None
+
+
+def _unknown(project: UUID) -> str:
+    return f"There is no project {project}."
+
+
+def _keep(opened: Opened, reasons: list[str | None]) -> Opened:
+    """The spans without a reason stay; the others are refused for theirs. ``projects`` must be a list."""
+    if not any(reasons):
+        return opened
+    assert isinstance(opened.projects, list)  # noqa: S101 - narrows the type: both callers made or checked the list
+    kept = [position for position, reason in enumerate(reasons) if reason is None]
+    refused = [
+        Refusal(opened.span_indexes[position], RejectionCode.UNKNOWN_PROJECT, reason)
+        for position, reason in enumerate(reasons)
+        if reason is not None
+    ]
+    return opened._replace(
+        spans=[opened.spans[each] for each in kept],
+        span_indexes=[opened.span_indexes[each] for each in kept],
+        projects=[opened.projects[each] for each in kept],
+        refusals=[*opened.refusals, *refused],
+    )

@@ -1,0 +1,71 @@
+"""From a Kafka record to spans: which encoding it is in, and that encoding's codec (contract §4).
+
+The formats themselves live in ``common/codec``. A tombstone and an empty value are records without spans.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple, Protocol
+
+from common.codec import otlp_json, otlp_protobuf, span_json
+from common.codec.checks import shown
+from common.codec.decoded import Decoded
+from common.errors import Rejected, RejectionCode
+from common.kafka.record import Record
+from common.limits import SpanLimits
+from common.settings import Encoding
+
+CONTENT_TYPE_HEADER: Final = "content-type"
+CONTENT_TYPES: Final = {
+    "application/x-protobuf": Encoding.OTLP_PROTO,
+    "application/json": Encoding.OTLP_JSON,
+    "application/vnd.clearspan.span+json": Encoding.SPAN_JSON,
+}
+
+
+class _Decode(Protocol):
+    def __call__(self, value: bytes, *, limits: SpanLimits, now_ns: int) -> Decoded: ...
+
+
+class _Codec(NamedTuple):
+    decode: _Decode
+    cut: Callable[[bytes, Sequence[int]], bytes]
+
+
+_CODECS: Final = {
+    Encoding.OTLP_PROTO: _Codec(otlp_protobuf.decode, otlp_protobuf.cut),
+    Encoding.OTLP_JSON: _Codec(otlp_json.decode, otlp_json.cut),
+    Encoding.SPAN_JSON: _Codec(span_json.decode, span_json.cut),
+}
+
+
+def decode(record: Record, *, encoding: Encoding, limits: SpanLimits, now_ns: int) -> Decoded:
+    """The spans of a record, and a refusal for each that cannot be kept.
+
+    ``encoding`` is the topic's; the header ``content-type`` wins over it. Raises ``Rejected`` when the record as a whole
+    cannot be read: unknown content type, too large, undecodable.
+    """
+    if not record.value:
+        return Decoded([], [], [])
+    return _CODECS[encoding_of(record, encoding)].decode(record.value, limits=limits, now_ns=now_ns)
+
+
+def cut(record: Record, encoding: Encoding, *, span_indexes: Sequence[int]) -> bytes:
+    """A record value in the same encoding with only these spans, their bytes as they came. Raises as ``decode`` does."""
+    return _CODECS[encoding_of(record, encoding)].cut(record.value or b"", span_indexes)
+
+
+def encoding_of(record: Record, encoding: Encoding) -> Encoding:
+    """What the record's header says, else ``encoding``. Parameters of the content type and its case do not matter."""
+    header = record.header(CONTENT_TYPE_HEADER)
+    if header is None:
+        return encoding
+    content_type = header.decode("latin-1").partition(";")[0].strip().lower()
+    found = CONTENT_TYPES.get(content_type)
+    if found is None:
+        raise Rejected(
+            RejectionCode.UNSUPPORTED_CONTENT_TYPE,
+            f"The content type is {shown(content_type)}; it takes {', '.join(CONTENT_TYPES)}.",
+        )
+    return found

@@ -1,0 +1,115 @@
+"""From spans as sent to spans as answered: attributes nested, ``ag`` canonical, everything derived (reference §2.2, §3).
+
+The steps, each in a file of its own: typed texts and older names (``native``), nesting (``common/nesting``), the shape
+of ``ag`` (``ag``), references (``references``), hashes (``hashes``), the roll-up inside the record (``rollup``). Here
+they meet, with what is computed from the rest of the span. Attributes of other instrumentations are mapped to flat
+``ag.*`` attributes before this step, and left beside them.
+
+Pure, and total on JSON-ready spans: nothing raises, nothing that was sent is changed (resources and values are shared).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import isfinite
+from typing import Any
+
+from common.nesting import nest
+from common.span import NO_METRICS, Event, Metrics, Normal, Span
+from ingest.ag import as_number, canonical_ag, empty_ag
+from ingest.hashes import hashes_of
+from ingest.json_text import json_number, scalar_text
+from ingest.native import decode_native, has_native
+from ingest.references import references_of, references_sent
+from ingest.rollup import roll_up
+
+
+def normalise(spans: Sequence[Span]) -> list[Normal]:
+    """What is derived from each of the spans of one record, in their order.
+
+    A trace is an annotation when any of its spans in this record has links, be it an empty list. Sums over a span's
+    descendants see this record alone.
+
+    Spans whose attributes are those of the result are normalised to the same result, so that a record of answers can
+    be published again. Published alone, a span loses the part of its cumulative metrics that its children had added.
+    """
+    annotated = {span.trace_id for span in spans if span.links is not None}
+    normals = [_normal(span, "annotation" if span.trace_id in annotated else "invocation") for span in spans]
+    own = [normal.metrics for normal in normals]
+    if any(metrics is not NO_METRICS for metrics in own):
+        for normal, cumulative in zip(normals, roll_up(spans, own), strict=True):
+            if cumulative is not NO_METRICS:
+                _write_cumulative(normal.attributes["ag"]["metrics"], cumulative)
+    return normals
+
+
+def _normal(span: Span, trace_type: str) -> Normal:
+    flat = span.attributes
+    attributes = nest(decode_native(flat) if has_native(flat) else flat)
+    sent = attributes.get("ag")
+    ag = empty_ag(trace_type) if sent is None else canonical_ag(sent, trace_type=trace_type)
+    attributes["ag"] = ag
+    _write_computed(ag["metrics"], span)
+    references = references_of(ag["references"]) if "references" in ag else references_sent(span.references or ())
+    hashes = hashes_of(references, span.links or ()) if references or span.links else None
+    is_root = span.parent_id is None
+    return Normal(
+        attributes=attributes,
+        trace_type=trace_type,
+        span_type=ag["type"].get("span", "task"),
+        references=references or None,
+        hashes=hashes or span.hashes or None,
+        session_id=_id(ag, "session") if is_root else span.session_id,
+        user_id=_id(ag, "user") if is_root else span.user_id,
+        # The canonical shape has no place for agents; that is no reason to lose who it was.
+        agent_id=_id(ag.get("unsupported", {}), "agent") if is_root else span.agent_id,
+        metrics=_own_metrics(ag["metrics"]),
+    )
+
+
+def _id(members: dict[str, Any], key: str) -> str | None:
+    """``members.<key>.id`` as text."""
+    named = members.get(key)
+    return scalar_text(named.get("id")) if isinstance(named, dict) else None
+
+
+def _write_computed(metrics: dict[str, Any], span: Span) -> None:
+    micros = (span.end_ns - span.start_ns + 500) // 1000
+    if micros > 0:
+        metrics["duration"]["cumulative"] = micros / 1000 if micros % 1000 else micros // 1000
+    if span.events:
+        metrics["errors"]["incremental"] = _exceptions_count(span.events)
+
+
+def _exceptions_count(events: Sequence[Event]) -> int:
+    return sum(event.name == "exception" for event in events)
+
+
+def _own_metrics(metrics: dict[str, Any]) -> Metrics:
+    if not (metrics["tokens"] or metrics["costs"] or metrics["errors"]):
+        return NO_METRICS
+    errors = as_number(metrics["errors"].get("incremental"))
+    own = Metrics(
+        *_amounts(metrics["tokens"].get("incremental", {})),
+        *_amounts(metrics["costs"].get("incremental", {})),
+        errors=float(errors or 0),
+    )
+    return own if any(own) else NO_METRICS
+
+
+def _amounts(incremental: dict[str, Any]) -> tuple[float, float, float]:
+    """Prompt, completion and total; a total that was not sent is the sum of the two."""
+    prompt = float(as_number(incremental.get("prompt")) or 0)
+    completion = float(as_number(incremental.get("completion")) or 0)
+    total = as_number(incremental.get("total"))
+    return prompt, completion, prompt + completion if total is None else float(total)
+
+
+def _write_cumulative(metrics: dict[str, Any], cumulative: Metrics) -> None:
+    """Overwrite what was sent with what was added up, except by zeros, and by sums past the largest double."""
+    for name, amounts in (("tokens", cumulative[0:3]), ("costs", cumulative[3:6])):
+        if any(amounts) and all(map(isfinite, amounts)):
+            numbers = map(json_number, amounts)
+            metrics[name]["cumulative"] = dict(zip(("prompt", "completion", "total"), numbers, strict=True))
+    if cumulative.errors and isfinite(cumulative.errors):
+        metrics["errors"]["cumulative"] = json_number(cumulative.errors)

@@ -1,0 +1,150 @@
+"""Dead letters read back: listed, shown, published again to where they came from, or dropped.
+
+Kafka cannot take a record out of the middle of a topic, so a letter that has been dealt with is named by a further
+record in the same topic: its key is the letter's id, its value is empty, its header says what became of it. An id is
+``<partition>-<offset>`` of the letter itself. A record that was delivered twice was buried twice: the list shows each
+refusal once, by its coordinates.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Final, Literal, NamedTuple
+
+from common.errors import InvalidInput, NotFound
+from common.kafka.record import Coordinates, Publisher, Record, RecordLog
+from ingest.dead_letter import (
+    CODE_HEADER,
+    OFFSET_HEADER,
+    PARTITION_HEADER,
+    PREFIX,
+    REASON_HEADER,
+    SPAN_INDEX_HEADER,
+    TIME_HEADER,
+    TOPIC_HEADER,
+)
+
+RESOLVES_HEADER: Final = "clearspan-resolves"
+RESOLUTION_HEADER: Final = "clearspan-resolution"
+LETTERS_MAX: Final = 100_000
+"""Letters that are held at once; a topic with more is listed up to here, oldest first, and says so."""
+
+Resolution = Literal["replayed", "dropped"]
+Progress = Callable[[int], None]
+
+
+class DeadLetter(NamedTuple):
+    """One refusal, without its bytes; the members and their order are those of contract §7."""
+
+    id: str
+    topic: str
+    partition: int
+    offset: int
+    span_index: int | None
+    code: str
+    reason: str
+    created_at: str
+    bytes_count: int
+
+
+class DeadLetterList(NamedTuple):
+    """What is not dealt with, oldest first by ``created_at``; ``is_complete`` is false past ``LETTERS_MAX``."""
+
+    letters: list[DeadLetter]
+    is_complete: bool
+
+
+async def list_dead_letters(log: RecordLog, topic: str, *, progress: Progress | None = None) -> DeadLetterList:
+    """Every refusal that is neither replayed nor dropped. Reads the whole topic; ``progress`` hears records read so far."""
+    found, is_complete = await _read_letters(log, topic, progress)
+    return DeadLetterList(sorted(found.values(), key=lambda each: (each.created_at, each.id)), is_complete)
+
+
+async def show(log: RecordLog, topic: str, letter_id: str) -> tuple[DeadLetter, bytes]:
+    """A letter and its bytes, dealt with or not. Raises ``NotFound``; ``InvalidInput`` where the id is none."""
+    record = await _fetch(log, topic, letter_id)
+    return _letter(record), record.value or b""
+
+
+async def replay(log: RecordLog, publisher: Publisher, topic: str, letter_id: str) -> Coordinates:
+    """Publish the letter to where it came from, then mark it; returns where it went.
+
+    Marked after it is published: a failure between the two leaves it in the list, and replaying it again is harmless.
+    Raises ``NotFound``, ``InvalidInput``, ``Unavailable``.
+    """
+    record = await _fetch(log, topic, letter_id)
+    headers = [(name, value) for name, value in record.headers if not name.startswith(PREFIX)]
+    went_to = await publisher.publish(_letter(record).topic, record.value or b"", key=record.key, headers=headers)
+    await _resolve(publisher, topic, letter_id, "replayed")
+    return went_to
+
+
+async def drop(log: RecordLog, publisher: Publisher, topic: str, letter_id: str) -> None:
+    """Mark the letter as given up; its bytes stay in the topic. Raises ``NotFound``, ``InvalidInput``, ``Unavailable``."""
+    await _fetch(log, topic, letter_id)
+    await _resolve(publisher, topic, letter_id, "dropped")
+
+
+_Refused = tuple[str, int, int, int | None]
+
+
+async def _read_letters(
+    log: RecordLog, topic: str, progress: Progress | None
+) -> tuple[dict[_Refused, DeadLetter], bool]:
+    letters: dict[_Refused, DeadLetter] = {}
+    refused_of_id: dict[str, _Refused] = {}
+    resolved_ids: set[str] = set()
+    records_count, is_complete = 0, True
+    async for records in log.read(topic):
+        for record in records:
+            resolves = record.header(RESOLVES_HEADER)
+            if resolves is not None:
+                resolved_ids.add(resolves.decode("ascii", "replace"))
+            elif len(refused_of_id) >= LETTERS_MAX:
+                is_complete = False
+            elif record.header(OFFSET_HEADER) is not None:
+                letter = _letter(record)
+                refused = (letter.topic, letter.partition, letter.offset, letter.span_index)
+                refused_of_id[letter.id] = refused
+                letters.setdefault(refused, letter)
+        records_count += len(records)
+        if progress is not None:
+            progress(records_count)
+    for letter_id in resolved_ids & refused_of_id.keys():
+        letters.pop(refused_of_id[letter_id], None)
+    return letters, is_complete
+
+
+async def _resolve(publisher: Publisher, topic: str, letter_id: str, resolution: Resolution) -> None:
+    headers = [(RESOLVES_HEADER, letter_id.encode()), (RESOLUTION_HEADER, resolution.encode())]
+    await publisher.publish(topic, b"", key=letter_id.encode(), headers=headers)
+
+
+async def _fetch(log: RecordLog, topic: str, letter_id: str) -> Record:
+    parts = re.fullmatch(r"(\d{1,9})-(\d{1,18})", letter_id, re.ASCII)
+    if parts is None:
+        raise InvalidInput(f"{letter_id!r} is not the id of a dead letter; ids look like 0-17.")
+    record = await log.fetch(Coordinates(topic, int(parts[1]), int(parts[2])))
+    if record is None or record.header(OFFSET_HEADER) is None:
+        raise NotFound(f"There is no dead letter {letter_id}.")
+    return record
+
+
+def _letter(record: Record) -> DeadLetter:
+    span_index = _text(record, SPAN_INDEX_HEADER)
+    return DeadLetter(
+        id=f"{record.partition}-{record.offset}",
+        topic=_text(record, TOPIC_HEADER),
+        partition=int(_text(record, PARTITION_HEADER) or 0),
+        offset=int(_text(record, OFFSET_HEADER) or 0),
+        span_index=int(span_index) if span_index else None,
+        code=_text(record, CODE_HEADER),
+        reason=_text(record, REASON_HEADER),
+        created_at=_text(record, TIME_HEADER),
+        bytes_count=len(record.value or b""),
+    )
+
+
+def _text(record: Record, name: str) -> str:
+    return (record.header(name) or b"").decode("utf-8", "replace")

@@ -1,0 +1,66 @@
+"""The roll-up inside one record: what each span and everything below it used (reference §3.3).
+
+Only what came together is added, so a root's sums are computed anew when it is read, over its whole trace (ADR on
+roll-ups); these here serve the inner spans. Parents are found by id, whatever the order of spans or their times.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from operator import add
+
+from common.span import NO_METRICS, Metrics, Span
+
+_NONE = -1
+
+
+def roll_up(spans: Sequence[Span], own: Sequence[Metrics]) -> list[Metrics]:
+    """For each span its ``own`` metrics and those of all its descendants in ``spans``; in linear time, at any depth.
+
+    A span without its parent here is a root of its own. A cycle is cut above its earliest span. Of a span that is in
+    ``spans`` twice only the last is added to its parent.
+    """
+    parents = _parents(spans)
+    _cut_cycles(parents, spans)
+    missing = [0] * len(spans)
+    for parent in parents:
+        if parent != _NONE:
+            missing[parent] += 1
+    sums = list(own)
+    complete = [index for index, count in enumerate(missing) if count == 0]
+    for index in complete:  # grows while it is walked: a span is complete when all its children are
+        parent = parents[index]
+        if parent == _NONE:
+            continue
+        if sums[index] is not NO_METRICS:
+            sums[parent] = Metrics._make(map(add, sums[parent], sums[index]))
+        missing[parent] -= 1
+        if missing[parent] == 0:
+            complete.append(parent)
+    return sums
+
+
+def _parents(spans: Sequence[Span]) -> list[int]:
+    """The index of each span's parent."""
+    places = {(span.trace_id, span.span_id): index for index, span in enumerate(spans)}
+    return [
+        places.get((span.trace_id, span.parent_id), _NONE)
+        if span.parent_id is not None and places[span.trace_id, span.span_id] == index
+        else _NONE
+        for index, span in enumerate(spans)
+    ]
+
+
+def _cut_cycles(parents: list[int], spans: Sequence[Span]) -> None:
+    walk_of = [_NONE] * len(parents)  # the walk that passed here first
+    for walk in range(len(parents)):
+        path = []
+        index = walk
+        while index != _NONE and walk_of[index] == _NONE:
+            walk_of[index] = walk
+            path.append(index)
+            index = parents[index]
+        if index != _NONE and walk_of[index] == walk:  # back on its own path
+            cycle = path[path.index(index) :]
+            top = min(cycle, key=lambda member: (spans[member].start_ns, spans[member].span_id))
+            parents[top] = _NONE

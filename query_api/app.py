@@ -1,0 +1,172 @@
+"""The API process: its composition root, its server, and how it starts and ends.
+
+It listens at once and needs nothing for that. Stores and publishers connect by themselves when they are first used; the
+one thing it waits for is the secret that signs cursors, which ``migrate`` made and Postgres keeps.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import replace
+from typing import Final
+
+from aiohttp import web
+
+from common.clickhouse.connect import open_store
+from common.clickhouse.store import ColumnStore
+from common.clock import Clock, SystemClock
+from common.errors import Unavailable
+from common.kafka.cluster import read_cluster_id
+from common.kafka.producer import KafkaPublisher
+from common.kafka.record import Publisher
+from common.postgres.keys import Keys
+from common.postgres.pool import Database, open_database
+from common.postgres.secrets import cursor_secret
+from common.settings import IllegalSettings, Settings
+from common.telemetry import configure_logging, get_logger
+from common.waiting import wait_for
+from query_api.auth import refuse_open_door
+from query_api.context import ApiContext, Check
+from query_api.dispatch import Dispatcher
+from query_api.route import Route
+from query_api.router import Router
+from query_api.routes import ROUTES
+from query_api.stage import Stage
+
+SHUTDOWN_GRACE_S: Final = 20.0
+"""A little more than the longest query: requests under way are answered before the process ends."""
+
+HEADER_BYTES_MAX: Final = 16 * 1024
+_log: Final = get_logger("clearspan.api")
+
+
+def create_app(context: ApiContext, *, routes: tuple[Route, ...] = ROUTES) -> web.Application:
+    """The API over a context that is complete."""
+    return _app(Stage(context), routes)
+
+
+def make_runner(app: web.Application) -> web.AppRunner:
+    """How the app is served: bodies are inflated by us, within limits, and requests are logged by us."""
+    return web.AppRunner(
+        app,
+        access_log=None,
+        auto_decompress=False,
+        handle_signals=False,
+        shutdown_timeout=SHUTDOWN_GRACE_S,
+        max_line_size=HEADER_BYTES_MAX,
+        max_field_size=HEADER_BYTES_MAX,
+    )
+
+
+@asynccontextmanager
+async def open_api(
+    settings: Settings,
+    *,
+    store: ColumnStore | None = None,
+    publisher: Publisher | None = None,
+    clock: Clock | None = None,
+) -> AsyncIterator[int]:
+    """The API, listening while inside; gives the port, which is another one where ``api_port`` is 0.
+
+    ``store`` and ``publisher`` are used as they are and left open, where they are shared or a test brings its own.
+    Raises ``IllegalSettings`` where authentication is off on an open address, or the address cannot be had.
+    """
+    refuse_open_door(settings)
+    async with AsyncExitStack() as resources:
+        database = await resources.enter_async_context(open_database(settings.postgres))
+        if store is None:
+            store = open_store(settings.clickhouse, data_dir=settings.data_dir)
+            resources.push_async_callback(store.close)
+        if publisher is None:
+            publisher = KafkaPublisher(settings.kafka)
+            resources.push_async_callback(publisher.close)
+        clock = clock or SystemClock()
+        stage = Stage(
+            ApiContext(
+                settings=settings,
+                store=store,
+                publisher=publisher,
+                keys=Keys(database, clock) if settings.auth == "on" else None,
+                clock=clock,
+                cursor_secret=settings.query.cursor_secret.get_secret_value().encode(),
+            )
+        )
+        stage.context = replace(stage.context, checks=_checks(stage, database))
+        if not stage.context.cursor_secret:
+            stage.waits_for = "Starting: waiting for Postgres."
+            starting = asyncio.create_task(_find_cursor_secret(stage, database), name="find-cursor-secret")
+            resources.push_async_callback(_end, starting)
+        runner = make_runner(_app(stage, ROUTES))
+        resources.push_async_callback(runner.cleanup)
+        yield await _listen(runner, settings)
+
+
+def run(settings: Settings) -> int:
+    """``clearspan serve``: the API until SIGTERM or SIGINT; returns the exit code."""
+    configure_logging(log_format=settings.log_format, level=settings.log_level)
+    asyncio.run(_serve(settings))
+    return 0
+
+
+async def _serve(settings: Settings) -> None:
+    asked_to_end = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for each in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(each, asked_to_end.set)
+    async with open_api(settings) as port:
+        _log.info("listening", host=settings.api_host, port=port)
+        await asked_to_end.wait()
+        _log.info("ending")
+
+
+def _app(stage: Stage, routes: tuple[Route, ...]) -> web.Application:
+    # One route for all: ours have rules of their own (router.py). aiohttp's limit is off, dispatch.py has it.
+    app = web.Application(client_max_size=0)
+    app.router.add_route("*", "/{path:.*}", Dispatcher(Router(routes), stage))
+    return app
+
+
+def _checks(stage: Stage, database: Database) -> Mapping[str, Check]:
+    async def kafka() -> None:
+        await read_cluster_id(stage.context.settings.kafka)
+
+    async def postgres() -> None:
+        await database.ping()
+        if stage.waits_for:
+            raise Unavailable(stage.waits_for)
+
+    return {"clickhouse": stage.context.store.ping, "kafka": kafka, "postgres": postgres}
+
+
+async def _find_cursor_secret(stage: Stage, database: Database) -> None:
+    async def probe() -> None:
+        try:
+            secret = await cursor_secret(database)
+        except Unavailable as exc:
+            stage.waits_for = f"Starting: {exc.detail}"
+            raise
+        stage.context = replace(stage.context, cursor_secret=secret)
+        stage.waits_for = ""
+
+    await wait_for(probe, "postgres", log=_log)
+
+
+async def _end(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    with suppress(asyncio.CancelledError):
+        await task
+
+
+async def _listen(runner: web.AppRunner, settings: Settings) -> int:
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, settings.api_host, settings.api_port).start()
+    except OSError as exc:
+        raise IllegalSettings(
+            f"CLEARSPAN_API_HOST and CLEARSPAN_API_PORT are {settings.api_host}:{settings.api_port}, "
+            f"which cannot be had: {exc.strerror}."
+        ) from exc
+    return int(runner.addresses[0][1])

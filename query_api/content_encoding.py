@@ -1,0 +1,84 @@
+"""Bodies on the wire: inflate what comes in, within a limit; compress what goes out, where the client takes it.
+
+Source: RFC 9110 §8.4 and §12.5.3, RFC 1952 (gzip may have several members), RFC 1950 (zlib).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import zlib
+from typing import Final
+
+from common.errors import InvalidInput, TooLarge, UnsupportedMedia
+
+COMPRESS_BYTES_MIN: Final = 1_000
+"""Below it the frame and the time cost more than the bytes that are saved."""
+
+OFF_LOOP_BYTES_MIN: Final = 64 * 1024
+"""From here on compressing takes longer than handing the work to a thread."""
+
+_GZIP_WINDOW: Final = 16 + zlib.MAX_WBITS
+_ZLIB_WINDOW: Final = zlib.MAX_WBITS
+_GZIP_MAGIC: Final = b"\x1f\x8b"
+_ZLIB_MAGICS: Final = (b"\x78\x01", b"\x78\x5e", b"\x78\x9c", b"\x78\xda")
+
+
+def inflate(body: bytes, *, content_encoding: str, bytes_max: int) -> bytes:
+    """The body without its ``Content-Encoding``.
+
+    Raises ``UnsupportedMedia`` for an encoding other than gzip, ``TooLarge`` as soon as more than ``bytes_max`` bytes
+    come out, ``InvalidInput`` where it is not what it says.
+    """
+    match content_encoding.strip().lower():
+        case "" | "identity":
+            return body
+        case "gzip" | "x-gzip":
+            return _inflate(body, window=_GZIP_WINDOW, bytes_max=bytes_max)
+        case other:
+            raise UnsupportedMedia(f"Content-Encoding '{other}' is not supported; legal: gzip, identity.")
+
+
+def inflate_by_magic(body: bytes, *, bytes_max: int) -> bytes:
+    """A body that may be gzip or zlib without saying so, told by its first bytes; anything else comes back as it is."""
+    if body.startswith(_GZIP_MAGIC):
+        return _inflate(body, window=_GZIP_WINDOW, bytes_max=bytes_max)
+    if body.startswith(_ZLIB_MAGICS):
+        return _inflate(body, window=_ZLIB_WINDOW, bytes_max=bytes_max)
+    return body
+
+
+def takes_gzip(accept_encoding: str) -> bool:
+    """Whether an ``Accept-Encoding`` header allows gzip."""
+    verdicts: dict[str, bool] = {}
+    for part in accept_encoding.lower().split(","):
+        coding, _, parameters = part.partition(";")
+        verdicts[coding.strip()] = parameters.replace(" ", "") not in ("q=0", "q=0.0", "q=0.00", "q=0.000")
+    return verdicts.get("gzip", verdicts.get("x-gzip", verdicts.get("*", False)))
+
+
+async def compress(body: bytes) -> bytes:
+    """gzip at its fastest level: on JSON within a tenth of the best one's size, at a third of the time."""
+    if len(body) < OFF_LOOP_BYTES_MIN:
+        return gzip.compress(body, compresslevel=1, mtime=0)
+    return await asyncio.to_thread(gzip.compress, body, compresslevel=1, mtime=0)
+
+
+def _inflate(body: bytes, *, window: int, bytes_max: int) -> bytes:
+    pieces: list[bytes] = []
+    room = bytes_max
+    rest = body
+    while rest:
+        stream = zlib.decompressobj(window)
+        try:
+            piece = stream.decompress(rest, room + 1)
+        except zlib.error as exc:
+            raise InvalidInput(f"The compressed body cannot be read: {exc}.") from exc
+        room -= len(piece)
+        if room < 0:
+            raise TooLarge(f"The body is larger than {bytes_max} bytes when inflated.")
+        if not stream.eof:
+            raise InvalidInput("The compressed body ends early.")
+        pieces.append(piece)
+        rest = stream.unused_data
+    return b"".join(pieces)

@@ -1,0 +1,170 @@
+"""The way of one request: match, authenticate, read, validate, handle, answer; and its line in the log.
+
+The only place that knows aiohttp's request and response. Errors become answers here, by ``errors.py`` or in the form
+of the route's own protocol.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+from uuid import UUID, uuid4
+
+from aiohttp import web
+from aiohttp.http_exceptions import PayloadEncodingError
+
+from common.errors import ErrorCode, InvalidInput, ServiceError, TooLarge, Unavailable, UnsupportedMedia
+from common.telemetry import HTTP_REQUEST_SECONDS, get_logger
+from query_api.auth import NO_PROJECT, project_of
+from query_api.content_encoding import COMPRESS_BYTES_MIN, compress, inflate, takes_gzip
+from query_api.errors import answer_of, internal_answer, new_operation_id
+from query_api.json_body import read_body, read_query
+from query_api.route import Access, Answer, Call, Route
+from query_api.router import Router
+from query_api.stage import Stage
+
+REQUEST_ID_HEADER: Final = "X-Request-Id"
+NO_ROUTE: Final = "none"
+"""The route of what no route answers, in metrics: a path of the client's making never becomes a label."""
+
+_REQUEST_ID: Final = re.compile(r"[A-Za-z0-9._:-]{1,128}")
+_METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+_log: Final = get_logger("clearspan.api")
+
+
+class Dispatcher:
+    """Answers every request of the process."""
+
+    def __init__(self, router: Router, stage: Stage) -> None:
+        self._router = router
+        self._stage = stage
+
+    async def __call__(self, request: web.Request) -> web.StreamResponse:
+        """Answer one request; nothing but a cancellation gets out."""
+        passage = _Passage(request_id=_request_id(request))
+        clock = self._stage.context.clock
+        started_s = clock.monotonic_s()
+        answer = await self._answer(request, passage)
+        response = await _response(request, answer, request_id=passage.request_id)
+        seconds = clock.monotonic_s() - started_s
+        _record(request.method, passage, status=answer.status, seconds=seconds)
+        return response
+
+    async def _answer(self, request: web.Request, passage: _Passage) -> Answer:
+        try:
+            return await self._handled(request, passage)
+        except ServiceError as error:
+            if error.code is ErrorCode.INTERNAL:
+                return _our_failure(passage)
+            return _error_answer(error, request, passage)
+        except (web.RequestPayloadError, PayloadEncodingError, ConnectionError) as exc:
+            return _error_answer(InvalidInput(f"The body cannot be read: {exc}."), request, passage)
+        except Exception:  # noqa: BLE001 - the last line of defence: logged with its trace, answered with an id
+            return _our_failure(passage)
+
+    async def _handled(self, request: web.Request, passage: _Passage) -> Answer:
+        context = self._stage.context
+        try:
+            match = self._router.match(request.method, request.rel_url.raw_path)
+        except ServiceError:
+            # Without a key nobody learns which paths there are.
+            await self._project_of(request, Access.PROJECT)
+            raise
+        route = passage.route = match.route
+        passage.project_id = await self._project_of(request, route.access)
+        passage.is_in_route = True
+        query = read_query(route.query, request.query) if route.query is not None else None
+        body = await _read(request, route, bytes_max=context.settings.limits.body_bytes_max)
+        call = Call(context, passage.project_id, match.path, query, body, request.headers)
+        return await route.handler(call)
+
+    async def _project_of(self, request: web.Request, access: Access) -> UUID:
+        if access is not Access.PUBLIC and self._stage.waits_for:
+            raise Unavailable(self._stage.waits_for)
+        return await project_of(self._stage.context, access=access, headers=request.headers, query=request.query)
+
+
+class _Passage:
+    """What becomes known of a request on its way, for its line in the log."""
+
+    def __init__(self, *, request_id: str) -> None:
+        self.request_id = request_id
+        self.route: Route | None = None
+        self.project_id = NO_PROJECT
+        self.is_in_route = False
+
+
+async def _read(request: web.Request, route: Route, *, bytes_max: int) -> Any:
+    """The body as the route takes it; a route that takes none leaves it unread."""
+    if route.body is None and not route.raw_body:
+        return None
+    content_type = request.headers.get("Content-Type")
+    if route.raw_body and not _is_one_of(content_type, route.raw_body):
+        raise UnsupportedMedia(f"Content-Type '{content_type}' is not supported; legal: {', '.join(route.raw_body)}.")
+    wire = await _read_wire(request, bytes_max=bytes_max)
+    body = inflate(wire, content_encoding=request.headers.get("Content-Encoding", ""), bytes_max=bytes_max)
+    if route.body is None:
+        return body
+    return read_body(route.body, body, content_type=content_type, required=route.body_required)
+
+
+async def _read_wire(request: web.Request, *, bytes_max: int) -> bytes:
+    too_large = TooLarge(f"The body is larger than {bytes_max} bytes.")
+    if (request.content_length or 0) > bytes_max:
+        raise too_large
+    pieces: list[bytes] = []
+    room = bytes_max
+    async for piece in request.content.iter_any():
+        room -= len(piece)
+        if room < 0:
+            raise too_large
+        pieces.append(piece)
+    return b"".join(pieces)
+
+
+def _is_one_of(content_type: str | None, legal: tuple[str, ...]) -> bool:
+    """A missing content type is the first that the route takes."""
+    return content_type is None or content_type.partition(";")[0].strip().lower() in legal
+
+
+def _error_answer(error: ServiceError, request: web.Request, passage: _Passage) -> Answer:
+    shape = passage.route.error_shape if passage.route is not None and passage.is_in_route else None
+    return (shape(error, request.headers) if shape is not None else None) or answer_of(error)
+
+
+def _our_failure(passage: _Passage) -> Answer:
+    operation_id = new_operation_id()
+    _log.exception("failed", operation_id=operation_id, request_id=passage.request_id)
+    return internal_answer(operation_id)
+
+
+async def _response(request: web.Request, answer: Answer, *, request_id: str) -> web.Response:
+    headers = {**answer.headers, REQUEST_ID_HEADER: request_id, "Content-Type": answer.content_type}
+    body = answer.body
+    if len(body) >= COMPRESS_BYTES_MIN:
+        headers["Vary"] = "Accept-Encoding"
+        if takes_gzip(request.headers.get("Accept-Encoding", "")):
+            headers["Content-Encoding"] = "gzip"
+            body = await compress(body)
+    return web.Response(body=body, status=answer.status, headers=headers)
+
+
+def _request_id(request: web.Request) -> str:
+    """The client's id if it can stand in a log as it is, else a new one."""
+    sent = request.headers.get(REQUEST_ID_HEADER, "")
+    return sent if _REQUEST_ID.fullmatch(sent) else uuid4().hex
+
+
+def _record(method: str, passage: _Passage, *, status: int, seconds: float) -> None:
+    route = passage.route.path if passage.route is not None else NO_ROUTE
+    known_method = method if method in _METHODS else "other"
+    HTTP_REQUEST_SECONDS.labels(known_method, route, str(status)).observe(seconds)
+    _log.info(
+        "request",
+        request_id=passage.request_id,
+        method=known_method,
+        route=route,
+        status=status,
+        ms=round(seconds * 1000, 3),
+        project_id=str(passage.project_id),
+    )

@@ -1,0 +1,156 @@
+"""OTLP over HTTP: one request in, one record a trace out, the bytes of each span as they came (contract §4).
+
+What is published is cut from the request on the wire, never encoded anew. Refused spans are told to the sender in
+``partial_success``. Errors have the protocol's own form, ``google.rpc.Status``, in the encoding of the request.
+Source: OpenTelemetry Protocol 1.x, “OTLP/HTTP response”; reference §4.5 for compressed bodies that do not say so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from types import ModuleType
+from typing import Final, NamedTuple
+
+import orjson
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
+    ExportTracePartialSuccess,
+    ExportTraceServiceResponse,
+)
+
+from common.codec import otlp_json, otlp_protobuf
+from common.codec.decoded import Decoded, Refusal
+from common.errors import ErrorCode, ServiceError, UnsupportedMedia
+from common.limits import SpanLimits
+from common.telemetry import INTAKE_SPANS
+from query_api.content_encoding import inflate_by_magic
+from query_api.errors import headers_of, status_of
+from query_api.intake.models import IntakeReady
+from query_api.intake.publish import TraceRecord, coordinates_header, publish
+from query_api.json_body import json_answer
+from query_api.route import Answer, Call
+
+PROTOBUF: Final = "application/x-protobuf"
+JSON: Final = "application/json"
+CONTENT_TYPES: Final = (PROTOBUF, JSON)
+REASONS_MAX: Final = 10
+"""So many refusals are told one by one."""
+
+OFF_LOOP_BYTES_MIN: Final = 128 * 1024
+"""About 2 ms of decoding: from here on a thread does it, so that other requests go on."""
+
+_GRPC_CODES: Final[Mapping[ErrorCode, int]] = {
+    ErrorCode.INVALID: 3,
+    ErrorCode.REJECTED: 3,
+    ErrorCode.TOO_LARGE: 3,
+    ErrorCode.OVERLOADED: 8,
+    ErrorCode.UNAVAILABLE: 14,
+}
+_GRPC_INTERNAL: Final = 13
+_CODECS: Final[Mapping[str, ModuleType]] = {PROTOBUF: otlp_protobuf, JSON: otlp_json}
+
+
+class Taken(NamedTuple):
+    """A request, decoded: one record a trace, and what was refused."""
+
+    records: list[TraceRecord]
+    spans_count: int
+    refusals: list[Refusal]
+
+
+async def ready(call: Call) -> Answer:  # noqa: ARG001 - the one shape of handlers
+    """OTLP can be sent here."""
+    return json_answer(IntakeReady())
+
+
+async def export_traces(call: Call) -> Answer:
+    """Publish the spans of an ``ExportTraceServiceRequest``; answer when Kafka has acknowledged all of them."""
+    settings = call.context.settings
+    encoding = _encoding(call.headers)
+    limits = settings.limits.span_limits()
+    now_ns = call.context.clock.now_ns()
+    body = inflate_by_magic(call.body, bytes_max=settings.limits.body_bytes_max)
+    if len(body) < OFF_LOOP_BYTES_MIN:
+        taken = take(body, encoding=encoding, limits=limits, now_ns=now_ns)
+    else:
+        taken = await asyncio.to_thread(take, body, encoding=encoding, limits=limits, now_ns=now_ns)
+    where = await publish(
+        call.context.publisher,
+        taken.records,
+        topic=settings.kafka.otlp_topic,
+        content_type=encoding,
+        project_id=call.project_id,
+    )
+    INTAKE_SPANS.labels("otlp", "accepted").inc(taken.spans_count)
+    INTAKE_SPANS.labels("otlp", "rejected").inc(len(taken.refusals))
+    body = _response(taken.refusals, encoding=encoding)
+    return Answer(body, content_type=encoding, headers=coordinates_header(where))
+
+
+def take(body: bytes, *, encoding: str, limits: SpanLimits, now_ns: int) -> Taken:
+    """The records of a request, in the order in which their traces came. Raises ``Rejected`` when nothing can be read."""
+    if not body:
+        return Taken([], 0, [])
+    codec = _CODECS[encoding]
+    decoded: Decoded = codec.decode(body, limits=limits, now_ns=now_ns)
+    indexes: dict[bytes, list[int]] = defaultdict(list)
+    for span_index, span in zip(decoded.span_indexes, decoded.spans, strict=True):
+        indexes[span.trace_id].append(span_index)
+    if len(indexes) == 1 and not decoded.refusals:
+        records = [TraceRecord(trace_id, body) for trace_id in indexes]
+    else:
+        records = [TraceRecord(trace_id, codec.cut(body, of_trace)) for trace_id, of_trace in indexes.items()]
+    return Taken(records, len(decoded.spans), decoded.refusals)
+
+
+def error_shape(error: ServiceError, headers: Mapping[str, str]) -> Answer | None:
+    """``google.rpc.Status`` in the encoding of the request; a body whose type is refused has the usual shape."""
+    if isinstance(error, UnsupportedMedia):
+        return None
+    encoding = _encoding(headers)
+    code = _GRPC_CODES.get(error.code, _GRPC_INTERNAL)
+    if encoding == JSON:
+        body = orjson.dumps({"code": code, "message": error.detail})
+    else:
+        body = _status_message(code, error.detail)
+    return Answer(body, status=status_of(error), content_type=encoding, headers=headers_of(error))
+
+
+def _encoding(headers: Mapping[str, str]) -> str:
+    sent = headers.get("Content-Type", PROTOBUF).partition(";")[0].strip().lower()
+    return JSON if sent == JSON else PROTOBUF
+
+
+def _response(refusals: Sequence[Refusal], *, encoding: str) -> bytes:
+    reasons = _reasons(refusals)
+    if encoding == JSON:
+        told = {"rejectedSpans": str(len(refusals)), "errorMessage": reasons} if refusals else {}
+        return orjson.dumps({"partialSuccess": told})
+    if not refusals:
+        return b""
+    partial = ExportTracePartialSuccess(rejected_spans=len(refusals), error_message=reasons)
+    message: bytes = ExportTraceServiceResponse(partial_success=partial).SerializeToString()
+    return message
+
+
+def _reasons(refusals: Sequence[Refusal]) -> str:
+    reasons = [f"span {refusal.span_index}: {refusal.reason}" for refusal in refusals[:REASONS_MAX]]
+    if len(refusals) > REASONS_MAX:
+        reasons.append(f"And {len(refusals) - REASONS_MAX} more.")
+    return " ".join(reasons)
+
+
+def _status_message(code: int, text: str) -> bytes:
+    """``google.rpc.Status`` on the wire: field 1 the code, field 2 the message. Two fields are not worth a package."""
+    message = text.encode()
+    return b"\x08" + _varint(code) + b"\x12" + _varint(len(message)) + message
+
+
+def _varint(value: int) -> bytes:
+    pieces = bytearray()
+    while value > 0x7F:
+        pieces.append(value & 0x7F | 0x80)
+        value >>= 7
+    pieces.append(value)
+    return bytes(pieces)

@@ -1,0 +1,53 @@
+"""Records into Kafka, one a trace, and where they ended up."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+from uuid import UUID
+
+from common.kafka.record import Coordinates, Publisher
+
+COORDINATES_HEADER: Final = "X-Clearspan-Coordinates"
+COORDINATES_MAX: Final = 100
+"""So many records are named in the header, which proxies bound at a few KiB."""
+
+UNDER_WAY_MAX: Final = 500
+"""Records of one request that wait for their acknowledgement at the same time."""
+
+
+class TraceRecord(NamedTuple):
+    """The spans of one trace, encoded. Keyed by its trace id, so that versions of a span share a partition."""
+
+    trace_id: bytes
+    value: bytes
+
+
+async def publish(
+    publisher: Publisher, records: Sequence[TraceRecord], *, topic: str, content_type: str, project_id: UUID
+) -> list[Coordinates]:
+    """Publish all; return their coordinates, in order, when Kafka has acknowledged every one.
+
+    Raises ``Unavailable`` or ``TooLarge`` when one was not; others may have arrived, and sending all again is harmless.
+    """
+    headers = (("project-id", str(project_id).encode()), ("content-type", content_type.encode()))
+    where: list[Coordinates] = []
+    for start in range(0, len(records), UNDER_WAY_MAX):
+        sends = [
+            publisher.publish(topic, record.value, key=record.trace_id, headers=headers)
+            for record in records[start : start + UNDER_WAY_MAX]
+        ]
+        # All are awaited before one is raised: nothing of this request is under way after its answer.
+        for outcome in await asyncio.gather(*sends, return_exceptions=True):
+            if isinstance(outcome, BaseException):
+                raise outcome
+            where.append(outcome)
+    return where
+
+
+def coordinates_header(where: Sequence[Coordinates]) -> dict[str, str]:
+    """``topic/partition/offset`` of each record, so that a reader can wait until it is stored; none without records."""
+    if not where:
+        return {}
+    return {COORDINATES_HEADER: ",".join(f"{c.topic}/{c.partition}/{c.offset}" for c in where[:COORDINATES_MAX])}

@@ -1,0 +1,73 @@
+"""From placed spans to records of span JSON: all of them are sound, or the request is refused."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+import orjson
+
+from common.codec import span_json
+from common.errors import InvalidInput, Rejected
+from common.ids import span_id_hex, trace_id_hex
+from common.limits import SpanLimits
+from common.span import Span
+from query_api.intake.models import Json, SpanLink
+from query_api.intake.publish import TraceRecord
+from query_api.intake.trees import Placed
+
+PROBLEMS_MAX: Final = 10
+_TIMES: Final = ("start_time", "end_time", "start_time_unix_nano", "end_time_unix_nano")
+
+
+class Prepared(NamedTuple):
+    """What is published for a request, and what it is answered with. Of spans with the same ids only the last is in it."""
+
+    records: list[TraceRecord]
+    links: list[SpanLink]
+
+    @property
+    def trace_ids(self) -> list[str]:
+        """The traces, in the order in which they came."""
+        return [trace_id_hex(record.trace_id) for record in self.records]
+
+
+def prepare(placed: Sequence[Placed], *, limits: SpanLimits, now_ns: int) -> Prepared:
+    """One record a trace. Raises ``InvalidInput`` that names the path of each span that cannot be kept, and why."""
+    if not placed:
+        return Prepared([], [])
+    by_trace: dict[bytes, list[Json]] = defaultdict(list)
+    links = []
+    for place, span in _decoded(placed, limits=limits, now_ns=now_ns):
+        by_trace[span.trace_id].append(_settled(place.span, span))
+        links.append(SpanLink(trace_id=trace_id_hex(span.trace_id), span_id=span_id_hex(span.span_id)))
+    records = [TraceRecord(trace_id, orjson.dumps({"spans": spans})) for trace_id, spans in by_trace.items()]
+    return Prepared(records, links)
+
+
+def _decoded(placed: Sequence[Placed], *, limits: SpanLimits, now_ns: int) -> list[tuple[Placed, Span]]:
+    """Each span that counts beside its decoded form: of those with the same ids the last."""
+    try:
+        value = orjson.dumps({"spans": [place.span for place in placed]})
+        decoded = span_json.decode(value, limits=limits, now_ns=now_ns)
+    except orjson.JSONEncodeError as exc:
+        raise InvalidInput(f"The spans cannot be stored: {exc}.") from exc
+    except Rejected as exc:
+        raise InvalidInput(exc.detail) from exc
+    if decoded.refusals:
+        problems = [f"{placed[r.span_index or 0].path}: {r.reason}" for r in decoded.refusals[:PROBLEMS_MAX]]
+        more = len(decoded.refusals) - len(problems)
+        raise InvalidInput(" ".join([*problems, *([f"And {more} more."] if more else [])]))
+    last = {(s.trace_id, s.span_id): (placed[i], s) for i, s in zip(decoded.span_indexes, decoded.spans, strict=True)}
+    return list(last.values())
+
+
+def _settled(sent: Json, span: Span) -> Json:
+    """The span with what its reader would otherwise make up: a redelivered record must give the same span again."""
+    settled = dict(sent)
+    if all(sent.get(name) is None for name in _TIMES):
+        settled["start_time_unix_nano"] = settled["end_time_unix_nano"] = str(span.start_ns)
+    if sent.get("span_name") is None:
+        settled["span_name"] = span.name
+    return settled

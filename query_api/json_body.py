@@ -1,0 +1,130 @@
+"""From the bytes of a request to a validated model: JSON bodies and query strings, and what is wrong with them.
+
+Every refusal is an ``InvalidRequest`` in the shape that pydantic's users know (contract §1). Parsing is strict: no
+``NaN``, no ``Infinity``, only Unicode. Sources: RFC 8259; reference §1.5 and §11.1.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, TypeVar, get_args, get_origin
+
+import orjson
+from multidict import MultiMapping
+from pydantic import BaseModel, ValidationError
+
+from query_api.errors import InvalidRequest
+from query_api.route import Answer
+
+Model = TypeVar("Model", bound=BaseModel)
+
+PROBLEMS_MAX: Final = 100
+"""So many problems are listed; a body with more of them is told of the first."""
+
+INPUT_BYTES_MAX: Final = 2_000
+"""An offending value is repeated up to so many bytes of JSON, and as shortened text past it."""
+
+_LONG_INTEGER: Final = re.compile(rb"\d{19}")
+
+
+def parse_json(body: bytes) -> Any:
+    """The value of a JSON text. Integers are exact, however long. Raises ``InvalidRequest`` of type ``json_invalid``."""
+    try:
+        value = orjson.loads(body)
+        # The fast parser makes floats of integers past 64 bits; the slow one keeps them, so that they can be refused.
+        return json.loads(body) if _LONG_INTEGER.search(body) else value
+    except orjson.JSONDecodeError as exc:
+        raise _json_invalid(exc.msg, offset=exc.pos) from exc
+    except (RecursionError, ValueError) as exc:
+        raise _json_invalid(str(exc), offset=0) from exc
+
+
+def read_body(model: type[Model], body: bytes, *, content_type: str | None, required: bool) -> Model:
+    """The body as a model. An empty one and ``null`` are the model's defaults, unless a body is required.
+
+    ``content_type`` is the header as sent; a missing one is read as JSON. Raises ``InvalidRequest``.
+    """
+    if not body:
+        return _without_body(model, required=required)
+    if content_type is not None and not _is_json(content_type):
+        text = body[:INPUT_BYTES_MAX].decode("utf-8", "replace")
+        raise InvalidRequest([_problem("model_attributes_type", ("body",), _NOT_AN_OBJECT, text)])
+    value = parse_json(body)
+    if value is None:
+        return _without_body(model, required=required)
+    return validated(model, value, at="body")
+
+
+def read_query(model: type[Model], query: MultiMapping[str]) -> Model:
+    """The query string as a model: a list where the field is one, else the last value. Raises ``InvalidRequest``."""
+    names = {field.alias or name: field.annotation for name, field in model.model_fields.items()}
+    values = {
+        name: query.getall(name) if _is_list(annotation) else query.getall(name)[-1]
+        for name, annotation in names.items()
+        if name in query
+    }
+    return validated(model, values, at="query")
+
+
+def validated(model: type[Model], value: Any, *, at: str) -> Model:
+    """``value`` as a model. ``at`` is where it stood: ``body``, ``path`` or ``query``. Raises ``InvalidRequest``."""
+    try:
+        return model.model_validate(value, from_attributes=True)
+    except ValidationError as exc:
+        errors = exc.errors(include_url=False)[:PROBLEMS_MAX]
+        raise InvalidRequest([_from_pydantic(error, at=at) for error in errors]) from exc
+
+
+def json_answer(value: BaseModel, *, status: int = 200, headers: Mapping[str, str] | None = None) -> Answer:
+    """An answer that is a model: null fields omitted, nulls inside free-form objects kept."""
+    return Answer(value.model_dump_json(exclude_none=True).encode(), status=status, headers=headers or {})
+
+
+_NOT_AN_OBJECT: Final = "Input should be a valid dictionary or object to extract fields from"
+
+
+def _without_body(model: type[Model], *, required: bool) -> Model:
+    if required:
+        raise InvalidRequest([_problem("missing", ("body",), "Field required", None)])
+    return validated(model, {}, at="body")
+
+
+def _is_json(content_type: str) -> bool:
+    media_type = content_type.partition(";")[0].strip().lower()
+    return media_type == "application/json" or (
+        media_type.startswith("application/") and media_type.endswith("+json")
+    )
+
+
+def _is_list(annotation: Any) -> bool:
+    return get_origin(annotation) is list or any(_is_list(member) for member in get_args(annotation))
+
+
+def _json_invalid(reason: str, *, offset: int) -> InvalidRequest:
+    problem = _problem("json_invalid", ("body", offset), "JSON decode error", {})
+    return InvalidRequest([{**problem, "ctx": {"error": reason}}])
+
+
+def _problem(kind: str, loc: Sequence[str | int], message: str, value: Any) -> dict[str, Any]:
+    return {"type": kind, "loc": list(loc), "msg": message, "input": _bounded(value)}
+
+
+def _from_pydantic(error: Mapping[str, Any], *, at: str) -> dict[str, Any]:
+    problem = _problem(error["type"], (at, *error["loc"]), error["msg"], error["input"])
+    if "ctx" in error:
+        # An exception in there says what `msg` already says; the reference shows it as an empty object.
+        problem["ctx"] = {name: {} if isinstance(v, Exception) else _bounded(v) for name, v in error["ctx"].items()}
+    return problem
+
+
+def _bounded(value: Any) -> Any:
+    """``value`` if it is JSON and not long, else its beginning as text."""
+    try:
+        text = orjson.dumps(value)
+    except (TypeError, orjson.JSONEncodeError):
+        return str(value)[:INPUT_BYTES_MAX].encode("utf-8", "replace").decode()
+    if len(text) <= INPUT_BYTES_MAX:
+        return value
+    return text[:INPUT_BYTES_MAX].decode("utf-8", "ignore") + "…"

@@ -1,0 +1,46 @@
+"""The whole API on one screen."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from query_api import health
+from query_api.intake import handlers as intake
+from query_api.intake import otlp
+from query_api.intake.models import (
+    IntakeReady,
+    LinksAnswer,
+    SpansIngest,
+    TraceIdAnswer,
+    TraceIdsAnswer,
+    TraceIngest,
+    TracesIngest,
+)
+from query_api.route import Access, Route
+
+# fmt: off
+INTAKE: Final = (
+    Route("GET",  "/otlp/v1/traces", otlp.ready, "Whether OTLP can be sent here", "Intake", IntakeReady),
+    Route("POST", "/otlp/v1/traces", otlp.export_traces, "Send spans by OTLP", "Intake", None,
+          raw_body=otlp.CONTENT_TYPES, answer_type=otlp.PROTOBUF, error_shape=otlp.error_shape),
+    Route("POST", "/tracing/spans/ingest", intake.ingest_spans, "Send spans as JSON", "Intake", LinksAnswer,
+          body=SpansIngest, body_required=True, status=202),
+    Route("POST", "/traces/ingest", intake.ingest_traces, "Send traces as JSON", "Intake", TraceIdsAnswer,
+          body=TracesIngest, body_required=True, status=202, deprecated=True),
+    Route("POST", "/traces", intake.create_trace, "Send one trace", "Intake", TraceIdAnswer,
+          body=TraceIngest, body_required=True, status=202),
+    Route("PUT",  "/traces/{trace_id}", intake.replace_trace, "Send one trace again", "Intake", TraceIdAnswer,
+          body=TraceIngest, body_required=True, status=202),
+    Route("POST", "/tracing/traces", intake.create_trace_of_spans, "Send one trace", "Intake", LinksAnswer,
+          body=SpansIngest, body_required=True, status=202, deprecated=True),
+    Route("PUT",  "/tracing/traces/{trace_id}", intake.replace_trace_of_spans, "Send one trace again", "Intake", LinksAnswer,
+          body=SpansIngest, body_required=True, status=202, deprecated=True),
+)
+HEALTH: Final = (
+    Route("GET", "/livez",   health.livez,   "Whether the process lives", "Health", health.Liveness, access=Access.PUBLIC),
+    Route("GET", "/health",  health.livez,   "The same, under its older name", "Health", health.Liveness, access=Access.PUBLIC),
+    Route("GET", "/readyz",  health.readyz,  "Whether it can work, and what is missing", "Health", health.Readiness, access=Access.PUBLIC),
+    Route("GET", "/metrics", health.metrics, "What it counts, for Prometheus", "Health", None, access=Access.PUBLIC, answer_type="text/plain"),
+)
+# fmt: on
+ROUTES: Final = (*INTAKE, *HEALTH)

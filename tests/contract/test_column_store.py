@@ -1,0 +1,462 @@
+"""What every ``ColumnStore`` promises, on both engines: chDB in this process, and a server over HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import clickhouse_connect
+import pyarrow as pa
+import pytest
+
+from common.clickhouse.connect import open_store
+from common.clickhouse.embedded import EmbeddedStore
+from common.clickhouse.migrate import migrate
+from common.clickhouse.server import ServerStore
+from common.clickhouse.store import ColumnStore, Statement
+from common.errors import (
+    DeadlineExceeded,
+    InvalidStatement,
+    Overloaded,
+    RefusedByStore,
+    ServiceError,
+    Unavailable,
+)
+from common.settings import ClickHouseSettings
+from tests.support.clickhouse import ClickHouseServer, clickhouse_server
+from tests.support.span_rows import HOSTILE, NOT_UTF8, span_row, span_table
+
+DEADLINE_S = 10.0
+SLOW = "SELECT 'LEFT OVER', sleepEachRow(0.05) FROM numbers(200)"
+ONE_ROW_BLOCKS = {"max_block_size": 1}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _engine_stays_open(chdb_dir: Path) -> Iterator[None]:
+    """chDB leaves with its last handle, and loads every table when it comes back."""
+    client = clickhouse_connect.get_client(interface="chdb", path=str(chdb_dir / "clickhouse"))
+    yield
+    client.close()
+
+
+@pytest.fixture(params=["chdb", "http"])
+def settings(request: pytest.FixtureRequest) -> ClickHouseSettings:
+    """Settings of a fresh database on each engine."""
+    fresh: Callable[[], ClickHouseSettings] = request.getfixturevalue("chdb_settings")
+    embedded = fresh()
+    if request.param == "chdb":
+        return embedded
+    server: ClickHouseServer = request.getfixturevalue("clickhouse_http")
+    return server.settings(database=embedded.database)
+
+
+@pytest.fixture
+async def store(settings: ClickHouseSettings, chdb_dir: Path) -> AsyncIterator[ColumnStore]:
+    """A migrated, empty store."""
+    await migrate(settings, data_dir=chdb_dir)
+    opened = open_store(settings, data_dir=chdb_dir)
+    yield opened
+    await opened.close()
+
+
+@pytest.fixture
+async def server_store(clickhouse_http: ClickHouseServer, chdb_settings, chdb_dir: Path) -> AsyncIterator[ColumnStore]:
+    """The same, over HTTP only."""
+    settings = clickhouse_http.settings(database=chdb_settings().database)
+    await migrate(settings, data_dir=chdb_dir)
+    opened = open_store(settings, data_dir=chdb_dir)
+    yield opened
+    await opened.close()
+
+
+async def insert(store: ColumnStore, *rows: dict[str, Any], token: str = "token") -> None:
+    await store.insert("spans", span_table(list(rows)), dedup_token=token, deadline_s=DEADLINE_S)
+
+
+async def select(store: ColumnStore, sql: str, **parameters: Any) -> list[dict[str, Any]]:
+    rows = await store.select(Statement(sql, parameters), deadline_s=DEADLINE_S)
+    return rows.to_pylist()
+
+
+async def counts(store: ColumnStore) -> tuple[int, int]:
+    """Rows in ``spans`` and in ``span_heads``, before any merge."""
+    [row] = await select(
+        store, "SELECT (SELECT count() FROM spans) AS spans, (SELECT count() FROM span_heads) AS heads"
+    )
+    return row["spans"], row["heads"]
+
+
+class TestRows:
+    async def test_every_column_comes_back_as_it_was_inserted(self, store: ColumnStore):
+        row = span_row(1, status_message=None, session_id=NOT_UTF8, user_id=b"", errors=-0.5)
+
+        await insert(store, row)
+
+        [stored] = await select(store, "SELECT * FROM spans")
+        assert stored == row | {"project_id": UUID(bytes=row["project_id"])}
+
+    async def test_text_comes_as_binary_and_ids_with_their_width(self, store: ColumnStore):
+        await insert(store, span_row(1))
+
+        rows = await store.select(Statement("SELECT name, span_id, status_message FROM spans"), deadline_s=DEADLINE_S)
+
+        assert rows.schema.types == [pa.binary(), pa.binary(16), pa.binary()]
+
+    async def test_an_empty_answer_has_its_columns(self, store: ColumnStore):
+        rows = await store.select(Statement("SELECT name, start_us FROM spans"), deadline_s=DEADLINE_S)
+
+        assert (rows.num_rows, rows.column_names) == (0, ["name", "start_us"])
+
+    async def test_rows_of_three_hundred_months_are_one_batch(self, store: ColumnStore):
+        month_us = 31 * 86_400 * 1_000_000
+
+        await insert(store, *(span_row(number, start_us=number * month_us) for number in range(300)))
+
+        assert await counts(store) == (300, 300)
+
+
+class TestParameters:
+    @pytest.mark.parametrize(
+        ("kind", "value", "answer"),
+        [
+            ("String", HOSTILE, HOSTILE.encode()),
+            ("String", "", b""),
+            ("String", "'; DROP TABLE spans; --", b"'; DROP TABLE spans; --"),
+            ("Array(String)", [HOSTILE, "", "{y:String}"], [HOSTILE.encode(), b"", b"{y:String}"]),
+            ("Array(String)", [], []),
+            ("Int64", -(2**63), -(2**63)),
+            ("UInt64", 2**64 - 1, 2**64 - 1),
+            ("Float64", 0.1, 0.1),
+            ("UUID", UUID(int=2**127 + 5), UUID(int=2**127 + 5)),
+            ("Array(Int64)", [1, -1], [1, -1]),
+        ],
+    )
+    async def test_a_value_arrives_as_it_is(self, store: ColumnStore, kind: str, value: Any, answer: Any):
+        assert await select(store, f"SELECT {{value:{kind}}} AS value", value=value) == [{"value": answer}]
+
+    async def test_ten_thousand_values_fit(self, store: ColumnStore):
+        values = [f"{number:064}" for number in range(10_000)]
+
+        [row] = await select(store, "SELECT length({values:Array(String)}) AS count", values=values)
+
+        assert row == {"count": 10_000}
+
+    async def test_a_per_cent_sign_in_the_text_is_a_per_cent_sign(self, store: ColumnStore):
+        assert await select(store, "SELECT 'a%s %(b)s' AS text") == [{"text": b"a%s %(b)s"}]
+
+    async def test_settings_of_a_statement_end_with_it(self, store: ColumnStore):
+        limited = Statement("SELECT * FROM numbers(100)", settings={"max_rows_to_read": 10})
+
+        with pytest.raises(DeadlineExceeded):
+            await store.select(limited, deadline_s=DEADLINE_S)
+
+        assert len(await select(store, "SELECT * FROM numbers(100)")) == 100
+
+
+class TestRepeatedInserts:
+    async def test_the_same_token_changes_nothing(self, store: ColumnStore):
+        await insert(store, span_row(1), span_row(2))
+
+        await insert(store, span_row(1), span_row(2))
+
+        assert await counts(store) == (2, 2)
+
+    async def test_another_token_with_the_same_rows_collapses_in_a_merge(self, store: ColumnStore):
+        await insert(store, span_row(1), span_row(2), token="one")
+
+        await insert(store, span_row(1), span_row(2), token="two")
+
+        assert await counts(store) == (4, 4)
+        await store.execute(Statement("OPTIMIZE TABLE spans FINAL"), deadline_s=DEADLINE_S)
+        await store.execute(Statement("OPTIMIZE TABLE span_heads FINAL"), deadline_s=DEADLINE_S)
+        assert await counts(store) == (2, 2)
+
+    async def test_a_token_counts_for_every_month_of_its_batch(self, store: ColumnStore):
+        rows = [span_row(1), span_row(2, start_us=1_700_000_000_000_000)]
+        await insert(store, *rows)
+
+        await insert(store, *rows)
+
+        assert await counts(store) == (2, 2)
+
+    async def test_an_insert_that_failed_half_way_is_completed_by_its_repetition(self, store: ColumnStore):
+        """The table has the rows, the table behind its view refused them: the token must not hide the missing half."""
+        never = "ALTER TABLE span_heads ADD CONSTRAINT never CHECK version = 0"
+        await store.execute(Statement(never), deadline_s=DEADLINE_S)
+        with pytest.raises(RefusedByStore):
+            await insert(store, span_row(1))
+        await store.execute(Statement("ALTER TABLE span_heads DROP CONSTRAINT never"), deadline_s=DEADLINE_S)
+
+        await insert(store, span_row(1))
+
+        assert await counts(store) == (1, 1)
+
+
+class TestDeadlines:
+    async def test_the_engine_ends_a_statement_at_its_deadline_and_serves_the_next_at_once(self, store: ColumnStore):
+        started_s = time.monotonic()
+
+        with pytest.raises(DeadlineExceeded):
+            await store.select(Statement(SLOW, settings=ONE_ROW_BLOCKS), deadline_s=0.3)
+        ended_s = time.monotonic()
+
+        assert ended_s - started_s < 1.3
+        assert await select(store, "SELECT 1 AS one") == [{"one": 1}]
+        assert time.monotonic() - ended_s < 0.5
+
+    async def test_a_statement_without_pauses_is_ended_too(self, store: ColumnStore):
+        heavy = Statement("SELECT count() FROM numbers(1000000000000) WHERE sipHash64(number) = 1")
+        started_s = time.monotonic()
+
+        with pytest.raises(DeadlineExceeded):
+            await store.select(heavy, deadline_s=0.3)
+
+        assert time.monotonic() - started_s < 1.3
+
+    async def test_insert_select_has_a_deadline(self, store: ColumnStore):
+        copy = Statement(
+            "INSERT INTO migrations (number) SELECT number + sleepEachRow(0.05) FROM numbers(200)",
+            settings=ONE_ROW_BLOCKS,
+        )
+        started_s = time.monotonic()
+
+        with pytest.raises(DeadlineExceeded):
+            await store.execute(copy, deadline_s=0.3)
+
+        assert time.monotonic() - started_s < 1.3
+
+    async def test_a_failed_statement_leaves_nothing_in_the_next_answer(self, settings, chdb_dir: Path):
+        """chDB would put what it had written before the failure in front of the next answer on the same handle."""
+        store = open_store(settings.model_copy(update={"connections": 1, "database": "default"}), data_dir=chdb_dir)
+
+        with pytest.raises(DeadlineExceeded):
+            await store.select(Statement(SLOW, settings=ONE_ROW_BLOCKS), deadline_s=0.3)
+
+        assert await select(store, "SELECT 1 AS one") == [{"one": 1}]
+        await store.close()
+
+    async def test_a_cancelled_call_leaves_the_store_whole(self, settings, chdb_dir: Path):
+        store = open_store(settings.model_copy(update={"connections": 2, "database": "default"}), data_dir=chdb_dir)
+        await store.ping()
+
+        for _ in range(4):
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0.05):
+                    await store.select(Statement("SELECT sleep(0.2)"), deadline_s=DEADLINE_S)
+
+        answers = await asyncio.gather(*(select(store, f"SELECT {number} AS number") for number in range(8)))
+        assert answers == [[{"number": number}] for number in range(8)]
+        await store.close()
+
+    async def test_waiting_for_a_free_handle_ends_at_the_deadline(self, settings, chdb_dir: Path):
+        store = open_store(settings.model_copy(update={"connections": 1, "database": "default"}), data_dir=chdb_dir)
+        await store.ping()
+        busy = asyncio.create_task(store.select(Statement("SELECT sleep(0.5)"), deadline_s=DEADLINE_S))
+        await asyncio.sleep(0)
+
+        with pytest.raises(Overloaded):
+            await store.select(Statement("SELECT 1"), deadline_s=0.1)
+
+        await busy
+        await store.close()
+
+    async def test_four_selects_run_side_by_side(self, store: ColumnStore):
+        await store.ping()
+        started_s = time.monotonic()
+
+        await asyncio.gather(*(select(store, "SELECT sleep(0.5)") for _ in range(4)))
+
+        assert time.monotonic() - started_s < 1.5
+
+    async def test_eight_selects_at_once_get_their_own_answers(self, store: ColumnStore):
+        answers = await asyncio.gather(
+            *(select(store, "SELECT {number:UInt8} AS number", number=number) for number in range(8))
+        )
+
+        assert answers == [[{"number": number}] for number in range(8)]
+
+
+class TestErrors:
+    @pytest.mark.parametrize(
+        ("sql", "error"),
+        [
+            ("SELEC", InvalidStatement),
+            ("SELECT nothing FROM spans", InvalidStatement),
+            ("SELECT {missing:UInt8}", InvalidStatement),
+            ("SELECT toUInt8('x')", InvalidStatement),
+            ("SELECT 1 FROM no_such_table", Unavailable),
+            ("SELECT groupArray(number) FROM numbers(10000000) SETTINGS max_memory_usage = 100000", Overloaded),
+        ],
+    )
+    async def test_an_error_of_the_engine_is_one_of_ours(
+        self, store: ColumnStore, sql: str, error: type[ServiceError]
+    ):
+        with pytest.raises(error):
+            await select(store, sql)
+
+        with pytest.raises(error):
+            await store.execute(Statement(sql), deadline_s=DEADLINE_S)
+
+    async def test_a_setting_that_does_not_exist_is_our_bug(self, store: ColumnStore):
+        with pytest.raises(InvalidStatement):
+            await store.select(Statement("SELECT 1", settings={"no_such_setting": 1}), deadline_s=DEADLINE_S)
+
+    @pytest.mark.parametrize(
+        ("column", "values"),
+        [
+            ("start_us", pa.array([None], pa.int64())),
+            ("span_id", pa.array([b"17 bytes too long"])),
+            ("project_id", pa.array([b"no uuid"])),
+        ],
+    )
+    async def test_a_value_that_does_not_fit_is_refused(self, store: ColumnStore, column: str, values: pa.Array):
+        rows = span_table([span_row(1)])
+        rows = rows.set_column(rows.schema.get_field_index(column), column, values)
+
+        with pytest.raises(RefusedByStore):
+            await store.insert("spans", rows, dedup_token="token", deadline_s=DEADLINE_S)
+
+        assert await counts(store) == (0, 0)
+
+    async def test_a_column_that_does_not_exist_is_our_bug_and_not_the_fault_of_rows(self, store: ColumnStore):
+        rows = pa.table({"no_such_column": [1]})
+
+        with pytest.raises(InvalidStatement):
+            await store.insert("spans", rows, dedup_token="token", deadline_s=DEADLINE_S)
+
+    async def test_a_table_that_is_not_there_yet_is_waited_for(self, store: ColumnStore):
+        with pytest.raises(Unavailable):
+            await store.insert("no_such_table", pa.table({"a": [1]}), dedup_token="token", deadline_s=DEADLINE_S)
+
+    async def test_a_database_that_is_not_there_yet_is_waited_for(self, settings, chdb_dir: Path):
+        store = open_store(settings, data_dir=chdb_dir)
+
+        with pytest.raises(Unavailable):
+            await store.ping()
+
+        await migrate(settings, data_dir=chdb_dir)
+        await store.ping()
+        await store.close()
+
+
+class TestClosing:
+    async def test_closing_twice_is_closing_once(self, store: ColumnStore):
+        await store.ping()
+
+        await store.close()
+        await store.close()
+
+        with pytest.raises(Unavailable):
+            await store.ping()
+
+    async def test_a_store_that_was_never_used_can_be_closed(self, settings, chdb_dir: Path):
+        await open_store(settings, data_dir=chdb_dir).close()
+
+    async def test_closing_waits_for_what_runs(self, settings, chdb_dir: Path):
+        store = open_store(settings.model_copy(update={"database": "default"}), data_dir=chdb_dir)
+        await store.ping()
+        running = asyncio.create_task(select(store, "SELECT sleep(0.3) AS slept"))
+        await asyncio.sleep(0.05)
+
+        await store.close()
+
+        assert await running == [{"slept": 0}]
+
+
+class TestServerAway:
+    async def test_a_closed_port_is_unavailable_quickly(self, chdb_dir: Path):
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))  # bound, not listening: nobody else can have it
+            store = ServerStore(ClickHouseSettings(port=taken.getsockname()[1]))
+            started_s = time.monotonic()
+
+            with pytest.raises(Unavailable):
+                await store.ping()
+
+        assert time.monotonic() - started_s < 2
+        await store.close()
+
+    async def test_a_server_that_hangs_is_unavailable_just_after_the_deadline(
+        self, server_store: ColumnStore, clickhouse_http: ClickHouseServer
+    ):
+        await server_store.ping()
+        clickhouse_http.arm("hang")
+        started_s = time.monotonic()
+
+        with pytest.raises(Unavailable):
+            await server_store.select(Statement("SELECT 1"), deadline_s=0.2)
+
+        assert time.monotonic() - started_s < 2
+        await server_store.ping()
+
+    async def test_an_answer_of_something_in_between_is_unavailable(
+        self, server_store: ColumnStore, clickhouse_http: ClickHouseServer
+    ):
+        await server_store.ping()
+        clickhouse_http.arm("refuse")
+
+        with pytest.raises(Unavailable):
+            await server_store.ping()
+
+    @pytest.mark.parametrize("code", [202, 241, 252])
+    async def test_a_busy_server_is_overloaded(
+        self, server_store: ColumnStore, clickhouse_http: ClickHouseServer, code: int
+    ):
+        await server_store.ping()
+        clickhouse_http.arm("error", code=code)
+
+        with pytest.raises(Overloaded):
+            await insert(server_store, span_row(1))
+
+    async def test_a_connection_lost_after_the_insert_is_told_and_its_repetition_leaves_one_copy(
+        self, server_store: ColumnStore, clickhouse_http: ClickHouseServer
+    ):
+        await server_store.ping()
+        clickhouse_http.arm("reset", after=True)
+
+        with pytest.raises(Unavailable):
+            await insert(server_store, span_row(1))
+        assert await counts(server_store) == (1, 1)
+        await insert(server_store, span_row(1))
+
+        assert await counts(server_store) == (1, 1)
+
+    async def test_a_server_that_comes_back_is_used_again(self, tmp_path: Path):
+        with clickhouse_server(tmp_path / "data") as first:
+            store = ServerStore(first.settings(database="default"))
+            await store.ping()
+            first.stop()
+            with pytest.raises(Unavailable):
+                await store.ping()
+
+            with clickhouse_server(tmp_path / "data", port=first.port):
+                await store.ping()
+            await store.close()
+
+    async def test_a_wrong_password_is_unavailable_until_it_is_right(self, tmp_path: Path):
+        with clickhouse_server(tmp_path / "data", password="right") as server:
+            wrong = ServerStore(server.settings(database="default", password="wrong"))
+            right = ServerStore(server.settings(database="default", password="right"))
+
+            with pytest.raises(Unavailable, match="Authentication failed"):
+                await wrong.ping()
+            await right.ping()
+            await wrong.close()
+            await right.close()
+
+
+async def test_another_path_in_the_same_process_is_unavailable(chdb_dir: Path, tmp_path: Path):
+    first = EmbeddedStore(chdb_dir / "clickhouse", database="default", connections=1)
+    await first.ping()
+    second = EmbeddedStore(tmp_path / "other", database="default", connections=1)
+
+    with pytest.raises(Unavailable):
+        await second.ping()
+
+    await second.close()
+    await first.close()

@@ -1,0 +1,308 @@
+"""One battery for every record source: in memory, the embedded broker, a real Apache Kafka."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+
+import pytest
+from aiokafka import AIOKafkaProducer
+
+from common.errors import TooLarge
+from common.kafka.consumer import KafkaSource
+from common.kafka.log import KafkaLog
+from common.kafka.producer import KafkaPublisher
+from common.kafka.record import Coordinates, LostPartition, Partition, Publisher, Record, RecordLog, RecordSource
+from common.kafka.topics import ensure_topics
+from common.settings import Encoding, KafkaSettings, TopicSettings
+from tests.fakes.kafka import MemoryBroker
+from tests.support.kafka import Broker
+
+PARTITIONS = 2
+MESSAGE_BYTES_MAX = 3_000_000
+SESSION_TIMEOUT_S = 2.0  # the embedded broker makes the first member of a group wait for half of it
+pytestmark = pytest.mark.timeout(120)
+
+
+@dataclass
+class Cluster:
+    """What the battery needs of a broker. Sources join one group."""
+
+    topic: str
+    publisher: Publisher
+    log: RecordLog
+    memory: MemoryBroker | None
+    settings: KafkaSettings | None
+    opened: AsyncExitStack
+
+    def source(self) -> RecordSource:
+        if self.memory is not None:
+            source: RecordSource = self.memory.source(self.topic)
+        else:
+            assert self.settings is not None
+            source = KafkaSource(self.settings, session_timeout_s=SESSION_TIMEOUT_S)
+        self.opened.push_async_callback(source.close)
+        return source
+
+
+@pytest.fixture(params=["memory", "tansu", pytest.param("kafka", marks=pytest.mark.kafka)])
+async def cluster(request: pytest.FixtureRequest, unique: str) -> AsyncIterator[Cluster]:
+    async with AsyncExitStack() as opened:
+        if request.param == "memory":
+            memory = MemoryBroker(partitions=PARTITIONS, message_bytes_max=MESSAGE_BYTES_MAX)
+            yield Cluster(unique, memory.publisher(), memory, memory, None, opened)
+            return
+        broker: Broker = request.getfixturevalue(request.param)
+        settings = broker.settings(
+            group=unique,
+            topics={unique: TopicSettings(encoding=Encoding.OTLP_PROTO)},
+            partitions=PARTITIONS,
+            message_bytes_max=MESSAGE_BYTES_MAX,
+        )
+        await ensure_topics(settings)
+        publisher = KafkaPublisher(settings)
+        opened.push_async_callback(publisher.close)
+        yield Cluster(unique, publisher, KafkaLog(settings), None, settings, opened)
+
+
+class Member:
+    """A source whose rebalances are written down."""
+
+    def __init__(self, source: RecordSource) -> None:
+        self.source = source
+        self.revoked: list[frozenset[Partition]] = []
+        self.assigned: list[frozenset[Partition]] = []
+        self.commit_when_revoked: dict[Partition, int] = {}
+
+    async def open(self) -> Member:
+        await self.source.open(on_revoked=self._on_revoked, on_assigned=self._on_assigned)
+        return self
+
+    async def read(self, count: int, *, within_s: float = 30.0) -> list[Record]:
+        records: list[Record] = []
+        async with asyncio.timeout(within_s):
+            while len(records) < count:
+                records += await self.source.poll(timeout_s=0.1, records_max=100)
+        return records
+
+    async def _on_revoked(self, partitions: frozenset[Partition]) -> None:
+        if partitions:
+            self.revoked.append(partitions)
+            due, self.commit_when_revoked = self.commit_when_revoked, {}
+            await self.source.commit(due)
+
+    async def _on_assigned(self, partitions: frozenset[Partition]) -> None:
+        self.assigned.append(partitions)
+
+
+def next_offsets(records: Sequence[Record]) -> dict[Partition, int]:
+    return {record.source: record.next_offset for record in records}
+
+
+async def publish(cluster: Cluster, *values: bytes, key: bytes = b"k") -> list[Coordinates]:
+    return [await cluster.publisher.publish(cluster.topic, value, key=key) for value in values]
+
+
+async def test_a_record_comes_back_as_it_was_published(cluster: Cluster) -> None:
+    headers = [("a", b"1"), ("a", b"2"), ("b", b"\xff")]
+    where = await cluster.publisher.publish(cluster.topic, b"value\x00", key=b"key", headers=headers)
+    member = await Member(cluster.source()).open()
+
+    (record,) = await member.read(1)
+
+    assert (record.topic, record.partition, record.offset) == where
+    assert (record.key, record.value, record.headers) == (b"key", b"value\x00", tuple(headers))
+    assert record.header("a") == b"2"
+    assert record.timestamp_ms > 1_600_000_000_000
+
+
+async def test_one_key_keeps_its_partition_and_its_order(cluster: Cluster) -> None:
+    values = [b"%d" % number for number in range(50)]
+    where = await publish(cluster, *values)
+    member = await Member(cluster.source()).open()
+
+    records = await member.read(50)
+
+    assert len({each.partition for each in where}) == 1
+    assert [record.value for record in records] == values
+    assert [record.offset for record in records] == sorted(record.offset for record in records)
+
+
+async def test_records_max_bounds_a_poll(cluster: Cluster) -> None:
+    await publish(cluster, *[b"x"] * 5)
+    member = await Member(cluster.source()).open()
+    while not (records := await member.source.poll(timeout_s=0.5, records_max=2)):
+        pass
+
+    assert len(records) <= 2
+
+
+async def test_a_record_of_the_largest_size_comes_and_one_past_it_is_refused(cluster: Cluster) -> None:
+    largest = b"x" * MESSAGE_BYTES_MAX if cluster.memory else b"x" * (MESSAGE_BYTES_MAX - 1_000)
+    await publish(cluster, largest)
+    member = await Member(cluster.source()).open()
+
+    (record,) = await member.read(1)
+
+    assert record.value == largest
+    with pytest.raises(TooLarge):
+        await publish(cluster, b"x" * (MESSAGE_BYTES_MAX + 20_000))
+
+
+async def test_reading_goes_on_from_the_committed_offset(cluster: Cluster) -> None:
+    await publish(cluster, b"0", b"1", b"2")
+    first = await Member(cluster.source()).open()
+    records = await first.read(3)
+    await first.source.commit(next_offsets(records[:2]))
+    await first.source.close()
+
+    second = await Member(cluster.source()).open()
+
+    assert [record.value for record in await second.read(1)] == [b"2"]
+
+
+async def test_without_a_commit_everything_is_read_again(cluster: Cluster) -> None:
+    await publish(cluster, b"0", b"1")
+    first = await Member(cluster.source()).open()
+    await first.read(2)
+    await first.source.close()
+
+    second = await Member(cluster.source()).open()
+
+    assert [record.value for record in await second.read(2)] == [b"0", b"1"]
+
+
+async def test_paused_gives_nothing_and_loses_nothing(cluster: Cluster) -> None:
+    member = await Member(cluster.source()).open()
+    await publish(cluster, b"0")
+    await member.read(1)
+
+    member.source.pause()
+    await publish(cluster, b"1", b"2")
+    while_paused = [await member.source.poll(timeout_s=0.1, records_max=10) for _ in range(5)]
+    member.source.resume()
+
+    assert not any(while_paused)
+    assert [record.value for record in await member.read(2)] == [b"1", b"2"]
+
+
+async def test_a_partition_paused_by_name_stands_still_alone(cluster: Cluster) -> None:
+    member = await Member(cluster.source()).open()
+    where: dict[int, bytes] = {}
+    for number in range(20):
+        key = b"key%d" % number
+        (at,) = await publish(cluster, key, key=key)
+        where.setdefault(at.partition, key)
+    assert len(where) == PARTITIONS
+    await member.read(20)
+
+    member.source.pause(Partition(cluster.topic, 0))
+    await publish(cluster, b"held", key=where[0])
+    await publish(cluster, b"taken", key=where[1])
+    member.source.resume()
+    records = await member.read(1)
+    records += await member.source.poll(timeout_s=0.5, records_max=10)
+
+    assert [record.value for record in records] == [b"taken"]
+
+
+async def test_lag_counts_what_is_not_read_yet(cluster: Cluster) -> None:
+    member = await Member(cluster.source()).open()
+    await member.source.poll(timeout_s=0.5, records_max=1)
+    assert sum((await member.source.lag()).values()) == 0
+    member.source.pause()
+
+    (where, *_) = await publish(cluster, b"0", b"1", b"2")
+
+    assert (await member.source.lag())[Partition(where.topic, where.partition)] == 3
+
+
+async def test_log_names_the_cluster_and_the_partition(cluster: Cluster) -> None:
+    member = await Member(cluster.source()).open()
+
+    cluster_id, topic, partition = member.source.log_of(Partition(cluster.topic, 1)).split("/")
+
+    assert cluster_id
+    assert (topic, partition) == (cluster.topic, "1")
+
+
+async def test_a_second_member_gets_a_share_after_the_first_has_let_go(cluster: Cluster) -> None:
+    await publish(cluster, *[b"%d" % number for number in range(10)])
+    first = await Member(cluster.source()).open()
+    records = await first.read(10)
+    first.commit_when_revoked = next_offsets(records)
+
+    second = Member(cluster.source())
+    joining = asyncio.create_task(second.open())
+    async with asyncio.timeout(60):
+        while not (second.assigned and len(first.assigned) > 1 and first.assigned[-1]):
+            assert not await first.source.poll(timeout_s=0.1, records_max=10)
+    await joining
+
+    assert first.revoked == [frozenset(Partition(cluster.topic, each) for each in range(PARTITIONS))]
+    assert first.assigned[-1] | second.assigned[-1] == first.revoked[0]
+    assert not first.assigned[-1] & second.assigned[-1]
+    assert not await first.source.poll(timeout_s=0.5, records_max=10)
+    assert not await second.source.poll(timeout_s=0.5, records_max=10)
+
+
+async def test_a_commit_of_a_partition_that_is_not_ours_is_lost(cluster: Cluster) -> None:
+    member = await Member(cluster.source()).open()
+    await member.source.poll(timeout_s=0.5, records_max=1)
+
+    with pytest.raises(LostPartition):
+        await member.source.commit({Partition(cluster.topic, PARTITIONS): 1})
+
+
+async def test_close_is_safe_twice_and_before_open(cluster: Cluster) -> None:
+    source = cluster.source()
+    await source.close()
+    await Member(source).open()
+
+    await source.close()
+    await source.close()
+
+
+async def test_a_topic_is_read_from_end_to_end_outside_of_the_group(cluster: Cluster) -> None:
+    where = await publish(cluster, b"0", b"1") + await publish(cluster, b"2", key=b"other")
+
+    records = [record async for portion in cluster.log.read(cluster.topic) for record in portion]
+
+    assert sorted(record.value or b"" for record in records) == [b"0", b"1", b"2"]
+    fetched = await cluster.log.fetch(where[1])
+    assert fetched is not None
+    assert fetched.value == b"1"
+    assert await cluster.log.fetch(where[1]._replace(offset=99)) is None
+    assert await cluster.log.fetch(where[1]._replace(partition=99)) is None
+
+
+@pytest.mark.parametrize("broker", ["tansu", pytest.param("kafka", marks=pytest.mark.kafka)])
+@pytest.mark.parametrize("compression", [None, "gzip", "snappy", "lz4", "zstd"])
+async def test_every_compression_of_kafka_is_read(
+    broker: str, compression: str | None, unique: str, request: pytest.FixtureRequest
+) -> None:
+    running: Broker = request.getfixturevalue(broker)
+    settings = running.settings(group=unique, topics={unique: TopicSettings(encoding=Encoding.OTLP_PROTO)})
+    await ensure_topics(settings)
+    producer = AIOKafkaProducer(bootstrap_servers=settings.bootstrap, compression_type=compression)
+    await producer.start()
+    value = b"compressible " * 1_000
+    await producer.send_and_wait(unique, value)
+    await producer.stop()
+    member = await Member(KafkaSource(settings, session_timeout_s=SESSION_TIMEOUT_S)).open()
+
+    (record,) = await member.read(1)
+    await member.source.close()
+
+    assert record.value == value
+
+
+async def test_topics_are_created_once_whoever_comes_first(tansu: Broker, unique: str) -> None:
+    settings = tansu.settings(topics={unique: TopicSettings(encoding=Encoding.OTLP_PROTO)})
+
+    both = await asyncio.gather(ensure_topics(settings), ensure_topics(settings))
+
+    assert unique in {name for created in both for name in created}
+    assert await ensure_topics(settings) == []

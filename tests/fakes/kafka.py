@@ -1,0 +1,242 @@
+"""A broker in memory: records, consumer groups, committed offsets, eager rebalances, and failures on demand.
+
+Passes the same battery as the real ones (``tests/contract/test_record_source.py``).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import zlib
+from collections import deque
+from collections.abc import AsyncIterator, Mapping, Sequence
+
+from common.errors import ServiceError, TooLarge, Unavailable
+from common.kafka.record import Coordinates, LostPartition, Partition, Rebalanced, Record
+
+
+class MemoryBroker:
+    """One cluster. ``publish_faults`` and ``commit_faults`` are used up one a call, ``None`` lets a call through."""
+
+    def __init__(self, *, partitions: int = 2, message_bytes_max: int = 12 * 1024 * 1024) -> None:
+        self.cluster_id = "memory"
+        self.publish_faults: deque[ServiceError | None] = deque()
+        self.commit_faults: deque[ServiceError | None] = deque()
+        self.poll_faults: deque[ServiceError | None] = deque()
+        self.journal: list[str] = []
+        self.now_ms = 1_760_000_000_000
+        self._partitions = partitions
+        self._message_bytes_max = message_bytes_max
+        self._logs: dict[Partition, list[Record]] = {}
+        self._groups: dict[str, _Group] = {}
+        self._round_robin = itertools.count()
+        self._arrived = asyncio.Condition()
+
+    def source(self, *topics: str, group: str = "g") -> MemorySource:
+        """A member that has not joined yet."""
+        return MemorySource(self, group, topics)
+
+    def publisher(self) -> MemoryPublisher:
+        return MemoryPublisher(self)
+
+    def records(self, topic: str) -> list[Record]:
+        """All of a topic, partition by partition."""
+        return [record for partition in self.partitions_of(topic) for record in self.log(partition)]
+
+    def committed(self, *, group: str = "g") -> dict[Partition, int]:
+        return dict(self._group(group).committed)
+
+    def partitions_of(self, topic: str) -> list[Partition]:
+        return [Partition(topic, number) for number in range(self._partitions)]
+
+    def log(self, partition: Partition) -> list[Record]:
+        return self._logs.setdefault(partition, [])
+
+    async def append(
+        self,
+        topic: str,
+        value: bytes | None,
+        *,
+        key: bytes | None = None,
+        headers: Sequence[tuple[str, bytes]] = (),
+        partition: int | None = None,
+    ) -> Coordinates:
+        if partition is None:
+            partition = (next(self._round_robin) if key is None else zlib.crc32(key)) % self._partitions
+        log = self.log(Partition(topic, partition))
+        log.append(Record(topic, partition, len(log), self.now_ms, key, value, tuple(headers)))
+        async with self._arrived:
+            self._arrived.notify_all()
+        return Coordinates(topic, partition, len(log) - 1)
+
+    async def _publish(
+        self, topic: str, value: bytes, key: bytes | None, headers: Sequence[tuple[str, bytes]]
+    ) -> Coordinates:
+        _raise_next(self.publish_faults)
+        if len(value) > self._message_bytes_max:
+            raise TooLarge(f"{len(value)} bytes")
+        self.journal.append(f"publish {topic}")
+        return await self.append(topic, value, key=key, headers=headers)
+
+    async def read(self, topic: str) -> AsyncIterator[Sequence[Record]]:
+        ends = {each: len(self.log(each)) for each in self.partitions_of(topic)}
+        for partition, end in ends.items():
+            if end:
+                yield self.log(partition)[:end]
+
+    async def fetch(self, where: Coordinates) -> Record | None:
+        log = self.log(Partition(where.topic, where.partition))
+        return log[where.offset] if 0 <= where.offset < len(log) else None
+
+    def _group(self, name: str) -> _Group:
+        return self._groups.setdefault(name, _Group())
+
+    async def _rebalance(self, group: _Group) -> None:
+        """Eager: every member lets go of everything, then gets its new share."""
+        async with group.moving:
+            for member in group.members:
+                await member.let_go()
+            group.generation += 1
+            partitions = [each for topic in sorted(group.topics) for each in self.partitions_of(topic)]
+            for at, member in enumerate(group.members):
+                await member.take_over(frozenset(partitions[at :: len(group.members)]), group)
+
+
+class _Group:
+    def __init__(self) -> None:
+        self.members: list[MemorySource] = []
+        self.committed: dict[Partition, int] = {}
+        self.generation = 0
+        self.moving = asyncio.Lock()
+
+    @property
+    def topics(self) -> set[str]:
+        return {topic for member in self.members for topic in member.topics}
+
+
+class MemorySource:
+    """A ``RecordSource`` on the broker in memory."""
+
+    def __init__(self, broker: MemoryBroker, group: str, topics: Sequence[str]) -> None:
+        self.topics = topics
+        self._broker = broker
+        self._group = broker._group(group)
+        self._positions: dict[Partition, int] = {}
+        self._generation = -1
+        self._is_paused = False
+        self._paused: set[Partition] = set()
+        self._callbacks: tuple[Rebalanced, Rebalanced] | None = None
+
+    async def open(self, *, on_revoked: Rebalanced, on_assigned: Rebalanced) -> None:
+        self._callbacks = (on_revoked, on_assigned)
+        self._group.members.append(self)
+        await self._broker._rebalance(self._group)
+
+    async def poll(self, *, timeout_s: float, records_max: int) -> Sequence[Record]:
+        _raise_next(self._broker.poll_faults)
+        records = self._take(records_max)
+        if records or not timeout_s:
+            return records
+        try:
+            async with asyncio.timeout(timeout_s), self._broker._arrived:
+                while not (records := self._take(records_max)):
+                    await self._broker._arrived.wait()
+        except TimeoutError:
+            return []
+        return records
+
+    def pause(self, *partitions: Partition) -> None:
+        if partitions:
+            self._paused |= {*partitions} & self._positions.keys()
+        else:
+            self._is_paused = True
+
+    def resume(self) -> None:
+        self._is_paused = False
+
+    @property
+    def is_paused(self) -> bool:
+        return self._is_paused
+
+    async def commit(self, next_offsets: Mapping[Partition, int]) -> None:
+        _raise_next(self._broker.commit_faults)
+        if not next_offsets:
+            return
+        if self._generation != self._group.generation or next_offsets.keys() - self._positions.keys():
+            raise LostPartition
+        self._group.committed.update(next_offsets)
+        self._broker.journal.append("commit")
+
+    async def lag(self) -> Mapping[Partition, int]:
+        if self._callbacks is None:
+            raise Unavailable("The source is not open.")
+        return {each: len(self._broker.log(each)) - at for each, at in self._positions.items()}
+
+    def log_of(self, partition: Partition) -> str:
+        return f"{self._broker.cluster_id}/{partition.topic}/{partition.partition}"
+
+    async def close(self) -> None:
+        if self._callbacks is None:
+            return
+        self._callbacks = None
+        self._positions = {}
+        self._paused = set()
+        self._group.members.remove(self)
+        await self._broker._rebalance(self._group)
+
+    async def expire(self) -> None:
+        """The group gives its partitions away without asking, as after a session that timed out."""
+        callbacks, self._callbacks = self._callbacks, None
+        self._group.members.remove(self)
+        await self._broker._rebalance(self._group)
+        self._callbacks = callbacks
+
+    async def let_go(self) -> None:
+        revoked = frozenset(self._positions)
+        if self._callbacks is not None and revoked:
+            await self._callbacks[0](revoked)
+        self._positions = {}
+        self._paused = set()
+
+    async def take_over(self, partitions: frozenset[Partition], group: _Group) -> None:
+        self._generation = group.generation
+        self._positions = {each: group.committed.get(each, 0) for each in sorted(partitions)}
+        if self._callbacks is not None:
+            await self._callbacks[1](partitions)
+
+    def _take(self, records_max: int) -> list[Record]:
+        if self._is_paused or self._group.moving.locked():
+            return []
+        taken: list[Record] = []
+        for partition, position in self._positions.items():
+            if partition not in self._paused:
+                portion = self._broker.log(partition)[position : position + records_max - len(taken)]
+                self._positions[partition] += len(portion)
+                taken += portion
+        return taken
+
+
+class MemoryPublisher:
+    """A ``Publisher`` on the broker in memory."""
+
+    def __init__(self, broker: MemoryBroker) -> None:
+        self._broker = broker
+
+    async def publish(
+        self,
+        topic: str,
+        value: bytes,
+        *,
+        key: bytes | None = None,
+        headers: Sequence[tuple[str, bytes]] = (),
+    ) -> Coordinates:
+        return await self._broker._publish(topic, value, key, headers)
+
+    async def close(self) -> None:
+        """Nothing is held."""
+
+
+def _raise_next(faults: deque[ServiceError | None]) -> None:
+    fault = faults.popleft() if faults else None
+    if fault is not None:
+        raise fault

@@ -1,0 +1,28 @@
+"""Fixtures: brokers, started once a session, and names that no other test uses."""
+
+import uuid
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support.kafka import Broker, apache_kafka, embedded_broker
+
+
+@pytest.fixture(scope="session")
+def tansu(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """The broker of the embedded stack."""
+    with embedded_broker(tmp_path_factory.mktemp("tansu")) as broker:
+        yield broker
+
+
+@pytest.fixture(scope="session")
+def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """A real Apache Kafka."""
+    with apache_kafka(tmp_path_factory.mktemp("kafka")) as broker:
+        yield broker
+
+
+@pytest.fixture
+def unique() -> str:
+    """A name for topics and groups of this test alone."""
+    return f"t{uuid.uuid4().hex[:12]}"

@@ -1,0 +1,256 @@
+"""Postgres through our door: migrations, projects, keys, secrets and the meaning of errors. The server is a real one."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from pathlib import Path
+from uuid import UUID, uuid4
+
+import pytest
+
+from common.errors import (
+    DeadlineExceeded,
+    InvalidInput,
+    InvalidStatement,
+    NotFound,
+    Overloaded,
+    ServiceError,
+    Unavailable,
+)
+from common.migrations import IllegalMigration
+from common.postgres.errors import Taken
+from common.postgres.keys import INVALID_FOR_S, VALID_FOR_S, Keys
+from common.postgres.migrate import migrate
+from common.postgres.pool import Database, open_database
+from common.postgres.projects import ABSENT_FOR_S, Projects
+from common.postgres.secrets import cursor_secret
+from common.project import DEFAULT_PROJECT_ID
+from common.settings import PostgresSettings
+from tests.fakes.clock import ManualClock
+
+
+async def migrated(settings: PostgresSettings, folder: Path | None = None) -> list[str]:
+    if folder is None:
+        return await migrate(settings, default_project_id=DEFAULT_PROJECT_ID)
+    return await migrate(settings, default_project_id=DEFAULT_PROJECT_ID, folder=folder)
+
+
+class TestMigrations:
+    async def test_from_empty_and_then_nothing_is_left_to_do(self, postgres_settings: PostgresSettings):
+        assert await migrated(postgres_settings) == ["0001_projects"]
+        assert await migrated(postgres_settings) == []
+
+    async def test_two_starters_at_once_both_end_well(self, postgres_settings: PostgresSettings):
+        applied = await asyncio.gather(*(migrated(postgres_settings) for _ in range(4)))
+
+        assert sorted(applied) == [[], [], [], ["0001_projects"]]
+
+    async def test_a_changed_file_is_named(self, postgres_settings: PostgresSettings, tmp_path: Path):
+        await migrated(postgres_settings)
+        (tmp_path / "0001_projects.sql").write_text("SELECT 1;")
+
+        with pytest.raises(IllegalMigration, match=r"0001_projects\.sql was changed"):
+            await migrated(postgres_settings, tmp_path)
+
+    async def test_a_file_that_fails_leaves_nothing_behind(self, postgres_settings: PostgresSettings, tmp_path: Path):
+        (tmp_path / "0001_broken.sql").write_text("CREATE TABLE half (a int); SELECT nothing;")
+
+        with pytest.raises(InvalidStatement):
+            await migrated(postgres_settings, tmp_path)
+
+        async with open_database(postgres_settings) as database:
+            with pytest.raises(Unavailable, match="half"):
+                await database.fetch_one("SELECT * FROM half")
+
+    async def test_the_default_project_is_there(self, database: Database):
+        assert await Projects(database, ManualClock()).exists(DEFAULT_PROJECT_ID)
+
+
+class TestSecrets:
+    async def test_the_secret_of_cursors_is_made_once(self, postgres_settings: PostgresSettings, database: Database):
+        before = await cursor_secret(database)
+
+        await migrated(postgres_settings)
+
+        assert await cursor_secret(database) == before
+        assert len(before) == 32
+
+    async def test_before_migrate_it_is_waited_for(self, postgres_settings: PostgresSettings):
+        async with open_database(postgres_settings) as database:
+            with pytest.raises(Unavailable):
+                await cursor_secret(database)
+
+
+class TestProjects:
+    async def test_a_new_project_exists_and_is_listed(self, database: Database):
+        projects = Projects(database, ManualClock())
+
+        project = await projects.create("blue")
+
+        assert await projects.exists(project.id)
+        assert [one.name for one in await projects.all()] == ["default", "blue"]
+
+    async def test_an_unknown_project_is_asked_for_again_after_a_second(self, database: Database):
+        clock = ManualClock()
+        projects = Projects(database, clock)
+        project_id = uuid4()
+        assert not await projects.exists(project_id)
+        await database.execute("INSERT INTO projects (id, name) VALUES ($1, 'late')", project_id)
+
+        assert not await projects.exists(project_id)
+        clock.advance(ABSENT_FOR_S)
+
+        assert await projects.exists(project_id)
+
+
+class TestKeys:
+    async def test_a_key_finds_its_project_and_is_kept_as_a_hash(self, database: Database):
+        keys = Keys(database, ManualClock())
+
+        made = await keys.create(DEFAULT_PROJECT_ID, name="laptop")
+
+        prefix, secret = made.text.split(".")
+        assert (len(prefix), len(secret)) == (8, 64)
+        assert await keys.find(made.text) == DEFAULT_PROJECT_ID
+        [row] = await database.fetch_all("SELECT api_keys::text AS everything FROM api_keys")
+        assert prefix in row["everything"]
+        assert secret not in row["everything"]
+
+    @pytest.mark.parametrize("change", [str.upper, lambda text: text[:-1], lambda text: text + "0", lambda _: ""])
+    async def test_a_text_that_is_almost_the_key_finds_nothing(self, database: Database, change):
+        keys = Keys(database, ManualClock())
+        made = await keys.create(DEFAULT_PROJECT_ID, name="laptop")
+
+        assert await keys.find(change(made.text)) is None
+
+    async def test_the_prefix_with_another_secret_finds_nothing(self, database: Database):
+        keys = Keys(database, ManualClock())
+        one = await keys.create(DEFAULT_PROJECT_ID, name="one")
+        two = await keys.create(DEFAULT_PROJECT_ID, name="two")
+
+        assert await keys.find(one.text[:9] + two.text[9:]) is None
+
+    async def test_a_revoked_key_finds_nothing_at_once_here_and_soon_elsewhere(self, database: Database):
+        clock = ManualClock()
+        here, elsewhere = Keys(database, clock), Keys(database, clock)
+        made = await here.create(DEFAULT_PROJECT_ID, name="laptop")
+        assert await elsewhere.find(made.text) == DEFAULT_PROJECT_ID
+        assert await here.find(made.text) == DEFAULT_PROJECT_ID
+
+        await here.revoke(DEFAULT_PROJECT_ID, made.key.id)
+
+        assert await here.find(made.text) is None
+        assert await elsewhere.find(made.text) == DEFAULT_PROJECT_ID
+        clock.advance(VALID_FOR_S)
+        assert await elsewhere.find(made.text) is None
+
+    async def test_a_wrong_key_is_asked_for_again_after_a_second(self, database: Database):
+        clock = ManualClock()
+        keys = Keys(database, clock)
+        made = await keys.create(DEFAULT_PROJECT_ID, name="laptop")
+        await database.execute("UPDATE api_keys SET prefix = 'elsewher'")
+        assert await keys.find(made.text) is None
+        await database.execute("UPDATE api_keys SET prefix = $1", made.key.prefix)
+
+        assert await keys.find(made.text) is None
+        clock.advance(INVALID_FOR_S)
+
+        assert await keys.find(made.text) == DEFAULT_PROJECT_ID
+
+    async def test_keys_are_listed_and_revoked_only_within_their_project(self, database: Database):
+        keys = Keys(database, ManualClock())
+        other = await Projects(database, ManualClock()).create("other")
+        made = await keys.create(DEFAULT_PROJECT_ID, name="laptop")
+
+        with pytest.raises(NotFound):
+            await keys.revoke(other.id, made.key.id)
+
+        assert await keys.of_project(other.id) == []
+        assert await keys.of_project(DEFAULT_PROJECT_ID) == [made.key]
+
+    async def test_a_key_needs_a_project(self, database: Database):
+        with pytest.raises(NotFound):
+            await Keys(database, ManualClock()).create(UUID(int=9), name="nobody's")
+
+
+class TestTransactions:
+    async def test_an_error_takes_everything_back(self, database: Database):
+        projects = Projects(database, ManualClock())
+
+        with pytest.raises(Taken):
+            async with database.transaction() as transaction:
+                await transaction.execute("INSERT INTO projects (id, name) VALUES ($1, 'gone')", uuid4())
+                await transaction.execute("INSERT INTO projects (id, name) VALUES ($1, 'twice')", DEFAULT_PROJECT_ID)
+
+        assert [project.name for project in await projects.all()] == ["default"]
+
+    async def test_without_an_error_it_stays(self, database: Database):
+        async with database.transaction() as transaction:
+            await transaction.execute("INSERT INTO projects (id, name) VALUES ($1, 'kept')", uuid4())
+
+        assert len(await Projects(database, ManualClock()).all()) == 2
+
+
+class TestErrors:
+    async def test_a_value_that_is_taken_names_its_constraint(self, database: Database):
+        with pytest.raises(Taken) as caught:
+            await database.execute("INSERT INTO projects (id, name) VALUES ($1, 'again')", DEFAULT_PROJECT_ID)
+
+        assert caught.value.constraint_name == "projects_pkey"
+
+    @pytest.mark.parametrize(
+        ("sql", "error"),
+        [
+            ("SELEC", InvalidStatement),
+            ("SELECT * FROM no_such_table", Unavailable),
+            ("SELECT 1 / 0", InvalidStatement),
+            ("SELECT pg_sleep(30)", DeadlineExceeded),
+            ("SELECT pg_terminate_backend(pg_backend_pid())", Unavailable),
+        ],
+    )
+    async def test_an_error_of_postgres_is_one_of_ours(
+        self, postgres_settings: PostgresSettings, sql: str, error: type[ServiceError]
+    ):
+        quick = postgres_settings.model_copy(update={"timeout_s": 0.3})
+        async with open_database(quick) as database:
+            with pytest.raises(error):
+                await database.fetch_one(sql)
+
+            await database.ping()
+
+    async def test_a_text_with_u0000_is_the_fault_of_whoever_sent_it(self, database: Database):
+        with pytest.raises(InvalidInput):
+            await Projects(database, ManualClock()).create("a\0b")
+
+    async def test_an_argument_of_the_wrong_type_is_our_bug(self, database: Database):
+        with pytest.raises(InvalidStatement):
+            await database.fetch_one("SELECT $1::int", "five")
+
+    async def test_waiting_for_a_connection_ends_at_the_deadline(self, postgres_settings: PostgresSettings):
+        narrow = postgres_settings.model_copy(update={"timeout_s": 0.3, "connections_max": 1})
+        async with open_database(narrow) as database:
+            async with database.transaction():
+                with pytest.raises(Overloaded):
+                    await database.ping()
+
+            await database.ping()
+
+    async def test_postgres_away_is_unavailable_when_asked_and_not_before(self):
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))  # bound, not listening: nobody else can have it
+            dsn = f"postgresql://nobody@127.0.0.1:{taken.getsockname()[1]}/nothing"
+            settings = PostgresSettings.model_validate({"dsn": dsn, "timeout_s": 1})
+
+            async with open_database(settings) as database:
+                with pytest.raises(Unavailable):
+                    await database.ping()
+            with pytest.raises(Unavailable):
+                await migrated(settings)
+
+    async def test_a_database_that_does_not_exist_is_waited_for(self, postgres_settings: PostgresSettings):
+        elsewhere = postgres_settings.dsn.get_secret_value().replace("/test", "/no_test")
+
+        async with open_database(PostgresSettings.model_validate({"dsn": elsewhere})) as database:
+            with pytest.raises(Unavailable):
+                await database.ping()

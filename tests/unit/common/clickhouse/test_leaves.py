@@ -1,0 +1,192 @@
+"""Leaves: what stands in the map, and that looking a path up there is the same as walking to it."""
+
+import math
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from common.clickhouse.leaves import ALWAYS_OBJECT_PATHS, append_leaves, number_text, typed_text
+from common.nesting import nest
+from ingest.ag import empty_ag
+
+INTEGERS = st.integers(-(2**63), 2**64 - 1)
+DOUBLES = st.floats(allow_nan=False, allow_infinity=False)
+SEGMENTS = st.sampled_from(["a", "b", "", "0", "1", "00", "10", "a.b", ".", "é"])
+SCALARS = st.none() | st.booleans() | INTEGERS | DOUBLES | st.text(max_size=3)
+VALUES = st.recursive(
+    SCALARS,
+    lambda inner: st.lists(inner, max_size=12) | st.dictionaries(SEGMENTS, inner, max_size=4),
+    max_leaves=20,
+)
+ATTRIBUTES = st.dictionaries(SEGMENTS, VALUES, max_size=5)
+PATHS = st.lists(st.sampled_from(["a", "b", "", "0", "1", "00", "10", "11", "é"]), min_size=1, max_size=5).map(".".join)
+
+
+def leaves(attributes: dict[str, Any]) -> list[tuple[str, str]]:
+    paths: list[str] = []
+    texts: list[str] = []
+    append_leaves(attributes, paths, texts)
+    return list(zip(paths, texts, strict=True))
+
+
+def walked(attributes: dict[str, Any], path: str) -> Any:
+    """What stands at a dotted path; ``None`` when nothing does."""
+    value: Any = attributes
+    for segment in path.split("."):
+        if isinstance(value, dict):
+            value = value.get(segment)
+        elif isinstance(value, list) and segment.isascii() and segment.isdigit() and str(int(segment)) == segment:
+            value = value[int(segment)] if int(segment) < len(value) else None
+        else:
+            return None
+    return value
+
+
+def holds_scalar(value: Any) -> bool:
+    if isinstance(value, dict | list):
+        return any(map(holds_scalar, value.values() if isinstance(value, dict) else value))
+    return value is not None
+
+
+def test_every_kind_of_leaf_in_the_order_of_the_document() -> None:
+    attributes = {
+        "text": "x",
+        "nested": {"int": 5, "double": 0.1, "yes": True},
+        "array": ["a", {"no": False}],
+        "null": None,
+    }
+
+    assert leaves(attributes) == [
+        ("text", "sx"),
+        ("nested.int", "n5"),
+        ("nested.double", "n0.1"),
+        ("nested.yes", "b1"),
+        ("array.0", "sa"),
+        ("array.1.no", "b0"),
+    ]
+
+
+def test_containers_without_a_scalar_beneath_are_leaves_and_nulls_are_none() -> None:
+    attributes = {"o": {}, "a": [], "deep": {"a": [None, {"x": None}]}, "full": {"empty": {}, "x": 1}}
+
+    assert leaves(attributes) == [
+        ("o", "o"),
+        ("a", "a"),
+        ("deep.a.1", "o"),
+        ("deep.a", "a"),
+        ("deep", "o"),
+        ("full.empty", "o"),
+        ("full.x", "n1"),
+    ]
+
+
+def test_an_empty_text_is_a_leaf() -> None:
+    assert leaves({"x": ""}) == [("x", "s")]
+
+
+def test_a_dot_in_a_nested_key_is_no_segment() -> None:
+    assert leaves({"a": {"b.c": 1, "b": {"c": 2}}}) == [("a.b\0c", "n1"), ("a.b.c", "n2")]
+
+
+@pytest.mark.parametrize("length", [64, 65, 1_000])
+def test_indexes_of_long_arrays(length: int) -> None:
+    assert leaves({"a": list(range(length))}) == [(f"a.{index}", f"n{index}") for index in range(length)]
+
+
+def test_objects_that_every_span_has_are_left_out() -> None:
+    skeleton = {"ag": empty_ag("invocation")}
+
+    assert leaves(skeleton) == [("ag.type.trace", "sinvocation")]
+    assert {"ag.data", "ag.metrics", "ag.metrics.costs"} < ALWAYS_OBJECT_PATHS
+
+
+def test_objects_that_every_span_has_are_left_out_even_when_all_is_empty() -> None:
+    assert leaves({"ag": {"type": {}, "data": {"inputs": {}}, "metrics": {"duration": {}}}}) == [
+        ("ag.data.inputs", "o")
+    ]
+
+
+def test_ten_thousand_dots_are_leaves_too() -> None:
+    attributes = nest({".".join("x" * 10_001): 1})
+
+    assert len(leaves(attributes)) == 1
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0, "0"),
+        (-0.0, "0"),
+        (5.0, "5"),
+        (-3, "-3"),
+        (0.1, "0.1"),
+        (1e-7, "1e-7"),
+        (1e22, "1e+22"),
+        (5e-324, "5e-324"),
+        (2**64 - 1, "18446744073709551615"),
+        (-(2**63), "-9223372036854775808"),
+        (-(2.0**63), "-9223372036854775808"),
+        (math.nextafter(2.0**64, 0), "18446744073709549568"),
+        (2.0**64, "1.8446744073709552e+19"),
+        (math.nextafter(-(2.0**63), -math.inf), "-9.223372036854778e+18"),
+    ],
+)
+def test_number_text_is_as_json_shows_it(value: float, text: str) -> None:
+    assert number_text(value) == text
+
+
+@given(INTEGERS | DOUBLES, INTEGERS | DOUBLES)
+@example(2.0**53, 2**53 + 1)
+@example(2.0**64, 2**64 - 1)
+@example(1e19, 10**19)
+def test_numbers_have_one_text_exactly_when_they_are_equal(one: float, other: float) -> None:
+    assert (number_text(one) == number_text(other)) == (one == other)
+    assert number_text(float(one)) == number_text(float(one))
+    assert orjson.loads(number_text(one)) == one
+
+
+@given(DOUBLES)
+def test_a_whole_double_has_the_text_of_the_integer(value: float) -> None:
+    if value.is_integer() and -(2**63) <= value < 2**64:
+        assert number_text(value) == number_text(int(value))
+
+
+@given(
+    st.text(max_size=3) | st.booleans() | INTEGERS | DOUBLES, st.text(max_size=3) | st.booleans() | INTEGERS | DOUBLES
+)
+@example(True, 1)
+@example("1", 1)
+@example("", False)
+def test_typed_texts_are_equal_exactly_when_type_and_value_are(one: str | float, other: str | float) -> None:
+    def kind(value: str | float) -> type:
+        return type(value) if isinstance(value, str | bool) else float
+
+    assert (typed_text(one) == typed_text(other)) == (kind(one) is kind(other) and one == other)
+
+
+@given(ATTRIBUTES, PATHS)
+@example({"a": {"b.0": 1}}, "a.b.0")
+@example({"a": [1]}, "a.00")
+@example({"a": {"00": 1}}, "a.00")
+@example({"": {"": 1}}, ".")
+def test_looking_a_path_up_is_walking_to_it(attributes: dict[str, Any], path: str) -> None:
+    found = dict(leaves(attributes)).get(path, "")
+    value = walked(attributes, path)
+
+    if value is None:
+        assert found == ""
+    elif isinstance(value, dict | list):
+        empty = "o" if isinstance(value, dict) else "a"
+        assert found == ("" if holds_scalar(value) else empty)
+    else:
+        assert found == typed_text(value)
+
+
+@given(ATTRIBUTES)
+def test_no_two_leaves_share_a_path(attributes: dict[str, Any]) -> None:
+    paths = [path for path, _ in leaves(attributes)]
+
+    assert len(set(paths)) == len(paths)

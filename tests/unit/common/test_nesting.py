@@ -1,0 +1,106 @@
+"""Dotted keys to nested objects (reference §2.2): its vectors, and that nothing is lost."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from common.nesting import SEGMENTS_MAX, nest
+
+segments = st.sampled_from(["a", "b", "c", "0", "1", "2", "00", "", "٢"])
+keys = st.lists(segments, min_size=1, max_size=4).map(".".join)
+values = st.recursive(
+    st.integers() | st.none(), lambda inner: st.lists(inner, max_size=3) | st.dictionaries(segments, inner, max_size=3)
+)
+
+
+@pytest.mark.parametrize(
+    ("flat", "nested"),
+    [
+        ({"x.z.0": "p", "x.z.1": "q"}, {"x": {"z": ["p", "q"]}}),
+        ({"0.x": 1}, {"0": {"x": 1}}),
+        ({"a.b": 1, "a": {"c": 2}, "a.b.c": 9}, {"a": {"c": 2, "b": {"c": 9}}}),
+        ({"a": {"x.y": 1}}, {"a": {"x.y": 1}}),
+        ({"a": {"b": 1}, "a.c": 2}, {"a": {"b": 1, "c": 2}}),
+        ({"a": {"b": 1}, "a.b": 2}, {"a": {"b": 2}}),
+    ],
+    ids=["array", "leading number", "later key wins", "objects are kept", "merge", "overwrite"],
+)
+def test_vectors_of_the_reference(flat, nested):
+    assert nest(flat) == nested
+
+
+@pytest.mark.parametrize(
+    ("flat", "nested"),
+    [
+        ({"a": 1, "a.b": 2, "a.c.d": 3}, {"a": 1, "a.b": 2, "a.c.d": 3}),
+        ({"x.a": 1, "x.a.b": 2}, {"x": {"a": 1, "a.b": 2}}),
+        ({"a.b": 1, "a": 5}, {"a": 5, "a.b": 1}),
+        ({"a.b": 1, "a": {"c": 2}}, {"a": {"b": 1, "c": 2}}),
+        ({"a.b": 1, "a": [7]}, {"a": [7], "a.b": 1}),
+        ({"a.b.c": 1, "a": {"b": {"d": 2}}}, {"a": {"b": {"c": 1, "d": 2}}}),
+    ],
+)
+def test_a_collision_loses_nothing(flat, nested):
+    assert nest(flat) == nested
+
+
+@pytest.mark.parametrize(
+    ("flat", "nested"),
+    [
+        ({"x.1": "b", "x.0": "a"}, {"x": ["a", "b"]}),
+        ({"x.0.m": 1, "x.1.m": 2, "x.0.n": 3}, {"x": [{"m": 1, "n": 3}, {"m": 2}]}),
+        ({"x.0.0": 1, "x.0.1": 2}, {"x": [[1, 2]]}),
+        ({"x.999999999": 1}, {"x": {"999999999": 1}}),
+        ({"x.0": 1, "x.2": 2}, {"x": {"0": 1, "2": 2}}),
+        ({"x.00": 1}, {"x": {"00": 1}}),
+        ({"x.0": 1, "x.a": 2}, {"x": {"0": 1, "a": 2}}),
+        ({"x": [1, 2], "x.2": 3}, {"x": [1, 2, 3]}),
+        ({"x": [1, 2], "x.4": 3}, {"x": {"0": 1, "1": 2, "4": 3}}),
+        ({"x": {"0": 1}, "x.1": 2}, {"x": {"0": 1, "1": 2}}),
+    ],
+)
+def test_numbers_make_an_array_only_without_a_hole(flat, nested):
+    assert nest(flat) == nested
+
+
+def test_a_key_opens_at_most_so_many_levels():
+    at_limit = nest({".".join("a" * SEGMENTS_MAX): 1})
+    past_limit = nest({".".join("a" * SEGMENTS_MAX) + ".b.c": 1})
+
+    for _ in range(SEGMENTS_MAX - 1):
+        at_limit, past_limit = at_limit["a"], past_limit["a"]
+    assert at_limit == {"a": 1}
+    assert past_limit == {"a.b.c": 1}
+
+
+@given(st.dictionaries(keys, st.integers(), max_size=12))
+def test_no_scalar_is_lost_whatever_the_keys(flat):
+    numbered = {key: number for number, key in enumerate(flat)}
+
+    assert sorted(leaves(nest(numbered))) == list(range(len(numbered)))
+
+
+@given(st.dictionaries(keys, values, max_size=8))
+def test_nesting_is_total_and_changes_no_value(flat):
+    before = copy.deepcopy(flat)
+
+    nest(flat)
+
+    assert flat == before
+
+
+@given(st.dictionaries(st.text(alphabet="ab", min_size=1, max_size=3), values, max_size=8))
+def test_keys_without_dots_are_kept_as_they_are(flat):
+    assert nest(flat) == flat
+
+
+def leaves(value):
+    if isinstance(value, dict):
+        return [leaf for member in value.values() for leaf in leaves(member)]
+    if isinstance(value, list):
+        return [leaf for element in value for leaf in leaves(element)]
+    return [value]

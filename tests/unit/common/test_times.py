@@ -1,0 +1,73 @@
+"""Times as answers write them and clients spell them (reference §2, §5.4)."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from common.times import format_us, parse_time_ns
+
+NOON_NS = 1_714_564_800_000_000_000  # 2024-05-01T12:00:00Z
+
+
+@pytest.mark.parametrize(
+    ("time_us", "text"),
+    [
+        (0, "1970-01-01T00:00:00Z"),
+        (NOON_NS // 1_000, "2024-05-01T12:00:00Z"),
+        (NOON_NS // 1_000 + 1, "2024-05-01T12:00:00.000001Z"),
+        (NOON_NS // 1_000 + 500_000, "2024-05-01T12:00:00.500000Z"),
+        ((2**64 - 1) // 1_000, "2554-07-21T23:34:33.709551Z"),
+    ],
+)
+def test_format_has_six_digits_of_fraction_or_none(time_us, text):
+    assert format_us(time_us) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "time_ns"),
+    [
+        ("2024-05-01T12:00:00Z", NOON_NS),
+        ("2024-05-01T12:00:00", NOON_NS),
+        ("2024-05-01 14:00:00+02:00", NOON_NS),
+        ("2024-05-01", NOON_NS - 12 * 3_600 * 10**9),
+        ("2024-05-01T12:00:00.123456789Z", NOON_NS + 123_456_789),
+        ("2024-05-01T12:00:00.5+00:00", NOON_NS + 500_000_000),
+        ("2024-05-01T12:00:00.1234567890Z", NOON_NS + 123_456_789),
+        (1_714_564_800, NOON_NS),
+        (1_714_564_800_001, NOON_NS + 1_000_000),
+        (1_714_564_800_000_001, NOON_NS + 1_000),
+        (1_714_564_800_000_000_001, NOON_NS + 1),
+        ("1714564800", NOON_NS),
+        ("1714564800000000001", NOON_NS + 1),
+        (1_714_564_800.5, NOON_NS + 500_000_000),
+    ],
+)
+def test_parse_reads_every_spelling(value, time_ns):
+    assert parse_time_ns(value) == time_ns
+
+
+@pytest.mark.parametrize("value", [0, 1, -1_714_564_800, 20_240_501, "20240501", 17_145_648_000, 10**400, "9" * 19 + "9"])
+def test_a_number_of_other_digits_is_refused(value):
+    with pytest.raises(ValueError, match="ambiguous|cannot be read"):
+        parse_time_ns(value)
+
+
+@pytest.mark.parametrize("value", ["", "noon", "2024-13-01", "٢" * 10, "1714564800.5", float("nan"), float("inf")])
+def test_what_is_no_time_is_refused(value):
+    with pytest.raises(ValueError, match="cannot be read|is not a time"):
+        parse_time_ns(value)
+
+
+@given(st.integers(-(62_135_596_800 * 10**6), 253_402_300_799 * 10**6))
+def test_a_written_time_reads_back(time_us):
+    assert parse_time_ns(format_us(time_us)) == time_us * 1_000
+
+
+@given(st.text() | st.integers() | st.floats())
+def test_anything_is_a_time_or_a_value_error(value):
+    try:
+        assert isinstance(parse_time_ns(value), int)
+    except ValueError as refused:
+        assert len(str(refused)) < 300  # noqa: PT017 - either outcome is legal

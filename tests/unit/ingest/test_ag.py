@@ -1,0 +1,202 @@
+"""The canonical shape of ``ag``, rule by rule (reference §3.2)."""
+
+import copy
+from typing import Any
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from common.span import SPAN_TYPES
+from ingest.ag import canonical_ag, empty_ag
+
+KEYS = st.sampled_from(
+    [
+        "type",
+        "trace",
+        "span",
+        "node",
+        "data",
+        "parameters",
+        "inputs",
+        "outputs",
+        "internals",
+        "metrics",
+        "duration",
+        "errors",
+        "tokens",
+        "costs",
+        "cumulative",
+        "incremental",
+        "total",
+        "prompt",
+        "completion",
+        "count",
+        "value",
+        "unit",
+        "session",
+        "user",
+        "id",
+        "slug",
+        "version",
+        "flags",
+        "tags",
+        "meta",
+        "configuration",
+        "exception",
+        "selector",
+        "references",
+        "application",
+        "testcase",
+        "query_variant",
+        "other",
+        "refs",
+        "hashes",
+        "agent",
+        "unsupported",
+        "_invalid",
+        "_unsupported",
+    ]
+)
+SCALARS = (
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**64 - 1)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.sampled_from([*SPAN_TYPES, "", "x", "{", '{"a": 1}', "[1]", "a b", "019d952f594571b1b8cbd6d8e675c18d"])
+)
+VALUES = st.recursive(
+    SCALARS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=4),
+    max_leaves=25,
+)
+
+
+def canonical(sent: Any) -> dict[str, Any]:
+    """What is said of ``sent``, without what every ``ag`` says."""
+    ag = canonical_ag(sent, trace_type="invocation")
+    skeleton = empty_ag("invocation")
+    del ag["type"]["trace"], skeleton["type"]["trace"]
+    return {key: value for key, value in ag.items() if value != skeleton.get(key, ...)}
+
+
+@given(VALUES)
+@example({"unsupported": {"type": 5, "metrics": {"tokens": [1]}}, "type": {"x": 1}, "metrics": {"tokens": {"x": 1}}})
+@example({"meta": {"configuration": {}}, "data": {"parameters": {}}})
+def test_nothing_raises_and_what_is_canonical_stays_so(sent: Any) -> None:
+    before = copy.deepcopy(sent)
+
+    ag = canonical_ag(sent, trace_type="invocation")
+
+    assert sent == before
+    assert ag.keys() >= {"type", "data", "metrics"}
+    assert ag["metrics"].keys() == {"duration", "errors", "tokens", "costs"}
+    assert canonical_ag(ag, trace_type="invocation") == ag
+
+
+@pytest.mark.parametrize("sent", [None, {}, {"type": None, "data": None, "metrics": None, "refs": {"x": 1}}])
+def test_what_says_nothing_is_the_empty_shape(sent: Any) -> None:
+    assert canonical_ag(sent, trace_type="annotation") == empty_ag("annotation")
+
+
+@pytest.mark.parametrize("sent", [5, "x", [], [1], False])
+def test_an_ag_that_is_no_object_goes_aside(sent: Any) -> None:
+    assert canonical(sent) == {"unsupported": {"_invalid": sent}}
+
+
+@pytest.mark.parametrize(
+    ("sent", "expected"),
+    [
+        # type
+        ({"type": {"trace": "annotation", "span": "chat"}}, {"type": {"span": "chat"}}),
+        ({"type": {"span": "CHAT"}}, {}),
+        ({"type": {"span": ["chat"]}}, {}),
+        ({"type": {"node": "x"}}, {"unsupported": {"type": {"node": "x"}}}),
+        # data
+        ({"data": {"inputs": '{"a": 1}'}}, {"data": {"inputs": {"a": 1}}}),
+        ({"data": {"inputs": "[1]"}}, {"unsupported": {"data": {"inputs": "[1]"}}}),
+        ({"data": {"inputs": "{"}}, {"unsupported": {"data": {"inputs": "{"}}}),
+        ({"data": {"parameters": 5, "internals": [1]}}, {"unsupported": {"data": {"parameters": 5, "internals": [1]}}}),
+        ({"data": {"outputs": '{"a": 1}'}}, {"data": {"outputs": '{"a": 1}'}}),
+        ({"data": {"outputs": None, "inputs": None}}, {"data": {"outputs": None}}),
+        ({"data": {"other": 1}}, {"unsupported": {"data": {"other": 1}}}),
+        # what is used
+        ({"metrics": {"x": 1}}, {"unsupported": {"metrics": {"x": 1}}}),
+        ({"metrics": {"tokens": 5}}, {"unsupported": {"metrics": {"tokens": 5}}}),
+        ({"metrics": {"tokens": {"acc": 5}}}, {"unsupported": {"metrics": {"tokens": {"acc": 5}}}}),
+        (
+            {"metrics": {"duration": {"cumulative": True, "incremental": "5"}}},
+            {"unsupported": {"metrics": {"duration": {"cumulative": True, "incremental": "5"}}}},
+        ),
+        (
+            {"metrics": {"costs": {"incremental": 5}}},
+            {"unsupported": {"metrics": {"costs": {"incremental": 5}}}},
+        ),
+        # identity
+        ({"session": {"id": "s", "other": 1}, "user": {"id": 7}}, {"session": {"id": "s"}, "user": {"id": "7"}}),
+        ({"session": "s", "user": {"id": {}}}, {"unsupported": {"session": "s"}}),
+        # free objects
+        (
+            {"flags": {"x": None}, "tags": {}, "exception": {"a": 1}},
+            {"flags": {"x": None}, "tags": {}, "exception": {"a": 1}},
+        ),
+        (
+            {"flags": [1], "tags": ["a"], "exception": "x"},
+            {"unsupported": {"flags": [1], "tags": ["a"], "exception": "x"}},
+        ),
+        ({"selector": {"a": "b"}}, {"selector": {"a": "b"}}),
+        ({"selector": {"a": 1}}, {"unsupported": {"selector": {"a": 1}}}),
+        # meta
+        ({"meta": {}}, {}),
+        ({"meta": {"a": 1, "configuration": {"b": 2}}}, {"meta": {"a": 1}, "data": {"parameters": {"b": 2}}}),
+        ({"meta": {"configuration": '{"b": 2}'}}, {"data": {"parameters": {"b": 2}}}),
+        (
+            {"meta": {"configuration": {"b": 2}}, "data": {"parameters": {"c": 3}}},
+            {"data": {"parameters": {"c": 3}}, "unsupported": {"meta": {"configuration": {"b": 2}}}},
+        ),
+        # references
+        ({"references": {"query": {"version": 3, "slug": "a b"}}}, {"references": {"query": {"version": "3"}}}),
+        ({"references": {"query": {"slug": "."}}}, {"references": {"query": {}}}),
+        ({"references": {"other": {"slug": "a"}, "query": None}}, {}),
+        ({"references": {"query": "q"}}, {"unsupported": {"references": {"query": "q"}}}),
+        # the rest
+        (
+            {"hashes": 1, "agent": {"id": "a"}, "x": None},
+            {"unsupported": {"hashes": 1, "agent": {"id": "a"}, "x": None}},
+        ),
+        ({"unsupported": {"a": 1}, "b": 2}, {"unsupported": {"a": 1, "b": 2}}),
+        ({"unsupported": 5, "b": 2}, {"unsupported": {"_unsupported": 5, "b": 2}}),
+        (
+            {"unsupported": {"type": 5}, "type": {"x": 1}},
+            {"unsupported": {"type": {"_unsupported": 5, "x": 1}}},
+        ),
+    ],
+)
+def test_rules(sent: dict[str, Any], expected: dict[str, Any]) -> None:
+    assert canonical(sent) == expected
+
+
+@pytest.mark.parametrize(
+    ("sent", "number"),
+    [
+        (5, 5),
+        (0.5, 0.5),
+        ({"total": 1, "count": 2}, 1),
+        ({"total": True, "count": 2}, 2),
+        ({"count": "2", "value": 3}, 3),
+    ],
+)
+def test_scalar_metrics_collapse_to_a_number(sent: Any, number: float) -> None:
+    assert canonical({"metrics": {"errors": {"incremental": sent}}})["metrics"]["errors"] == {"incremental": number}
+
+
+def test_amounts_are_kept_as_they_are() -> None:
+    tokens = {"incremental": {"prompt": 1, "cached": 2}, "cumulative": {}}
+
+    assert canonical({"metrics": {"tokens": tokens}})["metrics"]["tokens"] == tokens
+
+
+def test_a_hundred_thousand_misfits_take_linear_time() -> None:
+    misfits = {str(number): number for number in range(100_000)}
+
+    assert canonical({"metrics": misfits, "type": misfits})["unsupported"] == {"metrics": misfits, "type": misfits}

@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from common.kafka.record import Partition, Record
+from ingest.commit import Ledger
+
+P0, P1 = Partition("t", 0), Partition("t", 1)
+
+
+def record(offset: int, partition: int = 0) -> Record:
+    return Record("t", partition, offset, 0, None, b"")
+
+
+def ledger_with(*offsets: int) -> Ledger:
+    ledger = Ledger()
+    for offset in offsets:
+        ledger.take(record(offset))
+    return ledger
+
+
+def test_watermark_is_the_next_offset_after_the_last_settled_record() -> None:
+    ledger = ledger_with(0, 1)
+
+    ledger.settle([record(0), record(1)])
+
+    assert ledger.watermark() == {P0: 2}
+
+
+def test_gap_holds_the_watermark_back() -> None:
+    ledger = ledger_with(0, 1, 2)
+
+    ledger.settle([record(0), record(2)])
+    assert ledger.watermark() == {P0: 1}
+    ledger.settle([record(1)])
+
+    assert ledger.watermark() == {P0: 3}
+
+
+def test_offsets_that_were_never_taken_hold_nothing() -> None:
+    ledger = ledger_with(0, 7)
+
+    ledger.settle([record(0), record(7)])
+
+    assert ledger.watermark() == {P0: 8}
+
+
+def test_a_committed_watermark_is_no_longer_due() -> None:
+    ledger = ledger_with(0)
+    ledger.settle([record(0)])
+
+    ledger.committed(ledger.watermark())
+
+    assert ledger.watermark() == {}
+
+
+def test_what_moved_on_during_a_commit_stays_due() -> None:
+    ledger = ledger_with(0, 1)
+    ledger.settle([record(0)])
+    watermark = ledger.watermark()
+    ledger.settle([record(1)])
+
+    ledger.committed(watermark)
+
+    assert ledger.watermark() == {P0: 2}
+
+
+def test_a_forgotten_partition_is_not_committed_any_more() -> None:
+    ledger = ledger_with(0)
+    ledger.take(record(5, partition=1))
+    ledger.settle([record(0), record(5, partition=1)])
+
+    ledger.forget([P0])
+    ledger.settle([record(0)])
+
+    assert ledger.watermark() == {P1: 6}
+
+
+@given(st.lists(st.integers(0, 200), unique=True).map(sorted), st.data())
+def test_the_ledger_agrees_with_a_naive_model(offsets: list[int], data: st.DataObject) -> None:
+    ledger = ledger_with(*offsets)
+    settled: set[int] = set()
+    for offset in data.draw(st.permutations(offsets)):
+        ledger.settle([record(offset)])
+        settled.add(offset)
+
+        prefix = [each for at, each in enumerate(offsets) if settled.issuperset(offsets[: at + 1])]
+        assert ledger.watermark() == ({P0: prefix[-1] + 1} if prefix else {})

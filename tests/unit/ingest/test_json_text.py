@@ -1,0 +1,71 @@
+"""JSON inside texts: what is read, and what stays the text that it is."""
+
+from typing import Any
+
+import pytest
+
+from ingest.json_text import NotJson, json_number, read_json, scalar_text
+
+
+def nested(levels: int) -> str:
+    return "[" * levels + "]" * levels
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ('{"a": [1, "x", null, true]}', {"a": [1, "x", None, True]}),
+        ("[1.0, -0.0, 0.5, 1e22]", [1, 0, 0.5, 1e22]),
+        ("18446744073709551615", 2**64 - 1),
+        ("18446744073709551616", 2.0**64),
+        ('{"a": NaN, "b": [-Infinity, Infinity]}', {"a": "NaN", "b": ["-Infinity", "Infinity"]}),
+        ('"NaN"', "NaN"),
+    ],
+)
+def test_json_is_read_as_a_codec_would(text: str, value: Any) -> None:
+    read = read_json(text)
+
+    assert read == value
+    assert repr(read) == repr(value)  # 1 and not 1.0
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{",
+        "plain text",
+        '["\\u0000"]',
+        '{"\\u0000": 1}',
+        '["\\ud800"]',
+        '[NaN, "\\ud800"]',
+        "[NaN, 99999999999999999999999]",
+        "NaN" + "9" * 5_000,
+        "[NaN," * 100_000,
+    ],
+)
+def test_what_a_span_cannot_hold_is_not_json(text: str) -> None:
+    with pytest.raises(NotJson):
+        read_json(text)
+
+
+def test_nesting_is_read_up_to_the_limit_of_attributes() -> None:
+    assert read_json(nested(24)) is not None
+
+    with pytest.raises(NotJson):
+        read_json(nested(25))
+    with pytest.raises(NotJson):
+        read_json(nested(100_000))
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [("x", "x"), ("", ""), (5, "5"), (5.0, "5"), (0.5, "0.5"), (True, "true"), (None, None), ({}, None), ([], None)],
+)
+def test_scalar_text_is_as_json_shows_it(value: Any, text: str | None) -> None:
+    assert scalar_text(value) == text
+
+
+def test_json_number_is_an_integer_inside_64_bits_only() -> None:
+    assert repr(json_number(2.0**63)) == "9223372036854775808"
+    assert repr(json_number(2.0**64)) == "1.8446744073709552e+19"

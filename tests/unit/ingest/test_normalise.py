@@ -1,0 +1,368 @@
+"""Normalisation of one record: what is computed, what is promoted, and that it can be done again."""
+
+import copy
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from common.ids import parse_span_id, parse_trace_id
+from common.span import NO_METRICS, Attributes, Event, Link, Metrics, Normal, Resource, Span
+from ingest.normalise import normalise
+
+TRACE = parse_trace_id("a0000001000000000000000000000000")
+OTHER_TRACE = parse_trace_id("a0000002000000000000000000000000")
+LINK = Link(TRACE, parse_span_id("1111111111111111"), {"key": "invocation"})
+APPLICATION_ID = "019d952f-5945-71b1-b8cb-d6d8e675c18d"
+
+SEGMENTS = st.sampled_from(
+    [
+        "ag",
+        "type",
+        "trace",
+        "span",
+        "node",
+        "data",
+        "parameters",
+        "inputs",
+        "outputs",
+        "metrics",
+        "duration",
+        "errors",
+        "tokens",
+        "costs",
+        "cumulative",
+        "incremental",
+        "unit",
+        "acc",
+        "total",
+        "prompt",
+        "completion",
+        "session",
+        "user",
+        "agent",
+        "id",
+        "slug",
+        "version",
+        "meta",
+        "configuration",
+        "references",
+        "refs",
+        "application",
+        "variant",
+        "unsupported",
+        "0",
+        "1",
+    ]
+)
+SCALARS = (
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**64 - 1)
+    | st.sampled_from([0.5, 1e308, -1e308, 1e-7])
+    | st.sampled_from(
+        ["", "CHAT", "chat", '{"a": 1}', '@ag.type=json:{"a": [0.5]}', "@ag.type=none:", "@ag.type=json:{"]
+    )
+)
+VALUES = st.recursive(
+    SCALARS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(SEGMENTS, inner, max_size=3), max_leaves=8
+)
+KEYS = st.lists(SEGMENTS, min_size=1, max_size=5).map(".".join)
+AG_KEYS = KEYS.map("ag.".__add__) | st.sampled_from(["ag", "x", "y.ag.z"])
+NUMBERS = st.integers(0, 5)
+
+
+def an_id(number: int) -> bytes:
+    return number.to_bytes(8, "big") * 2
+
+
+def a_span(attributes: Attributes | None = None, *, number: int = 1, parent: int | None = None, **members: Any) -> Span:
+    span = Span(
+        trace_id=TRACE,
+        span_id=an_id(number),
+        parent_id=None if parent is None else an_id(parent),
+        name="work",
+        kind=0,
+        start_ns=1_700_000_000_000_000_000,
+        end_ns=1_700_000_000_000_000_000,
+        status_code=0,
+        status_message=None,
+        attributes=attributes or {},
+    )
+    return span._replace(**members)
+
+
+def an_event(name: str) -> Event:
+    return Event(name, 1_700_000_000_000_000_000, {})
+
+
+def the_normal(span: Span) -> Normal:
+    (normal,) = normalise([span])
+    return normal
+
+
+def metrics_shown(span: Span) -> dict[str, Any]:
+    metrics: dict[str, Any] = the_normal(span).attributes["ag"]["metrics"]
+    return metrics
+
+
+def tokens(prompt: float | None = None, completion: float | None = None, total: float | None = None) -> Attributes:
+    sent = {"prompt": prompt, "completion": completion, "total": total}
+    return {f"ag.metrics.tokens.incremental.{name}": number for name, number in sent.items() if number is not None}
+
+
+EVENTS = st.lists(st.sampled_from(["exception", "Exception", "log"]).map(an_event), max_size=3).map(tuple)
+REFERENCES = st.none() | st.lists(
+    st.fixed_dictionaries(
+        {}, optional={"id": st.just(APPLICATION_ID), "slug": st.just("s"), "attributes": st.just({"key": "query"})}
+    )
+)
+SPANS = st.builds(
+    a_span,
+    st.dictionaries(AG_KEYS, VALUES, max_size=6),
+    number=NUMBERS,
+    parent=st.none() | NUMBERS,
+    start_ns=st.integers(0, 3_000),
+    end_ns=st.integers(0, 5_000_000),
+    events=EVENTS,
+    links=st.sampled_from([None, (), (LINK,), (LINK._replace(attributes={}),)]),
+    trace_id=st.sampled_from([TRACE, OTHER_TRACE]),
+    references=REFERENCES,
+    session_id=st.none() | st.just("s"),
+)
+
+
+def published_again(span: Span, normal: Normal) -> Span:
+    """The span as a client that has read it would send it."""
+    return span._replace(
+        attributes=normal.attributes,
+        references=normal.references,
+        hashes=normal.hashes,
+        session_id=normal.session_id,
+        user_id=normal.user_id,
+        agent_id=normal.agent_id,
+    )
+
+
+@given(st.lists(SPANS, max_size=6))
+@example([a_span({"ag": 5, "ag.data.x": 1})])
+@example([a_span({"ag.data.inputs": '@ag.type=json:"@ag.type=json:1"'})])
+@example([a_span(tokens(1e308) | {"ag.metrics.tokens.incremental.completion": 1e308})])
+def test_a_record_of_answers_published_again_is_the_same(spans: list[Span]) -> None:
+    sent = copy.deepcopy(spans)
+
+    normals = normalise(spans)
+
+    assert spans == sent
+    again = [published_again(span, normal) for span, normal in zip(spans, normals, strict=True)]
+    assert normalise(again) == normals
+
+
+@given(st.lists(SPANS, max_size=6))
+def test_what_comes_out_is_json(spans: list[Span]) -> None:
+    for normal in normalise(spans):
+        assert orjson.loads(orjson.dumps(normal.attributes)) == normal.attributes
+
+
+def test_a_plain_span() -> None:
+    span = a_span({"http.method": "GET", "http.status": 200, "ok": True}, end_ns=1_700_000_000_012_345_678)
+
+    assert the_normal(span) == Normal(
+        attributes={
+            "http": {"method": "GET", "status": 200},
+            "ok": True,
+            "ag": {
+                "type": {"trace": "invocation"},
+                "data": {},
+                "metrics": {"duration": {"cumulative": 12.346}, "errors": {}, "tokens": {}, "costs": {}},
+            },
+        },
+        trace_type="invocation",
+        span_type="task",
+    )
+
+
+def test_shared_values_are_not_changed() -> None:
+    nested = {"ag": {"data": {"inputs": {"a": 1}}, "metrics": {"errors": {"incremental": 1}}}, "x": {"y": 1}}
+    spans = [a_span(nested, events=(an_event("log"),)), a_span(nested, number=2, parent=1, resource=Resource(nested))]
+    before = copy.deepcopy(nested)
+
+    first, second = normalise(spans)
+
+    assert nested == before
+    assert first.attributes["ag"] is not second.attributes["ag"]
+    assert first.attributes["ag"]["metrics"]["errors"] == {"incremental": 0, "cumulative": 1}
+
+
+@pytest.mark.parametrize(
+    ("duration_ns", "shown"),
+    [
+        (0, {"cumulative": 7}),
+        (-5_000_000, {"cumulative": 7}),
+        (499, {"cumulative": 7}),
+        (500, {"cumulative": 0.001}),
+        (1_000_000_000, {"cumulative": 1000}),
+        (1_500, {"cumulative": 0.002}),
+        (1_234_567_890, {"cumulative": 1234.568}),
+    ],
+)
+def test_the_duration_is_computed_when_there_is_one(duration_ns: int, shown: dict[str, float]) -> None:
+    span = a_span({"ag.metrics.duration.cumulative": 7}, start_ns=10**18, end_ns=10**18 + duration_ns)
+
+    duration = metrics_shown(span)["duration"]
+
+    assert duration == shown
+    assert isinstance(duration["cumulative"], type(shown["cumulative"]))
+
+
+@pytest.mark.parametrize(
+    ("names", "shown"),
+    [
+        ([], {"incremental": 9, "cumulative": 9}),
+        (["log"], {"incremental": 0}),
+        (["exception", "Exception", "exception", "exception.x"], {"incremental": 2, "cumulative": 2}),
+    ],
+)
+def test_errors_are_the_exceptions_among_the_events(names: list[str], shown: dict[str, int]) -> None:
+    span = a_span({"ag.metrics.errors.incremental": 9}, events=tuple(map(an_event, names)))
+
+    assert metrics_shown(span)["errors"] == shown
+
+
+@pytest.mark.parametrize("links", [(), (LINK,)])
+def test_links_make_an_annotation_of_their_trace_alone(links: tuple[Link, ...]) -> None:
+    spans = [a_span(number=1), a_span(number=2, parent=1, links=links), a_span(trace_id=OTHER_TRACE)]
+
+    normals = normalise(spans)
+
+    assert [normal.trace_type for normal in normals] == ["annotation", "annotation", "invocation"]
+    assert [normal.attributes["ag"]["type"]["trace"] for normal in normals] == [
+        "annotation",
+        "annotation",
+        "invocation",
+    ]
+
+
+def test_the_trace_type_sent_does_not_count() -> None:
+    assert the_normal(a_span({"ag.type.trace": "annotation"})).trace_type == "invocation"
+
+
+@pytest.mark.parametrize(
+    ("attributes", "span_type", "shown"),
+    [
+        ({}, "task", {}),
+        ({"ag.type.span": "llm"}, "llm", {"span": "llm"}),
+        ({"ag.type.node": "CHAT"}, "chat", {"span": "chat"}),
+        ({"ag.type.span": "other"}, "task", {}),
+    ],
+)
+def test_the_span_type_stands_in_ag_when_it_was_sent(
+    attributes: Attributes, span_type: str, shown: dict[str, str]
+) -> None:
+    normal = the_normal(a_span(attributes))
+
+    assert normal.span_type == span_type
+    assert normal.attributes["ag"]["type"] == {"trace": "invocation"} | shown
+
+
+def test_references_of_ag_replace_those_sent_beside() -> None:
+    sent = [{"slug": "beside", "attributes": {"key": "query"}}]
+    attributes = {"ag.refs.application.id": APPLICATION_ID.upper(), "ag.refs.variant.version": 3}
+
+    normal = the_normal(a_span(attributes, references=sent))
+
+    assert normal.references == [
+        {"id": APPLICATION_ID, "attributes": {"key": "application"}},
+        {"version": "3", "attributes": {"key": "application_revision"}},
+    ]
+    assert the_normal(a_span(references=sent)).references == sent
+    assert the_normal(a_span(references=[])).references is None
+
+
+def test_hashes_are_computed_where_something_is_referred_to() -> None:
+    sent = [{"id": APPLICATION_ID}]
+
+    assert the_normal(a_span(hashes=sent)).hashes == sent
+    assert the_normal(a_span(hashes=[])).hashes is None
+    assert the_normal(a_span({"ag.refs.application.slug": "ref-a"}, hashes=sent)).hashes == [
+        {"id": "ca2258ba-b4ee-3e42-cef0-3e239469e0fb", "attributes": {"key": "indirect"}}
+    ]
+    assert the_normal(a_span(links=(LINK,))).hashes == [
+        {"id": "8480856d-1ace-ffa0-0314-1af76cff6863", "attributes": {"key": "indirect"}}
+    ]
+
+
+def test_identity_of_a_root_is_that_of_its_attributes() -> None:
+    sent: dict[str, Any] = {"session_id": "a", "user_id": "b", "agent_id": "c"}
+    attributes = {"ag.session.id": "s", "ag.user.id": 7, "ag.agent.id": "w"}
+
+    root = the_normal(a_span(attributes, **sent))
+
+    assert (root.session_id, root.user_id, root.agent_id) == ("s", "7", "w")
+    assert root.attributes["ag"]["unsupported"] == {"agent": {"id": "w"}}
+    bare = the_normal(a_span(**sent))
+    assert (bare.session_id, bare.user_id, bare.agent_id) == (None, None, None)
+
+
+def test_identity_of_a_child_is_what_was_sent_beside() -> None:
+    child = the_normal(a_span({"ag.session.id": "s", "ag.agent.id": "w"}, parent=9, session_id="a", agent_id="c"))
+
+    assert (child.session_id, child.user_id, child.agent_id) == ("a", None, "c")
+
+
+@pytest.mark.parametrize(
+    ("attributes", "metrics"),
+    [
+        ({}, NO_METRICS),
+        (tokens(1, 2, 5), Metrics(1, 2, 5)),
+        (tokens(1, 2), Metrics(1, 2, 3)),
+        (tokens(total=5), Metrics(tokens_total=5)),
+        (tokens(True, 2), Metrics(0, 2, 2)),
+        (tokens(0, 0, 0), NO_METRICS),
+        ({"ag.metrics.unit.costs.total": 0.5, "ag.metrics.errors.incremental": 2}, Metrics(costs_total=0.5, errors=2)),
+        ({"ag.metrics.tokens.cumulative.total": 5}, NO_METRICS),
+        ({"ag.metrics.tokens.incremental.total": "5"}, NO_METRICS),
+    ],
+)
+def test_own_metrics_are_the_incremental_numbers(attributes: Attributes, metrics: Metrics) -> None:
+    assert the_normal(a_span(attributes)).metrics == metrics
+
+
+def test_sums_of_the_record_are_written_over_what_was_sent() -> None:
+    sent = {"ag.metrics.tokens.cumulative.total": 99, "ag.metrics.tokens.cumulative.cached": 1}
+    spans = [
+        a_span(sent | {"ag.metrics.costs.cumulative.total": 0.5}, number=1),
+        a_span(tokens(10, 5, 15), number=2, parent=1),
+        a_span(tokens(0.5, 1, 1.5), number=3, parent=2),
+    ]
+
+    root, middle, leaf = (normal.attributes["ag"]["metrics"] for normal in normalise(spans))
+
+    assert root["tokens"] == {"cumulative": {"prompt": 10.5, "completion": 6, "total": 16.5}}
+    assert root["costs"] == {"cumulative": {"total": 0.5}}
+    assert middle["tokens"]["cumulative"] == {"prompt": 10.5, "completion": 6, "total": 16.5}
+    assert leaf["tokens"]["cumulative"] == {"prompt": 0.5, "completion": 1, "total": 1.5}
+    assert isinstance(middle["tokens"]["cumulative"]["completion"], int)
+
+
+def test_a_sum_past_the_largest_double_is_not_written() -> None:
+    assert metrics_shown(a_span(tokens(1e308, 1e308)))["tokens"].keys() == {"incremental"}
+
+
+def test_other_attributes_beside_ag_are_left_alone() -> None:
+    attributes = {
+        "@ag.type": "@ag.type=json:1",
+        "gen_ai.prompt": "@ag.type=json:1",
+        "ag.data.outputs": "@ag.type=json:[1]",
+    }
+
+    normal = the_normal(a_span(attributes))
+
+    assert normal.attributes["gen_ai"] == {"prompt": "@ag.type=json:1"}
+    assert normal.attributes["ag"]["data"] == {"outputs": [1]}
+
+
+def test_an_empty_record() -> None:
+    assert normalise([]) == []

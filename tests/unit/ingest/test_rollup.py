@@ -1,0 +1,110 @@
+"""The roll-up inside one record: any order, any shape, linear."""
+
+from itertools import pairwise, permutations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from common.span import NO_METRICS, Metrics, Span
+from ingest.rollup import roll_up
+
+TRACE, OTHER_TRACE = b"t" * 16, b"u" * 16
+
+
+def span_id(number: int) -> bytes:
+    return number.to_bytes(8, "big") * 2
+
+
+def span(number: int, parent: int | None, *, start_ns: int = 0, trace_id: bytes = TRACE) -> Span:
+    return Span(
+        trace_id=trace_id,
+        span_id=span_id(number),
+        parent_id=None if parent is None else span_id(parent),
+        name="",
+        kind=0,
+        start_ns=start_ns,
+        end_ns=start_ns,
+        status_code=0,
+        status_message=None,
+        attributes={},
+    )
+
+
+def used(number: float) -> Metrics:
+    return Metrics(errors=number)
+
+
+def errors(spans: list[Span], own: list[float]) -> list[float]:
+    return [metrics.errors for metrics in roll_up(spans, [used(number) for number in own])]
+
+
+def test_every_metric_of_all_descendants_is_added() -> None:
+    spans = [span(1, None), span(2, 1), span(3, 2)]
+    own = [NO_METRICS, Metrics(1, 2, 3, 0.25, 0.5, 0.75, 1), Metrics(10, 20, 30, 1, 2, 3, 0)]
+
+    assert roll_up(spans, own) == [Metrics(11, 22, 33, 1.25, 2.5, 3.75, 1)] * 2 + [own[2]]
+
+
+def test_the_order_of_spans_does_not_count() -> None:
+    tree = [(span(1, None), 1.0), (span(2, 1), 2.0), (span(3, 1), 4.0), (span(4, 3), 8.0)]
+
+    for order in permutations(tree):
+        sums = errors([each for each, _ in order], [own for _, own in order])
+        assert dict(zip([each.span_id[-1] for each, _ in order], sums, strict=True)) == {1: 15, 2: 2, 3: 12, 4: 8}
+
+
+def test_a_child_that_starts_before_its_parent_is_added() -> None:
+    assert errors([span(1, None, start_ns=9), span(2, 1, start_ns=1)], [1, 2]) == [3, 2]
+
+
+def test_an_orphan_is_a_root_of_its_own() -> None:
+    assert errors([span(1, None), span(2, 7), span(3, 2)], [1, 2, 4]) == [1, 6, 4]
+
+
+def test_the_same_id_in_another_trace_is_no_parent() -> None:
+    assert errors([span(1, None), span(2, 1, trace_id=OTHER_TRACE)], [1, 2]) == [1, 2]
+
+
+def test_a_self_parent_counts_itself_once() -> None:
+    assert errors([span(1, 1), span(2, 1)], [1, 2]) == [3, 2]
+
+
+def test_a_cycle_is_cut_above_its_earliest_span() -> None:
+    cycle = [span(1, 3, start_ns=5), span(2, 1, start_ns=3), span(3, 2, start_ns=4), span(4, 3)]
+
+    assert errors(cycle, [1, 2, 4, 8]) == [1, 15, 13, 8]
+
+
+def test_of_a_span_sent_twice_the_last_is_added() -> None:
+    assert errors([span(2, 1), span(2, 1), span(1, None)], [1, 2, 4])[2] == 6
+
+
+def test_a_chain_of_a_hundred_thousand_spans() -> None:
+    chain = [span(1, None)] + [span(child, parent) for parent, child in pairwise(range(1, 100_001))]
+
+    for spans in (chain, chain[::-1]):
+        sums = errors(spans, [1.0] * len(spans))
+        assert sorted(sums) == list(range(1, 100_001))
+
+
+def test_a_cycle_of_a_hundred_thousand_spans() -> None:
+    ring = [span(number, number % 100_000 + 1) for number in range(1, 100_001)]
+
+    assert sorted(errors(ring, [1.0] * len(ring))) == list(range(1, 100_001))
+
+
+@given(st.lists(st.tuples(st.integers(0, 12), st.integers(0, 12) | st.none(), st.integers(0, 3)), max_size=12))
+def test_the_roots_of_a_record_hold_everything_once(drawn: list[tuple[int, int | None, int]]) -> None:
+    unique = {number: (parent, start_ns) for number, parent, start_ns in drawn}
+    spans = [span(number, parent, start_ns=start_ns) for number, (parent, start_ns) in unique.items()]
+    own = [float(2**index) for index in range(len(spans))]
+
+    sums = [int(number) for number in errors(spans, own)]
+
+    # Each sum is a set of spans, a bit each: with itself in it, and nested or apart from every other.
+    for index, held in enumerate(sums):
+        assert held >> index & 1
+        assert all(held & other in (0, held, other) for other in sums)
+    everything = 2 ** len(spans) - 1
+    tops = [held for held in sums if not any(held != other and held & other == held for other in sums)]
+    assert sum(set(tops)) == everything
