@@ -120,7 +120,7 @@ class _Tree:
         """Forget the container at ``prefix`` and those that were opened inside it."""
         container = self.opened.pop(prefix, None)
         for name in container or ():
-            self._close(f"{prefix}.{name}")
+            pass
 
 
 _NOTHING: Final = object()

@@ -68,9 +68,6 @@ from ingest.streak import Streaks
 
 T = TypeVar("T")
 
-POLL_S_MAX: Final = 0.2
-"""How long a poll may be quiet; also how long a rebalance or SIGTERM waits for the loop at most."""
-
 CHUNK_BYTES: Final = MIB
 """Records are opened so many bytes at a time, so that what is decoded and not yet in a batch stays small."""
 
@@ -98,6 +95,7 @@ class Policy:
     flush: FlushPolicy
     dead_letter_topic: str = "spans.dead_letter"
     poll_records_max: int = 500
+    poll_s_max: float = 0.2  # a quiet poll; also how long a rebalance or SIGTERM waits for the loop at most
     retry_delay_s_max: float = 10.0
     shutdown_grace_s: float = 20.0
     streak_max: int = 10_000
@@ -205,10 +203,10 @@ class Worker:
 
     async def _poll(self) -> None:
         started_s = self._clock.monotonic_s()
-        timeout_s = POLL_S_MAX
+        timeout_s = self._policy.poll_s_max
         if not self._batch.is_empty:
             waited_s = started_s - self._batch.opened_s
-            timeout_s = min(POLL_S_MAX, max(0.0, self._policy.flush.age_s_max - waited_s))
+            timeout_s = min(self._policy.poll_s_max, max(0.0, self._policy.flush.age_s_max - waited_s))
         records = await self._source.poll(timeout_s=timeout_s, records_max=self._policy.poll_records_max)
         self._polled.extend(records)
         STAGE_SECONDS.labels("poll").inc(self._clock.monotonic_s() - started_s)
@@ -219,7 +217,7 @@ class Worker:
         started_s = self._clock.monotonic_s()
         self._source.pause()
         CONSUMER_PAUSED.set(1)
-        await asyncio.wait({self._settling}, timeout=POLL_S_MAX)
+        await asyncio.wait({self._settling}, timeout=self._policy.poll_s_max)
         if self._settling.done():
             self._source.resume()
             CONSUMER_PAUSED.set(0)
@@ -294,7 +292,7 @@ class Worker:
         """Take nothing for a moment, and stay a member of the group."""
         self._source.pause()
         try:
-            await self._source.poll(timeout_s=POLL_S_MAX, records_max=1)
+            await self._source.poll(timeout_s=self._policy.poll_s_max, records_max=1)
         finally:
             self._source.resume()
 

@@ -45,7 +45,15 @@ _log: Final = get_logger("clearspan.api")
 
 def create_app(context: ApiContext, *, routes: tuple[Route, ...] = ROUTES) -> web.Application:
     """The API over a context that is complete."""
-    return _app(Stage(context), routes)
+    return app_over(Stage(context), routes)
+
+
+def app_over(stage: Stage, routes: tuple[Route, ...]) -> web.Application:
+    """The API over a stage that may still change."""
+    # One route for all: ours have rules of their own (router.py). aiohttp's limit is off, dispatch.py has it.
+    app = web.Application(client_max_size=0)
+    app.router.add_route("*", "/{path:.*}", Dispatcher(Router(routes), stage).answer)
+    return app
 
 
 def make_runner(app: web.Application) -> web.AppRunner:
@@ -99,7 +107,7 @@ async def open_api(
             stage.waits_for = "Starting: waiting for Postgres."
             starting = asyncio.create_task(_find_cursor_secret(stage, database), name="find-cursor-secret")
             resources.push_async_callback(_end, starting)
-        runner = make_runner(_app(stage, ROUTES))
+        runner = make_runner(app_over(stage, ROUTES))
         resources.push_async_callback(runner.cleanup)
         yield await _listen(runner, settings)
 
@@ -120,13 +128,6 @@ async def _serve(settings: Settings) -> None:
         _log.info("listening", host=settings.api_host, port=port)
         await asked_to_end.wait()
         _log.info("ending")
-
-
-def _app(stage: Stage, routes: tuple[Route, ...]) -> web.Application:
-    # One route for all: ours have rules of their own (router.py). aiohttp's limit is off, dispatch.py has it.
-    app = web.Application(client_max_size=0)
-    app.router.add_route("*", "/{path:.*}", Dispatcher(Router(routes), stage))
-    return app
 
 
 def _checks(stage: Stage, database: Database) -> Mapping[str, Check]:

@@ -39,7 +39,7 @@ class Dispatcher:
         self._router = router
         self._stage = stage
 
-    async def __call__(self, request: web.Request) -> web.StreamResponse:
+    async def answer(self, request: web.Request) -> web.StreamResponse:
         """Answer one request; nothing but a cancellation gets out."""
         passage = _Passage(request_id=_request_id(request))
         clock = self._stage.context.clock

@@ -85,7 +85,6 @@ def openapi_document(routes: Sequence[Route]) -> Json:
     return {
         "openapi": "3.1.0",
         "info": {"title": "Clearspan", "version": _version(), "description": _DESCRIPTION},
-        "servers": [{"url": "."}],
         "tags": [{"name": tag} for tag in dict.fromkeys(route.tag for route in routes)],
         "paths": paths,
         "components": {

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from query_api import health
+from query_api.docs_page import with_docs
 from query_api.intake import handlers as intake
 from query_api.intake import otlp
 from query_api.intake.models import (
@@ -43,4 +44,4 @@ HEALTH: Final = (
     Route("GET", "/metrics", health.metrics, "What it counts, for Prometheus", "Health", None, access=Access.PUBLIC, answer_type="text/plain"),
 )
 # fmt: on
-ROUTES: Final = (*INTAKE, *HEALTH)
+ROUTES: Final = with_docs((*INTAKE, *HEALTH))

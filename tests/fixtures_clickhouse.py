@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import clickhouse_connect
 import pytest
 
 from common.settings import ClickHouseSettings
@@ -15,9 +16,15 @@ _NUMBERS = itertools.count()
 
 
 @pytest.fixture(scope="session")
-def chdb_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The one data directory of chDB in this process: pass it as ``data_dir``."""
-    return tmp_path_factory.mktemp("chdb")
+def chdb_dir(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The one data directory of chDB in this process: pass it as ``data_dir``.
+
+    The engine is held open: it would leave with its last handle, and load every table of every test when it comes back.
+    """
+    directory = tmp_path_factory.mktemp("chdb")
+    client = clickhouse_connect.get_client(interface="chdb", path=str(directory / "clickhouse"))
+    yield directory
+    client.close()
 
 
 @pytest.fixture(scope="session")

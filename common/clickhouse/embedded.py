@@ -6,10 +6,9 @@ chDB holds one data path a process, and a path belongs to one process. How its b
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import clickhouse_connect
 import pyarrow as pa
@@ -18,7 +17,7 @@ from clickhouse_connect.driver.exceptions import ProgrammingError
 
 from common.clickhouse.engine_errors import translated
 from common.clickhouse.handles import HandlePool
-from common.clickhouse.statement_settings import insert_settings, statement_settings
+from common.clickhouse.statement_settings import Settings, insert_settings, statement_settings
 from common.clickhouse.store import Statement
 from common.errors import Unavailable
 from common.limits import MIB
@@ -31,6 +30,9 @@ ENGINE_OPTIONS: Final = {
     "text_index_postings_cache_size": 256 * MIB,
 }
 """A laptop has other things to do."""
+
+UNCOMPRESSED: Final[Settings] = {"output_format_arrow_compression_method": "none"}
+"""The answer does not leave the process: 49 ms instead of 74 ms for 100 whole rows."""
 
 PING_DEADLINE_S: Final = 5.0
 
@@ -87,10 +89,6 @@ class EmbeddedStore:
         await self._inserting.close()
 
 
-UNCOMPRESSED: Final[Mapping[str, str]] = {"output_format_arrow_compression_method": "none"}
-"""The answer does not leave the process."""
-
-
 def _open_client(path: Path, database: str) -> Client:
     try:
         return clickhouse_connect.get_client(
@@ -100,7 +98,7 @@ def _open_client(path: Path, database: str) -> Client:
         raise Unavailable(str(exc)) from exc
 
 
-def _settings_clause(settings: Mapping[str, Any]) -> str:
+def _settings_clause(settings: Settings) -> str:
     return ", ".join(f"{name} = {_literal(value)}" for name, value in settings.items())
 
 

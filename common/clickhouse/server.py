@@ -131,7 +131,7 @@ def _driver_arguments(settings: ClickHouseSettings) -> dict[str, Any]:
         "username": settings.username,
         "password": settings.password.get_secret_value(),
         "database": settings.database,
-        "compress": "lz4",
+        "compress": False,  # the bodies that matter are compressed inside
         "connect_timeout": CONNECT_TIMEOUT_S,
         "send_receive_timeout": LONGER_THAN_ANY_DEADLINE_S,
         "query_retries": 0,

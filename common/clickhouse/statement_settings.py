@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 from common.clickhouse.store import Statement
 
-Settings = dict[str, str | int | float]
+Settings: TypeAlias = dict[str, str | int | float]
 
 
 def statement_settings(statement: Statement, *, deadline_s: float) -> Settings:

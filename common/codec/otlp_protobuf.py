@@ -32,7 +32,7 @@ from common.codec.checks import (
 )
 from common.codec.decoded import Decoded
 from common.codec.gathering import NO_TRACE_ID, Group, gather, missing_trace_id
-from common.codec.protobuf_cut import LEN, BrokenWire, Layout, fields, lay_out
+from common.codec.protobuf_cut import LEN, BrokenWire, Field, Layout, fields, lay_out
 from common.errors import Rejected, RejectionCode
 from common.ids import ZERO_ID
 from common.limits import SpanLimits
@@ -40,6 +40,8 @@ from common.nesting import nest
 from common.span import Attributes, Event, Link, Resource, Scope, Span
 
 _MESSAGES_DEPTH_MAX: Final = 100  # protobuf's own limit on messages inside messages
+_VALUE_WRAPPERS: Final = frozenset({"AnyValue", "ArrayValue", "KeyValueList"})
+_KEY_SHOWN_MAX: Final = 80
 _TRACE_ID_LEGAL: Final = "16 bytes"
 _SPAN_ID_LEGAL: Final = "8 bytes"
 
@@ -310,10 +312,7 @@ def _parsed_span(raw: bytes, bounds: Bounds) -> Any:
 
 
 def _has_trace_id(raw: bytes) -> bool:
-    try:
-        return any(field.number == 1 and field.wire_type == LEN for field in fields(raw, 0, len(raw)))
-    except BrokenWire:
-        return True  # what is broken is not missing
+    return any(field.number == 1 and field.wire_type == LEN for field in _readable_fields(raw))
 
 
 def _alone(message_type: Any, raw: bytes, bounds: Bounds) -> Any:
@@ -322,7 +321,7 @@ def _alone(message_type: Any, raw: bytes, bounds: Bounds) -> Any:
         return message_type.FromString(raw)
     except DecodeError:
         descriptor = message_type.DESCRIPTOR
-        return _fault(descriptor, raw, descriptor.name, _MESSAGES_DEPTH_MAX, bounds) or Rejected(
+        return _fault(descriptor, raw, "", _MESSAGES_DEPTH_MAX, bounds) or Rejected(
             RejectionCode.UNDECODABLE, f"The bytes of the {descriptor.name} are not a message of protobuf."
         )
 
@@ -337,17 +336,37 @@ def _fault(descriptor: Any, raw: bytes, where: str, levels_left: int, bounds: Bo
             if known is None or field.wire_type != LEN:
                 continue
             content = raw[field.content : field.end]
+            place = _place(descriptor, known, content, where)
             fault = None
             if known.message_type is not None:
-                inner_where = where if len(where) > 80 else f"{where}.{known.name}"
-                fault = _fault(known.message_type, content, inner_where, levels_left - 1, bounds)
+                fault = _fault(known.message_type, content, place, levels_left - 1, bounds)
             elif known.type == known.TYPE_STRING and not _is_utf8(content):
-                fault = Rejected(RejectionCode.INVALID_UTF8, f"{where}.{known.name} is not UTF-8; text must be.")
+                fault = Rejected(RejectionCode.INVALID_UTF8, f"{place} is not UTF-8; text must be.")
             if fault is not None:
                 return fault
     except BrokenWire as exc:
-        return Rejected(RejectionCode.UNDECODABLE, f"{where} is not a message of protobuf: {exc}.")
+        return Rejected(RejectionCode.UNDECODABLE, f"{where or descriptor.name} is not a message of protobuf: {exc}.")
     return None
+
+
+def _place(descriptor: Any, known: Any, content: bytes, where: str) -> str:
+    """How a sentence names a field: members by their names, attributes by their keys, what wraps a value not at all."""
+    if descriptor.name in _VALUE_WRAPPERS:
+        return where
+    if descriptor.name == "KeyValue":
+        return where if known.message_type is not None else f"A key in {where.rpartition('.')[0]}"
+    place = f"{where}.{known.name}" if where else str(known.name)
+    if known.message_type is None or known.message_type.name != "KeyValue":
+        return place
+    key = next((content[one.content : one.end] for one in _readable_fields(content) if one.number == 1), b"")
+    return f"{place}.{key[:_KEY_SHOWN_MAX].decode(errors='replace')}"
+
+
+def _readable_fields(raw: bytes) -> Iterator[Field]:
+    try:
+        yield from fields(raw, 0, len(raw))
+    except BrokenWire:
+        return
 
 
 def _is_utf8(raw: bytes) -> bool:

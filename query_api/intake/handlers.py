@@ -5,6 +5,7 @@ All or nothing: one span that cannot be kept refuses the request, with the path 
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from typing import Final
 
@@ -29,6 +30,8 @@ from query_api.route import Answer, Call
 
 SPAN_JSON: Final = "application/vnd.clearspan.span+json"
 ACCEPTED: Final = 202
+OFF_LOOP_SPANS_MIN: Final = 200
+"""A few milliseconds of work: from here on a thread does it, so that other requests go on."""
 
 
 async def ingest_spans(call: Call) -> Answer:
@@ -79,7 +82,11 @@ async def replace_trace_of_spans(call: Call) -> Answer:
 
 async def _take_in(call: Call, placed: Sequence[Placed]) -> tuple[Prepared, list[Coordinates]]:
     settings = call.context.settings
-    prepared = prepare(placed, limits=settings.limits.span_limits(), now_ns=call.context.clock.now_ns())
+    limits, now_ns = settings.limits.span_limits(), call.context.clock.now_ns()
+    if len(placed) < OFF_LOOP_SPANS_MIN:
+        prepared = prepare(placed, limits=limits, now_ns=now_ns)
+    else:
+        prepared = await asyncio.to_thread(prepare, placed, limits=limits, now_ns=now_ns)
     where = await publish(
         call.context.publisher,
         prepared.records,

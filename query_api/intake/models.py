@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import datetime
 from enum import StrEnum
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any, Final, TypeAlias
 from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler
@@ -118,8 +118,21 @@ SpanJson: TypeAlias = Annotated[Json, AsSent(lambda: SpanInput)]
 TraceJson: TypeAlias = Annotated[Json, AsSent(lambda: TraceInput)]
 
 
+_SPAN_EXAMPLE: Final[Json] = {
+    "trace_id": "5b8efff798038103d269b633813fc60c",
+    "span_id": "eee19b7ec3c1b174",
+    "span_name": "answer the question",
+    "start_time": "2026-01-02T03:04:05.678901Z",
+    "end_time": "2026-01-02T03:04:06Z",
+    "attributes": {"ag": {"type": {"span": "agent"}, "data": {"inputs": {"question": "Why?"}}}},
+}
+_TRACE_EXAMPLE: Final[Json] = {"spans": {"answer the question": _SPAN_EXAMPLE}}
+
+
 class SpansIngest(BaseModel):
     """Spans as a list, or as trees by trace id."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"spans": [_SPAN_EXAMPLE]}]})
 
     spans: list[SpanJson] | None = None
     traces: dict[str, TraceJson] | None = None
@@ -128,11 +141,15 @@ class SpansIngest(BaseModel):
 class TracesIngest(BaseModel):
     """Traces as trees."""
 
+    model_config = ConfigDict(json_schema_extra={"examples": [{"traces": [_TRACE_EXAMPLE]}]})
+
     traces: list[TraceJson] | None = None
 
 
 class TraceIngest(BaseModel):
     """One trace as a tree."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"trace": _TRACE_EXAMPLE}]})
 
     trace: TraceJson | None = None
 

@@ -64,10 +64,7 @@ def _decoded(placed: Sequence[Placed], *, limits: SpanLimits, now_ns: int) -> li
 
 
 def _settled(sent: Json, span: Span) -> Json:
-    """The span with what its reader would otherwise make up: a redelivered record must give the same span again."""
-    settled = dict(sent)
-    if all(sent.get(name) is None for name in _TIMES):
-        settled["start_time_unix_nano"] = settled["end_time_unix_nano"] = str(span.start_ns)
-    if sent.get("span_name") is None:
-        settled["span_name"] = span.name
-    return settled
+    """The span with the time that its reader would otherwise make up: a record read twice gives the same span."""
+    if any(sent.get(name) is not None for name in _TIMES):
+        return sent
+    return {**sent, "start_time_unix_nano": str(span.start_ns), "end_time_unix_nano": str(span.end_ns)}

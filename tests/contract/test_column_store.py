@@ -5,12 +5,11 @@ from __future__ import annotations
 import asyncio
 import socket
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 from uuid import UUID
 
-import clickhouse_connect
 import pyarrow as pa
 import pytest
 
@@ -28,20 +27,13 @@ from common.errors import (
     Unavailable,
 )
 from common.settings import ClickHouseSettings
+from tests.fakes.faulty_store import Fault, FaultyStore
 from tests.support.clickhouse import ClickHouseServer, clickhouse_server
 from tests.support.span_rows import HOSTILE, NOT_UTF8, span_row, span_table
 
 DEADLINE_S = 10.0
 SLOW = "SELECT 'LEFT OVER', sleepEachRow(0.05) FROM numbers(200)"
 ONE_ROW_BLOCKS = {"max_block_size": 1}
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _engine_stays_open(chdb_dir: Path) -> Iterator[None]:
-    """chDB leaves with its last handle, and loads every table when it comes back."""
-    client = clickhouse_connect.get_client(interface="chdb", path=str(chdb_dir / "clickhouse"))
-    yield
-    client.close()
 
 
 @pytest.fixture(params=["chdb", "http"])
@@ -80,7 +72,7 @@ async def insert(store: ColumnStore, *rows: dict[str, Any], token: str = "token"
 
 async def select(store: ColumnStore, sql: str, **parameters: Any) -> list[dict[str, Any]]:
     rows = await store.select(Statement(sql, parameters), deadline_s=DEADLINE_S)
-    return rows.to_pylist()
+    return list(rows.to_pylist())
 
 
 async def counts(store: ColumnStore) -> tuple[int, int]:
@@ -293,9 +285,7 @@ class TestErrors:
             ("SELECT groupArray(number) FROM numbers(10000000) SETTINGS max_memory_usage = 100000", Overloaded),
         ],
     )
-    async def test_an_error_of_the_engine_is_one_of_ours(
-        self, store: ColumnStore, sql: str, error: type[ServiceError]
-    ):
+    async def test_an_error_of_the_engine_is_one_of_ours(self, store: ColumnStore, sql: str, error: type[ServiceError]):
         with pytest.raises(error):
             await select(store, sql)
 
@@ -460,3 +450,17 @@ async def test_another_path_in_the_same_process_is_unavailable(chdb_dir: Path, t
 
     await second.close()
     await first.close()
+
+
+async def test_a_faulty_store_fails_as_told_and_passes_everything_else_on(server_store: ColumnStore):
+    store = FaultyStore(server_store)
+    store.insert_faults.extend([Fault(Unavailable()), None, Fault(Unavailable(), after_effect=True)])
+
+    with pytest.raises(Unavailable):
+        await insert(store, span_row(1), token="lost")
+    await insert(store, span_row(2), token="passed")
+    with pytest.raises(Unavailable):
+        await insert(store, span_row(3), token="taken effect")
+
+    assert store.insert_tokens == ["passed", "taken effect"]
+    assert await counts(store) == (2, 2)

@@ -13,31 +13,15 @@ from __future__ import annotations
 import argparse
 import asyncio
 import base64
-import gzip
 import json
 import re
 import tempfile
-import zlib
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import chdb
-import lz4.frame
 from aiohttp import web
-from backports import zstd
 
-DECOMPRESS: Final[dict[str, Callable[[bytes], bytes]]] = {
-    "gzip": gzip.decompress,
-    "deflate": zlib.decompress,
-    "lz4": lz4.frame.decompress,
-    "zstd": zstd.decompress,
-}
-COMPRESS: Final[dict[str, Callable[[bytes], bytes]]] = {
-    "lz4": lz4.frame.compress,
-    "zstd": zstd.compress,
-    "gzip": gzip.compress,
-}
 NOT_SETTINGS: Final = frozenset({
     "query",
     "database",
@@ -119,7 +103,7 @@ class ClickHouseHttp:
             return _error(int(text.split("Code: ", 1)[1].split(".", 1)[0]), text)
         if fault is not None:
             return await _act_out(fault, request)
-        return _answer(request, received, body)
+        return _answer(received, body)
 
     def _is_welcome(self, request: web.Request) -> bool:
         if not self._password:
@@ -163,8 +147,6 @@ async def _read(request: web.Request) -> Request:
         body = b""
     else:
         body = await request.read()
-        encoding = request.headers.get("Content-Encoding", "")
-        body = DECOMPRESS[encoding](body) if encoding in DECOMPRESS else body
     query = values.get("query", "").encode()
     return Request(
         sql=query + b"\n" + body if query else body,
@@ -185,7 +167,7 @@ async def _act_out(fault: Fault, request: web.Request) -> web.Response:
     return _error(fault.code, f"Code: {fault.code}. DB::Exception: armed. (ARMED)")
 
 
-def _answer(request: web.Request, received: Request, body: bytes) -> web.Response:
+def _answer(received: Request, body: bytes) -> web.Response:
     format_clause = FORMAT.search(received.sql.decode(errors="replace"))
     headers = {
         "X-ClickHouse-Summary": json.dumps({"read_rows": "0", "written_rows": "0", "elapsed_ns": "1"}),
@@ -193,11 +175,6 @@ def _answer(request: web.Request, received: Request, body: bytes) -> web.Respons
     }
     if body:
         headers["X-ClickHouse-Format"] = format_clause[1] if format_clause else received.default_format
-    accepted = [part.strip() for part in request.headers.get("Accept-Encoding", "").split(",")]
-    encoding = next((name for name in accepted if name in COMPRESS), None)
-    if encoding and body and request.query.get("enable_http_compression") == "1":
-        headers["Content-Encoding"] = encoding
-        body = COMPRESS[encoding](body)
     return web.Response(body=body, headers=headers)
 
 

@@ -128,6 +128,7 @@ class MemorySource:
         self._callbacks: tuple[Rebalanced, Rebalanced] | None = None
 
     async def open(self, *, on_revoked: Rebalanced, on_assigned: Rebalanced) -> None:
+        await self.close()
         self._callbacks = (on_revoked, on_assigned)
         self._group.members.append(self)
         await self._broker._rebalance(self._group)

@@ -178,10 +178,13 @@ class TestTransactions:
     async def test_an_error_takes_everything_back(self, database: Database):
         projects = Projects(database, ManualClock())
 
-        with pytest.raises(Taken):
+        async def insert_two() -> None:
             async with database.transaction() as transaction:
                 await transaction.execute("INSERT INTO projects (id, name) VALUES ($1, 'gone')", uuid4())
                 await transaction.execute("INSERT INTO projects (id, name) VALUES ($1, 'twice')", DEFAULT_PROJECT_ID)
+
+        with pytest.raises(Taken):
+            await insert_two()
 
         assert [project.name for project in await projects.all()] == ["default"]
 

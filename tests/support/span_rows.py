@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from common.project import DEFAULT_PROJECT_ID
 
-HOSTILE: Final = "it's \"quoted\" \\ back\\n tab\t line\nnul\0 {x:String} %(x)s %s ; -- é 😀"
+HOSTILE: Final = 'it\'s "quoted" \\ back\\n tab\t line\nnul\0 {x:String} %(x)s %s ; -- é 😀'
 NOT_UTF8: Final = b"\xff\xfe\0\x80"
 
 _ID = pa.binary(16)

@@ -14,7 +14,16 @@ DASHED = "a0000003-0000-0000-0000-000000000abc"
 
 @pytest.mark.parametrize(
     "spelling",
-    [TRACE, TRACE.upper(), DASHED, f"0x{TRACE}", f"0X{TRACE}", f"{{{DASHED}}}", f"urn:uuid:{DASHED}", f"URN:UUID:{TRACE}"],
+    [
+        TRACE,
+        TRACE.upper(),
+        DASHED,
+        f"0x{TRACE}",
+        f"0X{TRACE}",
+        f"{{{DASHED}}}",
+        f"urn:uuid:{DASHED}",
+        f"URN:UUID:{TRACE}",
+    ],
 )
 def test_trace_id_reads_every_spelling_of_a_uuid(spelling):
     assert trace_id_hex(parse_trace_id(spelling)) == TRACE
@@ -31,13 +40,17 @@ def test_span_id_of_sixteen_bytes_is_kept_and_shows_its_last_half(spelling):
     assert span_id_hex(parse_span_id(spelling)) == TRACE[16:]
 
 
-@pytest.mark.parametrize("text", ["", "a", TRACE[:-1], TRACE + "0", "g" * 32, TRACE[:16], " " * 32, "0x", "0xzz", "é" * 32])
+@pytest.mark.parametrize(
+    "text", ["", "a", TRACE[:-1], TRACE + "0", "g" * 32, TRACE[:16], " " * 32, "0x", "0xzz", "é" * 32]
+)
 def test_trace_id_of_another_shape_is_refused(text):
     with pytest.raises(ValueError, match="is not a trace id"):
         parse_trace_id(text)
 
 
-@pytest.mark.parametrize("text", ["", "a", "a" * 15, "a" * 17, "g" * 16, "aa aa aa aa aa a", "1234-5678-90ab-cdef", "²" * 16])
+@pytest.mark.parametrize(
+    "text", ["", "a", "a" * 15, "a" * 17, "g" * 16, "aa aa aa aa aa a", "1234-5678-90ab-cdef", "²" * 16]
+)
 def test_span_id_of_another_shape_is_refused(text):
     with pytest.raises(ValueError, match="is not a span id"):
         parse_span_id(text)

@@ -48,15 +48,17 @@ def test_parse_reads_every_spelling(value, time_ns):
     assert parse_time_ns(value) == time_ns
 
 
-@pytest.mark.parametrize("value", [0, 1, -1_714_564_800, 20_240_501, "20240501", 17_145_648_000, 10**400, "9" * 19 + "9"])
+@pytest.mark.parametrize(
+    "value", [0, 1, -1_714_564_800, 20_240_501, "20240501", 17_145_648_000, 10**400, "9" * 19 + "9"]
+)
 def test_a_number_of_other_digits_is_refused(value):
-    with pytest.raises(ValueError, match="ambiguous|cannot be read"):
+    with pytest.raises(ValueError, match=r"ambiguous|cannot be read"):
         parse_time_ns(value)
 
 
 @pytest.mark.parametrize("value", ["", "noon", "2024-13-01", "٢" * 10, "1714564800.5", float("nan"), float("inf")])
 def test_what_is_no_time_is_refused(value):
-    with pytest.raises(ValueError, match="cannot be read|is not a time"):
+    with pytest.raises(ValueError, match=r"cannot be read|is not a time"):
         parse_time_ns(value)
 
 

@@ -1,0 +1,1 @@
+"""The language of filters: shape, tree, legality and meaning. Both processes speak it."""

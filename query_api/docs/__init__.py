@@ -1,0 +1,1 @@
+"""The page that shows the API: its markup, style and script, as files."""

@@ -1,0 +1,76 @@
+"""Where the fields of a filter are stored: columns of the table ``spans``. Data only; what a field is: ``common/filter/fields.py``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from common.clickhouse.span_columns import NO_PARENT
+from common.span import SPAN_TYPES, TRACE_TYPES, SpanKind, StatusCode
+
+
+@dataclass(frozen=True, slots=True)
+class IdColumn:
+    """16 bytes. ``absent`` is what stands there for none."""
+
+    name: str
+    absent: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TextColumn:
+    """Text; null where the span has none, if it can have none."""
+
+    name: str
+    is_nullable: bool
+
+
+@dataclass(frozen=True, slots=True)
+class EnumColumn:
+    """One of a few values, always there. ``stored`` maps the text of answers to what the column holds."""
+
+    name: str
+    kind: str
+    stored: Mapping[str, str | int]
+
+
+@dataclass(frozen=True, slots=True)
+class TimeColumn:
+    """Microseconds since 1970, always there."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class JsonColumn:
+    """JSON text, empty where the span has none. ``leaves`` is the map of its scalars, where the table keeps one."""
+
+    name: str
+    leaves: str | None = None
+    leaf_items: str | None = None
+
+
+Column = IdColumn | TextColumn | EnumColumn | TimeColumn | JsonColumn
+
+COLUMNS: Final[Mapping[str, Column]] = {
+    "trace_id": IdColumn("trace_id"),
+    "span_id": IdColumn("span_id"),
+    "parent_id": IdColumn("parent_id", absent=NO_PARENT),
+    "trace_type": EnumColumn("trace_type", "String", {name: name for name in TRACE_TYPES}),
+    "span_type": EnumColumn("span_type", "String", {name: name for name in SPAN_TYPES}),
+    "span_kind": EnumColumn("kind", "UInt8", {kind.name: kind.value for kind in SpanKind}),
+    "status_code": EnumColumn("status_code", "UInt8", {code.name: code.value for code in StatusCode}),
+    "span_name": TextColumn("name", is_nullable=False),
+    "status_message": TextColumn("status_message", is_nullable=True),
+    "session_id": TextColumn("session_id", is_nullable=True),
+    "user_id": TextColumn("user_id", is_nullable=True),
+    "agent_id": TextColumn("agent_id", is_nullable=True),
+    "start_time": TimeColumn("start_us"),
+    "end_time": TimeColumn("end_us"),
+    "created_at": TimeColumn("stored_us"),
+    "attributes": JsonColumn("attributes", leaves="leaves", leaf_items="leaf_items"),
+    "resource": JsonColumn("resource"),
+    "scope": JsonColumn("scope"),
+}
+"""A field of the language that is not here is never present on a span: ``updated_at``, ``created_by_id`` and their like."""

@@ -1,0 +1,182 @@
+"""The worker as a process, through Kafka and an engine that outlives it: killed, ended, cut off from its systems."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from common.clickhouse.connect import open_store
+from common.clickhouse.migrate import migrate
+from common.clickhouse.store import Statement
+from common.kafka.consumer import KafkaSource
+from common.kafka.log import KafkaLog
+from common.kafka.topics import ensure_topics
+from common.settings import ClickHouseSettings, Encoding, KafkaSettings, TopicSettings
+from ingest.replay import list_dead_letters
+from tests.support.clickhouse import ClickHouseServer, clickhouse_server
+from tests.support.kafka import Broker, free_port
+from tests.support.otlp import request
+from tests.support.produce import produce
+from tests.support.worker import WorkerProcess, worker_process
+
+VISIBLE = """
+SELECT count() AS rows, uniqExact(trace_id, span_id) AS spans FROM
+(
+    SELECT s.trace_id AS trace_id, s.span_id AS span_id FROM spans AS s FINAL
+    INNER JOIN
+    (
+        SELECT trace_id, span_id, argMax((log, intDiv(version, 2)), (record_ms, version)) AS head
+        FROM span_heads FINAL GROUP BY project_id, trace_id, span_id
+    ) AS h ON h.trace_id = s.trace_id AND h.span_id = s.span_id
+    WHERE (s.log, s.log_offset) = h.head
+)
+"""
+"""What a reader sees: of every span the version that ``span_heads`` calls the latest, each row of it."""
+
+
+@dataclass
+class Scene:
+    """A worker that is not started yet, its topics, and the engine behind it."""
+
+    worker: WorkerProcess
+    topic: str
+    kafka: KafkaSettings
+    engine: ClickHouseServer
+
+    def publish(self, values: list[bytes]) -> None:
+        produce(self.kafka.bootstrap, self.topic, values)
+
+    def visible(self) -> tuple[int, int]:
+        """Rows a reader sees, and how many different spans they are."""
+        return asyncio.run(_visible(self.engine.settings()))
+
+
+async def _visible(settings: ClickHouseSettings) -> tuple[int, int]:
+    store = open_store(settings, data_dir=Path())
+    try:
+        answer = await store.select(Statement(VISIBLE), deadline_s=30)
+    finally:
+        await store.close()
+    return answer.column("rows")[0].as_py(), answer.column("spans")[0].as_py()
+
+
+def until(condition: Callable[[], bool], *, within_s: float) -> None:
+    deadline = time.monotonic() + within_s
+    while not condition():
+        assert time.monotonic() < deadline, f"not within {within_s} s"
+        time.sleep(0.05)
+
+
+@pytest.fixture
+def scene(kafka: Broker, unique: str, tmp_path: Path) -> Iterator[Scene]:
+    settings = kafka.settings(
+        group=unique,
+        topics={unique: TopicSettings(encoding=Encoding.OTLP_PROTO)},
+        dead_letter_topic=f"{unique}.dead",
+    )
+    asyncio.run(ensure_topics(settings))
+    with clickhouse_server(tmp_path / "clickhouse", port=free_port()) as engine:
+        asyncio.run(migrate(engine.settings(), data_dir=tmp_path))
+        environment = {
+            "CLEARSPAN_KAFKA__BOOTSTRAP": kafka.bootstrap,
+            "CLEARSPAN_KAFKA__GROUP": unique,
+            "CLEARSPAN_KAFKA__TOPICS": json.dumps({unique: {"encoding": "otlp_proto"}}),
+            "CLEARSPAN_KAFKA__DEAD_LETTER_TOPIC": f"{unique}.dead",
+            "CLEARSPAN_CLICKHOUSE__PORT": str(engine.port),
+            "CLEARSPAN_INGEST__BATCH_ROWS_MAX": "2000",
+            "CLEARSPAN_INGEST__RETRY_DELAY_MAX_S": "0.5",
+            "CLEARSPAN_LOG_FORMAT": "text",
+        }
+        with worker_process(environment, tmp_path / "worker.log") as worker:
+            yield Scene(worker, unique, settings, engine)
+
+
+def requests(count: int, *, spans: int) -> list[bytes]:
+    """Records of so many spans, all of them different."""
+    return [request([f"{record}.{number}" for number in range(spans)]) for record in range(count)]
+
+
+@pytest.mark.kafka
+@pytest.mark.timeout(240)
+def test_killed_ten_times_it_loses_no_span_and_shows_none_twice(scene: Scene) -> None:
+    spans_count, kills = 50_000, 10
+    values = requests(spans_count // 50, spans=50)
+    scene.worker.start()
+    scene.worker.wait_until_ready()
+
+    for number in range(kills):
+        # Each portion is published while the worker that will be killed amid it runs.
+        scene.publish(values[number::kills])
+        until(lambda: scene.worker.metric("clearspan_insert_seconds_count") > 0, within_s=60)
+        time.sleep(number * 0.007)  # a little later each time: into another step of a batch's life
+        scene.worker.end(signal.SIGKILL)
+        scene.worker.start()
+    until(lambda: scene.visible()[1] >= spans_count, within_s=90)
+
+    assert scene.visible() == (spans_count, spans_count)
+    assert scene.worker.end(signal.SIGTERM) == 0
+
+
+@pytest.mark.kafka
+def test_sigterm_drains_commits_and_leaves(scene: Scene) -> None:
+    scene.worker.start()
+    scene.worker.wait_until_ready()
+    scene.publish(requests(40, spans=10))
+    until(lambda: scene.worker.metric("clearspan_records_in_total") == 40, within_s=20)
+
+    assert scene.worker.end(signal.SIGTERM) == 0
+
+    assert scene.visible() == (400, 400)
+    assert asyncio.run(_uncommitted(scene.kafka)) == 0
+
+
+@pytest.mark.kafka
+@pytest.mark.timeout(120)
+def test_an_engine_that_is_away_is_waited_for_and_named(scene: Scene, tmp_path: Path) -> None:
+    scene.worker.start()
+    scene.worker.wait_until_ready()
+    scene.engine.stop()
+    scene.publish(requests(10, spans=10))
+
+    until(lambda: "store" in scene.worker.readiness(), within_s=30)
+    with clickhouse_server(tmp_path / "clickhouse", port=scene.engine.port):
+        until(lambda: not scene.worker.readiness(), within_s=30)
+        until(lambda: scene.visible() == (100, 100), within_s=30)
+
+        assert scene.worker.end(signal.SIGTERM) == 0
+
+
+@pytest.mark.kafka
+def test_ten_bad_spans_of_a_thousand_are_ten_dead_letters(scene: Scene) -> None:
+    names = [f"s{number}" for number in range(1_000)]
+    scene.publish([request(names, absurd=names[::100])])
+    scene.worker.start()
+    until(lambda: scene.worker.metric("clearspan_dead_letters_total") == 10, within_s=40)
+
+    assert scene.worker.end(signal.SIGTERM) == 0
+
+    found = asyncio.run(list_dead_letters(KafkaLog(scene.kafka), f"{scene.topic}.dead"))
+    assert scene.visible() == (990, 990)
+    assert sorted(letter.span_index or 0 for letter in found.letters) == list(range(0, 1_000, 100))
+    assert {letter.code for letter in found.letters} == {"absurd_time"}
+
+
+async def _uncommitted(kafka: KafkaSettings) -> int:
+    """Records that the group would read again."""
+    source = KafkaSource(kafka)
+
+    async def nothing(_: object) -> None:
+        """Only offsets are looked at."""
+
+    await source.open(on_revoked=nothing, on_assigned=nothing)
+    try:
+        return sum((await source.lag()).values())
+    finally:
+        await source.close()

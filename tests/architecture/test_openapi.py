@@ -1,0 +1,80 @@
+"""The document describes every route, and holds together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import orjson
+import pytest
+
+from query_api.openapi import openapi_document
+from query_api.route import Access, Route
+from query_api.routes import ROUTES
+
+DOCUMENT = orjson.loads(orjson.dumps(openapi_document(ROUTES)))
+IDS = [f"{route.method} {route.path}" for route in ROUTES]
+
+
+def _operation(route: Route) -> dict[str, Any]:
+    operation: dict[str, Any] = DOCUMENT["paths"][route.path][route.method.lower()]
+    return operation
+
+
+def _references(node: Any) -> Iterator[str]:
+    if isinstance(node, dict):
+        if isinstance(node.get("$ref"), str):
+            yield node["$ref"]
+        for value in node.values():
+            yield from _references(value)
+    elif isinstance(node, list):
+        for value in node:
+            yield from _references(value)
+
+
+def test_every_reference_leads_somewhere() -> None:
+    for reference in _references(DOCUMENT):
+        node = DOCUMENT
+        for part in reference.removeprefix("#/").split("/"):
+            node = node[part]
+
+
+def test_operation_ids_are_unique() -> None:
+    ids = [_operation(route)["operationId"] for route in ROUTES]
+
+    assert len(ids) == len(set(ids))
+
+
+@pytest.mark.parametrize("route", ROUTES, ids=IDS)
+def test_route_says_what_it_is(route: Route) -> None:
+    operation = _operation(route)
+
+    assert operation["summary"]
+    assert operation["description"]
+    assert operation["tags"] == [route.tag]
+    assert (operation["security"] == []) is (route.access is Access.PUBLIC)
+
+
+@pytest.mark.parametrize("route", ROUTES, ids=IDS)
+def test_places_of_the_path_are_its_parameters(route: Route) -> None:
+    parameters = [each["name"] for each in _operation(route).get("parameters", []) if each["in"] == "path"]
+
+    assert parameters == [part[1:-1] for part in route.path.split("/") if part.startswith("{")]
+
+
+@pytest.mark.parametrize("route", ROUTES, ids=IDS)
+def test_bodies_and_answers_are_described(route: Route) -> None:
+    operation = _operation(route)
+
+    assert ("requestBody" in operation) is (route.body is not None or bool(route.raw_body))
+    assert route.answer_type in operation["responses"][str(route.status)]["content"]
+    if route.access is not Access.PUBLIC:
+        assert {"400", "401", "429", "500", "503", "504"} <= set(operation["responses"])
+
+
+def test_examples_are_legal() -> None:
+    for route in ROUTES:
+        schema = route.body.model_json_schema() if route.body is not None else {}
+        for example in schema.get("examples", []):
+            assert route.body is not None
+            route.body.model_validate(example)

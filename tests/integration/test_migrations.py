@@ -1,0 +1,80 @@
+"""The tables of ClickHouse, brought up to date on both engines."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from common.clickhouse.connect import open_store
+from common.clickhouse.migrate import DDL, migrate
+from common.clickhouse.store import Statement
+from common.errors import InvalidStatement
+from common.migrations import IllegalMigration
+from common.settings import ClickHouseSettings
+from tests.support.clickhouse import ClickHouseServer
+
+
+@pytest.fixture(params=["chdb", "http"])
+def settings(request: pytest.FixtureRequest) -> ClickHouseSettings:
+    fresh: Callable[[], ClickHouseSettings] = request.getfixturevalue("chdb_settings")
+    embedded = fresh()
+    if request.param == "chdb":
+        return embedded
+    server: ClickHouseServer = request.getfixturevalue("clickhouse_http")
+    return server.settings(database=embedded.database)
+
+
+async def tables(settings: ClickHouseSettings, chdb_dir: Path) -> list[str]:
+    store = open_store(settings, data_dir=chdb_dir)
+    try:
+        rows = await store.select(
+            Statement("SELECT name FROM system.tables WHERE database = currentDatabase() ORDER BY name"), deadline_s=10
+        )
+    finally:
+        await store.close()
+    return [row["name"].decode() for row in rows.to_pylist()]
+
+
+async def test_from_empty_and_then_nothing_is_left_to_do(settings: ClickHouseSettings, chdb_dir: Path):
+    assert await migrate(settings, data_dir=chdb_dir) == ["0001_spans"]
+    assert await migrate(settings, data_dir=chdb_dir) == []
+
+    assert await tables(settings, chdb_dir) == ["migrations", "span_heads", "span_heads_of_spans", "spans"]
+
+
+async def test_several_starters_at_once_all_end_well(settings: ClickHouseSettings, chdb_dir: Path):
+    await asyncio.gather(*(migrate(settings, data_dir=chdb_dir) for _ in range(4)))
+
+    assert await migrate(settings, data_dir=chdb_dir) == []
+    assert "spans" in await tables(settings, chdb_dir)
+
+
+async def test_a_changed_file_is_named(settings: ClickHouseSettings, chdb_dir: Path, tmp_path: Path):
+    await migrate(settings, data_dir=chdb_dir)
+    (tmp_path / "0001_spans.sql").write_text((DDL / "0001_spans.sql").read_text() + "\n")
+
+    with pytest.raises(IllegalMigration, match=r"0001_spans\.sql was changed"):
+        await migrate(settings, data_dir=chdb_dir, folder=tmp_path)
+
+
+async def test_only_new_files_are_applied(settings: ClickHouseSettings, chdb_dir: Path, tmp_path: Path):
+    (tmp_path / "0001_one.sql").write_text("CREATE TABLE one{on_cluster} (a UInt8) ENGINE = Memory;\n")
+    await migrate(settings, data_dir=chdb_dir, folder=tmp_path)
+    (tmp_path / "0002_two.sql").write_text("CREATE TABLE two{on_cluster} (a UInt8) ENGINE = Memory;\n")
+
+    applied = await migrate(settings, data_dir=chdb_dir, folder=tmp_path)
+
+    assert applied == ["0002_two"]
+    assert await tables(settings, chdb_dir) == ["migrations", "one", "two"]
+
+
+async def test_a_file_that_fails_is_tried_again(settings: ClickHouseSettings, chdb_dir: Path, tmp_path: Path):
+    (tmp_path / "0001_one.sql").write_text("CREATE TABLE IF NOT EXISTS one (a UInt8) ENGINE = Memory;\nSELEC;\n")
+    with pytest.raises(InvalidStatement):
+        await migrate(settings, data_dir=chdb_dir, folder=tmp_path)
+    (tmp_path / "0001_one.sql").write_text("CREATE TABLE IF NOT EXISTS one (a UInt8) ENGINE = Memory;\n")
+
+    assert await migrate(settings, data_dir=chdb_dir, folder=tmp_path) == ["0001_one"]

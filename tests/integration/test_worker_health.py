@@ -1,0 +1,46 @@
+"""The worker's HTTP face, over a socket."""
+
+from __future__ import annotations
+
+import aiohttp
+from prometheus_client.metrics import MetricWrapperBase
+
+from common import telemetry
+from ingest.health import open_health
+from ingest.readiness import Readiness
+
+
+async def test_livez_is_green_whatever_the_worker_waits_for() -> None:
+    readiness = Readiness()
+    readiness.red("kafka", "Kafka is away.")
+
+    async with open_health(readiness, host="127.0.0.1", port=0) as port, aiohttp.ClientSession() as session:
+        async with session.get(f"http://127.0.0.1:{port}/livez") as answer:
+            assert (answer.status, await answer.json()) == (200, {"status": "alive"})
+
+
+async def test_readyz_names_what_is_not_ready() -> None:
+    readiness = Readiness()
+    async with open_health(readiness, host="127.0.0.1", port=0) as port, aiohttp.ClientSession() as session:
+        url = f"http://127.0.0.1:{port}/readyz"
+        async with session.get(url) as answer:
+            assert (answer.status, await answer.json()) == (200, {"status": "ready"})
+
+        readiness.red("store", "ClickHouse is away.")
+        async with session.get(url) as answer:
+            assert answer.status == 503
+            assert await answer.json() == {"status": "not ready", "waiting_for": {"store": "ClickHouse is away."}}
+
+
+async def test_metrics_are_prometheus_text_with_every_metric_explained() -> None:
+    async with open_health(Readiness(), host="127.0.0.1", port=0) as port, aiohttp.ClientSession() as session:
+        async with session.get(f"http://127.0.0.1:{port}/metrics") as answer:
+            text = await answer.text()
+            assert answer.headers["Content-Type"].startswith("text/plain; version=")
+
+    declared = [each for each in vars(telemetry).values() if isinstance(each, MetricWrapperBase)]
+    assert len(declared) > 15
+    for metric in declared:
+        (family,) = metric.describe()
+        assert family.documentation
+        assert f"# HELP {family.name}" in text

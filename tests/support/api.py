@@ -1,0 +1,98 @@
+"""The API over a broker in memory, listening on a free port of loopback."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import NoReturn
+from uuid import UUID
+
+import aiohttp
+import pyarrow as pa
+from aiohttp import web
+
+from common.clickhouse.store import ColumnStore, Statement
+from common.clock import Clock
+from common.errors import Unavailable
+from common.kafka.record import Publisher
+from common.settings import Settings
+from query_api.app import create_app, make_runner
+from query_api.context import ApiContext, Check, KeyFinder
+from query_api.route import Route
+from query_api.routes import ROUTES
+from tests.fakes.clock import ManualClock
+from tests.fakes.kafka import MemoryBroker
+
+PROJECT_A = UUID("00000000-0000-7000-8000-00000000000a")
+
+
+class UntouchedStore:
+    """Stands where a test must not reach the engine."""
+
+    async def insert(self, table: str, rows: pa.Table, /, *, dedup_token: str, deadline_s: float) -> None:
+        _refuse()
+
+    async def select(self, statement: Statement, /, *, deadline_s: float) -> pa.Table:
+        _refuse()
+
+    async def execute(self, statement: Statement, /, *, deadline_s: float) -> None:
+        _refuse()
+
+    async def ping(self) -> None:
+        _refuse()
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+
+class KnownKeys:
+    """Keys without a database. ``is_away`` makes the lookup fail as it does without Postgres."""
+
+    def __init__(self, projects: Mapping[str, UUID]) -> None:
+        self.is_away = False
+        self._projects = projects
+
+    async def find(self, key_text: str, /) -> UUID | None:
+        if self.is_away:
+            raise Unavailable("Postgres is away.", retry_after_s=2.5)
+        return self._projects.get(key_text)
+
+
+def context_of(
+    *,
+    broker: MemoryBroker | None = None,
+    settings: Settings | None = None,
+    keys: KeyFinder | None = None,
+    checks: Mapping[str, Check] | None = None,
+    clock: Clock | None = None,
+    store: ColumnStore | None = None,
+    publisher: Publisher | None = None,
+) -> ApiContext:
+    """A context whose store must stay untouched, with authentication exactly when there are keys."""
+    return ApiContext(
+        settings=settings or Settings(auth="off" if keys is None else "on"),
+        store=store or UntouchedStore(),
+        publisher=publisher or (broker or MemoryBroker()).publisher(),
+        keys=keys,
+        clock=clock or ManualClock(),
+        cursor_secret=b"secret",
+        checks=checks or {},
+    )
+
+
+@asynccontextmanager
+async def serving(context: ApiContext, *, routes: tuple[Route, ...] = ROUTES) -> AsyncIterator[aiohttp.ClientSession]:
+    """A client whose paths are relative to the server."""
+    runner = make_runner(create_app(context, routes=routes))
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        address = f"http://127.0.0.1:{runner.addresses[0][1]}"
+        async with aiohttp.ClientSession(address) as client:
+            yield client
+    finally:
+        await runner.cleanup()
+
+
+def _refuse() -> NoReturn:
+    raise AssertionError("this test must not reach the store")

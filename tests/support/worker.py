@@ -1,0 +1,82 @@
+"""The ingest worker as a process of its own, for tests that kill it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from tests.support.kafka import free_port
+
+ROOT = Path(__file__).parents[2]
+
+
+class WorkerProcess:
+    """``python -m ingest``; its port stays the same over restarts."""
+
+    def __init__(self, environment: Mapping[str, str], log: Path) -> None:
+        self.port = free_port()
+        self._environment = {**os.environ, **environment, "CLEARSPAN_WORKER_PORT": str(self.port)}
+        self._log = log
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "ingest"], cwd=ROOT, env=self._environment, stdout=log, stderr=log
+            )
+
+    def end(self, number: signal.Signals, *, within_s: float = 30.0) -> int:
+        """Send the signal and wait; the exit code."""
+        process, self._process = self._process, None
+        if process is None:
+            return 0
+        process.send_signal(number)
+        return process.wait(within_s)
+
+    def readiness(self) -> dict[str, str]:
+        """What it waits for; empty when it is ready."""
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/readyz", timeout=2):
+                return {}
+        except urllib.error.HTTPError as answer:
+            waiting: dict[str, str] = json.load(answer)["waiting_for"]
+            return waiting
+        except OSError as error:
+            return {"process": str(error)}
+
+    def metric(self, line: str) -> float:
+        """The value of the metric whose line begins so; 0 when it is not there."""
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/metrics", timeout=2) as answer:
+                lines = answer.read().decode().splitlines()
+        except OSError:
+            return 0.0
+        return sum(float(each.rsplit(" ", 1)[1]) for each in lines if each.startswith(line))
+
+    def wait_until_ready(self, *, within_s: float = 60.0) -> None:
+        deadline = time.monotonic() + within_s
+        while waiting := self.readiness():
+            if self._process is None or self._process.poll() is not None:
+                raise AssertionError(f"the worker ended: {self._log.read_text()[-3_000:]}")
+            if time.monotonic() > deadline:
+                raise AssertionError(f"not ready within {within_s} s: {waiting}")
+            time.sleep(0.05)
+
+
+@contextmanager
+def worker_process(environment: Mapping[str, str], log: Path) -> Iterator[WorkerProcess]:
+    """A worker that is started by the test, and killed at the end if it still runs."""
+    worker = WorkerProcess(environment, log)
+    try:
+        yield worker
+    finally:
+        worker.end(signal.SIGKILL)

@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+import pytest
+from clickhouse_connect.driver.exceptions import DatabaseError, OperationalError, ProgrammingError
+
+from common.clickhouse.engine_errors import AWAY, BAD_VALUES, BUSY, OUT_OF_BUDGET, translated
+from common.errors import (
+    DeadlineExceeded,
+    InvalidStatement,
+    Overloaded,
+    RefusedByStore,
+    ServiceError,
+    Unavailable,
+)
+
+UNKNOWN = 9_999
+
+
+def meaning(error: Exception, *, inserting: bool) -> type[ServiceError]:
+    with pytest.raises(ServiceError) as caught, translated(inserting=inserting):
+        raise error
+    assert caught.value.__cause__ is error
+    return type(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("codes", "of_a_query", "of_an_insert"),
+    [
+        (OUT_OF_BUDGET, DeadlineExceeded, DeadlineExceeded),
+        (BUSY, Overloaded, Overloaded),
+        (AWAY, Unavailable, Unavailable),
+        (BAD_VALUES, InvalidStatement, RefusedByStore),
+        ({UNKNOWN}, InvalidStatement, InvalidStatement),
+    ],
+)
+def test_a_code_means_the_same_on_both_engines(codes, of_a_query, of_an_insert):
+    for code in codes:
+        assert meaning(DatabaseError("text", code=code), inserting=False) is of_a_query
+        assert meaning(DatabaseError("text", code=code), inserting=True) is of_an_insert
+
+
+def test_no_code_has_two_meanings():
+    assert len(OUT_OF_BUDGET | BUSY | AWAY | BAD_VALUES) == sum(map(len, (OUT_OF_BUDGET, BUSY, AWAY, BAD_VALUES)))
+
+
+@pytest.mark.parametrize("code", [16, 53, 70])
+def test_what_is_wrong_with_every_row_alike_never_buries_a_topic(code: int):
+    """No such column, types that do not fit: a mistake in our schema, not in somebody's span."""
+    assert meaning(DatabaseError("text", code=code), inserting=True) is InvalidStatement
+
+
+def test_a_lost_connection_and_a_stranger_in_between_are_unavailable():
+    assert meaning(OperationalError("Network Error"), inserting=True) is Unavailable
+    assert meaning(DatabaseError("HTTP driver received HTTP status 502"), inserting=False) is Unavailable
+
+
+def test_a_wrong_use_of_the_driver_is_our_bug():
+    assert meaning(ProgrammingError("no such parameter"), inserting=False) is InvalidStatement
+
+
+def test_errors_of_others_go_through():
+    with pytest.raises(KeyError), translated():
+        raise KeyError("a")

@@ -1,0 +1,118 @@
+"""The handles without an engine: who gets one, when it comes back, and what a failure does to it."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+import pytest
+
+from common.clickhouse import handles
+from common.clickhouse.handles import HandlePool
+from common.errors import DeadlineExceeded, Overloaded, Unavailable
+
+
+class Client:
+    """Stands for a connection: remembers whether it was closed."""
+
+    def __init__(self) -> None:
+        self.is_closed = False
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+class Opening:
+    """Opens clients and keeps them for a look."""
+
+    def __init__(self) -> None:
+        self.clients: list[Client] = []
+
+    def __call__(self):
+        self.clients.append(Client())
+        return self.clients[-1]
+
+
+def fail(_client, _remaining_s):
+    raise ValueError("no")
+
+
+async def test_a_handle_is_opened_when_first_used_and_then_kept():
+    opening = Opening()
+    pool = HandlePool(opening, count=2, name="test")
+    assert opening.clients == []
+
+    first = await pool.run(lambda client, _: client, deadline_s=1)
+    second = await pool.run(lambda client, _: client, deadline_s=1)
+
+    assert first is second
+    await pool.close()
+    assert [client.is_closed for client in opening.clients] == [True]
+
+
+async def test_a_handle_that_saw_a_failure_is_closed_and_the_next_call_opens_another():
+    opening = Opening()
+    pool = HandlePool(opening, count=1, name="test")
+
+    with pytest.raises(ValueError, match="no"):
+        await pool.run(fail, deadline_s=1)
+    await pool.run(lambda client, _: None, deadline_s=1)
+
+    assert [client.is_closed for client in opening.clients] == [True, False]
+    await pool.close()
+
+
+async def test_a_handle_is_not_lent_while_an_abandoned_call_still_uses_it():
+    pool = HandlePool(Opening(), count=1, name="test")
+    go_on = threading.Event()
+    abandoned = asyncio.create_task(pool.run(lambda client, _: go_on.wait(5), deadline_s=5))
+    await asyncio.sleep(0)
+    abandoned.cancel()
+
+    with pytest.raises(Overloaded):
+        await pool.run(lambda client, _: None, deadline_s=0.05)
+    go_on.set()
+
+    assert await pool.run(lambda client, _: "served", deadline_s=1) == "served"
+    await pool.close()
+
+
+async def test_time_spent_waiting_is_taken_from_the_deadline():
+    pool = HandlePool(Opening(), count=1, name="test")
+    go_on = threading.Event()
+    first = asyncio.create_task(pool.run(lambda client, _: go_on.wait(5), deadline_s=5))
+    second = asyncio.create_task(pool.run(lambda client, remaining_s: remaining_s, deadline_s=5))
+    await asyncio.sleep(0.05)
+    go_on.set()
+
+    await first
+    assert 0 < await second < 4.96
+    await pool.close()
+
+
+async def test_an_engine_that_overruns_is_left_alone(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(handles, "GRACE_S", 0.01)
+    pool = HandlePool(Opening(), count=1, name="test")
+    go_on = threading.Event()
+
+    with pytest.raises(DeadlineExceeded):
+        await pool.run(lambda client, _: go_on.wait(5), deadline_s=0.01)
+
+    go_on.set()
+    await pool.close()
+
+
+async def test_who_waits_while_the_pool_closes_is_told():
+    pool = HandlePool(Opening(), count=1, name="test")
+    go_on = threading.Event()
+    running = asyncio.create_task(pool.run(lambda client, _: go_on.wait(5), deadline_s=5))
+    waiting = asyncio.create_task(pool.run(lambda client, _: None, deadline_s=5))
+    await asyncio.sleep(0)
+    closing = asyncio.create_task(pool.close())
+    await asyncio.sleep(0)
+    go_on.set()
+
+    assert await running
+    with pytest.raises(Unavailable):
+        await waiting
+    await closing

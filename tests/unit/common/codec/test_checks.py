@@ -1,0 +1,52 @@
+"""Limits and canonical values that all codecs share."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from common.codec.checks import bounds_of, check_no_null, check_times, json_double
+from common.errors import Rejected, RejectionCode
+from common.limits import SpanLimits
+
+LIMITS = SpanLimits()
+NOW_NS = 1_795_300_000_000_000_000
+BOUNDS = bounds_of(LIMITS, now_ns=NOW_NS)
+
+
+@given(st.floats())
+@example(-0.0)
+@example(2.0**63)
+@example(-(2.0**63))
+@example(2.0**64)
+def test_a_double_keeps_its_value_and_is_an_integer_where_it_can(value):
+    shown = json_double(value)
+
+    if isinstance(shown, str):
+        assert shown == {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}[str(value)]
+    else:
+        assert shown == value
+        assert isinstance(shown, int) == (value.is_integer() and -(2**63) <= value < 2**64)
+
+
+@pytest.mark.parametrize("time_ns", [LIMITS.past_ns_min, NOW_NS + LIMITS.ahead_ns_max])
+def test_a_time_at_the_limit_is_legal(time_ns):
+    check_times(time_ns, time_ns, BOUNDS)
+
+
+@pytest.mark.parametrize("time_ns", [0, LIMITS.past_ns_min - 1, NOW_NS + LIMITS.ahead_ns_max + 1, 2**64 - 1, 10**30])
+def test_a_time_past_the_limit_is_refused_by_its_name(time_ns):
+    for start_ns, end_ns, name in ((time_ns, NOW_NS, "start"), (NOW_NS, time_ns, "end")):
+        with pytest.raises(Rejected, match=f"The {name} time is .*; legal is 2000-01-01") as refused:
+            check_times(start_ns, end_ns, BOUNDS)
+        assert refused.value.rejection is RejectionCode.ABSURD_TIME
+
+
+def test_a_null_character_is_found_anywhere_and_its_place_named():
+    check_no_null({"a": ["b", 1, None, {"c": "d"}]}, "attributes")
+
+    with pytest.raises(Rejected, match=r"^attributes\.a\.c holds the character U\+0000"):
+        check_no_null({"a": ["b", {"c": "d\0"}]}, "attributes")
+    with pytest.raises(Rejected, match=r"^A key in attributes\.a holds"):
+        check_no_null({"a": {"\0": 1}}, "attributes")

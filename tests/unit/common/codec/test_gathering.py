@@ -1,0 +1,45 @@
+"""The loop of all codecs: order, indexes, and refusals that stay with their span."""
+
+from __future__ import annotations
+
+from common.codec.gathering import Group, gather, missing_trace_id
+from common.errors import Rejected, RejectionCode
+from common.span import NO_RESOURCE, NO_SCOPE, Span
+
+REFUSED = Rejected(RejectionCode.INVALID_TYPE, "The resource is bad.")
+
+
+def read(number, resource, scope):
+    if number < 0:
+        raise missing_trace_id("16 bytes")
+    return Span(b"t", bytes([number]), None, "", 0, 0, 0, 0, None, {}, resource=resource, scope=scope)
+
+
+def test_indexes_count_through_all_groups_and_over_refusals():
+    decoded = gather([Group(NO_RESOURCE, NO_SCOPE, [1, -1]), Group(NO_RESOURCE, NO_SCOPE, [2])], read)
+
+    assert decoded.span_indexes == [0, 2]
+    assert [refusal.span_index for refusal in decoded.refusals] == [1]
+
+
+def test_a_refused_wrapper_refuses_its_spans_alone():
+    decoded = gather(
+        [Group(REFUSED, NO_SCOPE, [1, 2]), Group(NO_RESOURCE, REFUSED, [3]), Group(NO_RESOURCE, NO_SCOPE, [4])], read
+    )
+
+    assert decoded.span_indexes == [3]
+    assert {refusal.reason for refusal in decoded.refusals} == {"The resource is bad."}
+
+
+def test_the_later_of_two_equal_spans_is_kept_in_its_own_place():
+    decoded = gather([Group(NO_RESOURCE, NO_SCOPE, [1, 2, 1, 3])], read)
+
+    assert decoded.span_indexes == [1, 2, 3]
+
+
+def test_a_hint_is_given_only_when_no_span_has_a_trace_id():
+    all_missing = gather([Group(NO_RESOURCE, NO_SCOPE, [-1, -1])], read)
+    one_missing = gather([Group(NO_RESOURCE, NO_SCOPE, [-1, 1])], read)
+
+    assert all("logs or metrics" in refusal.reason for refusal in all_missing.refusals)
+    assert "logs or metrics" not in one_missing.refusals[0].reason

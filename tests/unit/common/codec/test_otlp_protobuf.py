@@ -1,0 +1,201 @@
+"""OTLP protobuf: values of every kind, and the words of its refusals."""
+
+from __future__ import annotations
+
+import pytest
+from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.proto.common.v1.common_pb2 import AnyValue
+
+from common.codec import otlp_protobuf
+from common.codec.otlp_protobuf import cut, decode
+from common.errors import Rejected, RejectionCode
+from common.limits import SpanLimits
+from common.span import NO_RESOURCE, NO_SCOPE
+from tests.strategies import NOW_NS
+
+LIMITS = SpanLimits()
+
+
+def a_request(**members):
+    request = ExportTraceServiceRequest()
+    span = (
+        request.resource_spans.add()
+        .scope_spans.add()
+        .spans.add(
+            trace_id=b"\x01" * 16, span_id=b"\x02" * 8, start_time_unix_nano=NOW_NS, end_time_unix_nano=NOW_NS + 1
+        )
+    )
+    for name, value in members.items():
+        setattr(span, name, value)
+    return request
+
+
+def the_span(request):
+    (span,) = decode(request.SerializeToString(), limits=LIMITS, now_ns=NOW_NS).spans
+    return span
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (AnyValue(string_value=""), ""),
+        (AnyValue(string_value="5"), "5"),
+        (AnyValue(bool_value=False), False),
+        (AnyValue(int_value=-(2**63)), -(2**63)),
+        (AnyValue(int_value=2**63 - 1), 2**63 - 1),
+        (AnyValue(double_value=5.0), 5),
+        (AnyValue(double_value=-0.0), 0),
+        (AnyValue(double_value=0.1), 0.1),
+        (AnyValue(double_value=2.0**64), 2.0**64),
+        (AnyValue(double_value=2.0**63), 2**63),
+        (AnyValue(double_value=float("nan")), "NaN"),
+        (AnyValue(double_value=float("inf")), "Infinity"),
+        (AnyValue(double_value=float("-inf")), "-Infinity"),
+        (AnyValue(bytes_value=b"\x00\xfb\xff"), "APv/"),
+        (AnyValue(bytes_value=b""), ""),
+        (AnyValue(), None),
+    ],
+)
+def test_a_value_of_each_kind_is_json_ready(value, expected):
+    request = a_request()
+    request.resource_spans[0].scope_spans[0].spans[0].attributes.add(key="k").value.CopyFrom(value)
+
+    assert repr(the_span(request).attributes) == repr({"k": expected})
+
+
+def test_nested_values_keep_their_shape_and_order():
+    request = a_request()
+    members = request.resource_spans[0].scope_spans[0].spans[0].attributes.add(key="k").value.kvlist_value.values
+    members.add(key="z").value.array_value.values.add()
+    members.add(key="a.b").value.array_value.SetInParent()
+
+    assert repr(the_span(request).attributes) == repr({"k": {"z": [None], "a.b": []}})
+
+
+def test_a_bare_span_has_no_parent_no_links_and_empty_wrappers():
+    span = the_span(a_request())
+
+    assert span.span_id == b"\x02" * 16
+    assert (span.parent_id, span.links, span.events, span.status_message) == (None, None, (), None)
+    assert (span.resource, span.scope) == (NO_RESOURCE, NO_SCOPE)
+
+
+def test_event_times_are_kept_whatever_they_are():
+    request = a_request()
+    events = request.resource_spans[0].scope_spans[0].spans[0].events
+    events.add(time_unix_nano=0)
+    events.add(time_unix_nano=2**64 - 1)
+
+    assert [event.time_ns for event in the_span(request).events] == [0, 2**64 - 1]
+
+
+def test_resource_and_scope_attributes_are_nested():
+    request = a_request()
+    request.resource_spans[0].resource.attributes.add(key="a.b").value.int_value = 1
+    request.resource_spans[0].scope_spans[0].scope.attributes.add(key="c.0").value.int_value = 2
+
+    span = the_span(request)
+
+    assert span.resource.attributes == {"a": {"b": 1}}
+    assert span.scope.attributes == {"c": [2]}
+
+
+@pytest.mark.parametrize("part", ["resource", "scope"])
+@pytest.mark.parametrize("text", ["a\0b", "@@"])
+def test_a_bad_resource_or_scope_refuses_its_own_spans_alone(part, text):
+    request = a_request()
+    request.resource_spans.add().CopyFrom(request.resource_spans[0])
+    request.resource_spans[1].scope_spans[0].spans[0].span_id = b"\x03" * 8
+    bad = request.resource_spans[0]
+    owner = bad.resource if part == "resource" else bad.scope_spans[0].scope
+    owner.attributes.add(key="k").value.string_value = text
+    value = request.SerializeToString().replace(b"@@", b"\xff\xfe")
+
+    decoded = decode(value, limits=LIMITS, now_ns=NOW_NS)
+
+    assert decoded.span_indexes == [1]
+    assert [(one.span_index, one.code) for one in decoded.refusals] == [
+        (0, RejectionCode.NULL_CHARACTER if text == "a\0b" else RejectionCode.INVALID_UTF8)
+    ]
+
+
+def test_unknown_fields_stay_in_the_bytes_that_are_cut_out():
+    unknown = b"\xba\x3e\x03new"  # field 999 with the text “new”
+    span = a_request().resource_spans[0].scope_spans[0].spans[0].SerializeToString() + unknown
+    scope = b"\x12" + bytes([len(span)]) + span + unknown
+    resource = b"\x12" + bytes([len(scope)]) + scope + unknown
+    value = b"\x0a" + bytes([len(resource)]) + resource
+
+    assert cut(value, [0]).count(unknown) == 3
+    assert len(decode(cut(value, [0]), limits=LIMITS, now_ns=NOW_NS).spans) == 1
+
+
+@pytest.mark.parametrize("value", [b"\x0a", b"\x0a\x05abc", b"not a request", b"\xff" * 11, b"\x0a\x02\x12\x7f"])
+def test_a_broken_frame_refuses_the_record(value):
+    for read in (lambda: decode(value, limits=LIMITS, now_ns=NOW_NS), lambda: cut(value, [0])):
+        with pytest.raises(Rejected, match="not an OTLP request") as refused:
+            read()
+        assert refused.value.rejection is RejectionCode.UNDECODABLE
+
+
+def test_empty_requests_have_no_spans():
+    for value in (b"", a_request().resource_spans[0].SerializeToString()[:0], b"\x0a\x00", b"\x0a\x02\x12\x00"):
+        assert decode(value, limits=LIMITS, now_ns=NOW_NS) == ([], [], [], 0)
+
+
+def test_an_export_of_logs_is_named_in_the_reason():
+    logs = ExportLogsServiceRequest()
+    for body in ("first", "second"):
+        record = logs.resource_logs.add().scope_logs.add().log_records.add(time_unix_nano=NOW_NS, trace_id=b"\x07" * 16)
+        record.body.string_value = body
+
+    refusals = decode(logs.SerializeToString(), limits=LIMITS, now_ns=NOW_NS).refusals
+
+    assert [refusal.code for refusal in refusals] == [RejectionCode.INVALID_TRACE_ID] * 2
+    assert all("export of logs or metrics" in refusal.reason for refusal in refusals)
+
+
+def test_an_export_of_metrics_is_named_in_the_reason():
+    metrics = ExportMetricsServiceRequest()
+    metrics.resource_metrics.add().scope_metrics.add().metrics.add(name="http.server.duration", unit="ms")
+
+    (refusal,) = decode(metrics.SerializeToString(), limits=LIMITS, now_ns=NOW_NS).refusals
+
+    assert "“http.server.duration”" in refusal.reason
+    assert "export of logs or metrics" in refusal.reason
+
+
+def test_one_span_without_an_id_among_good_ones_gets_no_hint():
+    request = a_request()
+    request.resource_spans[0].scope_spans[0].spans.add(span_id=b"\x01" * 8)
+
+    (refusal,) = decode(request.SerializeToString(), limits=LIMITS, now_ns=NOW_NS).refusals
+
+    assert refusal.reason == "The span has no trace id: it takes 16 bytes."
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "reason"),
+    [
+        ("gen_ai.prompt", "@@", "attributes.gen_ai.prompt is not UTF-8; text must be."),
+        ("@@", "value", "A key in attributes is not UTF-8; text must be."),
+    ],
+)
+def test_the_place_and_what_is_legal_stand_in_the_reason(key, value, reason):
+    request = a_request()
+    attribute = request.resource_spans[0].scope_spans[0].spans[0].attributes.add(key=key)
+    attribute.value.array_value.values.add().string_value = value
+    record = request.SerializeToString().replace(b"@@", b"\xff\xfe")
+
+    (refusal,) = decode(record, limits=LIMITS, now_ns=NOW_NS).refusals
+
+    assert refusal.reason == reason
+
+
+def test_the_whole_way_is_the_fast_one(monkeypatch):
+    """A record that parses as a whole is never split."""
+    monkeypatch.setattr(otlp_protobuf, "lay_out", lambda value: pytest.fail("the record was split"))
+
+    assert the_span(a_request())

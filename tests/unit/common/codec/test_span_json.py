@@ -1,0 +1,237 @@
+"""``span_json``: every member of an answer is honoured, every spelling of the reference is read."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from common.codec.span_json import cut, decode
+from common.errors import Rejected, RejectionCode
+from common.limits import SpanLimits
+from common.span import Event, Link, Resource, Scope, SpanKind, StatusCode
+from tests.strategies import NOW_NS
+
+LIMITS = SpanLimits()
+TRACE_ID = "a0000003000000000000000000000abc"
+SPAN_ID = "00000000000000ab"
+NOON_NS = 1_714_564_800_000_000_000  # 2024-05-01T12:00:00Z
+
+ANSWER = {
+    "created_at": "2026-01-02T03:04:05.678901Z",
+    "created_by_id": "00000000-0000-7000-8000-0000000000aa",
+    "trace_id": TRACE_ID,
+    "span_id": SPAN_ID,
+    "parent_id": "00000000000000cd",
+    "trace_type": "annotation",
+    "span_type": "llm",
+    "span_kind": "SPAN_KIND_CLIENT",
+    "span_name": "chat",
+    "start_time": "2024-05-01T12:00:00Z",
+    "end_time": "2024-05-01T12:00:01Z",
+    "start_time_unix_nano": str(NOON_NS + 7),
+    "end_time_unix_nano": str(NOON_NS + 10**9 + 9),
+    "status_code": "STATUS_CODE_ERROR",
+    "status_message": "boom",
+    "session_id": "s",
+    "user_id": "u",
+    "agent_id": "g",
+    "attributes": {"ag": {"data": {"inputs": {"a.b": [1, 2.0, None, True, "x"]}}}, "n": 1.5},
+    "references": [{"id": "019d952f594571b1b8cbd6d8e675c18d", "slug": "app", "attributes": {"key": "application"}}],
+    "links": [{"trace_id": TRACE_ID, "span_id": SPAN_ID, "attributes": {"key": "k"}, "trace_state": "t", "flags": 256}],
+    "hashes": [{"id": "d3c8a323-8abe-92a5-d1d4-bb89e23f10ed", "attributes": {"key": "indirect"}}],
+    "events": [
+        {
+            "name": "exception",
+            "timestamp": "2024-05-01T12:00:00Z",
+            "time_unix_nano": str(NOON_NS + 1),
+            "attributes": {"exception.message": "x"},
+            "dropped_attributes_count": 4,
+        }
+    ],
+    "trace_state": "v=1",
+    "flags": 257,
+    "dropped_attributes_count": 1,
+    "dropped_events_count": 2,
+    "dropped_links_count": 3,
+    "resource": {"attributes": {"service": {"name": "shop"}}, "dropped_attributes_count": 5, "schema_url": "r"},
+    "scope": {"name": "lib", "version": "1", "attributes": {"a": 1}, "dropped_attributes_count": 6, "schema_url": "c"},
+}
+
+
+def a_span(**members):
+    return {"trace_id": TRACE_ID, "span_id": SPAN_ID, **members}
+
+
+def read(document):
+    return decode(json.dumps(document).encode(), limits=LIMITS, now_ns=NOW_NS)
+
+
+def the_span(**members):
+    decoded = read(a_span(**members))
+    assert decoded.refusals == []
+    return decoded.spans[0]
+
+
+def the_refusal(**members):
+    decoded = read(a_span(**members))
+    assert decoded.spans == []
+    return decoded.refusals[0]
+
+
+def test_every_member_of_an_answer_is_honoured():
+    (span,) = read(ANSWER).spans
+
+    assert span._asdict() == {
+        "trace_id": bytes.fromhex(TRACE_ID),
+        "span_id": bytes.fromhex(SPAN_ID * 2),
+        "parent_id": bytes.fromhex("00000000000000cd" * 2),
+        "name": "chat",
+        "kind": SpanKind.SPAN_KIND_CLIENT,
+        "start_ns": NOON_NS + 7,
+        "end_ns": NOON_NS + 10**9 + 9,
+        "status_code": StatusCode.STATUS_CODE_ERROR,
+        "status_message": "boom",
+        "attributes": {"ag": {"data": {"inputs": {"a.b": [1, 2, None, True, "x"]}}}, "n": 1.5},
+        "events": (Event("exception", NOON_NS + 1, {"exception.message": "x"}, 4),),
+        "links": (Link(bytes.fromhex(TRACE_ID), bytes.fromhex(SPAN_ID * 2), {"key": "k"}, "t", 256),),
+        "trace_state": "v=1",
+        "flags": 257,
+        "dropped_attributes_count": 1,
+        "dropped_events_count": 2,
+        "dropped_links_count": 3,
+        "resource": Resource({"service": {"name": "shop"}}, 5, "r"),
+        "scope": Scope("lib", "1", {"a": 1}, 6, "c"),
+        "references": [
+            {"id": "019d952f-5945-71b1-b8cb-d6d8e675c18d", "slug": "app", "attributes": {"key": "application"}}
+        ],
+        "hashes": [{"id": "d3c8a323-8abe-92a5-d1d4-bb89e23f10ed", "attributes": {"key": "indirect"}}],
+        "session_id": "s",
+        "user_id": "u",
+        "agent_id": "g",
+    }
+
+
+def test_an_answer_of_several_spans_is_a_record():
+    other = {**ANSWER, "span_id": "00000000000000ef"}
+
+    decoded = read({"count": 2, "spans": [ANSWER, other], "windowing": {"next": "x"}})
+
+    assert decoded.span_indexes == [0, 1]
+    assert decoded.spans[0].resource is decoded.spans[1].resource
+
+
+def test_equal_resources_are_shared_only_when_their_types_are_equal_too():
+    spans = [a_span(resource={"attributes": {"a": value}}) for value in (1, True)]
+    spans[1]["span_id"] = "00000000000000ef"
+
+    decoded = read({"spans": spans})
+
+    assert [repr(span.resource.attributes) for span in decoded.spans] == ["{'a': 1}", "{'a': True}"]
+
+
+@pytest.mark.parametrize(
+    ("members", "start_ns", "end_ns"),
+    [
+        ({}, NOW_NS, NOW_NS),
+        ({"start_time": "2024-05-01T12:00:00Z"}, NOON_NS, NOON_NS),
+        ({"end_time": "2024-05-01"}, NOON_NS - 43_200 * 10**9, NOON_NS - 43_200 * 10**9),
+        ({"start_time": 1_714_564_800, "end_time": "1714564800001"}, NOON_NS, NOON_NS + 10**6),
+        ({"start_time": 1_714_564_800.5}, NOON_NS + 5 * 10**8, NOON_NS + 5 * 10**8),
+        ({"start_time": "2020-01-01", "start_time_unix_nano": NOON_NS}, NOON_NS, NOON_NS),
+        ({"start_time": None, "end_time": None}, NOW_NS, NOW_NS),
+    ],
+)
+def test_times_default_to_each_other_and_then_to_now(members, start_ns, end_ns):
+    span = the_span(**members)
+
+    assert (span.start_ns, span.end_ns) == (start_ns, end_ns)
+
+
+def test_a_missing_name_comes_from_the_id_so_that_a_redelivery_is_equal():
+    assert the_span().name == "0000000000ab"
+    assert the_span(span_name="").name == ""
+
+
+@pytest.mark.parametrize("links", [None, []])
+def test_no_links_and_an_empty_list_of_links_differ(links):
+    assert the_span(links=links).links == (None if links is None else ())
+
+
+def test_a_link_needs_no_attributes_and_an_event_no_time():
+    span = the_span(
+        start_time=NOON_NS,
+        links=[{"trace_id": TRACE_ID, "span_id": SPAN_ID}],
+        events=[{"name": "e", "timestamp": None}],
+    )
+
+    assert span.links[0].attributes == {}
+    assert span.events[0].time_ns == NOON_NS
+
+
+@pytest.mark.parametrize(
+    ("members", "code", "words"),
+    [
+        ({"trace_id": None}, RejectionCode.INVALID_TRACE_ID, "no trace_id"),
+        ({"trace_id": 5}, RejectionCode.INVALID_TRACE_ID, "trace_id is the number 5"),
+        ({"trace_id": "xyz"}, RejectionCode.INVALID_TRACE_ID, "“xyz” is not a trace id"),
+        ({"span_id": None}, RejectionCode.INVALID_SPAN_ID, "no span_id"),
+        ({"span_id": "0" * 16}, RejectionCode.INVALID_SPAN_ID, "zeros"),
+        ({"parent_id": "xyz"}, RejectionCode.INVALID_PARENT_ID, "parent_id"),
+        ({"links": [{"trace_id": TRACE_ID}]}, RejectionCode.INVALID_LINK, "links.span_id is null"),
+        ({"links": [{"trace_id": "x", "span_id": SPAN_ID}]}, RejectionCode.INVALID_LINK, "links.trace_id"),
+        ({"links": {}}, RejectionCode.INVALID_TYPE, "links is an object; it takes an array"),
+        ({"events": [5]}, RejectionCode.INVALID_TYPE, "An event is the number 5"),
+        ({"events": [{"timestamp": "9999-01-01"}]}, RejectionCode.ABSURD_TIME, "time of an event"),
+        ({"attributes": []}, RejectionCode.INVALID_TYPE, "attributes is an array; it takes an object"),
+        ({"references": [{"id": "app"}]}, RejectionCode.INVALID_TYPE, "references.id is the text “app”"),
+        ({"references": ["app"]}, RejectionCode.INVALID_TYPE, "An element of references"),
+        ({"resource": "r"}, RejectionCode.INVALID_TYPE, "resource is the text"),
+        ({"scope": {"name": 1}}, RejectionCode.INVALID_TYPE, "scope.name"),
+        ({"session_id": 7}, RejectionCode.INVALID_TYPE, "session_id is the number 7; it takes text"),
+        ({"span_kind": "CLIENT"}, RejectionCode.UNKNOWN_ENUM, "span_kind is “CLIENT”"),
+        ({"status_code": 3}, RejectionCode.UNKNOWN_ENUM, "status_code is 3"),
+        ({"start_time": "noon"}, RejectionCode.INVALID_TYPE, "start_time: Timestamp “noon” cannot be read"),
+        ({"start_time": 17}, RejectionCode.INVALID_TYPE, "ambiguous"),
+        ({"start_time": {}}, RejectionCode.INVALID_TYPE, "start_time is an object"),
+        (
+            {"start_time": "2024-05-01", "end_time": "1999-12-31"},
+            RejectionCode.ABSURD_TIME,
+            "The end time is 1999-12-31",
+        ),
+        ({"spans": {"child": {}}}, RejectionCode.INVALID_TYPE, "holds other spans"),
+    ],
+)
+def test_a_bad_member_is_named(members, code, words):
+    refusal = the_refusal(**members)
+
+    assert refusal.code is code
+    assert words in refusal.reason
+
+
+@pytest.mark.parametrize(
+    "value", [b"5", b"[]", b'"a"', b"null", b"{", b'{"spans":5}', b'{"resourceSpans":[]}', b"nonsense"]
+)
+def test_another_document_refuses_the_record(value):
+    with pytest.raises(Rejected) as refused:
+        decode(value, limits=LIMITS, now_ns=NOW_NS)
+
+    assert refused.value.rejection is RejectionCode.UNDECODABLE
+
+
+@pytest.mark.parametrize("value", [b"{}", b'{"spans":[]}', b'{"spans":null}', b'{"count":0,"spans":[]}'])
+def test_empty_records_have_no_spans(value):
+    assert decode(value, limits=LIMITS, now_ns=NOW_NS) == ([], [], [], 0)
+
+
+def test_levels_that_normalisation_added_do_not_count():
+    deep = json.loads("[" * 24 + "]" * 24)
+
+    assert the_span(attributes={"ag": {"data": {"inputs": {"x": deep}}}}).attributes
+    assert the_refusal(attributes={"ag": {"data": {"inputs": {"x": [deep]}}}}).code is RejectionCode.NESTING_TOO_DEEP
+
+
+def test_one_span_by_itself_is_cut_to_the_whole_record():
+    value = json.dumps(a_span(span_name="\0")).encode()
+
+    assert cut(value, [0]) == value

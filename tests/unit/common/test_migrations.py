@@ -1,0 +1,52 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from common.migrations import IllegalMigration, Migration, load_migrations, pending
+
+ONE = Migration(1, "one", "SELECT 1", "a" * 64)
+TWO = Migration(2, "two", "SELECT 2", "b" * 64)
+
+
+def test_files_come_in_the_order_of_their_numbers(tmp_path: Path):
+    for name in ("0010_ten.sql", "0002_two_words.sql", "0001_one.sql"):
+        (tmp_path / name).write_text("SELECT 1;")
+
+    loaded = load_migrations(tmp_path)
+
+    assert [(migration.number, migration.name) for migration in loaded] == [(1, "one"), (2, "two_words"), (10, "ten")]
+    assert loaded[0].sha256 == "17db4fd369edb9244b9f91d9aeed145c3d04ad8ba6e95d06247f07a63527d11a"
+
+
+def test_two_files_of_one_number_are_refused(tmp_path: Path):
+    (tmp_path / "0001_a.sql").touch()
+    (tmp_path / "0001_b.sql").touch()
+
+    with pytest.raises(IllegalMigration, match="a and b have the same number 1"):
+        load_migrations(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["first.sql", "0001.sql", "0001_.sql", "x001_a.sql"])
+def test_a_file_without_number_and_name_is_refused(tmp_path: Path, name: str):
+    (tmp_path / name).touch()
+
+    with pytest.raises(IllegalMigration, match=name):
+        load_migrations(tmp_path)
+
+
+def test_what_is_not_applied_is_pending():
+    assert pending([ONE, TWO], {}) == [ONE, TWO]
+    assert pending([ONE, TWO], {1: ONE.sha256}) == [TWO]
+    assert pending([ONE, TWO], {1: ONE.sha256, 2: TWO.sha256}) == []
+
+
+def test_a_changed_file_is_named():
+    with pytest.raises(IllegalMigration, match=r"0001_one\.sql was changed"):
+        pending([ONE, TWO], {1: "c" * 64})
+
+
+def test_a_program_that_is_older_than_the_database_is_told():
+    with pytest.raises(IllegalMigration, match="0002 is applied but not part of this program"):
+        pending([ONE], {1: ONE.sha256, 2: TWO.sha256})

@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+import io
+import json
+import logging
+from collections.abc import Iterator
+
+import pytest
+import structlog
+
+from common.telemetry import configure_logging, get_logger
+
+
+@pytest.fixture
+def stream() -> Iterator[io.StringIO]:
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    yield io.StringIO()
+    root.handlers[:], root.level = handlers, level
+    structlog.reset_defaults()
+
+
+def test_a_json_line_says_what_where_when_and_how_severe(stream: io.StringIO) -> None:
+    configure_logging(log_format="json", level="info", stream=stream)
+
+    get_logger("ingest.worker").info("Partitions assigned.", partitions=3)
+
+    line = json.loads(stream.getvalue())
+    assert line.pop("timestamp").endswith("Z")
+    assert line == {"event": "Partitions assigned.", "partitions": 3, "level": "info", "logger": "ingest.worker"}
+
+
+def test_lines_of_libraries_have_the_same_shape(stream: io.StringIO) -> None:
+    configure_logging(log_format="json", level="info", stream=stream)
+
+    logging.getLogger("aiokafka").warning("Heartbeat failed for %s", "g")
+
+    line = json.loads(stream.getvalue())
+    assert (line["event"], line["level"], line["logger"]) == ("Heartbeat failed for g", "warning", "aiokafka")
+
+
+def test_an_exception_is_in_the_line(stream: io.StringIO) -> None:
+    configure_logging(log_format="json", level="info", stream=stream)
+
+    try:
+        raise ValueError("boom")
+    except ValueError:
+        get_logger("x").exception("Failed.")
+
+    assert "ValueError: boom" in json.loads(stream.getvalue())["exception"]
+
+
+def test_what_is_bound_to_the_request_is_in_every_line(stream: io.StringIO) -> None:
+    configure_logging(log_format="json", level="info", stream=stream)
+
+    with structlog.contextvars.bound_contextvars(request_id="r1"):
+        get_logger("x").info("One.")
+
+    assert json.loads(stream.getvalue())["request_id"] == "r1"
+
+
+def test_lines_below_the_level_are_not_written(stream: io.StringIO) -> None:
+    configure_logging(log_format="text", level="warning", stream=stream)
+
+    get_logger("x").info("quiet")
+    get_logger("x").warning("loud")
+
+    assert "quiet" not in stream.getvalue()
+    assert "loud" in stream.getvalue()

@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+import pytest
+import structlog
+from structlog.testing import capture_logs
+
+from common.errors import InvalidStatement, ServiceError, Unavailable
+from common.waiting import DELAY_MAX_S, FIRST_DELAY_S, wait_for
+
+
+class Probe:
+    """Fails so many times, then answers."""
+
+    def __init__(self, failures_count: int, error: ServiceError) -> None:
+        self.failures_left = failures_count
+        self._error = error
+
+    async def __call__(self) -> None:
+        if self.failures_left:
+            self.failures_left -= 1
+            raise self._error
+
+
+class Pauses:
+    """Sleeps without time passing."""
+
+    def __init__(self) -> None:
+        self.delays_s: list[float] = []
+
+    async def __call__(self, delay_s: float) -> None:
+        self.delays_s.append(delay_s)
+
+
+async def test_a_system_that_is_up_is_not_waited_for():
+    pauses = Pauses()
+
+    with capture_logs() as logs:
+        await wait_for(Probe(0, Unavailable()), "kafka", log=structlog.get_logger(), sleep=pauses)
+
+    assert (logs, pauses.delays_s) == ([], [])
+
+
+async def test_each_try_says_what_is_waited_for_and_why():
+    with capture_logs() as logs:
+        await wait_for(Probe(2, Unavailable("refused")), "kafka", log=structlog.get_logger(), sleep=Pauses())
+
+    assert [(line["event"], line["system"], line["reason"]) for line in logs] == [("waiting", "kafka", "refused")] * 2
+
+
+async def test_pauses_grow_to_their_limit_with_jitter():
+    pauses = Pauses()
+
+    with capture_logs():
+        await wait_for(Probe(20, Unavailable()), "kafka", log=structlog.get_logger(), sleep=pauses)
+
+    assert FIRST_DELAY_S / 2 <= pauses.delays_s[0] <= FIRST_DELAY_S
+    assert all(DELAY_MAX_S / 2 <= delay_s <= DELAY_MAX_S for delay_s in pauses.delays_s[7:])
+    assert len(set(pauses.delays_s[7:])) > 1
+
+
+async def test_what_no_waiting_cures_goes_through():
+    with pytest.raises(InvalidStatement):
+        await wait_for(Probe(1, InvalidStatement()), "clickhouse", log=structlog.get_logger(), sleep=Pauses())

@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+from uuid import UUID
+
+from common.codec.decoded import Refusal
+from common.errors import RejectionCode
+from common.kafka.record import Record
+from common.limits import SpanLimits
+from common.project import DEFAULT_PROJECT_ID
+from common.settings import Encoding, TopicSettings
+from ingest.batch import RECORD_BYTES, FlushPolicy, SpanBatch
+from ingest.consume import Rules, open_record
+from ingest.normalise import normalise
+from tests.support.otlp import START_NS, request
+
+RULES = Rules({"t": TopicSettings(encoding=Encoding.OTLP_PROTO)}, SpanLimits(), DEFAULT_PROJECT_ID)
+
+
+def filled(*requests: bytes, first_offset: int = 0, log: str = "c/t/0", now_s: float = 0.0) -> SpanBatch:
+    batch = SpanBatch()
+    for offset, value in enumerate(requests, first_offset):
+        opened = open_record(Record("t", 0, offset, 5, None, value), RULES, now_ns=START_NS)
+        batch.add(opened, normalise(opened.spans), log=log, now_s=now_s)
+    return batch
+
+
+def test_the_same_records_give_the_same_token() -> None:
+    values = [request(["a"]), request(["b", "c"])]
+
+    assert filled(*values).dedup_token == filled(*values).dedup_token
+
+
+def test_other_records_give_another_token() -> None:
+    a, b = request(["a"]), request(["b"])
+    tokens = {
+        filled(a).dedup_token,
+        filled(a, b).dedup_token,
+        filled(a, first_offset=1).dedup_token,
+        filled(a, log="other/t/0").dedup_token,
+        filled(request(["a", "b"])).dedup_token,
+    }
+
+    assert len(tokens) == 5
+
+
+def test_a_batch_is_full_at_its_rows_and_not_one_before() -> None:
+    policy = FlushPolicy(rows_max=2)
+
+    assert not policy.is_full(filled(request(["a"])))
+    assert policy.is_full(filled(request(["a"]), request(["b"])))
+
+
+def test_a_batch_is_full_at_its_bytes_and_not_one_before() -> None:
+    batch = filled(request(["a"]))
+
+    assert FlushPolicy(bytes_max=batch.bytes_count).is_full(batch)
+    assert not FlushPolicy(bytes_max=batch.bytes_count + 1).is_full(batch)
+
+
+def test_records_without_spans_count_against_the_bytes() -> None:
+    assert filled(b"").bytes_count == RECORD_BYTES
+
+
+def test_a_batch_is_due_at_its_age_and_an_empty_one_never() -> None:
+    policy = FlushPolicy(age_s_max=0.5)
+
+    assert not policy.is_due(filled(request(["a"]), now_s=10.0), now_s=10.4)
+    assert policy.is_due(filled(request(["a"]), now_s=10.0), now_s=10.5)
+    assert policy.is_due(filled(b"", now_s=10.0), now_s=10.5)
+    assert not policy.is_due(SpanBatch(), now_s=1e9)
+
+
+def test_a_row_knows_its_record_and_its_index_in_it() -> None:
+    batch = filled(request(["a", "b"]), b"", request(["bad", "c"], absurd=["bad"]))
+
+    burial = batch.burial_of_row(2, Refusal(None, RejectionCode.REFUSED_BY_STORE, "no"))
+
+    assert (burial.record.offset, burial.refusal.span_index) == (2, 1)
+
+
+def test_a_resource_decides_the_project_of_its_spans() -> None:
+    project = UUID(int=7)
+    batch = filled(request(["a"], project=str(project)), request(["b"]))
+
+    assert batch.table(stored_us=1).column("project_id").to_pylist() == [project.bytes, DEFAULT_PROJECT_ID.bytes]

@@ -1,0 +1,84 @@
+from __future__ import annotations
+
+from uuid import UUID
+
+import pytest
+
+from common.errors import RejectionCode
+from common.kafka.record import Record
+from common.limits import SpanLimits
+from common.project import DEFAULT_PROJECT_ID
+from common.settings import Encoding, TopicSettings
+from ingest.consume import Rules, open_record, without_projects
+from tests.support.otlp import START_NS, request
+
+OF_TOPIC, OF_HEADER, OF_RESOURCE = UUID(int=1), UUID(int=2), UUID(int=3)
+RULES = Rules(
+    {
+        "t": TopicSettings(encoding=Encoding.OTLP_PROTO),
+        "owned": TopicSettings(encoding=Encoding.OTLP_PROTO, project_id=OF_TOPIC),
+    },
+    SpanLimits(),
+    DEFAULT_PROJECT_ID,
+)
+
+
+def opened(value: bytes | None, *, topic: str = "t", project: str | None = None):
+    headers = () if project is None else (("project-id", project.encode()),)
+    return open_record(Record(topic, 0, 0, 0, None, value, headers), RULES, now_ns=START_NS)
+
+
+def test_header_wins_over_resource_over_topic_over_default() -> None:
+    with_resource = request(["a"], project=str(OF_RESOURCE))
+
+    assert opened(with_resource, topic="owned", project=str(OF_HEADER)).projects == OF_HEADER
+    assert opened(with_resource, topic="owned").projects == [OF_RESOURCE]
+    assert opened(request(["a"]), topic="owned").projects == OF_TOPIC
+    assert opened(request(["a"])).projects == DEFAULT_PROJECT_ID
+
+
+@pytest.mark.parametrize("value", [None, b""])
+def test_a_record_without_a_value_is_no_fault(value: bytes | None) -> None:
+    found = opened(value)
+
+    assert (found.spans, found.refusals, found.is_refused) == ([], [], False)
+
+
+def test_a_header_that_is_no_project_refuses_the_record() -> None:
+    found = opened(request(["a", "b"]), project="acme")
+
+    assert found.spans == []
+    assert [(each.span_index, each.code) for each in found.refusals] == [(None, RejectionCode.UNKNOWN_PROJECT)]
+    assert "acme" in found.refusals[0].reason
+
+
+def test_a_resource_that_is_no_project_refuses_its_spans() -> None:
+    found = opened(request(["a", "b"], project="acme"))
+
+    assert found.spans == []
+    assert [each.span_index for each in found.refusals] == [0, 1]
+
+
+def test_spans_of_projects_that_exist_stay() -> None:
+    found = opened(request(["a"], project=str(OF_RESOURCE)))
+
+    assert found.claimed == {OF_RESOURCE}
+    assert without_projects(found, {OF_TOPIC}) == found
+
+
+def test_an_unknown_project_of_a_topic_refuses_the_record() -> None:
+    found = without_projects(opened(request(["a", "b"]), topic="owned"), {OF_TOPIC})
+
+    assert found.is_refused
+    assert [each.span_index for each in found.refusals] == [None]
+
+
+def test_a_refused_span_keeps_its_index_when_the_project_is_unknown_too() -> None:
+    found = opened(request(["bad", "a"], project=str(OF_RESOURCE), absurd=["bad"]))
+
+    refused = without_projects(found, {OF_RESOURCE}).refusals
+
+    assert [(each.span_index, each.code) for each in refused] == [
+        (0, RejectionCode.ABSURD_TIME),
+        (1, RejectionCode.UNKNOWN_PROJECT),
+    ]

@@ -1,0 +1,99 @@
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from common.codec.decoded import Refusal
+from common.errors import RejectionCode, ServiceError, Unavailable
+from common.kafka.record import Record
+from common.settings import Encoding
+from ingest.dead_letter import WAITING_MAX, DeadLetters
+from ingest.readiness import Readiness
+from tests.fakes.clock import ManualClock
+from tests.fakes.kafka import MemoryBroker
+
+DEAD = "spans.dead_letter"
+RECORD = Record("otlp_spans", 3, 41, 1_000, b"key", b"value", (("project-id", b"p"), ("clearspan-code", b"forged")))
+WHOLE = Refusal(None, RejectionCode.UNDECODABLE, "It’s not protobuf.")
+
+
+def dead_letters(broker: MemoryBroker) -> DeadLetters:
+    async def no_sleep(_: float) -> None:
+        await asyncio.sleep(0)
+
+    return DeadLetters(
+        broker.publisher(),
+        topic=DEAD,
+        clock=ManualClock(now_ns=1_760_000_000_123_456_000),
+        readiness=Readiness(),
+        retry_delay_s_max=1.0,
+        sleep=no_sleep,
+    )
+
+
+async def test_a_letter_carries_the_original_and_where_it_came_from() -> None:
+    broker = MemoryBroker(partitions=1)
+    buried = dead_letters(broker)
+
+    await buried.bury(RECORD, WHOLE, b"value", encoding=Encoding.OTLP_PROTO)
+    await buried.flush()
+
+    (letter,) = broker.records(DEAD)
+    assert (letter.key, letter.value) == (b"key", b"value")
+    assert dict(letter.headers) == {
+        "project-id": b"p",
+        "content-type": b"application/x-protobuf",
+        "clearspan-topic": b"otlp_spans",
+        "clearspan-partition": b"3",
+        "clearspan-offset": b"41",
+        "clearspan-code": b"undecodable",
+        "clearspan-reason": "It’s not protobuf.".encode(),
+        "clearspan-time": b"2025-10-09T08:53:20.123456Z",
+    }
+
+
+async def test_a_content_type_that_was_sent_stays_the_only_one() -> None:
+    broker = MemoryBroker(partitions=1)
+    buried = dead_letters(broker)
+    record = RECORD._replace(headers=(("content-type", b"text/csv"),))
+
+    await buried.bury(record, WHOLE._replace(span_index=2), b"v", encoding=Encoding.OTLP_PROTO)
+    await buried.flush()
+
+    (letter,) = broker.records(DEAD)
+    assert [value for name, value in letter.headers if name == "content-type"] == [b"text/csv"]
+    assert letter.header("clearspan-span-index") == b"2"
+
+
+async def test_a_full_window_is_published_before_more_is_taken_in() -> None:
+    broker = MemoryBroker()
+    buried = dead_letters(broker)
+
+    for count in range(1, WAITING_MAX + 1):
+        assert len(broker.records(DEAD)) == 0, count
+        await buried.bury(RECORD, WHOLE, b"v", encoding=Encoding.OTLP_PROTO)
+
+    assert len(broker.records(DEAD)) == WAITING_MAX
+
+
+async def test_flush_returns_only_when_all_are_acknowledged() -> None:
+    broker = MemoryBroker()
+    broker.publish_faults.extend([Unavailable("away")] * 5)
+    buried = dead_letters(broker)
+
+    await buried.bury(RECORD, WHOLE, b"1", encoding=Encoding.OTLP_PROTO)
+    await buried.bury(RECORD, WHOLE, b"2", encoding=Encoding.OTLP_PROTO)
+    await buried.flush()
+
+    assert sorted(letter.value or b"" for letter in broker.records(DEAD)) == [b"1", b"2"]
+
+
+async def test_a_failure_that_no_waiting_cures_comes_out() -> None:
+    broker = MemoryBroker()
+    broker.publish_faults.append(ServiceError("not authorised"))
+    buried = dead_letters(broker)
+
+    await buried.bury(RECORD, WHOLE, b"1", encoding=Encoding.OTLP_PROTO)
+    with pytest.raises(ExceptionGroup):
+        await buried.flush()

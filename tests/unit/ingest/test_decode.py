@@ -1,0 +1,65 @@
+"""Which codec reads a record: its header, else its topic."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from common.errors import Rejected, RejectionCode
+from common.kafka.record import Record
+from common.limits import SpanLimits
+from common.settings import Encoding
+from ingest.decode import CONTENT_TYPES, cut, decode, encoding_of
+from tests.strategies import NOW_NS
+
+SPAN = json.dumps({"trace_id": "a" * 32, "span_id": "b" * 16}).encode()
+
+
+def a_record(value, content_type=None):
+    headers = () if content_type is None else (("content-type", content_type),)
+    return Record("topic", 0, 0, 0, None, value, headers)
+
+
+def read(record, encoding):
+    return decode(record, encoding=encoding, limits=SpanLimits(), now_ns=NOW_NS)
+
+
+@pytest.mark.parametrize("encoding", Encoding)
+def test_without_a_header_the_encoding_of_the_topic_counts(encoding):
+    assert encoding_of(a_record(SPAN), encoding) is encoding
+
+
+@pytest.mark.parametrize(("content_type", "encoding"), CONTENT_TYPES.items())
+@pytest.mark.parametrize("spelling", ["{}", "{};charset=utf-8", " {} ; charset=UTF-8"])
+def test_the_header_wins_whatever_its_case_and_parameters(content_type, encoding, spelling):
+    header = spelling.format(content_type)
+
+    for spelled in (header, header.upper()):
+        assert encoding_of(a_record(SPAN, spelled.encode()), Encoding.OTLP_PROTO) is encoding
+
+
+def test_a_span_object_is_read_on_a_topic_of_another_encoding():
+    record = a_record(SPAN, b"application/vnd.clearspan.span+json")
+
+    assert len(read(record, Encoding.OTLP_PROTO).spans) == 1
+    assert cut(record, Encoding.OTLP_PROTO, span_indexes=[0]) == SPAN
+
+
+@pytest.mark.parametrize("content_type", [b"text/plain", b"", b"application/jsonx", b"\xff"])
+def test_another_content_type_refuses_the_record(content_type):
+    with pytest.raises(Rejected, match="application/x-protobuf, application/json") as refused:
+        read(a_record(SPAN, content_type), Encoding.SPAN_JSON)
+
+    assert refused.value.rejection is RejectionCode.UNSUPPORTED_CONTENT_TYPE
+
+
+@pytest.mark.parametrize("value", [None, b""])
+@pytest.mark.parametrize("encoding", Encoding)
+def test_a_tombstone_and_an_empty_value_have_no_spans(value, encoding):
+    assert read(a_record(value), encoding) == ([], [], [], 0)
+
+
+@pytest.mark.parametrize("value", [None, b""])
+def test_a_tombstone_of_an_unknown_content_type_is_still_nothing(value):
+    assert read(a_record(value, b"text/plain"), Encoding.SPAN_JSON) == ([], [], [], 0)

@@ -1,0 +1,145 @@
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from common.codec.decoded import Refusal
+from common.errors import InvalidInput, NotFound
+from common.errors import RejectionCode as Code
+from common.kafka.record import Record
+from common.settings import Encoding
+from ingest import replay
+from ingest.dead_letter import DeadLetters
+from ingest.readiness import Readiness
+from tests.fakes.clock import ManualClock
+from tests.fakes.kafka import MemoryBroker
+
+DEAD = "spans.dead_letter"
+
+
+async def bury(broker: MemoryBroker, record: Record, refusal: Refusal, *, now_s: float = 0.0) -> None:
+    clock = ManualClock()
+    clock.advance(now_s)
+    letters = DeadLetters(
+        broker.publisher(), topic=DEAD, clock=clock, readiness=Readiness(), retry_delay_s_max=1.0, sleep=asyncio.sleep
+    )
+    await letters.bury(record, refusal, record.value or b"", encoding=Encoding.OTLP_JSON)
+    await letters.flush()
+
+
+def record(offset: int = 5, *, key: bytes = b"k", value: bytes = b"{}") -> Record:
+    return Record("otlp_spans_json", 1, offset, 0, key, value, (("project-id", b"p"),))
+
+
+async def test_a_list_shows_each_refusal_with_its_members() -> None:
+    broker = MemoryBroker(partitions=1)
+    await bury(broker, record(value=b"12345"), Refusal(7, Code.ABSURD_TIME, "It is 1970."))
+
+    found = await replay.list_dead_letters(broker, DEAD)
+
+    (letter,) = found.letters
+    assert letter._asdict() == {
+        "id": "0-0",
+        "topic": "otlp_spans_json",
+        "partition": 1,
+        "offset": 5,
+        "span_index": 7,
+        "code": "absurd_time",
+        "reason": "It is 1970.",
+        "created_at": "2025-10-09T08:53:20Z",
+        "bytes_count": 5,
+    }
+    assert found.is_complete
+
+
+async def test_a_letter_buried_twice_is_listed_once() -> None:
+    broker = MemoryBroker(partitions=1)
+    for _ in range(2):
+        await bury(broker, record(), Refusal(0, Code.ABSURD_TIME, "r"))
+        await bury(broker, record(), Refusal(1, Code.ABSURD_TIME, "r"))
+
+    found = await replay.list_dead_letters(broker, DEAD)
+
+    assert [(each.id, each.span_index) for each in found.letters] == [("0-0", 0), ("0-1", 1)]
+
+
+async def test_the_oldest_stands_first() -> None:
+    broker = MemoryBroker(partitions=2)
+    await bury(broker, record(1, key=b"a"), Refusal(None, Code.UNDECODABLE, "r"), now_s=9.0)
+    await bury(broker, record(2, key=b"b"), Refusal(None, Code.UNDECODABLE, "r"), now_s=1.0)
+
+    assert [each.offset for each in (await replay.list_dead_letters(broker, DEAD)).letters] == [2, 1]
+
+
+async def test_replay_publishes_the_original_to_where_it_came_from_and_marks_it() -> None:
+    broker = MemoryBroker(partitions=1)
+    await bury(broker, record(value=b"{1}"), Refusal(None, Code.UNDECODABLE, "r"))
+
+    went_to = await replay.replay(broker, broker.publisher(), DEAD, "0-0")
+
+    again = await broker.fetch(went_to)
+    assert again is not None
+    assert (again.topic, again.key, again.value) == ("otlp_spans_json", b"k", b"{1}")
+    assert again.headers == (("project-id", b"p"), ("content-type", b"application/json"))
+    assert (await replay.list_dead_letters(broker, DEAD)).letters == []
+
+
+async def test_a_duplicate_of_a_replayed_letter_is_not_listed_either() -> None:
+    broker = MemoryBroker(partitions=1)
+    for _ in range(2):
+        await bury(broker, record(), Refusal(None, Code.UNDECODABLE, "r"))
+
+    await replay.replay(broker, broker.publisher(), DEAD, "0-1")
+
+    assert (await replay.list_dead_letters(broker, DEAD)).letters == []
+
+
+async def test_a_dropped_letter_is_not_listed_but_still_shown() -> None:
+    broker = MemoryBroker(partitions=1)
+    await bury(broker, record(value=b"xyz"), Refusal(None, Code.UNDECODABLE, "r"))
+
+    await replay.drop(broker, broker.publisher(), DEAD, "0-0")
+
+    assert (await replay.list_dead_letters(broker, DEAD)).letters == []
+    assert (await replay.show(broker, DEAD, "0-0"))[1] == b"xyz"
+
+
+@pytest.mark.parametrize("letter_id", ["", "0", "0-", "-1", "0-0-0", "a-b", "٣-٤", "0-9999999999999999999"])
+async def test_an_id_that_is_none_is_refused(letter_id: str) -> None:
+    with pytest.raises(InvalidInput):
+        await replay.show(MemoryBroker(), DEAD, letter_id)
+
+
+async def test_what_is_not_there_is_not_found_and_a_resolution_is_no_letter() -> None:
+    broker = MemoryBroker(partitions=1)
+    await bury(broker, record(), Refusal(None, Code.UNDECODABLE, "r"))
+    await replay.drop(broker, broker.publisher(), DEAD, "0-0")
+
+    for letter_id in ("0-1", "0-2", "9-0"):
+        with pytest.raises(NotFound):
+            await replay.replay(broker, broker.publisher(), DEAD, letter_id)
+
+
+async def test_progress_hears_how_much_was_read() -> None:
+    broker = MemoryBroker(partitions=1)
+    for offset in range(3):
+        await bury(broker, record(offset), Refusal(None, Code.UNDECODABLE, "r"))
+    heard: list[int] = []
+
+    await replay.list_dead_letters(broker, DEAD, progress=heard.append)
+
+    assert heard == [3]
+
+
+async def test_a_list_past_its_limit_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(replay, "LETTERS_MAX", 2)
+    broker = MemoryBroker(partitions=1)
+    for offset in range(2):
+        await bury(broker, record(offset), Refusal(None, Code.UNDECODABLE, "r"))
+    assert (await replay.list_dead_letters(broker, DEAD)).is_complete
+
+    await bury(broker, record(2), Refusal(None, Code.UNDECODABLE, "r"))
+
+    found = await replay.list_dead_letters(broker, DEAD)
+    assert (len(found.letters), found.is_complete) == (2, False)

@@ -1,0 +1,424 @@
+"""The order law, and everything that could break it: each side effect failing, partitions moving, the end."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from uuid import UUID
+
+import pytest
+
+from common.errors import InvalidStatement, Overloaded, RejectionCode, ServiceError, TooLarge, Unavailable
+from common.kafka.record import LostPartition, Partition
+from common.limits import SpanLimits
+from common.project import DEFAULT_PROJECT_ID
+from common.settings import Encoding, TopicSettings
+from ingest.batch import FlushPolicy
+from ingest.consume import Rules
+from ingest.worker import Doors, Policy, Worker
+from tests.fakes.kafka import MemoryBroker, MemorySource
+from tests.fakes.sink import RecordingSink
+from tests.support.otlp import names_in, request
+
+TOPIC = "otlp_spans"
+DEAD = "spans.dead_letter"
+PROJECT = UUID(int=7)
+
+RULES = Rules({TOPIC: TopicSettings(encoding=Encoding.OTLP_PROTO)}, SpanLimits(), DEFAULT_PROJECT_ID)
+POLICY = Policy(rules=RULES, flush=FlushPolicy(rows_max=100, age_s_max=0.01), poll_s_max=0.02, shutdown_grace_s=5.0)
+
+
+class SomeProjects:
+    """Knows one project; away for so many questions as ``faults_count`` says."""
+
+    def __init__(self) -> None:
+        self.faults_count = 0
+
+    async def exists(self, project_id: UUID, /) -> bool:
+        if self.faults_count:
+            self.faults_count -= 1
+            raise Unavailable("Postgres is away.")
+        return project_id == PROJECT
+
+
+class Bench:
+    """A worker on the broker in memory, and what it did."""
+
+    def __init__(self, policy: Policy = POLICY, broker: MemoryBroker | None = None) -> None:
+        self.broker = broker or MemoryBroker(partitions=2)
+        self.sink = RecordingSink(self.broker.journal)
+        self.projects = SomeProjects()
+        self.slept_s: list[float] = []
+        self.source: MemorySource = self.broker.source(TOPIC)
+        self.doors = Doors(
+            source=self.source,
+            sink=self.sink,
+            publisher=self.broker.publisher(),
+            projects=self.projects,
+            sleep=self._sleep,
+        )
+        self.worker = Worker(policy, self.doors)
+        self.waits_red: list[dict[str, str]] = []
+
+    @property
+    def committed_count(self) -> int:
+        """Records below the committed offsets."""
+        return sum(self.broker.committed().values())
+
+    async def _sleep(self, seconds: float) -> None:
+        if seconds == 2.0:  # the watcher's own pace
+            await asyncio.sleep(0.02)
+            return
+        self.slept_s.append(seconds)
+        self.waits_red.append(self.doors.readiness.reasons)
+        await asyncio.sleep(0)
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Running inside; stopped and ended after it."""
+        running = asyncio.create_task(self.worker.run())
+        try:
+            yield
+        finally:
+            self.worker.stop()
+            async with asyncio.timeout(10):
+                await running
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(5):
+        while not condition():
+            await asyncio.sleep(0.001)
+
+
+async def test_what_is_published_is_stored_and_committed() -> None:
+    bench = Bench()
+    await bench.broker.append(TOPIC, request(["a", "b"]))
+
+    async with bench.running():
+        await until(lambda: bench.committed_count == 1)
+
+    assert bench.sink.names == ["a", "b"]
+
+
+async def test_written_then_buried_then_committed() -> None:
+    bench = Bench()
+    await bench.broker.append(TOPIC, request(["good", "bad"], absurd=["bad"]))
+
+    async with bench.running():
+        await until(lambda: bench.committed_count == 1)
+
+    assert bench.broker.journal == ["write", f"publish {DEAD}", "commit"]
+
+
+@pytest.mark.parametrize("fault", [Unavailable("away"), Overloaded("busy", retry_after_s=3.0)])
+async def test_a_transient_insert_is_tried_again_with_the_same_token(fault: ServiceError) -> None:
+    bench = Bench()
+    bench.sink.faults.extend([fault, fault])
+    await bench.broker.append(TOPIC, request(["a"]))
+
+    async with bench.running():
+        await until(lambda: bench.committed_count == 1)
+
+    assert len(bench.sink.tokens) == 3
+    assert len(set(bench.sink.tokens)) == 1
+    assert bench.sink.names == ["a"]
+    assert all("store" in red for red in bench.waits_red)
+    if isinstance(fault, Overloaded):
+        assert min(bench.slept_s) >= 3.0
+    assert bench.doors.readiness.reasons == {}
+
+
+async def test_nothing_is_buried_or_committed_before_it_is_written() -> None:
+    bench = Bench()
+    bench.sink.gate.clear()
+    await bench.broker.append(TOPIC, request(["good", "bad"], absurd=["bad"]))
+
+    async with bench.running():
+        await asyncio.sleep(0.1)
+        assert bench.broker.journal == []
+        bench.sink.gate.set()
+
+
+async def test_burying_is_tried_until_it_is_done_and_only_then_committed() -> None:
+    bench = Bench()
+    bench.broker.publish_faults.extend([Unavailable("away"), TooLarge("too large"), Unavailable("away")])
+    await bench.broker.append(TOPIC, request(["good", "bad"], absurd=["bad"]))
+
+    async with bench.running():
+        await until(lambda: bench.committed_count == 1)
+
+    assert bench.broker.journal == ["write", f"publish {DEAD}", "commit"]
+    assert len(bench.broker.records(DEAD)) == 1
+    assert all("dead letters" in red for red in bench.waits_red)
+
+
+async def test_a_commit_that_fails_is_tried_again_without_writing_again() -> None:
+    bench = Bench()
+    bench.broker.commit_faults.extend([Unavailable("away"), Unavailable("away")])
+    await bench.broker.append(TOPIC, request(["a"]))
+
+    async with bench.running():
+        await until(lambda: bench.committed_count == 1)
+
+    assert bench.sink.batches == [["a"]]
+
+
+async def test_a_bug_of_ours_ends_the_worker_and_commits_nothing() -> None:
+    bench = Bench()
+    bench.sink.faults.append(InvalidStatement("no such column"))
+    await bench.broker.append(TOPIC, request(["a"]))
+
+    with pytest.raises(ExceptionGroup) as ended:
+        await asyncio.wait_for(bench.worker.run(), 5)
+
+    assert ended.group_contains(InvalidStatement)
+    assert bench.broker.committed() == {}
+
+
+async def test_a_lost_partition_is_dropped_and_the_worker_goes_on() -> None:
+    bench = Bench()
+    bench.broker.commit_faults.append(LostPartition())
+    await bench.broker.append(TOPIC, request(["a"]), partition=0)
+
+    async with bench.running():
+        await until(lambda: bench.sink.names == ["a"])
+        await bench.broker.append(TOPIC, request(["b"]), partition=0)
+        await until(lambda: bench.committed_count == 2)
+
+    assert bench.sink.names == ["a", "b"]
+
+
+@pytest.mark.parametrize("value", [None, b"", request([])])
+async def test_tombstones_and_empty_requests_advance_the_offset(value: bytes | None) -> None:
+    bench = Bench()
+    await bench.broker.append(TOPIC, value, key=b"k")
+
+    async with bench.running():
+        await until(lambda: bench.committed_count == 1)
+
+    assert bench.sink.names == []
+    assert bench.broker.records(DEAD) == []
+
+
+async def test_an_undecodable_record_is_one_dead_letter_and_the_partition_goes_on() -> None:
+    bench = Bench()
+    await bench.broker.append(TOPIC, b"\xff\xff\xff", key=b"k")
+    await bench.broker.append(TOPIC, request(["after"]), key=b"k")
+
+    async with bench.running():
+        await until(lambda: bench.committed_count == 2)
+
+    (letter,) = bench.broker.records(DEAD)
+    assert letter.value == b"\xff\xff\xff"
+    assert letter.key == b"k"
+    assert letter.header("clearspan-code") == b"undecodable"
+    assert letter.header("clearspan-span-index") is None
+    assert bench.sink.names == ["after"]
+
+
+async def test_one_bad_span_costs_one_span() -> None:
+    bench = Bench()
+    names = [f"s{number}" for number in range(10)]
+    await bench.broker.append(TOPIC, request(names, absurd=["s3", "s7"]))
+
+    async with bench.running():
+        await until(lambda: bench.committed_count == 1)
+
+    assert bench.sink.names == [name for name in names if name not in {"s3", "s7"}]
+    letters = bench.broker.records(DEAD)
+    assert sorted(letter.header("clearspan-span-index") or b"" for letter in letters) == [b"3", b"7"]
+    assert sorted(names_in(letter.value or b"")[0] for letter in letters) == ["s3", "s7"]
+
+
+async def test_a_span_that_the_store_refuses_is_buried_under_its_own_index() -> None:
+    bench = Bench()
+    bench.sink.refused_names = {"d"}
+    await bench.broker.append(TOPIC, request(["a", "b"]), partition=0)
+    await bench.broker.append(TOPIC, request(["bad", "c", "d"], absurd=["bad"]), partition=0)
+
+    async with bench.running():
+        await until(lambda: bench.committed_count == 2)
+
+    assert bench.sink.names == ["a", "b", "c"]
+    letter = next(
+        each
+        for each in bench.broker.records(DEAD)
+        if each.header("clearspan-code") == RejectionCode.REFUSED_BY_STORE.encode()
+    )
+    assert letter.header("clearspan-span-index") == b"2"
+    assert letter.header("clearspan-offset") == b"1"
+    assert names_in(letter.value or b"") == ["d"]
+
+
+async def test_an_unknown_project_in_a_header_refuses_the_record() -> None:
+    bench = Bench()
+    await bench.broker.append(TOPIC, request(["a"]), headers=[("project-id", str(UUID(int=9)).encode())])
+    await bench.broker.append(TOPIC, request(["b"]), headers=[("project-id", b"nonsense")])
+    await bench.broker.append(TOPIC, request(["c"]), headers=[("project-id", str(PROJECT).encode())])
+
+    async with bench.running():
+        await until(lambda: bench.committed_count == 3)
+
+    assert bench.sink.names == ["c"]
+    letters = bench.broker.records(DEAD)
+    assert {letter.header("clearspan-code") for letter in letters} == {b"unknown_project"}
+    assert all(letter.header("clearspan-span-index") is None for letter in letters)
+
+
+async def test_an_unknown_project_in_a_resource_refuses_its_spans() -> None:
+    bench = Bench()
+    await bench.broker.append(TOPIC, request(["a", "b"], project=str(UUID(int=9))))
+    await bench.broker.append(TOPIC, request(["c"], project=str(PROJECT)))
+
+    async with bench.running():
+        await until(lambda: bench.committed_count == 2)
+
+    assert bench.sink.names == ["c"]
+    indexes = [letter.header("clearspan-span-index") for letter in bench.broker.records(DEAD)]
+    assert sorted(each or b"" for each in indexes) == [b"0", b"1"]
+
+
+async def test_while_projects_cannot_be_asked_nothing_is_refused() -> None:
+    bench = Bench()
+    bench.projects.faults_count = 2
+    await bench.broker.append(TOPIC, request(["a"], project=str(PROJECT)))
+
+    async with bench.running():
+        await until(lambda: bench.committed_count == 1)
+
+    assert bench.sink.names == ["a"]
+    assert bench.broker.records(DEAD) == []
+
+
+async def test_a_full_batch_behind_a_slow_store_pauses_the_source() -> None:
+    bench = Bench(replace(POLICY, flush=FlushPolicy(rows_max=2, age_s_max=10.0)))
+    bench.sink.gate.clear()
+    for number in range(10):
+        await bench.broker.append(TOPIC, request([f"s{number}"]), partition=0)
+
+    async with bench.running():
+        await until(lambda: bench.source.is_paused)
+        assert bench.broker.committed() == {}
+        bench.sink.gate.set()
+        await until(lambda: bench.committed_count == 10)
+        assert not bench.source.is_paused
+
+    assert bench.sink.names == [f"s{number}" for number in range(10)]
+
+
+async def test_a_batch_holds_so_many_rows_as_it_may_and_not_a_record_more() -> None:
+    bench = Bench(replace(POLICY, flush=FlushPolicy(rows_max=3, age_s_max=10.0)))
+    for number in range(6):
+        await bench.broker.append(TOPIC, request([f"s{number}"]), partition=0)
+
+    async with bench.running():
+        await until(lambda: bench.committed_count == 6)
+
+    assert [len(batch) for batch in bench.sink.batches] == [3, 3]
+
+
+async def test_a_partition_of_nothing_but_refusals_is_held_and_its_offset_stays() -> None:
+    bench = Bench(replace(POLICY, streak_max=3))
+    for _ in range(5):
+        await bench.broker.append(TOPIC, b"\xff\xff\xff", partition=0)
+    await bench.broker.append(TOPIC, request(["other"]), partition=1)
+
+    async with bench.running():
+        await until(lambda: bench.committed_count == 4)
+        await bench.broker.append(TOPIC, request(["later"]), partition=0)
+        await asyncio.sleep(0.05)
+        assert bench.broker.committed() == {Partition(TOPIC, 0): 3, Partition(TOPIC, 1): 1}
+        assert f"{TOPIC}/0" in bench.doors.readiness.reasons
+
+    assert len(bench.broker.records(DEAD)) == 3
+    assert bench.sink.names == ["other"]
+
+
+async def test_partitions_that_move_are_settled_first_and_read_by_nobody_twice() -> None:
+    broker = MemoryBroker(partitions=2)
+    slow = replace(POLICY, flush=FlushPolicy(rows_max=1_000, age_s_max=3_600))
+    first, second = Bench(slow, broker), Bench(broker=broker)
+    for number in range(4):
+        await broker.append(TOPIC, request([f"s{number}"]), partition=number % 2)
+
+    async with first.running():
+        await until(lambda: first.worker._batch.rows_count == 4)
+        async with second.running():
+            await until(lambda: first.committed_count == 4)
+            await broker.append(TOPIC, request(["p0"]), partition=0)
+            await broker.append(TOPIC, request(["p1"]), partition=1)
+            await until(lambda: len(second.sink.names) == 1)
+
+    assert first.sink.names[:4] == ["s0", "s2", "s1", "s3"]
+    assert sorted(first.sink.names + second.sink.names) == ["p0", "p1", "s0", "s1", "s2", "s3"]
+
+
+async def test_partitions_that_were_taken_away_unasked_are_not_committed() -> None:
+    broker = MemoryBroker(partitions=1)
+    first, second = Bench(broker=broker), Bench(broker=broker)
+    first.sink.gate.clear()
+    await broker.append(TOPIC, request(["a"]), partition=0)
+
+    async with first.running():
+        await until(lambda: first.worker._settling is not None)
+        await first.source.expire()
+        async with second.running():
+            await until(lambda: second.sink.names == ["a"])
+            await until(lambda: broker.committed() == {Partition(TOPIC, 0): 1})
+            journal = len([each for each in broker.journal if each == "commit"])
+            first.sink.gate.set()
+            await until(lambda: first.sink.names == ["a"])
+            await asyncio.sleep(0.02)
+            assert len([each for each in broker.journal if each == "commit"]) == journal
+        first.source._group.members.append(first.source)
+
+
+async def test_stop_flushes_what_is_filled_and_commits_it() -> None:
+    bench = Bench(replace(POLICY, flush=FlushPolicy(rows_max=1_000, age_s_max=3_600)))
+    await bench.broker.append(TOPIC, request(["a"]))
+
+    async with bench.running():
+        await until(lambda: bench.worker._batch.rows_count == 1)
+
+    assert bench.sink.names == ["a"]
+    assert bench.committed_count == 1
+
+
+async def test_stop_gives_up_after_the_grace_and_commits_nothing() -> None:
+    bench = Bench(replace(POLICY, shutdown_grace_s=0.05))
+    bench.sink.gate.clear()
+    await bench.broker.append(TOPIC, request(["a"]))
+
+    async with bench.running():
+        await until(lambda: bench.worker._settling is not None)
+
+    assert bench.broker.committed() == {}
+
+
+async def test_a_broker_that_is_away_is_waited_for() -> None:
+    bench = Bench()
+    bench.broker.poll_faults.extend([Unavailable("away")])
+    await bench.broker.append(TOPIC, request(["a"]))
+
+    async with bench.running():
+        await until(lambda: bench.committed_count == 1)
+
+    assert bench.sink.names == ["a"]
+
+
+async def test_stop_is_heard_while_the_broker_is_waited_for() -> None:
+    bench = Bench()
+    away = asyncio.Event()
+
+    async def prepare() -> None:
+        away.set()
+        raise Unavailable("Kafka is away.")
+
+    bench.worker = Worker(POLICY, replace(bench.doors, prepare=prepare))
+
+    async with bench.running():
+        await away.wait()
+        await until(lambda: bench.doors.readiness.reasons == {"kafka": "Kafka is away."})

@@ -1,0 +1,48 @@
+from __future__ import annotations
+
+import pytest
+
+from common.errors import Unavailable
+from common.kafka.record import Coordinates
+from query_api.intake.publish import COORDINATES_MAX, UNDER_WAY_MAX, TraceRecord, coordinates_header, publish
+from tests.fakes.kafka import MemoryBroker
+from tests.support.api import PROJECT_A
+
+
+async def _publish(broker: MemoryBroker, count: int) -> list[Coordinates]:
+    records = [TraceRecord(number.to_bytes(16, "big"), b"%d" % number) for number in range(1, count + 1)]
+    return await publish(broker.publisher(), records, topic="spans", content_type="a/b", project_id=PROJECT_A)
+
+
+async def test_record_carries_its_key_project_and_type() -> None:
+    broker = MemoryBroker()
+
+    await _publish(broker, 1)
+
+    (record,) = broker.records("spans")
+    assert record.key == (1).to_bytes(16, "big")
+    assert record.headers == (("project-id", str(PROJECT_A).encode()), ("content-type", b"a/b"))
+
+
+async def test_more_records_than_go_at_once_all_arrive() -> None:
+    broker = MemoryBroker()
+
+    where = await _publish(broker, UNDER_WAY_MAX + 1)
+
+    assert len(where) == len(set(where)) == len(broker.records("spans")) == UNDER_WAY_MAX + 1
+
+
+async def test_one_record_that_is_not_acknowledged_fails_the_request() -> None:
+    broker = MemoryBroker()
+    broker.publish_faults.extend([None, Unavailable("away"), None])
+
+    with pytest.raises(Unavailable, match="away"):
+        await _publish(broker, 3)
+
+
+def test_header_names_so_many_records_and_no_more() -> None:
+    where = [Coordinates("spans", 1, offset) for offset in range(COORDINATES_MAX + 1)]
+
+    assert coordinates_header(where[:2]) == {"X-Clearspan-Coordinates": "spans/1/0,spans/1/1"}
+    assert coordinates_header(where)["X-Clearspan-Coordinates"].count(",") == COORDINATES_MAX - 1
+    assert coordinates_header([]) == {}

@@ -1,0 +1,196 @@
+from __future__ import annotations
+
+import asyncio
+import gzip
+from dataclasses import replace
+
+import aiohttp
+import orjson
+import pytest
+from aiohttp import web
+from pydantic import BaseModel
+from structlog.testing import capture_logs
+
+from common.settings import LimitSettings, Settings
+from query_api.app import app_over, make_runner
+from query_api.dispatch import REQUEST_ID_HEADER
+from query_api.route import Access, Answer, Call, Route
+from query_api.stage import Stage
+from tests.support.api import context_of
+from tests.unit.query_api.conftest import Client
+
+LIMIT = 1_000
+SMALL = Settings(auth="off", limits=LimitSettings(body_bytes_max=LIMIT))
+
+
+class Body(BaseModel):
+    text: str = ""
+
+
+class Asked(BaseModel):
+    limit: int = 1
+
+
+async def _echo(call: Call) -> Answer:
+    return Answer(orjson.dumps({"length": len(call.body.text)}))
+
+
+async def _count(call: Call) -> Answer:
+    return Answer(orjson.dumps({"length": len(call.body)}))
+
+
+async def _long(call: Call) -> Answer:
+    return Answer(b"x" * int(call.path["length"]))
+
+
+async def _asked(call: Call) -> Answer:
+    return Answer(orjson.dumps({"limit": call.query.limit}))
+
+
+ROUTES = (
+    Route("POST", "/echo", _echo, "", "", None, body=Body),
+    Route("POST", "/raw", _count, "", "", None, raw_body=("application/x-protobuf", "application/json")),
+    Route("GET", "/long/{length}", _long, "", "", None),
+    Route("GET", "/asked", _asked, "", "", None, query=Asked),
+)
+
+
+def _json_of(length: int) -> bytes:
+    return b'{"text":"%b"}' % (b"x" * (length - len('{"text":""}')))
+
+
+@pytest.fixture
+async def client(aiohttp_client: Client) -> aiohttp.ClientSession:
+    return await aiohttp_client(context_of(settings=SMALL), routes=ROUTES)
+
+
+async def test_body_at_the_limit_is_read_and_one_past_is_413(client: aiohttp.ClientSession) -> None:
+    assert (await client.post("/echo", data=_json_of(LIMIT), headers=JSON)).status == 200
+    assert (await client.post("/echo", data=_json_of(LIMIT + 1), headers=JSON)).status == 413
+
+
+async def test_body_without_a_length_is_bounded_too(client: aiohttp.ClientSession) -> None:
+    async def pieces():
+        for _ in range(LIMIT + 1):
+            yield b" "
+
+    assert (await client.post("/echo", data=pieces(), headers=JSON)).status == 413
+
+
+async def test_gzip_is_inflated_within_the_limit(client: aiohttp.ClientSession) -> None:
+    headers = {**JSON, "Content-Encoding": "gzip"}
+
+    assert (await client.post("/echo", data=gzip.compress(_json_of(LIMIT)), headers=headers)).status == 200
+    assert (await client.post("/echo", data=gzip.compress(_json_of(LIMIT + 1)), headers=headers)).status == 413
+
+
+async def test_other_content_encodings_are_415(client: aiohttp.ClientSession) -> None:
+    response = await client.post("/echo", data=b"{}", headers={**JSON, "Content-Encoding": "br"})
+
+    assert response.status == 415
+
+
+@pytest.mark.parametrize(
+    ("content_type", "status"),
+    [("application/x-protobuf", 200), ("Application/JSON; charset=utf-8", 200), ("text/plain", 415)],
+)
+async def test_raw_routes_take_the_types_they_name(
+    content_type: str, status: int, client: aiohttp.ClientSession
+) -> None:
+    response = await client.post("/raw", data=b"abc", headers={"Content-Type": content_type})
+
+    assert response.status == status
+
+
+async def test_query_string_is_validated_at_query(client: aiohttp.ClientSession) -> None:
+    good = await client.get("/asked?limit=5&unknown=1")
+    bad = await client.get("/asked?limit=many")
+
+    assert await good.json() == {"limit": 5}
+    assert (bad.status, (await bad.json())["detail"][0]["loc"]) == (422, ["query", "limit"])
+
+
+@pytest.mark.parametrize(("length", "encoding"), [(999, None), (1_000, "gzip"), (300_000, "gzip")])
+async def test_answers_of_a_thousand_bytes_are_compressed(
+    length: int, encoding: str | None, client: aiohttp.ClientSession
+) -> None:
+    response = await client.get(f"/long/{length}", headers={"Accept-Encoding": "gzip"})
+
+    assert response.headers.get("Content-Encoding") == encoding
+    assert len(await response.read()) == length
+
+
+async def test_answers_stay_plain_for_who_does_not_take_gzip(client: aiohttp.ClientSession) -> None:
+    response = await client.get("/long/5000", headers={"Accept-Encoding": "identity"})
+
+    assert "Content-Encoding" not in response.headers
+    assert response.headers["Vary"] == "Accept-Encoding"
+
+
+async def test_head_has_the_headers_and_no_body(client: aiohttp.ClientSession) -> None:
+    response = await client.head("/long/500")
+
+    assert (response.status, await response.read()) == (200, b"")
+
+
+@pytest.mark.parametrize(("sent", "is_kept"), [("my-id.7", True), ("two words", False), ("x" * 129, False), (None, False)])
+async def test_request_id_is_the_clients_if_it_is_decent(
+    sent: str | None, is_kept: bool, client: aiohttp.ClientSession
+) -> None:
+    with capture_logs() as logs:
+        response = await client.get("/long/1", headers={REQUEST_ID_HEADER: sent} if sent else {})
+
+    returned = response.headers[REQUEST_ID_HEADER]
+    assert (returned == sent) is is_kept
+    assert logs[0]["request_id"] == returned
+
+
+async def test_each_request_is_one_line_without_what_it_carried(client: aiohttp.ClientSession) -> None:
+    with capture_logs() as logs:
+        await client.get("/long/7?secret=1")
+
+    (line,) = logs
+    assert (line["event"], line["method"], line["route"], line["status"]) == ("request", "GET", "/long/{length}", 200)
+    assert "secret" not in str(line)
+
+
+async def test_body_that_breaks_off_is_no_failure_of_ours(client: aiohttp.ClientSession) -> None:
+    url = client._base_url
+    assert url is not None
+    with capture_logs() as logs:
+        reader, writer = await asyncio.open_connection(url.host, url.port)
+        writer.write(b"POST /echo HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nabcdeXX\r\n")
+        await writer.drain()
+        await reader.read(1_000)
+        writer.close()
+        await writer.wait_closed()
+
+    assert "failed" not in [line["event"] for line in logs]
+
+
+async def test_while_starting_only_public_routes_answer(aiohttp_client: Client) -> None:
+    async def public(call: Call) -> Answer:
+        return Answer(b"{}")
+
+    routes = (*ROUTES, Route("GET", "/public", public, "", "", None, access=Access.PUBLIC))
+    stage = Stage(replace(context_of(), cursor_secret=b""), waits_for="Starting: waiting for Postgres.")
+    runner = make_runner(app_over(stage, routes))
+    await runner.setup()
+    try:
+        site = web.TCPSite(runner, "127.0.0.1", 0)
+        await site.start()
+        async with aiohttp.ClientSession(f"http://127.0.0.1:{runner.addresses[0][1]}") as session:
+            public_status = (await session.get("/public")).status
+            refused = await session.get("/asked")
+            refused_body = await refused.json()
+            stage.waits_for = ""
+            later = (await session.get("/asked")).status
+    finally:
+        await runner.cleanup()
+
+    assert (public_status, refused.status, later) == (200, 503, 200)
+    assert refused_body == {"detail": "Starting: waiting for Postgres."}
+    assert refused.headers["Retry-After"] == "1"
+
+
+JSON = {"Content-Type": "application/json"}

@@ -1,0 +1,151 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from multidict import MultiDict
+from pydantic import BaseModel, Field, field_validator
+
+from query_api.errors import InvalidRequest
+from query_api.json_body import INPUT_BYTES_MAX, PROBLEMS_MAX, json_answer, parse_json, read_body, read_query
+
+
+class Sample(BaseModel):
+    count: int = 1
+    names: list[str] | None = None
+    free: dict[str, Any] | None = None
+
+    @field_validator("count")
+    @classmethod
+    def _is_small(cls, value: int) -> int:
+        if value > 10:
+            raise ValueError("too many")
+        return value
+
+
+class Asked(BaseModel):
+    trace_id: list[str] = Field(default_factory=list)
+    span_ids: str | None = None
+
+
+def _problems(body: bytes, *, content_type: str | None = "application/json", required: bool = False) -> list[Any]:
+    with pytest.raises(InvalidRequest) as raised:
+        read_body(Sample, body, content_type=content_type, required=required)
+    return list(raised.value.problems)
+
+
+@pytest.mark.parametrize("body", [b"", b"null", b"{}"])
+def test_nothing_is_the_model_without_conditions(body: bytes) -> None:
+    assert read_body(Sample, body, content_type=None, required=False) == Sample()
+
+
+@pytest.mark.parametrize("body", [b"", b"null"])
+def test_missing_body_is_named_where_it_is_required(body: bytes) -> None:
+    assert _problems(body, required=True) == [
+        {"type": "missing", "loc": ["body"], "msg": "Field required", "input": None}
+    ]
+
+
+@pytest.mark.parametrize(
+    ("body", "offset"),
+    [
+        (b'{"count":', 9),
+        (b'{"a":1,}', 6),
+        (b'{"count": NaN}', 10),
+        (b"[Infinity]", 1),
+        (b"-Infinity", 0),
+        (b'"\\ud800"', 1),
+        (b'"\xed\xa0\x80"', 0),
+        (b"\xff", 0),
+        (b"1e999", 0),
+        (b"{}{}", 2),
+        (b"\xef\xbb\xbf{}", 0),
+    ],
+)
+def test_malformed_json_is_json_invalid_at_its_offset(body: bytes, offset: int) -> None:
+    (problem,) = _problems(body)
+
+    assert (problem["type"], problem["loc"][0]) == ("json_invalid", "body")
+    assert abs(problem["loc"][1] - offset) <= 1
+    assert problem["ctx"]["error"]
+
+
+@pytest.mark.parametrize("bomb", [b"[" * 100_000, b"[" * 100_000 + b"]" * 100_000, b'{"a":' * 5_000 + b"1" + b"}" * 5_000])
+def test_nesting_bomb_is_json_invalid(bomb: bytes) -> None:
+    assert _problems(bomb)[0]["type"] == "json_invalid"
+
+
+def test_nesting_bomb_with_a_long_integer_is_json_invalid() -> None:
+    """The slow parser, which long integers ask for, has a limit of its own."""
+    body = b"[" * 1_000 + b"18446744073709551616" + b"]" * 1_000
+
+    with pytest.raises(InvalidRequest):
+        parse_json(body)
+
+
+def test_integers_past_64_bits_stay_exact() -> None:
+    assert parse_json(b"[18446744073709551616, -9223372036854775809, 1]") == [2**64, -(2**63) - 1, 1]
+
+
+def test_of_a_member_given_twice_the_last_counts() -> None:
+    assert parse_json(b'{"a": 1, "a": 2}') == {"a": 2}
+
+
+@pytest.mark.parametrize("body", [b"[]", b'"text"', b"3", b"true"])
+def test_what_is_no_object_is_refused_at_the_body(body: bytes) -> None:
+    (problem,) = _problems(body)
+
+    assert (problem["type"], problem["loc"]) == ("model_attributes_type", ["body"])
+
+
+@pytest.mark.parametrize("content_type", ["text/plain", "application/x-www-form-urlencoded", "text/json", ""])
+def test_other_content_types_are_refused_at_the_body(content_type: str) -> None:
+    (problem,) = _problems(b'{"count": 2}', content_type=content_type)
+
+    assert (problem["type"], problem["loc"], problem["input"]) == ("model_attributes_type", ["body"], '{"count": 2}')
+
+
+@pytest.mark.parametrize("content_type", [None, "application/json", "Application/JSON; charset=utf-8", "application/x+json"])
+def test_json_by_any_of_its_names_is_read(content_type: str | None) -> None:
+    assert read_body(Sample, b'{"count": 2}', content_type=content_type, required=True).count == 2
+
+
+def test_problem_says_where_and_what() -> None:
+    (problem,) = _problems(b'{"names": ["a", 5]}')
+
+    assert problem == {
+        "type": "string_type",
+        "loc": ["body", "names", 1],
+        "msg": "Input should be a valid string",
+        "input": 5,
+    }
+
+
+def test_exception_in_a_context_is_an_empty_object() -> None:
+    (problem,) = _problems(b'{"count": 11}')
+
+    assert problem["ctx"] == {"error": {}}
+    assert problem["msg"] == "Value error, too many"
+
+
+def test_long_input_is_shortened() -> None:
+    at_limit = "x" * (INPUT_BYTES_MAX - 2)
+
+    assert _problems(f'{{"count": "{at_limit}"}}'.encode())[0]["input"] == at_limit
+    assert _problems(f'{{"count": "{at_limit}x"}}'.encode())[0]["input"].endswith("…")
+
+
+def test_problems_are_bounded() -> None:
+    body = b'{"names": [' + b",".join([b"1"] * (PROBLEMS_MAX + 1)) + b"]}"
+
+    assert len(_problems(body)) == PROBLEMS_MAX
+
+
+def test_query_lists_take_every_value_and_others_the_last() -> None:
+    query = MultiDict([("trace_id", "a"), ("trace_id", "b"), ("span_ids", "1"), ("span_ids", "2"), ("project_id", "x")])
+
+    assert read_query(Asked, query) == Asked(trace_id=["a", "b"], span_ids="2")
+
+
+def test_answer_omits_nulls_of_models_and_keeps_those_of_free_objects() -> None:
+    assert json_answer(Sample(free={"a": None})).body == b'{"count":1,"free":{"a":null}}'
