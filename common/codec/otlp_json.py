@@ -62,8 +62,9 @@ class _Names(NamedTuple):
             raise invalid_type(where, found, "an object")
         if self.known.issuperset(found):
             return found
-        renamed: dict[str, Any] = {self.spelled.get(name, name): value for name, value in found.items()}
-        return renamed | {name: value for name, value in found.items() if name in self.known}
+        members: dict[str, Any] = found
+        renamed = {self.spelled.get(name, name): value for name, value in members.items()}
+        return renamed | {name: value for name, value in members.items() if name in self.known}
 
 
 def _names(*known: str) -> _Names:

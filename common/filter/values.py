@@ -11,7 +11,7 @@ UINT64_MAX: Final = 2**64 - 1
 INTEGER_CHARS_MAX: Final = 20
 """Of ``18446744073709551615`` and ``-9223372036854775808``: a longer text is no integer of 64 bits."""
 
-JSON_NUMBER: Final = r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?"
+JSON_NUMBER: Final = "-?(0|[1-9][0-9]*)([.][0-9]+)?([eE][-+]?[0-9]+)?"
 """The grammar of numbers (RFC 8259 §6), in the syntax that Python and RE2 share."""
 
 _JSON_NUMBER: Final = re.compile(JSON_NUMBER)

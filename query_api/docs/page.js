@@ -90,7 +90,8 @@ function memberItem(name, member, required, above) {
   const limits = limitsOf(member);
   if (limits) head.push(make("span", { class: "type" }, limits));
   const description = member.description ? make("p", {}, ...prose(member.description)) : undefined;
-  const inner = objectsIn(member).filter((object) => !above.includes(nameOf(object)));
+  const inner = [...new Map(objectsIn(member).map((object) => [nameOf(object), object])).values()]
+    .filter((object) => !above.includes(nameOf(object)));
   if (!inner.length || above.length >= DEPTH_MAX) return make("li", {}, ...head, description);
   const nested = make("details", {}, make("summary", {}, ...head), description);
   nested.addEventListener("toggle", () => {
@@ -195,7 +196,7 @@ function trial(method, path, operation) {
     form.append(make("label", {}, "Body", body));
   }
   const send = make("button", { type: "submit" }, "Send");
-  const copy = make("button", { type: "button", class: "quiet" }, "Copy as curl");
+  const copy = make("button", { type: "button", class: "quiet" }, "As curl");
   const outcome = make("div", { role: "status", "aria-live": "polite" });
   form.append(make("div", { class: "bar" }, send, copy), outcome);
   const request = () => requestOf(method, path, inputs, body, kind);
@@ -203,10 +204,10 @@ function trial(method, path, operation) {
     event.preventDefault();
     run(request(), send, outcome);
   });
-  copy.addEventListener("click", async () => {
-    await navigator.clipboard.writeText(curlOf(request()));
-    copy.textContent = "Copied";
-    setTimeout(() => { copy.textContent = "Copy as curl"; }, 1500);
+  copy.addEventListener("click", () => {
+    const text = curlOf(request());
+    outcome.replaceChildren(make("p", { class: "note" }, "The same from a shell:"), make("pre", { tabindex: "0" }, text));
+    navigator.clipboard?.writeText(text).catch(() => {});  // Shown in any case: the clipboard may be out of reach.
   });
   return make("div", {}, make("h3", {}, "Try it"), form);
 }

@@ -38,10 +38,12 @@ class Rows:
 
     def __init__(self) -> None:
         self.rows: list[dict[str, Any]] = []
+        self.arrived = asyncio.Event()
 
     async def write(self, batch: SpanBatch, /) -> Sequence[RefusedRow]:
         if batch.rows_count:
             self.rows += batch.table(stored_us=0).to_pylist()
+            self.arrived.set()
         return []
 
     async def close(self) -> None:
@@ -184,7 +186,8 @@ def test_every_encoding_with_every_compression_gives_equal_rows(
         async with asyncio.timeout(60), asyncio.TaskGroup() as tasks:
             tasks.create_task(worker.run())
             while len(sink.rows) < len(values) * len(COMPRESSIONS):
-                await asyncio.sleep(0.05)
+                await sink.arrived.wait()
+                sink.arrived.clear()
             worker.stop()
         await publisher.close()
         return sink.rows

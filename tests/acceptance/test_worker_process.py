@@ -49,6 +49,7 @@ class Scene:
     topic: str
     kafka: KafkaSettings
     engine: ClickHouseServer
+    environment: dict[str, str]
 
     def publish(self, values: list[bytes]) -> None:
         produce(self.kafka.bootstrap, self.topic, values)
@@ -95,7 +96,7 @@ def scene(kafka: Broker, unique: str, tmp_path: Path) -> Iterator[Scene]:
             "CLEARSPAN_LOG_FORMAT": "text",
         }
         with worker_process(environment, tmp_path / "worker.log") as worker:
-            yield Scene(worker, unique, settings, engine)
+            yield Scene(worker, unique, settings, engine, environment)
 
 
 def requests(count: int, *, spans: int) -> list[bytes]:
@@ -151,6 +152,54 @@ def test_an_engine_that_is_away_is_waited_for_and_named(scene: Scene, tmp_path: 
         until(lambda: scene.visible() == (100, 100), within_s=30)
 
         assert scene.worker.end(signal.SIGTERM) == 0
+
+
+@pytest.mark.kafka
+def test_a_second_sigterm_ends_it_at_once_and_commits_nothing(scene: Scene) -> None:
+    scene.worker.start()
+    scene.worker.wait_until_ready()
+    scene.engine.stop()
+    scene.publish(requests(1, spans=1))
+    until(lambda: "store" in scene.worker.readiness(), within_s=30)
+
+    scene.worker.send(signal.SIGTERM)
+    time.sleep(0.5)
+    started_s = time.monotonic()
+    exit_code = scene.worker.end(signal.SIGTERM)
+
+    assert exit_code == 128 + signal.SIGTERM
+    assert time.monotonic() - started_s < 5
+    assert asyncio.run(_uncommitted(scene.kafka)) == 1
+
+
+def test_a_broker_that_is_away_is_named_and_sigterm_is_heard_meanwhile(tmp_path: Path) -> None:
+    environment = {"CLEARSPAN_KAFKA__BOOTSTRAP": f"127.0.0.1:{free_port()}"}
+    with worker_process(environment, tmp_path / "worker.log") as worker:
+        worker.start()
+        until(lambda: "Kafka is away" in worker.readiness().get("kafka", ""), within_s=30)
+
+        assert worker.end(signal.SIGTERM) == 0
+
+
+@pytest.mark.kafka
+@pytest.mark.timeout(120)
+def test_workers_that_come_and_go_lose_nothing_and_show_nothing_twice(scene: Scene, tmp_path: Path) -> None:
+    values = requests(60, spans=20)
+    with worker_process(scene.environment, tmp_path / "second.log") as second:
+        scene.worker.start()
+        scene.worker.wait_until_ready()
+        scene.publish(values[:20])
+        second.start()
+        scene.publish(values[20:40])
+        second.wait_until_ready()
+        assert scene.worker.end(signal.SIGTERM) == 0
+        scene.publish(values[40:])
+        until(lambda: scene.visible()[1] >= 1_200, within_s=60)
+
+        assert second.end(signal.SIGTERM) == 0
+
+    assert scene.visible() == (1_200, 1_200)
+    assert asyncio.run(_uncommitted(scene.kafka)) == 0
 
 
 @pytest.mark.kafka

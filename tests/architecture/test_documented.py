@@ -5,19 +5,44 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from prometheus_client import Counter, Gauge, Histogram
+
+from common import telemetry
 from common.errors import RejectionCode
-from common.settings import setting_names
+from common.settings import describe_settings
 
 ROOT = Path(__file__).parents[2]
 
 
+def _page(name: str) -> str:
+    return (ROOT / name).read_text()
+
+
 def _codes_in_first_column(page: str) -> list[str]:
-    return re.findall(r"^\| `([^`]+)`", (ROOT / page).read_text(), re.MULTILINE)
+    return re.findall(r"^\| `([^`]+)`", _page(page), re.MULTILINE)
 
 
-def test_every_setting_is_documented_and_nothing_else():
-    assert _codes_in_first_column("docs/settings.md") == setting_names()
+def test_every_setting_is_documented_as_it_is():
+    rows = re.findall(r"^\| `([^`]+)` \| (.+?) \| (.+?) \| (.+?) \|$", _page("docs/settings.md"), re.MULTILINE)
+
+    assert rows == [
+        (each.name, f"`{each.default}`" if each.default else "empty", each.legal or "–", each.meaning.replace("|", "\\|"))
+        for each in describe_settings()
+    ]
 
 
 def test_every_rejection_code_is_documented():
     assert set(_codes_in_first_column("docs/dead-letters.md")) >= {code.value for code in RejectionCode}
+
+
+def test_every_metric_is_documented_and_nothing_else():
+    declared = [each for each in vars(telemetry).values() if isinstance(each, Counter | Gauge | Histogram)]
+    names = [each._name + ("_total" if isinstance(each, Counter) else "") for each in declared]
+
+    assert _codes_in_first_column("docs/metrics.md") == names
+
+
+def test_every_file_that_architecture_names_is_there():
+    named = re.findall(r"\]\(([^)#]+)\)", _page("ARCHITECTURE.md"))
+
+    assert [name for name in named if not (ROOT / name).exists()] == []

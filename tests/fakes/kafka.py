@@ -159,6 +159,11 @@ class MemorySource:
     def is_paused(self) -> bool:
         return self._is_paused
 
+    @property
+    def paused_partitions(self) -> frozenset[Partition]:
+        """Those that were paused by name."""
+        return frozenset(self._paused)
+
     async def commit(self, next_offsets: Mapping[Partition, int]) -> None:
         _raise_next(self._broker.commit_faults)
         if not next_offsets:

@@ -15,8 +15,8 @@ async def test_livez_is_green_whatever_the_worker_waits_for() -> None:
     readiness.red("kafka", "Kafka is away.")
 
     async with open_health(readiness, host="127.0.0.1", port=0) as port, aiohttp.ClientSession() as session:
-        async with session.get(f"http://127.0.0.1:{port}/livez") as answer:
-            assert (answer.status, await answer.json()) == (200, {"status": "alive"})
+        answer = await session.get(f"http://127.0.0.1:{port}/livez")
+        assert (answer.status, await answer.json()) == (200, {"status": "alive"})
 
 
 async def test_readyz_names_what_is_not_ready() -> None:
@@ -34,9 +34,9 @@ async def test_readyz_names_what_is_not_ready() -> None:
 
 async def test_metrics_are_prometheus_text_with_every_metric_explained() -> None:
     async with open_health(Readiness(), host="127.0.0.1", port=0) as port, aiohttp.ClientSession() as session:
-        async with session.get(f"http://127.0.0.1:{port}/metrics") as answer:
-            text = await answer.text()
-            assert answer.headers["Content-Type"].startswith("text/plain; version=")
+        answer = await session.get(f"http://127.0.0.1:{port}/metrics")
+        text = await answer.text()
+        assert answer.headers["Content-Type"].startswith("text/plain; version=")
 
     declared = [each for each in vars(telemetry).values() if isinstance(each, MetricWrapperBase)]
     assert len(declared) > 15

@@ -34,6 +34,11 @@ class WorkerProcess:
                 [sys.executable, "-m", "ingest"], cwd=ROOT, env=self._environment, stdout=log, stderr=log
             )
 
+    def send(self, number: signal.Signals) -> None:
+        """Send the signal and do not wait."""
+        if self._process is not None:
+            self._process.send_signal(number)
+
     def end(self, number: signal.Signals, *, within_s: float = 30.0) -> int:
         """Send the signal and wait; the exit code."""
         process, self._process = self._process, None

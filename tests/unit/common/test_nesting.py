@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from common.nesting import SEGMENTS_MAX, nest
@@ -78,6 +78,8 @@ def test_a_key_opens_at_most_so_many_levels():
 
 
 @given(st.dictionaries(keys, st.integers(), max_size=12))
+@example({"a.a.a": 0, "a": 0, "a.a": 0})
+@example({"a.0.a": 0, "a.0": 0})
 def test_no_scalar_is_lost_whatever_the_keys(flat):
     numbered = {key: number for number, key in enumerate(flat)}
 

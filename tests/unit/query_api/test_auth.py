@@ -107,7 +107,13 @@ async def test_off_everything_is_the_default_project(headers: dict[str, str], ai
 
 @pytest.mark.parametrize(
     ("authorization", "status"),
-    [("Access a-long-admin-key", 200), ("Access a-long-admin-kex", 401), (f"ApiKey {KEY}", 401), ("a-long-admin-key", 401), ("Access", 401)],
+    [
+        ("Access a-long-admin-key", 200),
+        ("Access a-long-admin-kex", 401),
+        (f"ApiKey {KEY}", 401),
+        ("a-long-admin-key", 401),
+        ("Access", 401),
+    ],
 )
 async def test_admin_routes_take_the_admin_key_alone(authorization: str, status: int, aiohttp_client: Client) -> None:
     client = await aiohttp_client(context_of(settings=ADMIN, keys=KnownKeys({KEY: PROJECT_A})), routes=ROUTES)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+from collections.abc import AsyncIterator
 from dataclasses import replace
 
 import aiohttp
@@ -70,7 +71,7 @@ async def test_body_at_the_limit_is_read_and_one_past_is_413(client: aiohttp.Cli
 
 
 async def test_body_without_a_length_is_bounded_too(client: aiohttp.ClientSession) -> None:
-    async def pieces():
+    async def pieces() -> AsyncIterator[bytes]:
         for _ in range(LIMIT + 1):
             yield b" "
 
@@ -133,7 +134,9 @@ async def test_head_has_the_headers_and_no_body(client: aiohttp.ClientSession) -
     assert (response.status, await response.read()) == (200, b"")
 
 
-@pytest.mark.parametrize(("sent", "is_kept"), [("my-id.7", True), ("two words", False), ("x" * 129, False), (None, False)])
+@pytest.mark.parametrize(
+    ("sent", "is_kept"), [("my-id.7", True), ("two words", False), ("x" * 129, False), (None, False)]
+)
 async def test_request_id_is_the_clients_if_it_is_decent(
     sent: str | None, is_kept: bool, client: aiohttp.ClientSession
 ) -> None:

@@ -70,9 +70,7 @@ def test_every_code_has_a_status() -> None:
 
 
 @pytest.mark.parametrize("name", ERRORS)
-async def test_body_of_each_status_is_golden(
-    name: str, aiohttp_client: Client, request: pytest.FixtureRequest
-) -> None:
+async def test_body_of_each_status_is_golden(name: str, aiohttp_client: Client, request: pytest.FixtureRequest) -> None:
     client = await aiohttp_client(context_of(), routes=_routes())
 
     response = await client.get(f"/fail/{name}")

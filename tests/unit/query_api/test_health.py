@@ -39,9 +39,7 @@ async def test_ready_when_every_system_answers(aiohttp_client: Client) -> None:
     assert (response.status, await response.json()) == (200, {"status": "ready"})
 
 
-async def test_not_ready_names_what_is_missing_and_why(
-    aiohttp_client: Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_not_ready_names_what_is_missing_and_why(aiohttp_client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(health, "CHECK_TIMEOUT_S", 0.01)
     client = await aiohttp_client(context_of(checks={"kafka": _is_away, "clickhouse": _answers, "postgres": _hangs}))
 

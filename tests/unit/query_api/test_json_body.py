@@ -70,7 +70,9 @@ def test_malformed_json_is_json_invalid_at_its_offset(body: bytes, offset: int) 
     assert problem["ctx"]["error"]
 
 
-@pytest.mark.parametrize("bomb", [b"[" * 100_000, b"[" * 100_000 + b"]" * 100_000, b'{"a":' * 5_000 + b"1" + b"}" * 5_000])
+@pytest.mark.parametrize(
+    "bomb", [b"[" * 100_000, b"[" * 100_000 + b"]" * 100_000, b'{"a":' * 5_000 + b"1" + b"}" * 5_000]
+)
 def test_nesting_bomb_is_json_invalid(bomb: bytes) -> None:
     assert _problems(bomb)[0]["type"] == "json_invalid"
 
@@ -105,7 +107,9 @@ def test_other_content_types_are_refused_at_the_body(content_type: str) -> None:
     assert (problem["type"], problem["loc"], problem["input"]) == ("model_attributes_type", ["body"], '{"count": 2}')
 
 
-@pytest.mark.parametrize("content_type", [None, "application/json", "Application/JSON; charset=utf-8", "application/x+json"])
+@pytest.mark.parametrize(
+    "content_type", [None, "application/json", "Application/JSON; charset=utf-8", "application/x+json"]
+)
 def test_json_by_any_of_its_names_is_read(content_type: str | None) -> None:
     assert read_body(Sample, b'{"count": 2}', content_type=content_type, required=True).count == 2
 

@@ -114,7 +114,7 @@ def test_unknown_members_are_ignored_and_snake_case_is_read():
     (read_span,) = decode(json.dumps(value).encode(), limits=LIMITS, now_ns=NOW_NS).spans
 
     assert read_span.trace_id.hex() == TRACE_ID
-    assert read_span.parent_id.hex() == "00000000000000cd" * 2
+    assert read_span.parent_id == bytes.fromhex("00000000000000cd" * 2)
     assert read_span.dropped_events_count == 3
     assert read_span.events[0].time_ns == 5
     assert read_span.events[0].attributes == {"k": 7}

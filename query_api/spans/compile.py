@@ -1,0 +1,127 @@
+"""A filter as SQL over the table ``spans``: the same meaning as ``common/filter/matches.py``, and the only place that makes it.
+
+Every condition is 0 or 1 on every row, never null, so that ``NOT`` is exact. Values, paths included, travel only as
+typed parameters; names of columns come from ``fields.py`` alone. The statement around it carries the project.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+from common.filter.ast import Condition, Group, GroupOperator, Node, Operator
+from query_api.spans import typed_text
+from query_api.spans.fields import COLUMNS, EnumColumn, IdColumn, JsonColumn, TextColumn, TimeColumn
+from query_api.spans.json_conditions import json_condition
+from query_api.spans.parameters import Parameters
+
+
+class Compiled(NamedTuple):
+    """An expression of type ``UInt8``, and the values of its places."""
+
+    sql: str
+    parameters: Mapping[str, Any]
+
+
+def compile_filter(node: Node) -> Compiled:
+    """The filter as an expression over one row of ``spans``."""
+    parameters = Parameters()
+    return Compiled(_node(node, parameters), parameters.values)
+
+
+_GROUPS: Final[Mapping[GroupOperator, tuple[str, str]]] = {
+    GroupOperator.AND: ("", " AND "),
+    GroupOperator.OR: ("", " OR "),
+    GroupOperator.NOT: ("NOT ", " AND "),
+    GroupOperator.NAND: ("NOT ", " AND "),
+    GroupOperator.NOR: ("NOT ", " OR "),
+}
+
+
+def _node(node: Node, parameters: Parameters) -> str:
+    if isinstance(node, Group):
+        return _group(node, parameters)
+    match COLUMNS.get(node.field):
+        case None:
+            return "0"  # never there, and every condition of the normal form is false of what is absent
+        case IdColumn() as column:
+            return _id_condition(node, column, parameters)
+        case TextColumn() as column:
+            return _text_condition(node, column, parameters)
+        case EnumColumn() as column:
+            return _enum_condition(node, column, parameters)
+        case TimeColumn() as column:
+            return _time_condition(node, column, parameters)
+        case JsonColumn() as column:
+            return json_condition(node, column, parameters)
+
+
+def _group(group: Group, parameters: Parameters) -> str:
+    if not group.members:
+        return "1"
+    negation, joint = _GROUPS[group.operator]
+    members = joint.join(_node(member, parameters) for member in group.members)
+    return f"{negation}({members})"
+
+
+def _id_condition(condition: Condition, column: IdColumn, parameters: Parameters) -> str:
+    match condition.operator:
+        case Operator.EXISTS:
+            return "1" if column.absent is None else f"({column.name} != {_id(column.absent.hex(), parameters)})"
+        case Operator.IS:
+            return f"({column.name} = {_id(condition.operand, parameters)})"
+        case _:
+            ids = f"arrayMap(id -> toFixedString(unhex(id), 16), {parameters.texts(_distinct(condition))})"
+            return _is_one_of(condition, f"{column.name} IN ({ids})")
+
+
+def _id(hex_text: Any, parameters: Parameters) -> str:
+    return f"toFixedString(unhex({parameters.text(hex_text)}), 16)"
+
+
+def _enum_condition(condition: Condition, column: EnumColumn, parameters: Parameters) -> str:
+    if condition.operator is Operator.EXISTS:
+        return "1"
+    stored = [column.stored[name] for name in _distinct(condition)]
+    return _is_one_of(condition, f"{column.name} IN ({parameters.place(f'Array({column.kind})', stored)})")
+
+
+def _time_condition(condition: Condition, column: TimeColumn, parameters: Parameters) -> str:
+    operand: Any = condition.operand
+    match condition.operator:
+        case Operator.EXISTS:
+            return "1"
+        case Operator.IS | Operator.IN:
+            return _is_one_of(condition, f"{column.name} IN ({parameters.place('Array(Int64)', _distinct(condition))})")
+        case Operator.BTWN:
+            low, high = (parameters.place("Int64", end) for end in operand)
+            return f"({column.name} >= {low} AND {column.name} <= {high})"
+        case order:
+            return f"({column.name} {typed_text.SIGNS[order]} {parameters.place('Int64', operand)})"
+
+
+def _text_condition(condition: Condition, column: TextColumn, parameters: Parameters) -> str:
+    name = column.name
+    match condition.operator:
+        case Operator.EXISTS:
+            return f"isNotNull({name})" if column.is_nullable else "1"
+        case Operator.IS | Operator.IN:
+            found = f"{name} IN ({parameters.texts(_distinct(condition))})"
+            return _is_one_of(condition, f"ifNull({found}, 0)" if column.is_nullable else found)
+        case order:
+            typed = f"ifNull(concat('s', {name}), '')" if column.is_nullable else f"concat('s', {name})"
+            return typed_text.ordered(typed, order, condition.operand, parameters)
+
+
+def _distinct(condition: Condition) -> list[Any]:
+    """The values of ``is`` or ``in``, each once."""
+    operand: Any = condition.operand
+    return list(dict.fromkeys(operand)) if condition.operator is Operator.IN else [operand]
+
+
+def _is_one_of(condition: Condition, found: str) -> str:
+    """``in`` nothing is false, and no scalar equals two different values at once."""
+    values = _distinct(condition)
+    if not values or (condition.is_all and len(values) > 1):
+        return "0"
+    return f"({found})"

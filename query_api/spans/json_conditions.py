@@ -1,0 +1,192 @@
+"""Conditions on what a path leads to inside a column of JSON, as SQL.
+
+Scalars are looked up in the map of leaves where the table keeps one (a typed text by its path), with the index over
+``path=text`` before an equality. What leaves cannot tell is asked of the JSON text itself: whether a container is an object
+or an array, and what stands in it. Facts about the engine's JSON functions that this rests on, each held by the
+agreement test:
+
+- They write a value anew: a double from 2^64 to 1e21 comes as bare digits, which read again are a text. So everything is taken
+  from the document in one call, with the whole path as arguments; never from an extract of an extract.
+- A number as argument is the position in an array **or object**: so a numbered segment first asks which of both it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Any, Final
+
+import orjson
+
+from common.clickhouse.leaves import ALWAYS_OBJECT_PATHS, typed_text
+from common.filter.ast import Condition, Operator
+from common.filter.values import is_index, is_number
+from query_api.spans import typed_text as typed_sql
+from query_api.spans.fields import JsonColumn
+from query_api.spans.parameters import Parameters
+
+Arguments = tuple[str, ...]
+
+GUARDS_MAX: Final = 4
+"""So many scalars of an object are looked up in the index before its JSON is read."""
+
+
+def json_condition(condition: Condition, column: JsonColumn, parameters: Parameters) -> str:
+    """The condition as an expression that is 0 or 1."""
+    if any("\0" in segment for segment in condition.path):
+        return "0"  # no key holds U+0000; in the map of leaves it stands for a dot inside a key
+    place = _Place(column, condition.path, parameters)
+    match condition.operator:
+        case Operator.EXISTS:
+            return place.exists()
+        case Operator.IS:
+            return place.equals(condition.operand)
+        case Operator.IN:
+            return place.is_in(condition.operand, is_all=condition.is_all)
+        case order:
+            return typed_sql.ordered(place.typed(), order, condition.operand, parameters)
+
+
+class _Place:
+    """What a path leads to."""
+
+    def __init__(self, column: JsonColumn, path: Sequence[str], parameters: Parameters) -> None:
+        self._column = column
+        self._path = tuple(path)
+        self._parameters = parameters
+        self._leaf_path = ".".join(path)
+
+    def typed(self) -> str:
+        """The typed text of the scalar there; ``''`` where none stands."""
+        if self._column.leaves is None:
+            return typed_sql.of_json(self._json("JSONExtractRaw"))
+        return f"{self._column.leaves}[{self._parameters.text(self._leaf_path)}]"
+
+    def exists(self) -> str:
+        if self._column.leaves is None:
+            return f"({self._json('JSONExtractRaw')} NOT IN ('', 'null'))"
+        if self._leaf_path in ALWAYS_OBJECT_PATHS:
+            return "1"
+        prefix = self._parameters.text(self._leaf_path + ".")
+        beneath = f"arrayExists(path -> startsWith(path, {prefix}), mapKeys({self._column.leaves}))"
+        return f"({self.typed()} != '' OR {beneath})"
+
+    def equals(self, operand: Any) -> str:
+        if isinstance(operand, Mapping | list):
+            guards = [self._has_item(path, value) for path, value in islice(self._scalars_in(operand), GUARDS_MAX)]
+            exact = self._at(lambda arguments: self._is_json(arguments, operand))
+            return f"({' AND '.join([*guards, exact])})"
+        if self._column.leaves is None:
+            return f"({self.typed()} = {self._texts([operand])}[1])"
+        return f"({self._has_item(self._leaf_path, operand)} AND {self.typed()} = {self._parameters.text(typed_text(operand))})"
+
+    def is_in(self, operands: Any, *, is_all: bool) -> str:
+        """A scalar that equals one (all) of ``operands``, or an array that holds one (all)."""
+        distinct = {typed_text(operand): operand for operand in operands}
+        if not distinct:
+            return "0"
+        texts = self._texts(list(distinct.values()))
+        scalar = "0" if is_all and len(distinct) > 1 else f"has({texts}, {self.typed()})"
+        holds = f"{'hasAll' if is_all else 'hasAny'}({self._elements()}, {texts})"
+        return f"({scalar} OR ({holds} AND {self._json('JSONType')} = 'Array'))"
+
+    def _elements(self) -> str:
+        """The typed texts of what stands one level below, which are elements where the place is an array."""
+        if self._column.leaves is None:
+            element = typed_sql.of_json("element")
+            return f"arrayMap(element -> {element}, {self._json('JSONExtractArrayRaw')})"
+        prefix = self._leaf_path + "."
+        rest = f"substring(path, {len(prefix.encode()) + 1})"
+        is_below = f"startsWith(path, {self._parameters.text(prefix)}) AND position({rest}, '.') = 0"
+        leaves = self._column.leaves
+        return f"arrayFilter((leaf, path) -> {is_below}, mapValues({leaves}), mapKeys({leaves}))"
+
+    def _texts(self, operands: list[Any]) -> str:
+        """An array of the typed texts of scalars, written as those that they are compared with."""
+        if self._column.leaves is not None or not any(map(is_number, operands)):
+            return self._parameters.texts([typed_text(operand) for operand in operands])
+        document = self._parameters.text(_json_text(operands))
+        return f"arrayMap(element -> {typed_sql.of_json('element')}, JSONExtractArrayRaw({document}))"
+
+    def _scalars_in(self, operand: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+        """Leaves that a value must have which is ``operand``: what is reached through objects alone."""
+        if self._column.leaf_items is None or not isinstance(operand, Mapping):
+            return
+        for key, member in operand.items():
+            member_path = f"{path or self._leaf_path}.{key.replace('.', chr(0))}"
+            if isinstance(member, Mapping):
+                yield from self._scalars_in(member, member_path)
+            elif member is not None and not isinstance(member, list):
+                yield member_path, member
+
+    def _has_item(self, path: str, scalar: Any) -> str:
+        """Asks the index, which knows the first 64 bytes of a typed text; true of more rows than have the scalar."""
+        parameters = self._parameters
+        item = f"concat({parameters.text(path)}, '=', left({parameters.text(typed_text(scalar))}, 64))"
+        return f"has({self._column.leaf_items}, {item})"
+
+    def _json(self, function: str) -> str:
+        return self._at(lambda arguments: self._call(function, arguments))
+
+    def _call(self, function: str, arguments: Arguments) -> str:
+        return f"{function}({', '.join((self._column.name, *arguments))})"
+
+    def _at(self, expression: Callable[[Arguments], str], arguments: Arguments = (), *, depth: int = 0) -> str:
+        """``expression`` of the arguments that lead to the path, whichever its numbered segments turn out to be."""
+        if depth == len(self._path):
+            return expression(arguments)
+        segment = self._path[depth]
+        as_key = self._at(expression, (*arguments, self._parameters.text(segment)), depth=depth + 1)
+        if depth == 0 or not is_index(segment):
+            return as_key
+        as_index = self._at(expression, (*arguments, str(int(segment) + 1)), depth=depth + 1)
+        return f"if({self._call('JSONType', arguments)} = 'Array', {as_index}, {as_key})"
+
+    def _is_json(self, arguments: Arguments, operand: Any) -> str:
+        """Whether the container at ``arguments`` is ``operand``: by its members, or by its elements in any order."""
+        if isinstance(operand, Mapping):
+            return self._is_object(arguments, operand)
+        return self._is_array(arguments, operand)
+
+    def _is_object(self, arguments: Arguments, operand: Mapping[str, Any]) -> str:
+        clauses = [f"{self._call('JSONType', arguments)} = 'Object'"]
+        scalars = {key: value for key, value in operand.items() if value is not None and not _is_container(value)}
+        nulls = [key for key, value in operand.items() if value is None]
+        member = self._call("JSONExtractRaw", (*arguments, "key"))
+        if scalars:
+            keys = self._parameters.texts(list(scalars))
+            values = f"JSONExtractArrayRaw({self._parameters.text(_json_text(list(scalars.values())))})"
+            clauses.append(f"arrayAll((key, value) -> {member} = value, {keys}, {values})")
+        if nulls:
+            clauses.append(f"arrayAll(key -> {member} IN ('', 'null'), {self._parameters.texts(nulls)})")
+        for key, value in operand.items():
+            if _is_container(value):
+                clauses.append(self._is_json((*arguments, self._parameters.text(key)), value))
+        return f"({' AND '.join(clauses)})"
+
+    def _is_array(self, arguments: Arguments, operand: Sequence[Any]) -> str:
+        clauses = [f"{self._call('JSONType', arguments)} = 'Array'"]
+        scalars = [value for value in operand if not _is_container(value)]
+        if scalars:
+            wanted = f"JSONExtractArrayRaw({self._parameters.text(_json_text(scalars))})"
+            clauses.append(f"hasAll({self._call('JSONExtractArrayRaw', arguments)}, {wanted})")
+        length = self._call("JSONLength", arguments)
+        for value in operand:
+            if _is_container(value):
+                position = f"position{len(arguments)}"  # inner lambdas have longer paths, so names do not clash
+                found = self._is_json((*arguments, position), value)
+                clauses.append(f"arrayExists({position} -> {found}, range(1, {length} + 1))")
+        return f"({' AND '.join(clauses)})"
+
+
+def _is_container(value: Any) -> bool:
+    return isinstance(value, Mapping | list)
+
+
+def _json_text(values: list[Any]) -> str:
+    """Scalars as stored JSON has them: ``5.0`` is ``5``."""
+    canonical = [
+        int(value) if isinstance(value, float) and value.is_integer() and -(2.0**63) <= value < 2.0**64 else value
+        for value in values
+    ]
+    return orjson.dumps(canonical).decode()

@@ -1,0 +1,140 @@
+"""What the span routes take and give, as pydantic models: they validate, and they are the document's schemas."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+from uuid import UUID
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+from common.filter.models import FilteringModel
+from common.filter.parse import check_depth
+
+
+class Order(StrEnum):
+    """Which way pages go along ``start_time``."""
+
+    ASCENDING = "ascending"
+    DESCENDING = "descending"
+
+
+class WindowBy(StrEnum):
+    """What pages go along."""
+
+    START_TIME = "start_time"
+    CREATED_AT = "created_at"
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Windowing(_Strict):
+    """Which part of the matching spans, and in which order."""
+
+    newest: datetime | None = Field(None, description="Bound of start_time: excluded when descending.")
+    oldest: datetime | None = Field(None, description="Bound of start_time: excluded when ascending.")
+    next: str | None = Field(None, max_length=1_000, description="The cursor that the last page gave.")
+    limit: int | None = Field(None, ge=1, description="Spans on a page; default 100, at most 10,000.")
+    order: Order | None = Field(None, description="Default descending.")
+    by: WindowBy | None = Field(None, description="Default start_time.")
+    wait_s: float | None = Field(None, ge=0, le=30, description="Feed alone: how long to wait for something new.")
+    rate: float | None = Field(None, ge=0, le=1, description="Which part of all traces is looked at.")
+    interval: int | None = Field(None, gt=0, description="Minutes of a bucket; analytics alone.")
+
+
+class ReferenceModel(BaseModel):
+    """Names something saved."""
+
+    id: UUID | None = None
+    slug: str | None = Field(None, pattern=r"^[a-zA-Z0-9_\-][a-zA-Z0-9_.\-]*$")
+    version: str | None = None
+
+
+class SpansQuery(_Strict):
+    """A question about spans. Everything may be absent: then it is the newest page of all."""
+
+    filtering: FilteringModel | None = Field(None, description="Which spans.")
+    windowing: Windowing | None = Field(None, description="Which page of them.")
+    query_ref: ReferenceModel | None = Field(None, description="A saved query.")
+    query_variant_ref: ReferenceModel | None = Field(None, description="A variant of a saved query.")
+    query_revision_ref: ReferenceModel | None = Field(None, description="A revision of a saved query.")
+
+    @field_validator("filtering", mode="before")
+    @classmethod
+    def _is_not_too_deep(cls, filtering: Any) -> Any:
+        check_depth(filtering)
+        return filtering
+
+
+class SpanIds(BaseModel):
+    """Spans by their ids: those of the given traces that have one of the given ids."""
+
+    trace_id: list[str] = Field(default_factory=list, description="A trace id; may be repeated.")
+    trace_ids: list[str] = Field(default_factory=list, description="Trace ids with commas between them.")
+    span_id: list[str] = Field(default_factory=list, description="A span id; may be repeated.")
+    span_ids: list[str] = Field(default_factory=list, description="Span ids with commas between them.")
+
+
+class LifecycleModel(BaseModel):
+    """Members that JSON objects of answers share."""
+
+    model_config = ConfigDict(extra="allow")
+
+    created_at: str = Field(description="When the version that is shown was stored.")
+
+
+class SpanModel(LifecycleModel):
+    """One span, as answers show it; absent members are omitted."""
+
+    trace_id: str
+    span_id: str
+    parent_id: str | None = None
+    trace_type: str
+    span_type: str
+    span_kind: str
+    span_name: str
+    start_time: str
+    end_time: str
+    start_time_unix_nano: str
+    end_time_unix_nano: str
+    status_code: str
+    status_message: str | None = None
+    session_id: str | None = None
+    user_id: str | None = None
+    agent_id: str | None = None
+    attributes: dict[str, Any]
+    events: list[dict[str, Any]] | None = None
+    links: list[dict[str, Any]] | None = None
+    references: list[dict[str, Any]] | None = None
+    hashes: list[dict[str, Any]] | None = None
+    resource: dict[str, Any] | None = None
+    scope: dict[str, Any] | None = None
+    trace_state: str | None = None
+    flags: int | None = None
+    dropped_attributes_count: int | None = None
+    dropped_events_count: int | None = None
+    dropped_links_count: int | None = None
+
+
+class WindowingAnswer(BaseModel):
+    """Present exactly when more can follow."""
+
+    next: str = Field(description="Put it into windowing.next, leave the rest of the query as it is.")
+
+
+class SpansAnswer(BaseModel):
+    """Spans in order."""
+
+    count: int
+    spans: list[SpanModel]
+    windowing: WindowingAnswer | None = None
+
+
+class SpanAnswer(BaseModel):
+    """One span, or none."""
+
+    count: int
+    span: SpanModel | None = None

@@ -1,0 +1,26 @@
+"""The values of a statement: a user's text is only ever one of these, never SQL."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class Parameters:
+    """Collects values and hands out their places, ``{p1:String}`` and so on."""
+
+    def __init__(self) -> None:
+        self.values: dict[str, Any] = {}
+
+    def place(self, kind: str, value: Any) -> str:
+        """The place of a value in SQL; ``kind`` is a type of the engine."""
+        name = f"p{len(self.values) + 1}"
+        self.values[name] = value
+        return f"{{{name}:{kind}}}"
+
+    def text(self, value: str) -> str:
+        """The place of a text."""
+        return self.place("String", value)
+
+    def texts(self, values: list[str]) -> str:
+        """The place of a list of texts."""
+        return self.place("Array(String)", values)

@@ -1,0 +1,35 @@
+"""A root's cumulative metrics: the sums over its whole trace, put into its attributes when it is shown (ADR 0005)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, Final
+
+from common.span import NO_METRICS, Metrics
+
+_INT64_MIN, _UINT64_END = -(2.0**63), 2.0**64
+_AMOUNTS: Final = ("prompt", "completion", "total")
+
+TraceSums = Mapping[bytes, Metrics]
+"""What all spans of a trace used together, by the id of the trace; traces that used nothing may be absent."""
+
+
+def shows_sums(sums: Metrics) -> bool:
+    """Whether a root is shown with these sums instead of what it was sent with."""
+    return sums != NO_METRICS
+
+
+def write_sums(attributes: dict[str, Any], sums: Metrics) -> None:
+    """Override ``ag.metrics.{tokens,costs,errors}.cumulative`` where the sum is not zero and a number of JSON."""
+    metrics = attributes["ag"]["metrics"]
+    for name, amounts in (("tokens", sums[0:3]), ("costs", sums[3:6])):
+        if any(amounts) and all(map(math.isfinite, amounts)):
+            metrics[name]["cumulative"] = dict(zip(_AMOUNTS, map(_json_number, amounts), strict=True))
+    if sums.errors and math.isfinite(sums.errors):
+        metrics["errors"]["cumulative"] = _json_number(sums.errors)
+
+
+def _json_number(value: float) -> float:
+    """A double without a fraction is an integer in answers."""
+    return int(value) if value.is_integer() and _INT64_MIN <= value < _UINT64_END else value

@@ -1,0 +1,61 @@
+"""Comparisons of a *typed text* in SQL: a scalar's type in one letter, then its value (``common/clickhouse/leaves.py``).
+
+Every expression here is 0 or 1 on every row, never null: ``''`` is the typed text of what is absent, and no comparison is
+true of it. Says in SQL what ``common/filter/values.py`` says in Python.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from common.filter.ast import Operator
+from common.filter.values import INT64_MIN, INTEGER_CHARS_MAX, JSON_NUMBER, UINT64_MAX
+from query_api.spans.parameters import Parameters
+
+SIGNS: Final[Mapping[Operator, str]] = {
+    Operator.EQ: "=",
+    Operator.NEQ: "!=",
+    Operator.GT: ">",
+    Operator.GTE: ">=",
+    Operator.LT: "<",
+    Operator.LTE: "<=",
+}
+
+
+def ordered(typed: str, order: Operator, operand: Any, parameters: Parameters) -> str:
+    """``typed`` compared by a numeric operator; ``btwn`` is not below the first of ``operand`` and not above the second."""
+    if order is Operator.BTWN:
+        low = ordered(typed, Operator.GTE, operand[0], parameters)
+        high = ordered(typed, Operator.LTE, operand[1], parameters)
+        return f"({low} AND {high})"
+    if isinstance(operand, str):
+        return f"(startsWith({typed}, 's') AND {typed} {SIGNS[order]} {parameters.text('s' + operand)})"
+    return _number_ordered(typed, SIGNS[order], operand, parameters)
+
+
+def _number_ordered(typed: str, sign: str, operand: float, parameters: Parameters) -> str:
+    """The engine compares integers with doubles exactly; texts are made the one or the other as JSON reads them."""
+    text = f"substring({typed}, 2)"
+    is_number = f"startsWith({typed}, 'n') OR (startsWith({typed}, 's') AND match({text}, '^{JSON_NUMBER}$'))"
+    integer = f"toInt128OrZero({text})"
+    is_integer = (
+        f"length({text}) <= {INTEGER_CHARS_MAX} AND match({text}, '^-?[0-9]+$')"
+        f" AND {integer} BETWEEN toInt128('{INT64_MIN}') AND toInt128('{UINT64_MAX}')"
+    )
+    place = parameters.place("Int128" if isinstance(operand, int) else "Float64", operand)
+    return (
+        f"multiIf(NOT ({is_number}), 0, {is_integer}, {integer} {sign} {place}, toFloat64OrZero({text}) {sign} {place})"
+    )
+
+
+def of_json(raw: str) -> str:
+    """The typed text of a scalar given as JSON text; ``''`` for what is null, no scalar, or no JSON.
+
+    A double is written as the engine writes it: compare it with what went through the engine too.
+    """
+    return (
+        f"multiIf(startsWith({raw}, '\"'), concat('s', JSONExtractString({raw})), "
+        f"{raw} = 'true', 'b1', {raw} = 'false', 'b0', "
+        f"match({raw}, '^[-0-9]'), concat('n', {raw}), '')"
+    )

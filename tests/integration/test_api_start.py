@@ -1,0 +1,87 @@
+"""The API process from its first moment: what it needs, what it waits for, what it refuses."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import closing
+from socket import socket
+from typing import Any
+
+import aiohttp
+import pytest
+
+from common.clock import SystemClock
+from common.postgres.keys import Keys
+from common.postgres.migrate import migrate
+from common.postgres.pool import open_database
+from common.project import DEFAULT_PROJECT_ID
+from common.settings import IllegalSettings, KafkaSettings, PostgresSettings, Settings
+from query_api.app import open_api
+from tests.fakes.kafka import MemoryBroker
+from tests.support.api import UntouchedStore
+
+NOBODY = KafkaSettings(bootstrap="127.0.0.1:1", request_timeout_s=0.5)
+
+
+class ReadyStore(UntouchedStore):
+    """Answers, and must not be asked anything else."""
+
+    async def ping(self) -> None:
+        """Here."""
+
+
+async def test_goes_on_by_itself_once_migrate_has_run(postgres_settings: PostgresSettings) -> None:
+    settings = Settings(api_port=0, postgres=postgres_settings, kafka=NOBODY)
+    async with (
+        open_api(settings, store=ReadyStore(), publisher=MemoryBroker().publisher()) as port,
+        aiohttp.ClientSession(f"http://127.0.0.1:{port}") as client,
+        open_database(postgres_settings) as database,
+    ):
+        lives = await client.get("/livez")
+        refused = await client.get("/otlp/v1/traces")
+        missing = await _missing(client)
+
+        await migrate(postgres_settings, default_project_id=DEFAULT_PROJECT_ID)
+        key = await Keys(database, SystemClock()).create(DEFAULT_PROJECT_ID, name="test")
+        async with asyncio.timeout(30):
+            while "postgres" in await _missing(client):
+                await asyncio.sleep(0.05)
+        without_key = await client.get("/otlp/v1/traces")
+        with_key = await client.get("/otlp/v1/traces", headers={"Authorization": f"ApiKey {key.text}"})
+
+    assert (lives.status, refused.status) == (200, 503)
+    assert missing.keys() == {"kafka", "postgres"}
+    assert (without_key.status, with_key.status) == (401, 200)
+
+
+async def test_postgres_away_is_no_reason_not_to_listen() -> None:
+    away = PostgresSettings.model_validate({"dsn": "postgresql://nobody@127.0.0.1:1/none", "timeout_s": 0.5})
+    settings = Settings(auth="off", api_port=0, postgres=away, kafka=NOBODY)
+    async with (
+        open_api(settings, store=ReadyStore()) as port,
+        aiohttp.ClientSession(f"http://127.0.0.1:{port}") as client,
+    ):
+        assert "postgres" in await _missing(client)
+        assert (await client.get("/openapi.json")).status == 200
+
+
+async def test_port_that_is_taken_is_told_with_its_setting(postgres_settings: PostgresSettings) -> None:
+    with closing(socket()) as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        settings = Settings(api_port=taken.getsockname()[1], postgres=postgres_settings, kafka=NOBODY)
+
+        with pytest.raises(IllegalSettings, match="CLEARSPAN_API_PORT"):
+            async with open_api(settings, store=ReadyStore()):
+                pass
+
+
+async def test_open_address_without_authentication_is_refused() -> None:
+    with pytest.raises(IllegalSettings, match="CLEARSPAN_AUTH=off"):
+        async with open_api(Settings(auth="off", api_host="0.0.0.0", api_port=0)):
+            pass
+
+
+async def _missing(client: aiohttp.ClientSession) -> dict[str, Any]:
+    found: dict[str, Any] = (await (await client.get("/readyz")).json()).get("waiting_for", {})
+    return found

@@ -1,0 +1,82 @@
+"""What our side of Kafka does when the broker is not there, comes, and is replaced by another."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import uuid
+from pathlib import Path
+
+import pytest
+
+from common.errors import Unavailable
+from common.kafka.consumer import KafkaSource
+from common.kafka.log import KafkaLog
+from common.kafka.producer import KafkaPublisher
+from common.kafka.record import Partition, Record
+from common.kafka.topics import ensure_topics
+from common.settings import Encoding, KafkaSettings, TopicSettings
+from tests.support.kafka import embedded_broker, free_port
+
+
+async def nothing(_: frozenset[Partition]) -> None:
+    """Partitions come and go."""
+
+
+async def test_everything_says_that_the_broker_is_away_within_its_deadline() -> None:
+    settings = KafkaSettings(bootstrap=f"127.0.0.1:{free_port()}", request_timeout_s=1.0)
+    publisher, source = KafkaPublisher(settings), KafkaSource(settings)
+    started_s = time.monotonic()
+
+    with pytest.raises(Unavailable):
+        await publisher.publish("t", b"v")
+    with pytest.raises(Unavailable):
+        await source.open(on_revoked=nothing, on_assigned=nothing)
+    with pytest.raises(Unavailable):
+        await source.lag()
+    with pytest.raises(Unavailable):
+        await ensure_topics(settings)
+    with pytest.raises(Unavailable):
+        _ = [portion async for portion in KafkaLog(settings).read("t")]
+
+    assert time.monotonic() - started_s < 10
+    await publisher.close()
+    await source.close()
+
+
+@pytest.mark.timeout(90)
+def test_a_broker_that_is_replaced_by_an_empty_one_is_read_from_its_beginning(tmp_path: Path) -> None:
+    with embedded_broker(tmp_path) as broker:
+        settings = broker.settings(
+            group="g", topics={"t": TopicSettings(encoding=Encoding.OTLP_PROTO)}, partitions=1, request_timeout_s=3.0
+        )
+
+        async def read_one(source: KafkaSource) -> Record:
+            async with asyncio.timeout(40):
+                while not (records := await source.poll(timeout_s=0.1, records_max=1)):
+                    pass
+            return records[0]
+
+        async def replace() -> None:
+            publisher, source = KafkaPublisher(settings), KafkaSource(settings, session_timeout_s=2.0)
+            await ensure_topics(settings)
+            for value in (b"0", b"1", b"2"):
+                await publisher.publish("t", value)
+            await source.open(on_revoked=nothing, on_assigned=nothing)
+            before = [await read_one(source) for _ in range(3)][-1]
+            await source.commit({before.source: before.next_offset})
+            log_before = source.log_of(before.source)
+
+            broker.command[-1] = str(uuid.uuid4())
+            await asyncio.to_thread(broker.kill)
+            await asyncio.to_thread(broker.start)
+            await ensure_topics(settings)
+            await publisher.publish("t", b"new")
+            after = await read_one(source)
+
+            assert (after.value, after.offset) == (b"new", 0)
+            assert source.log_of(after.source) != log_before
+            await publisher.close()
+            await source.close()
+
+        asyncio.run(replace())
