@@ -169,7 +169,8 @@ class Worker:
                 if await self._join():
                     while not self._stopping.is_set():
                         await self._step_or_rejoin()
-                    await self._drain(within_s=self._policy.shutdown_grace_s)
+                    async with self._turn:
+                        await self._drain(within_s=self._policy.shutdown_grace_s)
                 watching.cancel()
         finally:
             self._thread.shutdown(wait=True, cancel_futures=True)
@@ -184,7 +185,8 @@ class Worker:
             if not exc.transient:
                 raise
             _log.warning("Leaving the group to join it again.", error=exc.detail)
-            await self._discard()
+            async with self._turn:
+                await self._discard()
             await self._join()
 
     async def _step(self) -> None:

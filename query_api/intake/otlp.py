@@ -8,9 +8,7 @@ Source: OpenTelemetry Protocol 1.x, “OTLP/HTTP response”; reference §4.5 fo
 from __future__ import annotations
 
 import asyncio
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from types import ModuleType
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 import orjson
@@ -19,7 +17,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
     ExportTraceServiceResponse,
 )
 
-from common.codec import otlp_json, otlp_protobuf
+from common.codec import json_cut, otlp_json, otlp_protobuf, protobuf_cut
 from common.codec.decoded import Decoded, Refusal
 from common.errors import ErrorCode, ServiceError, UnsupportedMedia
 from common.limits import SpanLimits
@@ -28,6 +26,7 @@ from query_api.content_encoding import inflate_by_magic
 from query_api.errors import headers_of, status_of
 from query_api.intake.models import IntakeReady
 from query_api.intake.publish import TraceRecord, coordinates_header, publish
+from query_api.intake.split import GROWTH_MAX, AnyLayout, split_by_trace
 from query_api.json_body import json_answer
 from query_api.route import Answer, Call
 
@@ -48,7 +47,17 @@ _GRPC_CODES: Final[Mapping[ErrorCode, int]] = {
     ErrorCode.UNAVAILABLE: 14,
 }
 _GRPC_INTERNAL: Final = 13
-_CODECS: Final[Mapping[str, ModuleType]] = {PROTOBUF: otlp_protobuf, JSON: otlp_json}
+
+
+class _Codec(NamedTuple):
+    decode: Callable[..., Decoded]
+    lay_out: Callable[[bytes], AnyLayout]
+
+
+_CODECS: Final[Mapping[str, _Codec]] = {
+    PROTOBUF: _Codec(otlp_protobuf.decode, protobuf_cut.lay_out),
+    JSON: _Codec(otlp_json.decode, json_cut.lay_out_request),
+}
 
 
 class Taken(NamedTuple):
@@ -93,14 +102,13 @@ def take(body: bytes, *, encoding: str, limits: SpanLimits, now_ns: int) -> Take
     if not body:
         return Taken([], 0, [])
     codec = _CODECS[encoding]
-    decoded: Decoded = codec.decode(body, limits=limits, now_ns=now_ns)
-    indexes: dict[bytes, list[int]] = defaultdict(list)
-    for span_index, span in zip(decoded.span_indexes, decoded.spans, strict=True):
-        indexes[span.trace_id].append(span_index)
-    if len(indexes) == 1 and not decoded.refusals:
-        records = [TraceRecord(trace_id, body) for trace_id in indexes]
+    decoded = codec.decode(body, limits=limits, now_ns=now_ns)
+    trace_ids = {index: span.trace_id for index, span in zip(decoded.span_indexes, decoded.spans, strict=True)}
+    if len(set(trace_ids.values())) == 1 and not decoded.refusals:
+        records = [TraceRecord(decoded.spans[0].trace_id, body)]
     else:
-        records = [TraceRecord(trace_id, codec.cut(body, of_trace)) for trace_id, of_trace in indexes.items()]
+        bytes_max = GROWTH_MAX * limits.record_bytes_max
+        records = split_by_trace(codec.lay_out(body), trace_ids, bytes_max=bytes_max)
     return Taken(records, len(decoded.spans), decoded.refusals)
 
 

@@ -47,7 +47,7 @@ def prepare(placed: Sequence[Placed], *, limits: SpanLimits, now_ns: int) -> Pre
 
 
 def _decoded(placed: Sequence[Placed], *, limits: SpanLimits, now_ns: int) -> list[tuple[Placed, Span]]:
-    """Each span that counts beside its decoded form: of those with the same ids the last."""
+    """Each span beside its decoded form; of those with the same ids the codec gives the last."""
     try:
         value = orjson.dumps({"spans": [place.span for place in placed]})
         decoded = span_json.decode(value, limits=limits, now_ns=now_ns)
@@ -59,8 +59,7 @@ def _decoded(placed: Sequence[Placed], *, limits: SpanLimits, now_ns: int) -> li
         problems = [f"{placed[r.span_index or 0].path}: {r.reason}" for r in decoded.refusals[:PROBLEMS_MAX]]
         more = len(decoded.refusals) - len(problems)
         raise InvalidInput(" ".join([*problems, *([f"And {more} more."] if more else [])]))
-    last = {(s.trace_id, s.span_id): (placed[i], s) for i, s in zip(decoded.span_indexes, decoded.spans, strict=True)}
-    return list(last.values())
+    return [(placed[index], span) for index, span in zip(decoded.span_indexes, decoded.spans, strict=True)]
 
 
 def _settled(sent: Json, span: Span) -> Json:

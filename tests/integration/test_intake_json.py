@@ -15,11 +15,13 @@ from common.limits import SpanLimits
 from common.project import DEFAULT_PROJECT_ID
 from common.span import Span
 from query_api.intake.handlers import SPAN_JSON
+from tests.fakes.clock import ManualClock
 from tests.fakes.kafka import MemoryBroker
 from tests.support.api import context_of, serving
 
 TRACE_A, TRACE_B = "a" * 32, "b" * 32
-NOW_NS = 1_760_000_000_000_000_000
+NOW_NS = ManualClock().now_ns()
+READ_LATER_NS = NOW_NS + 60_000_000_000
 
 
 @pytest.fixture
@@ -49,7 +51,7 @@ def _published(broker: MemoryBroker) -> dict[str, list[Span]]:
         assert record.value is not None
         assert record.header("project-id") == str(DEFAULT_PROJECT_ID).encode()
         assert record.header("content-type") == SPAN_JSON.encode()
-        decoded = span_json.decode(record.value, limits=SpanLimits(), now_ns=NOW_NS)
+        decoded = span_json.decode(record.value, limits=SpanLimits(), now_ns=READ_LATER_NS)
         assert not decoded.refusals
         assert {span.trace_id for span in decoded.spans} == {record.key}
         found[record.key.hex()] = decoded.spans

@@ -1,0 +1,170 @@
+"""The span routes: what was asked, put to ``search``, and the answer in its shape (reference §1.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+from uuid import UUID
+
+from common.errors import InvalidCursor, InvalidInput
+from common.filter.ast import Node, canonical_text
+from common.filter.parse import parse
+from common.ids import parse_span_id, parse_trace_id
+from query_api.errors import InvalidRequest
+from query_api.route import Answer, Call
+from query_api.spans.compile import compile_filter
+from query_api.spans.cursor import Position, fingerprint, read_cursor, write_cursor
+from query_api.spans.heads import heads_of_ids, sums_of_traces
+from query_api.spans.models import Order, SpanIds, SpansQuery, WindowBy, Windowing
+from query_api.spans.project_spans import ProjectSpans
+from query_api.spans.render import Rendered
+from query_api.spans.search import (
+    Page,
+    Window,
+    fetch_rows,
+    find_page,
+    position_of_reference_cursor,
+    render_versions,
+)
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND: Final = timedelta(microseconds=1)
+
+
+async def query_spans(call: Call) -> Answer:
+    """``POST /spans/query``."""
+    query: SpansQuery = call.body
+    _refuse_saved(query)
+    windowing = query.windowing or Windowing()
+    _refuse_feed(windowing)
+    filtering = parse(query.filtering)
+    belongs_to = _fingerprint(call.project_id, filtering, windowing)
+    secret = call.context.cursor_secret
+    settings = call.context.settings.query
+    page = await find_page(
+        project_spans(call),
+        compile_filter(filtering),
+        _window(windowing, belongs_to=belongs_to, secret=secret),
+        limit=_limit(windowing, default=settings.page_limit_default, most=settings.page_limit_max),
+        bytes_max=settings.page_bytes_max,
+    )
+    return Answer(_page_json(page, belongs_to=belongs_to, secret=secret))
+
+
+async def list_spans(call: Call) -> Answer:
+    """``GET /spans/``: spans by ids, in the order of their start."""
+    ids: SpanIds = call.query
+    trace_ids = _ids([*ids.trace_id, *_split(ids.trace_ids)], parse_trace_id)
+    span_ids = _ids([*ids.span_id, *_split(ids.span_ids)], parse_span_id)
+    if not trace_ids and not span_ids:
+        raise InvalidInput("At least one trace_id or span_id query parameter is required.")
+    found = await spans_of_ids(project_spans(call), trace_ids=trace_ids, span_ids=span_ids)
+    return Answer(b'{"count":%d,"spans":[%b]}' % (len(found), b",".join(span.json for span in found)))
+
+
+async def get_span(call: Call) -> Answer:
+    """``GET /spans/{trace_id}/{span_id}``."""
+    [trace_id] = _ids([call.path["trace_id"]], parse_trace_id)
+    [span_id] = _ids([call.path["span_id"]], parse_span_id)
+    found = await spans_of_ids(project_spans(call), trace_ids=[trace_id], span_ids=[span_id])
+    return Answer(b'{"count":1,"span":%b}' % found[0].json if found else b'{"count":0}')
+
+
+def project_spans(call: Call) -> ProjectSpans:
+    """The spans that a request may see, with the budget of a query."""
+    context = call.context
+    budget_s = context.settings.query.budget_s
+    return ProjectSpans(context.store, call.project_id, clock=context.clock, budget_s=budget_s)
+
+
+async def spans_of_ids(
+    spans: ProjectSpans, *, trace_ids: list[bytes], span_ids: list[bytes] | None = None
+) -> list[Rendered]:
+    """All spans of the traces that have one of the span ids, where these are given; earliest first, then by ids."""
+    heads = sorted(await heads_of_ids(spans, trace_ids=trace_ids, span_ids=span_ids or []))
+    rows = await fetch_rows(spans, heads)
+    sums = await sums_of_traces(spans, {head.trace_id for head in heads})
+    return render_versions([rows], heads, sums)
+
+
+def _refuse_saved(query: SpansQuery) -> None:
+    for name in ("query_ref", "query_variant_ref", "query_revision_ref"):
+        if getattr(query, name) is not None:
+            raise InvalidInput(f"{name}: saved queries are not supported yet; give filtering and windowing.")
+
+
+def _refuse_feed(windowing: Windowing) -> None:
+    if windowing.by is WindowBy.CREATED_AT:
+        raise InvalidInput("windowing.by: the feed by created_at is not supported yet; supported: start_time.")
+    if windowing.wait_s:
+        raise InvalidInput("windowing.wait_s: waiting belongs to the feed by created_at, which is not supported yet.")
+
+
+def _limit(windowing: Windowing, *, default: int, most: int) -> int:
+    limit = windowing.limit or default
+    if limit <= most:
+        return limit
+    problem = {
+        "type": "less_than_equal",
+        "loc": ["body", "windowing", "limit"],
+        "msg": f"Input should be less than or equal to {most}",
+        "input": limit,
+        "ctx": {"le": most},
+    }
+    raise InvalidRequest([problem])
+
+
+def _window(windowing: Windowing, *, belongs_to: bytes, secret: bytes) -> Window:
+    order = windowing.order or Order.DESCENDING
+    newest_us, oldest_us = _us(windowing.newest), _us(windowing.oldest)
+    after = None
+    if windowing.next is not None:
+        leading = ("newest", newest_us) if order is Order.DESCENDING else ("oldest", oldest_us)
+        after = _after(windowing.next, order, leading, belongs_to=belongs_to, secret=secret)
+    rate = 1.0 if windowing.rate is None else windowing.rate
+    return Window(order, newest_us, oldest_us, int(rate * 100), after)
+
+
+def _after(cursor: str, order: Order, leading: tuple[str, int | None], *, belongs_to: bytes, secret: bytes) -> Position:
+    try:
+        span_id = UUID(cursor).bytes
+    except ValueError:
+        return read_cursor(cursor, belongs_to=belongs_to, secret=secret)
+    name, bound_us = leading
+    if bound_us is None:
+        raise InvalidCursor(f"windowing.next as a span id needs windowing.{name}: the start_time of that span.")
+    return position_of_reference_cursor(bound_us, span_id, order)
+
+
+def _us(moment: datetime | None) -> int | None:
+    """Microseconds since 1970; a time without a zone is UTC."""
+    if moment is None:
+        return None
+    return ((moment if moment.tzinfo else moment.replace(tzinfo=UTC)) - _EPOCH) // _MICROSECOND
+
+
+def _fingerprint(project_id: UUID, filtering: Node, windowing: Windowing) -> bytes:
+    """What a cursor belongs to: all that decides which spans there are and in which order; not the limit."""
+    order = windowing.order or Order.DESCENDING
+    rest: list[Any] = [order, _us(windowing.newest), _us(windowing.oldest), windowing.rate]
+    return fingerprint([project_id.bytes, canonical_text(filtering), repr([str(part) for part in rest]).encode()])
+
+
+def _page_json(page: Page, *, belongs_to: bytes, secret: bytes) -> bytes:
+    spans = b",".join(span.json for span in page.spans)
+    if page.ends_at is None:
+        return b'{"count":%d,"spans":[%b]}' % (len(page.spans), spans)
+    cursor = write_cursor(page.ends_at, belongs_to=belongs_to, secret=secret).encode()
+    return b'{"count":%d,"spans":[%b],"windowing":{"next":"%b"}}' % (len(page.spans), spans, cursor)
+
+
+def _split(lists: Iterable[str]) -> list[str]:
+    return [text.strip() for each in lists for text in each.split(",") if text.strip()]
+
+
+def _ids(texts: Iterable[str], read: Callable[[str], bytes]) -> list[bytes]:
+    try:
+        return list(dict.fromkeys(map(read, texts)))
+    except ValueError as exc:
+        raise InvalidInput(str(exc)) from exc

@@ -1,0 +1,156 @@
+"""The gate before the embedded broker, against a small server that answers frames."""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from collections.abc import AsyncIterator
+
+import pytest
+
+from clearspan.embedded.front import PRODUCE, UNANSWERED_MAX, Front
+
+FETCH = 1
+
+
+class _Broker:
+    """Answers each request frame with its correlation id, once it is let."""
+
+    def __init__(self) -> None:
+        self.may_answer = asyncio.Event()
+        self.may_answer.set()
+        self.requests: list[tuple[int, int]] = []
+        self._server: asyncio.Server | None = None
+
+    async def listen(self) -> int:
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        return int(self._server.sockets[0].getsockname()[1])
+
+    async def close(self) -> None:
+        assert self._server is not None
+        self._server.close()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while True:
+                (length,) = struct.unpack(">i", await reader.readexactly(4))
+                frame = await reader.readexactly(length)
+                api_key, _, correlation_id = struct.unpack(">hhi", frame[:8])
+                self.requests.append((api_key, correlation_id))
+                await self.may_answer.wait()
+                writer.write(struct.pack(">ii", 4 + 5, correlation_id) + b"reply")
+        except (asyncio.IncompleteReadError, ConnectionError):
+            writer.close()
+
+
+class _Client:
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader, self._writer = reader, writer
+
+    def send(self, api_key: int, correlation_id: int, *, body: bytes = b"body") -> None:
+        self._writer.write(struct.pack(">ihhi", 8 + len(body), api_key, 0, correlation_id) + body)
+
+    async def answer(self) -> int:
+        length, correlation_id = struct.unpack(">ii", await self._reader.readexactly(8))
+        assert await self._reader.readexactly(length - 4) == b"reply"
+        return int(correlation_id)
+
+    async def is_closed(self) -> bool:
+        return await self._reader.read() == b""
+
+
+@pytest.fixture
+async def broker() -> AsyncIterator[_Broker]:
+    broker = _Broker()
+    yield broker
+    await broker.close()
+
+
+@pytest.fixture
+async def front(broker: _Broker) -> AsyncIterator[Front]:
+    front = Front(broker_port=await broker.listen())
+    yield front
+    await front.close()
+
+
+async def _connect(front: Front) -> _Client:
+    port = await front.listen(0)
+    return _Client(*await asyncio.open_connection("127.0.0.1", port))
+
+
+async def test_frames_pass_both_ways_unchanged_whatever_their_size(front: Front):
+    client = await _connect(front)
+
+    client.send(FETCH, 1, body=b"x" * 1_000_000)
+    client.send(PRODUCE, 2, body=b"")
+
+    assert [await client.answer(), await client.answer()] == [1, 2]
+
+
+async def test_holding_waits_for_what_is_under_way(front: Front, broker: _Broker):
+    client = await _connect(front)
+    broker.may_answer.clear()
+    client.send(PRODUCE, 1)
+    while not broker.requests:
+        await asyncio.sleep(0)
+
+    holding = asyncio.create_task(front.hold_produces(timeout_s=10))
+    await asyncio.sleep(0.05)
+    assert not holding.done()
+    broker.may_answer.set()
+
+    await asyncio.wait_for(holding, 5)
+    assert await client.answer() == 1
+
+
+async def test_a_held_produce_reaches_no_broker_while_others_pass(front: Front, broker: _Broker):
+    client = await _connect(front)
+    other = _Client(*await asyncio.open_connection("127.0.0.1", front_port(front)))
+    await front.hold_produces(timeout_s=1)
+
+    client.send(PRODUCE, 1)
+    other.send(FETCH, 2)
+
+    assert await other.answer() == 2
+    assert broker.requests == [(FETCH, 2)]
+
+
+async def test_reopening_sends_everybody_away_and_lets_them_in_to_the_new_broker(front: Front):
+    client = await _connect(front)
+    await front.hold_produces(timeout_s=1)
+    client.send(PRODUCE, 1)
+    successor = _Broker()
+
+    await front.reopen(broker_port=await successor.listen())
+
+    assert await client.is_closed()
+    again = _Client(*await asyncio.open_connection("127.0.0.1", front_port(front)))
+    again.send(PRODUCE, 7)
+    assert await again.answer() == 7
+    assert successor.requests == [(PRODUCE, 7)]
+    await successor.close()
+
+
+async def test_a_client_that_wants_no_answers_does_not_hold_the_gate_for_ever(front: Front, broker: _Broker):
+    client = await _connect(front)
+    broker.may_answer.clear()
+    for number in range(UNANSWERED_MAX + 5):
+        client.send(PRODUCE, number)
+    while len(broker.requests) < 1:
+        await asyncio.sleep(0)
+
+    await asyncio.wait_for(front.hold_produces(timeout_s=0.2), 5)
+
+
+async def test_a_frame_past_the_limit_closes_the_connection(front: Front):
+    port = await front.listen(0)
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+
+    writer.write(struct.pack(">i", 1 << 30))
+
+    assert await reader.read() == b""
+
+
+def front_port(front: Front) -> int:
+    assert front._server is not None
+    return int(front._server.sockets[0].getsockname()[1])
