@@ -13,7 +13,7 @@ import json
 import resource
 import tempfile
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final
 from uuid import UUID
@@ -33,7 +33,7 @@ from common.telemetry import RECORDS_IN, SPANS_STORED, configure_logging
 from ingest.normalise import normalise
 from ingest.worker import open_worker
 
-SETS: Final = {"plain": plain_records, "llm": llm_records}
+SETS: Final[dict[str, Callable[[int], Iterable[bytes]]]] = {"plain": plain_records, "llm": llm_records}
 TOPIC: Final = "otlp_spans"
 
 

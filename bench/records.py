@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 SAMPLE: Final = Path(__file__).parents[1] / "tests/data/samples/openinference-openai-01.otlp_proto.bin"
 SPANS_PER_TRACE: Final = 10
@@ -24,6 +25,7 @@ START_NS: Final = 1_780_000_000_000_000_000
 def plain_records(spans_count: int, *, spans_per_record: int = 500, seed: int = 1) -> Iterator[bytes]:
     """OTLP protobuf records of the plain set."""
     randomness = random.Random(seed)
+    trace_id, parent_id = b"", b""
     for first in range(0, spans_count, spans_per_record):
         request = ExportTraceServiceRequest()
         resource = request.resource_spans.add()
@@ -33,12 +35,11 @@ def plain_records(spans_count: int, *, spans_per_record: int = 500, seed: int = 
         scope.scope.name = "bench"
         for number in range(first, min(first + spans_per_record, spans_count)):
             if number % SPANS_PER_TRACE == 0:
-                trace_id = randomness.randbytes(16)
-                parent_id = b""
+                trace_id, parent_id = randomness.randbytes(16), b""
             span = scope.spans.add(trace_id=trace_id, span_id=randomness.randbytes(8), parent_span_id=parent_id)
             parent_id = parent_id or span.span_id
             span.name = f"operation-{number % SPANS_PER_TRACE}"
-            span.kind = 1 + number % 5
+            span.kind = Span.SpanKind.ValueType(1 + number % 5)
             span.start_time_unix_nano = START_NS + number * 1_000_000 + randomness.randrange(1_000_000)
             span.end_time_unix_nano = span.start_time_unix_nano + randomness.randrange(1_000_000_000)
             for key in randomness.sample(range(97), 11):

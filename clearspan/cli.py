@@ -153,10 +153,9 @@ def _migrate(_arguments: Arguments) -> int:
 
 
 def _ingest(_arguments: Arguments) -> int:
-    from common.settings import read_settings  # noqa: PLC0415 - see the module docstring
-    from ingest.worker import run  # noqa: PLC0415
+    from ingest.worker import run  # noqa: PLC0415 - see the module docstring
 
-    return run(read_settings())
+    return run()
 
 
 def _serve(_arguments: Arguments) -> int:

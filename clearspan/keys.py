@@ -48,7 +48,7 @@ def _create(arguments: argparse.Namespace) -> int:
 
 def _list(arguments: argparse.Namespace) -> int:
     async def run(keys: Keys) -> None:
-        found = await keys.list(arguments.project)
+        found = await keys.of_project(arguments.project)
         if not found and not arguments.json:
             print("There are no keys. `clearspan keys create NAME` makes one.")
         for key in found:

@@ -71,6 +71,9 @@ T = TypeVar("T")
 CHUNK_BYTES: Final = MIB
 """Records are opened so many bytes at a time, so that what is decoded and not yet in a batch stays small."""
 
+SETTLING_POLL_S: Final = 0.02
+"""A due batch looks so often whether the one in flight is settled."""
+
 WATCH_INTERVAL_S: Final = 2.0
 
 REVOKE_FLUSH_S: Final = 20.0
@@ -205,13 +208,19 @@ class Worker:
 
     async def _poll(self) -> None:
         started_s = self._clock.monotonic_s()
-        timeout_s = self._policy.poll_s_max
-        if not self._batch.is_empty:
-            waited_s = started_s - self._batch.opened_s
-            timeout_s = min(self._policy.poll_s_max, max(0.0, self._policy.flush.age_s_max - waited_s))
-        records = await self._source.poll(timeout_s=timeout_s, records_max=self._policy.poll_records_max)
+        records = await self._source.poll(
+            timeout_s=self._poll_timeout_s(now_s=started_s), records_max=self._policy.poll_records_max
+        )
         self._polled.extend(records)
         STAGE_SECONDS.labels("poll").inc(self._clock.monotonic_s() - started_s)
+
+    def _poll_timeout_s(self, *, now_s: float) -> float:
+        """Until the batch is due; while one is in flight nothing can be done about that, so never at once."""
+        if self._batch.is_empty:
+            return self._policy.poll_s_max
+        left_s = self._batch.opened_s + self._policy.flush.age_s_max - now_s
+        shortest_s = 0.0 if self._settling is None else SETTLING_POLL_S
+        return min(self._policy.poll_s_max, max(shortest_s, left_s))
 
     async def _wait_for_settled(self) -> None:
         """Backpressure: the next batch is full and the one before is not settled."""

@@ -6,6 +6,7 @@ of the route's own protocol.
 
 from __future__ import annotations
 
+import asyncio
 import re
 from typing import Any, Final
 from uuid import UUID, uuid4
@@ -26,6 +27,9 @@ from query_api.stage import Stage
 REQUEST_ID_HEADER: Final = "X-Request-Id"
 NO_ROUTE: Final = "none"
 """The route of what no route answers, in metrics: a path of the client's making never becomes a label."""
+
+BODY_TIMEOUT_S: Final = 120.0
+"""How long a body may take to arrive: 10 MiB at less than 100 KB a second. Then the connection is not worth its memory."""
 
 _REQUEST_ID: Final = re.compile(r"[A-Za-z0-9._:-]{1,128}")
 _METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
@@ -114,11 +118,15 @@ async def _read_wire(request: web.Request, *, bytes_max: int) -> bytes:
         raise too_large
     pieces: list[bytes] = []
     room = bytes_max
-    async for piece in request.content.iter_any():
-        room -= len(piece)
-        if room < 0:
-            raise too_large
-        pieces.append(piece)
+    try:
+        async with asyncio.timeout(BODY_TIMEOUT_S):
+            async for piece in request.content.iter_any():
+                room -= len(piece)
+                if room < 0:
+                    raise too_large
+                pieces.append(piece)
+    except TimeoutError as exc:
+        raise InvalidInput(f"The body did not arrive within {BODY_TIMEOUT_S:g} s.") from exc
     return b"".join(pieces)
 
 
@@ -139,7 +147,12 @@ def _our_failure(passage: _Passage) -> Answer:
 
 
 async def _response(request: web.Request, answer: Answer, *, request_id: str) -> web.Response:
-    headers = {**answer.headers, REQUEST_ID_HEADER: request_id, "Content-Type": answer.content_type}
+    headers = {
+        **answer.headers,
+        REQUEST_ID_HEADER: request_id,
+        "Content-Type": answer.content_type,
+        "Server": "clearspan",  # in place of the versions that aiohttp would show
+    }
     body = answer.body
     if len(body) >= COMPRESS_BYTES_MIN:
         headers["Vary"] = "Accept-Encoding"

@@ -178,7 +178,8 @@ def require_free_port(port: int, variable: str) -> None:
 def _by_whom(port: int) -> str:
     with suppress(psutil.Error, OSError):
         for connection in psutil.net_connections(kind="inet"):
-            if connection.status == psutil.CONN_LISTEN and connection.laddr.port == port and connection.pid:
+            listens_there = connection.status == psutil.CONN_LISTEN and connection.laddr[1:] == (port,)
+            if listens_there and connection.pid:
                 return f" by {psutil.Process(connection.pid).name()} (process {connection.pid})"
     return ""
 

@@ -61,7 +61,7 @@ class EmbeddedStore:
             # As a clause, not as the driver's argument: that sets and restores them one by one, 6 ms a statement.
             clause = _settings_clause(statement_settings(statement, deadline_s=remaining_s) | UNCOMPRESSED)
             answer: bytes = client.raw_query(
-                f"{statement.sql}\nSETTINGS {clause}", dict(statement.parameters) or None, fmt="ArrowStream"
+                f"{statement.sql}\nSETTINGS {clause}", dict(statement.parameters), fmt="ArrowStream"
             )
             return answer
 
@@ -74,7 +74,7 @@ class EmbeddedStore:
 
         def call(client: Client, remaining_s: float) -> None:
             settings = statement_settings(statement, deadline_s=remaining_s)
-            client.command(statement.sql, dict(statement.parameters) or None, settings=settings)
+            client.command(statement.sql, dict(statement.parameters), settings=settings)
 
         with translated():
             await self._reading.run(call, deadline_s=deadline_s)

@@ -60,7 +60,7 @@ class ServerStore:
         settings = statement_settings(statement, deadline_s=deadline_s)
         with translated():
             async with self._connection(self._reading, deadline_s=deadline_s) as client:
-                answer = await client.raw_query(statement.sql, _bound(statement), settings, "ArrowStream")
+                answer = await client.raw_query(statement.sql, dict(statement.parameters), settings, "ArrowStream")
         return pa.ipc.open_stream(answer).read_all()
 
     async def execute(self, statement: Statement, /, *, deadline_s: float) -> None:
@@ -68,7 +68,7 @@ class ServerStore:
         settings = statement_settings(statement, deadline_s=deadline_s)
         with translated():
             async with self._connection(self._reading, deadline_s=deadline_s) as client:
-                await client.command(statement.sql, _bound(statement), settings=settings)
+                await client.command(statement.sql, dict(statement.parameters), settings=settings)
 
     async def ping(self) -> None:
         """Return when the server answers."""
@@ -108,10 +108,6 @@ async def _take_place(places: asyncio.Semaphore, *, deadline_s: float) -> None:
             await places.acquire()
     except TimeoutError:
         raise Overloaded(f"No connection to ClickHouse came free within {deadline_s:g} s.") from None
-
-
-def _bound(statement: Statement) -> dict[str, Any] | None:
-    return dict(statement.parameters) or None
 
 
 def _arrow_file(rows: pa.Table) -> io.BytesIO:

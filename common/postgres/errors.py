@@ -52,8 +52,6 @@ MEANING: Final[tuple[tuple[tuple[type[Exception], ...], type[ServiceError]], ...
         ),
         Unavailable,
     ),
-    # An argument that does not fit its place: both are InterfaceErrors, so this goes first.
-    ((ValueError,), InvalidStatement),
     ((asyncpg.InterfaceError, asyncpg.InternalClientError), Unavailable),
     ((asyncpg.PostgresError,), InvalidStatement),
 )

@@ -119,6 +119,7 @@ class MemorySource:
 
     def __init__(self, broker: MemoryBroker, group: str, topics: Sequence[str]) -> None:
         self.topics = topics
+        self.polls_count = 0
         self._broker = broker
         self._group = broker._group(group)
         self._positions: dict[Partition, int] = {}
@@ -134,6 +135,7 @@ class MemorySource:
         await self._broker._rebalance(self._group)
 
     async def poll(self, *, timeout_s: float, records_max: int) -> Sequence[Record]:
+        self.polls_count += 1
         _raise_next(self._broker.poll_faults)
         records = self._take(records_max)
         if records or not timeout_s:

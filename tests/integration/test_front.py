@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import struct
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import suppress
+from typing import TypeAlias
 
 import pytest
 
@@ -40,6 +42,8 @@ class _Broker:
                 await self.may_answer.wait()
                 writer.write(struct.pack(">ii", 4 + 5, correlation_id) + b"reply")
         except (asyncio.IncompleteReadError, ConnectionError):
+            pass
+        finally:
             writer.close()
 
 
@@ -47,8 +51,8 @@ class _Client:
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader, self._writer = reader, writer
 
-    def send(self, api_key: int, correlation_id: int, *, body: bytes = b"body") -> None:
-        self._writer.write(struct.pack(">ihhi", 8 + len(body), api_key, 0, correlation_id) + body)
+    def send(self, api_key: int, correlation_id: int, *, body: bytes = b"body", length: int | None = None) -> None:
+        self._writer.write(struct.pack(">ihhi", length or 8 + len(body), api_key, 0, correlation_id) + body)
 
     async def answer(self) -> int:
         length, correlation_id = struct.unpack(">ii", await self._reader.readexactly(8))
@@ -57,6 +61,11 @@ class _Client:
 
     async def is_closed(self) -> bool:
         return await self._reader.read() == b""
+
+    async def close(self) -> None:
+        self._writer.close()
+        with suppress(ConnectionError):
+            await self._writer.wait_closed()
 
 
 @pytest.fixture
@@ -73,13 +82,25 @@ async def front(broker: _Broker) -> AsyncIterator[Front]:
     await front.close()
 
 
-async def _connect(front: Front) -> _Client:
+Connect: TypeAlias = Callable[[], Awaitable[_Client]]
+
+
+@pytest.fixture
+async def connect(front: Front) -> AsyncIterator[Connect]:
     port = await front.listen(0)
-    return _Client(*await asyncio.open_connection("127.0.0.1", port))
+    clients: list[_Client] = []
+
+    async def connect() -> _Client:
+        clients.append(_Client(*await asyncio.open_connection("127.0.0.1", port)))
+        return clients[-1]
+
+    yield connect
+    for client in clients:
+        await client.close()
 
 
-async def test_frames_pass_both_ways_unchanged_whatever_their_size(front: Front):
-    client = await _connect(front)
+async def test_frames_pass_both_ways_unchanged_whatever_their_size(connect: Connect):
+    client = await connect()
 
     client.send(FETCH, 1, body=b"x" * 1_000_000)
     client.send(PRODUCE, 2, body=b"")
@@ -87,8 +108,8 @@ async def test_frames_pass_both_ways_unchanged_whatever_their_size(front: Front)
     assert [await client.answer(), await client.answer()] == [1, 2]
 
 
-async def test_holding_waits_for_what_is_under_way(front: Front, broker: _Broker):
-    client = await _connect(front)
+async def test_holding_waits_for_what_is_under_way(front: Front, broker: _Broker, connect: Connect):
+    client = await connect()
     broker.may_answer.clear()
     client.send(PRODUCE, 1)
     while not broker.requests:
@@ -103,9 +124,9 @@ async def test_holding_waits_for_what_is_under_way(front: Front, broker: _Broker
     assert await client.answer() == 1
 
 
-async def test_a_held_produce_reaches_no_broker_while_others_pass(front: Front, broker: _Broker):
-    client = await _connect(front)
-    other = _Client(*await asyncio.open_connection("127.0.0.1", front_port(front)))
+async def test_a_held_produce_reaches_no_broker_while_others_pass(front: Front, broker: _Broker, connect: Connect):
+    client = await connect()
+    other = await connect()
     await front.hold_produces(timeout_s=1)
 
     client.send(PRODUCE, 1)
@@ -115,8 +136,10 @@ async def test_a_held_produce_reaches_no_broker_while_others_pass(front: Front, 
     assert broker.requests == [(FETCH, 2)]
 
 
-async def test_reopening_sends_everybody_away_and_lets_them_in_to_the_new_broker(front: Front):
-    client = await _connect(front)
+async def test_reopening_sends_everybody_away_and_lets_them_in_to_the_new_broker(front: Front, connect: Connect):
+    client = await connect()
+    client.send(FETCH, 0)
+    assert await client.answer() == 0
     await front.hold_produces(timeout_s=1)
     client.send(PRODUCE, 1)
     successor = _Broker()
@@ -124,15 +147,15 @@ async def test_reopening_sends_everybody_away_and_lets_them_in_to_the_new_broker
     await front.reopen(broker_port=await successor.listen())
 
     assert await client.is_closed()
-    again = _Client(*await asyncio.open_connection("127.0.0.1", front_port(front)))
+    again = await connect()
     again.send(PRODUCE, 7)
     assert await again.answer() == 7
     assert successor.requests == [(PRODUCE, 7)]
     await successor.close()
 
 
-async def test_a_client_that_wants_no_answers_does_not_hold_the_gate_for_ever(front: Front, broker: _Broker):
-    client = await _connect(front)
+async def test_a_client_that_wants_no_answers_does_not_hold_the_gate_for_ever(front: Front, broker: _Broker, connect: Connect):
+    client = await connect()
     broker.may_answer.clear()
     for number in range(UNANSWERED_MAX + 5):
         client.send(PRODUCE, number)
@@ -142,15 +165,9 @@ async def test_a_client_that_wants_no_answers_does_not_hold_the_gate_for_ever(fr
     await asyncio.wait_for(front.hold_produces(timeout_s=0.2), 5)
 
 
-async def test_a_frame_past_the_limit_closes_the_connection(front: Front):
-    port = await front.listen(0)
-    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+async def test_a_frame_past_the_limit_closes_the_connection(connect: Connect):
+    client = await connect()
 
-    writer.write(struct.pack(">i", 1 << 30))
+    client.send(FETCH, 1, length=1 << 30)
 
-    assert await reader.read() == b""
-
-
-def front_port(front: Front) -> int:
-    assert front._server is not None
-    return int(front._server.sockets[0].getsockname()[1])
+    assert await client.is_closed()

@@ -259,7 +259,7 @@ async def test_unmodified_python_sdk_exports_by_otlp_http(
     exporter = OTLPSpanExporter(f"{address}/otlp/v1/traces", compression=compression)
 
     result = await asyncio.to_thread(exporter.export, spans)
-    exporter.shutdown()  # type: ignore[no-untyped-call]
+    exporter.shutdown()
 
     sent = _decodable(encode_spans(spans).SerializeToString(), PROTOBUF)
     assert result is SpanExportResult.SUCCESS

@@ -21,7 +21,7 @@ def produce(
     asyncio.run(_produce(bootstrap, topic, values, headers, key, compression))
 
 
-async def _produce(bootstrap, topic, values, headers, key, compression):  # type: ignore[no-untyped-def]
+async def _produce(bootstrap, topic, values, headers, key, compression):
     producer = AIOKafkaProducer(
         bootstrap_servers=bootstrap,
         compression_type=compression,

@@ -17,7 +17,7 @@ from common.project import DEFAULT_PROJECT_ID
 from common.settings import Encoding, TopicSettings
 from ingest.batch import FlushPolicy
 from ingest.consume import Rules
-from ingest.worker import Doors, Policy, Worker
+from ingest.worker import SETTLING_POLL_S, Doors, Policy, Worker
 from tests.fakes.kafka import MemoryBroker, MemorySource
 from tests.fakes.sink import RecordingSink
 from tests.support.otlp import names_in, request
@@ -307,6 +307,24 @@ async def test_a_full_batch_behind_a_slow_store_pauses_the_source() -> None:
         assert not bench.source.is_paused
 
     assert bench.sink.names == [f"s{number}" for number in range(10)]
+
+
+async def test_a_due_batch_waits_for_the_one_in_flight_without_spinning() -> None:
+    bench = Bench()
+    bench.sink.gate.clear()
+    await bench.broker.append(TOPIC, request(["a"]), partition=0)
+
+    async with bench.running():
+        await until(lambda: bench.worker._settling is not None)
+        await bench.broker.append(TOPIC, request(["b"]), partition=0)
+        await until(lambda: bench.worker._batch.rows_count == 1)
+        polls_before = bench.source.polls_count
+        await asyncio.sleep(0.2)
+        assert bench.source.polls_count - polls_before <= 0.2 / SETTLING_POLL_S + 1
+        bench.sink.gate.set()
+        await until(lambda: bench.committed_count == 2)
+
+    assert bench.sink.batches == [["a"], ["b"]]
 
 
 async def test_a_batch_holds_so_many_rows_as_it_may_and_not_a_record_more() -> None:

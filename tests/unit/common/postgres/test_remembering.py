@@ -32,6 +32,6 @@ def test_an_answer_given_again_makes_no_other_forgotten():
     remembering.remember("a", 1, for_s=5)
     remembering.remember("b", 2, for_s=5)
 
-    remembering.remember("a", 9, for_s=5)
+    remembering.remember("b", 9, for_s=5)
 
-    assert [remembering.recall(key) for key in "ab"] == [(9,), (2,)]
+    assert [remembering.recall(key) for key in "ab"] == [(1,), (9,)]
