@@ -18,8 +18,21 @@ from query_api.intake.models import (
     TracesIngest,
 )
 from query_api.route import Access, Route
+from query_api.spans import handlers as spans
+from query_api.spans.models import SpanAnswer, SpanIds, SpansAnswer, SpansQuery
+from query_api.traces import handlers as traces
+from query_api.traces.models import TraceAnswer, TraceIds, TracesAnswer
 
 # fmt: off
+SPANS: Final = (
+    Route("POST", "/spans/query", spans.query_spans, "Ask for spans", "Spans", SpansAnswer, body=SpansQuery),
+    Route("GET",  "/spans", spans.list_spans, "Spans by their ids", "Spans", SpansAnswer, query=SpanIds),
+    Route("GET",  "/spans/{trace_id}/{span_id}", spans.get_span, "One span", "Spans", SpanAnswer),
+)
+TRACES: Final = (
+    Route("GET",  "/traces", traces.list_traces, "Traces by their ids", "Traces", TracesAnswer, query=TraceIds),
+    Route("GET",  "/traces/{trace_id}", traces.get_trace, "One trace as a tree", "Traces", TraceAnswer),
+)
 INTAKE: Final = (
     Route("GET",  "/otlp/v1/traces", otlp.ready, "Whether OTLP can be sent here", "Intake", IntakeReady),
     Route("POST", "/otlp/v1/traces", otlp.export_traces, "Send spans by OTLP", "Intake", None,
@@ -44,4 +57,4 @@ HEALTH: Final = (
     Route("GET", "/metrics", health.metrics, "What it counts, for Prometheus", "Health", None, access=Access.PUBLIC, answer_type="text/plain"),
 )
 # fmt: on
-ROUTES: Final = with_docs((*INTAKE, *HEALTH))
+ROUTES: Final = with_docs((*SPANS, *TRACES, *INTAKE, *HEALTH))

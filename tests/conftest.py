@@ -9,7 +9,12 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-pytest_plugins = ["tests.fixtures_kafka", "tests.fixtures_postgres"]
+pytest_plugins = [
+    "tests.fixtures_clickhouse",
+    "tests.fixtures_kafka",
+    "tests.fixtures_postgres",
+    "tests.fixtures_stack",
+]
 
 settings.register_profile("default", max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("long", max_examples=20_000, deadline=None, suppress_health_check=list(HealthCheck))
