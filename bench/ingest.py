@@ -147,9 +147,7 @@ def main() -> None:
     configure_logging(log_format="text", level="warning")
     with tempfile.TemporaryDirectory() as directory:
         settings = bench_settings(Path(directory), bootstrap=arguments.bootstrap)
-        settings = settings.model_copy(
-            update={"kafka": settings.kafka.model_copy(update={"group": arguments.group})}
-        )
+        settings = settings.model_copy(update={"kafka": settings.kafka.model_copy(update={"group": arguments.group})})
         if arguments.kind == "worker":
             result = asyncio.run(run_worker(settings, spans_count=arguments.spans))
         else:

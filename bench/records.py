@@ -51,7 +51,9 @@ def llm_records(spans_count: int, *, copies_per_record: int = 10, seed: int = 2)
     """OTLP protobuf records of real LLM spans, each copy of the sample under ids and times of its own."""
     randomness = random.Random(seed)
     sample = ExportTraceServiceRequest.FromString(SAMPLE.read_bytes())
-    sample_spans = [span for resource in sample.resource_spans for scope in resource.scope_spans for span in scope.spans]
+    sample_spans = [
+        span for resource in sample.resource_spans for scope in resource.scope_spans for span in scope.spans
+    ]
     earliest_ns = min(span.start_time_unix_nano for span in sample_spans)
     made = 0
     while made < spans_count:

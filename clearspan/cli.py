@@ -74,7 +74,9 @@ def _parser() -> argparse.ArgumentParser:
 
 def _add_stack_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     up = commands.add_parser("up", help="start the embedded stack")
-    up.add_argument("--detach", action="store_true", help="in the background; returns when it is ready and has shown a first span")
+    up.add_argument(
+        "--detach", action="store_true", help="in the background; returns when it is ready and has shown a first span"
+    )
     up.set_defaults(command=_up)
     commands.add_parser("down", help="drain and stop the embedded stack").set_defaults(command=_down)
     commands.add_parser("status", help="say what runs, and where").set_defaults(command=_status)

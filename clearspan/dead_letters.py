@@ -87,7 +87,9 @@ def _replay(arguments: argparse.Namespace) -> int:
                 if arguments.json:
                     print(json.dumps({"id": letter_id, **went_to._asdict()}))
                 else:
-                    print(f"{letter_id} went to {went_to.topic}, partition {went_to.partition}, offset {went_to.offset}.")
+                    print(
+                        f"{letter_id} went to {went_to.topic}, partition {went_to.partition}, offset {went_to.offset}."
+                    )
         finally:
             await publisher.close()
         return 0

@@ -21,7 +21,11 @@ def add_actions(actions: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     create = actions.add_parser("create", help="make a key and show it, this once")
     create.add_argument("name", metavar="NAME", help="what it is for, for example laptop")
     create.add_argument(
-        "--project", type=UUID, default=DEFAULT_PROJECT_ID, metavar="ID", help="its project; the default project if absent"
+        "--project",
+        type=UUID,
+        default=DEFAULT_PROJECT_ID,
+        metavar="ID",
+        help="its project; the default project if absent",
     )
     create.add_argument("--json", action="store_true", help="a JSON object")
     create.set_defaults(command=_create)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import SecretStr
 
-from clearspan.embedded.state import Layout, Running
+from clearspan.embedded.layout import Layout, Running
 from common.settings import Settings, read_settings
 
 

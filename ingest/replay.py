@@ -61,6 +61,12 @@ async def list_dead_letters(log: RecordLog, topic: str, *, progress: Progress | 
     return DeadLetterList(sorted(found.values(), key=lambda each: (each.created_at, each.id)), is_complete)
 
 
+async def open_letters(log: RecordLog, topic: str) -> list[Record]:
+    """The letters that are neither replayed nor dropped, as records: what is carried over to another broker."""
+    open_ids = {letter.id for letter in (await list_dead_letters(log, topic)).letters}
+    return [record async for records in log.read(topic) for record in records if _id(record) in open_ids]
+
+
 async def show(log: RecordLog, topic: str, letter_id: str) -> tuple[DeadLetter, bytes]:
     """A letter and its bytes, dealt with or not. Raises ``NotFound``; ``InvalidInput`` where the id is none."""
     record = await _fetch(log, topic, letter_id)
@@ -134,7 +140,7 @@ async def _fetch(log: RecordLog, topic: str, letter_id: str) -> Record:
 def _letter(record: Record) -> DeadLetter:
     span_index = _text(record, SPAN_INDEX_HEADER)
     return DeadLetter(
-        id=f"{record.partition}-{record.offset}",
+        id=_id(record),
         topic=_text(record, TOPIC_HEADER),
         partition=int(_text(record, PARTITION_HEADER) or 0),
         offset=int(_text(record, OFFSET_HEADER) or 0),
@@ -144,6 +150,10 @@ def _letter(record: Record) -> DeadLetter:
         created_at=_text(record, TIME_HEADER),
         bytes_count=len(record.value or b""),
     )
+
+
+def _id(record: Record) -> str:
+    return f"{record.partition}-{record.offset}"
 
 
 def _text(record: Record, name: str) -> str:

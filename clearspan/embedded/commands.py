@@ -13,7 +13,8 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
-from clearspan.embedded.state import Layout, Running, StackError, end_left_over, is_alive
+from clearspan.embedded.layout import Layout, Running, StackError
+from clearspan.embedded.processes import end_left_over, is_alive
 from common.settings import Settings, read_settings
 
 READY_TIMEOUT_S = 60.0
@@ -68,7 +69,10 @@ def _show_first_span(settings: Settings, running: Running) -> int:
     try:
         print(asyncio.run(show_first_span(kafka, running.api)))
     except TimeoutError:
-        print("clearspan: the first span did not come out of /spans/query in time; `make logs` may say why.", file=sys.stderr)
+        print(
+            "clearspan: the first span did not come out of /spans/query in time; `make logs` may say why.",
+            file=sys.stderr,
+        )
         return 1
     print()
     print(_addresses(running))

@@ -15,7 +15,7 @@ import struct
 from contextlib import suppress
 from typing import Final
 
-from clearspan.embedded.state import LOOPBACK
+from clearspan.embedded.processes import LOOPBACK
 
 PRODUCE: Final = 0
 FRAME_BYTES_MAX: Final = 128 * 1024 * 1024

@@ -13,7 +13,7 @@ import subprocess
 import sys
 from dataclasses import asdict
 
-from clearspan.embedded.state import Child
+from clearspan.embedded.processes import Child
 
 
 class Guard:

@@ -6,7 +6,7 @@ import logging
 import warnings
 from pathlib import Path
 
-from clearspan.embedded.state import Child
+from clearspan.embedded.processes import Child
 
 with warnings.catch_warnings():
     # It asks for the user's runtime directory when it is imported and complains where there is none, as for root.

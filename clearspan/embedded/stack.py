@@ -21,16 +21,9 @@ from pydantic import SecretStr
 
 from clearspan.embedded.broker import EmbeddedBroker
 from clearspan.embedded.guard import Guard
+from clearspan.embedded.layout import Layout, Running, hold
 from clearspan.embedded.postgres import EmbeddedPostgres
-from clearspan.embedded.state import (
-    Child,
-    Layout,
-    Running,
-    end_left_over,
-    hold,
-    require_free_port,
-    write_children,
-)
+from clearspan.embedded.processes import Child, end_left_over, require_free_port, write_children
 from clearspan.migrate import migrate_all
 from common.clickhouse.connect import open_store
 from common.clickhouse.store import ColumnStore
@@ -39,12 +32,12 @@ from common.errors import ServiceError
 from common.kafka.group import uncommitted_count
 from common.kafka.log import KafkaLog
 from common.kafka.producer import KafkaPublisher
-from common.kafka.record import Record
 from common.kafka.topics import ensure_topics
 from common.postgres.pool import Database, open_database
 from common.postgres.projects import Projects
 from common.settings import Settings
 from common.telemetry import configure_logging, get_logger
+from ingest.replay import open_letters
 from ingest.worker import open_worker
 from query_api.app import open_api
 
@@ -104,17 +97,18 @@ class _Stack:
                 "postgres": self._settings.postgres.model_copy(update={"dsn": SecretStr(postgres.dsn)}),
             }
         )
-        await migrate_all(self._settings)
-        await ensure_topics(self._settings.kafka)
         store = open_store(self._settings.clickhouse, data_dir=self._layout.root)
         resources.push_async_callback(store.close)
         database = await resources.enter_async_context(open_database(self._settings.postgres))
         api_port = await resources.enter_async_context(open_api(self._settings, store=store))
         self._write_running(api_port, postgres.dsn)
         _log.info("The API listens.", port=api_port)
-        while not self._stopping.is_set():
-            if await self._work(store, database, guard, postgres.child) == "renew":
-                await self._renew(guard, postgres.child)
+        async with asyncio.TaskGroup() as tasks:
+            # Joining the group takes the broker five seconds: the tables are made meanwhile. Both wait for what they need.
+            tasks.create_task(migrate_all(self._settings), name="migrate")
+            while not self._stopping.is_set():
+                if await self._work(store, database, guard, postgres.child) == "renew":
+                    await self._renew(guard, postgres.child)
 
     async def _start_servers(self, resources: AsyncExitStack, guard: Guard) -> EmbeddedPostgres:
         postgres = await asyncio.to_thread(EmbeddedPostgres, self._layout.postgres)
@@ -181,22 +175,19 @@ class _Stack:
             await asyncio.sleep(SETTLE_INTERVAL_S)
 
     async def _renew(self, guard: Guard, postgres: Child) -> None:
-        """Put a fresh broker in the place of the drained one, with the dead letters of the old."""
+        """Put a fresh broker in the place of the drained one, with the dead letters of the old that are not dealt with."""
         kafka = self._settings.kafka
-        letters = [record async for records in KafkaLog(kafka).read(kafka.dead_letter_topic) for record in records]
+        letters = await open_letters(KafkaLog(kafka), kafka.dead_letter_topic)
         await self._broker.replace()
         self._watch_children(guard, [postgres, self._broker.child])
         await ensure_topics(kafka)
-        await self._republish(letters)
-        _log.info("The broker is renewed.", dead_letters=len(letters))
-
-    async def _republish(self, letters: list[Record]) -> None:
-        publisher = KafkaPublisher(self._settings.kafka)
+        publisher = KafkaPublisher(kafka)
         try:
             for letter in letters:
                 await publisher.publish(letter.topic, letter.value or b"", key=letter.key, headers=letter.headers)
         finally:
             await publisher.close()
+        _log.info("The broker is renewed.", dead_letters=len(letters))
 
     def _heed_signals(self) -> None:
         loop = asyncio.get_running_loop()

@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from clearspan.embedded.state import Layout, Running
+from clearspan.embedded.layout import Layout, Running
 from tests.support.produce import produce
 from tests.support.stack import RunningStack, clearspan, running_stack, stack_environment
 

@@ -13,6 +13,7 @@ import pytest
 from google.protobuf.json_format import MessageToDict
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
+from opentelemetry.proto.trace.v1.trace_pb2 import Status
 
 from common.kafka.consumer import KafkaSource
 from common.kafka.producer import KafkaPublisher
@@ -90,7 +91,7 @@ def rich_request() -> ExportTraceServiceRequest:
     event = span.events.add(name="retry", time_unix_nano=START_NS + 5)
     event.attributes.append(KeyValue(key="attempt", value=AnyValue(int_value=2)))
     span.links.add(trace_id=bytes(range(2, 18)), span_id=bytes(range(2, 10)), trace_state="c=d", flags=1)
-    span.status.code, span.status.message = 2, "declined"
+    span.status.code, span.status.message = Status.STATUS_CODE_ERROR, "declined"
     return message
 
 

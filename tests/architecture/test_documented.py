@@ -26,7 +26,12 @@ def test_every_setting_is_documented_as_it_is():
     rows = re.findall(r"^\| `([^`]+)` \| (.+?) \| (.+?) \| (.+?) \|$", _page("docs/settings.md"), re.MULTILINE)
 
     assert rows == [
-        (each.name, f"`{each.default}`" if each.default else "empty", each.legal or "–", each.meaning.replace("|", "\\|"))
+        (
+            each.name,
+            f"`{each.default}`" if each.default else "empty",
+            each.legal or "–",
+            each.meaning.replace("|", "\\|"),
+        )
         for each in describe_settings()
     ]
 

@@ -154,7 +154,9 @@ async def test_reopening_sends_everybody_away_and_lets_them_in_to_the_new_broker
     await successor.close()
 
 
-async def test_a_client_that_wants_no_answers_does_not_hold_the_gate_for_ever(front: Front, broker: _Broker, connect: Connect):
+async def test_a_client_that_wants_no_answers_does_not_hold_the_gate_for_ever(
+    front: Front, broker: _Broker, connect: Connect
+):
     client = await connect()
     broker.may_answer.clear()
     for number in range(UNANSWERED_MAX + 5):

@@ -21,7 +21,7 @@ from common.settings import KafkaSettings
 from tests.support.missing import missing
 
 REPOSITORY = Path(__file__).parents[2]
-POM = Path(__file__).parent / "kafka" / "pom.xml"
+POM = Path(__file__).parent / "apache_kafka" / "pom.xml"
 JARS = REPOSITORY / ".cache" / "kafka" / "libs"
 START_S_MAX = 60.0
 

@@ -31,8 +31,6 @@ async def _produce(bootstrap, topic, values, headers, key, compression):
     )
     await producer.start()
     try:
-        await asyncio.gather(
-            *[await producer.send(topic, value, key=key, headers=list(headers)) for value in values]
-        )
+        await asyncio.gather(*[await producer.send(topic, value, key=key, headers=list(headers)) for value in values])
     finally:
         await producer.stop()

@@ -1,0 +1,109 @@
+"""What the embedded stack keeps in its data directory, and who holds it.
+
+One stack per directory: the lock is the kernel's, so it goes with the process however that ends.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+
+class StackError(Exception):
+    """The embedded stack cannot start or stop; the message says why and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Where things lie below the data directory."""
+
+    root: Path
+
+    @property
+    def clickhouse(self) -> Path:
+        """The engine's tables."""
+        return self.root / "clickhouse"
+
+    @property
+    def postgres(self) -> Path:
+        """Postgres's cluster."""
+        return self.root / "postgres"
+
+    @property
+    def log(self) -> Path:
+        """What a stack in the background says."""
+        return self.root / "clearspan.log"
+
+    @property
+    def broker_log(self) -> Path:
+        """What the broker says."""
+        return self.root / "broker.log"
+
+    @property
+    def lock(self) -> Path:
+        """Held by the running stack."""
+        return self.root / "lock"
+
+    @property
+    def running(self) -> Path:
+        """Who runs, and where it listens."""
+        return self.root / "running.json"
+
+    @property
+    def children(self) -> Path:
+        """The processes the stack has started, so that the next start finds what was left over."""
+        return self.root / "children.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """The running stack, as it wrote itself down."""
+
+    pid: int
+    api: str
+    worker: str
+    kafka: str
+    postgres: str
+
+    def write(self, layout: Layout) -> None:
+        """Write it down."""
+        layout.running.write_text(json.dumps(asdict(self)))
+
+    @staticmethod
+    def read(layout: Layout) -> Running | None:
+        """The stack that holds the directory now, or ``None``."""
+        try:
+            running = Running(**json.loads(layout.running.read_text()))
+        except (OSError, ValueError, TypeError):
+            return None
+        return running if _is_held(layout) else None
+
+
+@contextmanager
+def hold(layout: Layout) -> Iterator[None]:
+    """Hold the data directory. Raises ``StackError`` when another stack does."""
+    layout.root.mkdir(parents=True, exist_ok=True)
+    with layout.lock.open("a+") as handle:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise StackError(f"A stack is already running on {layout.root}. `make down` stops it.") from None
+        try:
+            yield
+        finally:
+            layout.running.unlink(missing_ok=True)
+
+
+def _is_held(layout: Layout) -> bool:
+    try:
+        with layout.lock.open("a+") as handle:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return False

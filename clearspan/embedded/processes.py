@@ -1,0 +1,92 @@
+"""The processes of the embedded stack and its ports: told apart by id and birth, ended by id, named when they stand in the way."""
+
+from __future__ import annotations
+
+import json
+import socket
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from typing import Final
+
+import psutil
+
+from clearspan.embedded.layout import Layout, StackError
+
+LOOPBACK: Final = "127.0.0.1"
+
+
+@dataclass(frozen=True, slots=True)
+class Child:
+    """A process that the stack has started. Its birth tells it from a later one with the same id."""
+
+    name: str
+    pid: int
+    born: float
+
+    @staticmethod
+    def of(name: str, pid: int) -> Child:
+        """The living process ``pid``."""
+        return Child(name, pid, psutil.Process(pid).create_time())
+
+    def end(self, *, grace_s: float) -> bool:
+        """End it if it lives: politely, after ``grace_s`` seconds for good. Returns whether it was there."""
+        try:
+            process = psutil.Process(self.pid)
+            if abs(process.create_time() - self.born) > 1.0:
+                return False
+            process.terminate()
+            try:
+                process.wait(grace_s)
+            except psutil.TimeoutExpired:
+                process.kill()
+                process.wait(grace_s)
+        except psutil.NoSuchProcess:
+            return False
+        return True
+
+
+def write_children(layout: Layout, children: list[Child]) -> None:
+    """Replace the list of children, in one step."""
+    fresh = layout.children.with_suffix(".new")
+    fresh.write_text(json.dumps([asdict(child) for child in children]))
+    fresh.replace(layout.children)
+
+
+def end_left_over(layout: Layout) -> list[Child]:
+    """End what an earlier stack left behind, by id; returns what was still there."""
+    try:
+        children = [Child(**each) for each in json.loads(layout.children.read_text())]
+    except (OSError, ValueError, TypeError):
+        children = []
+    ended = [child for child in children if child.end(grace_s=5.0)]
+    layout.children.unlink(missing_ok=True)
+    return ended
+
+
+def require_free_port(port: int, variable: str) -> None:
+    """Raise ``StackError`` when somebody listens on the port; names the port, who it is, and the variable that moves us."""
+    if port == 0:
+        return
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((LOOPBACK, port))
+        except OSError:
+            raise StackError(f"Port {port} is taken{_by_whom(port)}. Set {variable} to another one.") from None
+
+
+def _by_whom(port: int) -> str:
+    with suppress(psutil.Error, OSError):
+        for connection in psutil.net_connections(kind="inet"):
+            listens_there = connection.status == psutil.CONN_LISTEN and connection.laddr[1:] == (port,)
+            if listens_there and connection.pid:
+                return f" by {psutil.Process(connection.pid).name()} (process {connection.pid})"
+    return ""
+
+
+def is_alive(pid: int) -> bool:
+    """Whether the process lives (a zombie does not)."""
+    try:
+        return bool(psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return False
