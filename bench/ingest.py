@@ -35,6 +35,7 @@ from ingest.worker import open_worker
 
 SETS: Final[dict[str, Callable[[int], Iterable[bytes]]]] = {"plain": plain_records, "llm": llm_records}
 TOPIC: Final = "otlp_spans"
+TRIES_MAX: Final = 2_000
 
 
 async def measure(name: str, *, spans_count: int, rounds: int) -> dict[str, Any]:
@@ -73,13 +74,20 @@ async def run_worker(settings: Settings, *, spans_count: int) -> dict[str, Any]:
             if not started_s and _records_taken():
                 started_s = time.monotonic()
             await asyncio.sleep(0.005)
-        while await uncommitted_count(settings.kafka, [TOPIC]):
-            await asyncio.sleep(0.005)
+        await _all_committed(settings)
         took_s = time.monotonic() - started_s
         worker.stop()
         await running
     await store.close()
     return {"spans_per_s": spans_count / took_s}
+
+
+async def _all_committed(settings: Settings) -> None:
+    for _ in range(TRIES_MAX):
+        if await uncommitted_count(settings.kafka, [TOPIC]) == 0:
+            return
+        await asyncio.sleep(0.005)
+    raise TimeoutError("the worker has stored everything and commits nothing")
 
 
 async def run_bare(settings: Settings, records: Iterable[bytes], *, spans_count: int) -> dict[str, Any]:

@@ -7,6 +7,7 @@ of the route's own protocol.
 from __future__ import annotations
 
 import asyncio
+import logging
 import re
 from typing import Any, Final
 from uuid import UUID, uuid4
@@ -172,7 +173,10 @@ def _record(method: str, passage: _Passage, *, status: int, seconds: float) -> N
     route = passage.route.path if passage.route is not None else NO_ROUTE
     known_method = method if method in _METHODS else "other"
     HTTP_REQUEST_SECONDS.labels(known_method, route, str(status)).observe(seconds)
-    _log.info(
+    # Probes and scrapes come every few seconds and say nothing that the metrics do not.
+    is_probe = passage.route is not None and passage.route.access is Access.PUBLIC
+    _log.log(
+        logging.DEBUG if is_probe else logging.INFO,
         "request",
         request_id=passage.request_id,
         method=known_method,

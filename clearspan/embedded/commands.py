@@ -171,7 +171,7 @@ def _wait_until_ready(layout: Layout, process: subprocess.Popen[bytes]) -> Runni
         running = Running.read(layout)
         if running is not None and _is_ready(running):
             return running
-        time.sleep(0.05)
+        time.sleep(0.1)
     return None
 
 
@@ -181,7 +181,7 @@ def _is_ready(running: Running) -> bool:
 
 def _answers_200(url: str) -> bool:
     try:
-        with urllib.request.urlopen(url, timeout=2.0) as answer:
+        with urllib.request.urlopen(url, timeout=2.0) as answer:  # noqa: S310 - an address of our own
             return bool(answer.status == 200)
     except (urllib.error.URLError, OSError):
         return False

@@ -137,18 +137,20 @@ class _Stack:
         self, store: ColumnStore, database: Database, guard: Guard, postgres: Child
     ) -> Literal["renew", "stop"]:
         """Run a worker until the process is asked to stop or the broker has grown too large; it is drained then."""
-        async with open_worker(self._settings, projects=Projects(database, SystemClock()), store=store) as worker:
-            async with asyncio.TaskGroup() as tasks:
-                working = tasks.create_task(worker.run(), name="worker")
-                watching = tasks.create_task(self._watch_broker(guard, postgres), name="watch-broker")
-                stopping = tasks.create_task(self._stopping.wait(), name="stopping")
-                await asyncio.wait({working, watching, stopping}, return_when=asyncio.FIRST_COMPLETED)
-                renew = watching.done() and not self._stopping.is_set()
-                if renew:
-                    await self._settle_log()
-                for task in (watching, stopping):
-                    task.cancel()
-                worker.stop()
+        async with (
+            open_worker(self._settings, projects=Projects(database, SystemClock()), store=store) as worker,
+            asyncio.TaskGroup() as tasks,
+        ):
+            working = tasks.create_task(worker.run(), name="worker")
+            watching = tasks.create_task(self._watch_broker(guard, postgres), name="watch-broker")
+            stopping = tasks.create_task(self._stopping.wait(), name="stopping")
+            await asyncio.wait({working, watching, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            renew = watching.done() and not self._stopping.is_set()
+            if renew:
+                await self._settle_log()
+            for task in (watching, stopping):
+                task.cancel()
+            worker.stop()
         return "renew" if renew else "stop"
 
     async def _watch_broker(self, guard: Guard, postgres: Child) -> None:

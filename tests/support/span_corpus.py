@@ -89,7 +89,6 @@ def random_span(source: random.Random, number: int) -> Span:
         for kind in ("prompt", "total")
         if source.random() < 0.1
     }
-    output = {"ag.data.outputs": {"__default__": source.choice(SCALARS)}} if source.random() < 0.05 else {}
     return Span(
         trace_id=bytes([1 + number % 37]) * 16,
         span_id=(number + 1).to_bytes(8, "big") * 2,
@@ -100,7 +99,7 @@ def random_span(source: random.Random, number: int) -> Span:
         end_ns=start_ns + source.choice((0, 1_500, 10**9)),
         status_code=source.randrange(3),
         status_message=source.choice((None, *TEXTS)),
-        attributes={**random_attributes(source), **usage, **output},
+        attributes={**random_attributes(source), **usage},
         events=(Event("exception", start_ns, {}),) if source.random() < 0.1 else (),
         resource=Resource(random_attributes(source)) if source.random() < 0.7 else Resource({}),
         scope=Scope(source.choice(("", "a")), "1", random_attributes(source)),
