@@ -77,6 +77,9 @@ class KafkaSettings(_Group):
     request_timeout_s: float = Field(
         10.0, gt=0, le=300, description="Deadline of one request to the broker, in seconds."
     )
+    session_timeout_s: float = Field(
+        10.0, ge=1, le=300, description="A worker that is silent so long loses its partitions, in seconds."
+    )
 
 
 class ClickHouseSettings(_Group):

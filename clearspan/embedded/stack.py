@@ -43,6 +43,8 @@ from query_api.app import open_api
 
 WATCH_INTERVAL_S: Final = 1.0
 SETTLE_INTERVAL_S: Final = 0.1
+SESSION_TIMEOUT_S: Final = 3.0
+"""The broker makes the first member of a group wait for half of it. There is no other member, so nothing speaks for more."""
 
 _log = get_logger(__name__)
 
@@ -72,6 +74,7 @@ def _embedded(settings: Settings) -> Settings:
             "auth": settings.auth if "auth" in said else "off",
             "log_format": settings.log_format if "log_format" in said else "text",
             "clickhouse": settings.clickhouse.model_copy(update={"interface": "chdb", "cluster": ""}),
+            "kafka": settings.kafka.model_copy(update={"session_timeout_s": SESSION_TIMEOUT_S}),
         }
     )
 
@@ -104,7 +107,7 @@ class _Stack:
         self._write_running(api_port, postgres.dsn)
         _log.info("The API listens.", port=api_port)
         async with asyncio.TaskGroup() as tasks:
-            # Joining the group takes the broker five seconds: the tables are made meanwhile. Both wait for what they need.
+            # Joining the group takes a while: the tables are made meanwhile. Both wait for what they need.
             tasks.create_task(migrate_all(self._settings), name="migrate")
             while not self._stopping.is_set():
                 if await self._work(store, database, guard, postgres.child) == "renew":

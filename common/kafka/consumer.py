@@ -25,12 +25,6 @@ from common.kafka.driver import quieten_driver, translated
 from common.kafka.record import Partition, Rebalanced, Record
 from common.settings import KafkaSettings
 
-SESSION_TIMEOUT_S: Final = 10.0
-"""A member that is silent for so long is out: what a dead worker held is read by others after at most this time.
-
-The embedded broker makes the first member of a group wait for half of it.
-"""
-
 REBALANCE_TIMEOUT_S: Final = 60.0
 """How long a rebalance waits for a member to let go; ``on_revoked`` has to be done well before."""
 
@@ -47,9 +41,8 @@ _NOWHERE: Final = TopicPartition("", 0)
 class KafkaSource:
     """A member of the group ``settings.group``, subscribed to ``settings.topics``. One open at a time."""
 
-    def __init__(self, settings: KafkaSettings, *, session_timeout_s: float = SESSION_TIMEOUT_S) -> None:
+    def __init__(self, settings: KafkaSettings) -> None:
         self._settings = settings
-        self._session_timeout_s = session_timeout_s
         self._consumer: AIOKafkaConsumer | None = None
         self._settled = asyncio.Event()
         self._paused = False
@@ -151,9 +144,9 @@ class KafkaSource:
             isolation_level="read_committed",
             max_partition_fetch_bytes=message_bytes,
             fetch_max_bytes=max(message_bytes, FETCH_BYTES_MAX),
-            session_timeout_ms=int(self._session_timeout_s * 1000),
+            session_timeout_ms=int(self._settings.session_timeout_s * 1000),
             rebalance_timeout_ms=int(REBALANCE_TIMEOUT_S * 1000),
-            heartbeat_interval_ms=int(self._session_timeout_s * 1000 / 4),
+            heartbeat_interval_ms=int(self._settings.session_timeout_s * 1000 / 4),
             max_poll_interval_ms=int(MAX_POLL_INTERVAL_S * 1000),
             request_timeout_ms=int((self._settings.request_timeout_s + REBALANCE_TIMEOUT_S) * 1000),
         )

@@ -13,7 +13,7 @@ from common.filter.ast import Condition, Group, GroupOperator, Node, Operator
 from query_api.spans import typed_text
 from query_api.spans.fields import COLUMNS, EnumColumn, IdColumn, JsonColumn, TextColumn, TimeColumn
 from query_api.spans.json_conditions import json_condition
-from query_api.spans.parameters import Parameters
+from query_api.spans.parameters import Parameters, ids_in
 
 
 class Compiled(NamedTuple):
@@ -71,8 +71,7 @@ def _id_condition(condition: Condition, column: IdColumn, parameters: Parameters
         case Operator.IS:
             return f"({column.name} = {_id(condition.operand, parameters)})"
         case _:
-            ids = f"arrayMap(id -> toFixedString(unhex(id), 16), {parameters.texts(_distinct(condition))})"
-            return _is_one_of(condition, f"{column.name} IN ({ids})")
+            return _is_one_of(condition, f"{column.name} IN {ids_in(parameters.texts(_distinct(condition)))}")
 
 
 def _id(hex_text: Any, parameters: Parameters) -> str:

@@ -7,12 +7,13 @@ span's *head*, in ``span_heads``; a row of ``spans`` is shown exactly when it is
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 
 from common.span import Metrics
+from query_api.spans.parameters import ids_in
 from query_api.spans.project_spans import ProjectSpans
 from query_api.spans.render import SpanKey
 from query_api.spans.rollup import TraceSums
@@ -52,12 +53,8 @@ SELECT trace_id, {", ".join(f"sum(head.{index}) AS {name}" for index, name in en
 FROM ({_HEADS})
 GROUP BY trace_id
 """
-_IDS: Final = "arrayMap(id -> toFixedString(unhex(id), 16), {{{}:Array(String)}})"
-_IN_TRACES: Final = f"trace_id IN ({_IDS.format('trace_ids')})"
-_IN_SPANS: Final = f"span_id IN ({_IDS.format('span_ids')})"
-_IN_KEYS: Final = (
-    f"{_IN_TRACES} AND (trace_id, span_id) IN (arrayZip({_IDS.format('key_trace_ids')}, {_IDS.format('key_span_ids')}))"
-)
+_IN_TRACES: Final = f"trace_id IN {ids_in('{trace_ids:Array(String)}')}"
+_IN_SPANS: Final = f"span_id IN {ids_in('{span_ids:Array(String)}')}"
 
 
 class Version(NamedTuple):
@@ -77,24 +74,25 @@ class Version(NamedTuple):
 
 async def heads_of_keys(spans: ProjectSpans, keys: Iterable[SpanKey]) -> dict[SpanKey, Version]:
     """The version that is shown of each span; what is deleted or unknown is absent."""
-    distinct = list(dict.fromkeys(keys))
-    parameters = {
-        "trace_ids": _hex({key.trace_id for key in distinct}),
-        "key_trace_ids": _hex(key.trace_id for key in distinct),
-        "key_span_ids": _hex(key.span_id for key in distinct),
-    }
-    return {head.key: head for head in await _heads(spans, _IN_KEYS, parameters)}
+    wanted = set(keys)
+    if not wanted:
+        return {}
+    heads = await heads_of_ids(
+        spans, trace_ids={key.trace_id for key in wanted}, span_ids={key.span_id for key in wanted}
+    )
+    return {head.key: head for head in heads}
 
 
 async def heads_of_ids(
-    spans: ProjectSpans, *, trace_ids: Sequence[bytes] = (), span_ids: Sequence[bytes] = ()
+    spans: ProjectSpans, *, trace_ids: Collection[bytes] = (), span_ids: Collection[bytes] = ()
 ) -> list[Version]:
     """The shown versions of all spans that are of one of the traces and have one of the ids, where these are given."""
     which = [text for text, ids in ((_IN_TRACES, trace_ids), (_IN_SPANS, span_ids)) if ids]
     if not which:
         return []
     parameters = {"trace_ids": _hex(trace_ids), "span_ids": _hex(span_ids)}
-    return await _heads(spans, " AND ".join(which), parameters)
+    rows = await spans.select(_HEADS_OF.replace("{which}", " AND ".join(which)), parameters)
+    return versions_of(rows)
 
 
 async def sums_of_traces(spans: ProjectSpans, trace_ids: Iterable[bytes]) -> TraceSums:
@@ -105,11 +103,6 @@ async def sums_of_traces(spans: ProjectSpans, trace_ids: Iterable[bytes]) -> Tra
     rows = await spans.select(_SUMS_OF.replace("{which}", _IN_TRACES), {"trace_ids": wanted})
     metrics = zip(*(_column(rows, name) for name in _METRICS), strict=True)
     return dict(zip(_column(rows, "trace_id"), map(Metrics._make, metrics), strict=True))
-
-
-async def _heads(spans: ProjectSpans, which: str, parameters: dict[str, Any]) -> list[Version]:
-    rows = await spans.select(_HEADS_OF.replace("{which}", which), parameters)
-    return versions_of(rows)
 
 
 def versions_of(rows: pa.Table) -> list[Version]:

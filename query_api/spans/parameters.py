@@ -24,3 +24,11 @@ class Parameters:
     def texts(self, values: list[str]) -> str:
         """The place of a list of texts."""
         return self.place("Array(String)", values)
+
+
+def ids_in(place: str) -> str:
+    """The right side of ``IN`` for ids whose hexadecimal digits are at ``place``, an ``Array(String)``.
+
+    A subquery, because the engine uses an index for one, and not for an array that is computed.
+    """
+    return f"(SELECT toFixedString(unhex(arrayJoin({place})), 16))"

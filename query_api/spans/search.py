@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate, takewhile
 from typing import Any, Final
 
@@ -26,6 +26,7 @@ from query_api.spans.compile import Compiled
 from query_api.spans.cursor import Position
 from query_api.spans.heads import Version, heads_of_keys, sums_of_traces, versions_of
 from query_api.spans.models import Order
+from query_api.spans.parameters import ids_in
 from query_api.spans.project_spans import ProjectSpans
 from query_api.spans.render import ROW_COLUMNS, Rendered, render
 from query_api.spans.rollup import TraceSums
@@ -86,7 +87,7 @@ async def find_page(spans: ProjectSpans, matching: Compiled, window: Window, *, 
         page.add(
             [candidate for candidate in batch if heads.get(candidate.version.key) == candidate.version], sums, rows
         )
-        if page.is_full or len(batch) < size:
+        if page.is_full or search.is_at_end:
             break
         size = min(size * 2, CANDIDATES_MAX)
     if missing := page.missing():
@@ -95,20 +96,12 @@ async def find_page(spans: ProjectSpans, matching: Compiled, window: Window, *, 
 
 
 async def fetch_rows(spans: ProjectSpans, versions: Sequence[Version]) -> pa.Table:
-    """The rows of these versions with ``ROW_COLUMNS``, in any order; one may come twice."""
+    """Rows with ``ROW_COLUMNS`` among which are all of these versions, and hardly any other; in any order."""
     if not versions:
         return _NO_ROWS
-    starts = [version.start_us for version in versions]
-    parameters = {
-        "low": min(starts),
-        "high": max(starts),
-        "starts": starts,
-        "span_ids": [version.span_id.hex() for version in versions],
-        "trace_ids": [version.trace_id.hex() for version in versions],
-        "logs": [version.log.decode() for version in versions],
-        "offsets": [version.log_offset for version in versions],
-    }
-    return await spans.select(_ROWS, parameters)
+    starts = sorted({version.start_us for version in versions})
+    span_ids = [version.span_id.hex() for version in versions]
+    return await spans.select(_ROWS, {"low": starts[0], "high": starts[-1], "starts": starts, "span_ids": span_ids})
 
 
 def render_versions(rows: Sequence[pa.Table], versions: Sequence[Version], sums: TraceSums) -> list[Rendered]:
@@ -119,16 +112,13 @@ def render_versions(rows: Sequence[pa.Table], versions: Sequence[Version], sums:
 
 
 _NO_ROWS: Final = pa.table({name: pa.array([], pa.binary()) for name in ROW_COLUMNS})
-_IDS: Final = "arrayMap(id -> toFixedString(unhex(id), 16), {{{}:Array(String)}})"
 _ROWS: Final = f"""
 SELECT {", ".join(ROW_COLUMNS)}
 FROM spans
 WHERE {{of_project}}
     AND start_us >= {{low:Int64}} AND start_us <= {{high:Int64}}
-    AND (start_us, span_id, trace_id, log, log_offset) IN (arrayZip(
-        {{starts:Array(Int64)}}, {_IDS.format("span_ids")}, {_IDS.format("trace_ids")},
-        {{logs:Array(String)}}, {{offsets:Array(UInt64)}}
-    ))
+    AND start_us IN (SELECT arrayJoin({{starts:Array(Int64)}}))
+    AND span_id IN {ids_in("{span_ids:Array(String)}")}
 """
 
 
@@ -139,46 +129,39 @@ class _Search:
         self._spans = spans
         self._matching = matching
         self._window = window
-        self._last: Version | None = None
+        self.is_at_end = False
 
     async def candidates(self, size: int) -> list[_Candidate]:
-        """The next ``size`` rows that match; fewer at the end."""
-        sql, parameters = candidates_statement(self._matching, self._window, behind=self._last)
-        rows = await self._spans.select(sql, {**parameters, "candidates": size})
-        columns = (rows.column(name).to_pylist() for name in ("parent_id", "answer_bytes"))
-        batch = [
-            _Candidate(version, parent_id == NO_PARENT, answer_bytes)
-            for version, parent_id, answer_bytes in zip(versions_of(rows), *columns, strict=True)
-        ]
-        if batch:
-            self._last = batch[-1].version
-        return batch
+        """The next rows that match, about ``size`` of them, all versions of a key together; none at the end."""
+        while True:
+            sql, parameters = candidates_statement(self._matching, self._window)
+            rows = await self._spans.select(sql, {**parameters, "candidates": size})
+            batch = _candidates(rows)
+            if len(batch) < size:
+                self.is_at_end = True
+                return batch
+            last = batch[-1].version
+            whole = [candidate for candidate in batch if candidate.version[:3] != last[:3]]
+            if whole:
+                self._window = replace(self._window, after=Position(*whole[-1].version[:3]))
+                return whole
+            size *= 2  # one key with so many versions
 
 
-def candidates_statement(
-    matching: Compiled, window: Window, *, behind: Version | None = None
-) -> tuple[str, dict[str, Any]]:
-    """The statement of one round, for ``{candidates:UInt32}`` rows. ``behind`` is the last row of the round before."""
-    is_descending = window.order is Order.DESCENDING
-    direction = "DESC" if is_descending else "ASC"
+def _candidates(rows: pa.Table) -> list[_Candidate]:
+    columns = (rows.column(name).to_pylist() for name in ("parent_id", "answer_bytes"))
+    return [
+        _Candidate(version, parent_id == NO_PARENT, answer_bytes)
+        for version, parent_id, answer_bytes in zip(versions_of(rows), *columns, strict=True)
+    ]
+
+
+def candidates_statement(matching: Compiled, window: Window) -> tuple[str, dict[str, Any]]:
+    """The statement of one round, for ``{candidates:UInt32}`` rows, and its other values."""
+    direction = "DESC" if window.order is Order.DESCENDING else "ASC"
     bounds, parameters = _bounds(window)
-    if behind is not None:
-        sign = "<" if is_descending else ">"
-        bounds.append(f"start_us {sign}= {{behind_start_us:Int64}}")
-        bounds.append(
-            f"(start_us, span_id, trace_id, log, log_offset) {sign} ({{behind_start_us:Int64}},"
-            " toFixedString(unhex({behind_span_id:String}), 16), toFixedString(unhex({behind_trace_id:String}), 16),"
-            " {behind_log:String}, {behind_log_offset:UInt64})"
-        )
-        parameters |= {
-            "behind_start_us": behind.start_us,
-            "behind_span_id": behind.span_id.hex(),
-            "behind_trace_id": behind.trace_id.hex(),
-            "behind_log": behind.log.decode(),
-            "behind_log_offset": behind.log_offset,
-        }
     conditions = "\n    AND ".join(["{of_project}", *bounds, matching.sql])
-    order = ", ".join(f"{column} {direction}" for column in ("start_us", "span_id", "trace_id", "log", "log_offset"))
+    order = ", ".join(f"{column} {direction}" for column in Position._fields)
     sql = (
         "SELECT start_us, span_id, trace_id, log, log_offset, parent_id, answer_bytes\nFROM spans\n"
         f"WHERE {conditions}\nORDER BY {order}\nLIMIT {{candidates:UInt32}}\n"

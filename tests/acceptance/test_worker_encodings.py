@@ -182,7 +182,7 @@ def test_every_encoding_with_every_compression_gives_equal_rows(
         policy = Policy(
             rules=Rules(settings.topics, SpanLimits(), DEFAULT_PROJECT_ID), flush=FlushPolicy(age_s_max=0.1)
         )
-        source = KafkaSource(settings, session_timeout_s=2.0)
+        source = KafkaSource(settings.model_copy(update={"session_timeout_s": 2.0}))
         worker = Worker(policy, Doors(source=source, sink=sink, publisher=publisher, projects=AllProjects()))
         async with asyncio.timeout(60), asyncio.TaskGroup() as tasks:
             tasks.create_task(worker.run())

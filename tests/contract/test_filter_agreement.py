@@ -17,7 +17,7 @@ from common.clickhouse.connect import open_store
 from common.clickhouse.migrate import migrate
 from common.clock import SystemClock
 from common.filter.ast import EVERYTHING, GroupOperator, Node
-from common.filter.fields import FIELDS, SUPPORTED_KINDS, SUPPORTED_OPERATORS, Kind, OperatorName
+from common.filter.fields import FIELDS, LEGAL_OPERATORS, SUPPORTED_KINDS, SUPPORTED_OPERATORS, Kind
 from common.filter.matches import matches
 from common.filter.models import FilteringModel
 from common.filter.parse import parse
@@ -41,6 +41,8 @@ from tests.support.span_corpus import (
 SEED = 20_260_101
 SPANS_COUNT = 400
 LIMIT = 10_000
+EXAMPLES_COUNT = 400
+"""Each is asked of every span of the corpus."""
 
 
 class Corpus:
@@ -147,7 +149,7 @@ def conditions(draw: st.DrawFn) -> dict[str, Any]:
     json_field = st.sampled_from(["attributes", "attributes", "resource", "scope"]).map(FIELDS.__getitem__)
     any_field = st.sampled_from([field for field in FIELDS.values() if field.kind in SUPPORTED_KINDS])
     field = draw(json_field | any_field)
-    legal = [name for name in SUPPORTED_OPERATORS if name in _legal(field.kind)]
+    legal = [name for name in SUPPORTED_OPERATORS if name in LEGAL_OPERATORS[field.kind]]
     operator = str(draw(st.sampled_from(legal)))
     condition: dict[str, Any] = {"field": field.name, "operator": operator}
     if field.kind is Kind.JSON:
@@ -167,12 +169,6 @@ def conditions(draw: st.DrawFn) -> dict[str, Any]:
     return condition
 
 
-def _legal(kind: Kind) -> tuple[OperatorName, ...]:
-    from common.filter.fields import LEGAL_OPERATORS
-
-    return LEGAL_OPERATORS[kind]
-
-
 FILTERS = st.recursive(
     conditions(),
     lambda inner: st.fixed_dictionaries(
@@ -187,7 +183,7 @@ def of_attributes(key: str, operator: str, value: Any = None) -> dict[str, Any]:
 
 
 @pytest.mark.timeout(600)
-@settings(max_examples=max(400, settings.default.max_examples if settings.default else 0))
+@settings(max_examples=max(EXAMPLES_COUNT, settings().max_examples))
 @given(FILTERS)
 @example(of_attributes("a", "eq", 2.0**53))
 @example(of_attributes("a", "is", 2.0**64))

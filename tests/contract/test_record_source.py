@@ -42,7 +42,7 @@ class Cluster:
             source: RecordSource = self.memory.source(self.topic)
         else:
             assert self.settings is not None
-            source = KafkaSource(self.settings, session_timeout_s=SESSION_TIMEOUT_S)
+            source = KafkaSource(self.settings.model_copy(update={"session_timeout_s": SESSION_TIMEOUT_S}))
         self.opened.push_async_callback(source.close)
         return source
 
@@ -291,7 +291,7 @@ async def test_every_compression_of_kafka_is_read(
     value = b"compressible " * 1_000
     await producer.send_and_wait(unique, value)
     await producer.stop()
-    member = await Member(KafkaSource(settings, session_timeout_s=SESSION_TIMEOUT_S)).open()
+    member = await Member(KafkaSource(settings.model_copy(update={"session_timeout_s": SESSION_TIMEOUT_S}))).open()
 
     (record,) = await member.read(1)
     await member.source.close()

@@ -22,6 +22,7 @@ class _Broker:
         self.may_answer = asyncio.Event()
         self.may_answer.set()
         self.requests: list[tuple[int, int]] = []
+        self.was_asked = asyncio.Event()
         self._server: asyncio.Server | None = None
 
     async def listen(self) -> int:
@@ -39,6 +40,7 @@ class _Broker:
                 frame = await reader.readexactly(length)
                 api_key, _, correlation_id = struct.unpack(">hhi", frame[:8])
                 self.requests.append((api_key, correlation_id))
+                self.was_asked.set()
                 await self.may_answer.wait()
                 writer.write(struct.pack(">ii", 4 + 5, correlation_id) + b"reply")
         except (asyncio.IncompleteReadError, ConnectionError):
@@ -112,8 +114,7 @@ async def test_holding_waits_for_what_is_under_way(front: Front, broker: _Broker
     client = await connect()
     broker.may_answer.clear()
     client.send(PRODUCE, 1)
-    while not broker.requests:
-        await asyncio.sleep(0)
+    await broker.was_asked.wait()
 
     holding = asyncio.create_task(front.hold_produces(timeout_s=10))
     await asyncio.sleep(0.05)
@@ -161,8 +162,7 @@ async def test_a_client_that_wants_no_answers_does_not_hold_the_gate_for_ever(
     broker.may_answer.clear()
     for number in range(UNANSWERED_MAX + 5):
         client.send(PRODUCE, number)
-    while len(broker.requests) < 1:
-        await asyncio.sleep(0)
+    await broker.was_asked.wait()
 
     await asyncio.wait_for(front.hold_produces(timeout_s=0.2), 5)
 

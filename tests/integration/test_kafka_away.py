@@ -58,7 +58,10 @@ def test_a_broker_that_is_replaced_by_an_empty_one_is_read_from_its_beginning(tm
             return records[0]
 
         async def replace() -> None:
-            publisher, source = KafkaPublisher(settings), KafkaSource(settings, session_timeout_s=2.0)
+            publisher, source = (
+                KafkaPublisher(settings),
+                KafkaSource(settings.model_copy(update={"session_timeout_s": 2.0})),
+            )
             await ensure_topics(settings)
             for value in (b"0", b"1", b"2"):
                 await publisher.publish("t", value)

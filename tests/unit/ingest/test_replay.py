@@ -105,6 +105,18 @@ async def test_a_dropped_letter_is_not_listed_but_still_shown() -> None:
     assert (await replay.show(broker, DEAD, "0-0"))[1] == b"xyz"
 
 
+async def test_open_letters_are_those_not_dealt_with_bytes_and_all() -> None:
+    broker = MemoryBroker(partitions=1)
+    for offset in range(3):
+        await bury(broker, record(offset, value=b"%d" % offset), Refusal(None, Code.UNDECODABLE, "r"))
+    await replay.drop(broker, broker.publisher(), DEAD, "0-1")
+
+    letters = await replay.open_letters(broker, DEAD)
+
+    assert [letter.value for letter in letters] == [b"0", b"2"]
+    assert all(letter.header("clearspan-code") == b"undecodable" for letter in letters)
+
+
 @pytest.mark.parametrize("letter_id", ["", "0", "0-", "-1", "0-0-0", "a-b", "٣-٤", "0-9999999999999999999"])
 async def test_an_id_that_is_none_is_refused(letter_id: str) -> None:
     with pytest.raises(InvalidInput):

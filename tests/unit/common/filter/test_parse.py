@@ -1,0 +1,255 @@
+"""Legality: what a filter may say, and where the refusal points."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from common.errors import InvalidFilter
+from common.filter.ast import EVERYTHING, Condition, Group, GroupOperator, Node, Operator
+from common.filter.fields import FIELDS
+from common.filter.models import FilteringModel
+from common.filter.parse import (
+    CONDITIONS_MAX,
+    GROUPS_DEPTH_MAX,
+    INDEXES_MAX,
+    LIST_VALUES_MAX,
+    VALUE_BYTES_MAX,
+    VALUE_CONTAINERS_MAX,
+    VALUE_DEPTH_MAX,
+    check_depth,
+    parse,
+)
+
+TRACE = "0123456789abcdef0123456789abcdef"
+
+
+def parsed(*conditions: Any, operator: str = "and") -> Node:
+    return parse(FilteringModel.model_validate({"operator": operator, "conditions": list(conditions)}))
+
+
+def one(**condition: Any) -> Node:
+    node = parsed(condition)
+    assert isinstance(node, Group)
+    return node.members[0]
+
+
+def refusal(**condition: Any) -> str:
+    with pytest.raises(InvalidFilter) as caught:
+        parsed({}, condition)
+    return caught.value.detail
+
+
+def negation(condition: Condition) -> Group:
+    return Group(GroupOperator.NOT, (condition,))
+
+
+def nested(depth: int) -> dict[str, Any]:
+    group: dict[str, Any] = {"conditions": [{"field": "span_name", "value": "x"}]}
+    for _ in range(depth - 1):
+        group = {"conditions": [group]}
+    return group
+
+
+def test_no_filter_is_the_filter_without_conditions() -> None:
+    assert parse(None) == EVERYTHING == parsed()
+
+
+def test_the_defaults_of_a_condition_ask_whether_the_field_is_null() -> None:
+    assert one(field="parent_id") == negation(Condition("parent_id", Operator.EXISTS))
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "positive"),
+    [
+        ("is_not", "x", Condition("span_name", Operator.IS, "x")),
+        ("not_in", ["x"], Condition("span_name", Operator.IN, ["x"])),
+        ("not_exists", None, Condition("span_name", Operator.EXISTS)),
+    ],
+)
+def test_negative_operators_are_complements(name: str, value: Any, positive: Condition) -> None:
+    assert one(field="span_name", operator=name, value=value) == negation(positive)
+
+
+def test_is_not_null_is_twice_negated_existence() -> None:
+    exists = negation(Condition("attributes", Operator.EXISTS, path=("a", "b")))
+
+    assert one(field="attributes", key="a.b", operator="is_not") == Group(GroupOperator.NOT, (exists,))
+
+
+@pytest.mark.parametrize("spelling", [TRACE, TRACE.upper(), f"0x{TRACE}", "01234567-89ab-cdef-0123-456789abcdef"])
+def test_ids_are_read_in_every_spelling(spelling: str) -> None:
+    assert one(field="trace_id", value=spelling) == Condition("trace_id", Operator.IS, TRACE)
+
+
+def test_a_span_id_of_eight_bytes_is_doubled() -> None:
+    found = one(field="span_id", operator="in", value=["00000000000000AB"])
+
+    assert found == Condition("span_id", Operator.IN, ["00000000000000ab00000000000000ab"])
+
+
+@pytest.mark.parametrize(
+    "spelling",
+    ["2024-05-01T12:00:00.000001Z", "2024-05-01T14:00:00.000001999+02:00", 1714564800000001, "1714564800000001000"],
+)
+def test_times_are_read_in_every_spelling_to_the_microsecond(spelling: str | int) -> None:
+    assert one(field="start_time", operator="gt", value=spelling) == Condition(
+        "start_time", Operator.GT, 1_714_564_800_000_001
+    )
+
+
+@pytest.mark.parametrize(("value", "text"), [(5, "5"), (5.0, "5"), (0.1, "0.1"), (True, "true"), ("x", "x")])
+def test_texts_take_scalars_as_their_text(value: Any, text: str) -> None:
+    assert one(field="session_id", value=value) == Condition("session_id", Operator.IS, text)
+
+
+def test_numbers_under_numeric_operators_stay_numbers() -> None:
+    assert one(field="session_id", operator="gt", value=5) == Condition("session_id", Operator.GT, 5)
+
+
+def test_all_is_kept() -> None:
+    condition = one(field="attributes", key="a", operator="in", value=[1], options={"all": True})
+
+    assert condition == Condition("attributes", Operator.IN, [1], ("a",), is_all=True)
+
+
+REFUSED = [
+    ({"field": "name"}, "filtering.conditions[1].field: 'name' is not a field; legal: trace_id, span_id,"),
+    ({"field": "trace_id", "operator": "gt", "value": 1}, "operator: 'trace_id' does not take 'gt'; legal: is, is_not, in, not_in."),
+    ({"field": "start_time", "operator": "exists"}, "operator: 'start_time' does not take 'exists'; legal: is, is_not, eq,"),
+    ({"field": "span_name", "operator": "like", "value": "x"}, "operator: 'like' is not supported yet; supported: is, is_not, eq,"),
+    ({"field": "events", "operator": "in", "value": [{}]}, "field: 'events' is not supported yet; supported: trace_id,"),
+    ({"field": "content", "operator": "contains", "value": "x"}, "field: 'content' is not supported yet"),
+    ({"field": "attributes", "value": 1}, "key: 'attributes' key is required"),
+    ({"field": "span_name", "key": "a", "value": "x"}, "key: 'span_name' has no keys; fields that have: attributes, resource, scope."),
+    ({"field": "trace_id"}, "value: 'trace_id' is required and thus never null."),
+    ({"field": "trace_id", "value": "xyz"}, "value: “xyz” is not a trace id"),
+    ({"field": "trace_id", "value": "0" * 32}, "value: A trace id of zeros is no id."),
+    ({"field": "span_id", "operator": "in", "value": ["00000000000000ab", 5]}, "value[1]: an id is a text"),
+    ({"field": "span_kind", "value": "server"}, "value: Unsupported condition value: 'server'; legal: SPAN_KIND_UNSPECIFIED,"),
+    ({"field": "status_code", "value": {}}, "value: Unsupported condition value: a list or object"),
+    ({"field": "created_by_id", "value": 5}, "value: a user is named by a UUID."),
+    ({"field": "created_by_id", "operator": "in", "value": [None]}, "value[0]: a list holds texts, numbers and booleans."),
+    ({"field": "start_time", "operator": "gt", "value": "yesterday"}, "value: Timestamp “yesterday” cannot be read"),
+    ({"field": "start_time", "operator": "gt", "value": 17}, "value: Timestamp 17 is ambiguous"),
+    ({"field": "start_time", "operator": "gt", "value": 1714564800.5}, "value: a time is ISO 8601 text, or a whole number"),
+    ({"field": "start_time", "operator": "gt", "value": True}, "value: a time is"),
+    ({"field": "start_time", "operator": "gt"}, "value: a time is"),
+    ({"field": "attributes", "key": "a", "operator": "gt"}, "value: a numeric operator takes a number or a text."),
+    ({"field": "attributes", "key": "a", "operator": "gt", "value": True}, "value: a numeric operator takes"),
+    ({"field": "attributes", "key": "a", "operator": "eq", "value": [1]}, "value: a numeric operator takes"),
+    ({"field": "attributes", "key": "a", "operator": "btwn", "value": [1, "2"]}, "value: 'btwn' takes two numbers or two texts"),
+    ({"field": "attributes", "key": "a", "operator": "btwn", "value": [1]}, "value: 'btwn' takes a list of exactly two"),
+    ({"field": "attributes", "key": "a", "operator": "btwn", "value": [1, 2, 3]}, "value: 'btwn' takes a list of exactly two"),
+    ({"field": "attributes", "key": "a", "operator": "in", "value": "x"}, "value: a list operator takes a list."),
+    ({"field": "attributes", "key": "a", "operator": "in", "value": [[1]]}, "value[0]: a list holds texts"),
+    ({"field": "attributes", "key": "a", "value": 2**64}, "value: the integer does not fit into 64 bits."),
+    ({"field": "attributes", "key": "a", "value": {"x": [-(2**63) - 1]}}, "value: the integer does not fit into 64 bits."),
+    ({"field": "attributes", "key": "a", "value": float("inf")}, "value: the number is past the largest double."),
+    ({"field": "attributes", "key": "a", "value": "\ud800"}, "value: the value is not Unicode text or JSON."),
+    ({"field": "span_name", "value": ["x"]}, "value: a text, number, boolean or null is legal here."),
+    ({"field": "span_name", "operator": "exists", "value": 1}, "value: 'span_name' value is not supported for existence operators."),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("condition", "words"), REFUSED)
+def test_what_means_nothing_is_refused_with_its_path(condition: dict[str, Any], words: str) -> None:
+    detail = refusal(**condition)
+
+    assert detail.startswith("filtering.conditions[1].")
+    assert words in detail
+
+
+def test_the_path_leads_into_groups() -> None:
+    with pytest.raises(InvalidFilter, match=r"^filtering\.conditions\[0\]\.conditions\[1\]\.field: "):
+        parsed({"operator": "or", "conditions": [{}, {"field": "x"}]})
+
+
+@pytest.mark.parametrize("name", FIELDS)
+def test_existence_on_attributes_ignores_a_value(name: str) -> None:
+    if name in ("attributes", "resource", "scope"):
+        assert one(field=name, key="a", operator="exists", value=7) == Condition(name, Operator.EXISTS, path=("a",))
+
+
+def test_groups_at_the_depth_limit_and_one_past() -> None:
+    parse(FilteringModel.model_validate(nested(GROUPS_DEPTH_MAX)))
+
+    with pytest.raises(InvalidFilter, match="nested deeper than 16"):
+        parse(FilteringModel.model_validate(nested(GROUPS_DEPTH_MAX + 1)))
+
+
+@pytest.mark.parametrize("depth", [GROUPS_DEPTH_MAX + 2, 5_000])
+def test_depth_is_refused_before_recursion(depth: int) -> None:
+    check_depth(nested(GROUPS_DEPTH_MAX))
+
+    with pytest.raises(InvalidFilter, match="nested deeper than 16"):
+        check_depth(nested(depth))
+
+
+def test_conditions_at_the_limit_and_one_past() -> None:
+    condition = {"field": "span_name", "value": "x"}
+    half = {"conditions": [condition] * (CONDITIONS_MAX // 2)}
+    parsed(half, half)
+
+    with pytest.raises(InvalidFilter, match="more than 256 conditions"):
+        parsed(half, half, condition)
+
+
+def test_list_values_at_the_limit_and_one_past() -> None:
+    one(field="span_name", operator="in", value=["x"] * LIST_VALUES_MAX)
+
+    assert "10001 values" in refusal(field="span_name", operator="in", value=["x"] * (LIST_VALUES_MAX + 1))
+
+
+@pytest.mark.parametrize("name", ["attributes", "resource"])
+def test_bytes_of_a_value_at_the_limit_and_one_past(name: str) -> None:
+    for value in ("é" * (VALUE_BYTES_MAX // 2), ["x" * (VALUE_BYTES_MAX - 4)]):
+        one(field=name, key="a", value=value)
+
+    for value in ("é" * (VALUE_BYTES_MAX // 2) + "x", ["x" * (VALUE_BYTES_MAX - 3)]):
+        assert "65537 bytes" in refusal(field=name, key="a", value=value)
+
+
+def test_depth_of_a_value_at_the_limit_and_one_past() -> None:
+    value: Any = 1
+    for _ in range(VALUE_DEPTH_MAX - 1):
+        value = [value]
+    one(field="attributes", key="a", value=value)
+
+    assert "nests deeper than 64" in refusal(field="attributes", key="a", value=[value])
+
+
+def test_containers_in_a_value_at_the_limit_and_one_past() -> None:
+    one(field="attributes", key="a", value=[[]] * (VALUE_CONTAINERS_MAX - 1))
+
+    assert "more than 256 objects" in refusal(field="attributes", key="a", value=[[]] * VALUE_CONTAINERS_MAX)
+
+
+def test_indexes_in_a_path_at_the_limit_and_one_past() -> None:
+    one(field="attributes", key=".0" * INDEXES_MAX, operator="exists")
+
+    assert "more than 6 numbers" in refusal(field="attributes", key=".0" * (INDEXES_MAX + 1), operator="exists")
+
+
+@pytest.mark.parametrize(
+    ("body", "loc", "kind"),
+    [
+        ({"operator": "xor"}, ("operator",), "enum"),
+        ({"operator": None}, ("operator",), "enum"),
+        ({"conditions": [{"field": "a", "operator": "equals"}]}, ("conditions", 0, "Condition", "operator"), "enum"),
+        ({"conditions": [{"field": "a", "operator": None}]}, ("conditions", 0, "Condition", "operator"), "enum"),
+        ({"conditions": [{"field": "a", "conditions": []}]}, ("conditions", 0, "Condition", "conditions"), "extra_forbidden"),
+        ({"conditions": [{"fild": "a"}]}, ("conditions", 0, "Filtering", "fild"), "extra_forbidden"),
+        ({"conditions": [3]}, ("conditions", 0, "Filtering"), "model_type"),
+        ({"conditions": [{"field": "a", "options": {"any": 1}}]}, ("conditions", 0, "Condition", "options", "any"), "extra_forbidden"),
+        ({"condition": []}, ("condition",), "extra_forbidden"),
+    ],
+)  # fmt: skip
+def test_a_wrong_shape_is_told_where_it_is(body: dict[str, Any], loc: tuple[str | int, ...], kind: str) -> None:
+    with pytest.raises(ValidationError) as caught:
+        FilteringModel.model_validate(body)
+
+    [error] = caught.value.errors()
+    assert (error["loc"], error["type"]) == (loc, kind)
