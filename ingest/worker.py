@@ -30,9 +30,11 @@ from typing import Final, Protocol, TypeVar
 from uuid import UUID
 
 from common.clickhouse.connect import open_store
+from common.clickhouse.span_columns import warm_up
 from common.clickhouse.store import ColumnStore
 from common.clock import Clock, SystemClock
 from common.errors import ServiceError
+from common.garbage import search_for_cycles_rarely
 from common.kafka.consumer import KafkaSource
 from common.kafka.producer import KafkaPublisher
 from common.kafka.record import Partition, Publisher, Record, RecordSource
@@ -426,6 +428,7 @@ async def open_worker(
             stack.push_async_callback(store.close)
         publisher = KafkaPublisher(settings.kafka)
         stack.push_async_callback(publisher.close)
+        await asyncio.to_thread(warm_up)
         clock = SystemClock()
         doors = Doors(
             source=source or KafkaSource(settings.kafka),
@@ -496,6 +499,7 @@ def run() -> int:
 
 
 async def _serve_with_postgres(settings: Settings) -> None:
+    search_for_cycles_rarely()
     async with open_database(settings.postgres) as database:
         await serve(settings, projects=Projects(database, SystemClock()))
 

@@ -29,6 +29,7 @@ from common.clickhouse.connect import open_store
 from common.clickhouse.store import ColumnStore
 from common.clock import SystemClock
 from common.errors import ServiceError
+from common.garbage import search_for_cycles_rarely
 from common.kafka.group import uncommitted_count
 from common.kafka.log import KafkaLog
 from common.kafka.producer import KafkaPublisher
@@ -53,6 +54,7 @@ async def run_stack(settings: Settings) -> None:
     """Run everything until SIGTERM or SIGINT. Raises ``StackError`` when it cannot start."""
     settings = _embedded(settings)
     configure_logging(log_format=settings.log_format, level=settings.log_level)
+    search_for_cycles_rarely()
     layout = Layout(settings.data_dir)
     with hold(layout):
         for child in end_left_over(layout):

@@ -157,6 +157,14 @@ class SpanColumns:
         return pa.table(columns)
 
 
+def warm_up() -> None:
+    """Load what the first table would load, so that the first batch does not wait a second for it.
+
+    Arrow asks of each list whether it is a pandas one, and imports pandas to know.
+    """
+    SpanColumns().table(stored_us=0)
+
+
 class _Dictionary:
     """A column of few distinct values: each is rendered once a batch, rows hold its index."""
 

@@ -26,7 +26,7 @@ from common.filter.fields import (
     Kind,
 )
 from common.filter.models import ConditionModel, FilteringModel
-from common.filter.values import INT64_MIN, UINT64_MAX, is_index, is_number
+from common.filter.values import INT64_MIN, UINT64_MAX, is_number
 from common.ids import parse_span_id, parse_trace_id
 from common.times import parse_time_ns
 
@@ -43,9 +43,6 @@ VALUE_DEPTH_MAX: Final = 64
 
 VALUE_CONTAINERS_MAX: Final = 256
 """Objects and arrays in one value: each is a clause of the statement that it becomes."""
-
-INDEXES_MAX: Final = 6
-"""Segments of a path that can be an index or a key: each of them doubles the ways in which the path can be read."""
 
 _NEGATED: Final = {"is_not": "is", "not_in": "in", "not_exists": "exists"}
 _ORDERS: Final = frozenset({"eq", "neq", "gt", "gte", "lt", "lte"})
@@ -145,10 +142,7 @@ def _segments(model: ConditionModel, field: Field, path: str) -> tuple[str, ...]
             at, f"'{field.name}' key is required and thus never null: a dotted path, as in ag.type.span."
         )
     _check_size(model.key, at)
-    segments = tuple(model.key.split("."))
-    if sum(map(is_index, segments)) > INDEXES_MAX:
-        raise InvalidFilter(at, f"more than {INDEXES_MAX} numbers in one path.")
-    return segments
+    return tuple(model.key.split("."))
 
 
 def _operand(field: Field, name: str, value: Any, at: str) -> Operand:

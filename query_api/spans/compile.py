@@ -14,6 +14,7 @@ from query_api.spans import typed_text
 from query_api.spans.fields import COLUMNS, EnumColumn, IdColumn, JsonColumn, TextColumn, TimeColumn
 from query_api.spans.json_conditions import json_condition
 from query_api.spans.parameters import Parameters, ids_in
+from query_api.spans.rollup_conditions import attributes_condition
 
 
 class Compiled(NamedTuple):
@@ -52,6 +53,8 @@ def _node(node: Node, parameters: Parameters) -> str:
             return _enum_condition(node, column, parameters)
         case TimeColumn() as column:
             return _time_condition(node, column, parameters)
+        case JsonColumn() as column if node.field == "attributes":
+            return attributes_condition(node, column, parameters)
         case JsonColumn() as column:
             return json_condition(node, column, parameters)
 

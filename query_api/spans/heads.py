@@ -53,6 +53,9 @@ SELECT trace_id, {", ".join(f"sum(head.{index}) AS {name}" for index, name in en
 FROM ({_HEADS})
 GROUP BY trace_id
 """
+TRACES_WITH_SUMS: Final = _SUMS_OF.replace("{which}", "1").strip()
+"""What the shown spans of every trace of the project used together: ``trace_id`` and a column each of ``Metrics``."""
+
 _IN_TRACES: Final = f"trace_id IN {ids_in('{trace_ids:Array(String)}')}"
 _IN_SPANS: Final = f"span_id IN {ids_in('{span_ids:Array(String)}')}"
 

@@ -13,8 +13,9 @@ agreement test:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import islice
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import orjson
 
@@ -25,7 +26,12 @@ from query_api.spans import typed_text as typed_sql
 from query_api.spans.fields import JsonColumn
 from query_api.spans.parameters import Parameters
 
-Arguments = tuple[str, ...]
+Arguments: TypeAlias = tuple[str, ...]
+"""A document and the way into it: what the engine's JSON functions take."""
+
+BRANCHES_MAX: Final = 3
+"""So many numbered segments double the expression each. Behind more of them an extract is read again, and a double from 2^64
+to 1e21 that stands there is taken for a text."""
 
 GUARDS_MAX: Final = 4
 """So many scalars of an object are looked up in the index before its JSON is read."""
@@ -44,7 +50,7 @@ def json_condition(condition: Condition, column: JsonColumn, parameters: Paramet
         case Operator.IN:
             return place.is_in(condition.operand, is_all=condition.is_all)
         case order:
-            return typed_sql.ordered(place.typed(), order, condition.operand, parameters)
+            return place.compares(order, condition.operand)
 
 
 class _Place:
@@ -54,13 +60,21 @@ class _Place:
         self._column = column
         self._path = tuple(path)
         self._parameters = parameters
-        self._leaf_path = ".".join(path)
+        self._leaf_path = ".".join(segment.replace(".", "\0") for segment in path)
+        self._is_branched = any(map(is_index, path[1:]))
 
     def typed(self) -> str:
         """The typed text of the scalar there; ``''`` where none stands."""
-        if self._column.leaves is None:
-            return typed_sql.of_json(self._json("JSONExtractRaw"))
-        return f"{self._column.leaves}[{self._parameters.text(self._leaf_path)}]"
+        if self._column.leaves is not None:
+            return f"{self._column.leaves}[{self._parameters.text(self._leaf_path)}]"
+        raw = self._json("JSONExtractRaw")
+        return _let("raw", raw, typed_sql.of_json("raw")) if self._is_branched else typed_sql.of_json(raw)
+
+    def compares(self, order: Operator, operand: Any) -> str:
+        typed = self.typed()
+        if self._column.leaves is None and self._is_branched:
+            return _let("typed", typed, typed_sql.ordered("typed", order, operand, self._parameters))
+        return typed_sql.ordered(typed, order, operand, self._parameters)
 
     def exists(self) -> str:
         if self._column.leaves is None:
@@ -126,21 +140,28 @@ class _Place:
         return f"has({self._column.leaf_items}, {item})"
 
     def _json(self, function: str) -> str:
-        return self._at(lambda arguments: self._call(function, arguments))
+        return self._at(partial(_call, function))
 
-    def _call(self, function: str, arguments: Arguments) -> str:
-        return f"{function}({', '.join((self._column.name, *arguments))})"
-
-    def _at(self, expression: Callable[[Arguments], str], arguments: Arguments = (), *, depth: int = 0) -> str:
+    def _at(self, expression: Callable[[Arguments], str]) -> str:
         """``expression`` of the arguments that lead to the path, whichever its numbered segments turn out to be."""
-        if depth == len(self._path):
+        return self._behind((self._column.name,), self._path, expression, branches=0)
+
+    def _behind(
+        self, arguments: Arguments, rest: Sequence[str], expression: Callable[[Arguments], str], *, branches: int
+    ) -> str:
+        if not rest:
             return expression(arguments)
-        segment = self._path[depth]
-        as_key = self._at(expression, (*arguments, self._parameters.text(segment)), depth=depth + 1)
-        if depth == 0 or not is_index(segment):
-            return as_key
-        as_index = self._at(expression, (*arguments, str(int(segment) + 1)), depth=depth + 1)
-        return f"if({self._call('JSONType', arguments)} = 'Array', {as_index}, {as_key})"
+        segment, *rest = rest
+        as_key = (*arguments, self._parameters.text(segment))
+        if arguments == (self._column.name,) or not is_index(segment):
+            return self._behind(as_key, rest, expression, branches=branches)
+        if branches == BRANCHES_MAX:
+            document = f"document{len(rest)}"
+            below = self._behind((document,), [segment, *rest], expression, branches=0)
+            return _let(document, _call("JSONExtractRaw", arguments), below)
+        found = self._behind((*arguments, str(int(segment) + 1)), rest, expression, branches=branches + 1)
+        otherwise = self._behind(as_key, rest, expression, branches=branches + 1)
+        return f"if({_call('JSONType', arguments)} = 'Array', {found}, {otherwise})"
 
     def _is_json(self, arguments: Arguments, operand: Any) -> str:
         """Whether the container at ``arguments`` is ``operand``: by its members, or by its elements in any order."""
@@ -149,10 +170,10 @@ class _Place:
         return self._is_array(arguments, operand)
 
     def _is_object(self, arguments: Arguments, operand: Mapping[str, Any]) -> str:
-        clauses = [f"{self._call('JSONType', arguments)} = 'Object'"]
+        clauses = [f"{_call('JSONType', arguments)} = 'Object'"]
         scalars = {key: value for key, value in operand.items() if value is not None and not _is_container(value)}
         nulls = [key for key, value in operand.items() if value is None]
-        member = self._call("JSONExtractRaw", (*arguments, "key"))
+        member = _call("JSONExtractRaw", (*arguments, "key"))
         if scalars:
             keys = self._parameters.texts(list(scalars))
             values = f"JSONExtractArrayRaw({self._parameters.text(_json_text(list(scalars.values())))})"
@@ -165,18 +186,27 @@ class _Place:
         return f"({' AND '.join(clauses)})"
 
     def _is_array(self, arguments: Arguments, operand: Sequence[Any]) -> str:
-        clauses = [f"{self._call('JSONType', arguments)} = 'Array'"]
+        clauses = [f"{_call('JSONType', arguments)} = 'Array'"]
         scalars = [value for value in operand if not _is_container(value)]
         if scalars:
             wanted = f"JSONExtractArrayRaw({self._parameters.text(_json_text(scalars))})"
-            clauses.append(f"hasAll({self._call('JSONExtractArrayRaw', arguments)}, {wanted})")
-        length = self._call("JSONLength", arguments)
+            clauses.append(f"hasAll({_call('JSONExtractArrayRaw', arguments)}, {wanted})")
+        length = _call("JSONLength", arguments)
         for value in operand:
             if _is_container(value):
                 position = f"position{len(arguments)}"  # inner lambdas have longer paths, so names do not clash
                 found = self._is_json((*arguments, position), value)
                 clauses.append(f"arrayExists({position} -> {found}, range(1, {length} + 1))")
         return f"({' AND '.join(clauses)})"
+
+
+def _call(function: str, arguments: Arguments) -> str:
+    return f"{function}({', '.join(arguments)})"
+
+
+def _let(name: str, value: str, body: str) -> str:
+    """``body`` with ``value`` under a name: written once, however often it is used. The engine has no other way for it."""
+    return f"arrayMap({name} -> {body}, [{value}])[1]"
 
 
 def _is_container(value: Any) -> bool:

@@ -94,6 +94,14 @@ PATHS = st.lists(st.sampled_from(SEGMENTS), min_size=1, max_size=4).map(".".join
         "ag.metrics.duration.cumulative",
         "ag.metrics.tokens.incremental.total",
         "ag.metrics.errors.incremental",
+        "ag.metrics.tokens.cumulative",
+        "ag.metrics.tokens.cumulative.total",
+        "ag.metrics.tokens.cumulative.other",
+        "ag.metrics.tokens.cumulative.total.below",
+        "ag.metrics.costs.cumulative",
+        "ag.metrics.costs.cumulative.prompt",
+        "ag.metrics.errors.cumulative",
+        "ag.metrics.errors.cumulative.",
         "attributes.a",
         "attributes.0.0",
         "name",
@@ -169,8 +177,32 @@ def conditions(draw: st.DrawFn) -> dict[str, Any]:
     return condition
 
 
+SUM = st.sampled_from([0, 1, 2, 3, 5, 6, 7, 0.5, 5.5, 10, "5", None])
+SUMS = st.dictionaries(st.sampled_from(["prompt", "completion", "total", "other"]), SUM, max_size=2)
+CUMULATIVE = st.fixed_dictionaries({"cumulative": SUMS})
+
+
+@st.composite
+def sum_conditions(draw: st.DrawFn) -> dict[str, Any]:
+    """Conditions that a root's sums decide."""
+    metric = draw(st.sampled_from(["tokens", "costs", "errors"]))
+    amount = "" if metric == "errors" else draw(st.sampled_from([".prompt", ".completion", ".total", ".other"]))
+    number = SUM.filter(lambda value: value is not None)
+    key, operator, value = draw(
+        st.tuples(st.just(f"ag.metrics.{metric}.cumulative{amount}"), st.sampled_from(ORDERED), number)
+        | st.tuples(st.just(f"ag.metrics.{metric}.cumulative{amount}"), st.sampled_from(["is", "is_not"]), SUM)
+        | st.tuples(
+            st.just(f"ag.metrics.{metric}.cumulative{amount}"), st.just("in"), st.lists(number, min_size=1, max_size=3)
+        )
+        | st.tuples(st.just(f"ag.metrics.{metric}.cumulative"), st.just("is"), SUMS)
+        | st.tuples(st.just(f"ag.metrics.{metric}"), st.just("is"), CUMULATIVE)
+        | st.tuples(st.just("ag"), st.just("is"), CUMULATIVE.map(lambda sums: {"metrics": {metric: sums}}))
+    )
+    return {"field": "attributes", "key": key, "operator": operator, "value": value}
+
+
 FILTERS = st.recursive(
-    conditions(),
+    conditions() | sum_conditions(),
     lambda inner: st.fixed_dictionaries(
         {"operator": st.sampled_from([str(name) for name in GroupOperator]), "conditions": st.lists(inner, max_size=3)}
     ),

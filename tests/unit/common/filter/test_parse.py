@@ -14,7 +14,6 @@ from common.filter.models import FilteringModel
 from common.filter.parse import (
     CONDITIONS_MAX,
     GROUPS_DEPTH_MAX,
-    INDEXES_MAX,
     LIST_VALUES_MAX,
     VALUE_BYTES_MAX,
     VALUE_CONTAINERS_MAX,
@@ -225,12 +224,6 @@ def test_containers_in_a_value_at_the_limit_and_one_past() -> None:
     one(field="attributes", key="a", value=[[]] * (VALUE_CONTAINERS_MAX - 1))
 
     assert "more than 256 objects" in refusal(field="attributes", key="a", value=[[]] * VALUE_CONTAINERS_MAX)
-
-
-def test_indexes_in_a_path_at_the_limit_and_one_past() -> None:
-    one(field="attributes", key=".0" * INDEXES_MAX, operator="exists")
-
-    assert "more than 6 numbers" in refusal(field="attributes", key=".0" * (INDEXES_MAX + 1), operator="exists")
 
 
 @pytest.mark.parametrize(

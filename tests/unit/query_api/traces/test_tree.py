@@ -1,0 +1,113 @@
+"""Trees that keep everything, in linear time."""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from query_api.spans.render import Rendered, SpanKey
+from query_api.traces.tree import tree_json
+
+TRACE = b"t" * 16
+
+
+def span(number: int, parent: int | None = None, *, name: str = "", start_us: int = 0) -> Rendered:
+    shown = {"span_name": name or f"s{number}", "number": number}
+    return Rendered(
+        SpanKey(TRACE, number.to_bytes(16, "big")),
+        None if parent is None else parent.to_bytes(16, "big"),
+        start_us,
+        orjson.dumps(name or f"s{number}"),
+        orjson.dumps(shown),
+    )
+
+
+def tree(*spans: Rendered) -> dict[str, Any]:
+    """Name → its children; a list where there are several of one name."""
+
+    def children(node: dict[str, Any]) -> dict[str, Any]:
+        below = {name: value for name, value in node.get("spans", {}).items()}
+        return {
+            name: [children(each) for each in value] if isinstance(value, list) else children(value)
+            for name, value in below.items()
+        }
+
+    return children({"spans": json.loads(tree_json(spans))})
+
+
+def test_children_stand_below_their_parent() -> None:
+    assert tree(span(1), span(2, 1), span(3, 2), span(4, 1)) == {"s1": {"s2": {"s3": {}}, "s4": {}}}
+
+
+def test_a_leaf_has_no_spans() -> None:
+    assert json.loads(tree_json([span(1)])) == {"s1": {"span_name": "s1", "number": 1}}
+
+
+def test_orphans_and_extra_roots_stand_at_the_top() -> None:
+    assert tree(span(1), span(2), span(3, 99), span(4, 3)) == {"s1": {}, "s2": {}, "s3": {"s4": {}}}
+
+
+def test_a_child_that_starts_first_is_still_a_child() -> None:
+    assert tree(span(2, 1, start_us=1), span(1, start_us=5)) == {"s1": {"s2": {}}}
+
+
+def test_siblings_and_roots_of_one_name_are_lists_in_order() -> None:
+    found = json.loads(tree_json([span(1, name="r"), span(2, 1, name="x"), span(3, 1, name="x"), span(4, name="r")]))
+
+    assert [root["number"] for root in found["r"]] == [1, 4]
+    assert [child["number"] for child in found["r"][0]["spans"]["x"]] == [2, 3]
+
+
+def test_its_own_parent_is_a_root() -> None:
+    assert tree(span(1, 1), span(2, 1)) == {"s1": {"s2": {}}}
+
+
+def test_of_a_cycle_the_earliest_is_on_top() -> None:
+    cycle = [span(1, 3, start_us=7), span(2, 1, start_us=5), span(3, 2, start_us=6), span(4, 1)]
+
+    assert tree(*cycle) == {"s2": {"s3": {"s1": {"s4": {}}}}}
+
+
+def test_names_are_json() -> None:
+    assert tree(span(1, name='a"\\é\n')) == {'a"\\é\n': {}}
+
+
+@given(st.lists(st.tuples(st.none() | st.integers(0, 12), st.sampled_from("xyz")), max_size=12))
+def test_every_span_is_there_once(spans: list[tuple[int | None, str]]) -> None:
+    made = [span(number, parent, name=name, start_us=-number) for number, (parent, name) in enumerate(spans)]
+
+    found = _numbers(json.loads(tree_json(made)))
+
+    assert sorted(found) == list(range(len(spans)))
+
+
+@pytest.mark.parametrize("shape", ["chain", "bush", "random", "cycle"])
+def test_a_hundred_thousand_spans_are_no_matter(shape: str) -> None:
+    source = random.Random(7)
+    count = 100_000
+    parents = {
+        "chain": lambda number: number - 1 if number else None,
+        "bush": lambda number: 0 if number else None,
+        "random": lambda number: source.randrange(number) if number else None,
+        "cycle": lambda number: (number + 1) % count,
+    }[shape]
+    spans = [span(number, parents(number)) for number in range(count)]
+
+    started_s = time.process_time()
+    text = tree_json(spans)
+
+    assert text.count(b'"number":') == count
+    assert time.process_time() - started_s < 5.0  # a second or less; quadratic would take minutes
+
+
+def _numbers(members: dict[str, Any]) -> Sequence[int]:
+    nodes = [node for value in members.values() for node in (value if isinstance(value, list) else [value])]
+    return [number for node in nodes for number in (node["number"], *_numbers(node.get("spans", {})))]
