@@ -8,7 +8,11 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_ROOT_USER_ACTION := ignore
-INSTALL = $(BIN)/python -m pip install --quiet --no-input --progress-bar off --require-hashes
+# Says which package it is at: the large ones take a while.
+INSTALL = $(BIN)/python -m pip install --no-input --progress-bar off --require-hashes
+PACKAGES = awk '/^Collecting/ {printf "  %s\n", $$2; fflush()}'
+SHELL := /bin/bash
+.SHELLFLAGS := -o pipefail -c
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk 'BEGIN {FS = ":.*## "} {printf "  make %-13s %s\n", $$1, $$2}'
@@ -57,13 +61,13 @@ clean: ## delete the virtual environment and the caches, not the data
 # A stamp a set: written last, so that an interrupted installation is done again.
 $(VENV)/embedded: requirements/embedded.txt pyproject.toml | $(VENV)/bin/python
 	@[ -e $(VENV)/dev ] || { echo "Installing Clearspan and its pinned packages into $(VENV) (about 300 MB; a minute or two the first time) …"; \
-	  $(INSTALL) -r requirements/embedded.txt; }
+	  $(INSTALL) -r requirements/embedded.txt | $(PACKAGES); }
 	@$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
 	@touch $@
 
 $(VENV)/dev: requirements/dev.txt pyproject.toml | $(VENV)/bin/python
 	@echo "Installing Clearspan, its pinned packages and the test tools into $(VENV) …"
-	@$(INSTALL) -r requirements/dev.txt
+	@$(INSTALL) -r requirements/dev.txt | $(PACKAGES)
 	@$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
 	@touch $@ $(VENV)/embedded
 

@@ -25,6 +25,7 @@ PREFIX: Final = "clearspan-"
 TOPIC_HEADER: Final = "clearspan-topic"
 PARTITION_HEADER: Final = "clearspan-partition"
 OFFSET_HEADER: Final = "clearspan-offset"
+TIMESTAMP_HEADER: Final = "clearspan-timestamp"
 SPAN_INDEX_HEADER: Final = "clearspan-span-index"
 CODE_HEADER: Final = "clearspan-code"
 REASON_HEADER: Final = "clearspan-reason"
@@ -115,6 +116,7 @@ def _headers(record: Record, refusal: Refusal, *, encoding: Encoding, time_ns: i
         TOPIC_HEADER: record.topic,
         PARTITION_HEADER: str(record.partition),
         OFFSET_HEADER: str(record.offset),
+        TIMESTAMP_HEADER: str(record.timestamp_ms),
         CODE_HEADER: refusal.code.value,
         REASON_HEADER: refusal.reason[:REASON_CHARACTERS_MAX],
         TIME_HEADER: format_us(time_ns // 1_000),

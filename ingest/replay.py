@@ -3,7 +3,7 @@
 Kafka cannot take a record out of the middle of a topic, so a letter that has been dealt with is named by a further
 record in the same topic: its key is the letter's id, its value is empty, its header says what became of it. An id is
 ``<partition>-<offset>`` of the letter itself. A record that was delivered twice was buried twice: the list shows each
-refusal once, by its coordinates.
+refusal once, by the coordinates and the timestamp of its record: a broker that was made anew counts offsets from 0 again.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from ingest.dead_letter import (
     PREFIX,
     REASON_HEADER,
     SPAN_INDEX_HEADER,
+    TIMESTAMP_HEADER,
     TIME_HEADER,
     TOPIC_HEADER,
 )
@@ -92,7 +93,7 @@ async def drop(log: RecordLog, publisher: Publisher, topic: str, letter_id: str)
     await _resolve(publisher, topic, letter_id, "dropped")
 
 
-_Refused = tuple[str, int, int, int | None]
+_Refused = tuple[str, int, int, str, int | None]
 
 
 async def _read_letters(
@@ -111,7 +112,8 @@ async def _read_letters(
                 is_complete = False
             elif record.header(OFFSET_HEADER) is not None:
                 letter = _letter(record)
-                refused = (letter.topic, letter.partition, letter.offset, letter.span_index)
+                stamp = _text(record, TIMESTAMP_HEADER)
+                refused = (letter.topic, letter.partition, letter.offset, stamp, letter.span_index)
                 refused_of_id[letter.id] = refused
                 letters.setdefault(refused, letter)
         records_count += len(records)

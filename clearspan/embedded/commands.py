@@ -19,6 +19,8 @@ from common.settings import Settings, read_settings
 
 READY_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 60.0
+FIRST_TRACE_ID = "3e62f5b20306a7b90576815eceddda07"
+"""The trace of the sample that ``first_span.py`` publishes."""
 
 
 def up() -> int:
@@ -81,15 +83,15 @@ def _show_first_span(settings: Settings, running: Running) -> int:
 
 def _addresses(running: Running) -> str:
     return f"""\
-  API     {running.api}
+  API     {running.api}   (OTLP over HTTP: OTEL_EXPORTER_OTLP_ENDPOINT={running.api}/otlp)
   docs    {running.api}/docs
   Kafka   {running.kafka}   (topics otlp_spans, otlp_spans_json, spans)
   worker  {running.worker}/metrics
 
 Two commands worth trying next:
   curl -s {running.api}/spans/query -H 'content-type: application/json' \\
-    -d '{{"filtering": {{"conditions": [{{"field": "span_name", "operator": "is", "value": "execute_tool roll_die"}}]}}}}'
-  OTEL_EXPORTER_OTLP_ENDPOINT={running.api}/otlp   # in the environment of your own instrumented program (OTLP over HTTP)
+    -d '{{"filtering": {{"conditions": [{{"field": "attributes", "key": "gen_ai.operation.name", "value": "execute_tool"}}]}}}}'
+  curl -s {running.api}/traces/{FIRST_TRACE_ID} | python3 -m json.tool
 
 `make logs` follows the log, `make down` drains and stops."""
 

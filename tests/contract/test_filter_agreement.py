@@ -225,6 +225,10 @@ def of_attributes(key: str, operator: str, value: Any = None) -> dict[str, Any]:
 @example(of_attributes("a.0.1", "exists"))
 @example({"operator": "not", "conditions": [of_attributes("nowhere", "neq", 1)]})
 @example({"field": "parent_id"})
+@example({"field": "span_name", "operator": "in", "value": ["\0", "a"]})
+@example(of_attributes("a", "is", "\0"))
+@example(of_attributes("a", "is_not", {"\0": None, "a.b": "x"}))
+@example(of_attributes("a", "in", ["\0", "x" * 70]))
 def test_the_engine_finds_what_the_filter_means(corpus: Corpus, filtering: dict[str, Any]) -> None:
     whole = filtering if "conditions" in filtering else {"conditions": [filtering]}
     node = parse(FilteringModel.model_validate(whole))

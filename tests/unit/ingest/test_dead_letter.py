@@ -41,7 +41,8 @@ async def test_a_letter_carries_the_original_and_where_it_came_from() -> None:
 
     (letter,) = broker.records(DEAD)
     assert (letter.key, letter.value) == (b"key", b"value")
-    assert len(letter.headers) == 8
+    assert len(letter.headers) == 9
+    assert letter.header("clearspan-timestamp") == b"1000"
     assert dict(letter.headers) == {
         "project-id": b"p",
         "content-type": b"application/x-protobuf",

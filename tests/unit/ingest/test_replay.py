@@ -53,6 +53,17 @@ async def test_a_list_shows_each_refusal_with_its_members() -> None:
     assert found.is_complete
 
 
+async def test_letters_of_two_brokers_at_one_offset_are_two() -> None:
+    """A broker that was made anew counts from 0 again; the record's own timestamp tells the two apart."""
+    broker = MemoryBroker(partitions=1)
+    await bury(broker, record(), Refusal(None, Code.UNDECODABLE, "of the old broker"))
+    await bury(broker, record()._replace(timestamp_ms=1), Refusal(None, Code.UNDECODABLE, "of the new one"))
+
+    found = await replay.list_dead_letters(broker, DEAD)
+
+    assert sorted(letter.reason for letter in found.letters) == ["of the new one", "of the old broker"]
+
+
 async def test_a_letter_buried_twice_is_listed_once() -> None:
     broker = MemoryBroker(partitions=1)
     for _ in range(2):

@@ -1,0 +1,7 @@
+-- p1 = ["x' OR 1 = 1 --"]
+SELECT start_us, span_id, trace_id, log, log_offset, parent_id, answer_bytes
+FROM spans
+WHERE {of_project}
+    AND (NOT ((name IN ({p1:Array(String)}))))
+ORDER BY start_us DESC, span_id DESC, trace_id DESC
+LIMIT {candidates:UInt32}

@@ -1,0 +1,7 @@
+-- p1 = ["00000000000000ab00000000000000ab","00000000000000cd00000000000000cd"]
+SELECT start_us, span_id, trace_id, log, log_offset, parent_id, answer_bytes
+FROM spans
+WHERE {of_project}
+    AND ((span_id IN (SELECT toFixedString(unhex(arrayJoin({p1:Array(String)})), 16))))
+ORDER BY start_us DESC, span_id DESC, trace_id DESC
+LIMIT {candidates:UInt32}

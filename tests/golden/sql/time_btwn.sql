@@ -1,0 +1,8 @@
+-- p1 = 1714521600000000
+-- p2 = 1714608000000000
+SELECT start_us, span_id, trace_id, log, log_offset, parent_id, answer_bytes
+FROM spans
+WHERE {of_project}
+    AND ((start_us >= {p1:Int64} AND start_us <= {p2:Int64}))
+ORDER BY start_us DESC, span_id DESC, trace_id DESC
+LIMIT {candidates:UInt32}

@@ -1,0 +1,7 @@
+-- p1 = "0123456789abcdef0123456789abcdef"
+SELECT start_us, span_id, trace_id, log, log_offset, parent_id, answer_bytes
+FROM spans
+WHERE {of_project}
+    AND ((trace_id = toFixedString(unhex({p1:String}), 16)))
+ORDER BY start_us DESC, span_id DESC, trace_id DESC
+LIMIT {candidates:UInt32}

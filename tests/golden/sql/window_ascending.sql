@@ -1,0 +1,10 @@
+-- newest_us = 2
+-- oldest_us = 1
+SELECT start_us, span_id, trace_id, log, log_offset, parent_id, answer_bytes
+FROM spans
+WHERE {of_project}
+    AND start_us <= {newest_us:Int64}
+    AND start_us > {oldest_us:Int64}
+    AND 1
+ORDER BY start_us ASC, span_id ASC, trace_id ASC
+LIMIT {candidates:UInt32}

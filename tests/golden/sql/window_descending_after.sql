@@ -1,0 +1,13 @@
+-- after_start_us = 2
+-- after_span_id = "01010101010101010101010101010101"
+-- after_trace_id = "02020202020202020202020202020202"
+-- oldest_us = 1
+SELECT start_us, span_id, trace_id, log, log_offset, parent_id, answer_bytes
+FROM spans
+WHERE {of_project}
+    AND start_us <= {after_start_us:Int64}
+    AND (start_us, span_id, trace_id) < ({after_start_us:Int64}, toFixedString(unhex({after_span_id:String}), 16), toFixedString(unhex({after_trace_id:String}), 16))
+    AND start_us >= {oldest_us:Int64}
+    AND 1
+ORDER BY start_us DESC, span_id DESC, trace_id DESC
+LIMIT {candidates:UInt32}

@@ -1,0 +1,128 @@
+"""The SQL of each shape of filter, as files for a reviewer to read, and executed, so that a golden file is never only text.
+
+``pytest --rewrite-golden`` writes them anew.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from common.clickhouse.connect import open_store
+from common.clickhouse.migrate import migrate
+from common.clock import SystemClock
+from common.filter.models import FilteringModel
+from common.filter.parse import parse
+from common.project import DEFAULT_PROJECT_ID
+from common.settings import ClickHouseSettings
+from query_api.spans.compile import compile_filter
+from query_api.spans.cursor import Position
+from query_api.spans.models import Order
+from query_api.spans.project_spans import ProjectSpans
+from query_api.spans.search import Window, candidates_statement
+
+FOLDER = Path(__file__).parents[1] / "golden/sql"
+TRACE = "0123456789abcdef0123456789abcdef"
+
+
+def attribute(operator: str, value: Any = None, *, key: str = "a.b", field: str = "attributes") -> dict[str, Any]:
+    return {"field": field, "key": key, "operator": operator, "value": value}
+
+
+FILTERS: dict[str, list[dict[str, Any]]] = {
+    "everything": [],
+    "trace_id_is": [{"field": "trace_id", "value": TRACE}],
+    "span_id_in": [{"field": "span_id", "operator": "in", "value": ["00000000000000ab", "00000000000000cd"]}],
+    "parent_id_is_null": [{"field": "parent_id"}],
+    "enum_in": [{"field": "span_kind", "operator": "in", "value": ["SPAN_KIND_SERVER", "SPAN_KIND_CLIENT"]}],
+    "name_is_not": [{"field": "span_name", "operator": "is_not", "value": "x' OR 1 = 1 --"}],
+    "nullable_text_is": [{"field": "session_id", "value": "s"}],
+    "text_order": [{"field": "user_id", "operator": "gte", "value": "m"}],
+    "time_btwn": [{"field": "start_time", "operator": "btwn", "value": ["2024-05-01", "2024-05-02"]}],
+    "never_present": [{"field": "updated_at", "operator": "gt", "value": "2024-05-01"}],
+    "attribute_is_text": [attribute("is", "{x:String}")],
+    "attribute_is_object": [attribute("is", {"x": 1, "y": {"z": [True, None]}, "w": None})],
+    "attribute_is_array_by_index": [attribute("is", ["x", {"y": 1}], key="a.0.b")],
+    "attribute_eq_number": [attribute("eq", 5)],
+    "attribute_in": [attribute("in", ["x", 1])],
+    "attribute_exists": [attribute("not_exists")],
+    "attribute_root_sum": [attribute("gt", 100, key="ag.metrics.tokens.cumulative.total")],
+    "resource_is": [attribute("is", "checkout", key="attributes.service.name", field="resource")],
+    "resource_in_by_index": [attribute("in", [1, "x"], key="attributes.a.0", field="resource")],
+    "groups": [
+        {"operator": "or", "conditions": [attribute("is", 1), {"field": "span_name", "value": "x"}]},
+        {"operator": "nor", "conditions": [attribute("is", 2), {"operator": "not"}]},
+    ],
+}
+WINDOWS = {
+    "window_descending": Window(newest_us=2, oldest_us=1, rate_percent=50),
+    "window_ascending": Window(order=Order.ASCENDING, newest_us=2, oldest_us=1),
+    "window_descending_after": Window(newest_us=2, oldest_us=1, after=Position(2, b"\x01" * 16, b"\x02" * 16)),
+    "window_ascending_after": Window(
+        order=Order.ASCENDING, newest_us=2, oldest_us=1, after=Position(2, b"\x01" * 16, b"\x02" * 16)
+    ),
+}
+STATEMENTS = {
+    **{name: (conditions, Window()) for name, conditions in FILTERS.items()},
+    **{name: ([], window) for name, window in WINDOWS.items()},
+}
+
+
+class Engine:
+    """Executes statements on empty tables."""
+
+    def __init__(self, runner: asyncio.Runner, spans: ProjectSpans) -> None:
+        self._runner = runner
+        self._spans = spans
+
+    def rows_count(self, sql: str, parameters: dict[str, Any]) -> int:
+        count: int = self._runner.run(self._spans.select(sql, {**parameters, "candidates": 10})).num_rows
+        return count
+
+
+@pytest.fixture(scope="module")
+def engine(chdb_dir: Path, chdb_settings: Callable[[], ClickHouseSettings]) -> Iterator[Engine]:
+    configured = chdb_settings()
+    with asyncio.Runner() as runner:
+        runner.run(migrate(configured, data_dir=chdb_dir))
+        store = open_store(configured, data_dir=chdb_dir)
+        yield Engine(runner, ProjectSpans(store, DEFAULT_PROJECT_ID, clock=SystemClock(), budget_s=600.0))
+        runner.run(store.close())
+
+
+@pytest.mark.parametrize("name", STATEMENTS)
+def test_the_statement_is_the_one_reviewed_and_the_engine_takes_it(
+    name: str, engine: Engine, request: pytest.FixtureRequest
+) -> None:
+    conditions, window = STATEMENTS[name]
+    matching = compile_filter(parse(FilteringModel.model_validate({"conditions": conditions})))
+    sql, parameters = candidates_statement(matching, window)
+    golden = FOLDER / f"{name}.sql"
+    if request.config.getoption("--rewrite-golden"):
+        golden.write_text(_with_values(sql, parameters))
+
+    assert _with_values(sql, parameters) == golden.read_text()
+    assert engine.rows_count(sql, parameters) == 0
+
+
+def test_every_golden_file_has_its_statement() -> None:
+    assert {path.stem for path in FOLDER.glob("*.sql")} == set(STATEMENTS)
+
+
+def test_no_text_of_a_user_becomes_sql() -> None:
+    hostile = "it's \\ {p1:String} %(x)s `q` \"d\"; --"
+    conditions = [attribute("is", {hostile: [hostile]}, key=hostile), {"field": "span_name", "value": hostile}]
+    matching = compile_filter(parse(FilteringModel.model_validate({"conditions": conditions})))
+
+    assert "it's" not in matching.sql
+    assert "d\"; --" not in matching.sql
+
+
+def _with_values(sql: str, parameters: dict[str, Any]) -> str:
+    values = "".join(f"-- {name} = {orjson.dumps(value).decode()}\n" for name, value in parameters.items())
+    return f"{values}{sql}"
