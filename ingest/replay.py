@@ -21,8 +21,8 @@ from ingest.dead_letter import (
     PREFIX,
     REASON_HEADER,
     SPAN_INDEX_HEADER,
-    TIMESTAMP_HEADER,
     TIME_HEADER,
+    TIMESTAMP_HEADER,
     TOPIC_HEADER,
 )
 

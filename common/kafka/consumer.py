@@ -114,7 +114,12 @@ class KafkaSource:
                 await self._settled.wait()
                 ends = await consumer.end_offsets(list(consumer.assignment()))
                 return {
-                    Partition(each.topic, each.partition): max(0, end - await consumer.position(each))
+                    # The high watermark of the last fetch: see ``ends.py`` for why the named end may lie before it.
+                    Partition(each.topic, each.partition): max(
+                        0,
+                        end - await consumer.position(each),
+                        (consumer.highwater(each) or 0) - await consumer.position(each),
+                    )
                     for each, end in ends.items()
                     if each in consumer.assignment()
                 }

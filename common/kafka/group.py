@@ -8,6 +8,7 @@ from collections.abc import Collection
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from common.kafka.driver import quieten_driver, translated
+from common.kafka.ends import FETCH_WAIT_MS, end_offsets
 from common.settings import KafkaSettings
 
 
@@ -18,6 +19,7 @@ async def uncommitted_count(settings: KafkaSettings, topics: Collection[str]) ->
         bootstrap_servers=settings.bootstrap,
         group_id=settings.group,
         enable_auto_commit=False,
+        fetch_max_wait_ms=FETCH_WAIT_MS,
         request_timeout_ms=int(settings.request_timeout_s * 1000),
     )
     with translated("read the group's offsets"):
@@ -31,7 +33,7 @@ async def uncommitted_count(settings: KafkaSettings, topics: Collection[str]) ->
                     for number in consumer.partitions_for_topic(topic) or ()
                 ]
                 consumer.assign(partitions)
-                ends = await consumer.end_offsets(partitions)
+                ends = await end_offsets(consumer, partitions)
                 return sum([ends[each] - (await consumer.committed(each) or 0) for each in partitions])
         finally:
             await consumer.stop()

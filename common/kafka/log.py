@@ -13,6 +13,7 @@ from common.errors import Unavailable
 from common.kafka.cluster import partitions_of
 from common.kafka.consumer import as_record
 from common.kafka.driver import quieten_driver, translated
+from common.kafka.ends import FETCH_WAIT_MS, end_offsets
 from common.kafka.record import Coordinates, Record
 from common.settings import KafkaSettings
 
@@ -35,7 +36,7 @@ class KafkaLog:
                 if not partitions:
                     return
                 consumer.assign(partitions)
-                ends = await consumer.end_offsets(partitions)
+                ends = await end_offsets(consumer, partitions)
                 await consumer.seek_to_beginning(*partitions)
             left = {each for each in partitions if ends[each] > 0}
             while left := await self._unread(consumer, left, ends):
@@ -56,7 +57,7 @@ class KafkaLog:
                 at = TopicPartition(where.topic, where.partition)
                 consumer.assign([at])
                 first = (await consumer.beginning_offsets([at]))[at]
-                end = (await consumer.end_offsets([at]))[at]
+                end = (await end_offsets(consumer, [at]))[at]
                 if not first <= where.offset < end:
                     return None
                 consumer.seek(at, where.offset)
@@ -78,6 +79,7 @@ class KafkaLog:
             enable_auto_commit=False,
             isolation_level="read_committed",
             auto_offset_reset="earliest",
+            fetch_max_wait_ms=FETCH_WAIT_MS,
             max_partition_fetch_bytes=self._settings.message_bytes_max,
             request_timeout_ms=int(self._settings.request_timeout_s * 1000),
         )

@@ -78,17 +78,10 @@ class SpanIds(BaseModel):
     span_ids: list[str] = Field(default_factory=list, description="Span ids with commas between them.")
 
 
-class LifecycleModel(BaseModel):
-    """Members that JSON objects of answers share."""
-
-    model_config = ConfigDict(extra="allow")
-
-    created_at: str = Field(description="When the version that is shown was stored.")
-
-
-class SpanModel(LifecycleModel):
+class SpanModel(BaseModel):
     """One span, as answers show it; absent members are omitted."""
 
+    created_at: str = Field(description="When the version that is shown was stored.")
     trace_id: str
     span_id: str
     parent_id: str | None = None

@@ -12,6 +12,7 @@ from aiokafka import AIOKafkaProducer
 
 from common.errors import TooLarge
 from common.kafka.consumer import KafkaSource
+from common.kafka.group import uncommitted_count
 from common.kafka.log import KafkaLog
 from common.kafka.producer import KafkaPublisher
 from common.kafka.record import Coordinates, LostPartition, Partition, Publisher, Record, RecordLog, RecordSource
@@ -276,6 +277,21 @@ async def test_a_topic_is_read_from_end_to_end_outside_of_the_group(cluster: Clu
     assert fetched.value == b"1"
     assert await cluster.log.fetch(where[1]._replace(offset=99)) is None
     assert await cluster.log.fetch(where[1]._replace(partition=99)) is None
+
+
+async def test_records_that_were_published_together_are_all_read_and_counted(cluster: Cluster) -> None:
+    """One batch on the wire: the embedded broker names an end before the last of them."""
+    together = [cluster.publisher.publish(cluster.topic, b"%d" % number, key=b"k") for number in range(20)]
+    where = await asyncio.gather(*together)
+
+    portions = [portion async for portion in cluster.log.read(cluster.topic)]
+    last = await cluster.log.fetch(where[-1])
+
+    assert [record.value for portion in portions for record in portion] == [b"%d" % number for number in range(20)]
+    assert last is not None
+    assert last.value == b"19"
+    if cluster.settings is not None:
+        assert await uncommitted_count(cluster.settings, [cluster.topic]) == 20
 
 
 @pytest.mark.parametrize("broker", ["tansu", pytest.param("kafka", marks=pytest.mark.kafka)])

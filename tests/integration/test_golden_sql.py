@@ -115,12 +115,12 @@ def test_every_golden_file_has_its_statement() -> None:
 
 
 def test_no_text_of_a_user_becomes_sql() -> None:
-    hostile = "it's \\ {p1:String} %(x)s `q` \"d\"; --"
+    hostile = 'it\'s \\ {p1:String} %(x)s `q` "d"; --'
     conditions = [attribute("is", {hostile: [hostile]}, key=hostile), {"field": "span_name", "value": hostile}]
     matching = compile_filter(parse(FilteringModel.model_validate({"conditions": conditions})))
 
     assert "it's" not in matching.sql
-    assert "d\"; --" not in matching.sql
+    assert 'd"; --' not in matching.sql
 
 
 def _with_values(sql: str, parameters: dict[str, Any]) -> str:

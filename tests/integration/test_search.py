@@ -28,7 +28,7 @@ from common.times import format_us
 from query_api.context import ApiContext
 from query_api.errors import InvalidRequest
 from query_api.json_body import read_body, read_query
-from query_api.route import Call
+from query_api.route import Answer, Call
 from query_api.spans import handlers as spans_routes
 from query_api.spans.models import SpanIds, SpansQuery
 from query_api.traces import handlers as traces_routes
@@ -59,25 +59,25 @@ class Api:
 
     async def query(self, **body: Any) -> dict[str, Any]:
         model = read_body(SpansQuery, json.dumps(body).encode(), content_type=None, required=False)
-        return orjson.loads((await spans_routes.query_spans(self._call(body=model))).body)
+        return _object(await spans_routes.query_spans(self._call(body=model)))
 
     async def ids(self, **body: Any) -> list[int]:
         return [int(span["span_id"], 16) for span in (await self.query(**body))["spans"]]
 
     async def list_spans(self, *query: tuple[str, str]) -> dict[str, Any]:
         model = read_query(SpanIds, MultiDict(query))
-        return orjson.loads((await spans_routes.list_spans(self._call(query=model))).body)
+        return _object(await spans_routes.list_spans(self._call(query=model)))
 
     async def span(self, trace_id: str, span_id: str) -> dict[str, Any]:
         call = self._call(path={"trace_id": trace_id, "span_id": span_id})
-        return orjson.loads((await spans_routes.get_span(call)).body)
+        return _object(await spans_routes.get_span(call))
 
     async def trace(self, trace_id: str) -> dict[str, Any]:
-        return orjson.loads((await traces_routes.get_trace(self._call(path={"trace_id": trace_id}))).body)
+        return _object(await traces_routes.get_trace(self._call(path={"trace_id": trace_id})))
 
     async def list_traces(self, *query: tuple[str, str]) -> dict[str, Any]:
         model = read_query(TraceIds, MultiDict(query))
-        return orjson.loads((await traces_routes.list_traces(self._call(query=model))).body)
+        return _object(await traces_routes.list_traces(self._call(query=model)))
 
     async def walk(self, *, limit: int, **windowing: Any) -> list[tuple[str, str]]:
         """Every span that pages show, in their order."""
@@ -94,6 +94,11 @@ class Api:
 
     def _call(self, *, path: dict[str, str] | None = None, query: Any = None, body: Any = None) -> Call:
         return Call(self.context, self.project_id, path or {}, query, body, CIMultiDict())
+
+
+def _object(answer: Answer) -> dict[str, Any]:
+    loaded: dict[str, Any] = orjson.loads(answer.body)
+    return loaded
 
 
 @pytest.fixture
@@ -123,10 +128,12 @@ def hex_ids(spans: list[Span]) -> list[tuple[str, str]]:
 
 async def delete(store: ColumnStore, deleted: Span, *, log: str, offset: int) -> None:
     sql = (
-        f"INSERT INTO {HEADS_TABLE} (project_id, trace_id, span_id, log, version) "
-        "SELECT {project:UUID}, unhex({trace:String}), unhex({span:String}), {log:String}, {version:UInt64}"
+        f"INSERT INTO {HEADS_TABLE} (project_id, trace_id, span_id, log, version, record_ms, start_us) "
+        f"SELECT project_id, trace_id, span_id, log, version + 1, record_ms, start_us FROM {HEADS_TABLE} "
+        "WHERE project_id = {project:UUID} AND trace_id = unhex({trace:String}) AND span_id = unhex({span:String})"
+        " AND log = {log:String} AND version = {version:UInt64} LIMIT 1"
     )
-    values = {"trace": deleted.trace_id.hex(), "span": deleted.span_id.hex(), "log": log, "version": offset * 2 + 1}
+    values = {"trace": deleted.trace_id.hex(), "span": deleted.span_id.hex(), "log": log, "version": offset * 2}
     await store.execute(Statement(sql, {**values, "project": str(DEFAULT_PROJECT_ID)}), deadline_s=10.0)
 
 
@@ -245,6 +252,17 @@ async def test_a_walk_is_the_same_at_any_page_size_while_others_ingest(api: Api,
     assert [key for key in found if key[1] not in ("0000000000001b58", "0000000000001b59")] == hex_ids(
         sorted(stored, key=lambda each: (each.start_ns // 1000, each.span_id, each.trace_id))
     )
+
+
+@pytest.mark.parametrize("order", ["ascending", "descending"])
+async def test_a_span_with_more_versions_than_a_round_looks_at_is_on_its_page(api: Api, order: str) -> None:
+    await store_record(api.store, [span(1), span(3)])
+    for number in range(40):
+        await store_record(api.store, [span(2)], log=f"cluster/spans/{number}", record_ms=number * 7 % 41)
+
+    found = await api.walk(limit=1, order=order)
+
+    assert found == hex_ids([span(1), span(2), span(3)])[:: 1 if order == "ascending" else -1]
 
 
 async def test_the_reference_cursor_is_accepted_with_its_bound(api: Api) -> None:

@@ -31,7 +31,7 @@ def test_what_is_written_is_read(start_us: int, span_id: bytes, trace_id: bytes)
 def test_any_changed_character_is_noticed(index: int) -> None:
     other = "A" if CURSOR[index] != "A" else "B"
 
-    with pytest.raises(InvalidCursor, match="windowing.next"):
+    with pytest.raises(InvalidCursor, match=r"windowing\.next"):
         read_cursor(CURSOR[:index] + other + CURSOR[index + 1 :], belongs_to=OWNER, secret=SECRET)
 
 

@@ -34,10 +34,9 @@ def tree(*spans: Rendered) -> dict[str, Any]:
     """Name → its children; a list where there are several of one name."""
 
     def children(node: dict[str, Any]) -> dict[str, Any]:
-        below = {name: value for name, value in node.get("spans", {}).items()}
         return {
             name: [children(each) for each in value] if isinstance(value, list) else children(value)
-            for name, value in below.items()
+            for name, value in node.get("spans", {}).items()
         }
 
     return children({"spans": json.loads(tree_json(spans))})
