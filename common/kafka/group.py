@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection
+from collections.abc import AsyncIterator, Collection
+from contextlib import asynccontextmanager
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
@@ -14,10 +15,25 @@ from common.settings import KafkaSettings
 
 async def uncommitted_count(settings: KafkaSettings, topics: Collection[str]) -> int:
     """Records of ``topics`` beyond what ``settings.group`` has committed. Raises ``Unavailable`` (transient)."""
+    # Two connections: a member of a group does not know the partitions of topics it has not subscribed to.
+    async with _connected(settings, group=None) as consumer:
+        known = await consumer.topics() & set(topics)
+        partitions = [
+            TopicPartition(topic, each) for topic in known for each in consumer.partitions_for_topic(topic) or ()
+        ]
+        consumer.assign(partitions)
+        ends = await end_offsets(consumer, partitions)
+    async with _connected(settings, group=settings.group) as consumer:
+        consumer.assign(partitions)
+        return sum([end - (await consumer.committed(each) or 0) for each, end in ends.items()])
+
+
+@asynccontextmanager
+async def _connected(settings: KafkaSettings, *, group: str | None) -> AsyncIterator[AIOKafkaConsumer]:
     quieten_driver()
     consumer = AIOKafkaConsumer(
         bootstrap_servers=settings.bootstrap,
-        group_id=settings.group,
+        group_id=group,
         enable_auto_commit=False,
         fetch_max_wait_ms=FETCH_WAIT_MS,
         request_timeout_ms=int(settings.request_timeout_s * 1000),
@@ -26,14 +42,6 @@ async def uncommitted_count(settings: KafkaSettings, topics: Collection[str]) ->
         try:
             async with asyncio.timeout(settings.request_timeout_s):
                 await consumer.start()
-                await consumer.topics()
-                partitions = [
-                    TopicPartition(topic, number)
-                    for topic in topics
-                    for number in consumer.partitions_for_topic(topic) or ()
-                ]
-                consumer.assign(partitions)
-                ends = await end_offsets(consumer, partitions)
-                return sum([ends[each] - (await consumer.committed(each) or 0) for each in partitions])
+                yield consumer
         finally:
             await consumer.stop()

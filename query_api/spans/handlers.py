@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 from uuid import UUID
 
-from common.errors import InvalidCursor, InvalidInput
+from common.errors import InvalidCursor, InvalidInput, Unavailable
 from common.filter.ast import Node, canonical_text
 from common.filter.parse import parse
 from common.ids import parse_span_id, parse_trace_id
@@ -30,6 +31,9 @@ from query_api.spans.search import (
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
+
+TRIES_MAX: Final = 5
+"""A version that was replaced between the two reads is gone from the table once the engine has merged: read both again."""
 
 
 async def query_spans(call: Call) -> Answer:
@@ -82,10 +86,15 @@ async def spans_of_ids(
     spans: ProjectSpans, *, trace_ids: list[bytes], span_ids: list[bytes] | None = None
 ) -> list[Rendered]:
     """All spans of the traces that have one of the span ids, where these are given; earliest first, then by ids."""
-    heads = sorted(await heads_of_ids(spans, trace_ids=trace_ids, span_ids=span_ids or []))
-    rows = await fetch_rows(spans, heads)
-    sums = await sums_of_traces(spans, {head.trace_id for head in heads})
-    return render_versions([rows], heads, sums)
+    for _ in range(TRIES_MAX):
+        heads = sorted(await heads_of_ids(spans, trace_ids=trace_ids, span_ids=span_ids or []))
+        rows, sums = await asyncio.gather(
+            fetch_rows(spans, heads), sums_of_traces(spans, {head.trace_id for head in heads})
+        )
+        found = render_versions([rows], heads, sums)
+        if len(found) == len(heads):
+            return found
+    raise Unavailable("These spans are being replaced faster than they can be read.")
 
 
 def _refuse_saved(query: SpansQuery) -> None:

@@ -18,7 +18,7 @@ from common.clickhouse.span_columns import NO_PARENT
 from common.ids import span_id_hex, trace_id_hex
 from common.span import NO_METRICS, Metrics, SpanKind, StatusCode
 from common.times import format_us
-from query_api.spans.rollup import TraceSums, shows_sums, write_sums
+from query_api.spans.rollup import TraceSums, write_sums
 
 _DEFAULT_OUTPUT: Final = b'"__default__"'
 _KINDS: Final = {kind.value: kind.name.encode() for kind in SpanKind}
@@ -103,7 +103,7 @@ def _rendered(row: _Row, optional: bytes, sums: TraceSums) -> Rendered:
 
 
 def _shown_attributes(row: _Row, sums: Metrics) -> bytes:
-    if not shows_sums(sums) and _DEFAULT_OUTPUT not in row.attributes:
+    if sums == NO_METRICS and _DEFAULT_OUTPUT not in row.attributes:
         return row.attributes
     attributes = orjson.loads(row.attributes)
     outputs = attributes["ag"]["data"].get("outputs")

@@ -6,18 +6,13 @@ import math
 from collections.abc import Mapping
 from typing import Any, Final
 
-from common.span import NO_METRICS, Metrics
+from common.span import Metrics
 
 _INT64_MIN, _UINT64_END = -(2.0**63), 2.0**64
 _AMOUNTS: Final = ("prompt", "completion", "total")
 
 TraceSums = Mapping[bytes, Metrics]
 """What all spans of a trace used together, by the id of the trace; traces that used nothing may be absent."""
-
-
-def shows_sums(sums: Metrics) -> bool:
-    """Whether a root is shown with these sums instead of what it was sent with."""
-    return sums != NO_METRICS
 
 
 def write_sums(attributes: dict[str, Any], sums: Metrics) -> None:

@@ -105,10 +105,11 @@ async def fetch_rows(spans: ProjectSpans, versions: Sequence[Version]) -> pa.Tab
 
 
 def render_versions(rows: Sequence[pa.Table], versions: Sequence[Version], sums: TraceSums) -> list[Rendered]:
-    """The spans of ``versions``, in their order, from rows among which all of them are."""
+    """The spans of ``versions``, in their order, without those that are not among the rows: replaced a moment ago."""
     table = pa.concat_tables([part for part in rows if part.num_rows] or [_NO_ROWS])
     place = {version: index for index, version in enumerate(versions_of(table))}
-    return render(table.take(pa.array([place[version] for version in versions], pa.int64())), sums)
+    indexes = [place[version] for version in versions if version in place]
+    return render(table.take(pa.array(indexes, pa.int64())), sums)
 
 
 _NO_ROWS: Final = pa.table({name: pa.array([], pa.binary()) for name in ROW_COLUMNS})

@@ -21,6 +21,7 @@ from typing import Any, Final, NamedTuple
 
 import chdb
 from aiohttp import web
+from chdb._exceptions import ChdbError  # `chdb.ChdbError` is another class when pip installs chdb-core before chdb
 
 NOT_SETTINGS: Final = frozenset({
     "query",
@@ -98,7 +99,7 @@ class ClickHouseHttp:
             return await _act_out(fault, request)
         try:
             body = await asyncio.to_thread(self._run, received)
-        except chdb.ChdbError as exc:
+        except ChdbError as exc:
             text = str(exc)
             return _error(int(text.split("Code: ", 1)[1].split(".", 1)[0]), text)
         if fault is not None:

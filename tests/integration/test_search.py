@@ -12,6 +12,7 @@ from typing import Any
 from uuid import UUID
 
 import orjson
+import pyarrow as pa
 import pytest
 from multidict import CIMultiDict, MultiDict
 
@@ -391,6 +392,24 @@ async def test_projects_do_not_see_each_other(api: Api) -> None:
     assert await other.ids(filtering={"operator": "nor", "conditions": [{"field": "span_name", "value": "x"}]}) == [2]
     assert await other.span(trace_id, "0000000000000001") == {"count": 0}
     assert list((await other.trace(trace_id))["trace"]["spans"]) == ["s2"]
+
+
+async def test_a_span_replaced_while_it_is_read_is_still_found(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    await store_record(api.store, [span(1, name="old")], offset=1)
+    select = api.store.select
+
+    async def select_then_replace(statement: Statement, /, *, deadline_s: float) -> pa.Table:
+        answer = await select(statement, deadline_s=deadline_s)
+        monkeypatch.setattr(api.store, "select", select)
+        await store_record(api.store, [span(1, name="new")], offset=2)
+        await api.store.execute(Statement("OPTIMIZE TABLE spans FINAL"), deadline_s=10.0)
+        return answer
+
+    monkeypatch.setattr(api.store, "select", select_then_replace)
+
+    found = await api.span("0" * 31 + "1", "0000000000000001")
+
+    assert found["span"]["span_name"] == "new"
 
 
 async def test_spans_by_ids_are_of_both_sets_and_in_order(api: Api) -> None:
