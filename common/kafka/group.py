@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
+from common.kafka.cluster import partitions_of
 from common.kafka.driver import quieten_driver, translated
 from common.kafka.ends import FETCH_WAIT_MS, end_offsets
 from common.settings import KafkaSettings
@@ -15,25 +16,19 @@ from common.settings import KafkaSettings
 
 async def uncommitted_count(settings: KafkaSettings, topics: Collection[str]) -> int:
     """Records of ``topics`` beyond what ``settings.group`` has committed. Raises ``Unavailable`` (transient)."""
-    # Two connections: a member of a group does not know the partitions of topics it has not subscribed to.
-    async with _connected(settings, group=None) as consumer:
-        known = await consumer.topics() & set(topics)
-        partitions = [
-            TopicPartition(topic, each) for topic in known for each in consumer.partitions_for_topic(topic) or ()
-        ]
+    partitions = [TopicPartition(topic, each) for topic in topics for each in await partitions_of(settings, topic)]
+    async with _connected(settings) as consumer:
         consumer.assign(partitions)
         ends = await end_offsets(consumer, partitions)
-    async with _connected(settings, group=settings.group) as consumer:
-        consumer.assign(partitions)
         return sum([end - (await consumer.committed(each) or 0) for each, end in ends.items()])
 
 
 @asynccontextmanager
-async def _connected(settings: KafkaSettings, *, group: str | None) -> AsyncIterator[AIOKafkaConsumer]:
+async def _connected(settings: KafkaSettings) -> AsyncIterator[AIOKafkaConsumer]:
     quieten_driver()
     consumer = AIOKafkaConsumer(
         bootstrap_servers=settings.bootstrap,
-        group_id=group,
+        group_id=settings.group,
         enable_auto_commit=False,
         fetch_max_wait_ms=FETCH_WAIT_MS,
         request_timeout_ms=int(settings.request_timeout_s * 1000),
