@@ -23,16 +23,23 @@ SEGMENTS_MAX: Final = 24
 
 def nest(flat: Mapping[str, Any]) -> dict[str, Any]:
     """A new object with the members of ``flat``, nested at the dots of their keys. Never raises; empty segments are keys."""
+    return nest_and_tell(flat)[0]
+
+
+def nest_and_tell(flat: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
+    """What ``nest`` gives, and whether every value stands exactly where its key says: nothing collided, no key was too long."""
     tree = _Tree()
     root, opened = tree.root, tree.opened
+    is_regular = True
     for key, value in flat.items():
         prefix, dot, leaf = key.rpartition(".")
         place = (opened.get(prefix) or tree.opened_anew(prefix, leaf)) if dot else root
         if place is None or leaf in place:
+            is_regular = False
             tree.put(key, value)
         else:
             place[leaf] = value
-    return tree.finished() if tree.numbered or tree.displaced else root
+    return (tree.finished() if tree.numbered or tree.displaced else root), is_regular
 
 
 class _Tree:

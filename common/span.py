@@ -149,6 +149,8 @@ class Normal(NamedTuple):
     """What normalisation makes of one span (reference §2.2, §3): everything that is derived, nothing that was sent.
 
     ``attributes`` are nested and hold ``ag`` in its canonical shape. ``references`` and ``hashes`` are as answers show them.
+    ``flat`` are the same attributes without ``ag``, as sent, where each value stands at the path that its key spells: so it is
+    with most spans, and their leaves need no walk. Else ``None``.
     """
 
     attributes: Attributes
@@ -160,3 +162,4 @@ class Normal(NamedTuple):
     user_id: str | None = None
     agent_id: str | None = None
     metrics: Metrics = NO_METRICS
+    flat: Attributes | None = None

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from math import isfinite
 from typing import Any
 
-from common.nesting import nest
+from common.nesting import nest_and_tell
 from common.span import NO_METRICS, Event, Metrics, Normal, Span
 from ingest.ag import as_number, canonical_ag, empty_ag
 from ingest.hashes import hashes_of
@@ -45,7 +45,7 @@ def normalise(spans: Sequence[Span]) -> list[Normal]:
 
 def _normal(span: Span, trace_type: str) -> Normal:
     flat = span.attributes
-    attributes = nest(decode_native(flat) if has_native(flat) else flat)
+    attributes, is_regular = nest_and_tell(decode_native(flat) if has_native(flat) else flat)
     sent = attributes.get("ag")
     ag = empty_ag(trace_type) if sent is None else canonical_ag(sent, trace_type=trace_type)
     attributes["ag"] = ag
@@ -64,6 +64,7 @@ def _normal(span: Span, trace_type: str) -> Normal:
         # The canonical shape has no place for agents; that is no reason to lose who it was.
         agent_id=_id(ag.get("unsupported", {}), "agent") if is_root else span.agent_id,
         metrics=_own_metrics(ag["metrics"]),
+        flat=flat if sent is None and is_regular else None,
     )
 
 

@@ -73,6 +73,27 @@ def append_leaves(attributes: dict[str, Any], paths: list[str], texts: list[str]
     _append_members(attributes.items(), "", paths.append, texts.append)
 
 
+def append_flat_leaves(flat: dict[str, Any], paths: list[str], texts: list[str]) -> bool:
+    """The same from flat attributes whose dotted keys are the paths of their values (``Normal.flat``), without a walk.
+
+    False, and nothing is appended, where a value is not a scalar: what stands beneath it, or does not, needs the walk.
+    """
+    appended = []
+    for value in flat.values():
+        kind = type(value)
+        if kind is str:
+            appended.append("s" + value)
+        elif kind is int:
+            appended.append(f"n{value}")
+        elif value is None or kind is dict or kind is list:
+            return False
+        else:
+            appended.append(typed_text(value))
+    paths.extend(flat)
+    texts.extend(appended)
+    return True
+
+
 def _append_members(
     members: Iterable[tuple[str, Any]],
     prefix: str,

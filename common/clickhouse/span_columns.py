@@ -16,7 +16,7 @@ import numpy as np
 import orjson
 import pyarrow as pa
 
-from common.clickhouse.leaves import append_leaves
+from common.clickhouse.leaves import append_flat_leaves, append_leaves
 from common.ids import span_id_hex, trace_id_hex
 from common.span import Event, Link, Metrics, Normal, Resource, Scope, Span
 from common.times import format_us
@@ -30,6 +30,9 @@ NO_PARENT: Final = bytes(16)
 ANSWER_FRAME_BYTES: Final = 420
 """What the members that are not JSON texts add to an answer: ids, times, enums, names of members."""
 
+CHUNK_ROWS: Final = 1_000
+CHUNK_BYTES: Final = 4 * 1024 * 1024
+
 _ID = pa.binary(16)
 
 
@@ -40,25 +43,15 @@ class SpanColumns:
     """
 
     def __init__(self) -> None:
-        self.bytes_count = 0
-        self._projects: list[bytes] = []
-        self._logs = _Dictionary()
-        self._log_offsets: list[int] = []
-        self._record_ms: list[int] = []
-        self._span_indexes: list[int] = []
-        self._sent: dict[str, list[Any]] = {column: [] for column in _SENT_COLUMNS}
-        self._derived: dict[str, list[Any]] = {column: [] for column in _DERIVED_COLUMNS}
-        self._metrics: list[Metrics] = []
-        self._resources = _Dictionary()
-        self._scopes = _Dictionary()
-        self._leaf_offsets: list[int] = [0]
-        self._leaf_paths: list[str] = []
-        self._leaf_texts: list[str] = []
+        self.rows_count = 0
+        self._chunks: list[pa.Table] = []
+        self._chunks_bytes = 0
+        self._open = _Chunk()
 
     @property
-    def rows_count(self) -> int:
-        """Spans appended so far."""
-        return len(self._projects)
+    def bytes_count(self) -> int:
+        """What the rows take in memory, about."""
+        return self._chunks_bytes + self._open.bytes_count
 
     def append_record(
         self,
@@ -79,9 +72,63 @@ class SpanColumns:
         if not spans:
             return
         count = len(spans)
-        self._projects.extend(
+        projects = (
             repeat(project_ids.bytes, count) if isinstance(project_ids, UUID) else (each.bytes for each in project_ids)
         )
+        self._open.append(projects, log, log_offset, record_ms, spans, span_indexes, normals)
+        self.rows_count += count
+        if self._open.rows_count >= CHUNK_ROWS or self._open.bytes_count >= CHUNK_BYTES:
+            self._seal()
+
+    def table(self, *, stored_us: int) -> pa.Table:
+        """All rows as Arrow columns, named and typed as the table ``spans`` has them; ``stored_us`` is one for all."""
+        if self._open.rows_count or not self._chunks:
+            self._seal()
+        rows = pa.concat_tables(self._chunks).unify_dictionaries().combine_chunks()
+        return rows.append_column("stored_us", pa.array(np.full(self.rows_count, stored_us, np.int64)))
+
+    def _seal(self) -> None:
+        self._chunks.append(self._open.table())
+        self._chunks_bytes += self._chunks[-1].nbytes
+        self._open = _Chunk()
+
+
+class _Chunk:
+    """Rows that are still Python lists. Few enough that they become Arrow while the processor still has them at hand:
+    a whole batch at once costs three times as much, and keeps a hundred times the objects alive."""
+
+    def __init__(self) -> None:
+        self.bytes_count = 0
+        self._projects: list[bytes] = []
+        self._logs = _Dictionary()
+        self._log_offsets: list[int] = []
+        self._record_ms: list[int] = []
+        self._span_indexes: list[int] = []
+        self._sent: dict[str, list[Any]] = {column: [] for column in _SENT_COLUMNS}
+        self._derived: dict[str, list[Any]] = {column: [] for column in _DERIVED_COLUMNS}
+        self._metrics: list[Metrics] = []
+        self._resources = _Dictionary()
+        self._scopes = _Dictionary()
+        self._leaf_offsets: list[int] = [0]
+        self._leaf_paths: list[str] = []
+        self._leaf_texts: list[str] = []
+
+    @property
+    def rows_count(self) -> int:
+        return len(self._projects)
+
+    def append(
+        self,
+        projects: Iterable[bytes],
+        log: str,
+        log_offset: int,
+        record_ms: int,
+        spans: Sequence[Span],
+        span_indexes: Sequence[int],
+        normals: Sequence[Normal],
+    ) -> None:
+        count = len(spans)
+        self._projects.extend(projects)
         self._logs.extend(repeat(log, count), _utf8)
         self._log_offsets.extend(repeat(log_offset, count))
         self._record_ms.extend(repeat(record_ms, count))
@@ -108,24 +155,25 @@ class SpanColumns:
             self._derived[column].extend(fields[column])
         for column in ("references", "hashes"):
             self._derived[column].extend(b"" if each is None else orjson.dumps(each) for each in fields[column])
+        attributes = [orjson.dumps(each) for each in fields["attributes"]]
+        self._derived["attributes"].extend(attributes)
+        self.bytes_count += 2 * sum(map(len, attributes)) + sum(self._sent["payload_bytes"][-len(normals) :])
+        self.bytes_count += len(normals) * ANSWER_FRAME_BYTES
         self._metrics.extend(fields["metrics"])
         paths, texts, offsets = self._leaf_paths, self._leaf_texts, self._leaf_offsets
-        attributes = []
-        for each in fields["attributes"]:
-            attributes.append(orjson.dumps(each))
-            append_leaves(each, paths, texts)
+        for nested, flat in zip(fields["attributes"], fields["flat"], strict=True):
+            if flat is not None and append_flat_leaves(flat, paths, texts):
+                append_leaves({"ag": nested["ag"]}, paths, texts)
+            else:
+                append_leaves(nested, paths, texts)
             offsets.append(len(paths))
-        self._derived["attributes"].extend(attributes)
-        self.bytes_count += 2 * sum(map(len, attributes)) + len(normals) * ANSWER_FRAME_BYTES
-        self.bytes_count += sum(self._sent["payload_bytes"][-len(normals) :])
 
-    def table(self, *, stored_us: int) -> pa.Table:
-        """All rows as Arrow columns, named and typed as the table ``spans`` has them; ``stored_us`` is one for all."""
-        count = self.rows_count
+    def table(self) -> pa.Table:
+        """The rows, all columns but ``stored_us``."""
         start_us, start_rest = _split_ns(self._sent["start_ns"])
         end_us, end_rest = _split_ns(self._sent["end_ns"])
         payload = np.array(self._sent["payload_bytes"], np.int64)
-        lengths = np.fromiter(map(len, self._derived["attributes"]), np.int64, count)
+        lengths = np.fromiter(map(len, self._derived["attributes"]), np.int64, self.rows_count)
         columns: dict[str, pa.Array] = {
             "project_id": pa.array(self._projects, _ID),
             "start_us": pa.array(start_us),
@@ -135,7 +183,6 @@ class SpanColumns:
             "log_offset": pa.array(self._log_offsets, pa.uint64()),
             "span_index": pa.array(self._span_indexes, pa.uint32()),
             "record_ms": pa.array(self._record_ms, pa.int64()),
-            "stored_us": pa.array(np.full(count, stored_us, np.int64)),
             "parent_id": pa.array(self._sent["parent_id"], _ID),
             "end_us": pa.array(end_us),
             "start_ns_rest": pa.array(start_rest),
