@@ -28,6 +28,7 @@ RATE_SPANS_PER_S: Final = 1_000
 SPANS_PER_RECORD: Final = 20
 PROBE_EVERY: Final = 10
 POLL_S: Final = 0.01
+WARM_UP_S: Final = 2
 
 
 async def measure(seconds: int) -> dict[str, Any]:
@@ -43,7 +44,9 @@ async def measure(seconds: int) -> dict[str, Any]:
                 open_worker(settings, projects=AnyProject(), store=store) as worker,
             ):
                 working = asyncio.create_task(worker.run(), name="worker")
-                found_s = await _produce_and_find(settings.kafka, f"http://127.0.0.1:{port}", seconds)
+                api = f"http://127.0.0.1:{port}"
+                await _produce_and_find(settings.kafka, api, WARM_UP_S)  # waits for the worker to have joined its group
+                found_s = await _produce_and_find(settings.kafka, api, seconds)
                 worker.stop()
                 await working
             await store.close()
@@ -58,7 +61,7 @@ async def measure(seconds: int) -> dict[str, Any]:
 async def _produce_and_find(kafka: Any, api: str, seconds: int) -> list[float]:
     publisher = KafkaPublisher(kafka)
     probes: list[asyncio.Task[float]] = []
-    records = plain_records(seconds * RATE_SPANS_PER_S, spans_per_record=SPANS_PER_RECORD)
+    records = plain_records(seconds * RATE_SPANS_PER_S, spans_per_record=SPANS_PER_RECORD, seed=seconds)
     async with aiohttp.ClientSession() as session:
         begun_s = time.monotonic()
         for number, record in enumerate(records):

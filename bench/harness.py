@@ -31,7 +31,7 @@ def bench_settings(root: Path, *, bootstrap: str) -> Settings:
             "worker_port": 0,
             "log_format": "text",
             "log_level": "warning",
-            "kafka": settings.kafka.model_copy(update={"bootstrap": bootstrap}),
+            "kafka": settings.kafka.model_copy(update={"bootstrap": bootstrap, "session_timeout_s": 3.0}),
             "clickhouse": settings.clickhouse.model_copy(update={"interface": "chdb"}),
             "query": settings.query.model_copy(update={"cursor_secret": SecretStr("bench")}),
         }

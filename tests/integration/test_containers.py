@@ -1,0 +1,120 @@
+"""Real servers in containers, for machines that have an engine: the images that `docker-compose.yml` names.
+
+The one kind of test that may be missing in CI. What they cover runs elsewhere against the engine in chDB, real Apache
+Kafka and real Postgres; only here is ClickHouse a server, and only here is the compose file run.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import SecretStr
+from testcontainers.compose import DockerCompose
+from testcontainers.core.container import DockerContainer
+from testcontainers.core.docker_client import DockerClient
+from testcontainers.core.waiting_utils import wait_for_logs
+
+from common.clickhouse.connect import open_store
+from common.clickhouse.migrate import migrate
+from common.clickhouse.store import Statement
+from common.settings import ClickHouseSettings
+from tests.support.produce import produce
+from tests.support.span_rows import span_row, span_table
+
+ROOT = Path(__file__).parents[2]
+SAMPLE = ROOT / "tests/data/samples/pydantic-ai-agent-01.otlp_proto.bin"
+pytestmark = [pytest.mark.containers, pytest.mark.timeout(600)]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _engine() -> None:
+    try:
+        DockerClient().client.ping()
+    except Exception as exc:  # noqa: BLE001 - whatever it is, there is no engine
+        pytest.skip(f"needs a container engine: {str(exc).splitlines()[0][:120]}")
+
+
+def _image(service: str) -> str:
+    """The image that the compose file names, so that the two cannot differ."""
+    text = (ROOT / "docker-compose.yml").read_text()
+    found = re.search(rf"^  {service}:\n    image: (\S+)$", text, re.MULTILINE)
+    assert found is not None
+    return found[1]
+
+
+@pytest.fixture(scope="module")
+def clickhouse(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClickHouseSettings]:
+    container = (
+        DockerContainer(_image("clickhouse"))
+        .with_env("CLICKHOUSE_USER", "clearspan")
+        .with_env("CLICKHOUSE_PASSWORD", "secret")
+        .with_exposed_ports(8123)
+    )
+    with container:
+        wait_for_logs(container, "Ready for connections", timeout=120)
+        yield ClickHouseSettings(
+            host=container.get_container_host_ip(),
+            port=int(container.get_exposed_port(8123)),
+            username="clearspan",
+            password=SecretStr("secret"),
+        )
+
+
+async def test_the_tables_and_a_repeated_insert_on_a_real_server(clickhouse: ClickHouseSettings, tmp_path: Path):
+    applied = await migrate(clickhouse, data_dir=tmp_path)
+    applied_again = await migrate(clickhouse, data_dir=tmp_path)
+    store = open_store(clickhouse, data_dir=tmp_path)
+    rows = span_table([span_row(number) for number in range(100)])
+    for _ in range(2):
+        await store.insert("spans", rows, dedup_token="one", deadline_s=30)
+
+    counts = await store.select(
+        Statement("SELECT (SELECT count() FROM spans) AS spans, (SELECT count() FROM span_heads) AS heads"),
+        deadline_s=30,
+    )
+    await store.close()
+
+    assert applied
+    assert applied_again == []
+    assert counts.to_pylist() == [{"spans": 100, "heads": 100}]
+
+
+@pytest.fixture(scope="module")
+def compose() -> Iterator[DockerCompose]:
+    with DockerCompose(ROOT, build=True, wait=True) as compose:
+        yield compose
+
+
+def test_the_compose_file_takes_a_record_in_and_shows_its_spans(compose: DockerCompose):
+    made, _, _ = compose.exec_in_container(["clearspan", "keys", "create", "test", "--json"], "serve")
+    key = json.loads(made)["key"]
+
+    produce("127.0.0.1:9092", "otlp_spans", [SAMPLE.read_bytes()])
+
+    deadline_s = time.monotonic() + 60
+    while _count("http://127.0.0.1:8080/spans/query", key) != 7:
+        assert time.monotonic() < deadline_s
+        time.sleep(0.5)
+
+
+def test_the_compose_file_refuses_who_has_no_key(compose: DockerCompose):
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        _count("http://127.0.0.1:8080/spans/query", "nobody")
+
+    assert refused.value.code == 401
+
+
+def _count(url: str, key: str) -> int:
+    headers = {"content-type": "application/json", "authorization": f"ApiKey {key}"}
+    request = urllib.request.Request(url, data=b"{}", headers=headers)
+    with urllib.request.urlopen(request, timeout=10) as answer:
+        result: dict[str, Any] = json.load(answer)
+    return int(result["count"])
