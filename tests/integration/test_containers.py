@@ -7,7 +7,9 @@ Kafka and real Postgres; only here is ClickHouse a server, and only here is the 
 from __future__ import annotations
 
 import json
+import os
 import re
+import socket
 import time
 import urllib.error
 import urllib.request
@@ -19,7 +21,6 @@ import pytest
 from pydantic import SecretStr
 from testcontainers.compose import DockerCompose
 from testcontainers.core.container import DockerContainer
-from testcontainers.core.docker_client import DockerClient
 from testcontainers.core.waiting_utils import wait_for_logs
 
 from common.clickhouse.connect import open_store
@@ -36,10 +37,14 @@ pytestmark = [pytest.mark.containers, pytest.mark.timeout(600)]
 
 @pytest.fixture(scope="module", autouse=True)
 def _engine() -> None:
+    """Asks the socket itself: the client library leaves one open when nobody answers."""
+    if "DOCKER_HOST" in os.environ:
+        return
     try:
-        DockerClient().client.ping()
-    except Exception as exc:  # noqa: BLE001 - whatever it is, there is no engine
-        pytest.skip(f"needs a container engine: {str(exc).splitlines()[0][:120]}")
+        with socket.socket(socket.AF_UNIX) as probe:
+            probe.connect("/var/run/docker.sock")
+    except OSError as exc:
+        pytest.skip(f"needs a container engine, and /var/run/docker.sock says: {exc.strerror}")
 
 
 def _image(service: str) -> str:
