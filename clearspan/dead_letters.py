@@ -77,9 +77,10 @@ def _show(arguments: argparse.Namespace) -> int:
 
 def _replay(arguments: argparse.Namespace) -> int:
     from common.kafka.producer import KafkaPublisher  # noqa: PLC0415 - as above
-    from ingest.replay import replay  # noqa: PLC0415
+    from ingest.replay import replay, require_open  # noqa: PLC0415
 
     async def run(log: KafkaLog, kafka: KafkaSettings) -> int:
+        await require_open(log, kafka.dead_letter_topic, arguments.ids)
         publisher = KafkaPublisher(kafka)
         try:
             for letter_id in arguments.ids:
@@ -99,13 +100,14 @@ def _replay(arguments: argparse.Namespace) -> int:
 
 def _drop(arguments: argparse.Namespace) -> int:
     from common.kafka.producer import KafkaPublisher  # noqa: PLC0415 - as above
-    from ingest.replay import drop  # noqa: PLC0415
+    from ingest.replay import drop, require_open  # noqa: PLC0415
 
     if not arguments.yes and not _confirmed(f"Give up {', '.join(arguments.ids)}? [y/N] "):
         print("Nothing was dropped.")
         return 1
 
     async def run(log: KafkaLog, kafka: KafkaSettings) -> int:
+        await require_open(log, kafka.dead_letter_topic, arguments.ids)
         publisher = KafkaPublisher(kafka)
         try:
             for letter_id in arguments.ids:

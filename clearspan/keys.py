@@ -68,7 +68,7 @@ def _list(arguments: argparse.Namespace) -> int:
 def _revoke(arguments: argparse.Namespace) -> int:
     async def run(keys: Keys) -> None:
         await keys.revoke(arguments.project, arguments.id)
-        print(f"{arguments.id} is revoked.")
+        print(f"{arguments.id} is revoked; a running API may still take it for five seconds.")
 
     return _with_keys(run)
 

@@ -9,10 +9,10 @@ refusal once, by the coordinates and the timestamp of its record: a broker that 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, Literal, NamedTuple
 
-from common.errors import InvalidInput, NotFound
+from common.errors import Conflict, InvalidInput, NotFound
 from common.kafka.record import Coordinates, Publisher, Record, RecordLog
 from ingest.dead_letter import (
     CODE_HEADER,
@@ -66,6 +66,17 @@ async def open_letters(log: RecordLog, topic: str) -> list[Record]:
     """The letters that are neither replayed nor dropped, as records: what is carried over to another broker."""
     open_ids = {letter.id for letter in (await list_dead_letters(log, topic)).letters}
     return [record async for records in log.read(topic) for record in records if _id(record) in open_ids]
+
+
+async def require_open(log: RecordLog, topic: str, letter_ids: Sequence[str]) -> None:
+    """Raise ``Conflict`` that names the letters among these which are dealt with; replaying one again could bring an old
+    version of a span back. Raises ``NotFound`` and ``InvalidInput`` as ``show`` does.
+    """
+    for letter_id in letter_ids:
+        await _fetch(log, topic, letter_id)
+    open_ids = {letter.id for letter in (await list_dead_letters(log, topic)).letters}
+    if dealt_with := [each for each in letter_ids if each not in open_ids]:
+        raise Conflict(f"Not in the list of open letters, so already dealt with: {', '.join(dealt_with)}.")
 
 
 async def show(log: RecordLog, topic: str, letter_id: str) -> tuple[DeadLetter, bytes]:

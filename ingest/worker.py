@@ -22,7 +22,7 @@ import asyncio
 import os
 import signal
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
@@ -33,14 +33,14 @@ from common.clickhouse.connect import open_store
 from common.clickhouse.span_columns import warm_up
 from common.clickhouse.store import ColumnStore
 from common.clock import Clock, SystemClock
-from common.errors import ServiceError
+from common.errors import ServiceError, Unavailable
 from common.garbage import search_for_cycles_rarely
 from common.kafka.consumer import KafkaSource
 from common.kafka.producer import KafkaPublisher
 from common.kafka.record import Partition, Publisher, Record, RecordSource
 from common.kafka.topics import ensure_topics
 from common.limits import MIB
-from common.postgres.pool import open_database
+from common.postgres.pool import Database, open_database
 from common.postgres.projects import Projects
 from common.settings import Settings, read_settings
 from common.telemetry import (
@@ -77,6 +77,7 @@ SETTLING_POLL_S: Final = 0.02
 """A due batch looks so often whether the one in flight is settled."""
 
 WATCH_INTERVAL_S: Final = 2.0
+NOT_CONNECTED: Final = "Not connected yet."
 
 REVOKE_FLUSH_S: Final = 20.0
 """Time to settle what was read when partitions move: well below the rebalance time-out of 60 s, so that the commit still counts."""
@@ -126,7 +127,11 @@ async def _nothing() -> None:
 
 @dataclass(frozen=True, slots=True)
 class Doors:
-    """Everything outside that the worker touches. ``prepare`` is awaited before each joining of the group."""
+    """Everything outside that the worker touches.
+
+    ``prepare`` is awaited before each joining of the group. ``systems`` are asked now and then whether they are there, so
+    that ``/readyz`` knows it before a batch does.
+    """
 
     source: RecordSource
     sink: Sink
@@ -134,6 +139,7 @@ class Doors:
     projects: KnownProjects
     readiness: Readiness = field(default_factory=Readiness)
     prepare: Callable[[], Awaitable[object]] = _nothing
+    systems: Mapping[str, Callable[[], Awaitable[object]]] = field(default_factory=dict)
     clock: Clock = field(default_factory=SystemClock)
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
 
@@ -154,12 +160,14 @@ class Worker:
         self._unchecked: list[Opened] = []
         self._opened: deque[Opened] = deque()
         self._batch = SpanBatch()
+        self._away: set[str] = set()
         self._settling: asyncio.Task[None] | None = None
         self._stopping = asyncio.Event()
         # Held for one step of the loop, or while partitions move: what is polled belongs to us until it is settled.
         self._turn = asyncio.Lock()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="open-records")
-        doors.readiness.red("kafka", "Not connected yet.")
+        for system in ("kafka", *doors.systems):
+            doors.readiness.red(system, NOT_CONNECTED)
 
     def stop(self) -> None:
         """Ask the loop to end after its current step, then to flush, commit and leave."""
@@ -170,13 +178,17 @@ class Worker:
         try:
             async with asyncio.TaskGroup() as tasks:
                 self._tasks = tasks
-                watching = tasks.create_task(self._watch(), name="watch")
+                watching = [tasks.create_task(self._watch(), name="watch")]
+                watching += [
+                    tasks.create_task(self._probe(*each), name="probe") for each in self._doors.systems.items()
+                ]
                 if await self._join():
                     while not self._stopping.is_set():
                         await self._step_or_rejoin()
                     async with self._turn:
                         await self._drain(within_s=self._policy.shutdown_grace_s)
-                watching.cancel()
+                for task in watching:
+                    task.cancel()
         finally:
             self._thread.shutdown(wait=True, cancel_futures=True)
             with suppress(ServiceError):
@@ -393,6 +405,21 @@ class Worker:
                 for partition, records_count in lag.items():
                     LAG_RECORDS.labels(partition.topic, str(partition.partition)).set(records_count)
 
+    async def _probe(self, system: str, ask: Callable[[], Awaitable[object]]) -> None:
+        """Ask one system now and then whether it is there; one that is merely busy is."""
+        while True:
+            try:
+                await ask()
+            except Unavailable as exc:
+                if system not in self._away:
+                    _log.warning("Waiting.", component=system, error=exc.detail)
+                self._away.add(system)
+                self._readiness.red(system, exc.detail)
+            else:
+                self._away.discard(system)
+                self._readiness.green(system)
+            await self._doors.sleep(WATCH_INTERVAL_S)
+
     async def _in_thread(self, work: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._thread, work)
 
@@ -414,21 +441,26 @@ async def open_worker(
     store: ColumnStore | None = None,
     source: RecordSource | None = None,
     readiness: Readiness | None = None,
+    publisher: Publisher | None = None,
+    database: Database | None = None,
 ) -> AsyncIterator[Worker]:
     """The worker with all it needs, and its health listening on ``worker_port``; nothing is connected before ``run``.
 
-    ``store`` is used as it is and left open, where several share one engine (embedded mode). ``source`` replaces the
-    one that the settings describe.
+    ``store`` and ``publisher`` are used as they are and left open, where they are shared (embedded mode). ``source`` replaces
+    the one that the settings describe. ``database`` is only asked whether it is there.
     """
     readiness = readiness or Readiness()
+    readiness.red("kafka", NOT_CONNECTED)
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(open_health(readiness, host=settings.worker_host, port=settings.worker_port))
         if store is None:
             store = open_store(settings.clickhouse, data_dir=settings.data_dir)
             stack.push_async_callback(store.close)
-        publisher = KafkaPublisher(settings.kafka)
-        stack.push_async_callback(publisher.close)
+        if publisher is None:
+            publisher = KafkaPublisher(settings.kafka)
+            stack.push_async_callback(publisher.close)
         await asyncio.to_thread(warm_up)
+        systems = {"clickhouse": store.ping} | ({"postgres": database.ping} if database is not None else {})
         clock = SystemClock()
         doors = Doors(
             source=source or KafkaSource(settings.kafka),
@@ -437,15 +469,16 @@ async def open_worker(
             projects=projects,
             readiness=readiness,
             prepare=lambda: ensure_topics(settings.kafka),
+            systems=systems,
             clock=clock,
         )
         yield Worker(Policy.of(settings), doors)
 
 
-async def serve(settings: Settings, *, projects: KnownProjects) -> None:
+async def serve(settings: Settings, *, projects: KnownProjects, database: Database | None = None) -> None:
     """Run the worker until SIGTERM or SIGINT: the first asks it to drain, the second ends the process at once."""
     loop = asyncio.get_running_loop()
-    async with open_worker(settings, projects=projects) as worker:
+    async with open_worker(settings, projects=projects, database=database) as worker:
         asked = asyncio.Event()
 
         def on_signal(number: int) -> None:
@@ -501,7 +534,7 @@ def run() -> int:
 async def _serve_with_postgres(settings: Settings) -> None:
     search_for_cycles_rarely()
     async with open_database(settings.postgres) as database:
-        await serve(settings, projects=Projects(database, SystemClock()))
+        await serve(settings, projects=Projects(database, SystemClock()), database=database)
 
 
 def _count(opened: Opened) -> None:

@@ -67,6 +67,10 @@ def up_detached() -> int:
 def _show_first_span(settings: Settings, running: Running) -> int:
     from clearspan.embedded.first_span import show_first_span  # noqa: PLC0415 - loads the Kafka client
 
+    if settings.auth == "on" and "auth" in settings.model_fields_set:
+        print("Authentication is on: `clearspan keys create NAME` makes a key; send it as `Authorization: ApiKey …`.\n")
+        print(_addresses(running))
+        return 0
     kafka = settings.kafka.model_copy(update={"bootstrap": running.kafka})
     try:
         print(asyncio.run(show_first_span(kafka, running.api)))

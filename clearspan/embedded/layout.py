@@ -44,6 +44,11 @@ class Layout:
         return self.root / "broker.log"
 
     @property
+    def dead_letters(self) -> Path:
+        """The letters, for the next broker."""
+        return self.root / "dead-letters.jsonl"
+
+    @property
     def lock(self) -> Path:
         """Held by the running stack."""
         return self.root / "lock"

@@ -21,6 +21,7 @@ from pydantic import SecretStr
 
 from clearspan.embedded.broker import EmbeddedBroker
 from clearspan.embedded.guard import Guard
+from clearspan.embedded.journal import Journal, JournallingPublisher, Letter
 from clearspan.embedded.layout import Layout, Running, hold
 from clearspan.embedded.postgres import EmbeddedPostgres
 from clearspan.embedded.processes import Child, end_left_over, require_free_port, write_children
@@ -88,6 +89,7 @@ class _Stack:
         self._settings = settings
         self._layout = layout
         self._broker = EmbeddedBroker(layout.broker_log)
+        self._journal = Journal(layout.dead_letters)
         self._stopping = asyncio.Event()
 
     async def run(self, resources: AsyncExitStack) -> None:
@@ -102,17 +104,23 @@ class _Stack:
                 "postgres": self._settings.postgres.model_copy(update={"dsn": SecretStr(postgres.dsn)}),
             }
         )
+        kafka = self._settings.kafka
+        self._publisher = JournallingPublisher(KafkaPublisher(kafka), self._journal, topic=kafka.dead_letter_topic)
+        resources.push_async_callback(self._publisher.close)
         store = open_store(self._settings.clickhouse, data_dir=self._layout.root)
         resources.push_async_callback(store.close)
         database = await resources.enter_async_context(open_database(self._settings.postgres))
         api_port = await resources.enter_async_context(open_api(self._settings, store=store))
         self._write_running(api_port, postgres.dsn)
         _log.info("The API listens.", port=api_port)
+        await self._publish_letters(self._journal.letters())
         async with asyncio.TaskGroup() as tasks:
             # Joining the group takes a while: the tables are made meanwhile. Both wait for what they need.
             tasks.create_task(migrate_all(self._settings), name="migrate")
             while not self._stopping.is_set():
-                if await self._work(store, database, guard, postgres.child) == "renew":
+                ended = await self._work(store, database, guard, postgres.child)
+                await self._keep_open_letters()
+                if ended == "renew":
                     await self._renew(guard, postgres.child)
 
     async def _start_servers(self, resources: AsyncExitStack, guard: Guard) -> EmbeddedPostgres:
@@ -143,7 +151,13 @@ class _Stack:
     ) -> Literal["renew", "stop"]:
         """Run a worker until the process is asked to stop or the broker has grown too large; it is drained then."""
         async with (
-            open_worker(self._settings, projects=Projects(database, SystemClock()), store=store) as worker,
+            open_worker(
+                self._settings,
+                projects=Projects(database, SystemClock()),
+                store=store,
+                publisher=self._publisher,
+                database=database,
+            ) as worker,
             asyncio.TaskGroup() as tasks,
         ):
             working = tasks.create_task(worker.run(), name="worker")
@@ -165,7 +179,7 @@ class _Stack:
             if not self._broker.is_alive():
                 _log.error("The broker has died; what it held and was not stored yet is gone. Starting a fresh one.")
                 await self._broker.replace()
-                await ensure_topics(self._settings.kafka)
+                await self._publish_letters(self._journal.letters())
                 self._watch_children(guard, [postgres, self._broker.child])
 
     async def _settle_log(self) -> None:
@@ -181,20 +195,32 @@ class _Stack:
                 _log.warning("Waiting for the broker.", error=exc.detail)
             await asyncio.sleep(SETTLE_INTERVAL_S)
 
-    async def _renew(self, guard: Guard, postgres: Child) -> None:
-        """Put a fresh broker in the place of the drained one, with the dead letters of the old that are not dealt with."""
+    async def _keep_open_letters(self) -> None:
+        """Leave in the journal what is neither replayed nor dropped: the broker is about to forget it."""
         kafka = self._settings.kafka
-        letters = await open_letters(KafkaLog(kafka), kafka.dead_letter_topic)
+        try:
+            letters = await open_letters(KafkaLog(kafka), kafka.dead_letter_topic)
+        except ServiceError as exc:
+            _log.warning("The journal of dead letters stays as it is.", error=exc.detail)
+        else:
+            self._journal.replace(map(Letter.of, letters))
+
+    async def _renew(self, guard: Guard, postgres: Child) -> None:
+        """Put a fresh broker in the place of the drained one, with the dead letters of the old."""
         await self._broker.replace()
         self._watch_children(guard, [postgres, self._broker.child])
+        await self._publish_letters(self._journal.letters())
+        _log.info("The broker is renewed.")
+
+    async def _publish_letters(self, letters: list[Letter]) -> None:
+        kafka = self._settings.kafka
         await ensure_topics(kafka)
         publisher = KafkaPublisher(kafka)
         try:
-            for letter in letters:
-                await publisher.publish(letter.topic, letter.value or b"", key=letter.key, headers=letter.headers)
+            for value, key, headers in letters:
+                await publisher.publish(kafka.dead_letter_topic, value, key=key, headers=headers)
         finally:
             await publisher.close()
-        _log.info("The broker is renewed.", dead_letters=len(letters))
 
     def _heed_signals(self) -> None:
         loop = asyncio.get_running_loop()

@@ -48,11 +48,9 @@ def prepare(placed: Sequence[Placed], *, limits: SpanLimits, now_ns: int) -> Pre
 
 def _decoded(placed: Sequence[Placed], *, limits: SpanLimits, now_ns: int) -> list[tuple[Placed, Span]]:
     """Each span beside its decoded form; of those with the same ids the codec gives the last."""
+    value = b'{"spans":[%b]}' % b",".join(map(_json, placed))
     try:
-        value = orjson.dumps({"spans": [place.span for place in placed]})
         decoded = span_json.decode(value, limits=limits, now_ns=now_ns)
-    except orjson.JSONEncodeError as exc:
-        raise InvalidInput(f"The spans cannot be stored: {exc}.") from exc
     except Rejected as exc:
         raise InvalidInput(exc.detail) from exc
     if decoded.refusals:
@@ -60,6 +58,13 @@ def _decoded(placed: Sequence[Placed], *, limits: SpanLimits, now_ns: int) -> li
         more = len(decoded.refusals) - len(problems)
         raise InvalidInput(" ".join([*problems, *([f"And {more} more."] if more else [])]))
     return [(placed[index], span) for index, span in zip(decoded.span_indexes, decoded.spans, strict=True)]
+
+
+def _json(place: Placed) -> bytes:
+    try:
+        return orjson.dumps(place.span)
+    except orjson.JSONEncodeError as exc:
+        raise InvalidInput(f"{place.path}: {exc}; legal integers are -2^63 to 2^64-1.") from exc
 
 
 def _settled(sent: Json, span: Span) -> Json:

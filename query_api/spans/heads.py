@@ -48,8 +48,9 @@ _HEADS_OF: Final = f"""
 SELECT trace_id, span_id, head.1 AS log, head.2 AS log_offset, head.3 AS start_us
 FROM ({_HEADS})
 """
+_SUMS: Final = ", ".join(f"sum(head.{index}) AS {name}" for index, name in enumerate(_METRICS, 4))
 _SUMS_OF: Final = f"""
-SELECT trace_id, {", ".join(f"sum(head.{index}) AS {name}" for index, name in enumerate(_METRICS, 4))}
+SELECT trace_id, {_SUMS}
 FROM ({_HEADS})
 GROUP BY trace_id
 """
@@ -58,6 +59,12 @@ TRACES_WITH_SUMS: Final = _SUMS_OF.replace("{which}", "1").strip()
 
 _IN_TRACES: Final = f"trace_id IN {ids_in('{trace_ids:Array(String)}')}"
 _IN_SPANS: Final = f"span_id IN {ids_in('{span_ids:Array(String)}')}"
+_IN_WHOLE_TRACES: Final = f"trace_id IN {ids_in('{whole_trace_ids:Array(String)}')}"
+_HEADS_AND_SUMS_OF: Final = f"""
+SELECT trace_id, groupArrayIf(tuple(head.3, span_id, trace_id, head.1, head.2), {_IN_SPANS}) AS heads, {_SUMS}
+FROM ({_HEADS.replace("{which}", f"{_IN_TRACES} AND ({_IN_WHOLE_TRACES} OR {_IN_SPANS})")})
+GROUP BY trace_id
+"""
 
 
 class Version(NamedTuple):
@@ -75,15 +82,25 @@ class Version(NamedTuple):
         return SpanKey(self.trace_id, self.span_id)
 
 
-async def heads_of_keys(spans: ProjectSpans, keys: Iterable[SpanKey]) -> dict[SpanKey, Version]:
-    """The version that is shown of each span; what is deleted or unknown is absent."""
+async def heads_and_sums(
+    spans: ProjectSpans, keys: Iterable[SpanKey], *, traces_to_sum: Collection[bytes]
+) -> tuple[set[Version], TraceSums]:
+    """The shown versions of the spans, and of others of their traces; and what the shown spans of each of
+    ``traces_to_sum``, which are traces of ``keys``, used together. One statement: to plan a second costs more than to read.
+    """
     wanted = set(keys)
-    if not wanted:
-        return {}
-    heads = await heads_of_ids(
-        spans, trace_ids={key.trace_id for key in wanted}, span_ids={key.span_id for key in wanted}
-    )
-    return {head.key: head for head in heads}
+    trace_ids, span_ids = {key.trace_id for key in wanted}, {key.span_id for key in wanted}
+    if not traces_to_sum:
+        return set(await heads_of_ids(spans, trace_ids=trace_ids, span_ids=span_ids)), {}
+    parameters = {
+        "trace_ids": _hex(trace_ids),
+        "span_ids": _hex(span_ids),
+        "whole_trace_ids": _hex(set(traces_to_sum)),
+    }
+    rows = await spans.select(_HEADS_AND_SUMS_OF, parameters)
+    heads = {Version(*head.values()) for heads in _column(rows, "heads") for head in heads}
+    sums = _sums(rows)
+    return heads, {trace_id: sums[trace_id] for trace_id in traces_to_sum if trace_id in sums}
 
 
 async def heads_of_ids(
@@ -104,13 +121,17 @@ async def sums_of_traces(spans: ProjectSpans, trace_ids: Iterable[bytes]) -> Tra
     if not wanted:
         return {}
     rows = await spans.select(_SUMS_OF.replace("{which}", _IN_TRACES), {"trace_ids": wanted})
-    metrics = zip(*(_column(rows, name) for name in _METRICS), strict=True)
-    return dict(zip(_column(rows, "trace_id"), map(Metrics._make, metrics), strict=True))
+    return _sums(rows)
 
 
 def versions_of(rows: pa.Table) -> list[Version]:
     """The rows of a table that has the columns of a ``Version``."""
     return list(map(Version._make, zip(*(_column(rows, name) for name in Version._fields), strict=True)))
+
+
+def _sums(rows: pa.Table) -> TraceSums:
+    metrics = zip(*(_column(rows, name) for name in _METRICS), strict=True)
+    return dict(zip(_column(rows, "trace_id"), map(Metrics._make, metrics), strict=True))
 
 
 def _column(rows: pa.Table, name: str) -> list[Any]:

@@ -26,6 +26,9 @@ from query_api.spans import typed_text as typed_sql
 from query_api.spans.fields import JsonColumn
 from query_api.spans.parameters import Parameters
 
+ITEM_TEXT_BYTES: Final = 64
+"""So much of a typed text is in ``leaf_items``."""
+
 Arguments: TypeAlias = tuple[str, ...]
 """A document and the way into it: what the engine's JSON functions take."""
 
@@ -92,7 +95,10 @@ class _Place:
             return f"({' AND '.join([*guards, exact])})"
         if self._column.leaves is None:
             return f"({self.typed()} = {self._texts([operand])}[1])"
-        return f"({self._has_item(self._leaf_path, operand)} AND {self.typed()} = {self._parameters.text(typed_text(operand))})"
+        found = self._has_item(self._leaf_path, operand)
+        if _is_exact_item(self._leaf_path, typed_text(operand)):
+            return found  # the index alone answers: to read the map too makes candidates of a rare value 41 ms instead of 16
+        return f"({found} AND {self.typed()} = {self._parameters.text(typed_text(operand))})"
 
     def is_in(self, operands: Any, *, is_all: bool) -> str:
         """A scalar that equals one (all) of ``operands``, or an array that holds one (all)."""
@@ -134,9 +140,9 @@ class _Place:
                 yield member_path, member
 
     def _has_item(self, path: str, scalar: Any) -> str:
-        """Asks the index, which knows the first 64 bytes of a typed text; true of more rows than have the scalar."""
+        """Asks the index, which knows the beginning of a typed text; can be true of more rows than have the scalar."""
         parameters = self._parameters
-        item = f"concat({parameters.text(path)}, '=', left({parameters.text(typed_text(scalar))}, 64))"
+        item = f"concat({parameters.text(path)}, '=', left({parameters.text(typed_text(scalar))}, {ITEM_TEXT_BYTES}))"
         return f"has({self._column.leaf_items}, {item})"
 
     def _json(self, function: str) -> str:
@@ -198,6 +204,11 @@ class _Place:
                 found = self._is_json((*arguments, position), value)
                 clauses.append(f"arrayExists({position} -> {found}, range(1, {length} + 1))")
         return f"({' AND '.join(clauses)})"
+
+
+def _is_exact_item(path: str, typed: str) -> bool:
+    """Whether no other leaf has the same item: the text is in it whole, and one ``=`` says where the path ends."""
+    return len(typed.encode()) < ITEM_TEXT_BYTES and "=" not in path + typed
 
 
 def _call(function: str, arguments: Arguments) -> str:

@@ -24,7 +24,7 @@ import pyarrow as pa
 from common.clickhouse.span_columns import NO_PARENT
 from query_api.spans.compile import Compiled
 from query_api.spans.cursor import Position
-from query_api.spans.heads import Version, heads_of_keys, sums_of_traces, versions_of
+from query_api.spans.heads import Version, heads_and_sums, versions_of
 from query_api.spans.models import Order
 from query_api.spans.parameters import ids_in
 from query_api.spans.project_spans import ProjectSpans
@@ -79,14 +79,15 @@ async def find_page(spans: ProjectSpans, matching: Compiled, window: Window, *, 
     size = min(limit + 1 + SPARE_CANDIDATES, CANDIDATES_MAX)
     while True:
         batch = await search.candidates(size)
-        heads, sums, rows = await asyncio.gather(
-            heads_of_keys(spans, [candidate.version.key for candidate in batch]),
-            sums_of_traces(spans, [candidate.version.trace_id for candidate in batch if candidate.is_root]),
+        (heads, sums), rows = await asyncio.gather(
+            heads_and_sums(
+                spans,
+                [candidate.version.key for candidate in batch],
+                traces_to_sum={candidate.version.trace_id for candidate in batch if candidate.is_root},
+            ),
             fetch_rows(spans, [candidate.version for candidate in page.expected(batch)]),
         )
-        page.add(
-            [candidate for candidate in batch if heads.get(candidate.version.key) == candidate.version], sums, rows
-        )
+        page.add([candidate for candidate in batch if candidate.version in heads], sums, rows)
         if page.is_full or search.is_at_end:
             break
         size = min(size * 2, CANDIDATES_MAX)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -90,6 +91,39 @@ def test_spans_survive_a_restart(tmp_path: Path):
         after = stack.ask("/spans/query", ROOT_OF_SAMPLE)
 
     assert after == before
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
+def test_dead_letters_survive_a_restart_but_not_the_dropped_ones(tmp_path: Path, how: signal.Signals):
+    with running_stack(tmp_path / "data") as stack:
+        produce(stack.kafka, "otlp_spans", [b"not a span", b"nor is this"])
+        first, second = _letters(stack, count=2)
+        assert stack.command("dead-letters", "drop", first["id"], "--yes").returncode == 0
+        stack.process.send_signal(how)
+        stack.process.wait(60)
+    with running_stack(tmp_path / "data") as stack:
+        after = _letters(stack, count=1 if how is signal.SIGTERM else 2)
+        raw = stack.command("dead-letters", "show", after[-1]["id"], "--raw").stdout
+
+    assert after[-1]["reason"] == second["reason"]
+    assert raw in {"not a span", "nor is this"}
+
+
+def _letters(stack: RunningStack, *, count: int) -> list[dict[str, str]]:
+    deadline_s = time.monotonic() + 20
+    while True:
+        listed = stack.command("dead-letters", "list", "--json").stdout.splitlines()
+        if len(listed) == count:
+            return [json.loads(line) for line in listed]
+        assert time.monotonic() < deadline_s, listed
+        time.sleep(0.1)
+
+
+def test_a_stack_with_authentication_says_how_to_get_a_key(environment: Mapping[str, str]):
+    started = clearspan({**environment, "CLEARSPAN_AUTH": "on"}, "up", "--detach")
+
+    assert started.returncode == 0, started.stderr
+    assert "clearspan keys create" in started.stdout
 
 
 def test_a_span_sent_again_to_a_fresh_broker_replaces_the_old_one(tmp_path: Path):

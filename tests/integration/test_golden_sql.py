@@ -46,6 +46,7 @@ FILTERS: dict[str, list[dict[str, Any]]] = {
     "time_btwn": [{"field": "start_time", "operator": "btwn", "value": ["2024-05-01", "2024-05-02"]}],
     "never_present": [{"field": "updated_at", "operator": "gt", "value": "2024-05-01"}],
     "attribute_is_text": [attribute("is", "{x:String}")],
+    "attribute_is_text_with_equals_sign": [attribute("is", "x=y")],
     "attribute_is_object": [attribute("is", {"x": 1, "y": {"z": [True, None]}, "w": None})],
     "attribute_is_array_by_index": [attribute("is", ["x", {"y": 1}], key="a.0.b")],
     "attribute_eq_number": [attribute("eq", 5)],

@@ -209,6 +209,43 @@ async def test_a_root_shows_the_sums_of_its_whole_trace(api: Api) -> None:
     assert metrics["costs"] == {"cumulative": {"prompt": 1, "completion": 0, "total": 1}}
 
 
+async def test_a_root_of_one_round_keeps_its_sums_when_a_later_round_looks_at_its_trace(api: Api) -> None:
+    used = {"ag.metrics.tokens.incremental.total": 5}
+    for number in range(40):  # versions that fill the first rounds between the root and its last child
+        resent = span(3, parent=1, start_us=10 + number, attributes=used)
+        await store_record(api.store, [resent], log=f"cluster/spans/{number}", record_ms=number)
+    last = span(4, parent=1, start_us=99, attributes=used)
+    another_root = span(9, trace=2, start_us=100)
+    await store_record(api.store, [span(1, attributes=used), last, another_root], offset=1)
+
+    page = await api.query(windowing={"order": "ascending", "limit": 3})
+
+    assert [each["span_name"] for each in page["spans"]] == ["s1", "s3", "s4"]
+    assert page["spans"][0]["attributes"]["ag"]["metrics"]["tokens"]["cumulative"]["total"] == 15
+
+
+@pytest.mark.parametrize(
+    ("stored", "value"),
+    [
+        ({"a": "foo=sbar", "b": 1}, "foo=sbar"),  # its item in the index is also the one of a="bar" under "a=sfoo"
+        ({"a": "x" * 62}, "x" * 62),
+        ({"a": "x" * 63}, "x" * 63),  # with its type as long as an item's text can be
+        ({"a": "é" * 31 + "x"}, "é" * 31 + "x"),
+    ],
+)
+async def test_no_other_text_with_the_same_item_in_the_index_is_found(
+    api: Api, stored: dict[str, Any], value: str
+) -> None:
+    others: list[dict[str, Any]] = [{"a=sfoo": "bar"}, {"a": value + "y"}, {"a": value[:-1]}, {"b": value}]
+    await store_record(api.store, [span(1, attributes=stored)])
+    await store_record(api.store, [span(2 + i, attributes=other) for i, other in enumerate(others)], offset=1)
+
+    condition = {"field": "attributes", "key": "a", "operator": "is", "value": value}
+
+    assert await api.ids(filtering={"conditions": [condition]}) == [1]
+    assert await api.ids(filtering={"operator": "not", "conditions": [condition]}) == [5, 4, 3, 2]
+
+
 @pytest.mark.timeout(180)
 @pytest.mark.parametrize("order", ["ascending", "descending"])
 async def test_a_walk_gives_every_span_exactly_once(api: Api, order: str) -> None:
