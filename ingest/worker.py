@@ -408,16 +408,21 @@ class Worker:
     async def _probe(self, system: str, ask: Callable[[], Awaitable[object]]) -> None:
         """Ask one system now and then whether it is there; one that is merely busy is."""
         while True:
+            away: str | None = None
             try:
                 await ask()
             except Unavailable as exc:
-                if system not in self._away:
-                    _log.warning("Waiting.", component=system, error=exc.detail)
-                self._away.add(system)
-                self._readiness.red(system, exc.detail)
-            else:
+                away = exc.detail
+            except ServiceError as exc:
+                _log.debug("A probe was refused, so somebody is there.", component=system, error=exc.detail)
+            if away is None:
                 self._away.discard(system)
                 self._readiness.green(system)
+            else:
+                if system not in self._away:
+                    _log.warning("Waiting.", component=system, error=away)
+                self._away.add(system)
+                self._readiness.red(system, away)
             await self._doors.sleep(WATCH_INTERVAL_S)
 
     async def _in_thread(self, work: Callable[[], T]) -> T:

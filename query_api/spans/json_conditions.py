@@ -97,7 +97,7 @@ class _Place:
             return f"({self.typed()} = {self._texts([operand])}[1])"
         found = self._has_item(self._leaf_path, operand)
         if _is_exact_item(self._leaf_path, typed_text(operand)):
-            return found  # the index alone answers: to read the map too makes candidates of a rare value 41 ms instead of 16
+            return found  # the index alone answers, and the map of leaves is not read
         return f"({found} AND {self.typed()} = {self._parameters.text(typed_text(operand))})"
 
     def is_in(self, operands: Any, *, is_all: bool) -> str:

@@ -441,3 +441,22 @@ async def test_stop_is_heard_while_the_broker_is_waited_for() -> None:
     async with bench.running():
         await away.wait()
         await until(lambda: bench.doors.readiness.reasons == {"kafka": "Kafka is away."})
+
+
+async def test_a_system_that_is_away_is_named_before_any_batch_needs_it() -> None:
+    answers = [Unavailable("ClickHouse is away."), None, Overloaded("busy, so there"), None]
+    readiness_seen: list[str | None] = []
+
+    async def ask() -> None:
+        readiness_seen.append(bench.doors.readiness.reasons.get("clickhouse"))
+        if answers and (fault := answers.pop(0)) is not None:
+            raise fault
+
+    bench = Bench()
+    bench.doors = replace(bench.doors, systems={"clickhouse": ask})
+    bench.worker = Worker(POLICY, bench.doors)
+    async with bench.running():
+        while len(readiness_seen) < 5:
+            await asyncio.sleep(0.01)
+
+    assert readiness_seen[:5] == ["Not connected yet.", "ClickHouse is away.", None, None, None]
