@@ -113,7 +113,12 @@ class IngestSettings(_Group):
 
     batch_rows_max: int = Field(20_000, ge=1, le=1_000_000, description="A batch is flushed at so many spans.")
     batch_bytes_max: int = Field(64 * MIB, ge=1_000, description="… or at so many bytes of decoded columns.")
-    batch_age_max_s: float = Field(0.5, gt=0, le=60, description="… or when its first span is so old, in seconds.")
+    batch_age_max_s: float = Field(
+        0.5,
+        gt=0,
+        le=60,
+        description="… or when its first span is so old, in seconds; four times so old while there is a backlog.",
+    )
     poll_records_max: int = Field(500, ge=1, le=10_000, description="Records taken from Kafka at once.")
     retry_delay_max_s: float = Field(
         10.0, gt=0, le=300, description="Longest pause between two tries of a transient failure."

@@ -25,6 +25,10 @@ RECORD_BYTES: Final = 400
 """What a record costs beside its key and value: about the tuple, its headers and its place in lists."""
 
 
+BACKLOG_PATIENCE: Final = 4
+"""Half a second more or less is nothing to who is behind; fewer, larger inserts leave less to merge: a third more spans a second."""
+
+
 @dataclass(frozen=True, slots=True)
 class FlushPolicy:
     """When a batch is written: at so many spans, at so many bytes, or when its first record has waited so long."""
@@ -37,9 +41,10 @@ class FlushPolicy:
         """Whether nothing more goes in."""
         return batch.rows_count >= self.rows_max or batch.bytes_count >= self.bytes_max
 
-    def is_due(self, batch: SpanBatch, *, now_s: float) -> bool:
-        """Whether it is time to write it; an empty one never is."""
-        return self.is_full(batch) or (not batch.is_empty and now_s - batch.opened_s >= self.age_s_max)
+    def is_due(self, batch: SpanBatch, *, now_s: float, is_behind: bool = False) -> bool:
+        """Whether it is time to write it; an empty one never is. With a backlog a batch may wait longer, and so be larger."""
+        age_s_max = self.age_s_max * BACKLOG_PATIENCE if is_behind else self.age_s_max
+        return self.is_full(batch) or (not batch.is_empty and now_s - batch.opened_s >= age_s_max)
 
 
 class Burial(NamedTuple):

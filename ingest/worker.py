@@ -161,6 +161,7 @@ class Worker:
         self._opened: deque[Opened] = deque()
         self._batch = SpanBatch()
         self._away: set[str] = set()
+        self._is_behind = False
         self._settling: asyncio.Task[None] | None = None
         self._stopping = asyncio.Event()
         # Held for one step of the loop, or while partitions move: what is polled belongs to us until it is settled.
@@ -216,7 +217,9 @@ class Worker:
             await self._poll()
         if self._settling is not None and self._settling.done():
             self._settling = None
-        if self._settling is None and self._policy.flush.is_due(self._batch, now_s=self._clock.monotonic_s()):
+        if self._settling is None and self._policy.flush.is_due(
+            self._batch, now_s=self._clock.monotonic_s(), is_behind=self._is_behind
+        ):
             batch, self._batch = self._batch, SpanBatch()
             self._settling = self._tasks.create_task(self._settler.settle(batch), name="settle")
 
@@ -226,6 +229,7 @@ class Worker:
             timeout_s=self._poll_timeout_s(now_s=started_s), records_max=self._policy.poll_records_max
         )
         self._polled.extend(records)
+        self._is_behind = sum(len(each.value or b"") for each in records) >= CHUNK_BYTES
         STAGE_SECONDS.labels("poll").inc(self._clock.monotonic_s() - started_s)
 
     def _poll_timeout_s(self, *, now_s: float) -> float:

@@ -94,6 +94,20 @@ def append_flat_leaves(flat: dict[str, Any], paths: list[str], texts: list[str])
     return True
 
 
+def append_plain_ag_leaves(ag: dict[str, Any], paths: list[str], texts: list[str]) -> None:
+    """The leaves of the ``ag`` that normalisation gives a span which was sent none: mostly the kind of trace and a duration."""
+    metrics = ag["metrics"]
+    if metrics["errors"] or metrics["tokens"] or metrics["costs"]:
+        append_leaves({"ag": ag}, paths, texts)
+        return
+    paths.append("ag.type.trace")
+    texts.append("s" + ag["type"]["trace"])
+    duration = metrics["duration"].get("cumulative")
+    if duration is not None:
+        paths.append("ag.metrics.duration.cumulative")
+        texts.append("n" + number_text(duration))
+
+
 def _append_members(
     members: Iterable[tuple[str, Any]],
     prefix: str,

@@ -16,7 +16,7 @@ import numpy as np
 import orjson
 import pyarrow as pa
 
-from common.clickhouse.leaves import append_flat_leaves, append_leaves
+from common.clickhouse.leaves import append_flat_leaves, append_leaves, append_plain_ag_leaves
 from common.ids import span_id_hex, trace_id_hex
 from common.span import Event, Link, Metrics, Normal, Resource, Scope, Span
 from common.times import format_us
@@ -30,7 +30,7 @@ NO_PARENT: Final = bytes(16)
 ANSWER_FRAME_BYTES: Final = 420
 """What the members that are not JSON texts add to an answer: ids, times, enums, names of members."""
 
-CHUNK_ROWS: Final = 1_000
+CHUNK_ROWS: Final = 2_000
 CHUNK_BYTES: Final = 4 * 1024 * 1024
 
 _ID = pa.binary(16)
@@ -163,7 +163,7 @@ class _Chunk:
         paths, texts, offsets = self._leaf_paths, self._leaf_texts, self._leaf_offsets
         for nested, flat in zip(fields["attributes"], fields["flat"], strict=True):
             if flat is not None and append_flat_leaves(flat, paths, texts):
-                append_leaves({"ag": nested["ag"]}, paths, texts)
+                append_plain_ag_leaves(nested["ag"], paths, texts)
             else:
                 append_leaves(nested, paths, texts)
             offsets.append(len(paths))

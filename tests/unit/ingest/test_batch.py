@@ -83,3 +83,12 @@ def test_a_resource_decides_the_project_of_its_spans() -> None:
     batch = filled(request(["a"], project=str(project)), request(["b"]))
 
     assert batch.table(stored_us=1).column("project_id").to_pylist() == [project.bytes, DEFAULT_PROJECT_ID.bytes]
+
+
+def test_a_batch_waits_longer_while_there_is_a_backlog() -> None:
+    batch = filled(request(["a"]), now_s=10.0)
+    policy = FlushPolicy(age_s_max=0.5)
+
+    assert policy.is_due(batch, now_s=10.5)
+    assert not policy.is_due(batch, now_s=11.9, is_behind=True)
+    assert policy.is_due(batch, now_s=12.0, is_behind=True)

@@ -456,7 +456,6 @@ async def test_a_system_that_is_away_is_named_before_any_batch_needs_it() -> Non
     bench.doors = replace(bench.doors, systems={"clickhouse": ask})
     bench.worker = Worker(POLICY, bench.doors)
     async with bench.running():
-        while len(readiness_seen) < 5:
-            await asyncio.sleep(0.01)
+        await until(lambda: len(readiness_seen) >= 5)
 
     assert readiness_seen[:5] == ["Not connected yet.", "ClickHouse is away.", None, None, None]
