@@ -23,6 +23,7 @@ from ingest.replay import list_dead_letters
 from tests.support.clickhouse import ClickHouseServer, clickhouse_server
 from tests.support.kafka import Broker, free_port
 from tests.support.otlp import request
+from tests.support.postgres import PostgresServer
 from tests.support.produce import produce
 from tests.support.worker import WorkerProcess, worker_process
 
@@ -76,7 +77,7 @@ def until(condition: Callable[[], bool], *, within_s: float) -> None:
 
 
 @pytest.fixture
-def scene(kafka: Broker, unique: str, tmp_path: Path) -> Iterator[Scene]:
+def scene(kafka: Broker, postgres: PostgresServer, unique: str, tmp_path: Path) -> Iterator[Scene]:
     settings = kafka.settings(
         group=unique,
         topics={unique: TopicSettings(encoding=Encoding.OTLP_PROTO)},
@@ -91,6 +92,7 @@ def scene(kafka: Broker, unique: str, tmp_path: Path) -> Iterator[Scene]:
             "CLEARSPAN_KAFKA__TOPICS": json.dumps({unique: {"encoding": "otlp_proto"}}),
             "CLEARSPAN_KAFKA__DEAD_LETTER_TOPIC": f"{unique}.dead",
             "CLEARSPAN_CLICKHOUSE__PORT": str(engine.port),
+            "CLEARSPAN_POSTGRES__DSN": asyncio.run(postgres.fresh_database()).dsn.get_secret_value(),
             "CLEARSPAN_INGEST__BATCH_ROWS_MAX": "2000",
             "CLEARSPAN_INGEST__RETRY_DELAY_MAX_S": "0.5",
             "CLEARSPAN_LOG_FORMAT": "text",
@@ -172,11 +174,16 @@ def test_a_second_sigterm_ends_it_at_once_and_commits_nothing(scene: Scene) -> N
     assert asyncio.run(_uncommitted(scene.kafka)) == 1
 
 
-def test_a_broker_that_is_away_is_named_and_sigterm_is_heard_meanwhile(tmp_path: Path) -> None:
-    environment = {"CLEARSPAN_KAFKA__BOOTSTRAP": f"127.0.0.1:{free_port()}"}
+def test_what_is_away_is_named_and_sigterm_is_heard_meanwhile(tmp_path: Path) -> None:
+    environment = {
+        "CLEARSPAN_KAFKA__BOOTSTRAP": f"127.0.0.1:{free_port()}",
+        "CLEARSPAN_CLICKHOUSE__PORT": str(free_port()),
+        "CLEARSPAN_POSTGRES__DSN": f"postgresql://nobody@127.0.0.1:{free_port()}/nothing",
+    }
     with worker_process(environment, tmp_path / "worker.log") as worker:
         worker.start()
         until(lambda: "Kafka is away" in worker.readiness().get("kafka", ""), within_s=30)
+        until(lambda: {"kafka", "clickhouse", "postgres"} <= set(worker.readiness()), within_s=30)
 
         assert worker.end(signal.SIGTERM) == 0
 
