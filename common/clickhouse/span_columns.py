@@ -258,16 +258,12 @@ def _events_json(events: Sequence[Event]) -> bytes:
 
 
 def _event(event: Event) -> dict[str, Any]:
-    shown: dict[str, Any] = {
+    return {
         "name": event.name,
         "timestamp": format_us(event.time_ns // 1000),
         "time_unix_nano": str(event.time_ns),
+        **_present(attributes=event.attributes, dropped_attributes_count=event.dropped_attributes_count),
     }
-    if event.attributes:
-        shown["attributes"] = event.attributes
-    if event.dropped_attributes_count:
-        shown["dropped_attributes_count"] = event.dropped_attributes_count
-    return shown
 
 
 def _links_json(links: Sequence[Link]) -> bytes:
@@ -275,39 +271,32 @@ def _links_json(links: Sequence[Link]) -> bytes:
 
 
 def _link(link: Link) -> dict[str, Any]:
-    shown: dict[str, Any] = {"trace_id": trace_id_hex(link.trace_id), "span_id": span_id_hex(link.span_id)}
-    if link.attributes:
-        shown["attributes"] = link.attributes
-    if link.trace_state:
-        shown["trace_state"] = link.trace_state
-    if link.flags:
-        shown["flags"] = link.flags
-    if link.dropped_attributes_count:
-        shown["dropped_attributes_count"] = link.dropped_attributes_count
-    return shown
+    return {
+        "trace_id": trace_id_hex(link.trace_id),
+        "span_id": span_id_hex(link.span_id),
+        **_present(
+            attributes=link.attributes,
+            trace_state=link.trace_state,
+            flags=link.flags,
+            dropped_attributes_count=link.dropped_attributes_count,
+        ),
+    }
 
 
 def _resource_json(resource: Resource) -> bytes:
-    shown: dict[str, Any] = {"attributes": resource.attributes} if resource.attributes else {}
-    if resource.dropped_attributes_count:
-        shown["dropped_attributes_count"] = resource.dropped_attributes_count
-    if resource.schema_url:
-        shown["schema_url"] = resource.schema_url
-    return orjson.dumps(shown) if shown else b""
+    return _json_or_absent(_present(**resource._asdict()))
 
 
 def _scope_json(scope: Scope) -> bytes:
-    shown: dict[str, Any] = {}
-    if scope.name:
-        shown["name"] = scope.name
-    if scope.version:
-        shown["version"] = scope.version
-    if scope.attributes:
-        shown["attributes"] = scope.attributes
-    if scope.dropped_attributes_count:
-        shown["dropped_attributes_count"] = scope.dropped_attributes_count
-    if scope.schema_url:
-        shown["schema_url"] = scope.schema_url
+    return _json_or_absent(_present(**scope._asdict()))
+
+
+def _present(**members: Any) -> dict[str, Any]:
+    """The members that say something: what is empty or zero is absent from answers."""
+    return {name: member for name, member in members.items() if member}
+
+
+def _json_or_absent(shown: dict[str, Any]) -> bytes:
     return orjson.dumps(shown) if shown else b""
 
 
