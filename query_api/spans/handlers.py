@@ -4,33 +4,20 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
-from datetime import UTC, datetime, timedelta
-from typing import Any, Final
-from uuid import UUID
+from typing import Final
 
-from common.errors import InvalidCursor, InvalidInput, Unavailable
-from common.filter.ast import Node, canonical_text
+from common.errors import InvalidInput, Unavailable
 from common.filter.parse import parse
 from common.ids import parse_span_id, parse_trace_id
-from query_api.errors import InvalidRequest
+from query_api.cursor import write_cursor
 from query_api.route import Answer, Call
 from query_api.spans.compile import compile_filter
-from query_api.spans.cursor import Position, fingerprint, read_cursor, write_cursor
 from query_api.spans.heads import heads_of_ids, sums_of_traces
-from query_api.spans.models import Order, SpanIds, SpansQuery, WindowBy, Windowing
+from query_api.spans.models import SpanIds, SpansQuery, WindowBy, Windowing
 from query_api.spans.project_spans import ProjectSpans
 from query_api.spans.render import Rendered
-from query_api.spans.search import (
-    Page,
-    Window,
-    fetch_rows,
-    find_page,
-    position_of_reference_cursor,
-    render_versions,
-)
-
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_MICROSECOND: Final = timedelta(microseconds=1)
+from query_api.spans.search import Page, fetch_rows, find_page, render_versions
+from query_api.spans.windowing import belonging, limit_of, spans_window
 
 TRIES_MAX: Final = 5
 """A version that was replaced between the two reads is gone from the table once the engine has merged: read both again."""
@@ -43,14 +30,14 @@ async def query_spans(call: Call) -> Answer:
     windowing = query.windowing or Windowing()
     _refuse_feed(windowing)
     filtering = parse(query.filtering)
-    belongs_to = _fingerprint(call.project_id, filtering, windowing)
+    belongs_to = belonging("spans", call.project_id, filtering, windowing)
     secret = call.context.cursor_secret
     settings = call.context.settings.query
     page = await find_page(
         project_spans(call),
         compile_filter(filtering),
-        _window(windowing, belongs_to=belongs_to, secret=secret),
-        limit=_limit(windowing, default=settings.page_limit_default, most=settings.page_limit_max),
+        spans_window(windowing, belongs_to=belongs_to, secret=secret),
+        limit=limit_of(windowing, default=settings.page_limit_default, most=settings.page_limit_max),
         bytes_max=settings.page_bytes_max,
     )
     return Answer(_page_json(page, belongs_to=belongs_to, secret=secret))
@@ -110,61 +97,11 @@ def _refuse_feed(windowing: Windowing) -> None:
         raise InvalidInput("windowing.wait_s: waiting belongs to the feed by created_at, which is not supported yet.")
 
 
-def _limit(windowing: Windowing, *, default: int, most: int) -> int:
-    limit = windowing.limit or default
-    if limit <= most:
-        return limit
-    problem = {
-        "type": "less_than_equal",
-        "loc": ["body", "windowing", "limit"],
-        "msg": f"Input should be less than or equal to {most}",
-        "input": limit,
-        "ctx": {"le": most},
-    }
-    raise InvalidRequest([problem])
-
-
-def _window(windowing: Windowing, *, belongs_to: bytes, secret: bytes) -> Window:
-    order = windowing.order or Order.DESCENDING
-    newest_us, oldest_us = _us(windowing.newest), _us(windowing.oldest)
-    after = None
-    if windowing.next is not None:
-        leading = ("newest", newest_us) if order is Order.DESCENDING else ("oldest", oldest_us)
-        after = _after(windowing.next, order, leading, belongs_to=belongs_to, secret=secret)
-    rate = 1.0 if windowing.rate is None else windowing.rate
-    return Window(order, newest_us, oldest_us, int(rate * 100), after)
-
-
-def _after(cursor: str, order: Order, leading: tuple[str, int | None], *, belongs_to: bytes, secret: bytes) -> Position:
-    try:
-        span_id = UUID(cursor).bytes
-    except ValueError:
-        return read_cursor(cursor, belongs_to=belongs_to, secret=secret)
-    name, bound_us = leading
-    if bound_us is None:
-        raise InvalidCursor(f"windowing.next as a span id needs windowing.{name}: the start_time of that span.")
-    return position_of_reference_cursor(bound_us, span_id, order)
-
-
-def _us(moment: datetime | None) -> int | None:
-    """Microseconds since 1970; a time without a zone is UTC."""
-    if moment is None:
-        return None
-    return ((moment if moment.tzinfo else moment.replace(tzinfo=UTC)) - _EPOCH) // _MICROSECOND
-
-
-def _fingerprint(project_id: UUID, filtering: Node, windowing: Windowing) -> bytes:
-    """What a cursor belongs to: all that decides which spans there are and in which order; not the limit."""
-    order = windowing.order or Order.DESCENDING
-    rest: list[Any] = [order, _us(windowing.newest), _us(windowing.oldest), windowing.rate]
-    return fingerprint([project_id.bytes, canonical_text(filtering), repr([str(part) for part in rest]).encode()])
-
-
 def _page_json(page: Page, *, belongs_to: bytes, secret: bytes) -> bytes:
     spans = b",".join(span.json for span in page.spans)
     if page.ends_at is None:
         return b'{"count":%d,"spans":[%b]}' % (len(page.spans), spans)
-    cursor = write_cursor(page.ends_at, belongs_to=belongs_to, secret=secret).encode()
+    cursor = write_cursor(page.ends_at.pack(), belongs_to=belongs_to, secret=secret).encode()
     return b'{"count":%d,"spans":[%b],"windowing":{"next":"%b"}}' % (len(page.spans), spans, cursor)
 
 

@@ -23,10 +23,10 @@ import pyarrow as pa
 
 from common.clickhouse.span_columns import NO_PARENT
 from query_api.spans.compile import Compiled
-from query_api.spans.cursor import Position
 from query_api.spans.heads import Version, heads_and_sums, versions_of
 from query_api.spans.models import Order
 from query_api.spans.parameters import ids_in
+from query_api.spans.position import Position
 from query_api.spans.project_spans import ProjectSpans
 from query_api.spans.render import ROW_COLUMNS, Rendered, render
 from query_api.spans.rollup import TraceSums

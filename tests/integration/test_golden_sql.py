@@ -21,8 +21,8 @@ from common.filter.parse import parse
 from common.project import DEFAULT_PROJECT_ID
 from common.settings import ClickHouseSettings
 from query_api.spans.compile import compile_filter
-from query_api.spans.cursor import Position
 from query_api.spans.models import Order
+from query_api.spans.position import Position
 from query_api.spans.project_spans import ProjectSpans
 from query_api.spans.search import Window, candidates_statement
 

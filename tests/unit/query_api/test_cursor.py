@@ -9,21 +9,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from common.errors import InvalidCursor
-from query_api.spans.cursor import Position, fingerprint, read_cursor, write_cursor
+from query_api.cursor import VERSION, fingerprint, read_cursor, write_cursor
+from query_api.spans.position import Position
 
 SECRET = b"secret"
 OWNER = fingerprint([b"project", b"filter"])
 POSITION = Position(1_780_000_000_000_000, b"s" * 16, b"t" * 16)
-CURSOR = write_cursor(POSITION, belongs_to=OWNER, secret=SECRET)
+CURSOR = write_cursor(POSITION.pack(), belongs_to=OWNER, secret=SECRET)
 
 
 @given(st.integers(-(2**63), 2**63 - 1), st.binary(min_size=16, max_size=16), st.binary(min_size=16, max_size=16))
 def test_what_is_written_is_read(start_us: int, span_id: bytes, trace_id: bytes) -> None:
     position = Position(start_us, span_id, trace_id)
 
-    text = write_cursor(position, belongs_to=OWNER, secret=SECRET)
+    text = write_cursor(position.pack(), belongs_to=OWNER, secret=SECRET)
 
-    assert read_cursor(text, belongs_to=OWNER, secret=SECRET) == position
+    assert Position.unpack(read_cursor(text, belongs_to=OWNER, secret=SECRET)) == position
     assert set(text) <= set("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_")
 
 
@@ -40,7 +41,7 @@ def test_any_changed_character_is_noticed(index: int) -> None:
     ["", "x", CURSOR[:-1], CURSOR + "A", CURSOR + "=", CURSOR + "\n", "é" * 20, CURSOR.replace("_", "/")[:-4] + "!!!!"],
 )
 def test_what_is_no_cursor_cannot_be_read(text: str) -> None:
-    with pytest.raises(InvalidCursor, match="cannot be read"):
+    with pytest.raises(InvalidCursor, match="cannot be read|was changed"):
         read_cursor(text, belongs_to=OWNER, secret=SECRET)
 
 
@@ -68,7 +69,7 @@ def test_a_cursor_under_another_secret_is_refused() -> None:
 
 
 def test_a_cursor_of_another_version_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("query_api.spans.cursor.VERSION", 2)
+    monkeypatch.setattr("query_api.cursor.VERSION", VERSION + 1)
 
     with pytest.raises(InvalidCursor, match="another version"):
         read_cursor(CURSOR, belongs_to=OWNER, secret=SECRET)

@@ -1,0 +1,77 @@
+"""What ``windowing`` of a request means: its bounds, its limit, and the cursor that walks it (reference §6, contract §3.3).
+
+Shared by every route that answers in pages.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Final
+from uuid import UUID
+
+from common.errors import InvalidCursor
+from common.filter.ast import Node, canonical_text
+from query_api.cursor import fingerprint, read_cursor
+from query_api.errors import InvalidRequest
+from query_api.spans.models import Order, Windowing
+from query_api.spans.position import Position
+from query_api.spans.search import Window, position_of_reference_cursor
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND: Final = timedelta(microseconds=1)
+
+
+def limit_of(windowing: Windowing, *, default: int, most: int) -> int:
+    """How many a page holds. Raises ``InvalidRequest`` (422) past ``most``."""
+    limit = windowing.limit or default
+    if limit <= most:
+        return limit
+    problem = {
+        "type": "less_than_equal",
+        "loc": ["body", "windowing", "limit"],
+        "msg": f"Input should be less than or equal to {most}",
+        "input": limit,
+        "ctx": {"le": most},
+    }
+    raise InvalidRequest([problem])
+
+
+def microseconds(moment: datetime | None) -> int | None:
+    """Microseconds since 1970; a time without a zone is UTC."""
+    if moment is None:
+        return None
+    return ((moment if moment.tzinfo else moment.replace(tzinfo=UTC)) - _EPOCH) // _MICROSECOND
+
+
+def belonging(kind: str, project_id: UUID, filtering: Node, windowing: Windowing) -> bytes:
+    """The fingerprint of a walk: all that decides what there is to walk and in which order; not the limit.
+
+    ``kind`` names the walk, so that a cursor of one route is no cursor of another.
+    """
+    order = windowing.order or Order.DESCENDING
+    bounds = [microseconds(windowing.newest), microseconds(windowing.oldest), windowing.rate]
+    rest = repr([str(part) for part in [order, *bounds]]).encode()
+    return fingerprint([kind.encode(), project_id.bytes, canonical_text(filtering), rest])
+
+
+def spans_window(windowing: Windowing, *, belongs_to: bytes, secret: bytes) -> Window:
+    """The part of the spans that a page is taken from. Raises ``InvalidCursor``."""
+    order = windowing.order or Order.DESCENDING
+    newest_us, oldest_us = microseconds(windowing.newest), microseconds(windowing.oldest)
+    after = None
+    if windowing.next is not None:
+        leading = ("newest", newest_us) if order is Order.DESCENDING else ("oldest", oldest_us)
+        after = _after(windowing.next, order, leading, belongs_to=belongs_to, secret=secret)
+    rate = 1.0 if windowing.rate is None else windowing.rate
+    return Window(order, newest_us, oldest_us, int(rate * 100), after)
+
+
+def _after(cursor: str, order: Order, leading: tuple[str, int | None], *, belongs_to: bytes, secret: bytes) -> Position:
+    try:
+        span_id = UUID(cursor).bytes
+    except ValueError:
+        return Position.unpack(read_cursor(cursor, belongs_to=belongs_to, secret=secret))
+    name, bound_us = leading
+    if bound_us is None:
+        raise InvalidCursor(f"windowing.next as a span id needs windowing.{name}: the start_time of that span.")
+    return position_of_reference_cursor(bound_us, span_id, order)
