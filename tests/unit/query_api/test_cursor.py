@@ -41,7 +41,7 @@ def test_any_changed_character_is_noticed(index: int) -> None:
     ["", "x", CURSOR[:-1], CURSOR + "A", CURSOR + "=", CURSOR + "\n", "é" * 20, CURSOR.replace("_", "/")[:-4] + "!!!!"],
 )
 def test_what_is_no_cursor_cannot_be_read(text: str) -> None:
-    with pytest.raises(InvalidCursor, match="cannot be read|was changed"):
+    with pytest.raises(InvalidCursor, match=r"cannot be read|was changed"):
         read_cursor(text, belongs_to=OWNER, secret=SECRET)
 
 
