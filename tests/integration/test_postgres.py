@@ -38,13 +38,13 @@ async def migrated(settings: PostgresSettings, folder: Path | None = None) -> li
 
 class TestMigrations:
     async def test_from_empty_and_then_nothing_is_left_to_do(self, postgres_settings: PostgresSettings):
-        assert await migrated(postgres_settings) == ["0001_projects"]
+        assert await migrated(postgres_settings) == ["0001_projects", "0002_lineage"]
         assert await migrated(postgres_settings) == []
 
     async def test_two_starters_at_once_both_end_well(self, postgres_settings: PostgresSettings):
         applied = await asyncio.gather(*(migrated(postgres_settings) for _ in range(4)))
 
-        assert sorted(applied) == [[], [], [], ["0001_projects"]]
+        assert sorted(applied) == [[], [], [], ["0001_projects", "0002_lineage"]]
 
     async def test_a_changed_file_is_named(self, postgres_settings: PostgresSettings, tmp_path: Path):
         await migrated(postgres_settings)

@@ -1,0 +1,248 @@
+-- artifact_columns --
+id, slug, name, description, tags, meta, flags, folder_id,
+created_at, created_by, updated_at, updated_by, deleted_at, deleted_by
+
+-- variant_columns --
+v.id, v.slug, v.name, v.description, v.tags, v.meta, v.artifact_id, a.slug AS artifact_slug, a.flags AS artifact_flags,
+v.revisions_count, v.forked_from_variant_id, v.forked_from_revision_id,
+v.created_at, v.created_by, v.updated_at, v.updated_by, v.deleted_at, v.deleted_by
+
+-- revision_columns --
+r.id, r.slug, r.name, r.description, r.tags, r.meta, r.artifact_id, a.slug AS artifact_slug, a.flags AS artifact_flags,
+r.variant_id, v.slug AS variant_slug, r.version, r.message, r.flags, r.data,
+r.created_at, r.created_by, r.updated_at, r.updated_by, r.deleted_at, r.deleted_by
+
+-- create_artifact --
+INSERT INTO artifacts (project_id, kind, created_by, id, slug, name, description, tags, meta, flags)
+VALUES ($1, $2, $3, coalesce($4, uuid_v7(clock_timestamp())), $5, $6, $7, $8, $9, $10)
+RETURNING {artifact_columns};
+
+-- find_artifact --
+SELECT {artifact_columns} FROM artifacts
+WHERE project_id = $1 AND kind = $2 AND ($3::uuid IS NULL OR id = $3) AND ($4::text IS NULL OR slug = $4)
+    AND ($3::uuid IS NOT NULL OR $4::text IS NOT NULL);
+
+-- edit_artifact --
+-- What is not given stays. An archived one is not edited.
+UPDATE artifacts
+SET name = coalesce($5, name), description = coalesce($6, description), tags = coalesce($7, tags), meta = coalesce($8, meta),
+    flags = coalesce($9, flags), folder_id = coalesce($10, folder_id), updated_at = clock_timestamp(), updated_by = $3
+WHERE project_id = $1 AND kind = $2 AND id = $4 AND deleted_at IS NULL
+RETURNING {artifact_columns};
+
+-- archive_artifact --
+UPDATE artifacts
+SET deleted_at = now(), deleted_by = $3, updated_at = now(), updated_by = $3
+WHERE project_id = $1 AND kind = $2 AND id = $4
+RETURNING {artifact_columns};
+
+-- unarchive_artifact --
+UPDATE artifacts
+SET deleted_at = NULL, deleted_by = NULL, updated_at = now(), updated_by = $3
+WHERE project_id = $1 AND kind = $2 AND id = $4
+RETURNING {artifact_columns};
+
+-- create_variant --
+-- Returns no row if there is no such artifact.
+WITH v AS (
+    INSERT INTO variants (project_id, kind, created_by, artifact_id, slug, name, description, tags, meta)
+    SELECT project_id, kind, $3::uuid, id, $5, $6, $7, $8::jsonb, $9::json
+    FROM artifacts WHERE project_id = $1 AND kind = $2 AND id = $4
+    RETURNING *
+)
+SELECT {variant_columns} FROM v JOIN artifacts a ON a.project_id = $1 AND a.id = v.artifact_id;
+
+-- find_variant --
+SELECT {variant_columns}
+FROM variants v JOIN artifacts a ON a.project_id = v.project_id AND a.id = v.artifact_id
+WHERE v.project_id = $1 AND v.kind = $2 AND ($3::uuid IS NULL OR v.id = $3) AND ($4::text IS NULL OR v.slug = $4)
+    AND ($3::uuid IS NOT NULL OR $4::text IS NOT NULL);
+
+-- default_variant --
+-- The first of the artifact, archived or not.
+SELECT {variant_columns}
+FROM variants v JOIN artifacts a ON a.project_id = v.project_id AND a.id = v.artifact_id
+WHERE v.project_id = $1 AND v.kind = $2 AND v.artifact_id = $3
+ORDER BY v.created_at, v.id LIMIT 1;
+
+-- edit_variant --
+-- What is written about it is replaced as a whole.
+WITH v AS (
+    UPDATE variants
+    SET name = $5, description = $6, tags = $7, meta = $8, updated_at = clock_timestamp(), updated_by = $3
+    WHERE project_id = $1 AND kind = $2 AND id = $4
+    RETURNING *
+)
+SELECT {variant_columns} FROM v JOIN artifacts a ON a.project_id = $1 AND a.id = v.artifact_id;
+
+-- archive_variant --
+-- Its live revisions go with it, and are marked, so that only these come back with it.
+WITH v AS (
+    UPDATE variants
+    SET deleted_at = now(), deleted_by = $3, updated_at = now(), updated_by = $3
+    WHERE project_id = $1 AND kind = $2 AND id = $4
+    RETURNING *
+), gone AS (
+    UPDATE revisions r
+    SET deleted_at = now(), deleted_by = $3, updated_at = now(), updated_by = $3, archived_with_variant = true
+    FROM v
+    WHERE r.project_id = $1 AND r.variant_id = v.id AND r.deleted_at IS NULL
+)
+SELECT {variant_columns} FROM v JOIN artifacts a ON a.project_id = $1 AND a.id = v.artifact_id;
+
+-- unarchive_variant --
+WITH v AS (
+    UPDATE variants
+    SET deleted_at = NULL, deleted_by = NULL, updated_at = now(), updated_by = $3
+    WHERE project_id = $1 AND kind = $2 AND id = $4
+    RETURNING *
+), back AS (
+    UPDATE revisions r
+    SET deleted_at = NULL, deleted_by = NULL, updated_at = now(), updated_by = $3, archived_with_variant = false
+    FROM v
+    WHERE r.project_id = $1 AND r.variant_id = v.id AND r.archived_with_variant
+)
+SELECT {variant_columns} FROM v JOIN artifacts a ON a.project_id = $1 AND a.id = v.artifact_id;
+
+-- commit --
+-- The row lock of the variant hands out the version. Returns no row if the variant is not there, is of another artifact than
+-- $5, or its head is not $6. The base is compared by its version, which is in the row that is locked: what another commit
+-- wrote while this one waited is seen.
+WITH v AS (
+    UPDATE variants
+    SET revisions_count = revisions_count + 1
+    WHERE project_id = $1 AND kind = $2 AND id = $4
+        AND ($5::uuid IS NULL OR artifact_id = $5)
+        AND ($6::uuid IS NULL OR revisions_count = (
+            SELECT base.version + 1 FROM revisions base
+            WHERE base.project_id = $1 AND base.variant_id = $4 AND base.id = $6))
+    RETURNING id, slug, artifact_id, revisions_count - 1 AS version
+), r AS (
+    INSERT INTO revisions (
+        project_id, kind, created_by, artifact_id, variant_id, version,
+        slug, name, description, tags, meta, message, flags, data)
+    SELECT $1, $2, $3::uuid, v.artifact_id, v.id, v.version, $7, $8, $9, $10::jsonb, $11::json, $12, $13::jsonb, $14::json
+    FROM v
+    RETURNING *
+)
+SELECT {revision_columns}
+FROM r JOIN v ON v.id = r.variant_id JOIN artifacts a ON a.project_id = $1 AND a.id = r.artifact_id;
+
+-- commit_first --
+-- Returns no row if the variant is not there, is of another artifact than $5, or has a revision.
+WITH v AS (
+    UPDATE variants
+    SET revisions_count = 1
+    WHERE project_id = $1 AND kind = $2 AND id = $4 AND ($5::uuid IS NULL OR artifact_id = $5) AND revisions_count = 0
+    RETURNING id, slug, artifact_id
+), r AS (
+    INSERT INTO revisions (
+        project_id, kind, created_by, artifact_id, variant_id, version,
+        slug, name, description, tags, meta, message, flags)
+    SELECT $1, $2, $3::uuid, v.artifact_id, v.id, 0, $6, $7, $8, $9::jsonb, $10::json, $11, $12::jsonb
+    FROM v
+    RETURNING *
+)
+SELECT {revision_columns}
+FROM r JOIN v ON v.id = r.variant_id JOIN artifacts a ON a.project_id = $1 AND a.id = r.artifact_id;
+
+-- lock_variant --
+-- Until the transaction ends nobody commits on it.
+SELECT id FROM variants WHERE project_id = $1 AND kind = $2 AND id = $3 FOR UPDATE;
+
+-- fork_variant --
+-- The live revisions of the source up to version $5, in a new variant of the same artifact, numbered anew from 0. Ids follow the
+-- order of versions. Returns no row if there is nothing to copy.
+WITH source AS (
+    SELECT id, artifact_id FROM variants WHERE project_id = $1 AND kind = $2 AND id = $4
+), lineage AS (
+    SELECT r.*, row_number() OVER (ORDER BY r.version) - 1 AS new_version
+    FROM revisions r JOIN source ON r.variant_id = source.id
+    WHERE r.project_id = $1 AND r.version <= $5 AND r.deleted_at IS NULL
+), v AS (
+    INSERT INTO variants (
+        project_id, kind, created_by, artifact_id, slug, name, description, tags, meta,
+        revisions_count, forked_from_variant_id, forked_from_revision_id)
+    SELECT $1, $2, $3::uuid, source.artifact_id, $6, $7, $8, $9::jsonb, $10::json,
+        (SELECT count(*) FROM lineage), source.id, (SELECT id FROM lineage ORDER BY version DESC LIMIT 1)
+    FROM source
+    WHERE EXISTS (SELECT FROM lineage)
+    RETURNING *
+), copied AS (
+    INSERT INTO revisions (
+        project_id, kind, created_by, id, artifact_id, variant_id, version,
+        slug, name, description, tags, meta, message, flags, data)
+    SELECT $1, $2, $3::uuid, uuid_v7(now() + lineage.new_version * interval '1 microsecond'), v.artifact_id, v.id, lineage.new_version,
+        lineage.slug || '_' || replace(v.id::text, '-', ''),
+        lineage.name, lineage.description, lineage.tags, lineage.meta, lineage.message, lineage.flags, lineage.data
+    FROM lineage CROSS JOIN v
+)
+SELECT {variant_columns} FROM v JOIN artifacts a ON a.project_id = $1 AND a.id = v.artifact_id;
+
+-- edit_revision --
+-- What is written about it is replaced as a whole; what it holds stays.
+WITH edited AS (
+    UPDATE revisions
+    SET name = $5, description = $6, tags = $7, meta = $8, updated_at = clock_timestamp(), updated_by = $3
+    WHERE project_id = $1 AND kind = $2 AND id = $4
+    RETURNING *
+)
+SELECT {revision_columns}
+FROM edited r
+JOIN variants v ON v.project_id = $1 AND v.id = r.variant_id JOIN artifacts a ON a.project_id = $1 AND a.id = r.artifact_id;
+
+-- archive_revision --
+-- Archived for itself: unarchiving its variant leaves it so.
+WITH archived AS (
+    UPDATE revisions
+    SET deleted_at = now(), deleted_by = $3, updated_at = now(), updated_by = $3, archived_with_variant = false
+    WHERE project_id = $1 AND kind = $2 AND id = $4
+    RETURNING *
+)
+SELECT {revision_columns}
+FROM archived r
+JOIN variants v ON v.project_id = $1 AND v.id = r.variant_id JOIN artifacts a ON a.project_id = $1 AND a.id = r.artifact_id;
+
+-- unarchive_revision --
+WITH restored AS (
+    UPDATE revisions
+    SET deleted_at = NULL, deleted_by = NULL, updated_at = now(), updated_by = $3, archived_with_variant = false
+    WHERE project_id = $1 AND kind = $2 AND id = $4
+    RETURNING *
+)
+SELECT {revision_columns}
+FROM restored r
+JOIN variants v ON v.project_id = $1 AND v.id = r.variant_id JOIN artifacts a ON a.project_id = $1 AND a.id = r.artifact_id;
+
+-- find_revision --
+-- By id or slug; every member that is given has to be true of it.
+SELECT {revision_columns}
+FROM revisions r
+JOIN variants v ON v.project_id = $1 AND v.id = r.variant_id JOIN artifacts a ON a.project_id = $1 AND a.id = r.artifact_id
+WHERE r.project_id = $1 AND r.kind = $2 AND ($3::uuid IS NULL OR r.id = $3) AND ($4::text IS NULL OR r.slug = $4)
+    AND ($3::uuid IS NOT NULL OR $4::text IS NOT NULL);
+
+-- revision_of_variant --
+-- The one of version $4, else the head: the highest version, archived or not.
+SELECT {revision_columns}
+FROM revisions r
+JOIN variants v ON v.project_id = $1 AND v.id = r.variant_id JOIN artifacts a ON a.project_id = $1 AND a.id = r.artifact_id
+WHERE r.project_id = $1 AND r.kind = $2 AND r.variant_id = $3 AND ($4::integer IS NULL OR r.version = $4)
+ORDER BY r.version DESC LIMIT 1;
+
+-- revision_of_artifact --
+-- The same on the artifact's default variant, in one question.
+SELECT {revision_columns}
+FROM revisions r
+JOIN variants v ON v.project_id = $1 AND v.id = r.variant_id JOIN artifacts a ON a.project_id = $1 AND a.id = r.artifact_id
+WHERE r.project_id = $1 AND r.kind = $2 AND ($4::integer IS NULL OR r.version = $4) AND r.variant_id = (
+    SELECT id FROM variants WHERE project_id = $1 AND kind = $2 AND artifact_id = $3 ORDER BY created_at, id LIMIT 1)
+ORDER BY r.version DESC LIMIT 1;
+
+-- log --
+-- Live revisions of a variant, newest first, from version $4 back.
+SELECT {revision_columns}
+FROM revisions r
+JOIN variants v ON v.project_id = $1 AND v.id = r.variant_id JOIN artifacts a ON a.project_id = $1 AND a.id = r.artifact_id
+WHERE r.project_id = $1 AND r.kind = $2 AND r.variant_id = $3 AND r.version <= $4 AND r.deleted_at IS NULL
+ORDER BY r.version DESC LIMIT $5;
