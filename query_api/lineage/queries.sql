@@ -215,7 +215,7 @@ FROM restored r
 JOIN variants v ON v.project_id = $1 AND v.id = r.variant_id JOIN artifacts a ON a.project_id = $1 AND a.id = r.artifact_id;
 
 -- find_revision --
--- By id or slug; every member that is given has to be true of it.
+-- By id or slug.
 SELECT {revision_columns}
 FROM revisions r
 JOIN variants v ON v.project_id = $1 AND v.id = r.variant_id JOIN artifacts a ON a.project_id = $1 AND a.id = r.artifact_id

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
 from uuid import UUID, uuid4
 
 from common.postgres.named_sql import load_named_sql
 from common.postgres.pool import Database, Row
-from query_api.lineage.values import Artifact, Content, Header, Kind, Revision, Variant
+from query_api.lineage.pages import IdWindow, Search, page_statement
+from query_api.lineage.values import Artifact, Content, Header, Kind, Reference, Revision, Variant
 
 Entity = TypeVar("Entity", Artifact, Variant, Revision)
 
@@ -30,6 +32,9 @@ def _with_columns(texts: Mapping[str, str]) -> dict[str, str]:
     return statements
 
 
+COLUMNS: Final[Mapping[type, str]] = {
+    layer: ", ".join(field.name for field in fields(layer)) for layer in (Artifact, Variant, Revision)
+}
 SQL: Final = _with_columns(load_named_sql(Path(__file__).with_name("queries.sql")))
 
 
@@ -90,9 +95,9 @@ class Lineage:
         assert created is not None  # noqa: S101 - an INSERT of one row returns it, or raises
         return created
 
-    async def find_artifact(self, *, artifact_id: UUID | None = None, slug: str | None = None) -> Artifact | None:
-        """The artifact of the id and the slug that are given; at least one is."""
-        return await self._read("find_artifact", Artifact, artifact_id, slug)
+    async def find_artifact(self, reference: Reference, /) -> Artifact | None:
+        """The artifact of that id, else of that slug."""
+        return await self._read("find_artifact", Artifact, *_key(reference))
 
     async def edit_artifact(
         self, artifact_id: UUID, *, header: Header, flags: str | None, folder_id: UUID | None
@@ -114,9 +119,9 @@ class Lineage:
         """A new variant without revisions; ``None`` if there is no such artifact."""
         return await self._write("create_variant", Variant, artifact_id, slug, *header)
 
-    async def find_variant(self, *, variant_id: UUID | None = None, slug: str | None = None) -> Variant | None:
-        """The variant of the id and the slug that are given; at least one is."""
-        return await self._read("find_variant", Variant, variant_id, slug)
+    async def find_variant(self, reference: Reference, /) -> Variant | None:
+        """The variant of that id, else of that slug."""
+        return await self._read("find_variant", Variant, *_key(reference))
 
     async def default_variant(self, artifact_id: UUID, /) -> Variant | None:
         """The first variant of an artifact, archived or not."""
@@ -170,9 +175,9 @@ class Lineage:
         """Whether there is the variant; until the transaction ends nobody else commits on it."""
         return await self._door.fetch_one(SQL["lock_variant"], *self._scope, variant_id) is not None
 
-    async def find_revision(self, *, revision_id: UUID | None = None, slug: str | None = None) -> Revision | None:
-        """The revision of the id and the slug that are given; at least one is."""
-        return await self._read("find_revision", Revision, revision_id, slug)
+    async def find_revision(self, reference: Reference, /) -> Revision | None:
+        """The revision of that id, else of that slug."""
+        return await self._read("find_revision", Revision, *_key(reference))
 
     async def revision_of_variant(self, variant_id: UUID, *, version: int | None = None) -> Revision | None:
         """The revision of that version, else the head, archived or not."""
@@ -200,6 +205,12 @@ class Lineage:
         rows = await self._door.fetch_all(SQL["log"], *self._scope, *arguments)
         return [_entity(Revision, row) for row in rows]
 
+    async def page(self, layer: type[Entity], search: Search, window: IdWindow) -> list[Entity]:
+        """The rows of a layer that are asked for, in the order of their ids."""
+        columns = COLUMNS[layer]
+        sql, arguments = page_statement(layer, search, window, scope=self._scope, columns=columns)
+        return [_entity(layer, row) for row in await self._door.fetch_all(sql, *arguments)]
+
     @property
     def _scope(self) -> tuple[UUID, str]:
         return self._owner.project_id, str(self._kind)
@@ -216,6 +227,11 @@ class Lineage:
 def slug_of_chance() -> str:
     """What a revision or a variant is called when nobody says: 12 hexadecimal digits (reference §1.5)."""
     return uuid4().hex[-12:]
+
+
+def _key(reference: Reference) -> tuple[UUID | None, str | None]:
+    """An id alone decides, so that a slug beside it can be found to contradict it."""
+    return (reference.id, None) if reference.id is not None else (None, reference.slug)
 
 
 def _of(content: Content) -> tuple[Any, ...]:

@@ -14,7 +14,7 @@ from common.postgres.pool import Database
 from common.postgres.projects import Projects
 from common.project import DEFAULT_PROJECT_ID
 from query_api.lineage.store import SQL, Lineage, Owner
-from query_api.lineage.values import Artifact, Content, Header, Kind, Revision, Variant
+from query_api.lineage.values import Artifact, Content, Header, Kind, Reference, Revision, Variant
 from tests.fakes.clock import ManualClock
 
 USER = UUID(int=7)
@@ -34,7 +34,7 @@ async def artifact(lineage: Lineage, slug: str = "app") -> Artifact:
 
 
 async def variant(lineage: Lineage, slug: str = "app.main") -> Variant:
-    parent = await lineage.find_artifact(slug="app") or await artifact(lineage)
+    parent = await lineage.find_artifact(Reference(slug="app")) or await artifact(lineage)
     created = await lineage.create_variant(parent.id, slug, header=Header())
     assert created is not None
     return created
@@ -172,9 +172,9 @@ async def test_another_project_or_kind_sees_nothing(lineage: Lineage, database: 
     ]
 
     for stranger in strangers:
-        assert await stranger.find_artifact(artifact_id=main.artifact_id) is None
-        assert await stranger.find_variant(variant_id=main.id) is None
-        assert await stranger.find_revision(revision_id=revision.id) is None
+        assert await stranger.find_artifact(Reference(main.artifact_id)) is None
+        assert await stranger.find_variant(Reference(main.id)) is None
+        assert await stranger.find_revision(Reference(revision.id)) is None
         assert await stranger.create_variant(main.artifact_id, "x", header=Header()) is None
         assert await stranger.commit(main.id, content()) is None
         assert await stranger.fork_variant(main.id, "y", up_to_version=9, header=Header()) is None
@@ -195,7 +195,7 @@ async def test_a_transaction_that_fails_leaves_nothing(lineage: Lineage):
     with pytest.raises(Taken):
         await twice()
 
-    assert await lineage.find_artifact(slug="app") is None
+    assert await lineage.find_artifact(Reference(slug="app")) is None
 
 
 async def test_json_is_kept_as_it_was_written(lineage: Lineage):

@@ -1,0 +1,154 @@
+"""Pages of artifacts, variants and revisions: what is asked, as a statement. Pure; ``store.py`` runs it.
+
+Pages go along ids, which are of version 7 and so stand in the order of creation: the id of the last row is the cursor (reference
+``applications-api`` §8.1). Everything asked is part of the statement, so a page is short only where the end is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+from uuid import UUID
+
+from query_api.lineage.values import Artifact, Revision, Variant
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IdWindow:
+    """Which page. ``newest`` and ``oldest`` bound the creation; which of them is part of the window: reference §8.1."""
+
+    is_descending: bool = False
+    after_id: UUID | None = None
+    newest: datetime | None = None
+    oldest: datetime | None = None
+    limit: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Named:
+    """Those that have one of the ids or one of the slugs."""
+
+    ids: tuple[UUID, ...] = ()
+    slugs: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Search:
+    """What is asked of the rows; ``None`` asks nothing.
+
+    ``name``, ``description`` and ``message`` are parts of the text, without case. ``tags``, ``meta``, ``flags`` and ``role_flags``
+    are JSON objects whose members must be there; ``role_flags`` are those of the artifact. ``folder_id`` in a tuple of one: there
+    ``None`` asks for no folder.
+    """
+
+    slugs: tuple[str, ...] | None = None
+    name: str | None = None
+    description: str | None = None
+    message: str | None = None
+    tags: str | None = None
+    meta: str | None = None
+    flags: str | None = None
+    role_flags: str | None = None
+    folder_id: tuple[UUID | None] | None = None
+    authors: tuple[UUID, ...] | None = None
+    dates: tuple[datetime, ...] | None = None
+    artifacts: Named | None = None
+    variants: Named | None = None
+    revisions: Named | None = None
+    includes_archived: bool = False
+
+
+TABLES: Final[Mapping[type, str]] = {
+    Artifact: "(SELECT *, id AS artifact_id, slug AS artifact_slug, flags AS artifact_flags FROM artifacts)",
+    Variant: """(
+    SELECT v.*, v.id AS variant_id, v.slug AS variant_slug, a.slug AS artifact_slug, a.flags AS artifact_flags
+    FROM variants v JOIN artifacts a ON a.project_id = v.project_id AND a.id = v.artifact_id)""",
+    Revision: """(
+    SELECT r.*, a.slug AS artifact_slug, a.flags AS artifact_flags, v.slug AS variant_slug
+    FROM revisions r
+    JOIN variants v ON v.project_id = r.project_id AND v.id = r.variant_id
+    JOIN artifacts a ON a.project_id = r.project_id AND a.id = r.artifact_id)""",
+}
+"""The rows of each layer, with the ids and slugs of the layers above."""
+
+
+def page_statement(
+    layer: type, search: Search, window: IdWindow, *, scope: tuple[UUID, str], columns: str
+) -> tuple[str, list[object]]:
+    """The statement of a page and its arguments. ``columns`` are those of the layer's value."""
+    where = _Where("project_id = $1", "kind = $2", arguments=list(scope))
+    _add_search(where, search)
+    _add_window(where, window)
+    direction = "DESC" if window.is_descending else "ASC"
+    limit = "" if window.limit is None else f"\nLIMIT {where.place(window.limit)}"
+    sql = f"SELECT {columns}\nFROM {TABLES[layer]} AS shown\nWHERE {where.text}\nORDER BY id {direction}{limit}"
+    return sql, where.arguments
+
+
+class _Where:
+    """Conditions and their arguments, growing in pairs."""
+
+    def __init__(self, *clauses: str, arguments: list[object]) -> None:
+        self._clauses = list(clauses)
+        self.arguments = arguments
+
+    @property
+    def text(self) -> str:
+        return "\n    AND ".join(self._clauses)
+
+    def place(self, value: object) -> str:
+        """The place of a value: ``$n``."""
+        self.arguments.append(value)
+        return f"${len(self.arguments)}"
+
+    def add(self, clause: str, *values: Any) -> None:
+        """A condition; each ``{}`` in it is the place of a value."""
+        self._clauses.append(clause.format(*(self.place(value) for value in values)))
+
+    def add_given(self, clause: str, value: Any) -> None:
+        """A condition, unless nothing is asked."""
+        if value is not None:
+            self.add(clause, value)
+
+
+def _add_search(where: _Where, search: Search) -> None:
+    if not search.includes_archived:
+        where.add("deleted_at IS NULL")
+    where.add_given("slug = ANY({}::text[])", search.slugs)
+    for column in ("name", "description", "message"):
+        where.add_given(f"position(lower({{}}::text) IN lower({column})) > 0", getattr(search, column))
+    where.add_given("tags @> {}::jsonb", search.tags)
+    where.add_given("meta::jsonb @> {}::jsonb", search.meta)
+    where.add_given("flags @> {}::jsonb", search.flags)
+    where.add_given("artifact_flags @> {}::jsonb", search.role_flags)
+    where.add_given("created_by = ANY({}::uuid[])", search.authors)
+    where.add_given("created_at = ANY({}::timestamptz[])", search.dates)
+    if search.folder_id is not None:
+        where.add("folder_id IS NOT DISTINCT FROM {}::uuid", search.folder_id[0])
+    _add_named(where, search.artifacts, id_column="artifact_id", slug_column="artifact_slug")
+    _add_named(where, search.variants, id_column="variant_id", slug_column="variant_slug")
+    _add_named(where, search.revisions, id_column="id", slug_column="slug")
+
+
+def _add_named(where: _Where, named: Named | None, *, id_column: str, slug_column: str) -> None:
+    if named is not None:
+        where.add(
+            f"({id_column} = ANY({{}}::uuid[]) OR {slug_column} = ANY({{}}::text[]))",
+            list(named.ids),
+            list(named.slugs),
+        )
+
+
+def _add_window(where: _Where, window: IdWindow) -> None:
+    """Descending: below ``newest`` (the cursor's own instant is part of it), from ``oldest`` on; ascending the other way round."""
+    loose = "=" if window.after_id is not None else ""
+    if window.is_descending:
+        where.add_given("id < {}", window.after_id)
+        where.add_given(f"created_at <{loose} {{}}", window.newest)
+        where.add_given("created_at >= {}", window.oldest)
+    else:
+        where.add_given("id > {}", window.after_id)
+        where.add_given(f"created_at >{loose} {{}}", window.oldest)
+        where.add_given("created_at <= {}", window.newest)

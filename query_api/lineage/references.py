@@ -1,0 +1,92 @@
+"""From references to the revision that they name (reference ``applications-api`` §7.2).
+
+The most precise reference finds it; every other member that was given then has to be true of it, so that nobody is answered
+with something else than what they named.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from common.errors import InvalidInput
+from query_api.lineage.store import Lineage
+from query_api.lineage.values import Reference, Revision
+
+_DIGITS_MAX: Final = 9
+"""Versions are 32-bit integers; no variant comes near a thousand million commits."""
+
+
+class References(NamedTuple):
+    """What a request names, layer by layer; ``None`` where it names nothing."""
+
+    artifact: Reference | None = None
+    variant: Reference | None = None
+    revision: Reference | None = None
+
+
+async def find_named_revision(lineage: Lineage, references: References) -> Revision | None:
+    """The revision that is named, archived or not; ``None`` if there is none.
+
+    A bare variant means its head, a bare artifact the head of its default variant. Raises ``InvalidInput`` where the references do
+    not say which one (nothing at all, a version without a variant), or contradict what they found.
+    """
+    _refuse_insufficient(lineage, references)
+    found = await _most_precise(lineage, references)
+    if found is not None:
+        _refuse_contradicting(lineage, references, found)
+    return found
+
+
+async def _most_precise(lineage: Lineage, references: References) -> Revision | None:
+    artifact, variant, revision = references
+    if revision is not None and revision.identifies:
+        return await lineage.find_revision(revision)
+    version = None
+    if revision is not None and revision.version is not None:
+        version = number_of(revision.version)
+        if version is None:
+            return None
+    if variant is not None and variant.identifies:
+        branch = await lineage.find_variant(variant)
+        return None if branch is None else await lineage.revision_of_variant(branch.id, version=version)
+    if artifact is not None and artifact.identifies:
+        owner = await lineage.find_artifact(artifact)
+        return None if owner is None else await lineage.revision_of_artifact(owner.id, version=version)
+    return None
+
+
+def number_of(version: str) -> int | None:
+    """The number of a version as text; ``None`` where it cannot be one."""
+    if not (version.isascii() and version.isdecimal()) or len(version) > _DIGITS_MAX:
+        return None
+    return int(version) if str(int(version)) == version else None
+
+
+def _refuse_insufficient(lineage: Lineage, references: References) -> None:
+    kind = lineage.kind
+    artifact, variant, revision = references
+    if artifact is None and variant is None and revision is None:
+        raise InvalidInput(f"Nothing is named: give {kind}_ref, {kind}_variant_ref or {kind}_revision_ref.")
+    if variant is not None and variant.version is not None and not variant.identifies:
+        raise InvalidInput(f"{kind}_variant_ref names no variant by a version alone: give its id or slug.")
+    needs_parent = revision is not None and revision.version is not None and not revision.identifies
+    if needs_parent and not any(parent is not None and parent.identifies for parent in (artifact, variant)):
+        raise InvalidInput(
+            f"{kind}_revision_ref.version needs {kind}_variant_ref or {kind}_ref to say of which variant it is the version."
+        )
+
+
+def _refuse_contradicting(lineage: Lineage, references: References, found: Revision) -> None:
+    artifact, variant, revision = references
+    kind = lineage.kind
+    shown = (
+        (f"{kind}_ref", artifact, Reference(found.artifact_id, found.artifact_slug)),
+        (f"{kind}_variant_ref", variant, Reference(found.variant_id, found.variant_slug)),
+        (f"{kind}_revision_ref", revision, Reference(found.id, found.slug, str(found.version))),
+    )
+    for name, given, stored in shown:
+        for member, wanted, there in zip(Reference._fields, given or (), stored, strict=False):
+            if wanted is not None and there is not None and wanted != there:
+                raise InvalidInput(
+                    f"{name}.{member}='{wanted}' does not match what the other references name: '{there}'."
+                )

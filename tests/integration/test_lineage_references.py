@@ -1,0 +1,161 @@
+"""From references to a revision, and pages of each layer, on a real Postgres."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+
+from common.errors import InvalidInput
+from common.postgres.pool import Database
+from common.project import DEFAULT_PROJECT_ID
+from query_api.lineage.pages import IdWindow, Named, Search
+from query_api.lineage.references import References, find_named_revision
+from query_api.lineage.store import Lineage, Owner
+from query_api.lineage.values import Artifact, Content, Header, Kind, Reference, Revision, Variant
+
+NOTHING = Content(Header())
+
+
+class Stored:
+    """One application with two variants: `main` with versions 0 and 1, `other` with version 0."""
+
+    def __init__(self, lineage: Lineage) -> None:
+        self.lineage = lineage
+
+    async def fill(self) -> None:
+        lineage = self.lineage
+        self.app = await lineage.create_artifact("app", header=Header("My App", tags='{"team": "cx"}'), flags="{}")
+        self.main = await self._variant("app.main")
+        self.other = await self._variant("app.other")
+        self.revisions = [await self._commit(each) for each in (self.main, self.main, self.other)]
+
+    async def _variant(self, slug: str) -> Variant:
+        variant = await self.lineage.create_variant(self.app.id, slug, header=Header(slug))
+        assert variant is not None
+        return variant
+
+    async def _commit(self, variant: Variant) -> Revision:
+        revision = await self.lineage.commit(variant.id, Content(Header(), message="50% off"))
+        assert revision is not None
+        return revision
+
+
+@pytest.fixture
+async def stored(database: Database) -> Stored:
+    made = Stored(Lineage(database, Kind.APPLICATION, Owner(DEFAULT_PROJECT_ID, UUID(int=7))))
+    await made.fill()
+    return made
+
+
+async def found(stored: Stored, **references: Reference) -> Revision | None:
+    return await find_named_revision(stored.lineage, References(**references))
+
+
+async def test_the_most_precise_reference_finds_it(stored: Stored):
+    first, second, elsewhere = stored.revisions
+    app, main, other = (Reference(slug=slug) for slug in ("app", "app.main", "app.other"))
+
+    assert await found(stored, revision=Reference(first.id)) == first
+    assert await found(stored, revision=Reference(slug=second.slug), variant=main, artifact=app) == second
+    assert await found(stored, variant=main, revision=Reference(version="0")) == first
+    assert await found(stored, artifact=app, revision=Reference(version="1")) == second
+    assert await found(stored, variant=other) == elsewhere
+    assert await found(stored, artifact=Reference(stored.app.id)) == second
+
+
+@pytest.mark.parametrize(
+    "references",
+    [
+        {"artifact": Reference(slug="unknown")},
+        {"variant": Reference(uuid4())},
+        {"revision": Reference(slug="unknown")},
+        {"variant": Reference(slug="app.main"), "revision": Reference(version="2")},
+        {"variant": Reference(slug="app.main"), "revision": Reference(version="01")},
+        {"variant": Reference(slug="app.main"), "revision": Reference(version="9" * 40)},
+        {"artifact": Reference()},
+        {"artifact": Reference(version="0")},
+    ],
+)
+async def test_what_is_not_there_is_none(stored: Stored, references: dict[str, Reference]):
+    assert await found(stored, **references) is None
+
+
+@pytest.mark.parametrize(
+    ("references", "words"),
+    [
+        ({}, "Nothing is named"),
+        ({"variant": Reference(version="0")}, "application_variant_ref"),
+        ({"revision": Reference(version="0")}, r"version needs application_variant_ref"),
+        (
+            {"variant": Reference(slug="app.main"), "artifact": Reference(slug="x")},
+            r"application_ref\.slug.* does not match",
+        ),
+        (
+            {"variant": Reference(slug="app.main"), "artifact": Reference(uuid4())},
+            r"application_ref\.id.* does not match",
+        ),
+    ],
+)
+async def test_what_says_too_little_or_contradicts_is_refused(stored: Stored, references: dict[str, Any], words: str):
+    with pytest.raises(InvalidInput, match=words):
+        await found(stored, **references)
+
+
+async def test_an_id_beside_another_slug_contradicts(stored: Stored):
+    with pytest.raises(InvalidInput, match=r"application_variant_ref\.slug"):
+        await found(stored, variant=Reference(stored.main.id, "app.other"))
+
+
+async def test_pages_walk_every_row_once(stored: Stored):
+    for is_descending in (False, True):
+        walked: list[UUID] = []
+        while True:
+            after = walked[-1] if walked else None
+            window = IdWindow(is_descending=is_descending, after_id=after, limit=2)
+            page = await stored.lineage.page(Revision, Search(), window)
+            walked += [each.id for each in page]
+            if len(page) < 2:
+                break
+        assert walked == sorted((each.id for each in stored.revisions), reverse=is_descending)
+
+
+@pytest.mark.parametrize(
+    ("search", "count"),
+    [
+        (Search(), 3),
+        (Search(message="0% OFF"), 3),
+        (Search(message="5_%"), 0),
+        (Search(variants=Named(slugs=("app.main",))), 2),
+        (Search(variants=Named(slugs=("app.main", "app.other"))), 3),
+        (Search(artifacts=Named(slugs=("other",))), 0),
+        (Search(artifacts=Named(slugs=("app",)), variants=Named(slugs=("app.other",))), 1),
+        (Search(variants=Named()), 0),
+        (Search(authors=(UUID(int=7),)), 3),
+        (Search(authors=(UUID(int=8),)), 0),
+    ],
+)
+async def test_revisions_are_found_by_what_is_asked(stored: Stored, search: Search, count: int):
+    assert len(await stored.lineage.page(Revision, search, IdWindow())) == count
+
+
+async def test_artifacts_and_variants_are_found_too(stored: Stored):
+    lineage = stored.lineage
+
+    assert await lineage.page(Artifact, Search(tags='{"team": "cx"}', name="my app"), IdWindow()) == [stored.app]
+    assert await lineage.page(Artifact, Search(tags='{"team": "it"}'), IdWindow()) == []
+    assert await lineage.page(Artifact, Search(folder_id=(None,)), IdWindow()) == [stored.app]
+    assert await lineage.page(Artifact, Search(folder_id=(uuid4(),)), IdWindow()) == []
+    shown = await lineage.page(Variant, Search(slugs=("app.main",)), IdWindow())
+    assert [each.id for each in shown] == [stored.main.id]
+
+
+async def test_archived_rows_are_shown_when_asked_for(stored: Stored):
+    await stored.lineage.archive_variant(stored.main.id)
+
+    live = await stored.lineage.page(Variant, Search(), IdWindow())
+    everything = await stored.lineage.page(Variant, Search(includes_archived=True), IdWindow())
+
+    assert [each.id for each in live] == [stored.other.id]
+    assert [each.id for each in everything] == [stored.main.id, stored.other.id]
