@@ -1,7 +1,8 @@
-"""A newest page of 100 over HTTP, beside the same page asked of the engine itself.
+"""Questions over HTTP, beside the statements that each becomes, asked of the engine directly.
 
-The API is the real one on a real socket; every question names another time, and the engine's cache of conditions is off, so
-that nothing is answered from memory of the question.
+The API is the real one on a real socket. Every question names other values, and the engine's cache of conditions is off, so that
+nothing is answered from memory of the question. Right after an answer the statements that made it are run again, bare and in the
+same order: what is left over is what HTTP, rendering and Python cost.
 """
 
 from __future__ import annotations
@@ -12,10 +13,14 @@ import json
 import random
 import tempfile
 import time
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
 import aiohttp
+import pyarrow as pa
 
 from bench.harness import bench_settings, percentile
 from bench.ingest import tables_of
@@ -24,61 +29,201 @@ from common.clickhouse.connect import open_store
 from common.clickhouse.migrate import migrate
 from common.clickhouse.span_columns import SPANS_TABLE
 from common.clickhouse.store import ColumnStore, Statement
-from common.project import DEFAULT_PROJECT_ID
 from common.telemetry import configure_logging
 from common.times import format_us
 from query_api.app import open_api
 
-QUESTIONS: Final = 200
-PAGE: Final = 100
+TIMES: Final = 60
+"""How often each question is asked, the first tenth to warm up."""
 
-ENGINE_PAGE: Final = """
-SELECT * EXCEPT (leaves) FROM spans
-WHERE project_id = {project:UUID} AND start_us < {newest:Int64}
-ORDER BY start_us DESC, span_id DESC, trace_id DESC
-LIMIT 100
-"""
+DEEP_PAGE: Final = 10_000
+DEEP_LIMIT: Final = 50
+STRIDE: Final = 10_000
+"""Spans a call on the way to the deep page: the limit may change from page to page."""
+
+Body = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A route and a body, made anew for each time it is asked."""
+
+    path: str
+    body: Callable[[random.Random, int], Body]
+
+
+def _attribute(randomness: random.Random) -> Body:
+    value = f"value-{randomness.randrange(1000)}"
+    return {"field": "attributes", "key": f"bench.key{randomness.randrange(97)}", "value": value}
+
+
+def _page(limit: int, *conditions: Body, operator: str = "and") -> Body:
+    return {"filtering": {"operator": operator, "conditions": list(conditions)}, "windowing": {"limit": limit}}
+
+
+def _newest(randomness: random.Random, spans_count: int) -> Body:
+    newest_us = START_NS // 1000 + randomness.randrange(spans_count * 1000)
+    return {"windowing": {"newest": format_us(newest_us), "limit": 100}}
+
+
+def _newest_traces(randomness: random.Random, spans_count: int) -> Body:
+    return {"windowing": {**_newest(randomness, spans_count)["windowing"], "limit": 50}}
+
+
+def _or(randomness: random.Random, _spans_count: int) -> Body:
+    return _page(50, *(_attribute(randomness) for _ in range(3)), operator="or")
+
+
+def _not(randomness: random.Random, _spans_count: int) -> Body:
+    return _page(50, _attribute(randomness), operator="not")
+
+
+def _regex(randomness: random.Random, _spans_count: int) -> Body:
+    pattern = rf"^value-\d*{randomness.randrange(10, 100)}$"
+    return _page(50, {**_attribute(randomness), "operator": "matches", "value": pattern})
+
+
+def _text(randomness: random.Random, _spans_count: int) -> Body:
+    words = f"value {randomness.randrange(1000)} {randomness.randrange(1000)}"
+    return _page(50, {"field": "content", "operator": "contains", "value": words})
+
+
+QUESTIONS: Final[Mapping[str, Question]] = {
+    "newest page of 100": Question("/spans/query", _newest),
+    "attribute, page of 50": Question("/spans/query", lambda chance, _: _page(50, _attribute(chance))),
+    "or of three attributes, 50": Question("/spans/query", _or),
+    "not, page of 50": Question("/spans/query", _not),
+    "regex, page of 50": Question("/spans/query", _regex),
+    "text, page of 50": Question("/spans/query", _text),
+    "traces by attribute, 50": Question("/traces/query", lambda chance, _: _page(50, _attribute(chance))),
+    "newest traces, 50": Question("/traces/query", _newest_traces),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Ran:
+    statement: Statement
+    started_s: float
+    ended_s: float
+
+
+class RecordingStore:
+    """A store that remembers which statements were asked of it, and when."""
+
+    def __init__(self, store: ColumnStore) -> None:
+        self._store = store
+        self.ran: list[_Ran] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    async def select(self, statement: Statement, /, *, deadline_s: float) -> pa.Table:
+        fresh = replace(statement, settings={**statement.settings, "use_query_condition_cache": 0})
+        started_s = time.perf_counter()
+        table = await self._store.select(fresh, deadline_s=deadline_s)
+        self.ran.append(_Ran(fresh, started_s, time.perf_counter()))
+        return table
+
+    async def replay_ms(self, ran: Sequence[_Ran]) -> float:
+        """How long the same statements take bare: those that ran side by side do so again."""
+        started_s = time.perf_counter()
+        for together in _side_by_side(ran):
+            await asyncio.gather(*(self._store.select(each.statement, deadline_s=30.0) for each in together))
+        return (time.perf_counter() - started_s) * 1000
+
+
+def _side_by_side(ran: Sequence[_Ran]) -> list[list[_Ran]]:
+    groups: list[list[_Ran]] = []
+    for each in sorted(ran, key=lambda one: one.started_s):
+        if groups and each.started_s < max(other.ended_s for other in groups[-1]):
+            groups[-1].append(each)
+        else:
+            groups.append([each])
+    return groups
 
 
 async def measure(spans_count: int) -> dict[str, Any]:
-    """p50 and p95 in milliseconds of the page over HTTP and of the engine alone."""
+    """Percentiles in milliseconds: each question over HTTP and bare, and a deep page beside the first one."""
+    async with _filled(spans_count) as (store, session):
+        results: dict[str, Any] = {"spans": spans_count}
+        for name, question in QUESTIONS.items():
+            results[name] = await _ask(store, session, question, spans_count)
+        results["depth"] = await _depth(session, spans_count)
+    return results
+
+
+@asynccontextmanager
+async def _filled(spans_count: int) -> AsyncIterator[tuple[RecordingStore, aiohttp.ClientSession]]:
     with tempfile.TemporaryDirectory() as directory:
         settings = bench_settings(Path(directory), bootstrap="127.0.0.1:1")
         await migrate(settings.clickhouse, data_dir=settings.data_dir)
-        store = open_store(settings.clickhouse, data_dir=settings.data_dir)
+        store = RecordingStore(open_store(settings.clickhouse, data_dir=settings.data_dir))
         for number, table in enumerate(tables_of(plain_records(spans_count), settings)):
             await store.insert(SPANS_TABLE, table, dedup_token=f"bench-{number}", deadline_s=60.0)
-        randomness = random.Random(3)
-        times_us = [START_NS // 1000 + randomness.randrange(spans_count * 1000) for _ in range(2 * QUESTIONS)]
-        async with open_api(settings, store=store) as port:
-            http_ms, engine_ms = await _ask_both(store, f"http://127.0.0.1:{port}", times_us)
+        async with (
+            open_api(settings, store=store) as port,
+            aiohttp.ClientSession(f"http://127.0.0.1:{port}") as session,
+        ):
+            yield store, session
         await store.close()
+
+
+async def _ask(
+    store: RecordingStore, session: aiohttp.ClientSession, question: Question, spans_count: int
+) -> dict[str, Any]:
+    randomness = random.Random(3)
+    http_ms, engine_ms, counts = [], [], []
+    for _ in range(TIMES):
+        body = question.body(randomness, spans_count)
+        store.ran.clear()
+        took_ms, answer = await _timed_post(session, question.path, body)
+        http_ms.append(took_ms)
+        counts.append(answer["count"])
+        engine_ms.append(await store.replay_ms(list(store.ran)))
+    warm = TIMES // 10
+    over_ms = [ours - bare for ours, bare in zip(http_ms[warm:], engine_ms[warm:], strict=True)]
     return {
-        "spans": spans_count,
-        "http_p50_ms": round(percentile(http_ms, 50), 1),
-        "http_p95_ms": round(percentile(http_ms, 95), 1),
-        "engine_p50_ms": round(percentile(engine_ms, 50), 1),
-        "engine_p95_ms": round(percentile(engine_ms, 95), 1),
+        "http_p50_ms": round(percentile(http_ms[warm:], 50), 1),
+        "http_p95_ms": round(percentile(http_ms[warm:], 95), 1),
+        "engine_p50_ms": round(percentile(engine_ms[warm:], 50), 1),
+        "engine_p95_ms": round(percentile(engine_ms[warm:], 95), 1),
+        "over_p50_ms": round(percentile(over_ms, 50), 1),
+        "count_p50": percentile(counts, 50),
     }
 
 
-async def _ask_both(store: ColumnStore, api: str, times_us: list[int]) -> tuple[list[float], list[float]]:
-    """The two in turn, so that they share what the machine does meanwhile; the first tenth warms up."""
-    http_ms, engine_ms = [], []
-    async with aiohttp.ClientSession() as session:
-        for newest_us, other_us in zip(times_us[::2], times_us[1::2], strict=True):
-            started_s = time.perf_counter()
-            windowing = {"newest": format_us(newest_us), "limit": PAGE}
-            async with session.post(f"{api}/spans/query", json={"windowing": windowing}) as answer:
-                answer.raise_for_status()
-                await answer.read()
-            http_ms.append((time.perf_counter() - started_s) * 1000)
-            started_s = time.perf_counter()
-            parameters = {"project": str(DEFAULT_PROJECT_ID), "newest": other_us}
-            await store.select(Statement(ENGINE_PAGE, parameters, {"use_query_condition_cache": 0}), deadline_s=30.0)
-            engine_ms.append((time.perf_counter() - started_s) * 1000)
-    warm = len(http_ms) // 10
-    return http_ms[warm:], engine_ms[warm:]
+async def _depth(session: aiohttp.ClientSession, spans_count: int) -> dict[str, Any]:
+    """p50 of the first page of a walk and of page ``DEEP_PAGE``, or of the last one that so many spans have, in turn."""
+    deep_page = min(DEEP_PAGE, spans_count // DEEP_LIMIT - 1)
+    before, cursor = (deep_page - 1) * DEEP_LIMIT, None
+    while before > 0:
+        limit = min(STRIDE, before)
+        _, answer = await _timed_post(session, "/spans/query", _walk(limit, cursor))
+        cursor, before = answer["windowing"]["next"], before - answer["count"]
+    first_ms, deep_ms = [], []
+    for _ in range(TIMES):
+        first_ms.append((await _timed_post(session, "/spans/query", _walk(DEEP_LIMIT, None)))[0])
+        deep_ms.append((await _timed_post(session, "/spans/query", _walk(DEEP_LIMIT, cursor)))[0])
+    first, deep = percentile(first_ms, 50), percentile(deep_ms, 50)
+    return {
+        "page": deep_page,
+        "first_p50_ms": round(first, 1),
+        "deep_p50_ms": round(deep, 1),
+        "ratio": round(deep / first, 2),
+    }
+
+
+def _walk(limit: int, cursor: str | None) -> Body:
+    return {"windowing": {"limit": limit, "next": cursor}}
+
+
+async def _timed_post(session: aiohttp.ClientSession, path: str, body: Body) -> tuple[float, dict[str, Any]]:
+    started_s = time.perf_counter()
+    async with session.post(path, json=body, headers={"Accept-Encoding": "identity"}) as answer:
+        answer.raise_for_status()
+        content = await answer.read()
+    took_ms = (time.perf_counter() - started_s) * 1000
+    return took_ms, json.loads(content)
 
 
 def main() -> None:

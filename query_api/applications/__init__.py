@@ -1,0 +1,1 @@
+"""Applications: their variants and revisions, on the wire."""

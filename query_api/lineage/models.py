@@ -1,0 +1,147 @@
+"""What people write about artifacts, variants and revisions, as pydantic models: shared by every kind.
+
+Source: reference ``applications-api`` §1.1, §1.5, §8.1. Unknown members are ignored, as its clients rely on.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Annotated, Any, Final
+from uuid import UUID
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+from query_api.lineage.pages import IdWindow
+from query_api.lineage.values import Header, Reference
+
+JSON_DEPTH_MAX: Final = 64
+"""Objects and arrays in each other, in tags, meta and data."""
+
+_SLUG: Final = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*")
+
+
+def _url_safe(slug: str) -> str:
+    if not _SLUG.fullmatch(slug):
+        raise ValueError("'slug' must be URL-safe.")
+    return slug
+
+
+def _storable(text: str) -> str:
+    if "\0" in text:
+        raise ValueError("U+0000 cannot be stored.")
+    return text
+
+
+def _storable_json(value: dict[str, Any]) -> dict[str, Any]:
+    """Refuse what cannot be stored: U+0000 in a text or a name, and what nests too deep."""
+    level: list[Any] = [value]
+    for _ in range(JSON_DEPTH_MAX + 1):
+        below: list[Any] = []
+        for each in level:
+            if isinstance(each, dict):
+                below.extend((*each, *each.values()))
+            elif isinstance(each, list):
+                below.extend(each)
+            elif isinstance(each, str):
+                _storable(each)
+        if not below:
+            return value
+        level = below
+    raise ValueError(f"Objects and arrays nest deeper than {JSON_DEPTH_MAX}.")
+
+
+def _tags(value: dict[str, Any]) -> dict[str, Any]:
+    level: list[Any] = [value]
+    while level:
+        below: list[Any] = []
+        for each in level:
+            if isinstance(each, dict):
+                below.extend(each.values())
+            elif not isinstance(each, str | bool):
+                raise ValueError("A tag is a text, a boolean or an object of tags.")  # noqa: TRY004 - pydantic takes no other
+        level = below
+    return value
+
+
+Text = Annotated[str, AfterValidator(_storable)]
+Slug = Annotated[str, AfterValidator(_url_safe)]
+Meta = Annotated[dict[str, Any], AfterValidator(_storable_json)]
+Tags = Annotated[dict[str, Any], AfterValidator(_storable_json), AfterValidator(_tags)]
+
+
+class Loose(BaseModel):
+    """Unknown members are ignored."""
+
+    model_config = ConfigDict(frozen=True)
+
+
+class ReferenceIn(Loose):
+    """Names something; what is given has to be true of it."""
+
+    id: UUID | None = None
+    slug: Slug | None = None
+    version: str | None = Field(None, description="Decimal; of a revision alone.")
+
+    def value(self) -> Reference:
+        """As the store takes it."""
+        return Reference(self.id, self.slug, self.version)
+
+
+class HeaderIn(Loose):
+    """What people write about an entity."""
+
+    name: Text | None = None
+    description: Text | None = None
+    tags: Tags | None = Field(None, description="Texts, booleans, and objects of these.")
+    meta: Meta | None = Field(None, description="Any JSON object.")
+
+    def header(self) -> Header:
+        """As the store takes it."""
+        return Header(self.name, self.description, json_text(self.tags), json_text(self.meta))
+
+
+class Order(StrEnum):
+    """Which way pages go along creation."""
+
+    ASCENDING = "ascending"
+    DESCENDING = "descending"
+
+
+class IdWindowing(Loose):
+    """Which page, and in which order; descending unless said otherwise."""
+
+    newest: datetime | None = Field(None, description="Bound of created_at: excluded when descending.")
+    oldest: datetime | None = Field(None, description="Bound of created_at: excluded when ascending.")
+    next: UUID | None = Field(None, description="The id of the last row of the page before.")
+    limit: int | None = Field(None, description="Rows on a page; all if absent, at least one.")
+    order: Order | None = None
+    interval: int | None = Field(None, gt=0, description="No meaning here.")
+    rate: float | None = Field(None, ge=0, le=1, description="No meaning here.")
+
+
+def id_window(windowing: IdWindowing | None) -> IdWindow:
+    """The page that is asked for; without ``windowing`` everything, oldest first."""
+    if windowing is None:
+        return IdWindow()
+    return IdWindow(
+        is_descending=windowing.order is not Order.ASCENDING,
+        after_id=windowing.next,
+        newest=_with_zone(windowing.newest),
+        oldest=_with_zone(windowing.oldest),
+        limit=None if windowing.limit is None else max(1, windowing.limit),
+    )
+
+
+def json_text(value: Any) -> str | None:
+    """JSON as it is stored: members in the order in which they were sent, integers exact; ``None`` stays ``None``."""
+    if value is None:
+        return None
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+
+
+def _with_zone(moment: datetime | None) -> datetime | None:
+    """A time without a zone is UTC."""
+    return moment.replace(tzinfo=UTC) if moment is not None and moment.tzinfo is None else moment
