@@ -11,6 +11,8 @@ export PIP_ROOT_USER_ACTION := ignore
 # Says which package it is at: the large ones take a while.
 INSTALL = $(BIN)/python -m pip install --no-input --progress-bar off --require-hashes
 PACKAGES = awk '/^Collecting/ {printf "  %s\n", $$2; fflush()}'
+# Of `make test-long`: another one each time, printed first.
+SEED := $(or $(SEED),$(shell date +%s))
 SHELL := /bin/bash
 .SHELLFLAGS := -o pipefail -c
 
@@ -35,8 +37,9 @@ reset: $(VENV)/embedded ## stop and, after asking, delete all data
 test: $(VENV)/dev ## the whole suite; says what this machine could not run
 	@$(BIN)/python -m pytest $(TESTS)
 
-test-long: $(VENV)/dev ## the property tests with 20,000 cases
-	@HYPOTHESIS_PROFILE=long $(BIN)/python -m pytest tests/contract $(TESTS)
+test-long: $(VENV)/dev ## the property tests with 20,000 cases (SEED=n repeats a run)
+	@echo "seed $(SEED)"
+	@HYPOTHESIS_PROFILE=long $(BIN)/python -m pytest tests/contract --hypothesis-seed=$(SEED) $(TESTS)
 
 lint: $(VENV)/dev ## format, lint, types, layout
 	@$(BIN)/ruff format --check .

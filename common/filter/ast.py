@@ -1,8 +1,8 @@
 """A filter as a tree: what ``parse`` makes, and what ``matches`` and the compiler to SQL read.
 
-Normal form, so that both readers have little to say: ``is_not``, ``not_in`` and ``not_exists`` are a ``not`` around their
-positive condition (contract §3.2: exact complements), ``is null`` is ``not exists``, and operands are already in the
-form in which a field is compared (``parse.py``).
+Normal form, so that both readers have little to say: ``is_not``, ``not_in``, ``has_not`` and ``not_exists`` are a ``not``
+around their positive condition (contract §3.2: exact complements), ``is null`` is ``not exists``, ``has`` on a field of
+elements is ``in``, and operands are already in the form in which a field is compared (``parse.py``).
 """
 
 from __future__ import annotations
@@ -36,7 +36,13 @@ class Operator(StrEnum):
     LT = "lt"
     LTE = "lte"
     BTWN = "btwn"
+    STARTSWITH = "startswith"
+    ENDSWITH = "endswith"
+    CONTAINS = "contains"
+    MATCHES = "matches"
+    LIKE = "like"
     IN = "in"
+    HAS = "has"
     EXISTS = "exists"
 
 
@@ -48,7 +54,9 @@ class Condition:
     """One question about one field.
 
     ``path`` are the segments of ``key`` on a field that holds JSON, else empty. ``operand`` is a list under ``btwn`` (two
-    values) and ``in``, ``None`` under ``exists``. With ``is_all``, ``in`` asks for every value of its list.
+    values) and ``in`` (on a field of elements: of objects, see ``elements.py``), a text under a text operator, ``None`` under
+    ``exists``. With ``is_all``, ``in`` asks for every value of its list. ``is_case_sensitive`` and ``is_exact`` are read by
+    text operators alone (``patterns.py``).
     """
 
     field: str
@@ -56,6 +64,8 @@ class Condition:
     operand: Operand = None
     path: tuple[str, ...] = ()
     is_all: bool = False
+    is_case_sensitive: bool = False
+    is_exact: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,5 @@
-"""The fields that a filter may name, what each holds, and which operators it takes (reference §5.2). Data only.
+"""The fields that a filter may name, what each holds, and which operators it takes (reference §5.2; existence of every
+scalar is a question too). Data only.
 
 Where a field is stored is not known here: see ``query_api/spans/fields.py``.
 """
@@ -26,7 +27,10 @@ class Kind(Enum):
     """Looked into by a dotted ``key``."""
 
     ELEMENTS = auto()
+    """An array of objects, asked about element by element."""
+
     CONTENT = auto()
+    """The words of a span: of every text in its attributes and events."""
 
 
 class OperatorName(StrEnum):
@@ -63,20 +67,16 @@ _DICT: Final = (_Name.HAS, _Name.HAS_NOT)
 _EXISTENCE: Final = (_Name.EXISTS, _Name.NOT_EXISTS)
 
 LEGAL_OPERATORS: Final[Mapping[Kind, tuple[OperatorName, ...]]] = {
-    Kind.TRACE_ID: (*_COMPARISON, *_LIST),
-    Kind.SPAN_ID: (*_COMPARISON, *_LIST),
-    Kind.ENUM: (*_COMPARISON, *_LIST),
+    Kind.TRACE_ID: (*_COMPARISON, *_LIST, *_EXISTENCE),
+    Kind.SPAN_ID: (*_COMPARISON, *_LIST, *_EXISTENCE),
+    Kind.ENUM: (*_COMPARISON, *_LIST, *_EXISTENCE),
     Kind.TEXT: (*_COMPARISON, *_NUMERIC, *_STRING, *_LIST, *_EXISTENCE),
-    Kind.TIME: (*_COMPARISON, *_NUMERIC, *_STRING, *_LIST),
+    Kind.TIME: (*_COMPARISON, *_NUMERIC, *_STRING, *_LIST, *_EXISTENCE),
     Kind.UUID: (*_COMPARISON, *_LIST, *_EXISTENCE),
     Kind.JSON: tuple(OperatorName),
     Kind.ELEMENTS: (*_LIST, *_DICT, *_EXISTENCE),
     Kind.CONTENT: (_Name.CONTAINS,),
 }
-
-SUPPORTED_OPERATORS: Final = (*_COMPARISON, *_NUMERIC, *_LIST, *_EXISTENCE)
-SUPPORTED_KINDS: Final = frozenset(Kind) - {Kind.ELEMENTS, Kind.CONTENT}
-"""What is legal and answered today; the rest is refused with words, never ignored."""
 
 
 @dataclass(frozen=True, slots=True)

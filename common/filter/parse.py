@@ -1,4 +1,4 @@
-"""From the shape of a filter to its tree: legality, limits, and operands in the form in which they are compared.
+"""From the shape of a filter to its tree: which operator a field takes, and the limits of a tree. Operands: ``operands.py``.
 
 Raises ``InvalidFilter`` with the JSON path of what is wrong, as in ``filtering.conditions[1].operator``, what is wrong
 with it, and what would be legal. Source: contract §3.2, reference §5.2.
@@ -6,46 +6,39 @@ with it, and what would be legal. Source: contract §3.2, reference §5.2.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping
+from collections.abc import Iterable
 from functools import partial
 from typing import Any, Final
-from uuid import UUID
 
-import orjson
-
-from common.clickhouse.leaves import number_text
 from common.errors import InvalidFilter
 from common.filter.ast import EVERYTHING, Condition, Group, GroupOperator, Node, Operand, Operator
-from common.filter.fields import (
-    FIELDS,
-    LEGAL_OPERATORS,
-    SUPPORTED_KINDS,
-    SUPPORTED_OPERATORS,
-    Field,
-    Kind,
+from common.filter.elements import read_pair, read_partials
+from common.filter.fields import FIELDS, LEGAL_OPERATORS, Field, Kind
+from common.filter.models import ConditionModel, FilteringModel, Options
+from common.filter.operands import (
+    check_size,
+    read_comparable,
+    read_content,
+    read_ends,
+    read_list,
+    read_pattern,
+    read_scalar,
+    reader,
 )
-from common.filter.models import ConditionModel, FilteringModel
-from common.filter.values import INT64_MIN, UINT64_MAX, is_number
-from common.ids import parse_span_id, parse_trace_id
-from common.times import parse_time_ns
+from common.filter.patterns import TEXT_OPERATORS, pattern_size
 
 GROUPS_DEPTH_MAX: Final = 16
 """The outermost group is at depth 1."""
 
 CONDITIONS_MAX: Final = 256
-LIST_VALUES_MAX: Final = 10_000
-VALUE_BYTES_MAX: Final = 64 * 1024
-"""Of a text in UTF-8, of anything else as JSON; each value of a list for itself."""
+PATTERNS_SIZE_MAX: Final = 128 * 1024
+"""Instructions of RE2, of every ``like`` and ``matches`` in one filter together: half a second to compile at worst. A pattern of
+64 KiB that is mostly literal has half of it, ``\\pL{100}`` nearly all."""
 
-VALUE_DEPTH_MAX: Final = 64
-"""Attributes nest 48 levels at most, so that a deeper value would equal nothing."""
-
-VALUE_CONTAINERS_MAX: Final = 256
-"""Objects and arrays in one value: each is a clause of the statement that it becomes."""
-
-_NEGATED: Final = {"is_not": "is", "not_in": "in", "not_exists": "exists"}
+_NEGATED: Final = {"is_not": "is", "not_in": "in", "has_not": "has", "not_exists": "exists"}
+_KEYED: Final = frozenset({"has", "has_not"})
 _ORDERS: Final = frozenset({"eq", "neq", "gt", "gte", "lt", "lte"})
+_NO_OPTIONS: Final = Options()
 
 
 def parse(filtering: FilteringModel | None, *, path: str = "filtering") -> Node:
@@ -71,10 +64,11 @@ def check_depth(filtering: Any, *, path: str = "filtering") -> None:
 
 
 class _Parser:
-    """One filter; counts its conditions."""
+    """One filter; counts its conditions, and what its patterns cost to compile."""
 
     def __init__(self) -> None:
         self._conditions_count = 0
+        self._patterns_size = 0
 
     def group(self, model: FilteringModel, path: str, *, depth: int) -> Group:
         if depth > GROUPS_DEPTH_MAX:
@@ -96,7 +90,19 @@ class _Parser:
         segments = _segments(model, field, path)
         name = str(model.operator)
         positive = _positive(field, segments, model, _NEGATED.get(name, name), path)
+        if field.kind is not Kind.CONTENT and isinstance(positive, Condition) and positive.operator in TEXT_OPERATORS:
+            self._count_pattern(positive, f"{path}.value")
         return Group(GroupOperator.NOT, (positive,)) if name in _NEGATED else positive
+
+    def _count_pattern(self, condition: Condition, at: str) -> None:
+        try:
+            self._patterns_size += pattern_size(condition)
+        except ValueError as exc:
+            raise InvalidFilter(at, f"RE2 does not compile the pattern: {exc}.") from exc
+        if self._patterns_size > PATTERNS_SIZE_MAX:
+            raise InvalidFilter(
+                at, f"the patterns of the filter are larger than {PATTERNS_SIZE_MAX} instructions of RE2 together."
+            )
 
 
 def _positive(field: Field, segments: tuple[str, ...], model: ConditionModel, name: str, path: str) -> Node:
@@ -109,8 +115,16 @@ def _positive(field: Field, segments: tuple[str, ...], model: ConditionModel, na
         if field.is_required:
             raise InvalidFilter(at, f"'{field.name}' is required and thus never null.")
         return Group(GroupOperator.NOT, (Condition(field.name, Operator.EXISTS, path=segments),))
-    is_all = name == "in" and model.options is not None and model.options.all is True
-    return Condition(field.name, Operator(name), _operand(field, name, value, at), segments, is_all)
+    options = model.options or _NO_OPTIONS
+    return Condition(
+        field.name,
+        Operator.IN if field.kind is Kind.ELEMENTS else Operator(name),
+        _operand(field, name, model, path),
+        segments,
+        is_all=name == "in" and options.all is True,
+        is_case_sensitive=name in TEXT_OPERATORS and options.case_sensitive is True,
+        is_exact=name in TEXT_OPERATORS and options.exact_match is True,
+    )
 
 
 def _field(model: ConditionModel, path: str) -> Field:
@@ -120,18 +134,24 @@ def _field(model: ConditionModel, path: str) -> Field:
     name = model.operator
     legal = LEGAL_OPERATORS[field.kind]
     if name not in legal:
-        raise InvalidFilter(f"{path}.operator", f"'{field.name}' does not take '{name}'; legal: {', '.join(legal)}.")
-    supported = [each for each in legal if each in SUPPORTED_OPERATORS]
-    if field.kind not in SUPPORTED_KINDS:
-        fields = ", ".join(each.name for each in FIELDS.values() if each.kind in SUPPORTED_KINDS)
-        raise InvalidFilter(f"{path}.field", f"'{field.name}' is not supported yet; supported: {fields}.")
-    if name not in supported:
-        raise InvalidFilter(f"{path}.operator", f"'{name}' is not supported yet; supported: {', '.join(supported)}.")
+        raise InvalidFilter(f"{path}.operator", _not_taken(field, name, legal))
     return field
+
+
+def _not_taken(field: Field, name: str, legal: Iterable[str]) -> str:
+    if field.kind is Kind.CONTENT:
+        return "'content' only supports full-text search operator: 'contains'."
+    if field.kind is Kind.ELEMENTS:
+        return f"'{field.name}' only supports list, dict, and existence operators: {', '.join(legal)}."
+    return f"'{field.name}' does not take '{name}'; legal: {', '.join(legal)}."
 
 
 def _segments(model: ConditionModel, field: Field, path: str) -> tuple[str, ...]:
     at = f"{path}.key"
+    if field.kind is Kind.ELEMENTS:
+        if model.key is not None and model.operator not in _KEYED:
+            raise InvalidFilter(at, f"'{field.name}' key is only supported for dict operators.")
+        return ()
     if field.kind is not Kind.JSON:
         if model.key is not None:
             having = ", ".join(each.name for each in FIELDS.values() if each.kind is Kind.JSON)
@@ -141,158 +161,28 @@ def _segments(model: ConditionModel, field: Field, path: str) -> tuple[str, ...]
         raise InvalidFilter(
             at, f"'{field.name}' key is required and thus never null: a dotted path, as in ag.type.span."
         )
-    _check_size(model.key, at)
+    check_size(model.key, at)
     return tuple(model.key.split("."))
 
 
-def _operand(field: Field, name: str, value: Any, at: str) -> Operand:
+def _operand(field: Field, name: str, model: ConditionModel, path: str) -> Operand:
+    value, at = model.value, f"{path}.value"
+    if field.kind is Kind.CONTENT:
+        return read_content(value, at)
+    if field.kind is Kind.ELEMENTS:
+        return read_partials(field, value, at) if name == "in" else read_pair(field, model.key, value, path)
     if name in _ORDERS:
-        return _comparable(field, value, at)
+        return read_comparable(field, value, at)
     if name == "btwn":
-        return _ends(field, value, at)
+        return read_ends(field, value, at)
     if name == "in":
-        return _list(field, value, at)
-    return _reader(field)(value, at)
-
-
-def _list(field: Field, value: Any, at: str) -> list[Any]:
-    if not isinstance(value, list):
-        raise InvalidFilter(at, "a list operator takes a list.")
-    if len(value) > LIST_VALUES_MAX:
-        raise InvalidFilter(at, f"{len(value)} values; a list holds {LIST_VALUES_MAX} at most.")
-    read = _reader(field)
-    operands = []
-    for index, each in enumerate(value):
-        if each is None or isinstance(each, list | dict):
-            raise InvalidFilter(f"{at}[{index}]", "a list holds texts, numbers and booleans.")
-        operands.append(read(each, f"{at}[{index}]"))
-    return operands
-
-
-def _ends(field: Field, value: Any, at: str) -> list[Any]:
-    if not isinstance(value, list) or len(value) != 2:
-        raise InvalidFilter(at, "'btwn' takes a list of exactly two values.")
-    ends = [_comparable(field, each, f"{at}[{index}]") for index, each in enumerate(value)]
-    if isinstance(ends[0], str) is not isinstance(ends[1], str):
-        raise InvalidFilter(at, "'btwn' takes two numbers or two texts, not one of each.")
-    return ends
-
-
-def _comparable(field: Field, value: Any, at: str) -> str | float:
-    if field.kind is Kind.TIME:
-        return _time(value, at)
-    if isinstance(value, str) or is_number(value):
-        _check_size(value, at)
-        comparable: str | float = value
-        return comparable
-    raise InvalidFilter(at, "a numeric operator takes a number or a text.")
-
-
-def _trace_id(value: Any, at: str) -> str:
-    return _id(value, at, parse_trace_id)
-
-
-def _span_id(value: Any, at: str) -> str:
-    return _id(value, at, parse_span_id)
-
-
-def _id(value: Any, at: str, read: Callable[[str], bytes]) -> str:
-    if not isinstance(value, str):
-        raise InvalidFilter(at, "an id is a text of hexadecimal digits.")
-    try:
-        return read(value).hex()
-    except ValueError as exc:
-        raise InvalidFilter(at, str(exc)) from exc
-
-
-def _uuid(value: Any, at: str) -> str:
-    try:
-        return str(UUID(value))
-    except (AttributeError, TypeError, ValueError) as exc:
-        raise InvalidFilter(at, "a user is named by a UUID.") from exc
-
-
-def _time(value: Any, at: str) -> int:
-    """Microseconds: what answers show, and so what is compared."""
-    if isinstance(value, bool) or not isinstance(value, str | int):
-        raise InvalidFilter(at, "a time is ISO 8601 text, or a whole number of 10, 13, 16 or 19 digits since 1970.")
-    try:
-        return parse_time_ns(value) // 1000
-    except (ValueError, OverflowError) as exc:
-        raise InvalidFilter(at, str(exc)) from exc
-
-
-def _text(value: Any, at: str) -> str:
-    """On texts, numbers and booleans stand for themselves as JSON shows them."""
-    _check_size(value, at)
-    if isinstance(value, str):
-        return value
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if is_number(value):
-        return number_text(value)
-    raise InvalidFilter(at, "a text, number, boolean or null is legal here.")
-
-
-def _json(value: Any, at: str) -> Operand:
-    _check_size(value, at)
-    operand: Operand = value
+        return read_list(value, at, read=partial(read_scalar, field))
+    if name in TEXT_OPERATORS:
+        return read_pattern(value, at)
+    if name == "has" and value is None:
+        raise InvalidFilter(at, "'has' takes the key of an object, or an element of an array.")
+    operand: Operand = reader(field)(value, at)
     return operand
-
-
-_READERS: Final[Mapping[Kind, Callable[[Any, str], Operand]]] = {
-    Kind.TRACE_ID: _trace_id,
-    Kind.SPAN_ID: _span_id,
-    Kind.UUID: _uuid,
-    Kind.TIME: _time,
-    Kind.TEXT: _text,
-    Kind.JSON: _json,
-}
-
-
-def _reader(field: Field) -> Callable[[Any, str], Operand]:
-    """What reads one operand of ``is`` or ``in``: ``(value, where it stood) -> operand``."""
-    if field.kind is Kind.ENUM:
-        return partial(_enum_text, field)
-    return _READERS[field.kind]
-
-
-def _enum_text(field: Field, value: Any, at: str) -> str:
-    if isinstance(value, str) and value in field.values:
-        return value
-    shown = "a list or object" if isinstance(value, list | dict) else f"'{str(value)[:64]}'"
-    raise InvalidFilter(at, f"Unsupported condition value: {shown}; legal: {', '.join(field.values)}.")
-
-
-def _check_size(value: Any, at: str) -> None:
-    """Refuse what is too large, too deep, or no value of JSON in 64 bits."""
-    _check_parts(value, at)
-    try:
-        size = len(value.encode() if isinstance(value, str) else orjson.dumps(value))
-    except (UnicodeEncodeError, TypeError) as exc:
-        raise InvalidFilter(at, "the value is not Unicode text or JSON.") from exc
-    if size > VALUE_BYTES_MAX:
-        raise InvalidFilter(at, f"the value has {size} bytes; {VALUE_BYTES_MAX} are legal.")
-
-
-def _check_parts(value: Any, at: str) -> None:
-    level, depth, containers_count = [value], 0, 0
-    while level:
-        below: list[Any] = []
-        for each in level:
-            if isinstance(each, dict | list):
-                containers_count += 1
-                below.extend(each.values() if isinstance(each, dict) else each)
-            elif isinstance(each, int) and not INT64_MIN <= each <= UINT64_MAX:
-                raise InvalidFilter(at, "the integer does not fit into 64 bits.")
-            elif isinstance(each, float) and not math.isfinite(each):
-                raise InvalidFilter(at, "the number is past the largest double.")
-        level, depth = below, depth + 1
-        if depth > VALUE_DEPTH_MAX or containers_count > VALUE_CONTAINERS_MAX:
-            raise InvalidFilter(
-                at,
-                f"the value nests deeper than {VALUE_DEPTH_MAX} or holds more than {VALUE_CONTAINERS_MAX} objects and arrays.",
-            )
 
 
 def _too_deep(path: str) -> InvalidFilter:

@@ -10,11 +10,24 @@ from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from common.filter.ast import Condition, Group, GroupOperator, Node, Operator
+from common.filter.patterns import TEXT_OPERATORS
 from query_api.spans import typed_text
-from query_api.spans.fields import COLUMNS, EnumColumn, IdColumn, JsonColumn, TextColumn, TimeColumn
+from query_api.spans.content_conditions import content_condition
+from query_api.spans.element_conditions import elements_condition
+from query_api.spans.fields import (
+    COLUMNS,
+    ContentColumn,
+    ElementsColumn,
+    EnumColumn,
+    IdColumn,
+    JsonColumn,
+    TextColumn,
+    TimeColumn,
+)
 from query_api.spans.json_conditions import json_condition
 from query_api.spans.parameters import Parameters, ids_in
 from query_api.spans.rollup_conditions import attributes_condition
+from query_api.spans.text_conditions import text_condition
 
 
 class Compiled(NamedTuple):
@@ -53,10 +66,13 @@ def _node(node: Node, parameters: Parameters) -> str:
             return _enum_condition(node, column, parameters)
         case TimeColumn() as column:
             return _time_condition(node, column, parameters)
-        case JsonColumn() as column if node.field == "attributes":
-            return attributes_condition(node, column, parameters)
         case JsonColumn() as column:
-            return json_condition(node, column, parameters)
+            condition_sql = attributes_condition if node.field == "attributes" else json_condition
+            return condition_sql(node, column, parameters)
+        case ElementsColumn() as column:
+            return elements_condition(node, column, parameters)
+        case ContentColumn():
+            return content_condition(str(node.operand), parameters)
 
 
 def _group(group: Group, parameters: Parameters) -> str:
@@ -98,8 +114,17 @@ def _time_condition(condition: Condition, column: TimeColumn, parameters: Parame
         case Operator.BTWN:
             low, high = (parameters.place("Int64", end) for end in operand)
             return f"({column.name} >= {low} AND {column.name} <= {high})"
+        case name if name in TEXT_OPERATORS:
+            return text_condition(_shown_time(column.name), condition, parameters)
         case order:
             return f"({column.name} {typed_text.SIGNS[order]} {parameters.place('Int64', operand)})"
+
+
+def _shown_time(time_us: str) -> str:
+    """A time as answers show it: six digits of fraction, or none (``common/times.py``)."""
+    seconds = f"formatDateTime(fromUnixTimestamp64Micro({time_us}, 'UTC'), '%Y-%m-%dT%H:%i:%S')"
+    fraction = f"if({time_us} % 1000000 = 0, '', '.' || leftPad(toString({time_us} % 1000000), 6, '0'))"
+    return f"({seconds} || {fraction} || 'Z')"
 
 
 def _text_condition(condition: Condition, column: TextColumn, parameters: Parameters) -> str:
@@ -110,6 +135,9 @@ def _text_condition(condition: Condition, column: TextColumn, parameters: Parame
         case Operator.IS | Operator.IN:
             found = f"{name} IN ({parameters.texts(_distinct(condition))})"
             return _is_one_of(condition, f"ifNull({found}, 0)" if column.is_nullable else found)
+        case operator if operator in TEXT_OPERATORS:
+            found = text_condition(name, condition, parameters)
+            return f"ifNull({found}, 0)" if column.is_nullable else found
         case order:
             typed = f"ifNull(concat('s', {name}), '')" if column.is_nullable else f"concat('s', {name})"
             return typed_text.ordered(typed, order, condition.operand, parameters)

@@ -51,7 +51,19 @@ class JsonColumn:
     leaf_items: str | None = None
 
 
-Column = IdColumn | TextColumn | EnumColumn | TimeColumn | JsonColumn
+@dataclass(frozen=True, slots=True)
+class ElementsColumn:
+    """JSON text of an array of objects, empty where the span has none."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class ContentColumn:
+    """The words of a span: see ``content_conditions.py``."""
+
+
+Column = IdColumn | TextColumn | EnumColumn | TimeColumn | JsonColumn | ElementsColumn | ContentColumn
 
 COLUMNS: Final[Mapping[str, Column]] = {
     "trace_id": IdColumn("trace_id"),
@@ -72,5 +84,7 @@ COLUMNS: Final[Mapping[str, Column]] = {
     "attributes": JsonColumn("attributes", leaves="leaves", leaf_items="leaf_items"),
     "resource": JsonColumn("resource"),
     "scope": JsonColumn("scope"),
+    **{name: ElementsColumn(name) for name in ("links", "references", "events", "hashes")},
+    "content": ContentColumn(),
 }
 """A field of the language that is not here is never present on a span: ``updated_at``, ``created_by_id`` and their like."""

@@ -21,10 +21,12 @@ import orjson
 
 from common.clickhouse.leaves import ALWAYS_OBJECT_PATHS, typed_text
 from common.filter.ast import Condition, Operator
+from common.filter.patterns import TEXT_OPERATORS
 from common.filter.values import is_index, is_number
 from query_api.spans import typed_text as typed_sql
 from query_api.spans.fields import JsonColumn
 from query_api.spans.parameters import Parameters
+from query_api.spans.text_conditions import typed_text_condition
 
 ITEM_TEXT_BYTES: Final = 64
 """So much of a typed text is in ``leaf_items``."""
@@ -52,6 +54,10 @@ def json_condition(condition: Condition, column: JsonColumn, parameters: Paramet
             return place.equals(condition.operand)
         case Operator.IN:
             return place.is_in(condition.operand, is_all=condition.is_all)
+        case Operator.HAS:
+            return place.has(condition.operand)
+        case name if name in TEXT_OPERATORS:
+            return place.reads(condition)
         case order:
             return place.compares(order, condition.operand)
 
@@ -91,7 +97,7 @@ class _Place:
     def equals(self, operand: Any) -> str:
         if isinstance(operand, Mapping | list):
             guards = [self._has_item(path, value) for path, value in islice(self._scalars_in(operand), GUARDS_MAX)]
-            exact = self._at(lambda arguments: self._is_json(arguments, operand))
+            exact = self._at(lambda arguments: is_json(arguments, operand, self._parameters))
             return f"({' AND '.join([*guards, exact])})"
         if self._column.leaves is None:
             return f"({self.typed()} = {self._texts([operand])}[1])"
@@ -100,15 +106,37 @@ class _Place:
             return found  # the index alone answers, and the map of leaves is not read
         return f"({found} AND {self.typed()} = {self._parameters.text(typed_text(operand))})"
 
+    def reads(self, condition: Condition) -> str:
+        """The scalar's text under a text operator."""
+        if self._column.leaves is not None:
+            return typed_text_condition(self.typed(), condition, self._parameters)
+        shown = _let("typed", self.typed(), typed_sql.shown("typed"))
+        return _let("shown", shown, typed_text_condition("shown", condition, self._parameters))
+
+    def has(self, operand: Any) -> str:
+        """An object with a key, or an array with an element."""
+        holds = self.equals([operand]) if _is_container(operand) else self._holds([operand], is_all=True)
+        if not isinstance(operand, str) or "\0" in operand:
+            return holds
+        member = _Place(self._column, (*self._path, operand), self._parameters)
+        key = self._parameters.text(operand)
+        is_there = self._at(lambda arguments: f"{_call('JSONExtractRaw', (*arguments, key))} NOT IN ('', 'null')")
+        is_key = f"({member.exists()} AND {is_there})" if self._column.leaves is not None else is_there
+        return f"({holds} OR {is_key} AND {self._json('JSONType')} = 'Object')"
+
     def is_in(self, operands: Any, *, is_all: bool) -> str:
         """A scalar that equals one (all) of ``operands``, or an array that holds one (all)."""
         distinct = {typed_text(operand): operand for operand in operands}
         if not distinct:
             return "0"
-        texts = self._texts(list(distinct.values()))
-        scalar = "0" if is_all and len(distinct) > 1 else f"has({texts}, {self.typed()})"
-        holds = f"{'hasAll' if is_all else 'hasAny'}({self._elements()}, {texts})"
-        return f"({scalar} OR ({holds} AND {self._json('JSONType')} = 'Array'))"
+        wanted = list(distinct.values())
+        scalar = "0" if is_all and len(wanted) > 1 else f"has({self._texts(wanted)}, {self.typed()})"
+        return f"({scalar} OR {self._holds(wanted, is_all=is_all)})"
+
+    def _holds(self, scalars: list[Any], *, is_all: bool) -> str:
+        """An array that holds one (all) of ``scalars``."""
+        found = f"{'hasAll' if is_all else 'hasAny'}({self._elements()}, {self._texts(scalars)})"
+        return f"({found} AND {self._json('JSONType')} = 'Array')"
 
     def _elements(self) -> str:
         """The typed texts of what stands one level below, which are elements where the place is an array."""
@@ -125,7 +153,7 @@ class _Place:
         """An array of the typed texts of scalars, written as those that they are compared with."""
         if self._column.leaves is not None or not any(map(is_number, operands)):
             return self._parameters.texts([typed_text(operand) for operand in operands])
-        document = self._parameters.text(_json_text(operands))
+        document = self._parameters.text(canonical_json(operands))
         return f"arrayMap(element -> {typed_sql.of_json('element')}, JSONExtractArrayRaw({document}))"
 
     def _scalars_in(self, operand: Any, path: str = "") -> Iterator[tuple[str, Any]]:
@@ -169,41 +197,44 @@ class _Place:
         otherwise = self._behind(as_key, rest, expression, branches=branches + 1)
         return f"if({_call('JSONType', arguments)} = 'Array', {found}, {otherwise})"
 
-    def _is_json(self, arguments: Arguments, operand: Any) -> str:
-        """Whether the container at ``arguments`` is ``operand``: by its members, or by its elements in any order."""
-        if isinstance(operand, Mapping):
-            return self._is_object(arguments, operand)
-        return self._is_array(arguments, operand)
 
-    def _is_object(self, arguments: Arguments, operand: Mapping[str, Any]) -> str:
-        clauses = [f"{_call('JSONType', arguments)} = 'Object'"]
-        scalars = {key: value for key, value in operand.items() if value is not None and not _is_container(value)}
-        nulls = [key for key, value in operand.items() if value is None]
-        member = _call("JSONExtractRaw", (*arguments, "key"))
-        if scalars:
-            keys = self._parameters.texts(list(scalars))
-            values = f"JSONExtractArrayRaw({self._parameters.text(_json_text(list(scalars.values())))})"
-            clauses.append(f"arrayAll((key, value) -> {member} = value, {keys}, {values})")
-        if nulls:
-            clauses.append(f"arrayAll(key -> {member} IN ('', 'null'), {self._parameters.texts(nulls)})")
-        for key, value in operand.items():
-            if _is_container(value):
-                clauses.append(self._is_json((*arguments, self._parameters.text(key)), value))
-        return f"({' AND '.join(clauses)})"
+def is_json(arguments: Arguments, operand: Any, parameters: Parameters) -> str:
+    """Whether what stands at ``arguments`` is the container ``operand``: by its members, or by its elements in any order."""
+    if isinstance(operand, Mapping):
+        return _is_object(arguments, operand, parameters)
+    return _is_array(arguments, operand, parameters)
 
-    def _is_array(self, arguments: Arguments, operand: Sequence[Any]) -> str:
-        clauses = [f"{_call('JSONType', arguments)} = 'Array'"]
-        scalars = [value for value in operand if not _is_container(value)]
-        if scalars:
-            wanted = f"JSONExtractArrayRaw({self._parameters.text(_json_text(scalars))})"
-            clauses.append(f"hasAll({_call('JSONExtractArrayRaw', arguments)}, {wanted})")
-        length = _call("JSONLength", arguments)
-        for value in operand:
-            if _is_container(value):
-                position = f"position{len(arguments)}"  # inner lambdas have longer paths, so names do not clash
-                found = self._is_json((*arguments, position), value)
-                clauses.append(f"arrayExists({position} -> {found}, range(1, {length} + 1))")
-        return f"({' AND '.join(clauses)})"
+
+def _is_object(arguments: Arguments, operand: Mapping[str, Any], parameters: Parameters) -> str:
+    clauses = [f"{_call('JSONType', arguments)} = 'Object'"]
+    scalars = {key: value for key, value in operand.items() if value is not None and not _is_container(value)}
+    nulls = [key for key, value in operand.items() if value is None]
+    member = _call("JSONExtractRaw", (*arguments, "key"))
+    if scalars:
+        keys = parameters.texts(list(scalars))
+        values = f"JSONExtractArrayRaw({parameters.text(canonical_json(list(scalars.values())))})"
+        clauses.append(f"arrayAll((key, value) -> {member} = value, {keys}, {values})")
+    if nulls:
+        clauses.append(f"arrayAll(key -> {member} IN ('', 'null'), {parameters.texts(nulls)})")
+    for key, value in operand.items():
+        if _is_container(value):
+            clauses.append(is_json((*arguments, parameters.text(key)), value, parameters))
+    return f"({' AND '.join(clauses)})"
+
+
+def _is_array(arguments: Arguments, operand: Sequence[Any], parameters: Parameters) -> str:
+    clauses = [f"{_call('JSONType', arguments)} = 'Array'"]
+    scalars = [value for value in operand if not _is_container(value)]
+    if scalars:
+        wanted = f"JSONExtractArrayRaw({parameters.text(canonical_json(scalars))})"
+        clauses.append(f"hasAll({_call('JSONExtractArrayRaw', arguments)}, {wanted})")
+    length = _call("JSONLength", arguments)
+    for value in operand:
+        if _is_container(value):
+            position = f"position{len(arguments)}"  # inner lambdas have longer paths, so names do not clash
+            found = is_json((*arguments, position), value, parameters)
+            clauses.append(f"arrayExists({position} -> {found}, range(1, {length} + 1))")
+    return f"({' AND '.join(clauses)})"
 
 
 def _is_exact_item(path: str, typed: str) -> bool:
@@ -224,7 +255,7 @@ def _is_container(value: Any) -> bool:
     return isinstance(value, Mapping | list)
 
 
-def _json_text(values: list[Any]) -> str:
+def canonical_json(values: list[Any]) -> str:
     """Scalars as stored JSON has them: ``5.0`` is ``5``."""
     canonical = [
         int(value) if isinstance(value, float) and value.is_integer() and -(2.0**63) <= value < 2.0**64 else value

@@ -11,12 +11,14 @@ from typing import Any, Final
 
 from common.clickhouse.span_columns import NO_PARENT
 from common.filter.ast import Condition, Operator
+from common.filter.patterns import TEXT_OPERATORS
 from common.filter.values import is_number
 from query_api.spans.fields import JsonColumn
 from query_api.spans.heads import TRACES_WITH_SUMS
 from query_api.spans.json_conditions import json_condition
 from query_api.spans.parameters import Parameters
-from query_api.spans.typed_text import SIGNS
+from query_api.spans.text_conditions import text_condition
+from query_api.spans.typed_text import SIGNS, shown_number
 
 _AMOUNTS: Final = ("prompt", "completion", "total")
 _SUMS: Final[Mapping[str, Mapping[str, str]]] = {
@@ -36,6 +38,9 @@ def attributes_condition(condition: Condition, column: JsonColumn, parameters: P
     if path in _ABOVE and condition.operator is Operator.IS and isinstance(condition.operand, Mapping):
         members = [_member(path, key, value, column, parameters) for key, value in condition.operand.items()]
         return f"({' AND '.join(members)})" if members else "1"
+    if path in _ABOVE and condition.operator is Operator.HAS:
+        key = condition.operand
+        return _has_member(path, key, column, parameters) if isinstance(key, str) else "0"
     stored = json_condition(condition, column, parameters)
     if path[:2] != ("ag", "metrics") or path[3:4] != ("cumulative",) or path[2] not in _SUMS:
         return stored
@@ -53,9 +58,13 @@ def _traces(expression: str) -> str:
 
 
 def _member(path: tuple[str, ...], key: str, value: Any, column: JsonColumn, parameters: Parameters) -> str:
-    operator = Operator.EXISTS if value is None else Operator.IS
-    found = attributes_condition(Condition("attributes", operator, value, (*path, key)), column, parameters)
-    return f"NOT {found}" if value is None else found
+    if value is None:
+        return f"NOT {_has_member(path, key, column, parameters)}"
+    return attributes_condition(Condition("attributes", Operator.IS, value, (*path, key)), column, parameters)
+
+
+def _has_member(path: tuple[str, ...], key: str, column: JsonColumn, parameters: Parameters) -> str:
+    return attributes_condition(Condition("attributes", Operator.EXISTS, path=(*path, key)), column, parameters)
 
 
 def _verdict(condition: Condition, amounts: Mapping[str, str], parameters: Parameters) -> str:
@@ -70,6 +79,8 @@ def _verdict(condition: Condition, amounts: Mapping[str, str], parameters: Param
 def _object_verdict(condition: Condition, amounts: Mapping[str, str], parameters: Parameters) -> str:
     if condition.operator is Operator.EXISTS:
         return "1"
+    if condition.operator is Operator.HAS:
+        return "1" if condition.operand in tuple(amounts) else "0"
     if condition.operator is not Operator.IS or not isinstance(condition.operand, Mapping):
         return "0"
     clauses = ["1"]
@@ -93,8 +104,18 @@ def _number_verdict(condition: Condition, amount: str, parameters: Parameters) -
         case Operator.BTWN:
             low = _ordered(amount, ">=", operand[0], parameters)
             return f"{low} AND {_ordered(amount, '<=', operand[1], parameters)}"
+        case Operator.HAS:
+            return "0"
+        case name if name in TEXT_OPERATORS:
+            return text_condition(_shown_sum(amount), condition, parameters)
         case order:
             return _ordered(amount, SIGNS[order], operand, parameters)
+
+
+def _shown_sum(amount: str) -> str:
+    """A sum as answers show it: digits where it is an integer of 64 bits (``rollup.py``)."""
+    is_integer = f"{amount} = trunc({amount}) AND {amount} >= -pow(2., 63) AND {amount} < pow(2., 64)"
+    return f"if({is_integer}, toString(toInt128({amount})), {shown_number(f'toString({amount})')})"
 
 
 def _is_in(amount: str, operands: list[Any], parameters: Parameters, *, is_all: bool) -> str:

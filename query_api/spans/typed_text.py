@@ -59,3 +59,27 @@ def of_json(raw: str) -> str:
         f"{raw} = 'true', 'b1', {raw} = 'false', 'b0', "
         f"match({raw}, '^[-0-9]'), concat('n', {raw}), '')"
     )
+
+
+def shown(typed: str) -> str:
+    """A typed text of ``of_json`` as answers show it: the engine writes some doubles otherwise than JSON in answers."""
+    return f"if(startsWith({typed}, 'n'), concat('n', {shown_number(f'substring({typed}, 2)')}), {typed})"
+
+
+def shown_number(text: str) -> str:
+    """A number that the engine has written, in the one text of it that answers show (``leaves.number_text``).
+
+    They differ where the engine has digits and answers an exponent, from 2^64 to 1e21 and from 1e-6 to 1e-5; and answers write
+    a sign with every exponent.
+    """
+    integer = f"toInt128OrZero({text})"
+    scientific = [
+        (f"match({text}, 'e[0-9]')", f"replaceOne({text}, 'e', 'e+')"),
+        (f"match({text}, '^-?0[.]00000[0-9]$')", rf"replaceRegexpOne({text}, '0[.]00000', '') || 'e-6'"),
+        (f"match({text}, '^-?0[.]00000[0-9]')", rf"replaceRegexpOne({text}, '0[.]00000([0-9])', '\\1.') || 'e-6'"),
+        (f"NOT match({text}, '^-?[0-9]{{20,}}$')", text),
+        (f"{integer} BETWEEN toInt128('{INT64_MIN}') AND toInt128('{UINT64_MAX}')", text),
+    ]
+    digits = f"replaceOne({text}, '-', '')"
+    mantissa = rf"replaceRegexpOne(replaceRegexpOne({text}, '^(-?[0-9])([0-9]*?)0*$', '\\1.\\2'), '[.]$', '')"
+    return f"multiIf({', '.join(f'{when}, {then}' for when, then in scientific)}, {mantissa} || 'e+' || toString(length({digits}) - 1))"

@@ -20,14 +20,15 @@ from common.filter.models import FilteringModel
 from common.filter.parse import parse
 from common.project import DEFAULT_PROJECT_ID
 from common.settings import ClickHouseSettings
+from query_api.spans.candidates import Window, candidates_statement
 from query_api.spans.compile import compile_filter
 from query_api.spans.models import Order
 from query_api.spans.position import Position
 from query_api.spans.project_spans import ProjectSpans
-from query_api.spans.search import Window, candidates_statement
 
 FOLDER = Path(__file__).parents[1] / "golden/sql"
 TRACE = "0123456789abcdef0123456789abcdef"
+REFERENCE = "019d952f-5945-71b1-b8cb-d6d8e675c18d"
 
 
 def attribute(operator: str, value: Any = None, *, key: str = "a.b", field: str = "attributes") -> dict[str, Any]:
@@ -55,6 +56,36 @@ FILTERS: dict[str, list[dict[str, Any]]] = {
     "attribute_root_sum": [attribute("gt", 100, key="ag.metrics.tokens.cumulative.total")],
     "resource_is": [attribute("is", "checkout", key="attributes.service.name", field="resource")],
     "resource_in_by_index": [attribute("in", [1, "x"], key="attributes.a.0", field="resource")],
+    "name_contains": [{"field": "span_name", "operator": "contains", "value": "50% {x:String}"}],
+    "name_contains_long_text": [{"field": "span_name", "operator": "contains", "value": "é" * 65}],
+    "name_startswith_with_case": [
+        {"field": "span_name", "operator": "startswith", "value": "Call", "options": {"case_sensitive": True}}
+    ],
+    "nullable_text_like": [{"field": "session_id", "operator": "like", "value": r"50\%_%"}],
+    "time_startswith": [{"field": "start_time", "operator": "startswith", "value": "2024-05-01T12"}],
+    "attribute_matches": [attribute("matches", "tr.e|^5$")],
+    "attribute_contains_exactly": [
+        {**attribute("contains", "x"), "options": {"case_sensitive": True, "exact_match": True}}
+    ],
+    "attribute_has": [attribute("has", "x")],
+    "attribute_has_object": [attribute("has", {"x": 1})],
+    "attribute_root_sum_startswith": [attribute("startswith", 1, key="ag.metrics.tokens.cumulative.total")],
+    "resource_endswith": [attribute("endswith", 5, key="attributes.a", field="resource")],
+    "resource_has": [attribute("has_not", "x", key="attributes", field="resource")],
+    "references_in": [
+        {"field": "references", "operator": "in", "value": [{"id": REFERENCE}, {"slug": "a", "version": 1}]}
+    ],
+    "references_all": [
+        {
+            "field": "references",
+            "operator": "in",
+            "value": [{"id": REFERENCE}, {"attributes": {"key": "application"}}],
+            "options": {"all": True},
+        }
+    ],
+    "events_has": [{"field": "events", "operator": "has", "key": "attributes.exception.message", "value": "it's"}],
+    "links_exist": [{"field": "links", "operator": "exists"}, {"field": "hashes", "operator": "not_in", "value": [{}]}],
+    "content_contains": [{"field": "content", "operator": "contains", "value": 'Checkout "card declined" -retry'}],
     "groups": [
         {"operator": "or", "conditions": [attribute("is", 1), {"field": "span_name", "value": "x"}]},
         {"operator": "nor", "conditions": [attribute("is", 2), {"operator": "not"}]},
@@ -117,7 +148,14 @@ def test_every_golden_file_has_its_statement() -> None:
 
 def test_no_text_of_a_user_becomes_sql() -> None:
     hostile = 'it\'s \\ {p1:String} %(x)s `q` "d"; --'
-    conditions = [attribute("is", {hostile: [hostile]}, key=hostile), {"field": "span_name", "value": hostile}]
+    conditions = [
+        attribute("is", {hostile: [hostile]}, key=hostile),
+        {"field": "span_name", "value": hostile},
+        attribute("has", hostile),
+        {"field": "span_name", "operator": "like", "value": hostile},
+        {"field": "events", "operator": "in", "value": [{"name": hostile, f"attributes.{hostile}": hostile}]},
+        {"field": "content", "operator": "contains", "value": hostile},
+    ]
     matching = compile_filter(parse(FilteringModel.model_validate({"conditions": conditions})))
 
     assert "it's" not in matching.sql

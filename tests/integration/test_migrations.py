@@ -39,10 +39,10 @@ async def tables(settings: ClickHouseSettings, chdb_dir: Path) -> list[str]:
 
 
 async def test_from_empty_and_then_nothing_is_left_to_do(settings: ClickHouseSettings, chdb_dir: Path):
-    assert await migrate(settings, data_dir=chdb_dir) == ["0001_spans"]
+    assert await migrate(settings, data_dir=chdb_dir) == sorted(path.stem for path in DDL.glob("*.sql"))
     assert await migrate(settings, data_dir=chdb_dir) == []
 
-    assert await tables(settings, chdb_dir) == ["migrations", "span_heads", "span_heads_of_spans", "spans"]
+    assert {"migrations", "span_heads", "span_heads_of_spans", "spans"} <= set(await tables(settings, chdb_dir))
 
 
 async def test_several_starters_at_once_all_end_well(settings: ClickHouseSettings, chdb_dir: Path):

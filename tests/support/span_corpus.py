@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
-from uuid import UUID
+from uuid import UUID, uuid4
 
 from common.clickhouse.span_columns import SPANS_TABLE, SpanColumns
 from common.clickhouse.store import ColumnStore
 from common.project import DEFAULT_PROJECT_ID
-from common.span import Event, Resource, Scope, Span
+from common.span import Event, Link, Resource, Scope, Span
 from ingest.normalise import normalise
 
 START_NS = 1_780_000_000_000_000_000
@@ -43,6 +43,11 @@ TEXTS = (
     "x" * 70,
     "x" * 70 + "y",
     "é" * 40,
+    "ÉA\u0301",
+    "\u212aſß\u1e9e",
+    "ΣΑΣ σας",
+    "a\nB",
+    "checkout failed, é",
 )
 NUMBERS = (
     0,
@@ -59,8 +64,13 @@ NUMBERS = (
     2.0**64,
     1e20,
     1e22,
+    -1.25e21,
+    123456789012345680000.0,
     5e-324,
     1e-7,
+    1.25e-6,
+    -0.000002,
+    0.00001,
 )
 SCALARS = (*TEXTS, *NUMBERS, True, False)
 
@@ -77,6 +87,45 @@ def random_value(source: random.Random, *, depth: int = 3) -> Any:
 
 def random_attributes(source: random.Random) -> dict[str, Any]:
     return {source.choice(KEYS): random_value(source) for _ in range(source.randrange(6))}
+
+
+def random_flat_attributes(source: random.Random) -> dict[str, Any]:
+    """Of an event or a link: they stay as sent, some with dots in their keys."""
+    keys = ("key", "a", "a.b", "0", "exception.message")
+    return {source.choice(keys): random_value(source, depth=2) for _ in range(source.randrange(3))}
+
+
+def random_event(source: random.Random, start_ns: int) -> Event:
+    """One of few names, near the start of its span."""
+    name = source.choice(("exception", "checkout failed", "", "é"))
+    return Event(name, start_ns + source.choice((0, 1, 1_000_000)), random_flat_attributes(source), source.randrange(2))
+
+
+def random_link(source: random.Random) -> Link:
+    """To one of few spans."""
+    trace_id, span_id = bytes([1 + source.randrange(3)]) * 16, (1 + source.randrange(3)).to_bytes(8, "big") * 2
+    return Link(trace_id, span_id, random_flat_attributes(source), source.choice(("", "a=b")), source.randrange(2))
+
+
+def random_reference(source: random.Random) -> dict[str, Any]:
+    """Part of the identity of one of few applications."""
+    reference: dict[str, Any] = {"attributes": {"key": source.choice(("application", "evaluator", "é"))}}
+    if source.random() < 0.7:
+        reference["id"] = str(UUID(int=1 + source.randrange(3)))
+    if source.random() < 0.5:
+        reference["slug"] = source.choice(("a", "checkout.v2", "-"))
+    if source.random() < 0.5:
+        reference["version"] = source.choice(("1", 2))
+    return reference
+
+
+def random_hash(source: random.Random) -> dict[str, Any]:
+    """One of few."""
+    return {"id": str(UUID(int=source.randrange(3))), "attributes": {"key": source.choice(("indirect", "a"))}}
+
+
+def _few(source: random.Random, make: Callable[[random.Random], Any]) -> list[Any]:
+    return [make(source) for _ in range(source.choice((0, 0, 1, 1, 2, 3)))]
 
 
 def random_span(source: random.Random, number: int) -> Span:
@@ -100,7 +149,10 @@ def random_span(source: random.Random, number: int) -> Span:
         status_code=source.randrange(3),
         status_message=source.choice((None, *TEXTS)),
         attributes={**random_attributes(source), **usage},
-        events=(Event("exception", start_ns, {}),) if source.random() < 0.1 else (),
+        events=tuple(_few(source, lambda source: random_event(source, start_ns))),
+        links=source.choice((None, tuple(_few(source, random_link)))),
+        references=source.choice((None, _few(source, random_reference))),
+        hashes=source.choice((None, _few(source, random_hash))),
         resource=Resource(random_attributes(source)) if source.random() < 0.7 else Resource({}),
         scope=Scope(source.choice(("", "a")), "1", random_attributes(source)),
         session_id=None if is_root else source.choice((None, *TEXTS)),
@@ -128,5 +180,5 @@ async def store_record(
         span_indexes=range(len(spans)),
         normals=normalise(spans),
     )
-    token = f"{log}-{offset}-{record_ms}-{random.random()}"
+    token = f"{log}-{offset}-{record_ms}-{uuid4()}"  # not of ``random``, which hypothesis sets back
     await store.insert(SPANS_TABLE, columns.table(stored_us=STORED_US), dedup_token=token, deadline_s=30.0)

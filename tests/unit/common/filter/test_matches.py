@@ -190,3 +190,65 @@ def test_texts_that_are_no_json_numbers_are_not_compared(text: str) -> None:
     node = parse(FilteringModel.model_validate({"conditions": [{"field": "span_name", "operator": "neq", "value": 1}]}))
 
     assert not matches(node, {"span_name": text})
+
+
+@pytest.mark.parametrize(
+    ("key", "wanted", "verdict"),
+    [
+        ("nest", "x", True),
+        ("nest", "a.b", True),
+        ("nest", "z", False),
+        ("nest", 1, False),
+        ("empty", "text", True),
+        ("array", "a", True),
+        ("array", 1.0, True),
+        ("array", "1", False),
+        ("array", {"x": 1}, True),
+        ("array", "0", False),
+        ("text", "Hello", False),
+        ("nowhere", "x", False),
+    ],
+)
+def test_has_a_key_or_an_element(key: str, wanted: Any, verdict: bool) -> None:
+    assert holds(key=key, operator="has", value=wanted) is verdict
+    assert holds(key=key, operator="has_not", value=wanted) is not verdict
+
+
+def test_a_null_member_does_not_count() -> None:
+    span = {"attributes": {"object": {"null": None}, "array": [None]}}
+
+    for key, wanted in (("object", "null"), ("array", {"x": None})):
+        condition = {"field": "attributes", "key": key, "operator": "has", "value": wanted}
+        assert not matches(parse(FilteringModel.model_validate({"conditions": [condition]})), span)
+
+
+@pytest.mark.parametrize(
+    ("key", "operator", "value", "verdict"),
+    [
+        ("text", "contains", "ELL", True),
+        ("num", "contains", 5, True),
+        ("num", "like", "5", True),
+        ("float", "endswith", ".5", True),
+        ("big", "startswith", 9007199254740993, True),
+        ("true", "contains", "RU", True),
+        ("true", "matches", True, True),
+        ("number text", "like", "5._", True),
+        ("nest", "contains", "x", False),
+        ("array", "contains", "a", False),
+        ("nowhere", "contains", "", False),
+        ("null", "like", "%", False),
+    ],
+)
+def test_text_operators_look_at_the_text_of_scalars(key: str, operator: str, value: Any, verdict: bool) -> None:
+    assert holds(key=key, operator=operator, value=value) is verdict
+
+
+def test_text_operators_see_times_as_answers_show_them() -> None:
+    assert holds(field="start_time", operator="like", value="2024-05-01T12:00:00Z")
+    assert holds(field="start_time", operator="startswith", value=2024)
+    assert not holds(field="start_time", operator="contains", value="000000999")
+
+
+def test_content_is_words_of_texts() -> None:
+    assert holds(field="content", operator="contains", value="hello -nowhere")
+    assert not holds(field="content", operator="contains", value="hell")

@@ -9,18 +9,10 @@ from pydantic import ValidationError
 
 from common.errors import InvalidFilter
 from common.filter.ast import EVERYTHING, Condition, Group, GroupOperator, Node, Operator
-from common.filter.fields import FIELDS
+from common.filter.fields import FIELDS, Kind
 from common.filter.models import FilteringModel
-from common.filter.parse import (
-    CONDITIONS_MAX,
-    GROUPS_DEPTH_MAX,
-    LIST_VALUES_MAX,
-    VALUE_BYTES_MAX,
-    VALUE_CONTAINERS_MAX,
-    VALUE_DEPTH_MAX,
-    check_depth,
-    parse,
-)
+from common.filter.operands import LIST_VALUES_MAX, VALUE_BYTES_MAX, VALUE_CONTAINERS_MAX, VALUE_DEPTH_MAX
+from common.filter.parse import CONDITIONS_MAX, GROUPS_DEPTH_MAX, check_depth, parse
 
 TRACE = "0123456789abcdef0123456789abcdef"
 
@@ -108,6 +100,27 @@ def test_numbers_under_numeric_operators_stay_numbers() -> None:
     assert one(field="session_id", operator="gt", value=5) == Condition("session_id", Operator.GT, 5)
 
 
+def test_every_scalar_field_takes_existence() -> None:
+    for field in FIELDS.values():
+        if field.kind not in (Kind.JSON, Kind.ELEMENTS, Kind.CONTENT):
+            assert one(field=field.name, operator="exists") == Condition(field.name, Operator.EXISTS)
+            assert one(field=field.name, operator="not_exists") == negation(Condition(field.name, Operator.EXISTS))
+
+
+def test_options_of_texts_are_kept() -> None:
+    condition = one(
+        field="span_name", operator="contains", value=5, options={"case_sensitive": True, "exact_match": True}
+    )
+
+    assert condition == Condition("span_name", Operator.CONTAINS, "5", is_case_sensitive=True, is_exact=True)
+
+
+def test_has_on_elements_is_in() -> None:
+    assert one(field="links", operator="has_not", key="attributes.key", value="x") == negation(
+        Condition("links", Operator.IN, [{"attributes.key": "x"}])
+    )
+
+
 def test_all_is_kept() -> None:
     condition = one(field="attributes", key="a", operator="in", value=[1], options={"all": True})
 
@@ -116,11 +129,21 @@ def test_all_is_kept() -> None:
 
 REFUSED = [
     ({"field": "name"}, "filtering.conditions[1].field: 'name' is not a field; legal: trace_id, span_id,"),
-    ({"field": "trace_id", "operator": "gt", "value": 1}, "operator: 'trace_id' does not take 'gt'; legal: is, is_not, in, not_in."),
-    ({"field": "start_time", "operator": "exists"}, "operator: 'start_time' does not take 'exists'; legal: is, is_not, eq,"),
-    ({"field": "span_name", "operator": "like", "value": "x"}, "operator: 'like' is not supported yet; supported: is, is_not, eq,"),
-    ({"field": "events", "operator": "in", "value": [{}]}, "field: 'events' is not supported yet; supported: trace_id,"),
-    ({"field": "content", "operator": "contains", "value": "x"}, "field: 'content' is not supported yet"),
+    ({"field": "trace_id", "operator": "gt", "value": 1}, "operator: 'trace_id' does not take 'gt'; legal: is, is_not, in, not_in, exists, not_exists."),
+    ({"field": "trace_id", "operator": "contains", "value": "0a"}, "operator: 'trace_id' does not take 'contains'; legal: is,"),
+    ({"field": "start_time", "operator": "has", "value": "x"}, "operator: 'start_time' does not take 'has'; legal: is, is_not, eq,"),
+    ({"field": "span_name", "operator": "like"}, "value: a text operator takes a text, number or boolean."),
+    ({"field": "attributes", "key": "a", "operator": "contains", "value": ["x"]}, "value: a text operator takes a text,"),
+    ({"field": "start_time", "operator": "startswith", "value": {}}, "value: a text operator takes a text,"),
+    ({"field": "span_name", "operator": "matches", "value": "("}, "value: RE2 does not compile the pattern: missing ): (."),
+    ({"field": "span_name", "operator": "contains", "value": "x" * 65_537}, "value: the value has 65537 bytes"),
+    ({"field": "attributes", "key": "a", "operator": "has"}, "value: 'has' takes the key of an object, or an element of an array."),
+    ({"field": "content", "operator": "is", "value": "x"}, "operator: 'content' only supports full-text search operator: 'contains'."),
+    ({"field": "content", "operator": "contains"}, "value: 'content' value is required and thus never null for full-text search."),
+    ({"field": "content", "operator": "contains", "value": 5}, "value: 'content' value must be a string for full-text search."),
+    ({"field": "content", "operator": "contains", "value": ""}, "value: 'content' needs a text with at least one word"),
+    ({"field": "content", "operator": "contains", "value": '" - "'}, "value: 'content' needs a text with at least one word"),
+    ({"field": "content", "key": "a", "operator": "contains", "value": "x"}, "key: 'content' has no keys"),
     ({"field": "attributes", "value": 1}, "key: 'attributes' key is required"),
     ({"field": "span_name", "key": "a", "value": "x"}, "key: 'span_name' has no keys; fields that have: attributes, resource, scope."),
     ({"field": "trace_id"}, "value: 'trace_id' is required and thus never null."),
@@ -129,7 +152,7 @@ REFUSED = [
     ({"field": "span_id", "operator": "in", "value": ["00000000000000ab", 5]}, "value[1]: an id is a text"),
     ({"field": "span_kind", "value": "server"}, "value: Unsupported condition value: 'server'; legal: SPAN_KIND_UNSPECIFIED,"),
     ({"field": "status_code", "value": {}}, "value: Unsupported condition value: a list or object"),
-    ({"field": "created_by_id", "value": 5}, "value: a user is named by a UUID."),
+    ({"field": "created_by_id", "value": 5}, "value: this is named by a UUID: 32 hexadecimal digits, with dashes or without."),
     ({"field": "created_by_id", "operator": "in", "value": [None]}, "value[0]: a list holds texts, numbers and booleans."),
     ({"field": "start_time", "operator": "gt", "value": "yesterday"}, "value: Timestamp “yesterday” cannot be read"),
     ({"field": "start_time", "operator": "gt", "value": 17}, "value: Timestamp 17 is ambiguous"),

@@ -1,0 +1,6 @@
+SELECT start_us, span_id, trace_id, log, log_offset, parent_id, answer_bytes
+FROM spans
+WHERE {of_project}
+    AND ((links NOT IN ('', '[]')) AND NOT (((hashes NOT IN ('', '[]')))))
+ORDER BY start_us DESC, span_id DESC, trace_id DESC
+LIMIT {candidates:UInt32}

@@ -1,0 +1,7 @@
+-- p1 = "(?i-s)50\\%\\ \\{x\\:String\\}"
+SELECT start_us, span_id, trace_id, log, log_offset, parent_id, answer_bytes
+FROM spans
+WHERE {of_project}
+    AND (match(name, {p1:String}))
+ORDER BY start_us DESC, span_id DESC, trace_id DESC
+LIMIT {candidates:UInt32}

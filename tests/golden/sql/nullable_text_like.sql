@@ -1,0 +1,7 @@
+-- p1 = "(?i-s)\\A50\\%(?s:.)(?s:.*)\\z"
+SELECT start_us, span_id, trace_id, log, log_offset, parent_id, answer_bytes
+FROM spans
+WHERE {of_project}
+    AND (ifNull(match(session_id, {p1:String}), 0))
+ORDER BY start_us DESC, span_id DESC, trace_id DESC
+LIMIT {candidates:UInt32}

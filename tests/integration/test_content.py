@@ -1,0 +1,131 @@
+"""The column ``content`` and its index on the engine: one alphabet with Python, used for words, there for old rows too."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from common.clickhouse.connect import open_store
+from common.clickhouse.migrate import DDL, migrate
+from common.clickhouse.store import ColumnStore, Statement
+from common.filter.words import words_of
+from common.settings import ClickHouseSettings
+from common.span import Event
+from query_api.spans.content_conditions import content_condition
+from query_api.spans.parameters import Parameters
+from tests.support.span_corpus import START_NS, random_span, store_record
+
+ASSIGNED = [*range(1, 0xD800), *range(0xE000, 0x34000), *range(0xE0000, 0xE1000)]
+"""All code points that are something; behind them are private and unassigned ones."""
+
+CODE_POINTS_PER_TEXT = 4096
+
+
+@pytest.fixture
+async def store(chdb_dir: Path, chdb_settings: Callable[[], ClickHouseSettings]) -> AsyncIterator[ColumnStore]:
+    configured = chdb_settings()
+    await migrate(configured, data_dir=chdb_dir)
+    opened = open_store(configured, data_dir=chdb_dir)
+    yield opened
+    await opened.close()
+
+
+async def select(store: ColumnStore, sql: str, parameters: dict[str, Any] | None = None) -> list[dict[str, Any]]:
+    rows = await store.select(Statement(sql, parameters or {}), deadline_s=30)
+    return list(rows.to_pylist())
+
+
+async def store_texts(store: ColumnStore, *texts: str, events: tuple[Event, ...] = (), offset: int = 0) -> None:
+    """One span a text, ids from 1 on."""
+    source = random.Random(1)
+    spans = [
+        random_span(source, offset + number)._replace(attributes={"text": text}, events=events)
+        for number, text in enumerate(texts)
+    ]
+    await store_record(store, spans, offset=offset)
+
+
+async def found(store: ColumnStore, text: str) -> list[int]:
+    """The ids of the spans that have what is asked for, in order."""
+    parameters = Parameters()
+    condition = content_condition(text, parameters)
+    sql = f"SELECT DISTINCT hex(substring(span_id, 1, 8)) AS id FROM spans WHERE {condition} ORDER BY id"
+    return [int(row["id"], 16) for row in await select(store, sql, parameters.values)]
+
+
+async def test_the_engine_finds_the_words_that_python_finds_of_every_code_point(store: ColumnStore):
+    texts = [
+        "|".join(f"a{chr(code)}b" for code in ASSIGNED[first : first + CODE_POINTS_PER_TEXT])
+        for first in range(0, len(ASSIGNED), CODE_POINTS_PER_TEXT)
+    ]
+    await store_texts(store, *texts)
+
+    words = "tokens(arrayFirst(text -> startsWith(text, 'a'), content))"
+    rows = await select(store, f"SELECT {words} AS words FROM spans ORDER BY span_id")
+
+    assert len(rows) == len(texts)
+    for row, text in zip(rows, texts, strict=True):
+        assert [word.decode() for word in row["words"]] == list(words_of(text))
+
+
+async def test_words_are_answered_by_the_index(store: ColumnStore):
+    await store_texts(store, "a wolf", "a sheep")
+    parameters = Parameters()
+    condition = content_condition('wolf "bad sheep" -dog', parameters)
+
+    plan = await select(store, f"EXPLAIN indexes = 1 SELECT span_id FROM spans WHERE {condition}", parameters.values)
+
+    text = "\n".join(row["explain"].decode() for row in plan)
+    assert "Name: content_index" in text
+    assert "hasAllTokens(content" not in text  # what stands there instead is read from the index
+    assert "__text_index_content_index_hasAllTokens" in text
+    assert "__text_index_content_index_hasAnyTokens" in text
+
+
+async def test_rows_from_before_the_migration_are_found(
+    chdb_dir: Path, chdb_settings: Callable[[], ClickHouseSettings], tmp_path: Path
+):
+    configured = chdb_settings()
+    shutil.copy(DDL / "0001_spans.sql", tmp_path)
+    await migrate(configured, data_dir=chdb_dir, folder=tmp_path)
+    store = open_store(configured, data_dir=chdb_dir)
+    events = (Event("exception", START_NS, {"message": "boom"}),)
+    await store_texts(store, "an old wolf", "an old sheep", events=events)
+
+    await migrate(configured, data_dir=chdb_dir)
+    await store_texts(store, "a new wolf", "a new sheep", offset=2)
+    before = [await found(store, text) for text in ("wolf", "-wolf", '"old wolf"', "exception boom")]
+    await store.execute(Statement("OPTIMIZE TABLE spans FINAL"), deadline_s=30)
+    merged = [await found(store, text) for text in ("wolf", "-wolf", '"old wolf"', "exception boom")]
+    await store.close()
+
+    assert before == merged == [[1, 3], [2, 4], [1], [1, 2]]
+
+
+async def test_the_texts_of_events_are_read_out_of_their_json(store: ColumnStore):
+    attributes = {
+        'key: "quoted"': 'says: "so", \\ and\nü\x01 / end:',
+        "nested": {"key": ["in", {"list": "an array"}, 5, True, None, []]},
+        "empty": "",
+    }
+    await store_texts(store, "", events=(Event('name: "1"', START_NS, attributes), Event("second", START_NS, {})))
+
+    [row] = await select(store, "SELECT content FROM spans")
+
+    texts = [text.decode() for text in row["content"]]
+    assert texts[-6:] == ['name: "1"', 'says: "so", \\ and\nü\x01 / end:', "in", "an array", "", "second"]
+
+
+async def test_a_text_at_the_limit_is_asked_for(store: ColumnStore):
+    word, many = "w" * 65_536, " ".join(f"{number:x}" for number in range(13_000))
+    await store_texts(store, word, many, "another")
+
+    assert await found(store, word) == [1]
+    assert await found(store, many) == [2]
+    assert await found(store, f'"{many}"') == [2]
+    assert await found(store, " ".join(f'-"{number:x} {number + 1:x}"' for number in range(4_000))) == [1, 3]

@@ -1,0 +1,74 @@
+"""Every example in ``docs/query-language.md`` does what the page says: on the spans of the page, over the real engine, through HTTP."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator, Callable
+from html import unescape
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import orjson
+import pytest
+import pytest_asyncio
+
+from common.clickhouse.connect import open_store
+from common.clickhouse.migrate import migrate
+from common.clock import SystemClock
+from common.codec import span_json
+from common.filter.fields import FIELDS, OperatorName
+from common.limits import SpanLimits
+from common.settings import ClickHouseSettings
+from tests.strategies import NOW_NS
+from tests.support.api import context_of, serving
+from tests.support.span_corpus import store_record
+
+PAGE = (Path(__file__).parents[2] / "docs/query-language.md").read_text()
+BLOCKS = re.findall(r"^```json\n(.*?)^```\n(?:→ ([^\n]*)\n)?", PAGE, re.DOTALL | re.MULTILINE)
+SPANS = BLOCKS[0][0]
+EXAMPLES = BLOCKS[1:]
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def client(
+    chdb_dir: Path, chdb_settings: Callable[[], ClickHouseSettings]
+) -> AsyncIterator[aiohttp.ClientSession]:
+    configured = chdb_settings()
+    await migrate(configured, data_dir=chdb_dir)
+    store = open_store(configured, data_dir=chdb_dir)
+    decoded = span_json.decode(SPANS.encode(), limits=SpanLimits(), now_ns=NOW_NS)
+    assert not decoded.refusals
+    await store_record(store, decoded.spans)
+    async with serving(context_of(store=store, clock=SystemClock())) as session:
+        yield session
+    await store.close()
+
+
+@pytest.mark.parametrize(("example", "promise"), EXAMPLES, ids=[each.strip()[:80] for each, _ in EXAMPLES])
+@pytest.mark.asyncio(loop_scope="module")
+async def test_the_example_finds_what_the_page_says(client: aiohttp.ClientSession, example: str, promise: str) -> None:
+    filtering = orjson.loads(example)
+    whole = filtering if "conditions" in filtering else {"conditions": [filtering]}
+
+    async with client.post("/spans/query", json={"filtering": whole}) as answer:
+        body = await answer.json()
+
+    assert _told(answer.status, body) == unescape(promise)
+
+
+def _told(status: int, body: dict[str, Any]) -> str:
+    """An answer as the page tells it: the names in the order of the page, which is that of time."""
+    if status != 200:
+        return f"{status} {body['detail']}"
+    names = [span["span_name"].replace("\n", "\\n") for span in reversed(body["spans"])]
+    return ", ".join(names) or "nothing"
+
+
+def test_every_field_and_every_operator_has_an_example() -> None:
+    named = {name for example, _ in EXAMPLES for name in re.findall(r'"(?:field|operator)": "(\w+)"', example)} | {"is"}
+
+    never_present = {"updated_at", "deleted_at", "updated_by_id", "deleted_by_id"}
+    assert set(OperatorName) <= named
+    assert set(FIELDS) - never_present - {"span_kind", "agent_id", "created_at"} <= named
+    assert all(f"`{name}`" in PAGE for name in FIELDS)

@@ -1,0 +1,92 @@
+"""Stored random spans, and both interpreters of a filter over them."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import orjson
+
+from common.clickhouse.connect import open_store
+from common.clickhouse.migrate import migrate
+from common.clickhouse.store import ColumnStore
+from common.clock import SystemClock
+from common.filter.ast import EVERYTHING, Node
+from common.filter.matches import matches
+from common.project import DEFAULT_PROJECT_ID
+from common.settings import ClickHouseSettings
+from query_api.spans.candidates import Window
+from query_api.spans.compile import compile_filter
+from query_api.spans.project_spans import ProjectSpans
+from query_api.spans.search import find_page
+from tests.support.span_corpus import OTHER_PROJECT_ID, random_span, store_record
+
+SpanId: TypeAlias = tuple[str, str]
+"""Of a trace, of a span."""
+
+
+class FilterCorpus:
+    """Spans as answers show them, what a filter means of them, and what the engine finds."""
+
+    def __init__(self, runner: asyncio.Runner, store: ColumnStore) -> None:
+        self.store = store
+        self.runner = runner
+        self._spans = ProjectSpans(store, DEFAULT_PROJECT_ID, clock=SystemClock(), budget_s=3600.0)
+        page = find_page(self._spans, compile_filter(EVERYTHING), Window(), limit=10_000, bytes_max=1 << 30)
+        self.answers = [orjson.loads(span.json) for span in runner.run(page).spans]
+
+    def meant(self, node: Node) -> set[SpanId]:
+        """What the filter means, in plain Python."""
+        return {(answer["trace_id"], answer["span_id"]) for answer in self.answers if matches(node, answer)}
+
+    def verdicts(self, nodes: Sequence[Node]) -> list[set[SpanId]]:
+        """What the engine says, filter by filter, in one statement that looks at every row."""
+        parameters: dict[str, Any] = {}
+        expressions = []
+        for index, node in enumerate(nodes):
+            compiled = compile_filter(node)
+            expressions.append(re.sub(r"\{(p\d+):", rf"{{f{index}_\1:", compiled.sql))
+            parameters |= {f"f{index}_{name}": value for name, value in compiled.parameters.items()}
+        rows = self._select(f"SELECT trace_id, span_id, [{', '.join(expressions)}] AS verdicts", "1", parameters)
+        assert len(rows) == len(self.answers)
+        assert {verdict for row in rows for verdict in row["verdicts"]} <= {0, 1}
+        return [{_id(row) for row in rows if row["verdicts"][index]} for index in range(len(nodes))]
+
+    def found(self, node: Node) -> set[SpanId]:
+        """What the engine finds, where its indexes are used."""
+        compiled = compile_filter(node)
+        return {_id(row) for row in self._select("SELECT trace_id, span_id", compiled.sql, compiled.parameters)}
+
+    def _select(self, head: str, condition: str, parameters: Any) -> list[dict[str, Any]]:
+        return self.rows(f"{head} FROM spans WHERE {{of_project}} AND {condition}", parameters)
+
+    def rows(self, sql: str, parameters: Any) -> list[dict[str, Any]]:
+        """What a statement over the project's spans answers."""
+        rows: list[dict[str, Any]] = self.runner.run(self._spans.select(sql, parameters)).to_pylist()
+        return rows
+
+
+def _id(row: dict[str, Any]) -> SpanId:
+    return row["trace_id"].hex(), row["span_id"][8:].hex()
+
+
+@contextmanager
+def filter_corpus(
+    settings: ClickHouseSettings, data_dir: Path, *, seed: int, spans_count: int
+) -> Iterator[FilterCorpus]:
+    """Random spans of the default project, in several parts of the table; some of them are another project's too."""
+    source = random.Random(seed)
+    spans = [random_span(source, number) for number in range(spans_count)]
+    with asyncio.Runner() as runner:
+        runner.run(migrate(settings, data_dir=data_dir))
+        store = open_store(settings, data_dir=data_dir)
+        for offset in range(0, spans_count, 40):
+            runner.run(store_record(store, spans[offset : offset + 40], offset=offset))
+        runner.run(store_record(store, spans[:50], project_id=OTHER_PROJECT_ID))
+        yield FilterCorpus(runner, store)
+        runner.run(store.close())
