@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import re
 import statistics
 import subprocess
 import sys
@@ -12,6 +14,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import psutil
 from pydantic import SecretStr
 
 from clearspan.embedded.broker import EmbeddedBroker
@@ -78,6 +81,18 @@ def run_child(module: str, *arguments: object, timeout_s: float = 300.0) -> dict
         raise RuntimeError(f"{module} failed:\n{done.stderr[-4000:]}")
     result: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
     return result
+
+
+def peak_mib() -> float:
+    """The most memory that this process held, and each of those it has started and that run now, added up."""
+    processes = [os.getpid(), *(child.pid for child in psutil.Process().children(recursive=True))]
+    return sum(_peak_kib(each) for each in processes) / 1024
+
+
+def _peak_kib(process_id: int) -> int:
+    # The kernel's own mark. `ru_maxrss` of a child begins with what its parent held when it was started.
+    status = Path(f"/proc/{process_id}/status").read_text()
+    return int(re.findall(r"VmHWM:\s+(\d+) kB", status)[0])
 
 
 def percentile(values: Sequence[float], percent: float) -> float:

@@ -1,7 +1,8 @@
 """Kafka to durable, beside the bare insert of the same rows into the same engine.
 
 Each run is a process of its own with an engine of its own, the two kinds in turn, so that they share what the machine
-does meanwhile. ``worker``: the real worker on the real settings, from its first poll until everything is committed.
+does meanwhile. ``worker``: the real worker on the real settings, from the first poll that gives records until everything
+is committed; its memory is that of its decoders too.
 ``bare``: the same spans, decoded and made into Arrow columns beforehand, inserted in batches of the worker's size.
 """
 
@@ -10,7 +11,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import resource
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -20,17 +20,19 @@ from uuid import UUID
 
 import pyarrow as pa
 
-from bench.harness import bench_settings, broker, median, publish_all, run_child
+from bench.harness import bench_settings, broker, median, peak_mib, publish_all, run_child
 from bench.records import llm_records, plain_records
 from common.clickhouse.connect import open_store
 from common.clickhouse.migrate import migrate
 from common.clickhouse.span_columns import SPANS_TABLE, SpanColumns
 from common.codec import otlp_protobuf
 from common.garbage import search_for_cycles_rarely
+from common.kafka.consumer import KafkaSource
 from common.kafka.group import uncommitted_count
+from common.kafka.record import Record
 from common.project import DEFAULT_PROJECT_ID
 from common.settings import Settings
-from common.telemetry import RECORDS_IN, SPANS_STORED, configure_logging
+from common.telemetry import SPANS_STORED, configure_logging
 from ingest.normalise import normalise
 from ingest.worker import open_worker
 
@@ -66,21 +68,20 @@ async def run_worker(settings: Settings, *, spans_count: int) -> dict[str, Any]:
     """Run the worker until everything in the topics is committed."""
     await migrate(settings.clickhouse, data_dir=settings.data_dir)
     store = open_store(settings.clickhouse, data_dir=settings.data_dir)
-    async with open_worker(settings, projects=AnyProject(), store=store) as worker:
+    source = TimedSource(settings.kafka)
+    async with open_worker(settings, projects=AnyProject(), store=store, source=source) as worker:
         running = asyncio.create_task(worker.run(), name="worker")
-        started_s = 0.0
         while _stored() < spans_count:
             if running.done():
                 await running
-            if not started_s and _records_taken():
-                started_s = time.monotonic()
             await asyncio.sleep(0.005)
         await _all_committed(settings)
-        took_s = time.monotonic() - started_s
+        took_s = time.monotonic() - source.started_s
+        mib = peak_mib()
         worker.stop()
         await running
     await store.close()
-    return {"spans_per_s": spans_count / took_s}
+    return {"spans_per_s": spans_count / took_s, "mib": mib}
 
 
 async def _all_committed(settings: Settings) -> None:
@@ -101,9 +102,10 @@ async def run_bare(settings: Settings, records: Iterable[bytes], *, spans_count:
     for number, table in enumerate(tables):
         await store.insert(SPANS_TABLE, table, dedup_token=f"bench-{number}", deadline_s=60.0)
     took_s = time.monotonic() - started_s
+    mib = peak_mib()
     await store.close()
     size = sum(path.stat().st_size for path in (settings.data_dir / "clickhouse").rglob("*") if path.is_file())
-    return {"spans_per_s": spans_count / took_s, "bytes_per_span": size / spans_count}
+    return {"spans_per_s": spans_count / took_s, "bytes_per_span": size / spans_count, "mib": mib}
 
 
 def tables_of(records: Iterable[bytes], settings: Settings) -> Sequence[pa.Table]:
@@ -129,6 +131,18 @@ def tables_of(records: Iterable[bytes], settings: Settings) -> Sequence[pa.Table
     return tables
 
 
+class TimedSource(KafkaSource):
+    """The real source; it notes when it gave the first records."""
+
+    started_s = 0.0
+
+    async def poll(self, *, timeout_s: float, records_max: int) -> Sequence[Record]:
+        records = await super().poll(timeout_s=timeout_s, records_max=records_max)
+        if records and not self.started_s:
+            self.started_s = time.monotonic()
+        return records
+
+
 class AnyProject:
     """Every project exists: a measurement of ingest needs no Postgres."""
 
@@ -138,10 +152,6 @@ class AnyProject:
 
 def _stored() -> float:
     return float(SPANS_STORED._value.get())
-
-
-def _records_taken() -> bool:
-    return any(sample.value for metric in RECORDS_IN.collect() for sample in metric.samples)
 
 
 def main() -> None:
@@ -163,7 +173,6 @@ def main() -> None:
         else:
             records = SETS[arguments.set](arguments.spans)
             result = asyncio.run(run_bare(settings, records, spans_count=arguments.spans))
-        result["mib"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(json.dumps(result))
 
 

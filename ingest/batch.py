@@ -7,19 +7,18 @@ from __future__ import annotations
 
 import hashlib
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 import pyarrow as pa
 
-from common.clickhouse.span_columns import SpanColumns
+from common.clickhouse.span_columns import stamped
 from common.codec.decoded import Refusal
 from common.kafka.record import Record
 from common.limits import MIB
 from common.settings import Encoding
-from common.span import Normal
-from ingest.consume import Opened
+from ingest.opening.portion import OpenedRecord
 
 RECORD_BYTES: Final = 400
 """What a record costs beside its key and value: about the tuple, its headers and its place in lists."""
@@ -55,71 +54,84 @@ class Burial(NamedTuple):
     refusal: Refusal
 
 
+class Extent(NamedTuple):
+    """Which part of a log a batch holds: offsets, both included, and the timestamp of the record at the last."""
+
+    first_offset: int
+    last_offset: int
+    record_ms: int
+
+
 class SpanBatch:
-    """Filled record by record in one thread, then written, buried and committed as one."""
+    """Filled record by record, then written, buried and committed as one."""
 
     def __init__(self) -> None:
         self.records: list[Record] = []
         self.burials: list[Burial] = []
         self.opened_s = 0.0
-        self._columns = SpanColumns()
-        self._origins: list[Opened] = []
+        self.rows_count = 0
+        self.bytes_count = 0
+        self._runs: list[_Run] = []
+        self._origins: list[OpenedRecord] = []
         self._origin_starts: list[int] = []
-        self._records_bytes = 0
-        self._extents: dict[str, tuple[int, int]] = {}
+        self._extents: dict[str, Extent] = {}
 
     @property
     def is_empty(self) -> bool:
         """Whether it holds no record. A batch without spans may still hold offsets to commit."""
         return not self.records
 
-    @property
-    def rows_count(self) -> int:
-        """Spans that will be written."""
-        return self._columns.rows_count
-
-    @property
-    def bytes_count(self) -> int:
-        """What it keeps in memory, about: records and columns."""
-        return self._records_bytes + self._columns.bytes_count
-
-    def add(self, opened: Opened, normals: Sequence[Normal], *, log: str, now_s: float) -> None:
-        """Take in one record: its spans as columns, its refusals to be buried. ``log`` is ``RecordSource.log_of``."""
-        record = opened.record
+    def add(self, opened: OpenedRecord, *, now_s: float) -> None:
+        """Take in one record: its rows to be written, its refusals to be buried. ``now_s`` is when it came."""
+        record, log, account, rows, first_row = opened
         if self.is_empty:
             self.opened_s = now_s
         self.records.append(record)
-        self._records_bytes += RECORD_BYTES + len(record.value or b"") + len(record.key or b"")
-        first, _ = self._extents.get(log, (record.offset, record.offset))
-        self._extents[log] = (first, record.offset)
-        self.burials += [Burial(record, opened.encoding, each) for each in opened.refusals]
-        if opened.spans:
+        self.bytes_count += RECORD_BYTES + len(record.value or b"") + len(record.key or b"") + account.bytes_count
+        first = self._extents[log].first_offset if log in self._extents else record.offset
+        self._extents[log] = Extent(first, record.offset, record.timestamp_ms)
+        self.burials += [Burial(record, account.encoding, each) for each in account.refusals]
+        if account.rows_count:
             self._origin_starts.append(self.rows_count)
-            # The spans are columns by now; kept alive they would double the memory of the batch.
-            self._origins.append(opened._replace(spans=[]))
-            self._columns.append_record(
-                project_ids=opened.projects,
-                log=log,
-                log_offset=record.offset,
-                record_ms=record.timestamp_ms,
-                spans=opened.spans,
-                span_indexes=opened.span_indexes,
-                normals=normals,
-            )
+            self._origins.append(opened)
+            self._take(rows, first_row, account.rows_count)
+            self.rows_count += account.rows_count
+
+    def _take(self, rows: pa.Table, first_row: int, count: int) -> None:
+        """Rows that follow on each other are one run, be they of many records: a slice costs as much as fifty spans."""
+        last = self._runs[-1] if self._runs else None
+        if last is not None and last.rows is rows and last.first_row + last.rows_count == first_row:
+            self._runs[-1] = last._replace(rows_count=last.rows_count + count)
+        else:
+            self._runs.append(_Run(rows, first_row, count))
 
     @property
     def dedup_token(self) -> str:
         """Names the content: the same records in the same order give the same token, so a repeated write changes nothing."""
-        extents = [f"{log}:{first}-{last}" for log, (first, last) in self._extents.items()]
+        extents = [f"{log}:{each.first_offset}-{each.last_offset}" for log, each in self._extents.items()]
         return hashlib.sha1("\n".join([*extents, str(self.rows_count)]).encode(), usedforsecurity=False).hexdigest()
 
+    @property
+    def extents(self) -> Mapping[str, Extent]:
+        """The part of each log that it holds, also where that held no spans."""
+        return dict(self._extents)
+
     def table(self, *, stored_us: int) -> pa.Table:
-        """The rows in the order in which they were added; see ``SpanColumns.table``."""
-        return self._columns.table(stored_us=stored_us)
+        """The rows in the order in which they were added; see ``SpanColumns.table``. Call it on a batch that has rows."""
+        runs = [run.rows.slice(run.first_row, run.rows_count) for run in self._runs]
+        return stamped(pa.concat_tables(runs), stored_us=stored_us)
 
     def burial_of_row(self, row: int, refusal_reason: Refusal) -> Burial:
         """The burial of a row that the store refused, with the span's own index in its record."""
         at = bisect_right(self._origin_starts, row) - 1
         origin = self._origins[at]
-        span_index = origin.span_indexes[row - self._origin_starts[at]]
-        return Burial(origin.record, origin.encoding, refusal_reason._replace(span_index=span_index))
+        span_index = origin.rows["span_index"][origin.first_row + row - self._origin_starts[at]].as_py()
+        return Burial(origin.record, origin.account.encoding, refusal_reason._replace(span_index=span_index))
+
+
+class _Run(NamedTuple):
+    """``rows_count`` rows of an opened portion, from ``first_row`` on."""
+
+    rows: pa.Table
+    first_row: int
+    rows_count: int

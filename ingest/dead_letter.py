@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Final, NamedTuple
 
+from common.backoff import Backoff
 from common.clock import Clock
 from common.codec.decoded import Refusal
 from common.errors import ServiceError, TooLarge
@@ -18,7 +19,6 @@ from common.limits import MIB
 from common.settings import Encoding
 from common.telemetry import DEAD_LETTERS, get_logger
 from common.times import format_us
-from ingest.backoff import Backoff
 from ingest.readiness import Readiness
 
 PREFIX: Final = "clearspan-"

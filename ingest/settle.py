@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Final, TypeVar
 
+from common.backoff import Backoff
 from common.clock import Clock
 from common.codec.decoded import Refusal
 from common.errors import Overloaded, Rejected, RejectionCode, ServiceError
@@ -26,7 +27,6 @@ from common.telemetry import (
     STAGE_SECONDS,
     get_logger,
 )
-from ingest.backoff import Backoff
 from ingest.batch import Burial, SpanBatch
 from ingest.commit import Ledger
 from ingest.dead_letter import DeadLetters

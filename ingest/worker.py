@@ -2,11 +2,12 @@
 
 ::
 
-    poll ── open records ── normalise ── batch ──┐ (thread)      one batch fills …
-                                                 └── settle      … while the one before is written, buried, committed
+    poll ── portions ── opener ── batch ──┐      one batch fills, its portions opened in other processes …
+                                          └── settle      … while the one before is written, buried, committed
 
-At most one batch is in flight. When the next one is full before that is settled, the source is paused: memory is
-bounded by two batches, never by a queue. The second translation of errors lives here (the first is HTTP's):
+At most one batch is in flight, and as many portions as keep the opener busy. When the next batch is full before the
+one in flight is settled, the source is paused: memory is bounded by two batches and these portions, never by a queue.
+The second translation of errors lives here (the first is HTTP's):
 
 =====================  ==============================================================
 ``Rejected``           dead letter, go on; too many in a row: hold the partition
@@ -21,25 +22,22 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from collections import deque
+from collections import Counter, deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
-from typing import Final, Protocol, TypeVar
+from typing import Final, NamedTuple, Protocol, TypeVar
 from uuid import UUID
 
 from common.clickhouse.connect import open_store
-from common.clickhouse.span_columns import warm_up
 from common.clickhouse.store import ColumnStore
 from common.clock import Clock, SystemClock
 from common.errors import ServiceError, Unavailable
 from common.garbage import search_for_cycles_rarely
 from common.kafka.consumer import KafkaSource
 from common.kafka.producer import KafkaPublisher
-from common.kafka.record import Partition, Publisher, Record, RecordSource
+from common.kafka.record import Partition, Publisher, RecordSource
 from common.kafka.topics import ensure_topics
-from common.limits import MIB
 from common.postgres.pool import Database, open_database
 from common.postgres.projects import Projects
 from common.settings import Settings, read_settings
@@ -56,12 +54,15 @@ from common.telemetry import (
     configure_logging,
     get_logger,
 )
+from ingest.announce import open_announcer
 from ingest.batch import FlushPolicy, SpanBatch
 from ingest.commit import Ledger
-from ingest.consume import Opened, Rules, open_record, without_projects
+from ingest.consume import Rules
 from ingest.dead_letter import DeadLetters
 from ingest.health import open_health
-from ingest.normalise import normalise
+from ingest.opening.opener import Opener, open_opener
+from ingest.opening.portion import OpenedPortion, OpenedRecord, Portion, records_of
+from ingest.opening.waiting import Waiting
 from ingest.readiness import Readiness
 from ingest.settle import Settler, until_done
 from ingest.sinks.clickhouse import ClickHouseSink
@@ -70,8 +71,11 @@ from ingest.streak import Streaks
 
 T = TypeVar("T")
 
-CHUNK_BYTES: Final = MIB
-"""Records are opened so many bytes at a time, so that what is decoded and not yet in a batch stays small."""
+LINGER_S_MAX: Final = 0.1
+"""A portion waits so long for more: one of a single span costs as much as fifty. Counted into the age of its batch."""
+
+LINGER_SHARE: Final = 0.2
+"""… or for this share of the age at which batches are written."""
 
 SETTLING_POLL_S: Final = 0.02
 """A due batch looks so often whether the one in flight is settled."""
@@ -130,10 +134,11 @@ class Doors:
     """Everything outside that the worker touches.
 
     ``prepare`` is awaited before each joining of the group. ``systems`` are asked now and then whether they are there, so
-    that ``/readyz`` knows it before a batch does.
+    that ``/readyz`` knows it before a batch does. All stay the caller's to close, but for ``source``.
     """
 
     source: RecordSource
+    opener: Opener
     sink: Sink
     publisher: Publisher
     projects: KnownProjects
@@ -142,6 +147,14 @@ class Doors:
     systems: Mapping[str, Callable[[], Awaitable[object]]] = field(default_factory=dict)
     clock: Clock = field(default_factory=SystemClock)
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+
+
+class _Opening(NamedTuple):
+    """A portion that is being opened. ``came_s`` is when its first record came."""
+
+    portion: Portion
+    came_s: float
+    task: asyncio.Task[OpenedPortion]
 
 
 class Worker:
@@ -156,9 +169,10 @@ class Worker:
         self._ledger = Ledger()
         self._streaks = Streaks(streak_max=policy.streak_max)
         self._settler = _settler(policy, doors, self._ledger)
-        self._polled: deque[Record] = deque()
-        self._unchecked: list[Opened] = []
-        self._opened: deque[Opened] = deque()
+        self._waiting = Waiting(linger_s=min(LINGER_S_MAX, LINGER_SHARE * policy.flush.age_s_max))
+        self._openings: deque[_Opening] = deque()
+        self._opened: deque[OpenedRecord] = deque()
+        self._came_s = 0.0
         self._batch = SpanBatch()
         self._away: set[str] = set()
         self._is_behind = False
@@ -166,7 +180,6 @@ class Worker:
         self._stopping = asyncio.Event()
         # Held for one step of the loop, or while partitions move: what is polled belongs to us until it is settled.
         self._turn = asyncio.Lock()
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="open-records")
         for system in ("kafka", *doors.systems):
             doors.readiness.red(system, NOT_CONNECTED)
 
@@ -191,7 +204,6 @@ class Worker:
                 for task in watching:
                     task.cancel()
         finally:
-            self._thread.shutdown(wait=True, cancel_futures=True)
             with suppress(ServiceError):
                 await self._source.close()
 
@@ -211,10 +223,10 @@ class Worker:
         """One turn: take in, or wait; then write if it is time."""
         if self._policy.flush.is_full(self._batch) and self._settling is not None:
             await self._wait_for_settled()
-        elif self._opened or self._unchecked or self._polled:
-            await self._fill()
+        elif self._opened:
+            self._add_opened()
         else:
-            await self._poll()
+            await self._take_in()
         if self._settling is not None and self._settling.done():
             self._settling = None
         if self._settling is None and self._policy.flush.is_due(
@@ -223,22 +235,40 @@ class Worker:
             batch, self._batch = self._batch, SpanBatch()
             self._settling = self._tasks.create_task(self._settler.settle(batch), name="settle")
 
+    async def _take_in(self) -> None:
+        """Keep the opener busy, and add the portion whose turn it is."""
+        if len(self._openings) < self._doors.opener.portions_max and not self._waiting.is_whole:
+            await self._poll()
+        self._hand_out()
+        if self._openings and await self._receive():
+            self._add_opened()
+
     async def _poll(self) -> None:
         started_s = self._clock.monotonic_s()
         records = await self._source.poll(
             timeout_s=self._poll_timeout_s(now_s=started_s), records_max=self._policy.poll_records_max
         )
-        self._polled.extend(records)
-        self._is_behind = sum(len(each.value or b"") for each in records) >= CHUNK_BYTES
-        STAGE_SECONDS.labels("poll").inc(self._clock.monotonic_s() - started_s)
+        now_s = self._clock.monotonic_s()
+        self._waiting.extend(records, now_s=now_s)
+        if records or not self._openings:
+            self._is_behind = self._waiting.is_whole
+        STAGE_SECONDS.labels("poll").inc(now_s - started_s)
 
     def _poll_timeout_s(self, *, now_s: float) -> float:
-        """Until the batch is due; while one is in flight nothing can be done about that, so never at once."""
+        """Until the portion or the batch is due; not at all while a portion is being opened, which is what to wait for.
+
+        While a batch is in flight nothing can be done about one that is due, so never at once then.
+        """
+        if self._openings:
+            return 0.0
+        longest_s = self._policy.poll_s_max
+        if self._waiting:
+            longest_s = min(longest_s, max(0.0, self._waiting.due_s - now_s))
         if self._batch.is_empty:
-            return self._policy.poll_s_max
+            return longest_s
         left_s = self._batch.opened_s + self._policy.flush.age_s_max - now_s
         shortest_s = 0.0 if self._settling is None else SETTLING_POLL_S
-        return min(self._policy.poll_s_max, max(shortest_s, left_s))
+        return min(longest_s, max(shortest_s, left_s))
 
     async def _wait_for_settled(self) -> None:
         """Backpressure: the next batch is full and the one before is not settled."""
@@ -254,68 +284,71 @@ class Worker:
             await self._source.poll(timeout_s=0, records_max=1)
         STAGE_SECONDS.labels("paused").inc(self._clock.monotonic_s() - started_s)
 
-    async def _fill(self) -> None:
-        """Open the next portion of what was polled, and add as much of it as the batch has room for."""
-        if not self._opened:
-            if not self._unchecked:
-                records = self._next_portion()
-                self._unchecked = await self._in_thread(lambda: self._open(records))
-            if not await self._check_projects():
-                return
-        held_before = self._streaks.held
-        await self._in_thread(self._add_opened)
-        for partition in self._streaks.held - held_before:
-            self._hold(partition)
+    def _hand_out(self) -> None:
+        """Have portions opened that are due, as many as the opener takes."""
+        now_s = self._clock.monotonic_s()
+        while len(self._openings) < self._doors.opener.portions_max and self._waiting.is_due(now_s=now_s):
+            came_s = self._waiting.since_s
+            records = self._waiting.take(now_s=now_s)
+            logs = {partition: self._source.log_of(partition) for partition in {each.source for each in records}}
+            self._openings.append(self._open(Portion(records, logs, self._clock.now_ns()), came_s=came_s))
 
-    def _next_portion(self) -> list[Record]:
-        records: list[Record] = []
-        bytes_count = 0
-        while self._polled and bytes_count < CHUNK_BYTES:
-            record = self._polled.popleft()
-            records.append(record)
-            bytes_count += len(record.value or b"")
-        return records
+    def _open(self, portion: Portion, *, came_s: float) -> _Opening:
+        return _Opening(portion, came_s, self._tasks.create_task(self._doors.opener.open(portion), name="open"))
 
-    def _open(self, records: Sequence[Record]) -> list[Opened]:
-        started_s = self._clock.monotonic_s()
-        now_ns = self._clock.now_ns()
-        opened = [open_record(each, self._policy.rules, now_ns=now_ns) for each in records]
-        STAGE_SECONDS.labels("decode").inc(self._clock.monotonic_s() - started_s)
-        return opened
+    async def _receive(self) -> bool:
+        """Take the portion whose turn it is from the opener; false if it is not there yet, a moment later.
 
-    def _add_opened(self) -> None:
-        started_s = self._clock.monotonic_s()
-        while self._opened and not self._policy.flush.is_full(self._batch):
-            opened = self._opened.popleft()
-            record = opened.record
-            if not self._streaks.admits(record.source, is_refused=opened.is_refused):
-                continue
-            self._ledger.take(record)
-            normals = normalise(opened.spans) if opened.spans else []
-            self._batch.add(opened, normals, log=self._source.log_of(record.source), now_s=started_s)
-            _count(opened)
-        STAGE_SECONDS.labels("decode").inc(self._clock.monotonic_s() - started_s)
+        Its spans may claim projects that do not exist: then it is opened again, to refuse them. Rare, so it may cost.
+        """
+        portion, came_s, opening = self._openings[0]
+        await asyncio.wait({opening}, timeout=self._policy.poll_s_max)
+        if not opening.done():
+            return False
+        opened = opening.result()
+        unknown = await self._unknown_projects(opened.claimed)
+        if unknown is None:
+            return False
+        if unknown:
+            self._openings[0] = self._open(portion.refusing(unknown), came_s=came_s)
+            return False
+        self._openings.popleft()
+        STAGE_SECONDS.labels("decode").inc(opened.seconds)
+        self._opened.extend(records_of(portion, opened))
+        self._came_s = came_s
+        return True
 
-    async def _check_projects(self) -> bool:
-        """Whether it is known by now which of the claimed projects exist; if not, a moment has passed.
+    async def _unknown_projects(self, claimed: frozenset[UUID]) -> frozenset[UUID] | None:
+        """Those that do not exist; ``None`` when that cannot be known now, a moment later.
 
         One try a step: a step is never longer than a moment, because partitions and SIGTERM wait for it. The default
         project is there by definition, so that spans that name none do not wait for Postgres.
         """
-        claimed = {claim for each in self._unchecked for claim in each.claimed}
-        claimed.discard(self._policy.rules.default_project_id)
+        asked = claimed - {self._policy.rules.default_project_id}
         try:
-            unknown = {each for each in claimed if not await self._doors.projects.exists(each)}
+            unknown = frozenset([each for each in asked if not await self._doors.projects.exists(each)])
         except ServiceError as exc:
             if not exc.transient:
                 raise
             self._readiness.red("projects", exc.detail)
             await self._idle()
-            return False
+            return None
         self._readiness.green("projects")
-        opened, self._unchecked = self._unchecked, []
-        self._opened.extend(without_projects(each, unknown) for each in opened)
-        return True
+        return unknown
+
+    def _add_opened(self) -> None:
+        """Add as much of what is opened as the batch has room for."""
+        held_before = self._streaks.held
+        taken: list[OpenedRecord] = []
+        while self._opened and not self._policy.flush.is_full(self._batch):
+            opened = self._opened.popleft()
+            if self._streaks.admits(opened.record.source, is_refused=opened.is_refused):
+                self._ledger.take(opened.record)
+                self._batch.add(opened, now_s=self._came_s)
+                taken.append(opened)
+        _count(taken)
+        for partition in self._streaks.held - held_before:
+            self._hold(partition)
 
     async def _idle(self) -> None:
         """Take nothing for a moment, and stay a member of the group."""
@@ -390,9 +423,10 @@ class Worker:
         CONSUMER_PAUSED.set(0)
 
     def _forget_unsettled_input(self) -> None:
-        self._polled.clear()
-        self._unchecked = []
+        self._waiting.clear()
         self._opened.clear()
+        while self._openings:
+            self._openings.popleft().task.cancel()
 
     async def _watch(self) -> None:
         """Ask Kafka now and then how far behind we are, which also tells whether it is there."""
@@ -429,9 +463,6 @@ class Worker:
                 self._readiness.red(system, away)
             await self._doors.sleep(WATCH_INTERVAL_S)
 
-    async def _in_thread(self, work: Callable[[], T]) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._thread, work)
-
     async def _until_done(self, act: Callable[[], Awaitable[T]], *, component: str) -> T:
         return await until_done(
             act,
@@ -460,7 +491,11 @@ async def open_worker(
     """
     readiness = readiness or Readiness()
     readiness.red("kafka", NOT_CONNECTED)
+    policy = Policy.of(settings)
     async with AsyncExitStack() as stack:
+        # First of all: a process needs a second until it is there, in which the rest of us starts too.
+        opener = await open_opener(policy.rules, processes=settings.ingest.decode_processes)
+        stack.push_async_callback(opener.close)
         await stack.enter_async_context(open_health(readiness, host=settings.worker_host, port=settings.worker_port))
         if store is None:
             store = open_store(settings.clickhouse, data_dir=settings.data_dir)
@@ -468,12 +503,18 @@ async def open_worker(
         if publisher is None:
             publisher = KafkaPublisher(settings.kafka)
             stack.push_async_callback(publisher.close)
-        await asyncio.to_thread(warm_up)
         systems = {"clickhouse": store.ping} | ({"postgres": database.ping} if database is not None else {})
         clock = SystemClock()
+        announcer = await stack.enter_async_context(open_announcer(publisher, topic=settings.kafka.stored_topic))
         doors = Doors(
             source=source or KafkaSource(settings.kafka),
-            sink=ClickHouseSink(store, clock=clock, insert_timeout_s=settings.clickhouse.insert_timeout_s),
+            opener=opener,
+            sink=ClickHouseSink(
+                store,
+                clock=clock,
+                insert_timeout_s=settings.clickhouse.insert_timeout_s,
+                announce=announcer.announce,
+            ),
             publisher=publisher,
             projects=projects,
             readiness=readiness,
@@ -481,7 +522,7 @@ async def open_worker(
             systems=systems,
             clock=clock,
         )
-        yield Worker(Policy.of(settings), doors)
+        yield Worker(policy, doors)
 
 
 async def serve(settings: Settings, *, projects: KnownProjects, database: Database | None = None) -> None:
@@ -546,15 +587,19 @@ async def _serve_with_postgres(settings: Settings) -> None:
         await serve(settings, projects=Projects(database, SystemClock()), database=database)
 
 
-def _count(opened: Opened) -> None:
-    topic = opened.record.topic
-    RECORDS_IN.labels(topic).inc()
-    if not opened.record.value:
-        RECORDS_EMPTY.labels(topic).inc()
-    whole = sum(each.span_index is None for each in opened.refusals)
-    SPANS_IN.labels(topic).inc(len(opened.spans) + len(opened.refusals) - whole)
-    if opened.base64_ids_count:
-        BASE64_IDS.inc(opened.base64_ids_count)
+def _count(taken: Sequence[OpenedRecord]) -> None:
+    records: Counter[str] = Counter()
+    spans: Counter[str] = Counter()
+    for record, _, account, *_rest in taken:
+        records[record.topic] += 1
+        if not record.value:
+            RECORDS_EMPTY.labels(record.topic).inc()
+        whole = sum(each.span_index is None for each in account.refusals)
+        spans[record.topic] += account.rows_count + len(account.refusals) - whole
+        BASE64_IDS.inc(account.base64_ids_count)
+    for topic, count in records.items():
+        RECORDS_IN.labels(topic).inc(count)
+        SPANS_IN.labels(topic).inc(spans[topic])
 
 
 def _held_component(partition: Partition) -> str:

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from common.clickhouse.leaves import append_flat_leaves, append_leaves, append_plain_ag_leaves
 from common.ids import span_id_hex, trace_id_hex
-from common.span import Event, Link, Metrics, Normal, Resource, Scope, Span
+from common.span import NO_METRICS, Event, Link, Metrics, Normal, Resource, Scope, Span
 from common.times import format_us
 
 SPANS_TABLE: Final = "spans"
@@ -39,7 +39,7 @@ _ID = pa.binary(16)
 class SpanColumns:
     """The columns of one batch, in the order in which spans were appended.
 
-    Not safe to append to from two threads; ``table`` may be called once all is appended.
+    Not safe to append to from two threads; ``rows`` and ``table`` may be called once all is appended.
     """
 
     def __init__(self) -> None:
@@ -80,12 +80,15 @@ class SpanColumns:
         if self._open.rows_count >= CHUNK_ROWS or self._open.bytes_count >= CHUNK_BYTES:
             self._seal()
 
-    def table(self, *, stored_us: int) -> pa.Table:
-        """All rows as Arrow columns, named and typed as the table ``spans`` has them; ``stored_us`` is one for all."""
+    def rows(self) -> pa.Table:
+        """All rows but for ``stored_us``, in as many chunks as they were made in; see ``stamped``."""
         if self._open.rows_count or not self._chunks:
             self._seal()
-        rows = pa.concat_tables(self._chunks).unify_dictionaries().combine_chunks()
-        return rows.append_column("stored_us", pa.array(np.full(self.rows_count, stored_us, np.int64)))
+        return pa.concat_tables(self._chunks)
+
+    def table(self, *, stored_us: int) -> pa.Table:
+        """All rows as Arrow columns, named and typed as the table ``spans`` has them; ``stored_us`` is one for all."""
+        return stamped(self.rows(), stored_us=stored_us)
 
     def _seal(self) -> None:
         self._chunks.append(self._open.table())
@@ -204,6 +207,14 @@ class _Chunk:
         return pa.table(columns)
 
 
+def stamped(rows: pa.Table, *, stored_us: int) -> pa.Table:
+    """What ``SpanColumns.rows`` gave, or several of them in a row, in one piece and with the moment at which they are stored."""
+    whole = rows.unify_dictionaries().combine_chunks()
+    moments = pa.py_buffer(np.full(whole.num_rows, stored_us, np.int64))
+    # Of the buffer, not of the values: of those Arrow asks whether they are pandas', and loads it to know (`warm_up`).
+    return whole.append_column("stored_us", pa.Array.from_buffers(pa.int64(), whole.num_rows, [None, moments]))
+
+
 def warm_up() -> None:
     """Load what the first table would load, so that the first batch does not wait a second for it.
 
@@ -249,7 +260,10 @@ def _split_ns(times_ns: Sequence[int]) -> tuple[np.ndarray[Any, Any], np.ndarray
 
 
 def _metric_columns(metrics: Sequence[Metrics]) -> dict[str, pa.Array]:
-    matrix = np.array(metrics, np.float64).reshape(len(metrics), len(Metrics._fields))
+    matrix = np.zeros((len(metrics), len(Metrics._fields)))
+    for row, each in enumerate(metrics):
+        if each is not NO_METRICS:  # most spans used nothing
+            matrix[row] = each
     return {name: pa.array(np.ascontiguousarray(matrix[:, index])) for index, name in enumerate(Metrics._fields)}
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import copy
+import json
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from common.nesting import SEGMENTS_MAX, nest
+from common import nesting
+from common.nesting import SEGMENTS_MAX, nest, nest_and_tell
 
 segments = st.sampled_from(["a", "b", "c", "0", "1", "2", "00", "", "٢"])
 keys = st.lists(segments, min_size=1, max_size=4).map(".".join)
@@ -106,3 +108,74 @@ def leaves(value):
     if isinstance(value, list):
         return [leaf for element in value for leaf in leaves(element)]
     return [value]
+
+
+def grown(flat):
+    """Without a plan: what the first span with these keys gets."""
+    tree, is_regular = nesting._grown(flat)
+    return tree.finished(), is_regular
+
+
+@given(st.dictionaries(keys, values, max_size=8))
+@example({"a.0.b": 1, "a.1.b": 2, "c.1": 3, "c.0": 4})
+@example({".a": 1, "..a": 2, "": 3})
+@example({"a.b.0": 1, "a.b.1.0": 2, "d.00": 3, "e.٢": 4})
+def test_keys_that_come_again_nest_as_they_did_the_first_time(flat):
+    nested, is_regular = grown(flat)
+
+    if is_regular:
+        planned = nesting._carried_out(nesting._planned(flat), flat.values())
+        assert planned == nested
+        assert json.dumps(planned) == json.dumps(nested), "the same order of members"
+
+
+@pytest.fixture
+def plans(monkeypatch):
+    """Empty ones; nothing of other tests in them."""
+    found: dict[tuple[str, ...], object] = {}
+    monkeypatch.setattr(nesting, "_plans", found)
+    monkeypatch.setattr(nesting, "_seen_once", set())
+    return found
+
+
+DEEP = {"a.b.c.d.e": 1, "a.b.x": 2}
+
+
+def test_a_plan_is_made_when_keys_come_for_the_second_time(plans):
+    assert nest_and_tell(DEEP) == nest_and_tell(DEEP) == nest_and_tell(DEEP)
+
+    assert list(plans) == [tuple(DEEP)]
+
+
+def test_the_same_keys_in_another_order_are_other_keys(plans):
+    there, back = {"a.b.c.d.e": 1, "a.b.x": 2}, {"a.b.x": 2, "a.b.c.d.e": 1}
+    for flat in (there, back) * 3:
+        assert list(nest(flat)["a"]["b"]) == (["c", "x"] if flat is there else ["x", "c"])
+
+
+def test_keys_that_collide_are_never_planned(plans):
+    for value in ({}, 1, {"c": 2}) * 3:
+        flat = {"a.b.c.d.e": 1, "a.b": value}
+        assert nest_and_tell(flat) == grown(flat)
+
+    assert plans == {}
+
+
+def test_plans_are_bounded_in_number_and_in_size(plans):
+    for number in range(nesting.PLANS_MAX + 1):
+        for _ in range(2):
+            nest({f"a.b.c.d.{number}x": 1})
+    assert len(plans) == 1
+
+    at = "a.b.c.d." + "x" * (nesting.PLAN_CHARACTERS_MAX - 8)
+    for key in (at, at + "x") * 3:
+        nest({key: 1})
+    assert [len(each) for (each,) in plans][1:] == [nesting.PLAN_CHARACTERS_MAX]
+
+
+def test_random_keys_leave_few_traces(plans):
+    for number in range(nesting.SEEN_MAX + 10):
+        nest({f"a.b.c.d.{number}x": 1})
+
+    assert plans == {}
+    assert len(nesting._seen_once) == 10

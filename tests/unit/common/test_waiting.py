@@ -4,8 +4,9 @@ import pytest
 import structlog
 from structlog.testing import capture_logs
 
+from common.backoff import DELAY_S_MIN
 from common.errors import InvalidStatement, ServiceError, Unavailable
-from common.waiting import DELAY_MAX_S, FIRST_DELAY_S, wait_for
+from common.waiting import DELAY_MAX_S, wait_for
 
 
 class Probe:
@@ -53,7 +54,7 @@ async def test_pauses_grow_to_their_limit_with_jitter():
     with capture_logs():
         await wait_for(Probe(20, Unavailable()), "kafka", log=structlog.get_logger(), sleep=pauses)
 
-    assert FIRST_DELAY_S / 2 <= pauses.delays_s[0] <= FIRST_DELAY_S
+    assert DELAY_S_MIN / 2 <= pauses.delays_s[0] <= DELAY_S_MIN
     assert all(DELAY_MAX_S / 2 <= delay_s <= DELAY_MAX_S for delay_s in pauses.delays_s[7:])
     assert len(set(pauses.delays_s[7:])) > 1
 

@@ -4,23 +4,24 @@ from uuid import UUID
 
 from common.codec.decoded import Refusal
 from common.errors import RejectionCode
-from common.kafka.record import Record
+from common.kafka.record import Partition, Record
 from common.limits import SpanLimits
 from common.project import DEFAULT_PROJECT_ID
 from common.settings import Encoding, TopicSettings
 from ingest.batch import RECORD_BYTES, FlushPolicy, SpanBatch
-from ingest.consume import Rules, open_record
-from ingest.normalise import normalise
+from ingest.consume import Rules
+from ingest.opening.portion import Portion, open_portion, records_of
 from tests.support.otlp import START_NS, request
 
 RULES = Rules({"t": TopicSettings(encoding=Encoding.OTLP_PROTO)}, SpanLimits(), DEFAULT_PROJECT_ID)
 
 
 def filled(*requests: bytes, first_offset: int = 0, log: str = "c/t/0", now_s: float = 0.0) -> SpanBatch:
+    records = [Record("t", 0, offset, 5, None, value) for offset, value in enumerate(requests, first_offset)]
+    portion = Portion(records, {Partition("t", 0): log}, START_NS)
     batch = SpanBatch()
-    for offset, value in enumerate(requests, first_offset):
-        opened = open_record(Record("t", 0, offset, 5, None, value), RULES, now_ns=START_NS)
-        batch.add(opened, normalise(opened.spans), log=log, now_s=now_s)
+    for each in records_of(portion, open_portion(portion, RULES)):
+        batch.add(each, now_s=now_s)
     return batch
 
 

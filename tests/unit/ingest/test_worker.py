@@ -17,6 +17,8 @@ from common.project import DEFAULT_PROJECT_ID
 from common.settings import Encoding, TopicSettings
 from ingest.batch import FlushPolicy
 from ingest.consume import Rules
+from ingest.opening.opener import ThreadOpener
+from ingest.opening.portion import OpenedPortion, Portion, open_portion
 from ingest.worker import SETTLING_POLL_S, Doors, Policy, Worker
 from tests.fakes.kafka import MemoryBroker, MemorySource
 from tests.fakes.sink import RecordingSink
@@ -54,6 +56,7 @@ class Bench:
         self.source: MemorySource = self.broker.source(TOPIC)
         self.doors = Doors(
             source=self.source,
+            opener=ThreadOpener(policy.rules),
             sink=self.sink,
             publisher=self.broker.publisher(),
             projects=self.projects,
@@ -370,6 +373,7 @@ async def test_partitions_that_move_are_settled_first_and_read_by_nobody_twice()
             await broker.append(TOPIC, request(["p0"]), partition=0)
             await broker.append(TOPIC, request(["p1"]), partition=1)
             await until(lambda: len(second.sink.names) == 1)
+            await until(lambda: first.worker._batch.rows_count == 1)
 
     assert first.sink.names[:4] == ["s0", "s2", "s1", "s3"]
     assert sorted(first.sink.names + second.sink.names) == ["p0", "p1", "s0", "s1", "s2", "s3"]
@@ -459,3 +463,95 @@ async def test_a_system_that_is_away_is_named_before_any_batch_needs_it() -> Non
         await until(lambda: len(readiness_seen) >= 5)
 
     assert readiness_seen[:5] == ["Not connected yet.", "ClickHouse is away.", None, None, None]
+
+
+class GatedOpener:
+    """Opens in this thread, each portion when the test says so."""
+
+    portions_max = 2
+
+    def __init__(self) -> None:
+        self.portions: list[Portion] = []
+        self.gates: list[asyncio.Event] = []
+
+    async def open(self, portion: Portion, /) -> OpenedPortion:
+        gate = asyncio.Event()
+        self.portions.append(portion)
+        self.gates.append(gate)
+        await gate.wait()
+        return open_portion(portion, RULES)
+
+    async def close(self) -> None:
+        """Nothing is held."""
+
+
+def gated(policy: Policy = POLICY) -> tuple[Bench, GatedOpener]:
+    bench, opener = Bench(policy), GatedOpener()
+    bench.doors = replace(bench.doors, opener=opener)
+    bench.worker = Worker(policy, bench.doors)
+    return bench, opener
+
+
+async def test_portions_are_taken_in_their_order_whichever_is_opened_first() -> None:
+    bench, opener = gated()
+
+    async with bench.running():
+        for number in range(2):
+            await bench.broker.append(TOPIC, request([f"s{number}"]), partition=0)
+            await until(lambda number=number: len(opener.gates) == number + 1)  # type: ignore[misc]
+        opener.gates[1].set()
+        await asyncio.sleep(0.05)
+        assert bench.sink.names == []
+        opener.gates[0].set()
+        await until(lambda: bench.committed_count == 2)
+
+    assert bench.sink.names == ["s0", "s1"]
+
+
+async def test_the_opener_gets_so_many_portions_as_keep_it_busy_and_not_one_more() -> None:
+    bench, opener = gated()
+
+    async with bench.running():
+        for number in range(2):
+            await bench.broker.append(TOPIC, request([f"s{number}"]), partition=0)
+            await until(lambda number=number: len(opener.gates) == number + 1)  # type: ignore[misc]
+        await bench.broker.append(TOPIC, request(["s2"]), partition=0)
+        await asyncio.sleep(0.05)
+        assert len(opener.portions) == 2
+        for gate in opener.gates:
+            gate.set()
+        await until(lambda: len(opener.gates) == 3)
+        opener.gates[2].set()
+        await until(lambda: bench.committed_count == 3)
+
+    assert bench.sink.names == ["s0", "s1", "s2"]
+
+
+async def test_records_that_come_one_by_one_are_opened_together() -> None:
+    bench, opener = gated(replace(POLICY, flush=FlushPolicy(age_s_max=2.5)))  # so a portion waits 0.1 s
+
+    async with bench.running():
+        for number in range(10):
+            await bench.broker.append(TOPIC, request([f"s{number}"]), partition=0)
+            await asyncio.sleep(0.001)
+        await until(lambda: len(opener.portions) == 1)
+
+    assert len(opener.portions[0].records) == 10
+
+
+async def test_what_is_being_opened_when_partitions_move_is_read_again_by_whom_they_go_to() -> None:
+    first, opener = gated()
+    second = Bench(broker=first.broker)
+    for number in range(4):
+        await first.broker.append(TOPIC, request([f"s{number}"]), partition=number % 2)
+
+    async with first.running():
+        await until(lambda: len(opener.gates) == 1)
+        async with second.running():
+            await until(lambda: len(second.sink.names) == 2)
+            await until(lambda: len(opener.gates) == 2)
+            for gate in opener.gates:
+                gate.set()
+            await until(lambda: first.committed_count == 4)
+
+    assert sorted(first.sink.names + second.sink.names) == ["s0", "s1", "s2", "s3"]

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pyarrow as pa
 import pytest
 
+from common.clickhouse.span_columns import SPANS_TABLE
 from common.clickhouse.store import Statement
+from common.clickhouse.stored_through import STORED_THROUGH_TABLE
 from common.errors import InvalidStatement, RefusedByStore, ServiceError, Unavailable
+from common.project import DEFAULT_PROJECT_ID
+from common.settled import ALL_PROJECTS, Settled
 from ingest.batch import SpanBatch
 from ingest.sinks.clickhouse import REFUSED_ROWS_MAX, ClickHouseSink
 from tests.fakes.clock import ManualClock
@@ -22,10 +28,14 @@ class PickyStore:
         self.faults: list[ServiceError] = []
         self.rows_of_token: dict[str, list[str]] = {}
         self.stored_us: list[int] = []
+        self.journal: list[str] = []
 
     async def insert(self, table: str, rows: pa.Table, /, *, dedup_token: str, deadline_s: float) -> None:
         if self.faults:
             raise self.faults.pop()
+        self.journal.append(table)
+        if table == STORED_THROUGH_TABLE:
+            return
         names = rows.column("name").to_pylist()
         if self.refused & set(names):
             raise RefusedByStore("no such thing")
@@ -33,6 +43,9 @@ class PickyStore:
         self.stored_us.append(rows.column("stored_us")[0].as_py())
 
     async def select(self, statement: Statement, /, *, deadline_s: float) -> pa.Table:
+        raise NotImplementedError
+
+    async def rows_read(self, statement: Statement, /, *, deadline_s: float) -> int:
         raise NotImplementedError
 
     async def execute(self, statement: Statement, /, *, deadline_s: float) -> None:
@@ -94,11 +107,40 @@ async def test_each_try_is_stamped_with_its_own_time() -> None:
     assert store.stored_us == [clock.now_ns() // 1_000]
 
 
-async def test_a_batch_without_spans_is_not_inserted() -> None:
+async def test_of_a_batch_without_spans_only_the_watermark_is_written() -> None:
     store = PickyStore()
 
     assert await sink_on(store).write(filled(b"")) == []
-    assert store.rows_of_token == {}
+    assert store.journal == [STORED_THROUGH_TABLE]
+
+
+async def test_the_watermark_is_written_when_all_rows_are_there_and_then_announced() -> None:
+    clock, store, announced = ManualClock(), PickyStore("s1"), list[Settled]()
+
+    def announce(settled: Sequence[Settled]) -> None:
+        store.journal.append("announce")
+        announced.extend(settled)
+
+    sink = ClickHouseSink(store, clock=clock, insert_timeout_s=1.0, announce=announce)
+    await sink.write(batch_of(2))
+
+    assert store.journal == [*[SPANS_TABLE] * 3, STORED_THROUGH_TABLE, "announce"]
+    stored_us = clock.now_ns() // 1_000
+    assert announced == [
+        Settled(ALL_PROJECTS, "c/t/0", 0, 5, stored_us),
+        Settled(DEFAULT_PROJECT_ID, "c/t/0", 0, 5, stored_us),
+    ]
+
+
+async def test_what_is_not_stored_raises_no_watermark() -> None:
+    store, announced = PickyStore(), list[Settled]()
+    store.faults.append(Unavailable("away"))
+    sink = ClickHouseSink(store, clock=ManualClock(), insert_timeout_s=1.0, announce=announced.extend)
+
+    with pytest.raises(Unavailable):
+        await sink.write(batch_of(1))
+
+    assert (store.journal, announced) == ([], [])
 
 
 async def test_a_statement_that_is_refused_is_not_the_fault_of_rows() -> None:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from ingest.backoff import Backoff
+from common.backoff import Backoff
 
 
 def test_delays_double_up_to_the_limit() -> None:

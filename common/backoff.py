@@ -12,7 +12,7 @@ DELAY_S_MIN: Final = 0.1
 class Backoff:
     """Delays that double from 0.1 s up to ``delay_s_max``, each shortened at random by up to half.
 
-    The randomness keeps workers that lost the same system from coming back to it in step.
+    The randomness keeps processes that lost the same system from coming back to it in step.
     """
 
     def __init__(self, *, delay_s_max: float, share: Callable[[], float] = random.random) -> None:

@@ -1,0 +1,61 @@
+"""``python -m ingest.opening.child <requests> <answers>``: the process that opens portions; started by ``processes.py``.
+
+Two open pipes are all it knows of the world: rules first, then portions, an answer to each. It ends when nobody writes
+to it any more, so it cannot outlive its worker, and it leaves signals to the worker: that drains with it.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import traceback
+from importlib.abc import MetaPathFinder
+from typing import Any, BinaryIO
+
+from common.clickhouse.span_columns import warm_up
+from common.garbage import search_for_cycles_rarely
+from ingest.consume import Rules
+from ingest.opening.portion import Portion, open_portion
+from ingest.opening.wire import Failure, receive, send
+
+
+class _NoPandas(MetaPathFinder):
+    """Arrow asks of each list whether it is a pandas one, and loads pandas to know: a second and 40 MB for nothing."""
+
+    def find_spec(self, fullname: str, _path: Any, _target: Any = None, /) -> None:
+        if fullname == "pandas":
+            raise ModuleNotFoundError(fullname)
+
+
+def main() -> None:
+    """Answer until nobody asks any more."""
+    for each in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(each, signal.SIG_IGN)
+    sys.meta_path.insert(0, _NoPandas())
+    warm_up()
+    search_for_cycles_rarely()
+    requests, answers = (int(number) for number in sys.argv[1:3])
+    try:
+        serve(os.fdopen(requests, "rb"), os.fdopen(answers, "wb"))
+    except (EOFError, BrokenPipeError):
+        os._exit(0)  # the worker has gone; what was read ahead is of use to nobody
+
+
+def serve(requests: BinaryIO, answers: BinaryIO) -> None:
+    """Answer each portion with the opened one, or with ``Failure``. Raises ``EOFError`` at the end of ``requests``."""
+    rules: Rules = receive(requests)
+    while True:
+        portion: Portion = receive(requests)
+        send(answers, _opened(portion, rules))
+
+
+def _opened(portion: Portion, rules: Rules) -> Any:
+    try:
+        return open_portion(portion, rules)
+    except Exception:  # noqa: BLE001 - whatever it is, the worker has to know, and decides
+        return Failure(traceback.format_exc())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,129 @@
+"""A portion of records, opened: the one function that makes rows of records, wherever it runs (ADR 0006).
+
+Everything here can be sent to another process and back. What needs the outside stays with the worker: whether a
+project exists, whether a record is admitted, what is committed.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+from uuid import UUID
+
+import pyarrow as pa
+
+from common.clickhouse.span_columns import SpanColumns
+from common.codec.decoded import Refusal
+from common.kafka.record import Partition, Record
+from common.settings import Encoding
+from ingest.consume import Opened, Rules, open_record, without_projects
+from ingest.normalise import normalise
+
+
+@dataclass(frozen=True, slots=True)
+class Portion:
+    """Records that are opened together, in the order in which they came.
+
+    ``logs`` names the log of each partition among them (``RecordSource.log_of``). ``unknown`` are the projects that are
+    known not to exist: their spans are refused.
+    """
+
+    records: Sequence[Record]
+    logs: Mapping[Partition, str]
+    now_ns: int
+    unknown: frozenset[UUID] = frozenset()
+
+    def refusing(self, unknown: frozenset[UUID]) -> Portion:
+        """The same portion, to be opened again without the spans of these projects too."""
+        return replace(self, unknown=self.unknown | unknown)
+
+
+class Account(NamedTuple):
+    """What became of one record. ``bytes_count`` is its share of the memory of all rows, about."""
+
+    encoding: Encoding
+    rows_count: int
+    bytes_count: int
+    refusals: Sequence[Refusal]
+    base64_ids_count: int
+
+
+class OpenedPortion(NamedTuple):
+    """``accounts`` go in parallel with the records; ``rows`` are those of all of them, in their order, but for ``stored_us``.
+
+    ``claimed`` are the projects that rows belong to. ``seconds`` is how long it took.
+    """
+
+    accounts: Sequence[Account]
+    claimed: frozenset[UUID]
+    rows: pa.Table
+    seconds: float
+
+
+class OpenedRecord(NamedTuple):
+    """One record of an opened portion. Its rows are ``account.rows_count`` of ``rows`` from ``first_row`` on."""
+
+    record: Record
+    log: str
+    account: Account
+    rows: pa.Table
+    first_row: int
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether nothing of the record can be kept."""
+        return bool(self.account.refusals) and not self.account.rows_count
+
+
+def open_portion(portion: Portion, rules: Rules) -> OpenedPortion:
+    """The rows of the records, and for each record what became of it. Never raises for what records hold."""
+    started_s = time.monotonic()
+    columns = SpanColumns()
+    claimed: set[UUID] = set()
+    opened = []
+    for record in portion.records:
+        each = without_projects(open_record(record, rules, now_ns=portion.now_ns), portion.unknown)
+        claimed.update(each.claimed)
+        _append(columns, each, log=portion.logs[record.source])
+        # The spans are columns by now; kept alive they would double the memory of the portion.
+        opened.append(each._replace(spans=[]))
+    rows = columns.rows()
+    accounts = _accounts(opened, rows_bytes=rows.nbytes)
+    return OpenedPortion(accounts, frozenset(claimed), rows, time.monotonic() - started_s)
+
+
+def records_of(portion: Portion, opened: OpenedPortion) -> Iterator[OpenedRecord]:
+    """The records of a portion with what became of them, in their order."""
+    first_row = 0
+    for record, account in zip(portion.records, opened.accounts, strict=True):
+        yield OpenedRecord(record, portion.logs[record.source], account, opened.rows, first_row)
+        first_row += account.rows_count
+
+
+def _append(columns: SpanColumns, opened: Opened, *, log: str) -> None:
+    columns.append_record(
+        project_ids=opened.projects,
+        log=log,
+        log_offset=opened.record.offset,
+        record_ms=opened.record.timestamp_ms,
+        spans=opened.spans,
+        span_indexes=opened.span_indexes,
+        normals=normalise(opened.spans) if opened.spans else [],
+    )
+
+
+def _accounts(opened: Sequence[Opened], *, rows_bytes: int) -> list[Account]:
+    """Rows are as large as what they were made of, so records share their memory by the size of their values."""
+    values_bytes = sum(len(each.record.value or b"") for each in opened) or 1
+    return [
+        Account(
+            each.encoding,
+            len(each.span_indexes),
+            rows_bytes * len(each.record.value or b"") // values_bytes,
+            each.refusals,
+            each.base64_ids_count,
+        )
+        for each in opened
+    ]

@@ -1,0 +1,177 @@
+"""Portions opened in processes of their own, so that decoding has an interpreter for itself (ADR 0006).
+
+A process holds nothing that could be lost: when one ends unasked, another is started and gets the same portion again.
+Order is kept by who awaits: answers of one process come in the order of its portions, and the worker takes them in the
+order in which it handed them out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from itertools import cycle
+from pathlib import Path
+from typing import Final
+
+from common.limits import MIB
+from common.telemetry import DECODER_RESTARTS, get_logger
+from ingest.consume import Rules
+from ingest.opening.portion import OpenedPortion, Portion
+from ingest.opening.wire import Failure, receive, send
+
+PORTIONS_OF_ONE: Final = 4
+"""One is opened while the next one already lies in the pipe; more, so that it works on while a batch waits for the engine."""
+
+TRIES_MAX: Final = 3
+ANSWER_S_MAX: Final = 120.0
+"""A hundred times what the largest record takes on a busy machine, start of the process included: who needs more hangs."""
+
+PIPE_BYTES: Final = MIB
+"""As much as Linux gives to anybody: fewer turns between the two ends, each of which costs the loop's thread a moment."""
+
+ROOT: Final = Path(__file__).parents[2]
+
+_log = get_logger(__name__)
+
+
+class DecoderFailed(Exception):
+    """A bug of ours: what is opened in the process raised, or ends the process each time. The message says which."""
+
+
+class _Ended(Exception):
+    """The process has ended before it answered."""
+
+
+class ProcessOpener:
+    """``processes`` of them, each with portions in turn; they start at once and need a second until they are there."""
+
+    def __init__(self, rules: Rules, *, processes: int, answer_s_max: float = ANSWER_S_MAX) -> None:
+        self._lanes = [_Lane(rules, answer_s_max=answer_s_max) for _ in range(processes)]
+        self._turns = cycle(self._lanes)
+
+    @property
+    def portions_max(self) -> int:
+        """So many at once keep them busy."""
+        return PORTIONS_OF_ONE * len(self._lanes)
+
+    @property
+    def process_ids(self) -> list[int]:
+        """Of those that run now."""
+        return [lane.process_id for lane in self._lanes]
+
+    async def open(self, portion: Portion, /) -> OpenedPortion:
+        """The portion, opened by the process whose turn it is. Raises ``DecoderFailed``."""
+        return await next(self._turns).open(portion)
+
+    async def close(self) -> None:
+        """End the processes. Safe to call twice."""
+        for lane in self._lanes:
+            await lane.close()
+
+
+class _Lane:
+    """One process after the other: when one ends unasked, or hangs, the next takes its place."""
+
+    def __init__(self, rules: Rules, *, answer_s_max: float) -> None:
+        self._rules = rules
+        self._answer_s_max = answer_s_max
+        self._child = _Child(rules)
+
+    @property
+    def process_id(self) -> int:
+        return self._child.process_id
+
+    async def open(self, portion: Portion) -> OpenedPortion:
+        for _ in range(TRIES_MAX):
+            child = self._child
+            try:
+                async with asyncio.timeout(self._answer_s_max):
+                    return await child.open(portion)
+            except (_Ended, TimeoutError):
+                await self._replace(child)
+        raise DecoderFailed(
+            f"The decoder ended or hung {TRIES_MAX} times over the same records: {_described(portion)}."
+        )
+
+    async def close(self) -> None:
+        await self._child.close()
+
+    async def _replace(self, ended: _Child) -> None:
+        if self._child is not ended:  # another portion was with it, and has seen to it already
+            return
+        self._child = _Child(self._rules)
+        DECODER_RESTARTS.inc()
+        _log.warning("A decoder has ended or hung; another takes its place.", exit_code=await ended.close())
+
+
+class _Child:
+    """One process and the two pipes to it, each with a thread of its own that may wait for it."""
+
+    def __init__(self, rules: Rules) -> None:
+        request_end, to_child = os.pipe()
+        from_child, answer_end = os.pipe()
+        for each in (to_child, from_child):
+            _widen(each)
+        self._process = subprocess.Popen(  # noqa: S603 - this program itself, no input of a user
+            [sys.executable, "-m", "ingest.opening.child", str(request_end), str(answer_end)],
+            stdin=subprocess.DEVNULL,
+            pass_fds=(request_end, answer_end),
+            env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), *sys.path]))},
+            process_group=0,  # Ctrl-C is for the worker, which drains with its decoder still there
+        )
+        os.close(request_end)
+        os.close(answer_end)
+        self._requests = os.fdopen(to_child, "wb")
+        self._answers = os.fdopen(from_child, "rb")
+        self._sending = ThreadPoolExecutor(1, thread_name_prefix="to-decoder")
+        self._receiving = ThreadPoolExecutor(1, thread_name_prefix="from-decoder")
+        self._sending.submit(send, self._requests, rules)
+
+    @property
+    def process_id(self) -> int:
+        return self._process.pid
+
+    async def open(self, portion: Portion) -> OpenedPortion:
+        """Raises ``_Ended`` and ``DecoderFailed``. Shielded: an answer that nobody waits for must still be read."""
+        loop = asyncio.get_running_loop()
+        try:
+            sent = loop.run_in_executor(self._sending, send, self._requests, portion)
+            received = loop.run_in_executor(self._receiving, receive, self._answers)
+            _, answer = await asyncio.shield(asyncio.gather(sent, received))
+        except (OSError, EOFError) as exc:
+            raise _Ended from exc
+        if isinstance(answer, Failure):
+            raise DecoderFailed(f"The decoder met a bug of ours:\n{answer.trace}")
+        opened: OpenedPortion = answer
+        return opened
+
+    async def close(self) -> int:
+        """End the process at once, it has nothing to lose; the exit code."""
+        self._process.kill()
+        code = await asyncio.to_thread(self._process.wait)
+        # Their threads are at the pipes, which have no other end now.
+        await asyncio.to_thread(self._sending.shutdown)
+        await asyncio.to_thread(self._receiving.shutdown)
+        with suppress(OSError):
+            self._requests.close()
+        self._answers.close()
+        return code
+
+
+def _widen(pipe: int) -> None:
+    if hasattr(fcntl, "F_SETPIPE_SZ"):
+        with suppress(OSError):  # the user's pipes may be used up; it works without
+            fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
+
+
+def _described(portion: Portion) -> str:
+    extents: dict[str, tuple[int, int]] = {}
+    for record in portion.records:
+        log = portion.logs[record.source]
+        extents[log] = (extents.get(log, (record.offset, 0))[0], record.offset)
+    return ", ".join(f"{log} {first}–{last}" for log, (first, last) in extents.items())

@@ -1,0 +1,188 @@
+"""The processes that decode: one that ends is replaced, none outlives its worker, and no record is lost to either."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
+import psutil
+import pytest
+
+from common.kafka.record import Partition, Record
+from common.limits import SpanLimits
+from common.project import DEFAULT_PROJECT_ID
+from common.settings import Encoding, TopicSettings
+from common.telemetry import DECODER_RESTARTS
+from ingest.batch import FlushPolicy
+from ingest.consume import Rules
+from ingest.opening.portion import Portion
+from ingest.opening.processes import TRIES_MAX, DecoderFailed, ProcessOpener
+from ingest.worker import Doors, Policy, Worker
+from tests.fakes.kafka import MemoryBroker
+from tests.fakes.sink import RecordingSink
+from tests.support.otlp import START_NS, request
+
+TOPIC = "otlp_spans"
+RULES = Rules({TOPIC: TopicSettings(encoding=Encoding.OTLP_PROTO)}, SpanLimits(), DEFAULT_PROJECT_ID)
+POLICY = Policy(rules=RULES, flush=FlushPolicy(age_s_max=0.01), poll_s_max=0.02)
+ROOT = Path(__file__).parents[2]
+
+
+class Deadly:
+    """Ends the process that reads it."""
+
+    def __reduce__(self) -> Any:
+        return os._exit, (9,)
+
+
+class AllProjects:
+    async def exists(self, _project_id: object, /) -> bool:
+        return True
+
+
+@pytest.fixture
+async def opener() -> AsyncIterator[ProcessOpener]:
+    found = ProcessOpener(RULES, processes=1)
+    yield found
+    await found.close()
+
+
+def portion(name: str, *, log: object = "c/t/0") -> Portion:
+    records = [Record(TOPIC, 0, 0, 5, None, request([name]))]
+    return Portion(records, {Partition(TOPIC, 0): cast(str, log)}, START_NS)
+
+
+def restarts() -> float:
+    return float(DECODER_RESTARTS._value.get())
+
+
+def worker_on(broker: MemoryBroker, opener: ProcessOpener, sink: RecordingSink) -> Worker:
+    source = broker.source(TOPIC)
+    return Worker(
+        POLICY,
+        Doors(source=source, opener=opener, sink=sink, publisher=broker.publisher(), projects=AllProjects()),
+    )
+
+
+async def test_one_that_is_killed_is_replaced_and_its_portions_are_opened_all_the_same(opener: ProcessOpener) -> None:
+    before = restarts()
+    opening = [asyncio.create_task(opener.open(portion(f"s{number}"))) for number in range(3)]
+    await asyncio.sleep(0)
+
+    os.kill(opener.process_ids[0], signal.SIGKILL)
+    opened = [await each for each in opening]
+
+    assert [each.rows["name"].to_pylist() for each in opened] == [["s0"], ["s1"], ["s2"]]
+    assert restarts() == before + 1
+
+
+async def test_records_that_end_it_each_time_are_a_bug_that_is_named(opener: ProcessOpener) -> None:
+    before = restarts()
+
+    with pytest.raises(DecoderFailed, match="3 times over the same records"):
+        await opener.open(portion("a", log=Deadly()))
+
+    assert restarts() == before + TRIES_MAX
+    assert (await opener.open(portion("b"))).rows["name"].to_pylist() == ["b"]
+
+
+async def test_one_that_does_not_answer_is_replaced_too() -> None:
+    before = restarts()
+    opener = ProcessOpener(RULES, processes=1, answer_s_max=0.001)  # none starts so fast
+
+    with pytest.raises(DecoderFailed, match="hung"):
+        await opener.open(portion("a"))
+
+    assert restarts() == before + TRIES_MAX
+    await opener.close()
+
+
+async def test_a_worker_whose_decoder_is_killed_loses_nothing(opener: ProcessOpener) -> None:
+    broker, sink = MemoryBroker(partitions=1), RecordingSink()
+    worker = worker_on(broker, opener, sink)
+    names = [f"s{number}" for number in range(20)]
+
+    async with asyncio.timeout(30), asyncio.TaskGroup() as tasks:
+        tasks.create_task(worker.run())
+        for name in names:
+            await broker.append(TOPIC, request([name]))
+            await asyncio.sleep(0.02)
+            if name in {"s3", "s9"}:
+                os.kill(opener.process_ids[0], signal.SIGKILL)
+        while broker.committed() != {Partition(TOPIC, 0): 20}:  # noqa: ASYNC110 - the broker tells nobody
+            await asyncio.sleep(0.01)
+        worker.stop()
+
+    assert sink.names == names
+
+
+async def test_a_worker_whose_decoder_fails_for_good_ends_and_commits_nothing(opener: ProcessOpener) -> None:
+    broker = MemoryBroker(partitions=1)
+    worker = worker_on(broker, opener, RecordingSink())
+    worker._source.log_of = lambda _partition: Deadly()  # type: ignore[method-assign, return-value, assignment]
+    await broker.append(TOPIC, request(["a"]))
+
+    with pytest.raises(ExceptionGroup) as ended:
+        await asyncio.wait_for(worker.run(), 30)
+
+    assert ended.group_contains(DecoderFailed)
+    assert broker.committed() == {}
+
+
+async def test_signals_are_left_to_the_worker(opener: ProcessOpener) -> None:
+    await opener.open(portion("a"))
+    process_id = opener.process_ids[0]
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        os.kill(process_id, number)
+
+    assert (await opener.open(portion("b"))).rows["name"].to_pylist() == ["b"]
+    assert opener.process_ids == [process_id]
+    assert os.getpgid(process_id) != os.getpgid(0), "Ctrl-C in a terminal goes to the whole group"
+
+
+def test_none_outlives_a_worker_that_is_killed() -> None:
+    script = (
+        "import time; from tests.integration.test_decoder_process import RULES, ProcessOpener;"
+        "print(ProcessOpener(RULES, processes=1).process_ids[0], flush=True); time.sleep(60)"
+    )
+    with subprocess.Popen([sys.executable, "-c", script], cwd=ROOT, stdout=subprocess.PIPE, text=True) as worker:
+        assert worker.stdout is not None
+        child = psutil.Process(int(worker.stdout.readline()))
+        assert child.is_running()
+        worker.kill()
+
+    deadline = time.monotonic() + 20
+    while child.is_running() and child.status() != psutil.STATUS_ZOMBIE:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+async def test_who_drains_does_not_wait_for_a_decoder_that_hangs(opener: ProcessOpener) -> None:
+    broker, sink = MemoryBroker(partitions=1), RecordingSink()
+    worker = Worker(
+        replace(POLICY, flush=FlushPolicy(rows_max=1_000, age_s_max=3_600)),
+        Doors(
+            source=broker.source(TOPIC), opener=opener, sink=sink, publisher=broker.publisher(), projects=AllProjects()
+        ),
+    )
+    await broker.append(TOPIC, request(["a"]))
+
+    async with asyncio.timeout(30):
+        running = asyncio.create_task(worker.run())
+        while not worker._openings:  # noqa: ASYNC110 - the worker tells nobody
+            await asyncio.sleep(0.001)
+        os.kill(opener.process_ids[0], signal.SIGSTOP)
+        worker.stop()
+        await running
+
+    assert sink.names == []
+    assert broker.committed() == {}

@@ -1,0 +1,79 @@
+"""Rows and accounts of a portion: which row belongs to which record, what is claimed, what is refused."""
+
+from __future__ import annotations
+
+import pickle
+from uuid import UUID
+
+import pytest
+
+from common.errors import RejectionCode
+from common.kafka.record import Partition, Record
+from common.limits import SpanLimits
+from common.project import DEFAULT_PROJECT_ID
+from common.settings import Encoding, TopicSettings
+from ingest.consume import Rules
+from ingest.opening.portion import Portion, open_portion, records_of
+from tests.support.otlp import START_NS, request
+
+RULES = Rules({"t": TopicSettings(encoding=Encoding.OTLP_PROTO)}, SpanLimits(), DEFAULT_PROJECT_ID)
+PROJECT = UUID(int=7)
+
+
+def portion(*values: bytes | None) -> Portion:
+    records = [Record("t", at % 2, at, 5, None, value) for at, value in enumerate(values)]
+    return Portion(records, {Partition("t", 0): "c/t/0", Partition("t", 1): "c/t/1"}, START_NS)
+
+
+def test_each_record_knows_its_rows() -> None:
+    given = portion(request(["a", "b"]), None, b"\xff\xff", request(["bad", "c"], absurd=["bad"]), request([]))
+
+    opened = open_portion(given, RULES)
+
+    records = list(records_of(given, opened))
+    rows = [each.rows["name"][each.first_row : each.first_row + each.account.rows_count] for each in records]
+    assert [each.to_pylist() for each in rows] == [["a", "b"], [], [], ["c"], []]
+    assert [each.record.offset for each in records] == [0, 1, 2, 3, 4]
+    assert [each.log for each in records] == ["c/t/0", "c/t/1", "c/t/0", "c/t/1", "c/t/0"]
+    assert [each.is_refused for each in records] == [False, False, True, False, False]
+    assert opened.rows["log"].to_pylist() == [b"c/t/0", b"c/t/0", b"c/t/1"]
+    assert opened.rows["log_offset"].to_pylist() == [0, 0, 3]
+
+
+def test_records_share_the_memory_of_the_rows_by_their_size() -> None:
+    opened = open_portion(portion(request(["a"] * 1), request([f"s{n}" for n in range(50)]), None), RULES)
+
+    small, large, none = (each.bytes_count for each in opened.accounts)
+    assert none == 0 < small < large
+    assert opened.rows.nbytes - 3 <= small + large <= opened.rows.nbytes
+
+
+def test_what_is_claimed_is_what_rows_belong_to() -> None:
+    given = portion(request(["a"], project=str(PROJECT)), request(["b"]), request(["bad"], absurd=["bad"]))
+
+    assert open_portion(given, RULES).claimed == {PROJECT, DEFAULT_PROJECT_ID}
+
+
+def test_opened_again_without_a_project_it_refuses_the_spans_of_that_one_alone() -> None:
+    given = portion(request(["a"], project=str(PROJECT)), request(["b"]))
+
+    opened = open_portion(given.refusing(frozenset({PROJECT})), RULES)
+
+    assert opened.rows["name"].to_pylist() == ["b"]
+    assert opened.claimed == {DEFAULT_PROJECT_ID}
+    ((refusal,), ()) = (each.refusals for each in opened.accounts)
+    assert (refusal.span_index, refusal.code) == (0, RejectionCode.UNKNOWN_PROJECT)
+
+
+def test_projects_that_are_refused_add_up() -> None:
+    twice = portion().refusing(frozenset({PROJECT})).refusing(frozenset({DEFAULT_PROJECT_ID}))
+
+    assert twice.unknown == {PROJECT, DEFAULT_PROJECT_ID}
+
+
+@pytest.mark.parametrize("value", [b"\xff\xff", request(["a"])])
+def test_what_goes_to_a_process_and_back_can_be_sent(value: bytes) -> None:
+    given = portion(value)
+    accounts = open_portion(given, RULES).accounts
+
+    assert pickle.loads(pickle.dumps((given, RULES, accounts))) == (given, RULES, accounts)
