@@ -21,6 +21,12 @@ PORTION_RECORDS: Final = 500
 SILENCE_S_MAX: Final = 10.0
 """A broker that sends nothing for so long, although the end is not reached, counts as away."""
 
+TAIL_QUIET_S: Final = 1.0
+"""How long a tail waits for something before it says that all is quiet."""
+
+TAIL_FETCH_WAIT_MS: Final = 250
+"""What comes ends the fetch at once on Kafka, and within 80 ms on the embedded broker; this is what idling costs."""
+
 
 class KafkaLog:
     """Reads topics of one cluster; a connection for each call."""
@@ -48,6 +54,28 @@ class KafkaLog:
                     raise Unavailable(f"Kafka sent nothing of {topic} for {SILENCE_S_MAX:g} s.")
                 yield [as_record(each) for at, records in taken.items() for each in records if each.offset < ends[at]]
 
+    async def tail(self, topic: str) -> AsyncIterator[Sequence[Record]]:
+        """What is published from now on; the first portion is empty, and one now and then while all is quiet."""
+        async with self._connected(fetch_wait_ms=TAIL_FETCH_WAIT_MS) as consumer:
+            with translated("follow the topic"):
+                partitions = [TopicPartition(topic, each) for each in await partitions_of(self._settings, topic)]
+                if not partitions:
+                    raise Unavailable(f"There is no topic {topic} yet.")
+                consumer.assign(partitions)
+                for partition, end in (await end_offsets(consumer, partitions)).items():
+                    consumer.seek(partition, end)
+            yield []
+            while True:
+                with translated("follow the topic"):
+                    taken = await consumer.getmany(
+                        *partitions, timeout_ms=int(TAIL_QUIET_S * 1000), max_records=PORTION_RECORDS
+                    )
+                    for partition in partitions:
+                        end = consumer.highwater(partition)
+                        if end is not None and end < await consumer.position(partition):
+                            raise Unavailable(f"The topic {topic} has begun anew.")
+                yield [as_record(each) for records in taken.values() for each in records]
+
     async def fetch(self, where: Coordinates) -> Record | None:
         """The record at these coordinates, or ``None``. Raises ``Unavailable`` (transient)."""
         async with self._connected() as consumer:
@@ -72,14 +100,14 @@ class KafkaLog:
             return {each for each in left if await consumer.position(each) < ends[each]}
 
     @asynccontextmanager
-    async def _connected(self) -> AsyncIterator[AIOKafkaConsumer]:
+    async def _connected(self, *, fetch_wait_ms: int = FETCH_WAIT_MS) -> AsyncIterator[AIOKafkaConsumer]:
         quieten_driver()
         consumer = AIOKafkaConsumer(
             bootstrap_servers=self._settings.bootstrap,
             enable_auto_commit=False,
             isolation_level="read_committed",
             auto_offset_reset="earliest",
-            fetch_max_wait_ms=FETCH_WAIT_MS,
+            fetch_max_wait_ms=fetch_wait_ms,
             max_partition_fetch_bytes=self._settings.message_bytes_max,
             request_timeout_ms=int(self._settings.request_timeout_s * 1000),
         )

@@ -144,3 +144,26 @@ class RecordLog(Protocol):
     async def fetch(self, where: Coordinates) -> Record | None:
         """The record at these coordinates, or ``None``. Raises ``Unavailable`` (transient)."""
         ...
+
+    def tail(self, topic: str) -> AsyncIterator[Sequence[Record]]:
+        """What is published from now on, for as long as it is read. The first portion is empty and says that it has begun;
+        an empty one now and then says that all is quiet.
+
+        Raises ``Unavailable`` (transient), also when there is no such topic yet or it has begun anew.
+        """
+        ...
+
+
+class LogEnds(Protocol):
+    """Knows where the logs of the topics that are read end."""
+
+    async def ask(self) -> Mapping[str, int]:
+        """The offset behind the last record of each partition, by the identity of its log (``RecordSource.log_of``).
+
+        Everything that was acknowledged before the call lies below. Raises ``Unavailable`` (transient).
+        """
+        ...
+
+    async def close(self) -> None:
+        """Let go of the connection. Safe to call twice."""
+        ...

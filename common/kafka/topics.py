@@ -18,6 +18,9 @@ TOPIC_ALREADY_EXISTS: Final = 36
 DEAD_LETTER_RETENTION_MS: Final = -1
 """A dead letter is kept until somebody has looked at it."""
 
+STORED_RETENTION_MS: Final = 3_600_000
+"""An announcement is for who waits now; what it says stands in a table."""
+
 
 async def ensure_topics(settings: KafkaSettings) -> list[str]:
     """Create the topics of ``settings`` that are missing; returns the names of those this call created, sorted.
@@ -25,7 +28,8 @@ async def ensure_topics(settings: KafkaSettings) -> list[str]:
     Safe to run twice and from two places at once: a topic that somebody else made meanwhile counts as there. Raises
     ``Unavailable`` (transient), ``ServiceError`` where the broker refuses for good.
     """
-    wanted = {*settings.topics, settings.intake_topic, settings.otlp_topic, settings.dead_letter_topic}
+    wanted = {*settings.topics, settings.intake_topic, settings.otlp_topic}
+    wanted |= {settings.dead_letter_topic, settings.stored_topic}
     async with open_admin(settings) as admin:
         with translated("create topics"):
             async with asyncio.timeout(settings.request_timeout_s):
@@ -49,7 +53,11 @@ def _new_topic(name: str, settings: KafkaSettings) -> NewTopic:
     configs: dict[str, Any] = {"max.message.bytes": str(settings.message_bytes_max)}
     if name == settings.dead_letter_topic:
         configs["retention.ms"] = str(DEAD_LETTER_RETENTION_MS)
-    return NewTopic(name, settings.partitions, settings.replication_factor, topic_configs=configs)
+    partitions = settings.partitions
+    if name == settings.stored_topic:
+        configs["retention.ms"] = str(STORED_RETENTION_MS)
+        partitions = 1
+    return NewTopic(name, partitions, settings.replication_factor, topic_configs=configs)
 
 
 def _refusal(name: str, code: int) -> ServiceError:

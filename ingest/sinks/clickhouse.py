@@ -2,48 +2,79 @@
 
 When the engine refuses a batch, the batch is halved until the rows at fault stand alone; the others are stored. Each
 slice has its own deduplication token, derived from the batch's, so that doing it all again changes nothing.
+
+An insert is visible part by part. So once all of it is there, and not before, the watermark says how far its logs are stored:
+readers that must not miss anything go by that alone (ADR 0007).
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import pyarrow as pa
 
 from common.clickhouse.span_columns import SPANS_TABLE
 from common.clickhouse.store import ColumnStore
+from common.clickhouse.stored_through import STORED_THROUGH_TABLE, settled_table
 from common.clock import Clock
 from common.errors import RefusedByStore, ServiceError
+from common.settled import Settled
 from ingest.batch import SpanBatch
 from ingest.sinks.sink import RefusedRow
+from ingest.sinks.watermark import settled_by
 
 REFUSED_ROWS_MAX: Final = 1_000
 """More than this in one batch is not the fault of spans but of a table that is not the one we know: we stop."""
 
 
-class ClickHouseSink:
-    """Writes to ``store``, which stays the caller's to close."""
+def _tell_nobody(_settled: Sequence[Settled]) -> None:
+    """Nobody waits."""
 
-    def __init__(self, store: ColumnStore, *, clock: Clock, insert_timeout_s: float) -> None:
+
+class ClickHouseSink:
+    """Writes to ``store``, which stays the caller's to close. ``announce`` is told, and must not wait, how far it got."""
+
+    def __init__(
+        self,
+        store: ColumnStore,
+        *,
+        clock: Clock,
+        insert_timeout_s: float,
+        announce: Callable[[Sequence[Settled]], None] = _tell_nobody,
+    ) -> None:
         self._store = store
         self._clock = clock
         self._insert_timeout_s = insert_timeout_s
+        self._announce = announce
 
     async def write(self, batch: SpanBatch, /) -> Sequence[RefusedRow]:
-        """Return when every row is durable, but for those given back. Transient errors come out as they are."""
-        if batch.rows_count == 0:
-            return []
-        # Stamped anew at each try: `stored_us` says when the rows became visible, not when that was first attempted.
-        stored_us = self._clock.now_ns() // 1_000
-        rows = await asyncio.to_thread(batch.table, stored_us=stored_us)
+        """Return when every row is durable, but for those given back, and the watermark says so.
+
+        Transient errors come out as they are.
+        """
         refused: list[RefusedRow] = []
-        await self._insert(rows, 0, batch.dedup_token, refused)
+        rows: pa.Table | None = None
+        if batch.rows_count:
+            # Stamped anew at each try: `stored_us` says when the rows became visible, not when that was first attempted.
+            rows = await asyncio.to_thread(batch.table, stored_us=self._clock.now_ns() // 1_000)
+            await self._insert(rows, 0, batch.dedup_token, refused)
+        await self._raise_watermark(batch, rows)
         return refused
 
     async def close(self) -> None:
         """Nothing to let go of: the store is closed by who opened it."""
+
+    async def _raise_watermark(self, batch: SpanBatch, rows: pa.Table | None) -> None:
+        settled = settled_by(batch.extents, rows, stored_us=self._clock.now_ns() // 1_000)
+        await self._store.insert(
+            STORED_THROUGH_TABLE,
+            settled_table(settled),
+            dedup_token=f"{batch.dedup_token}/through",
+            deadline_s=self._insert_timeout_s,
+        )
+        self._announce(settled)
 
     async def _insert(self, rows: pa.Table, first_row: int, token: str, refused: list[RefusedRow]) -> None:
         try:

@@ -23,6 +23,7 @@ class MemoryBroker:
         self.publish_faults: deque[ServiceError | None] = deque()
         self.commit_faults: deque[ServiceError | None] = deque()
         self.poll_faults: deque[ServiceError | None] = deque()
+        self.tail_faults: deque[ServiceError | None] = deque()
         self.journal: list[str] = []
         self.now_ms = 1_760_000_000_000
         self._partitions = partitions
@@ -35,6 +36,10 @@ class MemoryBroker:
     def source(self, *topics: str, group: str = "g") -> MemorySource:
         """A member that has not joined yet."""
         return MemorySource(self, group, topics)
+
+    def ends(self, *topics: str) -> MemoryLogEnds:
+        """Where the logs of these topics end."""
+        return MemoryLogEnds(self, topics)
 
     def publisher(self) -> MemoryPublisher:
         return MemoryPublisher(self)
@@ -83,6 +88,17 @@ class MemoryBroker:
         for partition, end in ends.items():
             if end:
                 yield self.log(partition)[:end]
+
+    async def tail(self, topic: str) -> AsyncIterator[Sequence[Record]]:
+        read = {each: len(self.log(each)) for each in self.partitions_of(topic)}
+        portion: list[Record] = []
+        while True:
+            yield portion
+            async with self._arrived:
+                await self._arrived.wait()
+            _raise_next(self.tail_faults)
+            portion = [record for each, at in read.items() for record in self.log(each)[at:]]
+            read = {each: len(self.log(each)) for each in read}
 
     async def fetch(self, where: Coordinates) -> Record | None:
         log = self.log(Partition(where.topic, where.partition))
@@ -189,8 +205,9 @@ class MemorySource:
         self._callbacks = None
         self._positions = {}
         self._paused = set()
-        self._group.members.remove(self)
-        await self._broker._rebalance(self._group)
+        if self in self._group.members:  # else the group has given it up
+            self._group.members.remove(self)
+            await self._broker._rebalance(self._group)
 
     async def expire(self) -> None:
         """The group gives its partitions away without asking, as after a session that timed out."""
@@ -239,6 +256,29 @@ class MemoryPublisher:
         headers: Sequence[tuple[str, bytes]] = (),
     ) -> Coordinates:
         return await self._broker._publish(topic, value, key, headers)
+
+    async def close(self) -> None:
+        """Nothing is held."""
+
+
+class MemoryLogEnds:
+    """A ``LogEnds`` on the broker in memory. ``faults`` are used up one a call, ``None`` lets a call through."""
+
+    def __init__(self, broker: MemoryBroker, topics: Sequence[str]) -> None:
+        self.faults: deque[ServiceError | None] = deque()
+        self.asked_count = 0
+        self._broker = broker
+        self._topics = topics
+
+    async def ask(self) -> Mapping[str, int]:
+        self.asked_count += 1
+        await asyncio.sleep(0)
+        _raise_next(self.faults)
+        partitions = [each for topic in self._topics for each in self._broker.partitions_of(topic)]
+        return {
+            f"{self._broker.cluster_id}/{each.topic}/{each.partition}": len(self._broker.log(each))
+            for each in partitions
+        }
 
     async def close(self) -> None:
         """Nothing is held."""

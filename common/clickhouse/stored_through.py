@@ -1,0 +1,55 @@
+"""How far logs are stored, as rows of the table ``stored_through``: the only place that knows both (ADR 0007)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+from uuid import UUID
+
+import pyarrow as pa
+
+from common.clickhouse.store import ColumnStore, Statement
+from common.settled import Settled
+
+STORED_THROUGH_TABLE: Final = "stored_through"
+
+_WHAT: Final = """
+SELECT toString(project_id) AS project, log, max(through_offset) AS through,
+    argMax(record_ms, through_offset) AS at_record_ms, argMax(stored_us, through_offset) AS at_stored_us
+FROM stored_through
+"""
+_OF_ALL: Final = f"{_WHAT}GROUP BY project_id, log ORDER BY at_stored_us DESC LIMIT {{rows_max:UInt32}}"
+_OF_PROJECT: Final = f"{_WHAT}WHERE project_id = {{project_id:UUID}}\nGROUP BY project_id, log"
+
+
+def settled_table(settled: Sequence[Settled]) -> pa.Table:
+    """The rows to insert."""
+    projects, logs, offsets, record_ms, stored_us = zip(*settled, strict=True) if settled else ((),) * 5
+    return pa.table(
+        {
+            "project_id": pa.array([each.bytes for each in projects], pa.binary(16)),
+            "log": pa.array(logs, pa.string()).dictionary_encode(),
+            "through_offset": pa.array(offsets, pa.uint64()),
+            "record_ms": pa.array(record_ms, pa.int64()),
+            "stored_us": pa.array(stored_us, pa.int64()),
+        }
+    )
+
+
+async def read_settled(store: ColumnStore, *, rows_max: int, deadline_s: float) -> list[Settled]:
+    """How far every log is stored for every project, ``rows_max`` of them: where something was stored last."""
+    return _settled(await store.select(Statement(_OF_ALL, {"rows_max": rows_max}), deadline_s=deadline_s))
+
+
+async def read_settled_of(store: ColumnStore, project_id: UUID, *, deadline_s: float) -> list[Settled]:
+    """How far every log is stored for one project."""
+    statement = Statement(_OF_PROJECT, {"project_id": str(project_id)})
+    return _settled(await store.select(statement, deadline_s=deadline_s))
+
+
+def _settled(rows: pa.Table) -> list[Settled]:
+    columns = (rows.column(name).to_pylist() for name in ("project", "log", "through", "at_record_ms", "at_stored_us"))
+    return [
+        Settled(UUID(project.decode()), log.decode(), offset, record_ms, stored_us)
+        for project, log, offset, record_ms, stored_us in zip(*columns, strict=True)
+    ]

@@ -1,0 +1,1 @@
+"""The feed: spans in the order in which they became queryable, streamed page by page."""

@@ -1,0 +1,103 @@
+"""``POST /spans/query`` with ``by: "created_at"``: the feed, and the wait for something new (contract §3.3, ADR 0007)."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from common.clickhouse.stored_through import read_settled_of
+from common.errors import InvalidInput, Overloaded
+from common.filter.ast import Node
+from common.telemetry import CALLS_WAITING
+from query_api.context import ApiContext
+from query_api.cursor import read_cursor, write_cursor
+from query_api.explain import explain_member
+from query_api.feed.arrivals import StartBounds
+from query_api.feed.positions import Positions
+from query_api.feed.read import FeedPage, Question, read_feed
+from query_api.route import Answer, Call
+from query_api.spans.compile import compile_filter
+from query_api.spans.models import Order, SpansQuery, Windowing
+from query_api.spans.project_spans import ProjectSpans
+from query_api.spans.windowing import belonging, limit_of, microseconds
+
+
+async def query_feed(call: Call, query: SpansQuery, filtering: Node) -> Answer:
+    """What has become queryable since the page that gave ``windowing.next``; without one, since the beginning of all.
+
+    The engine is asked how far spans are stored once a call; while it waits, announcements tell.
+    """
+    windowing = _ascending(query.windowing or Windowing())
+    context, settings = call.context, call.context.settings.query
+    belongs_to = belonging("feed", call.project_id, filtering, windowing)
+    positions = Positions()
+    if windowing.next is not None:
+        packed = read_cursor(windowing.next, belongs_to=belongs_to, secret=context.cursor_secret)
+        positions = Positions.unpack(packed)
+    question = Question(
+        compile_filter(filtering),
+        StartBounds(microseconds(windowing.oldest), microseconds(windowing.newest)),
+        rate_percent=int((1.0 if windowing.rate is None else windowing.rate) * 100),
+        limit=limit_of(windowing, default=settings.page_limit_default, most=settings.page_limit_max),
+        bytes_max=settings.page_bytes_max,
+    )
+    context.stored.learn(await read_settled_of(context.store, call.project_id, deadline_s=settings.budget_s))
+
+    async def look(positions: Positions) -> tuple[FeedPage, ProjectSpans]:
+        # Each look has a budget of its own: the time that was waited is nobody's work.
+        spans = ProjectSpans(
+            context.store,
+            call.project_id,
+            clock=context.clock,
+            budget_s=settings.budget_s,
+            budget_rows=settings.budget_rows,
+            is_recorded=query.explain is True,
+        )
+        through = context.stored.through(call.project_id)
+        return await read_feed(spans, question, positions, through=through), spans
+
+    page, spans = await _first_with_news(call, look, positions, wait_s=windowing.wait_s or 0.0)
+    cursor = write_cursor(page.positions.pack(), belongs_to=belongs_to, secret=context.cursor_secret)
+    return Answer(_page_json(page, cursor, explanation=await explain_member(spans, filtering)))
+
+
+async def _first_with_news(
+    call: Call,
+    look: Callable[[Positions], Awaitable[tuple[FeedPage, ProjectSpans]]],
+    positions: Positions,
+    *,
+    wait_s: float,
+) -> tuple[FeedPage, ProjectSpans]:
+    """The first look that finds something or is not complete; the last one when ``wait_s`` is over."""
+    stored, clock = call.context.stored, call.context.clock
+    ends_s = clock.monotonic_s() + wait_s
+    while True:
+        since = stored.news_count(call.project_id)
+        page, spans = await look(positions)
+        positions = page.positions
+        left_s = ends_s - clock.monotonic_s()
+        if page.spans or not page.is_complete or left_s <= 0:
+            return page, spans
+        if not await _wait_for_news(call, since=since, timeout_s=left_s):
+            return page, spans
+
+
+async def _wait_for_news(call: Call, *, since: int, timeout_s: float) -> bool:
+    context: ApiContext = call.context
+    most = context.settings.query.waiting_max
+    if context.stored.waiting_count >= most:
+        raise Overloaded(f"{most} calls are waiting for something new already; ask again without wait_s, or later.")
+    with CALLS_WAITING.track_inprogress():
+        return await context.stored.wait_for_news(call.project_id, since=since, timeout_s=timeout_s)
+
+
+def _ascending(windowing: Windowing) -> Windowing:
+    if windowing.order is Order.DESCENDING:
+        raise InvalidInput("windowing.order: the feed by created_at is ascending; legal: ascending, or nothing.")
+    return windowing.model_copy(update={"order": Order.ASCENDING})
+
+
+def _page_json(page: FeedPage, cursor: str, *, explanation: bytes) -> bytes:
+    spans = b",".join(span.json for span in page.spans)
+    complete = b"" if page.is_complete else b',"complete":false'
+    windowing = b'"windowing":{"next":"%b"}' % cursor.encode()
+    return b'{"count":%d,"spans":[%b],%b%b%b}' % (len(page.spans), spans, windowing, complete, explanation)

@@ -1,0 +1,43 @@
+"""What every answer made of spans carries beside itself: how fresh it is; and what a request may ask for: to wait first."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from common.settled import ALL_PROJECTS
+from common.telemetry import DATA_BEHIND_SECONDS
+from common.times import format_us
+from query_api.context import ApiContext
+from query_api.freshness.through import through_us
+from query_api.freshness.waiting import WAIT_FOR_HEADER, read_coordinates, wait_until_stored
+from query_api.route import Answer, Call, Handler
+
+DATA_THROUGH_HEADER: Final = "X-Data-Through"
+ENDS_TIMEOUT_S: Final = 0.25
+"""An answer that is ready waits no longer for Kafka to say where its logs end; a usual query takes longer than that."""
+
+
+async def answer_fresh(call: Call, handler: Handler) -> Answer:
+    """The handler's answer, after what the request waits for, with the time up to which it is complete.
+
+    How far spans are stored is looked at before the handler reads them, so that the answer holds what the header says.
+    """
+    context = call.context
+    if text := call.headers.get(WAIT_FOR_HEADER, ""):
+        await wait_until_stored(context, read_coordinates(text, topics=context.settings.kafka.topics))
+    if context.ends is None:
+        return await handler(call)
+    stored = context.stored.through(ALL_PROJECTS)
+    context.ends.ask()
+    answer = await handler(call)
+    ends = await context.ends.heard(timeout_s=ENDS_TIMEOUT_S)
+    time_us = through_us(ends, stored) if ends is not None else None
+    if time_us is None:
+        return answer
+    _observe(context, time_us)
+    return replace(answer, headers={**answer.headers, DATA_THROUGH_HEADER: format_us(time_us)})
+
+
+def _observe(context: ApiContext, time_us: int) -> None:
+    DATA_BEHIND_SECONDS.set(max(0.0, context.clock.now_ns() / 1e9 - time_us / 1e6))

@@ -1,0 +1,96 @@
+"""``GET /status/freshness``: what was produced, and up to where it is queryable.
+
+Partitions are shared by projects, and their offsets count everybody's records. So a project is told times, whether there is
+a backlog, and its own last record; the offsets of the log itself only whoever may see all of it: the administrator, and
+everybody where there is one project (authentication off).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+from uuid import UUID
+
+from common.clickhouse.stored_through import read_settled_of
+from common.settled import ALL_PROJECTS
+from common.times import format_us
+from query_api.context import ApiContext
+from query_api.freshness.models import Freshness, LastStored, PartitionFreshness
+from query_api.freshness.stored import Through
+from query_api.freshness.through import LogState, log_states, through_us
+from query_api.json_body import json_answer
+from query_api.route import Answer, Call
+
+ENDS_TIMEOUT_S: Final = 2.0
+_NOT_ASKED: Final = "Kafka is not asked by this process."
+_NOT_YET: Final = "Kafka has not said yet where its logs end."
+_NOTHING_STORED: Final = "Of a partition that holds records nothing is known to be queryable."
+
+
+async def freshness_of_project(call: Call) -> Answer:
+    """Up to where what was produced is queryable, by partition and in all."""
+    context = call.context
+    await _learn(context, call.project_id)
+    shows_logs = context.settings.auth == "off"
+    return await _answer(call, mine=context.stored.through(call.project_id), shows_logs=shows_logs)
+
+
+async def freshness_of_all(call: Call) -> Answer:
+    """The same with the offsets of the logs, which count the records of all projects."""
+    return await _answer(call, mine={}, shows_logs=True)
+
+
+async def _learn(context: ApiContext, project_id: UUID) -> None:
+    """Look at the table: an announcement may have been lost, and nobody is to be told of a backlog that is none."""
+    deadline_s = context.settings.query.budget_s
+    context.stored.learn(await read_settled_of(context.store, project_id, deadline_s=deadline_s))
+
+
+async def _answer(call: Call, *, mine: Mapping[str, Through], shows_logs: bool) -> Answer:
+    await _learn(call.context, ALL_PROJECTS)
+    known = call.context.ends
+    stored = call.context.stored.through(ALL_PROJECTS)
+    if known is None:
+        return json_answer(Freshness(count=0, reason=_NOT_ASKED, partitions=[]))
+    known.ask()
+    ends = await known.heard(timeout_s=ENDS_TIMEOUT_S)
+    if ends is None:
+        return json_answer(Freshness(count=0, reason=known.failure or _NOT_YET, partitions=[]))
+    states, complete_us = log_states(ends, stored), through_us(ends, stored)
+    partitions = [_partition(state, mine.get(state.log), shows_logs=shows_logs) for state in states]
+    return json_answer(
+        Freshness(
+            count=len(partitions),
+            data_through=_time(complete_us),
+            asked_at=_time(ends.asked_us),
+            reason=known.failure or (_NOTHING_STORED if complete_us is None else None),
+            partitions=partitions,
+        )
+    )
+
+
+def _partition(state: LogState, mine: Through | None, *, shows_logs: bool) -> PartitionFreshness:
+    shown = PartitionFreshness(
+        topic=state.partition.topic,
+        partition=state.partition.partition,
+        is_behind=state.behind_records > 0,
+        data_through=_time(state.through_us),
+        last_stored=_last_stored(mine) if mine is not None else None,
+    )
+    if not shows_logs:
+        return shown
+    offsets = {
+        "produced_offset": state.end - 1 if state.end > 0 else None,
+        "stored_offset": state.stored.offset if state.stored is not None else None,
+        "behind_records": state.behind_records,
+    }
+    return shown.model_copy(update=offsets)
+
+
+def _last_stored(through: Through) -> LastStored:
+    recorded_us = through.record_ms * 1_000 if through.record_ms >= 0 else None
+    return LastStored(offset=through.offset, recorded_at=_time(recorded_us), stored_at=format_us(through.stored_us))
+
+
+def _time(time_us: int | None) -> str | None:
+    return None if time_us is None else format_us(time_us)

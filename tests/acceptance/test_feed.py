@@ -1,0 +1,49 @@
+"""The feed of a running stack: a call that waits is woken by what a worker has stored, over Kafka."""
+
+from __future__ import annotations
+
+import threading
+import time
+import uuid
+from typing import Any
+
+import pytest
+
+from tests.support.stack import RunningStack
+
+pytestmark = pytest.mark.timeout(120)
+NEWS_S_MAX: int = 8
+"""Less than it takes until the table is read without an announcement."""
+
+
+def send(stack: RunningStack, name: str) -> None:
+    span = {
+        "trace_id": uuid.uuid4().hex,
+        "span_id": uuid.uuid4().hex[:16],
+        "span_name": name,
+        "start_time": "2026-05-01T12:00:00Z",
+        "end_time": "2026-05-01T12:00:01Z",
+    }
+    stack.ask("/tracing/spans/ingest", {"spans": [span]})
+
+
+def test_a_waiting_call_is_answered_as_soon_as_a_span_is_stored(stack: RunningStack):
+    name = f"news {uuid.uuid4()}"
+    question: dict[str, Any] = {"filtering": {"conditions": [{"field": "span_name", "value": name}]}}
+    at_the_end = stack.ask("/spans/query", {**question, "windowing": {"by": "created_at"}})
+    assert at_the_end["count"] == 0
+    sending = threading.Timer(1.0, send, (stack, name))
+    sending.start()
+
+    began_s = time.monotonic()
+    windowing = {"by": "created_at", "wait_s": 15, **at_the_end["windowing"]}
+    page = stack.ask("/spans/query", {**question, "windowing": windowing})
+    took_s = time.monotonic() - began_s
+    sending.join()
+
+    assert [span["span_name"] for span in page["spans"]] == [name]
+    assert took_s < NEWS_S_MAX
+    assert (
+        stack.ask("/spans/query", {**question, "windowing": {**windowing, "wait_s": 0, **page["windowing"]}})["count"]
+        == 0
+    )

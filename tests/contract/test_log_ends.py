@@ -1,0 +1,86 @@
+"""One battery for whoever tells where logs end: in memory, the embedded broker, a real Apache Kafka."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+
+import pytest
+
+from common.errors import Unavailable
+from common.kafka.cluster import read_cluster_id
+from common.kafka.log_ends import KafkaLogEnds
+from common.kafka.producer import KafkaPublisher
+from common.kafka.record import LogEnds, Publisher
+from common.kafka.topics import ensure_topics
+from common.settings import Encoding, KafkaSettings, TopicSettings
+from tests.fakes.kafka import MemoryBroker
+from tests.support.kafka import Broker
+
+PARTITIONS = 2
+pytestmark = pytest.mark.timeout(120)
+
+
+@dataclass
+class Cluster:
+    """What the battery needs of a broker."""
+
+    cluster_id: str
+    topic: str
+    publisher: Publisher
+    ends: LogEnds
+
+    def log(self, partition: int) -> str:
+        return f"{self.cluster_id}/{self.topic}/{partition}"
+
+
+@pytest.fixture(params=["memory", "tansu", pytest.param("kafka", marks=pytest.mark.kafka)])
+async def cluster(request: pytest.FixtureRequest, unique: str) -> AsyncIterator[Cluster]:
+    if request.param == "memory":
+        memory = MemoryBroker(partitions=PARTITIONS)
+        yield Cluster(memory.cluster_id, unique, memory.publisher(), memory.ends(unique))
+        return
+    broker: Broker = request.getfixturevalue(request.param)
+    topics = {unique: TopicSettings(encoding=Encoding.OTLP_PROTO)}
+    settings = broker.settings(group=unique, topics=topics, partitions=PARTITIONS)
+    await ensure_topics(settings)
+    async with AsyncExitStack() as opened:
+        publisher, ends = KafkaPublisher(settings), KafkaLogEnds(settings)
+        opened.push_async_callback(publisher.close)
+        opened.push_async_callback(ends.close)
+        yield Cluster(await read_cluster_id(settings), unique, publisher, ends)
+
+
+async def test_a_log_without_records_ends_where_it_begins(cluster: Cluster) -> None:
+    assert await cluster.ends.ask() == {cluster.log(0): 0, cluster.log(1): 0}
+
+
+async def test_what_was_acknowledged_lies_below_the_end_each_time(cluster: Cluster) -> None:
+    last: dict[str, int] = {}
+    for _ in range(3):
+        # At once, so that they share batches: the embedded broker counts those where it is asked for ends.
+        publishes = [cluster.publisher.publish(cluster.topic, b"%d" % n, key=b"%d" % (n % 3)) for n in range(20)]
+        for where in await asyncio.gather(*publishes):
+            log = cluster.log(where.partition)
+            last[log] = max(where.offset, last.get(log, 0))
+
+        ends = await cluster.ends.ask()
+
+        assert {log: ends[log] for log in last} == {log: offset + 1 for log, offset in last.items()}
+
+
+async def test_closing_twice_is_closing_once_and_asking_opens_again(cluster: Cluster) -> None:
+    await cluster.ends.ask()
+    await cluster.ends.close()
+    await cluster.ends.close()
+
+    assert await cluster.ends.ask() == {cluster.log(0): 0, cluster.log(1): 0}
+
+
+async def test_a_broker_that_is_away_is_unavailable() -> None:
+    ends = KafkaLogEnds(KafkaSettings(bootstrap="127.0.0.1:9", request_timeout_s=0.5))
+
+    with pytest.raises(Unavailable):
+        await ends.ask()

@@ -1,0 +1,369 @@
+"""The feed over the real engine: what a reader is given, in which order, once; through the handler, as the API calls it."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from common.clickhouse.connect import open_store
+from common.clickhouse.migrate import migrate
+from common.clickhouse.span_columns import HEADS_TABLE
+from common.clickhouse.store import Statement
+from common.clock import SystemClock
+from common.errors import InvalidCursor, InvalidInput, Overloaded
+from common.project import DEFAULT_PROJECT_ID
+from common.settings import ClickHouseSettings
+from common.span import Span
+from common.times import format_us
+from query_api.context import ApiContext
+from query_api.errors import InvalidRequest
+from tests.support.api import context_of
+from tests.support.feed import Reader, StoreInFront, settle, with_query_settings
+from tests.support.span_corpus import OTHER_PROJECT_ID, START_NS, store_record
+
+A, B = "cluster/spans/0", "cluster/spans/1"
+
+
+@pytest.fixture
+async def api(chdb_dir: Path, chdb_settings: Callable[[], ClickHouseSettings]) -> AsyncIterator[ApiContext]:
+    configured = chdb_settings()
+    await migrate(configured, data_dir=chdb_dir)
+    store = open_store(configured, data_dir=chdb_dir)
+    yield context_of(store=store, clock=SystemClock())
+    await store.close()
+
+
+def span(number: int, *, start_us: int = 0, trace: int = 1, **members: Any) -> Span:
+    start_ns = START_NS + start_us * 1000
+    return Span(
+        trace_id=trace.to_bytes(16, "big"),
+        span_id=number.to_bytes(8, "big") * 2,
+        parent_id=bytes(15) + b"\1",
+        start_ns=start_ns,
+        end_ns=start_ns + 1_000_000,
+        **{"name": f"s{number}", "kind": 1, "status_code": 0, "status_message": None, "attributes": {}, **members},
+    )
+
+
+async def stored(api: ApiContext, *numbers: int, offset: int, log: str = A, **members: Any) -> None:
+    """One record with these spans, stored and said to be."""
+    await store_record(api.store, [span(each, **members) for each in numbers], log=log, offset=offset)
+    await settle(api.store, log=log, offset=offset)
+
+
+async def somebody_waits(api: ApiContext) -> None:
+    async with asyncio.timeout(5):
+        while not api.stored.waiting_count:  # noqa: ASYNC110 - what is waited for is the effect of another call
+            await asyncio.sleep(0.001)
+
+
+async def test_nothing_stored_is_an_empty_page_with_a_cursor_that_goes_on(api: ApiContext) -> None:
+    reader = Reader(api)
+    assert (await reader.page())["spans"] == []
+
+    await stored(api, 1, offset=0)
+
+    assert await reader.ids() == [1]
+
+
+async def test_spans_come_in_the_order_in_which_they_became_queryable_late_ones_too(api: ApiContext) -> None:
+    await stored(api, 3, 1, offset=0, start_us=5)
+    await stored(api, 2, offset=1, start_us=-9_000_000)
+    reader = Reader(api)
+    assert await reader.ids() == [3, 1, 2]
+
+    await stored(api, 4, offset=0, log=B, start_us=-1)
+    await stored(api, 5, offset=2, start_us=-2)
+
+    assert sorted(await reader.ids()) == [4, 5]
+    assert await reader.ids() == []
+
+
+async def test_what_is_inserted_is_not_given_before_all_of_it_is_there(api: ApiContext) -> None:
+    """The part of a batch that can be seen first may be its last: a reader that took it would never see the rest."""
+    reader = Reader(api)
+    await store_record(api.store, [span(2)], log=A, offset=1)
+    assert await reader.ids() == []
+
+    await stored(api, 1, offset=0)
+    assert await reader.ids() == [1]
+
+    await settle(api.store, log=A, offset=1)
+    assert await reader.ids() == [2]
+
+
+async def test_a_watermark_that_comes_late_takes_nothing_back(api: ApiContext) -> None:
+    reader = Reader(api)
+    await stored(api, 1, offset=0)
+    await stored(api, 2, offset=1)
+    assert await reader.ids() == [1, 2]
+
+    await settle(api.store, log=A, offset=0)
+
+    assert await reader.ids() == []
+    assert await Reader(api).ids() == [1, 2]
+
+
+async def test_a_record_that_is_delivered_again_is_not_given_again(api: ApiContext) -> None:
+    reader = Reader(api)
+    await stored(api, 1, 2, offset=0)
+    assert await reader.ids() == [1, 2]
+
+    await store_record(api.store, [span(1), span(2)], log=A, offset=0)
+    await stored(api, 3, offset=1)
+
+    assert await reader.ids() == [3]
+    assert await Reader(api).ids() == [1, 2, 3]
+
+
+async def test_a_new_version_is_given_after_the_old_one_and_alone_to_who_comes_later(api: ApiContext) -> None:
+    reader = Reader(api)
+    await stored(api, 1, offset=0, name="old")
+    assert [each["span_name"] for each in await reader.rest()] == ["old"]
+
+    await stored(api, 1, offset=1, name="new", start_us=7)
+
+    assert [each["span_name"] for each in await reader.rest()] == ["new"]
+    assert [each["span_name"] for each in await Reader(api).rest()] == ["new"]
+
+
+async def test_a_version_that_lost_to_another_log_is_never_given(api: ApiContext) -> None:
+    await store_record(api.store, [span(1, name="later")], log=B, offset=0, record_ms=2)
+    await settle(api.store, log=B, offset=0)
+    reader = Reader(api)
+    assert [each["span_name"] for each in await reader.rest()] == ["later"]
+
+    await store_record(api.store, [span(1, name="earlier")], log=A, offset=9, record_ms=1)
+    await settle(api.store, log=A, offset=9)
+
+    assert await reader.rest() == []
+
+
+async def test_the_same_span_twice_in_one_record_is_given_once(api: ApiContext) -> None:
+    await store_record(api.store, [span(1, name="first"), span(1, name="second"), span(2)], log=A, offset=0)
+    await settle(api.store, log=A, offset=0)
+
+    assert await Reader(api, windowing={"limit": 1}).ids() == [1, 2]
+
+
+async def test_a_deletion_is_silent(api: ApiContext) -> None:
+    reader = Reader(api)
+    await stored(api, 1, 2, offset=0)
+    delete = (
+        f"INSERT INTO {HEADS_TABLE} (project_id, trace_id, span_id, log, version, record_ms, start_us)"
+        f" SELECT project_id, trace_id, span_id, log, version + 1, record_ms, start_us FROM {HEADS_TABLE}"
+        " WHERE span_id = unhex({span:String}) AND project_id = {project:UUID}"
+    )
+    values = {"span": (1).to_bytes(8, "big").hex() * 2, "project": str(DEFAULT_PROJECT_ID)}
+    await api.store.execute(Statement(delete, values), deadline_s=5.0)
+
+    assert await reader.ids() == [2]
+
+
+async def test_a_record_of_3000_spans_is_cut_by_pages_and_nothing_is_lost_or_doubled(api: ApiContext) -> None:
+    await stored(api, *range(1, 3001), offset=0)
+    await stored(api, 3001, offset=1)
+
+    assert await Reader(api, windowing={"limit": 999}).ids() == list(range(1, 3002))
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_pages_of_any_size_over_many_logs_give_everything_once_in_the_order_of_each_log(
+    api: ApiContext, seed: int
+) -> None:
+    source = random.Random(seed)
+    logs = [f"cluster/spans/{number}" for number in range(source.choice((1, 3, 5)))]
+    expected: dict[str, list[int]] = {log: [] for log in logs}
+    given: list[int] = []
+    reader = Reader(api)
+    number = 0
+    for offset in range(12):
+        log = source.choice(logs)
+        numbers = list(range(number + 1, number + 1 + source.choice((1, 4, 23))))
+        number = numbers[-1]
+        await stored(api, *numbers, offset=offset * 3, log=log, start_us=source.randrange(-5, 5))
+        expected[log] += numbers
+        if source.random() < 0.5:
+            page = await reader.page(limit=source.choice((1, 5, 17)))
+            given += [int(each["span_id"], 16) for each in page["spans"]]
+    given += await reader.ids(limit=source.choice((1, 7, 1_000)))
+
+    assert sorted(given) == list(range(1, number + 1))
+    for numbers in expected.values():
+        assert [each for each in given if each in set(numbers)] == numbers
+
+
+async def test_a_page_also_ends_at_its_bytes(api: ApiContext) -> None:
+    small = with_query_settings(api, page_bytes_max=2_000)
+    await stored(api, *range(1, 8), offset=0)
+
+    page = await Reader(small).page()
+
+    assert 0 < page["count"] < 7
+    assert await Reader(small).ids() == list(range(1, 8))
+
+
+async def test_only_what_matches_is_given_and_a_reader_goes_past_the_rest(api: ApiContext) -> None:
+    await stored(api, *range(1, 200), offset=0)
+    await stored(api, 200, offset=1, attributes={"wanted": 1})
+    filtering = {"conditions": [{"field": "attributes", "key": "wanted", "value": 1}]}
+    reader = Reader(api, windowing={"limit": 1}, filtering=filtering)
+
+    assert await reader.ids() == [200]
+    await stored(api, 201, 202, offset=2, attributes={"wanted": 1})
+    assert await reader.ids() == [201, 202]
+
+
+async def test_an_update_that_no_longer_matches_is_silent(api: ApiContext) -> None:
+    filtering = {"conditions": [{"field": "attributes", "key": "wanted", "value": 1}]}
+    reader = Reader(api, filtering=filtering)
+    await stored(api, 1, offset=0, attributes={"wanted": 1})
+    await stored(api, 1, offset=1, attributes={"wanted": 2})
+
+    assert await reader.ids() == []
+
+
+async def test_bounds_are_of_the_start_the_oldest_excluded_the_newest_included(api: ApiContext) -> None:
+    for number in range(5):
+        await stored(api, number + 1, offset=number, start_us=number)
+    start_us = START_NS // 1000
+    bounds = {"oldest": format_us(start_us + 1), "newest": format_us(start_us + 3)}
+
+    assert await Reader(api, windowing=bounds).ids() == [3, 4]
+
+
+async def test_a_rate_keeps_whole_traces(api: ApiContext) -> None:
+    for number in range(1, 9):
+        await stored(api, number, offset=number, trace=number << 96)  # the first four bytes are the number
+
+    assert await Reader(api, windowing={"rate": 0.05}).ids() == [1, 2, 3, 4]
+
+
+async def test_the_spans_of_another_project_are_not_given(api: ApiContext) -> None:
+    await store_record(api.store, [span(1)], log=A, offset=0, project_id=OTHER_PROJECT_ID)
+    await settle(api.store, log=A, offset=0, project_id=OTHER_PROJECT_ID)
+    await settle(api.store, log=A, offset=0)
+
+    assert await Reader(api).ids() == []
+    assert await Reader(api, project_id=OTHER_PROJECT_ID).ids() == [1]
+
+
+async def test_a_cursor_belongs_to_its_project_filter_bounds_and_to_the_feed(api: ApiContext) -> None:
+    reader = Reader(api)
+    await reader.page()
+
+    for other in (
+        Reader(api, project_id=OTHER_PROJECT_ID),
+        Reader(api, filtering={"conditions": [{"field": "span_name", "value": "a"}]}),
+        Reader(api, windowing={"newest": "2026-01-01T00:00:00Z"}),
+        Reader(api, windowing={"rate": 0.5}),
+    ):
+        other.next = reader.next
+        with pytest.raises(InvalidCursor):
+            await other.page()
+
+
+async def test_a_cursor_that_was_changed_anywhere_is_refused(api: ApiContext) -> None:
+    await stored(api, 1, offset=0)
+    reader = Reader(api)
+    await reader.page()
+    cursor = reader.next or ""
+
+    for at in range(len(cursor)):
+        reader.next = cursor[:at] + ("A" if cursor[at] != "A" else "B") + cursor[at + 1 :]
+        with pytest.raises(InvalidCursor):
+            await reader.page()
+
+
+async def test_order_may_be_left_out_or_ascending_and_is_never_descending(api: ApiContext) -> None:
+    reader = Reader(api)
+    await reader.page()
+    await reader.page(order="ascending")
+
+    with pytest.raises(InvalidInput, match=r"windowing\.order"):
+        await reader.page(order="descending")
+
+
+async def test_the_limit_is_that_of_pages(api: ApiContext) -> None:
+    await Reader(api).page(limit=10_000)
+    with pytest.raises(InvalidRequest):
+        await Reader(api).page(limit=10_001)
+
+
+async def test_a_budget_of_rows_that_ends_first_says_so_and_the_next_call_goes_on(api: ApiContext) -> None:
+    await stored(api, *range(1, 400), offset=0)
+    await stored(api, 400, offset=1, name="wanted")
+    tight = with_query_settings(api, budget_rows=100)
+    reader = Reader(
+        tight, windowing={"limit": 1}, filtering={"conditions": [{"field": "span_name", "value": "wanted"}]}
+    )
+
+    first = await reader.page()
+
+    assert (first["count"], first["complete"]) == (0, False)
+    assert await reader.ids() == [400]
+
+
+async def test_a_waiting_call_wakes_within_a_moment_and_asks_nothing_meanwhile(api: ApiContext) -> None:
+    front = StoreInFront(api.store)
+    waiting_api = replace(api, store=front)
+    reader = Reader(waiting_api)
+    await reader.page()
+    waiting = asyncio.create_task(reader.page(wait_s=10))
+    await somebody_waits(api)
+    before = front.selects_count
+    await asyncio.sleep(0.3)
+    assert front.selects_count == before
+
+    await store_record(api.store, [span(1)], log=A, offset=0)
+    announced = await settle(api.store, log=A, offset=0)
+    began_s = time.monotonic()
+    api.stored.learn([announced])
+    page = await waiting
+
+    assert page["count"] == 1
+    assert time.monotonic() - began_s < 1.0  # some 10 ms where nothing else runs
+
+
+async def test_news_that_do_not_match_leave_a_call_waiting_and_only_the_new_part_is_looked_at(api: ApiContext) -> None:
+    reader = Reader(api, filtering={"conditions": [{"field": "span_name", "value": "s2"}]})
+    waiting = asyncio.create_task(reader.page(wait_s=10))
+    for number in (1, 2):
+        await somebody_waits(api)
+        assert not waiting.done()
+        await store_record(api.store, [span(number)], log=A, offset=number)
+        api.stored.learn([await settle(api.store, log=A, offset=number)])
+        await asyncio.sleep(0)
+
+    assert [each["span_name"] for each in (await waiting)["spans"]] == ["s2"]
+
+
+async def test_a_wait_that_ends_without_news_gives_an_empty_page_that_goes_on(api: ApiContext) -> None:
+    reader = Reader(api)
+    began_s = time.monotonic()
+
+    page = await reader.page(wait_s=0.2)
+
+    assert (page["count"], "complete" in page) == (0, False)
+    assert time.monotonic() - began_s >= 0.2
+
+
+async def test_so_many_calls_wait_and_one_more_is_sent_away(api: ApiContext) -> None:
+    few = with_query_settings(api, waiting_max=1)
+    waiting = asyncio.create_task(Reader(few).page(wait_s=5))
+    await somebody_waits(api)
+
+    with pytest.raises(Overloaded):
+        await Reader(few).page(wait_s=5)
+    assert (await Reader(few).page())["count"] == 0
+
+    waiting.cancel()
+    await asyncio.wait({waiting})
+    assert api.stored.waiting_count == 0

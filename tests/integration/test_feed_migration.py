@@ -1,0 +1,67 @@
+"""The tables of the feed over spans that were stored before there were any."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from common.clickhouse.connect import open_store
+from common.clickhouse.migrate import DDL, migrate
+from common.clickhouse.span_columns import SPANS_TABLE, SpanColumns
+from common.clickhouse.sql_files import render, statements
+from common.clickhouse.store import ColumnStore, Statement
+from common.clock import SystemClock
+from common.project import DEFAULT_PROJECT_ID
+from common.settings import ClickHouseSettings
+from common.span import Span
+from ingest.normalise import normalise
+from tests.support.api import context_of
+from tests.support.feed import Reader
+from tests.support.span_corpus import START_NS
+
+LATELY_US = 60_000_000
+LONG_AGO_US = 3_600_000_000
+
+
+async def store_records(store: ColumnStore, *offsets: int, stored_us: int) -> None:
+    """A span each, in one insert."""
+    columns = SpanColumns()
+    for offset in offsets:
+        ids = offset.to_bytes(16, "big"), offset.to_bytes(8, "big") * 2
+        spans = [Span(*ids, None, "s", 1, START_NS, START_NS, 0, None, {})]
+        columns.append_record(
+            project_ids=DEFAULT_PROJECT_ID,
+            log="c/spans/0",
+            log_offset=offset,
+            record_ms=1,
+            spans=spans,
+            span_indexes=[0],
+            normals=normalise(spans),
+        )
+    await store.insert(SPANS_TABLE, columns.table(stored_us=stored_us), dedup_token=str(offsets), deadline_s=10.0)
+
+
+@pytest.mark.parametrize("is_applied_twice", [False, True])
+async def test_what_was_stored_before_is_in_the_feed_but_for_what_may_be_half_of_an_insert(
+    chdb_dir: Path, chdb_settings: Callable[[], ClickHouseSettings], tmp_path: Path, *, is_applied_twice: bool
+) -> None:
+    settings = chdb_settings()
+    before = sorted(DDL.glob("*.sql"))[:2]
+    for path in before:
+        (tmp_path / path.name).write_text(path.read_text())
+    await migrate(settings, data_dir=chdb_dir, folder=tmp_path)
+    store = open_store(settings, data_dir=chdb_dir)
+    now_us = SystemClock().now_ns() // 1_000
+    await store_records(store, 1, 2, 3, stored_us=now_us - LONG_AGO_US)
+    await store_records(store, 4, 5, stored_us=now_us - LATELY_US)
+
+    await migrate(settings, data_dir=chdb_dir)
+    if is_applied_twice:  # as by two processes that start at once
+        for sql in statements(render((DDL / "0003_feed.sql").read_text(), cluster="")):
+            await store.execute(Statement(sql), deadline_s=10.0)
+    given = await Reader(context_of(store=store, clock=SystemClock())).ids()
+    await store.close()
+
+    assert given == [1, 2, 3]

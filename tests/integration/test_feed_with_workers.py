@@ -1,0 +1,183 @@
+"""The promise of the feed under four workers that insert at once: never a gap, never a version twice (ADR 0007).
+
+Real workers on a broker in memory and the real engine; every insert is seen part by part, with pauses; partitions move, and
+members that the group has given up go on writing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Final
+from uuid import UUID
+
+import pytest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+from common.clickhouse.connect import open_store
+from common.clickhouse.migrate import migrate
+from common.clickhouse.store import ColumnStore
+from common.clock import SystemClock
+from common.limits import SpanLimits
+from common.project import DEFAULT_PROJECT_ID
+from common.settings import ClickHouseSettings, Encoding, TopicSettings
+from ingest.batch import FlushPolicy
+from ingest.consume import Rules
+from ingest.opening.opener import ThreadOpener
+from ingest.sinks.clickhouse import ClickHouseSink
+from ingest.worker import Doors, Policy, Worker
+from query_api.context import ApiContext
+from tests.fakes.kafka import MemoryBroker, MemorySource
+from tests.support.api import context_of
+from tests.support.feed import PartByPartStore, Reader, versions
+from tests.support.otlp import START_NS
+
+pytestmark = pytest.mark.timeout(180)
+TOPICS: Final = ("otlp_a", "otlp_b")
+RULES: Final = Rules(
+    {topic: TopicSettings(encoding=Encoding.OTLP_PROTO) for topic in TOPICS}, SpanLimits(), DEFAULT_PROJECT_ID
+)
+POLICY: Final = Policy(rules=RULES, flush=FlushPolicy(rows_max=100, age_s_max=0.1), poll_s_max=0.02, poll_records_max=7)
+PAUSE_S_MAX: Final = 0.03
+TRACES: Final = 24
+RECORDS: Final = 60
+
+
+class AnyProject:
+    async def exists(self, project_id: UUID, /) -> bool:
+        return True
+
+
+class Production:
+    """Records of many spans, new ones and new versions of old ones; knows what must come out."""
+
+    def __init__(self, source: random.Random) -> None:
+        self._source = source
+        self._sent: list[tuple[int, int]] = []
+        self._versions: Counter[tuple[int, int]] = Counter()
+        self.last: dict[str, int] = {}
+        """Span → the version that stands in the end."""
+
+    def record(self) -> tuple[str, bytes, bytes]:
+        """Topic, key and value of the next record; a trace is always of one topic, and so of one partition."""
+        trace = self._source.randrange(TRACES)
+        message = ExportTraceServiceRequest()
+        spans = message.resource_spans.add().scope_spans.add().spans
+        for span_number in {self._span_number(trace) for _ in range(self._source.choice((1, 2, 5, 40)))}:
+            self._versions[trace, span_number] += 1
+            version = self._versions[trace, span_number]
+            span = spans.add()
+            span.name = "s"
+            span.trace_id = (trace + 1).to_bytes(16, "big")
+            span.span_id = span_number.to_bytes(8, "big")
+            # A version may be late, and may have moved in time, into another month too.
+            span.start_time_unix_nano = START_NS - self._source.choice((0, 0, 0, 10**6, 40 * 86_400 * 10**9))
+            span.end_time_unix_nano = span.start_time_unix_nano + 1
+            attribute = span.attributes.add()
+            attribute.key, attribute.value.int_value = "v", version
+            self.last[span.trace_id.hex() + span.span_id.hex()] = version
+        return (
+            TOPICS[trace % 2],
+            message.resource_spans[0].scope_spans[0].spans[0].trace_id,
+            message.SerializeToString(),
+        )
+
+    def _span_number(self, trace: int) -> int:
+        if self._sent and self._source.random() < 0.3:
+            old_trace, number = self._source.choice(self._sent)
+            if old_trace == trace:
+                return number
+        self._sent.append((trace, len(self._sent) + 1))
+        return len(self._sent)
+
+
+@pytest.fixture
+async def store(chdb_dir: Path, chdb_settings: Callable[[], ClickHouseSettings]) -> AsyncIterator[ColumnStore]:
+    settings = chdb_settings()
+    await migrate(settings, data_dir=chdb_dir)
+    store = open_store(settings, data_dir=chdb_dir)
+    yield store
+    await store.close()
+
+
+@asynccontextmanager
+async def worker_running(
+    broker: MemoryBroker, store: ColumnStore, context: ApiContext, source: random.Random
+) -> AsyncIterator[MemorySource]:
+    """One of the workers; drained and ended at the end."""
+    member = broker.source(*TOPICS)
+    paused = PartByPartStore(store, source=source, pause_s_max=PAUSE_S_MAX)
+    sink = ClickHouseSink(paused, clock=SystemClock(), insert_timeout_s=10.0, announce=context.stored.learn)
+    doors = Doors(
+        source=member, opener=ThreadOpener(RULES), sink=sink, publisher=broker.publisher(), projects=AnyProject()
+    )
+    worker = Worker(POLICY, doors)
+    running = asyncio.create_task(worker.run(), name="worker")
+    try:
+        yield member
+    finally:
+        worker.stop()
+        async with asyncio.timeout(60):
+            await running
+
+
+async def produce(broker: MemoryBroker, production: Production, count: int) -> None:
+    for _ in range(count):
+        topic, key, value = production.record()
+        await broker.append(topic, value, key=key)
+        await asyncio.sleep(0.002)
+
+
+async def read_all_the_while(context: ApiContext, *, limit: int, ended: asyncio.Event) -> list[tuple[str, int]]:
+    """Every version that a reader is given, until ``ended`` and nothing is left."""
+    reader = Reader(context, windowing={"limit": limit})
+    given: list[tuple[str, int]] = []
+    while True:
+        was_ended = ended.is_set()
+        page = await reader.page(wait_s=0.05)
+        given += versions(page["spans"], attribute="v")
+        if was_ended and not page["count"]:
+            return given
+
+
+async def settled(broker: MemoryBroker) -> None:
+    """Return when everything that was produced is committed."""
+    produced = {partition: len(broker.log(partition)) for topic in TOPICS for partition in broker.partitions_of(topic)}
+    wanted = {partition: count for partition, count in produced.items() if count}
+    async with asyncio.timeout(60):
+        while {each: broker.committed().get(each) for each in wanted} != wanted:  # noqa: ASYNC110 - of another loop
+            await asyncio.sleep(0.01)
+
+
+def twice(given: Sequence[tuple[str, int]]) -> list[tuple[str, int]]:
+    return [version for version, count in Counter(given).items() if count > 1]
+
+
+async def test_four_workers_and_readers_all_the_while_never_a_gap_never_twice(store: ColumnStore) -> None:
+    source = random.Random(4)
+    broker, production = MemoryBroker(partitions=4), Production(source)
+    context = context_of(store=store, clock=SystemClock())
+    ended = asyncio.Event()
+
+    async with asyncio.TaskGroup() as tasks:
+        reading = [tasks.create_task(read_all_the_while(context, limit=each, ended=ended)) for each in (7, 1_000)]
+        async with AsyncExitStack() as workers:
+            members = [
+                await workers.enter_async_context(worker_running(broker, store, context, source)) for _ in range(3)
+            ]
+            await produce(broker, production, RECORDS // 4)
+            async with worker_running(broker, store, context, source):  # a fourth comes, and goes again
+                await produce(broker, production, RECORDS // 4)
+                await members[0].expire()  # given up by the group, and it does not know
+                await produce(broker, production, RECORDS // 4)
+            await produce(broker, production, RECORDS // 4)
+            await settled(broker)
+        ended.set()
+
+    for given in (task.result() for task in reading):
+        assert twice(given) == []
+        assert dict(given) == production.last  # the last version that was given of each span is the one that stands
