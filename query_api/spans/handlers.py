@@ -10,9 +10,11 @@ from common.errors import InvalidInput, Unavailable
 from common.filter.parse import parse
 from common.ids import parse_span_id, parse_trace_id
 from query_api.cursor import write_cursor
+from query_api.explain import explain_member
+from query_api.feed.handlers import query_feed
 from query_api.route import Answer, Call
 from query_api.spans.compile import compile_filter
-from query_api.spans.heads import heads_of_ids, sums_of_traces
+from query_api.spans.heads import Version, heads_of_ids, sums_of_traces, versions_of
 from query_api.spans.models import SpanIds, SpansQuery, WindowBy, Windowing
 from query_api.spans.project_spans import ProjectSpans
 from query_api.spans.render import Rendered
@@ -20,27 +22,33 @@ from query_api.spans.search import Page, fetch_rows, find_page, render_versions
 from query_api.spans.windowing import belonging, limit_of, spans_window
 
 TRIES_MAX: Final = 5
-"""A version that was replaced between the two reads is gone from the table once the engine has merged: read both again."""
+"""A version that was replaced between the two reads is gone from the table once the engine has merged, and one that is just
+being stored may not be in it yet: read both again, without those that are not there."""
 
 
 async def query_spans(call: Call) -> Answer:
     """``POST /spans/query``."""
     query: SpansQuery = call.body
-    _refuse_saved(query)
+    refuse_saved(query)
     windowing = query.windowing or Windowing()
-    _refuse_feed(windowing)
     filtering = parse(query.filtering)
+    if windowing.by is WindowBy.CREATED_AT:
+        return await query_feed(call, query, filtering)
+    if windowing.wait_s:
+        raise InvalidInput('windowing.wait_s: waiting belongs to the feed; ask with "by": "created_at".')
     belongs_to = belonging("spans", call.project_id, filtering, windowing)
     secret = call.context.cursor_secret
     settings = call.context.settings.query
+    spans = project_spans(call)
     page = await find_page(
-        project_spans(call),
+        spans,
         compile_filter(filtering),
         spans_window(windowing, belongs_to=belongs_to, secret=secret),
         limit=limit_of(windowing, default=settings.page_limit_default, most=settings.page_limit_max),
         bytes_max=settings.page_bytes_max,
     )
-    return Answer(_page_json(page, belongs_to=belongs_to, secret=secret))
+    explanation = await explain_member(spans, filtering)
+    return Answer(_page_json(page, explanation, belongs_to=belongs_to, secret=secret))
 
 
 async def list_spans(call: Call) -> Answer:
@@ -63,46 +71,51 @@ async def get_span(call: Call) -> Answer:
 
 
 def project_spans(call: Call) -> ProjectSpans:
-    """The spans that a request may see, with the budget of a query."""
+    """The spans that a request may see, with the budget of a query; what is run is recorded where it is to be explained."""
     context = call.context
-    budget_s = context.settings.query.budget_s
-    return ProjectSpans(context.store, call.project_id, clock=context.clock, budget_s=budget_s)
+    settings = context.settings.query
+    return ProjectSpans(
+        context.store,
+        call.project_id,
+        clock=context.clock,
+        budget_s=settings.budget_s,
+        budget_rows=settings.budget_rows,
+        is_recorded=getattr(call.body, "explain", None) is True,
+    )
 
 
 async def spans_of_ids(
     spans: ProjectSpans, *, trace_ids: list[bytes], span_ids: list[bytes] | None = None
 ) -> list[Rendered]:
     """All spans of the traces that have one of the span ids, where these are given; earliest first, then by ids."""
+    absent: set[Version] = set()
     for _ in range(TRIES_MAX):
-        heads = sorted(await heads_of_ids(spans, trace_ids=trace_ids, span_ids=span_ids or []))
+        heads = sorted(await heads_of_ids(spans, trace_ids=trace_ids, span_ids=span_ids or [], absent=absent))
         rows, sums = await asyncio.gather(
             fetch_rows(spans, heads), sums_of_traces(spans, {head.trace_id for head in heads})
         )
         found = render_versions([rows], heads, sums)
         if len(found) == len(heads):
             return found
+        absent |= set(heads) - set(versions_of(rows))
     raise Unavailable("These spans are being replaced faster than they can be read.")
 
 
-def _refuse_saved(query: SpansQuery) -> None:
+def refuse_saved(query: SpansQuery) -> None:
+    """Raise ``InvalidInput`` where a saved query is referred to."""
     for name in ("query_ref", "query_variant_ref", "query_revision_ref"):
         if getattr(query, name) is not None:
             raise InvalidInput(f"{name}: saved queries are not supported yet; give filtering and windowing.")
 
 
-def _refuse_feed(windowing: Windowing) -> None:
-    if windowing.by is WindowBy.CREATED_AT:
-        raise InvalidInput("windowing.by: the feed by created_at is not supported yet; supported: start_time.")
-    if windowing.wait_s:
-        raise InvalidInput("windowing.wait_s: waiting belongs to the feed by created_at, which is not supported yet.")
-
-
-def _page_json(page: Page, *, belongs_to: bytes, secret: bytes) -> bytes:
-    spans = b",".join(span.json for span in page.spans)
-    if page.ends_at is None:
-        return b'{"count":%d,"spans":[%b]}' % (len(page.spans), spans)
-    cursor = write_cursor(page.ends_at.pack(), belongs_to=belongs_to, secret=secret).encode()
-    return b'{"count":%d,"spans":[%b],"windowing":{"next":"%b"}}' % (len(page.spans), spans, cursor)
+def _page_json(page: Page, explanation: bytes, *, belongs_to: bytes, secret: bytes) -> bytes:
+    members = [b'"count":%d,"spans":[%b]' % (len(page.spans), b",".join(span.json for span in page.spans))]
+    if page.ends_at is not None:
+        cursor = write_cursor(page.ends_at.pack(), belongs_to=belongs_to, secret=secret)
+        members.append(b'"windowing":{"next":"%b"}' % cursor.encode())
+    if not page.is_complete:
+        members.append(b'"complete":false')
+    return b"{%b%b}" % (b",".join(members), explanation)
 
 
 def _split(lists: Iterable[str]) -> list[str]:

@@ -36,7 +36,7 @@ class Windowing(_Strict):
 
     newest: datetime | None = Field(None, description="Bound of start_time: excluded when descending.")
     oldest: datetime | None = Field(None, description="Bound of start_time: excluded when ascending.")
-    next: str | None = Field(None, max_length=1_000, description="The cursor that the last page gave.")
+    next: str | None = Field(None, max_length=131_072, description="The cursor that the last page gave.")
     limit: int | None = Field(None, ge=1, description="Spans on a page; default 100, at most 10,000.")
     order: Order | None = Field(None, description="Default descending.")
     by: WindowBy | None = Field(None, description="Default start_time.")
@@ -61,6 +61,7 @@ class SpansQuery(_Strict):
     query_ref: ReferenceModel | None = Field(None, description="A saved query.")
     query_variant_ref: ReferenceModel | None = Field(None, description="A variant of a saved query.")
     query_revision_ref: ReferenceModel | None = Field(None, description="A revision of a saved query.")
+    explain: bool | None = Field(None, description="Whether the answer says how it was found.")
 
     @field_validator("filtering", mode="before")
     @classmethod
@@ -124,6 +125,10 @@ class SpansAnswer(BaseModel):
     count: int
     spans: list[SpanModel]
     windowing: WindowingAnswer | None = None
+    complete: bool | None = Field(
+        None, description="False when the query's budget ended before the page was full; absent otherwise."
+    )
+    explain: dict[str, Any] | None = Field(None, description="How the answer was found, where that was asked.")
 
 
 class SpanAnswer(BaseModel):

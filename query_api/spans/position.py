@@ -1,4 +1,4 @@
-"""Where a span stands in the order of pages: what the cursor of a walk over spans holds."""
+"""Where a page of spans ends, at a span or between two starts: what the cursor of a walk over spans holds."""
 
 from __future__ import annotations
 
@@ -6,8 +6,11 @@ import struct
 from typing import Final, NamedTuple
 
 from common.errors import InvalidCursor
+from query_api.spans.models import Order
 
 _PACKED: Final = struct.Struct(">q16s16s")
+_LOWEST_ID: Final = bytes(16)
+_HIGHEST_ID: Final = b"\xff" * 16
 
 
 class Position(NamedTuple):
@@ -16,6 +19,17 @@ class Position(NamedTuple):
     start_us: int
     span_id: bytes
     trace_id: bytes
+
+    @classmethod
+    def edge(cls, start_us: int, order: Order) -> Position:
+        """Behind all spans of that start and of those before it in the order: no span stands there."""
+        last_id = _LOWEST_ID if order is Order.DESCENDING else _HIGHEST_ID
+        return cls(start_us, last_id, last_id)
+
+    @property
+    def is_edge(self) -> bool:
+        """Whether it is one between two starts, rather than that of a span."""
+        return self.span_id == self.trace_id and self.span_id in (_LOWEST_ID, _HIGHEST_ID)
 
     def pack(self) -> bytes:
         """As it stands in a cursor: 40 bytes."""

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from copy import copy
+from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import Any, Final
 from uuid import UUID
 
@@ -10,10 +14,13 @@ import pyarrow as pa
 
 from common.clickhouse.store import ColumnStore, Statement
 from common.clock import Clock
-from common.errors import DeadlineExceeded
+from common.errors import DeadlineExceeded, ErrorCode, ServiceError
 
 OF_PROJECT: Final = "{of_project}"
 """Stands in a statement behind each ``WHERE`` of a table that is read."""
+
+ANY_NUMBER: Final = 2**62
+"""Of rows: no budget."""
 
 _CONDITION: Final = "project_id = {project_id:UUID}"
 _SETTINGS: Final[Mapping[str, str | int | float]] = {
@@ -27,31 +34,135 @@ _SETTINGS: Final[Mapping[str, str | int | float]] = {
 }
 
 
-class ProjectSpans:
-    """The spans of one project, for one request: statements share its budget of time."""
+@dataclass(frozen=True, slots=True)
+class Share:
+    """What one statement may use of the request's budget; the engine ends it past that."""
 
-    def __init__(self, store: ColumnStore, project_id: UUID, *, clock: Clock, budget_s: float) -> None:
+    seconds_max: float
+    rows_max: int | None = None
+    """Rows that are read, in all tables together."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """A statement that was run, as ``select`` was given it. ``step`` says what for; ``failure`` how it ended, unless well."""
+
+    step: str
+    sql: str
+    parameters: Mapping[str, Any]
+    started_s: float
+    elapsed_ms: float
+    failure: ErrorCode | None = None
+
+
+class ProjectSpans:
+    """The spans of one project, for one request: statements share its budget of time.
+
+    ``budget_rows`` is how many rows may be read to find what a page shows; who looks for them shares it out.
+
+    With ``is_recorded`` every statement is kept in ``ran``, so that the request can be explained.
+    """
+
+    def __init__(
+        self,
+        store: ColumnStore,
+        project_id: UUID,
+        *,
+        clock: Clock,
+        budget_s: float,
+        budget_rows: int = ANY_NUMBER,
+        is_recorded: bool = False,
+    ) -> None:
         self._store = store
         self._project_id = project_id
         self._clock = clock
-        self._budget_s = budget_s
+        self.budget_s: Final = budget_s
+        self.budget_rows: Final = budget_rows
         self._ends_s = clock.monotonic_s() + budget_s
+        self._ran: list[Ran] | None = [] if is_recorded else None
 
     @property
     def project_id(self) -> UUID:
         """Whose spans these are."""
         return self._project_id
 
-    async def select(self, sql: str, parameters: Mapping[str, Any]) -> pa.Table:
+    @property
+    def remaining_s(self) -> float:
+        """What is left of the budget, in seconds; not above zero when it is spent."""
+        return self._ends_s - self._clock.monotonic_s()
+
+    @property
+    def is_recorded(self) -> bool:
+        """Whether the request is to be explained."""
+        return self._ran is not None
+
+    @property
+    def ran(self) -> tuple[Ran, ...]:
+        """What was run until now, in the order in which it began; nothing where it is not recorded."""
+        return tuple(sorted(self._ran or (), key=attrgetter("started_s")))
+
+    def unrecorded(self) -> ProjectSpans:
+        """The same spans with the same budget, for statements that are not part of the answer."""
+        other = copy(self)
+        other._ran = None
+        return other
+
+    async def select(
+        self, sql: str, parameters: Mapping[str, Any], *, step: str = "statement", share: Share | None = None
+    ) -> pa.Table:
         """The answer of a statement, in which ``{of_project}`` stands once for each table that is read.
 
-        Raises ``DeadlineExceeded`` when the budget is spent, and the errors of ``ColumnStore``.
+        ``step`` is what an explanation calls it. Raises ``DeadlineExceeded`` when the budget, or its ``share`` of it, is
+        spent, and the errors of ``ColumnStore``.
         """
+        with self._recorded(step, sql, parameters):
+            statement, remaining_s = self._bounded(sql, parameters)
+            if share is not None:
+                statement = replace(statement, settings={**statement.settings, **_rows_bound(share)})
+                remaining_s = min(remaining_s, share.seconds_max)
+            return await self._store.select(statement, deadline_s=remaining_s)
+
+    async def execute(self, sql: str, parameters: Mapping[str, Any]) -> None:
+        """Run a statement that answers nothing, inside the same fence; the same errors as ``select``."""
+        statement, remaining_s = self._bounded(sql, parameters)
+        await self._store.execute(statement, deadline_s=remaining_s)
+
+    async def rows_read(self, sql: str, parameters: Mapping[str, Any]) -> int:
+        """How many rows the engine reads for a statement of ``select``; the same errors."""
+        statement, remaining_s = self._bounded(sql, parameters)
+        return await self._store.rows_read(statement, deadline_s=remaining_s)
+
+    def _bounded(self, sql: str, parameters: Mapping[str, Any]) -> tuple[Statement, float]:
+        """The statement within its project, and the seconds that are left for it."""
         if sql.count(OF_PROJECT) != sql.count("FROM span") or OF_PROJECT not in sql:
             raise ValueError("a statement that reads a table without its project")
-        remaining_s = self._ends_s - self._clock.monotonic_s()
+        remaining_s = self.remaining_s
         if remaining_s <= 0:
-            raise DeadlineExceeded(f"The query did not end within its budget of {self._budget_s:g} s.")
-        fenced = sql.replace(OF_PROJECT, _CONDITION)
-        statement = Statement(fenced, {**parameters, "project_id": str(self._project_id)}, _SETTINGS)
-        return await self._store.select(statement, deadline_s=remaining_s)
+            raise DeadlineExceeded(f"The query did not end within its budget of {self.budget_s:g} s.")
+        values = {**parameters, "project_id": str(self._project_id)}
+        return Statement(fenced(sql), values, _SETTINGS), remaining_s
+
+    @contextmanager
+    def _recorded(self, step: str, sql: str, parameters: Mapping[str, Any]) -> Iterator[None]:
+        if self._ran is None:
+            yield
+            return
+        started_s = self._clock.monotonic_s()
+        failure: ErrorCode | None = None
+        try:
+            yield
+        except ServiceError as error:
+            failure = error.code
+            raise
+        finally:
+            elapsed_ms = (self._clock.monotonic_s() - started_s) * 1_000
+            self._ran.append(Ran(step, sql, parameters, started_s, elapsed_ms, failure))
+
+
+def _rows_bound(share: Share) -> Mapping[str, str | int | float]:
+    return {} if share.rows_max is None else {"max_rows_to_read": share.rows_max, "read_overflow_mode": "throw"}
+
+
+def fenced(sql: str) -> str:
+    """The text of a statement as it is run: the project in place of ``OF_PROJECT``."""
+    return sql.replace(OF_PROJECT, _CONDITION)

@@ -13,22 +13,23 @@ from common.errors import InvalidCursor
 from common.filter.ast import Node, canonical_text
 from query_api.cursor import fingerprint, read_cursor
 from query_api.errors import InvalidRequest
+from query_api.spans.candidates import Window
 from query_api.spans.models import Order, Windowing
 from query_api.spans.position import Position
-from query_api.spans.search import Window, position_of_reference_cursor
 
+LIMIT_AT: Final = ("body", "windowing", "limit")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
 
 
-def limit_of(windowing: Windowing, *, default: int, most: int) -> int:
-    """How many a page holds. Raises ``InvalidRequest`` (422) past ``most``."""
+def limit_of(windowing: Windowing, *, default: int, most: int, at: tuple[str, ...] = LIMIT_AT) -> int:
+    """How many a page holds. Raises ``InvalidRequest`` (422) past ``most``, which says that the limit stood ``at`` there."""
     limit = windowing.limit or default
     if limit <= most:
         return limit
     problem = {
         "type": "less_than_equal",
-        "loc": ["body", "windowing", "limit"],
+        "loc": list(at),
         "msg": f"Input should be less than or equal to {most}",
         "input": limit,
         "ctx": {"le": most},
@@ -74,4 +75,5 @@ def _after(cursor: str, order: Order, leading: tuple[str, int | None], *, belong
     name, bound_us = leading
     if bound_us is None:
         raise InvalidCursor(f"windowing.next as a span id needs windowing.{name}: the start_time of that span.")
-    return position_of_reference_cursor(bound_us, span_id, order)
+    # Behind all spans of that time and id: its own order is not total (reference §6.2).
+    return Position.edge(bound_us, order)._replace(span_id=span_id)

@@ -526,13 +526,16 @@ async def test_the_largest_page_is_legal(api: Api) -> None:
         {"query_ref": {"slug": "x"}},
         {"query_variant_ref": {}},
         {"query_revision_ref": {"version": "1"}},
-        {"windowing": {"by": "created_at"}},
-        {"windowing": {"wait_s": 1}},
     ],
 )
 async def test_what_is_not_there_yet_says_so(api: Api, body: dict[str, Any]) -> None:
     with pytest.raises(InvalidInput, match="not supported yet"):
         await api.query(**body)
+
+
+async def test_only_the_feed_waits(api: Api) -> None:
+    with pytest.raises(InvalidInput, match="waiting belongs to the feed"):
+        await api.query(windowing={"wait_s": 1})
 
 
 async def test_deep_filters_are_refused_with_words(api: Api) -> None:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from common.errors import InvalidCursor
 from query_api.cursor import VERSION, fingerprint, read_cursor, write_cursor
+from query_api.spans.models import Order
 from query_api.spans.position import Position
 
 SECRET = b"secret"
@@ -26,6 +27,15 @@ def test_what_is_written_is_read(start_us: int, span_id: bytes, trace_id: bytes)
 
     assert Position.unpack(read_cursor(text, belongs_to=OWNER, secret=SECRET)) == position
     assert set(text) <= set("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_")
+
+
+@given(st.integers(-(2**63), 2**63 - 1), st.binary(min_size=16, max_size=16), st.binary(min_size=16, max_size=16))
+def test_an_edge_is_behind_every_span_of_its_start(start_us: int, span_id: bytes, trace_id: bytes) -> None:
+    assert Position.edge(start_us, Order.DESCENDING) <= Position(start_us, span_id, trace_id)
+    assert Position.edge(start_us, Order.ASCENDING) >= Position(start_us, span_id, trace_id)
+    assert Position.edge(start_us, Order.ASCENDING).is_edge
+    assert Position.edge(start_us, Order.DESCENDING).is_edge
+    assert not POSITION.is_edge
 
 
 @pytest.mark.parametrize("index", range(0, len(CURSOR), 7))

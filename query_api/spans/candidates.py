@@ -1,0 +1,248 @@
+"""Rows of ``spans`` that match, in the order of pages, found with bounded work (contract §3.3).
+
+First one statement is asked of all that is left of the window, with a share of the budget: the engine reads in order and
+stops when it has enough, so that is the whole work of nearly every page. When it ends past its share, matches are rare, and
+the window is walked in *stretches* of time: of one hour, then of two, four …, each from the next row there is, shorter
+where the engine says that it would read more than its share. A walk that runs out of budget stands between two stretches,
+and the next page begins there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Final, NamedTuple
+
+import pyarrow as pa
+
+from common.clickhouse.span_columns import NO_PARENT
+from common.errors import DeadlineExceeded
+from query_api.spans.compile import Compiled
+from query_api.spans.heads import Version, versions_of
+from query_api.spans.models import Order
+from query_api.spans.position import Position
+from query_api.spans.project_spans import ProjectSpans, Share
+
+SHARES: Final = 5
+"""Of the budget. One is the most that a statement may use, and one is kept for what comes after the search."""
+
+FIRST_STRETCH_US: Final = 3600 * 1_000_000
+"""An hour."""
+
+_EVERYTHING: Final = Compiled("1", {})
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Which spans can be on a page, and in which order.
+
+    Bounds are microseconds; reference §6.2 decides which is part of the window. ``after`` is where the last page ended.
+    ``rate_percent`` keeps so many of a hundred traces.
+    """
+
+    order: Order = Order.DESCENDING
+    newest_us: int | None = None
+    oldest_us: int | None = None
+    rate_percent: int = 100
+    after: Position | None = None
+
+
+class Candidate(NamedTuple):
+    """A row that matches. Whether it is shown is not known yet."""
+
+    version: Version
+    is_root: bool
+    answer_bytes: int
+
+
+class Candidates:
+    """Goes along the rows of a window that match, batch by batch, until the end or until the budget is spent."""
+
+    def __init__(self, spans: ProjectSpans, matching: Compiled, window: Window) -> None:
+        self._spans = spans
+        self._matching = matching
+        self._window = window
+        self._is_walking = window.after is not None and window.after.is_edge
+        self._stretch_us = FIRST_STRETCH_US
+        self._rows_left = spans.budget_rows
+        self._has_moved = False
+        self.is_at_end = False
+        self.is_out_of_budget = False
+
+    @property
+    def position(self) -> Position | None:
+        """Everything up to here, in the order of the window, has been given; ``None``: nothing yet."""
+        return self._window.after
+
+    async def batch(self, size: int) -> list[Candidate]:
+        """The next rows that match, about ``size`` of them, all versions of a key together; fewer at the end and when the
+        budget is spent.
+
+        Raises ``DeadlineExceeded`` when it was spent before anything was looked at.
+        """
+        if not self._is_walking:
+            try:
+                return await self._straight(size)
+            except DeadlineExceeded:
+                self._rows_left -= self._rows_share
+                self._is_walking = True
+        found: list[Candidate] = []
+        while len(found) < size and not self.is_at_end and not self.is_out_of_budget:
+            found += await self._walked(size - len(found))
+        if self.is_out_of_budget and not self._has_moved:
+            raise DeadlineExceeded(f"The query did not end within its budget of {self._spans.budget_s:g} s.")
+        return found
+
+    async def _straight(self, size: int) -> list[Candidate]:
+        """From all that is left of the window."""
+        found, is_all = await self._select(size, replace(self._share(), rows_max=self._rows_share))
+        self.is_at_end = is_all
+        self._move(found[-1].version.position if found else self.position)
+        return found
+
+    async def _walked(self, size: int) -> list[Candidate]:
+        """From the next stretch; nothing when it has to be made shorter first."""
+        try:
+            end_us = await self._next_stretch()
+            if end_us is None:
+                return []
+            found, is_all = await self._select(size, self._share(), until_us=end_us)
+        except DeadlineExceeded:
+            self._shorten(to_us=self._stretch_us // 2)
+            return []
+        if is_all:
+            self._move(Position.edge(end_us, self._window.order))
+            self._stretch_us *= 2
+        else:
+            self._move(found[-1].version.position)
+        return found
+
+    async def _next_stretch(self) -> int | None:
+        """The end of a stretch that begins at the next row there is, and that a share of the rows is enough for; ``None``
+        when there is no such row, or no budget for it.
+        """
+        first_us = await self._next_start_us()
+        if first_us is None:
+            self.is_at_end = True
+            return None
+        while True:
+            end_us = _end_us(first_us, self._stretch_us, self._window.order)
+            rows_count = await self._rows_until(end_us)
+            if self._has_moved and rows_count > self._rows_left:
+                self.is_out_of_budget = True
+                return None
+            if rows_count <= self._rows_share or self._stretch_us == 1:  # a page gets on by that, whatever it costs
+                self._rows_left -= rows_count
+                return end_us
+            self._shorten(to_us=self._stretch_us * self._rows_share // rows_count)
+
+    async def _next_start_us(self) -> int | None:
+        """Where the next row starts, whether it matches or not."""
+        sql, parameters = candidates_statement(_EVERYTHING, self._window)
+        rows = await self._spans.select(sql, {**parameters, "candidates": 1}, step="next row", share=self._share())
+        starts: list[int] = rows.column("start_us").to_pylist()
+        return starts[0] if starts else None
+
+    async def _rows_until(self, end_us: int) -> int:
+        """How many rows the engine would read for the matches of a stretch, as it knows from its indexes."""
+        sql, parameters = candidates_statement(self._matching, self._window, until_us=end_us)
+        rows = await self._spans.select(
+            f"SELECT sum(rows) AS rows_count FROM (EXPLAIN ESTIMATE {sql})",
+            {**parameters, "candidates": 1},
+            step="estimate",
+            share=self._share(),
+        )
+        rows_count: int = rows.column("rows_count")[0].as_py()
+        return rows_count
+
+    async def _select(self, size: int, share: Share, *, until_us: int | None = None) -> tuple[list[Candidate], bool]:
+        """The next matches, all versions of a key together, and whether these are all."""
+        while True:
+            sql, parameters = candidates_statement(self._matching, self._window, until_us=until_us)
+            rows = await self._spans.select(sql, {**parameters, "candidates": size}, step="candidates", share=share)
+            found = _candidates_of(rows)
+            if len(found) < size:
+                return found, True
+            last = found[-1].version.position
+            whole = [candidate for candidate in found if candidate.version.position != last]
+            if whole:
+                return whole, False
+            size *= 2  # one key with so many versions
+
+    def _share(self) -> Share:
+        """What a statement may use now. Raises ``DeadlineExceeded`` when the search has had its part of the time."""
+        share_s = self._spans.budget_s / SHARES
+        left_s = self._spans.remaining_s - share_s
+        if left_s <= 0:
+            self.is_out_of_budget = True
+            raise DeadlineExceeded(f"The query did not end within its budget of {self._spans.budget_s:g} s.")
+        return Share(min(left_s, share_s))
+
+    @property
+    def _rows_share(self) -> int:
+        return self._spans.budget_rows // SHARES
+
+    def _shorten(self, *, to_us: int) -> None:
+        self._stretch_us = max(1, min(to_us, self._stretch_us // 2))
+
+    def _move(self, position: Position | None) -> None:
+        self._window = replace(self._window, after=position)
+        self._has_moved = True
+
+
+def _candidates_of(rows: pa.Table) -> list[Candidate]:
+    columns = (rows.column(name).to_pylist() for name in ("parent_id", "answer_bytes"))
+    return [
+        Candidate(version, parent_id == NO_PARENT, answer_bytes)
+        for version, parent_id, answer_bytes in zip(versions_of(rows), *columns, strict=True)
+    ]
+
+
+def _end_us(first_us: int, length_us: int, order: Order) -> int:
+    return first_us - length_us + 1 if order is Order.DESCENDING else first_us + length_us - 1
+
+
+def candidates_statement(
+    matching: Compiled, window: Window, *, until_us: int | None = None
+) -> tuple[str, dict[str, Any]]:
+    """The statement of the first ``{candidates:UInt32}`` rows, none behind ``until_us``, and its other values."""
+    direction = "DESC" if window.order is Order.DESCENDING else "ASC"
+    bounds, parameters = _bounds(window)
+    if until_us is not None:
+        bounds.append(f"start_us {'>=' if window.order is Order.DESCENDING else '<='} {{until_us:Int64}}")
+        parameters["until_us"] = until_us
+    conditions = "\n    AND ".join(["{of_project}", *bounds, matching.sql])
+    order = ", ".join(f"{column} {direction}" for column in Position._fields)
+    sql = (
+        "SELECT start_us, span_id, trace_id, log, log_offset, parent_id, answer_bytes\nFROM spans\n"
+        f"WHERE {conditions}\nORDER BY {order}\nLIMIT {{candidates:UInt32}}\n"
+    )
+    return sql, {**parameters, **matching.parameters}
+
+
+def _bounds(window: Window) -> tuple[list[str], dict[str, Any]]:
+    """The window as conditions. A position is inside its leading bound, and stands for it: a hand-made one lies on it."""
+    is_descending = window.order is Order.DESCENDING
+    bounds: list[str] = []
+    parameters: dict[str, Any] = {}
+    if window.after is not None:
+        sign = "<" if is_descending else ">"
+        bounds.append(f"start_us {sign}= {{after_start_us:Int64}}")  # alone it prunes by the primary key
+        bounds.append(
+            f"(start_us, span_id, trace_id) {sign} ({{after_start_us:Int64}},"
+            " toFixedString(unhex({after_span_id:String}), 16), toFixedString(unhex({after_trace_id:String}), 16))"
+        )
+        parameters |= {
+            "after_start_us": window.after.start_us,
+            "after_span_id": window.after.span_id.hex(),
+            "after_trace_id": window.after.trace_id.hex(),
+        }
+    if window.newest_us is not None and (window.after is None or not is_descending):
+        bounds.append(f"start_us {'<' if is_descending else '<='} {{newest_us:Int64}}")
+        parameters["newest_us"] = window.newest_us
+    if window.oldest_us is not None and (window.after is None or is_descending):
+        bounds.append(f"start_us {'>=' if is_descending else '>'} {{oldest_us:Int64}}")
+        parameters["oldest_us"] = window.oldest_us
+    if window.rate_percent < 100:
+        bounds.append("reinterpretAsUInt32(reverse(substring(trace_id, 1, 4))) % 100 < {rate_percent:UInt8}")
+        parameters["rate_percent"] = window.rate_percent
+    return bounds, parameters

@@ -1,0 +1,438 @@
+"""Walks over pages of spans: each span that was there at the beginning exactly once, whatever there is and comes, and however
+small the budget (contract §3.3). Against a model that knows every version that was sent."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+from uuid import UUID, uuid4
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from common.clickhouse.connect import open_store
+from common.clickhouse.migrate import migrate
+from common.clickhouse.store import ColumnStore, Statement
+from common.clock import SystemClock
+from common.errors import DeadlineExceeded
+from common.project import DEFAULT_PROJECT_ID
+from common.settings import ClickHouseSettings
+from common.span import Span
+from common.times import format_us
+from query_api.spans.candidates import Window
+from query_api.spans.compile import Compiled
+from query_api.spans.handlers import spans_of_ids
+from query_api.spans.heads import Version, heads_of_ids, sums_of_traces
+from query_api.spans.models import Order
+from query_api.spans.position import Position
+from query_api.spans.project_spans import ProjectSpans
+from query_api.spans.render import Rendered
+from query_api.spans.rollup import TraceSums
+from query_api.spans.search import find_page
+from tests.fakes.faulty_store import Fault, FaultyStore
+from tests.support.span_corpus import START_NS, store_record
+from tests.support.span_pages import SpanId, SpanPages, ids_of
+
+HOUR_US = 3_600_000_000
+START_US = START_NS // 1000
+STARTS = (0, 1, 2, HOUR_US, 30 * 24 * HOUR_US)
+TINY: dict[str, Any] = {"budget_rows": 5}
+"""Less than there is to one row, so that a page is one instant."""
+
+
+class Place(NamedTuple):
+    """A span of the model: which one, and where it starts."""
+
+    trace: int
+    number: int
+    start_us: int
+
+    @property
+    def shown_id(self) -> SpanId:
+        return f"{self.trace:032x}", f"{self.number:016x}"
+
+    @property
+    def order(self) -> tuple[int, int, int]:
+        return self.start_us, self.number, self.trace
+
+    @property
+    def span(self) -> Span:
+        start_ns = START_NS + self.start_us * 1000
+        return Span(
+            trace_id=self.trace.to_bytes(16, "big"),
+            span_id=self.number.to_bytes(8, "big") * 2,
+            parent_id=None,
+            name=f"s{self.number}",
+            kind=1,
+            start_ns=start_ns,
+            end_ns=start_ns,
+            status_code=0,
+            status_message=None,
+            attributes={"ag.metrics.tokens.incremental.total": self.number},
+        )
+
+
+@dataclass(frozen=True)
+class Record:
+    """A record of a log: the spans it holds, and those of its spans that were deleted since."""
+
+    log: str
+    offset: int
+    record_ms: int
+    places: tuple[Place, ...]
+    deleted: frozenset[tuple[int, int]]
+
+    async def store(self, store: ColumnStore, project_id: UUID) -> None:
+        spans = [place.span for place in self.places]
+        at = {"log": self.log, "offset": self.offset, "record_ms": self.record_ms}
+        await store_record(store, spans, project_id=project_id, **at)  # type: ignore[arg-type]
+        for trace, number in self.deleted:
+            await delete(store, project_id, trace, number, log=self.log, offset=self.offset)
+
+
+async def delete(store: ColumnStore, project_id: UUID, trace: int, number: int, *, log: str, offset: int) -> None:
+    await add_head(store, project_id, Place(trace, number, 0), log=log, version=offset * 2 + 1)
+
+
+async def add_head(
+    store: ColumnStore, project_id: UUID, place: Place, *, log: str, version: int, record_ms: int = 1
+) -> None:
+    """A row of ``span_heads`` alone, as it stands there before its row of ``spans``, or when a span is deleted."""
+    sql = (
+        "INSERT INTO span_heads (project_id, trace_id, span_id, log, version, record_ms, start_us) SELECT {project:UUID},"
+        " unhex({trace:String}), unhex({span:String}), {log:String}, {version:UInt64}, {ms:Int64}, {start:Int64}"
+    )
+    span = place.span
+    values = {"project": str(project_id), "trace": span.trace_id.hex(), "span": span.span_id.hex(), "log": log}
+    values |= {"version": version, "ms": record_ms, "start": span.start_ns // 1000}  # type: ignore[dict-item]
+    await store.execute(Statement(sql, values), deadline_s=10.0)
+
+
+def shown(records: Sequence[Record]) -> list[Place]:
+    """The rule of contract §4, written down once more and plainly."""
+    spans: dict[tuple[int, int], tuple[tuple[int, int, str], Place]] = {}
+    for log in {record.log for record in records}:
+        latest: dict[tuple[int, int], tuple[Record, Place]] = {}
+        for record in sorted((each for each in records if each.log == log), key=lambda each: each.offset):
+            latest |= {place[:2]: (record, place) for place in record.places}
+        for key, (record, place) in latest.items():
+            rank = (record.record_ms, record.offset, log)
+            if key not in record.deleted and (key not in spans or spans[key][0] < rank):
+                spans[key] = (rank, place)
+    return [place for _, place in spans.values()]
+
+
+def in_window(
+    places: Sequence[Place], windowing: Mapping[str, Any], bounds: tuple[int | None, int | None]
+) -> list[SpanId]:
+    """What a walk gives, in its order: bounds are half open on the side where it begins (reference §6.2)."""
+    is_ascending = windowing["order"] == "ascending"
+    newest, oldest = (
+        bound if bound is not None else default for bound, default in zip(bounds, (2**60, -(2**60)), strict=True)
+    )
+    kept = [
+        place
+        for place in places
+        if (oldest < place.start_us <= newest if is_ascending else oldest <= place.start_us < newest)
+    ]
+    return [place.shown_id for place in sorted(kept, key=lambda place: place.order, reverse=not is_ascending)]
+
+
+KEYS = st.tuples(st.integers(1, 3), st.integers(1, 5))
+CONTENTS = st.dictionaries(KEYS, st.sampled_from(STARTS), min_size=1, max_size=15)
+
+
+@st.composite
+def records(draw: st.DrawFn) -> list[Record]:
+    places_in_logs = st.tuples(st.sampled_from("abc"), st.integers(0, 5))
+    drawn = draw(st.dictionaries(places_in_logs, CONTENTS, min_size=1, max_size=5))
+    return [
+        Record(
+            log,
+            offset,
+            draw(st.integers(0, 2)),
+            tuple(Place(*key, start_us) for key, start_us in content.items()),
+            frozenset(draw(st.sets(st.sampled_from(sorted(content)), max_size=2))),
+        )
+        for (log, offset), content in drawn.items()
+    ]
+
+
+class Engine(NamedTuple):
+    runner: asyncio.Runner
+    store: ColumnStore
+
+
+@pytest.fixture(scope="module")
+def engine(chdb_dir: Path, chdb_settings: Callable[[], ClickHouseSettings]) -> Iterator[Engine]:
+    configured = chdb_settings()
+    with asyncio.Runner() as runner:
+        runner.run(migrate(configured, data_dir=chdb_dir))
+        store = open_store(configured, data_dir=chdb_dir)
+        yield Engine(runner, store)
+        runner.run(store.close())
+
+
+@pytest.fixture
+async def store(chdb_dir: Path, chdb_settings: Callable[[], ClickHouseSettings]) -> AsyncIterator[ColumnStore]:
+    configured = chdb_settings()
+    await migrate(configured, data_dir=chdb_dir)
+    opened = open_store(configured, data_dir=chdb_dir)
+    yield opened
+    await opened.close()
+
+
+@pytest.mark.timeout(300)
+@settings(max_examples=20)
+@given(data=st.data(), sent=records())
+def test_a_walk_gives_what_was_shown_when_it_began(engine: Engine, data: st.DataObject, sent: list[Record]) -> None:
+    project_id = uuid4()
+    deliveries = data.draw(st.permutations([*sent, *data.draw(st.lists(st.sampled_from(sent), max_size=3))]))
+    limit = data.draw(st.integers(1, 17), label="limit")
+    order = data.draw(st.sampled_from(["ascending", "descending"]), label="order")
+    bounds = data.draw(st.tuples(*[st.none() | st.sampled_from(STARTS)] * 2), label="newest and oldest")
+    budget = data.draw(st.sampled_from([{}, TINY]), label="budget")
+    late = [Place(trace, 9, data.draw(st.sampled_from(STARTS))) for trace in range(1, 4)]
+    windowing: dict[str, Any] = {"order": order, "limit": limit}
+    windowing |= {
+        name: format_us(START_US + bound)
+        for name, bound in zip(("newest", "oldest"), bounds, strict=True)
+        if bound is not None
+    }
+
+    async def walk() -> list[dict[str, Any]]:
+        for record in deliveries:
+            await record.store(engine.store, project_id)
+
+        async def ingest() -> None:
+            if late:
+                await Record("d", len(late), 9, (late.pop(),), frozenset()).store(engine.store, project_id)
+                await deliveries[0].store(engine.store, project_id)
+
+        return await SpanPages.over(engine.store, project_id=project_id, **budget).pages(
+            windowing=windowing, between=ingest
+        )
+
+    pages = engine.runner.run(walk())
+
+    found = [each for each in ids_of(*pages) if each[1] != f"{9:016x}"]
+    assert found == in_window(shown(sent), windowing, bounds)
+    for page in pages:
+        assert page["count"] <= limit
+        assert "complete" not in page or (page["complete"] is False and "windowing" in page and page["count"] < limit)
+
+
+@settings(max_examples=10)
+@given(data=st.data(), sent=records())
+def test_the_hand_made_cursor_of_the_reference_walks_too(
+    engine: Engine, data: st.DataObject, sent: list[Record]
+) -> None:
+    project_id, limit = uuid4(), data.draw(st.integers(1, 17), label="limit")
+    order, bound = data.draw(st.sampled_from([("ascending", "oldest"), ("descending", "newest")]))
+
+    async def walk() -> list[SpanId]:
+        for record in sent:
+            await record.store(engine.store, project_id)
+        pages = SpanPages.over(engine.store, project_id=project_id)
+        found: list[SpanId] = []
+        windowing: dict[str, Any] = {"order": order, "limit": limit}
+        while spans := (await pages.page(windowing=windowing))["spans"]:
+            found += [(span["trace_id"], span["span_id"]) for span in spans]
+            windowing |= {bound: spans[-1]["start_time"], "next": str(UUID(spans[-1]["span_id"] * 2))}
+        return found
+
+    expected: list[SpanId] = []
+    left = sorted(shown(sent), key=lambda place: place.order, reverse=order == "descending")
+    while left:
+        page = left[:limit]
+        expected += [place.shown_id for place in page]
+        left = [place for place in left[limit:] if place.order[:2] != page[-1].order[:2]]  # its own order is not total
+    assert engine.runner.run(walk()) == expected
+
+
+@pytest.mark.timeout(180)
+@pytest.mark.parametrize("order", ["ascending", "descending"])
+async def test_spans_of_one_instant_come_once_over_pages_without_budget(store: ColumnStore, order: str) -> None:
+    places = [Place(1 + number // 11, 1 + number % 11, 0) for number in range(100)]
+    await store_record(store, [place.span for place in places])
+
+    pages = await SpanPages.over(store, **TINY).pages(windowing={"limit": 7, "order": order})
+
+    expected = sorted(places, key=lambda place: place.order, reverse=order == "descending")
+    assert ids_of(*pages) == [place.shown_id for place in expected]
+
+
+@pytest.mark.parametrize("order", ["ascending", "descending"])
+async def test_versions_that_a_round_would_tear_apart_stay_together(store: ColumnStore, order: str) -> None:
+    """Five versions of each span, in other logs, any of them the head: a round does not fill its page and ends in a span."""
+    places = [Place(1, number, number // 4) for number in range(1, 41)]
+    for index, log in enumerate("abcde"):
+        for is_head in (True, False):
+            spans = [place.span for place in places if (place.number % 5 == index) is is_head]
+            await store_record(store, spans, log=log, offset=int(is_head), record_ms=int(is_head))
+
+    expected = [place.shown_id for place in places][:: 1 if order == "ascending" else -1]
+    for limit in (7, 10):
+        pages = await SpanPages.over(store).pages(windowing={"limit": limit, "order": order})
+        assert ids_of(*pages) == expected
+
+
+async def store_year(store: ColumnStore, spans_count: int, *, rare_every: int) -> None:
+    """Spans at even distances over a year, all traces of one span; every so often one that is named ``rare``."""
+    sql = (
+        "INSERT INTO spans (project_id, start_us, span_id, trace_id, log, log_offset, record_ms, name, attributes)"
+        " SELECT {project:UUID}, {start:Int64} + number * {step:Int64}, unhex(repeat(leftPad(hex(number + 1), 16, '0'), 2)),"
+        " unhex(leftPad(hex(number + 1), 32, '0')), 'log', number, 1,"
+        " if(number % {rare:UInt32} = {rare:UInt32} - 1, 'rare', 'usual'), '{}' FROM numbers({count:UInt32})"
+    )
+    step_us = 365 * 24 * HOUR_US // spans_count
+    values = {"project": str(DEFAULT_PROJECT_ID), "start": START_US, "step": step_us, "rare": rare_every}
+    await store.execute(
+        Statement(sql, {**values, "count": spans_count}, {"max_partitions_per_insert_block": 0}), deadline_s=60.0
+    )
+
+
+RARE = {
+    "conditions": [
+        {"field": "attributes", "key": "x", "operator": "not_exists"},
+        {"field": "span_name", "value": "rare"},
+    ]
+}
+
+
+@pytest.mark.timeout(180)
+@pytest.mark.parametrize("order", ["ascending", "descending"])
+async def test_a_rare_match_in_a_year_is_found_by_walking_on(store: ColumnStore, order: str) -> None:
+    await store_year(store, 120_000, rare_every=30_000)
+    expected = [(f"{number:032x}", f"{number:016x}") for number in range(30_000, 120_001, 30_000)]
+
+    pages = await SpanPages.over(store, budget_rows=60_000).pages(
+        filtering=RARE, windowing={"order": order, "newest": format_us(START_US + 400 * 24 * HOUR_US)}
+    )
+
+    assert ids_of(*pages) == expected[:: 1 if order == "ascending" else -1]
+    assert [page.get("complete") for page in pages] == [False] * (len(pages) - 1) + [None]
+    assert (
+        3 <= len(pages) <= 50
+    )  # how many depends on how far the engine has merged: it counts whole granules of each part
+    assert ids_of(*await SpanPages.over(store).pages(filtering=RARE, windowing={"order": order})) == ids_of(*pages)
+
+
+async def test_empty_years_are_not_walked(store: ColumnStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    years_us = 20 * 365 * 24 * HOUR_US
+    places = [Place(1, number, number // 10 * years_us) for number in range(10, 30)]
+    await store_record(store, [place.span for place in places])
+    asked: list[str] = []
+    select = store.select
+
+    async def select_and_tell(statement: Statement, /, *, deadline_s: float) -> pa.Table:
+        asked.append(statement.sql)
+        return await select(statement, deadline_s=deadline_s)
+
+    monkeypatch.setattr(store, "select", select_and_tell)
+    position = Position.edge(START_US + 2 * years_us - 1, Order.DESCENDING)
+    spans = ProjectSpans(store, DEFAULT_PROJECT_ID, clock=SystemClock(), budget_s=10.0)
+
+    page = await find_page(spans, Compiled("1", {}), Window(after=position), limit=100, bytes_max=1_000_000)
+
+    assert [span.key.span_id[-1] for span in page.spans] == list(range(19, 9, -1))
+    assert len(asked) <= 6  # next row, estimate, candidates; next row; heads and rows
+    assert page.ends_at is None
+
+
+async def test_an_engine_that_runs_out_of_time_at_once_is_asked_for_less(store: ColumnStore) -> None:
+    places = [Place(1, number, number * HOUR_US) for number in range(1, 5)]
+    await store_record(store, [place.span for place in places])
+    faulty = FaultyStore(store)
+    late = Fault(DeadlineExceeded("late"))
+    faulty.select_faults.extend([late, None, late, None, None, late])
+
+    page = await SpanPages.over(faulty).page()
+
+    assert ids_of(page) == [place.shown_id for place in reversed(places)]
+    assert not faulty.select_faults
+
+
+async def test_a_page_without_time_for_its_last_batch_is_what_was_found(store: ColumnStore) -> None:
+    places = [Place(1, number, number) for number in range(1, 200)]
+    await store_record(store, [place.span for place in places])
+    for log in "bcdefg":  # stale versions, so that the first batch does not fill the page
+        await store_record(store, [place.span for place in places], log=log, record_ms=0)
+    faulty = FaultyStore(store)
+    faulty.select_faults.extend([None, None, None, None, Fault(DeadlineExceeded("late"))])
+    walk = SpanPages.over(faulty)
+
+    first = await walk.page()
+    rest = await walk.pages(windowing=first["windowing"])
+
+    assert first["complete"] is False
+    assert 0 < first["count"] < 100
+    assert ids_of(first, *rest) == [place.shown_id for place in reversed(places)]
+
+
+async def test_without_any_time_there_is_no_page(store: ColumnStore) -> None:
+    await store_record(store, [Place(1, 1, 0).span])
+
+    with pytest.raises(DeadlineExceeded):
+        await SpanPages.over(store, budget_s=0.000_001).page()
+
+
+@pytest.mark.parametrize(("start_us", "log"), [(0, "a"), (7, "a"), (-7, "a"), (0, "b"), (7, "b")])
+async def test_a_span_stays_while_its_next_version_is_being_stored(store: ColumnStore, start_us: int, log: str) -> None:
+    """The engine may show a version in ``span_heads`` a moment before its row is in ``spans``."""
+    old, new = Place(1, 1, 0), Place(1, 1, start_us)
+    await store_record(store, [old.span, Place(1, 2, 0).span], log="a", offset=1)
+    await add_head(store, DEFAULT_PROJECT_ID, new, log=log, version=4, record_ms=2)
+    pages = SpanPages.over(store)
+
+    assert {old.shown_id, Place(1, 2, 0).shown_id} == set(ids_of(await pages.page()))
+    assert [each.start_us for each in await spans_by_id(store, old)] == [START_US]
+
+    await store_record(store, [new.span], log=log, offset=2, record_ms=2)
+    assert ids_of(await pages.page()).count(old.shown_id) == 1
+    assert [each.start_us for each in await spans_by_id(store, old)] == [START_US + start_us]
+
+
+async def test_a_deleted_span_stays_gone_while_its_next_version_is_being_stored(store: ColumnStore) -> None:
+    place = Place(1, 1, 0)
+    await store_record(store, [place.span], log="a", offset=1)
+    await delete(store, DEFAULT_PROJECT_ID, 1, 1, log="a", offset=1)
+    await add_head(store, DEFAULT_PROJECT_ID, place, log="a", version=4)
+
+    assert ids_of(await SpanPages.over(store).page()) == []
+    assert await spans_by_id(store, place) == []
+
+
+async def spans_by_id(store: ColumnStore, place: Place) -> list[Rendered]:
+    spans = ProjectSpans(store, DEFAULT_PROJECT_ID, clock=SystemClock(), budget_s=10.0)
+    return await spans_of_ids(spans, trace_ids=[place.span.trace_id], span_ids=[place.span.span_id])
+
+
+@settings(max_examples=10)
+@given(sent=records())
+def test_the_rule_in_sql_is_the_rule_in_python(engine: Engine, sent: list[Record]) -> None:
+    """Sums over traces count each shown span once: here each has used as many tokens as its number says."""
+    project_id = uuid4()
+    spans = ProjectSpans(engine.store, project_id, clock=SystemClock(), budget_s=10.0)
+
+    async def heads_and_summed() -> tuple[list[Version], TraceSums]:
+        for record in sent:
+            await record.store(engine.store, project_id)
+        trace_ids = [trace.to_bytes(16, "big") for trace in range(1, 4)]
+        return await heads_of_ids(spans, trace_ids=trace_ids), await sums_of_traces(spans, trace_ids)
+
+    heads, sums = engine.runner.run(heads_and_summed())
+
+    expected = Counter[int]()
+    for place in shown(sent):
+        expected[place.trace] += place.number
+    assert {int.from_bytes(trace_id, "big"): used.tokens_total for trace_id, used in sums.items()} == expected
+    assert sorted((head.trace_id[-1], head.span_id[-1], head.start_us - START_US) for head in heads) == sorted(
+        shown(sent)
+    )
