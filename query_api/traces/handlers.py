@@ -3,23 +3,57 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from itertools import groupby
-from operator import attrgetter
+from typing import Final, NamedTuple
 
 from common.errors import InvalidInput
+from common.filter.ast import Node
+from common.filter.parse import parse
 from common.ids import parse_trace_id, trace_id_hex
+from query_api.cursor import write_cursor
+from query_api.explain import explain_member
 from query_api.route import Answer, Call
-from query_api.spans.handlers import project_spans, spans_of_ids
-from query_api.spans.render import Rendered
+from query_api.spans.compile import compile_filter
+from query_api.spans.deletions import delete_trace as delete_spans_of_trace
+from query_api.spans.handlers import project_spans, refuse_saved
+from query_api.spans.models import SpansQuery, WindowBy, Windowing
+from query_api.spans.windowing import belonging, limit_of
 from query_api.traces.models import TraceIds
-from query_api.traces.tree import tree_json
+from query_api.traces.search import find_traces
+from query_api.traces.whole import Trace, read_page, traces_of_ids
+from query_api.traces.window import traces_window
+
+ACCEPTED: Final = 202
+
+
+class TracePage(NamedTuple):
+    """Whole traces in order, and what an answer says beside them."""
+
+    traces: Sequence[Trace]
+    cursor: str | None
+    """Of the page behind this one, when more can follow."""
+
+    explanation: bytes
+    """The member of the answer, with a comma before it, where it was asked for."""
+
+    is_complete: bool
+    """False when the budget ended before the page was full."""
+
+
+async def query_traces(call: Call) -> Answer:
+    """``POST /traces/query``: the traces of which a span matches, latest match first."""
+    query: SpansQuery = call.body
+    refuse_saved(query)
+    windowing = query.windowing or Windowing()
+    refuse_feed(windowing)
+    page = await trace_page(call, parse(query.filtering), windowing)
+    traces = b",".join(trace.json for trace in page.traces)
+    return Answer(b'{"count":%d,"traces":[%b]%b}' % (len(page.traces), traces, page_members(page)))
 
 
 async def get_trace(call: Call) -> Answer:
     """``GET /traces/{trace_id}``."""
-    [trace_id] = _ids([call.path["trace_id"]])
-    spans = await spans_of_ids(project_spans(call), trace_ids=[trace_id])
-    return Answer(b'{"count":1,"trace":%b}' % _trace_json(trace_id, spans) if spans else b'{"count":0}')
+    found = await traces_of_ids(project_spans(call), [trace_id_of(call)])
+    return Answer(b'{"count":1,"trace":%b}' % found[0].json if found else b'{"count":0}')
 
 
 async def list_traces(call: Call) -> Answer:
@@ -28,19 +62,59 @@ async def list_traces(call: Call) -> Answer:
     trace_ids = _ids([*asked.trace_id, *(text for each in asked.trace_ids for text in each.split(",") if text.strip())])
     if not trace_ids:
         raise InvalidInput("At least one trace_id query parameter is required.")
-    spans = await spans_of_ids(project_spans(call), trace_ids=trace_ids)
-    trace_id_of = attrgetter("key.trace_id")
-    by_trace = {key: list(group) for key, group in groupby(sorted(spans, key=trace_id_of), key=trace_id_of)}
-    traces = [_trace_json(trace_id, by_trace[trace_id]) for trace_id in trace_ids if trace_id in by_trace]
-    return Answer(b'{"count":%d,"traces":[%b]}' % (len(traces), b",".join(traces)))
+    found = await traces_of_ids(project_spans(call), trace_ids)
+    return Answer(b'{"count":%d,"traces":[%b]}' % (len(found), b",".join(trace.json for trace in found)))
 
 
-def _trace_json(trace_id: bytes, spans: Sequence[Rendered]) -> bytes:
-    return b'{"trace_id":"%b","spans":%b}' % (trace_id_hex(trace_id).encode(), tree_json(spans))
+async def delete_trace(call: Call) -> Answer:
+    """``DELETE /traces/{trace_id}``: all its spans are gone, at once and from every route; safe to repeat."""
+    trace_id = trace_id_of(call, unreadable="Invalid trace_id")
+    deleted = await delete_spans_of_trace(project_spans(call), trace_id)
+    body = b'{"count":1,"trace_id":"%b"}' % trace_id_hex(trace_id).encode() if deleted else b'{"count":0}'
+    return Answer(body, status=ACCEPTED)
 
 
-def _ids(texts: Iterable[str]) -> list[bytes]:
+async def trace_page(call: Call, filtering: Node, windowing: Windowing) -> TracePage:
+    """The page of traces that ``windowing`` asks for."""
+    settings, secret = call.context.settings.query, call.context.cursor_secret
+    belongs_to = belonging("traces", call.project_id, filtering, windowing)
+    stored = {log: through.offset for log, through in call.context.stored.through(call.project_id).items()}
+    window = traces_window(windowing, stored=stored, belongs_to=belongs_to, secret=secret)
+    limit = limit_of(windowing, default=settings.page_limit_default, most=settings.page_limit_max)
+    spans = project_spans(call)
+    found = await find_traces(spans, compile_filter(filtering), window, limit=limit)
+    page = await read_page(spans, found.traces, bytes_max=settings.page_bytes_max)
+    explanation = await explain_member(spans, filtering)
+    ends_at = page.ends_at if page.is_cut else found.searched_to or page.ends_at
+    if ends_at is None or not (found.more_follow or page.is_cut):
+        return TracePage(page.traces, None, explanation, is_complete=True)
+    cursor = write_cursor(window.pack(ends_at), belongs_to=belongs_to, secret=secret)
+    return TracePage(page.traces, cursor, explanation, is_complete=page.is_cut or found.searched_to is None)
+
+
+def page_members(page: TracePage) -> bytes:
+    """What an answer says beside its traces, each member with a comma before it."""
+    cursor = b"" if page.cursor is None else b',"windowing":{"next":"%b"}' % page.cursor.encode()
+    complete = b"" if page.is_complete else b',"complete":false'
+    return cursor + complete + page.explanation
+
+
+def trace_id_of(call: Call, *, unreadable: str = "Invalid trace_id.") -> bytes:
+    """The trace of the path. Raises ``InvalidInput`` with the text ``unreadable``."""
+    [trace_id] = _ids([call.path["trace_id"]], unreadable=unreadable)
+    return trace_id
+
+
+def refuse_feed(windowing: Windowing) -> None:
+    """Raise ``InvalidInput`` where the feed is asked for: it gives spans."""
+    if windowing.by is WindowBy.CREATED_AT:
+        raise InvalidInput("windowing.by: the feed by created_at gives spans: ask /spans/query; here it is start_time.")
+    if windowing.wait_s:
+        raise InvalidInput("windowing.wait_s: waiting belongs to the feed by created_at of /spans/query.")
+
+
+def _ids(texts: Iterable[str], *, unreadable: str = "Invalid trace_id.") -> list[bytes]:
     try:
         return list(dict.fromkeys(parse_trace_id(text.strip()) for text in texts))
     except ValueError as exc:
-        raise InvalidInput("Invalid trace_id.") from exc
+        raise InvalidInput(unreadable) from exc

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from pydantic import BaseModel, Field
 
-from query_api.spans.models import SpanModel
+from query_api.spans.models import SpanModel, SpansQuery, WindowingAnswer
+
+
+class TracesQuery(SpansQuery):
+    """A question about traces: those of which a span matches. Everything may be absent: then it is the newest page of all."""
 
 
 class TraceIds(BaseModel):
@@ -35,7 +41,19 @@ class TraceAnswer(BaseModel):
 
 
 class TracesAnswer(BaseModel):
-    """Traces in the order in which they were asked for."""
+    """Traces in order."""
 
     count: int
     traces: list[TraceModel]
+    windowing: WindowingAnswer | None = None
+    complete: bool | None = Field(
+        None, description="False when the query's budget ended before the page was full; absent otherwise."
+    )
+    explain: dict[str, Any] | None = Field(None, description="How the answer was found, where that was asked.")
+
+
+class TraceDeleted(BaseModel):
+    """The trace that was deleted, or none."""
+
+    count: int
+    trace_id: str | None = None

@@ -1,8 +1,9 @@
 """The spans of a trace as a tree that keeps all of them (contract §3.1; reference §7 says what others lose).
 
 A span stands below its parent whenever that is in the trace, also when it starts earlier. At the top stand roots, orphans,
-and of every cycle (a span that is its own parent is one) the earliest span. Siblings are in the order of their start; of one
-name they are a list.
+of every cycle (a span that is its own parent is one) the earliest span, and every span that would stand below
+``LEVELS_MAX`` others, with what is below it: a deeper tree is JSON that parsers refuse. Siblings are in the order of their
+start; of one name they are a list.
 
 Linear in spans and bytes and without recursion: the JSON of the spans is spliced, never parsed, and a chain of 100,000
 spans is no deeper for this code than a bush.
@@ -11,8 +12,12 @@ spans is no deeper for this code than a bush.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from query_api.spans.render import Rendered
+
+LEVELS_MAX: Final = 256
+"""Each is two levels of JSON, and attributes may add fifty: Python's own parser ends at 1,000, orjson at 1,024."""
 
 
 def tree_json(spans: Sequence[Rendered]) -> bytes:
@@ -74,7 +79,25 @@ def _parents(spans: Sequence[Rendered]) -> list[int]:
             index = parents[index]
         if index != -1 and walk_of[index] == walk:  # back on its own way: a cycle
             parents[_earliest(index, parents, spans)] = -1
+    _cut_deep(parents)
     return parents
+
+
+def _cut_deep(parents: list[int]) -> None:
+    """Let no span stand deeper than ``LEVELS_MAX``; there are no cycles any more."""
+    levels = [0] * len(parents)
+    for start in range(len(parents)):
+        way = []
+        index = start
+        while index != -1 and levels[index] == 0:
+            way.append(index)
+            index = parents[index]
+        level = 0 if index == -1 else levels[index]
+        for each in reversed(way):
+            if level == LEVELS_MAX:
+                parents[each], level = -1, 0
+            level += 1
+            levels[each] = level
 
 
 def _earliest(member: int, parents: Sequence[int], spans: Sequence[Rendered]) -> int:

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from query_api.spans.render import Rendered, SpanKey
-from query_api.traces.tree import tree_json
+from query_api.traces.tree import LEVELS_MAX, tree_json
 
 TRACE = b"t" * 16
 
@@ -105,6 +105,40 @@ def test_a_hundred_thousand_spans_are_no_matter(shape: str) -> None:
 
     assert text.count(b'"number":') == count
     assert time.process_time() - started_s < 5.0  # a second or less; quadratic would take minutes
+
+
+@pytest.mark.parametrize(("length", "tops"), [(LEVELS_MAX, 1), (LEVELS_MAX + 1, 2), (2 * LEVELS_MAX + 1, 3)])
+def test_a_chain_that_parsers_would_refuse_is_cut_and_stands_at_the_top(length: int, tops: int) -> None:
+    chain = [span(number, number - 1 if number else None) for number in range(length)]
+    random.Random(3).shuffle(chain)
+
+    found = json.loads(tree_json(chain))
+
+    assert len(found) == tops
+    assert sorted(_numbers(found)) == list(range(length))
+
+
+@pytest.mark.parametrize("parse", [json.loads, orjson.loads])
+def test_a_chain_can_be_read_however_deep_the_attributes_are(parse: Any) -> None:
+    nested: Any = None
+    for _ in range(48):
+        nested = [nested]
+    spans = [
+        span(number, number - 1 if number else None)._replace(json=orjson.dumps({"number": number, "a": nested}))
+        for number in range(3 * LEVELS_MAX)
+    ]
+
+    assert len(parse(tree_json(spans))) == 3
+
+
+def test_ten_times_the_spans_cost_ten_times_the_time() -> None:
+    def seconds(count: int) -> float:
+        spans = [span(number, (number * 7_919) % number if number else None, name="x") for number in range(count)]
+        started_s = time.process_time()
+        tree_json(spans)
+        return time.process_time() - started_s
+
+    assert seconds(100_000) < 40 * seconds(10_000)  # quadratic: a hundred times
 
 
 def _numbers(members: dict[str, Any]) -> Sequence[int]:

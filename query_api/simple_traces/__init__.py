@@ -1,0 +1,1 @@
+"""Traces of one span that people and evaluations write: annotations, feedback."""

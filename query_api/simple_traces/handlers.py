@@ -1,0 +1,100 @@
+"""The simple trace routes: written through Kafka like every span, read and deleted like every trace (reference §1.6)."""
+
+from __future__ import annotations
+
+import secrets
+
+import orjson
+
+from common.filter.parse import parse
+from query_api.intake.handlers import take_in
+from query_api.intake.publish import coordinates_header
+from query_api.intake.trees import Placed
+from query_api.json_body import json_answer
+from query_api.route import Answer, Call
+from query_api.simple_traces.filters import filtering_of
+from query_api.simple_traces.models import (
+    CreateSimpleTrace,
+    EditSimpleTrace,
+    Json,
+    QuerySimpleTraces,
+    SimpleLink,
+    SimpleTraceAnswer,
+    SimpleTraceDeleted,
+    SimpleTracesAnswer,
+)
+from query_api.simple_traces.spans import edited_span, new_span, simple_trace_of
+from query_api.spans.deletions import delete_trace
+from query_api.spans.handlers import project_spans
+from query_api.spans.models import Windowing, WindowingAnswer
+from query_api.traces.handlers import ACCEPTED, refuse_feed, trace_id_of, trace_page
+from query_api.traces.whole import Trace, traces_of_ids
+
+
+async def create_simple_trace(call: Call) -> Answer:
+    """Write a trace of one span; answered when Kafka has acknowledged it."""
+    body: CreateSimpleTrace = call.body
+    span = new_span(body.trace, trace_id=secrets.token_hex(16), span_id=secrets.token_hex(8))
+    return await _take_in(call, span, status=ACCEPTED)
+
+
+async def get_simple_trace(call: Call) -> Answer:
+    """A trace, as its root shows it."""
+    root = await _root(call)
+    if root is None:
+        return json_answer(SimpleTraceAnswer(count=0))
+    return json_answer(SimpleTraceAnswer(count=1, trace=simple_trace_of(root)))
+
+
+async def edit_simple_trace(call: Call) -> Answer:
+    """Write the root of a trace again, with changes. What is not named stays; answered when Kafka has acknowledged it."""
+    body: EditSimpleTrace = call.body
+    root = await _root(call)
+    if root is None:
+        return json_answer(SimpleTraceAnswer(count=0))
+    return await _take_in(call, edited_span(root, body.trace), status=200)
+
+
+async def delete_simple_trace(call: Call) -> Answer:
+    """All spans of the trace are gone, at once and from every route. Safe to repeat."""
+    root = await _root(call)
+    if root is None:
+        return json_answer(SimpleTraceDeleted(count=0))
+    await delete_trace(project_spans(call), trace_id_of(call))
+    link = SimpleLink(trace_id=root["trace_id"], span_id=root["span_id"])
+    return json_answer(SimpleTraceDeleted(count=1, link=link))
+
+
+async def query_simple_traces(call: Call) -> Answer:
+    """Traces that fit, the one with the latest match first; in pages."""
+    query: QuerySimpleTraces = call.body
+    windowing = query.windowing or Windowing()
+    refuse_feed(windowing)
+    page = await trace_page(call, parse(filtering_of(query)), windowing)
+    traces = [simple_trace_of(_root_of(trace)) for trace in page.traces]
+    return json_answer(
+        SimpleTracesAnswer(
+            count=len(traces),
+            traces=traces,
+            windowing=None if page.cursor is None else WindowingAnswer(next=page.cursor),
+            complete=None if page.is_complete else False,
+        )
+    )
+
+
+async def _take_in(call: Call, span: Json, *, status: int) -> Answer:
+    _, where = await take_in(call, [Placed("trace", span, is_top=True)])
+    answer = SimpleTraceAnswer(count=1, trace=simple_trace_of(span))
+    return json_answer(answer, status=status, headers=coordinates_header(where))
+
+
+async def _root(call: Call) -> Json | None:
+    found = await traces_of_ids(project_spans(call), [trace_id_of(call)])
+    return _root_of(found[0]) if found else None
+
+
+def _root_of(trace: Trace) -> Json:
+    """The earliest root of a trace; where it has none, its earliest span."""
+    root = next((span for span in trace.spans if span.parent_id is None), trace.spans[0])
+    loaded: Json = orjson.loads(root.json)
+    return loaded

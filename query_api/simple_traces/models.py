@@ -1,0 +1,182 @@
+"""What the simple trace routes take and give, as pydantic models (reference §1.6)."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Any, Final, TypeAlias
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from query_api.spans.models import ReferenceModel, Windowing, WindowingAnswer
+
+Json: TypeAlias = dict[str, Any]
+
+
+class Origin(StrEnum):
+    """Who wrote it."""
+
+    CUSTOM = "custom"
+    HUMAN = "human"
+    AUTO = "auto"
+
+
+class TraceKind(StrEnum):
+    """What for."""
+
+    ADHOC = "adhoc"
+    EVAL = "eval"
+    PLAY = "play"
+
+
+class Channel(StrEnum):
+    """By which way."""
+
+    OTLP = "otlp"
+    WEB = "web"
+    SDK = "sdk"
+    API = "api"
+
+
+class SimpleReferences(BaseModel):
+    """What it is about: applications, variants, revisions, …"""
+
+    query: ReferenceModel | None = None
+    query_variant: ReferenceModel | None = None
+    query_revision: ReferenceModel | None = None
+    testset: ReferenceModel | None = None
+    testset_variant: ReferenceModel | None = None
+    testset_revision: ReferenceModel | None = None
+    application: ReferenceModel | None = None
+    application_variant: ReferenceModel | None = None
+    application_revision: ReferenceModel | None = None
+    evaluator: ReferenceModel | None = None
+    evaluator_variant: ReferenceModel | None = None
+    evaluator_revision: ReferenceModel | None = None
+    environment: ReferenceModel | None = None
+    environment_variant: ReferenceModel | None = None
+    environment_revision: ReferenceModel | None = None
+    testcase: ReferenceModel | None = None
+    selector: dict[str, str] | None = None
+
+    @property
+    def named(self) -> dict[str, Json]:
+        """The references alone, by their names, as JSON."""
+        return self.model_dump(mode="json", exclude_none=True, exclude={"selector"})
+
+
+class SimpleLink(BaseModel):
+    """A span."""
+
+    trace_id: str = Field(description="32 hexadecimal digits, or any spelling of a UUID.")
+    span_id: str = Field(description="16 hexadecimal digits, or any spelling of a UUID.")
+
+
+SimpleLinks: TypeAlias = dict[str, SimpleLink] | list[SimpleLink]
+
+_CREATE_EXAMPLE: Final[Json] = {
+    "trace": {
+        "origin": "human",
+        "tags": {"reviewer": "ada"},
+        "data": {"outputs": {"score": 0.9}},
+        "references": {"evaluator": {"slug": "helpfulness"}},
+        "links": {"invocation": {"trace_id": "5b8efff798038103d269b633813fc60c", "span_id": "eee19b7ec3c1b174"}},
+    }
+}
+
+
+class SimpleTraceCreate(BaseModel):
+    """A trace of one span to be written."""
+
+    origin: Origin = Origin.CUSTOM
+    kind: TraceKind = TraceKind.ADHOC
+    channel: Channel = Channel.API
+    tags: Json | None = None
+    meta: Json | None = None
+    data: Json = Field(description="Usually inputs, outputs, parameters, internals.")
+    references: SimpleReferences
+    links: SimpleLinks = Field(description="Spans that it belongs to: by names, or a list.")
+
+
+class SimpleTraceEdit(BaseModel):
+    """What changes of a trace; what is absent stays as it is."""
+
+    data: Json
+    tags: Json | None = None
+    meta: Json | None = None
+    references: SimpleReferences | None = None
+    links: SimpleLinks | None = None
+
+
+class SimpleTraceFilter(BaseModel):
+    """What the traces have in common; each member that is given must fit."""
+
+    origin: Origin | None = None
+    kind: TraceKind | None = None
+    channel: Channel | None = None
+    tags: Json | None = None
+    meta: Json | None = None
+    references: SimpleReferences | None = None
+    links: SimpleLinks | None = Field(None, description="By names: all of them; a list: one of them.")
+
+
+class CreateSimpleTrace(BaseModel):
+    """One trace to be written."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [_CREATE_EXAMPLE]})
+
+    trace: SimpleTraceCreate
+
+
+class EditSimpleTrace(BaseModel):
+    """The changes of one trace."""
+
+    trace: SimpleTraceEdit
+
+
+class QuerySimpleTraces(BaseModel):
+    """A question about simple traces. Everything may be absent: then it is the newest page of all."""
+
+    trace: SimpleTraceFilter | None = None
+    links: list[SimpleLink] | None = Field(None, description="The traces themselves, by their ids.")
+    windowing: Windowing | None = None
+
+
+class SimpleTrace(BaseModel):
+    """A trace, as its root shows it."""
+
+    trace_id: str
+    span_id: str
+    created_at: str | None = None
+    origin: Origin
+    kind: TraceKind
+    channel: Channel
+    tags: Json | None = None
+    meta: Json | None = None
+    data: Json
+    references: Json
+    links: dict[str, SimpleLink] | list[SimpleLink]
+
+
+class SimpleTraceAnswer(BaseModel):
+    """One trace, or none."""
+
+    count: int
+    trace: SimpleTrace | None = None
+
+
+class SimpleTracesAnswer(BaseModel):
+    """Traces, the one with the latest match first."""
+
+    count: int
+    traces: list[SimpleTrace]
+    windowing: WindowingAnswer | None = None
+    complete: bool | None = Field(
+        None, description="False when the query's budget ended before the page was full; absent otherwise."
+    )
+
+
+class SimpleTraceDeleted(BaseModel):
+    """The root of the trace that was deleted, or nothing."""
+
+    count: int
+    link: SimpleLink | None = None

@@ -1,0 +1,118 @@
+"""The older, flat form of a question about traces or spans: one object, or the query string (reference §1.4)."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from typing import Annotated, Any, Final, TypeAlias
+
+import orjson
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator
+
+from common.filter.models import FilteringModel
+from common.filter.parse import check_depth
+from common.times import parse_time_ns
+from query_api.spans.models import Order, SpanModel, Windowing, WindowingAnswer
+from query_api.traces.models import NodeModel
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class Focus(StrEnum):
+    """What is asked for."""
+
+    TRACE = "trace"
+    SPAN = "span"
+
+
+class Format(StrEnum):
+    """How traces are shown: as trees, or as the list of their spans."""
+
+    AGENTA = "agenta"
+    OPENTELEMETRY = "opentelemetry"
+
+
+def _moment(value: Any) -> Any:
+    """A time as filters read it: the count of its digits tells the unit (reference §1.4)."""
+    if value is None or isinstance(value, bool) or not isinstance(value, str | int):
+        return value
+    try:
+        return _EPOCH + timedelta(microseconds=parse_time_ns(value) // 1_000)
+    except OverflowError as exc:
+        raise ValueError("a time outside the years 1 to 9999") from exc
+
+
+Moment: TypeAlias = Annotated[datetime, BeforeValidator(_moment)]
+
+
+class FlatQuery(BaseModel):
+    """A question in the older form. Everything may be absent: then it is the newest page of all traces."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    focus: Focus | None = Field(None, description="Default trace.")
+    format: Format | None = Field(None, description="Default agenta; opentelemetry gives the spans as a list.")
+    newest: Moment | None = Field(None, description="Bound of start_time: ISO 8601, or s, ms, µs or ns since 1970.")
+    oldest: Moment | None = Field(None, description="Bound of start_time: ISO 8601, or s, ms, µs or ns since 1970.")
+    limit: int | None = Field(None, ge=1, description="On a page; default 100, at most 10,000.")
+    next: str | None = Field(None, max_length=131_072, description="The cursor that the last page gave.")
+    order: Order | None = Field(None, description="Default descending.")
+    rate: float | None = Field(None, ge=0, le=1, description="Which part of all traces is looked at.")
+    interval: int | None = Field(None, gt=0, description="Minutes of a bucket; analytics alone.")
+    filter: FilteringModel | None = Field(None, description="Which spans; as an object, or as text that holds one.")
+    explain: bool | None = Field(None, description="Whether the answer says how it was found.")
+
+    @field_validator("filter", mode="before")
+    @classmethod
+    def _is_an_object_and_not_too_deep(cls, filtering: Any) -> Any:
+        if isinstance(filtering, str):
+            filtering = _parsed(filtering)
+        check_depth(filtering, path="filter")
+        return filtering
+
+    @property
+    def windowing(self) -> Windowing:
+        """The same page in the form of the newer routes."""
+        names = ("newest", "oldest", "next", "limit", "order", "rate")
+        return Windowing.model_construct(**{name: getattr(self, name) for name in names})
+
+    def or_else(self, other: FlatQuery) -> FlatQuery:
+        """This question; where it does not say, what the other says."""
+        said = {name: value for name in type(self).model_fields if (value := getattr(self, name)) is not None}
+        return other.model_copy(update=said)
+
+
+class FlatTraceModel(BaseModel):
+    """The spans of a trace by name, each with those below it."""
+
+    spans: dict[str, NodeModel | list[NodeModel]]
+
+
+class FlatAnswer(BaseModel):
+    """Traces by their ids, or a list of spans. Without spans the list is absent."""
+
+    count: int
+    traces: dict[str, FlatTraceModel] | None = None
+    spans: list[SpanModel] | None = None
+    windowing: WindowingAnswer | None = None
+    complete: bool | None = Field(
+        None, description="False when the query's budget ended before the page was full; absent otherwise."
+    )
+    explain: dict[str, Any] | None = Field(None, description="How the answer was found, where that was asked.")
+
+
+class FlatTraceAnswer(BaseModel):
+    """One trace by its id, or none."""
+
+    count: int
+    traces: dict[str, FlatTraceModel] | None = None
+
+
+def _parsed(text: str) -> Any:
+    """The JSON that a text holds; an empty text is no filter."""
+    if not text.strip():
+        return None
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError as exc:
+        raise ValueError(f"a text that is no JSON: {exc.msg}") from exc

@@ -1,0 +1,210 @@
+"""Which traces are on a page (contract §3.3): a trace stands where its latest matching span starts.
+
+In rounds, each of few statements:
+
+1. *candidates*: rows of spans that match, in the order of pages, behind the position (``candidates.py``);
+2. of the traces that are new among them: which version of each span is shown (``spans/heads.py``);
+3. of shown spans that would put a trace elsewhere and were no candidates: which of them match. On a first page in
+   descending order there are none; behind it, only traces that reach over the page's beginning have some.
+
+Then a candidate brings its trace onto the page exactly when it is the trace's latest matching span. The spans of the traces
+are read by ``whole.py``.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from common.errors import DeadlineExceeded
+from common.span import NO_METRICS, Metrics
+from query_api.spans.compile import Compiled
+from query_api.spans.heads import Version, heads_and_sums, versions_of
+from query_api.spans.models import Order
+from query_api.spans.parameters import ids_in
+from query_api.spans.project_spans import ProjectSpans
+from query_api.traces.candidates import TraceCandidates, place_of
+from query_api.traces.window import TracePosition, TraceWindow
+
+ROWS_PER_TRACE: Final = 2
+"""Rows asked for at first for each trace that a page can take. More would be found in vain where matches are rare."""
+
+ROWS_PER_TRACE_UNFILTERED: Final = 16
+"""… and where every span matches, so that most traces have some."""
+
+SPARE_TRACES: Final = 8
+"""Judged beyond what a page needs, so that a few that stand elsewhere do not cost another statement."""
+
+SPARE_ROWS: Final = 16
+
+EVERYTHING_SQL: Final = "1"
+"""What the filter without conditions compiles to."""
+
+CANDIDATES_MAX: Final = 50_000
+"""In one round: about 4 MB."""
+
+
+@dataclass(frozen=True, slots=True)
+class FoundTrace:
+    """A trace, where it stands, the shown versions of all its spans, and what these used together."""
+
+    position: TracePosition
+    heads: Sequence[Version]
+    sums: Metrics
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Traces in the order of pages, and how the search for more of them ended."""
+
+    traces: Sequence[FoundTrace]
+    searched_to: TracePosition | None
+    """Everything up to here has been looked at, when the budget ended before the page was full."""
+
+    more_follow: bool
+
+
+async def find_traces(spans: ProjectSpans, matching: Compiled, window: TraceWindow, *, limit: int) -> Found:
+    """The first ``limit`` traces behind the window's position. Raises ``DeadlineExceeded`` when nothing could be examined."""
+    candidates = TraceCandidates(spans, matching, window)
+    judge = _Judge(spans, matching, window, candidates)
+    found: list[FoundTrace] = []
+    rows_per_trace: float = ROWS_PER_TRACE_UNFILTERED if matching.sql == EVERYTHING_SQL else ROWS_PER_TRACE
+    rows_count = 0
+    while len(found) <= limit and not candidates.is_at_end:
+        size = min(int((limit + 1 - len(found)) * rows_per_trace) + SPARE_ROWS, CANDIDATES_MAX)
+        batch = await candidates.batch(size)
+        if candidates.is_out_of_budget:
+            return _cut_short(found, candidates.position, window)
+        found += await judge.brought_by(batch, limit + 1 - len(found))
+        rows_count += len(batch)
+        rows_per_trace = max(rows_per_trace * 2, rows_count / max(len(found), 1))
+    return Found(found[:limit], None, more_follow=len(found) > limit)
+
+
+def _cut_short(found: list[FoundTrace], position: TracePosition | None, window: TraceWindow) -> Found:
+    if position == window.after:
+        raise DeadlineExceeded("Nothing could be examined within the budget of the query.")
+    return Found(found, position, more_follow=True)
+
+
+class _Judge:
+    """Knows of each trace that comes up its latest matching span, and so which candidate brings it onto the page."""
+
+    def __init__(
+        self, spans: ProjectSpans, matching: Compiled, window: TraceWindow, candidates: TraceCandidates
+    ) -> None:
+        self._spans = spans
+        self._matching = matching
+        self._window = window
+        self._candidates = candidates
+        self._traces: dict[bytes, _Judged] = {}
+
+    async def brought_by(self, batch: Sequence[Version], most: int) -> list[FoundTrace]:
+        """The traces that these candidates, the last ones given, bring, in their order; ``most``, if there are so many."""
+        by_trace: dict[bytes, list[Version]] = defaultdict(list)
+        for candidate in batch:
+            by_trace[candidate.trace_id].append(candidate)
+        found: list[FoundTrace] = []
+        for part in _parts(batch, traces_count=most + SPARE_TRACES):
+            await self._judge({candidate.trace_id: by_trace[candidate.trace_id] for candidate in part})
+            found += filter(None, map(self._brought_by, part))
+            if len(found) >= most:
+                break
+        return found[:most]
+
+    def _brought_by(self, candidate: Version) -> FoundTrace | None:
+        judged = self._traces.get(candidate.trace_id)
+        if judged is None or judged.is_given or judged.latest.start_us != candidate.start_us:
+            return None
+        judged.is_given = True
+        return FoundTrace(place_of(candidate), sorted(judged.heads), judged.sums)
+
+    async def _judge(self, candidates: Mapping[bytes, Sequence[Version]]) -> None:
+        """Learn what is not known yet of the traces of these candidates."""
+        unknown = {trace_id: candidates[trace_id] for trace_id in candidates.keys() - self._traces.keys()}
+        seen = [version for versions in unknown.values() for version in versions]
+        shown, sums = await heads_and_sums(
+            self._spans, [version.key for version in seen], traces_to_sum=unknown.keys(), seen=seen
+        )
+        heads: dict[bytes, set[Version]] = {trace_id: set() for trace_id in unknown}
+        for head in shown:
+            heads[head.trace_id].add(head)
+        for trace_id, versions in unknown.items():
+            if matching := heads[trace_id].intersection(versions):
+                best = max(matching, key=self._rank)
+                self._traces[trace_id] = _Judged(best, heads[trace_id], sums.get(trace_id, NO_METRICS))
+        await self._raise([self._traces[trace_id] for trace_id in unknown if trace_id in self._traces])
+
+    async def _raise(self, judged: Sequence[_Judged]) -> None:
+        """Let spans count that match and would be later, and that were no candidates."""
+        rivals = [rival for each in judged for rival in self._rivals(each)]
+        for rival in await self._matching_of(rivals):
+            trace = self._traces[rival.trace_id]
+            trace.latest = max(trace.latest, rival, key=self._rank)
+
+    def _rank(self, version: Version) -> tuple[bool, int]:
+        """By which the latest is chosen: what was stored when the walk began comes before what came since."""
+        return self._window.snapshot.holds(version), version.start_us
+
+    def _rivals(self, judged: _Judged) -> list[Version]:
+        """Shown spans that would be later and that the search has not gone over."""
+        rank = self._rank(judged.latest)
+        return [
+            head
+            for head in judged.heads
+            if self._rank(head) > rank and self._window.spans(head.start_us) and not self._is_gone_over(head)
+        ]
+
+    def _is_gone_over(self, version: Version) -> bool:
+        """Whether it would have been a candidate if it matched."""
+        place, begin, end = place_of(version), self._window.after, self._candidates.position
+        is_on_page = begin is None or self._is_behind(place, begin)
+        is_left = not self._candidates.is_at_end and end is not None and self._is_behind(place, end)
+        return is_on_page and not is_left
+
+    def _is_behind(self, place: TracePosition, other: TracePosition) -> bool:
+        return place < other if self._window.order is Order.DESCENDING else place > other
+
+    async def _matching_of(self, versions: Sequence[Version]) -> set[Version]:
+        """Those of the versions that match."""
+        if not versions:
+            return set()
+        starts = sorted({version.start_us for version in versions})
+        span_ids = sorted({version.span_id.hex() for version in versions})
+        values = {"low": starts[0], "high": starts[-1], "starts": starts, "span_ids": span_ids}
+        sql = _MATCHING_OF.replace("{matching}", self._matching.sql)
+        rows = await self._spans.select(sql, {**self._matching.parameters, **values}, step="spans that would be later")
+        return set(versions_of(rows)).intersection(versions)
+
+
+@dataclass(slots=True)
+class _Judged:
+    latest: Version
+    heads: set[Version]
+    sums: Metrics
+    is_given: bool = False
+
+
+def _parts(batch: Sequence[Version], *, traces_count: int) -> Iterator[Sequence[Version]]:
+    """The batch in pieces, in order, of so many traces each."""
+    start, trace_ids = 0, set[bytes]()
+    for index, candidate in enumerate(batch):
+        trace_ids.add(candidate.trace_id)
+        if len(trace_ids) > traces_count:
+            yield batch[start:index]
+            start, trace_ids = index, {candidate.trace_id}
+    yield batch[start:]
+
+
+_MATCHING_OF: Final = f"""
+SELECT start_us, span_id, trace_id, log, log_offset
+FROM spans
+WHERE {{of_project}}
+    AND start_us >= {{low:Int64}} AND start_us <= {{high:Int64}}
+    AND start_us IN (SELECT arrayJoin({{starts:Array(Int64)}}))
+    AND span_id IN {ids_in("{span_ids:Array(String)}")}
+    AND {{matching}}
+"""

@@ -1,0 +1,121 @@
+"""All spans of traces, rendered: the page of traces that fits, and traces by their ids."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from operator import attrgetter
+from typing import Final
+
+from common.errors import Unavailable
+from common.ids import trace_id_hex
+from query_api.spans.heads import Version, heads_of_ids, sums_of_traces
+from query_api.spans.project_spans import ProjectSpans
+from query_api.spans.render import Rendered
+from query_api.spans.rollup import TraceSums
+from query_api.spans.search import fetch_rows, render_versions
+from query_api.traces.search import FoundTrace
+from query_api.traces.tree import tree_json
+from query_api.traces.window import TracePosition
+
+SPANS_PER_READ: Final = 4_000
+"""Of the traces of one read together: a few MB. A page that is full of bytes after one has not read the others."""
+
+TRIES_MAX: Final = 5
+"""A version that was replaced between the two reads is gone from the table once the engine has merged: read both again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """One trace: its spans, earliest first, then by ids; never none."""
+
+    trace_id: bytes
+    spans: Sequence[Rendered]
+
+    @property
+    def bytes_count(self) -> int:
+        """What its spans take in an answer."""
+        return sum(len(span.json) for span in self.spans)
+
+    @property
+    def tree(self) -> bytes:
+        """The JSON object of its spans by name, each with those below it."""
+        return tree_json(self.spans)
+
+    @property
+    def json(self) -> bytes:
+        """The trace as answers show it."""
+        return b'{"trace_id":"%b","spans":%b}' % (trace_id_hex(self.trace_id).encode(), self.tree)
+
+
+async def traces_of_ids(spans: ProjectSpans, trace_ids: Sequence[bytes]) -> list[Trace]:
+    """The traces, in the order of their ids; those that have no span are left out."""
+    heads, sums = await asyncio.gather(heads_of_ids(spans, trace_ids=trace_ids), sums_of_traces(spans, trace_ids))
+    by_id = {trace.trace_id: trace for trace in await _read(spans, heads, sums)}
+    return [by_id[trace_id] for trace_id in trace_ids if trace_id in by_id]
+
+
+@dataclass(frozen=True, slots=True)
+class WholeTraces:
+    """Traces in the order of a page. ``is_cut`` when they are not all that were found: the others did not fit."""
+
+    traces: Sequence[Trace]
+    ends_at: TracePosition | None
+    """Where the last of them stood."""
+
+    is_cut: bool
+
+
+async def read_page(spans: ProjectSpans, found: Sequence[FoundTrace], *, bytes_max: int) -> WholeTraces:
+    """The first of the traces, as many as ``bytes_max`` holds, at least one. One that was deleted meanwhile is left out."""
+    traces: list[Trace] = []
+    ends_at = None
+    room = bytes_max
+    for part in _parts(found):
+        sums = {each.position.trace_id: each.sums for each in part}
+        read = await _read(spans, [head for each in part for head in each.heads], sums)
+        by_id = {trace.trace_id: trace for trace in read}
+        for each in part:
+            trace = by_id.get(each.position.trace_id)
+            room -= trace.bytes_count if trace is not None else 0
+            if room < 0 and traces:
+                return WholeTraces(traces, ends_at, is_cut=True)
+            traces += [trace] if trace is not None else []
+            ends_at = each.position
+    return WholeTraces(traces, ends_at, is_cut=False)
+
+
+def _parts(found: Sequence[FoundTrace]) -> Iterator[list[FoundTrace]]:
+    part: list[FoundTrace] = []
+    spans_count = 0
+    for each in found:
+        if part and spans_count + len(each.heads) > SPANS_PER_READ:
+            yield part
+            part, spans_count = [], 0
+        part.append(each)
+        spans_count += len(each.heads)
+    if part:
+        yield part
+
+
+async def _read(spans: ProjectSpans, heads: Sequence[Version], sums: TraceSums) -> list[Trace]:
+    """The traces of these heads, which used these sums. When the heads are no longer those of now, the traces of now."""
+    trace_ids = {head.trace_id for head in heads}
+    absent: set[Version] = set()
+    for _ in range(TRIES_MAX):
+        in_order = sorted(heads, key=lambda head: (head.trace_id, head.start_us, head.span_id))
+        read = render_versions([await fetch_rows(spans, in_order)], in_order, sums)
+        if len(read) == len(in_order):
+            return [Trace(key, list(group)) for key, group in groupby(read, key=attrgetter("key.trace_id"))]
+        absent |= _without_row(in_order, read)
+        heads, sums = await asyncio.gather(
+            heads_of_ids(spans, trace_ids=trace_ids, absent=absent), sums_of_traces(spans, trace_ids)
+        )
+    raise Unavailable("These spans are being replaced faster than they can be read.")
+
+
+def _without_row(heads: Sequence[Version], read: Sequence[Rendered]) -> set[Version]:
+    there = {span.key for span in read}
+    return {head for head in heads if head.key not in there}

@@ -1,0 +1,259 @@
+"""Simple traces from HTTP to HTTP: published, stored as the worker stores them, found again (reference §1.6)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from uuid import UUID, uuid4
+
+import aiohttp
+import orjson
+import pytest
+
+from common.clickhouse.connect import open_store
+from common.clickhouse.migrate import migrate
+from common.clickhouse.store import ColumnStore
+from common.clock import SystemClock
+from common.codec import span_json
+from common.limits import SpanLimits
+from common.settings import ClickHouseSettings
+from tests.fakes.kafka import MemoryBroker
+from tests.support.api import KnownKeys, context_of, serving
+from tests.support.span_corpus import store_record
+
+AUTHORIZED = {"Authorization": "key"}
+UNKNOWN = f"{9:032x}"
+INVOCATION = {"trace_id": "a" * 32, "span_id": "b" * 16}
+OTHER = {"trace_id": "c" * 32, "span_id": "d" * 16}
+EVALUATOR = {"id": "019d952f-5945-71b1-b8cb-d6d8e675c18d", "slug": "helpful"}
+
+
+@dataclass
+class Simple:
+    """The routes, and a worker's work on request."""
+
+    client: aiohttp.ClientSession
+    broker: MemoryBroker
+    store: ColumnStore
+    project_id: UUID
+    stored: set[tuple[int, int]] = field(default_factory=set)
+
+    async def call(self, method: str, path: str, *, status: int = 200, **sent: Any) -> Any:
+        async with self.client.request(method, f"/simple/traces{path}", headers=AUTHORIZED, **sent) as response:
+            body = orjson.loads(await response.read())
+            assert response.status == status, body
+            return body
+
+    async def create(self, **trace: Any) -> Any:
+        """Create a trace with what is required, and store what was published."""
+        sent = {"data": {"outputs": {"score": 1}}, "references": {}, "links": {}, **trace}
+        created = await self.call("POST", "/", json={"trace": sent}, status=202)
+        await self.store_published()
+        return created["trace"]
+
+    async def store_published(self) -> None:
+        for record in self.broker.records("spans"):
+            place = (record.partition, record.offset)
+            if place not in self.stored:
+                decoded = span_json.decode(record.value or b"", limits=SpanLimits(), now_ns=SystemClock().now_ns())
+                assert not decoded.refusals
+                log = f"cluster/spans/{place[0]}"
+                await store_record(self.store, decoded.spans, log=log, offset=place[1], project_id=self.project_id)
+                self.stored.add(place)
+
+    async def ids(self, **query: Any) -> set[str]:
+        found = await self.call("POST", "/query", json=query)
+        assert found["count"] == len(found["traces"])
+        return {trace["trace_id"] for trace in found["traces"]}
+
+
+@pytest.fixture(scope="module")
+def database(chdb_dir: Path, chdb_settings: Callable[[], ClickHouseSettings]) -> ClickHouseSettings:
+    """One for all tests here: each has a project of its own."""
+    configured = chdb_settings()
+    asyncio.run(migrate(configured, data_dir=chdb_dir))
+    return configured
+
+
+@pytest.fixture
+async def api(database: ClickHouseSettings, chdb_dir: Path) -> AsyncIterator[Simple]:
+    store = open_store(database, data_dir=chdb_dir)
+    broker = MemoryBroker()
+    project_id = uuid4()
+    context = context_of(broker=broker, store=store, clock=SystemClock(), keys=KnownKeys({"key": project_id}))
+    async with serving(context) as client:
+        yield Simple(client, broker, store, project_id)
+    await store.close()
+
+
+async def test_what_is_created_comes_back_as_it_was(api: Simple) -> None:
+    sent = {
+        "origin": "human",
+        "kind": "play",
+        "channel": "otlp",
+        "tags": {"a.b": 1},
+        "meta": {"note": None, "by": "ada"},
+        "data": {"outputs": {"score": 0.5}, "score": [1]},
+        "references": {"evaluator": EVALUATOR, "application": {"slug": "shop"}, "selector": {"key": "x"}},
+        "links": {"invocation": INVOCATION},
+    }
+
+    created = await api.create(**sent)
+    found = await api.call("GET", f"/{created['trace_id']}")
+
+    assert {name: created[name] for name in sent} == sent
+    assert found["count"] == 1
+    assert found["trace"].pop("created_at")
+    assert found["trace"] == created
+
+
+async def test_a_trace_with_links_is_an_annotation(api: Simple) -> None:
+    linked, plain = await api.create(links={"invocation": INVOCATION}), await api.create(links=[])
+
+    for trace, trace_type in ((linked, "annotation"), (plain, "invocation")):
+        path = f"/spans/{trace['trace_id']}/{trace['span_id']}"
+        async with api.client.get(path, headers=AUTHORIZED) as response:
+            span = (await response.json())["span"]
+        assert span["trace_type"] == trace_type
+        assert span["span_type"] == "task"
+
+
+@pytest.mark.parametrize("links", [{}, [], [INVOCATION], [INVOCATION, OTHER], {"a": INVOCATION, "b": OTHER}])
+async def test_links_come_back_in_the_form_in_which_they_came(api: Simple, links: Any) -> None:
+    created = await api.create(links=links)
+
+    found = (await api.call("GET", f"/{created['trace_id']}"))["trace"]["links"]
+
+    assert created["links"] == found == (links or found)
+    assert len(found) == len(links)
+
+
+async def test_an_edit_keeps_what_it_does_not_name(api: Simple) -> None:
+    created = await api.create(
+        origin="human",
+        tags={"a": 1},
+        meta={"b": 2},
+        data={"outputs": 1, "extra": True},
+        references={"evaluator": EVALUATOR},
+        links={"invocation": INVOCATION},
+    )
+    path = f"/{created['trace_id']}"
+
+    edited = await api.call("PATCH", path, json={"trace": {"data": {"outputs": 2}, "meta": {"c": 3}}})
+    await api.store_published()
+
+    found = (await api.call("GET", path))["trace"]
+    assert found.pop("created_at")
+    assert edited["trace"] == found
+    expected = {**created, "data": {"outputs": 2}, "meta": {"c": 3}}
+    assert {name: found[name] for name in expected} == expected
+
+
+async def test_an_edit_replaces_what_it_names(api: Simple) -> None:
+    created = await api.create(references={"evaluator": EVALUATOR}, links={"invocation": INVOCATION})
+    changes = {"data": {}, "references": {"query": {"slug": "q"}}, "links": []}
+
+    await api.call("PATCH", f"/{created['trace_id']}", json={"trace": changes})
+    await api.store_published()
+
+    found = (await api.call("GET", f"/{created['trace_id']}"))["trace"]
+    assert found["references"] == {"query": {"slug": "q"}}
+    assert not found["links"]
+    assert found["data"] == {}
+
+
+async def test_what_is_unknown_is_nothing(api: Simple) -> None:
+    assert await api.call("GET", f"/{UNKNOWN}") == {"count": 0}
+    assert await api.call("PATCH", f"/{UNKNOWN}", json={"trace": {"data": {}}}) == {"count": 0}
+    assert await api.call("DELETE", f"/{UNKNOWN}") == {"count": 0}
+    assert await api.call("POST", "/query") == {"count": 0, "traces": []}
+    for method in ("GET", "DELETE"):
+        assert await api.call(method, "/xyz", status=400) == {"detail": "Invalid trace_id."}
+
+
+async def test_a_deleted_trace_is_gone(api: Simple) -> None:
+    created = await api.create()
+    path = f"/{created['trace_id']}"
+
+    deleted = await api.call("DELETE", path)
+
+    assert deleted == {"count": 1, "link": {"trace_id": created["trace_id"], "span_id": created["span_id"]}}
+    assert await api.call("DELETE", path) == {"count": 0}
+    assert await api.call("GET", path) == {"count": 0}
+
+
+@pytest.mark.parametrize("missing", ["data", "references", "links"])
+async def test_what_is_required_is_422(api: Simple, missing: str) -> None:
+    trace: dict[str, Any] = {"data": {}, "references": {}, "links": {}}
+    del trace[missing]
+
+    refused = await api.call("POST", "/", json={"trace": trace}, status=422)
+
+    assert refused["detail"][0]["loc"] == ["body", "trace", missing]
+
+
+@pytest.mark.parametrize(
+    "trace", [{"origin": "me"}, {"kind": "x"}, {"channel": "x"}, {"data": []}, {"links": {"a": {}}}]
+)
+async def test_what_has_another_shape_is_422(api: Simple, trace: dict[str, Any]) -> None:
+    sent = {"data": {}, "references": {}, "links": {}, **trace}
+
+    await api.call("POST", "/", json={"trace": sent}, status=422)
+
+
+async def test_a_link_that_cannot_be_read_is_refused_and_nothing_published(api: Simple) -> None:
+    sent = {"data": {}, "references": {}, "links": {"a": {"trace_id": "x", "span_id": "y"}}}
+
+    await api.call("POST", "/", json={"trace": sent}, status=400)
+
+    assert not list(api.broker.records("spans"))
+
+
+async def test_origin_kind_and_channel_are_found_by(api: Simple) -> None:
+    values = {
+        "origin": ("custom", "human", "auto"),
+        "kind": ("adhoc", "eval", "play"),
+        "channel": ("otlp", "web", "sdk", "api"),
+    }
+    made = {(name, value): await api.create(**{name: value}) for name, each in values.items() for value in each}
+
+    for name, each in values.items():
+        for value in each:
+            found = await api.ids(trace={name: value})
+            assert found == {trace["trace_id"] for trace in made.values() if trace[name] == value}
+
+
+async def test_tags_meta_references_and_links_are_found_by(api: Simple) -> None:
+    one = await api.create(tags={"a.b": 1, "c": "x"}, meta={"m": {"n": 1, "o": 2}}, references={"evaluator": EVALUATOR})
+    two = await api.create(tags={"c": "x"}, references={"application": EVALUATOR}, links={"invocation": INVOCATION})
+    three = await api.create(links=[INVOCATION, OTHER])
+    names = {one["trace_id"]: 1, two["trace_id"]: 2, three["trace_id"]: 3}
+
+    async def found(**trace: Any) -> set[int]:
+        return {names[trace_id] for trace_id in await api.ids(trace=trace)}
+
+    assert await found(tags={"c": "x"}) == {1, 2}
+    assert await found(tags={"a.b": 1}) == {1}
+    assert await found(meta={"m": {"n": 1}}) == {1}
+    assert await found(references={"evaluator": {"slug": "helpful"}}) == {1}
+    assert await found(references={"application": {"id": EVALUATOR["id"]}}) == {2}
+    assert await found(links={"invocation": INVOCATION}) == {2}
+    assert await found(links=[INVOCATION]) == {2, 3}
+    assert await found(links=[OTHER, {**OTHER, "span_id": "1" * 16}]) == {3}
+    by_identity = [{"trace_id": one["trace_id"], "span_id": "1" * 16}]
+    assert await api.ids(links=by_identity) == {one["trace_id"]}
+    assert await api.ids(links=by_identity, trace={"links": [OTHER]}) == set()
+
+
+async def test_traces_are_walked_in_pages(api: Simple) -> None:
+    made = {(await api.create())["trace_id"] for _ in range(3)}
+
+    first = await api.call("POST", "/query", json={"windowing": {"limit": 2}})
+    rest = await api.call("POST", "/query", json={"windowing": {"limit": 2, **first["windowing"]}})
+
+    assert {trace["trace_id"] for page in (first, rest) for trace in page["traces"]} == made
+    assert (first["count"], rest["count"]) == (2, 1)
+    assert "windowing" not in rest

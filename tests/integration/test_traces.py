@@ -1,0 +1,639 @@
+"""Traces over the real engine: pages, walks against a model, deletions; through the HTTP API."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from uuid import UUID, uuid4
+
+import aiohttp
+import orjson
+import pyarrow as pa
+import pytest
+
+from common.clickhouse.connect import open_store
+from common.clickhouse.migrate import migrate
+from common.clickhouse.store import ColumnStore, Statement
+from common.clock import Clock, SystemClock
+from common.errors import DeadlineExceeded
+from common.settings import ClickHouseSettings, QuerySettings, Settings
+from common.settled import Settled
+from common.span import Span
+from common.times import format_us
+from query_api.context import ApiContext
+from tests.fakes.clock import ManualClock
+from tests.support.api import KnownKeys, context_of, serving
+from tests.support.span_corpus import START_NS, store_record
+
+START_US = START_NS // 1000
+LOG = "cluster/spans/0"
+
+
+@dataclass
+class Traces:
+    """The API over a store of its own, and what was stored in it: one record a call, one log."""
+
+    context: ApiContext
+    client: aiohttp.ClientSession
+    projects: Mapping[str, UUID]
+    """By their keys, ``one`` and ``other``: those of no other test, which have the same tables."""
+
+    offset: int = 0
+
+    @property
+    def store(self) -> ColumnStore:
+        return self.context.store
+
+    async def ingest(self, *spans: Span, log: str = LOG, record_ms: int = 1, settled: bool = True) -> int:
+        """Store spans as the next record; the worker then says so, unless it is not ``settled`` yet."""
+        offset, self.offset = self.offset, self.offset + 1
+        await self.deliver(spans, log=log, offset=offset, record_ms=record_ms)
+        if settled:
+            self.context.stored.learn([Settled(self.projects["one"], log, offset, record_ms, 0)])
+        return offset
+
+    async def deliver(
+        self, spans: Sequence[Span], *, log: str = LOG, offset: int = 0, record_ms: int = 1, key: str = "one"
+    ) -> None:
+        """Store spans as this record, whatever was stored."""
+        project_id = self.projects[key]
+        await store_record(self.store, spans, log=log, offset=offset, record_ms=record_ms, project_id=project_id)
+
+    async def call(self, method: str, path: str, *, key: str = "one", status: int = 200, **sent: Any) -> Any:
+        headers = {"Authorization": f"ApiKey {key}"}
+        async with self.client.request(method, path, headers=headers, **sent) as response:
+            body = orjson.loads(await response.read())
+            assert response.status == status, body
+            return body
+
+    async def query(self, *, key: str = "one", status: int = 200, **body: Any) -> Any:
+        return await self.call("POST", "/traces/query", key=key, status=status, json=body)
+
+    async def numbers(self, **body: Any) -> list[int]:
+        return numbers_of(await self.query(**body))
+
+
+def numbers_of(page: Mapping[str, Any]) -> list[int]:
+    assert page["count"] == len(page["traces"])
+    return [int(trace["trace_id"], 16) for trace in page["traces"]]
+
+
+@asynccontextmanager
+async def traces_over(store: ColumnStore, *, clock: Clock | None = None, **query: Any) -> AsyncIterator[Traces]:
+    settings = Settings(auth="on", query=QuerySettings(**query))
+    projects = {"one": uuid4(), "other": uuid4()}
+    context = context_of(store=store, clock=clock or SystemClock(), settings=settings, keys=KnownKeys(projects))
+    async with serving(context) as client:
+        yield Traces(context, client, projects)
+
+
+@pytest.fixture(scope="module")
+def database(chdb_dir: Path, chdb_settings: Callable[[], ClickHouseSettings]) -> ClickHouseSettings:
+    """One for all tests here: each has projects of its own."""
+    configured = chdb_settings()
+    asyncio.run(migrate(configured, data_dir=chdb_dir))
+    return configured
+
+
+@pytest.fixture
+async def store(database: ClickHouseSettings, chdb_dir: Path) -> AsyncIterator[ColumnStore]:
+    store = open_store(database, data_dir=chdb_dir)
+    yield store
+    await store.close()
+
+
+@pytest.fixture
+async def api(store: ColumnStore) -> AsyncIterator[Traces]:
+    async with traces_over(store) as traces:
+        yield traces
+
+
+def span(number: int, *, trace: int = 1, parent: int | None = None, at: int = 0, **members: Any) -> Span:
+    """A span that starts ``at`` microseconds into the test's time."""
+    start_ns = START_NS + at * 1000
+    return Span(
+        trace_id=trace.to_bytes(16, "big"),
+        span_id=number.to_bytes(8, "big") * 2,
+        parent_id=None if parent is None else parent.to_bytes(8, "big") * 2,
+        start_ns=start_ns,
+        end_ns=start_ns + 1_000_000,
+        **{"name": f"s{number}", "kind": 1, "status_code": 0, "status_message": None, "attributes": {}, **members},
+    )
+
+
+def at(us: int) -> str:
+    return format_us(START_US + us)
+
+
+def named(name: str) -> dict[str, Any]:
+    return {"conditions": [{"field": "span_name", "operator": "is", "value": name}]}
+
+
+async def test_nothing_stored_is_an_empty_page(api: Traces) -> None:
+    assert await api.query() == {"count": 0, "traces": []}
+
+
+async def test_a_trace_comes_whole_when_one_of_its_spans_matches(api: Traces) -> None:
+    await api.ingest(span(1), span(2, parent=1, name="found"), span(3, parent=2), span(9, trace=2))
+
+    page = await api.query(filtering=named("found"))
+
+    [trace] = page["traces"]
+    assert list(trace["spans"]) == ["s1"]
+    assert list(trace["spans"]["s1"]["spans"]) == ["found"]
+    assert list(trace["spans"]["s1"]["spans"]["found"]["spans"]) == ["s3"]
+    assert trace == (await api.call("GET", f"/traces/{trace['trace_id']}"))["trace"]
+
+
+async def test_traces_stand_where_their_latest_match_starts(api: Traces) -> None:
+    await api.ingest(span(1, trace=1, at=1, name="m"), span(2, trace=1, at=9), span(3, trace=1, at=3, name="m"))
+    await api.ingest(span(1, trace=2, at=2, name="m"), span(2, trace=2, at=4, name="m"), span(1, trace=3, at=8))
+
+    assert await api.numbers(filtering=named("m")) == [2, 1]
+    assert await api.numbers(filtering=named("m"), windowing={"order": "ascending"}) == [1, 2]
+    assert await api.numbers() == [1, 3, 2]
+
+
+@pytest.mark.parametrize("order", ["descending", "ascending"])
+async def test_the_window_takes_matches_from_oldest_until_before_newest(api: Traces, order: str) -> None:
+    await api.ingest(*(span(1, trace=number, at=number) for number in range(1, 6)), span(2, trace=5, at=3))
+
+    found = await api.query(windowing={"oldest": at(2), "newest": at(4), "order": order})
+
+    assert sorted(numbers_of(found)) == [2, 3, 5]
+    [whole] = [trace for trace in found["traces"] if trace["trace_id"].endswith("5")]
+    assert list(whole["spans"]) == ["s2", "s1"]
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("order", ["descending", "ascending"])
+@pytest.mark.parametrize("limit", [1, 4])
+async def test_a_walk_gives_every_trace_once_in_the_order_of_its_latest_match(
+    api: Traces, order: str, limit: int
+) -> None:
+    """Ties in time, spans that share ids, unmerged duplicates, versions that moved, other logs, other projects."""
+    source = random.Random(f"{order} {limit}")
+    shown = {
+        (trace, number): span(number, trace=trace, at=source.randrange(9), name=source.choice("mn"))
+        for trace in range(1, 21)
+        for number in range(1, source.randrange(2, 8))
+    }
+    older = [
+        each._replace(start_ns=each.start_ns + source.randrange(-9, 9) * 1000, name="m") for each in shown.values()
+    ]
+    await api.ingest(*older, record_ms=1)
+    await api.ingest(*source.sample(older, 30), log="cluster/spans/1", record_ms=0)
+    again = await api.ingest(*shown.values(), record_ms=2)
+    await api.deliver(list(shown.values()), offset=again, record_ms=2)
+    await api.deliver(older, key="other")
+
+    found = await walk(api, limit=limit, order=order, filtering=named("m"))
+
+    assert found == expected_order(shown.values(), order)
+
+
+@pytest.mark.parametrize("order", ["descending", "ascending"])
+async def test_a_walk_gives_every_trace_of_one_instant_once(api: Traces, order: str) -> None:
+    """More spans of a trace, and more traces, start together than a round looks at."""
+    few = [span(number, trace=trace, name="m") for trace in range(1, 60) for number in range(1, 8)]
+    many = [span(number, trace=30, name="m") for number in range(100, 200)]
+    around = [span(1, trace=trace, name="m", at=trace - 61) for trace in (60, 62)]
+    await api.ingest(*few, *many, *around)
+
+    found = await walk(api, limit=7, order=order, filtering=named("m"))
+
+    assert found == expected_order([*few, *many, *around], order)
+
+
+@pytest.mark.parametrize("order", ["descending", "ascending"])
+async def test_a_trace_with_more_stale_versions_than_a_round_looks_at_is_on_its_page(api: Traces, order: str) -> None:
+    stored = [span(1, trace=trace, name="m") for trace in (1, 2, 3)]
+    for number in range(40):
+        await api.deliver(stored[1:2], log=f"cluster/spans/{number}", record_ms=number * 7 % 41)
+    await api.ingest(stored[0], stored[2])
+
+    assert await walk(api, limit=1, order=order, filtering=named("m")) == expected_order(stored, order)
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("order", ["descending", "ascending"])
+async def test_a_walk_gives_every_trace_once_while_its_spans_still_come(api: Traces, order: str) -> None:
+    """After each page spans come that would move traces from either side of the position to the other."""
+    source = random.Random(order)
+    stored = [
+        span(number, trace=trace, at=source.randrange(100), name="m")
+        for trace in range(1, 17)
+        for number in range(1, 4)
+    ]
+    await api.ingest(*stored)
+    numbers = iter(range(1_000, 1_040))
+
+    async def others_ingest() -> None:
+        for trace, number in zip(source.sample(range(1, 25), 8), numbers, strict=False):
+            start = source.choice((source.randrange(100), 999))
+            await api.ingest(span(number, trace=trace, at=start, name="m"), settled=source.random() < 0.5)
+
+    found = await walk(api, limit=3, order=order, filtering=named("m"), between=others_ingest)
+
+    assert [trace for trace in found if trace < 17] == expected_order(stored, order)
+
+
+async def walk(
+    api: Traces,
+    *,
+    limit: int,
+    order: str,
+    filtering: Mapping[str, Any],
+    between: Callable[[], Any] | None = None,
+) -> list[int]:
+    """Every trace that pages give, in their order."""
+    found: list[int] = []
+    following: dict[str, Any] = {}
+    while True:
+        page = await api.query(filtering=filtering, windowing={"limit": limit, "order": order, **following})
+        assert page["count"] <= limit
+        found += numbers_of(page)
+        if "windowing" not in page:
+            return found
+        assert page["count"] > 0
+        following = page["windowing"]
+        if between is not None:
+            await between()
+
+
+def expected_order(spans: Any, order: str) -> list[int]:
+    """The model: traces by their latest match, then by id."""
+    latest: dict[bytes, int] = {}
+    for each in spans:
+        if each.name == "m":
+            latest[each.trace_id] = max(latest.get(each.trace_id, 0), each.start_ns)
+    places = sorted(((start_ns, trace_id) for trace_id, start_ns in latest.items()), reverse=order == "descending")
+    return [int.from_bytes(trace_id, "big") for _, trace_id in places]
+
+
+TRACE = f"{1:032x}"
+
+
+async def test_a_deleted_trace_is_gone_from_every_route(api: Traces) -> None:
+    used = {"ag.session.id": "s", "ag.user.id": "u"}
+    await api.ingest(span(1, attributes=used), span(2, parent=1, name="m"), span(1, trace=2))
+    assert (await api.call("POST", "/spans/sessions/query", json={}))["session_ids"] == ["s"]
+
+    assert await api.call("DELETE", f"/traces/{TRACE}", status=202) == {"count": 1, "trace_id": TRACE}
+
+    assert await api.call("GET", f"/traces/{TRACE}") == {"count": 0}
+    assert await api.call("GET", f"/spans/{TRACE}/{1:016x}") == {"count": 0}
+    assert await api.call("GET", f"/spans/?trace_id={TRACE}") == {"count": 0, "spans": []}
+    assert await api.numbers() == [2]
+    assert (await api.call("POST", "/spans/query", json={}))["count"] == 1
+    assert (await api.call("POST", "/spans/query", json={"windowing": {"by": "created_at"}}))["count"] == 1
+    assert await api.query(filtering=named("m")) == {"count": 0, "traces": []}
+    assert not (await api.call("POST", "/spans/sessions/query", json={}))["session_ids"]
+    assert not (await api.call("POST", "/spans/users/query", json={}))["user_ids"]
+    counted = (
+        await api.call("POST", "/tracing/spans/analytics", json={"focus": "span", "oldest": at(-1), "newest": at(9)})
+    )["buckets"]
+    assert sum(bucket["total"]["count"] for bucket in counted) == 1
+
+
+async def test_deleting_again_changes_nothing(api: Traces) -> None:
+    await api.ingest(span(1))
+    await api.call("DELETE", f"/traces/{TRACE}", status=202)
+
+    assert await api.call("DELETE", f"/traces/{TRACE}", status=202) == {"count": 0}
+    assert await api.call("DELETE", f"/tracing/traces/{TRACE}", status=202) == {"count": 0, "links": []}
+
+
+async def test_the_record_that_was_deleted_stays_gone_when_it_comes_again(api: Traces) -> None:
+    offset = await api.ingest(span(1))
+    await api.deliver([span(1)], log="cluster/spans/1", offset=70, record_ms=0)
+    await api.call("DELETE", f"/traces/{TRACE}", status=202)
+
+    await api.deliver([span(1)], offset=offset)
+    await api.deliver([span(1)], log="cluster/spans/1", offset=70, record_ms=0)
+
+    assert await api.numbers() == []
+
+
+async def test_a_new_record_brings_a_deleted_span_back(api: Traces) -> None:
+    await api.ingest(span(1), span(2))
+    await api.call("DELETE", f"/traces/{TRACE}", status=202)
+    await api.ingest(span(2))
+
+    [trace] = (await api.query())["traces"]
+    assert list(trace["spans"]) == ["s2"]
+
+    await api.call("DELETE", f"/traces/{TRACE}", status=202)
+    assert await api.numbers() == []
+
+
+async def test_deleting_touches_no_other_project(api: Traces) -> None:
+    await api.deliver([span(1)], key="other")
+    await api.ingest(span(1))
+
+    await api.call("DELETE", f"/traces/{TRACE}", status=202)
+
+    assert numbers_of(await api.query(key="other")) == [1]
+    assert await api.numbers() == []
+
+
+async def test_a_span_is_no_longer_counted_in_its_root_when_a_delete_and_a_new_record_left_it_out(api: Traces) -> None:
+    used = {"ag.metrics.tokens.incremental.total": 5}
+    await api.ingest(span(1, attributes=used), span(2, parent=1, attributes=used))
+    await api.call("DELETE", f"/traces/{TRACE}", status=202)
+    await api.ingest(span(1, attributes=used))
+
+    [trace] = (await api.query())["traces"]
+
+    assert trace["spans"]["s1"]["attributes"]["ag"]["metrics"]["tokens"]["cumulative"]["total"] == 5
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "detail"),
+    [
+        ("DELETE", "/traces/xyz", "Invalid trace_id"),
+        ("GET", "/traces/xyz", "Invalid trace_id."),
+        ("GET", "/traces/?trace_id=xyz", "Invalid trace_id."),
+        ("GET", "/traces/?trace_ids=%20,", "At least one trace_id query parameter is required."),
+        ("GET", "/traces/", "At least one trace_id query parameter is required."),
+        ("GET", "/tracing/traces/xyz", "Invalid trace_id."),
+        ("DELETE", "/tracing/traces/xyz", "Invalid trace_id."),
+    ],
+)
+async def test_an_id_that_cannot_be_read_is_400(api: Traces, method: str, path: str, detail: str) -> None:
+    assert await api.call(method, path, status=400) == {"detail": detail}
+
+
+@pytest.mark.parametrize("segment", ["query", "QUERY", "ingest"])
+async def test_a_literal_segment_is_no_id(api: Traces, segment: str) -> None:
+    for method in ("GET", "DELETE"):
+        refused = await api.call(method, f"/traces/{segment}", status=405)
+        assert refused == {"detail": f"{method} /traces/{segment} is not supported."}
+
+
+async def test_traces_are_found_by_every_spelling_of_their_id(api: Traces) -> None:
+    await api.ingest(span(1), span(1, trace=2))
+    dashed = str(UUID(TRACE))
+
+    for spelling in (TRACE, "0x" + TRACE, dashed.upper(), "{" + dashed + "}", "urn:uuid:" + dashed):
+        assert (await api.call("GET", f"/traces/{spelling}"))["trace"]["trace_id"] == TRACE
+    listed = await api.call("GET", f"/traces/?trace_ids={2:032x},{dashed}&trace_id={TRACE}&trace_id={9:032x}")
+    assert sorted(numbers_of(listed)) == [1, 2]
+    assert await api.call("GET", f"/traces/?trace_id={9:032x}") == {"count": 0, "traces": []}
+    assert await api.call("GET", f"/traces/{9:032x}") == {"count": 0}
+
+
+async def test_a_page_ends_when_it_is_full_of_bytes_with_at_least_one_trace(store: ColumnStore) -> None:
+    async with traces_over(store, page_bytes_max=2_500) as api:
+        for number in range(1, 7):
+            await api.ingest(span(1, trace=number, at=number, attributes={"a": "x" * (4_000 if number == 3 else 400)}))
+
+        pages = [await api.query(windowing={"limit": 5})]
+        while "windowing" in pages[-1]:
+            pages.append(await api.query(windowing={"limit": 5, **pages[-1]["windowing"]}))
+
+    assert [numbers_of(page) for page in pages] == [[6, 5], [4], [3], [2, 1]]
+
+
+async def test_a_page_that_ends_exactly_at_the_end_has_no_cursor(api: Traces) -> None:
+    await api.ingest(*(span(1, trace=number) for number in range(1, 4)))
+
+    assert "windowing" not in await api.query(windowing={"limit": 3})
+    assert "windowing" in await api.query(windowing={"limit": 2})
+
+
+@pytest.mark.parametrize(("limit", "status"), [(1, 200), (10_000, 200), (0, 422), (10_001, 422)])
+async def test_the_limit_has_bounds(api: Traces, limit: int, status: int) -> None:
+    await api.query(windowing={"limit": limit}, status=status)
+    await api.call("POST", "/tracing/spans/query", json={"limit": limit}, status=status)
+
+
+async def test_a_page_has_100_traces_when_nothing_is_said(api: Traces) -> None:
+    await api.ingest(*(span(1, trace=number) for number in range(1, 102)))
+
+    assert (await api.query())["count"] == 100
+    assert (await api.call("POST", "/tracing/spans/query"))["count"] == 100
+
+
+async def test_a_cursor_belongs_to_its_question(api: Traces) -> None:
+    await api.ingest(*(span(number, trace=number) for number in range(1, 4)))
+    following = (await api.query(windowing={"limit": 1}))["windowing"]
+
+    assert await api.numbers(windowing={"limit": 9, **following}) == [2, 1]
+    for changed in ({"order": "ascending"}, {"newest": at(9)}, {"rate": 0.5}):
+        await api.query(windowing={**following, **changed}, status=400)
+    await api.query(windowing=following, filtering=named("m"), status=400)
+    await api.query(windowing=following, key="other", status=400)
+    await api.call("POST", "/spans/query", json={"windowing": following}, status=400)
+    broken = following["next"][:-2] + ("A" if following["next"][-2] != "A" else "B") + following["next"][-1]
+    await api.query(windowing={"next": broken}, status=400)
+
+
+async def test_the_references_own_cursor_is_a_trace_id_with_its_bound(api: Traces) -> None:
+    await api.ingest(*(span(1, trace=number, at=number // 2) for number in range(1, 8)))
+    dashed = str(UUID(f"{6:032x}"))
+
+    assert await api.numbers(windowing={"newest": at(3), "next": dashed}) == [5, 4, 3, 2, 1]
+    assert await api.numbers(windowing={"oldest": at(2), "next": str(UUID(int=4)), "order": "ascending"}) == [5, 6, 7]
+    page = await api.query(windowing={"newest": at(3), "next": str(UUID(int=7)), "limit": 1})
+    assert numbers_of(page) == [6]
+    assert await api.numbers(windowing={"newest": at(3), **page["windowing"]}) == [5, 4, 3, 2, 1]
+    await api.query(windowing={"next": dashed}, status=400)
+
+
+async def test_rate_keeps_a_part_of_the_traces(api: Traces) -> None:
+    for index in range(8):
+        await api.ingest(span(1)._replace(trace_id=bytes([0, 0, 0, index * 12]) + bytes(11) + b"\1"))
+
+    found = (await api.query(windowing={"rate": 0.5}))["traces"]
+
+    assert sorted(int(trace["trace_id"][:8], 16) for trace in found) == [0, 12, 24, 36, 48]
+    assert (await api.query(windowing={"rate": 0}))["count"] == 0
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        ({"windowing": {"by": "created_at"}}, 400),
+        ({"windowing": {"by": "start_time", "wait_s": 1}}, 400),
+        ({"query_ref": {"slug": "q"}}, 400),
+        ({"limit": 1}, 422),
+        ({"windowing": {"order": "down"}}, 422),
+        ({"filtering": {"conditions": [{"field": "nothing"}]}}, 400),
+    ],
+)
+async def test_what_means_nothing_is_refused(api: Traces, body: dict[str, Any], status: int) -> None:
+    await api.query(status=status, **body)
+
+
+FLAT = "/tracing/spans/query"
+
+
+async def test_the_older_form_gives_traces_by_their_ids(api: Traces) -> None:
+    await api.ingest(span(1), span(2, parent=1), span(1, trace=2, at=5))
+
+    found = await api.call("POST", FLAT)
+
+    [newest, older] = found["traces"].items()
+    assert found["count"] == 2
+    assert newest[0] == f"{2:032x}"
+    assert list(older[1]) == ["spans"]
+    assert list(older[1]["spans"]["s1"]["spans"]) == ["s2"]
+    assert (await api.call("GET", f"/tracing/traces/{TRACE}")) == {"count": 1, "traces": {TRACE: older[1]}}
+    assert (await api.call("GET", f"/tracing/traces/{9:032x}")) == {"count": 0}
+
+
+@pytest.mark.parametrize(
+    ("body", "spans"),
+    [
+        ({"focus": "span"}, ["s2", "s1"]),
+        ({"focus": "span", "format": "opentelemetry"}, ["s2", "s1"]),
+        ({"focus": "trace", "format": "opentelemetry"}, ["s1", "s2"]),
+        ({"format": "opentelemetry", "filter": named("s2")}, ["s1", "s2"]),
+        ({"focus": "span", "filter": orjson.dumps(named("s2")).decode()}, ["s2"]),
+        ({"focus": "span", "order": "ascending", "limit": 1}, ["s1"]),
+        ({"focus": "span", "newest": START_US + 1}, ["s1"]),
+        ({"focus": "span", "oldest": str((START_US + 1) * 1000)}, ["s2"]),
+    ],
+)
+async def test_the_older_form_gives_spans_as_a_list(api: Traces, body: dict[str, Any], spans: list[str]) -> None:
+    await api.ingest(span(1), span(2, parent=1, at=1))
+
+    found = await api.call("POST", FLAT, json=body)
+
+    assert [each["span_name"] for each in found["spans"]] == spans
+    assert found["count"] == len(spans)
+
+
+async def test_the_older_form_without_a_match(api: Traces) -> None:
+    assert await api.call("POST", FLAT) == {"count": 0, "traces": {}}
+    assert await api.call("POST", FLAT, json={"focus": "span"}) == {"count": 0}
+    assert await api.call("POST", FLAT, json={"format": "opentelemetry"}) == {"count": 0}
+
+
+async def test_the_older_form_may_stand_in_the_query_string_and_the_body_wins(api: Traces) -> None:
+    await api.ingest(span(1), span(2, parent=1, at=1))
+
+    found = await api.call("POST", f"{FLAT}?focus=span&limit=1&order=ascending", json={"limit": 2})
+
+    assert [each["span_name"] for each in found["spans"]] == ["s1", "s2"]
+
+
+@pytest.mark.parametrize("focus", ["trace", "span"])
+async def test_the_older_form_walks_by_its_cursor(api: Traces, focus: str) -> None:
+    await api.ingest(*(span(number, trace=number, at=number) for number in range(1, 6)))
+    found: list[str] = []
+    page = await api.call("POST", FLAT, json={"focus": focus, "limit": 2})
+    while True:
+        found += page["traces"] if focus == "trace" else [each["trace_id"] for each in page["spans"]]
+        if "windowing" not in page:
+            break
+        page = await api.call("POST", FLAT, json={"focus": focus, "limit": 2, **page["windowing"]})
+
+    assert [int(each, 16) for each in found] == [5, 4, 3, 2, 1]
+
+
+@pytest.mark.parametrize(
+    ("sent", "status", "where"),
+    [
+        ({"json": {"filtering": {}}}, 422, ["body", "filtering"]),
+        ({"json": {"focus": "traces"}}, 422, ["body", "focus"]),
+        ({"params": {"focus": "traces"}}, 422, ["query", "focus"]),
+        ({"json": {"oldest": 17}}, 422, ["body", "oldest"]),
+        ({"json": {"filter": "{"}}, 422, ["body", "filter"]),
+        ({"json": {"limit": 10_001}}, 422, ["body", "limit"]),
+        ({"json": {"filter": {"conditions": [{"field": "nothing"}]}}}, 400, "filter.conditions[0].field"),
+        ({"params": {"filter": '{"conditions": [{"field": "nothing"}]}'}}, 400, "filter.conditions[0].field"),
+    ],
+)
+async def test_the_older_form_refuses_what_it_does_not_know(
+    api: Traces, sent: dict[str, Any], status: int, where: Any
+) -> None:
+    detail = (await api.call("POST", FLAT, status=status, **sent))["detail"]
+
+    assert detail[0]["loc"] == where if status == 422 else detail.startswith(where)
+
+
+async def test_the_older_form_says_which_spans_it_deleted(api: Traces) -> None:
+    await api.ingest(span(1), span(2, parent=1))
+
+    deleted = await api.call("DELETE", f"/tracing/traces/{TRACE}", status=202)
+
+    assert deleted == {
+        "count": 2,
+        "links": [{"trace_id": TRACE, "span_id": f"{number:016x}"} for number in (1, 2)],
+    }
+
+
+async def test_an_answer_says_how_it_was_found_when_asked(api: Traces) -> None:
+    await api.ingest(span(1))
+
+    explanation = (await api.query(explain=True))["explain"]
+    flat = await api.call("POST", f"{FLAT}?explain=true")
+
+    assert explanation["statements_count"] >= 3
+    assert "explain" in flat
+    assert "explain" not in await api.query()
+
+
+class StrainedStore:
+    """An engine that is slow: each statement takes a tenth of a second, and one over more than a stretch of time takes too long."""
+
+    def __init__(self, store: ColumnStore, clock: ManualClock) -> None:
+        self._store = store
+        self._clock = clock
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    async def select(self, statement: Statement, /, *, deadline_s: float) -> pa.Table:
+        self._clock.advance(0.1)
+        parameters = statement.parameters
+        if parameters.get("candidates", 1) > 1 and not {"oldest_us", "end_us"} & parameters.keys():
+            raise DeadlineExceeded
+        return await self._store.select(statement, deadline_s=deadline_s)
+
+
+@pytest.mark.parametrize("order", ["descending", "ascending"])
+async def test_rare_matches_in_much_time_are_found_by_walking_on(store: ColumnStore, order: str) -> None:
+    hour_us = 3600 * 1_000_000
+    matching = [span(1, trace=number, at=number * 40 * hour_us, name="m") for number in range(1, 7)]
+    others = [span(2, trace=number % 9 + 1, at=number * 7 * hour_us) for number in range(1, 60)]
+    clock = ManualClock()
+    async with traces_over(StrainedStore(store, clock), clock=clock, budget_s=2.0) as api:
+        await api.deliver([*matching, *others])
+        pages = [await api.query(filtering=named("m"), windowing={"order": order})]
+        while "windowing" in pages[-1]:
+            windowing = {"order": order, **pages[-1]["windowing"]}
+            pages.append(await api.query(filtering=named("m"), windowing=windowing))
+
+    assert [number for page in pages for number in numbers_of(page)] == expected_order(matching, order)
+    assert len(pages) > 2
+    assert all(page["complete"] is False for page in pages[:-1])
+    assert "complete" not in pages[-1]
+
+
+async def test_a_stretch_with_more_matches_than_a_round_looks_at_is_walked_whole(store: ColumnStore) -> None:
+    matching = [
+        span(number, trace=trace, at=10 * trace + number, name="m") for trace in range(1, 21) for number in range(1, 10)
+    ]
+    clock = ManualClock()
+    async with traces_over(StrainedStore(store, clock), clock=clock, budget_s=3.0) as api:
+        await api.deliver(matching)
+
+        found = await walk(api, limit=12, order="descending", filtering=named("m"))
+
+    assert found == expected_order(matching, "descending")
+
+
+async def test_a_budget_in_which_nothing_could_be_examined_is_504(store: ColumnStore) -> None:
+    clock = ManualClock()
+    async with traces_over(StrainedStore(store, clock), clock=clock, budget_s=0.1) as api:
+        await api.deliver([span(1)])
+
+        await api.query(status=504)
