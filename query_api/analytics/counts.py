@@ -1,0 +1,54 @@
+"""The statement behind ``/tracing/spans/analytics``: how many spans, and what they took, bucket by bucket (reference §10.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from query_api.analytics.buckets import Buckets
+from query_api.analytics.models import Focus
+from query_api.analytics.summaries import json_number
+from query_api.analytics.values import Values
+from query_api.spans.project_spans import ProjectSpans
+
+NOTHING: Final = {"count": 0, "duration": 0, "costs": 0, "tokens": 0}
+_SUMS: Final = ("duration", "costs", "tokens")
+
+IS_ERROR: Final = (
+    "(position(events, '\"exception\"') > 0"  # most spans have no events: their JSON is not looked into
+    " AND arrayExists(event -> JSONExtractString(event, 'name') = 'exception', JSONExtractArrayRaw(events)))"
+)
+
+
+async def counts_of(
+    spans: ProjectSpans, values: Values, conditions: Sequence[str], buckets: Buckets, *, focus: Focus
+) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+    """Of each bucket: what its spans took, and what those with an exception did. Traces count with what all of their
+    spans used, spans with what they used themselves.
+    """
+    used = "cumulative" if focus is Focus.TRACE else "incremental"
+    numbers = {
+        "duration": values.number("ag.metrics.duration.cumulative"),
+        "costs": values.number(f"ag.metrics.costs.{used}.total"),
+        "tokens": values.number(f"ag.metrics.tokens.{used}.total"),
+    }
+    is_error = values.of_row(IS_ERROR)
+    total = [f"sum({number}) AS total_{name}" for name, number in numbers.items()]
+    errors = [f"sumIf({number}, {is_error}) AS errors_{name}" for name, number in numbers.items()]
+    sql = (
+        "SELECT intDiv(start_us - {oldest_us:Int64}, {interval_us:Int64}) AS bucket, count() AS total_count,"
+        f" countIf({is_error}) AS errors_count, {', '.join([*total, *errors])}\n"
+        f"FROM ({values.rows(conditions)})\nGROUP BY bucket\n"
+    )
+    parameters = {**values.parameters.values, "oldest_us": buckets.oldest_us, "interval_us": buckets.interval_us}
+    rows = (await spans.select(sql, parameters, step="counts of buckets")).to_pylist()
+    found = {row["bucket"]: (_part(row, "total"), _part(row, "errors")) for row in rows}
+    return [found.get(index, (NOTHING, NOTHING)) for index in range(buckets.count)]
+
+
+def _part(row: dict[str, Any], part: str) -> dict[str, Any]:
+    count = row[f"{part}_count"]
+    if not count:
+        return NOTHING
+    sums = {name: row[f"{part}_{name}"] for name in _SUMS}
+    return {"count": count, **{name: json_number(value) for name, value in sums.items() if value is not None}}

@@ -1,0 +1,166 @@
+"""The analytics routes: what was asked, put to one statement, and the answer in its shape (reference §10.1, §10.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import orjson
+
+from common.errors import InvalidInput
+from common.filter.ast import Node
+from common.filter.models import FilteringModel
+from common.filter.parse import parse
+from common.times import format_us
+from query_api.analytics.buckets import Buckets, buckets_of
+from query_api.analytics.counts import counts_of
+from query_api.analytics.metrics import bins_in_all, metrics_of
+from query_api.analytics.models import CountsParameters, CountsQuery, Focus, Format, MetricsParameters, MetricsQuery
+from query_api.analytics.shown import IS_ROOT
+from query_api.analytics.specs import DEFAULT_SPECS, MetricSpec
+from query_api.analytics.values import Values
+from query_api.explain import explain_member
+from query_api.route import Answer, Call
+from query_api.spans.compile import compile_filter
+from query_api.spans.handlers import project_spans
+from query_api.spans.models import Windowing
+from query_api.spans.project_spans import ProjectSpans
+from query_api.spans.windowing import microseconds
+
+BINS_IN_ALL_MAX: Final = 262_144
+"""Of all histograms of an answer, where their bins are asked for: about 30 MB of JSON."""
+
+_SAMPLED: Final = "reinterpretAsUInt32(reverse(substring(trace_id, 1, 4))) % 100 < {rate_percent:UInt8}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A question: query string, body and defaults made one."""
+
+    focus: Focus
+    format: Format
+    buckets: Buckets
+    rate: float | None
+    filtering: FilteringModel
+    node: Node
+    values: Values
+    conditions: Sequence[str]
+
+
+async def query_metrics(call: Call) -> Answer:
+    """Statistics of values of spans, bucket by bucket of the time at which they started.
+
+    ``POST /spans/analytics/query``, ``POST /tracing/analytics/query``.
+    """
+    parameters: MetricsParameters = call.query
+    body: MetricsQuery = call.body
+    specs = body.specs or parameters.specs or list(DEFAULT_SPECS)
+    asked = _asked(call, parameters, body)
+    if bins_in_all(specs, asked.buckets) > BINS_IN_ALL_MAX:
+        raise InvalidInput(
+            f"specs: {bins_in_all(specs, asked.buckets)} bins in all buckets; {BINS_IN_ALL_MAX} are legal."
+            " Ask for fewer bins, or for a longer interval."
+        )
+    spans = project_spans(call)
+    metrics = await metrics_of(spans, specs, asked.values, asked.conditions, asked.buckets)
+    buckets = [{**_bucket(asked.buckets, index), "metrics": each} for index, each in metrics.items()]
+    members = {"count": len(buckets), "buckets": buckets, "query": _applied(asked), "specs": _shown_specs(specs)}
+    return await _answer(members, spans, asked)
+
+
+async def query_counts(call: Call) -> Answer:
+    """How many traces or spans there are, and what they took, bucket by bucket of the time at which they started.
+
+    Empty buckets too.
+
+    ``GET`` and ``POST /tracing/spans/analytics``.
+    """
+    asked = _asked(call, call.query, call.body or CountsQuery())
+    spans = project_spans(call)
+    counts = await counts_of(spans, asked.values, asked.conditions, asked.buckets, focus=asked.focus)
+    buckets = [
+        {**_bucket(asked.buckets, index), "total": total, "errors": errors}
+        for index, (total, errors) in enumerate(counts)
+    ]
+    return await _answer({"count": len(buckets), "buckets": buckets}, spans, asked)
+
+
+def _asked(call: Call, parameters: CountsParameters, body: CountsQuery | MetricsQuery) -> _Asked:
+    """Flat members of the body win over those of the query string, and these over the body's ``windowing`` and ``filtering``."""
+    windowing = body.windowing or Windowing()
+    nested = {
+        "newest": microseconds(windowing.newest),
+        "oldest": microseconds(windowing.oldest),
+        "interval": windowing.interval,
+        "rate": windowing.rate,
+        "filter": body.filtering,
+    }
+    given: dict[str, Any] = {
+        name: _first(getattr(body, name), getattr(parameters, name), nested.get(name))
+        for name in CountsParameters.model_fields
+    }
+    buckets = buckets_of(
+        oldest_us=given["oldest"],
+        newest_us=given["newest"],
+        interval_min=given["interval"],
+        now_us=call.context.clock.now_ns() // 1000,
+    )
+    is_flat = body.filter is not None or parameters.filter is not None
+    node = parse(given["filter"], path="filter" if is_flat else "filtering")
+    matching = compile_filter(node)
+    values = Values(matching)
+    focus = given["focus"] or Focus.TRACE
+    conditions = [
+        *_window(values, buckets, rate=given["rate"]),
+        *([IS_ROOT] if focus is Focus.TRACE else []),
+        matching.sql,
+    ]
+    return _Asked(
+        focus,
+        given["format"] or Format.AGENTA,
+        buckets,
+        given["rate"],
+        given["filter"] or FilteringModel(),
+        node,
+        values,
+        conditions,
+    )
+
+
+def _window(values: Values, buckets: Buckets, *, rate: float | None) -> list[str]:
+    conditions = ["start_us >= {oldest_us:Int64}", "start_us < {newest_us:Int64}"]
+    values.parameters.values |= {"oldest_us": buckets.oldest_us, "newest_us": buckets.newest_us}
+    if rate is not None and rate < 1:
+        conditions.append(_SAMPLED)
+        values.parameters.values["rate_percent"] = int(rate * 100)
+    return conditions
+
+
+def _first(*values: Any) -> Any:
+    return next((value for value in values if value is not None), None)
+
+
+def _bucket(buckets: Buckets, index: int) -> dict[str, Any]:
+    return {"timestamp": format_us(buckets.start_us(index)), "interval": buckets.interval_min}
+
+
+def _applied(asked: _Asked) -> dict[str, Any]:
+    windowing = {
+        "newest": format_us(asked.buckets.newest_us),
+        "oldest": format_us(asked.buckets.oldest_us),
+        "interval": asked.buckets.interval_min,
+    }
+    return {
+        "formatting": {"focus": asked.focus, "format": asked.format},
+        "windowing": windowing if asked.rate is None else {**windowing, "rate": asked.rate},
+        "filtering": asked.filtering.model_dump(mode="json", exclude_unset=True) or {"conditions": []},
+    }
+
+
+def _shown_specs(specs: Sequence[MetricSpec]) -> list[dict[str, Any]]:
+    return [spec.model_dump(mode="json", exclude_none=True) for spec in specs]
+
+
+async def _answer(members: dict[str, Any], spans: ProjectSpans, asked: _Asked) -> Answer:
+    return Answer(b"%b%b}" % (orjson.dumps(members)[:-1], await explain_member(spans, asked.node)))

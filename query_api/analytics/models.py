@@ -1,0 +1,191 @@
+"""What the analytics routes take and give, as pydantic models (reference §1.4, §10.1, §10.2).
+
+Members stand flat in the query string or the body; the body wins, member by member. ``windowing`` and ``filtering`` in the body, as
+on ``/spans/query``, are taken too, for what does not stand flat.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, Any
+
+import orjson
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+from common.filter.models import FilteringModel
+from common.filter.parse import check_depth
+from common.times import parse_time_ns
+from query_api.analytics.specs import MetricSpec
+from query_api.spans.models import Windowing
+
+SPECS_MAX = 64
+
+
+class Focus(StrEnum):
+    """Whose values count."""
+
+    TRACE = "trace"
+    SPAN = "span"
+
+
+class Format(StrEnum):
+    """How traces are shown; numbers look the same in both."""
+
+    AGENTA = "agenta"
+    OPENTELEMETRY = "opentelemetry"
+
+
+def _microseconds(value: Any) -> int | None:
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        raise ValueError(  # noqa: TRY004 - pydantic makes problems of these alone
+            "a time is ISO 8601 text, or a whole number of 10, 13, 16 or 19 digits since 1970"
+        )
+    try:
+        return parse_time_ns(value) // 1000
+    except OverflowError as exc:
+        raise ValueError(str(exc)) from exc
+
+
+def _json_or_value(value: Any) -> Any:
+    """A member that may be text holding JSON."""
+    if isinstance(value, list) and value and all(isinstance(each, str) for each in value):
+        value = value[-1]  # of a name that is repeated in the query string, the last
+    if not isinstance(value, str):
+        return value
+    try:
+        return orjson.loads(value)
+    except orjson.JSONDecodeError as exc:
+        raise ValueError(f"the text is not JSON: {exc}") from exc
+
+
+def _filter(value: Any) -> Any:
+    loaded = _json_or_value(value)
+    check_depth(loaded, path="filter")
+    return loaded
+
+
+def _filtering(value: Any) -> Any:
+    check_depth(value)
+    return value
+
+
+Moment = Annotated[
+    int | None,
+    BeforeValidator(_microseconds, json_schema_input_type=str | int | None),
+]
+Filter = Annotated[FilteringModel | None, BeforeValidator(_filter, json_schema_input_type=FilteringModel | str | None)]
+Specs = Annotated[
+    list[MetricSpec] | None, BeforeValidator(_json_or_value, json_schema_input_type=list[MetricSpec] | str | None)
+]
+
+
+class CountsParameters(BaseModel):
+    """Which spans count, and in which buckets of time."""
+
+    model_config = ConfigDict(frozen=True)
+
+    focus: Focus | None = Field(None, description="`trace` (default): roots; `span`: every span.")
+    format: Format | None = Field(None, description="Legal, and makes no difference here.")
+    oldest: Moment = Field(None, description="Where the window of start_time begins; default 30 days before newest.")
+    newest: Moment = Field(None, description="Where it ends, itself not in it; default the next midnight, UTC.")
+    interval: int | None = Field(
+        None, gt=0, description="Minutes of a bucket; coarser past 1,024 buckets; default one bucket."
+    )
+    rate: float | None = Field(None, ge=0, le=1, description="Which part of all traces is looked at.")
+    filter: Filter = Field(None, description="Which spans: as filtering, or text that holds its JSON.")
+
+
+class MetricsParameters(CountsParameters):
+    """The same, and which statistics of which values."""
+
+    specs: Specs = Field(
+        None, max_length=SPECS_MAX, description="Statistics by path, or text that holds their JSON; default six of all."
+    )
+
+
+class _Nested(BaseModel):
+    windowing: Windowing | None = Field(None, description="newest, oldest, interval and rate, where not given flat.")
+    filtering: Annotated[FilteringModel | None, BeforeValidator(_filtering)] = Field(
+        None, description="Which spans, where not given as filter."
+    )
+    explain: bool | None = Field(None, description="Whether the answer says how it was found.")
+
+
+class CountsQuery(_Nested, CountsParameters):
+    """A question for counts and sums."""
+
+
+class MetricsQuery(_Nested, MetricsParameters):
+    """A question for statistics."""
+
+
+class TotalsModel(BaseModel):
+    """Of the spans of a bucket; a sum of nothing is absent, and 0 where there are no spans."""
+
+    count: int
+    duration: float | None = Field(None, description="Milliseconds.")
+    costs: float | None = None
+    tokens: float | None = None
+
+
+class CountsBucket(BaseModel):
+    """One stretch of time."""
+
+    timestamp: str = Field(description="Where it begins.")
+    interval: int = Field(description="Minutes.")
+    total: TotalsModel
+    errors: TotalsModel = Field(description="Of the spans that have an event named exception.")
+
+
+class CountsAnswer(BaseModel):
+    """Every bucket of the window, earliest first."""
+
+    count: int = Field(description="Of buckets.")
+    buckets: list[CountsBucket]
+    explain: dict[str, Any] | None = Field(None, description="How the answer was found, where that was asked.")
+
+
+class MetricsBucket(BaseModel):
+    """One stretch of time."""
+
+    timestamp: str = Field(description="Where it begins.")
+    interval: int = Field(description="Minutes.")
+    metrics: dict[str, dict[str, Any]] = Field(
+        description="By path, beginning with attributes: type, and the statistics of the values that are there."
+    )
+
+
+class AppliedFormatting(BaseModel):
+    """Whose values count."""
+
+    focus: Focus
+    format: Format
+
+
+class AppliedWindowing(BaseModel):
+    """What the window and the buckets came to."""
+
+    newest: str
+    oldest: str
+    interval: int = Field(description="Minutes.")
+    rate: float | None = None
+
+
+class AppliedQuery(BaseModel):
+    """The question as it was understood."""
+
+    formatting: AppliedFormatting
+    windowing: AppliedWindowing
+    filtering: FilteringModel
+
+
+class MetricsAnswer(BaseModel):
+    """The buckets that have anything, earliest first."""
+
+    count: int = Field(description="Of buckets.")
+    buckets: list[MetricsBucket]
+    query: AppliedQuery
+    specs: list[MetricSpec]
+    explain: dict[str, Any] | None = Field(None, description="How the answer was found, where that was asked.")

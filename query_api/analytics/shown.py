@@ -1,0 +1,41 @@
+"""Spans that are shown, as a table inside a larger statement: for numbers over many spans instead of pages of them.
+
+A row of ``spans`` is joined to the head of its key (``spans/heads.py``), so that a version that was replaced or deleted, or that is
+there twice because the engine has not merged yet, is not counted. The window and the filter are applied twice: to the
+rows, and to find the traces whose heads are looked up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from common.clickhouse.span_columns import NO_PARENT
+from query_api.spans.heads import SHOWN_HEADS, SHOWN_SUMS
+
+IS_ROOT: Final = f"parent_id = toFixedString(unhex('{NO_PARENT.hex()}'), 16)"
+"""A condition on a row of ``spans``."""
+
+_VERSION: Final = "trace_id, span_id, log, log_offset, start_us"
+
+
+def shown_spans(
+    columns: Mapping[str, str], conditions: Sequence[str], *, and_also: Sequence[str] = (), with_sums: bool = False
+) -> str:
+    """A subquery with ``start_us`` and the columns, a row for each span that is shown and meets all conditions.
+
+    ``columns``: name → expression over a row of ``spans``, as ``conditions`` are. ``and_also`` are
+    conditions that are not worth looking at twice. ``with_sums`` adds the columns of ``Metrics``: what the shown spans of the
+    row's whole trace used together, 0 where nothing.
+    """
+    where = " AND ".join(["{of_project}", *conditions])
+    rows_where = " AND ".join([where, *and_also])
+    members = "".join(f", {expression} AS {name}" for name, expression in columns.items())
+    traces = f"SELECT trace_id FROM spans WHERE {where}"
+    heads = SHOWN_HEADS.replace("{which}", f"trace_id IN ({traces})")
+    sums = SHOWN_SUMS.replace("{which}", f"trace_id IN ({traces})")
+    joined = f"LEFT ANY JOIN ({sums}) AS sums ON sums.trace_id = heads.trace_id" if with_sums else ""
+    return (
+        f"SELECT *\nFROM ({heads}) AS heads\n"
+        f"ANY INNER JOIN (SELECT {_VERSION}{members} FROM spans WHERE {rows_where}) AS matching USING ({_VERSION})\n{joined}"
+    )

@@ -1,0 +1,73 @@
+"""What the session and user routes take and give, as pydantic models (reference §10.3)."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+from common.filter.models import FilteringModel
+from common.filter.parse import check_depth
+from query_api.spans.models import Order
+
+
+class ActivityWindowing(BaseModel):
+    """Which part of the ids, and in which order. What an answer gives as ``windowing`` can be sent back as it is."""
+
+    model_config = ConfigDict(frozen=True)
+
+    newest: datetime | None = Field(None, description="Bound of start_time: excluded when descending.")
+    oldest: datetime | None = Field(None, description="Bound of start_time: excluded when ascending.")
+    next: str | None = Field(None, max_length=2_000, description="The cursor that the last page gave.")
+    limit: int | None = Field(None, ge=1, description="Ids on a page; default 100, at most 10,000.")
+    order: Order | None = Field(None, description="Default descending: latest activity first.")
+    rate: float | None = Field(None, ge=0, le=1, description="Which part of all traces is looked at.")
+
+
+class ActivityQuery(BaseModel):
+    """A question for ids. Everything may be absent: then it is the first page of all."""
+
+    model_config = ConfigDict(frozen=True)
+
+    realtime: bool | None = Field(
+        None, description="Whether the activity of an id is its latest span in the window, instead of its earliest."
+    )
+    windowing: ActivityWindowing | None = Field(None, description="Which page of them.")
+    filtering: FilteringModel | None = Field(None, description="Which spans.")
+    explain: bool | None = Field(None, description="Whether the answer says how it was found.")
+
+    @field_validator("filtering", mode="before")
+    @classmethod
+    def _is_not_too_deep(cls, filtering: Any) -> Any:
+        check_depth(filtering)
+        return filtering
+
+
+class ActivityWindowingAnswer(BaseModel):
+    """Present exactly when more can follow. Send it back as ``windowing``, or put ``next`` into the one that was sent."""
+
+    newest: str | None = Field(None, description="Descending: the activity of the last id on this page.")
+    oldest: str | None = Field(None, description="Ascending: the activity of the last id on this page.")
+    next: str
+    limit: int
+    order: Order
+    rate: float | None = None
+
+
+class SessionIds(BaseModel):
+    """Sessions in the order of their activity."""
+
+    count: int
+    session_ids: list[str]
+    windowing: ActivityWindowingAnswer | None = None
+    explain: dict[str, Any] | None = Field(None, description="How the answer was found, where that was asked.")
+
+
+class UserIds(BaseModel):
+    """Users in the order of their activity."""
+
+    count: int
+    user_ids: list[str]
+    windowing: ActivityWindowingAnswer | None = None
+    explain: dict[str, Any] | None = Field(None, description="How the answer was found, where that was asked.")

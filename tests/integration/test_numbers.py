@@ -1,0 +1,480 @@
+"""Analytics over the real engine and over HTTP: every kind of statistics against a plain calculation over the spans shown."""
+
+from __future__ import annotations
+
+import math
+import random
+import statistics
+from collections import Counter, defaultdict
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import numpy as np
+import orjson
+import pytest
+
+from common.clickhouse.connect import open_store
+from common.clickhouse.migrate import migrate
+from common.clickhouse.span_columns import HEADS_TABLE
+from common.clickhouse.store import ColumnStore, Statement
+from common.clock import SystemClock
+from common.filter.values import is_number, value_at
+from common.project import DEFAULT_PROJECT_ID
+from common.settings import ClickHouseSettings, QuerySettings, Settings
+from common.span import Event, Span
+from common.times import format_us
+from query_api.analytics.summaries import PERCENTILES
+from tests.support.api import context_of, serving
+from tests.support.span_corpus import OTHER_PROJECT_ID, START_NS, store_record
+
+START_US = START_NS // 1000
+HOUR_US = 3_600_000_000
+WINDOW = {"oldest": format_us(START_US), "newest": format_us(START_US + 10 * HOUR_US)}
+NUMBERS = (0, 1, 2, 2.5, -3, 7.25, 100, 1e6)
+SPECS: list[dict[str, Any]] = [
+    {"type": "numeric/continuous", "path": "attributes.ag.metrics.duration.cumulative"},
+    {"type": "numeric/continuous", "path": "attributes.ag.metrics.tokens.cumulative.total", "bins": 4},
+    {"type": "numeric/continuous", "path": "ag.metrics.costs.cumulative.total", "bins": 5, "edge": False},
+    {"type": "numeric/continuous", "path": "ag.metrics.errors.cumulative"},
+    {"type": "numeric/continuous", "path": "app.number", "bins": 8, "vmin": 0, "vmax": 8},
+    {"type": "numeric/discrete", "path": "app.few"},
+    {"type": "binary", "path": "app.flag"},
+    {"type": "categorical/single", "path": "attributes.ag.type.trace"},
+    {"type": "categorical/single", "path": "app.label"},
+    {"type": "categorical/multiple", "path": "app.labels"},
+    {"type": "string", "path": "app.mixed"},
+    {"type": "json", "path": "app.object"},
+    {"type": "json", "path": "ag.metrics.tokens.cumulative"},
+    {"type": "none", "path": "app.label2"},
+    {"type": "*", "path": "app.label3"},
+]
+
+
+@dataclass(frozen=True)
+class Api:
+    """The API over HTTP, and the store behind it."""
+
+    client: aiohttp.ClientSession
+    store: ColumnStore
+
+    async def post(self, path: str, body: Any = None, *, status: int = 200, query: dict[str, str] | None = None) -> Any:
+        async with self.client.post(path, json=body, params=query) as answer:
+            assert answer.status == status, await answer.text()
+            return await answer.json()
+
+    async def metrics(self, **body: Any) -> Any:
+        return await self.post("/spans/analytics/query", {**WINDOW, **body})
+
+    async def counts(self, **body: Any) -> Any:
+        return await self.post("/tracing/spans/analytics", {**WINDOW, **body})
+
+    async def spans(self, **body: Any) -> list[dict[str, Any]]:
+        answer = await self.post("/spans/query", {"windowing": {**WINDOW, "limit": 10_000}, **body})
+        assert "windowing" not in answer
+        spans: list[dict[str, Any]] = answer["spans"]
+        return spans
+
+
+@pytest.fixture
+async def store(chdb_dir: Path, chdb_settings: Callable[[], ClickHouseSettings]) -> AsyncIterator[ColumnStore]:
+    configured = chdb_settings()
+    await migrate(configured, data_dir=chdb_dir)
+    opened = open_store(configured, data_dir=chdb_dir)
+    yield opened
+    await opened.close()
+
+
+@pytest.fixture
+async def api(store: ColumnStore) -> AsyncIterator[Api]:
+    async with serving(context_of(store=store, clock=SystemClock())) as client:
+        yield Api(client, store)
+
+
+def span(number: int, *, trace: int | None = None, start_us: int = 0, **members: Any) -> Span:
+    """A root unless it has a parent; of a trace of its own unless that is given."""
+    start_ns = START_NS + start_us * 1000
+    plain: dict[str, Any] = {
+        "parent_id": None,
+        "end_ns": start_ns + 1_500_000,
+        "kind": 1,
+        "status_code": 0,
+        "status_message": None,
+        "attributes": {},
+    }
+    return Span(
+        trace_id=(number if trace is None else trace).to_bytes(16, "big"),
+        span_id=number.to_bytes(8, "big") * 2,
+        start_ns=start_ns,
+        name=f"s{number}",
+        **{**plain, **members},
+    )
+
+
+def random_span(source: random.Random, number: int) -> Span:
+    """One of up to 40 traces of about six spans, over ten hours and a little more, some of them children."""
+    start_us = source.randrange(-HOUR_US // 2, 11 * HOUR_US)
+    app = {
+        "number": source.choice((*NUMBERS, "5", True, None)),
+        "few": source.choice((1, 2, 2.0, 0.5, "2")),
+        "flag": source.choice((True, False, None, "true")),
+        "label": source.choice(("a", "b", "é", "", 5, ["a"])),
+        "labels": [source.choice(("x", "y", "", 1, True, ["x"])) for _ in range(source.randrange(5))],
+        "mixed": source.choice(("", "text", 1, True, {}, [])),
+        "object": source.choice(({}, {"a": 1}, {"0": 1}, [], [1], "x", {"n": None})),
+    }
+    attributes: dict[str, Any] = {"app": {name: value for name, value in app.items() if source.random() < 0.8}}
+    if source.random() < 0.6:
+        attributes["ag.metrics.tokens.incremental.total"] = source.choice((1, 10, 250))
+        attributes["ag.metrics.costs.incremental.total"] = source.choice((0.5, 0.25, 2))
+    if source.random() < 0.1:
+        attributes["ag.metrics.tokens.cumulative.total"] = 77
+    start_ns = START_NS + start_us * 1000
+    return span(
+        number,
+        trace=1 + number % 40,
+        start_us=start_us,
+        parent_id=None if source.random() < 0.6 else (number - 1).to_bytes(8, "big") * 2,
+        end_ns=start_ns + source.choice((0, 1_000_000, 2_345_678, 10**9)),
+        attributes=attributes,
+        events=(Event(source.choice(("exception", "other")), start_ns, {"name": "exception"}),)
+        if source.random() < 0.3
+        else (),
+    )
+
+
+async def store_corpus(store: ColumnStore, seed: int) -> None:
+    """Spans of two projects: some sent again, changed and elsewhere in time, some in another log, some deleted, some twice."""
+    source = random.Random(seed)
+    numbers = list(range(1, 241))
+    first = [random_span(source, number) for number in numbers]
+    await store_record(store, first, offset=1)
+    await store_record(store, first[:100], offset=1)
+    await store_record(store, [random_span(source, number) for number in source.sample(numbers, 60)], offset=2)
+    other_log = [random_span(source, number) for number in source.sample(numbers, 60)]
+    await store_record(store, other_log, log="cluster/spans/1", offset=1, record_ms=source.choice((0, 2)))
+    for deleted in first[:20]:
+        await delete(store, deleted)
+    await store_record(store, [random_span(source, n) for n in numbers[:50]], offset=9, project_id=OTHER_PROJECT_ID)
+
+
+async def delete(store: ColumnStore, deleted: Span) -> None:
+    """Every version that is there."""
+    await store.execute(
+        Statement(
+            f"INSERT INTO {HEADS_TABLE} SELECT * REPLACE (version + 1 AS version) FROM {HEADS_TABLE}"
+            " WHERE project_id = {project:UUID} AND trace_id = unhex({trace:String}) AND span_id = unhex({span:String})"
+            f" AND {HEADS_TABLE}.version % 2 = 0",
+            {"project": str(DEFAULT_PROJECT_ID), "trace": deleted.trace_id.hex(), "span": deleted.span_id.hex()},
+        ),
+        deadline_s=10.0,
+    )
+
+
+def start_us(shown: dict[str, Any]) -> int:
+    return int(shown["start_time_unix_nano"]) // 1000
+
+
+def near(value: float) -> Any:
+    return pytest.approx(value, rel=1e-9, abs=1e-9)
+
+
+def percentile(ordered: Sequence[float], level: float) -> float:
+    place = level * (len(ordered) - 1)
+    low = math.floor(place)
+    return ordered[low] + (ordered[min(low + 1, len(ordered) - 1)] - ordered[low]) * (place - low)
+
+
+def expected_numbers(found: list[float]) -> dict[str, Any]:
+    ordered = sorted(float(each) for each in found)
+    pcts = {name: near(percentile(ordered, level)) for name, level in PERCENTILES.items()}
+    assert percentile(ordered, 0.5) == pytest.approx(statistics.median(ordered))
+    return {
+        "count": len(ordered),
+        "sum": near(math.fsum(ordered)),
+        "mean": near(statistics.fmean(ordered)),
+        "min": ordered[0],
+        "max": ordered[-1],
+        "range": near(ordered[-1] - ordered[0]),
+        "pcts": pcts,
+    }
+
+
+def expected_hist(spec: dict[str, Any], found: list[float]) -> list[int]:
+    low, high = spec.get("vmin", min(found)), spec.get("vmax", max(found))
+    bins = spec.get("bins") or math.ceil(math.sqrt(len(found)))
+    if low == high or len(found) == 1:
+        return [sum(1 for each in found if low <= each <= high)]
+    half = 0.0 if spec.get("edge") is not False or bins == 1 else (high - low) / (bins - 1) / 2
+    inside = [each for each in found if low <= each <= high]
+    return [int(times) for times in np.histogram(inside, bins=bins, range=(low - half, high + half))[0]]
+
+
+def expected_freq(found: list[Any]) -> list[dict[str, Any]]:
+    ordered = sorted(Counter(found).items(), key=lambda pair: (-pair[1], pair[0]))
+    return [{"value": value, "count": times, "density": round(times / len(found), 5)} for value, times in ordered]
+
+
+def check_metric(spec: dict[str, Any], metric: dict[str, Any], found: list[Any]) -> None:
+    """One metric of one bucket, against the values that stand at its path in the bucket's spans."""
+    match spec["type"]:
+        case "numeric/continuous" | "numeric/discrete":
+            numbers = [each for each in found if is_number(each)]
+            expected = expected_numbers(numbers)
+            assert {name: metric[name] for name in expected} == expected
+            assert metric["iqrs"]["iqr50"] == near(metric["pcts"]["p75"] - metric["pcts"]["p25"])
+            if "pscs" in metric:
+                assert metric["pscs"]["psc50"] == near(metric["iqrs"]["iqr50"] / metric["pcts"]["p50"])
+            if spec["type"] == "numeric/discrete":
+                assert metric["freq"] == expected_freq(numbers)
+            else:
+                assert [each["count"] for each in metric["hist"]] == expected_hist(spec, numbers)
+        case "categorical/single":
+            texts = [each for each in found if isinstance(each, str)]
+            assert metric["freq"] == expected_freq(texts)
+            assert metric["uniq"] == [each["value"] for each in metric["freq"]]
+        case "categorical/multiple":
+            texts = [text for each in found if isinstance(each, list) for text in each if isinstance(text, str)]
+            assert (metric["count"], metric["freq"]) == (len(texts), expected_freq(texts))
+        case "binary":
+            flags = [each for each in found if isinstance(each, bool)]
+            assert [(each["value"], each["count"]) for each in metric["freq"]] == [
+                (True, flags.count(True)),
+                (False, flags.count(False)),
+            ]
+        case "string":
+            assert metric == {"type": "string", "count": sum(isinstance(each, str) for each in found)}
+        case "json":
+            assert metric == {"type": "json", "count": sum(isinstance(each, dict) for each in found)}
+        case kind:
+            pytest.fail(f"{kind} says nothing")
+
+
+def counts_as(spec: dict[str, Any], value: Any) -> bool:
+    """Whether a value is one of those that a spec is about."""
+    match spec["type"]:
+        case "numeric/continuous" | "numeric/discrete":
+            return is_number(value)
+        case "categorical/single" | "string":
+            return isinstance(value, str)
+        case "categorical/multiple":
+            return isinstance(value, list) and any(isinstance(each, str) for each in value)
+        case "binary":
+            return isinstance(value, bool)
+        case "json":
+            return isinstance(value, dict)
+        case _:
+            return False
+
+
+@pytest.mark.parametrize("focus", ["trace", "span"])
+@pytest.mark.parametrize("seed", [1, 2])
+async def test_every_kind_of_statistics_is_what_plain_python_says(api: Api, seed: int, focus: str) -> None:
+    await store_corpus(api.store, seed)
+    spans = [each for each in await api.spans() if focus == "span" or "parent_id" not in each]
+    by_bucket: dict[int, list[Any]] = defaultdict(list)
+    for each in spans:
+        by_bucket[(start_us(each) - START_US) // (150 * 60_000_000)].append(each)
+
+    answer = await api.metrics(specs=SPECS, interval=150, focus=focus)
+
+    assert len(by_bucket) == answer["count"] == len(answer["buckets"]) == 4
+    for index, bucket in enumerate(answer["buckets"]):
+        assert bucket["timestamp"] == format_us(START_US + index * 150 * 60_000_000)
+        assert bucket["interval"] == 150
+        seen = set()
+        for spec in SPECS:
+            key = spec["path"].removeprefix("attributes.")
+            found = [value_at(each["attributes"], key.split(".")) for each in by_bucket[index]]
+            if any(counts_as(spec, value) for value in found):
+                seen.add(f"attributes.{key}")
+                assert bucket["metrics"][f"attributes.{key}"]["type"] == spec["type"]
+                check_metric(spec, bucket["metrics"][f"attributes.{key}"], found)
+        assert set(bucket["metrics"]) == seen
+
+
+@pytest.mark.parametrize("focus", ["trace", "span"])
+async def test_counts_and_sums_are_what_plain_python_says(api: Api, focus: str) -> None:
+    await store_corpus(api.store, 3)
+    spans = [each for each in await api.spans() if focus == "span" or "parent_id" not in each]
+    used = "cumulative" if focus == "trace" else "incremental"
+
+    def totals(of: list[dict[str, Any]]) -> dict[str, Any]:
+        if not of:
+            return {"count": 0, "duration": 0, "costs": 0, "tokens": 0}
+        paths = {
+            "duration": ["duration", "cumulative"],
+            "costs": ["costs", used, "total"],
+            "tokens": ["tokens", used, "total"],
+        }
+        values = {
+            name: [value_at(each["attributes"]["ag"]["metrics"], path) for each in of] for name, path in paths.items()
+        }
+        numbers = {name: [each for each in found if is_number(each)] for name, found in values.items()}
+        return {"count": len(of), **{name: near(math.fsum(found)) for name, found in numbers.items() if found}}
+
+    answer = await api.counts(interval=60, focus=focus)
+
+    assert answer["count"] == len(answer["buckets"]) == 10
+    for index, bucket in enumerate(answer["buckets"]):
+        inside = [each for each in spans if (start_us(each) - START_US) // HOUR_US == index]
+        failed = [each for each in inside if any(event["name"] == "exception" for event in each.get("events", []))]
+        assert bucket == {
+            "timestamp": format_us(START_US + index * HOUR_US),
+            "interval": 60,
+            "total": totals(inside),
+            "errors": totals(failed),
+        }
+
+
+async def test_versions_that_are_not_shown_do_not_count(api: Api) -> None:
+    kept, moved, gone = span(1), span(2, start_us=HOUR_US), span(3)
+    await store_record(api.store, [kept, span(2), gone], offset=1)
+    await store_record(api.store, [kept, span(2), gone], offset=1)
+    await store_record(api.store, [moved], offset=2)
+    await delete(api.store, gone)
+
+    buckets = (await api.counts(interval=60))["buckets"]
+
+    assert [bucket["total"]["count"] for bucket in buckets[:3]] == [1, 1, 0]
+
+
+async def test_a_root_counts_with_the_sums_of_its_whole_trace(api: Api) -> None:
+    def used(number: int, tokens: int, **members: Any) -> Span:
+        return span(number, trace=1, attributes={"ag.metrics.tokens.incremental.total": tokens}, **members)
+
+    await store_record(api.store, [used(1, 1)], offset=1)
+    await store_record(api.store, [used(2, 20, parent_id=(1).to_bytes(8, "big") * 2)], offset=2)
+    await store_record(api.store, [used(3, 300, parent_id=(2).to_bytes(8, "big") * 2, start_us=50 * HOUR_US)], offset=3)
+
+    [bucket] = (await api.metrics(specs=[SPECS[1]]))["buckets"]
+
+    assert bucket["metrics"]["attributes.ag.metrics.tokens.cumulative.total"]["sum"] == 321
+    assert (await api.counts())["buckets"][0]["total"]["tokens"] == 321
+
+
+async def test_the_filter_decides_which_spans_count(api: Api) -> None:
+    await store_corpus(api.store, 4)
+    filtering = {"operator": "not", "conditions": [{"field": "attributes", "key": "app.label", "value": "a"}]}
+    matching = [each for each in await api.spans(filtering=filtering) if "parent_id" not in each]
+    text = orjson.dumps(filtering).decode()
+    bodies: list[dict[str, Any]] = [{"filter": filtering}, {"filter": text}, {"filtering": filtering}]
+
+    answers = [await api.counts(**body) for body in bodies]
+    answers.append(await api.post("/tracing/spans/analytics", query={**WINDOW, "filter": text}))
+
+    for answer in answers:
+        assert 0 < answer["buckets"][0]["total"]["count"] == len(matching)
+
+
+async def test_members_of_the_body_win_over_the_query_string(api: Api) -> None:
+    body = {"newest": WINDOW["newest"], "windowing": {"interval": 60, "newest": "2020-01-01"}}
+
+    answer = await api.post(
+        "/spans/analytics/query", body, query={"oldest": WINDOW["oldest"], "newest": "2031-01-01", "focus": "span"}
+    )
+
+    assert answer["query"] == {
+        "formatting": {"focus": "span", "format": "agenta"},
+        "windowing": {**WINDOW, "interval": 60},
+        "filtering": {"conditions": []},
+    }
+
+
+async def test_without_a_body_the_defaults_are_said(api: Api) -> None:
+    answer = await api.post("/tracing/analytics/query")
+
+    newest, oldest = (datetime.fromisoformat(answer["query"]["windowing"][name]) for name in ("newest", "oldest"))
+    assert newest - oldest == timedelta(days=30)
+    assert (newest.hour, newest.minute, newest.second) == (0, 0, 0)
+    assert answer["query"]["windowing"]["interval"] == 30 * 24 * 60
+    assert [spec["path"].rsplit(".", 2)[-2:] for spec in answer["specs"]][4:] == [["type", "trace"], ["type", "span"]]
+    assert len(answer["specs"]) == 6
+
+
+async def test_past_the_most_buckets_they_are_coarser(api: Api) -> None:
+    def window(minutes: int) -> dict[str, Any]:
+        return {"newest": format_us(START_US + minutes * 60_000_000), "interval": 1}
+
+    at_most = await api.counts(**window(1_024))
+    past = await api.counts(**window(1_025))
+
+    assert (at_most["count"], at_most["buckets"][0]["interval"]) == (1_024, 1)
+    assert (past["count"], past["buckets"][0]["interval"]) == (205, 5)
+
+
+async def test_an_empty_window_has_no_buckets(api: Api) -> None:
+    assert await api.counts(newest=WINDOW["oldest"], oldest=WINDOW["newest"]) == {"count": 0, "buckets": []}
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"focus": "nothing"},
+        {"interval": 0},
+        {"rate": 1.5},
+        {"newest": "yesterday"},
+        {"newest": 12345},
+        {"newest": True},
+        {"specs": [{"type": "median", "path": "a"}]},
+        {"specs": "[{"},
+        {"specs": [{"bins": 0}]},
+        {"specs": [{"bins": 1_025}]},
+        {"specs": [{"vmin": 2, "vmax": 1}]},
+        {"specs": [{}] * 65},
+        {"filter": "{"},
+        {"filter": {"conditions": [{"feild": "x"}]}},
+        {"filter": {"conditions": [{"field": "trace_id", "operator": "equals"}]}},
+    ],
+    ids=str,
+)
+async def test_a_wrong_shape_is_422(api: Api, body: dict[str, Any]) -> None:
+    detail = (await api.post("/spans/analytics/query", body, status=422))["detail"]
+
+    assert detail[0]["loc"][0] == "body"
+
+
+async def test_an_illegal_filter_is_400_and_names_its_path(api: Api) -> None:
+    condition = {"field": "nothing", "value": 1}
+
+    flat = await api.post("/spans/analytics/query", {"filter": {"conditions": [condition]}}, status=400)
+    nested = await api.post("/spans/sessions/query", {"filtering": {"conditions": [condition]}}, status=400)
+
+    assert flat["detail"].startswith("filter.conditions[0].field")
+    assert nested["detail"].startswith("filtering.conditions[0].field")
+
+
+async def test_too_many_bins_in_all_are_400(api: Api) -> None:
+    at_most = {**WINDOW, "newest": format_us(START_US + 256 * 60_000_000), "interval": 1}
+    specs = [{"type": "numeric/continuous", "path": "a", "bins": 1_024}]
+
+    await api.post("/spans/analytics/query", {**at_most, "specs": specs})
+    past = [*specs, {"type": "numeric/continuous", "path": "b", "bins": 1}]
+    await api.post("/spans/analytics/query", {**at_most, "specs": past}, status=400)
+
+
+async def test_hostile_paths_find_what_has_that_name_and_nothing_else(api: Api) -> None:
+    names = ["it's", 'a"b', "{p1:String}", "%(x)s", "a\\", "é", "", "0", "' OR 1=1 --"]
+    await store_record(api.store, [span(1, attributes={"x": dict.fromkeys(names, "found")})])
+    specs = [{"type": "string", "path": f"x.{name}"} for name in (*names, "nul\0", "absent")]
+
+    [bucket] = (await api.metrics(specs=specs))["buckets"]
+
+    assert set(bucket["metrics"]) == {f"attributes.x.{name}" for name in names}
+
+
+async def test_an_explained_answer_names_its_statement(api: Api) -> None:
+    for path in ("/spans/analytics/query", "/tracing/spans/analytics", "/spans/users/query"):
+        assert (await api.post(path, {"explain": True}))["explain"]
+        assert "explain" not in await api.post(path, {})
+
+
+async def test_a_spent_budget_is_504(store: ColumnStore) -> None:
+    settings = Settings(auth="off", query=QuerySettings(budget_s=1e-9))
+    async with serving(context_of(store=store, clock=SystemClock(), settings=settings)) as client:
+        for path in ("/spans/analytics/query", "/tracing/spans/analytics", "/spans/sessions/query"):
+            async with client.post(path, json={}) as answer:
+                assert answer.status == 504

@@ -1,0 +1,69 @@
+"""Buckets of time: defaults, the step past the most buckets, and what they cover."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from query_api.analytics.buckets import (
+    BUCKETS_MAX,
+    DAY_US,
+    EARLIEST_US,
+    INTERVAL_MIN_MAX,
+    MINUTE_US,
+    STEPS_MIN,
+    buckets_of,
+)
+
+NOON_US = 20_000 * DAY_US + DAY_US // 2
+EARLIEST_TO_LATEST = st.integers(EARLIEST_US, 253_402_300_799_999_999)
+
+
+def test_by_default_there_is_one_bucket_of_30_days_until_the_next_midnight() -> None:
+    buckets = buckets_of(oldest_us=None, newest_us=None, interval_min=None, now_us=NOON_US)
+
+    assert (buckets.newest_us, buckets.oldest_us) == (20_001 * DAY_US, 19_971 * DAY_US)
+    assert (buckets.count, buckets.interval_min) == (1, 30 * 24 * 60)
+
+
+def test_at_midnight_the_next_one_is_a_day_away() -> None:
+    assert buckets_of(oldest_us=None, newest_us=None, interval_min=None, now_us=DAY_US).newest_us == 2 * DAY_US
+
+
+def test_the_window_never_begins_before_the_first_moment_that_can_be_shown() -> None:
+    buckets = buckets_of(oldest_us=None, newest_us=EARLIEST_US + DAY_US, interval_min=None, now_us=NOON_US)
+
+    assert buckets.oldest_us == EARLIEST_US
+
+
+@pytest.mark.parametrize(("minutes", "interval_min"), [(1_024, 1), (1_025, 5), (5 * 1_024, 5), (5 * 1_024 + 1, 15)])
+def test_past_the_most_buckets_the_next_step_is_taken(minutes: int, interval_min: int) -> None:
+    buckets = buckets_of(oldest_us=0, newest_us=minutes * MINUTE_US, interval_min=1, now_us=NOON_US)
+
+    assert buckets.interval_min == interval_min
+
+
+def test_an_interval_that_fits_is_taken_as_it_is() -> None:
+    assert buckets_of(oldest_us=0, newest_us=DAY_US, interval_min=7, now_us=NOON_US).interval_min == 7
+
+
+def test_an_interval_longer_than_all_of_time_is_one_bucket() -> None:
+    buckets = buckets_of(oldest_us=EARLIEST_US, newest_us=DAY_US, interval_min=10**40, now_us=NOON_US)
+
+    assert buckets.count == 1
+    assert buckets.interval_us < 2**63
+
+
+@given(EARLIEST_TO_LATEST, EARLIEST_TO_LATEST, st.none() | st.integers(1, 10**9))
+def test_buckets_cover_the_window_and_are_never_too_many(
+    oldest_us: int, newest_us: int, interval_min: int | None
+) -> None:
+    buckets = buckets_of(oldest_us=oldest_us, newest_us=newest_us, interval_min=interval_min, now_us=NOON_US)
+
+    assert 0 <= buckets.count <= BUCKETS_MAX
+    assert buckets.start_us(buckets.count) >= newest_us
+    if buckets.count:
+        assert buckets.start_us(buckets.count - 1) < newest_us
+    if interval_min is not None and buckets.interval_min != min(interval_min, INTERVAL_MIN_MAX):
+        assert buckets.interval_min in STEPS_MIN or buckets.interval_min % STEPS_MIN[-1] == 0
