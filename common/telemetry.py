@@ -50,15 +50,23 @@ QUERYABLE_SECONDS: Final = Histogram(
 )
 STAGE_SECONDS: Final = Counter(
     "clearspan_stage_seconds_total",
-    "Where the worker's time goes: poll, decode, insert, bury, commit, paused. Insert, bury and commit run beside the others.",
+    "Where the worker's time goes: poll, decode, insert, bury, commit, paused. Decode, insert, bury and commit run beside the others.",
     ["stage"],
 )
 CONSUMER_PAUSED: Final = Gauge("clearspan_consumer_paused", "1 while the worker takes nothing from Kafka.")
 PARTITIONS_HELD: Final = Gauge(
     "clearspan_partitions_held", "Partitions paused because record after record was refused.", ["topic", "partition"]
 )
+DECODER_RESTARTS: Final = Counter(
+    "clearspan_decoder_restarts_total", "Decoder processes that ended unasked or hung, and were replaced."
+)
 LOST_BATCHES: Final = Counter(
     "clearspan_lost_batches_total", "Batches whose partitions moved before the commit; they are read again."
+)
+ANNOUNCEMENTS: Final = Counter(
+    "clearspan_announcements_total",
+    "Messages that tell how far spans are stored, by outcome; what is not published is learnt from the table.",
+    ["outcome"],
 )
 NOT_READY: Final = Gauge("clearspan_not_ready", "1 while this is what /readyz is red for.", ["component"])
 
@@ -74,6 +82,10 @@ QUERY_SECONDS: Final = Histogram(
     "Statements to the engine, by kind and outcome.",
     ["kind", "outcome"],
     buckets=SECONDS_BUCKETS,
+)
+CALLS_WAITING: Final = Gauge("clearspan_calls_waiting", "Calls that wait for something new.")
+DATA_BEHIND_SECONDS: Final = Gauge(
+    "clearspan_data_behind_seconds", "Age of the time up to which the last answer was complete (X-Data-Through)."
 )
 INTAKE_SPANS: Final = Counter(
     "clearspan_intake_spans_total", "Spans that came over HTTP, by outcome.", ["route", "outcome"]

@@ -14,6 +14,8 @@ from typing import Any, Final, Literal, TypeAlias
 from pydantic import BaseModel, Field
 from pydantic.json_schema import JsonSchemaMode, models_json_schema
 
+from query_api.freshness.answers import DATA_THROUGH_HEADER
+from query_api.freshness.waiting import WAIT_FOR_HEADER
 from query_api.route import Access, Route
 
 Json: TypeAlias = dict[str, Any]
@@ -21,6 +23,14 @@ Json: TypeAlias = dict[str, Any]
 REF_TEMPLATE: Final = "#/components/schemas/{model}"
 _PLACE: Final = re.compile(r"\{(\w+)\}")
 _BODY_STATUSES: Final = (413, 415, 422)
+_DATA_THROUGH: Final[Json] = {
+    "schema": {"type": "string", "format": "date-time"},
+    "description": "What Kafka had taken by then is in this answer; absent while that is not known.",
+}
+_WAIT_FOR: Final[Json] = {
+    "schema": {"type": "string"},
+    "description": "topic/partition/offset with commas between them, as intake gave them: answer when these are queryable.",
+}
 _DESCRIPTION: Final = """\
 Keeps and queries the spans of LLM and agent applications.
 
@@ -149,7 +159,7 @@ def _operation(route: Route, schemas: _Schemas) -> Json:
         "responses": {str(route.status): _success(route, schemas), **_errors(route)},
         "security": _security(route),
     }
-    if parameters := [*_path_parameters(route), *_query_parameters(route, schemas)]:
+    if parameters := [*_path_parameters(route), *_query_parameters(route, schemas), *_header_parameters(route)]:
         operation["parameters"] = parameters
     if route.body is not None:
         content = {"application/json": {"schema": schemas.taken(route.body)}}
@@ -163,7 +173,10 @@ def _operation(route: Route, schemas: _Schemas) -> Json:
 
 def _success(route: Route, schemas: _Schemas) -> Json:
     media: Json = {"schema": schemas.given(route.answer)} if route.answer is not None else {}
-    return {"description": HTTPStatus(route.status).phrase, "content": {route.answer_type: media}}
+    success: Json = {"description": HTTPStatus(route.status).phrase, "content": {route.answer_type: media}}
+    if route.reads_spans:
+        success["headers"] = {DATA_THROUGH_HEADER: _DATA_THROUGH}
+    return success
 
 
 def _error_response(status: int, schemas: _Schemas) -> Json:
@@ -212,6 +225,12 @@ def _query_parameters(route: Route, schemas: _Schemas) -> list[Json]:
         }
         for name, member in schema.get("properties", {}).items()
     ]
+
+
+def _header_parameters(route: Route) -> list[Json]:
+    if not route.reads_spans:
+        return []
+    return [{"name": WAIT_FOR_HEADER, "in": "header", "required": False, **_WAIT_FOR}]
 
 
 def _operation_id(route: Route) -> str:

@@ -17,6 +17,7 @@ from clickhouse_connect.driver.exceptions import ProgrammingError
 
 from common.clickhouse.engine_errors import translated
 from common.clickhouse.handles import HandlePool
+from common.clickhouse.reading import WITH_STATISTICS, reading_only, rows_of
 from common.clickhouse.statement_settings import Settings, insert_settings, statement_settings
 from common.clickhouse.store import Statement
 from common.errors import Unavailable
@@ -68,6 +69,18 @@ class EmbeddedStore:
         with translated():
             answer = await self._reading.run(call, deadline_s=deadline_s)
         return pa.ipc.open_stream(answer).read_all()
+
+    async def rows_read(self, statement: Statement, /, *, deadline_s: float) -> int:
+        """How many rows the engine reads for a statement; see ``ColumnStore``."""
+
+        def call(client: Client, remaining_s: float) -> bytes:
+            clause = _settings_clause(statement_settings(statement, deadline_s=remaining_s))
+            sql = f"{reading_only(statement.sql)}\nSETTINGS {clause}"
+            answer: bytes = client.raw_query(sql, dict(statement.parameters), fmt=WITH_STATISTICS)
+            return answer
+
+        with translated():
+            return rows_of(await self._reading.run(call, deadline_s=deadline_s))
 
     async def execute(self, statement: Statement, /, *, deadline_s: float) -> None:
         """Run a statement that answers nothing; see ``ColumnStore``."""

@@ -17,6 +17,7 @@ import pyarrow as pa
 from clickhouse_connect.driver.asyncclient import AsyncClient
 
 from common.clickhouse.engine_errors import translated
+from common.clickhouse.reading import WITH_STATISTICS, reading_only, rows_of
 from common.clickhouse.statement_settings import insert_settings, statement_settings
 from common.clickhouse.store import Statement
 from common.errors import Overloaded, Unavailable
@@ -62,6 +63,14 @@ class ServerStore:
             async with self._connection(self._reading, deadline_s=deadline_s) as client:
                 answer = await client.raw_query(statement.sql, dict(statement.parameters), settings, "ArrowStream")
         return pa.ipc.open_stream(answer).read_all()
+
+    async def rows_read(self, statement: Statement, /, *, deadline_s: float) -> int:
+        """How many rows the server reads for a statement; see ``ColumnStore``."""
+        settings = statement_settings(statement, deadline_s=deadline_s)
+        sql = reading_only(statement.sql)
+        with translated():
+            async with self._connection(self._reading, deadline_s=deadline_s) as client:
+                return rows_of(await client.raw_query(sql, dict(statement.parameters), settings, WITH_STATISTICS))
 
     async def execute(self, statement: Statement, /, *, deadline_s: float) -> None:
         """Run a statement that answers nothing; see ``ColumnStore``."""

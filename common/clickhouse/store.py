@@ -43,6 +43,10 @@ class ColumnStore(Protocol):
         """The answer as Arrow columns; ``String`` comes as ``binary``, ``FixedString(n)`` as ``fixed_size_binary``."""
         ...
 
+    async def rows_read(self, statement: Statement, /, *, deadline_s: float) -> int:
+        """How many rows the engine reads, in all tables together, to answer a ``SELECT``: it is run, its answer thrown away."""
+        ...
+
     async def execute(self, statement: Statement, /, *, deadline_s: float) -> None:
         """Run a statement that answers nothing: DDL, ``INSERT … SELECT``."""
         ...

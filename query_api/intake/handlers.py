@@ -36,7 +36,7 @@ OFF_LOOP_SPANS_MIN: Final = 200
 
 async def ingest_spans(call: Call) -> Answer:
     """Any number of spans of any number of traces."""
-    prepared, where = await _take_in(call, _placed_spans(call.body))
+    prepared, where = await take_in(call, _placed_spans(call.body))
     return _links_answer(prepared, where)
 
 
@@ -48,7 +48,7 @@ async def ingest_traces(call: Call) -> Answer:
     placed = []
     for index, trace in enumerate(body.traces):
         placed += _placed_trace(trace, path=f"traces[{index}]")
-    prepared, where = await _take_in(call, placed)
+    prepared, where = await take_in(call, placed)
     answer = TraceIdsAnswer(count=len(prepared.trace_ids), trace_ids=prepared.trace_ids)
     return json_answer(answer, status=ACCEPTED, headers=coordinates_header(where))
 
@@ -68,7 +68,7 @@ async def replace_trace(call: Call) -> Answer:
 
 async def create_trace_of_spans(call: Call) -> Answer:
     """One trace with exactly one root, in the shape of ``/tracing/spans/ingest``."""
-    prepared, where = await _take_in(call, _one_trace_of_spans(call.body))
+    prepared, where = await take_in(call, _one_trace_of_spans(call.body))
     return _links_answer(prepared, where)
 
 
@@ -76,11 +76,15 @@ async def replace_trace_of_spans(call: Call) -> Answer:
     """One trace in the shape of ``/tracing/spans/ingest``, under the id of the path."""
     placed = _one_trace_of_spans(call.body)
     _check_path_id(call.path["trace_id"], placed, shows_payload_id=True)
-    prepared, where = await _take_in(call, placed)
+    prepared, where = await take_in(call, placed)
     return _links_answer(prepared, where)
 
 
-async def _take_in(call: Call, placed: Sequence[Placed]) -> tuple[Prepared, list[Coordinates]]:
+async def take_in(call: Call, placed: Sequence[Placed]) -> tuple[Prepared, list[Coordinates]]:
+    """Publish the spans for the project of the call; where they are, when Kafka has acknowledged all of them.
+
+    Raises ``InvalidInput`` with the path of each span that cannot be kept; then nothing was published.
+    """
     settings = call.context.settings
     limits, now_ns = settings.limits.span_limits(), call.context.clock.now_ns()
     if len(placed) < OFF_LOOP_SPANS_MIN:
@@ -99,7 +103,7 @@ async def _take_in(call: Call, placed: Sequence[Placed]) -> tuple[Prepared, list
 
 
 async def _take_in_trace(call: Call, placed: Sequence[Placed]) -> Answer:
-    prepared, where = await _take_in(call, placed)
+    prepared, where = await take_in(call, placed)
     answer = TraceIdAnswer(count=1, trace_id=prepared.trace_ids[0])
     return json_answer(answer, status=ACCEPTED, headers=coordinates_header(where))
 

@@ -10,8 +10,8 @@ from uuid import UUID
 from common.kafka.record import Coordinates, Publisher
 
 COORDINATES_HEADER: Final = "X-Clearspan-Coordinates"
-COORDINATES_MAX: Final = 100
-"""So many records are named in the header, which proxies bound at a few KiB."""
+COORDINATES_MAX: Final = 200
+"""So many partitions are named in a header, which clients and proxies bound at 8 KiB."""
 
 UNDER_WAY_MAX: Final = 500
 """Records of one request that wait for their acknowledgement at the same time."""
@@ -47,7 +47,10 @@ async def publish(
 
 
 def coordinates_header(where: Sequence[Coordinates]) -> dict[str, str]:
-    """``topic/partition/offset`` of each record, so that a reader can wait until it is stored; none without records."""
-    if not where:
-        return {}
-    return {COORDINATES_HEADER: ",".join(f"{c.topic}/{c.partition}/{c.offset}" for c in where[:COORDINATES_MAX])}
+    """``topic/partition/offset`` of the last record in each partition: a reader can wait until all up to it is stored.
+
+    None without records.
+    """
+    last = {(each.topic, each.partition): each for each in sorted(where)}
+    named = [f"{each.topic}/{each.partition}/{each.offset}" for each in last.values()]
+    return {COORDINATES_HEADER: ",".join(named[:COORDINATES_MAX])} if named else {}

@@ -150,6 +150,21 @@ class TestParameters:
         assert len(await select(store, "SELECT * FROM numbers(100)")) == 100
 
 
+class TestReading:
+    async def test_rows_are_counted_as_they_are_read_not_as_they_are_answered(self, store: ColumnStore):
+        await insert(store, *(span_row(number) for number in range(5)))
+        statement = Statement("SELECT name FROM spans WHERE log_offset = {offset:UInt64}", {"offset": 2**63 + 1})
+
+        assert await store.rows_read(statement, deadline_s=DEADLINE_S) == 5
+
+    async def test_a_table_without_rows_is_not_read(self, store: ColumnStore):
+        assert await store.rows_read(Statement("SELECT start_us FROM spans"), deadline_s=DEADLINE_S) == 0
+
+    async def test_reading_ends_at_the_deadline(self, store: ColumnStore):
+        with pytest.raises(DeadlineExceeded):
+            await store.rows_read(Statement(SLOW, {}, ONE_ROW_BLOCKS), deadline_s=0.3)
+
+
 class TestRepeatedInserts:
     async def test_the_same_token_changes_nothing(self, store: ColumnStore):
         await insert(store, span_row(1), span_row(2))

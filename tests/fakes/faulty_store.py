@@ -45,6 +45,12 @@ class FaultyStore:
             raise fault.error
         return await self._store.select(statement, deadline_s=deadline_s)
 
+    async def rows_read(self, statement: Statement, /, *, deadline_s: float) -> int:
+        fault = self.select_faults.popleft() if self.select_faults else None
+        if fault is not None:
+            raise fault.error
+        return await self._store.rows_read(statement, deadline_s=deadline_s)
+
     async def execute(self, statement: Statement, /, *, deadline_s: float) -> None:
         await self._store.execute(statement, deadline_s=deadline_s)
 

@@ -1,0 +1,207 @@
+"""The member ``explain`` of an answer: which statements were run, what they read, of how much, and a hint in words.
+
+Explaining runs statements of its own, within the same budget and the same fence; where that is spent, the member says so
+and the answer stays what it is. Counts are whole granules, of the project's own: the rows of a granule at the edge belong to
+whoever stands beside it, and an exact number of rows or bytes would tell of them (contract §2).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Final, TypeAlias
+from uuid import UUID
+
+import orjson
+
+from common.errors import ErrorCode, ServiceError
+from common.filter.ast import Node
+from common.times import format_us
+from query_api.explain_hint import hint
+from query_api.explain_plan import TableRead, table_reads
+from query_api.spans.project_spans import OF_PROJECT, ProjectSpans, Ran, fenced
+
+Json: TypeAlias = dict[str, Any]
+
+STATEMENTS_SHOWN_MAX: Final = 100
+STATEMENTS_EXPLAINED_MAX: Final = 20
+"""Each costs two more."""
+
+SQL_CHARS_MAX: Final = 20_000
+VALUES_SHOWN_MAX: Final = 20
+"""Of a list; the ids of a page are a list of ten thousand."""
+
+TEXT_CHARS_MAX: Final = 1_000
+SEARCH_STEPS: Final = frozenset({"candidates", "statement"})
+"""What the hint is about: not the steps that fetch what a search has found."""
+
+_TABLES: Final = ("spans", "span_heads")
+_WITHOUT_CACHE: Final = "\nSETTINGS use_query_condition_cache = 0"
+"""An earlier run has left there which granules hold no match: the plan would not show what led to it."""
+
+_BUDGET_SPENT: Final = "The budget of the query was spent before everything could be explained."
+
+
+@dataclass(frozen=True, slots=True)
+class TableSize:
+    """What of a table is the project's: its rows, every version counted, and what they are spread over."""
+
+    rows: int
+    granules: int
+    parts: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Explained:
+    """A statement, and what the engine says of it: ``None`` where it was not asked, or could not say."""
+
+    ran: Ran
+    reads: Sequence[TableRead] | None = None
+    granules_read: int | None = None
+    rows_read_max: int | None = None
+
+
+async def explained(spans: ProjectSpans, filtering: Node | None = None) -> bytes:
+    """The explanation of what ``spans`` has run, as JSON; it never fails. ``filtering`` is what the hint is about.
+
+    ``{statements_count, statements, of_project?, hint?, incomplete?}``.
+    """
+    ran = spans.ran
+    explaining = _Explaining(spans.unrecorded())
+    statements = [await explaining.explain(each) for each in ran[:STATEMENTS_EXPLAINED_MAX]]
+    statements += [_Explained(each) for each in ran[STATEMENTS_EXPLAINED_MAX:STATEMENTS_SHOWN_MAX]]
+    if len(ran) > STATEMENTS_EXPLAINED_MAX:
+        explaining.fail(f"Explained are the first {STATEMENTS_EXPLAINED_MAX} of {len(ran)} statements.")
+    member = {
+        "statements_count": len(ran),
+        "statements": [_statement_json(each, spans.project_id) for each in statements],
+        "of_project": {table: asdict(size) for table, size in explaining.of_project.items()} or None,
+        "hint": _hint(statements, filtering),
+        "incomplete": explaining.incomplete,
+    }
+    return orjson.dumps({name: value for name, value in member.items() if value is not None}, default=str)
+
+
+async def explain_member(spans: ProjectSpans, filtering: Node | None = None) -> bytes:
+    """``,"explain":{…}``, to be appended to the members of an answer whose request asked for it; else nothing."""
+    return b',"explain":%b' % await explained(spans, filtering) if spans.is_recorded else b""
+
+
+class _Explaining:
+    """Asks the engine about statements until it cannot any more; then ``incomplete`` says why."""
+
+    def __init__(self, spans: ProjectSpans) -> None:
+        self._spans = spans
+        self._has_ended = False
+        self.of_project: dict[str, TableSize] = {}
+        self.incomplete: str | None = None
+
+    async def explain(self, ran: Ran) -> _Explained:
+        """The statement with what it reads. One that did not end well is not run again."""
+        if self._has_ended or not ran.sql.lstrip().upper().startswith(("SELECT", "WITH")):
+            return _Explained(ran)
+        try:
+            reads = await self._reads(ran)
+            rows_count = await self._spans.rows_read(ran.sql, ran.parameters) if ran.failure is None else None
+        except ServiceError as error:
+            self._has_ended = True
+            is_spent = error.code is ErrorCode.DEADLINE_EXCEEDED
+            self.fail(_BUDGET_SPENT if is_spent else f"The engine did not explain everything ({error.code}).")
+            return _Explained(ran)
+        if rows_count is None:
+            return _Explained(ran, reads)
+        return _Explained(ran, reads, *_whole_granules(rows_count, reads, self.of_project))
+
+    def fail(self, reason: str) -> None:
+        """Say what is missing; what was said first stands."""
+        self.incomplete = self.incomplete or reason
+
+    async def _reads(self, ran: Ran) -> list[TableRead]:
+        plan = await self._plan(ran.sql, ran.parameters)
+        for read in table_reads(plan, of_project={}):
+            if read.table in _TABLES and read.table not in self.of_project:
+                self.of_project[read.table] = await self._size(read.table)
+        return table_reads(plan, of_project={table: size.granules for table, size in self.of_project.items()})
+
+    async def _size(self, table: str) -> TableSize:
+        counted = await self._spans.select(f"SELECT count() AS rows FROM {table} WHERE {OF_PROJECT}", {})
+        plan = await self._plan(f"SELECT project_id FROM {table} WHERE {OF_PROJECT}", {})
+        reads = table_reads(plan, of_project={})
+        return TableSize(
+            rows=counted.column("rows").to_pylist()[0],
+            granules=sum(read.granules for read in reads),
+            parts=sum(read.parts for read in reads),
+        )
+
+    async def _plan(self, sql: str, parameters: Mapping[str, Any]) -> bytes:
+        asked = f"SELECT explain FROM (EXPLAIN indexes = 1, json = 1 {sql}{_WITHOUT_CACHE})"
+        plan = await self._spans.select(asked, parameters)
+        lines = plan.column("explain").to_pylist()
+        return b"\n".join(line.encode() if isinstance(line, str) else line for line in lines)
+
+
+def _whole_granules(
+    rows_count: int, reads: Sequence[TableRead], of_project: Mapping[str, TableSize]
+) -> tuple[int, int]:
+    """How many of the granules that were left were read, at most, and how many rows of the project that can be."""
+    sizes = [size for read in reads if (size := of_project.get(read.table)) is not None and size.granules]
+    rows_of_granule = min((size.rows / size.granules for size in sizes), default=1.0)
+    granules_count = min(sum(read.granules for read in reads), math.ceil(rows_count / rows_of_granule))
+    return granules_count, min(sum(size.rows for size in sizes), math.ceil(granules_count * rows_of_granule))
+
+
+def _hint(statements: Sequence[_Explained], filtering: Node | None) -> str | None:
+    searches = [each for each in statements if each.ran.step in SEARCH_STEPS and each.reads is not None]
+    if not searches:
+        return None
+    reads = [read for each in searches for read in each.reads or () if read.table == "spans"]
+    counts = [each.granules_read for each in searches]
+    known = [count for count in counts if count is not None]
+    return hint(reads, filtering, granules_read=sum(known) if len(known) == len(counts) else None)
+
+
+def _statement_json(each: _Explained, project_id: UUID) -> Json:
+    parameters = {"project_id": str(project_id), **each.ran.parameters}
+    statement = {
+        "step": each.ran.step,
+        "window": _window(each.ran.parameters),
+        "sql": _shortened(fenced(each.ran.sql).strip(), SQL_CHARS_MAX),
+        "parameters": {name: _shown(value) for name, value in parameters.items()},
+        "elapsed_ms": round(each.ran.elapsed_ms, 3),
+        "failure": _failure(each.ran.failure),
+        "granules_read": each.granules_read,
+        "rows_read_max": each.rows_read_max,
+        "reads": [asdict(read) for read in each.reads] if each.reads is not None else None,
+    }
+    return {name: value for name, value in statement.items() if value is not None}
+
+
+def _window(parameters: Mapping[str, Any]) -> Json | None:
+    """The times among the values: the bounds of the search, and where it goes on from."""
+    times = {name.removesuffix("_us"): value for name, value in parameters.items() if name.endswith("_us")}
+    shown = {name: format_us(value) for name, value in times.items() if isinstance(value, int)}
+    return shown or None
+
+
+def _failure(code: ErrorCode | None) -> str | None:
+    match code:
+        case None:
+            return None
+        case ErrorCode.DEADLINE_EXCEEDED:
+            return "It did not end within its part of the budget."
+        case _:
+            return f"It failed ({code})."
+
+
+def _shown(value: Any) -> Any:
+    if isinstance(value, str):
+        return _shortened(value, TEXT_CHARS_MAX)
+    if isinstance(value, list | tuple):
+        more = len(value) - VALUES_SHOWN_MAX
+        return [*map(_shown, value[:VALUES_SHOWN_MAX]), *([f"… and {more:,} more"] if more > 0 else [])]
+    return value
+
+
+def _shortened(text: str, chars_max: int) -> str:
+    return text if len(text) <= chars_max else f"{text[:chars_max]}… and {len(text) - chars_max:,} more characters"

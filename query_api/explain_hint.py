@@ -1,0 +1,87 @@
+"""What a person can learn from an explanation, in words: what the indexes did, and what would let them do more."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from common.filter.ast import Condition, GroupOperator, Node, Operator
+from query_api.explain_plan import PRIMARY_KEY, IndexUse, TableRead
+
+INDEXED_FIELDS: Final[Mapping[str, str]] = {"leaf_items_index": "attributes", "content_index": "content"}
+"""Which field an index of the table ``spans`` is for."""
+
+_NEGATIONS: Final = frozenset({GroupOperator.NOT, GroupOperator.NAND, GroupOperator.NOR})
+_BY_EQUALITY: Final = frozenset({Operator.IS, Operator.IN})
+_IN_ORDER_OF_TABLE: Final = "start_time"
+
+
+def hint(reads: Sequence[TableRead], filtering: Node | None, *, granules_read: int | None) -> str:
+    """Sentences about the search: ``reads`` are of the table that was searched, stretch by stretch.
+
+    ``granules_read``: how many were read before the page was full; ``None`` where that is not known.
+    """
+    return " ".join([*_what_was_read(reads, filtering, granules_read), *_what_cannot_help(filtering)])
+
+
+def _what_was_read(reads: Sequence[TableRead], filtering: Node | None, granules_read: int | None) -> Iterator[str]:
+    in_window = sum(_after_primary_key(read) for read in reads)
+    left = sum(read.granules for read in reads)
+    used = _text_indexes(reads)
+    if in_window == 0:
+        yield "Nothing was read: there are no spans in the window."
+        return
+    for name in dict.fromkeys(use.name for use in used):
+        before = sum(use.granules_before for use in used if use.name == name)
+        after = sum(use.granules_after for use in used if use.name == name)
+        yield f"The text index on {INDEXED_FIELDS.get(name, name)} left {after:,} of {before:,} granules."
+    conditions = list(_conditions(filtering))
+    if left < in_window:
+        return
+    if granules_read is not None and granules_read < in_window:
+        yield f"Spans were read in order until the page was full: {granules_read:,} of {in_window:,} granules."
+    elif used:
+        yield "Every span of the window was read: what the index was asked for may stand in each granule."
+    elif not conditions:
+        yield "Every span of the window was read: there is no condition."
+    else:
+        yield (
+            "Every span of the window was read: no condition could use an index. Add one that can (attributes `is` or `in`,"
+            " `content`), or bound the window (`oldest`, `newest`)."
+        )
+
+
+def _what_cannot_help(filtering: Node | None) -> Iterator[str]:
+    conditions = list(_conditions(filtering))
+    if any(is_negated for _, is_negated in conditions):
+        yield "`not` (and `is_not`, `not_in`, `has_not`, `not_exists`) cannot use an index: it holds what is there."
+    on_attributes = {each.operator for each, _ in conditions if each.field == "attributes"} - _BY_EQUALITY
+    if on_attributes:
+        named = ", ".join(f"`{operator}`" for operator in sorted(on_attributes))
+        yield (
+            f"On attributes an index exists for equality (`is`, `in`), not for {named};"
+            " `content` finds whole words by index."
+        )
+    without = {each.field for each, _ in conditions} - {"attributes", "content", _IN_ORDER_OF_TABLE}
+    if without:
+        yield f"No index holds {', '.join(sorted(without))}."
+
+
+def _conditions(node: Node | None, *, is_negated: bool = False) -> Iterator[tuple[Condition, bool]]:
+    """Every condition, and whether a negation stands around it."""
+    match node:
+        case None:
+            return
+        case Condition():
+            yield node, is_negated
+        case _:
+            for member in node.members:
+                yield from _conditions(member, is_negated=is_negated or node.operator in _NEGATIONS)
+
+
+def _after_primary_key(read: TableRead) -> int:
+    return next((use.granules_after for use in read.indexes if use.name == PRIMARY_KEY), read.granules)
+
+
+def _text_indexes(reads: Sequence[TableRead]) -> list[IndexUse]:
+    return [use for read in reads for use in read.indexes if use.name in INDEXED_FIELDS]

@@ -1,0 +1,326 @@
+"""The member ``explain`` over the real engine: what it says is so, costs what it may, and tells of nobody else."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import orjson
+import pytest
+from multidict import CIMultiDict
+
+from common.clickhouse.connect import open_store
+from common.clickhouse.migrate import migrate
+from common.clickhouse.store import ColumnStore, Statement
+from common.clock import SystemClock
+from common.errors import DeadlineExceeded, InvalidStatement
+from common.filter.ast import EVERYTHING, Condition, Operator
+from common.project import DEFAULT_PROJECT_ID
+from common.settings import ClickHouseSettings
+from common.span import Span
+from query_api.explain import STATEMENTS_EXPLAINED_MAX, VALUES_SHOWN_MAX, explained
+from query_api.json_body import read_body
+from query_api.route import Call
+from query_api.spans.handlers import query_spans
+from query_api.spans.models import SpansQuery
+from query_api.spans.project_spans import OF_PROJECT, ProjectSpans
+from tests.fakes.faulty_store import Fault, FaultyStore
+from tests.support.api import context_of
+from tests.support.span_corpus import OTHER_PROJECT_ID, START_NS, store_record
+
+COPIES_COUNT = 20_000
+COPIES = f"""
+INSERT INTO spans SELECT * REPLACE
+(
+    start_us + (n + 1) * 1000000 AS start_us,
+    CAST(unhex(repeat(leftPad(hex(n + 2), 16, '0'), 2)), 'FixedString(16)') AS span_id,
+    log_offset + n + 1 AS log_offset,
+    map('number', concat('n', toString(n))) AS leaves
+)
+FROM spans ARRAY JOIN range({COPIES_COUNT}) AS n
+"""
+ALL_STARTS = "SELECT start_us FROM spans WHERE {of_project}"
+
+
+@pytest.fixture(scope="module")
+def filled(chdb_dir: Path, chdb_settings: Callable[[], ClickHouseSettings]) -> ClickHouseSettings:
+    """A database with twenty thousand spans of each of two projects, a second apart, in one part."""
+    configured = chdb_settings()
+
+    async def fill() -> None:
+        async with _opened(configured, chdb_dir) as store:
+            for project_id in (DEFAULT_PROJECT_ID, OTHER_PROJECT_ID):
+                await store_record(store, [_span(0)], project_id=project_id)
+            await store.execute(Statement(COPIES), deadline_s=30.0)
+            await _merge(store)
+
+    asyncio.run(fill())
+    return configured
+
+
+@pytest.fixture
+async def store(filled: ClickHouseSettings, chdb_dir: Path) -> AsyncIterator[ColumnStore]:
+    opened = open_store(filled, data_dir=chdb_dir)
+    yield opened
+    await opened.close()
+
+
+@asynccontextmanager
+async def _opened(configured: ClickHouseSettings, chdb_dir: Path) -> AsyncIterator[ColumnStore]:
+    await migrate(configured, data_dir=chdb_dir)
+    store = open_store(configured, data_dir=chdb_dir)
+    yield store
+    await store.close()
+
+
+async def _merge(store: ColumnStore) -> None:
+    for table in ("spans", "span_heads"):
+        await store.execute(Statement(f"OPTIMIZE TABLE {table} FINAL"), deadline_s=30.0)
+
+
+def _span(number: int) -> Span:
+    start_ns = START_NS + number * 1_000_000_000
+    return Span(
+        trace_id=(1).to_bytes(16, "big"),
+        span_id=(1 + number).to_bytes(8, "big") * 2,
+        parent_id=None,
+        start_ns=start_ns,
+        end_ns=start_ns + 1_000,
+        name="common",
+        kind=1,
+        status_code=0,
+        status_message=None,
+        attributes={"number": number},
+    )
+
+
+async def _explain(store: ColumnStore, project_id: UUID = DEFAULT_PROJECT_ID, **body: Any) -> dict[str, Any]:
+    member: dict[str, Any] = (await _query(store, project_id, explain=True, **body))["explain"]
+    return member
+
+
+async def _query(store: ColumnStore, project_id: UUID = DEFAULT_PROJECT_ID, **body: Any) -> dict[str, Any]:
+    context = context_of(store=store, clock=SystemClock())
+    model = read_body(SpansQuery, orjson.dumps(body), content_type=None, required=False)
+    answer = await query_spans(Call(context, project_id, {}, None, model, CIMultiDict()))
+    found: dict[str, Any] = orjson.loads(answer.body)
+    return found
+
+
+def _where(field: str, operator: str, value: Any, **more: Any) -> dict[str, Any]:
+    return {"conditions": [{"field": field, "operator": operator, "value": value, **more}]}
+
+
+async def test_without_explain_there_is_no_such_member(store: ColumnStore) -> None:
+    for body in ({}, {"explain": False}, {"explain": None}):
+        assert "explain" not in await _query(store, **body)
+
+
+async def test_an_explained_answer_is_the_same_answer(store: ColumnStore) -> None:
+    filtering = _where("attributes", "is", 7, key="number")
+
+    answer = await _query(store, filtering=filtering, explain=True)
+    del answer["explain"]
+
+    assert answer == await _query(store, filtering=filtering)
+
+
+async def test_each_statement_is_shown_as_it_was_run(store: ColumnStore) -> None:
+    member = await _explain(store, filtering=_where("span_name", "is", "common"), windowing={"limit": 1})
+
+    assert member["statements_count"] == len(member["statements"])
+    steps = [each["step"] for each in member["statements"]]
+    assert steps[0] == "candidates"
+    assert {"heads", "rows"} <= set(steps)
+    for each in member["statements"]:
+        assert each["elapsed_ms"] > 0
+        assert each["sql"].count("project_id = {project_id:UUID}") == each["sql"].count("FROM span")
+        assert each["parameters"]["project_id"] == str(DEFAULT_PROJECT_ID)
+        await store.select(Statement(each["sql"], each["parameters"]), deadline_s=10.0)
+
+
+async def test_an_index_that_helps_is_named_with_what_it_left(store: ColumnStore) -> None:
+    member = await _explain(store, filtering=_where("attributes", "is", 7, key="number"))
+
+    [read] = member["statements"][0]["reads"]
+    primary, *others = read["indexes"]
+    [index] = [each for each in others if each["name"] == "leaf_items_index"]
+    assert primary["granules_before"] == index["granules_before"] == member["of_project"]["spans"]["granules"]
+    assert 0 < index["granules_after"] == read["granules"] < index["granules_before"]
+    assert index["type"] == "text"
+    assert "number" in index["condition"]
+    left = f"{index['granules_after']} of {index['granules_before']} granules"
+    assert member["hint"] == f"The text index on attributes left {left}."
+
+
+async def test_a_condition_without_an_index_is_said_and_what_would_help(store: ColumnStore) -> None:
+    hint = (await _explain(store, filtering=_where("span_name", "is", "never")))["hint"]
+
+    assert "Every span of the window was read: no condition could use an index." in hint
+    assert "No index holds span_name." in hint
+
+
+async def test_a_page_that_is_full_early_did_not_read_the_rest(store: ColumnStore) -> None:
+    member = await _explain(store, windowing={"limit": 5})
+
+    granules = member["of_project"]["spans"]["granules"]
+    granules_read = member["statements"][0]["granules_read"]
+    assert 0 < granules_read < granules
+    assert member["hint"] == (
+        f"Spans were read in order until the page was full: {granules_read} of {granules} granules."
+    )
+
+
+async def test_a_bound_is_shown_as_a_time_and_narrows_what_the_primary_key_leaves(store: ColumnStore) -> None:
+    member = await _explain(store, windowing={"oldest": "2026-05-28T20:26:40Z", "newest": "2026-05-28T20:26:50Z"})
+
+    search = member["statements"][0]
+    assert search["window"] == {"oldest": "2026-05-28T20:26:40Z", "newest": "2026-05-28T20:26:50Z"}
+    assert search["reads"][0]["indexes"][0]["granules_after"] == 1
+
+
+async def test_a_project_without_spans_reads_nothing(store: ColumnStore) -> None:
+    member = await _explain(store, UUID(int=99))
+
+    assert member["hint"] == "Nothing was read: there are no spans in the window."
+
+
+async def test_counts_are_the_same_whoever_else_has_spans(
+    chdb_dir: Path, chdb_settings: Callable[[], ClickHouseSettings]
+) -> None:
+    """Ten spans alone, and the same ten beside those of others: one granule each time, never the rows of others."""
+    member = {}
+    for others_count in (0, 300):
+        async with _opened(chdb_settings(), chdb_dir) as own:
+            await store_record(own, [_span(number) for number in range(10)])
+            others = [_span(number) for number in range(others_count)]
+            if others:
+                await store_record(own, others, project_id=OTHER_PROJECT_ID)
+            await _merge(own)
+            member[others_count] = await _explain(own, filtering=_where("span_name", "is", "common"))
+
+    assert _without_times(member[0]) == _without_times(member[300])
+    assert member[0]["of_project"]["spans"] == {"rows": 10, "granules": 1, "parts": 1}
+    assert str(OTHER_PROJECT_ID) not in str(member)
+
+
+def _without_times(member: dict[str, Any]) -> dict[str, Any]:
+    return {**member, "statements": [{**each, "elapsed_ms": 0} for each in member["statements"]]}
+
+
+async def test_a_hostile_value_is_shown_and_is_never_sql(store: ColumnStore) -> None:
+    value = "x') OR 1 -- {of_project} \""
+
+    member = await _explain(store, filtering=_where("span_name", "is", value))
+
+    assert value not in member["statements"][0]["sql"]
+    assert any(value in shown for shown in member["statements"][0]["parameters"].values())
+
+
+async def test_long_lists_are_cut_and_say_so(store: ColumnStore) -> None:
+    spans = _recording(store)
+    await spans.select(
+        f"{ALL_STARTS} AND start_us IN ({{starts:Array(Int64)}})", {"starts": list(range(VALUES_SHOWN_MAX + 2))}
+    )
+
+    [statement] = orjson.loads(await explained(spans))["statements"]
+
+    assert statement["parameters"]["starts"] == [*range(VALUES_SHOWN_MAX), "… and 2 more"]
+
+
+async def test_past_so_many_statements_only_the_text_is_shown(store: ColumnStore) -> None:
+    spans = _recording(store)
+    for _ in range(STATEMENTS_EXPLAINED_MAX + 1):
+        await spans.select(f"{ALL_STARTS} LIMIT 1", {})
+
+    member = orjson.loads(await explained(spans))
+
+    assert member["statements_count"] == STATEMENTS_EXPLAINED_MAX + 1
+    assert ["reads" in each for each in member["statements"]] == [True] * STATEMENTS_EXPLAINED_MAX + [False]
+    assert member["incomplete"] == "Explained are the first 20 of 21 statements."
+
+
+async def test_explaining_is_not_itself_explained(store: ColumnStore) -> None:
+    spans = _recording(store)
+    await spans.select(f"{ALL_STARTS} LIMIT 1", {})
+
+    await explained(spans)
+
+    assert len(spans.ran) == 1
+
+
+async def test_an_engine_that_cannot_explain_leaves_the_answer_and_is_said(store: ColumnStore) -> None:
+    faulty = FaultyStore(store)
+    spans = _recording(faulty)
+    await spans.select(f"{ALL_STARTS} LIMIT 1", {})
+    await spans.select(f"{ALL_STARTS} LIMIT 2", {})
+    faulty.select_faults.append(Fault(InvalidStatement("the engine's own words")))
+
+    member = orjson.loads(await explained(spans))
+
+    assert member["incomplete"] == "The engine did not explain everything (internal)."
+    assert [each["sql"][-7:] for each in member["statements"]] == ["LIMIT 1", "LIMIT 2"]
+    assert not any("reads" in each for each in member["statements"])
+
+
+async def test_explaining_shares_the_budget_of_the_query(store: ColumnStore) -> None:
+    faulty = FaultyStore(store)
+    spans = _recording(faulty)
+    await spans.select(f"{ALL_STARTS} LIMIT 1", {})
+    spans._ends_s = 0.0
+
+    member = orjson.loads(await explained(spans))
+
+    assert member["incomplete"] == "The budget of the query was spent before everything could be explained."
+    assert "hint" not in member
+
+
+async def test_a_statement_that_did_not_end_is_planned_and_not_run_again(store: ColumnStore) -> None:
+    faulty = FaultyStore(store)
+    spans = _recording(faulty)
+    faulty.select_faults.append(Fault(DeadlineExceeded("max rows: 5, current rows: 8192")))
+    with pytest.raises(DeadlineExceeded):
+        await spans.select(f"{ALL_STARTS} LIMIT 1", {}, step="candidates")
+
+    [statement] = orjson.loads(await explained(spans))["statements"]
+
+    assert statement["failure"] == "It did not end within its part of the budget."
+    assert statement["reads"]
+    assert "granules_read" not in statement
+
+
+async def test_a_negation_is_said_to_have_no_index(store: ColumnStore) -> None:
+    filtering = _where("attributes", "is_not", 7, key="number")
+
+    hint = (await _explain(store, filtering=filtering))["hint"]
+
+    assert "`not` (and `is_not`, `not_in`, `has_not`, `not_exists`) cannot use an index" in hint
+
+
+async def test_a_search_without_filter_has_a_hint_too(store: ColumnStore) -> None:
+    spans = _recording(store)
+    await spans.select(ALL_STARTS, {})
+
+    assert orjson.loads(await explained(spans, EVERYTHING))["hint"] == (
+        "Every span of the window was read: there is no condition."
+    )
+    assert "`gt`" in orjson.loads(await explained(spans, Condition("attributes", Operator.GT, 1, ("a",))))["hint"]
+
+
+def _recording(store: ColumnStore | FaultyStore) -> ProjectSpans:
+    return ProjectSpans(store, DEFAULT_PROJECT_ID, clock=SystemClock(), budget_s=15.0, is_recorded=True)
+
+
+async def test_statements_stand_in_the_order_in_which_they_began(store: ColumnStore) -> None:
+    spans = _recording(store)
+    slow = spans.select(f"SELECT start_us, sleep(0.2) FROM spans WHERE {OF_PROJECT} LIMIT 1", {}, step="slow")
+    beginning = asyncio.create_task(slow)
+    await asyncio.sleep(0.05)
+    await spans.select(f"{ALL_STARTS} LIMIT 1", {}, step="quick")
+    await beginning
+
+    assert [each.step for each in spans.ran] == ["slow", "quick"]

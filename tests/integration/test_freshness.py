@@ -1,0 +1,239 @@
+"""Freshness over HTTP: how fresh an answer is, waiting for what was just sent, and ``/status/freshness``."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import orjson
+import pytest
+from pydantic import SecretStr
+
+from common.clickhouse.connect import open_store
+from common.clickhouse.migrate import migrate
+from common.errors import Unavailable
+from common.project import DEFAULT_PROJECT_ID
+from common.settings import ClickHouseSettings, QuerySettings, Settings
+from common.times import format_us
+from query_api.context import ApiContext
+from query_api.freshness.ends import ASKING_INTERVAL_S, KnownEnds
+from query_api.routes import ROUTES
+from tests.fakes.clock import ManualClock
+from tests.fakes.kafka import MemoryBroker, MemoryLogEnds
+from tests.support.api import PROJECT_A, KnownKeys, context_of, serving
+from tests.support.storing import StoringByHand
+
+SPAN = {"trace_id": "a" * 32, "span_id": "b" * 16, "span_name": "just sent", "start_time": 1_750_000_000}
+ASKED = {"filtering": {"conditions": [{"field": "span_name", "value": "just sent"}]}}
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture
+def broker(clock: ManualClock) -> MemoryBroker:
+    broker = MemoryBroker(partitions=1)
+    broker.now_ms = clock.now_ns() // 1_000_000
+    return broker
+
+
+@pytest.fixture
+def source(broker: MemoryBroker) -> MemoryLogEnds:
+    return broker.ends("spans", "otlp_spans")
+
+
+@pytest.fixture
+async def context(
+    clock: ManualClock,
+    broker: MemoryBroker,
+    source: MemoryLogEnds,
+    chdb_dir: Path,
+    chdb_settings: Callable[[], ClickHouseSettings],
+) -> AsyncIterator[ApiContext]:
+    configured = chdb_settings()
+    await migrate(configured, data_dir=chdb_dir)
+    store = open_store(configured, data_dir=chdb_dir)
+    settings = Settings(auth="off")
+    yield context_of(broker=broker, settings=settings, clock=clock, store=store, ends=KnownEnds(source, clock))
+    await store.close()
+
+
+async def _send(client: aiohttp.ClientSession) -> str:
+    async with client.post("/tracing/spans/ingest", json={"spans": [SPAN]}) as answer:
+        return answer.headers["X-Clearspan-Coordinates"]
+
+
+async def _ask(client: aiohttp.ClientSession, **headers: str) -> tuple[int, dict[str, Any], str | None]:
+    sent = {name.replace("_", "-"): value for name, value in headers.items()}
+    async with client.post("/spans/query", json=ASKED, headers=sent) as answer:
+        return answer.status, await answer.json(), answer.headers.get("X-Data-Through")
+
+
+async def test_what_was_sent_is_found_by_who_waits_for_it(context: ApiContext, broker: MemoryBroker) -> None:
+    async with serving(context) as client:
+        coordinates = await _send(client)
+        asking = asyncio.create_task(_ask(client, X_Clearspan_Wait_For=coordinates))
+        await asyncio.sleep(0.1)
+        assert not asking.done()
+
+        await StoringByHand(context, broker).store_all()
+        status, body, _ = await asking
+
+    assert (status, body["count"]) == (200, 1)
+
+
+async def test_waiting_ends_with_the_names_of_what_is_missing(context: ApiContext) -> None:
+    context = replace(context, settings=Settings(auth="off", query=QuerySettings(wait_for_max_s=0.3)))
+    async with serving(context) as client:
+        status, body, _ = await _ask(client, X_Clearspan_Wait_For=await _send(client))
+
+    assert (status, body) == (504, {"detail": "X-Clearspan-Wait-For: not queryable after 0.3 s: spans/0/0."})
+
+
+@pytest.mark.parametrize("text", ["spans/0", "nowhere/0/1", "spans/0/1;spans/0/2"])
+async def test_what_cannot_be_waited_for_is_refused(context: ApiContext, text: str) -> None:
+    async with serving(context) as client:
+        status, body, _ = await _ask(client, X_Clearspan_Wait_For=text)
+
+    assert status == 400
+    assert "X-Clearspan-Wait-For" in body["detail"]
+
+
+async def test_an_answer_says_up_to_when_it_is_complete(
+    context: ApiContext, broker: MemoryBroker, clock: ManualClock
+) -> None:
+    worker = StoringByHand(context, broker)
+    async with serving(context) as client:
+        empty_through = (await _ask(client))[2]
+        await _send(client)
+        await worker.store_all()
+        clock.advance(5.0)
+        stored_through = (await _ask(client))[2]
+
+        broker.now_ms += 7_000
+        await _send(client)
+        clock.advance(5.0)
+        behind_through = (await _ask(client))[2]
+        await worker.store_all()
+        clock.advance(5.0)
+        caught_up_through = (await _ask(client))[2]
+
+    start_us = ManualClock().now_ns() // 1_000
+    assert empty_through == format_us(start_us)
+    assert stored_through == format_us(start_us + 5_000_000)
+    assert behind_through == format_us(start_us)  # the last record that is stored was taken then
+    assert caught_up_through == format_us(start_us + 15_000_000)
+
+
+async def test_what_is_stored_while_the_answer_is_made_is_not_promised(
+    context: ApiContext, broker: MemoryBroker, clock: ManualClock
+) -> None:
+    """The engine may have been read before it: the header goes by what was stored when the request came."""
+    worker = StoringByHand(context, broker)
+    answered = asyncio.Event()
+
+    async def store_then_answer(call: Any) -> Any:
+        answer = await spans_route.handler(call)
+        await worker.store_all()
+        answered.set()
+        return answer
+
+    spans_route = next(route for route in ROUTES if route.path == "/spans/query")
+    slow = replace(spans_route, handler=store_then_answer)
+    intake = [route for route in ROUTES if route.path == "/tracing/spans/ingest"]
+    async with serving(context, routes=(slow, *intake)) as client:
+        await _ask(client)
+        clock.advance(ASKING_INTERVAL_S)
+        await _send(client)
+        _, body, through = await _ask(client)
+
+    assert answered.is_set()
+    assert (body["count"], through) == (0, None)
+
+
+async def test_without_kafka_answers_come_and_promise_nothing(
+    context: ApiContext, source: MemoryLogEnds, clock: ManualClock
+) -> None:
+    source.faults.extend([Unavailable("Kafka is away."), Unavailable("Kafka is away.")])
+    async with serving(context) as client:
+        assert (await _ask(client))[::2] == (200, None)
+        clock.advance(ASKING_INTERVAL_S)
+        status = await _status(client)
+
+    assert status == {"count": 0, "reason": "Kafka is away.", "partitions": []}
+
+
+async def test_status_names_each_partition_and_the_last_record_of_the_project(
+    context: ApiContext, broker: MemoryBroker, clock: ManualClock
+) -> None:
+    worker = StoringByHand(context, broker)
+    async with serving(context) as client:
+        await _send(client)
+        await worker.store_all()
+        clock.advance(2.0)
+        await _send(client)
+        status = await _status(client)
+
+    start, now = (format_us(each) for each in (ManualClock().now_ns() // 1_000, clock.now_ns() // 1_000))
+    assert (status["count"], status["data_through"], status["asked_at"]) == (2, start, now)
+    quiet, busy = status["partitions"]
+    assert quiet == {
+        "topic": "otlp_spans",
+        "partition": 0,
+        "is_behind": False,
+        "data_through": now,
+        "behind_records": 0,
+    }
+    assert busy == {
+        "topic": "spans",
+        "partition": 0,
+        "is_behind": True,
+        "data_through": start,
+        "last_stored": {"offset": 0, "recorded_at": start, "stored_at": start},
+        "produced_offset": 1,
+        "stored_offset": 0,
+        "behind_records": 1,
+    }
+
+
+async def test_a_project_among_others_is_not_told_how_many_records_there_are(
+    context: ApiContext, broker: MemoryBroker
+) -> None:
+    settings = Settings(auth="on", admin_key=SecretStr("admin"))
+    context = replace(context, settings=settings, keys=KnownKeys({"key": PROJECT_A}))
+    async with serving(context) as client:
+        for _ in range(3):
+            await broker.append("spans", b"{}", headers=[("project-id", str(DEFAULT_PROJECT_ID).encode())])
+        of_project = await _status(client, Authorization="ApiKey key")
+        of_all = await _status(client, path="/admin/status/freshness", Authorization="Access admin")
+
+    shared = {"topic": "spans", "partition": 0, "is_behind": True}
+    assert of_project["partitions"][1] == shared
+    assert of_all["partitions"][1] == {**shared, "produced_offset": 2, "behind_records": 3}
+    assert (
+        of_all["reason"]
+        == of_project["reason"]
+        == "Of a partition that holds records nothing is known to be queryable."
+    )
+
+
+async def _status(client: aiohttp.ClientSession, path: str = "/status/freshness", **headers: str) -> dict[str, Any]:
+    async with client.get(path, headers=headers) as answer:
+        assert answer.status == 200
+        found: dict[str, Any] = orjson.loads(await answer.read())
+        return found
+
+
+def test_every_route_that_is_answered_from_spans_says_how_fresh_it_is() -> None:
+    of_spans = ("/spans", "/traces", "/tracing", "/simple/traces")
+    writing = {("POST", "/simple/traces"), ("PATCH", "/simple/traces/{trace_id}")}
+    reading = [route for route in ROUTES if route.path.startswith(of_spans) and route.tag != "Intake"]
+
+    assert len(reading) >= 7
+    assert {(route.method, route.path) for route in reading if not route.reads_spans} <= writing

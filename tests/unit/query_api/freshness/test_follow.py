@@ -1,0 +1,110 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from uuid import UUID
+
+import pyarrow as pa
+
+from common.clickhouse.store import Statement
+from common.clock import SystemClock
+from common.errors import Unavailable
+from common.settled import Settled, encode_settled
+from query_api.freshness.follow import Follower, following
+from query_api.freshness.stored import StoredThrough
+from tests.fakes.kafka import MemoryBroker
+from tests.support.api import UntouchedStore
+
+TOPIC = "spans.stored"
+A = UUID(int=1)
+
+
+class TableOfSettled(UntouchedStore):
+    """Answers every question with what is settled; ``faults_count`` times it is away."""
+
+    def __init__(self) -> None:
+        self.offset = 0
+        self.faults_count = 0
+        self.selects_count = 0
+
+    async def select(self, statement: Statement, /, *, deadline_s: float) -> pa.Table:
+        self.selects_count += 1
+        if self.faults_count:
+            self.faults_count -= 1
+            raise Unavailable("ClickHouse is away.")
+        row = {"project": str(A).encode(), "log": b"x", "through": self.offset, "at_record_ms": 1, "at_stored_us": 2}
+        return pa.table({name: [value] for name, value in row.items()})
+
+
+@asynccontextmanager
+async def followed(
+    broker: MemoryBroker, table: TableOfSettled, *, reread_s: float = 60.0
+) -> AsyncIterator[StoredThrough]:
+    stored = StoredThrough()
+    follower = Follower(stored, store=table, announcements=broker, topic=TOPIC, clock=SystemClock(), reread_s=reread_s)
+    async with following(follower):
+        yield stored
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(5):
+        while not condition():  # noqa: ASYNC110 - what is waited for is the effect of a loop that tells nobody
+            await asyncio.sleep(0.001)
+
+
+async def announce(broker: MemoryBroker, offset: int) -> None:
+    for message in encode_settled([Settled(A, "x", offset, 1, 2)]):
+        await broker.append(TOPIC, message)
+
+
+def offset_of(stored: StoredThrough) -> int:
+    through = stored.through(A)
+    return through["x"].offset if through else -1
+
+
+async def test_the_table_is_read_at_the_start_and_announcements_are_heard_from_then_on() -> None:
+    broker, table = MemoryBroker(partitions=1), TableOfSettled()
+    async with followed(broker, table) as stored:
+        await until(lambda: offset_of(stored) == 0)
+        await announce(broker, 7)
+        await until(lambda: offset_of(stored) == 7)
+
+    assert table.selects_count == 1
+
+
+async def test_nobody_waits_so_nothing_is_read() -> None:
+    table = TableOfSettled()
+    async with followed(MemoryBroker(partitions=1), table, reread_s=0.01):
+        await asyncio.sleep(0.1)
+
+    assert table.selects_count == 1
+
+
+async def test_while_somebody_waits_in_silence_the_table_is_read_now_and_then() -> None:
+    table = TableOfSettled()
+    async with followed(MemoryBroker(partitions=1), table, reread_s=0.02) as stored:
+        await until(lambda: offset_of(stored) == 0)
+        waiting = asyncio.create_task(stored.wait_for_news(A, since=stored.news_count(A), timeout_s=5))
+        await asyncio.sleep(0)
+        table.offset = 9
+
+        assert await waiting is True
+
+    assert offset_of(stored) == 9
+
+
+async def test_an_engine_that_is_away_at_the_start_is_asked_again() -> None:
+    table = TableOfSettled()
+    table.faults_count = 2
+    async with followed(MemoryBroker(partitions=1), table, reread_s=0.01) as stored:
+        await until(lambda: offset_of(stored) == 0)
+
+
+async def test_somebody_elses_message_is_passed_over() -> None:
+    broker = MemoryBroker(partitions=1)
+    async with followed(broker, TableOfSettled()) as stored:
+        await until(lambda: offset_of(stored) == 0)
+        await broker.append(TOPIC, b"hello")
+        await announce(broker, 3)
+        await until(lambda: offset_of(stored) == 3)

@@ -1,0 +1,92 @@
+from __future__ import annotations
+
+import asyncio
+from uuid import UUID
+
+from common.settled import Settled
+from query_api.freshness.stored import PROJECTS_MAX, StoredThrough, Through
+
+A, B = UUID(int=1), UUID(int=2)
+
+
+def settled(offset: int, *, project_id: UUID = A, log: str = "x") -> Settled:
+    return Settled(project_id, log, offset, 10 * offset, 100 * offset)
+
+
+def test_of_each_log_the_furthest_counts_in_whatever_order_it_is_learnt() -> None:
+    stored = StoredThrough()
+    stored.learn([settled(5), settled(3), settled(1, log="y")])
+    stored.learn([settled(4)])
+
+    assert stored.through(A) == {"x": Through(5, 50, 500), "y": Through(1, 10, 100)}
+    assert stored.through(B) == {}
+
+
+def test_what_is_known_already_is_no_news() -> None:
+    stored = StoredThrough()
+    stored.learn([settled(5)])
+    count = stored.news_count(A)
+
+    stored.learn([settled(5), settled(4), settled(9, project_id=B)])
+
+    assert stored.news_count(A) == count
+
+
+async def test_news_wakes_who_waits_for_that_project_alone() -> None:
+    stored = StoredThrough()
+    of_a = asyncio.create_task(stored.wait_for_news(A, since=0, timeout_s=5))
+    of_b = asyncio.create_task(stored.wait_for_news(B, since=0, timeout_s=0.05))
+    await asyncio.sleep(0)
+    assert stored.waiting_count == 2
+
+    stored.learn([settled(1)])
+
+    assert await of_a is True
+    assert await of_b is False
+    assert stored.waiting_count == 0
+
+
+async def test_news_between_the_look_and_the_wait_is_not_missed() -> None:
+    stored = StoredThrough()
+    since = stored.news_count(A)
+    stored.learn([settled(1)])
+
+    async with asyncio.timeout(1):
+        assert await stored.wait_for_news(A, since=since, timeout_s=5) is True
+
+
+async def test_who_is_cancelled_waits_no_more() -> None:
+    stored = StoredThrough()
+    waiting = asyncio.create_task(stored.wait_for_news(A, since=0, timeout_s=5))
+    await asyncio.sleep(0)
+
+    waiting.cancel()
+    await asyncio.wait({waiting})
+
+    assert stored.waiting_count == 0
+
+
+async def test_the_end_of_the_process_lets_everybody_go() -> None:
+    stored = StoredThrough()
+    waiting = asyncio.create_task(stored.wait_for_news(A, since=0, timeout_s=30))
+    await asyncio.sleep(0)
+
+    stored.release()
+
+    assert await waiting is False
+    assert await stored.wait_for_news(A, since=0, timeout_s=30) is False
+
+
+async def test_so_many_projects_are_kept_and_of_one_more_the_quietest_is_forgotten_unless_somebody_waits() -> None:
+    stored = StoredThrough()
+    waiting = asyncio.create_task(stored.wait_for_news(UUID(int=10**9), since=0, timeout_s=5))
+    await asyncio.sleep(0)
+    stored.learn(settled(1, project_id=UUID(int=number)) for number in range(PROJECTS_MAX - 1))
+    assert stored.through(UUID(int=0))
+
+    stored.learn([settled(1, project_id=UUID(int=PROJECTS_MAX))])
+
+    assert not stored.through(UUID(int=0))
+    assert stored.through(UUID(int=1))
+    stored.learn([settled(1, project_id=UUID(int=10**9))])
+    assert await waiting is True

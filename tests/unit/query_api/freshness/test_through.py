@@ -1,0 +1,83 @@
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from common.kafka.record import Partition
+from query_api.freshness.ends import Ends
+from query_api.freshness.stored import Through
+from query_api.freshness.through import log_states, through_us
+
+LOG, OTHER_LOG = "c/spans/0", "c/spans/1"
+ASKED_US = 5_000_000
+
+
+def _through_us(ends: Mapping[str, int], stored: Mapping[str, Through]) -> int | None:
+    return through_us(Ends(ASKED_US, ends), stored)
+
+
+def test_a_log_that_is_stored_to_its_end_is_complete_up_to_the_question() -> None:
+    assert _through_us({LOG: 3}, {LOG: Through(2, record_ms=1, stored_us=2)}) == ASKED_US
+    assert _through_us({LOG: 0}, {}) == ASKED_US
+
+
+def test_one_record_behind_it_is_complete_up_to_the_last_that_is_stored() -> None:
+    assert _through_us({LOG: 4}, {LOG: Through(2, record_ms=1_000, stored_us=1_500_000)}) == 1_000_000
+
+
+def test_records_that_came_after_the_question_count_too() -> None:
+    assert _through_us({LOG: 3}, {LOG: Through(9, record_ms=6_000, stored_us=6_500_000)}) == 6_000_000
+
+
+def test_a_producer_whose_clock_is_ahead_promises_no_more_than_the_time_of_storing() -> None:
+    assert _through_us({LOG: 4}, {LOG: Through(2, record_ms=99_000, stored_us=1_500_000)}) == 1_500_000
+
+
+def test_a_record_without_a_time_says_nothing() -> None:
+    assert _through_us({LOG: 4}, {LOG: Through(2, record_ms=-1, stored_us=1_500_000)}) is None
+
+
+def test_of_several_logs_the_one_that_is_furthest_behind_counts() -> None:
+    stored = {LOG: Through(2, record_ms=1, stored_us=2), OTHER_LOG: Through(2, record_ms=1_000, stored_us=1_500_000)}
+
+    assert _through_us({LOG: 3, OTHER_LOG: 4}, stored) == 1_000_000
+
+
+def test_a_log_of_which_nothing_is_known_leaves_the_whole_unknown() -> None:
+    assert _through_us({LOG: 3, OTHER_LOG: 1}, {LOG: Through(2, record_ms=1, stored_us=2)}) is None
+    assert _through_us({}, {}) is None
+
+
+def test_a_log_of_a_broker_that_is_no_more_does_not_count() -> None:
+    assert _through_us({LOG: 3}, {LOG: Through(2, 1, 2), "older/spans/0": Through(0, 1, 2)}) == ASKED_US
+
+
+def test_states_name_partitions_in_their_order_and_what_they_are_behind() -> None:
+    states = log_states(Ends(1, {"c/b/10": 2, "c/b/9": 7, "c/a/0": 0}), {"c/b/9": Through(4, 1, 1)})
+
+    assert [(state.partition, state.behind_records) for state in states] == [
+        (Partition("a", 0), 0),
+        (Partition("b", 9), 2),
+        (Partition("b", 10), 2),
+    ]
+
+
+@given(
+    appended=st.lists(st.tuples(st.integers(0, 20), st.integers(0, 20)), max_size=20),
+    stored_count=st.integers(0, 20),
+    asked_ms=st.integers(0, 25),
+)
+def test_what_kafka_took_by_then_is_stored(appended: list[tuple[int, int]], stored_count: int, asked_ms: int) -> None:
+    """Records are taken in order; each was made some time before, by a clock that is not ahead."""
+    taken_ms = sorted(time for time, _ in appended)
+    made_ms = [time - before for time, (_, before) in zip(taken_ms, appended, strict=True)]
+    end = sum(time <= asked_ms for time in taken_ms)
+    stored = min(stored_count, len(taken_ms))
+    known = {LOG: Through(stored - 1, made_ms[stored - 1], 10**9)} if stored else {}
+
+    complete_us = through_us(Ends(asked_ms * 1_000, {LOG: end}), known)
+
+    if complete_us is not None:
+        assert sum(time * 1_000 < complete_us for time in taken_ms) <= stored

@@ -1,0 +1,133 @@
+from __future__ import annotations
+
+import asyncio
+from uuid import UUID
+
+import pytest
+
+from common.errors import DeadlineExceeded, InvalidInput, Overloaded
+from common.kafka.record import Partition
+from common.settings import QuerySettings, Settings
+from common.settled import ALL_PROJECTS, Settled
+from query_api.context import ApiContext
+from query_api.freshness.ends import KnownEnds
+from query_api.freshness.waiting import read_coordinates, wait_until_stored
+from query_api.intake.publish import COORDINATES_MAX
+from tests.fakes.clock import ManualClock
+from tests.fakes.kafka import MemoryBroker
+from tests.support.api import PROJECT_A, context_of
+
+TOPICS = {"spans": None, "otlp_spans": None}
+
+
+class TestReading:
+    def test_the_last_record_of_each_partition_counts(self) -> None:
+        wanted = read_coordinates("spans/0/7, otlp_spans/3/0,spans/0/5 ,,spans/1/18", topics=TOPICS)
+
+        assert wanted == {Partition("spans", 0): 7, Partition("otlp_spans", 3): 0, Partition("spans", 1): 18}
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "spans",
+            "spans/0",
+            "spans/0/-1",
+            "spans/0/x",
+            "spans/0/1.0",
+            "spans//1",
+            "/0/1",
+            "spans/0/²",
+            f"spans/0/{10**18}",
+        ],
+    )
+    def test_what_is_no_coordinate_is_refused_in_words(self, text: str) -> None:
+        with pytest.raises(InvalidInput, match="is not topic/partition/offset"):
+            read_coordinates(f"spans/0/1,{text}", topics=TOPICS)
+
+    def test_a_topic_that_is_not_read_would_never_be_stored(self) -> None:
+        with pytest.raises(
+            InvalidInput, match=r"'spans\.dead_letter/0/1' is of a topic that is not read; legal: spans"
+        ):
+            read_coordinates("spans.dead_letter/0/1", topics=TOPICS)
+
+    def test_there_may_be_so_many_and_no_more(self) -> None:
+        named = [f"spans/{partition}/0" for partition in range(COORDINATES_MAX + 1)]
+
+        assert len(read_coordinates(",".join(named[:-1]), topics=TOPICS)) == COORDINATES_MAX
+        with pytest.raises(InvalidInput, match="at most 200"):
+            read_coordinates(",".join(named), topics=TOPICS)
+
+
+def _context(*, broker: MemoryBroker | None = None, **query: float) -> ApiContext:
+    clock = ManualClock()
+    return context_of(
+        settings=Settings(auth="off", query=QuerySettings(**query)),
+        clock=clock,
+        ends=KnownEnds((broker or MemoryBroker()).ends("spans"), clock),
+    )
+
+
+def _learn(context: ApiContext, offset: int, *, log: str = "memory/spans/0", project: UUID = ALL_PROJECTS) -> None:
+    context.stored.learn([Settled(project, log, offset, 1, 1)])
+
+
+class TestWaiting:
+    async def test_what_is_stored_is_not_waited_for(self) -> None:
+        context = _context()
+        _learn(context, 7)
+
+        await wait_until_stored(context, {Partition("spans", 0): 7})
+
+    async def test_a_call_goes_on_when_the_last_of_its_coordinates_is_stored(self) -> None:
+        context = _context()
+        waiting = asyncio.create_task(wait_until_stored(context, {Partition("spans", 0): 7, Partition("spans", 1): 1}))
+        for offset, log in ((6, "memory/spans/0"), (1, "memory/spans/1")):
+            await _until_waiting(context)
+            _learn(context, offset, log=log)
+        await _until_waiting(context)
+        assert not waiting.done()
+
+        _learn(context, 7)
+
+        await asyncio.wait_for(waiting, 1.0)
+
+    async def test_past_its_time_it_says_what_is_missing(self) -> None:
+        context = _context(wait_for_max_s=0.05)
+        _learn(context, 7)
+
+        with pytest.raises(DeadlineExceeded, match=r"not queryable after 0.05 s: spans/1/3\.$"):
+            await wait_until_stored(context, {Partition("spans", 0): 7, Partition("spans", 1): 3})
+
+    async def test_what_one_project_has_stored_is_not_the_whole_log(self) -> None:
+        context = _context(wait_for_max_s=0.05)
+        _learn(context, 7, project=PROJECT_A)
+
+        with pytest.raises(DeadlineExceeded):
+            await wait_until_stored(context, {Partition("spans", 0): 7})
+
+    async def test_a_log_of_a_broker_that_is_no_more_does_not_count(self) -> None:
+        broker = MemoryBroker()
+        broker.cluster_id = "renewed"
+        context = _context(broker=broker, wait_for_max_s=0.05)
+        _learn(context, 5_000)
+
+        with pytest.raises(DeadlineExceeded):
+            await wait_until_stored(context, {Partition("spans", 0): 7})
+
+    async def test_past_so_many_calls_that_wait_a_call_is_sent_away(self) -> None:
+        context = _context(waiting_max=1, wait_for_max_s=1.0)
+        first = asyncio.create_task(wait_until_stored(context, {Partition("spans", 0): 7}))
+        await _until_waiting(context)
+
+        with pytest.raises(Overloaded):
+            await wait_until_stored(context, {Partition("spans", 0): 7})
+
+        _learn(context, 7)
+        await first
+
+
+async def _until_waiting(context: ApiContext) -> None:
+    async with asyncio.timeout(1.0):
+        await asyncio.sleep(0)
+        while not context.stored.waiting_count:  # noqa: ASYNC110 - nobody announces that a call waits
+            await asyncio.sleep(0.001)

@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+
+from query_api.explain_plan import IndexUse, TableRead, table_reads
+
+
+def _index(kind: str, before: int, after: int, **more: Any) -> dict[str, Any]:
+    counts = {"Initial Parts": 9, "Selected Parts": 2, "Initial Granules": before, "Selected Granules": after}
+    return {"Type": kind, "Condition": "c", **counts, **more}
+
+
+def _plan(*indexes: dict[str, Any]) -> bytes:
+    read = {"Node Type": "ReadFromMergeTree", "Description": "database.spans", "Indexes": list(indexes)}
+    return orjson.dumps([{"Plan": {"Node Type": "Limit", "Plans": [{"Node Type": "Sorting", "Plans": [read]}]}}])
+
+
+def test_granules_are_counted_from_the_primary_key_on() -> None:
+    plan = _plan(
+        _index("Min-Max", 9_000, 8_000),
+        _index("Partition", 8_000, 7_000),
+        _index("PrimaryKey", 7_000, 30),
+        _index("Skip", 30, 4, Name="content_index", Description="text GRANULARITY 100000000"),
+    )
+
+    assert table_reads(plan, of_project={"spans": 50}) == [
+        TableRead(
+            "spans",
+            parts=2,
+            granules=4,
+            indexes=(
+                IndexUse("primary key", "sparse", "c", 50, 30),
+                IndexUse("content_index", "text", "c", 30, 4),
+            ),
+        )
+    ]
+
+
+def test_no_count_is_of_other_projects() -> None:
+    plan = _plan(_index("Min-Max", 9_001, 8_001), _index("Partition", 8_001, 7_001), _index("PrimaryKey", 7_001, 1))
+
+    shown = repr(table_reads(plan, of_project={}))
+
+    assert not any(count in shown for count in ("9001", "8001", "7001"))
+
+
+def test_spans_that_came_while_it_was_explained_do_not_make_less_of_more() -> None:
+    [read] = table_reads(_plan(_index("PrimaryKey", 9, 6)), of_project={"spans": 5})
+
+    assert (read.indexes[0].granules_before, read.indexes[0].granules_after) == (6, 6)
+
+
+def test_a_plan_that_reads_no_table_reads_nothing() -> None:
+    plan = orjson.dumps([{"Plan": {"Node Type": "Expression", "Plans": [{"Node Type": "ReadNothing"}]}}])
+
+    assert table_reads(plan, of_project={}) == []
