@@ -8,9 +8,12 @@ from socket import socket
 from typing import Any
 
 import aiohttp
+import pyarrow as pa
 import pytest
 
+from common.clickhouse.store import Statement
 from common.clock import SystemClock
+from common.errors import Unavailable
 from common.postgres.keys import Keys
 from common.postgres.migrate import migrate
 from common.postgres.pool import open_database
@@ -24,10 +27,14 @@ NOBODY = KafkaSettings(bootstrap="127.0.0.1:1", request_timeout_s=0.5)
 
 
 class ReadyStore(UntouchedStore):
-    """Answers, and must not be asked anything else."""
+    """Answers that it is there, and is not migrated yet; must not be asked to write."""
 
     async def ping(self) -> None:
         """Here."""
+
+    async def select(self, statement: Statement, /, *, deadline_s: float) -> pa.Table:
+        """How far spans are stored is asked from the first moment."""
+        raise Unavailable("Unknown table.")
 
 
 async def test_goes_on_by_itself_once_migrate_has_run(postgres_settings: PostgresSettings) -> None:
