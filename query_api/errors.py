@@ -1,7 +1,8 @@
 """From an error to the answer: the one table of statuses and the body each has (contract §1).
 
-Two errors exist only over HTTP and live here: ``InvalidRequest`` (422, the list of what is wrong) and
-``MethodNotAllowed``. Everything that is not a ``ServiceError`` is our bug: 500, and the user sees only an id.
+Errors that exist only over HTTP live here: ``InvalidRequest`` (422, the list of what is wrong), ``MethodNotAllowed``, and the
+conflicts that say with what (409): ``MemberConflict``, ``SlugTaken``, ``RevisionConflict``. Everything that is not a
+``ServiceError`` is our bug: 500, and the user sees only an id.
 """
 
 from __future__ import annotations
@@ -9,11 +10,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import orjson
 
 from common.errors import (
+    Conflict,
     ErrorCode,
     InvalidInput,
     Overloaded,
@@ -60,6 +62,30 @@ class MethodNotAllowed(InvalidInput):
         super().__init__(detail)
 
 
+class MemberConflict(Conflict):
+    """A member of the request contradicts what is stored. ``conflict`` is that member with its value."""
+
+    def __init__(self, detail: str, *, conflict: Mapping[str, str]) -> None:
+        self.conflict = conflict
+        super().__init__(detail)
+
+
+class SlugTaken(MemberConflict):
+    """Another one of its kind has the slug, archived or not."""
+
+    def __init__(self, slug: str) -> None:
+        super().__init__(f"A resource with slug '{slug}' already exists in this project.", conflict={"slug": slug})
+
+
+class RevisionConflict(Conflict):
+    """The base revision is not the head of the variant: somebody else committed first."""
+
+    def __init__(self, *, base_revision_id: UUID, current_revision_id: UUID | None) -> None:
+        self.base_revision_id = base_revision_id
+        self.current_revision_id = current_revision_id
+        super().__init__()
+
+
 def status_of(error: ServiceError) -> int:
     """The status an error is answered with."""
     match error:
@@ -104,6 +130,19 @@ def _detail(error: ServiceError) -> Any:
     match error:
         case InvalidRequest():
             return error.problems
+        case MemberConflict():
+            return {"message": error.detail, "conflict": error.conflict}
+        case RevisionConflict():
+            return {
+                "code": "revision_conflict",
+                "message": error.detail,
+                "retryable": False,
+                "next_step": "Read the current revision, bring your change to it, and commit with it as the base.",
+                "details": {
+                    "base_revision_id": error.base_revision_id,
+                    "current_revision_id": error.current_revision_id,
+                },
+            }
         case _ if error.code is ErrorCode.UNAUTHORIZED:
             return {"message": error.detail}
         case _:

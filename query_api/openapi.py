@@ -22,7 +22,7 @@ Json: TypeAlias = dict[str, Any]
 
 REF_TEMPLATE: Final = "#/components/schemas/{model}"
 _PLACE: Final = re.compile(r"\{(\w+)\}")
-_BODY_STATUSES: Final = (413, 415, 422)
+_BODY_STATUSES: Final = (404, 409, 413, 415, 422)
 _DATA_THROUGH: Final[Json] = {
     "schema": {"type": "string", "format": "date-time"},
     "description": "What Kafka had taken by then is in this answer; absent while that is not known.",
@@ -73,9 +73,34 @@ class MessageError(BaseModel):
     detail: MessageDetail
 
 
+class ConflictDetail(BaseModel):
+    """What of the request is taken, or contradicts what is stored."""
+
+    message: str
+    conflict: dict[str, str] = Field(description="The member with its value.")
+
+
+class RevisionConflictDetail(BaseModel):
+    """Somebody else committed first."""
+
+    code: Literal["revision_conflict"]
+    message: str
+    retryable: bool
+    next_step: str
+    details: dict[str, str | None] = Field(description="`base_revision_id` and `current_revision_id`.")
+
+
+class ConflictError(BaseModel):
+    """The request conflicts with what is stored."""
+
+    detail: str | ConflictDetail | RevisionConflictDetail
+
+
 _ERROR_BODIES: Final[Mapping[int, type[BaseModel]]] = {
     400: TextError,
     401: MessageError,
+    404: TextError,
+    409: ConflictError,
     413: TextError,
     415: TextError,
     422: InvalidRequestError,

@@ -25,25 +25,27 @@ class Match(NamedTuple):
 
 
 class Router:
-    """All routes. Two of one method and path are an error at the start."""
+    """All routes. Two of one method and path, or one that begins with a place, are an error at the start."""
 
     def __init__(self, routes: Iterable[Route]) -> None:
         by_path: dict[str, dict[str, Route]] = defaultdict(dict)
         for route in routes:
+            if route.path.startswith("/{"):
+                raise ValueError(f"{route.path} begins with a place")
             if route.method in by_path[route.path]:
                 raise ValueError(f"{route.method} {route.path} is routed twice")
             by_path[route.path][route.method] = route
-        self._templates: dict[int, list[_Template]] = defaultdict(list)
+        self._templates: dict[tuple[int, str], list[_Template]] = defaultdict(list)
         for path, methods in by_path.items():
             template = _Template(path.split("/")[1:], methods)
-            self._templates[len(template.segments)].append(template)
+            self._templates[_shelf(template.segments)].append(template)
         for templates in self._templates.values():
             templates.sort(key=lambda template: template.places)
 
     def match(self, method: str, raw_path: str) -> Match:
         """The route of a path as it stood in the request line. Raises ``NotFound`` or ``MethodNotAllowed``."""
         segments = _segments(raw_path)
-        templates = self._templates.get(len(segments), [])
+        templates = self._templates.get(_shelf(segments), [])
         fitting = [template for template in templates if template.fits(segments)]
         if not fitting:
             raise NotFound
@@ -78,6 +80,11 @@ class _Template:
     def allowed(self) -> list[str]:
         methods = [*self.methods, *(["HEAD"] if "GET" in self.methods else [])]
         return sorted(methods)
+
+
+def _shelf(segments: Sequence[str]) -> tuple[int, str]:
+    """Where to look: the first segment of a route is never a place."""
+    return len(segments), segments[0] if segments else ""
 
 
 def _served_by(method: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, Final, TypeAlias
+from uuid import UUID
 
 import asyncpg
 
@@ -119,6 +120,8 @@ async def open_database(settings: PostgresSettings) -> AsyncIterator[Database]:
         max_size=settings.connections_max,
         timeout=settings.timeout_s,
         command_timeout=settings.timeout_s + GRACE_S,
+        init=_prepare,
+        reset=_leave,
         server_settings={
             "application_name": "clearspan",
             "statement_timeout": str(round(settings.timeout_s * 1000)),
@@ -128,3 +131,25 @@ async def open_database(settings: PostgresSettings) -> AsyncIterator[Database]:
         yield Database(pool, timeout_s=settings.timeout_s)
     finally:
         await pool.close()
+
+
+async def _prepare(connection: Any) -> None:
+    """UUIDs come as Python's own: the driver's look the same, but what writes JSON does not know them."""
+    await connection.set_type_codec(
+        "uuid", schema="pg_catalog", encoder=_uuid_bytes, decoder=_uuid_of_bytes, format="binary"
+    )
+
+
+async def _leave(_connection: Any) -> None:
+    """Nothing of ours outlives its statement or transaction, so a connection goes back without the round trip of a reset.
+
+    A transaction that was left open is rolled back by the driver before this.
+    """
+
+
+def _uuid_bytes(value: UUID) -> bytes:
+    return value.bytes
+
+
+def _uuid_of_bytes(value: bytes) -> UUID:
+    return UUID(bytes=value)

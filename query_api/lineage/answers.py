@@ -11,7 +11,7 @@ from typing import Any, Final, TypeAlias
 import orjson
 
 from query_api.lineage.names import Names
-from query_api.lineage.values import Artifact, Revision, Variant
+from query_api.lineage.values import Artifact, Revision, SimpleArtifact, Variant
 from query_api.route import Answer
 
 Members: TypeAlias = dict[str, Any]
@@ -26,9 +26,9 @@ def one_answer(name: str, members: Members | None, **others: Any) -> Answer:
     return Answer(orjson.dumps({"count": 1, name: members, **others}, option=_OPTIONS))
 
 
-def list_answer(name: str, entities: Sequence[Members]) -> Answer:
+def list_answer(name: str, entities: Sequence[Members], **others: Any) -> Answer:
     """``{count, <name>: [...]}``."""
-    return Answer(orjson.dumps({"count": len(entities), name: entities}, option=_OPTIONS))
+    return Answer(orjson.dumps({"count": len(entities), name: entities, **others}, option=_OPTIONS))
 
 
 def artifact_members(artifact: Artifact) -> Members:
@@ -38,11 +38,23 @@ def artifact_members(artifact: Artifact) -> Members:
             "id": artifact.id,
             "slug": artifact.slug,
             **_header(artifact),
-            "flags": _json(artifact.flags),
+            "flags": _flags(artifact.flags),
             "folder_id": artifact.folder_id,
             **_lifecycle(artifact),
         }
     )
+
+
+def simple_members(simple: SimpleArtifact) -> Members:
+    """An artifact with what the head of its first variant holds; without data that is an empty object."""
+    flags = _merged([simple.flags, simple.revision_flags])
+    return {
+        **artifact_members(simple),
+        **_present({"flags": flags}),
+        "data": {} if simple.data is None else _json(simple.data),
+        "variant_id": simple.variant_id,
+        "revision_id": simple.revision_id,
+    }
 
 
 def variant_members(names: Names, variant: Variant, *, with_slugs: bool) -> Members:
@@ -55,7 +67,7 @@ def variant_members(names: Names, variant: Variant, *, with_slugs: bool) -> Memb
             **_header(variant),
             **dict.fromkeys(names.artifact_members("id"), variant.artifact_id),
             **slugs,
-            "flags": _json(variant.artifact_flags),
+            "flags": _flags(variant.artifact_flags),
             "forked_from": _forked_from(variant),
             **_lifecycle(variant),
         }
@@ -131,6 +143,11 @@ def _forked_from(variant: Variant) -> Members | None:
 
 def _json(text: str | None) -> orjson.Fragment | None:
     return None if text is None else orjson.Fragment(text)
+
+
+def _flags(text: str) -> orjson.Fragment | None:
+    """Kinds that have no flags show none."""
+    return None if text == "{}" else orjson.Fragment(text)
 
 
 def _merged(texts: Iterable[str | None]) -> Members | None:

@@ -20,12 +20,23 @@ from query_api.lineage.values import Header, Reference
 JSON_DEPTH_MAX: Final = 64
 """Objects and arrays in each other, in tags, meta and data."""
 
+SLUG_LENGTH_MAX: Final = 2_500
+"""What Postgres can hold in an index, less what a fork appends."""
+
+LIMIT_MAX: Final = 2**31 - 1
+
 _SLUG: Final = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*")
 
 
 def _url_safe(slug: str) -> str:
     if not _SLUG.fullmatch(slug):
         raise ValueError("'slug' must be URL-safe.")
+    return slug
+
+
+def _not_too_long(slug: str) -> str:
+    if len(slug) > SLUG_LENGTH_MAX:
+        raise ValueError(f"'slug' must not be longer than {SLUG_LENGTH_MAX} characters.")
     return slug
 
 
@@ -66,8 +77,19 @@ def _tags(value: dict[str, Any]) -> dict[str, Any]:
     return value
 
 
+def _in_utc(moment: datetime) -> datetime:
+    """A time without a zone is UTC."""
+    try:
+        return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+    except OverflowError as exc:
+        raise ValueError("This time has no date in UTC.") from exc
+
+
 Text = Annotated[str, AfterValidator(_storable)]
-Slug = Annotated[str, AfterValidator(_url_safe)]
+# A slug that names something may be that of a fork's revision, which is longer than one that people give.
+NamedSlug = Annotated[str, AfterValidator(_url_safe)]
+Slug = Annotated[NamedSlug, AfterValidator(_not_too_long)]
+Moment = Annotated[datetime, AfterValidator(_in_utc)]
 Meta = Annotated[dict[str, Any], AfterValidator(_storable_json)]
 Tags = Annotated[dict[str, Any], AfterValidator(_storable_json), AfterValidator(_tags)]
 
@@ -82,8 +104,8 @@ class ReferenceIn(Loose):
     """Names something; what is given has to be true of it."""
 
     id: UUID | None = None
-    slug: Slug | None = None
-    version: str | None = Field(None, description="Decimal; of a revision alone.")
+    slug: NamedSlug | None = None
+    version: Text | None = Field(None, description="Decimal; of a revision alone.")
 
     def value(self) -> Reference:
         """As the store takes it."""
@@ -103,6 +125,13 @@ class HeaderIn(Loose):
         return Header(self.name, self.description, json_text(self.tags), json_text(self.meta))
 
 
+class DiffParameters(Loose):
+    """Which two revisions."""
+
+    from_: UUID = Field(alias="from", description="The id of the older one.")
+    to: UUID = Field(description="The id of the newer one.")
+
+
 class Order(StrEnum):
     """Which way pages go along creation."""
 
@@ -113,8 +142,8 @@ class Order(StrEnum):
 class IdWindowing(Loose):
     """Which page, and in which order; descending unless said otherwise."""
 
-    newest: datetime | None = Field(None, description="Bound of created_at: excluded when descending.")
-    oldest: datetime | None = Field(None, description="Bound of created_at: excluded when ascending.")
+    newest: Moment | None = Field(None, description="Bound of created_at: excluded when descending.")
+    oldest: Moment | None = Field(None, description="Bound of created_at: excluded when ascending.")
     next: UUID | None = Field(None, description="The id of the last row of the page before.")
     limit: int | None = Field(None, description="Rows on a page; all if absent, at least one.")
     order: Order | None = None
@@ -129,9 +158,9 @@ def id_window(windowing: IdWindowing | None) -> IdWindow:
     return IdWindow(
         is_descending=windowing.order is not Order.ASCENDING,
         after_id=windowing.next,
-        newest=_with_zone(windowing.newest),
-        oldest=_with_zone(windowing.oldest),
-        limit=None if windowing.limit is None else max(1, windowing.limit),
+        newest=windowing.newest,
+        oldest=windowing.oldest,
+        limit=None if windowing.limit is None else max(1, min(windowing.limit, LIMIT_MAX)),
     )
 
 
@@ -140,8 +169,3 @@ def json_text(value: Any) -> str | None:
     if value is None:
         return None
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-
-
-def _with_zone(moment: datetime | None) -> datetime | None:
-    """A time without a zone is UTC."""
-    return moment.replace(tzinfo=UTC) if moment is not None and moment.tzinfo is None else moment

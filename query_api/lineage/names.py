@@ -40,6 +40,21 @@ class Names:
         """Wraps a page of revisions."""
         return f"{self.artifact}_revisions"
 
+    @property
+    def artifact_ref(self) -> str:
+        """A reference to an artifact: ``application_ref``; with an ``s``, several."""
+        return f"{self.artifact}_ref"
+
+    @property
+    def variant_ref(self) -> str:
+        """A reference to a variant."""
+        return f"{self.variant}_ref"
+
+    @property
+    def revision_ref(self) -> str:
+        """A reference to a revision."""
+        return f"{self.revision}_ref"
+
     def artifact_members(self, suffix: str) -> tuple[str, ...]:
         """All spellings of a member about the artifact: ``application_id``, ``workflow_id``, ``artifact_id``."""
         return tuple(f"{spelling}_{suffix}" for spelling in self.spellings)

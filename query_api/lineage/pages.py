@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
 
-from query_api.lineage.values import Artifact, Revision, Variant
+from query_api.lineage.values import Artifact, Revision, SimpleArtifact, Variant
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,8 +38,8 @@ class Named:
 class Search:
     """What is asked of the rows; ``None`` asks nothing.
 
-    ``name``, ``description`` and ``message`` are parts of the text, without case. ``tags``, ``meta``, ``flags`` and ``role_flags``
-    are JSON objects whose members must be there; ``role_flags`` are those of the artifact. ``folder_id`` in a tuple of one: there
+    ``name``, ``description`` and ``message`` are parts of the text, without case. ``tags``, ``meta``, ``role_flags`` and
+    ``revision_flags`` are JSON objects whose members must be there: flags of the artifact, and of the revision. ``folder_id`` in a tuple of one: there
     ``None`` asks for no folder.
     """
 
@@ -49,8 +49,8 @@ class Search:
     message: str | None = None
     tags: str | None = None
     meta: str | None = None
-    flags: str | None = None
     role_flags: str | None = None
+    revision_flags: str | None = None
     folder_id: tuple[UUID | None] | None = None
     authors: tuple[UUID, ...] | None = None
     dates: tuple[datetime, ...] | None = None
@@ -66,10 +66,20 @@ TABLES: Final[Mapping[type, str]] = {
     SELECT v.*, v.id AS variant_id, v.slug AS variant_slug, a.slug AS artifact_slug, a.flags AS artifact_flags
     FROM variants v JOIN artifacts a ON a.project_id = v.project_id AND a.id = v.artifact_id)""",
     Revision: """(
-    SELECT r.*, a.slug AS artifact_slug, a.flags AS artifact_flags, v.slug AS variant_slug
+    SELECT r.*, r.flags AS revision_flags, a.slug AS artifact_slug, a.flags AS artifact_flags, v.slug AS variant_slug
     FROM revisions r
     JOIN variants v ON v.project_id = r.project_id AND v.id = r.variant_id
     JOIN artifacts a ON a.project_id = r.project_id AND a.id = r.artifact_id)""",
+    SimpleArtifact: """(
+    SELECT a.*, a.id AS artifact_id, a.slug AS artifact_slug, a.flags AS artifact_flags,
+        v.id AS variant_id, r.id AS revision_id, r.flags AS revision_flags, r.data
+    FROM artifacts a
+    CROSS JOIN LATERAL (
+        SELECT id FROM variants
+        WHERE project_id = a.project_id AND artifact_id = a.id ORDER BY created_at, id LIMIT 1) v
+    CROSS JOIN LATERAL (
+        SELECT id, flags, data FROM revisions
+        WHERE project_id = a.project_id AND variant_id = v.id ORDER BY version DESC LIMIT 1) r)""",
 }
 """The rows of each layer, with the ids and slugs of the layers above."""
 
@@ -121,8 +131,8 @@ def _add_search(where: _Where, search: Search) -> None:
         where.add_given(f"position(lower({{}}::text) IN lower({column})) > 0", getattr(search, column))
     where.add_given("tags @> {}::jsonb", search.tags)
     where.add_given("meta::jsonb @> {}::jsonb", search.meta)
-    where.add_given("flags @> {}::jsonb", search.flags)
     where.add_given("artifact_flags @> {}::jsonb", search.role_flags)
+    where.add_given("revision_flags @> {}::jsonb", search.revision_flags)
     where.add_given("created_by = ANY({}::uuid[])", search.authors)
     where.add_given("created_at = ANY({}::timestamptz[])", search.dates)
     if search.folder_id is not None:

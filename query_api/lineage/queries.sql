@@ -152,7 +152,8 @@ SELECT id FROM variants WHERE project_id = $1 AND kind = $2 AND id = $3 FOR UPDA
 
 -- fork_variant --
 -- The live revisions of the source up to version $5, in a new variant of the same artifact, numbered anew from 0. Ids follow the
--- order of versions. Returns no row if there is nothing to copy.
+-- order of versions. Slugs of forks of forks stop growing where an index could not hold them. Returns no row if there is
+-- nothing to copy.
 WITH source AS (
     SELECT id, artifact_id FROM variants WHERE project_id = $1 AND kind = $2 AND id = $4
 ), lineage AS (
@@ -173,7 +174,7 @@ WITH source AS (
         project_id, kind, created_by, id, artifact_id, variant_id, version,
         slug, name, description, tags, meta, message, flags, data)
     SELECT $1, $2, $3::uuid, uuid_v7(now() + lineage.new_version * interval '1 microsecond'), v.artifact_id, v.id, lineage.new_version,
-        lineage.slug || '_' || replace(v.id::text, '-', ''),
+        left(lineage.slug, 2500) || '_' || replace(v.id::text, '-', ''),
         lineage.name, lineage.description, lineage.tags, lineage.meta, lineage.message, lineage.flags, lineage.data
     FROM lineage CROSS JOIN v
 )

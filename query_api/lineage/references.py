@@ -33,7 +33,7 @@ async def find_named_revision(lineage: Lineage, references: References) -> Revis
     _refuse_insufficient(lineage, references)
     found = await _most_precise(lineage, references)
     if found is not None:
-        _refuse_contradicting(lineage, references, found)
+        refuse_contradicting(lineage, references, found)
     return found
 
 
@@ -76,7 +76,8 @@ def _refuse_insufficient(lineage: Lineage, references: References) -> None:
         )
 
 
-def _refuse_contradicting(lineage: Lineage, references: References, found: Revision) -> None:
+def refuse_contradicting(lineage: Lineage, references: References, found: Revision) -> None:
+    """Raise ``InvalidInput`` where something that was named is not true of the revision that was found."""
     artifact, variant, revision = references
     kind = lineage.kind
     shown = (

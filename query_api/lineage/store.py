@@ -15,10 +15,10 @@ from uuid import UUID, uuid4
 
 from common.postgres.named_sql import load_named_sql
 from common.postgres.pool import Database, Row
-from query_api.lineage.pages import IdWindow, Search, page_statement
-from query_api.lineage.values import Artifact, Content, Header, Kind, Reference, Revision, Variant
+from query_api.lineage.pages import IdWindow, Named, Search, page_statement
+from query_api.lineage.values import Artifact, Content, Header, Kind, Reference, Revision, SimpleArtifact, Variant
 
-Entity = TypeVar("Entity", Artifact, Variant, Revision)
+Entity = TypeVar("Entity", Artifact, Variant, Revision, SimpleArtifact)
 
 LOG_MAX: Final = 2**31 - 1
 
@@ -33,7 +33,7 @@ def _with_columns(texts: Mapping[str, str]) -> dict[str, str]:
 
 
 COLUMNS: Final[Mapping[type, str]] = {
-    layer: ", ".join(field.name for field in fields(layer)) for layer in (Artifact, Variant, Revision)
+    layer: ", ".join(field.name for field in fields(layer)) for layer in (Artifact, Variant, Revision, SimpleArtifact)
 }
 SQL: Final = _with_columns(load_named_sql(Path(__file__).with_name("queries.sql")))
 
@@ -112,6 +112,11 @@ class Lineage:
     async def unarchive_artifact(self, artifact_id: UUID, /) -> Artifact | None:
         """Bring an artifact back."""
         return await self._write("unarchive_artifact", Artifact, artifact_id)
+
+    async def find_simple(self, artifact_id: UUID, /) -> SimpleArtifact | None:
+        """An artifact with what the head of its first variant holds; ``None`` also where that has no revision."""
+        search = Search(artifacts=Named(ids=(artifact_id,)), includes_archived=True)
+        return next(iter(await self.page(SimpleArtifact, search, IdWindow(limit=1))), None)
 
     # Variants
 

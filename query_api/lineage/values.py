@@ -79,6 +79,16 @@ class Artifact(_Entity):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SimpleArtifact(Artifact):
+    """A repository with what the head of its first branch holds. Those without a commit there have no such view."""
+
+    variant_id: UUID
+    revision_id: UUID
+    revision_flags: str | None
+    data: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Variant(_Entity):
     """A branch of an artifact. ``revisions_count`` counts archived ones too: it is the next version."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pytest
 from pydantic import BaseModel
@@ -25,7 +26,7 @@ from common.errors import (
     Unavailable,
     UnsupportedMedia,
 )
-from query_api.errors import STATUS
+from query_api.errors import STATUS, RevisionConflict, SlugTaken
 from query_api.route import Answer, Call, Handler, Route
 from tests.support.api import context_of
 from tests.unit.query_api.conftest import Client
@@ -42,7 +43,9 @@ ERRORS: dict[str, ServiceError] = {
     "401": Unauthorized(),
     "403": Forbidden(),
     "404": NotFound(),
-    "409": Conflict("The slug is taken."),
+    "409": Conflict("An initial revision already exists for this variant."),
+    "409_slug": SlugTaken("faq-bot"),
+    "409_revision": RevisionConflict(base_revision_id=UUID(int=1), current_revision_id=UUID(int=2)),
     "413": TooLarge(),
     "415": UnsupportedMedia(),
     "429": Overloaded(retry_after_s=1.2),
@@ -75,7 +78,7 @@ async def test_body_of_each_status_is_golden(name: str, aiohttp_client: Client, 
 
     response = await client.get(f"/fail/{name}")
 
-    assert response.status == int(name)
+    assert response.status == int(name[:3])
     await _check_golden(name, await response.json(), request)
 
 

@@ -78,3 +78,8 @@ def test_head_is_answered_like_get() -> None:
 def test_one_method_and_path_twice_is_refused_at_the_start() -> None:
     with pytest.raises(ValueError, match="GET /x is routed twice"):
         Router([_route("GET", "/x"), _route("GET", "/x")])
+
+
+def test_a_route_that_begins_with_a_place_is_an_error_at_the_start() -> None:
+    with pytest.raises(ValueError, match="place"):
+        Router([_route("GET", "/{anything}")])

@@ -1,0 +1,208 @@
+"""Commits and retrievals over HTTP, beside bare transactions of one statement on the same Postgres.
+
+The API is the real one on a real socket, Postgres the embedded one, with the durability it has by default. Latencies are of one
+writer who does one thing after the other, ours and the bare statement in turn; rates are of sixteen writers at once. The bare
+statement inserts one row of the same payload; where all commit on one variant it updates one and the same row, which is what the
+version costs at least.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import re
+import tempfile
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+from uuid import UUID
+
+from pydantic import SecretStr
+
+from bench.harness import bench_settings, percentile
+from clearspan.embedded.postgres import EmbeddedPostgres
+from common.clickhouse.connect import open_store
+from common.postgres.migrate import migrate
+from common.postgres.pool import Database, open_database
+from common.project import DEFAULT_PROJECT_ID, DEFAULT_USER_ID
+from common.settings import Settings
+from common.telemetry import configure_logging
+from query_api.app import open_api
+from query_api.lineage.store import Lineage, Owner
+from query_api.lineage.values import Content, Header, Kind
+
+TIMES: Final = 400
+"""How often each thing is done alone, the first tenth to warm up."""
+
+WRITERS: Final = 16
+SECONDS: Final = 3.0
+DATA: Final = {"parameters": {"prompt": {"messages": [{"role": "system", "content": "Be brief. " * 40}]}}}
+PAYLOAD: Final = json.dumps(DATA)
+UNCOUNTED: Final = TIMES // 10
+HEAD: Final = b"POST %b HTTP/1.1\r\nHost: bench\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
+LENGTH: Final = re.compile(rb"Content-Length: (\d+)")
+
+CREATE_BARE: Final = """
+CREATE TABLE bare (id uuid PRIMARY KEY DEFAULT gen_random_uuid(), data json);
+CREATE TABLE bare_counter (id integer PRIMARY KEY, count integer NOT NULL);
+INSERT INTO bare_counter VALUES (1, 0);
+"""
+INSERT_BARE: Final = "INSERT INTO bare (data) VALUES ($1) RETURNING id"
+UPDATE_BARE: Final = "UPDATE bare_counter SET count = count + 1 WHERE id = 1 RETURNING count"
+
+Act = Callable[[], Awaitable[object]]
+
+
+class Connection:
+    """A client with as little of its own as can be: what a client library costs is not measured."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+
+    async def post(self, path: str, body: Mapping[str, Any]) -> None:
+        """Send a body, and read the answer, which must be 200."""
+        content = json.dumps(body).encode()
+        self._writer.write(HEAD % (path.encode(), len(content)) + content)
+        head = await self._reader.readuntil(b"\r\n\r\n")
+        answer = await self._reader.readexactly(int(LENGTH.findall(head)[0]))
+        if not head.startswith(b"HTTP/1.1 200 "):
+            raise RuntimeError((head + answer).decode())
+
+    def close(self) -> None:
+        self._writer.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """What is measured: the API by HTTP, the store below it, and Postgres itself. A connection and a variant a writer."""
+
+    connections: Sequence[Connection]
+    lineage: Lineage
+    database: Database
+    variant_ids: Sequence[str]
+
+    async def commit(self, writer: int, *, on_variant: int) -> None:
+        revision = {"variant_id": self.variant_ids[on_variant], "data": DATA}
+        await self.connections[writer].post("/applications/revisions/commit", {"application_revision": revision})
+
+    async def retrieve(self) -> None:
+        body = {"application_ref": {"slug": "bench"}, "resolve": True}
+        await self.connections[0].post("/applications/revisions/retrieve", body)
+
+
+async def measure(seconds: float = SECONDS) -> dict[str, Any]:
+    """Milliseconds of one commit and one retrieval, and commits a second, each beside bare transactions."""
+    async with _opened() as bench:
+        alone = await _alone(bench)
+        rates = {
+            "commits_per_s_one_variant": await _rate(lambda n: bench.commit(n, on_variant=0), seconds),
+            "bare_updates_per_s_one_row": await _rate(lambda _: bench.database.fetch_one(UPDATE_BARE), seconds),
+            "commits_per_s_many_variants": await _rate(lambda n: bench.commit(n, on_variant=n), seconds),
+            "bare_inserts_per_s": await _rate(lambda _: bench.database.fetch_one(INSERT_BARE, PAYLOAD), seconds),
+        }
+    return {**alone, **rates, "writers": WRITERS}
+
+
+async def _alone(bench: Bench) -> dict[str, Any]:
+    variant_id, content = UUID(bench.variant_ids[0]), Content(Header(), flags="{}", data=PAYLOAD)
+    acts: dict[str, Act] = {
+        "bare": lambda: bench.database.fetch_one(INSERT_BARE, PAYLOAD),
+        "statement": lambda: bench.lineage.commit(variant_id, content),
+        "commit": lambda: bench.commit(0, on_variant=0),
+        "retrieve": bench.retrieve,
+    }
+    took_ms: dict[str, list[float]] = {name: [] for name in acts}
+    for _ in range(TIMES):
+        for name, act in acts.items():
+            started_s = time.perf_counter()
+            await act()
+            took_ms[name].append((time.perf_counter() - started_s) * 1000)
+    warm = {name: each[UNCOUNTED:] for name, each in took_ms.items()}
+    p50 = {name: percentile(each, 50) for name, each in warm.items()}
+    return {
+        "commit_p50_ms": round(p50["commit"], 2),
+        "commit_p95_ms": round(percentile(warm["commit"], 95), 2),
+        "commit_statement_p50_ms": round(p50["statement"], 2),
+        "bare_p50_ms": round(p50["bare"], 2),
+        "bare_p95_ms": round(percentile(warm["bare"], 95), 2),
+        "commit_over_bare": round(p50["commit"] / p50["bare"], 2),
+        "statement_over_bare": round(p50["statement"] / p50["bare"], 2),
+        "retrieve_p50_ms": round(p50["retrieve"], 2),
+        "retrieve_p95_ms": round(percentile(warm["retrieve"], 95), 2),
+    }
+
+
+async def _rate(act: Callable[[int], Awaitable[object]], seconds: float) -> int:
+    """How often a second ``WRITERS`` do it together; each is told its number."""
+    done = 0
+    ends_s = time.perf_counter() + seconds
+
+    async def write(number: int) -> None:
+        nonlocal done
+        while time.perf_counter() < ends_s:
+            await act(number)
+            done += 1
+
+    await asyncio.gather(*(write(number) for number in range(WRITERS)))
+    return round(done / seconds)
+
+
+@asynccontextmanager
+async def _opened() -> AsyncIterator[Bench]:
+    with tempfile.TemporaryDirectory() as directory:
+        root = Path(directory)
+        postgres = await asyncio.to_thread(EmbeddedPostgres, root / "postgres")
+        try:
+            async with _serving(_settings(root, postgres.dsn)) as bench:
+                yield bench
+        finally:
+            await asyncio.to_thread(postgres.stop)
+
+
+def _settings(root: Path, dsn: str) -> Settings:
+    settings = bench_settings(root, bootstrap="127.0.0.1:1")
+    return settings.model_copy(
+        update={"postgres": settings.postgres.model_copy(update={"dsn": SecretStr(dsn), "connections_max": WRITERS})}
+    )
+
+
+@asynccontextmanager
+async def _serving(settings: Settings) -> AsyncIterator[Bench]:
+    await migrate(settings.postgres, default_project_id=DEFAULT_PROJECT_ID)
+    store = open_store(settings.clickhouse, data_dir=settings.data_dir)
+    async with (
+        open_database(settings.postgres) as database,
+        open_api(settings, store=store) as port,
+    ):
+        await database.execute(CREATE_BARE)
+        lineage = Lineage(database, Kind.APPLICATION, Owner(DEFAULT_PROJECT_ID, DEFAULT_USER_ID))
+        connections = [Connection(*await asyncio.open_connection("127.0.0.1", port)) for _ in range(WRITERS)]
+        yield Bench(connections, lineage, database, await _variants(lineage))
+        for connection in connections:
+            connection.close()
+    await store.close()
+
+
+async def _variants(lineage: Lineage) -> list[str]:
+    application = await lineage.create_artifact("bench", header=Header(), flags="{}")
+    variants = [
+        await lineage.create_variant(application.id, f"bench.{number}", header=Header()) for number in range(WRITERS)
+    ]
+    return [str(variant.id) for variant in variants if variant is not None]
+
+
+def main() -> None:
+    """Print one JSON object."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("seconds", type=float, nargs="?", default=SECONDS)
+    configure_logging(log_format="text", level="warning")
+    print(json.dumps(asyncio.run(measure(parser.parse_args().seconds))))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,150 @@
+"""What the bodies of every kind share: what is created, edited, committed and asked for.
+
+A kind's own models add its spellings of ids, its flags and its data, and wrap them under its words. Members have the names that
+they have on the wire; handlers that serve every kind find them by ``Names``.
+
+Source: reference ``applications-api`` §4–§8.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, TypeAlias
+from uuid import UUID
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from query_api.lineage.models import HeaderIn, IdWindowing, Loose, Meta, Moment, Slug, Tags, Text, json_text
+
+Json: TypeAlias = dict[str, Any]
+Path = Annotated[Text, Field(min_length=1)]
+
+
+class FlagsIn(Loose):
+    """Flags of a kind; what it does not know is ignored."""
+
+    def given(self) -> Mapping[str, bool]:
+        """Those that were sent, by their names."""
+        return self.model_dump(exclude_none=True)
+
+
+class RevisionData(BaseModel):
+    """What a revision holds. Unknown members are refused: a typo would be lost in silence."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    def text(self) -> str:
+        """As it is stored: without the members that are null."""
+        return json_text(self.model_dump(mode="json", by_alias=True, exclude_none=True)) or "{}"
+
+
+class ArtifactCreate(HeaderIn):
+    """A new artifact."""
+
+    slug: Slug = Field(description="Unique in the project, archived ones included. Never changes.")
+    flags: FlagsIn | None = None
+
+
+class ArtifactEdit(HeaderIn):
+    """What changes of an artifact; what is absent stays."""
+
+    id: UUID | None = Field(None, description="The same as in the path.")
+    flags: FlagsIn | None = None
+    folder_id: UUID | None = None
+
+
+class VariantCreate(HeaderIn):
+    """A new variant."""
+
+    slug: Slug = Field(description="Unique in the project, archived ones included. Never changes.")
+
+
+class EntityEdit(HeaderIn):
+    """What is written about a variant or a revision, as a whole: what is absent is cleared."""
+
+    id: UUID | None = Field(None, description="The same as in the path.")
+
+
+class RevisionCreate(HeaderIn):
+    """A revision to be made."""
+
+    slug: Slug | None = Field(None, description="Unique in the project; made up if absent.")
+
+
+class Delta(BaseModel):
+    """A change of the head's data."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    set: Meta | None = Field(None, description="Merged in: objects member by member, everything else replaced.")
+    remove: list[Path] | None = Field(None, description="Dotted paths that go, after the merge.")
+
+
+class RevisionCommit(RevisionCreate):
+    """A commit."""
+
+    message: Text | None = None
+    data: RevisionData | None = Field(None, description="All of it: nothing is taken over from the head.")
+    delta: Delta | None = Field(None, description="In place of `data`: what changes of the head's.")
+    base_revision_id: UUID | None = Field(None, description="Refuse the commit (409) unless this is the head.")
+
+
+class RevisionRevert(Loose):
+    """How a revert is committed."""
+
+    slug: Slug | None = None
+    message: Text | None = None
+    base_revision_id: UUID | None = Field(None, description="Refuse the commit (409) unless this is the head.")
+
+
+class SimpleCreate(ArtifactCreate):
+    """An artifact with what its first revision holds."""
+
+    data: RevisionData | None = None
+
+
+class SimpleEdit(ArtifactEdit):
+    """What changes; anything but `id` makes a revision."""
+
+    data: RevisionData | None = None
+
+
+class Asked(Loose):
+    """What rows have in common; each member that is given must fit."""
+
+    slug: Text | None = None
+    slugs: list[Text] | None = Field(None, description="One of them, or `slug`.")
+    name: Text | None = Field(None, description="A part of it, without case.")
+    description: Text | None = Field(None, description="A part of it, without case.")
+    tags: Tags | None = Field(None, description="All of these.")
+    meta: Meta | None = Field(None, description="All of this.")
+    flags: FlagsIn | None = None
+
+
+class ArtifactAsked(Asked):
+    """What artifacts have in common."""
+
+    folder_id: UUID | None = Field(None, description="`null` asks for those in no folder.")
+
+
+class RevisionAsked(Asked):
+    """What revisions have in common."""
+
+    message: Text | None = Field(None, description="A part of it, without case.")
+    author: UUID | None = None
+    authors: list[UUID] | None = None
+    date: Moment | None = None
+    dates: list[Moment] | None = None
+
+
+class Question(Loose):
+    """What every question may say. A kind adds what is asked of the rows, and the references, under its own names."""
+
+    include_archived: bool | None = None
+    windowing: IdWindowing | None = None
+
+
+class LogAsked(Loose):
+    """Whose log. A kind adds the ids of a revision, a variant or an artifact: the first of these that is given counts."""
+
+    depth: int | None = Field(None, description="So many entries at most, the newest first.")

@@ -1,0 +1,454 @@
+"""What applications, variants and revisions do over HTTP, beyond one request (reference ``applications-api`` §1, §4–§8; contract §5)."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import Counter
+from collections.abc import AsyncIterator
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from common.postgres.pool import Database
+from query_api.lineage.store import Lineage, Owner
+from query_api.lineage.values import Content, Header, Kind
+from tests.support.history import USER_ID, HistoryClient, clients_of
+
+
+@pytest.fixture
+async def client(shared_database: Database) -> AsyncIterator[HistoryClient]:
+    async with clients_of(shared_database) as [client]:
+        yield client
+
+
+async def slugs(client: HistoryClient, layer: str, **question: Any) -> list[str]:
+    """The slugs that a question finds, in the order of the answer."""
+    path = {"applications": "/applications/query", "application_variants": "/applications/variants/query"}
+    answer = await client.post(path.get(layer, "/applications/revisions/query"), question)
+    return [each["slug"] for each in answer[layer]]
+
+
+# Shapes
+
+
+async def test_an_application_is_listed_whatever_flags_it_was_given(client: HistoryClient):
+    made = [await client.application("a"), await client.application("b", flags={"is_application": False, "x": 1})]
+
+    assert [each["flags"]["is_application"] for each in made] == [True, True]
+    assert await slugs(client, "applications") == ["a", "b"]
+
+
+async def test_a_revision_says_all_that_it_is(client: HistoryClient):
+    application, variant, _ = await client.branch()
+    sent = {"name": "n", "description": "d", "message": "m", "tags": {"a": {"b": True}}, "meta": {"z": None, "a": 1}}
+
+    revision = await client.commit(variant["id"], **sent, data={"parameters": {"p": None}})
+
+    assert {name: revision[name] for name in sent} == sent
+    assert revision["author"] == revision["created_by_id"] == str(USER_ID)
+    assert revision["date"] == revision["created_at"]
+    assert revision["data"] == {"parameters": {"p": None}}
+    assert len(revision["flags"]) == 17
+    for spelling in ("application", "workflow", "artifact"):
+        below = "variant" if spelling == "artifact" else f"{spelling}_variant"
+        assert revision[f"{spelling}_id"] == application["id"]
+        assert revision[f"{spelling}_slug"] == "app"
+        assert revision[f"{below}_id"] == variant["id"]
+        assert revision[f"{below}_slug"] == "app.main"
+    assert not {"updated_at", "updated_by_id", "deleted_at", "deleted_by_id"} & set(revision)
+
+
+async def test_slugs_of_parents_are_shown_where_clients_expect_them(client: HistoryClient):
+    application, variant, (revision,) = await client.branch(commits=1)
+    forked = await client.post(
+        "/applications/variants/fork",
+        {"application_variant": {"slug": "f"}, "application_variant_ref": {"id": variant["id"]}},
+    )
+    edited = await client.call(
+        "PUT", f"/applications/variants/{variant['id']}", json={"application_variant": {"id": variant["id"]}}
+    )
+    archived = await client.post(f"/applications/revisions/{revision['id']}/archive")
+    log = await client.log(application_id=application["id"])
+    found = await client.call("GET", f"/applications/variants/{variant['id']}")
+
+    for each in (variant, forked["application_variant"], edited["application_variant"]):
+        assert "application_slug" not in each
+    for each in (archived["application_revision"], *log):
+        assert "application_slug" not in each
+    assert found["application_variant"]["application_slug"] == "app"
+    assert "name" not in edited["application_variant"]  # replaced as a whole: cleared
+
+
+async def test_editing_an_application_keeps_what_is_not_said(client: HistoryClient):
+    made = await client.application("app", name="n", tags={"a": "b"}, flags={"is_snippet": True})
+
+    sent = {"id": made["id"], "description": "d", "name": None, "slug": "other"}
+    edited = (await client.call("PUT", f"/applications/{made['id']}", json={"application": sent}))["application"]
+
+    assert (edited["slug"], edited["name"], edited["description"]) == ("app", "n", "d")
+    assert (edited["tags"], edited["flags"]) == (made["tags"], made["flags"])
+    assert edited["updated_by_id"] == str(USER_ID)
+
+
+# Archiving
+
+
+async def test_archiving_an_application_leaves_what_is_below(client: HistoryClient):
+    application, variant, (revision,) = await client.branch(commits=1)
+
+    await client.post(f"/applications/{application['id']}/archive")
+
+    assert await slugs(client, "applications") == []
+    assert await slugs(client, "application_variants") == ["app.main"]
+    assert [each["id"] for each in await client.log(variant_id=variant["id"])] == [revision["id"]]
+    assert (await client.commit(variant["id"]))["version"] == "1"
+
+
+async def test_a_variant_comes_back_with_what_went_with_it(client: HistoryClient):
+    _, variant, revisions = await client.branch(commits=3)
+    await client.post(f"/applications/revisions/{revisions[1]['id']}/archive")
+
+    archived = (await client.post(f"/applications/variants/{variant['id']}/archive"))["application_variant"]
+    assert archived["deleted_at"] == archived["updated_at"]
+    assert await client.log(variant_id=variant["id"]) == []
+    restored = (await client.post(f"/applications/variants/{variant['id']}/unarchive"))["application_variant"]
+
+    assert "deleted_at" not in restored
+    assert [each["version"] for each in await client.log(variant_id=variant["id"])] == ["2", "0"]
+
+
+async def test_an_archived_head_is_served_and_the_log_begins_below_it(client: HistoryClient):
+    application, variant, revisions = await client.branch(commits=2)
+    await client.post(f"/applications/revisions/{revisions[1]['id']}/archive")
+
+    head = await client.post("/applications/revisions/retrieve", {"application_ref": {"id": application["id"]}})
+    fork = {"application_variant": {"slug": "f"}, "application_variant_ref": {"id": variant["id"]}}
+    forked = (await client.post("/applications/variants/fork", fork))["application_variant"]
+
+    assert head["application_revision"]["id"] == revisions[1]["id"]
+    assert "deleted_at" in head["application_revision"]
+    assert [each["version"] for each in await client.log(variant_id=variant["id"])] == ["0"]
+    assert forked["forked_from"]["revision_id"] == revisions[0]["id"]
+    pinned = {**fork, "application_variant": {"slug": "g"}, "application_revision_ref": {"id": revisions[1]["id"]}}
+    assert "archived" in (await client.post("/applications/variants/fork", pinned, status=400))["detail"]
+
+
+# History
+
+
+async def test_a_fork_has_the_history_and_goes_its_own_way(client: HistoryClient):
+    application, variant, revisions = await client.branch(commits=3)
+    sent = {
+        "application_variant": {"slug": "f", "name": "F"},
+        "application_variant_ref": {"slug": "app.main"},
+        "application_revision_ref": {"version": "1"},
+    }
+
+    forked = (await client.post("/applications/variants/fork", sent))["application_variant"]
+    copies = await client.log(variant_id=forked["id"])
+
+    assert forked["application_id"] == application["id"]
+    assert [(each["version"], each["message"], each["data"]) for each in copies] == [
+        ("1", "m1", {"parameters": {"prompt": "1"}}),
+        ("0", "m0", {"parameters": {"prompt": "0"}}),
+    ]
+    assert copies[0]["slug"] == f"{revisions[1]['slug']}_{forked['id'].replace('-', '')}"
+    assert (await client.commit(forked["id"]))["version"] == "2"
+    assert len(await client.log(variant_id=variant["id"])) == 3
+    assert await slugs(client, "application_variants", application_variant_refs=[{"id": forked["id"]}]) == ["f"]
+
+
+async def test_the_longest_slugs_can_be_stored_forked_and_named(client: HistoryClient):
+    chance = random.Random(7)
+    longest = ["".join(chance.choices("abcdefghijklmnopqrstuvwxyz0123456789_-", k=2_500)) for _ in range(3)]
+    application = await client.application(longest[0])
+    variant = await client.variant(application["id"], longest[1])
+    await client.commit(variant["id"], slug=longest[2])
+
+    copies = {}
+    for number in range(2):
+        fork = {"application_variant": {"slug": f"f{number}"}, "application_variant_ref": {"slug": longest[1]}}
+        forked = (await client.post("/applications/variants/fork", fork))["application_variant"]
+        [copies[number]] = await client.log(variant_id=forked["id"])
+    again = {"application_variant": {"slug": "g"}, "application_variant_ref": {"slug": "f0"}}
+    await client.post("/applications/variants/fork", again)
+
+    named = {"application_revision_ref": {"slug": copies[1]["slug"]}}
+    assert (await client.post("/applications/revisions/retrieve", named))["application_revision"]["id"] == copies[1][
+        "id"
+    ]
+    too_long = {"application": {"slug": longest[0] + "a"}}
+    assert "2500" in str(await client.post("/applications/", too_long, status=422))
+
+
+async def test_of_commits_on_one_base_one_wins_and_the_others_learn_of_the_head(client: HistoryClient):
+    _, variant, (base,) = await client.branch(commits=1)
+    body = {"application_revision": {"variant_id": variant["id"], "base_revision_id": base["id"]}}
+
+    outcomes = await asyncio.gather(
+        *(client.try_call("POST", "/applications/revisions/commit", json=body) for _ in range(8))
+    )
+
+    assert Counter(status for status, _ in outcomes) == {200: 1, 409: 7}
+    [winner] = [answer["application_revision"] for status, answer in outcomes if status == 200]
+    for detail in (answer["detail"] for status, answer in outcomes if status == 409):
+        assert detail["code"] == "revision_conflict"
+        assert detail["retryable"] is False
+        assert detail["details"] == {"base_revision_id": base["id"], "current_revision_id": winner["id"]}
+
+
+async def test_parallel_deltas_are_all_in_the_head(client: HistoryClient):
+    _, variant, _ = await client.branch(commits=1)
+
+    await asyncio.gather(*(client.commit(variant["id"], delta={"set": {"parameters": {f"k{n}": n}}}) for n in range(8)))
+
+    [head] = await client.log(variant_id=variant["id"], depth=1)
+    assert head["version"] == "8"
+    assert head["data"]["parameters"] == {"prompt": "0", **{f"k{n}": n for n in range(8)}}
+
+
+@pytest.mark.parametrize("path", ["/applications/", "/simple/applications/"])
+async def test_of_parallel_creates_one_wins(client: HistoryClient, path: str):
+    body = {"application": {"slug": "app"}}
+
+    outcomes = await asyncio.gather(*(client.try_call("POST", path, json=body) for _ in range(8)))
+
+    assert Counter(status for status, _ in outcomes) == {200: 1, 409: 7}
+    assert {answer["detail"]["conflict"]["slug"] for status, answer in outcomes if status == 409} == {"app"}
+
+
+async def test_a_revert_is_a_commit_of_the_older_content(client: HistoryClient):
+    _, variant, _ = await client.branch()
+    old = await client.commit(
+        variant["id"], name="n", tags={"a": "b"}, data={"script": "old", "parameters": {"n": None}}
+    )
+    await client.commit(variant["id"], data={"script": "new"})
+
+    sent = {"application_revision": {"message": "back"}}
+    reverted = (await client.post(f"/applications/revisions/{old['id']}/revert", sent))["application_revision"]
+    difference = await client.call("GET", f"/applications/revisions/diff?from={old['id']}&to={reverted['id']}")
+
+    assert (reverted["version"], reverted["message"]) == ("2", "back")
+    assert {name: reverted[name] for name in ("name", "tags", "data", "flags")} == {
+        name: old[name] for name in ("name", "tags", "data", "flags")
+    }
+    assert difference["changes"] == []
+    assert difference["references"]["to"]["application_revision"]["version"] == "2"
+
+
+async def test_a_difference_keeps_numbers_exactly(client: HistoryClient):
+    _, variant, _ = await client.branch()
+    one = await client.commit(variant["id"], data={"parameters": {"n": 2**70, "gone": None}})
+    other = await client.commit(variant["id"], data={"parameters": {"n": 2**70 + 1, "list": [1]}})
+
+    answer = await client.call("GET", f"/applications/revisions/diff?from={one['id']}&to={other['id']}")
+
+    assert [(each["op"], each["path"]) for each in answer["changes"]] == [
+        ("changed", "/parameters/n"),
+        ("removed", "/parameters/gone"),
+        ("added", "/parameters/list"),
+    ]
+    assert answer["changes"][1]["from"] is None
+
+
+# Questions
+
+
+async def test_wildcards_are_ordinary_characters(client: HistoryClient):
+    for number, name in enumerate(["50% off", "500 off", "a_b", "axb", "back\\slash"]):
+        await client.application(f"a{number}", name=name)
+
+    async def found(name: str) -> list[str]:
+        return await slugs(client, "applications", application={"name": name})
+
+    assert await found("0% O") == ["a0"]
+    assert await found("A_B") == ["a2"]
+    assert await found("\\") == ["a4"]
+    assert await found("%") == ["a0"]
+
+
+async def test_tags_meta_and_flags_narrow(client: HistoryClient):
+    await client.application("a", tags={"t": {"x": "1", "y": "2"}}, meta={"m": [1, 2], "n": None})
+    await client.application("b", tags={"t": {"x": "2"}}, meta={"m": [3]}, flags={"is_snippet": True})
+
+    async def found(**asked: Any) -> list[str]:
+        return await slugs(client, "applications", application=asked)
+
+    assert await found(tags={"t": {"x": "1"}}) == ["a"]
+    assert await found(meta={"m": [2]}) == ["a"]
+    assert await found(meta={"n": None}) == ["a"]
+    assert await found(flags={"is_snippet": True}) == ["b"]
+    assert await found(flags={"is_application": False}) == ["a", "b"]
+    assert await found(slug="a", slugs=["b", "c"]) == ["a", "b"]
+    assert await found(slugs=[]) == []
+
+
+async def test_references_of_one_list_are_alternatives(client: HistoryClient):
+    one = await client.application("a")
+    await client.application("b")
+
+    assert await slugs(client, "applications", application_refs=[{"id": one["id"]}, {"slug": "b"}]) == ["a", "b"]
+    assert await slugs(client, "applications", application_refs=[{}]) == ["a", "b"]
+    assert await slugs(client, "applications", application_refs=[{"slug": "none"}]) == []
+
+
+async def test_folders_are_asked_for(client: HistoryClient):
+    made = await client.application("a")
+    await client.application("b")
+    folder = "00000000-0000-7000-8000-0000000000f0"
+    sent = {"application": {"id": made["id"], "folder_id": folder}}
+    await client.call("PUT", f"/applications/{made['id']}", json=sent)
+
+    assert await slugs(client, "applications", application={"folder_id": folder}) == ["a"]
+    assert await slugs(client, "applications", application={"folder_id": None}) == ["b"]
+    assert await slugs(client, "applications", application={}) == ["a", "b"]
+
+
+async def test_pages_go_along_ids_and_are_full_until_the_end(client: HistoryClient):
+    for number in range(6):
+        await client.application(f"a{number}", flags={"is_snippet": number % 2 == 0})
+
+    async def page(**windowing: Any) -> list[Any]:
+        asked = {"application": {"flags": {"is_snippet": True}}, "windowing": windowing}
+        found: list[Any] = (await client.post("/applications/query", asked))["applications"]
+        return found
+
+    first = await page(limit=2)
+    second = await page(limit=2, next=first[-1]["id"])
+    upward = await page(limit=0, order="ascending")
+
+    assert [each["slug"] for each in (*first, *second)] == ["a4", "a2", "a0"]
+    assert [each["slug"] for each in upward] == ["a0"]
+    assert [each["slug"] for each in await page(newest=first[-1]["created_at"])] == ["a0"]
+    assert [each["slug"] for each in await page(order="ascending", oldest=first[-1]["created_at"])] == ["a4"]
+
+
+async def test_revisions_are_asked_for_by_what_they_are(client: HistoryClient):
+    _, variant, _ = await client.branch()
+    chat = await client.commit(variant["id"], slug="chat", message="A Chat", data={"uri": "x:y:chat:1"})
+    await client.commit(variant["id"], slug="plain", message="plain")
+
+    async def found(**asked: Any) -> list[str]:
+        return await slugs(client, "application_revisions", application_revision=asked)
+
+    assert await found(flags={"is_chat": True}) == ["chat"]
+    assert await found(flags={"is_chat": False, "is_snippet": False}) == ["plain"]
+    assert await found(message="a c") == ["chat"]
+    assert await found(author=str(USER_ID)) == ["chat", "plain"]
+    assert await found(authors=[chat["id"]]) == []
+    assert await found(dates=[chat["date"]]) == ["chat"]
+    refs = {"application_revision_refs": [{"slug": "chat"}, {"id": chat["id"]}]}
+    assert await slugs(client, "application_revisions", **refs) == ["chat"]
+
+
+# Simple applications
+
+
+async def test_a_simple_application_has_an_empty_revision_and_one_with_the_data(client: HistoryClient):
+    sent = {"slug": "s", "name": "S", "tags": {"a": "b"}, "data": {"parameters": {"n": 1}}}
+
+    made = (await client.post("/simple/applications/", {"application": sent}))["application"]
+    log = await client.log(application_id=made["id"])
+
+    assert [(each["version"], each.get("message"), each.get("data")) for each in log] == [
+        ("1", None, {"parameters": {"n": 1}}),
+        ("0", "Initial commit", None),
+    ]
+    assert all((each["name"], each["tags"], len(each["flags"])) == ("S", {"a": "b"}, 17) for each in log)
+    assert (made["revision_id"], made["variant_id"]) == (log[0]["id"], log[0]["variant_id"])
+    assert len(made["flags"]) == 17
+    assert (await client.call("GET", f"/simple/applications/{made['id']}"))["application"] == made
+
+
+async def test_editing_a_simple_application_makes_a_revision_where_something_changes(client: HistoryClient):
+    sent = {"slug": "s", "name": "S", "tags": {"a": "b"}, "data": {"script": "1"}}
+    made = (await client.post("/simple/applications/", {"application": sent}))["application"]
+
+    async def edit(**members: Any) -> Any:
+        body = {"application": {"id": made["id"], **members}}
+        return (await client.call("PUT", f"/simple/applications/{made['id']}", json=body))["application"]
+
+    touched = await edit()
+    renamed = await edit(name="T")
+    changed = await edit(data={"script": "2"})
+    log = await client.log(application_id=made["id"])
+
+    assert (touched["revision_id"], touched["updated_by_id"]) == (made["revision_id"], str(USER_ID))
+    assert (renamed["name"], renamed["data"]) == ("T", {"script": "1"})
+    assert (changed["name"], changed["data"]) == ("T", {"script": "2"})
+    assert [(each["version"], each.get("name"), each["tags"]) for each in log[:2]] == [
+        ("3", None, {"a": "b"}),
+        ("2", "T", {"a": "b"}),
+    ]
+
+
+async def test_an_edit_that_keeps_the_data_keeps_what_is_committed_meanwhile(
+    client: HistoryClient, shared_database: Database
+):
+    sent = {"application": {"slug": "s", "data": {"script": "1"}}}
+    made = (await client.post("/simple/applications/", sent))["application"]
+    rename = {"application": {"id": made["id"], "name": "x"}}
+    lineage = Lineage(shared_database, Kind.APPLICATION, Owner(client.project_id, USER_ID))
+
+    async with lineage.transaction() as within:
+        await within.commit(UUID(made["variant_id"]), Content(Header(), data='{"script":"2"}'))
+        editing = asyncio.create_task(client.call("PUT", f"/simple/applications/{made['id']}", json=rename))
+        await asyncio.wait([editing], timeout=0.3)  # it has to wait for the commit above
+        assert not editing.done()
+
+    edited = (await editing)["application"]
+    assert (edited["name"], edited["data"]) == ("x", {"script": "2"})
+    assert [each["version"] for each in await client.log(variant_id=made["variant_id"])] == ["3", "2", "1", "0"]
+
+
+async def test_simple_applications_are_asked_for_by_flags_of_their_head(client: HistoryClient):
+    chat = {"slug": "chat", "data": {"uri": "x:y:chat:1"}}
+    for sent in (chat, {"slug": "plain"}, {"slug": "snippet", "flags": {"is_snippet": True, "is_chat": True}}):
+        await client.post("/simple/applications/", {"application": sent})
+    await client.application("bare")
+
+    async def found(**question: Any) -> list[str]:
+        answer = await client.post("/simple/applications/query", question)
+        return [each["slug"] for each in answer["applications"]]
+
+    assert await found() == ["chat", "plain", "snippet"]
+    assert await found(application={"flags": {"is_chat": True}}) == ["chat"]
+    assert await found(application={"flags": {"is_snippet": False, "is_chat": False}}) == ["plain"]
+    assert await found(application={"flags": {"is_chat": False}}, windowing={"limit": 1}) == ["snippet"]
+    assert await found(application_refs=[{"slug": "plain"}]) == ["plain"]
+
+
+async def test_archiving_a_simple_application_archives_the_application_alone(client: HistoryClient):
+    made = (await client.post("/simple/applications/", {"application": {"slug": "s"}}))["application"]
+
+    archived = (await client.post(f"/simple/applications/{made['id']}/archive"))["application"]
+
+    assert "deleted_at" in archived
+    assert (await client.post("/simple/applications/query", {}))["count"] == 0
+    assert len(await client.log(variant_id=made["variant_id"])) == 2
+    restored = (await client.post(f"/simple/applications/{made['id']}/unarchive"))["application"]
+    assert "deleted_at" not in restored
+
+
+# By environment
+
+
+async def test_what_is_deployed_is_retrieved_by_environment(client: HistoryClient):
+    application, _, revisions = await client.branch(commits=2)
+    await client.post("/simple/environments/", {"environment": {"slug": "production", "name": "production"}})
+    target = {"environment_ref": {"slug": "production"}}
+    deploy = {**target, "application_ref": {"slug": "app"}, "application_revision_ref": {"version": "0"}}
+    await client.post("/applications/revisions/deploy", deploy)
+
+    answers = [
+        await client.post("/applications/revisions/retrieve", {"resolve": True, **target, **named})
+        for named in ({"key": "app.revision"}, {"application_ref": {"id": application["id"]}, "key": ""})
+    ]
+
+    for answer in answers:
+        assert answer["application_revision"]["id"] == revisions[0]["id"]
+        assert answer["retrieval_info"]["selector"] == {"key": "app.revision"}
+        assert {"application", "environment", "environment_revision"} <= set(answer["retrieval_info"]["references"])
+        assert answer["resolution_info"]["errors"] == []

@@ -1,0 +1,88 @@
+"""The history routes as a client sees them: an API over a real Postgres, a project of its own for each test."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+import aiohttp
+import orjson
+
+from common.postgres.pool import Database
+from common.postgres.projects import Projects
+from tests.fakes.clock import ManualClock
+from tests.support.api import KnownKeys, context_of, serving
+
+USER_ID = UUID(int=7)
+
+
+@dataclass
+class HistoryClient:
+    """One project's view of the API."""
+
+    session: aiohttp.ClientSession
+    key: str
+    project_id: UUID
+
+    async def call(self, method: str, path: str, *, status: int = 200, **sent: Any) -> Any:
+        """The body of an answer, which must have the status."""
+        code, body = await self.try_call(method, path, **sent)
+        assert code == status, (method, path, code, body)
+        return body
+
+    async def try_call(self, method: str, path: str, **sent: Any) -> tuple[int, Any]:
+        """Status and body."""
+        headers = {"Authorization": self.key, **sent.pop("headers", {})}
+        async with self.session.request(method, path, headers=headers, **sent) as response:
+            return response.status, orjson.loads(await response.read())
+
+    async def post(self, path: str, body: Any = None, *, status: int = 200) -> Any:
+        """POST a JSON body."""
+        return await self.call("POST", path, json=body, status=status)
+
+    # What most tests begin with
+
+    async def application(self, slug: str, **members: Any) -> Any:
+        """A new application."""
+        return (await self.post("/applications/", {"application": {"slug": slug, **members}}))["application"]
+
+    async def variant(self, application_id: str, slug: str, **members: Any) -> Any:
+        """A new variant."""
+        sent = {"application_id": application_id, "slug": slug, **members}
+        return (await self.post("/applications/variants/", {"application_variant": sent}))["application_variant"]
+
+    async def commit(self, variant_id: str, **members: Any) -> Any:
+        """A new revision."""
+        sent = {"application_variant_id": variant_id, **members}
+        answer = await self.post("/applications/revisions/commit", {"application_revision": sent})
+        return answer["application_revision"]
+
+    async def log(self, **members: Any) -> list[Any]:
+        """A history, newest first."""
+        answer = await self.post("/applications/revisions/log", {"application_revisions": members})
+        assert answer["count"] == len(answer["application_revisions"])
+        found: list[Any] = answer["application_revisions"]
+        return found
+
+    async def branch(self, slug: str = "app", *, commits: int = 0) -> tuple[Any, Any, list[Any]]:
+        """An application with a variant of the slug ``<slug>.main`` and so many revisions, each with its number as prompt."""
+        application = await self.application(slug)
+        variant = await self.variant(application["id"], f"{slug}.main")
+        revisions = [
+            await self.commit(variant["id"], message=f"m{number}", data={"parameters": {"prompt": str(number)}})
+            for number in range(commits)
+        ]
+        return application, variant, revisions
+
+
+@asynccontextmanager
+async def clients_of(database: Database, *, count: int = 1) -> AsyncIterator[list[HistoryClient]]:
+    """Clients of one API, each with a new project."""
+    projects = Projects(database, ManualClock())
+    ids = {f"key-{number}": (await projects.create(f"project {number}")).id for number in range(count)}
+    context = context_of(keys=KnownKeys(ids, user_id=USER_ID), database=database)
+    async with serving(context) as session:
+        yield [HistoryClient(session, key, project_id) for key, project_id in ids.items()]
