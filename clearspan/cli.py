@@ -31,6 +31,10 @@ on servers
   clearspan ingest              the worker: Kafka to ClickHouse
   clearspan serve               the HTTP API
 
+who may see what
+  clearspan projects create checkout            a project: a fence nobody looks over
+  clearspan keys create laptop --project checkout
+
 settings come from the environment; `clearspan settings` lists them.
 """
 
@@ -74,6 +78,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_server_commands(commands)
     _add_dead_letter_commands(commands)
     _add_key_commands(commands)
+    _add_project_commands(commands)
     return parser
 
 
@@ -111,11 +116,29 @@ def _add_dead_letter_commands(commands: argparse._SubParsersAction[argparse.Argu
 
 
 def _add_key_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    group = commands.add_parser("keys", help="create, list or revoke API keys")
-    actions = group.add_subparsers(title="actions", metavar="ACTION", required=True)
-    from clearspan.keys import add_actions  # noqa: PLC0415 - as above
+    from clearspan.keys import DESCRIPTION, EXAMPLES, add_actions  # noqa: PLC0415 - as above
 
-    add_actions(actions)
+    group = commands.add_parser(
+        "keys",
+        help="create, list or revoke API keys",
+        description=DESCRIPTION,
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add_actions(group.add_subparsers(title="actions", metavar="ACTION", required=True))
+
+
+def _add_project_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    from clearspan.projects import DESCRIPTION, EXAMPLES, add_actions  # noqa: PLC0415 - as above
+
+    group = commands.add_parser(
+        "projects",
+        help="create or list projects",
+        description=DESCRIPTION,
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add_actions(group.add_subparsers(title="actions", metavar="ACTION", required=True))
 
 
 def _up(arguments: Arguments) -> int:

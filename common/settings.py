@@ -67,6 +67,9 @@ class KafkaSettings(_Group):
     intake_topic: str = Field("spans", description="Where spans go that arrive over HTTP as JSON span objects.")
     otlp_topic: str = Field("otlp_spans", description="Where spans go that arrive over HTTP as OTLP.")
     dead_letter_topic: str = Field("spans.dead_letter", description="Where refused records and spans go.")
+    stored_topic: str = Field(
+        "spans.stored", description="Where workers announce how far spans are stored; one partition."
+    )
     partitions: int = Field(4, ge=1, le=1_000, description="Partitions of a topic that is created at the start.")
     replication_factor: int = Field(
         1, ge=-1, le=10, description="Replicas of a topic that is created; -1 is the broker's default."
@@ -120,6 +123,9 @@ class IngestSettings(_Group):
         description="… or when its first span is so old, in seconds; four times so old while there is a backlog.",
     )
     poll_records_max: int = Field(500, ge=1, le=10_000, description="Records taken from Kafka at once.")
+    decode_processes: int = Field(
+        1, ge=0, le=8, description="Processes that decode, each of them a core; 0: a thread of the worker does it."
+    )
     retry_delay_max_s: float = Field(
         10.0, gt=0, le=300, description="Longest pause between two tries of a transient failure."
     )
@@ -140,6 +146,24 @@ class QuerySettings(_Group):
     page_limit_max: int = Field(10_000, ge=1, le=100_000, description="Most spans on a page; 422 past it.")
     page_bytes_max: int = Field(16 * MIB, ge=1_000, description="A page also ends at so many bytes of spans.")
     budget_s: float = Field(15.0, gt=0, le=300, description="Time budget of a query, in seconds.")
+    budget_rows: int = Field(
+        100_000_000,
+        ge=100_000,
+        le=1_000_000_000_000,
+        description="Row budget of a query: so many the engine may read to find the spans of a page.",
+    )
+    waiting_max: int = Field(
+        1_000, ge=0, le=100_000, description="Calls that wait for something new at the same time; 429 past it."
+    )
+    stored_reread_s: float = Field(
+        10.0,
+        gt=0,
+        le=3_600,
+        description="While somebody waits and nothing is announced, how far spans are stored is read so often, in seconds.",
+    )
+    wait_for_max_s: float = Field(
+        15.0, gt=0, le=60, description="How long a request waits for the Kafka coordinates that it names; 504 past it."
+    )
     cursor_secret: SecretStr = Field(
         SecretStr(""), description="Signs cursors; empty: one that migrate made and Postgres keeps."
     )

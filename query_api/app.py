@@ -20,8 +20,10 @@ from common.clickhouse.store import ColumnStore
 from common.clock import Clock, SystemClock
 from common.errors import Unavailable
 from common.kafka.cluster import read_cluster_id
+from common.kafka.log import KafkaLog
+from common.kafka.log_ends import KafkaLogEnds
 from common.kafka.producer import KafkaPublisher
-from common.kafka.record import Publisher
+from common.kafka.record import LogEnds, Publisher
 from common.postgres.keys import Keys
 from common.postgres.pool import Database, open_database
 from common.postgres.secrets import cursor_secret
@@ -31,6 +33,8 @@ from common.waiting import wait_for
 from query_api.auth import refuse_open_door
 from query_api.context import ApiContext, Check
 from query_api.dispatch import Dispatcher
+from query_api.freshness.ends import KnownEnds
+from query_api.freshness.follow import Follower, following
 from query_api.route import Route
 from query_api.router import Router
 from query_api.routes import ROUTES
@@ -53,16 +57,25 @@ def app_over(stage: Stage, routes: tuple[Route, ...]) -> web.Application:
     # One route for all: ours have rules of their own (router.py). aiohttp's limit is off, dispatch.py has it.
     app = web.Application(client_max_size=0)
     app.router.add_route("*", "/{path:.*}", Dispatcher(Router(routes), stage).answer)
+
+    async def let_go(_app: web.Application) -> None:
+        stage.context.stored.release()
+
+    app.on_shutdown.append(let_go)  # comes before the wait for requests under way
     return app
 
 
 def make_runner(app: web.Application) -> web.AppRunner:
-    """How the app is served: bodies are inflated by us, within limits, and requests are logged by us."""
+    """How the app is served: bodies are inflated by us, within limits, and requests are logged by us.
+
+    A request whose client has gone is cancelled where it awaits, so that nobody waits for news that nobody hears.
+    """
     return web.AppRunner(
         app,
         access_log=None,
         auto_decompress=False,
         handle_signals=False,
+        handler_cancellation=True,
         shutdown_timeout=SHUTDOWN_GRACE_S,
         max_line_size=HEADER_BYTES_MAX,
         max_field_size=HEADER_BYTES_MAX,
@@ -75,6 +88,7 @@ async def open_api(
     *,
     store: ColumnStore | None = None,
     publisher: Publisher | None = None,
+    ends: LogEnds | None = None,
     clock: Clock | None = None,
 ) -> AsyncIterator[int]:
     """The API, listening while inside; gives the port, which is another one where ``api_port`` is 0.
@@ -92,6 +106,8 @@ async def open_api(
             publisher = KafkaPublisher(settings.kafka)
             resources.push_async_callback(publisher.close)
         clock = clock or SystemClock()
+        known_ends = KnownEnds(ends or KafkaLogEnds(settings.kafka), clock)
+        resources.push_async_callback(known_ends.close)
         stage = Stage(
             ApiContext(
                 settings=settings,
@@ -99,10 +115,13 @@ async def open_api(
                 publisher=publisher,
                 keys=Keys(database, clock) if settings.auth == "on" else None,
                 clock=clock,
+                ends=known_ends,
                 cursor_secret=settings.query.cursor_secret.get_secret_value().encode(),
+                database=database,
             )
         )
         stage.context = replace(stage.context, checks=_checks(stage, database))
+        await resources.enter_async_context(following(_follower(stage.context)))
         if not stage.context.cursor_secret:
             stage.waits_for = "Starting: waiting for Postgres."
             starting = asyncio.create_task(_find_cursor_secret(stage, database), name="find-cursor-secret")
@@ -128,6 +147,18 @@ async def _serve(settings: Settings) -> None:
         _log.info("listening", host=settings.api_host, port=port)
         await asked_to_end.wait()
         _log.info("ending")
+
+
+def _follower(context: ApiContext) -> Follower:
+    settings = context.settings
+    return Follower(
+        context.stored,
+        store=context.store,
+        announcements=KafkaLog(settings.kafka),
+        topic=settings.kafka.stored_topic,
+        clock=context.clock,
+        reread_s=settings.query.stored_reread_s,
+    )
 
 
 def _checks(stage: Stage, database: Database) -> Mapping[str, Check]:

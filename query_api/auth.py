@@ -1,7 +1,7 @@
 """Who asks, and so whose data a request sees (contract §2).
 
 A key belongs to one project, and the key alone decides it. While authentication is off everything is the default
-project, whatever a header says; a server that does so listens on loopback and nowhere else.
+project and the default user, whatever a header says; a server that does so listens on loopback and nowhere else.
 """
 
 from __future__ import annotations
@@ -15,27 +15,30 @@ from uuid import UUID
 from multidict import MultiMapping
 
 from common.errors import Unauthorized
+from common.postgres.keys import KeyOwner
+from common.project import DEFAULT_USER_ID
 from common.settings import IllegalSettings, Settings
 from query_api.context import ApiContext
 from query_api.route import Access
 
 NO_PROJECT: Final = UUID(int=0)
+_NOBODY: Final = KeyOwner(NO_PROJECT, DEFAULT_USER_ID)
 _KEY_BYTES_MAX: Final = 512
 
 
-async def project_of(
+async def owner_of(
     context: ApiContext, *, access: Access, headers: Mapping[str, str], query: MultiMapping[str]
-) -> UUID:
-    """The project of a request. Raises ``Unauthorized``, or ``Unavailable`` when keys cannot be looked up now."""
+) -> KeyOwner:
+    """The project and the user of a request. Raises ``Unauthorized``, or ``Unavailable`` when keys cannot be looked up now."""
     authorization = headers.get("Authorization", "")
     match access:
         case Access.PUBLIC:
-            return NO_PROJECT
+            return _NOBODY
         case Access.ADMIN:
             _check_admin(authorization, context.settings)
-            return NO_PROJECT
+            return _NOBODY
         case Access.PROJECT if context.keys is None:
-            return context.settings.default_project_id
+            return KeyOwner(context.settings.default_project_id, DEFAULT_USER_ID)
         case Access.PROJECT:
             if any(_names_no_project(text) for text in query.getall("project_id", [])):
                 raise Unauthorized

@@ -8,12 +8,15 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
-from uuid import UUID
 
 from common.clickhouse.store import ColumnStore
 from common.clock import Clock
 from common.kafka.record import Publisher
+from common.postgres.keys import KeyOwner
+from common.postgres.pool import Database
 from common.settings import Settings
+from query_api.freshness.ends import KnownEnds
+from query_api.freshness.stored import StoredThrough
 
 Check: TypeAlias = Callable[[], Awaitable[None]]
 """Returns when a system answers; raises a ``ServiceError`` that says why it does not."""
@@ -22,8 +25,8 @@ Check: TypeAlias = Callable[[], Awaitable[None]]
 class KeyFinder(Protocol):
     """The keys that are in force (``common/postgres/keys.py``)."""
 
-    async def find(self, key_text: str, /) -> UUID | None:
-        """The project of a key, or ``None``. Raises ``Unavailable`` when that cannot be known now."""
+    async def find(self, key_text: str, /) -> KeyOwner | None:
+        """Whose a key is, or ``None``. Raises ``Unavailable`` when that cannot be known now."""
         ...
 
 
@@ -51,3 +54,18 @@ class ApiContext:
 
     checks: Mapping[str, Check] = field(default_factory=dict)
     """What ``/readyz`` asks, by the name of the system."""
+
+    stored: StoredThrough = field(default_factory=StoredThrough)
+    """How far spans are stored, as far as this process knows."""
+
+    ends: KnownEnds | None = None
+    """Where Kafka's logs end; ``None`` where nobody asks: then answers do not say how fresh they are."""
+
+    database: Database | None = None
+    """Postgres: projects, keys and histories; ``None`` where nobody asks for them."""
+
+
+def database_of(context: ApiContext) -> Database:
+    """Postgres, for the routes that cannot do without."""
+    assert context.database is not None, "this route needs Postgres"  # noqa: S101 - the composition root always opens it
+    return context.database

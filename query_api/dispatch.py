@@ -10,16 +10,18 @@ import asyncio
 import logging
 import re
 from typing import Any, Final
-from uuid import UUID, uuid4
+from uuid import uuid4
 
 from aiohttp import web
 from aiohttp.http_exceptions import PayloadEncodingError
 
 from common.errors import ErrorCode, InvalidInput, ServiceError, TooLarge, Unavailable, UnsupportedMedia
+from common.postgres.keys import KeyOwner
 from common.telemetry import HTTP_REQUEST_SECONDS, get_logger
-from query_api.auth import NO_PROJECT, project_of
+from query_api.auth import NO_PROJECT, owner_of
 from query_api.content_encoding import COMPRESS_BYTES_MIN, compress, inflate, takes_gzip
 from query_api.errors import answer_of, internal_answer, new_operation_id
+from query_api.freshness.answers import answer_fresh
 from query_api.json_body import read_body, read_query
 from query_api.route import Access, Answer, Call, Route
 from query_api.router import Router
@@ -31,6 +33,9 @@ NO_ROUTE: Final = "none"
 
 BODY_TIMEOUT_S: Final = 120.0
 """How long a body may take to arrive: 10 MiB at less than 100 KB a second. Then the connection is not worth its memory."""
+
+CLIENT_GONE_STATUS: Final = 499
+"""In the log and the metrics of a request whose client left before the answer; nobody is sent it."""
 
 _REQUEST_ID: Final = re.compile(r"[A-Za-z0-9._:-]{1,128}")
 _METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
@@ -49,7 +54,11 @@ class Dispatcher:
         passage = _Passage(request_id=_request_id(request))
         clock = self._stage.context.clock
         started_s = clock.monotonic_s()
-        answer = await self._answer(request, passage)
+        try:
+            answer = await self._answer(request, passage)
+        except asyncio.CancelledError:
+            _record(request.method, passage, status=CLIENT_GONE_STATUS, seconds=clock.monotonic_s() - started_s)
+            raise
         response = await _response(request, answer, request_id=passage.request_id)
         seconds = clock.monotonic_s() - started_s
         _record(request.method, passage, status=answer.status, seconds=seconds)
@@ -73,20 +82,21 @@ class Dispatcher:
             match = self._router.match(request.method, request.rel_url.raw_path)
         except ServiceError:
             # Without a key nobody learns which paths there are.
-            await self._project_of(request, Access.PROJECT)
+            await self._owner_of(request, Access.PROJECT)
             raise
         route = passage.route = match.route
-        passage.project_id = await self._project_of(request, route.access)
+        owner = await self._owner_of(request, route.access)
+        passage.project_id = owner.project_id
         passage.is_in_route = True
         query = read_query(route.query, request.query) if route.query is not None else None
         body = await _read(request, route, bytes_max=context.settings.limits.body_bytes_max)
-        call = Call(context, passage.project_id, match.path, query, body, request.headers)
-        return await route.handler(call)
+        call = Call(context, owner.project_id, match.path, query, body, request.headers, owner.user_id)
+        return await (answer_fresh(call, route.handler) if route.reads_spans else route.handler(call))
 
-    async def _project_of(self, request: web.Request, access: Access) -> UUID:
+    async def _owner_of(self, request: web.Request, access: Access) -> KeyOwner:
         if access is not Access.PUBLIC and self._stage.waits_for:
             raise Unavailable(self._stage.waits_for)
-        return await project_of(self._stage.context, access=access, headers=request.headers, query=request.query)
+        return await owner_of(self._stage.context, access=access, headers=request.headers, query=request.query)
 
 
 class _Passage:

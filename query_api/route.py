@@ -11,6 +11,7 @@ from uuid import UUID
 from pydantic import BaseModel
 
 from common.errors import ServiceError
+from common.project import DEFAULT_USER_ID
 from query_api.context import ApiContext
 
 
@@ -43,6 +44,9 @@ class Call:
 
     headers: Mapping[str, str]
     """The request's headers; names compare without case."""
+
+    user_id: UUID = DEFAULT_USER_ID
+    """Who asks, and so whom changes are put down to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,3 +96,5 @@ class Route:
 
     description: str = ""
     deprecated: bool = False
+    reads_spans: bool = False
+    """Whether the answer says up to when it is complete, and may be asked to wait (``freshness/answers.py``)."""

@@ -2,10 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 from query_api import health
+from query_api.accounts import handlers as accounts
+from query_api.accounts.models import AccountsAnswer, CreateAccounts, CurrentProject
+from query_api.analytics import handlers as analytics
+from query_api.analytics.models import (
+    CountsAnswer,
+    CountsParameters,
+    CountsQuery,
+    MetricsAnswer,
+    MetricsParameters,
+    MetricsQuery,
+)
+from query_api.applications.routes import APPLICATION_ROUTES
 from query_api.docs_page import with_docs
+from query_api.environments.routes import ENVIRONMENT_ROUTES
+from query_api.freshness import handlers as freshness
+from query_api.freshness.models import Freshness
 from query_api.intake import handlers as intake
 from query_api.intake import otlp
 from query_api.intake.models import (
@@ -18,10 +34,25 @@ from query_api.intake.models import (
     TracesIngest,
 )
 from query_api.route import Access, Route
+from query_api.sessions import handlers as sessions
+from query_api.sessions.models import ActivityQuery, SessionIds, UserIds
+from query_api.simple_traces import handlers as simple
+from query_api.simple_traces.models import (
+    CreateSimpleTrace,
+    EditSimpleTrace,
+    QuerySimpleTraces,
+    SimpleTraceAnswer,
+    SimpleTraceDeleted,
+    SimpleTracesAnswer,
+)
 from query_api.spans import handlers as spans
 from query_api.spans.models import SpanAnswer, SpanIds, SpansAnswer, SpansQuery
+from query_api.traces import flat_handlers as flat
 from query_api.traces import handlers as traces
-from query_api.traces.models import TraceAnswer, TraceIds, TracesAnswer
+from query_api.traces.flat_models import FlatAnswer, FlatQuery, FlatTraceAnswer
+from query_api.traces.models import TraceAnswer, TraceDeleted, TraceIds, TracesAnswer, TracesQuery
+from query_api.workflows.handlers import retrieve_workflow
+from query_api.workflows.models import RetrieveWorkflowRevision, WorkflowRetrievedAnswer
 
 # fmt: off
 SPANS: Final = (
@@ -31,9 +62,46 @@ SPANS: Final = (
 )
 TRACES: Final = (
     Route("GET",  "/traces", traces.list_traces, "Traces by their ids", "Traces", TracesAnswer, query=TraceIds),
+    Route("POST", "/traces/query", traces.query_traces, "Ask for traces", "Traces", TracesAnswer, body=TracesQuery),
     Route("GET",  "/traces/{trace_id}", traces.get_trace, "One trace as a tree", "Traces", TraceAnswer),
+    Route("DELETE", "/traces/{trace_id}", traces.delete_trace, "Delete a trace", "Traces", TraceDeleted, status=202),
+)
+NUMBERS: Final = (
+    Route("POST", "/spans/analytics/query", analytics.query_metrics, "Statistics of values", "Numbers", MetricsAnswer,
+          query=MetricsParameters, body=MetricsQuery),
+    Route("POST", "/tracing/analytics/query", analytics.query_metrics, "Statistics of values", "Numbers", MetricsAnswer,
+          query=MetricsParameters, body=MetricsQuery, deprecated=True),
+    Route("POST", "/tracing/spans/analytics", analytics.query_counts, "Counts and sums", "Numbers", CountsAnswer,
+          query=CountsParameters, body=CountsQuery),
+    Route("GET",  "/tracing/spans/analytics", analytics.query_counts, "Counts and sums", "Numbers", CountsAnswer,
+          query=CountsParameters),
+    Route("POST", "/spans/sessions/query", sessions.query_sessions, "Ask for sessions", "Numbers", SessionIds, body=ActivityQuery),
+    Route("POST", "/spans/users/query", sessions.query_users, "Ask for users", "Numbers", UserIds, body=ActivityQuery),
+    Route("POST", "/tracing/sessions/query", sessions.query_sessions, "Ask for sessions", "Numbers", SessionIds,
+          body=ActivityQuery, deprecated=True),
+    Route("POST", "/tracing/users/query", sessions.query_users, "Ask for users", "Numbers", UserIds,
+          body=ActivityQuery, deprecated=True),
+)
+TRACING: Final = (
+    Route("POST", "/tracing/spans/query", flat.query_flat, "Ask for traces or spans, in the older form", "Tracing", FlatAnswer,
+          body=FlatQuery, query=FlatQuery, deprecated=True),
+    Route("GET",  "/tracing/traces/{trace_id}", flat.get_flat_trace, "One trace as a tree, in the older form", "Tracing",
+          FlatTraceAnswer, deprecated=True),
+    Route("DELETE", "/tracing/traces/{trace_id}", flat.delete_flat_trace, "Delete a trace, in the older form", "Tracing",
+          LinksAnswer, status=202, deprecated=True),
+)
+SIMPLE: Final = (
+    Route("POST", "/simple/traces/query", simple.query_simple_traces, "Ask for simple traces", "Simple traces",
+          SimpleTracesAnswer, body=QuerySimpleTraces),
+    Route("GET",  "/simple/traces/{trace_id}", simple.get_simple_trace, "One simple trace", "Simple traces", SimpleTraceAnswer),
+    Route("PATCH", "/simple/traces/{trace_id}", simple.edit_simple_trace, "Change a simple trace", "Simple traces",
+          SimpleTraceAnswer, body=EditSimpleTrace, body_required=True),
+    Route("DELETE", "/simple/traces/{trace_id}", simple.delete_simple_trace, "Delete a simple trace", "Simple traces",
+          SimpleTraceDeleted),
 )
 INTAKE: Final = (
+    Route("POST", "/simple/traces", simple.create_simple_trace, "Write a simple trace", "Simple traces", SimpleTraceAnswer,
+          body=CreateSimpleTrace, body_required=True, status=202),
     Route("GET",  "/otlp/v1/traces", otlp.ready, "Whether OTLP can be sent here", "Intake", IntakeReady),
     Route("POST", "/otlp/v1/traces", otlp.export_traces, "Send spans by OTLP", "Intake", None,
           raw_body=otlp.CONTENT_TYPES, answer_type=otlp.PROTOBUF, error_shape=otlp.error_shape),
@@ -50,6 +118,21 @@ INTAKE: Final = (
     Route("PUT",  "/tracing/traces/{trace_id}", intake.replace_trace_of_spans, "Send one trace again", "Intake", LinksAnswer,
           body=SpansIngest, body_required=True, status=202, deprecated=True),
 )
+STATUS: Final = (
+    Route("GET", "/status/freshness", freshness.freshness_of_project, "Up to where what was produced is queryable", "Status",
+          Freshness),
+    Route("GET", "/admin/status/freshness", freshness.freshness_of_all, "The same, for all projects together", "Status",
+          Freshness, access=Access.ADMIN),
+)
+WORKFLOWS: Final = (
+    Route("POST", "/workflows/revisions/retrieve", retrieve_workflow, "The revision that references name", "Workflows",
+          WorkflowRetrievedAnswer, body=RetrieveWorkflowRevision),
+)
+ACCOUNTS: Final = (
+    Route("GET",  "/projects/current", accounts.current_project, "The project of the key", "Accounts", CurrentProject),
+    Route("POST", "/admin/simple/accounts", accounts.create_accounts, "Make accounts with projects and keys", "Accounts",
+          AccountsAnswer, body=CreateAccounts, body_required=True, access=Access.ADMIN),
+)
 HEALTH: Final = (
     Route("GET", "/livez",   health.livez,   "Whether the process lives", "Health", health.Liveness, access=Access.PUBLIC),
     Route("GET", "/health",  health.livez,   "The same, under its older name", "Health", health.Liveness, access=Access.PUBLIC),
@@ -57,4 +140,22 @@ HEALTH: Final = (
     Route("GET", "/metrics", health.metrics, "What it counts, for Prometheus", "Health", None, access=Access.PUBLIC, answer_type="text/plain"),
 )
 # fmt: on
-ROUTES: Final = with_docs((*SPANS, *TRACES, *INTAKE, *HEALTH))
+
+
+def _reading(*routes: Route) -> tuple[Route, ...]:
+    """Routes that are answered from spans: they say how fresh they are, and wait if they are asked to."""
+    return tuple(replace(route, reads_spans=True) for route in routes)
+
+
+ROUTES: Final = with_docs(
+    (
+        *_reading(*SPANS, *TRACES, *TRACING, *SIMPLE, *NUMBERS),
+        *INTAKE,
+        *APPLICATION_ROUTES,
+        *ENVIRONMENT_ROUTES,
+        *WORKFLOWS,
+        *ACCOUNTS,
+        *STATUS,
+        *HEALTH,
+    )
+)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Iterator
 
 import pytest
@@ -31,4 +32,24 @@ async def database(postgres_settings: PostgresSettings) -> AsyncIterator[Databas
     """A migrated database with the default project."""
     await migrate(postgres_settings, default_project_id=DEFAULT_PROJECT_ID)
     async with open_database(postgres_settings) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def shared_postgres(postgres: PostgresServer) -> PostgresSettings:
+    """One migrated database for all tests of a module: each makes projects of its own in it."""
+
+    async def make() -> PostgresSettings:
+        settings = await postgres.fresh_database()
+        await migrate(settings, default_project_id=DEFAULT_PROJECT_ID)
+        return settings
+
+    with asyncio.Runner() as runner:
+        return runner.run(make())
+
+
+@pytest.fixture
+async def shared_database(shared_postgres: PostgresSettings) -> AsyncIterator[Database]:
+    """The database of the module, opened for one test."""
+    async with open_database(shared_postgres) as opened:
         yield opened

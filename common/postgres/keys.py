@@ -1,4 +1,4 @@
-"""API keys: each belongs to one project, is shown once, and is kept only as a hash.
+"""API keys: each belongs to one project and one user, is shown once, and is kept only as a hash.
 
 A key is ``<prefix>.<secret>``: 8 characters by which it is found and listed, and 64 hex digits that prove it.
 """
@@ -15,9 +15,10 @@ from uuid import UUID, uuid4
 
 from common.clock import Clock
 from common.errors import NotFound
-from common.postgres.pool import Database, Row
+from common.postgres.pool import Database, Row, Transaction
 from common.postgres.queries import SQL
 from common.postgres.remembering import Remembering
+from common.project import DEFAULT_USER_ID
 
 REMEMBERED_MAX: Final = 10_000
 VALID_FOR_S: Final = 5.0
@@ -33,6 +34,7 @@ class Key(NamedTuple):
 
     id: UUID
     project_id: UUID
+    user_id: UUID
     name: str
     prefix: str
     created_at: datetime
@@ -46,20 +48,23 @@ class NewKey(NamedTuple):
     text: str
 
 
+class KeyOwner(NamedTuple):
+    """Whose a key is: what a request with it may see, and whom its changes are put down to."""
+
+    project_id: UUID
+    user_id: UUID
+
+
 class Keys:
     """The keys of all projects."""
 
     def __init__(self, database: Database, clock: Clock) -> None:
         self._database = database
-        self._remembered: Remembering[bytes, UUID | None] = Remembering(clock, count_max=REMEMBERED_MAX)
+        self._remembered: Remembering[bytes, KeyOwner | None] = Remembering(clock, count_max=REMEMBERED_MAX)
 
-    async def create(self, project_id: UUID, /, *, name: str) -> NewKey:
-        """A new key of a project. Raises ``NotFound`` when there is no such project."""
-        prefix, secret = secrets.token_urlsafe(6), secrets.token_hex(32)
-        row = await self._database.fetch_one(SQL["create_key"], uuid4(), project_id, name, prefix, _hash(secret))
-        if row is None:
-            raise NotFound(f"There is no project {project_id}.")
-        return NewKey(_key(row), f"{prefix}.{secret}")
+    async def create(self, project_id: UUID, /, *, name: str, user_id: UUID = DEFAULT_USER_ID) -> NewKey:
+        """A new key of a project for a user that exists. Raises ``NotFound`` when there is no such project."""
+        return await insert_key(self._database, project_id, name=name, user_id=user_id)
 
     async def of_project(self, project_id: UUID, /) -> list[Key]:
         """The keys of a project, oldest first, revoked ones included."""
@@ -74,25 +79,32 @@ class Keys:
             raise NotFound(f"There is no key {key_id} in this project.")
         self._remembered.forget_all()
 
-    async def find(self, key_text: str, /) -> UUID | None:
-        """The project of a key that is in force, else ``None``. Raises ``Unavailable`` when that cannot be known."""
+    async def find(self, key_text: str, /) -> KeyOwner | None:
+        """Whose a key is that is in force, else ``None``. Raises ``Unavailable`` when that cannot be known."""
         shape = _SHAPE.fullmatch(key_text)
         if shape is None:
             return None
         known = self._remembered.recall(_hash(key_text))
         if known is not None:
             return known[0]
-        project_id = await self._prove(prefix=shape[1], secret=shape[2])
-        self._remembered.remember(
-            _hash(key_text), project_id, for_s=INVALID_FOR_S if project_id is None else VALID_FOR_S
-        )
-        return project_id
+        owner = await self._prove(prefix=shape[1], secret=shape[2])
+        self._remembered.remember(_hash(key_text), owner, for_s=INVALID_FOR_S if owner is None else VALID_FOR_S)
+        return owner
 
-    async def _prove(self, *, prefix: str, secret: str) -> UUID | None:
+    async def _prove(self, *, prefix: str, secret: str) -> KeyOwner | None:
         row = await self._database.fetch_one(SQL["find_key"], prefix)
         if row is None or not compare_digest(row["secret_hash"], _hash(secret)):
             return None
-        return UUID(str(row["project_id"]))
+        return KeyOwner(row["project_id"], row["user_id"])
+
+
+async def insert_key(door: Database | Transaction, project_id: UUID, /, *, name: str, user_id: UUID) -> NewKey:
+    """A new key, as ``Keys.create`` makes it, also as a part of a transaction."""
+    prefix, secret = secrets.token_urlsafe(6), secrets.token_hex(32)
+    row = await door.fetch_one(SQL["create_key"], uuid4(), project_id, name, prefix, _hash(secret), user_id)
+    if row is None:
+        raise NotFound(f"There is no project {project_id}.")
+    return NewKey(_key(row), f"{prefix}.{secret}")
 
 
 def _hash(text: str) -> bytes:
@@ -100,4 +112,4 @@ def _hash(text: str) -> bytes:
 
 
 def _key(row: Row) -> Key:
-    return Key(row["id"], row["project_id"], row["name"], row["prefix"], row["created_at"], row["revoked_at"])
+    return Key(**row)

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 from uuid import UUID, uuid4
 
 from common.clock import Clock
-from common.postgres.pool import Database, Row
+from common.postgres.pool import Database, Row, Transaction
 from common.postgres.queries import SQL
 from common.postgres.remembering import Remembering
 
@@ -45,13 +45,27 @@ class Projects:
 
     async def create(self, name: str, /) -> Project:
         """A new project. Names need not be unique."""
-        (row,) = await self._database.fetch_all(SQL["create_project"], uuid4(), name)
-        return _project(row)
+        return await insert_project(self._database, name)
+
+    async def find(self, project_id: UUID, /) -> Project | None:
+        """The project of that id."""
+        row = await self._database.fetch_one(SQL["find_project"], project_id)
+        return None if row is None else _project(row)
+
+    async def named(self, name: str, /) -> list[Project]:
+        """The projects of that name, oldest first."""
+        return [_project(row) for row in await self._database.fetch_all(SQL["projects_named"], name)]
 
     async def all(self) -> list[Project]:
         """All projects, oldest first."""
         return [_project(row) for row in await self._database.fetch_all(SQL["list_projects"])]
 
 
+async def insert_project(door: Database | Transaction, name: str, /) -> Project:
+    """A new project, also as a part of a transaction."""
+    (row,) = await door.fetch_all(SQL["create_project"], uuid4(), name)
+    return _project(row)
+
+
 def _project(row: Row) -> Project:
-    return Project(row["id"], row["name"], row["created_at"])
+    return Project(**row)

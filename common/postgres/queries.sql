@@ -29,17 +29,28 @@ SELECT 1 FROM projects WHERE id = $1;
 -- create_project --
 INSERT INTO projects (id, name) VALUES ($1, $2) RETURNING id, name, created_at;
 
+-- find_project --
+SELECT id, name, created_at FROM projects WHERE id = $1;
+
+-- projects_named --
+SELECT id, name, created_at FROM projects WHERE name = $1 ORDER BY created_at, id;
+
+-- ensure_user --
+-- The update changes nothing; it is what returns the row that is there.
+INSERT INTO users (id, email) VALUES ($1, $2) ON CONFLICT (email) DO UPDATE SET email = excluded.email
+RETURNING id, email, created_at;
+
 -- list_projects --
 SELECT id, name, created_at FROM projects ORDER BY created_at, id;
 
 -- create_key --
 -- Returns no row if the project does not exist.
-INSERT INTO api_keys (id, project_id, name, prefix, secret_hash)
-SELECT $1, id, $3, $4, $5 FROM projects WHERE id = $2
-RETURNING id, project_id, name, prefix, created_at, revoked_at;
+INSERT INTO api_keys (id, project_id, user_id, name, prefix, secret_hash)
+SELECT $1, id, $6, $3, $4, $5 FROM projects WHERE id = $2
+RETURNING id, project_id, user_id, name, prefix, created_at, revoked_at;
 
 -- list_keys --
-SELECT id, project_id, name, prefix, created_at, revoked_at
+SELECT id, project_id, user_id, name, prefix, created_at, revoked_at
 FROM api_keys WHERE project_id = $1 ORDER BY created_at, id;
 
 -- revoke_key --
@@ -48,4 +59,4 @@ UPDATE api_keys SET revoked_at = coalesce(revoked_at, now()) WHERE project_id = 
 RETURNING prefix;
 
 -- find_key --
-SELECT project_id, secret_hash FROM api_keys WHERE prefix = $1 AND revoked_at IS NULL;
+SELECT project_id, user_id, secret_hash FROM api_keys WHERE prefix = $1 AND revoked_at IS NULL;

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import shutil
 import socket
 from pathlib import Path
 from uuid import UUID, uuid4
@@ -20,14 +22,17 @@ from common.errors import (
 )
 from common.migrations import IllegalMigration
 from common.postgres.errors import Taken
-from common.postgres.keys import INVALID_FOR_S, VALID_FOR_S, Keys
-from common.postgres.migrate import migrate
+from common.postgres.keys import INVALID_FOR_S, VALID_FOR_S, KeyOwner, Keys
+from common.postgres.migrate import DDL, migrate
 from common.postgres.pool import Database, open_database
 from common.postgres.projects import ABSENT_FOR_S, Projects
 from common.postgres.secrets import cursor_secret
-from common.project import DEFAULT_PROJECT_ID
+from common.project import DEFAULT_PROJECT_ID, DEFAULT_USER_ID
 from common.settings import PostgresSettings
 from tests.fakes.clock import ManualClock
+
+OWNER = KeyOwner(DEFAULT_PROJECT_ID, DEFAULT_USER_ID)
+MIGRATIONS = ["0001_projects", "0002_lineage", "0003_users"]
 
 
 async def migrated(settings: PostgresSettings, folder: Path | None = None) -> list[str]:
@@ -38,13 +43,13 @@ async def migrated(settings: PostgresSettings, folder: Path | None = None) -> li
 
 class TestMigrations:
     async def test_from_empty_and_then_nothing_is_left_to_do(self, postgres_settings: PostgresSettings):
-        assert await migrated(postgres_settings) == ["0001_projects", "0002_lineage"]
+        assert await migrated(postgres_settings) == MIGRATIONS
         assert await migrated(postgres_settings) == []
 
     async def test_two_starters_at_once_both_end_well(self, postgres_settings: PostgresSettings):
         applied = await asyncio.gather(*(migrated(postgres_settings) for _ in range(4)))
 
-        assert sorted(applied) == [[], [], [], ["0001_projects", "0002_lineage"]]
+        assert sorted(applied) == [[], [], [], MIGRATIONS]
 
     async def test_a_changed_file_is_named(self, postgres_settings: PostgresSettings, tmp_path: Path):
         await migrated(postgres_settings)
@@ -63,6 +68,23 @@ class TestMigrations:
         async with open_database(postgres_settings) as database:
             with pytest.raises(Unavailable, match="half"):
                 await database.fetch_one("SELECT * FROM half")
+
+    async def test_keys_that_were_there_before_users_are_those_of_the_default_user(
+        self, postgres_settings: PostgresSettings, tmp_path: Path
+    ):
+        for name in MIGRATIONS[:2]:
+            shutil.copy(DDL / f"{name}.sql", tmp_path)
+        await migrated(postgres_settings, tmp_path)
+        async with open_database(postgres_settings) as database:
+            secret_hash = hashlib.sha256(b"0" * 64).digest()
+            await database.execute(
+                "INSERT INTO api_keys (id, project_id, name, prefix, secret_hash) VALUES ($1, $2, 'old', 'abcdefgh', $3)",
+                *(uuid4(), DEFAULT_PROJECT_ID, secret_hash),
+            )
+
+            await migrated(postgres_settings)
+
+            assert await Keys(database, ManualClock()).find("abcdefgh." + "0" * 64) == OWNER
 
     async def test_the_default_project_is_there(self, database: Database):
         assert await Projects(database, ManualClock()).exists(DEFAULT_PROJECT_ID)
@@ -113,7 +135,7 @@ class TestKeys:
 
         prefix, secret = made.text.split(".")
         assert (len(prefix), len(secret)) == (8, 64)
-        assert await keys.find(made.text) == DEFAULT_PROJECT_ID
+        assert await keys.find(made.text) == OWNER
         [row] = await database.fetch_all("SELECT api_keys::text AS everything FROM api_keys")
         assert prefix in row["everything"]
         assert secret not in row["everything"]
@@ -136,13 +158,13 @@ class TestKeys:
         clock = ManualClock()
         here, elsewhere = Keys(database, clock), Keys(database, clock)
         made = await here.create(DEFAULT_PROJECT_ID, name="laptop")
-        assert await elsewhere.find(made.text) == DEFAULT_PROJECT_ID
-        assert await here.find(made.text) == DEFAULT_PROJECT_ID
+        assert await elsewhere.find(made.text) == OWNER
+        assert await here.find(made.text) == OWNER
 
         await here.revoke(DEFAULT_PROJECT_ID, made.key.id)
 
         assert await here.find(made.text) is None
-        assert await elsewhere.find(made.text) == DEFAULT_PROJECT_ID
+        assert await elsewhere.find(made.text) == OWNER
         clock.advance(VALID_FOR_S)
         assert await elsewhere.find(made.text) is None
 
@@ -157,7 +179,7 @@ class TestKeys:
         assert await keys.find(made.text) is None
         clock.advance(INVALID_FOR_S)
 
-        assert await keys.find(made.text) == DEFAULT_PROJECT_ID
+        assert await keys.find(made.text) == OWNER
 
     async def test_keys_are_listed_and_revoked_only_within_their_project(self, database: Database):
         keys = Keys(database, ManualClock())

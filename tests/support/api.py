@@ -15,9 +15,13 @@ from common.clickhouse.store import ColumnStore, Statement
 from common.clock import Clock
 from common.errors import Unavailable
 from common.kafka.record import Publisher
+from common.postgres.keys import KeyOwner
+from common.postgres.pool import Database
+from common.project import DEFAULT_USER_ID
 from common.settings import Settings
 from query_api.app import create_app, make_runner
 from query_api.context import ApiContext, Check, KeyFinder
+from query_api.freshness.ends import KnownEnds
 from query_api.route import Route
 from query_api.routes import ROUTES
 from tests.fakes.clock import ManualClock
@@ -35,6 +39,9 @@ class UntouchedStore:
     async def select(self, statement: Statement, /, *, deadline_s: float) -> pa.Table:
         _refuse()
 
+    async def rows_read(self, statement: Statement, /, *, deadline_s: float) -> int:
+        _refuse()
+
     async def execute(self, statement: Statement, /, *, deadline_s: float) -> None:
         _refuse()
 
@@ -48,14 +55,16 @@ class UntouchedStore:
 class KnownKeys:
     """Keys without a database. ``is_away`` makes the lookup fail as it does without Postgres."""
 
-    def __init__(self, projects: Mapping[str, UUID]) -> None:
+    def __init__(self, projects: Mapping[str, UUID], *, user_id: UUID = DEFAULT_USER_ID) -> None:
         self.is_away = False
         self._projects = projects
+        self._user_id = user_id
 
-    async def find(self, key_text: str, /) -> UUID | None:
+    async def find(self, key_text: str, /) -> KeyOwner | None:
         if self.is_away:
             raise Unavailable("Postgres is away.", retry_after_s=2.5)
-        return self._projects.get(key_text)
+        project_id = self._projects.get(key_text)
+        return None if project_id is None else KeyOwner(project_id, self._user_id)
 
 
 def context_of(
@@ -67,6 +76,8 @@ def context_of(
     clock: Clock | None = None,
     store: ColumnStore | None = None,
     publisher: Publisher | None = None,
+    ends: KnownEnds | None = None,
+    database: Database | None = None,
 ) -> ApiContext:
     """A context whose store must stay untouched, with authentication exactly when there are keys."""
     return ApiContext(
@@ -77,6 +88,8 @@ def context_of(
         clock=clock or ManualClock(),
         cursor_secret=b"secret",
         checks=checks or {},
+        ends=ends,
+        database=database,
     )
 
 

@@ -6,7 +6,7 @@ import orjson
 import pytest
 from pydantic import SecretStr
 
-from common.project import DEFAULT_PROJECT_ID
+from common.project import DEFAULT_PROJECT_ID, DEFAULT_USER_ID
 from common.settings import IllegalSettings, Settings
 from query_api.auth import refuse_open_door
 from query_api.route import Access, Answer, Call, Route
@@ -18,7 +18,7 @@ ADMIN = Settings(auth="on", admin_key=SecretStr("a-long-admin-key"))
 
 
 async def _who(call: Call) -> Answer:
-    return Answer(orjson.dumps({"project": str(call.project_id)}))
+    return Answer(orjson.dumps({"project": str(call.project_id), "user": str(call.user_id)}))
 
 
 ROUTES = (
@@ -29,12 +29,13 @@ ROUTES = (
 
 
 @pytest.mark.parametrize("authorization", [f"ApiKey {KEY}", KEY, f"apikey  {KEY}"])
-async def test_key_decides_the_project(authorization: str, aiohttp_client: Client) -> None:
-    client = await aiohttp_client(context_of(keys=KnownKeys({KEY: PROJECT_A})), routes=ROUTES)
+async def test_key_decides_the_project_and_the_user(authorization: str, aiohttp_client: Client) -> None:
+    keys = KnownKeys({KEY: PROJECT_A}, user_id=UUID(int=5))
+    client = await aiohttp_client(context_of(keys=keys), routes=ROUTES)
 
     response = await client.get(f"/who?project_id={DEFAULT_PROJECT_ID}", headers={"Authorization": authorization})
 
-    assert await response.json() == {"project": str(PROJECT_A)}
+    assert await response.json() == {"project": str(PROJECT_A), "user": str(UUID(int=5))}
 
 
 @pytest.mark.parametrize(
@@ -97,12 +98,12 @@ async def test_keys_that_cannot_be_looked_up_are_503(aiohttp_client: Client) -> 
 
 
 @pytest.mark.parametrize("headers", [{}, {"Authorization": "ApiKey whatever"}, {"Authorization": "Bearer x"}])
-async def test_off_everything_is_the_default_project(headers: dict[str, str], aiohttp_client: Client) -> None:
+async def test_off_everything_is_the_default_project_and_user(headers: dict[str, str], aiohttp_client: Client) -> None:
     client = await aiohttp_client(context_of(), routes=ROUTES)
 
     response = await client.get("/who?project_id=null", headers=headers)
 
-    assert await response.json() == {"project": str(DEFAULT_PROJECT_ID)}
+    assert await response.json() == {"project": str(DEFAULT_PROJECT_ID), "user": str(DEFAULT_USER_ID)}
 
 
 @pytest.mark.parametrize(

@@ -164,7 +164,7 @@ async def test_body_that_breaks_off_is_no_failure_of_ours(client: aiohttp.Client
         writer.close()
         await _until_logged(logs)
 
-    assert [(line["event"], line["status"]) for line in logs] == [("request", 400)]
+    assert [(line["event"], line["status"]) for line in logs] == [("request", 499)]
 
 
 async def test_body_that_does_not_arrive_is_given_up(

@@ -1,0 +1,1 @@
+"""Environments: what is deployed where, as a history of its own."""

@@ -1,0 +1,1 @@
+"""Workflows: what applications are called by clients that know no difference."""

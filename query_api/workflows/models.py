@@ -1,0 +1,60 @@
+"""What is sent and answered about workflows (reference ``applications-api`` §7.7)."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Final
+from uuid import UUID
+
+from pydantic import BaseModel, Field
+
+from query_api.applications.models import (
+    ApplicationData,
+    Flags,
+    Header,
+    Lifecycle,
+    ResolutionInfo,
+    RetrievalInfo,
+)
+from query_api.environments.models import EnvironmentReferences
+from query_api.lineage.models import ReferenceIn, Text
+
+_OLDER: Final = "The same under another name."
+
+
+class RetrieveWorkflowRevision(EnvironmentReferences):
+    """References that lead to a revision: directly, or by what is deployed to an environment."""
+
+    workflow_ref: ReferenceIn | None = None
+    workflow_variant_ref: ReferenceIn | None = None
+    workflow_revision_ref: ReferenceIn | None = None
+    key: Text | None = Field(None, description="Under which it is deployed; `<workflow slug>.revision` if absent.")
+    resolve: bool | None = Field(None, description="Tell also what was embedded in the data.")
+
+
+class WorkflowRevision(Header, Lifecycle):
+    """A revision of an application, in the words of workflows."""
+
+    version: str
+    workflow_id: UUID
+    artifact_id: UUID = Field(description=_OLDER)
+    workflow_variant_id: UUID
+    variant_id: UUID = Field(description=_OLDER)
+    workflow_slug: str | None = None
+    artifact_slug: str | None = None
+    workflow_variant_slug: str | None = None
+    variant_slug: str | None = None
+    author: UUID
+    date: datetime
+    message: str | None = None
+    flags: Flags
+    data: ApplicationData | None = None
+
+
+class WorkflowRetrievedAnswer(BaseModel):
+    """The revision that was named, or none."""
+
+    count: int
+    workflow_revision: WorkflowRevision | None = None
+    resolution_info: ResolutionInfo | None = Field(None, description="Where resolving was asked for.")
+    retrieval_info: RetrievalInfo | None = None

@@ -1,0 +1,300 @@
+"""Accounts, the project of a key, and the commands about both: over HTTP and as processes, on a real Postgres."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from typing import Any
+from uuid import UUID, uuid4
+
+import aiohttp
+import pytest
+from pydantic import SecretStr
+
+from common.clock import SystemClock
+from common.postgres.keys import Keys
+from common.postgres.pool import Database, open_database
+from common.postgres.projects import Projects
+from common.project import DEFAULT_PROJECT_ID, DEFAULT_USER_ID
+from common.settings import PostgresSettings, Settings
+from tests.fakes.clock import ManualClock
+from tests.support.api import context_of, serving
+
+ADMIN_KEY = "the-key-of-the-admin"
+ADMIN = {"Authorization": f"Access {ADMIN_KEY}"}
+OPTIONS = {"create_api_keys": True, "return_api_keys": True, "seed_defaults": False}
+KEY = re.compile(r"[A-Za-z0-9_-]{8}\.[0-9a-f]{64}")
+
+
+@pytest.fixture
+async def client(shared_database: Database) -> AsyncIterator[aiohttp.ClientSession]:
+    settings = Settings(auth="on", admin_key=SecretStr(ADMIN_KEY))
+    keys = Keys(shared_database, SystemClock())
+    async with AsyncExitStack() as resources:
+        context = context_of(settings=settings, keys=keys, database=shared_database)
+        yield await resources.enter_async_context(serving(context))
+
+
+def _email() -> str:
+    return f"{uuid4().hex}@example.org"
+
+
+async def _create(client: aiohttp.ClientSession, body: Any, headers: Any = ADMIN) -> tuple[int, dict[str, Any]]:
+    response = await client.post("/api/admin/simple/accounts/", json=body, headers=headers)
+    return response.status, await response.json()
+
+
+async def _count(database: Database, table: str) -> int:
+    row = await database.fetch_one(f"SELECT count(*) AS n FROM {table}")
+    assert row is not None
+    return int(row["n"])
+
+
+class TestAccounts:
+    async def test_each_account_is_a_user_with_a_project_of_its_own_and_a_key_to_it(
+        self, client: aiohttp.ClientSession
+    ):
+        email, other = _email(), _email()
+        accounts = {
+            "user": {"user": {"email": email}, "options": OPTIONS},
+            "b": {"user": {"email": other}, "options": OPTIONS},
+        }
+
+        status, made = await _create(client, {"accounts": accounts})
+
+        first, second = made["accounts"]["user"], made["accounts"]["b"]
+        assert status == 200
+        assert KEY.fullmatch(first["api_keys"]["key"])
+        assert (first["user"]["email"], second["user"]["email"]) == (email, other)
+        assert first["projects"]["prj"]["id"] != second["projects"]["prj"]["id"]
+        for each in (first, second):
+            current = await client.get("/projects/current", headers={"Authorization": each["api_keys"]["key"]})
+            assert (await current.json())["project_id"] == each["projects"]["prj"]["id"]
+
+    async def test_the_key_acts_for_the_user_of_the_account(
+        self, client: aiohttp.ClientSession, shared_database: Database
+    ):
+        _, made = await _create(client, {"accounts": {"u": {"user": {"email": _email()}, "options": OPTIONS}}})
+        account = made["accounts"]["u"]
+
+        owner = await Keys(shared_database, ManualClock()).find(account["api_keys"]["key"])
+
+        assert owner == (UUID(account["projects"]["prj"]["id"]), UUID(account["user"]["id"]))
+
+    async def test_a_known_address_is_the_same_user_with_another_project(self, client: aiohttp.ClientSession):
+        body = {"accounts": {"u": {"user": {"email": _email()}}}}
+
+        (_, first), (_, second) = [await _create(client, body) for _ in range(2)]
+
+        one, two = first["accounts"]["u"], second["accounts"]["u"]
+        assert one["user"] == two["user"]
+        assert one["projects"] != two["projects"]
+
+    @pytest.mark.parametrize("options", [None, {}, {"create_api_keys": True}, {"return_api_keys": True}])
+    async def test_a_key_is_made_only_where_it_is_asked_for_and_shown(
+        self, client: aiohttp.ClientSession, shared_database: Database, options: Any
+    ):
+        account = {"user": {"email": _email()}} | ({} if options is None else {"options": options})
+        before = await _count(shared_database, "api_keys")
+
+        status, made = await _create(client, {"accounts": {"u": account}})
+
+        assert (status, made["accounts"]["u"]["api_keys"]) == (200, {})
+        assert await _count(shared_database, "api_keys") == before
+
+    @pytest.mark.parametrize(
+        "authorization", [None, "", "Access", "Access ", "Access wrong", ADMIN_KEY, f"ApiKey {ADMIN_KEY}"]
+    )
+    async def test_without_the_admin_key_it_is_401_and_nothing_is_made(
+        self, client: aiohttp.ClientSession, shared_database: Database, authorization: str | None
+    ):
+        before = await _count(shared_database, "projects")
+        headers = {} if authorization is None else {"Authorization": authorization}
+
+        status, body = await _create(client, {"accounts": {"u": {"user": {"email": _email()}}}}, headers)
+
+        assert (status, body) == (401, {"detail": {"message": "Unauthorized"}})
+        assert await _count(shared_database, "projects") == before
+
+    async def test_the_admin_key_opens_nothing_else(self, client: aiohttp.ClientSession):
+        assert (await client.get("/projects/current", headers=ADMIN)).status == 401
+
+    @pytest.mark.parametrize(
+        ("body", "loc"),
+        [
+            ({}, ["body", "accounts"]),
+            ({"accounts": {}}, ["body", "accounts"]),
+            ({"accounts": {"u": {}}}, ["body", "accounts", "u", "user"]),
+            ({"accounts": {"u": {"user": {}}}}, ["body", "accounts", "u", "user", "email"]),
+            ({"accounts": {"u": {"user": {"email": ""}}}}, ["body", "accounts", "u", "user", "email"]),
+            ({"accounts": {"u": {"user": {"email": "a\0b"}}}}, ["body", "accounts", "u", "user", "email"]),
+            ({"accounts": {"u": {"user": {"email": "a" * 321}}}}, ["body", "accounts", "u", "user", "email"]),
+            ({"accounts": {str(n): {"user": {"email": "e"}} for n in range(101)}}, ["body", "accounts"]),
+        ],
+    )
+    async def test_what_is_no_account_is_422(
+        self, client: aiohttp.ClientSession, shared_database: Database, body: Any, loc: list[str]
+    ):
+        before = await _count(shared_database, "projects")
+
+        status, answer = await _create(client, body)
+
+        assert (status, answer["detail"][0]["loc"]) == (422, loc)
+        assert await _count(shared_database, "projects") == before
+
+    async def test_a_hundred_accounts_and_the_longest_address_are_legal(self, client: aiohttp.ClientSession):
+        email = _email().rjust(320, "a")
+
+        status, made = await _create(client, {"accounts": {str(n): {"user": {"email": email}} for n in range(100)}})
+
+        assert (status, len(made["accounts"])) == (200, 100)
+
+    async def test_when_one_cannot_be_made_none_is(self, client: aiohttp.ClientSession, shared_database: Database):
+        tables = ("users", "projects", "api_keys")
+        before = [await _count(shared_database, table) for table in tables]
+        await shared_database.execute(
+            "ALTER TABLE projects ADD CONSTRAINT nobody_is_last CHECK (name <> 'z@last') NOT VALID"
+        )
+        accounts = {name: {"user": {"email": name}, "options": OPTIONS} for name in ("a@first", "z@last")}
+
+        status, _ = await _create(client, {"accounts": accounts})
+
+        await shared_database.execute("ALTER TABLE projects DROP CONSTRAINT nobody_is_last")
+        assert status == 500
+        assert [await _count(shared_database, table) for table in tables] == before
+
+    async def test_requests_about_the_same_addresses_do_not_lock_each_other(self, client: aiohttp.ClientSession):
+        """The second address of one request is the first of the other."""
+        emails = [_email() for _ in range(6)]
+        bodies = [
+            {"accounts": {email: {"user": {"email": email}} for email in order}} for order in (emails, emails[::-1]) * 4
+        ]
+
+        made = await asyncio.gather(*(_create(client, body) for body in bodies))
+
+        assert [status for status, _ in made] == [200] * 8
+        users = {str(account["user"]) for _, answer in made for account in answer["accounts"].values()}
+        assert len(users) == 6
+
+
+class TestCurrentProject:
+    async def test_it_is_the_project_of_the_key(self, client: aiohttp.ClientSession, shared_database: Database):
+        project = await Projects(shared_database, ManualClock()).create("checkout")
+        key = await Keys(shared_database, ManualClock()).create(project.id, name="k")
+
+        response = await client.get("/api/preview/projects/current/", headers={"Authorization": f"ApiKey {key.text}"})
+
+        answer = await response.json()
+        assert (answer["project_id"], answer["project_name"]) == (str(project.id), "checkout")
+        assert (answer["is_default_project"], answer["is_demo"], answer["user_role"]) == (False, False, "owner")
+        assert {"organization_id", "organization_name", "workspace_id", "workspace_name"} <= answer.keys()
+
+    async def test_without_authentication_it_is_the_default_project(self, shared_database: Database):
+        async with serving(context_of(database=shared_database)) as client:
+            answer = await (await client.get("/projects/current")).json()
+
+        assert (answer["project_id"], answer["is_default_project"]) == (str(DEFAULT_PROJECT_ID), True)
+
+    async def test_a_project_that_is_gone_is_404(self, shared_database: Database):
+        settings = Settings(auth="off", default_project_id=UUID(int=7))
+        async with serving(context_of(database=shared_database, settings=settings)) as client:
+            assert (await client.get("/projects/current")).status == 404
+
+    async def test_postgres_away_is_503_with_a_time(self):
+        away = PostgresSettings.model_validate({"dsn": "postgresql://nobody@127.0.0.1:1/none", "timeout_s": 0.5})
+        async with open_database(away) as database, serving(context_of(database=database)) as client:
+            response = await client.get("/projects/current")
+
+        assert response.status == 503
+        assert int(response.headers["Retry-After"]) >= 1
+
+
+class Command:
+    """The command line, as a process on one database."""
+
+    def __init__(self, settings: PostgresSettings, data_dir: Any) -> None:
+        clean = {name: value for name, value in os.environ.items() if not name.startswith("CLEARSPAN_")}
+        dsn = settings.dsn.get_secret_value()
+        self._environment = {**clean, "CLEARSPAN_POSTGRES__DSN": dsn, "CLEARSPAN_DATA_DIR": str(data_dir)}
+
+    def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "clearspan", *arguments],
+            env=self._environment, capture_output=True, text=True, check=False, timeout=30,
+        )  # fmt: skip
+
+    def json(self, *arguments: str) -> list[dict[str, Any]]:
+        done = self.run(*arguments, "--json")
+        assert done.returncode == 0, done.stderr
+        return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+@pytest.fixture
+def command(shared_postgres: PostgresSettings, tmp_path: Any) -> Command:
+    return Command(shared_postgres, tmp_path)
+
+
+class TestCommands:
+    async def test_a_project_is_made_listed_and_gets_keys_by_its_name(
+        self, command: Command, shared_database: Database
+    ):
+        name, email = f"team {uuid4()}", _email()
+        [project] = command.json("projects", "create", name)
+        [key] = command.json("keys", "create", "laptop", "--project", name, "--user", email)
+
+        owner = await Keys(shared_database, ManualClock()).find(key["key"])
+
+        assert project in command.json("projects", "list")
+        assert [listed["id"] for listed in command.json("keys", "list", "--project", name)] == [key["id"]]
+        assert owner == (UUID(project["id"]), UUID(key["user_id"]))
+        assert owner.user_id != DEFAULT_USER_ID
+
+    async def test_a_revoked_key_counts_for_nothing(self, command: Command, shared_database: Database):
+        [key] = command.json("keys", "create", "old")
+
+        [revoked] = command.json("keys", "revoke", key["id"])
+
+        assert revoked == {"id": key["id"], "is_revoked": True}
+        assert await Keys(shared_database, ManualClock()).find(key["key"]) is None
+        assert key["user_id"] == str(DEFAULT_USER_ID)
+
+    def test_a_name_of_two_projects_is_told_with_their_ids(self, command: Command):
+        name = f"twice {uuid4()}"
+        ids = [command.json("projects", "create", name)[0]["id"] for _ in range(2)]
+
+        refused = command.run("keys", "list", "--project", name)
+
+        assert refused.returncode == 1
+        assert all(each in refused.stderr for each in ids)
+
+    @pytest.mark.parametrize(
+        ("arguments", "code", "words"),
+        [
+            (["keys", "list", "--project", "nobody's"], 1, "There is no project"),
+            (["keys", "list", "--project", str(UUID(int=9))], 1, "There is no project"),
+            (["keys", "revoke", str(UUID(int=9))], 1, "There is no key"),
+            (["keys", "revoke", "x"], 2, "invalid UUID"),
+            (["projects", "create", " "], 2, "must not be empty"),
+            (["projects", "create", str(UUID(int=9))], 2, "must not look like an id"),
+            (["projects"], 2, "ACTION"),
+            (["projects", "--help"], 0, "fences between tenants"),
+            (["keys", "--help"], 0, "Authorization: ApiKey KEY"),
+        ],
+    )
+    def test_the_exit_code_and_the_words_tell(self, command: Command, arguments: list[str], code: int, words: str):
+        done = command.run(*arguments)
+
+        assert (done.returncode, words in done.stdout + done.stderr) == (code, True)
+
+    def test_for_people_it_says_what_comes_next(self, command: Command):
+        project = command.run("projects", "create", f"for people {uuid4()}")
+        listed = command.run("projects", "list")
+
+        assert "clearspan keys create NAME --project" in project.stdout
+        assert "default  (default)" in listed.stdout

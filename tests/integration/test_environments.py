@@ -1,0 +1,416 @@
+"""Environments, deploying, and retrieving by what is deployed: over HTTP, on a real Postgres."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+from uuid import UUID, uuid4
+
+import aiohttp
+import pytest
+
+from common.postgres.pool import Database
+from common.postgres.projects import insert_project
+from tests.support.api import KnownKeys, context_of, serving
+
+
+class Api:
+    """The API as one project sees it."""
+
+    def __init__(self, client: aiohttp.ClientSession, project_id: UUID) -> None:
+        self._client = client
+        self.project_id = project_id
+
+    async def post(self, path: str, body: Any = None) -> tuple[int, dict[str, Any]]:
+        response = await self._client.post(path, json=body, headers={"Authorization": str(self.project_id)})
+        return response.status, await response.json()
+
+    async def ok(self, path: str, body: Any = None) -> dict[str, Any]:
+        status, answer = await self.post(path, body)
+        assert status == 200, answer
+        return answer
+
+    async def get(self, path: str) -> dict[str, Any]:
+        response = await self._client.get(path, headers={"Authorization": str(self.project_id)})
+        answer: dict[str, Any] = await response.json()
+        assert response.status == 200, answer
+        return answer
+
+    async def environment(self, slug: str = "production") -> dict[str, Any]:
+        made = await self.ok("/simple/environments/", {"environment": {"slug": slug, "name": slug.title()}})
+        environment: dict[str, Any] = made["environment"]
+        return environment
+
+    async def application(self, slug: str = "faq-bot") -> dict[str, Any]:
+        """With a variant and the revisions 0 and 1."""
+        body = {"application": {"slug": slug, "data": {"parameters": {"prompt": f"of {slug}"}}}}
+        application: dict[str, Any] = (await self.ok("/simple/applications/", body))["application"]
+        return application
+
+    async def deployed(self, environment: str = "production") -> dict[str, Any]:
+        """What ``/simple/environments/query`` shows of one."""
+        body = {"environment": {"slug": environment}, "environment_refs": [{"slug": environment}]}
+        [found] = (await self.ok("/simple/environments/query", body))["environments"]
+        return dict(found["data"].get("references", {}))
+
+
+@pytest.fixture
+async def api(shared_database: Database) -> AsyncIterator[Api]:
+    project = await insert_project(shared_database, "environments")
+    context = context_of(keys=KnownKeys({str(project.id): project.id}), database=shared_database)
+    async with serving(context) as client:
+        yield Api(client, project.id)
+
+
+DEPLOY = "/api/applications/revisions/deploy"
+RETRIEVE = "/api/applications/revisions/retrieve"
+COMMIT = "/environments/revisions/commit"
+
+
+class TestSimpleEnvironments:
+    async def test_it_has_a_variant_and_two_revisions_and_no_flags(self, api: Api):
+        made = await api.environment()
+
+        log = await api.ok("/environments/revisions/log", {"environment_revisions": {"environment_id": made["id"]}})
+        assert (made["slug"], made["name"]) == ("production", "Production")
+        assert [each["version"] for each in log["environment_revisions"]] == ["1", "0"]
+        assert made["revision_id"] == log["environment_revisions"][0]["id"]
+        assert made["variant_id"] == log["environment_revisions"][0]["environment_variant_id"]
+        assert "flags" not in made
+        assert (await api.get(f"/preview/simple/environments/{made['id']}/"))["environment"] == made
+
+    async def test_a_taken_slug_is_409_and_leaves_nothing(self, api: Api):
+        await api.environment()
+
+        status, answer = await api.post("/simple/environments/", {"environment": {"slug": "production"}})
+
+        assert (status, answer["detail"]["conflict"]) == (409, {"slug": "production"})
+        assert (await api.ok("/environments/variants/query", {}))["count"] == 1
+
+    async def test_an_application_may_have_the_same_slug(self, api: Api):
+        await api.application("production")
+
+        await api.environment("production")
+
+    @pytest.mark.parametrize(
+        ("environment", "names"),
+        [
+            ({}, "slug"),
+            ({"slug": "a b"}, "slug"),
+            ({"slug": "a", "data": {"reference": {}}}, "reference"),
+            ({"slug": "a", "data": {"references": {"k": {"application": {"id": "x"}}}}}, "id"),
+            ({"slug": "a", "data": {"references": {"a\0b": {}}}}, "references"),
+            ({"slug": "a", "data": {"references": {"": {}}}}, "references"),
+            ({"slug": "a", "data": {"references": {"k": {"application": {"version": "\0"}}}}}, "version"),
+        ],
+    )
+    async def test_what_is_no_environment_is_422(self, api: Api, environment: Any, names: str):
+        status, answer = await api.post("/simple/environments/", {"environment": environment})
+
+        assert (status, names in str(answer["detail"])) == (422, True)
+        assert (await api.ok("/environments/query", {}))["count"] == 0
+
+
+class TestCommits:
+    async def _variant(self, api: Api) -> dict[str, Any]:
+        environment = (await api.ok("/environments/", {"environment": {"slug": "staging"}}))["environment"]
+        body = {"environment_variant": {"environment_id": environment["id"], "slug": "staging.main"}}
+        variant: dict[str, Any] = (await api.ok("/environments/variants/", body))["environment_variant"]
+        return variant
+
+    async def _commit(self, api: Api, variant: Any, **members: Any) -> tuple[int, dict[str, Any]]:
+        body = {"environment_revision": {"environment_variant_id": variant["id"], **members}}
+        return await api.post(COMMIT, body)
+
+    async def test_references_are_committed_and_shown_as_they_were_sent(self, api: Api):
+        variant = await self._variant(api)
+        references = {
+            "faq-bot.revision": {"application": {"slug": "faq-bot"}, "application_revision": {"version": "3"}}
+        }
+
+        status, answer = await self._commit(api, variant, data={"references": references})
+
+        assert status == 200
+        revision = answer["environment_revision"]
+        assert (revision["version"], revision["data"]) == ("0", {"references": references})
+        assert (revision["environment_slug"], revision["environment_variant_slug"]) == ("staging", "staging.main")
+        assert "flags" not in revision
+
+    async def test_a_delta_changes_the_head_key_by_key(self, api: Api):
+        variant = await self._variant(api)
+        before = {"a.revision": {"application": {"slug": "a", "version": "1"}}, "b.c.d": {"application": {"slug": "b"}}}
+        await self._commit(api, variant, data={"references": before})
+        delta = {"set": {"a.revision": {"application": {"slug": "z"}}}, "remove": ["b.c.d", "nothing"]}
+
+        _, answer = await self._commit(api, variant, delta=delta)
+
+        assert answer["environment_revision"]["data"] == {"references": {"a.revision": {"application": {"slug": "z"}}}}
+
+    async def test_a_delta_on_an_empty_variant_is_its_first_revision(self, api: Api):
+        variant = await self._variant(api)
+
+        _, answer = await self._commit(api, variant, delta={"set": {"k": {"application": {"slug": "a"}}}})
+
+        assert answer["environment_revision"]["version"] == "0"
+        assert answer["environment_revision"]["data"]["references"].keys() == {"k"}
+
+    @pytest.mark.parametrize(
+        ("members", "status", "names"),
+        [
+            ({"data": {"typo": 1}}, 422, "typo"),
+            ({"delta": {}}, 422, "delta"),
+            ({"delta": {"sett": {}}}, 422, "sett"),
+            ({"delta": {"set": {"k": {"application": "faq-bot"}}}}, 422, "application"),
+            ({"environment_variant_id": None}, 422, "environment_variant_id"),
+            ({"environment_variant_id": str(uuid4()), "data": {}}, 404, "environment_variant"),
+            ({"environment_variant_id": str(uuid4()), "delta": {"remove": []}}, 404, "environment_variant"),
+            ({"base_revision_id": str(uuid4()), "delta": {"remove": ["k"]}}, 409, "revision_conflict"),
+            ({"slug": "__ag__x"}, 400, "__ag__"),
+        ],
+    )
+    async def test_what_cannot_be_committed_says_so_and_leaves_no_row(
+        self, api: Api, members: Any, status: int, names: str
+    ):
+        variant = await self._variant(api)
+
+        answered, answer = await self._commit(api, variant, **members)
+
+        assert (answered, names in str(answer["detail"])) == (status, True)
+        assert (await api.ok("/environments/revisions/query", {}))["count"] == 0
+
+    async def test_a_revision_is_retrieved_by_references(self, api: Api):
+        variant = await self._variant(api)
+        await self._commit(api, variant, data={"references": {}})
+        await self._commit(api, variant, message="second")
+        refs = {"environment_ref": {"slug": "staging"}, "environment_revision_ref": {"version": "0"}}
+
+        old = await api.ok("/environments/revisions/retrieve", refs)
+        head = await api.ok("/environments/revisions/retrieve", {"environment_variant_ref": {"slug": "staging.main"}})
+
+        assert old["environment_revision"]["data"] == {"references": {}}
+        assert head["environment_revision"]["message"] == "second"
+        assert head["retrieval_info"]["references"]["environment"]["slug"] == "staging"
+
+
+class TestDeploying:
+    async def test_it_is_a_commit_that_refers_to_the_revision(self, api: Api):
+        environment, application = await api.environment(), await api.application()
+        body = {
+            "application_ref": {"slug": "faq-bot"},
+            "application_revision_ref": {"version": "1"},
+            "environment_ref": {"slug": "production"},
+            "message": "first",
+        }
+
+        answer = await api.ok(DEPLOY, body)
+
+        deployed = answer["application_revision"]
+        assert (deployed["id"], deployed["version"]) == (application["revision_id"], "1")
+        assert deployed["application_slug"] == "faq-bot"
+        assert await api.deployed() == {
+            "faq-bot.revision": {
+                "application": {"id": application["id"]},
+                "application_variant": {"id": application["variant_id"]},
+                "application_revision": {"id": deployed["id"], "slug": deployed["slug"], "version": "1"},
+            }
+        }
+        log = await api.ok(
+            "/environments/revisions/log", {"environment_revisions": {"environment_id": environment["id"]}}
+        )
+        head = log["environment_revisions"][0]
+        assert (head["version"], head["message"]) == ("2", "first")
+
+    async def test_what_is_deployed_already_stays(self, api: Api):
+        await api.environment()
+        for slug in ("one", "two"):
+            await api.application(slug)
+
+        for slug, key in (("one", None), ("two", "mine"), ("one", "")):
+            body = {"application_ref": {"slug": slug}, "environment_ref": {"slug": "production"}, "key": key}
+            await api.ok(DEPLOY, body)
+
+        assert (await api.deployed()).keys() == {"one.revision", "mine"}
+
+    async def test_of_many_at_once_none_is_lost(self, api: Api):
+        environment = await api.environment()
+        slugs = [f"app-{number}" for number in range(8)]
+        await asyncio.gather(*(api.application(slug) for slug in slugs))
+
+        await asyncio.gather(
+            *(
+                api.ok(DEPLOY, {"application_ref": {"slug": slug}, "environment_ref": {"id": environment["id"]}})
+                for slug in slugs
+            )
+        )
+
+        assert (await api.deployed()).keys() == {f"{slug}.revision" for slug in slugs}
+
+    @pytest.mark.parametrize(
+        ("body", "status", "names"),
+        [
+            (None, 400, "application_ref"),
+            ({"environment_ref": {"slug": "production"}}, 400, "application_ref"),
+            ({"application_ref": {"slug": "faq-bot"}}, 400, "environment_ref"),
+            ({"application_revision_ref": {"version": "1"}, "environment_ref": {"slug": "production"}}, 400, "version"),
+            ({"application_ref": {"slug": "faq-bot"}, "environment_revision_ref": {"version": "1"}}, 400, "version"),
+            ({"application_ref": {"slug": "other"}, "environment_ref": {"slug": "production"}}, 404, "application"),
+            ({"application_ref": {}, "environment_ref": {"slug": "production"}}, 404, "application"),
+            ({"application_ref": {"slug": "faq-bot"}, "environment_ref": {"slug": "nowhere"}}, 404, "environment"),
+            ({"application_ref": {"slug": "faq-bot"}, "environment_ref": {"slug": "a b"}}, 422, "slug"),
+            ({"application_ref": "faq-bot", "environment_ref": {"slug": "production"}}, 422, "application_ref"),
+        ],
+    )
+    async def test_what_cannot_be_deployed_says_why_and_changes_nothing(
+        self, api: Api, body: Any, status: int, names: str
+    ):
+        await api.environment()
+        await api.application()
+
+        answered, answer = await api.post(DEPLOY, body)
+
+        assert (answered, names in str(answer["detail"])) == (status, True)
+        assert await api.deployed() == {}
+
+    async def test_another_project_has_nothing_that_could_be_deployed(self, api: Api, shared_database: Database):
+        environment, application = await api.environment(), await api.application()
+        other = await insert_project(shared_database, "other")
+        context = context_of(keys=KnownKeys({str(other.id): other.id}), database=shared_database)
+        async with serving(context) as client:
+            stranger = Api(client, other.id)
+            await stranger.environment()
+            theirs = {"application_ref": {"id": application["id"]}, "environment_ref": {"slug": "production"}}
+            taken, _ = await stranger.post(DEPLOY, theirs)
+            await stranger.application()
+            mine = {"application_ref": {"slug": "faq-bot"}, "environment_ref": {"id": environment["id"]}}
+            put, _ = await stranger.post(DEPLOY, mine)
+
+        assert (taken, put) == (404, 404)
+        assert await api.deployed() == {}
+
+
+class TestRetrievingWhatIsDeployed:
+    async def _deployed(self, api: Api) -> dict[str, Any]:
+        """An application whose version 1 is deployed, and whose head is version 2."""
+        await api.environment()
+        application = await api.application()
+        await api.ok(DEPLOY, {"application_ref": {"slug": "faq-bot"}, "environment_ref": {"slug": "production"}})
+        commit = {"application_variant_id": application["variant_id"], "data": {"parameters": {"prompt": "newer"}}}
+        await api.ok("/applications/revisions/commit", {"application_revision": commit})
+        return application
+
+    @pytest.mark.parametrize(
+        "how",
+        [
+            {"key": "faq-bot.revision"},
+            {"application_ref": {"slug": "faq-bot"}},
+            {"application_ref": {"slug": "faq-bot"}, "key": ""},
+            {"application_ref": None, "application_variant_ref": None, "key": "faq-bot.revision", "resolve": True},
+        ],
+    )
+    async def test_it_is_the_deployed_revision_and_not_the_head(self, api: Api, how: Any):
+        application = await self._deployed(api)
+
+        answer = await api.ok(RETRIEVE, {"environment_ref": {"slug": "production"}, **how})
+
+        assert answer["application_revision"]["id"] == application["revision_id"]
+        assert answer["application_revision"]["data"] == {"parameters": {"prompt": "of faq-bot"}}
+        info = answer["retrieval_info"]
+        assert info["selector"] == {"key": "faq-bot.revision"}
+        assert info["references"].keys() == {
+            *("application", "application_variant", "application_revision"),
+            *("environment", "environment_variant", "environment_revision"),
+        }
+        assert info["references"]["environment_revision"]["version"] == "2"
+
+    async def test_by_the_id_of_the_application(self, api: Api):
+        application = await self._deployed(api)
+        body = {"environment_ref": {"slug": "production"}, "application_ref": {"id": application["id"]}}
+
+        assert (await api.ok(RETRIEVE, body))["application_revision"]["version"] == "1"
+
+    async def test_an_older_revision_of_the_environment_says_what_was_deployed_then(self, api: Api):
+        await self._deployed(api)
+        await api.ok(DEPLOY, {"application_ref": {"slug": "faq-bot"}, "environment_ref": {"slug": "production"}})
+        then = {"environment_ref": {"slug": "production"}, "environment_revision_ref": {"version": "2"}}
+
+        old = await api.ok(RETRIEVE, {**then, "key": "faq-bot.revision"})
+        new = await api.ok(RETRIEVE, {"environment_ref": {"slug": "production"}, "key": "faq-bot.revision"})
+
+        assert [each["application_revision"]["version"] for each in (old, new)] == ["1", "2"]
+
+    @pytest.mark.parametrize(
+        ("body", "status", "names"),
+        [
+            ({"key": "faq-bot.revision"}, 400, "environment_ref"),
+            ({"environment_ref": {"slug": "production"}}, 400, "key"),
+            ({"environment_ref": {"slug": "production"}, "application_ref": {"id": str(uuid4())}}, 400, "application"),
+            ({"environment_ref": {"slug": "nowhere"}, "key": "faq-bot.revision"}, 404, "environment"),
+            ({"environment_ref": {}, "key": "faq-bot.revision"}, 404, "environment"),
+            ({"environment_ref": {"slug": "production"}, "key": "other.revision"}, 404, "other.revision"),
+            (
+                {"environment_ref": {"slug": "production"}, "environment_revision_ref": {"version": "1"}, "key": "faq-bot.revision"},
+                404,
+                "faq-bot.revision",
+            ),
+            (
+                {"environment_ref": {"slug": "production"}, "key": "faq-bot.revision", "application_ref": {"slug": "other"}},
+                400,
+                "does not match",
+            ),
+            (
+                {"environment_ref": {"slug": "production"}, "key": "faq-bot.revision", "application_revision_ref": {"version": "2"}},
+                400,
+                "does not match",
+            ),
+        ],
+    )  # fmt: skip
+    async def test_what_is_not_said_not_there_or_not_true_is_refused(
+        self, api: Api, body: Any, status: int, names: str
+    ):
+        await self._deployed(api)
+
+        answered, answer = await api.post(RETRIEVE, body)
+
+        assert (answered, names in answer["detail"]) == (status, True)
+
+    async def test_a_reference_that_leads_nowhere_finds_nothing(self, api: Api):
+        made = await api.environment()
+        delta = {"set": {"k": {"application": {"slug": "gone"}}, "w": {"evaluator": {"slug": "x"}}}}
+        await api.ok(COMMIT, {"environment_revision": {"environment_variant_id": made["variant_id"], "delta": delta}})
+
+        for key in delta["set"]:
+            body = {"environment_ref": {"slug": "production"}, "key": key}
+            assert await api.ok(RETRIEVE, body) == {"count": 0}
+
+
+class TestWorkflows:
+    async def test_an_application_is_a_workflow_under_the_same_id(self, api: Api):
+        application = await api.application()
+
+        answer = await api.ok("/workflows/revisions/retrieve", {"resolve": True, "workflow_ref": {"slug": "faq-bot"}})
+
+        revision = answer["workflow_revision"]
+        assert (revision["id"], revision["workflow_id"]) == (application["revision_id"], application["id"])
+        assert not [name for name in revision if name.startswith("application")]
+        assert answer["retrieval_info"]["references"].keys() == {"workflow", "workflow_variant", "workflow_revision"}
+
+    async def test_what_is_deployed_is_found_there_too(self, api: Api):
+        application = await api.application()
+        await api.environment()
+        await api.ok(DEPLOY, {"application_ref": {"slug": "faq-bot"}, "environment_ref": {"slug": "production"}})
+        body = {"environment_ref": {"slug": "production"}, "workflow_ref": {"slug": "faq-bot"}}
+
+        answer = await api.ok("/workflows/revisions/retrieve", body)
+
+        assert answer["workflow_revision"]["id"] == application["revision_id"]
+
+    @pytest.mark.parametrize(
+        ("body", "expected"),
+        [({}, 400), ({"workflow_ref": {"slug": "nobody"}}, 200), ({"workflow_ref": {"slug": "a b"}}, 422)],
+    )
+    async def test_what_is_no_application_is_not_found(self, api: Api, body: Any, expected: int):
+        status, answer = await api.post("/workflows/revisions/retrieve", body)
+
+        assert status == expected
+        assert status != 200 or answer == {"count": 0}

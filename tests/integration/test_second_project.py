@@ -1,0 +1,264 @@
+"""No answer to one project shows another's data, on any route there is (contract §2).
+
+All routes are walked with the key of a second project by somebody who knows every id, slug and cursor of the first. That the
+requests are worth something is shown with the first project's own key: there they find what the second must not see.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import aiohttp
+import orjson
+import pytest
+
+from common.clickhouse.connect import open_store
+from common.clickhouse.migrate import migrate
+from common.clickhouse.store import ColumnStore, Statement
+from common.codec import span_json
+from common.limits import SpanLimits
+from common.postgres.accounts import Account, WantedAccount, open_accounts
+from common.postgres.keys import Keys
+from common.postgres.pool import Database
+from common.settings import ClickHouseSettings
+from common.span import Resource, Span
+from query_api.route import Access, Route
+from query_api.routes import ROUTES
+from tests.fakes.clock import ManualClock
+from tests.fakes.kafka import MemoryBroker
+from tests.support.api import context_of, serving
+from tests.support.span_corpus import STORED_US, store_record
+from tests.support.trespass import Attempt, Known, attempts, chooses_an_id
+
+SECRET: Final = "xylophone-7f3a"
+COST: Final = 987654.25
+TRACE_ID, SPAN_ID = bytes([0xA7]) * 16, bytes([0xB9]) * 16
+KINDS: Final = {"applications": "application", "environments": "environment", "queries": "query"}
+KNOWN_PATHS: Final = {route.path for route in ROUTES}
+
+TELLS_NOTHING_OF_A_PROJECT: Final = {
+    "POST /simple/traces": "takes spans in; the answer repeats what was sent",
+    "POST /tracing/spans/ingest": "the same",
+    "POST /traces/ingest": "the same",
+    "POST /traces": "the same",
+    "PUT /traces/{trace_id}": "the same",
+    "POST /tracing/traces": "the same",
+    "PUT /tracing/traces/{trace_id}": "the same",
+    "GET /otlp/v1/traces": "says that it is there",
+    "POST /otlp/v1/traces": "takes bytes; whose they are, the intake tests show",
+    "GET /status/freshness": "of logs; its own tests show that a project sees the times of its own records",
+    "DELETE /traces/{trace_id}": "says how many it deleted",
+    "DELETE /simple/traces/{trace_id}": "repeats what was sent",
+    "DELETE /tracing/traces/{trace_id}": "the same",
+    "POST /applications/revisions": "refused where there is a revision",
+    "POST /environments/revisions": "the same",
+    "POST /queries/revisions": "the same",
+}
+"""Routes on which even the owner's key shows nothing; that they change nothing of another project is looked for all the same."""
+
+
+@dataclass
+class World:
+    """Two projects, of which the first has everything and the second knows of it."""
+
+    client: aiohttp.ClientSession
+    database: Database
+    store: ColumnStore
+    broker: MemoryBroker
+    owner: Account
+    stranger: Account
+    known: Known
+    texts: frozenset[str]
+    """What only the first project's data holds."""
+
+    async def send(self, attempt: Attempt, account: Account) -> tuple[int, str]:
+        """The status, and the headers and body as text."""
+        assert account.key is not None
+        headers = {"Authorization": f"ApiKey {account.key.text}"}
+        async with self.client.request(
+            attempt.method, attempt.path, params=attempt.parameters, json=attempt.body, headers=headers
+        ) as response:
+            return response.status, f"{dict(response.headers)} {(await response.read()).decode()}"
+
+    def told(self, attempt: Attempt, answer: str) -> list[str]:
+        """What of the first project an answer holds that was not part of the request."""
+        return [text for text in self.texts if text in answer and not attempt.sends(text)]
+
+    async def rows(self) -> Mapping[str, Any]:
+        """Everything that is stored of the first project, table by table, whatever tables there are."""
+        rows: dict[str, Any] = {}
+        for table in await _postgres_tables(self.database):
+            sql = f"SELECT t::text FROM {table} AS t WHERE project_id = $1 ORDER BY 1"
+            rows[table] = [tuple(row) for row in await self.database.fetch_all(sql, self.owner.project.id)]
+        for table in await _clickhouse_tables(self.store):
+            sql = f"SELECT count() AS n, sum(cityHash64(toString(tuple(*)))) AS h FROM {table} WHERE project_id = {{p:UUID}}"
+            found = await self.store.select(Statement(sql, {"p": self.owner.project.id}), deadline_s=10)
+            rows[table] = found.to_pylist()
+        return rows
+
+
+async def _postgres_tables(database: Database) -> list[str]:
+    sql = """SELECT c.table_name FROM information_schema.columns c
+        JOIN information_schema.tables t USING (table_schema, table_name)
+        WHERE c.table_schema = 'public' AND c.column_name = 'project_id' AND t.table_type = 'BASE TABLE' ORDER BY 1"""
+    return [str(row["table_name"]) for row in await database.fetch_all(sql)]
+
+
+async def _clickhouse_tables(store: ColumnStore) -> list[str]:
+    sql = """SELECT t.name AS name FROM system.tables t WHERE t.database = currentDatabase() AND t.engine LIKE '%MergeTree'
+        AND (SELECT count() FROM system.columns c WHERE c.database = t.database AND c.table = t.name AND c.name = 'project_id') > 0"""
+    found = await store.select(Statement(sql, {}), deadline_s=10)
+    return sorted(row["name"].decode() for row in found.to_pylist())
+
+
+@pytest.fixture
+async def store(chdb_dir: Path, chdb_settings: Callable[[], ClickHouseSettings]) -> AsyncIterator[ColumnStore]:
+    settings = chdb_settings()
+    await migrate(settings, data_dir=chdb_dir)
+    store = open_store(settings, data_dir=chdb_dir)
+    yield store
+    await store.close()
+
+
+@pytest.fixture
+async def world(store: ColumnStore, shared_database: Database) -> AsyncIterator[World]:
+    """The second project has but a span, in a trace of the same id as the first has one."""
+    wanted = {name: WantedAccount(f"{name}@example.org", with_key=True) for name in ("owner", "stranger")}
+    accounts = await open_accounts(shared_database, wanted)
+    clock = ManualClock(now_ns=STORED_US * 1000 + 3_600_000_000_000)
+    broker = MemoryBroker()
+    keys = Keys(shared_database, clock)
+    context = context_of(broker=broker, store=store, clock=clock, keys=keys, database=shared_database)
+    async with serving(context) as client:
+        known = Known(accounts["owner"].project.id, [], {}, "")
+        world = World(
+            client, shared_database, store, broker, accounts["owner"], accounts["stranger"], known, frozenset()
+        )
+        await _fill(world)
+        yield world
+
+
+async def _fill(world: World) -> None:
+    """Give the first project one of everything."""
+    await _store_spans(world)
+    simple_id, simple_span_id = await _make_simple_trace(world)
+    entities = await _make_histories(world)
+    page = await _own(world, "POST", "/spans/query", {"windowing": {"limit": 1}})
+    traces = [(TRACE_ID.hex(), SPAN_ID[:8].hex()), (simple_id, simple_span_id)]
+    world.known = Known(world.owner.project.id, traces, entities, page["windowing"]["next"])
+    world.texts = frozenset(
+        {
+            *(SECRET, str(COST), world.owner.project.name, page["windowing"]["next"]),
+            *(str(each) for each in (world.owner.user.id, world.owner.project.id)),
+            *(SPAN_ID[:8].hex(), simple_id, simple_span_id),
+            *(entity["id"] for entity in entities.values()),
+        }
+    )
+
+
+async def _store_spans(world: World) -> None:
+    """One of the first project that tells everything, and one of the second in a trace of the same id."""
+    who = {"session": {"id": f"{SECRET}-session"}, "user": {"id": f"{SECRET}-user"}}
+    costs = {"metrics": {"costs": {"incremental": {"total": COST}}}}
+    telling = {"ag": {**who, **costs, "data": {"outputs": SECRET}}}
+    own = _span(SPAN_ID, name=SECRET, attributes=telling, resource=Resource({"service": {"name": SECRET}}))
+    await store_record(world.store, [own], project_id=world.owner.project.id)
+    other = _span(bytes([0xC1]) * 16, name="of the stranger", attributes={}, resource=Resource({}))
+    await store_record(world.store, [other], offset=1, project_id=world.stranger.project.id)
+
+
+def _span(span_id: bytes, **members: Any) -> Span:
+    return Span(
+        trace_id=TRACE_ID,
+        span_id=span_id,
+        parent_id=None,
+        kind=1,
+        start_ns=STORED_US * 1000,
+        end_ns=STORED_US * 1000 + 1_000_000,
+        status_code=0,
+        status_message=None,
+        **members,
+    )
+
+
+async def _make_simple_trace(world: World) -> tuple[str, str]:
+    trace = {"data": {"outputs": {"score": SECRET}}, "references": {}, "links": {}}
+    made = (await _own(world, "POST", "/simple/traces", {"trace": trace}))["trace"]
+    for record in world.broker.records("spans"):
+        assert record.value is not None
+        spans = span_json.decode(record.value, limits=SpanLimits(), now_ns=STORED_US * 1000).spans
+        await store_record(world.store, spans, offset=record.offset + 2, project_id=world.owner.project.id)
+    return made["trace_id"], made["span_id"]
+
+
+async def _make_histories(world: World) -> dict[str, Mapping[str, str]]:
+    """One of each kind that has routes, the application deployed to the environment; what they are called."""
+    kinds = {plural: kind for plural, kind in KINDS.items() if f"/simple/{plural}" in KNOWN_PATHS}
+    for plural, kind in kinds.items():
+        about = {"name": SECRET, "description": SECRET, "meta": {"why": SECRET}, "data": {}}
+        await _own(world, "POST", f"/simple/{plural}", {kind: {"slug": f"of-owner-{kind}", **about}})
+    deploy = {"application_ref": {"slug": "of-owner-application"}, "environment_ref": {"slug": "of-owner-environment"}}
+    await _own(world, "POST", "/applications/revisions/deploy", deploy)
+    entities: dict[str, Mapping[str, str]] = {}
+    for plural, kind in kinds.items():
+        for layer in ("", "_variant", "_revision"):
+            path = f"/{plural}{layer.replace('_', '/')}{'s' if layer else ''}/query"
+            rows = (await _own(world, "POST", path, {}))[f"{kind}{layer}s" if layer else plural]
+            entities[f"{kind}{layer}"] = {name: rows[-1][name] for name in ("id", "slug")}
+    return entities | {
+        f"workflow{each.removeprefix('application')}": entities[each]
+        for each in entities
+        if each.startswith("application")
+    }
+
+
+async def _own(world: World, method: str, path: str, body: Any) -> Any:
+    status, answer = await world.send(Attempt(method, path, [], body), world.owner)
+    assert status < 300, answer
+    return orjson.loads(answer[answer.index("} {") + 2 :])
+
+
+def _name(route: Route) -> str:
+    return f"{route.method} {route.path}"
+
+
+def _in_order(routes: Iterable[Route]) -> list[Route]:
+    """What deletes comes late, and what makes something under a known id last."""
+    return sorted(routes, key=lambda route: (chooses_an_id(route), route.method == "DELETE"))
+
+
+@pytest.mark.timeout(180)
+async def test_a_second_project_finds_and_changes_nothing_on_any_route(world: World) -> None:
+    before, published = await world.rows(), world.broker.records("spans")
+    leaks, statuses = [], defaultdict(set)
+    for route in _in_order(ROUTES):
+        for attempt in attempts(route, world.known):
+            status, answer = await world.send(attempt, world.stranger)
+            statuses[_name(route)].add(status)
+            leaks += [(attempt, text) for text in world.told(attempt, answer)]
+
+    assert leaks == []
+    assert await world.rows() == before
+    assert {status for each in statuses.values() for status in each if status >= 500} == set()
+    implausible = [name for name, each in statuses.items() if each <= {415, 422} and name != "POST /otlp/v1/traces"]
+    assert implausible == []
+    since = [record for record in world.broker.records("spans") if record not in published]
+    assert {record.header("project-id") for record in since} == {str(world.stranger.project.id).encode()}
+
+
+@pytest.mark.timeout(180)
+async def test_the_same_requests_find_it_with_the_key_of_its_own_project(world: World) -> None:
+    """Else the walk above would show nothing."""
+    silent = []
+    for route in _in_order(ROUTES):
+        if route.access is not Access.PROJECT:
+            continue
+        answers = [(each, await world.send(each, world.owner)) for each in attempts(route, world.known)]
+        if not any(world.told(attempt, answer) for attempt, (_, answer) in answers):
+            silent.append(_name(route))
+
+    assert set(silent) == TELLS_NOTHING_OF_A_PROJECT.keys() & {_name(route) for route in ROUTES}
