@@ -1,0 +1,61 @@
+"""``clearspan serve`` as processes of their own, over a real Postgres and nothing else."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from common.settings import PostgresSettings
+from tests.support.kafka import free_port
+
+ROOT: Final = Path(__file__).parents[2]
+START_S: Final = 30.0
+
+
+@contextmanager
+def api_processes(settings: PostgresSettings, logs: Path, *, count: int) -> Iterator[list[str]]:
+    """The addresses of so many APIs without keys; Kafka and ClickHouse are away."""
+    ports = [free_port() for _ in range(count)]
+    processes = [_start(settings, port, logs / f"{port}.log") for port in ports]
+    try:
+        for port, process in zip(ports, processes, strict=True):
+            _wait_until_served(f"http://127.0.0.1:{port}/applications/query", process, logs / f"{port}.log")
+        yield [f"http://127.0.0.1:{port}" for port in ports]
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+
+
+def _start(settings: PostgresSettings, port: int, log: Path) -> subprocess.Popen[bytes]:
+    environment = {
+        **os.environ,
+        "CLEARSPAN_AUTH": "off",
+        "CLEARSPAN_API_PORT": str(port),
+        "CLEARSPAN_POSTGRES__DSN": settings.dsn.get_secret_value(),
+        "CLEARSPAN_KAFKA__BOOTSTRAP": f"127.0.0.1:{free_port()}",
+    }
+    with log.open("ab") as out:
+        return subprocess.Popen(
+            [sys.executable, "-m", "clearspan", "serve"], cwd=ROOT, env=environment, stdout=out, stderr=out
+        )
+
+
+def _wait_until_served(address: str, process: subprocess.Popen[bytes], log: Path) -> None:
+    deadline_s = time.monotonic() + START_S
+    while time.monotonic() < deadline_s:
+        assert process.poll() is None, log.read_text()
+        try:
+            with urllib.request.urlopen(urllib.request.Request(address, method="POST"), timeout=5):
+                return
+        except (urllib.error.URLError, ConnectionError):
+            time.sleep(0.05)
+    raise AssertionError(f"the API does not serve:\n{log.read_text()}")

@@ -1,0 +1,120 @@
+"""An API that is killed between two statements: ``python -m tests.support.dying_api DSN``.
+
+Reads cases from its input, a JSON object a line: method, path, body and ``dies_at``, the number of the step before which the process
+gets SIGKILL. A step is a statement, or the begin or the end of a transaction. Each case has a process of its own, forked from this one
+so that it starts at once, in which the API runs and gets the request over HTTP. Answers a line: ``{"steps", "status"}``, where
+``status`` is null if it died.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from typing import Any
+
+from common.postgres.pool import Database, open_database
+from common.settings import PostgresSettings
+from tests.support.api import context_of, serving
+
+
+class Steps:
+    """Counts steps, and ends the process before the one that was chosen."""
+
+    def __init__(self, dies_at: int) -> None:
+        self.count = 0
+        self._dies_at = dies_at
+
+    def step(self) -> None:
+        if self.count == self._dies_at:
+            os.kill(os.getpid(), signal.SIGKILL)
+        self.count += 1
+
+
+class DyingTransaction:
+    def __init__(self, transaction: Any, steps: Steps) -> None:
+        self._transaction = transaction
+        self._steps = steps
+
+    async def start(self) -> None:
+        self._steps.step()
+        await self._transaction.start()
+
+    async def commit(self) -> None:
+        self._steps.step()
+        await self._transaction.commit()
+        self._steps.step()  # stored, but nobody was told
+
+    async def rollback(self) -> None:
+        await self._transaction.rollback()
+
+
+class DyingConnection:
+    def __init__(self, connection: Any, steps: Steps) -> None:
+        self.connection = connection
+        self._steps = steps
+
+    async def fetchrow(self, *arguments: Any) -> Any:
+        self._steps.step()
+        return await self.connection.fetchrow(*arguments)
+
+    async def fetch(self, *arguments: Any) -> Any:
+        self._steps.step()
+        return await self.connection.fetch(*arguments)
+
+    def transaction(self) -> DyingTransaction:
+        return DyingTransaction(self.connection.transaction(), self._steps)
+
+
+class DyingPool:
+    """A pool whose connections count their steps."""
+
+    def __init__(self, pool: Any, steps: Steps) -> None:
+        self._pool = pool
+        self._steps = steps
+
+    async def acquire(self, *, timeout: float) -> DyingConnection:  # noqa: ASYNC109 - as the driver's has it
+        return DyingConnection(await self._pool.acquire(timeout=timeout), self._steps)
+
+    async def release(self, connection: DyingConnection) -> None:
+        await self._pool.release(connection.connection)
+
+
+async def run(settings: PostgresSettings, case: dict[str, Any]) -> dict[str, Any]:
+    steps = Steps(case["dies_at"])
+    async with open_database(settings) as database:
+        dying = Database(DyingPool(database._pool, steps), timeout_s=settings.timeout_s)
+        async with (
+            serving(context_of(database=dying)) as session,
+            session.request(case["method"], case["path"], json=case["body"]) as response,
+        ):
+            await response.read()
+            return {"steps": steps.count, "status": response.status}
+
+
+def in_a_child(settings: PostgresSettings, case: dict[str, Any]) -> str:
+    """What a child says before it ends; nothing if it is killed."""
+    reading, writing = os.pipe()
+    if os.fork() == 0:
+        os.write(writing, json.dumps(asyncio.run(run(settings, case))).encode())
+        os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading) as said:
+        text = said.read()
+    os.wait()
+    return text or json.dumps({"steps": case["dies_at"], "status": None})
+
+
+def main() -> None:
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # what the API logs goes elsewhere
+    settings = PostgresSettings.model_validate({"dsn": sys.argv[1]})
+    for line in sys.stdin:
+        answers.write(in_a_child(settings, json.loads(line)) + "\n")
+        answers.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,40 @@
+"""What the worker does, at the moment a test chooses: what is in the broker becomes queryable, and that is announced."""
+
+from __future__ import annotations
+
+from common.codec import span_json
+from common.kafka.record import Record
+from common.limits import SpanLimits
+from common.project import DEFAULT_PROJECT_ID
+from common.settled import ALL_PROJECTS, Settled
+from query_api.context import ApiContext
+from tests.fakes.kafka import MemoryBroker
+from tests.support.span_corpus import store_record
+
+
+class StoringByHand:
+    """Stores the records of the topic ``spans`` for the default project."""
+
+    def __init__(self, context: ApiContext, broker: MemoryBroker) -> None:
+        self._context = context
+        self._broker = broker
+        self._stored: set[tuple[int, int]] = set()
+
+    async def store_all(self) -> None:
+        """Everything that is in the broker by now."""
+        for record in self._broker.records("spans"):
+            if (record.partition, record.offset) not in self._stored:
+                await self._store(record)
+                self._stored.add((record.partition, record.offset))
+
+    async def _store(self, record: Record) -> None:
+        assert record.value is not None
+        now_ns = self._context.clock.now_ns()
+        spans = span_json.decode(record.value, limits=SpanLimits(), now_ns=now_ns).spans
+        log = f"{self._broker.cluster_id}/{record.topic}/{record.partition}"
+        await store_record(self._context.store, spans, log=log, offset=record.offset, record_ms=record.timestamp_ms)
+        settled = [
+            Settled(each, log, record.offset, record.timestamp_ms, now_ns // 1_000)
+            for each in (DEFAULT_PROJECT_ID, ALL_PROJECTS)
+        ]
+        self._context.stored.learn(settled)
