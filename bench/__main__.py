@@ -29,6 +29,8 @@ def main() -> None:
     spans_count = 1_000_000 // (20 if arguments.quick else 1)
     _say(f"Questions over HTTP and bare, {spans_count:,} spans …")
     results["query"] = run_child("bench.query", spans_count, timeout_s=1_800.0)
+    _say("Commits and retrieves of revisions …")
+    results["lineage"] = run_child("bench.lineage")
     _say("Produce to found at 1,000 spans/s …")
     results["freshness"] = run_child("bench.freshness", 20 // scale)
     arguments.json.parent.mkdir(parents=True, exist_ok=True)
@@ -52,6 +54,7 @@ def _table(results: dict[str, Any]) -> str:
         rows.append((f"  worker memory, {meaning}", f"{each['worker_mib']:,} MiB", "", ""))
         rows.append((f"  on disk before merges, {meaning}", f"{each['bytes_per_span']:,} B/span", "", ""))
     rows += _query_rows(results["query"])
+    rows += _lineage_rows(results["lineage"])
     freshness = results["freshness"]
     rows.append(("produce → found at 1,000 spans/s, p50", f"{freshness['p50_s']} s", "", ""))
     rows.append(("produce → found at 1,000 spans/s, p99", f"{freshness['p99_s']} s", "", ""))
@@ -79,6 +82,14 @@ def _query_rows(results: dict[str, Any]) -> list[tuple[str, str, str, str]]:
         )
     )
     return rows
+
+
+def _lineage_rows(results: dict[str, Any]) -> list[tuple[str, str, str, str]]:
+    commit, bare = results["commit_p50_ms"], results["bare_p50_ms"]
+    return [
+        ("commit over HTTP, p50; a bare transaction", f"{commit} ms", f"{bare} ms", f"{results['commit_over_bare']}"),
+        ("retrieve a revision over HTTP, p50", f"{results['retrieve_p50_ms']} ms", "", ""),
+    ]
 
 
 def _say(words: str) -> None:

@@ -10,6 +10,10 @@ import re
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
+EARLIEST_US: Final = -62_135_596_800_000_000
+LATEST_US: Final = 253_402_300_799_999_999
+"""The first and the last moment that ``format_us`` can show: the years 1 to 9999."""
+
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _NAIVE_EPOCH: Final = datetime(1970, 1, 1)  # noqa: DTZ001 - formatting one without a zone costs a third less
 _MICROSECOND: Final = timedelta(microseconds=1)
@@ -24,6 +28,11 @@ def format_us(time_us: int) -> str:
     ``time_us``: microseconds since 1970, between the years 1 and 9999; ``OverflowError`` outside.
     """
     return (_NAIVE_EPOCH + timedelta(microseconds=time_us)).isoformat() + "Z"
+
+
+def nearest_shown_us(time_us: int) -> int:
+    """The time itself, or the nearest that can be shown: a zone may lead out of the years that there are in UTC."""
+    return min(max(time_us, EARLIEST_US), LATEST_US)
 
 
 def parse_time_ns(value: str | int | float) -> int:

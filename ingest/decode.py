@@ -48,7 +48,11 @@ def decode(record: Record, *, encoding: Encoding, limits: SpanLimits, now_ns: in
     """
     if not record.value:
         return Decoded([], [], [])
-    return _CODECS[encoding_of(record, encoding)].decode(record.value, limits=limits, now_ns=now_ns)
+    written = encoding_of(record, encoding)
+    if written is Encoding.SPAN_JSON:  # the only one in which a span may have no time
+        sent_ns = record.timestamp_ms * 1_000_000
+        return span_json.decode(record.value, limits=limits, now_ns=now_ns, sent_ns=sent_ns)
+    return _CODECS[written].decode(record.value, limits=limits, now_ns=now_ns)
 
 
 def cut(record: Record, encoding: Encoding, *, span_indexes: Sequence[int]) -> bytes:

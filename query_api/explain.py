@@ -17,7 +17,7 @@ import orjson
 
 from common.errors import ErrorCode, ServiceError
 from common.filter.ast import Node
-from common.times import format_us
+from common.times import format_us, nearest_shown_us
 from query_api.explain_hint import hint
 from query_api.explain_plan import TableRead, table_reads
 from query_api.spans.project_spans import OF_PROJECT, ProjectSpans, Ran, fenced
@@ -37,6 +37,9 @@ SEARCH_STEPS: Final = frozenset({"candidates", "statement"})
 """What the hint is about: not the steps that fetch what a search has found."""
 
 _TABLES: Final = ("spans", "span_heads")
+_LENGTHS: Final = frozenset({"interval_us"})
+"""Parameters in microseconds that are no moments."""
+
 _WITHOUT_CACHE: Final = "\nSETTINGS use_query_condition_cache = 0"
 """An earlier run has left there which granules hold no match: the plan would not show what led to it."""
 
@@ -179,8 +182,12 @@ def _statement_json(each: _Explained, project_id: UUID) -> Json:
 
 def _window(parameters: Mapping[str, Any]) -> Json | None:
     """The times among the values: the bounds of the search, and where it goes on from."""
-    times = {name.removesuffix("_us"): value for name, value in parameters.items() if name.endswith("_us")}
-    shown = {name: format_us(value) for name, value in times.items() if isinstance(value, int)}
+    times = {name: value for name, value in parameters.items() if name.endswith("_us") and name not in _LENGTHS}
+    shown = {
+        name.removesuffix("_us"): format_us(nearest_shown_us(value))
+        for name, value in times.items()
+        if isinstance(value, int)
+    }
     return shown or None
 
 

@@ -35,15 +35,17 @@ def _what_was_read(reads: Sequence[TableRead], filtering: Node | None, granules_
         before = sum(use.granules_before for use in used if use.name == name)
         after = sum(use.granules_after for use in used if use.name == name)
         yield f"The text index on {INDEXED_FIELDS.get(name, name)} left {after:,} of {before:,} granules."
-    conditions = list(_conditions(filtering))
+    fields = {condition.field for condition, _ in _conditions(filtering)}
     if left < in_window:
         return
     if granules_read is not None and granules_read < in_window:
         yield f"Spans were read in order until the page was full: {granules_read:,} of {in_window:,} granules."
     elif used:
         yield "Every span of the window was read: what the index was asked for may stand in each granule."
-    elif not conditions:
+    elif not fields:
         yield "Every span of the window was read: there is no condition."
+    elif fields == {_IN_ORDER_OF_TABLE}:
+        yield "Every span of the window was read: it is what the conditions on `start_time` left."
     else:
         yield (
             "Every span of the window was read: no condition could use an index. Add one that can (attributes `is` or `in`,"

@@ -42,7 +42,9 @@ class TableRead:
 
 def table_reads(plan: bytes, *, of_project: Mapping[str, int]) -> list[TableRead]:
     """The tables that a plan reads. ``of_project``: the granules of each table that hold rows of the project."""
-    return [_table_read(node, of_project) for node in _nodes(orjson.loads(plan)) if "Indexes" in node]
+    # Conditions show ids as the bytes that they are, which need not be UTF-8.
+    nodes = _nodes(orjson.loads(plan.decode("utf-8", "replace")))
+    return [_table_read(node, of_project) for node in nodes if "Indexes" in node]
 
 
 def _nodes(value: Any) -> Iterator[Json]:

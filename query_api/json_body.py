@@ -82,6 +82,17 @@ def json_answer(value: BaseModel, *, status: int = 200, headers: Mapping[str, st
     return Answer(value.model_dump_json(exclude_none=True).encode(), status=status, headers=headers or {})
 
 
+def bounded_input(value: Any) -> Any:
+    """``value`` if it is JSON and not long, else its beginning as text."""
+    try:
+        text = orjson.dumps(value)
+    except (TypeError, orjson.JSONEncodeError):
+        return str(value)[:INPUT_BYTES_MAX].encode("utf-8", "replace").decode()
+    if len(text) <= INPUT_BYTES_MAX:
+        return value
+    return text[:INPUT_BYTES_MAX].decode("utf-8", "ignore") + "…"
+
+
 _NOT_AN_OBJECT: Final = "Input should be a valid dictionary or object to extract fields from"
 
 
@@ -106,23 +117,14 @@ def _json_invalid(reason: str, *, offset: int) -> InvalidRequest:
 
 
 def _problem(kind: str, loc: Sequence[str | int], message: str, value: Any) -> dict[str, Any]:
-    return {"type": kind, "loc": list(loc), "msg": message, "input": _bounded(value)}
+    return {"type": kind, "loc": list(loc), "msg": message, "input": bounded_input(value)}
 
 
 def _from_pydantic(error: Mapping[str, Any], *, at: str) -> dict[str, Any]:
     problem = _problem(error["type"], (at, *error["loc"]), error["msg"], error["input"])
     if "ctx" in error:
         # An exception in there says what `msg` already says; the reference shows it as an empty object.
-        problem["ctx"] = {name: {} if isinstance(v, Exception) else _bounded(v) for name, v in error["ctx"].items()}
+        problem["ctx"] = {
+            name: {} if isinstance(v, Exception) else bounded_input(v) for name, v in error["ctx"].items()
+        }
     return problem
-
-
-def _bounded(value: Any) -> Any:
-    """``value`` if it is JSON and not long, else its beginning as text."""
-    try:
-        text = orjson.dumps(value)
-    except (TypeError, orjson.JSONEncodeError):
-        return str(value)[:INPUT_BYTES_MAX].encode("utf-8", "replace").decode()
-    if len(text) <= INPUT_BYTES_MAX:
-        return value
-    return text[:INPUT_BYTES_MAX].decode("utf-8", "ignore") + "…"

@@ -21,6 +21,7 @@ OUT_OF_BUDGET: Final = frozenset({
     160,  # TOO_SLOW
     307,  # TOO_MANY_BYTES
     396,  # TOO_MANY_ROWS_OR_BYTES
+    718,  # TOO_SLOW_PARSING: a filter at all its limits at once
 })  # fmt: skip
 
 BUSY: Final = frozenset({

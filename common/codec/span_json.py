@@ -53,13 +53,17 @@ _ESCAPED_NULL: Final = rb"\u0000"
 _AG_LEVELS: Final = 3  # ``ag.data.inputs``: levels that normalisation has put around a value, so they do not count
 
 
-def decode(value: bytes, *, limits: SpanLimits, now_ns: int) -> Decoded:
+def decode(value: bytes, *, limits: SpanLimits, now_ns: int, sent_ns: int | None = None) -> Decoded:
     """The spans of one record, in the order of the document, and a refusal for each that cannot be kept.
 
-    Raises ``Rejected`` when the record is too large, is not JSON, or is neither a span nor a list of spans.
+    A span without times has that of its record, ``sent_ns``, so that a record read twice gives the same span; ``now_ns`` where
+    that is unknown or absurd. Raises ``Rejected`` when the record is too large, is not JSON, or is neither a span nor a list of spans.
     """
     check_record_size(value, limits)
-    reader = _Reader(bounds_of(limits, now_ns=now_ns), now_ns=now_ns, may_hold_null=_ESCAPED_NULL in value)
+    bounds = bounds_of(limits, now_ns=now_ns)
+    if sent_ns is None or not bounds.earliest_ns <= sent_ns <= bounds.latest_ns:
+        sent_ns = now_ns
+    reader = _Reader(bounds, default_ns=sent_ns, may_hold_null=_ESCAPED_NULL in value)
     if len(value) <= limits.span_bytes_max:  # else every span is measured
         try:
             document = orjson.loads(value)
@@ -116,12 +120,12 @@ def _decode_split(value: bytes, limits: SpanLimits, reader: _Reader) -> Decoded:
 class _Reader:
     """Reads the spans of one record; neighbours with equal resources share one."""
 
-    __slots__ = ("_bounds", "_depth_max", "_may_hold_null", "_now_ns", "_resource", "_scope")
+    __slots__ = ("_bounds", "_default_ns", "_depth_max", "_may_hold_null", "_resource", "_scope")
 
-    def __init__(self, bounds: Bounds, *, now_ns: int, may_hold_null: bool) -> None:
+    def __init__(self, bounds: Bounds, *, default_ns: int, may_hold_null: bool) -> None:
         self._bounds = bounds
         self._depth_max = bounds.nesting_depth_max
-        self._now_ns = now_ns
+        self._default_ns = default_ns
         self._may_hold_null = may_hold_null
         self._resource: tuple[bytes, Resource] = (b"", NO_RESOURCE)
         self._scope: tuple[bytes, Scope] = (b"", NO_SCOPE)
@@ -170,11 +174,11 @@ class _Reader:
         return span
 
     def _times(self, members: dict[str, Any]) -> tuple[int, int]:
-        """Start and end: each defaults to the other, both to now; nanoseconds win over the time that people read."""
+        """Start and end: each defaults to the other, both to that of the record; nanoseconds win over the time that people read."""
         start_ns = _time_ns(members, "start_time_unix_nano", "start_time")
         end_ns = _time_ns(members, "end_time_unix_nano", "end_time")
         if start_ns is None:
-            start_ns = self._now_ns if end_ns is None else end_ns
+            start_ns = self._default_ns if end_ns is None else end_ns
         return start_ns, start_ns if end_ns is None else end_ns
 
     def _event(self, found: Any, start_ns: int) -> Event:

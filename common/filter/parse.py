@@ -31,6 +31,9 @@ GROUPS_DEPTH_MAX: Final = 16
 """The outermost group is at depth 1."""
 
 CONDITIONS_MAX: Final = 256
+PATH_SEGMENTS_MAX: Final = 256
+"""Of a key: many times deeper than attributes nest. What compiles a path goes down it step by step."""
+
 PATTERNS_SIZE_MAX: Final = 128 * 1024
 """Instructions of RE2, of every ``like`` and ``matches`` in one filter together: half a second to compile at worst. A pattern of
 64 KiB that is mostly literal has half of it, ``\\pL{100}`` nearly all."""
@@ -162,7 +165,10 @@ def _segments(model: ConditionModel, field: Field, path: str) -> tuple[str, ...]
             at, f"'{field.name}' key is required and thus never null: a dotted path, as in ag.type.span."
         )
     check_size(model.key, at)
-    return tuple(model.key.split("."))
+    segments = tuple(model.key.split("."))
+    if len(segments) > PATH_SEGMENTS_MAX:
+        raise InvalidFilter(at, f"a path of {len(segments)} segments; {PATH_SEGMENTS_MAX} are legal.")
+    return segments
 
 
 def _operand(field: Field, name: str, model: ConditionModel, path: str) -> Operand:

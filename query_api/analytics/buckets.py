@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from common.times import nearest_shown_us
+
 BUCKETS_MAX: Final = 1_024
 STEPS_MIN: Final = (1, 5, 15, 30, 60, 180, 360, 720, 1_440, 4_320, 10_080, 20_160, 43_200)
 """Minutes of a bucket where the interval that was asked for would give too many of them."""
@@ -17,9 +19,6 @@ DAY_US: Final = 24 * 60 * MINUTE_US
 DEFAULT_DAYS: Final = 30
 INTERVAL_MIN_MAX: Final = 10_000 * 366 * 24 * 60
 """All of the time that can be shown, in minutes: a longer interval is as long as that."""
-
-EARLIEST_US: Final = -62_135_596_800_000_000
-"""The first moment that an answer can show: the year 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +50,8 @@ def buckets_of(*, oldest_us: int | None, newest_us: int | None, interval_min: in
     ``newest`` is the next midnight unless it is given, ``oldest`` 30 days before it; without an interval there is one bucket,
     and with one that gives more than ``BUCKETS_MAX`` the next coarser step.
     """
-    newest_us = (now_us // DAY_US + 1) * DAY_US if newest_us is None else newest_us
-    oldest_us = max(newest_us - DEFAULT_DAYS * DAY_US, EARLIEST_US) if oldest_us is None else oldest_us
+    newest_us = (now_us // DAY_US + 1) * DAY_US if newest_us is None else nearest_shown_us(newest_us)
+    oldest_us = nearest_shown_us(newest_us - DEFAULT_DAYS * DAY_US if oldest_us is None else oldest_us)
     length_min = max(1, _ceil_div(newest_us - oldest_us, MINUTE_US))
     return Buckets(oldest_us, newest_us, _interval_min(length_min, interval_min))
 

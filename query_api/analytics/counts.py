@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
+from common.codec.checks import json_double
 from query_api.analytics.buckets import Buckets
 from query_api.analytics.models import Focus
-from query_api.analytics.summaries import json_number
 from query_api.analytics.values import Values
 from query_api.spans.project_spans import ProjectSpans
 
@@ -51,4 +51,4 @@ def _part(row: dict[str, Any], part: str) -> dict[str, Any]:
     if not count:
         return NOTHING
     sums = {name: row[f"{part}_{name}"] for name in _SUMS}
-    return {"count": count, **{name: json_number(value) for name, value in sums.items() if value is not None}}
+    return {"count": count, **{name: json_double(value) for name, value in sums.items() if value is not None}}

@@ -10,9 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from common.codec.checks import json_double
 from query_api.analytics.buckets import Buckets
-from query_api.analytics.specs import ATTRIBUTES, BINS_MAX, MetricSpec, MetricType
-from query_api.analytics.summaries import PERCENTILES, frequencies, histogram, json_number, numbers
+from query_api.analytics.specs import ATTRIBUTES, BINS_MAX, HUGE, SHRUNK, MetricSpec, MetricType
+from query_api.analytics.summaries import PERCENTILES, frequencies, histogram, numbers
 from query_api.analytics.values import Values
 from query_api.spans.project_spans import ProjectSpans
 
@@ -142,7 +143,7 @@ def _discrete(spec: MetricSpec, values: Values, prefix: str) -> Statistic:
     number = values.number(spec.key)
 
     def members(row: Row) -> Members:
-        counts = [(json_number(value), times) for value, times in _runs(row)]
+        counts = [(json_double(value), times) for value, times in _runs(row)]
         return {**_numbers(row), **frequencies(counts, count=row["count"])}
 
     return Statistic(prefix, _basics(number), members, {"values": f"groupArray({number})"}, f"{prefix}values")
@@ -207,6 +208,7 @@ def _bins(spec: MetricSpec, values: Values, prefix: str) -> str:
     )
     bins = f"if({low} = {high} OR {prefix}count = 1, 1, {asked})"
     steps, shift = (bins, 0) if spec.edge is not False else (f"({bins} - 1)", 0.5)
-    bin_ = f"(number - {low}) * {steps} / ({high} - {low}) + {shift}"
+    scale = f"if(greatest(abs({low}), abs({high})) > {HUGE}, {SHRUNK}, 1.)"
+    bin_ = f"(number * {scale} - {low} * {scale}) * {steps} / ({high} * {scale} - {low} * {scale}) + {shift}"
     inside = f"arrayFilter(number -> number >= {low} AND number <= {high}, {prefix}values)"
     return f"arrayMap(number -> if({bins} = 1, 0, least(toUInt32(floor({bin_})), toUInt32({bins} - 1))), {inside})"

@@ -6,11 +6,18 @@ import math
 from enum import StrEnum
 from typing import Final
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+from common.filter.parse import PATH_SEGMENTS_MAX
 
 BINS_MAX: Final = 1_024
 PATH_CHARS_MAX: Final = 4_096
 ATTRIBUTES: Final = "attributes."
+
+HUGE: Final = 1e300
+SHRUNK: Final = 2.0**-12
+"""Ends of a histogram that are huge are made so much smaller, which is exact: how far they lie apart, times the bins, would be
+past the largest double."""
 
 
 class MetricType(StrEnum):
@@ -57,6 +64,13 @@ class MetricSpec(BaseModel):
             raise ValueError("vmin is above vmax")
         return self
 
+    @field_validator("path")
+    @classmethod
+    def _is_not_too_deep(cls, path: str) -> str:
+        if (segments_count := path.count(".") + 1) > PATH_SEGMENTS_MAX:
+            raise ValueError(f"a path of {segments_count} segments; {PATH_SEGMENTS_MAX} are legal")
+        return path
+
     @property
     def key(self) -> str:
         """The path without ``attributes.`` before it."""
@@ -91,7 +105,8 @@ class Bins:
         ]
 
     def _edge(self, index: int) -> float:
-        length = self.high - self.low
+        scale = SHRUNK if max(abs(self.low), abs(self.high)) > HUGE else 1.0
+        low, high = self.low * scale, self.high * scale
         if self._is_edge_aligned:
-            return self.low + index * length / self.count
-        return self.low + (index - 0.5) * length / (self.count - 1)
+            return (low + index * (high - low) / self.count) / scale
+        return (low + (index - 0.5) * (high - low) / (self.count - 1)) / scale

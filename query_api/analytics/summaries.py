@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
+from common.codec.checks import json_double
 from query_api.analytics.specs import Bins, MetricSpec
 
 PERCENTILES: Final[Mapping[str, float]] = {
@@ -61,18 +62,18 @@ def numbers(*, count: int, total: float, low: float, high: float, percentiles: S
     spreads = {name: named[upper] - named[lower] for name, (lower, upper) in _SPREADS.items()}
     members: dict[str, Any] = {
         "count": count,
-        "sum": json_number(total),
-        "mean": json_number(total / count),
-        "min": json_number(low),
-        "max": json_number(high),
-        "range": json_number(high - low),
-        "pcts": {name: json_number(value) for name, value in named.items()},
-        "iqrs": {f"iqr{name}": json_number(value) for name, value in spreads.items()},
+        "sum": json_double(total),
+        "mean": json_double(total / count),
+        "min": json_double(low),
+        "max": json_double(high),
+        "range": json_double(high - low),
+        "pcts": {name: json_double(value) for name, value in named.items()},
+        "iqrs": {f"iqr{name}": json_double(value) for name, value in spreads.items()},
     }
     if not _has_unfit_median(named):
         median = named["p50"]
         members["pscs"] = {
-            f"psc{name}": json_number(value / median if median else 0.0) for name, value in spreads.items()
+            f"psc{name}": json_double(value / median if median else 0.0) for name, value in spreads.items()
         }
     return members
 
@@ -86,7 +87,7 @@ def histogram(
         {
             "bin": index + 1,
             "count": counts.get(index, 0),
-            "interval": [json_number(edge) for edge in bins.interval(index)],
+            "interval": [json_double(edge) for edge in bins.interval(index)],
             "density": _density(counts.get(index, 0), sum(counts.values())),
         }
         for index in range(bins.count)
@@ -97,11 +98,6 @@ def frequencies(counts: Iterable[tuple[Any, int]], *, count: int) -> dict[str, A
     """The values in the order of ``counts``, and how often each occurs among ``count``."""
     freq = [{"value": value, "count": times, "density": _density(times, count)} for value, times in counts]
     return {"freq": freq, "uniq": [each["value"] for each in freq]}
-
-
-def json_number(value: float) -> float:
-    """A double without a fraction is an integer in answers."""
-    return int(value) if value.is_integer() and abs(value) < 2.0**63 else value
 
 
 def _has_unfit_median(named: Mapping[str, float]) -> bool:

@@ -116,8 +116,7 @@ def merged_arrivals(rows: pa.Table, pending: Sequence[Pending], *, size: int) ->
         of_log = by_log[log_index[by_log] == index]
         at_us[of_log] = np.maximum.accumulate(stored_us[of_log])
     merged = by_log[np.lexsort([column[by_log] for column in (span_index, log_offset, log_index, at_us)])]
-    # Of each log there are as many rows as are taken at all: what comes next in one of them cannot belong before these.
-    taken = merged[:size]
+    taken = merged[: min(size, _known_count(log_index[merged], has_more))]
     is_whole = len(taken) == len(merged)
     return Arrivals(
         logs=[pending[index].log for index in log_index[taken].tolist()],
@@ -129,6 +128,12 @@ def merged_arrivals(rows: pa.Table, pending: Sequence[Pending], *, size: int) ->
             if is_whole and not has_more[index]
         },
     )
+
+
+def _known_count(log_index: np.ndarray[Any, Any], has_more: np.ndarray[Any, Any]) -> int:
+    """How many of the merged rows come before everything that was not read: none behind the last of a log that has more."""
+    lasts = [np.flatnonzero(log_index == index)[-1] for index in np.flatnonzero(has_more)]
+    return int(min(lasts, default=len(log_index) - 1)) + 1
 
 
 def _distinct(rows: np.ndarray[Any, Any], *columns: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

@@ -2,14 +2,30 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-from typing import Any
+from datetime import UTC, datetime
+from typing import Annotated, Any, Final, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator
 
 from common.filter.models import FilteringModel
 from common.filter.parse import check_depth
 from query_api.spans.models import Order
+
+_FIRST: Final = datetime.min.replace(tzinfo=UTC)
+_LAST: Final = datetime.max.replace(tzinfo=UTC)
+
+
+def _in_utc(moment: datetime) -> datetime:
+    """The moment in UTC; the first or the last that there is where its zone leads out of the calendar."""
+    zoned = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    try:
+        return zoned.astimezone(UTC)
+    except OverflowError:
+        return _FIRST if zoned.year == _FIRST.year else _LAST
+
+
+Moment: TypeAlias = Annotated[datetime, AfterValidator(_in_utc)]
+"""A bound that answers give back, so that it must be one that they can show."""
 
 
 class ActivityWindowing(BaseModel):
@@ -17,8 +33,8 @@ class ActivityWindowing(BaseModel):
 
     model_config = ConfigDict(frozen=True)
 
-    newest: datetime | None = Field(None, description="Bound of start_time: excluded when descending.")
-    oldest: datetime | None = Field(None, description="Bound of start_time: excluded when ascending.")
+    newest: Moment | None = Field(None, description="Bound of start_time: excluded when descending.")
+    oldest: Moment | None = Field(None, description="Bound of start_time: excluded when ascending.")
     next: str | None = Field(None, max_length=2_000, description="The cursor that the last page gave.")
     limit: int | None = Field(None, ge=1, description="Ids on a page; default 100, at most 10,000.")
     order: Order | None = Field(None, description="Default descending: latest activity first.")

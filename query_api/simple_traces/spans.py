@@ -23,7 +23,7 @@ from query_api.simple_traces.models import (
 LIST_KEY: Final = "key"
 """The name that all links of a list have."""
 
-_DERIVED: Final = ("references", "hashes", "created_at", "trace_type")
+_DERIVED: Final = ("hashes", "created_at", "trace_type")
 """Members that normalisation makes anew."""
 
 
@@ -47,10 +47,11 @@ def edited_span(span: Json, edit: SimpleTraceEdit) -> Json:
     ag = {name: value for name, value in _ag(span).items() if name != "unsupported"}
     unsupported = {name: value for name, value in _ag(span).get("unsupported", {}).items() if name != "data"}
     ag |= {"data": edit.data, **_given(tags=edit.tags, meta=edit.meta, unsupported=unsupported or None)}
+    kept = {name: value for name, value in span.items() if name not in _DERIVED}
     if edit.references is not None:
         ag = {name: value for name, value in ag.items() if name not in ("references", "selector")}
         ag |= _ag_of(edit.references)
-    kept = {name: value for name, value in span.items() if name not in _DERIVED}
+        kept = {name: value for name, value in kept.items() if name != "references"}
     if edit.links is not None:
         kept = {name: value for name, value in kept.items() if name != "links"}
         kept |= _given(links=_written_links(edit.links))
@@ -110,8 +111,8 @@ def _read_links(links: list[Json]) -> SimpleLinks:
 
 def _read_references(span: Json, ag: Mapping[str, Any]) -> Json:
     named = ag.get("references") or {
-        reference["attributes"]["key"]: {name: value for name, value in reference.items() if name != "attributes"}
+        name: {member: value for member, value in reference.items() if member != "attributes"}
         for reference in span.get("references") or []
-        if "key" in _object(reference.get("attributes"))
+        if isinstance(name := _object(reference.get("attributes")).get("key"), str)
     }
     return {**named, **_given(selector=ag.get("selector"))}

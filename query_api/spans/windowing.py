@@ -13,6 +13,7 @@ from common.errors import InvalidCursor
 from common.filter.ast import Node, canonical_text
 from query_api.cursor import fingerprint, read_cursor
 from query_api.errors import InvalidRequest
+from query_api.json_body import bounded_input
 from query_api.spans.candidates import Window
 from query_api.spans.models import Order, Windowing
 from query_api.spans.position import Position
@@ -31,7 +32,7 @@ def limit_of(windowing: Windowing, *, default: int, most: int, at: tuple[str, ..
         "type": "less_than_equal",
         "loc": list(at),
         "msg": f"Input should be less than or equal to {most}",
-        "input": limit,
+        "input": bounded_input(limit),
         "ctx": {"le": most},
     }
     raise InvalidRequest([problem])

@@ -25,11 +25,12 @@ _NO_SPANS: Final = b'{"count":0,"spans":[]'
 
 async def query_flat(call: Call) -> Answer:
     """Ask for traces or spans in the older form, by the body or by the query string; the body wins, member by member."""
+    limit_at = ("query" if call.body.limit is None else "body", "limit")
     query: FlatQuery = call.body.or_else(call.query)
     call = replace(call, body=query, query=None)
     filtering = parse(query.filter, path="filter")
     settings = call.context.settings.query
-    limit_of(query.windowing, default=settings.page_limit_default, most=settings.page_limit_max, at=("body", "limit"))
+    limit_of(query.windowing, default=settings.page_limit_default, most=settings.page_limit_max, at=limit_at)
     if query.focus is Focus.SPAN:
         return await _spans(call, query)
     return await _traces(call, query, filtering)

@@ -34,7 +34,9 @@ class Format(StrEnum):
 
 def _moment(value: Any) -> Any:
     """A time as filters read it: the count of its digits tells the unit (reference §1.4)."""
-    if value is None or isinstance(value, bool) or not isinstance(value, str | int):
+    if isinstance(value, float):
+        raise ValueError(f"{value} is no time: numbers of time are whole")  # noqa: TRY004 - pydantic makes problems of these
+    if isinstance(value, bool) or not isinstance(value, str | int):
         return value
     try:
         return _EPOCH + timedelta(microseconds=parse_time_ns(value) // 1_000)

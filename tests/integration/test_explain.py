@@ -183,6 +183,15 @@ async def test_a_bound_is_shown_as_a_time_and_narrows_what_the_primary_key_leave
     assert search["reads"][0]["indexes"][0]["granules_after"] == 1
 
 
+@pytest.mark.parametrize("bound", ["0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59.999999-14:00"])
+async def test_a_bound_that_its_zone_leads_out_of_the_calendar_is_shown_as_its_end(
+    store: ColumnStore, bound: str
+) -> None:
+    statements = (await _explain(store, windowing={"newest": bound, "limit": 1}))["statements"]
+
+    assert statements[0]["window"]["newest"] == f"{bound[:-6]}Z"
+
+
 async def test_a_project_without_spans_reads_nothing(store: ColumnStore) -> None:
     member = await _explain(store, UUID(int=99))
 

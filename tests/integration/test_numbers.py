@@ -410,6 +410,21 @@ async def test_an_empty_window_has_no_buckets(api: Api) -> None:
     assert await api.counts(newest=WINDOW["oldest"], oldest=WINDOW["newest"]) == {"count": 0, "buckets": []}
 
 
+@pytest.mark.parametrize("bound", ["0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59.999999-14:00"])
+@pytest.mark.parametrize("name", ["oldest", "newest"])
+async def test_a_bound_that_its_zone_leads_out_of_the_calendar_is_a_bound(api: Api, name: str, bound: str) -> None:
+    for body in ({name: bound}, {"windowing": {name: bound}}):
+        for path in ("/spans/analytics/query", "/tracing/spans/analytics"):
+            await api.post(path, {**body, "explain": True})
+
+
+@pytest.mark.parametrize("minutes", [10, 10**18])
+async def test_the_explained_window_is_times_and_not_the_length_of_a_bucket(api: Api, minutes: int) -> None:
+    explanation = (await api.counts(interval=minutes, explain=True))["explain"]
+
+    assert explanation["statements"][0]["window"] == WINDOW
+
+
 @pytest.mark.parametrize(
     "body",
     [
@@ -425,6 +440,7 @@ async def test_an_empty_window_has_no_buckets(api: Api) -> None:
         {"specs": [{"bins": 1_025}]},
         {"specs": [{"vmin": 2, "vmax": 1}]},
         {"specs": [{}] * 65},
+        {"specs": [{"type": "json", "path": ".".join("a" * 257)}]},
         {"filter": "{"},
         {"filter": {"conditions": [{"feild": "x"}]}},
         {"filter": {"conditions": [{"field": "trace_id", "operator": "equals"}]}},
@@ -445,6 +461,33 @@ async def test_an_illegal_filter_is_400_and_names_its_path(api: Api) -> None:
 
     assert flat["detail"].startswith("filter.conditions[0].field")
     assert nested["detail"].startswith("filtering.conditions[0].field")
+
+
+async def test_values_at_the_ends_of_what_a_double_holds_lie_in_bins(api: Api) -> None:
+    huge = (1.7e308, -1.7e308, 1.6e308, 5e-324, 2**64 - 1, 0.1)
+    await store_record(api.store, [span(number, attributes={"x": value}) for number, value in enumerate(huge, 1)])
+
+    async def hist(**spec: Any) -> tuple[list[int], list[float]]:
+        """How many are in each bin, and where the bins end."""
+        [bucket] = (await api.metrics(specs=[{"type": "numeric/continuous", "path": "x", **spec}]))["buckets"]
+        bins = bucket["metrics"]["attributes.x"]["hist"]
+        return [each["count"] for each in bins], [each["interval"][1] for each in bins]
+
+    assert await hist(bins=2) == ([1, 5], [0, 1.7e308])
+    counts, ends = await hist(bins=3, edge=False)
+    assert counts == [1, 3, 2]
+    assert ends == pytest.approx([-8.5e307, 8.5e307, 1.7e308])
+    assert (await hist(vmin=1.5e308, bins=4))[0] == [0, 0, 1, 1]
+    assert (await hist(vmin=0, vmax=5e-324, bins=4))[0] == [0, 0, 0, 1]
+
+
+async def test_a_sum_past_the_largest_double_is_a_text(api: Api) -> None:
+    await store_record(api.store, [span(number, attributes={"x": 1.7e308}) for number in (1, 2)])
+
+    [bucket] = (await api.metrics(specs=[{"type": "numeric/discrete", "path": "x"}]))["buckets"]
+
+    metric = bucket["metrics"]["attributes.x"]
+    assert (metric["sum"], metric["mean"], metric["max"]) == ("Infinity", "Infinity", 1.7e308)
 
 
 async def test_too_many_bins_in_all_are_400(api: Api) -> None:

@@ -27,7 +27,7 @@ from common.settings import ClickHouseSettings, QuerySettings
 from common.span import Event, Link, Resource, Scope, Span
 from common.times import format_us
 from query_api.context import ApiContext
-from query_api.errors import InvalidRequest
+from query_api.errors import InvalidRequest, answer_of
 from query_api.json_body import read_body, read_query
 from query_api.route import Answer, Call
 from query_api.spans import handlers as spans_routes
@@ -498,6 +498,7 @@ async def test_a_trace_is_a_tree(api: Api) -> None:
         ({"windowing": {"limits": 1}}, ["body", "windowing", "limits"], "extra_forbidden"),
         ({"windowing": {"limit": 0}}, ["body", "windowing", "limit"], "greater_than_equal"),
         ({"windowing": {"limit": 10_001}}, ["body", "windowing", "limit"], "less_than_equal"),
+        ({"windowing": {"limit": 2**64}}, ["body", "windowing", "limit"], "less_than_equal"),
         ({"windowing": {"order": "up"}}, ["body", "windowing", "order"], "enum"),
         ({"windowing": {"by": "end_time"}}, ["body", "windowing", "by"], "enum"),
         ({"windowing": {"wait_s": 30.5}}, ["body", "windowing", "wait_s"], "less_than_equal"),
@@ -512,6 +513,7 @@ async def test_a_wrong_shape_is_told_where_it_is(api: Api, body: dict[str, Any],
 
     [problem] = caught.value.problems
     assert (problem["loc"], problem["type"]) == (loc, kind)
+    assert answer_of(caught.value).status == 422
 
 
 async def test_the_largest_page_is_legal(api: Api) -> None:

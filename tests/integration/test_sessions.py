@@ -198,6 +198,19 @@ async def test_the_answer_says_windowing_as_the_reference_and_next(api: Api) -> 
     assert "windowing" not in all_of_it
 
 
+@pytest.mark.parametrize("order", ["ascending", "descending"])
+async def test_bounds_that_their_zones_lead_out_of_the_calendar_can_be_sent_back(api: Api, order: str) -> None:
+    await store_record(api.store, [active(number, f"s{number}", start_us=number) for number in range(1, 5)])
+    windowing = {"oldest": "0001-01-01T00:00:00+14:00", "newest": "9999-12-31T23:59:59.999999-14:00", "limit": 1}
+
+    for is_verbatim in (True, False):
+        found = await api.walk(
+            "session", is_verbatim=is_verbatim, realtime=False, windowing={**windowing, "order": order}
+        )
+
+        assert sorted(found) == ["s1", "s2", "s3", "s4"]
+
+
 async def test_a_cursor_used_with_anything_else_is_400(api: Api) -> None:
     await store_record(api.store, [active(n, f"s{n}", start_us=n) for n in range(1, 6)])
     asked = {"limit": 2, "newest": format_us(START_US + 5)}

@@ -174,6 +174,20 @@ async def test_what_is_unknown_is_nothing(api: Simple) -> None:
         assert await api.call(method, "/xyz", status=400) == {"detail": "Invalid trace_id."}
 
 
+async def test_a_reference_whose_name_is_no_text_is_not_shown_and_kept(api: Simple) -> None:
+    references = [{"slug": "shop", "attributes": {"key": "application"}}, {"slug": "odd", "attributes": {"key": 7}}]
+    span = {"trace_id": UNKNOWN, "span_id": "b" * 16, "references": references}
+    async with api.client.post("/tracing/spans/ingest", json={"spans": [span]}, headers=AUTHORIZED) as response:
+        assert response.status == 202
+    await api.store_published()
+
+    assert (await api.call("GET", f"/{UNKNOWN}"))["trace"]["references"] == {"application": {"slug": "shop"}}
+    await api.call("PATCH", f"/{UNKNOWN}", json={"trace": {"data": {}}})
+    await api.store_published()
+    async with api.client.get(f"/spans/{UNKNOWN}/{'b' * 16}", headers=AUTHORIZED) as response:
+        assert (await response.json())["span"]["references"] == references
+
+
 async def test_a_deleted_trace_is_gone(api: Simple) -> None:
     created = await api.create()
     path = f"/{created['trace_id']}"

@@ -46,6 +46,25 @@ def test_a_span_object_is_read_on_a_topic_of_another_encoding():
     assert cut(record, Encoding.OTLP_PROTO, span_indexes=[0]) == SPAN
 
 
+def test_a_record_read_again_gives_a_span_without_times_the_same_time():
+    record = a_record(SPAN)._replace(timestamp_ms=NOW_NS // 1_000_000 - 5)
+
+    [first], [again] = (
+        decode(record, encoding=Encoding.SPAN_JSON, limits=SpanLimits(), now_ns=now_ns).spans
+        for now_ns in (NOW_NS, NOW_NS + 10**9)
+    )
+
+    assert first.start_ns == first.end_ns == record.timestamp_ms * 1_000_000
+    assert again == first
+
+
+@pytest.mark.parametrize("timestamp_ms", [-1, 0, 2**62])
+def test_a_span_without_times_in_a_record_of_absurd_time_has_that_of_its_reading(timestamp_ms):
+    [span] = read(a_record(SPAN)._replace(timestamp_ms=timestamp_ms), Encoding.SPAN_JSON).spans
+
+    assert span.start_ns == NOW_NS
+
+
 @pytest.mark.parametrize("content_type", [b"text/plain", b"", b"application/jsonx", b"\xff"])
 def test_another_content_type_refuses_the_record(content_type):
     with pytest.raises(Rejected, match="application/x-protobuf, application/json") as refused:

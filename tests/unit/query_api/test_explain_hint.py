@@ -45,6 +45,12 @@ def test_a_whole_window_that_was_read_is_said_with_what_would_help(granules_read
     assert said.endswith("No index holds span_name.")
 
 
+def test_a_bound_of_time_is_not_said_to_be_of_no_use() -> None:
+    said = _hint(_read(9), Condition("start_time", Operator.GT, 1))
+
+    assert said == "Every span of the window was read: it is what the conditions on `start_time` left."
+
+
 def test_a_page_that_was_full_before_the_end_is_said() -> None:
     assert "until the page was full: 2 of 9 granules." in _hint(_read(9), NAMED, 2)
 

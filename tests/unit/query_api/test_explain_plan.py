@@ -56,3 +56,11 @@ def test_a_plan_that_reads_no_table_reads_nothing() -> None:
     plan = orjson.dumps([{"Plan": {"Node Type": "Expression", "Plans": [{"Node Type": "ReadNothing"}]}}])
 
     assert table_reads(plan, of_project={}) == []
+
+
+def test_a_condition_on_an_id_may_hold_any_bytes() -> None:
+    plan = _plan(_index("PrimaryKey", 2, 1, Condition="(trace_id in ['ID'])")).replace(b"ID", b"\xa7\xff")
+
+    [read] = table_reads(plan, of_project={"spans": 2})
+
+    assert [index.granules_after for index in read.indexes] == [1]

@@ -39,6 +39,11 @@ def test_a_code_means_the_same_on_both_engines(codes, of_a_query, of_an_insert):
         assert meaning(DatabaseError("text", code=code), inserting=True) is of_an_insert
 
 
+def test_a_statement_too_large_to_be_parsed_is_out_of_budget():
+    """What the largest legal filters become: a failure of the question, not of ours."""
+    assert meaning(DatabaseError("text", code=718), inserting=False) is DeadlineExceeded
+
+
 def test_no_code_has_two_meanings():
     assert len(OUT_OF_BUDGET | BUSY | AWAY | BAD_VALUES) == sum(map(len, (OUT_OF_BUDGET, BUSY, AWAY, BAD_VALUES)))
 

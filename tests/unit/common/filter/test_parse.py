@@ -12,7 +12,7 @@ from common.filter.ast import EVERYTHING, Condition, Group, GroupOperator, Node,
 from common.filter.fields import FIELDS, Kind
 from common.filter.models import FilteringModel
 from common.filter.operands import LIST_VALUES_MAX, VALUE_BYTES_MAX, VALUE_CONTAINERS_MAX, VALUE_DEPTH_MAX
-from common.filter.parse import CONDITIONS_MAX, GROUPS_DEPTH_MAX, check_depth, parse
+from common.filter.parse import CONDITIONS_MAX, GROUPS_DEPTH_MAX, PATH_SEGMENTS_MAX, check_depth, parse
 
 TRACE = "0123456789abcdef0123456789abcdef"
 
@@ -232,6 +232,13 @@ def test_bytes_of_a_value_at_the_limit_and_one_past(name: str) -> None:
 
     for value in ("é" * (VALUE_BYTES_MAX // 2) + "x", ["x" * (VALUE_BYTES_MAX - 3)]):
         assert "65537 bytes" in refusal(field=name, key="a", value=value)
+
+
+def test_segments_of_a_key_at_the_limit_and_one_past() -> None:
+    at_most = ".".join("1" * PATH_SEGMENTS_MAX)
+    one(field="attributes", key=at_most, value=[])
+
+    assert "a path of 257 segments" in refusal(field="attributes", key=f"{at_most}.1", value=[])
 
 
 def test_depth_of_a_value_at_the_limit_and_one_past() -> None:

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from common.times import EARLIEST_US, LATEST_US
 from query_api.analytics.buckets import (
     BUCKETS_MAX,
     DAY_US,
-    EARLIEST_US,
     INTERVAL_MIN_MAX,
     MINUTE_US,
     STEPS_MIN,
@@ -17,7 +17,7 @@ from query_api.analytics.buckets import (
 )
 
 NOON_US = 20_000 * DAY_US + DAY_US // 2
-EARLIEST_TO_LATEST = st.integers(EARLIEST_US, 253_402_300_799_999_999)
+EARLIEST_TO_LATEST = st.integers(EARLIEST_US, LATEST_US)
 
 
 def test_by_default_there_is_one_bucket_of_30_days_until_the_next_midnight() -> None:
@@ -35,6 +35,14 @@ def test_the_window_never_begins_before_the_first_moment_that_can_be_shown() -> 
     buckets = buckets_of(oldest_us=None, newest_us=EARLIEST_US + DAY_US, interval_min=None, now_us=NOON_US)
 
     assert buckets.oldest_us == EARLIEST_US
+
+
+def test_a_bound_past_what_can_be_shown_is_the_last_moment_that_can() -> None:
+    buckets = buckets_of(
+        oldest_us=EARLIEST_US - DAY_US, newest_us=LATEST_US + DAY_US, interval_min=None, now_us=NOON_US
+    )
+
+    assert (buckets.oldest_us, buckets.newest_us) == (EARLIEST_US, LATEST_US)
 
 
 @pytest.mark.parametrize(("minutes", "interval_min"), [(1_024, 1), (1_025, 5), (5 * 1_024, 5), (5 * 1_024 + 1, 15)])

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import orjson
 import pytest
 
 from query_api.analytics.specs import BINS_MAX, Bins, MetricSpec, MetricType
-from query_api.analytics.summaries import PERCENTILES, frequencies, histogram, json_number, numbers
+from query_api.analytics.summaries import PERCENTILES, frequencies, histogram, numbers
 
 
 def _numbers(*, low: float, median: float, high: float) -> dict[str, object]:
@@ -75,13 +74,6 @@ def test_densities_are_of_all_values_that_count() -> None:
         "freq": [{"value": "a", "count": 1, "density": 0.33333}, {"value": "b", "count": 1, "density": 0.33333}],
         "uniq": ["a", "b"],
     }
-
-
-@pytest.mark.parametrize(
-    ("value", "text"), [(5.0, b"5"), (-0.0, b"0"), (0.5, b"0.5"), (1e22, b"1e+22"), (2.0**53, b"9007199254740992")]
-)
-def test_a_double_without_a_fraction_is_an_integer(value: float, text: bytes) -> None:
-    assert orjson.dumps(json_number(value)) == text
 
 
 @pytest.mark.parametrize(

@@ -53,6 +53,14 @@ def test_nothing_is_taken_behind_a_log_that_has_more() -> None:
     assert arrivals.last_places(2) == {"a": Place(1, 0)}
 
 
+def test_nothing_is_taken_behind_a_log_that_has_more_and_rows_twice() -> None:
+    """Of a log with rows that are not merged yet, fewer are known than were asked for."""
+    arrivals = merged({"a": [(0, 0, 10), (0, 0, 10), (1, 0, 11)], "b": [(0, 0, 20), (1, 0, 21)]}, size=2)
+
+    assert list(arrivals.logs) == ["a"]
+    assert arrivals.last_places(1) == {"a": Place(0, 0)}
+
+
 def test_a_reader_is_at_the_end_of_logs_that_have_no_more() -> None:
     arrivals = merged({"a": [(0, 0, 10)], "b": []}, size=2)
 
