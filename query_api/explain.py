@@ -2,7 +2,8 @@
 
 Explaining runs statements of its own, within the same budget and the same fence; where that is spent, the member says so
 and the answer stays what it is. Counts are whole granules, of the project's own: the rows of a granule at the edge belong to
-whoever stands beside it, and an exact number of rows or bytes would tell of them (contract §2).
+whoever stands beside it, and an exact number of rows or bytes would tell of them (contract §2). With authentication on there
+are such neighbours, and what an index of contents left is not said either.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from common.errors import ErrorCode, ServiceError
 from common.filter.ast import Node
 from common.times import format_us, nearest_shown_us
 from query_api.explain_hint import hint
-from query_api.explain_plan import TableRead, table_reads
+from query_api.explain_plan import TableRead, table_reads, without_neighbours
 from query_api.spans.project_spans import OF_PROJECT, ProjectSpans, Ran, fenced
 
 Json: TypeAlias = dict[str, Any]
@@ -112,8 +113,9 @@ class _Explaining:
             is_spent = error.code is ErrorCode.DEADLINE_EXCEEDED
             self.fail(_BUDGET_SPENT if is_spent else f"The engine did not explain everything ({error.code}).")
             return _Explained(ran)
-        if rows_count is None:
-            return _Explained(ran, reads)
+        shown = [without_neighbours(read) for read in reads] if self._spans.has_neighbours else reads
+        if rows_count is None or shown != reads:
+            return _Explained(ran, shown)
         return _Explained(ran, reads, *_whole_granules(rows_count, reads, self.of_project))
 
     def fail(self, reason: str) -> None:
@@ -133,8 +135,8 @@ class _Explaining:
         reads = table_reads(plan, of_project={})
         return TableSize(
             rows=counted.column("rows").to_pylist()[0],
-            granules=sum(read.granules for read in reads),
-            parts=sum(read.parts for read in reads),
+            granules=sum(read.granules or 0 for read in reads),
+            parts=sum(read.parts or 0 for read in reads),
         )
 
     async def _plan(self, sql: str, parameters: Mapping[str, Any]) -> bytes:
@@ -150,7 +152,7 @@ def _whole_granules(
     """How many of the granules that were left were read, at most, and how many rows of the project that can be."""
     sizes = [size for read in reads if (size := of_project.get(read.table)) is not None and size.granules]
     rows_of_granule = min((size.rows / size.granules for size in sizes), default=1.0)
-    granules_count = min(sum(read.granules for read in reads), math.ceil(rows_count / rows_of_granule))
+    granules_count = min(sum(read.granules or 0 for read in reads), math.ceil(rows_count / rows_of_granule))
     return granules_count, min(sum(size.rows for size in sizes), math.ceil(granules_count * rows_of_granule))
 
 
@@ -175,9 +177,18 @@ def _statement_json(each: _Explained, project_id: UUID) -> Json:
         "failure": _failure(each.ran.failure),
         "granules_read": each.granules_read,
         "rows_read_max": each.rows_read_max,
-        "reads": [asdict(read) for read in each.reads] if each.reads is not None else None,
+        "reads": [_read_json(read) for read in each.reads] if each.reads is not None else None,
     }
-    return {name: value for name, value in statement.items() if value is not None}
+    return _present(statement)
+
+
+def _read_json(read: TableRead) -> Json:
+    indexes = [_present(asdict(use)) for use in read.indexes]
+    return {**_present(asdict(read)), "indexes": indexes}
+
+
+def _present(members: Json) -> Json:
+    return {name: value for name, value in members.items() if value is not None}
 
 
 def _window(parameters: Mapping[str, Any]) -> Json | None:

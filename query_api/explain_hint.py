@@ -26,15 +26,14 @@ def hint(reads: Sequence[TableRead], filtering: Node | None, *, granules_read: i
 
 def _what_was_read(reads: Sequence[TableRead], filtering: Node | None, granules_read: int | None) -> Iterator[str]:
     in_window = sum(_after_primary_key(read) for read in reads)
-    left = sum(read.granules for read in reads)
     used = _text_indexes(reads)
     if in_window == 0:
         yield "Nothing was read: there are no spans in the window."
         return
-    for name in dict.fromkeys(use.name for use in used):
-        before = sum(use.granules_before for use in used if use.name == name)
-        after = sum(use.granules_after for use in used if use.name == name)
-        yield f"The text index on {INDEXED_FIELDS.get(name, name)} left {after:,} of {before:,} granules."
+    yield from _what_indexes_left(used)
+    if any(read.granules is None for read in reads):
+        return
+    left = sum(read.granules or 0 for read in reads)
     fields = {condition.field for condition, _ in _conditions(filtering)}
     if left < in_window:
         return
@@ -51,6 +50,17 @@ def _what_was_read(reads: Sequence[TableRead], filtering: Node | None, granules_
             "Every span of the window was read: no condition could use an index. Add one that can (attributes `is` or `in`,"
             " `content`), or bound the window (`oldest`, `newest`)."
         )
+
+
+def _what_indexes_left(used: Sequence[IndexUse]) -> Iterator[str]:
+    for name in dict.fromkeys(use.name for use in used):
+        uses = [use for use in used if use.name == name]
+        field = INDEXED_FIELDS.get(name, name)
+        if any(use.granules_after is None for use in uses):
+            yield f"The text index on {field} was used."
+        else:
+            before, after = sum(use.granules_before or 0 for use in uses), sum(use.granules_after or 0 for use in uses)
+            yield f"The text index on {field} left {after:,} of {before:,} granules."
 
 
 def _what_cannot_help(filtering: Node | None) -> Iterator[str]:
@@ -82,7 +92,8 @@ def _conditions(node: Node | None, *, is_negated: bool = False) -> Iterator[tupl
 
 
 def _after_primary_key(read: TableRead) -> int:
-    return next((use.granules_after for use in read.indexes if use.name == PRIMARY_KEY), read.granules)
+    after = next((use.granules_after for use in read.indexes if use.name == PRIMARY_KEY), read.granules)
+    return after or 0
 
 
 def _text_indexes(reads: Sequence[TableRead]) -> list[IndexUse]:

@@ -3,12 +3,15 @@
 The engine counts granules of the whole table until the primary key has been applied: such counts would tell of other
 projects. So what comes before it (partitions, their bounds) is left out, and “of how many” is what the primary key selects
 for the project alone (contract §2).
+
+A granule at the edge of a project holds rows of its neighbour too, and a text index is asked about all of it: what it left says
+whether the neighbour holds a word. Where there can be neighbours, ``without_neighbours`` takes such counts away.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, TypeAlias
 
 import orjson
@@ -21,13 +24,13 @@ _BEFORE_THE_PROJECT: Final = frozenset({"Min-Max", "MinMax", "Partition"})
 
 @dataclass(frozen=True, slots=True)
 class IndexUse:
-    """One index: what it was asked, and how many granules there were before it and are left behind it."""
+    """One index: what it was asked, and how many granules there were before it and are left behind it, if that may be said."""
 
     name: str
     type: str
     condition: str
-    granules_before: int
-    granules_after: int
+    granules_before: int | None
+    granules_after: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +38,8 @@ class TableRead:
     """One table of a statement, with the indexes in the order in which they are applied. ``granules`` are left to be read."""
 
     table: str
-    parts: int
-    granules: int
+    parts: int | None
+    granules: int | None
     indexes: tuple[IndexUse, ...]
 
 
@@ -45,6 +48,17 @@ def table_reads(plan: bytes, *, of_project: Mapping[str, int]) -> list[TableRead
     # Conditions show ids as the bytes that they are, which need not be UTF-8.
     nodes = _nodes(orjson.loads(plan.decode("utf-8", "replace")))
     return [_table_read(node, of_project) for node in nodes if "Indexes" in node]
+
+
+def without_neighbours(read: TableRead) -> TableRead:
+    """The same without the counts that rows of other projects can change: those behind an index of contents."""
+    if all(use.name == PRIMARY_KEY for use in read.indexes):
+        return read
+    uses = (
+        use if use.name == PRIMARY_KEY else replace(use, granules_before=None, granules_after=None)
+        for use in read.indexes
+    )
+    return replace(read, parts=None, granules=None, indexes=tuple(uses))
 
 
 def _nodes(value: Any) -> Iterator[Json]:

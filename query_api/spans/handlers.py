@@ -80,6 +80,7 @@ def project_spans(call: Call) -> ProjectSpans:
         clock=context.clock,
         budget_s=settings.budget_s,
         budget_rows=settings.budget_rows,
+        has_neighbours=context.keys is not None,
         is_recorded=getattr(call.body, "explain", None) is True,
     )
 

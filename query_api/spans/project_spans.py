@@ -60,6 +60,8 @@ class ProjectSpans:
 
     ``budget_rows`` is how many rows may be read to find what a page shows; who looks for them shares it out.
 
+    ``has_neighbours``: the tables hold other projects too, whose callers are not this one.
+
     With ``is_recorded`` every statement is kept in ``ran``, so that the request can be explained.
     """
 
@@ -71,6 +73,7 @@ class ProjectSpans:
         clock: Clock,
         budget_s: float,
         budget_rows: int = ANY_NUMBER,
+        has_neighbours: bool = False,
         is_recorded: bool = False,
     ) -> None:
         self._store = store
@@ -78,6 +81,7 @@ class ProjectSpans:
         self._clock = clock
         self.budget_s: Final = budget_s
         self.budget_rows: Final = budget_rows
+        self.has_neighbours: Final = has_neighbours
         self._ends_s = clock.monotonic_s() + budget_s
         self._ran: list[Ran] | None = [] if is_recorded else None
 

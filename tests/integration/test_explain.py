@@ -29,7 +29,7 @@ from query_api.spans.handlers import query_spans
 from query_api.spans.models import SpansQuery
 from query_api.spans.project_spans import OF_PROJECT, ProjectSpans
 from tests.fakes.faulty_store import Fault, FaultyStore
-from tests.support.api import context_of
+from tests.support.api import KnownKeys, context_of
 from tests.support.span_corpus import OTHER_PROJECT_ID, START_NS, store_record
 
 COPIES_COUNT = 20_000
@@ -98,13 +98,17 @@ def _span(number: int) -> Span:
     )
 
 
-async def _explain(store: ColumnStore, project_id: UUID = DEFAULT_PROJECT_ID, **body: Any) -> dict[str, Any]:
-    member: dict[str, Any] = (await _query(store, project_id, explain=True, **body))["explain"]
+async def _explain(
+    store: ColumnStore, project_id: UUID = DEFAULT_PROJECT_ID, *, keys: KnownKeys | None = None, **body: Any
+) -> dict[str, Any]:
+    member: dict[str, Any] = (await _query(store, project_id, keys=keys, explain=True, **body))["explain"]
     return member
 
 
-async def _query(store: ColumnStore, project_id: UUID = DEFAULT_PROJECT_ID, **body: Any) -> dict[str, Any]:
-    context = context_of(store=store, clock=SystemClock())
+async def _query(
+    store: ColumnStore, project_id: UUID = DEFAULT_PROJECT_ID, *, keys: KnownKeys | None = None, **body: Any
+) -> dict[str, Any]:
+    context = context_of(store=store, clock=SystemClock(), keys=keys)
     model = read_body(SpansQuery, orjson.dumps(body), content_type=None, required=False)
     answer = await query_spans(Call(context, project_id, {}, None, model, CIMultiDict()))
     found: dict[str, Any] = orjson.loads(answer.body)
@@ -219,6 +223,26 @@ async def test_counts_are_the_same_whoever_else_has_spans(
 
 def _without_times(member: dict[str, Any]) -> dict[str, Any]:
     return {**member, "statements": [{**each, "elapsed_ms": 0} for each in member["statements"]]}
+
+
+async def test_with_neighbours_nothing_is_counted_that_their_values_can_change(
+    chdb_dir: Path, chdb_settings: Callable[[], ClickHouseSettings]
+) -> None:
+    """One granule holds spans of both projects; the index on values is asked about all of it."""
+    question: dict[str, Any] = {"filtering": {"conditions": [{"field": "attributes", "key": "number", "value": 7}]}}
+    members = []
+    async with _opened(chdb_settings(), chdb_dir) as store:
+        await store_record(store, [_span(1)], project_id=DEFAULT_PROJECT_ID)
+        for number in (6, 7):
+            await store_record(store, [_span(number)], project_id=OTHER_PROJECT_ID)
+            await _merge(store)
+            members.append(await _explain(store, keys=KnownKeys({}), **question))
+
+    shown = [
+        {**member, "statements": [{**each, "elapsed_ms": 0} for each in member["statements"]]} for member in members
+    ]
+    assert shown[0] == shown[1]
+    assert "The text index on attributes was used." in members[0]["hint"]
 
 
 async def test_a_hostile_value_is_shown_and_is_never_sql(store: ColumnStore) -> None:
