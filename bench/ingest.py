@@ -26,10 +26,10 @@ from common.clickhouse.connect import open_store
 from common.clickhouse.migrate import migrate
 from common.clickhouse.span_columns import SPANS_TABLE, SpanColumns
 from common.codec import otlp_protobuf
-from common.garbage import search_for_cycles_rarely
 from common.kafka.consumer import KafkaSource
 from common.kafka.group import uncommitted_count
 from common.kafka.record import Record
+from common.memory import tune_for_batches
 from common.project import DEFAULT_PROJECT_ID
 from common.settings import Settings
 from common.telemetry import SPANS_STORED, configure_logging
@@ -164,7 +164,7 @@ def main() -> None:
     parser.add_argument("group")
     arguments = parser.parse_args()
     configure_logging(log_format="text", level="warning")
-    search_for_cycles_rarely()
+    tune_for_batches()
     with tempfile.TemporaryDirectory() as directory:
         settings = bench_settings(Path(directory), bootstrap=arguments.bootstrap)
         settings = settings.model_copy(update={"kafka": settings.kafka.model_copy(update={"group": arguments.group})})

@@ -33,11 +33,11 @@ from common.clickhouse.connect import open_store
 from common.clickhouse.store import ColumnStore
 from common.clock import Clock, SystemClock
 from common.errors import ServiceError, Unavailable
-from common.garbage import search_for_cycles_rarely
 from common.kafka.consumer import KafkaSource
 from common.kafka.producer import KafkaPublisher
 from common.kafka.record import Partition, Publisher, RecordSource
 from common.kafka.topics import ensure_topics
+from common.memory import tune_for_batches
 from common.postgres.pool import Database, open_database
 from common.postgres.projects import Projects
 from common.settings import Settings, read_settings
@@ -582,7 +582,7 @@ def run() -> int:
 
 
 async def _serve_with_postgres(settings: Settings) -> None:
-    search_for_cycles_rarely()
+    tune_for_batches()
     async with open_database(settings.postgres) as database:
         await serve(settings, projects=Projects(database, SystemClock()), database=database)
 

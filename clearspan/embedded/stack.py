@@ -30,11 +30,11 @@ from common.clickhouse.connect import open_store
 from common.clickhouse.store import ColumnStore
 from common.clock import SystemClock
 from common.errors import ServiceError
-from common.garbage import search_for_cycles_rarely
 from common.kafka.group import uncommitted_count
 from common.kafka.log import KafkaLog
 from common.kafka.producer import KafkaPublisher
 from common.kafka.topics import ensure_topics
+from common.memory import tune_for_batches
 from common.postgres.pool import Database, open_database
 from common.postgres.projects import Projects
 from common.settings import Settings
@@ -55,7 +55,7 @@ async def run_stack(settings: Settings) -> None:
     """Run everything until SIGTERM or SIGINT. Raises ``StackError`` when it cannot start."""
     settings = _embedded(settings)
     configure_logging(log_format=settings.log_format, level=settings.log_level)
-    search_for_cycles_rarely()
+    tune_for_batches()
     layout = Layout(settings.data_dir)
     with hold(layout):
         for child in end_left_over(layout):

@@ -14,7 +14,7 @@ from importlib.abc import MetaPathFinder
 from typing import Any, BinaryIO
 
 from common.clickhouse.span_columns import warm_up
-from common.garbage import search_for_cycles_rarely
+from common.memory import tune_for_batches
 from ingest.consume import Rules
 from ingest.opening.portion import Portion, open_portion
 from ingest.opening.wire import Failure, receive, send
@@ -34,7 +34,7 @@ def main() -> None:
         signal.signal(each, signal.SIG_IGN)
     sys.meta_path.insert(0, _NoPandas())
     warm_up()
-    search_for_cycles_rarely()
+    tune_for_batches()
     requests, answers = (int(number) for number in sys.argv[1:3])
     try:
         serve(os.fdopen(requests, "rb"), os.fdopen(answers, "wb"))
