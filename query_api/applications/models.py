@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from datetime import datetime
 from enum import StrEnum
-from typing import Annotated, Any, Final, TypeAlias
+from typing import Annotated, Any, Final
 from urllib.parse import urlsplit
 from uuid import UUID
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, Json
 
 from query_api.applications.json_schemas import check_json_schema
+from query_api.lineage.answered import ForkedFrom, Header, JsonObject, Lifecycle, ResolutionInfo, RetrievalInfo
 from query_api.lineage.bodies import (
     ArtifactAsked,
     ArtifactCreate,
@@ -30,8 +31,6 @@ from query_api.lineage.bodies import (
     VariantCreate,
 )
 from query_api.lineage.models import Loose, Meta, Moment, Order, ReferenceIn, Slug, Tags, Text
-
-JsonObject: TypeAlias = dict[str, Any]
 
 _OLDER: Final = "An older name of the same."
 
@@ -443,40 +442,11 @@ class SimpleApplicationsQuestion(Question):
 # Answers
 
 
-class Lifecycle(BaseModel):
-    """When and by whom. What has not happened is absent."""
-
-    created_at: datetime
-    updated_at: datetime | None = None
-    deleted_at: datetime | None = Field(None, description="When it was archived.")
-    created_by_id: UUID
-    updated_by_id: UUID | None = None
-    deleted_by_id: UUID | None = None
-
-
-class Header(BaseModel):
-    """What is written about it."""
-
-    id: UUID
-    slug: str
-    name: str | None = None
-    description: str | None = None
-    tags: JsonObject | None = None
-    meta: JsonObject | None = None
-
-
 class Application(Header, Lifecycle):
     """An application."""
 
     flags: Roles
     folder_id: UUID | None = None
-
-
-class ForkedFrom(BaseModel):
-    """Where the history of a fork comes from."""
-
-    variant_id: UUID
-    revision_id: UUID
 
 
 class ApplicationVariant(Header, Lifecycle):
@@ -564,22 +534,6 @@ class RevisionsAnswer(BaseModel):
 
     count: int
     application_revisions: list[ApplicationRevision]
-
-
-class ResolutionInfo(BaseModel):
-    """What was embedded in the data."""
-
-    references_used: list[JsonObject]
-    depth_reached: int
-    embeds_resolved: int
-    errors: list[str]
-
-
-class RetrievalInfo(BaseModel):
-    """Which references lead to the revision."""
-
-    references: dict[str, JsonObject]
-    selector: dict[str, str] | None = None
 
 
 class RetrievedAnswer(RevisionAnswer):

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from pydantic import BaseModel, Field
 
-from query_api.applications.models import ForkedFrom, Header, Lifecycle, ResolutionInfo, RetrievalInfo
+from query_api.lineage.answered import ForkedFrom, Header, Lifecycle, ResolutionInfo, RetrievalInfo
 from query_api.lineage.bodies import (
     ArtifactAsked,
     ArtifactCreate,

@@ -8,15 +8,9 @@ from uuid import UUID
 
 from pydantic import BaseModel, Field
 
-from query_api.applications.models import (
-    ApplicationData,
-    Flags,
-    Header,
-    Lifecycle,
-    ResolutionInfo,
-    RetrievalInfo,
-)
+from query_api.applications.models import ApplicationData, Flags
 from query_api.environments.models import EnvironmentReferences
+from query_api.lineage.answered import Header, Lifecycle, ResolutionInfo, RetrievalInfo
 from query_api.lineage.models import ReferenceIn, Text
 
 _OLDER: Final = "The same under another name."

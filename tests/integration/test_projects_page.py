@@ -19,6 +19,7 @@ from common.postgres.keys import Keys
 from common.postgres.pool import Database
 from common.settings import PostgresSettings, Settings
 from tests.support.api import context_of, serving
+from tests.support.missing import missing
 
 ROOT = Path(__file__).parents[2]
 BLOCKS = re.findall(r"^```(bash|json)\n(.*?)^```$", (ROOT / "docs/projects-and-keys.md").read_text(), re.S | re.M)
@@ -26,7 +27,14 @@ ADMIN_KEY = "the-key-of-the-admin"
 BORDER = "=== end of block ==="
 
 
-@pytest.mark.skipif(shutil.which("curl") is None, reason="the page's commands need curl")
+@pytest.fixture
+def curl() -> None:
+    """What the page's commands need."""
+    if shutil.which("curl") is None:
+        missing("the page's commands need curl")
+
+
+@pytest.mark.usefixtures("curl")
 async def test_every_command_prints_what_the_page_shows(
     database: Database, postgres_settings: PostgresSettings, tmp_path: Path
 ):

@@ -15,6 +15,7 @@ from common.filter.models import FilteringModel
 from common.filter.parse import parse
 from common.postgres.pool import Database
 from tests.support.api import context_of, serving
+from tests.support.missing import missing
 
 PAGE = Path(__file__).parents[2] / "docs/variants.md"
 BLOCKS = re.findall(r"^```(bash|json)\n(.*?)^```$", PAGE.read_text(), re.DOTALL | re.MULTILINE)
@@ -33,7 +34,14 @@ def _shown() -> list[tuple[str, Any]]:
     return pairs
 
 
-@pytest.mark.skipif(shutil.which("curl") is None, reason="the page's commands need curl")
+@pytest.fixture
+def curl() -> None:
+    """What the page's commands need."""
+    if shutil.which("curl") is None:
+        missing("the page's commands need curl")
+
+
+@pytest.mark.usefixtures("curl")
 async def test_every_command_prints_what_the_page_shows(database: Database):
     pairs = _shown()
     assert len([shown for _, shown in pairs if shown is not None]) >= 10
