@@ -26,6 +26,7 @@ from common.filter.operands import (
     reader,
 )
 from common.filter.patterns import TEXT_OPERATORS, pattern_size
+from common.filter.totals import Totals
 
 GROUPS_DEPTH_MAX: Final = 16
 """The outermost group is at depth 1."""
@@ -67,11 +68,12 @@ def check_depth(filtering: Any, *, path: str = "filtering") -> None:
 
 
 class _Parser:
-    """One filter; counts its conditions, and what its patterns cost to compile."""
+    """One filter; counts its conditions, and what they ask for together."""
 
     def __init__(self) -> None:
         self._conditions_count = 0
         self._patterns_size = 0
+        self._totals = Totals()
 
     def group(self, model: FilteringModel, path: str, *, depth: int) -> Group:
         if depth > GROUPS_DEPTH_MAX:
@@ -95,6 +97,9 @@ class _Parser:
         positive = _positive(field, segments, model, _NEGATED.get(name, name), path)
         if field.kind is not Kind.CONTENT and isinstance(positive, Condition) and positive.operator in TEXT_OPERATORS:
             self._count_pattern(positive, f"{path}.value")
+        self._totals.add(
+            positive if isinstance(positive, Condition) else Condition(field.name, Operator.EXISTS, path=segments), path
+        )
         return Group(GroupOperator.NOT, (positive,)) if name in _NEGATED else positive
 
     def _count_pattern(self, condition: Condition, at: str) -> None:

@@ -44,11 +44,14 @@ class TimeColumn:
 
 @dataclass(frozen=True, slots=True)
 class JsonColumn:
-    """JSON text, empty where the span has none. ``leaves`` is the map of its scalars, where the table keeps one."""
+    """JSON text, empty where the span has none. Where the table keeps them, ``leaves`` is the map of its scalars, ``leaf_items``
+    are its entries in an index, and ``content`` has the words of its texts in another.
+    """
 
     name: str
     leaves: str | None = None
     leaf_items: str | None = None
+    content: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +84,7 @@ COLUMNS: Final[Mapping[str, Column]] = {
     "start_time": TimeColumn("start_us"),
     "end_time": TimeColumn("end_us"),
     "created_at": TimeColumn("stored_us"),
-    "attributes": JsonColumn("attributes", leaves="leaves", leaf_items="leaf_items"),
+    "attributes": JsonColumn("attributes", leaves="leaves", leaf_items="leaf_items", content="content"),
     "resource": JsonColumn("resource"),
     "scope": JsonColumn("scope"),
     **{name: ElementsColumn(name) for name in ("links", "references", "events", "hashes")},

@@ -7,7 +7,8 @@ agreement test:
 
 - They write a value anew: a double from 2^64 to 1e21 comes as bare digits, which read again are a text. So everything is taken
   from the document in one call, with the whole path as arguments; never from an extract of an extract.
-- A number as argument is the position in an array **or object**: so a numbered segment first asks which of both it is.
+- A number as argument is the position in an array **or object**: so of a numbered segment the position is looked up first, by
+  what stands there, and the way goes on from it. A path costs what it is long, however many of its segments are numbers.
 """
 
 from __future__ import annotations
@@ -22,11 +23,14 @@ import orjson
 from common.clickhouse.leaves import ALWAYS_OBJECT_PATHS, typed_text
 from common.filter.ast import Condition, Operator
 from common.filter.patterns import TEXT_OPERATORS
+from common.filter.totals import LEVELS_MAX
 from common.filter.values import is_index, is_number
+from common.filter.words import words_of
 from query_api.spans import typed_text as typed_sql
 from query_api.spans.fields import JsonColumn
 from query_api.spans.parameters import Parameters
 from query_api.spans.text_conditions import typed_text_condition
+from query_api.spans.typed_text import let
 
 ITEM_TEXT_BYTES: Final = 64
 """So much of a typed text is in ``leaf_items``."""
@@ -34,17 +38,16 @@ ITEM_TEXT_BYTES: Final = 64
 Arguments: TypeAlias = tuple[str, ...]
 """A document and the way into it: what the engine's JSON functions take."""
 
-BRANCHES_MAX: Final = 3
-"""So many numbered segments double the expression each. Behind more of them an extract is read again, and a double from 2^64
-to 1e21 that stands there is taken for a text."""
-
 GUARDS_MAX: Final = 4
 """So many scalars of an object are looked up in the index before its JSON is read."""
+
+LOOKED_UP_MAX: Final = 1_000
+"""So many texts of a list are looked up: more of them are in most granules anyway."""
 
 
 def json_condition(condition: Condition, column: JsonColumn, parameters: Parameters) -> str:
     """The condition as an expression that is 0 or 1."""
-    if any("\0" in segment for segment in condition.path):
+    if any("\0" in segment for segment in condition.path) or len(condition.path) > LEVELS_MAX:
         return "0"  # no key holds U+0000; in the map of leaves it stands for a dot inside a key
     place = _Place(column, condition.path, parameters)
     match condition.operator:
@@ -70,20 +73,19 @@ class _Place:
         self._path = tuple(path)
         self._parameters = parameters
         self._leaf_path = ".".join(segment.replace(".", "\0") for segment in path)
-        self._is_branched = any(map(is_index, path[1:]))
 
     def typed(self) -> str:
         """The typed text of the scalar there; ``''`` where none stands."""
         if self._column.leaves is not None:
             return f"{self._column.leaves}[{self._parameters.text(self._leaf_path)}]"
-        raw = self._json("JSONExtractRaw")
-        return _let("raw", raw, typed_sql.of_json("raw")) if self._is_branched else typed_sql.of_json(raw)
+        return let("raw", self._json("JSONExtractRaw"), typed_sql.of_json("raw"))
 
     def compares(self, order: Operator, operand: Any) -> str:
-        typed = self.typed()
-        if self._column.leaves is None and self._is_branched:
-            return _let("typed", typed, typed_sql.ordered("typed", order, operand, self._parameters))
-        return typed_sql.ordered(typed, order, operand, self._parameters)
+        if order is Operator.EQ and isinstance(operand, str):
+            return self.equals(operand)
+        if self._column.leaves is None:
+            return let("typed", self.typed(), typed_sql.ordered("typed", order, operand, self._parameters))
+        return typed_sql.ordered(self.typed(), order, operand, self._parameters)
 
     def exists(self) -> str:
         if self._column.leaves is None:
@@ -97,6 +99,7 @@ class _Place:
     def equals(self, operand: Any) -> str:
         if isinstance(operand, Mapping | list):
             guards = [self._has_item(path, value) for path, value in islice(self._scalars_in(operand), GUARDS_MAX)]
+            guards += self._has_words(operand)
             exact = self._at(lambda arguments: is_json(arguments, operand, self._parameters))
             return f"({' AND '.join([*guards, exact])})"
         if self._column.leaves is None:
@@ -110,33 +113,49 @@ class _Place:
         """The scalar's text under a text operator."""
         if self._column.leaves is not None:
             return typed_text_condition(self.typed(), condition, self._parameters)
-        shown = _let("typed", self.typed(), typed_sql.shown("typed"))
-        return _let("shown", shown, typed_text_condition("shown", condition, self._parameters))
+        shown = let("typed", self.typed(), typed_sql.shown("typed"))
+        return let("shown", shown, typed_text_condition("shown", condition, self._parameters))
 
     def has(self, operand: Any) -> str:
         """An object with a key, or an array with an element."""
-        holds = self.equals([operand]) if _is_container(operand) else self._holds([operand], is_all=True)
+        if _is_container(operand):
+            return self.equals([operand])
         if not isinstance(operand, str) or "\0" in operand:
-            return holds
+            return self._holds([operand], is_all=True)
+        held, key = self._has_elements([operand], is_all=True), self._parameters.text(operand)
+
+        def is_so(arguments: Arguments) -> str:
+            is_member = f"{_call('JSONExtractRaw', (*arguments, key))} NOT IN ('', 'null')"
+            return f"multiIf({_type_is('Object', arguments)}, {is_member}, {_type_is('Array', arguments)}, {held}, 0)"
+
+        if self._column.leaves is None:
+            return self._at(is_so)
         member = _Place(self._column, (*self._path, operand), self._parameters)
-        key = self._parameters.text(operand)
-        is_there = self._at(lambda arguments: f"{_call('JSONExtractRaw', (*arguments, key))} NOT IN ('', 'null')")
-        is_key = f"({member.exists()} AND {is_there})" if self._column.leaves is not None else is_there
-        return f"({holds} OR {is_key} AND {self._json('JSONType')} = 'Object')"
+        return f"(({held} OR {member.exists()}) AND {self._at(is_so)})"
 
     def is_in(self, operands: Any, *, is_all: bool) -> str:
-        """A scalar that equals one (all) of ``operands``, or an array that holds one (all)."""
+        """A scalar that equals one (all) of ``operands``, or an array that holds one (all).
+
+        Of an array the index of leaves would have to be asked with every index there may be; but a text in it has its words.
+        """
         distinct = {typed_text(operand): operand for operand in operands}
         if not distinct:
             return "0"
         wanted = list(distinct.values())
-        scalar = "0" if is_all and len(wanted) > 1 else f"has({self._texts(wanted)}, {self.typed()})"
-        return f"({scalar} OR {self._holds(wanted, is_all=is_all)})"
+        scalar = f"has({self._texts(wanted)}, {self.typed()})"
+        held = self._holds(wanted, is_all=is_all)
+        if words := self._word_of_each(wanted):
+            scalar = f"{self._has_an_item(wanted)} AND {scalar}"
+            held = f"{'hasAllTokens' if is_all else 'hasAnyTokens'}({self._column.content}, {words}) AND {held}"
+        return f"({held})" if is_all and len(wanted) > 1 else f"({scalar} OR {held})"
 
     def _holds(self, scalars: list[Any], *, is_all: bool) -> str:
         """An array that holds one (all) of ``scalars``."""
-        found = f"{'hasAll' if is_all else 'hasAny'}({self._elements()}, {self._texts(scalars)})"
-        return f"({found} AND {self._json('JSONType')} = 'Array')"
+        return f"({self._has_elements(scalars, is_all=is_all)} AND {self._at(partial(_type_is, 'Array'))})"
+
+    def _has_elements(self, scalars: list[Any], *, is_all: bool) -> str:
+        """One (all) of ``scalars`` one level below, in an array or an object."""
+        return f"{'hasAll' if is_all else 'hasAny'}({self._elements()}, {self._texts(scalars)})"
 
     def _elements(self) -> str:
         """The typed texts of what stands one level below, which are elements where the place is an array."""
@@ -173,29 +192,50 @@ class _Place:
         item = f"concat({parameters.text(path)}, '=', left({parameters.text(typed_text(scalar))}, {ITEM_TEXT_BYTES}))"
         return f"has({self._column.leaf_items}, {item})"
 
+    def _has_an_item(self, scalars: list[Any]) -> str:
+        """The same of one of several."""
+        path = self._parameters.text(self._leaf_path)
+        items = f"arrayMap(typed -> concat({path}, '=', left(typed, {ITEM_TEXT_BYTES})), {self._texts(scalars)})"
+        return f"hasAny({self._column.leaf_items}, {items})"
+
+    def _word_of_each(self, values: list[Any]) -> str | None:
+        """The place of one word of each value, the longest; ``None`` where the index of words does not know every one."""
+        if self._column.content is None or not 0 < len(values) <= LOOKED_UP_MAX:
+            return None
+        words = {max(words_of(value), key=len, default="") if isinstance(value, str) else "" for value in values}
+        return None if "" in words else self._parameters.texts(sorted(words))
+
+    def _has_words(self, operand: Any) -> list[str]:
+        """A condition that holds where ``operand`` does, as far as its arrays hold texts with words; none where they do not."""
+        texts = [text for text in _texts_of_arrays(operand) if words_of(text)]
+        words = self._word_of_each(texts[:GUARDS_MAX])
+        return [f"hasAllTokens({self._column.content}, {words})"] if words else []
+
     def _json(self, function: str) -> str:
         return self._at(partial(_call, function))
 
     def _at(self, expression: Callable[[Arguments], str]) -> str:
-        """``expression`` of the arguments that lead to the path, whichever its numbered segments turn out to be."""
-        return self._behind((self._column.name,), self._path, expression, branches=0)
+        """``expression`` of the arguments that lead to the path, whatever its numbered segments turn out to be."""
+        arguments: Arguments = (self._column.name,)
+        positions: list[tuple[str, str]] = []
+        for level, segment in enumerate(self._path):
+            as_key = self._parameters.text(segment)
+            if level and is_index(segment):
+                name = f"step{level}"
+                positions.append((name, _position_of(arguments, segment, as_key)))
+                arguments = (*arguments, name)
+            else:
+                arguments = (*arguments, as_key)
+        found = expression(arguments)
+        for name, position in reversed(positions):
+            found = let(name, position, found)
+        return found
 
-    def _behind(
-        self, arguments: Arguments, rest: Sequence[str], expression: Callable[[Arguments], str], *, branches: int
-    ) -> str:
-        if not rest:
-            return expression(arguments)
-        segment, *rest = rest
-        as_key = (*arguments, self._parameters.text(segment))
-        if arguments == (self._column.name,) or not is_index(segment):
-            return self._behind(as_key, rest, expression, branches=branches)
-        if branches == BRANCHES_MAX:
-            document = f"document{len(rest)}"
-            below = self._behind((document,), [segment, *rest], expression, branches=0)
-            return _let(document, _call("JSONExtractRaw", arguments), below)
-        found = self._behind((*arguments, str(int(segment) + 1)), rest, expression, branches=branches + 1)
-        otherwise = self._behind(as_key, rest, expression, branches=branches + 1)
-        return f"if({_call('JSONType', arguments)} = 'Array', {found}, {otherwise})"
+
+def _position_of(arguments: Arguments, segment: str, as_key: str) -> str:
+    """Where a numbered segment leads: to an element of an array, or to a member of an object; 0 is nowhere."""
+    of_key = f"indexOf({_call('JSONExtractKeys', arguments)}, {as_key})"
+    return f"if({_call('JSONType', arguments)} = 'Array', {int(segment) + 1}, {of_key})"
 
 
 def is_json(arguments: Arguments, operand: Any, parameters: Parameters) -> str:
@@ -242,13 +282,24 @@ def _is_exact_item(path: str, typed: str) -> bool:
     return len(typed.encode()) < ITEM_TEXT_BYTES and "=" not in path + typed
 
 
+def _texts_of_arrays(value: Any, *, is_element: bool = False) -> Iterator[str]:
+    """Texts that are elements of arrays, or are somewhere inside of one."""
+    if isinstance(value, Mapping):
+        for member in value.values():
+            yield from _texts_of_arrays(member, is_element=is_element)
+    elif isinstance(value, list):
+        for element in value:
+            yield from _texts_of_arrays(element, is_element=True)
+    elif is_element and isinstance(value, str):
+        yield value
+
+
+def _type_is(name: str, arguments: Arguments) -> str:
+    return f"{_call('JSONType', arguments)} = '{name}'"
+
+
 def _call(function: str, arguments: Arguments) -> str:
     return f"{function}({', '.join(arguments)})"
-
-
-def _let(name: str, value: str, body: str) -> str:
-    """``body`` with ``value`` under a name: written once, however often it is used. The engine has no other way for it."""
-    return f"arrayMap({name} -> {body}, [{value}])[1]"
 
 
 def _is_container(value: Any) -> bool:

@@ -6,10 +6,11 @@ from typing import Any
 
 
 class Parameters:
-    """Collects values and hands out their places, ``{p1:String}`` and so on."""
+    """Collects values and hands out their places, ``{p1:String}`` and so on; a text that comes again has its place already."""
 
     def __init__(self) -> None:
         self.values: dict[str, Any] = {}
+        self._texts: dict[str, str] = {}
 
     def place(self, kind: str, value: Any) -> str:
         """The place of a value in SQL; ``kind`` is a type of the engine."""
@@ -19,7 +20,10 @@ class Parameters:
 
     def text(self, value: str) -> str:
         """The place of a text."""
-        return self.place("String", value)
+        place = self._texts.get(value)
+        if place is None:
+            place = self._texts[value] = self.place("String", value)
+        return place
 
     def texts(self, values: list[str]) -> str:
         """The place of a list of texts."""

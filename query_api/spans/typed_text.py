@@ -37,15 +37,15 @@ def ordered(typed: str, order: Operator, operand: Any, parameters: Parameters) -
 def _number_ordered(typed: str, sign: str, operand: float, parameters: Parameters) -> str:
     """The engine compares integers with doubles exactly; texts are made the one or the other as JSON reads them."""
     text = f"substring({typed}, 2)"
-    is_number = f"startsWith({typed}, 'n') OR (startsWith({typed}, 's') AND match({text}, '^{JSON_NUMBER}$'))"
+    is_number = f"match({typed}, '^(?:n|s{JSON_NUMBER}$)')"
     integer = f"toInt128OrZero({text})"
     is_integer = (
-        f"length({text}) <= {INTEGER_CHARS_MAX} AND match({text}, '^-?[0-9]+$')"
-        f" AND {integer} BETWEEN toInt128('{INT64_MIN}') AND toInt128('{UINT64_MAX}')"
+        f"length({typed}) <= {INTEGER_CHARS_MAX + 1} AND match({typed}, '^.-?[0-9]+$')"
+        f" AND {integer} BETWEEN {INT64_MIN} AND {UINT64_MAX}"
     )
     place = parameters.place("Int128" if isinstance(operand, int) else "Float64", operand)
     return (
-        f"multiIf(NOT ({is_number}), 0, {is_integer}, {integer} {sign} {place}, toFloat64OrZero({text}) {sign} {place})"
+        f"multiIf(NOT {is_number}, 0, {is_integer}, {integer} {sign} {place}, toFloat64OrZero({text}) {sign} {place})"
     )
 
 
@@ -72,14 +72,24 @@ def shown_number(text: str) -> str:
     They differ where the engine has digits and answers an exponent, from 2^64 to 1e21 and from 1e-6 to 1e-5; and answers write
     a sign with every exponent.
     """
-    integer = f"toInt128OrZero({text})"
-    scientific = [
-        (f"match({text}, 'e[0-9]')", f"replaceOne({text}, 'e', 'e+')"),
-        (f"match({text}, '^-?0[.]00000[0-9]$')", rf"replaceRegexpOne({text}, '0[.]00000', '') || 'e-6'"),
-        (f"match({text}, '^-?0[.]00000[0-9]')", rf"replaceRegexpOne({text}, '0[.]00000([0-9])', '\\1.') || 'e-6'"),
-        (f"NOT match({text}, '^-?[0-9]{{20,}}$')", text),
-        (f"{integer} BETWEEN toInt128('{INT64_MIN}') AND toInt128('{UINT64_MAX}')", text),
-    ]
-    digits = f"replaceOne({text}, '-', '')"
-    mantissa = rf"replaceRegexpOne(replaceRegexpOne({text}, '^(-?[0-9])([0-9]*?)0*$', '\\1.\\2'), '[.]$', '')"
-    return f"multiIf({', '.join(f'{when}, {then}' for when, then in scientific)}, {mantissa} || 'e+' || toString(length({digits}) - 1))"
+    for pattern, replacement in _SCIENTIFIC:
+        text = f"replaceRegexpOne({text}, '{pattern}', '{replacement}')"
+    is_short = "NOT match(number, '^-?[0-9]{19}')"
+    in_64_bits = f"toInt128OrZero(number) BETWEEN {INT64_MIN} AND {UINT64_MAX}"
+    mantissa = r"replaceRegexpOne(replaceRegexpOne(number, '0+$', ''), '^(-?[0-9])([0-9])', '\\1.\\2')"
+    exponent = "toString(length(replaceOne(number, '-', '')) - 1)"
+    return let("number", text, f"if({is_short} OR {in_64_bits}, number, concat({mantissa}, 'e+', {exponent}))")
+
+
+_SCIENTIFIC: Final = (
+    ("e([0-9])", r"e+\\1"),
+    ("^(-?)0[.]00000([0-9])", r"\\1\\2.e-6 "),
+    ("[.]e-6 ([0-9]+)$", r".\\1e-6"),
+    ("[.]e-6 $", "e-6"),
+)
+"""Patterns of a number as the engine writes it, and what answers have in their place, one after the other."""
+
+
+def let(name: str, value: str, body: str) -> str:
+    """``body`` with ``value`` under a name: written once, however often it is used. The engine has no other way for it."""
+    return f"arrayMap({name} -> {body}, [{value}])[1]"

@@ -118,10 +118,10 @@ class Corpus:
 
 @pytest.fixture(scope="module")
 def corpus(
-    chdb_dir: Path, chdb_settings: Callable[[], ClickHouseSettings], tmp_path_factory: pytest.TempPathFactory
+    chdb_dir: Path, chdb_empty_settings: Callable[[], ClickHouseSettings], tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Corpus]:
     """Some of the spans are there before the index is."""
-    configured, source = chdb_settings(), random.Random(SEED)
+    configured, source = chdb_empty_settings(), random.Random(SEED)
     spans = [span_of_texts(source, number) for number in range(SPANS_COUNT)]
     first = tmp_path_factory.mktemp("ddl")
     shutil.copy(DDL / "0001_spans.sql", first)

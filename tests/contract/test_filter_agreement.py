@@ -6,6 +6,7 @@ engine answers in one statement, and the first of them once more as the ``WHERE`
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from string import ascii_letters
@@ -15,14 +16,17 @@ import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
+from common.clickhouse.leaves import number_text
 from common.filter.ast import Condition, Node, Operator
 from common.filter.folding import FOLDING, fold
 from common.filter.models import FilteringModel
 from common.filter.parse import parse
+from common.filter.totals import SUMS_MAX
 from common.settings import ClickHouseSettings
 from query_api.spans.compile import compile_filter
 from query_api.spans.parameters import Parameters
 from query_api.spans.text_conditions import text_condition
+from query_api.spans.typed_text import shown_number
 from tests.support.filter_corpus import FilterCorpus, filter_corpus
 from tests.support.filters import FILTERS
 
@@ -32,6 +36,8 @@ SEED = 20_260_101
 SPANS_COUNT = 160
 FILTERS_AT_ONCE = 10
 CASES_MIN = 2_000
+STATEMENT_CHARACTERS_MAX = 250_000
+"""Of the filter near its limits: the engine takes some seconds for a megabyte, before it reads a row."""
 
 
 @pytest.fixture(scope="module")
@@ -84,6 +90,24 @@ COUNTEREXAMPLES: list[dict[str, Any]] = [
     {"field": "scope", "key": "attributes.a", "operator": "like", "value": "1.2345678901234568E+20"},
     {"field": "start_time", "operator": "endswith", "value": ".000001Z"},
     of_attributes("a", "has", "a"),
+    of_attributes("a.0.1.2.3.4.5.6.7.8.9", "has", "a"),
+    of_attributes("a", "has", {"a": ["x"]}),
+    of_attributes("a", "is", ["x", ["Ab b"]]),
+    of_attributes("a", "in", ["É", "a b", "x"]),
+    of_attributes("a", "in", ["x", "a"], all=True),
+    of_attributes("a", "in", ["x", "!"]),
+    of_attributes("a", "in", ["x", "a"]),
+    of_attributes("a.0", "has", "a"),
+    {"field": "resource", "key": "attributes.a.1", "operator": "exists"},
+    of_attributes("ag.type.trace", "in", ["annotation", "x"]),
+    of_attributes("ag.exception.message", "in", ["a.b", "5", "a\nB"]),
+    of_attributes("ag.exception.message", "eq", "5"),
+    {"field": "references", "operator": "in", "value": [{"attributes": {"key": key}} for key in ("é", "application")]},
+    {"field": "events", "operator": "in", "value": [{"attributes": {"a": {"10": ""}}}]},
+    {"field": "events", "operator": "in", "value": [{"attributes.a": {"10": ""}}]},
+    {"field": "links", "operator": "in", "value": [{"attributes": {"key": "a"}}, {"attributes": {"key": 5.0}}]},
+    {"field": "events", "operator": "in", "value": [{"attributes.a": {"a": 1}}, {"attributes.a.a": {"b": "x"}}]},
+    {"field": "scope", "key": "attributes.a", "operator": "startswith", "value": "-9.3"},
     of_attributes("ag.metrics.tokens.cumulative", "has", "total"),
     {"field": "events", "operator": "has", "key": "attributes.a.a", "value": 2**64 - 1},
     {"field": "events", "operator": "has", "key": "attributes.exception.message", "value": "a\nB"},
@@ -127,6 +151,26 @@ def test_without_case_the_engine_takes_the_same_letters_for_one(corpus: FilterCo
         assert found == [of_one_fold[fold(letter)] for letter in asked]
 
 
+def test_numbers_of_documents_are_shown_as_in_answers(corpus: FilterCorpus) -> None:
+    powers = [
+        sign * digits * 10.0**power
+        for sign in (1, -1)
+        for digits in (1, 9.3, 1.2345678901234567)
+        for power in range(-9, 25)
+    ]
+    numbers = [
+        int(each) if each.is_integer() and -(2.0**63) <= each < 2.0**64 else each
+        for each in [*powers, 2.0**64, -(2.0**63)]
+    ]
+    sql = f"arrayMap(each -> {shown_number('each')}, JSONExtractArrayRaw({{numbers:String}}))"
+
+    [row] = corpus.rows(
+        f"SELECT {sql} AS shown FROM spans WHERE {{of_project}} LIMIT 1", {"numbers": json.dumps(numbers)}
+    )
+
+    assert [text.decode() for text in row["shown"]] == list(map(number_text, numbers))
+
+
 def test_a_long_literal_is_folded_as_a_short_one(corpus: FilterCorpus) -> None:
     parameters = Parameters()
     condition = Condition("span_name", Operator.CONTAINS, "".join(map(fold, CASED)), is_exact=True)
@@ -148,6 +192,46 @@ def test_attributes_are_looked_up_in_the_index_under_or_too(corpus: FilterCorpus
     lines = "\n".join(str(line) for row in plan for line in row.values())
     assert "leaf_items_index" in lines
     assert 'mode: Any; tokens: ["a=sx", "ag.type.span=sllm", "b=n5"]' in lines.replace("\\", "")
+
+
+@pytest.mark.parametrize(
+    ("condition", "tokens"),
+    [
+        (of_attributes("a", "eq", "x"), ['["a=sx"]']),
+        (of_attributes("a", "in", ["Ab cde", "x"]), ['["a=sAb cde", "a=sx"]', '["cde", "x"]']),
+        (of_attributes("a", "in", ["Ab cde", "x"], all=True), ['["cde", "x"]']),
+        (of_attributes("a", "is", ["Ab cde", {"b": "x"}]), ['["cde", "x"]']),
+        (of_attributes("a", "has", {"b": "x"}), ['["x"]']),
+    ],
+)
+def test_texts_of_attributes_are_looked_up_before_they_are_read(
+    corpus: FilterCorpus, condition: dict[str, Any], tokens: list[str]
+) -> None:
+    compiled = compile_filter(parsed(condition))
+
+    plan = corpus.rows(
+        f"EXPLAIN indexes = 1 SELECT span_id FROM spans WHERE {{of_project}} AND {compiled.sql}", compiled.parameters
+    )
+
+    lines = "\n".join(str(line) for row in plan for line in row.values()).replace("\\", "")
+    assert all(f"tokens: {each}" in lines for each in tokens), lines
+
+
+def test_the_engine_takes_a_filter_that_is_near_every_limit(corpus: FilterCorpus) -> None:
+    deep: Any = "x"
+    for _ in range(20):
+        deep = [deep]
+    conditions = [
+        *(of_attributes("a.0.1.2.3.4.5.6.7.8", "has", str(number)) for number in range(25)),
+        of_attributes("a", "is", deep),
+        *(of_attributes("a", "in", [f"{number} {each}" for each in range(1_000)]) for number in range(8)),
+        *(of_attributes("ag.metrics.costs.cumulative.total", "gt", number) for number in range(SUMS_MAX)),
+        *({"field": "scope", "key": f"attributes.{number}", "operator": "like", "value": "_"} for number in range(60)),
+    ]
+    node = parsed({"operator": "or", "conditions": conditions})
+
+    assert len(compile_filter(node).sql) < STATEMENT_CHARACTERS_MAX
+    assert corpus.found(node) == corpus.meant(node)
 
 
 def test_ten_thousand_elements_are_looked_for_as_one_set(corpus: FilterCorpus) -> None:

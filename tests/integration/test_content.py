@@ -88,9 +88,9 @@ async def test_words_are_answered_by_the_index(store: ColumnStore):
 
 
 async def test_rows_from_before_the_migration_are_found(
-    chdb_dir: Path, chdb_settings: Callable[[], ClickHouseSettings], tmp_path: Path
+    chdb_dir: Path, chdb_empty_settings: Callable[[], ClickHouseSettings], tmp_path: Path
 ):
-    configured = chdb_settings()
+    configured = chdb_empty_settings()
     shutil.copy(DDL / "0001_spans.sql", tmp_path)
     await migrate(configured, data_dir=chdb_dir, folder=tmp_path)
     store = open_store(configured, data_dir=chdb_dir)
