@@ -8,7 +8,11 @@ from typing import Final
 from common.filter.ast import Condition, GroupOperator, Node, Operator
 from query_api.explain_plan import PRIMARY_KEY, IndexUse, TableRead
 
-INDEXED_FIELDS: Final[Mapping[str, str]] = {"leaf_items_index": "attributes", "content_index": "content"}
+INDEXED_FIELDS: Final[Mapping[str, str]] = {
+    "leaf_items_index": "attributes",
+    "content_index": "content",
+    "references_index": "references",
+}
 """Which field an index of the table ``spans`` is for."""
 
 _NEGATIONS: Final = frozenset({GroupOperator.NOT, GroupOperator.NAND, GroupOperator.NOR})
@@ -48,7 +52,7 @@ def _what_was_read(reads: Sequence[TableRead], filtering: Node | None, granules_
     else:
         yield (
             "Every span of the window was read: no condition could use an index. Add one that can (attributes `is` or `in`,"
-            " `content`), or bound the window (`oldest`, `newest`)."
+            " `references`, `content`), or bound the window (`oldest`, `newest`)."
         )
 
 
@@ -74,7 +78,7 @@ def _what_cannot_help(filtering: Node | None) -> Iterator[str]:
             f"On attributes an index exists for equality (`is`, `in`), not for {named};"
             " `content` finds whole words by index."
         )
-    without = {each.field for each, _ in conditions} - {"attributes", "content", _IN_ORDER_OF_TABLE}
+    without = {each.field for each, _ in conditions} - {*INDEXED_FIELDS.values(), _IN_ORDER_OF_TABLE}
     if without:
         yield f"No index holds {', '.join(sorted(without))}."
 

@@ -10,20 +10,28 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from itertools import groupby
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import orjson
 
 from common.filter.ast import Condition, Operator
 from common.filter.elements import ATTRIBUTES, BELOW_ATTRIBUTES
+from common.filter.totals import flattened
 from query_api.spans.fields import ElementsColumn
 from query_api.spans.json_conditions import Arguments, canonical_json, is_json
 from query_api.spans.parameters import Parameters
+from query_api.spans.reference_conditions import REFERENCES, references_guard
 
 GUARDED_MAX: Final = 255
 """So many texts the engine searches for at once."""
 
 Partial = Mapping[str, Any]
+
+Keys: TypeAlias = tuple[str, ...]
+"""The name of a member, and keys below it."""
+
+Flat: TypeAlias = Mapping[Keys, Any]
+"""A partial element as its scalars."""
 
 
 def elements_condition(condition: Condition, column: ElementsColumn, parameters: Parameters) -> str:
@@ -37,46 +45,52 @@ def elements_condition(condition: Condition, column: ElementsColumn, parameters:
 
 
 def _clauses(wanted: list[Partial], column: str, parameters: Parameters, *, is_all: bool) -> Iterator[str]:
-    """Together they are the condition: one for all partial elements of the same scalar members, one for each other."""
-    scalar = [partial for partial in wanted if not any(map(_is_container, partial.values()))]
-    for names, partials in groupby(sorted(scalar, key=_names), key=_names):
-        yield _scalar_clause(names, list(partials), column, parameters, is_all=is_all)
-    for partial in wanted:
-        if any(map(_is_container, partial.values())):
+    """Together they are the condition: one for all partial elements with scalars at the same places, one for each other."""
+    both = [(partial, flattened(partial)) for partial in wanted]
+    scalar = [flat for _, flat in both if flat is not None]
+    for places, flats in groupby(sorted(scalar, key=_places), key=_places):
+        yield _scalar_clause(places, list(flats), column, parameters, is_all=is_all)
+    for partial, flat in both:
+        if flat is None:
             yield _clause(partial, column, parameters)
 
 
-def _names(partial: Partial) -> tuple[str, ...]:
-    return tuple(sorted(partial))
+def _places(flat: Flat) -> tuple[Keys, ...]:
+    return tuple(sorted(flat))
 
 
 def _scalar_clause(
-    names: tuple[str, ...], partials: list[Partial], column: str, parameters: Parameters, *, is_all: bool
+    places: tuple[Keys, ...], flats: list[Flat], column: str, parameters: Parameters, *, is_all: bool
 ) -> str:
-    if not names:
+    if not places:
         return f"({column} NOT IN ('', '[]'))"
-    documents = [parameters.text(canonical_json([partial[name] for partial in partials])) for name in names]
-    wanted = _tuples([f"JSONExtractArrayRaw({place})" for place in documents], "arrayZip")
-    members = _tuples([_Member(column, name, parameters).raw() for name in names], "tuple")
+    documents = [parameters.text(canonical_json([flat[keys] for flat in flats])) for keys in places]
+    wanted = _tuples([f"JSONExtractArrayRaw({document})" for document in documents], "arrayZip")
+    members = _tuples([_Member(column, keys, parameters).raw() for keys in places], "tuple")
     held = f"arrayMap(position -> {members}, {_positions(column)})"
     if is_all:
         found = f"hasAll({held}, {wanted})"
     else:  # a subquery, because the engine makes a set of one, and goes through an array value by value
         found = f"arrayExists(held -> held IN (SELECT arrayJoin({wanted})), {held})"
-    return f"({' AND '.join([*_guard(names, partials, column, parameters), found])})"
+    return f"({' AND '.join([*_guard(places, flats, column, parameters), found])})"
 
 
 def _tuples(expressions: list[str], function: str) -> str:
     return expressions[0] if len(expressions) == 1 else f"{function}({', '.join(expressions)})"
 
 
-def _guard(names: tuple[str, ...], partials: list[Partial], column: str, parameters: Parameters) -> Iterator[str]:
+def _guard(places: tuple[Keys, ...], flats: list[Flat], column: str, parameters: Parameters) -> Iterator[str]:
     """A text that one of the partial elements has stands in the JSON as the same program would write it."""
-    if len(partials) > GUARDED_MAX:
+    if column == REFERENCES:
+        named = [{".".join(keys): value for keys, value in flat.items()} for flat in flats]
+        if (indexed := references_guard(named, parameters)) is not None:
+            yield indexed
+            return
+    if len(flats) > GUARDED_MAX:
         return
-    for name in names:
-        texts = [partial[name] for partial in partials if isinstance(partial[name], str) and partial[name]]
-        if len(texts) == len(partials):
+    for keys in places:
+        texts = [flat[keys] for flat in flats if isinstance(flat[keys], str) and flat[keys]]
+        if len(texts) == len(flats):
             yield f"multiSearchAny({column}, {parameters.texts([_inside_json(text) for text in texts])})"
             return
 
@@ -86,17 +100,20 @@ def _inside_json(text: str) -> str:
 
 
 def _clause(partial: Partial, column: str, parameters: Parameters) -> str:
-    members = [_Member(column, name, parameters).equals(value) for name, value in partial.items()]
+    members = [_Member(column, (name,), parameters).equals(value) for name, value in partial.items()]
     found = f"arrayExists(position -> {' AND '.join(members)}, {_positions(column)})"
-    return f"({' AND '.join([*_guard(_names(partial), [partial], column, parameters), found])})"
+    scalars: Flat = {(name,): value for name, value in partial.items() if not _is_container(value)}
+    return f"({' AND '.join([*_guard(_places(scalars), [scalars], column, parameters), found])})"
 
 
 class _Member:
-    """A member of the element at ``position``: below ``attributes`` a name is first one key, then a way step by step."""
+    """What is at the keys in the element at ``position``: below ``attributes`` a name is first one key, then a way step by step."""
 
-    def __init__(self, column: str, name: str, parameters: Parameters) -> None:
+    def __init__(self, column: str, keys: Keys, parameters: Parameters) -> None:
         self._parameters = parameters
         self._ways: list[Arguments]
+        self._below: Arguments = tuple(map(parameters.text, keys[1:]))
+        name = keys[0]
         if not name.startswith(BELOW_ATTRIBUTES):
             self._ways = [(column, "position", parameters.text(name))]
             return
@@ -106,7 +123,7 @@ class _Member:
 
     def raw(self) -> str:
         """Its JSON; ``''`` or ``null`` where there is none."""
-        return self._whichever([_raw(way) for way in self._ways])
+        return self._whichever([_raw((*way, *self._below)) for way in self._ways])
 
     def equals(self, value: Any) -> str:
         """Whether it is ``value``."""

@@ -1,10 +1,8 @@
 -- p1 = "a.b"
 -- p2 = "sx=y"
--- p3 = "a.b"
--- p4 = "sx=y"
 SELECT start_us, span_id, trace_id, log, log_offset, parent_id, answer_bytes
 FROM spans
 WHERE {of_project}
-    AND ((has(leaf_items, concat({p1:String}, '=', left({p2:String}, 64))) AND leaves[{p3:String}] = {p4:String}))
+    AND ((has(leaf_items, concat({p1:String}, '=', left({p2:String}, 64))) AND leaves[{p1:String}] = {p2:String}))
 ORDER BY start_us DESC, span_id DESC, trace_id DESC
 LIMIT {candidates:UInt32}

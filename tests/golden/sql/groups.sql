@@ -1,11 +1,10 @@
 -- p1 = "a.b"
 -- p2 = "n1"
 -- p3 = ["x"]
--- p4 = "a.b"
--- p5 = "n2"
+-- p4 = "n2"
 SELECT start_us, span_id, trace_id, log, log_offset, parent_id, answer_bytes
 FROM spans
 WHERE {of_project}
-    AND ((has(leaf_items, concat({p1:String}, '=', left({p2:String}, 64))) OR (name IN ({p3:Array(String)}))) AND NOT (has(leaf_items, concat({p4:String}, '=', left({p5:String}, 64))) OR 1))
+    AND ((has(leaf_items, concat({p1:String}, '=', left({p2:String}, 64))) OR (name IN ({p3:Array(String)}))) AND NOT (has(leaf_items, concat({p1:String}, '=', left({p4:String}, 64))) OR 1))
 ORDER BY start_us DESC, span_id DESC, trace_id DESC
 LIMIT {candidates:UInt32}

@@ -1,12 +1,13 @@
--- p1 = "[\"019d952f-5945-71b1-b8cb-d6d8e675c18d\"]"
--- p2 = "id"
--- p3 = ["019d952f-5945-71b1-b8cb-d6d8e675c18d"]
--- p4 = "attributes"
--- p5 = ["key"]
--- p6 = "[\"application\"]"
+-- p1 = "[\"application\"]"
+-- p2 = "key"
+-- p3 = "attributes"
+-- p4 = ["application"]
+-- p5 = "[\"019d952f-5945-71b1-b8cb-d6d8e675c18d\"]"
+-- p6 = "id"
+-- p7 = ["019d952f-5945-71b1-b8cb-d6d8e675c18d"]
 SELECT start_us, span_id, trace_id, log, log_offset, parent_id, answer_bytes
 FROM spans
 WHERE {of_project}
-    AND (((multiSearchAny(references, {p3:Array(String)}) AND hasAll(arrayMap(position -> JSONExtractRaw(references, position, {p2:String}), range(1, JSONLength(references) + 1)), JSONExtractArrayRaw({p1:String}))) AND (arrayExists(position -> (JSONType(references, position, {p4:String}) = 'Object' AND arrayAll((key, value) -> JSONExtractRaw(references, position, {p4:String}, key) = value, {p5:Array(String)}, JSONExtractArrayRaw({p6:String}))), range(1, JSONLength(references) + 1)))))
+    AND (((hasAllTokens(references, {p4:Array(String)}, 'splitByString([\'"\'])') AND hasAll(arrayMap(position -> JSONExtractRaw(references, position, {p3:String}, {p2:String}), range(1, JSONLength(references) + 1)), JSONExtractArrayRaw({p1:String}))) AND (hasAllTokens(references, {p7:Array(String)}, 'splitByString([\'"\'])') AND hasAll(arrayMap(position -> JSONExtractRaw(references, position, {p6:String}), range(1, JSONLength(references) + 1)), JSONExtractArrayRaw({p5:String})))))
 ORDER BY start_us DESC, span_id DESC, trace_id DESC
 LIMIT {candidates:UInt32}

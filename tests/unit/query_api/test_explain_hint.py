@@ -24,6 +24,7 @@ def _hint(read: TableRead, filtering: Node = EVERYTHING, granules_read: int | No
 def test_what_an_index_left_is_said_with_its_field() -> None:
     assert _hint(_read(2_441, index=3), IS_A) == "The text index on attributes left 3 of 2,441 granules."
     assert "on content left" in _hint(_read(2_441, index=3, name="content_index"), IS_A)
+    assert "on references left" in _hint(_read(2_441, index=3, name="references_index"), IS_A)
 
 
 def test_stretches_of_a_walk_are_counted_together() -> None:
@@ -43,6 +44,12 @@ def test_a_whole_window_that_was_read_is_said_with_what_would_help(granules_read
     assert said.startswith("Every span of the window was read: no condition could use an index.")
     assert "`oldest`" in said
     assert said.endswith("No index holds span_name.")
+
+
+def test_references_are_not_said_to_be_without_an_index() -> None:
+    said = _hint(_read(9), Condition("references", Operator.IN, ({"slug": "a"},)), 9)
+
+    assert "No index holds" not in said
 
 
 def test_a_bound_of_time_is_not_said_to_be_of_no_use() -> None:
