@@ -33,6 +33,7 @@ from query_api.intake.models import (
     TraceIngest,
     TracesIngest,
 )
+from query_api.queries.routes import QUERY_ROUTES
 from query_api.route import Access, Route
 from query_api.sessions import handlers as sessions
 from query_api.sessions.models import ActivityQuery, SessionIds, UserIds
@@ -153,6 +154,7 @@ ROUTES: Final = with_docs(
         *INTAKE,
         *APPLICATION_ROUTES,
         *ENVIRONMENT_ROUTES,
+        *QUERY_ROUTES,
         *WORKFLOWS,
         *ACCOUNTS,
         *STATUS,

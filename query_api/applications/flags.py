@@ -6,12 +6,13 @@ Source: reference ``applications-api`` §1.4.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
+
+import orjson
 
 from query_api.applications.models import ApplicationData
 from query_api.lineage.bodies import RevisionData
 from query_api.lineage.history import AskedFlags, Snapshot
-from query_api.lineage.models import json_text
 
 ROLES: Final = ("is_application", "is_evaluator", "is_snippet")
 """Of the artifact. The first is always true here."""
@@ -85,5 +86,5 @@ def _takes_messages(data: ApplicationData) -> bool:
     return isinstance(properties, dict) and "messages" in properties
 
 
-def _text(flags: Mapping[str, Any]) -> str:
-    return json_text(flags) or "{}"
+def _text(flags: Mapping[str, bool]) -> str:
+    return orjson.dumps(flags).decode()

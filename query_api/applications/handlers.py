@@ -14,6 +14,7 @@ from query_api.applications.models import (
     VariantsParameters,
     VariantsQuestion,
 )
+from query_api.applications.revision_handlers import ApplicationRevisions
 from query_api.applications.variant_parameters import with_parameters
 from query_api.environments.retrieve import retrieve as by_environment_or_directly
 from query_api.lineage.answers import one_answer
@@ -30,7 +31,7 @@ HISTORY: Final = History(
     artifact_flags=artifact_flags,
     asked_flags=asked_flags,
 )
-_HANDLERS: Final = HistoryHandlers(HISTORY)
+_HANDLERS: Final = HistoryHandlers(HISTORY, revisions=ApplicationRevisions)
 artifacts: Final = _HANDLERS.artifacts
 variants: Final = _HANDLERS.variants
 revisions: Final = _HANDLERS.revisions

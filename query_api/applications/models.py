@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from datetime import datetime
 from enum import StrEnum
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 from urllib.parse import urlsplit
 from uuid import UUID
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, Json
 
+from common.filter.models import FilteringModel
+from query_api.analytics.models import Moment as StartTime
 from query_api.applications.json_schemas import check_json_schema
-from query_api.lineage.answered import ForkedFrom, Header, JsonObject, Lifecycle, ResolutionInfo, RetrievalInfo
+from query_api.lineage.answered import ForkedFrom, Header, Lifecycle, ResolutionInfo, RetrievalInfo
 from query_api.lineage.bodies import (
     ArtifactAsked,
     ArtifactCreate,
@@ -330,6 +332,14 @@ class EditRevision(Loose):
     application_revision: ApplicationRevisionEdit
 
 
+class RevisionParameters(Loose):
+    """What to tell besides the revision: what the spans that refer to it took, in a window of their start_time."""
+
+    include_counts: bool | None = Field(None, description="Whether the spans of the revision are counted.")
+    oldest: StartTime = Field(None, description="Where the window begins; default 30 days before newest.")
+    newest: StartTime = Field(None, description="Where it ends, itself not in it; default the next midnight, UTC.")
+
+
 class RevertRevision(Loose):
     """How a revert is committed; everything may be absent."""
 
@@ -529,6 +539,54 @@ class RevisionAnswer(BaseModel):
     application_revision: ApplicationRevision | None = None
 
 
+class CountedWindow(BaseModel):
+    """The window, as `/spans/query` takes it."""
+
+    newest: str
+    oldest: str
+
+
+class Used(BaseModel):
+    """What the spans used; what one repeats of those below it counts once."""
+
+    prompt: float
+    completion: float
+    total: float
+
+
+class Lasted(BaseModel):
+    """Percentiles, between two values by straight line."""
+
+    p50: float
+    p90: float
+    p95: float
+    p99: float
+
+
+class RevisionCounts(BaseModel):
+    """What the spans took that refer to a revision and start in a window."""
+
+    windowing: CountedWindow
+    filtering: FilteringModel = Field(
+        description="Which spans: with `windowing` a body of `/spans/query` that lists them."
+    )
+    spans: int
+    traces: int = Field(description="In which they stand.")
+    calls: int = Field(description="Of models: spans of the types llm, chat, completion, embedding and rerank.")
+    errors: int = Field(description="Spans whose status is an error, or that have an event named exception.")
+    tokens: Used
+    costs: Used
+    duration_ms: Lasted | None = Field(
+        None, description="Of a run: in each trace from their first start to their last end. Absent without spans."
+    )
+
+
+class CountedRevisionAnswer(RevisionAnswer):
+    """One revision, or none."""
+
+    counts: RevisionCounts | None = Field(None, description="Where they were asked for.")
+
+
 class RevisionsAnswer(BaseModel):
     """A page of revisions, or a log."""
 
@@ -541,23 +599,6 @@ class RetrievedAnswer(RevisionAnswer):
 
     resolution_info: ResolutionInfo | None = Field(None, description="Where resolving was asked for.")
     retrieval_info: RetrievalInfo | None = None
-
-
-class Change(BaseModel):
-    """One change on the way from one revision to the other."""
-
-    op: str = Field(description="added, removed or changed")
-    path: str = Field(description="A JSON Pointer: of what was removed in the older data, else in the newer.")
-    from_: Any = Field(None, serialization_alias="from")
-    to: Any = None
-
-
-class DiffAnswer(BaseModel):
-    """What differs between two revisions."""
-
-    count: int
-    changes: list[Change]
-    references: dict[str, dict[str, JsonObject]] = Field(description="The two revisions: `from` and `to`.")
 
 
 class SimpleApplicationAnswer(BaseModel):

@@ -11,11 +11,11 @@ from query_api.applications.models import (
     ApplicationsQuestion,
     ChosenId,
     CommitRevision,
+    CountedRevisionAnswer,
     CreateApplication,
     CreateRevision,
     CreateSimpleApplication,
     CreateVariant,
-    DiffAnswer,
     EditApplication,
     EditRevision,
     EditSimpleApplication,
@@ -28,6 +28,7 @@ from query_api.applications.models import (
     RetrieveRevision,
     RevertRevision,
     RevisionAnswer,
+    RevisionParameters,
     RevisionsAnswer,
     RevisionsQuestion,
     SimpleApplicationAnswer,
@@ -38,6 +39,7 @@ from query_api.applications.models import (
     VariantsParameters,
     VariantsQuestion,
 )
+from query_api.lineage.answered import DiffAnswer
 from query_api.lineage.models import DiffParameters
 from query_api.route import Route
 
@@ -86,7 +88,7 @@ REVISIONS: Final = (
     Route("GET",  "/applications/revisions/diff", applications.revisions.diff, "What differs between two revisions", "Revisions",
           DiffAnswer, query=DiffParameters),
     Route("GET",  "/applications/revisions/{application_revision_id}", applications.revisions.get, "One revision", "Revisions",
-          RevisionAnswer),
+          CountedRevisionAnswer, query=RevisionParameters),
     Route("PUT",  "/applications/revisions/{application_revision_id}", applications.revisions.edit, "Change what is written about a revision",
           "Revisions", RevisionAnswer, body=EditRevision, body_required=True),
     Route("POST", "/applications/revisions/{application_revision_id}/archive", applications.revisions.archive, "Archive a revision",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 from common.clickhouse.stored_through import read_settled_of
-from common.errors import InvalidInput, Overloaded
+from common.errors import Overloaded
 from common.filter.ast import Node
 from common.telemetry import CALLS_WAITING
 from query_api.context import ApiContext
@@ -18,7 +18,7 @@ from query_api.route import Answer, Call
 from query_api.spans.compile import compile_filter
 from query_api.spans.models import Order, SpansQuery, Windowing
 from query_api.spans.project_spans import ProjectSpans
-from query_api.spans.windowing import belonging, limit_of, microseconds
+from query_api.spans.windowing import belonging, limit_of, microseconds, refuse_unfit
 
 
 async def query_feed(call: Call, query: SpansQuery, filtering: Node) -> Answer:
@@ -91,8 +91,7 @@ async def _wait_for_news(call: Call, *, since: int, timeout_s: float) -> bool:
 
 
 def _ascending(windowing: Windowing) -> Windowing:
-    if windowing.order is Order.DESCENDING:
-        raise InvalidInput("windowing.order: the feed by created_at is ascending; legal: ascending, or nothing.")
+    refuse_unfit(windowing)
     return windowing.model_copy(update={"order": Order.ASCENDING})
 
 

@@ -57,3 +57,20 @@ class RetrievalInfo(BaseModel):
 
     references: dict[str, JsonObject]
     selector: dict[str, str] | None = None
+
+
+class Change(BaseModel):
+    """One change on the way from one revision to the other."""
+
+    op: str = Field(description="added, removed or changed")
+    path: str = Field(description="A JSON Pointer: of what was removed in the older data, else in the newer.")
+    from_: Any = Field(None, serialization_alias="from")
+    to: Any = None
+
+
+class DiffAnswer(BaseModel):
+    """What differs between two revisions."""
+
+    count: int
+    changes: list[Change]
+    references: dict[str, dict[str, JsonObject]] = Field(description="The two revisions: `from` and `to`.")

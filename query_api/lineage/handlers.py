@@ -10,10 +10,17 @@ from query_api.lineage.variant_handlers import VariantHandlers
 
 
 class HistoryHandlers:
-    """The handlers of every layer of one kind."""
+    """The handlers of every layer of one kind. A layer that does more for a kind is a subclass, given here."""
 
-    def __init__(self, history: History) -> None:
-        self.artifacts = ArtifactHandlers(history)
-        self.variants = VariantHandlers(history)
-        self.revisions = RevisionHandlers(history)
+    def __init__(
+        self,
+        history: History,
+        *,
+        artifacts: type[ArtifactHandlers] = ArtifactHandlers,
+        variants: type[VariantHandlers] = VariantHandlers,
+        revisions: type[RevisionHandlers] = RevisionHandlers,
+    ) -> None:
+        self.artifacts = artifacts(history)
+        self.variants = variants(history)
+        self.revisions = revisions(history)
         self.simple = SimpleHandlers(history)

@@ -70,6 +70,9 @@ class History:
     asked_flags: Callable[[Mapping[str, bool]], AskedFlags] = _of_artifact
     """Which rows are meant by flags in a question."""
 
+    archives_with_variant: bool = False
+    """Whether its simple routes archive an artifact together with its first variant."""
+
 
 def lineage_of(call: Call, kind: Kind) -> Lineage:
     """The histories of the project that asks. Raises ``Unavailable`` where there is no Postgres."""

@@ -46,7 +46,7 @@ def _storable(text: str) -> str:
     return text
 
 
-def _storable_json(value: dict[str, Any]) -> dict[str, Any]:
+def storable_json(value: dict[str, Any]) -> dict[str, Any]:
     """Refuse what cannot be stored: U+0000 in a text or a name, and what nests too deep."""
     level: list[Any] = [value]
     for _ in range(JSON_DEPTH_MAX + 1):
@@ -90,8 +90,8 @@ Text = Annotated[str, AfterValidator(_storable)]
 NamedSlug = Annotated[str, AfterValidator(_url_safe)]
 Slug = Annotated[NamedSlug, AfterValidator(_not_too_long)]
 Moment = Annotated[datetime, AfterValidator(_in_utc)]
-Meta = Annotated[dict[str, Any], AfterValidator(_storable_json)]
-Tags = Annotated[dict[str, Any], AfterValidator(_storable_json), AfterValidator(_tags)]
+Meta = Annotated[dict[str, Any], AfterValidator(storable_json)]
+Tags = Annotated[dict[str, Any], AfterValidator(storable_json), AfterValidator(_tags)]
 
 
 class Loose(BaseModel):

@@ -6,6 +6,7 @@ Source: reference ``applications-api`` §1.2 and §6.2, ``spans-api`` §9.1.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import Final
 
 from query_api.lineage.values import Kind
@@ -57,21 +58,23 @@ class Names:
 
     def artifact_members(self, suffix: str) -> tuple[str, ...]:
         """All spellings of a member about the artifact: ``application_id``, ``workflow_id``, ``artifact_id``."""
-        return tuple(f"{spelling}_{suffix}" for spelling in self.spellings)
+        return _spelt(self.spellings, "", suffix)
 
     def variant_members(self, suffix: str) -> tuple[str, ...]:
         """All spellings of a member about the variant: ``application_variant_id``, ``workflow_variant_id``, ``variant_id``."""
-        return tuple(self._below("variant", suffix))
+        return _spelt(self.spellings, "variant_", suffix)
 
     def revision_members(self, suffix: str) -> tuple[str, ...]:
         """All spellings of a member about a revision."""
-        return tuple(self._below("revision", suffix))
+        return _spelt(self.spellings, "revision_", suffix)
 
-    def _below(self, layer: str, suffix: str) -> list[str]:
-        return [
-            f"{layer}_{suffix}" if spelling == "artifact" else f"{spelling}_{layer}_{suffix}"
-            for spelling in self.spellings
-        ]
+
+@cache  # a handful of them, asked for several times a request
+def _spelt(spellings: tuple[str, ...], layer: str, suffix: str) -> tuple[str, ...]:
+    return tuple(
+        f"{layer}{suffix}" if layer and spelling == "artifact" else f"{spelling}_{layer}{suffix}"
+        for spelling in spellings
+    )
 
 
 APPLICATIONS: Final = Names(Kind.APPLICATION, "application", "applications", ("application", "workflow", "artifact"))

@@ -100,13 +100,22 @@ class RevisionHandlers:
         """The same, with what is embedded in its data."""
         return self.retrieved(await self._named(call), resolve=True)
 
-    def retrieved(self, found: Revision | None, *, resolve: bool, info: Mapping[str, Any] | None = None) -> Answer:
-        """The answer to a retrieval. ``info`` says what led to the revision besides its own references."""
+    def retrieved(
+        self,
+        found: Revision | None,
+        *,
+        resolve: bool = False,
+        info: Mapping[str, Any] | None = None,
+        beside: Mapping[str, Any] | None = None,
+    ) -> Answer:
+        """The answer to a retrieval. ``info`` says what led to the revision besides its own references; ``beside`` are members of
+        the answer.
+        """
         if found is None or (resolve and found.data is None):
             return one_answer(self._names.revision, None)
         more = dict(info or {})
         references = {**reference_members(self._names, found), **more.pop("references", {})}
-        others: Members = {"retrieval_info": {"references": references, **more}}
+        others: Members = {"retrieval_info": {"references": references, **more}, **(beside or {})}
         if resolve:
             others["resolution_info"] = resolution_info(found.data or "")
         members = revision_members(self._names, found, with_slugs=True)

@@ -11,7 +11,7 @@ from query_api.lineage.history import History, Snapshot, first_given, lineage_of
 from query_api.lineage.questions import search_of, window_of
 from query_api.lineage.requests import edited_id, path_id, refuse_reserved, telling_conflicts
 from query_api.lineage.store import Lineage, slug_of_chance
-from query_api.lineage.values import Artifact, Content, Header, SimpleArtifact
+from query_api.lineage.values import Artifact, Content, Header, SimpleArtifact, Variant
 from query_api.route import Answer, Call
 
 SEED_MESSAGE = "Initial commit"
@@ -62,22 +62,33 @@ class SimpleHandlers:
             return self._answer(await lineage.find_simple(artifact_id))
 
     async def archive(self, call: Call) -> Answer:
-        """Archive the artifact; its variant and revisions stay as they are."""
+        """Archive the artifact; whether its first variant goes with it, its kind says."""
         async with self._lineage(call).transaction() as lineage:
             archived = await lineage.archive_artifact(path_id(call))
-            return self._answer(None if archived is None else await lineage.find_simple(archived.id))
+            if archived is None:
+                return self._answer(None)
+            if variant := await self._archived_with_it(lineage, archived):
+                await lineage.archive_variant(variant.id)
+            return self._answer(await lineage.find_simple(archived.id))
 
     async def unarchive(self, call: Call) -> Answer:
-        """Bring the artifact back."""
+        """Bring the artifact back, with what was archived with it."""
         async with self._lineage(call).transaction() as lineage:
             restored = await lineage.unarchive_artifact(path_id(call))
-            return self._answer(None if restored is None else await lineage.find_simple(restored.id))
+            if restored is None:
+                return self._answer(None)
+            if variant := await self._archived_with_it(lineage, restored):
+                await lineage.unarchive_variant(variant.id)
+            return self._answer(await lineage.find_simple(restored.id))
 
     async def query(self, call: Call) -> Answer:
         """Ask for them, in pages along their ids."""
         search = search_of(self._history, call.body, layer=self._names.artifact)
         found = await self._lineage(call).page(SimpleArtifact, search, window_of(call.body))
         return list_answer(self._names.artifacts, [simple_members(each) for each in found])
+
+    async def _archived_with_it(self, lineage: Lineage, artifact: Artifact) -> Variant | None:
+        return await lineage.default_variant(artifact.id) if self._history.archives_with_variant else None
 
     async def _first_revisions(self, lineage: Lineage, artifact: Artifact, sent: SimpleCreate) -> None:
         header = sent.header()

@@ -10,8 +10,9 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import fields
 from pathlib import Path
+from secrets import token_hex
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
-from uuid import UUID, uuid4
+from uuid import UUID
 
 from common.postgres.named_sql import load_named_sql
 from common.postgres.pool import Database, Row
@@ -231,7 +232,7 @@ class Lineage:
 
 def slug_of_chance() -> str:
     """What a revision or a variant is called when nobody says: 12 hexadecimal digits (reference §1.5)."""
-    return uuid4().hex[-12:]
+    return token_hex(6)
 
 
 def _key(reference: Reference) -> tuple[UUID | None, str | None]:

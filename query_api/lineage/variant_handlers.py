@@ -7,6 +7,7 @@ from query_api.lineage.answers import list_answer, one_answer, variant_members
 from query_api.lineage.bodies import EntityEdit, Question, VariantCreate
 from query_api.lineage.history import History, first_given, lineage_of
 from query_api.lineage.models import ReferenceIn
+from query_api.lineage.parameters import or_parameters
 from query_api.lineage.questions import search_of, window_of
 from query_api.lineage.references import References, find_named_revision
 from query_api.lineage.requests import edited_id, missing, path_id, refuse_reserved, telling_conflicts
@@ -57,7 +58,9 @@ class VariantHandlers:
 
     async def query(self, call: Call) -> Answer:
         """Ask for variants, in pages along their ids."""
-        return await self.answer_question(call, call.body)
+        names = self._names
+        words = [names.artifact, names.variant]
+        return await self.answer_question(call, or_parameters(call.body, call.query, layer=names.variant, words=words))
 
     async def answer_question(self, call: Call, question: Question) -> Answer:
         """The page that a question asks for, wherever it was written."""

@@ -7,7 +7,8 @@ from typing import Any, Final, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from query_api.spans.models import ReferenceModel, Windowing, WindowingAnswer
+from query_api.lineage.models import ReferenceIn
+from query_api.spans.models import Windowing, WindowingAnswer
 
 Json: TypeAlias = dict[str, Any]
 
@@ -40,22 +41,22 @@ class Channel(StrEnum):
 class SimpleReferences(BaseModel):
     """What it is about: applications, variants, revisions, …"""
 
-    query: ReferenceModel | None = None
-    query_variant: ReferenceModel | None = None
-    query_revision: ReferenceModel | None = None
-    testset: ReferenceModel | None = None
-    testset_variant: ReferenceModel | None = None
-    testset_revision: ReferenceModel | None = None
-    application: ReferenceModel | None = None
-    application_variant: ReferenceModel | None = None
-    application_revision: ReferenceModel | None = None
-    evaluator: ReferenceModel | None = None
-    evaluator_variant: ReferenceModel | None = None
-    evaluator_revision: ReferenceModel | None = None
-    environment: ReferenceModel | None = None
-    environment_variant: ReferenceModel | None = None
-    environment_revision: ReferenceModel | None = None
-    testcase: ReferenceModel | None = None
+    query: ReferenceIn | None = None
+    query_variant: ReferenceIn | None = None
+    query_revision: ReferenceIn | None = None
+    testset: ReferenceIn | None = None
+    testset_variant: ReferenceIn | None = None
+    testset_revision: ReferenceIn | None = None
+    application: ReferenceIn | None = None
+    application_variant: ReferenceIn | None = None
+    application_revision: ReferenceIn | None = None
+    evaluator: ReferenceIn | None = None
+    evaluator_variant: ReferenceIn | None = None
+    evaluator_revision: ReferenceIn | None = None
+    environment: ReferenceIn | None = None
+    environment_variant: ReferenceIn | None = None
+    environment_revision: ReferenceIn | None = None
+    testcase: ReferenceIn | None = None
     selector: dict[str, str] | None = None
 
     @property

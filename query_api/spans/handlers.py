@@ -3,42 +3,58 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
-from typing import Final
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final, NamedTuple
 
 from common.errors import InvalidInput, Unavailable
-from common.filter.parse import parse
+from common.filter.ast import Node
 from common.ids import parse_span_id, parse_trace_id
 from query_api.cursor import write_cursor
 from query_api.explain import explain_member
 from query_api.feed.handlers import query_feed
+from query_api.queries.resolve import asked_of
 from query_api.route import Answer, Call
 from query_api.spans.compile import compile_filter
 from query_api.spans.heads import Version, heads_of_ids, sums_of_traces, versions_of
-from query_api.spans.models import SpanIds, SpansQuery, WindowBy, Windowing
+from query_api.spans.models import Focus, SpanIds, SpansQuery, WindowBy, Windowing
 from query_api.spans.project_spans import ProjectSpans
 from query_api.spans.render import Rendered
-from query_api.spans.search import Page, fetch_rows, find_page, render_versions
-from query_api.spans.windowing import belonging, limit_of, spans_window
+from query_api.spans.search import fetch_rows, find_page, render_versions
+from query_api.spans.windowing import belonging, limit_of, refuse_unfit, spans_window
 
 TRIES_MAX: Final = 5
 """A version that was replaced between the two reads is gone from the table once the engine has merged, and one that is just
 being stored may not be in it yet: read both again, without those that are not there."""
 
 
+class SpanPage(NamedTuple):
+    """Spans in order, and what an answer says beside them."""
+
+    spans: Sequence[Rendered]
+    cursor: str | None
+    """Of the page behind this one, when more can follow."""
+
+    explanation: bytes
+    """The member of the answer, with a comma before it, where it was asked for."""
+
+    is_complete: bool
+    """False when the budget ended before the page was full."""
+
+
 async def query_spans(call: Call) -> Answer:
     """``POST /spans/query``."""
     query: SpansQuery = call.body
-    refuse_saved(query)
-    windowing = query.windowing or Windowing()
-    filtering = parse(query.filtering)
+    filtering, windowing = await asked_of(call, query, focus=Focus.SPAN)
+    refuse_unfit(windowing)
     if windowing.by is WindowBy.CREATED_AT:
-        return await query_feed(call, query, filtering)
-    if windowing.wait_s:
-        raise InvalidInput('windowing.wait_s: waiting belongs to the feed; ask with "by": "created_at".')
+        return await query_feed(call, query.model_copy(update={"windowing": windowing}), filtering)
+    return Answer(_page_json(await span_page(call, filtering, windowing)))
+
+
+async def span_page(call: Call, filtering: Node, windowing: Windowing) -> SpanPage:
+    """The page of spans that ``windowing`` asks for."""
+    settings, secret = call.context.settings.query, call.context.cursor_secret
     belongs_to = belonging("spans", call.project_id, filtering, windowing)
-    secret = call.context.cursor_secret
-    settings = call.context.settings.query
     spans = project_spans(call)
     page = await find_page(
         spans,
@@ -48,7 +64,10 @@ async def query_spans(call: Call) -> Answer:
         bytes_max=settings.page_bytes_max,
     )
     explanation = await explain_member(spans, filtering)
-    return Answer(_page_json(page, explanation, belongs_to=belongs_to, secret=secret))
+    cursor = None
+    if page.ends_at is not None:
+        cursor = write_cursor(page.ends_at.pack(), belongs_to=belongs_to, secret=secret)
+    return SpanPage(page.spans, cursor, explanation, page.is_complete)
 
 
 async def list_spans(call: Call) -> Answer:
@@ -102,21 +121,13 @@ async def spans_of_ids(
     raise Unavailable("These spans are being replaced faster than they can be read.")
 
 
-def refuse_saved(query: SpansQuery) -> None:
-    """Raise ``InvalidInput`` where a saved query is referred to."""
-    for name in ("query_ref", "query_variant_ref", "query_revision_ref"):
-        if getattr(query, name) is not None:
-            raise InvalidInput(f"{name}: saved queries are not supported yet; give filtering and windowing.")
-
-
-def _page_json(page: Page, explanation: bytes, *, belongs_to: bytes, secret: bytes) -> bytes:
+def _page_json(page: SpanPage) -> bytes:
     members = [b'"count":%d,"spans":[%b]' % (len(page.spans), b",".join(span.json for span in page.spans))]
-    if page.ends_at is not None:
-        cursor = write_cursor(page.ends_at.pack(), belongs_to=belongs_to, secret=secret)
-        members.append(b'"windowing":{"next":"%b"}' % cursor.encode())
+    if page.cursor is not None:
+        members.append(b'"windowing":{"next":"%b"}' % page.cursor.encode())
     if not page.is_complete:
         members.append(b'"complete":false')
-    return b"{%b%b}" % (b",".join(members), explanation)
+    return b"{%b%b}" % (b",".join(members), page.explanation)
 
 
 def _split(lists: Iterable[str]) -> list[str]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
-from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from common.filter.models import FilteringModel
 from common.filter.parse import check_depth
+from query_api.lineage.models import ReferenceIn
 
 
 class Order(StrEnum):
@@ -25,6 +25,20 @@ class WindowBy(StrEnum):
 
     START_TIME = "start_time"
     CREATED_AT = "created_at"
+
+
+class Focus(StrEnum):
+    """What is asked for."""
+
+    TRACE = "trace"
+    SPAN = "span"
+
+
+class Format(StrEnum):
+    """How traces are shown: as trees, or as the list of their spans."""
+
+    AGENTA = "agenta"
+    OPENTELEMETRY = "opentelemetry"
 
 
 class _Strict(BaseModel):
@@ -45,22 +59,19 @@ class Windowing(_Strict):
     interval: int | None = Field(None, gt=0, description="Minutes of a bucket; analytics alone.")
 
 
-class ReferenceModel(BaseModel):
-    """Names something saved."""
-
-    id: UUID | None = None
-    slug: str | None = Field(None, pattern=r"^[a-zA-Z0-9_\-][a-zA-Z0-9_.\-]*$")
-    version: str | None = None
-
-
 class SpansQuery(_Strict):
-    """A question about spans. Everything may be absent: then it is the newest page of all."""
+    """A question about spans. Everything may be absent: then it is the newest page of all.
+
+    References name a saved query: its conditions count besides those that stand here, and of its page what is not said here.
+    """
 
     filtering: FilteringModel | None = Field(None, description="Which spans.")
     windowing: Windowing | None = Field(None, description="Which page of them.")
-    query_ref: ReferenceModel | None = Field(None, description="A saved query.")
-    query_variant_ref: ReferenceModel | None = Field(None, description="A variant of a saved query.")
-    query_revision_ref: ReferenceModel | None = Field(None, description="A revision of a saved query.")
+    query_ref: ReferenceIn | None = Field(None, description="A saved query: the newest revision of its first variant.")
+    query_variant_ref: ReferenceIn | None = Field(None, description="A variant of one: its newest revision.")
+    query_revision_ref: ReferenceIn | None = Field(
+        None, description="A revision of one, by id or slug; or by its version, beside one of the others."
+    )
     explain: bool | None = Field(None, description="Whether the answer says how it was found.")
 
     @field_validator("filtering", mode="before")

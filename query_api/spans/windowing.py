@@ -9,18 +9,38 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 from uuid import UUID
 
-from common.errors import InvalidCursor
+from common.errors import InvalidCursor, InvalidInput
 from common.filter.ast import Node, canonical_text
 from query_api.cursor import fingerprint, read_cursor
 from query_api.errors import InvalidRequest
 from query_api.json_body import bounded_input
 from query_api.spans.candidates import Window
-from query_api.spans.models import Order, Windowing
+from query_api.spans.models import Order, WindowBy, Windowing
 from query_api.spans.position import Position
 
 LIMIT_AT: Final = ("body", "windowing", "limit")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
+
+
+def refuse_unfit(windowing: Windowing, *, at: str = "windowing") -> None:
+    """Raise ``InvalidInput`` where members exclude each other on spans: the feed ascends, and only the feed waits.
+
+    ``at`` is where they stand in the request.
+    """
+    if windowing.by is WindowBy.CREATED_AT:
+        if windowing.order is Order.DESCENDING:
+            raise InvalidInput(f"{at}.order: the feed by created_at is ascending; legal: ascending, or nothing.")
+    elif windowing.wait_s:
+        raise InvalidInput(f'{at}.wait_s: waiting belongs to the feed; ask with "by": "created_at".')
+
+
+def refuse_feed(windowing: Windowing, *, at: str = "windowing") -> None:
+    """Raise ``InvalidInput`` where the feed is asked for on traces: it gives spans."""
+    if windowing.by is WindowBy.CREATED_AT:
+        raise InvalidInput(f"{at}.by: the feed by created_at gives spans: ask /spans/query; here it is start_time.")
+    if windowing.wait_s:
+        raise InvalidInput(f"{at}.wait_s: waiting belongs to the feed by created_at of /spans/query.")
 
 
 def limit_of(windowing: Windowing, *, default: int, most: int, at: tuple[str, ...] = LIMIT_AT) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from enum import StrEnum
 from typing import Annotated, Any, Final, TypeAlias
 
 import orjson
@@ -12,24 +11,10 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_valida
 from common.filter.models import FilteringModel
 from common.filter.parse import check_depth
 from common.times import parse_time_ns
-from query_api.spans.models import Order, SpanModel, Windowing, WindowingAnswer
+from query_api.spans.models import Focus, Format, Order, SpanModel, Windowing, WindowingAnswer
 from query_api.traces.models import NodeModel
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-
-
-class Focus(StrEnum):
-    """What is asked for."""
-
-    TRACE = "trace"
-    SPAN = "span"
-
-
-class Format(StrEnum):
-    """How traces are shown: as trees, or as the list of their spans."""
-
-    AGENTA = "agenta"
-    OPENTELEMETRY = "opentelemetry"
 
 
 def _moment(value: Any) -> Any:

@@ -7,16 +7,16 @@ from typing import Final, NamedTuple
 
 from common.errors import InvalidInput
 from common.filter.ast import Node
-from common.filter.parse import parse
 from common.ids import parse_trace_id, trace_id_hex
 from query_api.cursor import write_cursor
 from query_api.explain import explain_member
+from query_api.queries.resolve import asked_of
 from query_api.route import Answer, Call
 from query_api.spans.compile import compile_filter
 from query_api.spans.deletions import delete_trace as delete_spans_of_trace
-from query_api.spans.handlers import project_spans, refuse_saved
-from query_api.spans.models import SpansQuery, WindowBy, Windowing
-from query_api.spans.windowing import belonging, limit_of
+from query_api.spans.handlers import project_spans
+from query_api.spans.models import Focus, Windowing
+from query_api.spans.windowing import belonging, limit_of, refuse_feed
 from query_api.traces.models import TraceIds
 from query_api.traces.search import find_traces
 from query_api.traces.whole import Trace, read_page, traces_of_ids
@@ -41,11 +41,9 @@ class TracePage(NamedTuple):
 
 async def query_traces(call: Call) -> Answer:
     """``POST /traces/query``: the traces of which a span matches, latest match first."""
-    query: SpansQuery = call.body
-    refuse_saved(query)
-    windowing = query.windowing or Windowing()
-    refuse_feed(windowing)
-    page = await trace_page(call, parse(query.filtering), windowing)
+    asked = await asked_of(call, call.body, focus=Focus.TRACE)
+    refuse_feed(asked.windowing)
+    page = await trace_page(call, asked.filtering, asked.windowing)
     traces = b",".join(trace.json for trace in page.traces)
     return Answer(b'{"count":%d,"traces":[%b]%b}' % (len(page.traces), traces, page_members(page)))
 
@@ -103,14 +101,6 @@ def trace_id_of(call: Call, *, unreadable: str = "Invalid trace_id.") -> bytes:
     """The trace of the path. Raises ``InvalidInput`` with the text ``unreadable``."""
     [trace_id] = _ids([call.path["trace_id"]], unreadable=unreadable)
     return trace_id
-
-
-def refuse_feed(windowing: Windowing) -> None:
-    """Raise ``InvalidInput`` where the feed is asked for: it gives spans."""
-    if windowing.by is WindowBy.CREATED_AT:
-        raise InvalidInput("windowing.by: the feed by created_at gives spans: ask /spans/query; here it is start_time.")
-    if windowing.wait_s:
-        raise InvalidInput("windowing.wait_s: waiting belongs to the feed by created_at of /spans/query.")
 
 
 def _ids(texts: Iterable[str], *, unreadable: str = "Invalid trace_id.") -> list[bytes]:

@@ -9,6 +9,7 @@ import pytest
 from common.postgres.pool import open_database
 from common.settings import PostgresSettings
 from query_api.applications.routes import APPLICATION_ROUTES
+from query_api.queries.routes import QUERY_ROUTES
 from query_api.route import Route
 from tests.fakes.kafka import MemoryBroker
 from tests.support.api import PROJECT_A, KnownKeys, context_of, serving
@@ -40,23 +41,26 @@ async def test_away_is_503_and_back_is_served_again(shared_postgres: PostgresSet
     assert broker.records("spans")
 
 
-@pytest.mark.parametrize("route", APPLICATION_ROUTES, ids=lambda route: f"{route.method} {route.path}")
+@pytest.mark.parametrize(
+    "route", [*APPLICATION_ROUTES, *QUERY_ROUTES], ids=lambda route: f"{route.method} {route.path}"
+)
 async def test_a_process_without_postgres_says_so_on_every_route(route: Route):
-    ids = {"application_id": str(uuid4()), "application_variant_id": str(uuid4())}
+    kind = "query" if route in QUERY_ROUTES else "application"
+    ids = {f"{kind}_id": str(uuid4()), f"{kind}_variant_id": str(uuid4())}
     body = {
-        "application": {"id": ids["application_id"], "slug": "a"},
-        "application_variant": {"id": ids["application_variant_id"], "slug": "a", **ids},
-        "application_variant_ref": {"slug": "a"},
-        "application_revision": {"id": str(uuid4()), **ids},
-        "application_revisions": ids,
-        "application_ref": {"slug": "a"},
+        kind: {"id": ids[f"{kind}_id"], "slug": "a"},
+        f"{kind}_variant": {"id": ids[f"{kind}_variant_id"], "slug": "a", **ids},
+        f"{kind}_variant_ref": {"slug": "a"},
+        f"{kind}_revision": {"id": str(uuid4()), **ids},
+        f"{kind}_revisions": ids,
+        f"{kind}_ref": {"slug": "a"},
     }
     if route.path.endswith("/resolve"):
-        del body["application_revision"]
+        del body[f"{kind}_revision"]
     path = route.path
-    for name in ("application_id", "application_variant_id"):
+    for name in (f"{kind}_id", f"{kind}_variant_id"):
         path = path.replace(f"{{{name}}}", ids[name])
-    path = path.replace("{application_revision_id}", str(body.get("application_revision", ids).get("id", "")))
+    path = path.replace(f"{{{kind}_revision_id}}", str(body.get(f"{kind}_revision", ids).get("id", "")))
     async with serving(context_of(keys=KnownKeys({"key": PROJECT_A}))) as session:
         client = HistoryClient(session, "key", PROJECT_A)
 

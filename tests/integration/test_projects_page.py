@@ -36,7 +36,7 @@ def curl() -> None:
 
 @pytest.mark.usefixtures("curl")
 async def test_every_command_prints_what_the_page_shows(
-    database: Database, postgres_settings: PostgresSettings, tmp_path: Path
+    database: Database, database_settings: PostgresSettings, tmp_path: Path
 ):
     commands = [text for kind, text in BLOCKS if kind == "bash"]
     shown = [json.loads(text) for kind, text in BLOCKS if kind == "json"]
@@ -44,7 +44,7 @@ async def test_every_command_prints_what_the_page_shows(
     context = context_of(settings=settings, keys=Keys(database, SystemClock()), database=database)
     async with serving(context) as client:
         script = "\n".join(f"{command}\necho '{BORDER}'" for command in commands)
-        printed = await _run(script, postgres_settings, tmp_path, api=str(client._base_url).rstrip("/"))
+        printed = await _run(script, database_settings, tmp_path, api=str(client._base_url).rstrip("/"))
 
     by_hand, current, accounts, _ = printed.split(BORDER)
     assert "in force" in by_hand

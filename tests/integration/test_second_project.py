@@ -38,6 +38,9 @@ SECRET: Final = "xylophone-7f3a"
 COST: Final = 987654.25
 TRACE_ID, SPAN_ID = bytes([0xA7]) * 16, bytes([0xB9]) * 16
 KINDS: Final = {"applications": "application", "environments": "environment", "queries": "query"}
+DATA: Final = {"query": {"filtering": {"conditions": [{"field": "span_name", "value": SECRET}]}}}
+"""What the newest revision of a kind holds; that of a saved query finds the span that tells everything."""
+
 KNOWN_PATHS: Final = {route.path for route in ROUTES}
 
 TELLS_NOTHING_OF_A_PROJECT: Final = {
@@ -199,7 +202,7 @@ async def _make_histories(world: World) -> dict[str, Mapping[str, str]]:
     """One of each kind that has routes, the application deployed to the environment; what they are called."""
     kinds = {plural: kind for plural, kind in KINDS.items() if f"/simple/{plural}" in KNOWN_PATHS}
     for plural, kind in kinds.items():
-        about = {"name": SECRET, "description": SECRET, "meta": {"why": SECRET}, "data": {}}
+        about = {"name": SECRET, "description": SECRET, "meta": {"why": SECRET}, "data": DATA.get(kind, {})}
         await _own(world, "POST", f"/simple/{plural}", {kind: {"slug": f"of-owner-{kind}", **about}})
     deploy = {"application_ref": {"slug": "of-owner-application"}, "environment_ref": {"slug": "of-owner-environment"}}
     await _own(world, "POST", "/applications/revisions/deploy", deploy)

@@ -6,16 +6,24 @@ import asyncio
 import json
 import re
 import shutil
+from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from common.clickhouse.connect import open_store
+from common.clock import SystemClock
 from common.filter.models import FilteringModel
 from common.filter.parse import parse
 from common.postgres.pool import Database
+from common.settings import ClickHouseSettings
+from query_api.freshness.ends import KnownEnds
+from tests.fakes.kafka import MemoryBroker
 from tests.support.api import context_of, serving
 from tests.support.missing import missing
+from tests.support.storing import StoringByHand
 
 PAGE = Path(__file__).parents[2] / "docs/variants.md"
 BLOCKS = re.findall(r"^```(bash|json)\n(.*?)^```$", PAGE.read_text(), re.DOTALL | re.MULTILINE)
@@ -41,12 +49,34 @@ def curl() -> None:
         missing("the page's commands need curl")
 
 
+@pytest.fixture
+async def address(
+    database: Database, chdb_dir: Path, chdb_settings: Callable[[], ClickHouseSettings]
+) -> AsyncIterator[str]:
+    """Of an API whose broker is drained by and by."""
+    store, broker, clock = open_store(chdb_settings(), data_dir=chdb_dir), MemoryBroker(), SystemClock()
+    ends = KnownEnds(broker.ends("spans"), clock)
+    context = context_of(database=database, broker=broker, store=store, clock=clock, ends=ends)
+    storing = asyncio.create_task(_store_by_and_by(StoringByHand(context, broker)))
+    async with serving(context) as client:
+        yield str(client._base_url)
+    storing.cancel()
+    with suppress(asyncio.CancelledError):
+        await storing
+    await store.close()
+
+
+async def _store_by_and_by(storing: StoringByHand) -> None:
+    while True:
+        await asyncio.sleep(0.1)
+        await storing.store_all()
+
+
 @pytest.mark.usefixtures("curl")
-async def test_every_command_prints_what_the_page_shows(database: Database):
+async def test_every_command_prints_what_the_page_shows(address: str):
     pairs = _shown()
     assert len([shown for _, shown in pairs if shown is not None]) >= 10
-    async with serving(context_of(database=database)) as client:
-        printed = await _run("\n".join(f"{command}\necho '{BORDER}'" for command, _ in pairs), str(client._base_url))
+    printed = await _run("\n".join(f"{command}\necho '{BORDER}'" for command, _ in pairs), address)
     outputs = printed.split(BORDER)
     for (command, shown), output in zip(pairs, outputs, strict=False):
         if shown is not None:

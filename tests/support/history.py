@@ -11,6 +11,8 @@ from uuid import UUID
 import aiohttp
 import orjson
 
+from common.clickhouse.store import ColumnStore
+from common.clock import Clock
 from common.postgres.pool import Database
 from common.postgres.projects import Projects
 from tests.fakes.clock import ManualClock
@@ -79,10 +81,12 @@ class HistoryClient:
 
 
 @asynccontextmanager
-async def clients_of(database: Database, *, count: int = 1) -> AsyncIterator[list[HistoryClient]]:
+async def clients_of(
+    database: Database, *, count: int = 1, store: ColumnStore | None = None, clock: Clock | None = None
+) -> AsyncIterator[list[HistoryClient]]:
     """Clients of one API, each with a new project."""
     projects = Projects(database, ManualClock())
     ids = {f"key-{number}": (await projects.create(f"project {number}")).id for number in range(count)}
-    context = context_of(keys=KnownKeys(ids, user_id=USER_ID), database=database)
+    context = context_of(keys=KnownKeys(ids, user_id=USER_ID), database=database, store=store, clock=clock)
     async with serving(context) as session:
         yield [HistoryClient(session, key, project_id) for key, project_id in ids.items()]

@@ -156,6 +156,7 @@ class _Filling:
             "trace_ids": [trace_id],
             "span_ids": [span_id],
             "explain": True,
+            "include_traces": True,
             "filter": {"conditions": [condition]},
             "filtering": {"conditions": [condition]},
             "links": [{"trace_id": trace_id, "span_id": span_id}],

@@ -1,0 +1,1 @@
+"""Saved queries: questions about spans and traces, with a history."""

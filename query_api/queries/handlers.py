@@ -1,0 +1,54 @@
+"""The routes of saved queries: those that every history has, and what is particular here (reference ``spans-api`` §9)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from query_api.lineage.answers import Members
+from query_api.lineage.handlers import HistoryHandlers
+from query_api.lineage.history import History, lineage_of
+from query_api.lineage.names import QUERIES
+from query_api.lineage.references import References, find_named_revision
+from query_api.lineage.revision_handlers import RevisionHandlers, references_of
+from query_api.lineage.values import Revision
+from query_api.queries.models import QueryData, RetrieveQueryRevision
+from query_api.queries.resolve import saved_in
+from query_api.queries.run import Found, run
+from query_api.queries.saving import snapshot
+from query_api.route import Answer, Call
+
+HISTORY: Final = History(names=QUERIES, data=QueryData, snapshot=snapshot, archives_with_variant=True)
+
+
+class QueryRevisionHandlers(RevisionHandlers):
+    """Revisions that can be run."""
+
+    async def retrieve(self, call: Call) -> Answer:
+        """The revision that references name: a bare variant means its newest, a bare query that of its first variant. It can be run
+        on the way; then `data` shows a page of what it finds.
+        """
+        asked: RetrieveQueryRevision = call.body
+        references = references_of(asked, QUERIES)
+        if references == References():
+            return self.retrieved(None)
+        revision = await find_named_revision(lineage_of(call, QUERIES.kind), references)
+        if revision is None or not (asked.include_trace_ids or asked.include_traces):
+            return self.retrieved(revision)
+        found = await run(call, saved_in(revision), asked.windowing)
+        return self.retrieved(_with_found(revision, found, whole=bool(asked.include_traces)), beside=_beside(found))
+
+
+def _with_found(revision: Revision, found: Found, *, whole: bool) -> Revision:
+    """The revision as if its data held what it finds: the ids of the traces, and with ``whole`` these."""
+    members = b',"trace_ids":%b' % found.trace_ids_json + (b',"traces":%b' % found.traces_json if whole else b"")
+    assert revision.data is not None  # noqa: S101 - it was run
+    return replace(revision, data=revision.data.removesuffix("}") + members.decode() + "}")
+
+
+def _beside(found: Found) -> Members:
+    more: Members = {} if found.cursor is None else {"windowing": {"next": found.cursor}}
+    return more if found.is_complete else {**more, "complete": False}
+
+
+HANDLERS: Final = HistoryHandlers(HISTORY, revisions=QueryRevisionHandlers)

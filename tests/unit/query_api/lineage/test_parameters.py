@@ -1,0 +1,51 @@
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from query_api.lineage.bodies import Asked, Question
+from query_api.lineage.models import IdWindowing, ReferenceIn
+from query_api.lineage.parameters import or_parameters, parameters_model
+
+ONE, TWO = UUID(int=1), UUID(int=2)
+PARAMETERS = parameters_model("Parameters", ["thing"])
+
+
+class Things(Question):
+    thing: Asked | None = None
+    thing_refs: list[ReferenceIn] | None = None
+
+
+def asked(body: dict[str, Any], parameters: dict[str, Any]) -> Things:
+    return or_parameters(Things(**body), PARAMETERS(**parameters), layer="thing", words=["thing"])
+
+
+def test_without_parameters_the_body_asks() -> None:
+    body = Things(include_archived=True)
+
+    assert or_parameters(body, None, layer="thing", words=["thing"]) is body
+    assert asked({"include_archived": True}, {}) == Things(include_archived=True, thing_refs=[])
+
+
+def test_ids_and_slugs_are_alternatives_in_one_and_in_several() -> None:
+    parameters = {"thing_id": [ONE], "thing_ids": [TWO], "thing_slug": ["a"], "thing_slugs": ["b", "c"]}
+
+    assert asked({}, parameters).thing_refs == [
+        *(ReferenceIn(id=each) for each in (ONE, TWO)),
+        *(ReferenceIn(slug=each) for each in "abc"),
+    ]
+
+
+def test_what_rows_have_in_common_and_the_page_come_from_the_string_too() -> None:
+    question = asked({}, {"name": "n", "tags": '{"a": "b"}', "limit": 3, "next": str(ONE), "include_archived": False})
+
+    assert question.thing == Asked(name="n", tags={"a": "b"})
+    assert question.windowing == IdWindowing(limit=3, next=ONE)
+    assert question.include_archived is False
+
+
+def test_the_body_wins_member_by_member() -> None:
+    question = asked({"thing": {"name": "body"}}, {"name": "string", "description": "string", "limit": 3})
+
+    assert question.thing == Asked(name="body")
+    assert question.windowing == IdWindowing(limit=3)
