@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from common.codec.checks import json_double
 from query_api.analytics.buckets import Buckets
-from query_api.analytics.models import Focus
 from query_api.analytics.values import Values
+from query_api.spans.models import Focus
 from query_api.spans.project_spans import ProjectSpans
 
 NOTHING: Final = {"count": 0, "duration": 0, "costs": 0, "tokens": 0}
@@ -23,20 +23,20 @@ IS_ERROR: Final = (
 async def counts_of(
     spans: ProjectSpans, values: Values, conditions: Sequence[str], buckets: Buckets, *, focus: Focus
 ) -> list[tuple[dict[str, Any], dict[str, Any]]]:
-    """Of each bucket: what its spans took, and what those with an exception did. Traces count with what all of their
-    spans used, spans with what they used themselves.
+    """Of each bucket: what its spans took, and what those with an exception did.
+
+    Traces count with what all of their spans used, spans with what they used themselves: nothing where spans below say it
+    again (ADR 0010), so that both come to the same.
     """
-    used = "cumulative" if focus is Focus.TRACE else "incremental"
-    numbers = {
-        "duration": values.number("ag.metrics.duration.cumulative"),
-        "costs": values.number(f"ag.metrics.costs.{used}.total"),
-        "tokens": values.number(f"ag.metrics.tokens.{used}.total"),
-    }
+    numbers = {"duration": values.number("ag.metrics.duration.cumulative")}
+    for unit in ("costs", "tokens"):
+        in_all = focus is Focus.TRACE
+        numbers[unit] = values.number(f"ag.metrics.{unit}.cumulative.total") if in_all else values.used(unit)
     is_error = values.of_row(IS_ERROR)
     total = [f"sum({number}) AS total_{name}" for name, number in numbers.items()]
     errors = [f"sumIf({number}, {is_error}) AS errors_{name}" for name, number in numbers.items()]
     sql = (
-        "SELECT intDiv(start_us - {oldest_us:Int64}, {interval_us:Int64}) AS bucket, count() AS total_count,"
+        "SELECT intDiv(time_us - {oldest_us:Int64}, {interval_us:Int64}) AS bucket, count() AS total_count,"
         f" countIf({is_error}) AS errors_count, {', '.join([*total, *errors])}\n"
         f"FROM ({values.rows(conditions)})\nGROUP BY bucket\n"
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -16,7 +16,7 @@ from common.times import format_us
 from query_api.analytics.buckets import Buckets, buckets_of
 from query_api.analytics.counts import counts_of
 from query_api.analytics.metrics import bins_in_all, metrics_of
-from query_api.analytics.models import CountsParameters, CountsQuery, Focus, Format, MetricsParameters, MetricsQuery
+from query_api.analytics.models import CountsParameters, CountsQuery, MetricsParameters, MetricsQuery
 from query_api.analytics.shown import IS_ROOT
 from query_api.analytics.specs import DEFAULT_SPECS, MetricSpec
 from query_api.analytics.values import Values
@@ -24,12 +24,17 @@ from query_api.explain import explain_member
 from query_api.route import Answer, Call
 from query_api.spans.compile import compile_filter
 from query_api.spans.handlers import project_spans
-from query_api.spans.models import Windowing
+from query_api.spans.models import Focus, Format, WindowBy, Windowing
 from query_api.spans.project_spans import ProjectSpans
 from query_api.spans.windowing import microseconds
 
 BINS_IN_ALL_MAX: Final = 262_144
 """Of all histograms of an answer, where their bins are asked for: about 30 MB of JSON."""
+
+TIMES_US: Final[Mapping[WindowBy, str]] = {WindowBy.START_TIME: "start_us", WindowBy.CREATED_AT: "stored_us"}
+"""Columns of ``spans``. The reference goes by ``created_at``, which there is the first arrival of a span and stays what it is. Here
+it is when the version that is shown was stored (contract §3.3): going by it, a span that is sent again would leave the bucket it
+was in. So ``start_time`` is the default, as it is for every other bound of a window."""
 
 _SAMPLED: Final = "reinterpretAsUInt32(reverse(substring(trace_id, 1, 4))) % 100 < {rate_percent:UInt8}"
 
@@ -40,6 +45,7 @@ class _Asked:
 
     focus: Focus
     format: Format
+    by: WindowBy
     buckets: Buckets
     rate: float | None
     filtering: FilteringModel
@@ -49,7 +55,7 @@ class _Asked:
 
 
 async def query_metrics(call: Call) -> Answer:
-    """Statistics of values of spans, bucket by bucket of the time at which they started.
+    """Statistics of values of spans, bucket by bucket of time.
 
     ``POST /spans/analytics/query``, ``POST /tracing/analytics/query``.
     """
@@ -70,9 +76,7 @@ async def query_metrics(call: Call) -> Answer:
 
 
 async def query_counts(call: Call) -> Answer:
-    """How many traces or spans there are, and what they took, bucket by bucket of the time at which they started.
-
-    Empty buckets too.
+    """How many traces or spans there are, and what they took, bucket by bucket of time; empty buckets too.
 
     ``GET`` and ``POST /tracing/spans/analytics``.
     """
@@ -87,19 +91,8 @@ async def query_counts(call: Call) -> Answer:
 
 
 def _asked(call: Call, parameters: CountsParameters, body: CountsQuery | MetricsQuery) -> _Asked:
-    """Flat members of the body win over those of the query string, and these over the body's ``windowing`` and ``filtering``."""
-    windowing = body.windowing or Windowing()
-    nested = {
-        "newest": microseconds(windowing.newest),
-        "oldest": microseconds(windowing.oldest),
-        "interval": windowing.interval,
-        "rate": windowing.rate,
-        "filter": body.filtering,
-    }
-    given: dict[str, Any] = {
-        name: _first(getattr(body, name), getattr(parameters, name), nested.get(name))
-        for name in CountsParameters.model_fields
-    }
+    """A question with its defaults, and what the statement about it needs."""
+    given = _given(parameters, body)
     buckets = buckets_of(
         oldest_us=given["oldest"],
         newest_us=given["newest"],
@@ -109,27 +102,42 @@ def _asked(call: Call, parameters: CountsParameters, body: CountsQuery | Metrics
     is_flat = body.filter is not None or parameters.filter is not None
     node = parse(given["filter"], path="filter" if is_flat else "filtering")
     matching = compile_filter(node)
-    values = Values(matching)
     focus = given["focus"] or Focus.TRACE
-    conditions = [
-        *_window(values, buckets, rate=given["rate"]),
-        *([IS_ROOT] if focus is Focus.TRACE else []),
-        matching.sql,
-    ]
+    by = given["by"] or WindowBy.START_TIME
+    values = Values(matching, time_us=TIMES_US[by])
+    window = _window(values, TIMES_US[by], buckets, rate=given["rate"])
     return _Asked(
-        focus,
-        given["format"] or Format.AGENTA,
-        buckets,
-        given["rate"],
-        given["filter"] or FilteringModel(),
-        node,
-        values,
-        conditions,
+        focus=focus,
+        format=given["format"] or Format.AGENTA,
+        by=by,
+        buckets=buckets,
+        rate=given["rate"],
+        filtering=given["filter"] or FilteringModel(),
+        node=node,
+        values=values,
+        conditions=[*window, *([IS_ROOT] if focus is Focus.TRACE else []), matching.sql],
     )
 
 
-def _window(values: Values, buckets: Buckets, *, rate: float | None) -> list[str]:
-    conditions = ["start_us >= {oldest_us:Int64}", "start_us < {newest_us:Int64}"]
+def _given(parameters: CountsParameters, body: CountsQuery | MetricsQuery) -> dict[str, Any]:
+    """Flat members of the body win over those of the query string, and these over the body's ``windowing`` and ``filtering``."""
+    windowing = body.windowing or Windowing()
+    nested = {
+        "by": windowing.by,
+        "newest": microseconds(windowing.newest),
+        "oldest": microseconds(windowing.oldest),
+        "interval": windowing.interval,
+        "rate": windowing.rate,
+        "filter": body.filtering,
+    }
+    return {
+        name: _first(getattr(body, name), getattr(parameters, name), nested.get(name))
+        for name in CountsParameters.model_fields
+    }
+
+
+def _window(values: Values, time_us: str, buckets: Buckets, *, rate: float | None) -> list[str]:
+    conditions = [f"{time_us} >= {{oldest_us:Int64}}", f"{time_us} < {{newest_us:Int64}}"]
     values.parameters.values |= {"oldest_us": buckets.oldest_us, "newest_us": buckets.newest_us}
     if rate is not None and rate < 1:
         conditions.append(_SAMPLED)
@@ -147,6 +155,7 @@ def _bucket(buckets: Buckets, index: int) -> dict[str, Any]:
 
 def _applied(asked: _Asked) -> dict[str, Any]:
     windowing = {
+        "by": asked.by,
         "newest": format_us(asked.buckets.newest_us),
         "oldest": format_us(asked.buckets.oldest_us),
         "interval": asked.buckets.interval_min,

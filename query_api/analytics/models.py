@@ -6,7 +6,6 @@ on ``/spans/query``, are taken too, for what does not stand flat.
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import Annotated, Any
 
 import orjson
@@ -16,23 +15,9 @@ from common.filter.models import FilteringModel
 from common.filter.parse import check_depth
 from common.times import parse_time_ns
 from query_api.analytics.specs import MetricSpec
-from query_api.spans.models import Windowing
+from query_api.spans.models import Focus, Format, WindowBy, Windowing
 
 SPECS_MAX = 64
-
-
-class Focus(StrEnum):
-    """Whose values count."""
-
-    TRACE = "trace"
-    SPAN = "span"
-
-
-class Format(StrEnum):
-    """How traces are shown; numbers look the same in both."""
-
-    AGENTA = "agenta"
-    OPENTELEMETRY = "opentelemetry"
 
 
 def _microseconds(value: Any) -> int | None:
@@ -88,7 +73,10 @@ class CountsParameters(BaseModel):
 
     focus: Focus | None = Field(None, description="`trace` (default): roots; `span`: every span.")
     format: Format | None = Field(None, description="Legal, and makes no difference here.")
-    oldest: Moment = Field(None, description="Where the window of start_time begins; default 30 days before newest.")
+    by: WindowBy | None = Field(
+        None, description="Which time of a span the window and its buckets are of; default start_time."
+    )
+    oldest: Moment = Field(None, description="Where the window begins; default 30 days before newest.")
     newest: Moment = Field(None, description="Where it ends, itself not in it; default the next midnight, UTC.")
     interval: int | None = Field(
         None, gt=0, description="Minutes of a bucket; coarser past 1,024 buckets; default one bucket."
@@ -106,7 +94,9 @@ class MetricsParameters(CountsParameters):
 
 
 class _Nested(BaseModel):
-    windowing: Windowing | None = Field(None, description="newest, oldest, interval and rate, where not given flat.")
+    windowing: Windowing | None = Field(
+        None, description="by, newest, oldest, interval and rate, where not given flat."
+    )
     filtering: Annotated[FilteringModel | None, BeforeValidator(_filtering)] = Field(
         None, description="Which spans, where not given as filter."
     )
@@ -167,6 +157,7 @@ class AppliedFormatting(BaseModel):
 class AppliedWindowing(BaseModel):
     """What the window and the buckets came to."""
 
+    by: WindowBy
     newest: str
     oldest: str
     interval: int = Field(description="Minutes.")

@@ -11,22 +11,41 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from common.clickhouse.span_columns import NO_PARENT
+from common.span import Metrics
 from query_api.spans.heads import SHOWN_HEADS, SHOWN_SUMS
+from query_api.spans.usage import repeats_sql
 
 IS_ROOT: Final = f"parent_id = toFixedString(unhex('{NO_PARENT.hex()}'), 16)"
 """A condition on a row of ``spans``."""
 
 _VERSION: Final = "trace_id, span_id, log, log_offset, start_us"
 
+_SHOWN_REPORTS: Final = (
+    f"SELECT trace_id, span_id, parent_id, {', '.join(Metrics._fields)} FROM span_heads FINAL"
+    " WHERE {of_project} AND {which} AND (trace_id, span_id, log, version) IN"
+    f" (SELECT trace_id, span_id, log, log_offset * 2 FROM ({SHOWN_HEADS}))"
+)
+_REPEATS: Final = (
+    "SELECT trace_id, span_id, NOT counts_tokens AS repeats_tokens, NOT counts_costs AS repeats_costs"
+    f" FROM ({repeats_sql(_SHOWN_REPORTS)})"
+)
+"""The spans whose tokens or costs do not count, because a span below them reports some (ADR 0010)."""
+
 
 def shown_spans(
-    columns: Mapping[str, str], conditions: Sequence[str], *, and_also: Sequence[str] = (), with_sums: bool = False
+    columns: Mapping[str, str],
+    conditions: Sequence[str],
+    *,
+    and_also: Sequence[str] = (),
+    with_sums: bool = False,
+    with_repeats: bool = False,
 ) -> str:
     """A subquery with ``start_us`` and the columns, a row for each span that is shown and meets all conditions.
 
     ``columns``: name → expression over a row of ``spans``, as ``conditions`` are. ``and_also`` are
     conditions that are not worth looking at twice. ``with_sums`` adds the columns of ``Metrics``: what the shown spans of the
-    row's whole trace used together, 0 where nothing.
+    row's whole trace used together, 0 where nothing. ``with_repeats`` adds ``repeats_tokens`` and ``repeats_costs``: 1 where
+    spans below it say again what it says, so that its own do not count.
     """
     where = " AND ".join(["{of_project}", *conditions])
     rows_where = " AND ".join([where, *and_also])
@@ -34,7 +53,13 @@ def shown_spans(
     traces = f"SELECT trace_id FROM spans WHERE {where}"
     heads = SHOWN_HEADS.replace("{which}", f"trace_id IN ({traces})")
     sums = SHOWN_SUMS.replace("{which}", f"trace_id IN ({traces})")
-    joined = f"LEFT ANY JOIN ({sums}) AS sums ON sums.trace_id = heads.trace_id" if with_sums else ""
+    repeats = _REPEATS.replace("{which}", f"trace_id IN ({traces})")
+    joined = f"LEFT ANY JOIN ({sums}) AS sums ON sums.trace_id = heads.trace_id\n" if with_sums else ""
+    if with_repeats:
+        joined += (
+            f"LEFT ANY JOIN ({repeats}) AS repeats"
+            " ON repeats.trace_id = heads.trace_id AND repeats.span_id = heads.span_id\n"
+        )
     return (
         f"SELECT *\nFROM ({heads}) AS heads\n"
         f"ANY INNER JOIN (SELECT {_VERSION}{members} FROM spans WHERE {rows_where}) AS matching USING ({_VERSION})\n{joined}"

@@ -1,8 +1,7 @@
-"""What is asked of a value: its kind of statistics, and how a histogram is cut (reference §10.1)."""
+"""What is asked of a value: which of its kinds counts, and how its histogram is cut (reference §10.1; definitions: docs/analytics.md)."""
 
 from __future__ import annotations
 
-import math
 from enum import StrEnum
 from typing import Final
 
@@ -13,11 +12,6 @@ from common.filter.parse import PATH_SEGMENTS_MAX
 BINS_MAX: Final = 1_024
 PATH_CHARS_MAX: Final = 4_096
 ATTRIBUTES: Final = "attributes."
-
-HUGE: Final = 1e300
-SHRUNK: Final = 2.0**-12
-"""Ends of a histogram that are huge are made so much smaller, which is exact: how far they lie apart, times the bins, would be
-past the largest double."""
 
 
 class MetricType(StrEnum):
@@ -35,18 +29,17 @@ class MetricType(StrEnum):
 
 
 class MetricSpec(BaseModel):
-    """Statistics of one value of spans."""
+    """One value of spans, and what is to be said of it."""
 
     model_config = ConfigDict(frozen=True)
 
-    type: MetricType = Field(MetricType.NONE, description="`none` and `*` are legal and say nothing.")
+    type: MetricType = Field(description="Which values count. `*`: any; `none`: nothing is said.")
     path: str = Field(
-        "*",
         max_length=PATH_CHARS_MAX,
         description="Dotted path in the attributes, with `attributes.` before it or not.",
     )
     bins: int | None = Field(
-        None, ge=1, le=BINS_MAX, description="Bins of the histogram; default the root of the count, rounded up."
+        None, ge=1, le=BINS_MAX, description="Bins of the histogram; default the square root of the count, rounded up."
     )
     vmin: float | None = Field(
         None, allow_inf_nan=False, description="Where the histogram begins; default the smallest value."
@@ -54,9 +47,7 @@ class MetricSpec(BaseModel):
     vmax: float | None = Field(
         None, allow_inf_nan=False, description="Where the histogram ends; default the largest value."
     )
-    edge: bool | None = Field(
-        None, description="Whether it begins and ends with the edge of a bin (default), or its middle."
-    )
+    edge: bool | None = Field(None, description="Whether a value of exactly vmax lies in the last bin; default true.")
 
     @model_validator(mode="after")
     def _is_a_range(self) -> MetricSpec:
@@ -85,28 +76,3 @@ DEFAULT_SPECS: Final = (
     MetricSpec(type=MetricType.SINGLE, path="attributes.ag.type.trace"),
     MetricSpec(type=MetricType.SINGLE, path="attributes.ag.type.span"),
 )
-
-
-class Bins:
-    """The bins of one histogram: of ``count`` values between ``low`` and ``high``."""
-
-    def __init__(self, spec: MetricSpec, *, count: int, low: float, high: float) -> None:
-        self.low = low if spec.vmin is None else spec.vmin
-        self.high = high if spec.vmax is None else spec.vmax
-        self._is_edge_aligned = spec.edge is not False
-        asked = spec.bins or min(math.ceil(math.sqrt(count)), BINS_MAX)
-        self.count = 0 if self.low > self.high else 1 if self.low == self.high or count == 1 else asked
-
-    def interval(self, index: int) -> list[float]:
-        """Where a bin begins and ends; indexes from 0. The first begins at ``low``, the last ends at ``high``."""
-        return [
-            self.low if index == 0 else self._edge(index),
-            self.high if index == self.count - 1 else self._edge(index + 1),
-        ]
-
-    def _edge(self, index: int) -> float:
-        scale = SHRUNK if max(abs(self.low), abs(self.high)) > HUGE else 1.0
-        low, high = self.low * scale, self.high * scale
-        if self._is_edge_aligned:
-            return (low + index * (high - low) / self.count) / scale
-        return (low + (index - 0.5) * (high - low) / (self.count - 1)) / scale

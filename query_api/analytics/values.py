@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from common.filter.ast import Condition, Operator
+from common.filter.ast import Condition, Operand, Operator
 from query_api.analytics.shown import IS_ROOT, shown_spans
 from query_api.spans.compile import Compiled
 from query_api.spans.fields import JsonColumn
@@ -31,9 +31,11 @@ class Values:
     """Collects what a statement must read of each span, while values are asked for.
 
     What the methods return are names of columns of ``rows``. Each value is read once, however often it is asked for.
+    ``time_us`` is the column of ``spans`` by which there are buckets.
     """
 
-    def __init__(self, matching: Compiled) -> None:
+    def __init__(self, matching: Compiled, *, time_us: str) -> None:
+        self._time_us = time_us
         self.parameters = Parameters()
         self.parameters.values.update(matching.parameters)
         self._stored: dict[str, str] = {}
@@ -41,14 +43,15 @@ class Values:
         self._derived: dict[str, str] = {}
         self._paths: dict[str, str] = {}
         self._needs_sums = False
+        self._needs_repeats = False
 
     def rows(self, conditions: Sequence[str]) -> str:
-        """The statement that gives ``start_us`` and every value that was asked for, a row a span."""
-        stored = {name: expression for expression, name in self._stored.items()}
-        spans = shown_spans(stored, conditions, with_sums=self._needs_sums)
+        """The statement that gives ``time_us`` and every value that was asked for, a row a span."""
+        stored = {"time_us": self._time_us, **{name: expression for expression, name in self._stored.items()}}
+        spans = shown_spans(stored, conditions, with_sums=self._needs_sums, with_repeats=self._needs_repeats)
         shown = "".join(f", {expression} AS {name}" for expression, name in self._shown.items())
         derived = "".join(f", {expression} AS {name}" for expression, name in self._derived.items())
-        return f"SELECT start_us{derived}\nFROM (SELECT start_us{shown}\nFROM ({spans}))"
+        return f"SELECT time_us{derived}\nFROM (SELECT time_us{shown}\nFROM ({spans}))"
 
     def typed(self, path: str) -> str:
         """The typed text of the scalar at a dotted path."""
@@ -60,6 +63,13 @@ class Values:
         number = f"toFloat64OrNull(if(startsWith({typed}, 'n'), substring({typed}, 2), ''))"
         return _name(self._derived, f"if(isFinite({number}), {number}, NULL)", "number")
 
+    def used(self, unit: str) -> str:
+        """The total of ``tokens`` or ``costs`` that a span itself used; null where it says nothing, or spans below it say it again."""
+        self._needs_repeats = True
+        repeats = _name(self._shown, f"repeats_{unit}", "shown")
+        number = self.number(f"ag.metrics.{unit}.incremental.total")
+        return _name(self._derived, f"if({repeats}, NULL, {number})", "used")
+
     def texts(self, path: str) -> str:
         """The text at a path, in an array; an empty one where something else stands."""
         typed = self._typed(path)
@@ -68,7 +78,7 @@ class Values:
     def texts_of_array(self, path: str) -> str:
         """The texts that are elements of the array at a path."""
         prefix = path + "."
-        is_array = self._is_container(path, [])
+        is_array = self._condition(path, Operator.IS, [])
         is_element = (
             f"startsWith(path, {self.parameters.text(prefix)})"
             f" AND position(substring(path, {len(prefix.encode()) + 1}), '.') = 0 AND startsWith(typed, 's')"
@@ -78,7 +88,11 @@ class Values:
 
     def is_object(self, path: str) -> str:
         """Whether an object stands at a path: 0 or 1."""
-        return self.of_row(self._is_container(path, {}))
+        return self.of_row(self._condition(path, Operator.IS, {}))
+
+    def exists(self, path: str) -> str:
+        """Whether anything stands at a path: 0 or 1."""
+        return self.of_row(self._condition(path, Operator.EXISTS, None))
 
     def of_row(self, expression: str) -> str:
         """An expression over a row of ``spans``."""
@@ -104,8 +118,8 @@ class Values:
             self._paths[path] = self.parameters.text(path)
         return self._paths[path]
 
-    def _is_container(self, path: str, kind: list[object] | dict[str, object]) -> str:
-        condition = Condition("attributes", Operator.IS, kind, tuple(path.split(".")))
+    def _condition(self, path: str, operator: Operator, operand: Operand) -> str:
+        condition = Condition("attributes", operator, operand, tuple(path.split(".")))
         return attributes_condition(condition, _ATTRIBUTES, self.parameters)
 
 

@@ -27,7 +27,7 @@ from common.project import DEFAULT_PROJECT_ID
 from common.settings import ClickHouseSettings, QuerySettings, Settings
 from common.span import Event, Span
 from common.times import format_us
-from query_api.analytics.summaries import PERCENTILES
+from query_api.analytics.metrics import FREQUENCIES_MAX
 from tests.support.api import context_of, serving
 from tests.support.span_corpus import OTHER_PROJECT_ID, START_NS, store_record
 
@@ -38,9 +38,9 @@ NUMBERS = (0, 1, 2, 2.5, -3, 7.25, 100, 1e6)
 SPECS: list[dict[str, Any]] = [
     {"type": "numeric/continuous", "path": "attributes.ag.metrics.duration.cumulative"},
     {"type": "numeric/continuous", "path": "attributes.ag.metrics.tokens.cumulative.total", "bins": 4},
-    {"type": "numeric/continuous", "path": "ag.metrics.costs.cumulative.total", "bins": 5, "edge": False},
+    {"type": "numeric/continuous", "path": "ag.metrics.costs.cumulative.total", "bins": 5},
     {"type": "numeric/continuous", "path": "ag.metrics.errors.cumulative"},
-    {"type": "numeric/continuous", "path": "app.number", "bins": 8, "vmin": 0, "vmax": 8},
+    {"type": "numeric/continuous", "path": "app.number", "bins": 8, "vmin": 0, "vmax": 100, "edge": False},
     {"type": "numeric/discrete", "path": "app.few"},
     {"type": "binary", "path": "app.flag"},
     {"type": "categorical/single", "path": "attributes.ag.type.trace"},
@@ -50,7 +50,8 @@ SPECS: list[dict[str, Any]] = [
     {"type": "json", "path": "app.object"},
     {"type": "json", "path": "ag.metrics.tokens.cumulative"},
     {"type": "none", "path": "app.label2"},
-    {"type": "*", "path": "app.label3"},
+    {"type": "*", "path": "app.anything"},
+    {"type": "*", "path": "ag.metrics.costs.cumulative"},
 ]
 
 
@@ -117,7 +118,7 @@ def span(number: int, *, trace: int | None = None, start_us: int = 0, **members:
 def random_span(source: random.Random, number: int) -> Span:
     """One of up to 40 traces of about six spans, over ten hours and a little more, some of them children."""
     start_us = source.randrange(-HOUR_US // 2, 11 * HOUR_US)
-    app = {
+    app: dict[str, Any] = {
         "number": source.choice((*NUMBERS, "5", True, None)),
         "few": source.choice((1, 2, 2.0, 0.5, "2")),
         "flag": source.choice((True, False, None, "true")),
@@ -125,6 +126,7 @@ def random_span(source: random.Random, number: int) -> Span:
         "labels": [source.choice(("x", "y", "", 1, True, ["x"])) for _ in range(source.randrange(5))],
         "mixed": source.choice(("", "text", 1, True, {}, [])),
         "object": source.choice(({}, {"a": 1}, {"0": 1}, [], [1], "x", {"n": None})),
+        "anything": source.choice((None, 0, "", False, {}, [], {"a": {}}, [None], "x")),
     }
     attributes: dict[str, Any] = {"app": {name: value for name, value in app.items() if source.random() < 0.8}}
     if source.random() < 0.6:
@@ -182,40 +184,51 @@ def near(value: float) -> Any:
     return pytest.approx(value, rel=1e-9, abs=1e-9)
 
 
-def percentile(ordered: Sequence[float], level: float) -> float:
-    place = level * (len(ordered) - 1)
-    low = math.floor(place)
-    return ordered[low] + (ordered[min(low + 1, len(ordered) - 1)] - ordered[low]) * (place - low)
+TAILS = {"00.05": 0.0005, "00.1": 0.001, "00.5": 0.005, "01": 0.01}
+TAILS |= {"99": 0.99, "99.5": 0.995, "99.9": 0.999, "99.95": 0.9995}
+LEVELS = {**TAILS, **{f"{each:02}": each / 100 for each in range(5, 100, 5)}}
 
 
 def expected_numbers(found: list[float]) -> dict[str, Any]:
-    ordered = sorted(float(each) for each in found)
-    pcts = {name: near(percentile(ordered, level)) for name, level in PERCENTILES.items()}
-    assert percentile(ordered, 0.5) == pytest.approx(statistics.median(ordered))
+    plain = [float(each) for each in found]
+    pcts = {f"p{name}": float(np.quantile(plain, level)) for name, level in LEVELS.items()}
+    assert pcts["p50"] == pytest.approx(statistics.median(plain))
     return {
-        "count": len(ordered),
-        "sum": near(math.fsum(ordered)),
-        "mean": near(statistics.fmean(ordered)),
-        "min": ordered[0],
-        "max": ordered[-1],
-        "range": near(ordered[-1] - ordered[0]),
-        "pcts": pcts,
+        "count": len(plain),
+        "sum": near(math.fsum(plain)),
+        "mean": near(statistics.fmean(plain)),
+        "min": min(plain),
+        "max": max(plain),
+        "range": near(max(plain) - min(plain)),
+        "pcts": {name: near(value) for name, value in pcts.items()},
     }
 
 
-def expected_hist(spec: dict[str, Any], found: list[float]) -> list[int]:
+def check_hist(spec: dict[str, Any], hist: list[dict[str, Any]], found: list[float]) -> None:
+    """The bins lie side by side from end to end, and each holds exactly the values of its interval."""
     low, high = spec.get("vmin", min(found)), spec.get("vmax", max(found))
-    bins = spec.get("bins") or math.ceil(math.sqrt(len(found)))
-    if low == high or len(found) == 1:
-        return [sum(1 for each in found if low <= each <= high)]
-    half = 0.0 if spec.get("edge") is not False or bins == 1 else (high - low) / (bins - 1) / 2
-    inside = [each for each in found if low <= each <= high]
-    return [int(times) for times in np.histogram(inside, bins=bins, range=(low - half, high + half))[0]]
+    bins_count = 1 if low == high else spec.get("bins") or math.ceil(math.sqrt(len(found)))
+    edges = [each["interval"][0] for each in hist] + [hist[-1]["interval"][1]]
+    assert [each["bin"] for each in hist] == list(range(1, bins_count + 1))
+    assert [each["interval"][1] for each in hist] == edges[1:]
+    assert (edges[0], edges[-1]) == (low, high)
+    assert np.diff(edges) == pytest.approx((high - low) / bins_count)
+    holds_last = spec.get("edge") is not False
+    for each in hist:
+        first, last = each["interval"]
+        closes = each["bin"] == bins_count and holds_last
+        assert each["count"] == sum(first <= value < last or (closes and value == last) for value in found)
+    assert sum(each["density"] for each in hist) == pytest.approx(1 if any(each["count"] for each in hist) else 0)
 
 
-def expected_freq(found: list[Any]) -> list[dict[str, Any]]:
+def check_freq(metric: dict[str, Any], found: list[Any]) -> None:
+    """The values with their counts, most frequent first, then by value."""
     ordered = sorted(Counter(found).items(), key=lambda pair: (-pair[1], pair[0]))
-    return [{"value": value, "count": times, "density": round(times / len(found), 5)} for value, times in ordered]
+    assert metric["count"] == len(found)
+    assert metric["freq"] == [
+        {"value": value, "count": times, "density": near(times / len(found))} for value, times in ordered
+    ]
+    assert metric["uniq"] == len(ordered)
 
 
 def check_metric(spec: dict[str, Any], metric: dict[str, Any], found: list[Any]) -> None:
@@ -227,28 +240,25 @@ def check_metric(spec: dict[str, Any], metric: dict[str, Any], found: list[Any])
             assert {name: metric[name] for name in expected} == expected
             assert metric["iqrs"]["iqr50"] == near(metric["pcts"]["p75"] - metric["pcts"]["p25"])
             if "pscs" in metric:
-                assert metric["pscs"]["psc50"] == near(metric["iqrs"]["iqr50"] / metric["pcts"]["p50"])
+                assert metric["pscs"]["psc50"] == near(metric["iqrs"]["iqr50"] / abs(metric["pcts"]["p50"]))
             if spec["type"] == "numeric/discrete":
-                assert metric["freq"] == expected_freq(numbers)
+                check_freq(metric, numbers)
             else:
-                assert [each["count"] for each in metric["hist"]] == expected_hist(spec, numbers)
+                check_hist(spec, metric["hist"], numbers)
         case "categorical/single":
-            texts = [each for each in found if isinstance(each, str)]
-            assert metric["freq"] == expected_freq(texts)
-            assert metric["uniq"] == [each["value"] for each in metric["freq"]]
+            check_freq(metric, [each for each in found if isinstance(each, str)])
         case "categorical/multiple":
-            texts = [text for each in found if isinstance(each, list) for text in each if isinstance(text, str)]
-            assert (metric["count"], metric["freq"]) == (len(texts), expected_freq(texts))
+            check_freq(
+                metric, [text for each in found if isinstance(each, list) for text in each if isinstance(text, str)]
+            )
         case "binary":
-            flags = [each for each in found if isinstance(each, bool)]
-            assert [(each["value"], each["count"]) for each in metric["freq"]] == [
-                (True, flags.count(True)),
-                (False, flags.count(False)),
-            ]
+            check_freq(metric, [each for each in found if isinstance(each, bool)])
         case "string":
             assert metric == {"type": "string", "count": sum(isinstance(each, str) for each in found)}
         case "json":
             assert metric == {"type": "json", "count": sum(isinstance(each, dict) for each in found)}
+        case "*":
+            assert metric == {"type": "*", "count": sum(each is not None for each in found)}
         case kind:
             pytest.fail(f"{kind} says nothing")
 
@@ -266,6 +276,8 @@ def counts_as(spec: dict[str, Any], value: Any) -> bool:
             return isinstance(value, bool)
         case "json":
             return isinstance(value, dict)
+        case "*":
+            return value is not None
         case _:
             return False
 
@@ -346,14 +358,33 @@ async def test_a_root_counts_with_the_sums_of_its_whole_trace(api: Api) -> None:
     def used(number: int, tokens: int, **members: Any) -> Span:
         return span(number, trace=1, attributes={"ag.metrics.tokens.incremental.total": tokens}, **members)
 
-    await store_record(api.store, [used(1, 1)], offset=1)
+    await store_record(api.store, [span(1, trace=1)], offset=1)
     await store_record(api.store, [used(2, 20, parent_id=(1).to_bytes(8, "big") * 2)], offset=2)
-    await store_record(api.store, [used(3, 300, parent_id=(2).to_bytes(8, "big") * 2, start_us=50 * HOUR_US)], offset=3)
+    await store_record(api.store, [used(3, 300, parent_id=(1).to_bytes(8, "big") * 2, start_us=50 * HOUR_US)], offset=3)
 
     [bucket] = (await api.metrics(specs=[SPECS[1]]))["buckets"]
 
-    assert bucket["metrics"]["attributes.ag.metrics.tokens.cumulative.total"]["sum"] == 321
-    assert (await api.counts())["buckets"][0]["total"]["tokens"] == 321
+    assert bucket["metrics"]["attributes.ag.metrics.tokens.cumulative.total"]["sum"] == 320
+    assert (await api.counts())["buckets"][0]["total"]["tokens"] == 320
+
+
+@pytest.mark.parametrize("focus", ["trace", "span"])
+async def test_what_spans_below_say_again_counts_once(api: Api, focus: str) -> None:
+    agent, call, tool = ((number).to_bytes(8, "big") * 2 for number in (1, 2, 3))
+    used = {"tokens": {"incremental": {"total": 300}}, "costs": {"incremental": {"total": 0.5}}}
+    part = {"tokens": {"incremental": {"total": 200}}}
+    spans = [
+        span(1, trace=1, attributes={"ag": {"metrics": used}}),
+        span(2, trace=1, parent_id=agent, attributes={"ag": {"metrics": part}}),
+        span(3, trace=1, parent_id=call, attributes={"ag": {"metrics": part}}, start_us=20 * HOUR_US),
+        span(4, trace=1, parent_id=tool),
+    ]
+    await store_record(api.store, spans[:3], offset=1)
+    await store_record(api.store, spans[3:], offset=2)
+
+    total = (await api.counts(focus=focus, newest=format_us(START_US + 30 * HOUR_US)))["buckets"][0]["total"]
+
+    assert (total["tokens"], total["costs"]) == (200, 0.5)
 
 
 async def test_the_filter_decides_which_spans_count(api: Api) -> None:
@@ -379,7 +410,7 @@ async def test_members_of_the_body_win_over_the_query_string(api: Api) -> None:
 
     assert answer["query"] == {
         "formatting": {"focus": "span", "format": "agenta"},
-        "windowing": {**WINDOW, "interval": 60},
+        "windowing": {"by": "start_time", **WINDOW, "interval": 60},
         "filtering": {"conditions": []},
     }
 
@@ -436,10 +467,13 @@ async def test_the_explained_window_is_times_and_not_the_length_of_a_bucket(api:
         {"newest": True},
         {"specs": [{"type": "median", "path": "a"}]},
         {"specs": "[{"},
-        {"specs": [{"bins": 0}]},
-        {"specs": [{"bins": 1_025}]},
-        {"specs": [{"vmin": 2, "vmax": 1}]},
-        {"specs": [{}] * 65},
+        {"by": "end_time"},
+        {"specs": [{"path": "a"}]},
+        {"specs": [{"type": "string"}]},
+        {"specs": [{**SPECS[0], "bins": 0}]},
+        {"specs": [{**SPECS[0], "bins": 1_025}]},
+        {"specs": [{**SPECS[0], "vmin": 2, "vmax": 1}]},
+        {"specs": [SPECS[0]] * 65},
         {"specs": [{"type": "json", "path": ".".join("a" * 257)}]},
         {"filter": "{"},
         {"filter": {"conditions": [{"feild": "x"}]}},
@@ -474,11 +508,65 @@ async def test_values_at_the_ends_of_what_a_double_holds_lie_in_bins(api: Api) -
         return [each["count"] for each in bins], [each["interval"][1] for each in bins]
 
     assert await hist(bins=2) == ([1, 5], [0, 1.7e308])
-    counts, ends = await hist(bins=3, edge=False)
+    counts, ends = await hist(bins=3)
     assert counts == [1, 3, 2]
-    assert ends == pytest.approx([-8.5e307, 8.5e307, 1.7e308])
+    assert ends == pytest.approx([-1.7e308 / 3, 1.7e308 / 3, 1.7e308])
     assert (await hist(vmin=1.5e308, bins=4))[0] == [0, 0, 1, 1]
     assert (await hist(vmin=0, vmax=5e-324, bins=4))[0] == [0, 0, 0, 1]
+    assert (await hist(vmin=0, vmax=5e-324, bins=4, edge=False))[0] == [0, 0, 0, 0]
+
+
+async def metric_of_x(api: Api, found: Sequence[Any], **spec: Any) -> dict[str, Any]:
+    """What is said of values that stand at the path ``x``, one a trace."""
+    await store_record(api.store, [span(number, attributes={"x": value}) for number, value in enumerate(found, 1)])
+    [bucket] = (await api.metrics(specs=[{"type": "numeric/continuous", "path": "x", **spec}]))["buckets"]
+    metric: dict[str, Any] = bucket["metrics"]["attributes.x"]
+    return metric
+
+
+async def test_a_value_where_two_bins_meet_lies_in_the_one_that_begins_there(api: Api) -> None:
+    found = [each / 100 for each in range(101)]
+
+    hist = (await metric_of_x(api, found, bins=100))["hist"]
+
+    check_hist({"bins": 100}, hist, found)
+
+
+@pytest.mark.parametrize(("values_count", "bins_count"), [(1, 1), (9, 3), (10, 4)])
+async def test_by_default_there_are_as_many_bins_as_the_root_of_the_count(
+    api: Api, values_count: int, bins_count: int
+) -> None:
+    assert len((await metric_of_x(api, range(values_count)))["hist"]) == bins_count
+
+
+async def test_equal_values_are_one_bin_and_a_range_past_all_of_them_none(api: Api) -> None:
+    assert [each["interval"] for each in (await metric_of_x(api, [4, 4, 4]))["hist"]] == [[4, 4]]
+    assert (await metric_of_x(api, [4, 4, 4], vmin=5))["hist"] == []
+
+
+async def test_past_the_most_values_the_rarest_are_only_counted(api: Api) -> None:
+    labels = [f"{number:05}" for number in range(FREQUENCIES_MAX + 1)]
+    await store_record(api.store, [span(1, attributes={"x": [labels[-1], *labels]})])
+
+    [bucket] = (await api.metrics(specs=[{"type": "categorical/multiple", "path": "x"}]))["buckets"]
+
+    metric = bucket["metrics"]["attributes.x"]
+    assert (metric["count"], metric["uniq"], len(metric["freq"])) == (10_002, 10_001, FREQUENCIES_MAX)
+    assert [each["value"] for each in metric["freq"][:2]] == [labels[-1], labels[0]]
+
+
+async def test_by_created_at_a_span_stands_where_its_version_was_stored(api: Api) -> None:
+    await store_record(api.store, [span(1)], offset=1)
+    [shown] = await api.spans()
+    stored = datetime.fromisoformat(shown["created_at"])
+    window = {"oldest": shown["created_at"], "newest": (stored + timedelta(microseconds=1)).isoformat()}
+
+    for body in ({"by": "created_at", **window}, {"windowing": {"by": "created_at", **window}}):
+        answer = await api.post("/spans/analytics/query", body)
+        assert answer["query"]["windowing"]["by"] == "created_at"
+        assert [bucket["timestamp"] for bucket in answer["buckets"]] == [shown["created_at"]]
+    assert (await api.counts(by="created_at"))["buckets"][0]["total"]["count"] == 0
+    assert (await api.counts())["buckets"][0]["total"]["count"] == 1
 
 
 async def test_a_sum_past_the_largest_double_is_a_text(api: Api) -> None:

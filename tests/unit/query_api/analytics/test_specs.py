@@ -1,0 +1,14 @@
+"""What may be asked of a value."""
+
+from __future__ import annotations
+
+import pytest
+
+from query_api.analytics.specs import MetricSpec, MetricType
+
+
+@pytest.mark.parametrize(
+    ("path", "key"), [("attributes.a.b", "a.b"), ("a.b", "a.b"), ("attributes.attributes.a", "attributes.a")]
+)
+def test_a_path_begins_with_attributes_or_not(path: str, key: str) -> None:
+    assert MetricSpec(type=MetricType.STRING, path=path).key == key
