@@ -1,7 +1,8 @@
-"""The roll-up inside one record: what each span and everything below it used (reference §3.3).
+"""The roll-up inside one record: what each span and everything below it used (reference §3.3), each model call once.
 
-Only what came together is added, so a root's sums are computed anew when it is read, over its whole trace (ADR on
-roll-ups); these here serve the inner spans. Parents are found by id, whatever the order of spans or their times.
+A span's own tokens count where nothing below it reports tokens, and its costs likewise; errors always (ADR 0010). Only what
+came together is added, so a root's sums are computed anew when it is read, over its whole trace (ADR 0005); these here serve
+the inner spans. Parents are found by id, whatever the order of spans or their times.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ _NONE = -1
 
 
 def roll_up(spans: Sequence[Span], own: Sequence[Metrics]) -> list[Metrics]:
-    """For each span its ``own`` metrics and those of all its descendants in ``spans``; in linear time, at any depth.
+    """For each span what it and its descendants in ``spans`` used, of which each has its ``own``; in linear time, at any depth.
 
     A span without its parent here is a root of its own. A cycle is cut above its earliest span. Of a span that is in
     ``spans`` twice only the last is added to its parent.
@@ -26,18 +27,28 @@ def roll_up(spans: Sequence[Span], own: Sequence[Metrics]) -> list[Metrics]:
     for parent in parents:
         if parent != _NONE:
             missing[parent] += 1
+    below = [NO_METRICS] * len(spans)
     sums = list(own)
     complete = [index for index, count in enumerate(missing) if count == 0]
     for index in complete:  # grows while it is walked: a span is complete when all its children are
+        if below[index] is not NO_METRICS:
+            sums[index] = _joined(own[index], below[index])
         parent = parents[index]
         if parent == _NONE:
             continue
         if sums[index] is not NO_METRICS:
-            sums[parent] = Metrics._make(map(add, sums[parent], sums[index]))
+            below[parent] = Metrics._make(map(add, below[parent], sums[index]))
         missing[parent] -= 1
         if missing[parent] == 0:
             complete.append(parent)
     return sums
+
+
+def _joined(own: Metrics, below: Metrics) -> Metrics:
+    """What a span used with what is below it: usage that is reported there is not added to a report of its own."""
+    tokens = below[0:3] if any(below[0:3]) else own[0:3]
+    costs = below[3:6] if any(below[3:6]) else own[3:6]
+    return Metrics(*tokens, *costs, errors=own.errors + below.errors)
 
 
 def _parents(spans: Sequence[Span]) -> list[int]:

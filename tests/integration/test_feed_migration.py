@@ -45,9 +45,9 @@ async def store_records(store: ColumnStore, *offsets: int, stored_us: int) -> No
 
 @pytest.mark.parametrize("is_applied_twice", [False, True])
 async def test_what_was_stored_before_is_in_the_feed_but_for_what_may_be_half_of_an_insert(
-    chdb_dir: Path, chdb_settings: Callable[[], ClickHouseSettings], tmp_path: Path, *, is_applied_twice: bool
+    chdb_dir: Path, chdb_empty_settings: Callable[[], ClickHouseSettings], tmp_path: Path, *, is_applied_twice: bool
 ) -> None:
-    settings = chdb_settings()
+    settings = chdb_empty_settings()
     before = sorted(DDL.glob("*.sql"))[:2]
     for path in before:
         (tmp_path / path.name).write_text(path.read_text())

@@ -14,17 +14,12 @@ from common.clickhouse.store import Statement
 from common.errors import InvalidStatement
 from common.migrations import IllegalMigration
 from common.settings import ClickHouseSettings
-from tests.support.clickhouse import ClickHouseServer
 
 
 @pytest.fixture(params=["chdb", "http"])
 def settings(request: pytest.FixtureRequest) -> ClickHouseSettings:
-    fresh: Callable[[], ClickHouseSettings] = request.getfixturevalue("chdb_settings")
-    embedded = fresh()
-    if request.param == "chdb":
-        return embedded
-    server: ClickHouseServer = request.getfixturevalue("clickhouse_http")
-    return server.settings(database=embedded.database)
+    fresh: Callable[[], ClickHouseSettings] = request.getfixturevalue(f"{request.param}_empty_settings")
+    return fresh()
 
 
 async def tables(settings: ClickHouseSettings, chdb_dir: Path) -> list[str]:

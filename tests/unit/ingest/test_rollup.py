@@ -39,10 +39,24 @@ def errors(spans: list[Span], own: list[float]) -> list[float]:
 
 
 def test_every_metric_of_all_descendants_is_added() -> None:
-    spans = [span(1, None), span(2, 1), span(3, 2)]
+    spans = [span(1, None), span(2, 1), span(3, 1)]
     own = [NO_METRICS, Metrics(1, 2, 3, 0.25, 0.5, 0.75, 1), Metrics(10, 20, 30, 1, 2, 3, 0)]
 
-    assert roll_up(spans, own) == [Metrics(11, 22, 33, 1.25, 2.5, 3.75, 1)] * 2 + [own[2]]
+    assert roll_up(spans, own) == [Metrics(11, 22, 33, 1.25, 2.5, 3.75, 1), *own[1:]]
+
+
+def test_usage_that_is_reported_below_is_not_added_to_a_report_above() -> None:
+    spans = [span(1, None), span(2, 1), span(3, 2), span(4, 3)]
+    own = [Metrics(tokens_total=99), NO_METRICS, Metrics(tokens_total=7), Metrics(tokens_total=5)]
+
+    assert [metrics.tokens_total for metrics in roll_up(spans, own)] == [5, 5, 5, 5]
+
+
+def test_tokens_and_costs_are_each_taken_from_where_they_are_reported() -> None:
+    spans = [span(1, None), span(2, 1)]
+    own = [Metrics(tokens_total=7, errors=1), Metrics(costs_total=0.5, errors=1)]
+
+    assert roll_up(spans, own) == [Metrics(tokens_total=7, costs_total=0.5, errors=2), own[1]]
 
 
 def test_the_order_of_spans_does_not_count() -> None:

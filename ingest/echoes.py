@@ -1,0 +1,90 @@
+"""Model calls that are told of in two traces: the client's own span, and that of the instrumentation around it (ADR 0010).
+
+Anthropic's client makes a span for each call. Where it stands below the one of an instrumentation, the rule of roll-ups sees
+to it; of a stream it becomes a trace of its own, and only the record tells that both are one call: the same process, the
+same usage, one inside the other. Then the client's span keeps what it reports and does not add it to any sum, and
+``ag.meta.counted_in`` names the span that does. Where the two come in different records nothing connects them.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any, Final, TypeAlias
+
+from common.ids import span_id_hex, trace_id_hex
+from common.span import NO_METRICS, Metrics, Normal, Span
+
+CLIENTS: Final = frozenset({"com.anthropic.sdk.python"})
+"""Scopes of the spans that model clients make themselves."""
+
+COUNTED_IN: Final = "counted_in"
+
+_Calls: TypeAlias = dict[tuple[float, ...], list[tuple[int, int]]]
+"""Usage → start and index of each span that reports it."""
+
+
+def without_echoes(spans: Sequence[Span], normals: list[Normal]) -> list[Normal]:
+    """The same, but that a span whose usage counts in another trace adds only its errors. A record that was published again
+    says so itself, in attributes that it keeps.
+    """
+    echoes = [index for index, span in enumerate(spans) if span.scope.name in CLIENTS and _reports(normals[index])]
+    if not echoes:
+        return normals
+    calls = _calls_around(spans, normals)
+    heard = list(normals)
+    for index in sorted(echoes, key=lambda echo: spans[echo].start_ns):
+        original = None if spans[index].parent_id else _original(spans, index, calls[_usage(normals[index])])
+        if original is not None:
+            counted_in = {"trace_id": trace_id_hex(original.trace_id), "span_id": span_id_hex(original.span_id)}
+            _ag(normals[index])["meta"] = {**_meta(normals[index]), COUNTED_IN: counted_in}
+        if COUNTED_IN in _meta(normals[index]):
+            heard[index] = _silenced(normals[index])
+    return heard
+
+
+def _calls_around(spans: Sequence[Span], normals: Sequence[Normal]) -> _Calls:
+    """The reports that may be of the same calls, by start."""
+    calls: _Calls = defaultdict(list)
+    for index, (span, normal) in enumerate(zip(spans, normals, strict=True)):
+        if span.scope.name not in CLIENTS and _reports(normal):
+            calls[_usage(normal)].append((span.start_ns, index))
+    for each in calls.values():
+        each.sort()
+    return calls
+
+
+def _original(spans: Sequence[Span], echo: int, calls: list[tuple[int, int]]) -> Span | None:
+    """The last span to begin before the echo, taken from ``calls``, if it is of the same process and ends after it."""
+    place = bisect_right(calls, (spans[echo].start_ns, len(spans))) - 1
+    if place < 0:
+        return None
+    span = spans[calls[place][1]]
+    if span.end_ns < spans[echo].end_ns or span.resource != spans[echo].resource:
+        return None
+    del calls[place]
+    return span
+
+
+def _reports(normal: Normal) -> bool:
+    return normal.metrics is not NO_METRICS and any(_usage(normal))
+
+
+def _usage(normal: Normal) -> tuple[float, ...]:
+    return normal.metrics[0:3]
+
+
+def _silenced(normal: Normal) -> Normal:
+    errors = normal.metrics.errors
+    return normal._replace(metrics=Metrics(errors=errors) if errors else NO_METRICS)
+
+
+def _ag(normal: Normal) -> dict[str, Any]:
+    ag: dict[str, Any] = normal.attributes["ag"]
+    return ag
+
+
+def _meta(normal: Normal) -> dict[str, Any]:
+    meta: dict[str, Any] = _ag(normal).get("meta", {})
+    return meta

@@ -1,0 +1,106 @@
+"""The parents in ``span_heads``, over spans that were stored before there were any."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from common.clickhouse.connect import open_store
+from common.clickhouse.migrate import DDL, migrate
+from common.clickhouse.span_columns import NO_PARENT
+from common.clickhouse.sql_files import render, statements
+from common.clickhouse.store import ColumnStore, Statement
+from common.clock import SystemClock
+from common.project import DEFAULT_PROJECT_ID
+from common.settings import ClickHouseSettings
+from common.span import Span
+from query_api.spans.deletions import delete_trace
+from query_api.spans.heads import sums_of_traces
+from query_api.spans.project_spans import ProjectSpans
+from tests.support.span_corpus import START_NS, store_record
+
+PARENTS = "SELECT span_id, parent_id, count() OVER () AS rows FROM span_heads FINAL ORDER BY span_id"
+TOKENS = "ag.metrics.tokens.incremental.total"
+
+
+def span(number: int, parent: int | None = None, *, trace: int = 1, tokens: int = 0) -> Span:
+    ids = trace.to_bytes(16, "big"), number.to_bytes(8, "big") * 2
+    parent_id = None if parent is None else parent.to_bytes(8, "big") * 2
+    return Span(*ids, parent_id, "s", 1, START_NS, START_NS, 0, None, {TOKENS: tokens} if tokens else {})
+
+
+async def parents(store: ColumnStore) -> dict[int, int]:
+    rows = (await store.select(Statement(PARENTS), deadline_s=10.0)).to_pylist()
+    assert all(row["rows"] == len(rows) for row in rows)
+    return {row["span_id"][7]: row["parent_id"][7] for row in rows}
+
+
+def spans_in(store: ColumnStore) -> ProjectSpans:
+    return ProjectSpans(store, DEFAULT_PROJECT_ID, clock=SystemClock(), budget_s=30.0)
+
+
+async def before_it(settings: ClickHouseSettings, chdb_dir: Path, folder: Path) -> ColumnStore:
+    """The tables as the version before left them."""
+    for path in sorted(DDL.glob("000[1-3]_*.sql")):
+        (folder / path.name).write_text(path.read_text())
+    await migrate(settings, data_dir=chdb_dir, folder=folder)
+    return open_store(settings, data_dir=chdb_dir)
+
+
+@pytest.mark.parametrize("is_applied_twice", [False, True])
+async def test_what_was_stored_before_has_its_parents_too(
+    chdb_dir: Path, chdb_empty_settings: Callable[[], ClickHouseSettings], tmp_path: Path, *, is_applied_twice: bool
+) -> None:
+    settings = chdb_empty_settings()
+    store = await before_it(settings, chdb_dir, tmp_path)
+    await store_record(store, [span(1, tokens=9), span(2, 1)])
+
+    await migrate(settings, data_dir=chdb_dir)
+    if is_applied_twice:  # as by two processes that start at once
+        for sql in statements(render((DDL / "0004_parents.sql").read_text(), cluster="")):
+            await store.execute(Statement(sql), deadline_s=10.0)
+    await store_record(store, [span(3, 2, tokens=5)], offset=1)
+    shown = await parents(store)
+    used = await sums_of_traces(spans_in(store), [(1).to_bytes(16, "big")])
+    await store.close()
+
+    assert shown == {1: NO_PARENT[7], 2: 1, 3: 2}
+    assert [each.tokens_total for each in used.values()] == [5]
+
+
+async def test_what_was_deleted_before_stays_deleted(
+    chdb_dir: Path, chdb_empty_settings: Callable[[], ClickHouseSettings], tmp_path: Path
+) -> None:
+    settings = chdb_empty_settings()
+    store = await before_it(settings, chdb_dir, tmp_path)
+    await store_record(store, [span(1, tokens=9), span(2, 1, tokens=9)])
+    await store.execute(
+        Statement(
+            "INSERT INTO span_heads (project_id, trace_id, span_id, log, version, record_ms, start_us)"
+            " SELECT project_id, trace_id, span_id, log, version + 1 AS deletion, record_ms, start_us FROM span_heads"
+        ),
+        deadline_s=10.0,
+    )
+
+    await migrate(settings, data_dir=chdb_dir)
+    used = await sums_of_traces(spans_in(store), [(1).to_bytes(16, "big")])
+    await store.close()
+
+    assert used == {}
+
+
+async def test_a_deletion_needs_no_parent(chdb_dir: Path, chdb_settings: Callable[[], ClickHouseSettings]) -> None:
+    settings = chdb_settings()
+    store = open_store(settings, data_dir=chdb_dir)
+    trace_id = (1).to_bytes(16, "big")
+    await store_record(store, [span(1, tokens=9), span(2, 1, tokens=9)])
+
+    deleted = await delete_trace(spans_in(store), trace_id)
+    await store_record(store, [span(2, 1, tokens=4)], offset=1)
+    used = await sums_of_traces(spans_in(store), [trace_id])
+    await store.close()
+
+    assert len(deleted) == 2
+    assert used[trace_id].tokens_total == 4

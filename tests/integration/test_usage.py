@@ -1,0 +1,149 @@
+"""What a trace used over the real engine and over HTTP: each model call once, in whatever order and however often its spans come."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+from common.clickhouse.connect import open_store
+from common.clickhouse.store import ColumnStore
+from common.clock import SystemClock
+from common.settings import ClickHouseSettings
+from common.span import Span
+from common.times import format_us
+from tests.support.api import context_of, serving
+from tests.support.span_corpus import START_NS, store_record
+
+START_US = START_NS // 1000
+WINDOW = {"oldest": format_us(START_US), "newest": format_us(START_US + 3_600_000_000)}
+TOTAL = "ag.metrics.tokens.cumulative.total"
+AGENT, STEP, CALL, OTHER_CALL = 1, 2, 3, 4
+
+
+@dataclass
+class Api:
+    """The API over HTTP, and the store behind it: each call of ``ingest`` is the next record of one log."""
+
+    client: aiohttp.ClientSession
+    store: ColumnStore
+    offset: int = 0
+
+    async def ingest(self, *spans: Span) -> None:
+        self.offset += 1
+        await store_record(self.store, spans, offset=self.offset)
+
+    async def again(self, *spans: Span) -> None:
+        """The record before, delivered once more."""
+        await store_record(self.store, spans, offset=self.offset)
+
+    async def post(self, path: str, body: Any) -> Any:
+        async with self.client.post(path, json=body) as answer:
+            assert answer.status == 200, await answer.text()
+            return await answer.json()
+
+    async def tokens(self, trace: int = 1) -> Any:
+        """What the answer shows at the root of the trace, and everything else that is said of it agrees."""
+        is_root = {"field": "parent_id", "value": None}
+        of_trace = {"field": "trace_id", "operator": "is", "value": f"{trace:032x}"}
+        (root,) = (await self.post("/spans/query", {"filtering": {"conditions": [is_root, of_trace]}}))["spans"]
+        total = shown_total(root)
+
+        (shown,) = (await self.post("/traces/query", {"filtering": {"conditions": [of_trace]}}))["traces"]
+        assert shown_total(shown["spans"]["s1"]) == total
+        has_it = {"field": "attributes", "key": TOTAL, "operator": "eq", "value": total}
+        found = await self.post("/spans/query", {"filtering": {"conditions": [has_it, is_root]}})
+        assert [each["trace_id"] for each in found["spans"]] == [f"{trace:032x}"]
+        counts = await self.post("/tracing/spans/analytics", {**WINDOW, "interval": 60})
+        assert [bucket["total"]["tokens"] for bucket in counts["buckets"]] == [total]
+        return total
+
+
+@pytest.fixture
+async def api(chdb_dir: Path, chdb_settings: Callable[[], ClickHouseSettings]) -> AsyncIterator[Api]:
+    store = open_store(chdb_settings(), data_dir=chdb_dir)
+    async with serving(context_of(store=store, clock=SystemClock())) as client:
+        yield Api(client, store)
+    await store.close()
+
+
+def shown_total(span: dict[str, Any]) -> Any:
+    return span["attributes"]["ag"]["metrics"]["tokens"].get("cumulative", {}).get("total", 0)
+
+
+def span(number: int, parent: int | None = None, *, tokens: int = 0, trace: int = 1) -> Span:
+    used = {"ag.metrics.tokens.incremental.prompt": tokens} if tokens else {}
+    return Span(
+        trace_id=trace.to_bytes(16, "big"),
+        span_id=number.to_bytes(8, "big") * 2,
+        parent_id=None if parent is None else parent.to_bytes(8, "big") * 2,
+        name=f"s{number}",
+        kind=1,
+        start_ns=START_NS + number * 1_000,
+        end_ns=START_NS + 1_000_000,
+        status_code=0,
+        status_message=None,
+        attributes={"ag.type.span": "agent" if parent is None else "chat", **used},
+    )
+
+
+WHOLE = (span(AGENT, tokens=99), span(STEP, AGENT), span(CALL, STEP, tokens=10), span(OTHER_CALL, STEP, tokens=5))
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2, 3), (3, 2, 1, 0), (2, 0, 3, 1), (1, 3, 0, 2)])
+async def test_a_trace_in_several_records_is_counted_once_in_any_order(api: Api, order: tuple[int, ...]) -> None:
+    for index in order:
+        await api.ingest(WHOLE[index])
+
+    assert await api.tokens() == 15
+
+
+async def test_an_agent_counts_until_its_first_model_call_is_there(api: Api) -> None:
+    await api.ingest(span(AGENT, tokens=99), span(STEP, AGENT))
+    alone = await api.tokens()
+    await api.ingest(span(CALL, STEP, tokens=10))
+
+    assert (alone, await api.tokens()) == (99, 10)
+
+
+async def test_a_call_without_what_links_it_is_counted_beside_its_agent(api: Api) -> None:
+    await api.ingest(span(AGENT, tokens=99), span(CALL, STEP, tokens=10))
+    apart = await api.tokens()
+    await api.ingest(span(STEP, AGENT))
+
+    assert (apart, await api.tokens()) == (109, 10)
+
+
+async def test_a_span_that_is_sent_again_counts_with_what_it_says_last(api: Api) -> None:
+    await api.ingest(*WHOLE)
+    await api.ingest(span(CALL, STEP, tokens=20))
+    replaced = await api.tokens()
+    await api.ingest(span(CALL, STEP), span(OTHER_CALL, STEP))
+
+    assert (replaced, await api.tokens()) == (25, 99)
+
+
+async def test_a_span_that_is_sent_again_with_another_parent_moves(api: Api) -> None:
+    await api.ingest(span(AGENT, tokens=99), span(CALL, AGENT, tokens=10))
+    await api.ingest(span(CALL, OTHER_CALL, tokens=10))
+
+    assert await api.tokens() == 109
+
+
+async def test_a_record_that_is_delivered_again_changes_nothing(api: Api) -> None:
+    await api.ingest(*WHOLE)
+    await api.again(*WHOLE)
+
+    assert await api.tokens() == 15
+
+
+async def test_other_traces_have_no_part_in_it(api: Api) -> None:
+    await api.ingest(span(AGENT, tokens=99), span(CALL, AGENT, tokens=10, trace=2))
+    answer = await api.post("/spans/query", {"filtering": {"conditions": [{"field": "span_name", "value": "s1"}]}})
+
+    (root,) = answer["spans"]
+    assert shown_total(root) == 99

@@ -1,0 +1,111 @@
+"""A model call that is told of in two traces counts in one of them."""
+
+from __future__ import annotations
+
+from common.ids import span_id_hex, trace_id_hex
+from common.span import Normal, Resource, Scope, Span
+from ingest.normalise import normalise
+
+CLIENT = Scope("com.anthropic.sdk.python")
+INSTRUMENTATION = Scope("openinference.instrumentation.anthropic")
+PROCESS = Resource({"service": {"name": "a"}})
+
+
+def call(
+    number: int,
+    *,
+    scope: Scope = INSTRUMENTATION,
+    at: tuple[int, int] = (0, 100),
+    tokens: int = 40,
+    parent: int | None = None,
+    resource: Resource = PROCESS,
+) -> Span:
+    """A span of a trace of its own."""
+    start_ns = 1_780_000_000_000_000_000
+    return Span(
+        trace_id=number.to_bytes(16, "big"),
+        span_id=number.to_bytes(8, "big") * 2,
+        parent_id=None if parent is None else parent.to_bytes(8, "big") * 2,
+        name="call",
+        kind=3,
+        start_ns=start_ns + at[0],
+        end_ns=start_ns + at[1],
+        status_code=0,
+        status_message=None,
+        attributes={"ag.type.span": "chat", "ag.metrics.tokens.incremental.prompt": tokens},
+        resource=resource,
+        scope=scope,
+    )
+
+
+def echo(number: int, *, at: tuple[int, int] = (1, 99), tokens: int = 40, parent: int | None = None) -> Span:
+    return call(number, scope=CLIENT, at=at, tokens=tokens, parent=parent)
+
+
+def counting(*spans: Span) -> list[bool]:
+    return [normal.metrics.tokens_total > 0 for normal in normalise(spans)]
+
+
+def meta(normal: Normal) -> dict[str, object]:
+    found: dict[str, object] = normal.attributes["ag"].get("meta", {})
+    return found
+
+
+def test_the_clients_own_span_does_not_count_beside_the_one_around_it() -> None:
+    assert counting(call(1), echo(2)) == counting(call(1), echo(2, at=(0, 100))) == [True, False]
+    assert counting(echo(2), call(1)) == [False, True]
+
+
+def test_it_keeps_what_it_reports_and_says_where_that_counts() -> None:
+    original, heard = normalise([call(1), echo(2)])
+
+    assert heard.attributes["ag"]["metrics"]["tokens"] == {"incremental": {"prompt": 40}}
+    assert meta(heard)["counted_in"] == {
+        "trace_id": trace_id_hex(call(1).trace_id),
+        "span_id": span_id_hex(call(1).span_id),
+    }
+    assert "counted_in" not in meta(original)
+
+
+def test_alone_it_counts() -> None:
+    assert counting(echo(2)) == [True]
+
+
+def test_below_another_span_it_is_a_matter_of_the_tree() -> None:
+    assert counting(call(1), echo(2, parent=9)) == [True, True]
+
+
+def test_what_is_not_the_same_call_counts() -> None:
+    assert counting(call(1), echo(2, tokens=41)) == [True, True]
+    assert counting(call(1), echo(2, at=(1, 101))) == [True, True]
+    assert counting(call(1, at=(2, 100)), echo(2, at=(1, 99))) == [True, True]
+    assert counting(call(1, resource=Resource({"service": {"name": "b"}})), echo(2)) == [True, True]
+
+
+def test_each_call_has_one_echo() -> None:
+    assert counting(call(1), echo(2), echo(3)) == [True, False, True]
+    assert counting(call(1, at=(0, 100)), call(2, at=(10, 50)), echo(3, at=(11, 49)), echo(4, at=(1, 99))) == [
+        True,
+        True,
+        False,
+        False,
+    ]
+
+
+def test_an_error_is_counted_in_either_trace() -> None:
+    failed = echo(2)
+    failed = failed._replace(attributes=failed.attributes | {"ag.metrics.errors.incremental": 1})
+
+    _, heard = normalise([call(1), failed])
+
+    assert heard.metrics == heard.metrics._replace(errors=1, tokens_total=0)
+    assert heard.metrics.tokens_prompt == heard.metrics.costs_total == 0
+
+
+def test_published_again_alone_it_still_does_not_count() -> None:
+    heard = normalise([call(1), echo(2)])[1]
+
+    (again,) = normalise([echo(2)._replace(attributes=heard.attributes)])
+
+    assert again.attributes == heard.attributes
+    assert again.metrics == heard.metrics

@@ -1,0 +1,105 @@
+"""What the traces of real instrumentations used, each model call once: against what the model provider answered.
+
+The numbers were added up by hand from the records (``tests/support/provider_tokens.py``).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from functools import cache
+from itertools import chain
+from pathlib import Path
+
+import pytest
+
+from common.codec import otlp_protobuf
+from common.limits import SpanLimits
+from common.span import Metrics, Normal, Span
+from ingest.normalise import normalise
+from query_api.spans.usage import counted
+from tests.support.provider_tokens import GIVEN
+
+SAMPLES = Path(__file__).parents[2] / "data" / "samples"
+NOW_NS = 1_795_260_000_000_000_000
+
+
+@cache
+def records(source: str) -> list[tuple[list[Span], list[Normal]]]:
+    """The spans of each record of a source, and what is derived from them."""
+    found = []
+    for path in sorted(SAMPLES.glob(f"{source}-[0-9][0-9].otlp_proto.bin")):
+        spans = list(otlp_protobuf.decode(path.read_bytes(), limits=SpanLimits(), now_ns=NOW_NS).spans)
+        found.append((spans, normalise(spans)))
+    return found
+
+
+def spans_of(source: str, trace: str = "") -> Iterator[tuple[Span, Normal]]:
+    pairs = chain.from_iterable(zip(spans, normals, strict=True) for spans, normals in records(source))
+    return (pair for pair in pairs if pair[0].trace_id.hex().startswith(trace))
+
+
+def used(pairs: Iterable[tuple[Span, Normal]]) -> Metrics:
+    return counted((span.span_id, span.parent_id, normal.metrics) for span, normal in pairs)
+
+
+def blindly_added(pairs: Iterable[tuple[Span, Normal]]) -> float:
+    return sum(normal.metrics.tokens_total for _, normal in pairs)
+
+
+@pytest.mark.parametrize("source", GIVEN)
+def test_tokens_of_each_trace_are_those_the_provider_gave(source: str) -> None:
+    by_trace: dict[str, list[tuple[Span, Normal]]] = defaultdict(list)
+    for span, normal in spans_of(source):
+        by_trace[span.trace_id.hex()[:8]].append((span, normal))
+
+    totals = {trace: used(pairs)[0:3] for trace, pairs in by_trace.items()}
+
+    assert {trace: tokens for trace, tokens in totals.items() if any(tokens)} == {
+        trace: (prompt, completion, prompt + completion) for trace, (prompt, completion) in GIVEN[source].items()
+    }
+
+
+@pytest.mark.parametrize(
+    ("source", "trace", "blindly"),
+    [
+        ("openinference-anthropic", "06b7e96a", 2 * 188),  # the SDK's own span below the instrumentation's
+        ("vercel-ai-v5", "757667db", 139 + 107),  # the root repeats its last step
+        ("vercel-ai-v5", "49a22b35", 2 * 3),  # embeddings
+        ("vercel-ai-v7", "678fc0d4", 2 * 140),  # the agent repeats both, with a step between
+        ("pydantic-ai-v1", "bfc3b197", 2 * 139),
+    ],
+)
+def test_what_is_there_twice_is_counted_once(source: str, trace: str, blindly: float) -> None:
+    assert blindly_added(spans_of(source, trace)) == blindly
+    assert used(spans_of(source, trace)).tokens_total == sum(GIVEN[source][trace])
+
+
+def test_a_metric_stored_by_hand_is_not_counted_beside_the_call_below_it() -> None:
+    pairs = list(spans_of("agenta-sdk", "2d3fdf8b"))
+    by_hand = next(normal for span, normal in pairs if span.name == "ask")
+    by_hand = by_hand._replace(metrics=Metrics(42, 11, 53, costs_total=2.1e-05))
+
+    again = [(span, by_hand if span.name == "ask" else normal) for span, normal in pairs]
+
+    assert used(again)[0:3] == (42, 11, 53)
+
+
+@pytest.mark.parametrize("source", ["pydantic-ai-v1", "vercel-ai-v5", "vercel-ai-v7"])
+def test_an_agent_whose_model_calls_are_not_there_counts_itself(source: str) -> None:
+    agents = [(span, normal) for span, normal in spans_of(source) if normal.span_type == "agent"]
+
+    assert used(agents).tokens_total == blindly_added(agents) > 0
+
+
+@pytest.mark.parametrize("source", GIVEN)
+def test_the_roll_up_inside_a_record_counts_likewise(source: str) -> None:
+    """Of roots whose whole trace is in one record."""
+    for spans, normals in records(source):
+        in_record = {span.trace_id for span in spans}
+        for span, normal in zip(spans, normals, strict=True):
+            whole = [pair for pair in spans_of(source) if pair[0].trace_id == span.trace_id]
+            if span.parent_id is None and len(whole) == sum(each.trace_id == span.trace_id for each in spans):
+                shown = normal.attributes["ag"]["metrics"]["tokens"].get("cumulative", {"total": 0})
+                assert shown["total"] == used(whole).tokens_total
+        assert in_record
