@@ -79,6 +79,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_dead_letter_commands(commands)
     _add_key_commands(commands)
     _add_project_commands(commands)
+    _add_price_commands(commands)
     return parser
 
 
@@ -139,6 +140,20 @@ def _add_project_commands(commands: argparse._SubParsersAction[argparse.Argument
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add_actions(group.add_subparsers(title="actions", metavar="ACTION", required=True))
+
+
+def _add_price_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    from clearspan.prices import DESCRIPTION, EXAMPLES, add_arguments  # noqa: PLC0415 - as above
+
+    add_arguments(
+        commands.add_parser(
+            "prices",
+            help="show what model calls are taken to cost",
+            description=DESCRIPTION,
+            epilog=EXAMPLES,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+    )
 
 
 def _up(arguments: Arguments) -> int:

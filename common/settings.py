@@ -124,7 +124,10 @@ class IngestSettings(_Group):
     )
     poll_records_max: int = Field(500, ge=1, le=10_000, description="Records taken from Kafka at once.")
     decode_processes: int = Field(
-        1, ge=0, le=8, description="Processes that decode, each of them a core; 0: a thread of the worker does it."
+        2, ge=0, le=8, description="Processes that decode, each of them a core; 0: a thread of the worker does it."
+    )
+    prices_file: Path | None = Field(
+        None, description="Prices of models, in place of the program's own; `clearspan prices --help` tells the format."
     )
     retry_delay_max_s: float = Field(
         10.0, gt=0, le=300, description="Longest pause between two tries of a transient failure."
@@ -278,6 +281,8 @@ def _line(path: tuple[str, ...], info: FieldInfo) -> SettingLine:
 
 def _default_text(info: FieldInfo) -> str:
     default = info.get_default(call_default_factory=True)
+    if default is None:
+        return ""
     if isinstance(default, SecretStr):
         return default.get_secret_value()
     if isinstance(default, dict):

@@ -10,6 +10,7 @@ Ids are 16 bytes: a trace id as it is, a span id of eight bytes doubled (referen
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import IntEnum
 from typing import Any, NamedTuple, TypeAlias
 
@@ -150,7 +151,8 @@ class Normal(NamedTuple):
 
     ``attributes`` are nested and hold ``ag`` in its canonical shape. ``references`` and ``hashes`` are as answers show them.
     ``flat`` are the same attributes without ``ag``, as sent, where each value stands at the path that its key spells: so it is
-    with most spans, and their leaves need no walk. Else ``None``.
+    with most spans, and their leaves need no walk. Else ``None``. ``misfits`` are the reasons why attributes of known
+    meaning could not be read (``ingest/semconv/rows.py``), one each.
     """
 
     attributes: Attributes
@@ -163,3 +165,4 @@ class Normal(NamedTuple):
     agent_id: str | None = None
     metrics: Metrics = NO_METRICS
     flat: Attributes | None = None
+    misfits: Sequence[str] = ()

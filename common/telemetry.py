@@ -30,6 +30,11 @@ DEAD_LETTERS: Final = Counter(
     "clearspan_dead_letters_total", "Records and spans published to the dead-letter topic.", ["code"]
 )
 BASE64_IDS: Final = Counter("clearspan_base64_ids_total", "Ids in JSON that came as base64 where hex is the rule.")
+MISFITS: Final = Counter(
+    "clearspan_semconv_misfits_total",
+    "Attributes whose value cannot be what their key says; they stay as they were sent and become no metric.",
+    ["reason"],
+)
 LAG_RECORDS: Final = Gauge(
     "clearspan_lag_records", "Records between our position and the end of a partition.", ["topic", "partition"]
 )
@@ -111,7 +116,7 @@ def configure_logging(
         structlog.processors.StackInfoRenderer(),
     ]
     structlog.configure(
-        processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
+        processors=[structlog.stdlib.filter_by_level, *shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
         wrapper_class=structlog.stdlib.BoundLogger,
         logger_factory=structlog.stdlib.LoggerFactory(),
         cache_logger_on_first_use=False,

@@ -8,7 +8,7 @@ and ``without_projects``: that needs I/O.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
@@ -19,6 +19,7 @@ from common.limits import SpanLimits
 from common.settings import Encoding, TopicSettings
 from common.span import Resource, Span
 from ingest.decode import decode
+from ingest.semconv.prices import PriceTable, list_prices
 
 PROJECT_HEADER: Final = "project-id"
 
@@ -52,11 +53,12 @@ class Opened(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What a record is read by: the settings of its topic, the limits, the project of last resort."""
+    """What a record is read by: the settings of its topic, the limits, the project of last resort, the prices of models."""
 
     topics: Mapping[str, TopicSettings]
     limits: SpanLimits
     default_project_id: UUID
+    prices: PriceTable = field(default_factory=list_prices)
 
     def encoding_of(self, record: Record) -> Encoding:
         """How its value is encoded when its headers do not say."""

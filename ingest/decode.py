@@ -28,15 +28,23 @@ class _Decode(Protocol):
     def __call__(self, value: bytes, *, limits: SpanLimits, now_ns: int) -> Decoded: ...
 
 
+class Layout(Protocol):
+    """Where the spans of a record lie: made once a record, asked as often as needed."""
+
+    def cut(self, span_indexes: Sequence[int], /) -> bytes:
+        """A record value in the same encoding with only these spans, their bytes as they came."""
+        ...
+
+
 class _Codec(NamedTuple):
     decode: _Decode
-    cut: Callable[[bytes, Sequence[int]], bytes]
+    lay_out: Callable[[bytes], Layout]
 
 
 _CODECS: Final = {
-    Encoding.OTLP_PROTO: _Codec(otlp_protobuf.decode, otlp_protobuf.cut),
-    Encoding.OTLP_JSON: _Codec(otlp_json.decode, otlp_json.cut),
-    Encoding.SPAN_JSON: _Codec(span_json.decode, span_json.cut),
+    Encoding.OTLP_PROTO: _Codec(otlp_protobuf.decode, otlp_protobuf.lay_out),
+    Encoding.OTLP_JSON: _Codec(otlp_json.decode, otlp_json.lay_out),
+    Encoding.SPAN_JSON: _Codec(span_json.decode, span_json.lay_out),
 }
 
 
@@ -55,9 +63,9 @@ def decode(record: Record, *, encoding: Encoding, limits: SpanLimits, now_ns: in
     return _CODECS[written].decode(record.value, limits=limits, now_ns=now_ns)
 
 
-def cut(record: Record, encoding: Encoding, *, span_indexes: Sequence[int]) -> bytes:
-    """A record value in the same encoding with only these spans, their bytes as they came. Raises as ``decode`` does."""
-    return _CODECS[encoding_of(record, encoding)].cut(record.value or b"", span_indexes)
+def lay_out(record: Record, encoding: Encoding) -> Layout:
+    """Where the spans of a record lie. Raises as ``decode`` does."""
+    return _CODECS[encoding_of(record, encoding)].lay_out(record.value or b"")
 
 
 def encoding_of(record: Record, encoding: Encoding) -> Encoding:

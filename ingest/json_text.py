@@ -8,6 +8,7 @@ not JSON to us, and stays the text that it is: nothing is refused this late.
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import orjson
@@ -15,24 +16,27 @@ import orjson
 from common.limits import SpanLimits
 from common.span import Value
 
-_LEVELS_MAX = SpanLimits().nesting_depth_max
+LEVELS_MAX = SpanLimits().nesting_depth_max
 _INT64_MIN, _UINT64_END = -(2.0**63), 2.0**64
+_MAY_BE_DOUBLE = re.compile(r"[0-9][.eE]")
+_MAY_PASS_64_BITS = re.compile(r"[0-9]{19}")
 
 
 class NotJson(ValueError):
     """The text is not JSON that a span can hold."""
 
 
-def read_json(text: str) -> Value:
+def read_json(text: str, *, levels_max: int = LEVELS_MAX) -> Value:
     """The value that ``text`` holds, JSON-ready.
 
-    Raises ``NotJson`` for malformed JSON, lone surrogates, U+0000, and nesting past the limit of attributes.
+    Raises ``NotJson`` for malformed JSON, lone surrogates, U+0000, and nesting past ``levels_max``, the limit of attributes.
     ``NaN``, ``Infinity`` and ``-Infinity``, which Python's ``json`` writes, are read as these texts.
     """
     if "\\u0000" in text:
         raise NotJson
     try:
-        value: Value = _ready(_loads(text), _LEVELS_MAX)
+        loaded = _loads(text)
+        value: Value = loaded if _is_plain(text, levels_max) else _ready(loaded, levels_max)
     except (ValueError, TypeError, RecursionError) as error:  # orjson refuses to write by TypeError
         raise NotJson from error
     return value
@@ -54,7 +58,7 @@ def scalar_text(value: Value) -> str | None:
     return None
 
 
-def _loads(text: str) -> object:
+def _loads(text: str) -> Any:
     try:
         return orjson.loads(text)
     except orjson.JSONDecodeError:
@@ -62,6 +66,15 @@ def _loads(text: str) -> object:
             raise
     # Python's own parser knows the literals; through orjson once more, which refuses what the parser lets pass.
     return orjson.loads(orjson.dumps(json.loads(text, parse_constant=str)))
+
+
+def _is_plain(text: str, levels: int) -> bool:
+    """Whether it is plain from the text that there is no double in it and no nesting that is too deep: a walk less."""
+    return (
+        text.count("{") + text.count("[") <= levels
+        and _MAY_BE_DOUBLE.search(text) is None
+        and _MAY_PASS_64_BITS.search(text) is None
+    )
 
 
 def _ready(value: Any, levels: int) -> Any:

@@ -1,9 +1,9 @@
 """From spans as sent to spans as answered: attributes nested, ``ag`` canonical, everything derived (reference §2.2, §3).
 
-The steps, each in a file of its own: typed texts and older names (``native``), nesting (``common/nesting``), the shape
-of ``ag`` (``ag``), references (``references``), hashes (``hashes``), the roll-up inside the record (``rollup``). Here
-they meet, with what is computed from the rest of the span. Attributes of other instrumentations are mapped to flat
-``ag.*`` attributes before this step, and left beside them.
+The steps, each in a file of its own: typed texts and older names (``native``), nesting (``common/nesting``), what other
+instrumentations say (``semconv``), the shape of ``ag`` (``ag``), references (``references``), hashes (``hashes``), the
+roll-up inside the record (``rollup``). Here they meet, with what is computed from the rest of the span. Attributes of
+other instrumentations are left beside what they say; what was sent as ``ag`` wins over it (reference §4.5).
 
 Pure, and total on JSON-ready spans: nothing raises, nothing that was sent is changed (resources and values are shared).
 """
@@ -15,26 +15,32 @@ from math import isfinite
 from typing import Any
 
 from common.nesting import nest_and_tell
-from common.span import NO_METRICS, Event, Metrics, Normal, Span
+from common.span import NO_METRICS, Metrics, Normal, Span, Value
 from ingest.ag import as_number, canonical_ag, empty_ag
+from ingest.echoes import without_echoes
 from ingest.hashes import hashes_of
 from ingest.json_text import json_number, scalar_text
 from ingest.native import decode_native, has_native
 from ingest.references import references_of, references_sent
 from ingest.rollup import roll_up
+from ingest.semconv.engine import map_attributes, united
+from ingest.semconv.failure import EXCEPTION_EVENT, failure_of
+from ingest.semconv.prices import PriceTable, add_costs, list_prices
 
 
-def normalise(spans: Sequence[Span]) -> list[Normal]:
+def normalise(spans: Sequence[Span], prices: PriceTable | None = None) -> list[Normal]:
     """What is derived from each of the spans of one record, in their order.
 
     A trace is an annotation when any of its spans in this record has links, be it an empty list. Sums over a span's
-    descendants see this record alone.
+    descendants see this record alone. Model calls cost what ``prices`` say, by default the program's own, unless they say it.
 
     Spans whose attributes are those of the result are normalised to the same result, so that a record of answers can
     be published again. Published alone, a span loses the part of its cumulative metrics that its children had added.
     """
     annotated = {span.trace_id for span in spans if span.links is not None}
-    normals = [_normal(span, "annotation" if span.trace_id in annotated else "invocation") for span in spans]
+    table = prices or list_prices()
+    normals = [_normal(span, "annotation" if span.trace_id in annotated else "invocation", table) for span in spans]
+    normals = without_echoes(spans, normals)
     own = [normal.metrics for normal in normals]
     if any(metrics is not NO_METRICS for metrics in own):
         for normal, cumulative in zip(normals, roll_up(spans, own), strict=True):
@@ -43,13 +49,18 @@ def normalise(spans: Sequence[Span]) -> list[Normal]:
     return normals
 
 
-def _normal(span: Span, trace_type: str) -> Normal:
+def _normal(span: Span, trace_type: str, prices: PriceTable) -> Normal:
     flat = span.attributes
     attributes, is_regular = nest_and_tell(decode_native(flat) if has_native(flat) else flat)
-    sent = attributes.get("ag")
-    ag = empty_ag(trace_type) if sent is None else canonical_ag(sent, trace_type=trace_type)
+    mapped = map_attributes(flat, attributes)
+    is_native = attributes.get("ag") is not None
+    ag = _ag(attributes.get("ag"), None if mapped is None else mapped.ag, trace_type)
+    failure = None if "exception" in ag else failure_of(span, attributes, None if mapped is None else mapped.ag)
+    if failure is not None:
+        ag["exception"] = failure
     attributes["ag"] = ag
-    _write_computed(ag["metrics"], span)
+    _write_computed(ag, span)
+    add_costs(ag, prices)
     references = references_of(ag["references"]) if "references" in ag else references_sent(span.references or ())
     hashes = hashes_of(references, span.links or ()) if references or span.links else None
     is_root = span.parent_id is None
@@ -64,8 +75,20 @@ def _normal(span: Span, trace_type: str) -> Normal:
         # The canonical shape has no place for agents; that is no reason to lose who it was.
         agent_id=_id(ag.get("unsupported", {}), "agent") if is_root else span.agent_id,
         metrics=_own_metrics(ag["metrics"]),
-        flat=flat if sent is None and is_regular else None,
+        flat=flat if is_regular and not is_native else None,
+        misfits=() if mapped is None else mapped.misfits,
     )
+
+
+def _ag(sent: Value, mapped: dict[str, Any] | None, trace_type: str) -> dict[str, Any]:
+    """The canonical ``ag`` of what was sent as such and what was mapped, which is canonical already."""
+    if mapped is None:
+        return empty_ag(trace_type) if sent is None else canonical_ag(sent, trace_type=trace_type)
+    if sent is not None:
+        native = sent if isinstance(sent, dict) else {"unsupported": {"_invalid": sent}}
+        return canonical_ag(united(mapped, native), trace_type=trace_type)
+    ag = empty_ag(trace_type)
+    return ag | mapped | {name: ag[name] | mapped.get(name, {}) for name in ("type", "metrics")}
 
 
 def _id(members: dict[str, Any], key: str) -> str | None:
@@ -74,16 +97,25 @@ def _id(members: dict[str, Any], key: str) -> str | None:
     return scalar_text(named.get("id")) if isinstance(named, dict) else None
 
 
-def _write_computed(metrics: dict[str, Any], span: Span) -> None:
+def _write_computed(ag: dict[str, Any], span: Span) -> None:
+    metrics = ag["metrics"]
     micros = (span.end_ns - span.start_ns + 500) // 1000
     if micros > 0:
         metrics["duration"]["cumulative"] = micros / 1000 if micros % 1000 else micros // 1000
     if span.events:
-        metrics["errors"]["incremental"] = _exceptions_count(span.events)
+        metrics["errors"]["incremental"] = sum(event.name == EXCEPTION_EVENT for event in span.events)
+    if "exception" in ag:  # an error, whether or not an event tells of it
+        metrics["errors"]["incremental"] = max(1, metrics["errors"].get("incremental", 0))
+    if ag["type"].get("span") == "tool":
+        _name_tool(ag, span.name)
 
 
-def _exceptions_count(events: Sequence[Event]) -> int:
-    return sum(event.name == "exception" for event in events)
+def _name_tool(ag: dict[str, Any], name: str) -> None:
+    """A tool that nothing names has the name of its span, so that calls of tools are found by one path."""
+    meta = ag.get("meta", {})
+    tool = meta.get("tool", {})
+    if isinstance(tool, dict) and "name" not in tool and name:
+        ag["meta"] = {**meta, "tool": {**tool, "name": name}}
 
 
 def _own_metrics(metrics: dict[str, Any]) -> Metrics:

@@ -30,7 +30,7 @@ from common.telemetry import (
 from ingest.batch import Burial, SpanBatch
 from ingest.commit import Ledger
 from ingest.dead_letter import DeadLetters
-from ingest.decode import cut
+from ingest.decode import Layout, lay_out
 from ingest.readiness import Readiness
 from ingest.sinks.sink import RefusedRow, Sink
 
@@ -116,19 +116,18 @@ class Settler:
         return refused
 
     async def _bury(self, batch: SpanBatch, refused: list[RefusedRow]) -> None:
+        cutter = _Cutter()
         for burial in batch.burials:
-            await self._bury_one(burial)
+            await self._bury_one(burial, cutter)
         for row, reason in refused:
             refusal = Refusal(None, RejectionCode.REFUSED_BY_STORE, reason)
-            await self._bury_one(batch.burial_of_row(row, refusal))
+            await self._bury_one(batch.burial_of_row(row, refusal), cutter)
         await self._dead_letters.flush()
 
-    async def _bury_one(self, burial: Burial) -> None:
+    async def _bury_one(self, burial: Burial, cutter: _Cutter) -> None:
         record, encoding, refusal = burial
-        value = record.value or b""
-        if refusal.span_index is not None:
-            # One at a time, when it is needed: each copy carries the whole resource of its record.
-            value = await asyncio.to_thread(_cut, record, encoding, refusal.span_index)
+        # One at a time, when it is needed: each copy carries the whole resource of its record.
+        value = await asyncio.to_thread(cutter.value_of, burial)
         await self._dead_letters.bury(record, refusal, value, encoding=encoding)
 
     async def _commit(self) -> None:
@@ -162,9 +161,26 @@ class Settler:
             QUERYABLE_SECONDS.observe(max(0, now_ms - record.timestamp_ms) / 1_000)
 
 
-def _cut(record: Record, encoding: Encoding, span_index: int) -> bytes:
-    """The span alone; the whole record where it cannot be cut out: a dead letter is never lost to its own bytes."""
+class _Cutter:
+    """Cuts the values of dead letters. The refusals of a record follow on each other, so it is laid out once for all."""
+
+    def __init__(self) -> None:
+        self._record: Record | None = None
+        self._layout: Layout | None = None
+
+    def value_of(self, burial: Burial) -> bytes:
+        """The span alone; the whole record where it is refused as a whole, or is one that cannot be laid out."""
+        record, encoding, refusal = burial
+        if refusal.span_index is None:
+            return record.value or b""
+        if record is not self._record:
+            self._record, self._layout = record, _laid_out(record, encoding)
+        return (record.value or b"") if self._layout is None else self._layout.cut([refusal.span_index])
+
+
+def _laid_out(record: Record, encoding: Encoding) -> Layout | None:
+    """``None`` where the bytes cannot be followed: a dead letter is never lost to them."""
     try:
-        return cut(record, encoding, span_indexes=[span_index])
+        return lay_out(record, encoding)
     except Rejected:
-        return record.value or b""
+        return None

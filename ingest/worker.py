@@ -46,6 +46,7 @@ from common.telemetry import (
     CONSUMER_PAUSED,
     LAG_RECORDS,
     LOST_BATCHES,
+    MISFITS,
     PARTITIONS_HELD,
     RECORDS_EMPTY,
     RECORDS_IN,
@@ -64,6 +65,7 @@ from ingest.opening.opener import Opener, open_opener
 from ingest.opening.portion import OpenedPortion, OpenedRecord, Portion, records_of
 from ingest.opening.waiting import Waiting
 from ingest.readiness import Readiness
+from ingest.semconv.prices import prices_in
 from ingest.settle import Settler, until_done
 from ingest.sinks.clickhouse import ClickHouseSink
 from ingest.sinks.sink import Sink
@@ -112,10 +114,15 @@ class Policy:
 
     @classmethod
     def of(cls, settings: Settings) -> Policy:
-        """The part of the settings that the loop obeys."""
+        """The part of the settings that the loop obeys. Raises ``IllegalPrices``."""
         ingest = settings.ingest
         return cls(
-            rules=Rules(settings.kafka.topics, settings.limits.span_limits(), settings.default_project_id),
+            rules=Rules(
+                settings.kafka.topics,
+                settings.limits.span_limits(),
+                settings.default_project_id,
+                prices_in(ingest.prices_file),
+            ),
             flush=FlushPolicy(ingest.batch_rows_max, ingest.batch_bytes_max, ingest.batch_age_max_s),
             dead_letter_topic=settings.kafka.dead_letter_topic,
             poll_records_max=ingest.poll_records_max,
@@ -570,8 +577,9 @@ def _settler(policy: Policy, doors: Doors, ledger: Ledger) -> Settler:
 
 
 def run() -> int:
-    """The worker as a process of its own; the exit code is 0 only after an orderly end."""
+    """The worker as a process of its own; the exit code is 0 only after an orderly end. Raises ``IllegalSettings``."""
     settings = read_settings()
+    prices_in(settings.ingest.prices_file)  # a bad line is told before anything is connected
     configure_logging(log_format=settings.log_format, level=settings.log_level)
     try:
         asyncio.run(_serve_with_postgres(settings))
@@ -597,6 +605,8 @@ def _count(taken: Sequence[OpenedRecord]) -> None:
         whole = sum(each.span_index is None for each in account.refusals)
         spans[record.topic] += account.rows_count + len(account.refusals) - whole
         BASE64_IDS.inc(account.base64_ids_count)
+        for reason, count in account.misfits.items():
+            MISFITS.labels(reason).inc(count)
     for topic, count in records.items():
         RECORDS_IN.labels(topic).inc(count)
         SPANS_IN.labels(topic).inc(spans[topic])

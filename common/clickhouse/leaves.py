@@ -34,6 +34,8 @@ ALWAYS_OBJECT_PATHS = frozenset(
     }
 )
 
+_PLAIN_AG_MEMBERS = 3  # type, data, metrics
+
 EMPTY_OBJECT = "o"
 EMPTY_ARRAY = "a"
 
@@ -95,13 +97,14 @@ def append_flat_leaves(flat: dict[str, Any], paths: list[str], texts: list[str])
 
 
 def append_plain_ag_leaves(ag: dict[str, Any], paths: list[str], texts: list[str]) -> None:
-    """The leaves of the ``ag`` that normalisation gives a span which was sent none: mostly the kind of trace and a duration."""
+    """The leaves of the ``ag`` of a span which was sent none: mostly the kind of trace and a duration."""
     metrics = ag["metrics"]
-    if metrics["errors"] or metrics["tokens"] or metrics["costs"]:
+    if len(ag) > _PLAIN_AG_MEMBERS or ag["data"] or metrics["errors"] or metrics["tokens"] or metrics["costs"]:
         append_leaves({"ag": ag}, paths, texts)
         return
-    paths.append("ag.type.trace")
-    texts.append("s" + ag["type"]["trace"])
+    for name, kind in ag["type"].items():
+        paths.append(f"ag.type.{name}")
+        texts.append("s" + kind)
     duration = metrics["duration"].get("cumulative")
     if duration is not None:
         paths.append("ag.metrics.duration.cumulative")

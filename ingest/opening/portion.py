@@ -7,6 +7,7 @@ project exists, whether a record is admitted, what is committed.
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -41,13 +42,17 @@ class Portion:
 
 
 class Account(NamedTuple):
-    """What became of one record. ``bytes_count`` is its share of the memory of all rows, about."""
+    """What became of one record. ``bytes_count`` is its share of the memory of all rows, about.
+
+    ``misfits`` counts the values of known meaning that could not be read, by reason (``ingest/semconv/rows.py``).
+    """
 
     encoding: Encoding
     rows_count: int
     bytes_count: int
     refusals: Sequence[Refusal]
     base64_ids_count: int
+    misfits: Mapping[str, int]
 
 
 class OpenedPortion(NamedTuple):
@@ -83,14 +88,15 @@ def open_portion(portion: Portion, rules: Rules) -> OpenedPortion:
     columns = SpanColumns()
     claimed: set[UUID] = set()
     opened = []
+    misfits = []
     for record in portion.records:
         each = without_projects(open_record(record, rules, now_ns=portion.now_ns), portion.unknown)
         claimed.update(each.claimed)
-        _append(columns, each, log=portion.logs[record.source])
+        misfits.append(_append(columns, each, rules, log=portion.logs[record.source]))
         # The spans are columns by now; kept alive they would double the memory of the portion.
         opened.append(each._replace(spans=[]))
     rows = columns.rows()
-    accounts = _accounts(opened, rows_bytes=rows.nbytes)
+    accounts = _accounts(opened, misfits, rows_bytes=rows.nbytes)
     return OpenedPortion(accounts, frozenset(claimed), rows, time.monotonic() - started_s)
 
 
@@ -102,7 +108,9 @@ def records_of(portion: Portion, opened: OpenedPortion) -> Iterator[OpenedRecord
         first_row += account.rows_count
 
 
-def _append(columns: SpanColumns, opened: Opened, *, log: str) -> None:
+def _append(columns: SpanColumns, opened: Opened, rules: Rules, *, log: str) -> Counter[str]:
+    """Append the spans of a record; the values of known meaning in them that could not be read, counted by reason."""
+    normals = normalise(opened.spans, rules.prices) if opened.spans else []
     columns.append_record(
         project_ids=opened.projects,
         log=log,
@@ -110,11 +118,12 @@ def _append(columns: SpanColumns, opened: Opened, *, log: str) -> None:
         record_ms=opened.record.timestamp_ms,
         spans=opened.spans,
         span_indexes=opened.span_indexes,
-        normals=normalise(opened.spans) if opened.spans else [],
+        normals=normals,
     )
+    return Counter(reason for normal in normals for reason in normal.misfits)
 
 
-def _accounts(opened: Sequence[Opened], *, rows_bytes: int) -> list[Account]:
+def _accounts(opened: Sequence[Opened], misfits: Sequence[Mapping[str, int]], *, rows_bytes: int) -> list[Account]:
     """Rows are as large as what they were made of, so records share their memory by the size of their values."""
     values_bytes = sum(len(each.record.value or b"") for each in opened) or 1
     return [
@@ -124,6 +133,7 @@ def _accounts(opened: Sequence[Opened], *, rows_bytes: int) -> list[Account]:
             rows_bytes * len(each.record.value or b"") // values_bytes,
             each.refusals,
             each.base64_ids_count,
+            unread,
         )
-        for each in opened
+        for each, unread in zip(opened, misfits, strict=True)
     ]

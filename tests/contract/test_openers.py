@@ -28,6 +28,7 @@ VALUES = [
     b"\xff\xff\xff",
     request(["bad", "good"], absurd=["bad"]),
     request(["owned"], project=str(UUID(int=7))),
+    request(["odd", "odder"], attributes={"gen_ai.usage.input_tokens": "many"}),
 ]
 
 

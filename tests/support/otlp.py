@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
@@ -15,8 +15,14 @@ def trace_id(name: str) -> bytes:
     return hashlib.md5(name.encode(), usedforsecurity=False).digest()
 
 
-def request(names: Sequence[str], *, project: str | None = None, absurd: Sequence[str] = ()) -> bytes:
-    """One span a name, each a trace of its own; those in ``absurd`` have a time that is refused."""
+def request(
+    names: Sequence[str],
+    *,
+    project: str | None = None,
+    absurd: Sequence[str] = (),
+    attributes: Mapping[str, str] | None = None,
+) -> bytes:
+    """One span a name, each a trace of its own, all with the same ``attributes``; those in ``absurd`` have a time that is refused."""
     message = ExportTraceServiceRequest()
     spans_of_resource = message.resource_spans.add()
     if project is not None:
@@ -29,6 +35,8 @@ def request(names: Sequence[str], *, project: str | None = None, absurd: Sequenc
         span.trace_id, span.span_id = trace_id(name), trace_id(name)[:8]
         span.start_time_unix_nano = 1 if name in absurd else START_NS
         span.end_time_unix_nano = span.start_time_unix_nano + 1_000_000
+        for key, text in (attributes or {}).items():
+            span.attributes.add(key=key).value.string_value = text
     return bytes(message.SerializeToString())
 
 

@@ -10,7 +10,7 @@ from common.errors import Rejected, RejectionCode
 from common.kafka.record import Record
 from common.limits import SpanLimits
 from common.settings import Encoding
-from ingest.decode import CONTENT_TYPES, cut, decode, encoding_of
+from ingest.decode import CONTENT_TYPES, decode, encoding_of, lay_out
 from tests.strategies import NOW_NS
 
 SPAN = json.dumps({"trace_id": "a" * 32, "span_id": "b" * 16}).encode()
@@ -43,7 +43,7 @@ def test_a_span_object_is_read_on_a_topic_of_another_encoding():
     record = a_record(SPAN, b"application/vnd.clearspan.span+json")
 
     assert len(read(record, Encoding.OTLP_PROTO).spans) == 1
-    assert cut(record, Encoding.OTLP_PROTO, span_indexes=[0]) == SPAN
+    assert lay_out(record, Encoding.OTLP_PROTO).cut([0]) == SPAN
 
 
 def test_a_record_read_again_gives_a_span_without_times_the_same_time():

@@ -49,6 +49,24 @@ def test_what_a_span_cannot_hold_is_not_json(text: str) -> None:
         read_json(text)
 
 
+@pytest.mark.parametrize("number", ["1.0", "1e2", "1E2", "-0.0", "-9223372036854775809", "18446744073709551616", "123"])
+def test_a_number_is_read_the_same_in_simple_text_and_in_any(number: str) -> None:
+    (simple,), (any_text, _) = read_json(f"[{number}]"), read_json(f"[{number}, 0.5]")
+
+    assert repr(simple) == repr(any_text)
+
+
+def test_brackets_in_texts_are_no_levels() -> None:
+    assert read_json('["' + "[{" * 100 + '"]') == ["[{" * 100]
+
+
+def test_the_limit_may_be_lower() -> None:
+    assert read_json(nested(3), levels_max=3) == [[[]]]
+
+    with pytest.raises(NotJson):
+        read_json(nested(4), levels_max=3)
+
+
 def test_nesting_is_read_up_to_the_limit_of_attributes() -> None:
     assert read_json(nested(24)) is not None
 

@@ -12,6 +12,7 @@ from common.clickhouse.leaves import append_flat_leaves, append_leaves, append_p
 from common.ids import parse_span_id, parse_trace_id
 from common.span import NO_METRICS, Attributes, Event, Link, Metrics, Normal, Resource, Span
 from ingest.normalise import normalise
+from tests.support.sample_records import NAMES, normals_of, spans_of
 
 TRACE = parse_trace_id("a0000001000000000000000000000000")
 OTHER_TRACE = parse_trace_id("a0000002000000000000000000000000")
@@ -64,7 +65,17 @@ SCALARS = (
     | st.integers(-(2**63), 2**64 - 1)
     | st.sampled_from([0.5, 1e308, -1e308, 1e-7])
     | st.sampled_from(
-        ["", "CHAT", "chat", '{"a": 1}', '@ag.type=json:{"a": [0.5]}', "@ag.type=none:", "@ag.type=json:{"]
+        [
+            "",
+            "CHAT",
+            "chat",
+            "tool",
+            '[{"role": "user"}]',
+            '{"a": 1}',
+            '@ag.type=json:{"a": [0.5]}',
+            "@ag.type=none:",
+            "@ag.type=json:{",
+        ]
     )
 )
 VALUES = st.recursive(
@@ -72,6 +83,26 @@ VALUES = st.recursive(
 )
 KEYS = st.lists(SEGMENTS, min_size=1, max_size=5).map(".".join)
 AG_KEYS = KEYS.map("ag.".__add__) | st.sampled_from(["ag", "x", "y.ag.z"])
+OTHER_KEYS = st.sampled_from(
+    [
+        "error.type",
+        "gen_ai.agent.name",
+        "gen_ai.input.messages",
+        "gen_ai.operation.name",
+        "gen_ai.prompt.0.content",
+        "gen_ai.usage.input_tokens",
+        "input.value",
+        "llm.input_messages.0.message.content",
+        "llm.invocation_parameters",
+        "metadata",
+        "openinference.span.kind",
+        "operation.cost",
+        "session.id",
+        "traceloop.association.properties.tool",
+        "traceloop.span.kind",
+        "traceloop.entity.name",
+    ]
+)
 NUMBERS = st.integers(0, 5)
 
 
@@ -122,12 +153,13 @@ REFERENCES = st.none() | st.lists(
 )
 SPANS = st.builds(
     a_span,
-    st.dictionaries(AG_KEYS, VALUES, max_size=6),
+    st.dictionaries(AG_KEYS | OTHER_KEYS, VALUES, max_size=6),
     number=NUMBERS,
     parent=st.none() | NUMBERS,
     start_ns=st.integers(0, 3_000),
     end_ns=st.integers(0, 5_000_000),
     events=EVENTS,
+    status_code=st.integers(0, 2),
     links=st.sampled_from([None, (), (LINK,), (LINK._replace(attributes={}),)]),
     trace_id=st.sampled_from([TRACE, OTHER_TRACE]),
     references=REFERENCES,
@@ -147,6 +179,11 @@ def published_again(span: Span, normal: Normal) -> Span:
     )
 
 
+def as_stored(normal: Normal) -> Normal:
+    """Without what is only about the way it was sent."""
+    return normal._replace(flat=None, misfits=())
+
+
 @given(st.lists(SPANS, max_size=6))
 @example([a_span({"ag": 5, "ag.data.x": 1})])
 @example([a_span({"ag.data.inputs": '@ag.type=json:"@ag.type=json:1"'})])
@@ -158,13 +195,20 @@ def test_a_record_of_answers_published_again_is_the_same(spans: list[Span]) -> N
 
     assert spans == sent
     again = [published_again(span, normal) for span, normal in zip(spans, normals, strict=True)]
-    assert [each._replace(flat=None) for each in normalise(again)] == [each._replace(flat=None) for each in normals]
+    assert list(map(as_stored, normalise(again))) == list(map(as_stored, normals))
 
 
 @given(st.lists(SPANS, max_size=6))
 def test_what_comes_out_is_json(spans: list[Span]) -> None:
     for normal in normalise(spans):
         assert orjson.loads(orjson.dumps(normal.attributes)) == normal.attributes
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_real_records_published_again_as_answers_are_the_same(name: str) -> None:
+    again = [published_again(span, normal) for span, normal in zip(spans_of(name), normals_of(name), strict=True)]
+
+    assert list(map(as_stored, normalise(again))) == list(map(as_stored, normals_of(name)))
 
 
 def test_a_plain_span() -> None:
@@ -191,6 +235,9 @@ def test_a_plain_span() -> None:
 @example([a_span({"a.b": 1, "a": {"c": 2}})])
 @example([a_span({"a.b": None, "c": []})])
 @example([a_span({"x.0": "p", "x.1": "q", "": True, "y.": 1.5})])
+@example([a_span({"gen_ai.operation.name": "chat"})])
+@example([a_span({"session.id": "s"})])
+@example([a_span({"tool_response": "r", "gen_ai.agent.name": ""})])
 def test_flat_leaves_are_those_of_the_walk(spans: list[Span]) -> None:
     """The short way and the long way agree wherever the short one is taken."""
     for normal in normalise(spans):
@@ -353,14 +400,16 @@ def test_sums_of_the_record_are_written_over_what_was_sent() -> None:
     spans = [
         a_span(sent | {"ag.metrics.costs.cumulative.total": 0.5}, number=1),
         a_span(tokens(10, 5, 15), number=2, parent=1),
-        a_span(tokens(0.5, 1, 1.5), number=3, parent=2),
+        a_span({}, number=3, parent=1),
+        a_span(tokens(0.5, 1, 1.5), number=4, parent=3),
     ]
 
-    root, middle, leaf = (normal.attributes["ag"]["metrics"] for normal in normalise(spans))
+    root, call, middle, leaf = (normal.attributes["ag"]["metrics"] for normal in normalise(spans))
 
     assert root["tokens"] == {"cumulative": {"prompt": 10.5, "completion": 6, "total": 16.5}}
     assert root["costs"] == {"cumulative": {"total": 0.5}}
-    assert middle["tokens"]["cumulative"] == {"prompt": 10.5, "completion": 6, "total": 16.5}
+    assert call["tokens"]["cumulative"] == {"prompt": 10, "completion": 5, "total": 15}
+    assert middle["tokens"] == {"cumulative": {"prompt": 0.5, "completion": 1, "total": 1.5}}
     assert leaf["tokens"]["cumulative"] == {"prompt": 0.5, "completion": 1, "total": 1.5}
     assert isinstance(middle["tokens"]["cumulative"]["completion"], int)
 

@@ -11,12 +11,14 @@ from uuid import UUID
 import pytest
 
 from common.errors import InvalidStatement, Overloaded, RejectionCode, ServiceError, TooLarge, Unavailable
-from common.kafka.record import LostPartition, Partition
+from common.kafka.record import LostPartition, Partition, Record
 from common.limits import SpanLimits
 from common.project import DEFAULT_PROJECT_ID
 from common.settings import Encoding, TopicSettings
+from ingest import settle
 from ingest.batch import FlushPolicy
 from ingest.consume import Rules
+from ingest.decode import Layout, lay_out
 from ingest.opening.opener import ThreadOpener
 from ingest.opening.portion import OpenedPortion, Portion, open_portion
 from ingest.worker import SETTLING_POLL_S, Doors, Policy, Worker
@@ -234,6 +236,28 @@ async def test_one_bad_span_costs_one_span() -> None:
     letters = bench.broker.records(DEAD)
     assert sorted(letter.header("clearspan-span-index") or b"" for letter in letters) == [b"3", b"7"]
     assert sorted(names_in(letter.value or b"")[0] for letter in letters) == ["s3", "s7"]
+
+
+async def test_a_record_full_of_bad_spans_is_laid_out_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once a dead letter would be quadratic in the spans of the record."""
+    laid_out: list[int] = []
+
+    def counted(record: Record, encoding: Encoding) -> Layout:
+        laid_out.append(record.offset)
+        return lay_out(record, encoding)
+
+    monkeypatch.setattr(settle, "lay_out", counted)
+    bench = Bench()
+    names = [f"s{number}" for number in range(3_000)]
+    for _ in range(2):
+        await bench.broker.append(TOPIC, request(names, absurd=names), partition=0)
+
+    async with bench.running():
+        await until(lambda: bench.committed_count == 2)
+
+    assert [names_in(letter.value or b"") for letter in bench.broker.records(DEAD)].count(["s2999"]) == 2
+    assert len(bench.broker.records(DEAD)) == 6_000
+    assert laid_out == [0, 1]
 
 
 async def test_a_span_that_the_store_refuses_is_buried_under_its_own_index() -> None:

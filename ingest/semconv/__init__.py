@@ -1,0 +1,1 @@
+"""What other instrumentations write, mapped to ``ag.*``: their tables, and the engine that applies them."""

@@ -1,0 +1,109 @@
+"""Readings that give messages, one for each way to send a chat (the shape of a message: ``messages.py``).
+
+A chat stands under ``messages`` of the inputs or the outputs of a span. What is read is never changed.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from common.span import Value
+from ingest.semconv.messages import messages_of
+from ingest.semconv.readings import as_inputs, as_object, of_mime_type, parsed_if_json, structured
+from ingest.semconv.rows import NOT_MESSAGES, Misfit, Reading
+
+
+def _chat(sent: Value) -> dict[str, Any] | None:
+    """A chat in its place; nothing where no message says anything."""
+    messages = messages_of(sent)
+    return {"messages": messages} if any(name != "role" for message in messages for name in message) else None
+
+
+def _chat_with_instructions(sent: Value, instructions: Value) -> dict[str, Any] | None:
+    """The same below the instructions that stand beside it, which are a text or the parts of one message."""
+    chat = None if sent is None else _chat(sent)
+    if instructions is None:
+        return chat
+    parts = parsed_if_json(instructions)
+    system = messages_of([{"role": "system", "parts": parts if isinstance(parts, list) else [parts]}])
+    return {"messages": [*system, *(chat["messages"] if chat else ())]}
+
+
+def _prompts(sent: Value) -> dict[str, Any] | None:
+    """Numbered prompts: a chat, or, without roles, the texts that were embedded or completed."""
+    messages = messages_of(sent)
+    if messages and not any("role" in message for message in messages):
+        return {"value": [message.get("content") for message in messages]}
+    return {"messages": messages} if messages else None
+
+
+def _spoken(value: Value) -> Value:
+    """A value whose ``messages`` are messages in another spelling: those in ours. Any other value as it is."""
+    if isinstance(value, dict) and isinstance(value.get("messages"), list):
+        try:
+            return {**value, "messages": messages_of(value["messages"])}
+        except Misfit:
+            return value
+    return value
+
+
+def _inputs_of_mime_type(value: Value, mime_type: Value) -> dict[str, Any] | None:
+    return None if value is None else as_inputs(_spoken(of_mime_type(value, mime_type)))
+
+
+def _outputs_of_mime_type(value: Value, mime_type: Value) -> Value:
+    return _spoken(of_mime_type(value, mime_type))
+
+
+def _vercel_prompt(value: Value) -> dict[str, Any]:
+    """``{system?, prompt | messages}`` as one chat."""
+    prompt = as_object(value)
+    said = prompt.get("messages", prompt.get("prompt"))
+    if isinstance(said, str):
+        said = [{"role": "user", "content": said}]
+    system = [{"role": "system", "content": prompt["system"]}] if isinstance(prompt.get("system"), str) else []
+    return {"messages": [*system, *messages_of(said)]}
+
+
+def _vercel_answer(text: Value, calls: Value, instead: Value) -> dict[str, Any] | None:
+    """One message from the text and the calls that stand beside each other; ``instead``: JSON that was asked for."""
+    said = {"content": instead if text is None else text, "tool_calls": None if calls is None else structured(calls)}
+    (message,) = messages_of([{"role": "assistant", **said}])
+    return {"messages": [message]} if len(message) > 1 else None
+
+
+def _whole_conversation(sent: Value, instructions: Value) -> dict[str, Any]:
+    """Of an agent's run: what was said until the user's last word as inputs, all of it as internals."""
+    chat = _chat_with_instructions(sent, instructions)
+    messages = chat["messages"] if chat else []
+    last = max((at for at, message in enumerate(messages) if message.get("role") == "user"), default=len(messages) - 1)
+    return {"inputs": {"messages": messages[: last + 1]}, "internals": {"messages": messages}}
+
+
+def _events(sent: Value) -> dict[str, Any]:
+    """Messages as events: ``gen_ai.choice`` is what came out."""
+    events = structured(sent)
+    if not isinstance(events, list) or not all(isinstance(event, dict) for event in events):
+        raise Misfit(NOT_MESSAGES)
+    choices = [event for event in events if event.get("event.name") == "gen_ai.choice"]
+    data: dict[str, Any] = {
+        "inputs": {"messages": messages_of([event for event in events if event.get("event.name") != "gen_ai.choice"])}
+    }
+    if choices:
+        data["outputs"] = {"messages": messages_of(choices)}
+    return data
+
+
+CHAT = Reading("messages", _chat)
+CHAT_WITH_INSTRUCTIONS = Reading("messages, the instructions as the first", _chat_with_instructions)
+PROMPTS = Reading("messages; texts without a role as `value`", _prompts)
+EVENTS = Reading("messages; `gen_ai.choice` into the outputs", _events)
+WHOLE_CONVERSATION = Reading(
+    "messages: all into the internals, those until the user's last word into the inputs", _whole_conversation
+)
+INPUTS_OF_MIME_TYPE = Reading(
+    "by its type: JSON that is an object; other JSON and text as `value`", _inputs_of_mime_type
+)
+OUTPUTS_OF_MIME_TYPE = Reading("by its type: JSON or text", _outputs_of_mime_type)
+VERCEL_PROMPT = Reading("messages", _vercel_prompt)
+VERCEL_ANSWER = Reading("one message", _vercel_answer)

@@ -1,0 +1,14 @@
+"""All conventions, in the order in which they are applied: what a later one says wins (reference §4.5). Native ``ag.*`` wins over all."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ingest.semconv.genai import GENAI
+from ingest.semconv.openinference import OPENINFERENCE
+from ingest.semconv.openllmetry import OPENLLMETRY
+from ingest.semconv.opentelemetry import OPENTELEMETRY
+from ingest.semconv.pydantic_ai import PYDANTIC_AI
+from ingest.semconv.vercel import VERCEL
+
+CONVENTIONS: Final = (OPENTELEMETRY, OPENLLMETRY, OPENINFERENCE, GENAI, PYDANTIC_AI, VERCEL)

@@ -1,0 +1,311 @@
+"""The engine that applies the tables: from the attributes of a span to what they say under ``ag``.
+
+An instrumentation writes the same keys again and again, so the tables are looked through once a set of keys: a *plan* says
+which values are read how, and where they are put; a span then costs its readings. Keys that no table knows cost one
+search over all of them, and nothing once their set is remembered. What is put together here has the canonical shape
+already (``ingest/ag.py``); attributes are read and never changed. Pure; safe to call from several threads.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from common.nesting import PLAN_CHARACTERS_MAX
+from common.span import Attributes
+from ingest.semconv.conventions import CONVENTIONS
+from ingest.semconv.rows import ALL, Misfit, Row
+
+PLANS_MAX: Final = 512
+SEEN_MAX: Final = 4_096
+
+
+class Mapped(NamedTuple):
+    """What the attributes of a span say: members of ``ag`` that hold something, and a reason for each value that cannot be read."""
+
+    ag: dict[str, Any]
+    misfits: Sequence[str] = ()
+
+
+def map_attributes(flat: Attributes, nested: Attributes) -> Mapped | None:
+    """What the attributes of other instrumentations say; ``None`` where there are none.
+
+    ``nested`` are the same attributes, nested (``common/nesting.py``). Attributes that hold an object ``ag`` say all that
+    they have to say there: so do answers that are published again.
+    """
+    keys = tuple(flat)
+    plan = _plans.get(keys, _UNKNOWN)
+    if plan is _UNKNOWN:
+        plan = _planned(keys) if _is_known(keys) else None
+        _remember(keys, plan)
+    if plan is None:
+        return None
+    if plan.roots and any(isinstance(flat[root], dict) for root in plan.roots):
+        return map_attributes(_spread_out(flat, plan.roots), nested)
+    return _carried_out(plan, flat, nested) if plan.steps else None
+
+
+class _Step(NamedTuple):
+    """One row for one set of keys.
+
+    ``keys``: the one key, or several that are read together; ``below``: where the container stands that is read instead, and
+    ``names`` which of its members, all of them if none is named. ``place`` and ``leaf``: where it goes; without a leaf, member by member.
+    """
+
+    key: str
+    keys: tuple[str, ...]
+    below: tuple[str, ...]
+    names: tuple[str, ...]
+    read: Callable[..., Any]
+    place: int
+    leaf: str
+
+
+class _Plan(NamedTuple):
+    """``places``: the objects that may be made, each with the one around it (counted from ``ag``, the first) and its name there,
+    outer ones first.
+
+    ``roots``: keys that hold nested attributes of an instrumentation, where they hold an object.
+    """
+
+    steps: tuple[_Step, ...] = ()
+    places: tuple[tuple[int, str], ...] = ()
+    roots: tuple[str, ...] = ()
+
+
+def _carried_out(plan: _Plan, flat: Attributes, nested: Attributes) -> Mapped:
+    made: list[dict[str, Any]] = [{} for _ in plan.places]
+    misfits: list[str] = []
+    for key, keys, below, names, read, place, leaf in plan.steps:
+        try:
+            if key:
+                value = flat[key]
+                if value is None:
+                    continue
+                found = read(value)
+            elif keys:
+                found = read(*map(flat.get, keys))
+            else:
+                container = _container(nested, below, names)
+                if container is None:
+                    continue
+                found = read(container)
+        except Misfit as misfit:
+            misfits.append(misfit.reason)
+            continue
+        if found is None:
+            continue
+        if leaf:
+            made[place][leaf] = found
+        else:
+            made[place].update(found)
+    return Mapped(_put_together(plan.places, made), misfits)
+
+
+def _container(nested: Attributes, below: tuple[str, ...], names: tuple[str, ...]) -> Any:
+    """What stands at a path, or those of its members that are named; ``None`` where something stands in the way."""
+    found: Any = nested
+    for segment in below:
+        found = found.get(segment) if isinstance(found, dict) else None
+    if not names or not isinstance(found, dict):
+        return None if names else found
+    return {name: found[name] for name in names if name in found}
+
+
+def _put_together(places: Sequence[tuple[int, str]], made: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """``ag``, the first of the objects made, with those in it that hold something."""
+    for at in range(len(places) - 1, 0, -1):
+        if made[at]:
+            around, name = places[at]
+            made[around][name] = made[at]
+    ag = made[0]
+    if "metrics" in ag:
+        _complete_tokens(ag["metrics"].get("tokens", {}))
+    _complete_finish_reasons(ag)
+    return ag
+
+
+def _complete_tokens(tokens: dict[str, dict[str, Any]]) -> None:
+    """A total that was not said is the sum of what was."""
+    for counts in tokens.values():
+        if "total" not in counts and ("prompt" in counts or "completion" in counts):
+            counts["total"] = counts.get("prompt", 0) + counts.get("completion", 0)
+
+
+def _complete_finish_reasons(ag: dict[str, Any]) -> None:
+    """Reasons that only the messages say, and the other way round where there is one of each."""
+    outputs = ag.get("data", {}).get("outputs")
+    messages = outputs.get("messages") if isinstance(outputs, dict) else None
+    if not messages or not isinstance(messages, list):
+        return
+    reasons = ag.get("meta", {}).get("response", {}).get("finish_reasons")
+    if reasons is None:
+        said = [each["finish_reason"] for each in messages if isinstance(each, dict) and "finish_reason" in each]
+        if said:
+            ag.setdefault("meta", {}).setdefault("response", {})["finish_reasons"] = said
+    elif len(messages) == len(reasons) == 1 and isinstance(messages[0], dict) and "role" in messages[0]:
+        ag["data"]["outputs"] = {**outputs, "messages": [{"finish_reason": reasons[0], **messages[0]}]}
+
+
+def _spread_out(flat: Attributes, roots: Sequence[str]) -> Attributes:
+    """Attributes that came nested, as objects under the names that their keys begin with, flat as others send them."""
+    spread = {key: value for key, value in flat.items() if key not in roots}
+    for root in roots:
+        spread.update(_spread(root, flat[root]))
+    return spread
+
+
+def _spread(prefix: str, value: Any) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, dict):
+        for name, member in value.items():
+            yield from _spread(f"{prefix}.{name}", member)
+    else:
+        yield prefix, value
+
+
+# From tables to plans.
+
+_ROWS: Final = tuple(row for convention in CONVENTIONS for row in convention.rows)
+_SOURCES: Final = frozenset(source for row in _ROWS for source in row.sources)
+_ROOTS: Final = frozenset(source.partition(".")[0] for source in _SOURCES if "." in source)
+_KNOWN: Final = re.compile(
+    "\0(?:" + "|".join(sorted({re.escape(source.partition(".")[0]) for source in _SOURCES})) + r")[.\0]"
+)
+
+
+def _is_known(keys: tuple[str, ...]) -> bool:
+    """Whether some key begins like one of a table. One search in C over all keys."""
+    return _KNOWN.search("\0" + "\0".join(keys) + "\0") is not None
+
+
+class _Keys:
+    """A set of keys, and what rows ask of it, in time that is linear in their length. No key holds U+0000."""
+
+    def __init__(self, keys: tuple[str, ...]) -> None:
+        self.keys = frozenset(keys)
+        self.in_order = keys
+        self._joined = "\0" + "\0".join(keys) + "\0"
+
+    def has(self, beginning: str) -> bool:
+        return _beginnings[beginning].search(self._joined) is not None
+
+    def has_at_or_below(self, prefix: str) -> bool:
+        return prefix in self.keys or f"\0{prefix}." in self._joined
+
+
+_beginnings: Final = {
+    pattern: re.compile(f"\0(?:{pattern})") for row in _ROWS for pattern in (row.beside, row.unless) if pattern
+}
+
+
+def _planned(keys: tuple[str, ...]) -> _Plan | None:
+    """The plan for a set of keys; ``None`` where no table says anything about them."""
+    asked = _Keys(keys)
+    if "ag" in asked.keys:
+        return None
+    roots = tuple(key for key in keys if key in _ROOTS)
+    applied = [(row, names) for row in _ROWS if (names := _names_read(row, asked)) is not None]
+    if not applied and not roots:
+        return None
+    paths = sorted({path[:at] for row, _ in applied for path in [_place(row)] for at in range(len(path) + 1)}, key=len)
+    places = tuple((paths.index(path[:-1]), path[-1]) if path else (0, "") for path in paths)
+    return _Plan(tuple(_step(row, names, paths) for row, names in applied), places, roots)
+
+
+def _names_read(row: Row, asked: _Keys) -> tuple[str, ...] | None:
+    """Which members of its container the row reads, none named for all, and for rows without one; ``None`` if it does not count."""
+    if row.beside and not asked.has(row.beside):
+        return None
+    if row.unless and asked.has(row.unless):
+        return None
+    if not row.sources[0].endswith(ALL):
+        return () if any(source in asked.keys for source in row.sources) else None
+    prefix = row.sources[0].removesuffix(ALL)
+    if not asked.has_at_or_below(prefix):
+        return None
+    if not row.target.endswith(ALL):
+        return ()
+    taken = _taken_below[prefix]
+    below = dict.fromkeys(
+        key[len(prefix) + 1 :].partition(".")[0] for key in asked.in_order if key.startswith(prefix + ".")
+    )
+    return tuple(name for name in below if name not in taken) or None
+
+
+_taken_below: Final = {
+    prefix: frozenset(
+        source.removeprefix(prefix + ".").partition(".")[0]
+        for source in _SOURCES
+        if source.startswith(prefix + ".") and source != prefix + ALL
+    )
+    for prefix in (source.removesuffix(ALL) for source in _SOURCES if source.endswith(ALL))
+}
+"""Members below a prefix that have rows of their own."""
+
+
+def _place(row: Row) -> tuple[str, ...]:
+    """The path of the object that the row puts something into."""
+    if row.target.endswith(ALL):
+        return tuple(row.target.removesuffix(ALL).split("."))
+    return tuple(row.target.split(".")[:-1])
+
+
+def _step(row: Row, names: tuple[str, ...], paths: Sequence[tuple[str, ...]]) -> _Step:
+    source = row.sources[0]
+    is_container = source.endswith(ALL)
+    is_several = len(row.sources) > 1
+    return _Step(
+        key="" if is_container or is_several else source,
+        keys=row.sources if is_several else (),
+        below=tuple(source.removesuffix(ALL).split(".")) if is_container else (),
+        names=names,
+        read=row.reading.read,
+        place=paths.index(_place(row)),
+        leaf="" if row.target.endswith(ALL) else row.target.rpartition(".")[2],
+    )
+
+
+_UNKNOWN: Final = _Plan()
+_plans: Final[dict[tuple[str, ...], _Plan | None]] = {}
+_seen_once: Final[set[int]] = set()
+
+
+def _remember(keys: tuple[str, ...], plan: _Plan | None) -> None:
+    """Keep the plan of keys that come for the second time; random ones never do."""
+    mark = hash(keys)
+    if mark not in _seen_once:
+        if len(_seen_once) >= SEEN_MAX:
+            _seen_once.clear()
+        _seen_once.add(mark)
+    elif sum(map(len, keys)) <= PLAN_CHARACTERS_MAX:
+        if len(_plans) >= PLANS_MAX:
+            _plans.clear()
+        _plans[keys] = plan
+
+
+def united(mapped: Mapping[str, Any], native: Mapping[str, Any]) -> dict[str, Any]:
+    """What was mapped, with what was sent as ``ag`` over it. Nothing that was sent is lost or changed.
+
+    Where both say something, members are taken from both down to these: the data of one name, and what was used of one
+    kind, are one thing.
+    """
+    return _united(mapped, native, ())
+
+
+_WHOLE: Final = frozenset(
+    {("data", "inputs"), ("data", "outputs"), ("data", "internals")}
+    | {("metrics", name, sub) for name in ("tokens", "costs") for sub in ("incremental", "cumulative")}
+)
+
+
+def _united(mapped: Mapping[str, Any], native: Mapping[str, Any], path: tuple[str, ...]) -> dict[str, Any]:
+    both = dict(mapped)
+    for name, value in native.items():
+        under = both.get(name)
+        below = (*path, name)
+        if isinstance(value, dict) and isinstance(under, dict) and below not in _WHOLE:
+            both[name] = _united(under, value, below)
+        elif value is not None or name not in both:
+            both[name] = value
+    return both

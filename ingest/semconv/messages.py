@@ -1,0 +1,231 @@
+"""Messages in one shape, whatever the source spells.
+
+A message is ``{role, content | parts, tool_calls?, tool_call_id?, name?, finish_reason?}``:
+
+- ``content`` is the text, where a message is one text (or a tool's result, as it came); else ``parts`` holds
+  ``{type, content, …}`` in their order, kinds that are unknown here as they were sent.
+- ``tool_calls`` are ``{id, name, arguments}``, the arguments parsed where they are JSON.
+- The result of a tool is a message of its own with the role ``tool``, also where it was sent as part of another.
+
+What is read here was decoded already, or is JSON text.
+Nothing that is read is changed; structured values in it are shared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from common.span import Value
+from ingest.semconv.readings import as_text, parsed_if_json, structured
+from ingest.semconv.rows import NOT_MESSAGES, TOO_DEEP, Misfit
+from ingest.semconv.vocabulary import finish_reason_named
+
+VALUE_LEVELS_MAX: Final = 20
+"""Levels of a value inside a message: with those around it in ``ag`` as many as an answer that is published again may have."""
+
+Message = dict[str, Any]
+
+_ROLES: Final = {
+    "AIMessage": "assistant",
+    "AIMessageChunk": "assistant",
+    "HumanMessage": "user",
+    "SystemMessage": "system",
+    "ToolMessage": "tool",
+    "ai": "assistant",
+    "human": "user",
+    "system": "system",
+    "tool": "tool",
+}
+_TEXT_PARTS: Final = frozenset({"text", "input_text", "output_text"})
+_CALL_PARTS: Final = frozenset({"tool_call", "tool_use", "tool-call"})
+_RESULT_PARTS: Final = frozenset({"tool_call_response", "tool_result", "tool-result"})
+_REASONING_PARTS: Final = frozenset({"reasoning", "thinking"})
+
+
+def messages_of(sent: Value) -> list[Message]:
+    """The messages of a list, of an object with numbered members, or of JSON that holds a list. Raises ``Misfit``."""
+    found = structured(sent)
+    if isinstance(found, dict) and all(key.isdecimal() for key in found):
+        found = [found[key] for key in sorted(found, key=lambda key: (len(key), key))]
+    if not isinstance(found, list):
+        raise Misfit(NOT_MESSAGES)
+    messages: list[Message] = []
+    for each in found:
+        plain = _plain(each)
+        if plain is None:
+            messages.extend(_messages(each))
+        else:
+            messages.append(plain)
+    return messages
+
+
+def _plain(sent: Value) -> Message | None:
+    """The way of most messages: a role and one text; ``None`` for any other. Gives what ``_messages`` would, in a fraction of its time."""
+    if not isinstance(sent, dict):
+        return None
+    inner = sent["message"] if len(sent) == 1 and "message" in sent else sent
+    if not isinstance(inner, dict) or len(inner) != 2:
+        return None
+    role, content, parts = inner.get("role"), inner.get("content"), inner.get("parts")
+    if isinstance(parts, list) and len(parts) == 1 and isinstance(parts[0], dict) and len(parts[0]) == 2:
+        content = parts[0].get("content") if parts[0].get("type") == "text" else None
+    return {"role": role, "content": content} if role and isinstance(role, str) and isinstance(content, str) else None
+
+
+def _messages(sent: Value) -> Iterable[Message]:
+    """The message that was sent, and one for each result of a tool in it."""
+    if not isinstance(sent, dict):
+        raise Misfit(NOT_MESSAGES)
+    inner = _unwrapped(sent)
+    role = inner.get("role") or _ROLES.get(str(inner.get("type")))
+    gathered = _Gathered()
+    gathered.add_content(inner.get("parts", inner.get("contents", inner.get("content"))), is_result=role == "tool")
+    gathered.add_calls(inner.get("tool_calls"))
+    message = gathered.message({} if role is None else {"role": as_text(role)})
+    call_id = inner.get("tool_call_id") or (inner.get("id") if role == "tool" else None)
+    if call_id is not None:
+        message["tool_call_id"] = as_text(call_id)
+    if inner.get("name") is not None:
+        message["name"] = as_text(inner["name"])
+    reason = as_text(inner.get("finish_reason") or sent.get("finish_reason") or "")
+    if reason is not None:
+        message["finish_reason"] = finish_reason_named(reason)
+    if not gathered.results:
+        return (message,)
+    is_more = any(key in message for key in ("content", "parts", "tool_calls"))
+    return (message, *gathered.results) if is_more else gathered.results
+
+
+def _unwrapped(sent: Message) -> Message:
+    """The message in the wrapping of OpenInference and of choices (``message``), or of LangChain (``data``, ``kwargs``)."""
+    for wrapping in ("message",) if "role" in sent else ("message", "data", "kwargs"):
+        inner = sent.get(wrapping)
+        if isinstance(inner, dict):
+            return inner if "type" in inner else {"type": sent.get("type"), **inner}
+    return sent
+
+
+class _Gathered:
+    """What stands in a message: its parts, calls of tools, results of tools."""
+
+    __slots__ = ("calls", "content", "parts", "results")
+
+    def __init__(self) -> None:
+        self.content: Value = None
+        self.parts: list[dict[str, Any]] = []
+        self.calls: list[dict[str, Any]] = []
+        self.results: list[Message] = []
+
+    def add_content(self, content: Value, *, is_result: bool) -> None:
+        """A text, or parts. What a tool gave is neither taken apart nor read."""
+        if isinstance(content, list) and not (is_result and not _are_parts(content)):
+            for part in content:
+                self._add_part(part)
+        elif isinstance(content, dict | list):
+            self.content = within(content)
+        else:
+            self.content = content
+
+    def add_calls(self, calls: Value) -> None:
+        """Calls beside the content; one that stood among the parts already is the same."""
+        if calls is None:
+            return
+        if not isinstance(calls, list):
+            raise Misfit(NOT_MESSAGES)
+        for sent in calls:
+            self._add_call(sent)
+
+    def message(self, message: Message) -> Message:
+        """The message, ``message`` being its beginning."""
+        if self.parts:
+            is_text = len(self.parts) == 1 and self.parts[0]["type"] == "text" and len(self.parts[0]) == 2
+            message |= {"content": self.parts[0]["content"]} if is_text else {"parts": self.parts}
+        elif self.content is not None and not (self.content == "" and self.calls):
+            message["content"] = self.content
+        if self.calls:
+            message["tool_calls"] = self.calls
+        return message
+
+    def _add_part(self, sent: Value) -> None:
+        if isinstance(sent, str):
+            self.parts.append({"type": "text", "content": sent})
+            return
+        if not isinstance(sent, dict):
+            raise Misfit(NOT_MESSAGES)
+        part = sent.get("message_content", sent)  # OpenInference wraps them
+        if not isinstance(part, dict):
+            raise Misfit(NOT_MESSAGES)
+        kind = str(part.get("type"))
+        if kind in _TEXT_PARTS:
+            self.parts.append({"type": "text", "content": first_of(part, "content", "text")})
+        elif kind in _CALL_PARTS:
+            self._add_call(sent)
+        elif kind in _RESULT_PARTS:
+            self.results.append(_result(part))
+        elif kind in _REASONING_PARTS:
+            signature = {"signature": part["signature"]} if part.get("signature") else {}
+            self.parts.append(
+                {"type": "reasoning", "content": first_of(part, "content", "text", "thinking"), **signature}
+            )
+        else:
+            self.parts.append(within({"type": None, **part}))
+
+    def _add_call(self, sent: Value) -> None:
+        call = _call(sent)
+        if "id" not in call or all(call["id"] != each.get("id") for each in self.calls):
+            self.calls.append(call)
+
+
+def _are_parts(content: list[Any]) -> bool:
+    return all(isinstance(part, dict) and ("type" in part or "message_content" in part) for part in content)
+
+
+def _call(sent: Value) -> dict[str, Any]:
+    """A call of a tool: ``{id, name, arguments}`` as far as they are there."""
+    if not isinstance(sent, dict):
+        raise Misfit(NOT_MESSAGES)
+    call = sent.get("tool_call", sent)
+    function = call.get("function", call) if isinstance(call, dict) else None
+    if not isinstance(function, dict):
+        raise Misfit(NOT_MESSAGES)
+    members = {
+        "id": first_of(call, "id", "toolCallId"),
+        "name": first_of(function, "name", "toolName"),
+        "arguments": within(
+            parsed_if_json(first_of(function, "arguments", "input", "args"), levels_max=VALUE_LEVELS_MAX)
+        ),
+    }
+    return {name: member for name, member in members.items() if member is not None}
+
+
+def _result(part: dict[str, Any]) -> Message:
+    content = first_of(part, "response", "result", "content", "output")
+    if isinstance(content, dict) and content.get("type") in ("json", "text") and "value" in content:
+        content = content["value"]  # the AI SDK says how its value is to be read
+    members = {
+        "role": "tool",
+        "content": within(content),
+        "tool_call_id": first_of(part, "id", "tool_use_id", "toolCallId"),
+        "name": first_of(part, "name", "toolName"),
+    }
+    return {name: member for name, member in members.items() if member is not None}
+
+
+def first_of(members: Mapping[str, Any], *names: str) -> Any:
+    """The first of these members that is there and not null."""
+    for name in names:
+        if members.get(name) is not None:
+            return members[name]
+    return None
+
+
+def within(value: Any, levels: int = VALUE_LEVELS_MAX) -> Any:
+    """The value, if it is not nested too deep for its place. Raises ``Misfit``."""
+    if isinstance(value, dict | list):
+        if levels == 0:
+            raise Misfit(TOO_DEEP)
+        for member in value.values() if isinstance(value, dict) else value:
+            if isinstance(member, dict | list):
+                within(member, levels - 1)
+    return value

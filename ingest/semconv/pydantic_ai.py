@@ -1,0 +1,49 @@
+"""Pydantic AI and Logfire, where they do not write what the GenAI conventions say. Its keys without a prefix count beside its others."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ingest.semconv.chats import EVENTS, WHOLE_CONVERSATION
+from ingest.semconv.readings import AMOUNT, INPUTS, OUTPUTS, TEXT, always
+from ingest.semconv.rows import Convention, Row
+from ingest.semconv.tools import TOOLS_OF_REQUEST
+
+_SAME_SPAN = r"logfire\.|gen_ai\.|pydantic_ai\."
+_OLD = "1"
+
+PYDANTIC_AI: Final = Convention(
+    "pydantic-ai",
+    "Pydantic AI",
+    (
+        Row("agent_name", "type.span", always("agent"), beside=_SAME_SPAN, unless=r"gen_ai\.operation\.name"),
+        Row("model_name", "meta.request.model", TEXT, beside=_SAME_SPAN),
+        Row("events", "data.*", EVENTS, generations=_OLD, beside=_SAME_SPAN),
+        Row(
+            ("all_messages_events", "gen_ai.system_instructions"),
+            "data.*",
+            WHOLE_CONVERSATION,
+            generations=_OLD,
+            beside=r"all_messages_events",
+        ),
+        Row(
+            ("pydantic_ai.all_messages", "gen_ai.system_instructions"),
+            "data.*",
+            WHOLE_CONVERSATION,
+            generations="2",
+            beside=r"pydantic_ai\.all_messages",
+        ),
+        Row("final_result", "data.outputs", OUTPUTS, beside=_SAME_SPAN),
+        Row("tool_arguments", "data.inputs", INPUTS, generations=_OLD, beside=_SAME_SPAN),
+        Row("tool_response", "data.outputs", OUTPUTS, generations=_OLD, beside=_SAME_SPAN),
+        Row(
+            "model_request_parameters",
+            "data.parameters.tools",
+            TOOLS_OF_REQUEST,
+            generations=_OLD,
+            beside=_SAME_SPAN,
+            unless=r"gen_ai\.tool\.definitions",
+        ),
+        Row("operation.cost", "metrics.costs.incremental.total", AMOUNT),
+    ),
+)

@@ -1,0 +1,233 @@
+"""How single values are read: counts, amounts, texts, objects, words of a vocabulary (messages: ``messages.py``)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import isfinite
+from typing import Any, Final
+
+from common.span import Value
+from ingest.json_text import LEVELS_MAX, NotJson, read_json, scalar_text
+from ingest.semconv.rows import (
+    NOT_A_COUNT,
+    NOT_A_NUMBER,
+    NOT_AN_AMOUNT,
+    NOT_AN_OBJECT,
+    NOT_JSON,
+    NOT_TEXT,
+    Misfit,
+    Reading,
+)
+from ingest.semconv.vocabulary import finish_reason_named, in_words, provider_named
+
+RESERVED_META: Final = frozenset(
+    {"configuration", "cost_source", "counted_in", "request", "response", "system", "tool"}
+)
+"""Members of ``ag.meta`` with a meaning of their own: what users name so stays among the attributes."""
+
+_JSON = "application/json"
+
+
+def parsed(text: str, *, levels_max: int = LEVELS_MAX) -> Value:
+    """The value that a text holds as JSON. Raises ``Misfit``."""
+    try:
+        return read_json(text, levels_max=levels_max)
+    except NotJson:
+        raise Misfit(NOT_JSON) from None
+
+
+def parsed_if_json(value: Value, *, levels_max: int = LEVELS_MAX) -> Value:
+    """The object or array that a text holds; everything else as it is: ``"4"`` may be a text, ``"{}"`` hardly."""
+    if isinstance(value, str) and value[:1] in ("{", "["):
+        try:
+            return read_json(value, levels_max=levels_max)
+        except NotJson:
+            return value
+    return value
+
+
+def structured(value: Value) -> Value:
+    """What a text holds as JSON, or what came structured already. Raises ``Misfit`` for text that is no JSON."""
+    return parsed(value) if isinstance(value, str) else value
+
+
+def as_text(value: Value) -> str | None:
+    """The text of a scalar; nothing for an empty one. Raises ``Misfit``."""
+    if isinstance(value, str):
+        return value or None
+    text = scalar_text(value)
+    if text is None:
+        raise Misfit(NOT_TEXT)
+    return text
+
+
+def as_object(value: Value) -> dict[str, Any]:
+    """The object, or the one that a text holds. Raises ``Misfit``."""
+    found = structured(value)
+    if not isinstance(found, dict):
+        raise Misfit(NOT_AN_OBJECT)
+    return found
+
+
+def as_inputs(value: Value) -> dict[str, Any]:
+    """An object as it is, everything else as ``{"value": …}``: ``ag.data.inputs`` is an object (reference §3.2)."""
+    return value if isinstance(value, dict) else {"value": value}
+
+
+def _count(value: Value) -> int:
+    if type(value) is int and value >= 0:
+        return value
+    raise Misfit(NOT_A_COUNT)
+
+
+def _amount(value: Value) -> float:
+    if isinstance(value, int | float) and not isinstance(value, bool) and value >= 0 and isfinite(value):
+        return value
+    raise Misfit(NOT_AN_AMOUNT)
+
+
+def _number(value: Value) -> float:
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return value
+    raise Misfit(NOT_A_NUMBER)
+
+
+def _as_sent(value: Value) -> Value:
+    return value
+
+
+def _texts(value: Value) -> list[str] | None:
+    texts = [as_text(each) for each in (value if isinstance(value, list) else [value])]
+    return [text for text in texts if text is not None] or None
+
+
+def _tags(value: Value) -> dict[str, bool]:
+    return dict.fromkeys(_texts(structured(value) if _is_array_text(value) else value) or (), True)
+
+
+def _is_array_text(value: Value) -> bool:
+    return isinstance(value, str) and value.startswith("[")
+
+
+def _finish_reasons(value: Value) -> list[str] | None:
+    texts = _texts(value)
+    return None if texts is None else [finish_reason_named(text) for text in texts]
+
+
+def _provider(value: Value) -> str | None:
+    text = as_text(value)
+    return None if text is None else provider_named(text)
+
+
+def _members(value: Value) -> dict[str, Any]:
+    """The members of an object that are not null."""
+    return {name: member for name, member in as_object(value).items() if member is not None}
+
+
+def _metadata(value: Value) -> dict[str, Any]:
+    return {name: member for name, member in _members(value).items() if name not in RESERVED_META}
+
+
+_NO_SETTINGS: Final = frozenset({"_type", "input", "messages", "model_name", "system", "tools"})
+_RENAMED_SETTINGS: Final = {
+    "max_output_tokens": "max_tokens",
+    "maxOutputTokens": "max_tokens",
+    "maxRetries": "max_retries",
+    "maxTokens": "max_tokens",
+    "frequencyPenalty": "frequency_penalty",
+    "presencePenalty": "presence_penalty",
+    "stop": "stop_sequences",
+    "stopSequences": "stop_sequences",
+    "topK": "top_k",
+    "topP": "top_p",
+}
+
+
+def _settings(value: Value) -> dict[str, Any]:
+    return {
+        _RENAMED_SETTINGS.get(name, name): member
+        for name, member in _members(value).items()
+        if name not in _NO_SETTINGS
+    }
+
+
+def _outputs(value: Value) -> Value:
+    return parsed_if_json(value)
+
+
+def _json_outputs(value: Value) -> Value:
+    return structured(value)
+
+
+def _json_inputs(value: Value) -> dict[str, Any]:
+    return as_inputs(structured(value))
+
+
+def _inputs(value: Value) -> dict[str, Any]:
+    return as_inputs(parsed_if_json(value))
+
+
+def _json_texts(value: Value) -> dict[str, Any]:
+    """What was embedded: JSON texts, one or several."""
+    return {"value": [parsed_value(each) for each in value] if isinstance(value, list) else parsed_value(value)}
+
+
+def parsed_value(value: Value) -> Value:
+    """The value that a text holds as JSON, where it holds one; else the text."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return read_json(value)
+    except NotJson:
+        return value
+
+
+def of_mime_type(value: Value, mime_type: Value) -> Value:
+    """A value by what is said to be in it: JSON is parsed, a text stays a text."""
+    return structured(value) if mime_type == _JSON else value
+
+
+def _name_of(kind: str) -> Any:
+    def read(name: Value, sent_kind: Value) -> str | None:
+        return as_text(name) if sent_kind == kind and name is not None else None
+
+    return read
+
+
+def word(words: Mapping[str, str]) -> Reading:
+    """A word of a vocabulary; one that is not in it says nothing."""
+
+    def read(value: Value) -> str | None:
+        text = as_text(value)
+        return None if text is None else words.get(text)
+
+    return Reading(f"a kind of span: {in_words(words)}", read)
+
+
+def always(said: str) -> Reading:
+    """The same, whatever the value: that the key is there says it."""
+    return Reading(f"`{said}`, because the key is there", lambda _: said)
+
+
+def entity_named(kind: str) -> Reading:
+    """The name, where the kind beside it is this one."""
+    return Reading(f"the name, where the kind is `{kind}`", _name_of(kind))
+
+
+COUNT = Reading("an integer, zero or more", _count)
+AMOUNT = Reading("a number, zero or more", _amount)
+NUMBER = Reading("a number", _number)
+TEXT = Reading("a text", as_text)
+TEXTS = Reading("texts", _texts)
+AS_SENT = Reading("as it was sent", _as_sent)
+TAGS = Reading("each text a tag that is true", _tags)
+FINISH_REASONS_READ = Reading("a list of reasons, in one word each", _finish_reasons)
+PROVIDER = Reading("the provider's one name", _provider)
+METADATA = Reading("the members of the object", _metadata)
+SETTINGS = Reading("the settings, in one spelling", _settings)
+OBJECT = Reading("an object, or JSON that holds one", as_object)
+INPUTS = Reading("an object; other JSON and text as `value`", _inputs)
+JSON_INPUTS = Reading("JSON: an object, or else `value`", _json_inputs)
+OUTPUTS = Reading("an object or array where it is one in JSON, else the text", _outputs)
+JSON_OUTPUTS = Reading("JSON", _json_outputs)
+EMBEDDED = Reading("the texts that were embedded, as `value`", _json_texts)

@@ -1,0 +1,88 @@
+"""What a table of mappings is made of: rows that say which attribute becomes what under ``ag``.
+
+A table is data: a person reads it, the engine (``engine.py``) applies it, the page on instrumentations is printed from it.
+To support a new key, add a row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+ALL = ".*"
+"""The end of a source or a target that stands for everything below it."""
+
+
+class Misfit(ValueError):
+    """The value cannot be what its key says. It stays among the attributes as it was sent, and is counted by ``reason``."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+NOT_A_COUNT = "not_a_count"
+NOT_AN_AMOUNT = "not_an_amount"
+NOT_A_NUMBER = "not_a_number"
+NOT_TEXT = "not_text"
+NOT_JSON = "not_json"
+NOT_AN_OBJECT = "not_an_object"
+NOT_MESSAGES = "not_messages"
+NOT_TOOLS = "not_tools"
+TOO_DEEP = "too_deep"
+MISFIT_REASONS = (
+    NOT_A_COUNT,
+    NOT_AN_AMOUNT,
+    NOT_A_NUMBER,
+    NOT_TEXT,
+    NOT_JSON,
+    NOT_AN_OBJECT,
+    NOT_MESSAGES,
+    NOT_TOOLS,
+    TOO_DEEP,
+)
+
+
+class Reading(NamedTuple):
+    """How a value is read: in words for the docs, and as a function of the value or values.
+
+    ``read`` gives what is put under ``ag``, ``None`` where there is nothing to say, and raises ``Misfit``. It never
+    changes what it is given, and what it gives is JSON-ready.
+    """
+
+    says: str
+    read: Callable[..., Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One mapping.
+
+    ``source``: a key; several keys that are read together, absent ones as ``None``; or all keys below a prefix
+    (``llm.input_messages.*``), read nested. ``target``: a path below ``ag``; where it ends in ``.*`` the reading gives an
+    object whose members are put there one by one, which leaves alone what other rows put there.
+    ``beside`` and ``unless``: regular expressions; the row counts only for spans with a key that begins so, and without one.
+    ``generations``: which versions write it, where not all do.
+    """
+
+    source: str | tuple[str, ...]
+    target: str
+    reading: Reading
+    note: str = ""
+    generations: str = ""
+    beside: str = ""
+    unless: str = ""
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """The keys, or the one prefix."""
+        return (self.source,) if isinstance(self.source, str) else self.source
+
+
+class Convention(NamedTuple):
+    """One way to spell things, with its generations in one table. Later rows win over earlier ones."""
+
+    name: str
+    title: str
+    rows: tuple[Row, ...]

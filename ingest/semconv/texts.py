@@ -1,0 +1,38 @@
+"""Texts that were embedded and documents that were found, from OpenInference's numbered attributes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from common.span import Value
+from ingest.semconv.readings import parsed_if_json
+from ingest.semconv.rows import NOT_TEXT, Misfit, Reading
+
+
+def _members_of(sent: Value) -> list[Any]:
+    """The elements of an array, numbered members included where some are missing. Raises ``Misfit``."""
+    if isinstance(sent, dict) and all(key.isdecimal() for key in sent):
+        return [sent[key] for key in sorted(sent, key=lambda key: (len(key), key))]
+    if not isinstance(sent, list):
+        raise Misfit(NOT_TEXT)
+    return sent
+
+
+def _embedded(sent: Value) -> dict[str, Any] | None:
+    inner = [each.get("embedding") for each in _members_of(sent) if isinstance(each, dict)]
+    texts = [each["text"] for each in inner if isinstance(each, dict) and isinstance(each.get("text"), str)]
+    return {"value": texts} if texts else None
+
+
+def _documents(sent: Value) -> dict[str, Any] | None:
+    inner = [each.get("document") for each in _members_of(sent) if isinstance(each, dict)]
+    documents = [
+        {name: parsed_if_json(member, levels_max=20) if name == "metadata" else member for name, member in each.items()}
+        for each in inner
+        if isinstance(each, dict)
+    ]
+    return {"documents": documents} if documents else None
+
+
+EMBEDDED_TEXTS = Reading("the texts that were embedded, as `value`", _embedded)
+DOCUMENTS = Reading("the documents, as `documents`", _documents)

@@ -1,0 +1,55 @@
+"""Tools that a model may call, in one shape, whatever the source spells: ``{type?, name, description?, parameters?}``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from common.span import Value
+from ingest.semconv.messages import VALUE_LEVELS_MAX, first_of, within
+from ingest.semconv.readings import as_object, parsed_if_json, structured
+from ingest.semconv.rows import NOT_TOOLS, Misfit, Reading
+
+
+def tool_offered(sent: Value) -> dict[str, Any]:
+    """A tool that the model may call, as ``{type?, name, description?, parameters?}``. Raises ``Misfit``."""
+    found = parsed_if_json(sent, levels_max=VALUE_LEVELS_MAX) if isinstance(sent, str) else within(sent)
+    if isinstance(found, dict):
+        found = (
+            parsed_if_json(first_of(_object_below(found, "tool"), "json_schema"), levels_max=VALUE_LEVELS_MAX) or found
+        )
+    if not isinstance(found, dict):
+        raise Misfit(NOT_TOOLS)
+    function = _object_below(found, "function")
+    parameters = first_of(function, "parameters", "input_schema", "inputSchema", "parameters_json_schema")
+    members = {
+        "type": found.get("type"),
+        "name": function.get("name"),
+        "description": function.get("description"),
+        "parameters": parsed_if_json(parameters, levels_max=VALUE_LEVELS_MAX),
+    }
+    return {name: member for name, member in members.items() if member is not None}
+
+
+def _object_below(members: dict[str, Any], name: str) -> dict[str, Any]:
+    inner = members.get(name)
+    return inner if isinstance(inner, dict) else members
+
+
+def _tools(sent: Value) -> list[dict[str, Any]] | None:
+    found = structured(sent)
+    if isinstance(found, dict) and all(key.isdecimal() for key in found):
+        found = list(found.values())
+    if not isinstance(found, list):
+        raise Misfit(NOT_TOOLS)
+    return [tool_offered(each) for each in found] or None
+
+
+def _tools_of_request(sent: Value) -> list[dict[str, Any]] | None:
+    """Of Pydantic AI's parameters of a request: the functions, then those that give the answer its type."""
+    request = as_object(sent)
+    lists = [found for name in ("function_tools", "output_tools") if isinstance(found := request.get(name), list)]
+    return [tool_offered(each) for found in lists for each in found] or None
+
+
+TOOLS = Reading("tools: type, name, description, parameters", _tools)
+TOOLS_OF_REQUEST = Reading("tools: type, name, description, parameters", _tools_of_request)

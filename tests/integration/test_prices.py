@@ -1,0 +1,109 @@
+"""Prices from a file of one's own: on the command line, at the start of the worker, in the process that decodes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import orjson
+import pytest
+
+from clearspan.cli import main
+from common.kafka.record import Partition, Record
+from common.limits import SpanLimits
+from common.project import DEFAULT_PROJECT_ID
+from common.settings import Encoding, TopicSettings
+from ingest.consume import Rules
+from ingest.opening.opener import open_opener
+from ingest.opening.portion import Portion
+from ingest.semconv.prices import list_prices, prices_in
+
+PRICES = "provider,model,input,cached_input,cache_write,output\nme,my-model,1,,,2\n"
+NOW_NS = 1_795_260_000_000_000_000
+SETTING = "CLEARSPAN_INGEST__PRICES_FILE"
+
+
+@pytest.fixture
+def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A file, and the setting that names it."""
+    path = tmp_path / "prices.csv"
+    path.write_text(PRICES)
+    monkeypatch.setenv(SETTING, str(path))
+    return path
+
+
+def run(*arguments: str) -> int:
+    with pytest.raises(SystemExit) as ended:
+        main(["prices", *arguments])
+    code = ended.value.code
+    assert isinstance(code, int)
+    return code
+
+
+def test_the_table_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run() == 0
+
+    shown = capsys.readouterr().out.splitlines()
+    assert shown[0] == f"{len(list_prices().prices)} models, {list_prices().source}, US dollars for 1,000,000 tokens"
+    assert [line.split() for line in shown if " gpt-4o-mini " in line] == [
+        ["openai", "gpt-4o-mini", "0.15", "0.075", "0.15", "0.6"]
+    ]
+
+
+def test_a_model_is_shown_with_its_row_and_what_a_thousand_tokens_cost(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("--model", "openai/gpt-4o-mini-2024-07-18", "--json") == 0
+
+    shown = orjson.loads(capsys.readouterr().out)
+    assert shown["model"] == "gpt-4o-mini"
+    assert shown["cost_of_1000_tokens"] == {"prompt": 0.00015, "completion": 0.0006}
+
+
+def test_an_unknown_model_is_no_success(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("--model", "nobody's") == 1
+    assert "its calls get no cost" in capsys.readouterr().err
+
+
+def test_a_copy_is_a_table_again(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert run("--csv") == 0
+
+    copied = tmp_path / "copy.csv"
+    copied.write_text(capsys.readouterr().out)
+    assert prices_in(copied).prices == list_prices().prices
+
+
+@pytest.mark.usefixtures("own")
+def test_a_file_of_ones_own_is_shown_in_its_place(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("--json") == 0
+
+    assert [orjson.loads(line)["model"] for line in capsys.readouterr().out.splitlines()] == ["my-model"]
+
+
+@pytest.mark.parametrize("command", ["prices", "ingest"])
+def test_a_bad_line_stops_the_start_with_a_sentence(
+    own: Path, command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    own.write_text(PRICES + "me,other,cheap,,,2\n")
+
+    with pytest.raises(SystemExit) as ended:
+        main([command])
+
+    assert ended.value.code == 2
+    assert f"{own}, line 3: input must be a number of US dollars" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("processes", [0, 1])
+async def test_they_reach_where_spans_are_decoded(own: Path, processes: int) -> None:
+    attributes = {
+        "gen_ai.operation.name": "chat",
+        "gen_ai.response.model": "my-model",
+        "gen_ai.usage.input_tokens": 1_000_000,
+        "gen_ai.usage.output_tokens": 500_000,
+    }
+    rules = Rules({"t": TopicSettings(encoding=Encoding.SPAN_JSON)}, SpanLimits(), DEFAULT_PROJECT_ID, prices_in(own))
+    span = {"trace_id": "1" * 32, "span_id": "1" * 16, "start_time": "2026-11-21T12:00:00Z", "attributes": attributes}
+    record = Record("t", 0, 0, 5, b"key", orjson.dumps(span), ())
+    opener = await open_opener(rules, processes=processes)
+
+    opened = await opener.open(Portion([record], {Partition("t", 0): "c/t/0"}, NOW_NS))
+    await opener.close()
+
+    assert opened.rows.column("costs_total").to_pylist() == [2.0]

@@ -1,0 +1,48 @@
+"""The real records of a Collector (``tests/data/samples``) as spans."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from common.codec import otlp_json, otlp_protobuf
+from common.limits import SpanLimits
+from common.span import Normal, Span
+from ingest.normalise import normalise
+
+SAMPLES = Path(__file__).parents[1] / "data/samples"
+NAMES = sorted(path.name.removesuffix(".otlp_json.json") for path in SAMPLES.glob("*.otlp_json.json"))
+NOW_NS = 1_800_000_000_000_000_000
+_LIMITS = SpanLimits()
+
+
+@cache
+def spans_of(name: str) -> Sequence[Span]:
+    """The spans of a record, from protobuf."""
+    return otlp_protobuf.decode((SAMPLES / f"{name}.otlp_proto.bin").read_bytes(), limits=_LIMITS, now_ns=NOW_NS).spans
+
+
+@cache
+def spans_of_json(name: str) -> Sequence[Span]:
+    """The same from JSON."""
+    return otlp_json.decode((SAMPLES / f"{name}.otlp_json.json").read_bytes(), limits=_LIMITS, now_ns=NOW_NS).spans
+
+
+@cache
+def normals_of(name: str) -> Sequence[Normal]:
+    """What normalisation makes of them."""
+    return normalise(spans_of(name))
+
+
+def normal_named(name: str, span_name: str, *, at: int = 0) -> Normal:
+    """Of the spans with this name the one at this position, in the order of the record."""
+    found = [normal for span, normal in zip(spans_of(name), normals_of(name), strict=True) if span.name == span_name]
+    return found[at]
+
+
+def ag_named(name: str, span_name: str, *, at: int = 0) -> dict[str, Any]:
+    """Its ``ag``."""
+    ag: dict[str, Any] = normal_named(name, span_name, at=at).attributes["ag"]
+    return ag

@@ -1,0 +1,283 @@
+"""The engine: which rows count, who wins, what stays as it was sent, what plans cost, and that nothing makes it fall."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from common.nesting import nest
+from ingest.ag import canonical_ag
+from ingest.semconv import engine
+from ingest.semconv.conventions import CONVENTIONS
+from ingest.semconv.engine import Mapped, map_attributes, united
+from ingest.semconv.rows import ALL, MISFIT_REASONS
+
+ROWS = [row for convention in CONVENTIONS for row in convention.rows]
+SOURCES = sorted({source for row in ROWS for source in row.sources})
+
+
+def mapped(**attributes: Any) -> dict[str, Any]:
+    """What these say; two underscores stand for a dot."""
+    return what_is_mapped({key.replace("__", "."): value for key, value in attributes.items()}).ag
+
+
+def what_is_mapped(flat: dict[str, Any]) -> Mapped:
+    return map_attributes(flat, nest(flat)) or Mapped({})
+
+
+def tokens(flat: dict[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = what_is_mapped(flat).ag.get("metrics", {}).get("tokens", {}).get("incremental", {})
+    return found
+
+
+def test_what_no_table_knows_says_nothing() -> None:
+    assert map_attributes({}, {}) is None
+    assert map_attributes({"http.route": "/", "generic_ai.usage": 1}, {}) is None
+    assert map_attributes({"gen_ai.future.key": 5, "ai": 1}, {}) is None
+
+
+def test_a_later_convention_wins() -> None:
+    openinference = {"openinference.span.kind": "CHAIN", "llm.token_count.prompt": 1, "llm.token_count.completion": 7}
+    genai = {"gen_ai.operation.name": "chat", "gen_ai.usage.input_tokens": 2}
+    vercel = {"ai.operationId": "ai.toolCall", "ai.usage.promptTokens": 3}
+
+    assert what_is_mapped(openinference).ag["type"] == {"span": "chain"}
+    assert what_is_mapped(vercel | genai | openinference).ag["type"] == {"span": "tool"}
+    assert tokens(openinference | genai) == {"prompt": 2, "completion": 7, "total": 9}
+    assert tokens(vercel | genai | openinference) == {"prompt": 3, "completion": 7, "total": 10}
+
+
+def test_what_cannot_be_read_does_not_win() -> None:
+    both = what_is_mapped({"llm.token_count.prompt": 1, "gen_ai.usage.input_tokens": "many"})
+
+    assert both == ({"metrics": {"tokens": {"incremental": {"prompt": 1, "total": 1}}}}, ["not_a_count"])
+
+
+def test_generations_of_one_convention_stand_side_by_side() -> None:
+    old = {"gen_ai.prompt.0.role": "user", "gen_ai.prompt.0.content": "Old?", "gen_ai.usage.prompt_tokens": 4}
+    new = {
+        "gen_ai.input.messages": '[{"role": "user", "parts": [{"type": "text", "content": "New?"}]}]',
+        "gen_ai.usage.input_tokens": 5,
+    }
+    says_old = {"messages": [{"role": "user", "content": "Old?"}]}
+    says_new = {"messages": [{"role": "user", "content": "New?"}]}
+
+    assert what_is_mapped(old).ag["data"] == {"inputs": says_old}
+    assert what_is_mapped(new).ag["data"] == {"inputs": says_new}
+    assert what_is_mapped(new | old).ag["data"] == {"inputs": says_new}
+    assert (tokens(old)["prompt"], tokens(new)["prompt"], tokens(new | old)["prompt"]) == (4, 5, 5)
+
+
+def test_a_key_of_the_future_is_kept_where_its_kind_is_known() -> None:
+    flat = {"gen_ai.request.model": "m", "gen_ai.request.patience": 3, "gen_ai.request.choice.count": 2}
+
+    assert what_is_mapped(flat).ag["meta"]["request"] == {"model": "m", "patience": 3, "choice": {"count": 2}}
+
+
+def test_metadata_does_not_take_the_place_of_what_has_a_meaning() -> None:
+    flat = {
+        "traceloop.association.properties.attempt": 3,
+        "traceloop.association.properties.request": "mine",
+        "gen_ai.request.model": "m",
+    }
+
+    assert what_is_mapped(flat).ag["meta"] == {"attempt": 3, "request": {"model": "m"}}
+
+
+@pytest.mark.parametrize(
+    ("sent", "total"),
+    [
+        ({"gen_ai.usage.input_tokens": 2}, 2),
+        ({"gen_ai.usage.output_tokens": 3}, 3),
+        ({"gen_ai.usage.input_tokens": 2, "gen_ai.usage.output_tokens": 3}, 5),
+        ({"gen_ai.usage.input_tokens": 2, "gen_ai.usage.total_tokens": 9}, 9),
+        ({"gen_ai.usage.input_tokens": 2, "gen_ai.usage.total_tokens": "nine"}, 2),
+        ({"gen_ai.usage.reasoning_tokens": 2}, None),
+    ],
+)
+def test_a_total_that_was_not_said_is_the_sum(sent: dict[str, Any], total: int | None) -> None:
+    assert tokens(sent).get("total") == total
+
+
+def test_sums_by_name_are_cumulative() -> None:
+    flat = {"gen_ai.aggregated_usage.input_tokens": 119, "gen_ai.aggregated_usage.output_tokens": 13}
+
+    assert what_is_mapped(flat).ag["metrics"]["tokens"] == {
+        "cumulative": {"prompt": 119, "completion": 13, "total": 132}
+    }
+
+
+def test_keys_without_a_prefix_count_only_beside_others_of_their_kind() -> None:
+    plain = {"events": "[]", "metadata": "no JSON", "final_result": "x", "agent_name": "a", "tool_response": "r"}
+
+    assert map_attributes(plain, nest(plain)) is None
+    assert what_is_mapped(plain | {"gen_ai.agent.name": "a"}).ag["data"]["outputs"] == "r"
+
+
+def test_attributes_that_came_nested_say_the_same() -> None:
+    flat = {
+        "gen_ai.operation.name": "chat",
+        "gen_ai.usage.input_tokens": 5,
+        "gen_ai.prompt.0.role": "user",
+        "gen_ai.prompt.0.content": "Hello.",
+        "gen_ai.request.seed": 1,
+        "other": 1,
+    }
+
+    assert what_is_mapped(nest(flat)) == what_is_mapped(flat)
+    assert map_attributes({"gen_ai": 5}, {"gen_ai": 5}) is None
+    assert map_attributes({"llm": {"unheard": {"of": 1}}}, {}) is None
+
+
+def test_attributes_with_an_ag_of_their_own_are_an_answer() -> None:
+    assert map_attributes({"gen_ai.usage.input_tokens": 5, "ag": {}}, {}) is None
+
+
+def test_what_was_sent_as_ag_wins_over_what_was_mapped() -> None:
+    native = {
+        "data": {"inputs": {"question": "?"}},
+        "meta": {"request": {"seed": 2}, "retries": 0},
+        "metrics": {"tokens": {"incremental": {"prompt": 9}}},
+        "session": None,
+    }
+    other = {
+        "data": {"inputs": {"messages": []}, "outputs": "yes"},
+        "meta": {"request": {"seed": 1, "model": "m"}},
+        "metrics": {"tokens": {"incremental": {"prompt": 1, "total": 1}, "cumulative": {"prompt": 5}}},
+        "session": {"id": "s"},
+    }
+    before = copy.deepcopy((native, other))
+
+    assert united(other, native) == {
+        "data": {"inputs": {"question": "?"}, "outputs": "yes"},
+        "meta": {"request": {"seed": 2, "model": "m"}, "retries": 0},
+        "metrics": {"tokens": {"incremental": {"prompt": 9}, "cumulative": {"prompt": 5}}},
+        "session": {"id": "s"},
+    }
+    assert (native, other) == before
+
+
+@pytest.fixture
+def plans(monkeypatch: pytest.MonkeyPatch) -> dict[tuple[str, ...], Any]:
+    found: dict[tuple[str, ...], Any] = {}
+    monkeypatch.setattr(engine, "_plans", found)
+    monkeypatch.setattr(engine, "_seen_once", set())
+    return found
+
+
+def test_keys_are_planned_when_they_come_again(plans: dict[tuple[str, ...], Any]) -> None:
+    known, unknown = {"gen_ai.usage.input_tokens": 1}, {"http.route": "/"}
+
+    for flat in (known, unknown):
+        first = map_attributes(flat, nest(flat))
+        assert tuple(flat) not in plans
+        assert map_attributes(flat, nest(flat)) == first
+        assert tuple(flat) in plans
+        assert map_attributes(flat, nest(flat)) == first
+    assert plans[tuple(unknown)] is None
+
+
+def test_plans_are_bounded_in_number_and_in_size(
+    plans: dict[tuple[str, ...], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine, "PLANS_MAX", 3)
+    monkeypatch.setattr(engine, "SEEN_MAX", 10)
+    monkeypatch.setattr(engine, "PLAN_CHARACTERS_MAX", 30)
+
+    for number in range(3):
+        for _ in range(2):
+            map_attributes({f"gen_ai.request.setting{number}": 1}, {})
+    assert len(plans) == 3
+    for _ in range(2):
+        map_attributes({"gen_ai.request.setting3": 1}, {})
+    assert len(plans) == 1
+    for _ in range(3):
+        map_attributes({"gen_ai.request." + "x" * 15: 1}, {})
+        map_attributes({"gen_ai.request." + "x" * 16: 1}, {})
+    assert len(plans) == 2
+    for number in range(100):
+        map_attributes({f"gen_ai.request.random{number}": 1}, {})
+    assert len(engine._seen_once) <= 10
+
+
+def test_a_key_of_many_segments_costs_no_more_than_its_length() -> None:
+    flat = {"gen_ai.usage.input_tokens": 1, "gen_ai.prompt" + ".0" * 500_000: "deep"}
+
+    assert tokens(flat) == {"prompt": 1, "total": 1}
+
+
+SCALARS = (
+    st.none()
+    | st.booleans()
+    | st.integers(-3, 2**63)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.sampled_from(["", "chat", "LLM", "stop", "tool", "agent", "application/json", "nobody", "[", "{", "4"])
+    | st.sampled_from(
+        [
+            "[]",
+            "{}",
+            '[{"role": "user", "parts": [{"type": "text", "content": "?"}]}]',
+            '[{"role": "tool", "content": [1, {"a": null}], "id": 5}]',
+            '[{"event.name": "gen_ai.choice", "message": {"tool_calls": [{"function": {"arguments": "{}"}}]}}]',
+            '{"messages": [{"type": "ai", "data": {"content": "", "tool_calls": [{"name": 5}]}}]}',
+            '{"prompt": "?", "system": "!", "tools": [], "function_tools": [{"name": "t"}, 5]}',
+            '[{"parts": [5]}]',
+            "[" * 30 + "]" * 30,
+        ]
+    )
+)
+WORDS = st.sampled_from(
+    [
+        "role",
+        "content",
+        "contents",
+        "parts",
+        "type",
+        "text",
+        "tool_calls",
+        "message",
+        "function",
+        "id",
+        "0",
+        "1",
+        "name",
+    ]
+)
+VALUES = st.recursive(
+    SCALARS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(WORDS, inner, max_size=4), max_leaves=10
+)
+BELOW = st.lists(WORDS, min_size=1, max_size=4).map(".".join)
+KEYS = st.sampled_from([source for source in SOURCES if not source.endswith(ALL)]) | st.builds(
+    lambda source, below: source.removesuffix(ALL) + "." + below, st.sampled_from(SOURCES), BELOW
+)
+
+
+@given(st.dictionaries(KEYS, VALUES, max_size=12))
+@example({"gen_ai.prompt": "alone", "gen_ai.prompt.0.content": "x"})
+@example({"llm.input_messages.1.message.role": "user", "llm.input_messages.x": 1})
+@example({"traceloop.entity.output": {"messages": [{"role": "a"}]}, "gen_ai.response.finish_reasons": ["stop"]})
+def test_whatever_is_sent_is_read_and_never_changed(flat: dict[str, Any]) -> None:
+    nested = nest(flat)
+    before = copy.deepcopy((flat, nested))
+
+    found = what_is_mapped(flat)
+
+    assert (flat, nested) == before
+    assert set(found.misfits) <= set(MISFIT_REASONS)
+    assert canonical_ag(found.ag, trace_type="invocation") == _laid_out(found.ag)
+    assert _levels(found.ag) <= 27
+
+
+def _laid_out(ag: dict[str, Any]) -> dict[str, Any]:
+    empty = canonical_ag(None, trace_type="invocation")
+    return empty | ag | {name: empty[name] | ag.get(name, {}) for name in ("type", "metrics")}
+
+
+def _levels(value: Any) -> int:
+    if not isinstance(value, dict | list):
+        return 0
+    return 1 + max(map(_levels, value.values() if isinstance(value, dict) else value), default=0)

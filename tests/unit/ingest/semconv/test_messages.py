@@ -1,0 +1,321 @@
+"""Messages in one shape, spelling by spelling; what is no message stays what it is."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from common.codec import span_json
+from common.limits import SpanLimits
+from common.nesting import nest
+from common.span import Span
+from ingest.normalise import normalise
+from ingest.semconv import messages
+from ingest.semconv.engine import map_attributes
+from ingest.semconv.messages import VALUE_LEVELS_MAX, messages_of
+from ingest.semconv.rows import Misfit
+from ingest.semconv.tools import tool_offered
+
+NOW_NS = 1_800_000_000_000_000_000
+CALL = {"id": "c1", "name": "roll", "arguments": {"sides": 6}}
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        {"role": "assistant", "tool_calls": [{"id": "c1", "type": "function", "function": CALL | {"id": None}}]},
+        {"role": "assistant", "tool_calls": [{"id": "c1", "name": "roll", "arguments": '{"sides": 6}'}]},
+        {"role": "assistant", "content": "", "tool_calls": [{"id": "c1", "name": "roll", "args": {"sides": 6}}]},
+        {"role": "assistant", "parts": [{"type": "tool_call", **CALL}]},
+        {"role": "assistant", "parts": [{"type": "tool_call", **CALL, "arguments": '{"sides": 6}'}]},
+        {"role": "assistant", "content": [{"type": "tool_use", "id": "c1", "name": "roll", "input": {"sides": 6}}]},
+        {
+            "role": "assistant",
+            "content": [{"type": "tool-call", "toolCallId": "c1", "toolName": "roll", "input": {"sides": 6}}],
+        },
+        {
+            "message": {
+                "role": "assistant",
+                "tool_calls": [{"tool_call": {"id": "c1", "function": {"name": "roll", "arguments": '{"sides": 6}'}}}],
+            }
+        },
+        {
+            "message": {
+                "role": "assistant",
+                "contents": [
+                    {
+                        "message_content": {"type": "tool_use"},
+                        "tool_call": {"id": "c1", "function": {"name": "roll", "arguments": '{"sides": 6}'}},
+                    }
+                ],
+                "tool_calls": [{"tool_call": {"id": "c1", "function": {"name": "roll", "arguments": '{"sides": 6}'}}}],
+            }
+        },
+        {"type": "ai", "data": {"content": "", "tool_calls": [CALL], "type": "ai", "name": None}},
+        {"lc": 1, "type": "constructor", "kwargs": {"content": "", "type": "ai", "tool_calls": [CALL]}},
+    ],
+    ids=[
+        "chat completions",
+        "openllmetry",
+        "langchain",
+        "genai",
+        "pydantic",
+        "anthropic",
+        "vercel",
+        "openinference",
+        "openinference twice",
+        "langchain saved",
+        "langchain constructor",
+    ],
+)
+def test_a_call_of_a_tool(sent: dict[str, Any]) -> None:
+    assert messages_of([sent]) == [{"role": "assistant", "tool_calls": [CALL]}]
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        {"role": "tool", "content": "4", "tool_call_id": "c1"},
+        {"role": "tool", "content": "4", "id": "c1"},
+        {"role": "tool", "parts": [{"type": "tool_call_response", "id": "c1", "response": "4"}]},
+        {"role": "user", "parts": [{"type": "tool_call_response", "id": "c1", "result": "4"}]},
+        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c1", "content": "4"}]},
+        {
+            "role": "tool",
+            "content": [{"type": "tool-result", "toolCallId": "c1", "output": {"type": "text", "value": "4"}}],
+        },
+    ],
+    ids=["chat completions", "pydantic events", "genai", "pydantic", "anthropic", "vercel"],
+)
+def test_the_result_of_a_tool(sent: dict[str, Any]) -> None:
+    assert messages_of([sent]) == [{"role": "tool", "content": "4", "tool_call_id": "c1"}]
+
+
+@pytest.mark.parametrize("result", [{"a": [1]}, ["x", {"y": 1}], 4, False, "[1]"])
+def test_what_a_tool_gave_stays_as_it_is(result: Any) -> None:
+    assert messages_of([{"role": "tool", "content": result, "id": "c"}])[0]["content"] == result
+    part = {"type": "tool_call_response", "id": "c", "response": result}
+    assert messages_of([{"role": "tool", "parts": [part]}])[0]["content"] == result
+
+
+def test_words_calls_and_results_of_one_message_are_taken_apart() -> None:
+    sent = {
+        "role": "assistant",
+        "parts": [
+            {"type": "text", "content": "Let me see."},
+            {"type": "tool_call", **CALL},
+            {"type": "tool_call_response", "id": "c1", "response": 4},
+        ],
+        "finish_reason": "tool_calls",
+    }
+
+    assert messages_of([sent]) == [
+        {"role": "assistant", "content": "Let me see.", "tool_calls": [CALL], "finish_reason": "tool_call"},
+        {"role": "tool", "content": 4, "tool_call_id": "c1"},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("content", "shown"),
+    [
+        ("x", {"content": "x"}),
+        ("", {"content": ""}),
+        (["x"], {"content": "x"}),
+        ([{"type": "input_text", "text": "x"}], {"content": "x"}),
+        (
+            [{"type": "text", "text": "x"}, {"type": "text", "text": "y"}],
+            {"parts": [{"type": "text", "content": "x"}, {"type": "text", "content": "y"}]},
+        ),
+        (
+            [{"type": "thinking", "thinking": "hm", "signature": "s"}, {"type": "text", "text": "x"}],
+            {"parts": [{"type": "reasoning", "content": "hm", "signature": "s"}, {"type": "text", "content": "x"}]},
+        ),
+        (
+            [{"type": "image_url", "image_url": {"url": "u"}}],
+            {"parts": [{"type": "image_url", "image_url": {"url": "u"}}]},
+        ),
+        ([{"future": 1}], {"parts": [{"type": None, "future": 1}]}),
+        ({"a": 1}, {"content": {"a": 1}}),
+        ([], {}),
+        (None, {}),
+    ],
+)
+def test_what_a_message_says(content: Any, shown: dict[str, Any]) -> None:
+    assert messages_of([{"role": "user", "content": content}]) == [{"role": "user"} | shown]
+
+
+def test_text_that_holds_messages_an_array_and_numbered_members_are_the_same() -> None:
+    sent = [{"role": "user", "content": str(number)} for number in range(12)]
+
+    assert messages_of(sent) == sent
+    assert messages_of(json.dumps(sent)) == sent
+    assert messages_of(dict(reversed([(str(number), message) for number, message in enumerate(sent)]))) == sent
+    assert messages_of({"7": sent[7], "10": sent[10]}) == [sent[7], sent[10]]
+    assert messages_of({"9" * 5_000: sent[0]}) == [sent[0]]
+
+
+@pytest.mark.parametrize(
+    ("sent", "reason"),
+    [
+        ("Hello.", "not_json"),
+        ("[", "not_json"),
+        ("5", "not_messages"),
+        (5, "not_messages"),
+        ({"role": "user"}, "not_messages"),
+        (["Hello."], "not_messages"),
+        ([{"role": ["user"]}], "not_text"),
+        ([{"role": "user", "content": [5]}], "not_messages"),
+        ([{"role": "user", "tool_calls": "many"}], "not_messages"),
+        ([{"role": "user", "tool_calls": ["one"]}], "not_messages"),
+        ([{"role": "user", "tool_calls": [{"tool_call": 5}]}], "not_messages"),
+        ([{"role": "user", "contents": [{"message_content": 5}]}], "not_messages"),
+    ],
+)
+def test_what_is_no_message(sent: Any, reason: str) -> None:
+    with pytest.raises(Misfit) as caught:
+        messages_of(sent)
+
+    assert caught.value.reason == reason
+
+
+def nested(levels: int) -> Any:
+    value: Any = []
+    for _ in range(levels - 1):
+        value = [value]
+    return value
+
+
+def test_values_in_messages_are_as_deep_as_an_answer_may_be() -> None:
+    def call(arguments: Any) -> list[dict[str, Any]]:
+        return messages_of([{"role": "a", "tool_calls": [{"name": "t", "arguments": arguments}]}])
+
+    deepest, too_deep = nested(VALUE_LEVELS_MAX), nested(VALUE_LEVELS_MAX + 1)
+
+    assert call(deepest) == call(json.dumps(deepest))
+    assert call(json.dumps(too_deep))[0]["tool_calls"][0]["arguments"] == json.dumps(too_deep)
+    with pytest.raises(Misfit, match="too_deep"):
+        call(too_deep)
+
+
+WORDS = st.sampled_from(["user", "tool", "", "text", "x"])
+PLAIN = st.fixed_dictionaries(
+    {},
+    optional={
+        "role": WORDS | st.none() | st.just(5),
+        "content": WORDS | st.none(),
+        "parts": st.lists(
+            st.fixed_dictionaries({"type": WORDS}, optional={"content": WORDS, "text": WORDS}), max_size=2
+        ),
+        "message": st.fixed_dictionaries({}, optional={"role": WORDS, "content": WORDS, "name": WORDS}),
+    },
+)
+
+
+@given(PLAIN)
+def test_the_short_way_gives_what_the_long_one_does(sent: dict[str, Any]) -> None:
+    short = messages._plain(sent)
+
+    assert short is None or [short] == list(messages._messages(sent))
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        {"type": "function", "function": {"name": "t", "description": "d", "parameters": {"type": "object"}}},
+        {"type": "function", "name": "t", "description": "d", "inputSchema": {"type": "object"}},
+        {"type": "function", "name": "t", "description": "d", "input_schema": '{"type": "object"}'},
+        {
+            "tool": {
+                "json_schema": '{"type": "function", "function": {"name": "t", "description": "d", "parameters": {"type": "object"}}}'
+            }
+        },
+        '{"type": "function", "name": "t", "description": "d", "parameters": {"type": "object"}}',
+    ],
+    ids=["chat completions", "vercel", "openllmetry", "openinference", "text"],
+)
+def test_a_tool_that_is_offered(sent: Any) -> None:
+    shown = {"type": "function", "name": "t", "description": "d", "parameters": {"type": "object"}}
+
+    assert tool_offered(sent) == shown
+
+
+def said(**attributes: Any) -> Any:
+    flat = {key.replace("__", "."): value for key, value in attributes.items()}
+    mapped = map_attributes(flat, nest(flat))
+    return mapped and (mapped.ag.get("data"), mapped.misfits)
+
+
+@pytest.mark.parametrize(
+    ("instructions", "says"),
+    [
+        ('[{"type": "text", "content": "Be brief."}]', "Be brief."),
+        ("Be brief.", "Be brief."),
+        (["Be brief."], "Be brief."),
+    ],
+)
+def test_instructions_come_first(instructions: Any, says: str) -> None:
+    chat = '[{"role": "user", "parts": [{"type": "text", "content": "?"}]}]'
+    system, user = {"role": "system", "content": says}, {"role": "user", "content": "?"}
+
+    assert said(gen_ai__system_instructions=instructions, gen_ai__input__messages=chat) == (
+        {"inputs": {"messages": [system, user]}},
+        [],
+    )
+    assert said(gen_ai__system_instructions=instructions) == ({"inputs": {"messages": [system]}}, [])
+
+
+def test_values_of_a_type_are_read_by_it() -> None:
+    value = '{"city": "Porto"}'
+
+    assert said(input__value=value, input__mime_type="application/json") == ({"inputs": {"city": "Porto"}}, [])
+    assert said(input__value=value, input__mime_type="text/plain") == ({"inputs": {"value": value}}, [])
+    assert said(input__value=value) == ({"inputs": {"value": value}}, [])
+    assert said(input__value="[1]", input__mime_type="application/json") == ({"inputs": {"value": [1]}}, [])
+    assert said(output__value="4", output__mime_type="application/json") == ({"outputs": 4}, [])
+    assert said(output__value="4") == ({"outputs": "4"}, [])
+    assert said(input__value="{", input__mime_type="application/json") == (None, ["not_json"])
+
+
+def test_a_raw_request_in_messages_is_a_chat_when_they_can_be_read() -> None:
+    readable = '{"model": "m", "messages": [{"type": "human", "data": {"content": "?"}}]}'
+    other = '{"messages": [[1]]}'
+
+    assert said(input__value=readable, input__mime_type="application/json") == (
+        {"inputs": {"model": "m", "messages": [{"role": "user", "content": "?"}]}},
+        [],
+    )
+    assert said(input__value=other, input__mime_type="application/json") == ({"inputs": json.loads(other)}, [])
+
+
+def test_messages_that_say_nothing_leave_the_raw_request_to_speak() -> None:
+    flat = {"llm.input_messages.0.message.role": "user", "input.value": "?"}
+
+    assert map_attributes(flat, nest(flat)) == ({"data": {"inputs": {"value": "?"}}}, [])
+
+
+def test_the_deepest_values_can_be_published_again() -> None:
+    """``span_json`` takes an ``ag`` of 24 levels and the three around ``ag.data.inputs``."""
+    deepest = {"llm.input_messages.0.message.tool_calls.0.tool_call.function.arguments": nested(VALUE_LEVELS_MAX)}
+    too_deep = {"llm.input_messages.0.message.tool_calls.0.tool_call.function.arguments": nested(VALUE_LEVELS_MAX + 1)}
+    (normal,) = normalise([a_span(deepest)])
+    assert "inputs" in normal.attributes["ag"]["data"]
+    answer = {
+        "trace_id": "a" * 32,
+        "span_id": "b" * 16,
+        "start_time": "2026-01-01T00:00:00Z",
+        "attributes": {"ag": normal.attributes["ag"]},
+    }
+
+    decoded = span_json.decode(json.dumps(answer).encode(), limits=SpanLimits(), now_ns=NOW_NS, sent_ns=NOW_NS)
+
+    assert decoded.refusals == []
+    assert decoded.spans[0].attributes["ag"] == normal.attributes["ag"]
+    assert normalise([a_span(too_deep)])[0].misfits == ["too_deep"]
+
+
+def a_span(attributes: dict[str, Any]) -> Span:
+    return Span(bytes(15) + b"a", bytes(15) + b"b", None, "work", 0, NOW_NS, NOW_NS, 0, None, attributes)

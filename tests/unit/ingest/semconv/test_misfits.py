@@ -1,0 +1,55 @@
+"""Values of known meaning that cannot be read: they stay as they were sent, and are counted by reason on their way."""
+
+from __future__ import annotations
+
+import orjson
+
+from common.kafka.record import Partition, Record
+from common.limits import SpanLimits
+from common.project import DEFAULT_PROJECT_ID
+from common.settings import Encoding, TopicSettings
+from common.telemetry import MISFITS
+from ingest.consume import Rules
+from ingest.opening.portion import Portion, open_portion, records_of
+from ingest.worker import _count
+from tests.support.otlp import START_NS, request
+
+RULES = Rules({"t": TopicSettings(encoding=Encoding.OTLP_PROTO)}, SpanLimits(), DEFAULT_PROJECT_ID)
+ODD = {"gen_ai.usage.input_tokens": "many", "gen_ai.output.messages": "[{", "gen_ai.request.model": "m"}
+
+
+def a_portion(*values: bytes | None) -> Portion:
+    records = [Record("t", 0, at, 5, None, value) for at, value in enumerate(values)]
+    return Portion(records, {Partition("t", 0): "c/t/0"}, START_NS)
+
+
+def counted(reason: str) -> float:
+    return float(MISFITS.labels(reason)._value.get())
+
+
+def test_a_value_that_cannot_be_read_stays_and_becomes_nothing() -> None:
+    rows = open_portion(a_portion(request(["a"], attributes=ODD)), RULES).rows
+
+    (attributes,) = map(orjson.loads, rows["attributes"].to_pylist())
+    assert attributes["gen_ai"]["usage"]["input_tokens"] == "many"
+    assert attributes["gen_ai"]["output"]["messages"] == "[{"
+    assert attributes["ag"]["meta"] == {"request": {"model": "m"}}
+    assert attributes["ag"]["data"] == {}
+    assert attributes["ag"]["metrics"]["tokens"] == {}
+
+
+def test_each_record_counts_its_own() -> None:
+    given = a_portion(request(["a", "b"], attributes=ODD), None, request(["c"]))
+
+    accounts = open_portion(given, RULES).accounts
+
+    assert [dict(account.misfits) for account in accounts] == [{"not_a_count": 2, "not_json": 2}, {}, {}]
+
+
+def test_the_worker_adds_them_to_the_metric() -> None:
+    given = a_portion(request(["a", "b"], attributes=ODD))
+    before = counted("not_a_count"), counted("not_json")
+
+    _count(list(records_of(given, open_portion(given, RULES))))
+
+    assert (counted("not_a_count") - before[0], counted("not_json") - before[1]) == (2, 2)

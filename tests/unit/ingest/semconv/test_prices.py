@@ -1,0 +1,278 @@
+"""Prices of models, and the costs of spans that no instrumentation gave any."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from common.settings import IllegalSettings
+from ingest.ag import canonical_ag
+from ingest.semconv.prices import (
+    DOLLARS_MAX,
+    GIVEN,
+    MODEL_CALLS,
+    MODEL_CHARS_MAX,
+    PRICES_MAX,
+    IllegalPrices,
+    PriceTable,
+    add_costs,
+    cost_of,
+    list_prices,
+    prices_in,
+    read_prices,
+)
+
+HEADER = "provider,model,input,cached_input,cache_write,output\n"
+
+
+def an_ag(
+    *, span_type: str = "chat", model: str = "gpt-4o-mini", tokens: dict[str, Any] | None = None
+) -> dict[str, Any]:
+    return {
+        "type": {"trace": "invocation", "span": span_type},
+        "data": {},
+        "metrics": {
+            "duration": {},
+            "errors": {},
+            "tokens": {"incremental": tokens or {"prompt": 27, "completion": 9}},
+            "costs": {},
+        },
+        "meta": {"response": {"model": model}},
+    }
+
+
+def priced(ag: dict[str, Any]) -> tuple[Any, Any]:
+    """The cost that is written, and who says so."""
+    add_costs(ag, list_prices())
+    return ag["metrics"]["costs"].get("incremental"), ag["meta"].get("cost_source")
+
+
+def a_file(folder: Path, *lines: str) -> Path:
+    path = folder / "prices.csv"
+    path.write_text(HEADER + "".join(line + "\n" for line in lines))
+    return path
+
+
+def cost(model: str, **tokens: Any) -> float | None:
+    price = list_prices().price_of(model)
+    assert price is not None
+    found = cost_of(price, tokens)
+    return None if found is None else found.total
+
+
+def test_a_model_call_costs_its_tokens() -> None:
+    """What Pydantic AI says of the same call: 27 of prompt at 0.15, 9 of completion at 0.60 dollars a million."""
+    written = {"prompt": 4.05e-06, "completion": 5.4e-06, "total": 9.45e-06}
+
+    assert priced(an_ag()) == (written, list_prices().source)
+
+
+def test_tokens_from_the_cache_are_part_of_the_prompt_and_cost_less() -> None:
+    """What LiteLLM says of the same call (sample ``agenta-litellm``)."""
+    assert cost("gpt-4o-mini", prompt=27, completion=16, cache_read=12) == 1.275e-05
+    assert cost("gpt-4o-mini", prompt=27, completion=16, cached=12) == 1.275e-05
+
+
+def test_tokens_written_to_the_cache_cost_more() -> None:
+    """16 plain, 120 read and 30 written of 166 (sample ``openinference-anthropic``)."""
+    tokens = {"prompt": 166, "completion": 22, "cached": 120, "cache_write": 30}
+
+    assert cost("claude-sonnet-4-5", **tokens) == round((16 * 3 + 120 * 0.3 + 30 * 3.75 + 22 * 15) / 1e6, 12)
+
+
+def test_cached_tokens_beyond_the_prompt_were_counted_beside_it() -> None:
+    assert cost("claude-sonnet-4-5", prompt=16, completion=0, cached=120) == round((16 * 3 + 120 * 0.3) / 1e6, 12)
+    assert cost("claude-sonnet-4-5", prompt=120, completion=0, cached=120) == round(120 * 0.3 / 1e6, 12)
+
+
+def test_an_embedding_may_say_the_total_alone() -> None:
+    assert cost("text-embedding-3-small", total=1_000_000) == 0.02
+    assert cost("gpt-4o-mini", total=1_000_000) is None
+
+
+@pytest.mark.parametrize(
+    "tokens", [{"prompt": 0, "completion": 0}, {"prompt": -5}, {"prompt": "27"}, {"prompt": True}, {"reasoning": 5}]
+)
+def test_what_are_no_tokens_costs_nothing(tokens: dict[str, Any]) -> None:
+    assert priced(an_ag(tokens=tokens)) == (None, None)
+
+
+def test_absurd_tokens_cost_nothing() -> None:
+    """At the limit, and past it."""
+    tokens = int(DOLLARS_MAX / 0.15) * 1_000_000
+
+    assert cost("gpt-4o-mini", prompt=tokens) is not None
+    assert cost("gpt-4o-mini", prompt=tokens + 1_000_000_000) is None
+
+
+@pytest.mark.parametrize(
+    "model",
+    ["", "my-own-model", "gpt-4o-audio-preview", "gpt-4o-mini-tts", "ft:gpt-4o-mini-2024-07-18:org::id", "gpt-40"],
+)
+def test_an_unknown_model_never_costs_anything(model: str) -> None:
+    assert priced(an_ag(model=model)) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("name", "model"),
+    [
+        ("gpt-4o-mini", "gpt-4o-mini"),
+        ("GPT-4o-mini", "gpt-4o-mini"),
+        ("gpt-4o-mini-2024-07-18", "gpt-4o-mini"),
+        ("openai/gpt-4o-mini", "gpt-4o-mini"),
+        ("gpt-4o-2024-08-06", "gpt-4o"),
+        ("gpt-4o-2024-05-13", "gpt-4o-2024-05-13"),  # has a price of its own
+        ("claude-sonnet-4-5-20250929", "claude-sonnet-4-5"),
+        ("claude-3-5-haiku-latest", "claude-3-5-haiku"),
+        ("claude-3-5-sonnet@20240620", "claude-3-5-sonnet"),
+        ("us.anthropic.claude-sonnet-4-5-20250929-v1:0", "claude-sonnet-4-5"),
+        ("bedrock/amazon.nova-pro-v1:0", "nova-pro"),
+        ("amazon.titan-embed-text-v2:0", "titan-embed-text-v2"),
+        ("models/gemini-2.0-flash-001", "gemini-2.0-flash"),
+    ],
+)
+def test_a_row_stands_for_the_snapshots_of_its_model(name: str, model: str) -> None:
+    price = list_prices().price_of(name)
+
+    assert price is not None
+    assert price.model == model
+
+
+@pytest.mark.parametrize("span_type", ["chat", "completion", "llm", "embedding", "rerank", "query"])
+def test_model_calls_cost_something(span_type: str) -> None:
+    assert span_type in MODEL_CALLS
+    assert priced(an_ag(span_type=span_type))[0] is not None
+
+
+@pytest.mark.parametrize("span_type", ["agent", "workflow", "chain", "task", "tool", "unknown"])
+def test_other_spans_repeat_usage_and_cost_nothing(span_type: str) -> None:
+    assert priced(an_ag(span_type=span_type)) == (None, None)
+
+
+def test_a_cost_that_was_given_wins_and_is_marked() -> None:
+    ag = an_ag()
+    ag["metrics"]["costs"]["incremental"] = {"total": 0}
+
+    assert priced(ag) == ({"total": 0}, GIVEN)
+
+
+def test_what_is_no_number_is_no_cost() -> None:
+    ag = an_ag()
+    ag["metrics"]["costs"]["incremental"] = {"currency": "EUR"}
+
+    assert priced(ag)[0] == {"currency": "EUR", "prompt": 4.05e-06, "completion": 5.4e-06, "total": 9.45e-06}
+
+
+def test_the_model_that_answered_counts_before_the_one_asked_for() -> None:
+    ag = an_ag(model="gpt-4o")
+    ag["meta"]["request"] = {"model": "gpt-4o-mini"}
+    asked = {**an_ag(), "meta": {"request": {"model": "gpt-4o-mini"}}}
+    set_ = {**an_ag(), "meta": {}, "data": {"parameters": {"model": "gpt-4o-mini"}}}
+
+    assert priced(ag)[0]["total"] == (27 * 2.5 + 9 * 10) / 1e6
+    assert priced(asked)[0]["total"] == priced(set_)[0]["total"] == 9.45e-06
+
+
+def test_added_again_nothing_changes_and_the_canonical_shape_keeps_it() -> None:
+    ag = an_ag()
+    add_costs(ag, list_prices())
+    again = canonical_ag(copy.deepcopy(ag), trace_type="invocation")
+    add_costs(again, PriceTable((), source="other prices"))
+
+    assert again == ag
+
+
+def test_the_table_of_the_program_is_dated_and_holds_no_two_ways() -> None:
+    table = list_prices()
+
+    assert table.source.startswith("prices 20")
+    assert all(table.price_of(price.model) == price for price in table.prices)
+    assert all(price.cached_input <= price.input for price in table.prices)
+
+
+def test_a_table_reaches_other_processes() -> None:
+    table = list_prices()
+    table.price_of("gpt-4o")
+
+    assert pickle.loads(pickle.dumps(table)).price_of("gpt-4o-mini") == table.price_of("gpt-4o-mini")
+
+
+def test_what_is_remembered_is_bounded() -> None:
+    table = read_prices(Path(__file__).parents[4] / "ingest" / "semconv" / "prices.csv")
+
+    for number in range(10_000):
+        assert table.price_of(f"model {number}") is None
+    assert len(table._remembered) <= 4_096
+
+
+def test_a_file_of_ones_own_takes_the_place_of_the_table(tmp_path: Path) -> None:
+    path = a_file(tmp_path, "", "# as of 2026-11-21", "me, My-Model ,1,,,2")
+
+    table = prices_in(path)
+
+    assert table.source == "prices 2026-11-21"
+    assert table.price_of("my-model") == ("me", "my-model", 1, 1, 1, 2)
+    assert table.price_of("gpt-4o") is None
+
+
+def test_a_file_without_a_date_is_called_by_its_name(tmp_path: Path) -> None:
+    assert prices_in(a_file(tmp_path, "me,mine,0,,,")).source == "prices prices.csv"
+
+
+@pytest.mark.parametrize(
+    ("lines", "sentence"),
+    [
+        (
+            ["me,mine,1,,,2", "me,yours,x,,,2"],
+            r"prices\.csv, line 3: input must be a number of US dollars .* not 'x'\.",
+        ),
+        (["me,mine,-1,,,2"], r"line 2: input must be a number"),
+        (["me,mine,nan,,,2"], r"line 2: input must be a number"),
+        (
+            ["me,mine,1000001,,,2"],
+            r"line 2: input must be a number of US dollars between 0 and 1,000,000, not '1000001'\.",
+        ),
+        (["me,mine,,,,2"], r"line 2: input must be a number of US dollars, not empty\."),
+        (["me,mine,1,2"], r"line 2: 4 values; there must be 6, some of them empty\."),
+        (["me,,1,,,2"], r"line 2: the name of the model is missing\."),
+        (["me,mine,1,,,2", "", "# again", "me,Mine,1,,,2"], r"line 5: mine has a price already\."),
+        ([], r"holds no prices\."),
+    ],
+)
+def test_a_bad_line_is_named(tmp_path: Path, lines: list[str], sentence: str) -> None:
+    with pytest.raises(IllegalPrices, match=sentence):
+        prices_in(a_file(tmp_path, *lines))
+
+
+def test_a_file_without_its_header_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "prices.csv"
+    path.write_text("# comment\nme,mine,1,,,2\n")
+
+    with pytest.raises(IllegalPrices, match=r"line 2: the first line must be 'provider,model,input"):
+        prices_in(path)
+
+
+def test_a_file_that_cannot_be_read_stops_the_start(tmp_path: Path) -> None:
+    with pytest.raises(IllegalSettings, match=r"nowhere\.csv cannot be read"):
+        prices_in(tmp_path / "nowhere.csv")
+
+
+def test_a_name_has_a_bound(tmp_path: Path) -> None:
+    table = prices_in(a_file(tmp_path, f"me,{'m' * MODEL_CHARS_MAX},1,,,"))
+
+    assert table.price_of("m" * MODEL_CHARS_MAX) is not None
+    assert table.price_of("a/" + "m" * MODEL_CHARS_MAX) is None
+    with pytest.raises(IllegalPrices, match="the name of the model has 257 characters; 256 are legal"):
+        prices_in(a_file(tmp_path, f"me,{'m' * (MODEL_CHARS_MAX + 1)},1,,,"))
+
+
+def test_a_file_has_a_bound(tmp_path: Path) -> None:
+    rows = [f"me,m{number},1,,," for number in range(PRICES_MAX + 1)]
+
+    assert len(prices_in(a_file(tmp_path, *rows[:-1])).prices) == PRICES_MAX
+    with pytest.raises(IllegalPrices, match="more than 10,000 prices"):
+        prices_in(a_file(tmp_path, *rows))

@@ -1,0 +1,148 @@
+"""Single values: what each may be, what is a misfit and why; one name for one thing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from common.nesting import nest
+from ingest.semconv.engine import map_attributes
+from ingest.semconv.vocabulary import finish_reason_named, provider_named
+
+
+def read(key: str, value: Any, **others: Any) -> tuple[Any, list[str]]:
+    """What one attribute says under ``ag``, and the misfits."""
+    flat = {key: value} | {name.replace("__", "."): other for name, other in others.items()}
+    mapped = map_attributes(flat, nest(flat))
+    assert mapped is not None
+    return mapped.ag, list(mapped.misfits)
+
+
+@pytest.mark.parametrize("value", [0, 7, 2**64 - 1])
+def test_counts(value: int) -> None:
+    ag, misfits = read("gen_ai.usage.cache_read.input_tokens", value)
+
+    assert (ag, misfits) == ({"metrics": {"tokens": {"incremental": {"cached": value}}}}, [])
+
+
+@pytest.mark.parametrize("value", [-1, 0.5, "7", True, [7], {"count": 7}, "NaN", 1e30])
+@pytest.mark.parametrize(
+    "key",
+    ["gen_ai.usage.input_tokens", "llm.token_count.prompt", "gen_ai.usage.prompt_tokens", "ai.usage.promptTokens"],
+)
+def test_what_is_no_count_becomes_no_metric(key: str, value: Any) -> None:
+    assert read(key, value) == ({}, ["not_a_count"])
+
+
+@pytest.mark.parametrize(("value", "fits"), [(0, True), (8.85e-06, True), (-0.1, False), ("1", False), (True, False)])
+@pytest.mark.parametrize("key", ["operation.cost", "gen_ai.usage.cost", "llm.cost.total"])
+def test_costs(key: str, value: Any, fits: bool) -> None:
+    said = {"metrics": {"costs": {"incremental": {"total": value}}}}
+
+    assert read(key, value) == ((said, []) if fits else ({}, ["not_an_amount"]))
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "ag", "misfits"),
+    [
+        ("session.id", "s", {"session": {"id": "s"}}, []),
+        ("session.id", 5, {"session": {"id": "5"}}, []),
+        ("session.id", "", {}, []),
+        ("session.id", None, {}, []),
+        ("session.id", ["s"], {}, ["not_text"]),
+        ("gen_ai.request.temperature", 0.5, {"meta": {"request": {"temperature": 0.5}}}, []),
+        ("gen_ai.request.temperature", "hot", {}, ["not_a_number"]),
+        ("gen_ai.request.temperature", True, {}, ["not_a_number"]),
+        ("gen_ai.operation.name", "dream", {}, []),
+        ("gen_ai.operation.name", ["chat"], {}, ["not_text"]),
+        ("tag.tags", ["a", "b"], {"tags": {"a": True, "b": True}}, []),
+        ("tag.tags", '["a", "b"]', {"tags": {"a": True, "b": True}}, []),
+        ("tag.tags", "a", {"tags": {"a": True}}, []),
+        ("tag.tags", [["a"]], {}, ["not_text"]),
+        ("tag.tags", [], {}, []),
+        ("llm.invocation_parameters", '{"top_p": 1, "stop": null}', {"meta": {"request": {"top_p": 1}}}, []),
+        ("llm.invocation_parameters", {"maxTokens": 5}, {"meta": {"request": {"max_tokens": 5}}}, []),
+        ("llm.invocation_parameters", "{", {}, ["not_json"]),
+        ("llm.invocation_parameters", "[1]", {}, ["not_an_object"]),
+        ("llm.invocation_parameters", 5, {}, ["not_an_object"]),
+        ("gen_ai.output.messages", "not JSON", {}, ["not_json"]),
+        ("gen_ai.output.messages", '{"role": "user"}', {}, ["not_messages"]),
+        ("gen_ai.output.messages", "[]", {}, []),
+        ("gen_ai.prompt.0.role", ["user"], {}, ["not_text"]),
+        ("gen_ai.tool.definitions", "5", {}, ["not_tools"]),
+        ("gen_ai.tool.definitions", "[5]", {}, ["not_tools"]),
+        ("gen_ai.tool.definitions", "[]", {}, []),
+        ("gen_ai.response.finish_reasons", "stop", {"meta": {"response": {"finish_reasons": ["stop"]}}}, []),
+        ("gen_ai.response.finish_reasons", {"a": 1}, {}, ["not_text"]),
+        ("traceloop.entity.input", '{"args": []}', {"data": {"inputs": {"args": []}}}, []),
+        ("traceloop.entity.input", '"x"', {"data": {"inputs": {"value": "x"}}}, []),
+        ("traceloop.entity.input", "x", {}, ["not_json"]),
+        ("traceloop.entity.output", "4", {"data": {"outputs": 4}}, []),
+        ("gen_ai.tool.call.result", "4", {"data": {"outputs": "4"}, "type": None}, []),
+        ("ai.values", ['"a"', "b"], {"data": {"inputs": {"value": ["a", "b"]}}}, []),
+        ("ai.value", '"a"', {"data": {"inputs": {"value": "a"}}}, []),
+        ("ai.prompt", '{"prompt": 5}', {}, ["not_messages"]),
+        ("ai.prompt", "what?", {}, ["not_json"]),
+        ("embedding.embeddings.0.embedding.text", 5, {}, []),
+        ("embedding.embeddings", 5, {}, ["not_text"]),
+        ("retrieval.documents.0.document.content", "c", {"data": {"outputs": {"documents": [{"content": "c"}]}}}, []),
+    ],
+)
+def test_values(key: str, value: Any, ag: dict[str, Any], misfits: list[str]) -> None:
+    assert read(key, value) == ({name: member for name, member in ag.items() if member}, misfits)
+
+
+def test_several_misfits_of_one_span_are_each_counted() -> None:
+    ag, misfits = read("gen_ai.usage.input_tokens", -1, gen_ai__usage__output_tokens="x", session__id=[])
+
+    assert (ag, sorted(misfits)) == ({}, ["not_a_count", "not_a_count", "not_text"])
+
+
+def test_the_names_of_entities_are_those_of_their_kind() -> None:
+    tool, _ = read("traceloop.entity.name", "t", traceloop__span__kind="tool")
+    agent, _ = read("traceloop.entity.name", "a", traceloop__span__kind="agent")
+    task, _ = read("traceloop.entity.name", "t", traceloop__span__kind="task")
+
+    assert tool == {"type": {"span": "tool"}, "meta": {"tool": {"name": "t"}}}
+    assert agent == {"type": {"span": "agent"}, "unsupported": {"agent": {"id": "a", "name": "a"}}}
+    assert task == {"type": {"span": "task"}}
+
+
+@pytest.mark.parametrize(
+    ("sent", "name"),
+    [
+        ("OpenAI", "openai"),
+        ("openai.chat", "openai"),
+        ("openai.responses", "openai"),
+        ("Anthropic", "anthropic"),
+        ("azure.chat", "azure.ai.openai"),
+        ("az.ai.openai", "azure.ai.openai"),
+        ("aws.bedrock", "aws.bedrock"),
+        ("amazon-bedrock", "aws.bedrock"),
+        ("gcp.vertex_ai", "gcp.vertex_ai"),
+        ("google.generative-ai", "gcp.gemini"),
+        ("MistralAI", "mistral_ai"),
+        ("Somebody.New", "somebody.new"),
+    ],
+)
+def test_one_name_for_a_provider(sent: str, name: str) -> None:
+    assert provider_named(sent) == name
+
+
+@pytest.mark.parametrize(
+    ("sent", "name"),
+    [
+        ("stop", "stop"),
+        ("end_turn", "stop"),
+        ("STOP", "STOP"),
+        ("tool_calls", "tool_call"),
+        ("tool-calls", "tool_call"),
+        ("tool_use", "tool_call"),
+        ("MAX_TOKENS", "length"),
+        ("content-filter", "content_filter"),
+        ("bored", "bored"),
+    ],
+)
+def test_one_name_for_a_reason(sent: str, name: str) -> None:
+    assert finish_reason_named(sent) == name

@@ -1,0 +1,77 @@
+"""The tables as data: every row can be shown, has a place in ``ag``, and says something of its own."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from common.span import SPAN_TYPES
+from ingest.semconv import vocabulary
+from ingest.semconv.conventions import CONVENTIONS
+from ingest.semconv.readings import RESERVED_META
+from ingest.semconv.rows import ALL, Convention, Row
+
+ROWS = [row for convention in CONVENTIONS for row in convention.rows]
+PLACES = {
+    "type.span",
+    "data",
+    "data.inputs",
+    "data.outputs",
+    "session.id",
+    "user.id",
+    "tags",
+    "meta",
+    "unsupported.agent.id",
+    "unsupported.agent.name",
+}
+PREFIXES = ("data.parameters.", "meta.", "metrics.tokens.", "metrics.costs.")
+
+
+def test_conventions_stand_in_the_order_of_their_precedence() -> None:
+    assert [convention.name for convention in CONVENTIONS] == [
+        "opentelemetry",
+        "openllmetry",
+        "openinference",
+        "genai",
+        "pydantic-ai",
+        "vercel",
+    ]
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row.sources[0]} {row.target}")
+def test_a_row_has_a_place_and_can_be_shown(row: Row) -> None:
+    place = row.target.removesuffix(ALL)
+
+    assert place in PLACES or place.startswith(PREFIXES)
+    assert row.reading.says
+    assert all(source and not source.startswith("ag.") for source in row.sources)
+    assert len(row.sources) == 1 or not any(source.endswith(ALL) for source in row.sources)
+    if place.startswith("meta."):
+        assert place.split(".")[1] in RESERVED_META, "users' own names would take its place"
+
+
+@pytest.mark.parametrize("convention", CONVENTIONS, ids=lambda convention: convention.name)
+def test_no_row_stands_twice(convention: Convention) -> None:
+    rows = Counter((row.sources, row.target, row.reading.says) for row in convention.rows)
+
+    assert [row for row, count in rows.items() if count > 1] == []
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        vocabulary.OPENINFERENCE_KINDS,
+        vocabulary.GENAI_OPERATIONS,
+        vocabulary.TRACELOOP_KINDS,
+        vocabulary.LLM_REQUEST_TYPES,
+        vocabulary.VERCEL_OPERATIONS,
+    ],
+)
+def test_kinds_are_types_of_spans(words: dict[str, str]) -> None:
+    assert set(words.values()) <= set(SPAN_TYPES)
+
+
+@pytest.mark.parametrize("words", [vocabulary.PROVIDERS, vocabulary.FINISH_REASONS])
+def test_one_word_is_its_own(words: dict[str, str]) -> None:
+    assert not set(words) & set(words.values())
