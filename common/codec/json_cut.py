@@ -1,4 +1,4 @@
-"""JSON as bytes: where the spans of a document lie, and how to take some of them out without touching their bytes.
+"""JSON as bytes: where the spans of a document lie, and how pieces of it are framed anew.
 
 Needed on the rare ways alone: where the parser refuses a whole document because of one span, for dead letters, and where
 intake parts a request by trace. Source: RFC 8259. Works on bytes that are not UTF-8 too: read as Latin-1, a character
@@ -11,6 +11,8 @@ import json
 import re
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
+
+from common.codec.layout import Framing, RequestLayout, ScopePart, SpanPart
 
 _SPACE: Final = re.compile(r"[ \t\n\r]*")
 _STRING: Final = re.compile(r'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
@@ -28,47 +30,6 @@ class Piece(NamedTuple):
 
     start: int
     end: int
-
-
-class ScopePart(NamedTuple):
-    """One element of ``scopeSpans``: the members around its spans, comma between them, and the spans."""
-
-    wrapper: bytes
-    spans: list[Piece]
-
-
-class ResourcePart(NamedTuple):
-    """One element of ``resourceSpans``: the members around its scopes, comma between them, and the scopes."""
-
-    wrapper: bytes
-    scopes: list[ScopePart]
-
-
-class RequestLayout(NamedTuple):
-    """Where the spans of an OTLP/JSON request lie."""
-
-    value: bytes
-    resources: list[ResourcePart]
-
-    def content(self, span: Piece) -> bytes:
-        """The bytes of one span."""
-        return self.value[span.start : span.end]
-
-    def cut(self, span_indexes: Sequence[int]) -> bytes:
-        """A request with these spans alone, their resource and scope beside them, every byte of them as it was."""
-        wanted = frozenset(span_indexes)
-        pieces = []
-        span_index = 0
-        for resource in self.resources:
-            scopes = []
-            for scope in resource.scopes:
-                spans = [self.content(span) for index, span in enumerate(scope.spans, span_index) if index in wanted]
-                span_index += len(scope.spans)
-                if spans:
-                    scopes.append(_wrapped(scope.wrapper, b"spans", spans))
-            if scopes:
-                pieces.append(_wrapped(resource.wrapper, b"scopeSpans", scopes))
-        return _wrapped(b"", b"resourceSpans", pieces)
 
 
 class ListLayout(NamedTuple):
@@ -92,9 +53,20 @@ class ListLayout(NamedTuple):
 def lay_out_request(value: bytes) -> RequestLayout:
     """The layout of an OTLP/JSON request. Raises ``BrokenJson`` when its frame cannot be followed."""
     text = value.decode("latin-1")
-    parted = _parted(text, _skipped(text, 0), ("resourceSpans", "resource_spans"), _resource_part)
-    _check_nothing_follows(text, parted.end)
-    return RequestLayout(value, parted.elements)
+    request = _parted(text, _skipped(text, 0), ("resourceSpans", "resource_spans"), _resource_spans)
+    _check_nothing_follows(text, request.end)
+    layout = RequestLayout(value, _FRAMING, resources=[], scopes=[], spans=[])
+    for resource in request.elements:
+        _lay_out_resource(layout, resource)
+    return layout
+
+
+def _lay_out_resource(layout: RequestLayout, resource: _Parted) -> None:
+    for each in resource.elements:
+        scope = len(layout.scopes)
+        layout.scopes.append(ScopePart(len(layout.resources), each.wrapper))
+        layout.spans.extend(SpanPart(scope, span.start, span.start, span.end) for span in each.elements)
+    layout.resources.append(resource.wrapper)
 
 
 def lay_out_spans(value: bytes) -> ListLayout:
@@ -120,14 +92,14 @@ class _Parted(NamedTuple):
 _ReadElement: TypeAlias = Callable[[str, int], tuple[Any, int]]
 
 
-def _resource_part(text: str, at: int) -> tuple[ResourcePart, int]:
-    parted = _parted(text, at, ("scopeSpans", "scope_spans"), _scope_part)
-    return ResourcePart(parted.wrapper, parted.elements), parted.end
+def _resource_spans(text: str, at: int) -> tuple[_Parted, int]:
+    parted = _parted(text, at, ("scopeSpans", "scope_spans"), _scope_spans)
+    return parted, parted.end
 
 
-def _scope_part(text: str, at: int) -> tuple[ScopePart, int]:
+def _scope_spans(text: str, at: int) -> tuple[_Parted, int]:
     parted = _parted(text, at, ("spans",), _whole_value)
-    return ScopePart(parted.wrapper, parted.elements), parted.end
+    return parted, parted.end
 
 
 def _whole_value(text: str, at: int) -> tuple[Piece, int]:
@@ -229,3 +201,10 @@ def _unescaped(token: str) -> str:
 
 def _wrapped(others: bytes, name: bytes, values: list[bytes]) -> bytes:
     return b"{" + others + (b"," if others else b"") + b'"' + name + b'":[' + b",".join(values) + b"]}"
+
+
+_FRAMING: Final = Framing(
+    scope=lambda wrapper, spans: _wrapped(wrapper, b"spans", spans),
+    resource=lambda wrapper, scopes: _wrapped(wrapper, b"scopeSpans", scopes),
+    request=lambda resources: _wrapped(b"", b"resourceSpans", resources),
+)

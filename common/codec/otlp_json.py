@@ -10,7 +10,7 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any, Final, NamedTuple, TypeVar
 
 import orjson
@@ -32,8 +32,9 @@ from common.codec.checks import (
 )
 from common.codec.decoded import Decoded
 from common.codec.gathering import Group, gather, missing_trace_id
-from common.codec.json_cut import BrokenJson, RequestLayout, lay_out_request
+from common.codec.json_cut import BrokenJson, lay_out_request
 from common.codec.json_members import count_of, enum_of, integer_of, list_of, object_of, parsed_alone, text_of
+from common.codec.layout import RequestLayout
 from common.errors import Rejected, RejectionCode
 from common.ids import ZERO_ID
 from common.limits import SpanLimits
@@ -116,9 +117,12 @@ def decode(value: bytes, *, limits: SpanLimits, now_ns: int) -> Decoded:
     return decoded._replace(base64_ids_count=reader.base64_ids_count)
 
 
-def cut(value: bytes, span_indexes: Sequence[int]) -> bytes:
-    """One request with only these spans, their resource and scope, byte for byte as they came. Raises ``Rejected``."""
-    return _laid_out(value).cut(span_indexes)
+def lay_out(value: bytes) -> RequestLayout:
+    """Where the spans of a record lie, to cut some of them out. Raises ``Rejected``."""
+    try:
+        return lay_out_request(value)
+    except BrokenJson as exc:
+        raise Rejected(RejectionCode.UNDECODABLE, f"The record is not an OTLP request in JSON: {exc}.") from exc
 
 
 def _loaded(value: bytes) -> Any:
@@ -129,16 +133,9 @@ def _loaded(value: bytes) -> Any:
         return None
 
 
-def _laid_out(value: bytes) -> RequestLayout:
-    try:
-        return lay_out_request(value)
-    except BrokenJson as exc:
-        raise Rejected(RejectionCode.UNDECODABLE, f"The record is not an OTLP request in JSON: {exc}.") from exc
-
-
 def _decode_split(value: bytes, limits: SpanLimits, reader: _Reader) -> Decoded:
     """The slow way: every span parsed alone, so that a bad one costs itself."""
-    layout = _laid_out(value)
+    layout = lay_out(value)
     depth_max = limits.nesting_depth_max
 
     def read(raw: bytes, resource: Resource, scope: Scope) -> Span:
@@ -152,11 +149,10 @@ def _decode_split(value: bytes, limits: SpanLimits, reader: _Reader) -> Decoded:
         return reader.scope(parsed_alone(wrapper, "The scope", nesting_depth_max=depth_max))
 
     def groups() -> Iterator[Group]:
-        for part in layout.resources:
-            resource = _guarded(read_resource, b"{" + part.wrapper + b"}")
-            for inner in part.scopes:
-                scope = _guarded(read_scope, b"{" + inner.wrapper + b"}")
-                yield Group(resource, scope, map(layout.content, inner.spans))
+        resources = [_guarded(read_resource, b"{" + wrapper + b"}") for wrapper in layout.resources]
+        for part, members in layout.groups():
+            scope = _guarded(read_scope, b"{" + part.wrapper + b"}")
+            yield Group(resources[part.resource], scope, members)
 
     if not layout.resources:
         reader.check_is_request(parsed_alone(value, "The record", nesting_depth_max=depth_max))

@@ -7,9 +7,9 @@ nesting; then the record is split on the wire (``protobuf_cut``) and each span i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from google.protobuf.message import DecodeError
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
@@ -32,7 +32,8 @@ from common.codec.checks import (
 )
 from common.codec.decoded import Decoded
 from common.codec.gathering import NO_TRACE_ID, Group, gather, missing_trace_id
-from common.codec.protobuf_cut import LEN, BrokenWire, Field, Layout, fields, lay_out
+from common.codec.layout import RequestLayout
+from common.codec.protobuf_cut import LEN, BrokenWire, Field, fields, lay_out_request
 from common.errors import Rejected, RejectionCode
 from common.ids import ZERO_ID
 from common.limits import SpanLimits
@@ -44,6 +45,7 @@ _VALUE_WRAPPERS: Final = frozenset({"AnyValue", "ArrayValue", "KeyValueList"})
 _KEY_SHOWN_MAX: Final = 80
 _TRACE_ID_LEGAL: Final = "16 bytes"
 _SPAN_ID_LEGAL: Final = "8 bytes"
+_Shared = TypeVar("_Shared", Resource, Scope)
 
 
 def decode(value: bytes, *, limits: SpanLimits, now_ns: int) -> Decoded:
@@ -62,14 +64,10 @@ def decode(value: bytes, *, limits: SpanLimits, now_ns: int) -> Decoded:
     return gather(_groups(request, bounds), partial(_sized_span, limits, bounds))
 
 
-def cut(value: bytes, span_indexes: Sequence[int]) -> bytes:
-    """One request with only these spans, their resource and scope, byte for byte as they came. Raises ``Rejected``."""
-    return _laid_out(value).cut(span_indexes)
-
-
-def _laid_out(value: bytes) -> Layout:
+def lay_out(value: bytes) -> RequestLayout:
+    """Where the spans of a record lie, to cut some of them out. Raises ``Rejected``."""
     try:
-        return lay_out(value)
+        return lay_out_request(value)
     except BrokenWire as exc:
         raise Rejected(RejectionCode.UNDECODABLE, f"The record is not an OTLP request in protobuf: {exc}.") from exc
 
@@ -281,7 +279,7 @@ def _text(text: str, where: str) -> str:
 
 def _decode_split(value: bytes, limits: SpanLimits, bounds: Bounds) -> Decoded:
     """The slow way: every span parsed alone, so that a bad one costs itself."""
-    layout = _laid_out(value)
+    layout = lay_out(value)
 
     def read(raw: bytes, resource: Resource, scope: Scope) -> Span:
         check_span_size(len(raw), limits)
@@ -290,16 +288,17 @@ def _decode_split(value: bytes, limits: SpanLimits, bounds: Bounds) -> Decoded:
     return gather(_split_groups(layout, bounds), read)
 
 
-def _split_groups(layout: Layout, bounds: Bounds) -> Iterator[Group]:
-    for resource_part in layout.resources:
-        resource = _alone(ResourceSpansMessage, resource_part.wrapper, bounds)
-        if not isinstance(resource, Rejected):
-            resource = _resource(resource, bounds)
-        for scope_part in resource_part.scopes:
-            scope = _alone(ScopeSpansMessage, scope_part.wrapper, bounds)
-            if not isinstance(scope, Rejected):
-                scope = _scope(scope, bounds)
-            yield Group(resource, scope, (layout.content(span) for span in scope_part.spans))
+def _split_groups(layout: RequestLayout, bounds: Bounds) -> Iterator[Group]:
+    resources = [_shared(ResourceSpansMessage, wrapper, bounds, _resource) for wrapper in layout.resources]
+    for part, members in layout.groups():
+        yield Group(resources[part.resource], _shared(ScopeSpansMessage, part.wrapper, bounds, _scope), members)
+
+
+def _shared(
+    message_type: Any, wrapper: bytes, bounds: Bounds, read: Callable[[Any, Bounds], _Shared | Rejected]
+) -> _Shared | Rejected:
+    message = _alone(message_type, wrapper, bounds)
+    return message if isinstance(message, Rejected) else read(message, bounds)
 
 
 def _parsed_span(raw: bytes, bounds: Bounds) -> Any:

@@ -1,4 +1,4 @@
-"""An OTLP request on the wire: where its spans lie, and how to take some of them out without touching their bytes.
+"""An OTLP request on the wire: its layout, and how pieces of it are framed anew.
 
 Source: https://protobuf.dev/programming-guides/encoding. Reads only the frame, ``ResourceSpans`` and ``ScopeSpans``; what is
 inside a span stays bytes. Needed where protobuf's parser refuses a whole record because of one span, and for dead letters.
@@ -6,8 +6,10 @@ inside a span stays bytes. Needed where protobuf's parser refuses a whole record
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Final, NamedTuple
+
+from common.codec.layout import Framing, RequestLayout, ScopePart, SpanPart
 
 VARINT: Final = 0
 FIXED64: Final = 1
@@ -36,59 +38,23 @@ class Field(NamedTuple):
     end: int
 
 
-class ScopePart(NamedTuple):
-    """One ``ScopeSpans``: the fields around its spans as one piece of bytes, and the spans, each with its tag."""
-
-    wrapper: bytes
-    spans: list[Field]
-
-
-class ResourcePart(NamedTuple):
-    """One ``ResourceSpans``: the fields around its scopes as one piece of bytes, and the scopes."""
-
-    wrapper: bytes
-    scopes: list[ScopePart]
-
-
-class Layout(NamedTuple):
-    """Where the spans of a request lie."""
-
-    value: bytes
-    resources: list[ResourcePart]
-
-    def content(self, span: Field) -> bytes:
-        """The bytes of one span, without its tag and length."""
-        return self.value[span.content : span.end]
-
-    def cut(self, span_indexes: Sequence[int]) -> bytes:
-        """A request with these spans alone, their resource and scope beside them, every byte of them as it was."""
-        wanted = frozenset(span_indexes)
-        pieces = []
-        span_index = 0
-        for resource in self.resources:
-            scopes = []
-            for scope in resource.scopes:
-                spans = [
-                    self.value[span.start : span.end]
-                    for index, span in enumerate(scope.spans, start=span_index)
-                    if index in wanted
-                ]
-                span_index += len(scope.spans)
-                if spans:
-                    scopes.append(_delimited(_SCOPE_SPANS, scope.wrapper + b"".join(spans)))
-            if scopes:
-                pieces.append(_delimited(_RESOURCE_SPANS, resource.wrapper + b"".join(scopes)))
-        return b"".join(pieces)
-
-
-def lay_out(value: bytes) -> Layout:
+def lay_out_request(value: bytes) -> RequestLayout:
     """The layout of a request. Raises ``BrokenWire`` when its frame cannot be followed."""
-    resources = []
+    layout = RequestLayout(value, _FRAMING, resources=[], scopes=[], spans=[])
     for field in fields(value, 0, len(value)):
         if field.number == _RESOURCE_SPANS and field.wire_type == LEN:
-            wrapper, inner = _parted(value, field, _SCOPE_SPANS)
-            resources.append(ResourcePart(wrapper, [ScopePart(*_parted(value, scope, _SPANS)) for scope in inner]))
-    return Layout(value, resources)
+            _lay_out_resource(layout, field)
+    return layout
+
+
+def _lay_out_resource(layout: RequestLayout, message: Field) -> None:
+    wrapper, scopes = _parted(layout.value, message, _SCOPE_SPANS)
+    for each in scopes:
+        scope_wrapper, spans = _parted(layout.value, each, _SPANS)
+        scope = len(layout.scopes)
+        layout.scopes.append(ScopePart(len(layout.resources), scope_wrapper))
+        layout.spans.extend(SpanPart(scope, span.start, span.content, span.end) for span in spans)
+    layout.resources.append(wrapper)
 
 
 def fields(value: bytes, start: int, end: int) -> Iterator[Field]:
@@ -177,3 +143,10 @@ def _encoded_varint(number: int) -> bytes:
         number >>= 7
     encoded.append(number)
     return bytes(encoded)
+
+
+_FRAMING: Final = Framing(
+    scope=lambda wrapper, spans: _delimited(_SCOPE_SPANS, wrapper + b"".join(spans)),
+    resource=lambda wrapper, scopes: _delimited(_RESOURCE_SPANS, wrapper + b"".join(scopes)),
+    request=b"".join,
+)

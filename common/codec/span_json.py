@@ -7,7 +7,7 @@ that the parser refuses as a whole is cut span by span (``json_cut``).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, Final
 from uuid import UUID
 
@@ -74,9 +74,12 @@ def decode(value: bytes, *, limits: SpanLimits, now_ns: int, sent_ns: int | None
     return _decode_split(value, limits, reader)
 
 
-def cut(value: bytes, span_indexes: Sequence[int]) -> bytes:
-    """One record with only these spans, byte for byte as they came. Raises ``Rejected``."""
-    return _laid_out(value).cut(span_indexes)
+def lay_out(value: bytes) -> ListLayout:
+    """Where the spans of a record lie, to cut some of them out. Raises ``Rejected``."""
+    try:
+        return lay_out_spans(value)
+    except BrokenJson as exc:
+        raise Rejected(RejectionCode.UNDECODABLE, f"The record is not JSON with spans: {exc}.") from exc
 
 
 def _members(document: Any) -> list[Any]:
@@ -99,16 +102,9 @@ def _members(document: Any) -> list[Any]:
     return spans or []
 
 
-def _laid_out(value: bytes) -> ListLayout:
-    try:
-        return lay_out_spans(value)
-    except BrokenJson as exc:
-        raise Rejected(RejectionCode.UNDECODABLE, f"The record is not JSON with spans: {exc}.") from exc
-
-
 def _decode_split(value: bytes, limits: SpanLimits, reader: _Reader) -> Decoded:
     """The slow way: every span parsed alone, so that a bad one costs itself."""
-    layout = _laid_out(value)
+    layout = lay_out(value)
 
     def read(raw: bytes, _resource: Resource, _scope: Scope) -> Span:
         check_span_size(len(raw), limits)

@@ -63,7 +63,7 @@ def test_protobuf_and_json_give_equal_spans(request):
 def test_spans_read_alone_equal_spans_read_as_a_whole(request):
     for codec, value in ((otlp_protobuf, request.SerializeToString()), (otlp_json, request_json(request))):
         whole = decode(codec, value)
-        alone = [decode(codec, codec.cut(value, [index])) for index in whole.span_indexes]
+        alone = [decode(codec, codec.lay_out(value).cut([index])) for index in whole.span_indexes]
 
         assert [repr(one.spans[0]) for one in alone] == [repr(span) for span in whole.spans]
         assert all(len(one.spans) == 1 for one in alone)
@@ -144,10 +144,10 @@ def test_the_bytes_of_a_bad_span_are_cut_out_whole_and_refused_again(codec, bad)
     members, code = BAD[bad]
     value = record_of(codec, [{}, members, {}])
 
-    buried = codec.cut(value, [1])
+    buried = codec.lay_out(value).cut([1])
 
     assert [refusal.code for refusal in decode(codec, buried).refusals] == [code]
-    assert codec.cut(buried, [0]) == buried
+    assert codec.lay_out(buried).cut([0]) == buried
 
 
 @pytest.mark.parametrize("codec", CODECS.values(), ids=CODECS)
@@ -172,7 +172,7 @@ def test_a_record_larger_than_its_limit_is_refused_as_a_whole(codec):
 @pytest.mark.parametrize("codec", CODECS.values(), ids=CODECS)
 def test_a_span_larger_than_its_limit_costs_itself(codec):
     value = record_of(codec, [{}, {"value": "x" * 10_000}, {}])
-    big = len(codec.cut(value, [1]))
+    big = len(codec.lay_out(value).cut([1]))
 
     decoded = decode(codec, value, SpanLimits(span_bytes_max=5_000))
 
@@ -258,7 +258,7 @@ def decode_all_ways(codec, value):
     try:
         decoded = decode(codec, value)
         for refusal in decoded.refusals:
-            codec.cut(value, [refusal.span_index])
+            codec.lay_out(value).cut([refusal.span_index])
     except Rejected as refused:
         assert refused.detail  # noqa: PT017 - either outcome is legal
 

@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from common.codec.otlp_json import cut, decode
+from common.codec.otlp_json import decode, lay_out
 from common.errors import Rejected, RejectionCode
 from common.limits import SpanLimits
 from common.span import SpanKind, StatusCode
@@ -119,7 +119,7 @@ def test_unknown_members_are_ignored_and_snake_case_is_read():
     assert read_span.events[0].time_ns == 5
     assert read_span.events[0].attributes == {"k": 7}
     assert read_span.scope.schema_url == "s"
-    assert len(decode(cut(json.dumps(value).encode(), [0]), limits=LIMITS, now_ns=NOW_NS).spans) == 1
+    assert len(decode(lay_out(json.dumps(value).encode()).cut([0]), limits=LIMITS, now_ns=NOW_NS).spans) == 1
 
 
 @pytest.mark.parametrize(

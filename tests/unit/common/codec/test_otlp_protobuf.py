@@ -9,7 +9,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue
 
 from common.codec import otlp_protobuf
-from common.codec.otlp_protobuf import cut, decode
+from common.codec.otlp_protobuf import decode, lay_out
 from common.errors import Rejected, RejectionCode
 from common.limits import SpanLimits
 from common.span import NO_RESOURCE, NO_SCOPE
@@ -128,13 +128,13 @@ def test_unknown_fields_stay_in_the_bytes_that_are_cut_out():
     resource = b"\x12" + bytes([len(scope)]) + scope + unknown
     value = b"\x0a" + bytes([len(resource)]) + resource
 
-    assert cut(value, [0]).count(unknown) == 3
-    assert len(decode(cut(value, [0]), limits=LIMITS, now_ns=NOW_NS).spans) == 1
+    assert lay_out(value).cut([0]).count(unknown) == 3
+    assert len(decode(lay_out(value).cut([0]), limits=LIMITS, now_ns=NOW_NS).spans) == 1
 
 
 @pytest.mark.parametrize("value", [b"\x0a", b"\x0a\x05abc", b"not a request", b"\xff" * 11, b"\x0a\x02\x12\x7f"])
 def test_a_broken_frame_refuses_the_record(value):
-    for read in (lambda: decode(value, limits=LIMITS, now_ns=NOW_NS), lambda: cut(value, [0])):
+    for read in (lambda: decode(value, limits=LIMITS, now_ns=NOW_NS), lambda: lay_out(value).cut([0])):
         with pytest.raises(Rejected, match="not an OTLP request") as refused:
             read()
         assert refused.value.rejection is RejectionCode.UNDECODABLE

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from common.codec.protobuf_cut import GROUPS_MAX, BrokenWire, fields, lay_out
+from common.codec.protobuf_cut import GROUPS_MAX, BrokenWire, fields, lay_out_request
 
 GROUP = b"\x1b\x08\x01\x23\x0a\x01x\x24\x1c"  # group 3 { varint 1, group 4 { bytes 1 } }
 
@@ -57,12 +57,12 @@ def test_wrappers_are_copied_as_they_stood_whatever_their_order():
 
     cut_scope = b"\x1a\x01u" + b"\x0a\x00" + b"\x12\x02\x12\x00"
     cut_resource = b"\x0a\x02\x10\x07" + GROUP + b"\x12" + bytes([len(cut_scope)]) + cut_scope
-    assert lay_out(value).cut([1]) == b"\x0a" + bytes([len(cut_resource)]) + cut_resource
+    assert lay_out_request(value).cut([1]) == b"\x0a" + bytes([len(cut_resource)]) + cut_resource
 
 
 @given(st.binary(max_size=60))
 def test_any_bytes_have_a_layout_or_are_broken(value):
     try:
-        lay_out(value)
+        lay_out_request(value)
     except BrokenWire as broken:
         assert str(broken)  # noqa: PT017 - either outcome is legal

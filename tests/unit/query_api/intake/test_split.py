@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from common.codec import protobuf_cut
+from common.codec import otlp_protobuf
 from common.errors import TooLarge
 from query_api.intake.split import split_by_trace
 
@@ -36,7 +36,7 @@ def _numbers(value: bytes) -> list[tuple[str, str, int]]:
 
 
 def test_each_trace_takes_its_resources_and_scopes_with_it() -> None:
-    layout = protobuf_cut.lay_out(_request([[TRACE_A, TRACE_B], [TRACE_A]], [[TRACE_B, TRACE_A]]))
+    layout = otlp_protobuf.lay_out(_request([[TRACE_A, TRACE_B], [TRACE_A]], [[TRACE_B, TRACE_A]]))
     trace_ids = {0: TRACE_A, 1: TRACE_B, 2: TRACE_A, 3: TRACE_B, 4: TRACE_A}
 
     first, second = split_by_trace(layout, trace_ids, bytes_max=10_000)
@@ -51,7 +51,7 @@ def test_each_trace_takes_its_resources_and_scopes_with_it() -> None:
 
 
 def test_spans_that_are_not_kept_are_left_out() -> None:
-    layout = protobuf_cut.lay_out(_request([[TRACE_A, TRACE_A]]))
+    layout = otlp_protobuf.lay_out(_request([[TRACE_A, TRACE_A]]))
 
     (record,) = split_by_trace(layout, {1: TRACE_A}, bytes_max=10_000)
 
@@ -59,7 +59,7 @@ def test_spans_that_are_not_kept_are_left_out() -> None:
 
 
 def test_what_comes_out_is_bounded() -> None:
-    layout = protobuf_cut.lay_out(_request([[TRACE_A, TRACE_B]]))
+    layout = otlp_protobuf.lay_out(_request([[TRACE_A, TRACE_B]]))
     trace_ids = {0: TRACE_A, 1: TRACE_B}
     length = sum(len(record.value) for record in split_by_trace(layout, trace_ids, bytes_max=10_000))
 

@@ -1,0 +1,84 @@
+"""A layout is made once a record; what is cut from it costs what is cut, however many spans the record has."""
+
+from __future__ import annotations
+
+import pytest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+from common.codec import otlp_json, otlp_protobuf
+from common.codec.layout import Framing, RequestLayout, ScopePart, SpanPart
+from tests.support.otlp_json import request_json
+
+FRAMING = Framing(
+    scope=lambda wrapper, spans: b"(" + wrapper + b":" + b" ".join(spans) + b")",
+    resource=lambda wrapper, scopes: b"[" + wrapper + b":" + b"".join(scopes) + b"]",
+    request=b"".join,
+)
+# Two resources whose wrappers and scopes are equal, byte for byte.
+LAYOUT = RequestLayout(
+    b"abcd",
+    FRAMING,
+    resources=[b"R", b"R"],
+    scopes=[ScopePart(0, b"S"), ScopePart(0, b"S"), ScopePart(1, b"S")],
+    spans=[SpanPart(0, 0, 0, 1), SpanPart(0, 1, 1, 2), SpanPart(1, 2, 2, 3), SpanPart(2, 3, 3, 4)],
+)
+
+
+@pytest.mark.parametrize(
+    ("span_indexes", "value"),
+    [
+        ([0, 1, 2, 3], b"[R:(S:a b)(S:c)][R:(S:d)]"),
+        ([3, 1, 1], b"[R:(S:b)][R:(S:d)]"),
+        ([1, 2], b"[R:(S:b)(S:c)]"),
+        ([4], b""),
+        ([], b""),
+    ],
+)
+def test_neighbours_share_what_is_around_them_and_equal_wrappers_stay_apart(span_indexes, value):
+    assert LAYOUT.cut(span_indexes) == value
+
+
+def test_groups_are_the_spans_of_each_scope():
+    assert [(part.resource, list(spans)) for part, spans in LAYOUT.groups()] == [
+        (0, [b"a", b"b"]),
+        (0, [b"c"]),
+        (1, [b"d"]),
+    ]
+
+
+class CountedParts(list):
+    """A list that counts how often one of its elements is looked at."""
+
+    def __init__(self, parts):
+        super().__init__(parts)
+        self.reads_count = 0
+
+    def __getitem__(self, index):
+        self.reads_count += 1
+        return super().__getitem__(index)
+
+    def __iter__(self):
+        for part in super().__iter__():
+            self.reads_count += 1
+            yield part
+
+
+@pytest.mark.parametrize("codec", [otlp_protobuf, otlp_json])
+def test_cutting_every_span_alone_looks_at_each_once(codec):
+    layout = codec.lay_out(request_of_many_scopes(codec, 500))
+    counted = layout._replace(scopes=CountedParts(layout.scopes), spans=CountedParts(layout.spans))
+
+    cuts = [counted.cut([index]) for index in range(500)]
+
+    assert len(set(cuts)) == 500
+    assert counted.spans.reads_count == 500
+    assert counted.scopes.reads_count <= 2 * 500
+
+
+def request_of_many_scopes(codec, count):
+    """A request with one resource and a scope for each span."""
+    request = ExportTraceServiceRequest()
+    scopes = request.resource_spans.add().scope_spans
+    for number in range(count):
+        scopes.add().spans.add(name=str(number))
+    return request_json(request) if codec is otlp_json else request.SerializeToString()
