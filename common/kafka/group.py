@@ -3,40 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Collection
-from contextlib import asynccontextmanager
+from collections.abc import Collection
 
-from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka import TopicPartition
 
 from common.kafka.cluster import partitions_of
-from common.kafka.driver import quieten_driver, translated
-from common.kafka.ends import FETCH_WAIT_MS, end_offsets
+from common.kafka.driver import translated
+from common.kafka.ends import end_offsets
+from common.kafka.reader import open_reader
 from common.settings import KafkaSettings
 
 
 async def uncommitted_count(settings: KafkaSettings, topics: Collection[str]) -> int:
     """Records of ``topics`` beyond what ``settings.group`` has committed. Raises ``Unavailable`` (transient)."""
     partitions = [TopicPartition(topic, each) for topic in topics for each in await partitions_of(settings, topic)]
-    async with _connected(settings) as consumer:
-        consumer.assign(partitions)
-        ends = await end_offsets(consumer, partitions)
-        return sum([end - (await consumer.committed(each) or 0) for each, end in ends.items()])
-
-
-@asynccontextmanager
-async def _connected(settings: KafkaSettings) -> AsyncIterator[AIOKafkaConsumer]:
-    quieten_driver()
-    consumer = AIOKafkaConsumer(
-        bootstrap_servers=settings.bootstrap,
-        group_id=settings.group,
-        enable_auto_commit=False,
-        fetch_max_wait_ms=FETCH_WAIT_MS,
-        request_timeout_ms=int(settings.request_timeout_s * 1000),
-    )
-    with translated("read the group's offsets"):
-        try:
+    async with open_reader(settings, group=settings.group) as reader:
+        with translated("read the group's offsets"):
             async with asyncio.timeout(settings.request_timeout_s):
-                await consumer.start()
-                yield consumer
-        finally:
-            await consumer.stop()
+                reader.assign(partitions)
+                ends = await end_offsets(reader, partitions)
+                return sum([end - (await reader.committed(each) or 0) for each, end in ends.items()])

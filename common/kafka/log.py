@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
 from typing import Final
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
@@ -12,8 +10,9 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from common.errors import Unavailable
 from common.kafka.cluster import partitions_of
 from common.kafka.consumer import as_record
-from common.kafka.driver import quieten_driver, translated
-from common.kafka.ends import FETCH_WAIT_MS, end_offsets
+from common.kafka.driver import translated
+from common.kafka.ends import end_offsets
+from common.kafka.reader import open_reader
 from common.kafka.record import Coordinates, Record
 from common.settings import KafkaSettings
 
@@ -36,7 +35,7 @@ class KafkaLog:
 
     async def read(self, topic: str) -> AsyncIterator[Sequence[Record]]:
         """Everything that was there when the reading began, in portions, in offset order per partition."""
-        async with self._connected() as consumer:
+        async with open_reader(self._settings) as consumer:
             with translated("read the topic"):
                 partitions = [TopicPartition(topic, each) for each in await partitions_of(self._settings, topic)]
                 if not partitions:
@@ -56,7 +55,7 @@ class KafkaLog:
 
     async def tail(self, topic: str) -> AsyncIterator[Sequence[Record]]:
         """What is published from now on; the first portion is empty, and one now and then while all is quiet."""
-        async with self._connected(fetch_wait_ms=TAIL_FETCH_WAIT_MS) as consumer:
+        async with open_reader(self._settings, fetch_wait_ms=TAIL_FETCH_WAIT_MS) as consumer:
             with translated("follow the topic"):
                 partitions = [TopicPartition(topic, each) for each in await partitions_of(self._settings, topic)]
                 if not partitions:
@@ -78,7 +77,7 @@ class KafkaLog:
 
     async def fetch(self, where: Coordinates) -> Record | None:
         """The record at these coordinates, or ``None``. Raises ``Unavailable`` (transient)."""
-        async with self._connected() as consumer:
+        async with open_reader(self._settings) as consumer:
             with translated("fetch a record"):
                 if where.partition not in await partitions_of(self._settings, where.topic):
                     return None
@@ -98,23 +97,3 @@ class KafkaLog:
     ) -> set[TopicPartition]:
         with translated("read the topic"):
             return {each for each in left if await consumer.position(each) < ends[each]}
-
-    @asynccontextmanager
-    async def _connected(self, *, fetch_wait_ms: int = FETCH_WAIT_MS) -> AsyncIterator[AIOKafkaConsumer]:
-        quieten_driver()
-        consumer = AIOKafkaConsumer(
-            bootstrap_servers=self._settings.bootstrap,
-            enable_auto_commit=False,
-            isolation_level="read_committed",
-            auto_offset_reset="earliest",
-            fetch_max_wait_ms=fetch_wait_ms,
-            max_partition_fetch_bytes=self._settings.message_bytes_max,
-            request_timeout_ms=int(self._settings.request_timeout_s * 1000),
-        )
-        try:
-            with translated("connect"):
-                async with asyncio.timeout(self._settings.request_timeout_s):
-                    await consumer.start()
-            yield consumer
-        finally:
-            await consumer.stop()

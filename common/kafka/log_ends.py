@@ -15,8 +15,9 @@ from typing import Final
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from common.kafka.cluster import partitions_of, read_cluster_id
-from common.kafka.driver import quieten_driver, translated
-from common.kafka.ends import FETCH_WAIT_MS, end_offsets
+from common.kafka.driver import translated
+from common.kafka.ends import end_offsets
+from common.kafka.reader import new_reader
 from common.settings import KafkaSettings
 
 CONNECTION_AGE_MAX_S: Final = 60.0
@@ -67,19 +68,12 @@ class KafkaLogEnds:
         return {f"{connection.cluster_id}/{each.topic}/{each.partition}": end for each, end in ends.items()}
 
     async def _connect(self) -> _Connection:
-        quieten_driver()
         settings = self._settings
         cluster_id = await read_cluster_id(settings)
         partitions = [
             TopicPartition(topic, each) for topic in settings.topics for each in await partitions_of(settings, topic)
         ]
-        consumer = AIOKafkaConsumer(
-            bootstrap_servers=settings.bootstrap,
-            enable_auto_commit=False,
-            fetch_max_wait_ms=FETCH_WAIT_MS,
-            max_partition_fetch_bytes=FETCH_BYTES_MAX,
-            request_timeout_ms=int(settings.request_timeout_s * 1000),
-        )
+        consumer = new_reader(settings, partition_bytes_max=FETCH_BYTES_MAX)
         self._connection = _Connection(consumer, cluster_id, tuple(partitions), time.monotonic())
         await consumer.start()
         return self._connection

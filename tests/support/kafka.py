@@ -1,6 +1,7 @@
 """Brokers for tests, as processes of their own on 127.0.0.1: the embedded one, and a real Apache Kafka in KRaft mode."""
 
 import asyncio
+import fcntl
 import os
 import shutil
 import signal
@@ -123,17 +124,24 @@ def _jars() -> Path:
     absent = [tool for tool in ("java", "mvn") if shutil.which(tool) is None]
     if absent:
         missing(f"Apache Kafka needs {' and '.join(absent)}")
-    if not any(JARS.glob("kafka_2.13-*.jar")) or not any(JARS.glob("slf4j-nop-*.jar")):
-        fetched = subprocess.run(
-            ["mvn", "-q", "-B", "-f", str(POM), "dependency:copy-dependencies", f"-DoutputDirectory={JARS}"],
-            capture_output=True,
-            text=True,
-            timeout=300,
-            check=False,
-        )
-        if fetched.returncode != 0:
-            missing(f"Maven could not fetch the jars of Apache Kafka: {fetched.stdout[-300:]}")
+    JARS.mkdir(parents=True, exist_ok=True)
+    with (JARS / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # several processes run tests: one fetches, the others find the jars
+        if not any(JARS.glob("kafka_2.13-*.jar")) or not any(JARS.glob("slf4j-nop-*.jar")):
+            _fetch_jars()
     return JARS
+
+
+def _fetch_jars() -> None:
+    fetched = subprocess.run(
+        ["mvn", "-q", "-B", "-f", str(POM), "dependency:copy-dependencies", f"-DoutputDirectory={JARS}"],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    if fetched.returncode != 0:
+        missing(f"Maven could not fetch the jars of Apache Kafka: {fetched.stdout[-300:]}")
 
 
 def _cluster_id() -> str:
