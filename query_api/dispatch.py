@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
+from secrets import token_hex
 from typing import Any, Final
-from uuid import uuid4
 
 from aiohttp import web
 from aiohttp.http_exceptions import PayloadEncodingError
@@ -55,14 +55,19 @@ class Dispatcher:
         clock = self._stage.context.clock
         started_s = clock.monotonic_s()
         try:
-            answer = await self._answer(request, passage)
+            response = await self._response(request, passage)
         except asyncio.CancelledError:
             _record(request.method, passage, status=CLIENT_GONE_STATUS, seconds=clock.monotonic_s() - started_s)
             raise
-        response = await _response(request, answer, request_id=passage.request_id)
         seconds = clock.monotonic_s() - started_s
-        _record(request.method, passage, status=answer.status, seconds=seconds)
+        _record(request.method, passage, status=response.status, seconds=seconds)
         return response
+
+    async def _response(self, request: web.Request, passage: _Passage) -> web.Response:
+        try:
+            return await _response(request, await self._answer(request, passage), request_id=passage.request_id)
+        except Exception:  # noqa: BLE001 - the last line of defence, where telling of an error fails too
+            return await _response(request, _our_failure(passage), request_id=passage.request_id)
 
     async def _answer(self, request: web.Request, passage: _Passage) -> Answer:
         try:
@@ -73,8 +78,6 @@ class Dispatcher:
             return _error_answer(error, request, passage)
         except (web.RequestPayloadError, PayloadEncodingError, ConnectionError) as exc:
             return _error_answer(InvalidInput(f"The body cannot be read: {exc}."), request, passage)
-        except Exception:  # noqa: BLE001 - the last line of defence: logged with its trace, answered with an id
-            return _our_failure(passage)
 
     async def _handled(self, request: web.Request, passage: _Passage) -> Answer:
         context = self._stage.context
@@ -127,6 +130,10 @@ async def _read_wire(request: web.Request, *, bytes_max: int) -> bytes:
     too_large = TooLarge(f"The body is larger than {bytes_max} bytes.")
     if (request.content_length or 0) > bytes_max:
         raise too_large
+    if request.content.is_eof() and (wire := request.content.read_nowait()):  # it came with its head, as small ones do
+        if len(wire) > bytes_max:
+            raise too_large
+        return wire
     pieces: list[bytes] = []
     room = bytes_max
     try:
@@ -176,7 +183,7 @@ async def _response(request: web.Request, answer: Answer, *, request_id: str) ->
 def _request_id(request: web.Request) -> str:
     """The client's id if it can stand in a log as it is, else a new one."""
     sent = request.headers.get(REQUEST_ID_HEADER, "")
-    return sent if _REQUEST_ID.fullmatch(sent) else uuid4().hex
+    return sent if _REQUEST_ID.fullmatch(sent) else token_hex(16)
 
 
 def _record(method: str, passage: _Passage, *, status: int, seconds: float) -> None:

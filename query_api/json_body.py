@@ -15,6 +15,7 @@ import orjson
 from multidict import MultiMapping
 from pydantic import BaseModel, ValidationError
 
+from common.errors import InvalidInput
 from query_api.errors import InvalidRequest
 from query_api.route import Answer
 
@@ -27,15 +28,22 @@ INPUT_BYTES_MAX: Final = 2_000
 """An offending value is repeated up to so many bytes of JSON, and as shortened text past it."""
 
 _LONG_INTEGER: Final = re.compile(rb"\d{19}")
+_HUGE_INTEGER: Final = re.compile(r"-?\d{309,}(?![\d.eE])")  # past the doubles, where the fast parser gives up
 
 
 def parse_json(body: bytes) -> Any:
-    """The value of a JSON text. Integers are exact, however long. Raises ``InvalidRequest`` of type ``json_invalid``."""
+    """The value of a JSON text, integers exact. Raises ``InvalidRequest`` of type ``json_invalid``.
+
+    An integer of more than 308 digits is well-formed and fits nothing: it raises ``InvalidInput``, as one past 64 bits does
+    where it is used.
+    """
     try:
         value = orjson.loads(body)
         # The fast parser makes floats of integers past 64 bits; the slow one keeps them, so that they can be refused.
         return json.loads(body) if _LONG_INTEGER.search(body) else value
     except orjson.JSONDecodeError as exc:
+        if _HUGE_INTEGER.match(body.decode("utf-8", "replace"), exc.pos):
+            raise InvalidInput(f"The integer at character {exc.pos} of the body has more than 308 digits.") from exc
         raise _json_invalid(exc.msg, offset=exc.pos) from exc
     except (RecursionError, ValueError) as exc:
         raise _json_invalid(str(exc), offset=0) from exc

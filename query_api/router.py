@@ -41,10 +41,14 @@ class Router:
             self._templates[_shelf(template.segments)].append(template)
         for templates in self._templates.values():
             templates.sort(key=lambda template: template.places)
+        self._literal = {tuple(path.split("/")[1:]): methods for path, methods in by_path.items() if "{" not in path}
 
     def match(self, method: str, raw_path: str) -> Match:
         """The route of a path as it stood in the request line. Raises ``NotFound`` or ``MethodNotAllowed``."""
         segments = _segments(raw_path)
+        literal = self._literal.get(tuple(segments), {}).get(method)
+        if literal is not None:  # as most are; below it would win as well
+            return Match(literal, {})
         templates = self._templates.get(_shelf(segments), [])
         fitting = [template for template in templates if template.fits(segments)]
         if not fitting:

@@ -17,8 +17,9 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
     ExportTraceServiceResponse,
 )
 
-from common.codec import json_cut, otlp_json, otlp_protobuf, protobuf_cut
+from common.codec import otlp_json, otlp_protobuf
 from common.codec.decoded import Decoded, Refusal
+from common.codec.layout import RequestLayout
 from common.errors import ErrorCode, ServiceError, UnsupportedMedia
 from common.limits import SpanLimits
 from common.telemetry import INTAKE_SPANS
@@ -26,7 +27,7 @@ from query_api.content_encoding import inflate_by_magic
 from query_api.errors import headers_of, status_of
 from query_api.intake.models import IntakeReady
 from query_api.intake.publish import TraceRecord, coordinates_header, publish
-from query_api.intake.split import GROWTH_MAX, AnyLayout, split_by_trace
+from query_api.intake.split import GROWTH_MAX, split_by_trace
 from query_api.json_body import json_answer
 from query_api.route import Answer, Call
 
@@ -51,12 +52,12 @@ _GRPC_INTERNAL: Final = 13
 
 class _Codec(NamedTuple):
     decode: Callable[..., Decoded]
-    lay_out: Callable[[bytes], AnyLayout]
+    lay_out: Callable[[bytes], RequestLayout]
 
 
 _CODECS: Final[Mapping[str, _Codec]] = {
-    PROTOBUF: _Codec(otlp_protobuf.decode, protobuf_cut.lay_out),
-    JSON: _Codec(otlp_json.decode, json_cut.lay_out_request),
+    PROTOBUF: _Codec(otlp_protobuf.decode, otlp_protobuf.lay_out),
+    JSON: _Codec(otlp_json.decode, otlp_json.lay_out),
 }
 
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import gzip
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import replace
 
 import aiohttp
@@ -12,6 +12,7 @@ from aiohttp import web
 from pydantic import BaseModel
 from structlog.testing import capture_logs
 
+from common.errors import NotFound, ServiceError
 from common.settings import LimitSettings, Settings
 from query_api import dispatch
 from query_api.app import app_over, make_runner
@@ -77,6 +78,23 @@ async def test_body_without_a_length_is_bounded_too(client: aiohttp.ClientSessio
             yield b" "
 
     assert (await client.post("/echo", data=pieces(), headers=JSON)).status == 413
+
+
+@pytest.mark.parametrize(("length", "status"), [(LIMIT, b"200"), (LIMIT + 1, b"413")])
+async def test_body_that_comes_with_its_head_is_bounded_too(
+    client: aiohttp.ClientSession, length: int, status: bytes
+) -> None:
+    assert client._base_url is not None
+    reader, writer = await asyncio.open_connection(client._base_url.host, client._base_url.port)
+
+    writer.write(
+        b"POST /echo HTTP/1.1\r\nHost: test\r\nTransfer-Encoding: chunked\r\n\r\n"
+        b"%x\r\n%b\r\n0\r\n\r\n" % (length, _json_of(length))
+    )
+    line = await reader.readline()
+    writer.close()
+
+    assert line.split()[1] == status
 
 
 async def test_gzip_is_inflated_within_the_limit(client: aiohttp.ClientSession) -> None:
@@ -156,6 +174,44 @@ async def test_each_request_is_one_line_without_what_it_carried(client: aiohttp.
     (line,) = logs
     assert (line["event"], line["method"], line["route"], line["status"]) == ("request", "GET", "/long/{length}", 200)
     assert "secret" not in str(line)
+
+
+async def _unspeakable(_call: Call) -> Answer:
+    raise NotFound("half of a surrogate pair: \ud800")
+
+
+def _no_shape(error: ServiceError, _headers: Mapping[str, str]) -> Answer:
+    raise ValueError("no words for it") from error
+
+
+async def _unsendable(_call: Call) -> Answer:
+    return Answer(5)  # type: ignore[arg-type]  # what is wrong with it
+
+
+@pytest.mark.parametrize(
+    "route",
+    [
+        Route("GET", "/failing", _unspeakable, "", "", None),
+        Route("GET", "/failing", _unspeakable, "", "", None, error_shape=_no_shape),
+        Route("GET", "/failing", _unsendable, "", "", None),
+    ],
+    ids=["the body of an error", "the form of an error", "the body of an answer"],
+)
+async def test_what_fails_while_the_answer_is_made_is_a_500_like_any_other(
+    route: Route, aiohttp_client: Client
+) -> None:
+    client = await aiohttp_client(context_of(settings=SMALL), routes=(route,))
+    with capture_logs() as logs:
+        response = await client.get("/failing", headers={REQUEST_ID_HEADER: "asked-1"})
+
+    detail = (await response.json())["detail"]
+    (failure,) = [each for each in logs if each["event"] == "failed"]
+    (line,) = [each for each in logs if each["event"] == "request"]
+    assert (response.status, response.content_type) == (500, "application/json")
+    assert response.headers[REQUEST_ID_HEADER] == "asked-1"
+    assert failure["exc_info"]
+    assert (failure["operation_id"], failure["request_id"]) == (detail["operation_id"], "asked-1")
+    assert line["status"] == 500
 
 
 async def test_body_that_breaks_off_is_no_failure_of_ours(client: aiohttp.ClientSession) -> None:

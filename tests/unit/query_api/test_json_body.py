@@ -6,7 +6,8 @@ import pytest
 from multidict import MultiDict
 from pydantic import BaseModel, Field, field_validator
 
-from query_api.errors import InvalidRequest
+from common.errors import InvalidInput
+from query_api.errors import InvalidRequest, status_of
 from query_api.json_body import INPUT_BYTES_MAX, PROBLEMS_MAX, json_answer, parse_json, read_body, read_query
 
 
@@ -87,6 +88,29 @@ def test_nesting_bomb_with_a_long_integer_is_json_invalid() -> None:
 
 def test_integers_past_64_bits_stay_exact() -> None:
     assert parse_json(b"[18446744073709551616, -9223372036854775809, 1]") == [2**64, -(2**63) - 1, 1]
+
+
+@pytest.mark.parametrize("digits", [308, 309, 5_000])
+@pytest.mark.parametrize("frame", [b'{"a": %b}', '{"ä": [%b]}'.encode(), b"-%b"])
+def test_an_integer_of_any_length_is_no_malformed_json(frame: bytes, digits: int) -> None:
+    body = frame % (b"9" * digits)
+
+    if digits <= 308:
+        assert str(parse_json(body)).count("9") == digits
+        return
+    with pytest.raises(InvalidInput, match="more than 308 digits") as raised:
+        parse_json(body)
+    assert status_of(raised.value) == 400
+
+
+@pytest.mark.parametrize("number", [b"9" * 400 + b".5", b"1e999", b"9" * 309 + b"e9"])
+def test_a_number_with_a_fraction_or_exponent_past_the_doubles_is_as_infinity_is(number: bytes) -> None:
+    with pytest.raises(InvalidRequest):
+        parse_json(b"[%b]" % number)
+
+
+def test_digits_inside_a_text_are_text() -> None:
+    assert parse_json(b'["%b"]' % (b"9" * 400)) == ["9" * 400]
 
 
 def test_of_a_member_given_twice_the_last_counts() -> None:

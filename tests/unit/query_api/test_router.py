@@ -49,6 +49,11 @@ def test_places_are_decoded_segment_by_segment() -> None:
     assert match.path == {"trace_id": "a/b", "span_id": "ä c"}
 
 
+def test_an_encoded_slash_parts_no_segments_of_a_literal_path() -> None:
+    with pytest.raises(NotFound):
+        ROUTER.match("POST", "/traces%2Fquery")
+
+
 def test_literal_wins_over_a_place_from_left_to_right() -> None:
     assert ROUTER.match("POST", "/traces/query").route.path == "/traces/query"
     assert ROUTER.match("POST", "/a/b/c").route.path == "/a/b/{y}"
