@@ -11,6 +11,9 @@ export PIP_ROOT_USER_ACTION := ignore
 # Says which package it is at: the large ones take a while.
 INSTALL = $(BIN)/python -m pip install --no-input --progress-bar off --require-hashes
 PACKAGES = awk '/^Collecting/ {printf "  %s\n", $$2; fflush()}'
+# Of `make test`: a file goes to one process as a whole, in the order of the folders, so that the long ones come first.
+# Each process has an engine, a Postgres and brokers of its own; `make test PROCESSES=` is one process.
+PROCESSES = --numprocesses logical --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 # Of `make test-long`: another one each time, printed first.
 SEED := $(or $(SEED),$(shell date +%s))
 SHELL := /bin/bash
@@ -35,7 +38,7 @@ reset: $(VENV)/embedded ## stop and, after asking, delete all data
 	@$(BIN)/clearspan reset
 
 test: $(VENV)/dev ## the whole suite; says what this machine could not run
-	@$(BIN)/python -m pytest $(TESTS)
+	@$(BIN)/python -m pytest $(PROCESSES) $(TESTS)
 
 test-long: $(VENV)/dev ## the property tests with 20,000 cases (SEED=n repeats a run)
 	@echo "seed $(SEED)"

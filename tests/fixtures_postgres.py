@@ -7,17 +7,15 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from common.postgres.migrate import migrate
 from common.postgres.pool import Database, open_database
-from common.project import DEFAULT_PROJECT_ID
 from common.settings import PostgresSettings
 from tests.support.postgres import PostgresServer, postgres_server
 
 
 @pytest.fixture(scope="session")
-def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PostgresServer]:
+def postgres() -> Iterator[PostgresServer]:
     """The server."""
-    with postgres_server(tmp_path_factory.mktemp("pg") / "data") as server:
+    with postgres_server() as server:
         yield server
 
 
@@ -28,24 +26,23 @@ async def postgres_settings(postgres: PostgresServer) -> PostgresSettings:
 
 
 @pytest.fixture
-async def database(postgres_settings: PostgresSettings) -> AsyncIterator[Database]:
-    """A migrated database with the default project."""
-    await migrate(postgres_settings, default_project_id=DEFAULT_PROJECT_ID)
-    async with open_database(postgres_settings) as opened:
+async def database_settings(postgres: PostgresServer) -> PostgresSettings:
+    """Settings of a migrated database with the default project."""
+    return await postgres.migrated_database()
+
+
+@pytest.fixture
+async def database(database_settings: PostgresSettings) -> AsyncIterator[Database]:
+    """That database, opened."""
+    async with open_database(database_settings) as opened:
         yield opened
 
 
 @pytest.fixture(scope="module")
 def shared_postgres(postgres: PostgresServer) -> PostgresSettings:
     """One migrated database for all tests of a module: each makes projects of its own in it."""
-
-    async def make() -> PostgresSettings:
-        settings = await postgres.fresh_database()
-        await migrate(settings, default_project_id=DEFAULT_PROJECT_ID)
-        return settings
-
     with asyncio.Runner() as runner:
-        return runner.run(make())
+        return runner.run(postgres.migrated_database())
 
 
 @pytest.fixture

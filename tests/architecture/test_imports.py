@@ -17,11 +17,28 @@ MODULES = sorted(
     if path.stem != "__main__"
 )
 
-IMPORT_EACH_ALONE = """
-import os, sys, warnings
-import aiohttp, aiokafka, clickhouse_connect, numpy, orjson, prometheus_client, pyarrow, pydantic_settings, structlog  # shared by all forks
+# The large ones: shared by all forks.
+OUTSIDE = (
+    "aiohttp.web",
+    "aiokafka.admin",
+    "asyncpg",
+    "clickhouse_connect",
+    "jsonschema_rs",
+    "numpy",
+    "opentelemetry.proto.collector.trace.v1.trace_service_pb2",
+    "orjson",
+    "pandas",  # chDB brings it along, and then the driver of ClickHouse imports it
+    "prometheus_client",
+    "pyarrow",
+    "pydantic_settings",
+    "re2",
+    "structlog",
+)
+IMPORT_EACH_ALONE = f"""
+import importlib, os, sys, warnings
+for outside in {OUTSIDE!r}:
+    importlib.import_module(outside)
 warnings.simplefilter("error")
-import importlib
 failed = 0
 for name in sys.argv[1:]:
     child = os.fork()
@@ -29,7 +46,7 @@ for name in sys.argv[1:]:
         try:
             importlib.import_module(name)
         except BaseException as exc:
-            print(f"{name}: {exc!r}", file=sys.stderr)
+            print(f"{{name}}: {{exc!r}}", file=sys.stderr)
             os._exit(1)
         os._exit(0)
     _, status = os.waitpid(child, 0)

@@ -31,37 +31,43 @@ from tests.fakes.faulty_store import Fault, FaultyStore
 from tests.support.clickhouse import ClickHouseServer, clickhouse_server
 from tests.support.span_rows import HOSTILE, NOT_UTF8, span_row, span_table
 
-DEADLINE_S = 10.0
+DEADLINE_S = 30.0  # the slowest takes 3 s of a processor, and other tests run beside it
 SLOW = "SELECT 'LEFT OVER', sleepEachRow(0.05) FROM numbers(200)"
 ONE_ROW_BLOCKS = {"max_block_size": 1}
 
 
 @pytest.fixture(params=["chdb", "http"])
-def settings(request: pytest.FixtureRequest) -> ClickHouseSettings:
-    """Settings of a fresh database on each engine."""
-    fresh: Callable[[], ClickHouseSettings] = request.getfixturevalue("chdb_settings")
-    embedded = fresh()
-    if request.param == "chdb":
-        return embedded
-    server: ClickHouseServer = request.getfixturevalue("clickhouse_http")
-    return server.settings(database=embedded.database)
+def engine(request: pytest.FixtureRequest) -> str:
+    """Each engine."""
+    return str(request.param)
 
 
 @pytest.fixture
-async def store(settings: ClickHouseSettings, chdb_dir: Path) -> AsyncIterator[ColumnStore]:
-    """A migrated, empty store."""
-    await migrate(settings, data_dir=chdb_dir)
-    opened = open_store(settings, data_dir=chdb_dir)
+def settings(request: pytest.FixtureRequest, engine: str) -> ClickHouseSettings:
+    """Settings of a database that is not there yet."""
+    fresh: Callable[[], ClickHouseSettings] = request.getfixturevalue(f"{engine}_empty_settings")
+    return fresh()
+
+
+@pytest.fixture
+def migrated_settings(request: pytest.FixtureRequest, engine: str) -> ClickHouseSettings:
+    """Settings of a database with all tables, empty."""
+    fresh: Callable[[], ClickHouseSettings] = request.getfixturevalue(f"{engine}_settings")
+    return fresh()
+
+
+@pytest.fixture
+async def store(migrated_settings: ClickHouseSettings, chdb_dir: Path) -> AsyncIterator[ColumnStore]:
+    """The store over it."""
+    opened = open_store(migrated_settings, data_dir=chdb_dir)
     yield opened
     await opened.close()
 
 
 @pytest.fixture
-async def server_store(clickhouse_http: ClickHouseServer, chdb_settings, chdb_dir: Path) -> AsyncIterator[ColumnStore]:
+async def server_store(http_settings: Callable[[], ClickHouseSettings], chdb_dir: Path) -> AsyncIterator[ColumnStore]:
     """The same, over HTTP only."""
-    settings = clickhouse_http.settings(database=chdb_settings().database)
-    await migrate(settings, data_dir=chdb_dir)
-    opened = open_store(settings, data_dir=chdb_dir)
+    opened = open_store(http_settings(), data_dir=chdb_dir)
     yield opened
     await opened.close()
 

@@ -91,13 +91,15 @@ class TestMigrations:
 
 
 class TestSecrets:
-    async def test_the_secret_of_cursors_is_made_once(self, postgres_settings: PostgresSettings, database: Database):
-        before = await cursor_secret(database)
-
+    async def test_the_secret_of_cursors_is_made_once(self, postgres_settings: PostgresSettings):
         await migrated(postgres_settings)
+        async with open_database(postgres_settings) as database:
+            before = await cursor_secret(database)
 
-        assert await cursor_secret(database) == before
-        assert len(before) == 32
+            await migrated(postgres_settings)
+
+            assert await cursor_secret(database) == before
+            assert len(before) == 32
 
     async def test_before_migrate_it_is_waited_for(self, postgres_settings: PostgresSettings):
         async with open_database(postgres_settings) as database:

