@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from bench import ingest
+from bench import ingest, semconv
 from bench.harness import run_child
 from bench.query import QUESTIONS
 
@@ -26,6 +26,8 @@ def main() -> None:
     for name, spans_count in (("plain", 400_000 // scale), ("llm", 120_000 // scale)):
         _say(f"Kafka to durable, {name} spans: {spans_count:,} spans, {rounds} pairs of runs …")
         results[f"ingest_{name}"] = asyncio.run(ingest.measure(name, spans_count=spans_count, rounds=rounds))
+    _say("Spans of instrumentations, with the mappings and without …")
+    results["semconv"] = run_child("bench.semconv", 3 if arguments.quick else 9)
     spans_count = 1_000_000 // (20 if arguments.quick else 1)
     _say(f"Questions over HTTP and bare, {spans_count:,} spans …")
     results["query"] = run_child("bench.query", spans_count, timeout_s=1_800.0)
@@ -53,6 +55,7 @@ def _table(results: dict[str, Any]) -> str:
         )
         rows.append((f"  worker memory, {meaning}", f"{each['worker_mib']:,} MiB", "", ""))
         rows.append((f"  on disk before merges, {meaning}", f"{each['bytes_per_span']:,} B/span", "", ""))
+    rows += semconv.table_rows(results["semconv"])
     rows += _query_rows(results["query"])
     rows += _lineage_rows(results["lineage"])
     freshness = results["freshness"]

@@ -1,0 +1,115 @@
+"""What the mappings of instrumentations cost on the way of a span: decoded, normalised, made into columns, with them and without.
+
+One process, one thread; passes with and without take turns and are measured in processor time, so that both share what the
+machine does meanwhile. ``openinference`` is the set of the ingest bench, ``every instrumentation`` the records of all of
+them in turn, ``plain`` spans that speak none.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import cycle, islice
+from typing import Any, Final
+from unittest import mock
+
+from bench.harness import median
+from bench.records import SAMPLE, llm_records, plain_records
+from common.kafka.record import Record
+from common.limits import SpanLimits
+from common.memory import tune_for_batches
+from common.project import DEFAULT_PROJECT_ID
+from common.settings import Encoding, TopicSettings
+from common.span import Attributes
+from ingest.consume import Rules
+from ingest.opening.portion import OpenedPortion, Portion, open_portion
+
+SPANS: Final = 4_000
+RULES: Final = Rules({"t": TopicSettings(encoding=Encoding.OTLP_PROTO)}, SpanLimits(), DEFAULT_PROJECT_ID)
+NO_INSTRUMENTATION: Final = ("plain-sdk", "telemetrygen")
+
+
+def measure(*, rounds: int) -> dict[str, Any]:
+    """Spans a second with the mappings and without, and their ratio, the median of ``rounds`` pairs, for each set."""
+    sets = {
+        "openinference": llm_records(SPANS),
+        "every instrumentation": sample_records(),
+        "plain": plain_records(SPANS),
+    }
+    return {name: _compared(portion_of(values), rounds=rounds) for name, values in sets.items()}
+
+
+def sample_records() -> Iterator[bytes]:
+    """The records of every sample that an instrumentation wrote, again and again, about as many spans as the other sets."""
+    paths = sorted(SAMPLE.parent.glob("*.otlp_proto.bin"))
+    values = [path.read_bytes() for path in paths if not path.name.startswith(NO_INSTRUMENTATION)]
+    return islice(cycle(values), len(values) * 20)
+
+
+def portion_of(values: Iterable[bytes]) -> Portion:
+    """The records as the worker hands them to be opened."""
+    records = [Record("t", 0, offset, 1, None, value) for offset, value in enumerate(values)]
+    return Portion(records, {records[0].source: "bench/t/0"}, time.time_ns())
+
+
+def _compared(portion: Portion, *, rounds: int) -> dict[str, Any]:
+    open_portion(portion, RULES)
+    pairs = []
+    for _ in range(rounds):
+        mapped = _spans_per_s(portion)
+        with without_mappings():
+            pairs.append((mapped, _spans_per_s(portion)))
+    return {
+        "spans_per_s": round(median([mapped for mapped, _ in pairs])),
+        "spans_per_s_without": round(median([bare for _, bare in pairs])),
+        "ratio": round(median([mapped / bare for mapped, bare in pairs]), 2),
+    }
+
+
+def _spans_per_s(portion: Portion) -> float:
+    started_s = time.process_time()
+    opened = open_portion(portion, RULES)
+    return _spans_count(opened) / (time.process_time() - started_s)
+
+
+def _spans_count(opened: OpenedPortion) -> int:
+    return sum(account.rows_count for account in opened.accounts)
+
+
+@contextmanager
+def without_mappings() -> Iterator[None]:
+    """No convention is known: the tables are empty, as the step that applies them would find them."""
+    with mock.patch("ingest.normalise.map_attributes", _no_mapping):
+        yield
+
+
+def _no_mapping(_flat: Attributes, _nested: Attributes) -> None:
+    return None
+
+
+def table_rows(results: dict[str, Any]) -> Sequence[tuple[str, str, str, str]]:
+    """Lines of the performance table."""
+    return [
+        (
+            f"decode → columns, {name}; without mappings",
+            f"{each['spans_per_s']:,} spans/s",
+            f"{each['spans_per_s_without']:,} spans/s",
+            f"{each['ratio']:.2f}",
+        )
+        for name, each in results.items()
+    ]
+
+
+def main() -> None:
+    """All sets, in this process; prints one JSON object."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("rounds", type=int, nargs="?", default=7)
+    tune_for_batches()
+    print(json.dumps(measure(rounds=parser.parse_args().rounds)))
+
+
+if __name__ == "__main__":
+    main()

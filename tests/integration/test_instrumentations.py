@@ -1,0 +1,148 @@
+"""Real records of every instrumentation, stored together and asked over HTTP: golden answers, the questions of the docs, sums.
+
+One load of all samples serves all tests. What must be found was read by hand from the records (``tests/support/sample_questions.py``,
+``provider_tokens.py``); the golden answers were not, they show a reviewer what a change does to answers.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Callable, Collection
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from common.settings import ClickHouseSettings
+from tests.support import sample_questions
+from tests.support.instrumentation_page import MODEL_CALLS, PAGE, blocks
+from tests.support.provider_tokens import GIVEN
+from tests.support.sample_questions import Spans
+from tests.support.sample_records import NAMES, spans_of
+from tests.support.stored_samples import PROJECTS, StoredSamples, nested, stored_samples
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+ANSWERS = Path(__file__).parents[1] / "golden/answers"
+PRETTY_MAX = 100
+"""More spans than these stand one a line."""
+
+ALL, FAILED, OVER_TOKENS, OF_SESSION, TOOLS_RUN, TOOLS_ASKED_FOR, NOT_ANTHROPICS_OWN = map(
+    json.loads, blocks(PAGE.read_text(), "json")
+)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def samples(chdb_dir: Path, chdb_settings: Callable[[], ClickHouseSettings]) -> AsyncIterator[StoredSamples]:
+    async with stored_samples(chdb_settings(), chdb_dir) as stored:
+        yield stored
+
+
+class TestAnswers:
+    @pytest.mark.parametrize("name", NAMES)
+    async def test_the_answer_about_a_sample_is_as_it_was_for_both_encodings(
+        self, samples: StoredSamples, name: str, request: pytest.FixtureRequest
+    ) -> None:
+        answers = [await _answer(samples, name, encoding) for encoding in PROJECTS]
+        golden = ANSWERS / f"{name}.json"
+        if request.config.getoption("--rewrite-golden"):
+            golden.write_text(answers[0])
+
+        assert answers == [golden.read_text()] * 2
+
+
+class TestQuestions:
+    async def test_all_calls_of_models(self, samples: StoredSamples) -> None:
+        assert await _found(samples, ALL) == sample_questions.MODEL_CALLS
+
+    async def test_all_calls_of_models_without_those_that_anthropics_client_tells_again(
+        self, samples: StoredSamples
+    ) -> None:
+        found = await samples.spans(*ALL["filtering"]["conditions"], NOT_ANTHROPICS_OWN)
+
+        told_again = sample_questions.TOLD_BY_ANTHROPICS_CLIENT
+        assert {span["span_id"] for span in found} == set().union(*sample_questions.MODEL_CALLS.values()) - told_again
+
+    async def test_failed_calls_of_models(self, samples: StoredSamples) -> None:
+        assert await _found(samples, FAILED) == sample_questions.FAILED_MODEL_CALLS
+
+    @pytest.mark.parametrize("tokens", sample_questions.CALLS_OVER_TOKENS)
+    async def test_calls_over_so_many_tokens(self, samples: StoredSamples, tokens: int) -> None:
+        found = await _found(samples, _instead(OVER_TOKENS, 50, tokens))
+
+        assert found == sample_questions.CALLS_OVER_TOKENS[tokens]
+
+    @pytest.mark.parametrize("session", sample_questions.CALLS_OF_SESSION)
+    async def test_calls_of_a_session(self, samples: StoredSamples, session: str) -> None:
+        answer = await samples.post("/traces/query", _instead(OF_SESSION, "trip-21", session))
+
+        spans = [span for trace in answer["traces"] for span in nested(trace["spans"])]
+        calls = {span["span_id"] for span in spans if span["span_type"] in MODEL_CALLS}
+        assert _by_sample(calls) == sample_questions.CALLS_OF_SESSION[session]
+
+    @pytest.mark.parametrize("tool", sample_questions.TOOLS_RUN)
+    async def test_runs_of_a_tool(self, samples: StoredSamples, tool: str) -> None:
+        found = await _found(samples, _instead(TOOLS_RUN, "get_weather", tool))
+
+        assert found == sample_questions.TOOLS_RUN[tool]
+
+    @pytest.mark.parametrize("tool", sample_questions.TOOLS_ASKED_FOR)
+    async def test_calls_that_asked_for_a_tool(self, samples: StoredSamples, tool: str) -> None:
+        found = await _found(samples, _instead(TOOLS_ASKED_FOR, "get_weather", tool))
+
+        assert found == sample_questions.TOOLS_ASKED_FOR[tool]
+
+
+async def test_the_tokens_of_each_trace_are_those_that_the_provider_gave(samples: StoredSamples) -> None:
+    answer = await samples.post("/traces/query", {"windowing": {"limit": 1_000}})
+
+    used = {}
+    for trace in answer["traces"]:
+        for span in nested(trace["spans"]):
+            tokens = span["attributes"]["ag"]["metrics"]["tokens"].get("cumulative")
+            if "parent_id" not in span and tokens:
+                used[trace["trace_id"][:8]] = (tokens["prompt"], tokens["completion"], tokens["total"])
+    assert used == {
+        trace: (prompt, completion, prompt + completion)
+        for traces in GIVEN.values()
+        for trace, (prompt, completion) in traces.items()
+    }
+
+
+async def _answer(samples: StoredSamples, name: str, encoding: str) -> str:
+    """The answer about the spans of a sample, without what storing adds, to be read by people."""
+    spans = await samples.spans(
+        {"field": "trace_id", "operator": "in", "value": sorted({span.trace_id.hex() for span in spans_of(name)})},
+        {"field": "span_id", "operator": "in", "value": sorted(_ids_of(name))},
+        encoding=encoding,
+    )
+    for span in spans:
+        del span["created_at"]
+    if len(spans) > PRETTY_MAX:
+        lines = (json.dumps(span, sort_keys=True, ensure_ascii=False, separators=(",", ":")) for span in spans)
+        return "\n".join([*lines, ""])
+    return json.dumps({"count": len(spans), "spans": spans}, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
+
+
+async def _found(samples: StoredSamples, question: dict[str, Any]) -> Spans:
+    """The spans that a question of the page finds, by sample."""
+    spans = await samples.spans(*question["filtering"]["conditions"])
+    return _by_sample({span["span_id"] for span in spans})
+
+
+def _by_sample(found: Collection[str]) -> Spans:
+    by_sample = {name: _ids_of(name).intersection(found) for name in NAMES}
+    return {name: spans for name, spans in by_sample.items() if spans}
+
+
+def _ids_of(name: str) -> set[str]:
+    return {span.span_id.hex()[-16:] for span in spans_of(name)}
+
+
+def _instead(question: dict[str, Any], example: object, value: object) -> dict[str, Any]:
+    """The question of the page about another value than that of its example."""
+    text, shown = json.dumps(question), json.dumps(example)
+    assert text.count(shown) == 1
+    instead: dict[str, Any] = json.loads(text.replace(shown, json.dumps(value)))
+    return instead

@@ -1,0 +1,74 @@
+"""``docs/instrumentations.md``: its tables are made from the mappings and the samples, and its first lines of code work."""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import sys
+from pathlib import Path
+
+import pytest
+
+from common.clock import SystemClock
+from common.codec import otlp_protobuf
+from common.limits import SpanLimits
+from ingest.normalise import normalise
+from tests.fakes.kafka import MemoryBroker
+from tests.support.api import context_of, serving
+from tests.support.instrumentation_page import INSTRUMENTATIONS, PAGE, PARTS, blocks, parts_of, with_parts_made
+from tests.support.sample_records import NAMES, NOW_NS
+
+ANSWERS = Path(__file__).parents[1] / "golden/answers"
+ADDRESS = "http://127.0.0.1:8080/"
+NO_LLM = ("plain-sdk", "telemetrygen")
+
+
+def test_the_tables_are_those_of_the_mappings_and_the_samples(request: pytest.FixtureRequest) -> None:
+    if request.config.getoption("--rewrite-golden"):
+        PAGE.write_text(with_parts_made(PAGE.read_text()))
+    page = PAGE.read_text()
+
+    assert with_parts_made(page) == page
+
+
+def test_every_table_stands_once() -> None:
+    assert sorted(parts_of(PAGE.read_text())) == sorted(PARTS)
+
+
+def test_every_sample_of_an_instrumentation_is_told_of() -> None:
+    told = {name for each in INSTRUMENTATIONS for name in each.samples}
+
+    assert {name for name in NAMES if not name.startswith(NO_LLM)} <= told
+
+
+def test_every_golden_answer_is_of_a_sample() -> None:
+    assert sorted(path.stem for path in ANSWERS.iterdir()) == NAMES
+
+
+@pytest.mark.parametrize("block", blocks(PAGE.read_text(), "python"))
+def test_the_code_is_python_and_sends_to_clearspan(block: str) -> None:
+    ast.parse(block)
+
+    assert ADDRESS.removesuffix("/") in block
+
+
+@pytest.mark.parametrize("block", blocks(PAGE.read_text(), "js"))
+def test_the_code_of_node_sends_to_clearspan(block: str) -> None:
+    assert f"{ADDRESS}otlp/v1/traces" in block
+
+
+async def test_a_first_span_of_opentelemetry_alone_arrives_as_a_call_of_a_model() -> None:
+    (block,) = [each for each in blocks(PAGE.read_text(), "python") if "get_tracer" in each]
+    broker = MemoryBroker()
+    async with serving(context_of(broker=broker, clock=SystemClock())) as client:
+        code = block.replace(ADDRESS, f"{client._base_url}/")
+        sender = await asyncio.create_subprocess_exec(sys.executable, "-c", code, stderr=asyncio.subprocess.PIPE)
+        _, errors = await sender.communicate()
+
+    assert errors == b""
+    (record,) = broker.records("otlp_spans")
+    assert record.value is not None
+    (normal,) = normalise(otlp_protobuf.decode(record.value, limits=SpanLimits(), now_ns=NOW_NS).spans)
+    assert (normal.span_type, normal.session_id) == ("chat", "trip-21")
+    assert normal.attributes["ag"]["metrics"]["tokens"]["incremental"] == {"prompt": 12, "total": 12}
+    assert normal.attributes["ag"]["meta"]["request"] == {"model": "gpt-4o-mini"}

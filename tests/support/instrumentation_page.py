@@ -1,0 +1,197 @@
+"""``docs/instrumentations.md``: the parts of it that are made, from the tables of mappings and from the samples, and its blocks.
+
+A part stands between ``<!-- made: name -->`` and ``<!-- end -->``; ``pytest --rewrite-golden`` writes them anew. The rest of
+the page is written by people.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, Final, NamedTuple, TypeAlias
+
+import orjson
+
+from common.span import Normal, Span, StatusCode
+from ingest import native
+from ingest.semconv.conventions import CONVENTIONS
+from ingest.semconv.failure import EXCEPTION_EVENT
+from ingest.semconv.rows import Convention, Row
+from tests.support.sample_records import SAMPLES, normals_of, spans_of
+
+PAGE: Final = Path(__file__).parents[2] / "docs/instrumentations.md"
+MODEL_CALLS: Final = frozenset({"chat", "completion", "embedding", "llm", "rerank"})
+
+_Pairs: TypeAlias = Sequence[tuple[Span, Normal]]
+_PART: Final = re.compile(r"(<!-- made: (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
+
+
+def with_parts_made(page: str) -> str:
+    """The page with each part as it has to be. A part that nothing makes is a ``KeyError``."""
+    return _PART.sub(lambda found: f"{found[1]}{PARTS[found[2]]()}\n{found[3]}", page)
+
+
+def parts_of(page: str) -> list[str]:
+    """The names of the parts that the page has, in their order."""
+    return [found[2] for found in _PART.finditer(page)]
+
+
+def blocks(page: str, language: str) -> list[str]:
+    """The blocks of code in a language, in their order."""
+    return re.findall(rf"^```{language}\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
+
+
+# What becomes of attributes.
+
+
+def mapping_table(convention: Convention) -> str:
+    """The rows of a convention as a table for people."""
+    rows = [
+        (" + ".join(f"`{source}`" for source in row.sources), f"`ag.{row.target}`", row.reading.says, _note(row))
+        for row in convention.rows
+    ]
+    return _table(("attribute", "becomes", "read as", "note"), rows)
+
+
+def native_table() -> str:
+    """The older names of Agenta's SDK, and what they are now."""
+    renamed = [(f"`{old}*`", f"`{new}*`") for old, new in native._RENAMED_PREFIXES]
+    renamed += [(f"`{old}`", f"`{new}`") for old, new in native._RENAMED_KEYS.items()]
+    return _table(("attribute", "becomes"), renamed)
+
+
+def _note(row: Row) -> str:
+    """What the row says of itself; where it says nothing, which keys stand or must not stand beside it."""
+    versions = f"version {row.generations}" if row.generations.isdecimal() else row.generations
+    is_told = bool(row.note) or row.beside.replace("\\", "") in row.sources
+    beside = "" if is_told or not row.beside else f"beside {_keys_like(row.beside)}"
+    unless = "" if row.note or not row.unless else f"not beside {_keys_like(row.unless)}"
+    return "; ".join(part for part in (versions, row.note, beside, unless) if part)
+
+
+def _keys_like(pattern: str) -> str:
+    """The beginnings of keys that a plain pattern names. One that is not plain needs a note, and is a ``ValueError``."""
+    beginnings = pattern.replace(r"\.", ".").split("|")
+    if not all(re.fullmatch(r"[\w.]+", beginning) for beginning in beginnings):
+        raise ValueError(f"{pattern} cannot be told to people: its row needs a note")
+    return ", ".join(f"`{beginning}{'…' if beginning.endswith('.') else ''}`" for beginning in beginnings)
+
+
+# What is there.
+
+
+class Instrumentation(NamedTuple):
+    """What wrote some of the samples, and the library whose version is told."""
+
+    title: str
+    library: str
+    samples: tuple[str, ...]
+
+
+_OPENAI_V2 = "opentelemetry-instrumentation-openai-v2"
+INSTRUMENTATIONS: Final = (
+    Instrumentation("OpenInference: OpenAI", "openinference-instrumentation-openai", ("openinference-openai-01",)),
+    Instrumentation(
+        "OpenInference: Anthropic", "openinference-instrumentation-anthropic", ("openinference-anthropic-01",)
+    ),
+    Instrumentation("OpenInference: LangGraph", "openinference-instrumentation-langchain", ("langgraph-rag-01",)),
+    Instrumentation("OpenLLMetry", "opentelemetry-instrumentation-openai", ("openllmetry-openai-01",)),
+    Instrumentation("OpenLLMetry, decorators", "traceloop-sdk", ("traceloop-sdk-01",)),
+    Instrumentation("OpenLLMetry, older", "traceloop-sdk", ("openllmetry-classic-01",)),
+    Instrumentation("OpenTelemetry GenAI, with content", _OPENAI_V2, ("genai-openai-v2-01",)),
+    Instrumentation("OpenTelemetry GenAI, by default", _OPENAI_V2, ("genai-openai-v2-legacy-01",)),
+    Instrumentation("OpenTelemetry GenAI, older", _OPENAI_V2, ("genai-openai-v2-older-01",)),
+    Instrumentation("Pydantic AI", "pydantic-ai-slim", tuple(f"pydantic-ai-agent-0{at}" for at in range(1, 5))),
+    Instrumentation("Pydantic AI, older", "pydantic-ai-slim", ("pydantic-ai-v1-01",)),
+    Instrumentation("AI SDK", "ai", ("vercel-ai-v7-01",)),
+    Instrumentation("AI SDK, older", "ai", ("vercel-ai-v5-01",)),
+    Instrumentation("Agenta SDK", "agenta", ("agenta-sdk-01", "agenta-sdk-02")),
+    Instrumentation("Agenta SDK: LiteLLM", "agenta", ("agenta-litellm-01", "agenta-litellm-02")),
+    Instrumentation("OpenTelemetry SDK", "opentelemetry-sdk", ("plain-sdk-01",)),
+    Instrumentation("OpenTelemetry SDK, Go", "go.opentelemetry.io/otel", ("plain-sdk-go-01",)),
+)
+
+
+def presence_table() -> str:
+    """What the samples of each instrumentation hold, of how many that could hold it."""
+    versions = _versions()
+    rows = []
+    for each in INSTRUMENTATIONS:
+        pairs = [pair for name in each.samples for pair in zip(spans_of(name), normals_of(name), strict=True)]
+        rows.append((f"{each.title} {versions[each.samples[0]][each.library].removeprefix('v')}", *_presence(pairs)))
+    columns = ("inputs", "outputs", "tokens", "model", "session", "kind", "tools", "errors")
+    return _table(("", *columns), rows)
+
+
+def _presence(pairs: _Pairs) -> Iterable[str]:
+    calls = [pair for pair in pairs if pair[1].span_type in MODEL_CALLS]
+    answered = [normal for span, normal in calls if not _is_failed(span)]
+    by_trace: dict[bytes, bool] = {}
+    for span, normal in pairs:
+        by_trace[span.trace_id] = by_trace.get(span.trace_id, False) or "session" in _ag(normal)
+    yield _share("inputs" in _ag(normal)["data"] for _, normal in calls)
+    yield _share("outputs" in _ag(normal)["data"] for normal in answered if normal.span_type != "embedding")
+    yield _share("incremental" in _ag(normal)["metrics"]["tokens"] for normal in answered)
+    yield _share(map(_names_model, (normal for _, normal in calls)))
+    yield _share(by_trace.values())
+    yield _share("span" in _ag(normal)["type"] for _, normal in pairs)
+    yield _tools(pairs)
+    yield _share("exception" in _ag(normal) for span, normal in pairs if _is_failed(span))
+
+
+def _names_model(normal: Normal) -> bool:
+    meta, parameters = _ag(normal).get("meta", {}), _ag(normal)["data"].get("parameters", {})
+    return any("model" in where for where in (meta.get("request", {}), meta.get("response", {}), parameters))
+
+
+def _tools(pairs: _Pairs) -> str:
+    asked = sum(
+        len(message.get("tool_calls", ()))
+        for _, normal in pairs
+        if normal.span_type in MODEL_CALLS
+        for message in _messages(_ag(normal)["data"].get("outputs"))
+    )
+    ran = sum(normal.span_type == "tool" for _, normal in pairs)
+    told = [f"{count} {word}" for count, word in ((asked, "asked for"), (ran, "run")) if count]
+    return ", ".join(told) or "–"
+
+
+def _messages(outputs: Any) -> Sequence[dict[str, Any]]:
+    return outputs.get("messages", ()) if isinstance(outputs, dict) else ()
+
+
+def _is_failed(span: Span) -> bool:
+    return span.status_code == StatusCode.STATUS_CODE_ERROR or any(each.name == EXCEPTION_EVENT for each in span.events)
+
+
+def _share(held: Iterable[bool]) -> str:
+    each = list(held)
+    if not any(each):
+        return "–"
+    return f"all {len(each)}" if all(each) else f"{sum(each)} of {len(each)}"
+
+
+def _versions() -> Mapping[str, Mapping[str, str]]:
+    """Sample → library → version."""
+    files = orjson.loads((SAMPLES / "manifest.json").read_bytes())["files"]
+    return {each["file"].partition(".")[0]: each["versions"] for each in files}
+
+
+def _ag(normal: Normal) -> dict[str, Any]:
+    ag: dict[str, Any] = normal.attributes["ag"]
+    return ag
+
+
+def _table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [titles, ["---"] * len(titles), *rows]
+    return "\n".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |" for line in lines)
+
+
+PARTS: Final[Mapping[str, Callable[[], str]]] = {
+    "presence": presence_table,
+    "native": native_table,
+    **{convention.name: partial(mapping_table, convention) for convention in CONVENTIONS},
+}
+"""The parts that there are, by name."""

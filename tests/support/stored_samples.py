@@ -1,0 +1,94 @@
+"""Every sample (``tests/data/samples``) on its real way into a store: records opened as the worker opens them, both encodings.
+
+The two encodings are two topics, each with a project of its own, so that the answers about them can be compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import aiohttp
+
+from common.clickhouse.connect import open_store
+from common.clickhouse.span_columns import SPANS_TABLE, stamped
+from common.clock import SystemClock
+from common.kafka.record import Record
+from common.limits import SpanLimits
+from common.project import DEFAULT_PROJECT_ID
+from common.settings import ClickHouseSettings, Encoding, TopicSettings
+from ingest.consume import Rules
+from ingest.opening.portion import OpenedPortion, Portion, open_portion
+from tests.support.api import KnownKeys, context_of, serving
+from tests.support.sample_records import NAMES, NOW_NS, SAMPLES
+from tests.support.span_corpus import STORED_US
+
+PROJECTS = {"protobuf": UUID(int=0xA), "JSON": UUID(int=0xB)}
+"""Whose the spans are, by the encoding that they came in; its name is the key to it too."""
+
+_VALUES = {
+    "protobuf": [(SAMPLES / f"{name}.otlp_proto.bin").read_bytes() for name in NAMES],
+    "JSON": [(SAMPLES / f"{name}.otlp_json.json").read_bytes() for name in NAMES],
+}
+_TOPICS = {
+    "protobuf": TopicSettings(encoding=Encoding.OTLP_PROTO, project_id=PROJECTS["protobuf"]),
+    "JSON": TopicSettings(encoding=Encoding.OTLP_JSON, project_id=PROJECTS["JSON"]),
+}
+
+
+def open_samples() -> OpenedPortion:
+    """All records, opened as one portion."""
+    records = [
+        Record(topic, 0, offset, 5, None, value)
+        for topic, values in _VALUES.items()
+        for offset, value in enumerate(values)
+    ]
+    logs = {record.source: f"cluster/{record.topic}/0" for record in records}
+    return open_portion(Portion(records, logs, NOW_NS), Rules(_TOPICS, SpanLimits(), DEFAULT_PROJECT_ID))
+
+
+@dataclass(frozen=True)
+class StoredSamples:
+    """The API over all samples. Questions are asked of one encoding, and by default of protobuf."""
+
+    client: aiohttp.ClientSession
+
+    async def post(self, path: str, body: Any, *, encoding: str = "protobuf") -> Any:
+        """The answer to a question."""
+        async with self.client.post(path, json=body, headers={"Authorization": f"ApiKey {encoding}"}) as answer:
+            assert answer.status == 200, await answer.text()
+            return await answer.json()
+
+    async def spans(self, *conditions: dict[str, Any], encoding: str = "protobuf") -> list[dict[str, Any]]:
+        """All spans that the conditions find."""
+        body = {"filtering": {"conditions": list(conditions)}, "windowing": {"limit": 1_000}}
+        answer = await self.post("/spans/query", body, encoding=encoding)
+        assert "windowing" not in answer
+        spans: list[dict[str, Any]] = answer["spans"]
+        return spans
+
+
+@asynccontextmanager
+async def stored_samples(settings: ClickHouseSettings, data_dir: Path) -> AsyncIterator[StoredSamples]:
+    """All samples in a database with all tables, and the API over it."""
+    opened = open_samples()
+    assert [account.refusals for account in opened.accounts if account.refusals] == []
+    store = open_store(settings, data_dir=data_dir)
+    await store.insert(SPANS_TABLE, stamped(opened.rows, stored_us=STORED_US), dedup_token="samples", deadline_s=30.0)
+    context = context_of(store=store, clock=SystemClock(), keys=KnownKeys(PROJECTS))
+    async with serving(context) as client:
+        yield StoredSamples(client)
+    await store.close()
+
+
+def nested(spans: Any) -> Sequence[dict[str, Any]]:
+    """The spans of a tree, as ``/traces/query`` shows it, in a row."""
+    found = []
+    for each in spans.values():
+        for span in each if isinstance(each, list) else [each]:
+            found += [span, *nested(span.get("spans", {}))]
+    return found
