@@ -1,8 +1,12 @@
 """Questions over HTTP, beside the statements that each becomes, asked of the engine directly.
 
 The API is the real one on a real socket. Every question names other values, and the engine's cache of conditions is off, so that
-nothing is answered from memory of the question. Right after an answer the statements that made it are run again, bare and in the
-same order: what is left over is what HTTP, rendering and Python cost.
+nothing is answered from memory of the question: that is what the percentiles over HTTP are of.
+
+What HTTP, rendering and Python cost is a difference of pairs: the same question over HTTP again, and the statements that made its
+answer bare, in the same order, side by side where they ran so, each read into Arrow as the API reads it. Both come after the first
+time, when the engine has loaded its marks and postings, and take turns in coming first. What the API asks for itself
+meanwhile, how far the logs are stored, is not among the statements.
 """
 
 from __future__ import annotations
@@ -40,6 +44,9 @@ DEEP_PAGE: Final = 10_000
 DEEP_LIMIT: Final = 50
 STRIDE: Final = 10_000
 """Spans a call on the way to the deep page: the limit may change from page to page."""
+
+OF_QUESTIONS: Final = "FROM span"
+"""What every statement about spans holds, and no other one."""
 
 Body = dict[str, Any]
 
@@ -108,7 +115,7 @@ class _Ran:
 
 
 class RecordingStore:
-    """A store that remembers which statements were asked of it, and when."""
+    """A store that remembers which statements about spans were asked of it, and when."""
 
     def __init__(self, store: ColumnStore) -> None:
         self._store = store
@@ -121,7 +128,8 @@ class RecordingStore:
         fresh = replace(statement, settings={**statement.settings, "use_query_condition_cache": 0})
         started_s = time.perf_counter()
         table = await self._store.select(fresh, deadline_s=deadline_s)
-        self.ran.append(_Ran(fresh, started_s, time.perf_counter()))
+        if OF_QUESTIONS in statement.sql:
+            self.ran.append(_Ran(fresh, started_s, time.perf_counter()))
         return table
 
     async def replay_ms(self, ran: Sequence[_Ran]) -> float:
@@ -172,24 +180,35 @@ async def _ask(
     store: RecordingStore, session: aiohttp.ClientSession, question: Question, spans_count: int
 ) -> dict[str, Any]:
     randomness = random.Random(3)
-    http_ms, engine_ms, counts = [], [], []
-    for _ in range(TIMES):
+    http_ms, engine_ms, over_ms, counts = [], [], [], []
+    for number in range(TIMES):
         body = question.body(randomness, spans_count)
         store.ran.clear()
         took_ms, answer = await _timed_post(session, question.path, body)
+        again_ms, bare_ms = await _pair(store, session, question.path, body, is_bare_first=bool(number % 2))
         http_ms.append(took_ms)
+        engine_ms.append(bare_ms)
+        over_ms.append(again_ms - bare_ms)
         counts.append(answer["count"])
-        engine_ms.append(await store.replay_ms(list(store.ran)))
     warm = TIMES // 10
-    over_ms = [ours - bare for ours, bare in zip(http_ms[warm:], engine_ms[warm:], strict=True)]
     return {
         "http_p50_ms": round(percentile(http_ms[warm:], 50), 1),
         "http_p95_ms": round(percentile(http_ms[warm:], 95), 1),
         "engine_p50_ms": round(percentile(engine_ms[warm:], 50), 1),
         "engine_p95_ms": round(percentile(engine_ms[warm:], 95), 1),
-        "over_p50_ms": round(percentile(over_ms, 50), 1),
+        "over_p50_ms": round(percentile(over_ms[warm:], 50), 1),
         "count_p50": percentile(counts, 50),
     }
+
+
+async def _pair(
+    store: RecordingStore, session: aiohttp.ClientSession, path: str, body: Body, *, is_bare_first: bool
+) -> tuple[float, float]:
+    """How long a question takes that was just asked, over HTTP and as its statements alone."""
+    ran = list(store.ran)
+    bare_ms = await store.replay_ms(ran) if is_bare_first else 0.0
+    again_ms, _ = await _timed_post(session, path, body)
+    return again_ms, bare_ms if is_bare_first else await store.replay_ms(ran)
 
 
 async def _depth(session: aiohttp.ClientSession, spans_count: int) -> dict[str, Any]:

@@ -135,9 +135,8 @@ async def _examined(
     (heads, sums), rows = await asyncio.gather(
         heads_and_sums(
             spans,
-            [each.version.key for each in found],
+            [each.version for each in found],
             traces_to_sum={each.version.trace_id for each in found if each.is_root},
-            seen={each.version for each in found},
         ),
         fetch_rows(spans, [each.version for each in page.expected(found)]),
     )

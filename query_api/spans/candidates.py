@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from common.clickhouse.span_columns import NO_PARENT
 from common.errors import DeadlineExceeded
+from query_api.spans.columns import values_of
 from query_api.spans.compile import Compiled
 from query_api.spans.heads import Version, versions_of
 from query_api.spans.models import Order
@@ -190,7 +191,7 @@ class Candidates:
 
 
 def _candidates_of(rows: pa.Table) -> list[Candidate]:
-    columns = (rows.column(name).to_pylist() for name in ("parent_id", "answer_bytes"))
+    columns = (values_of(rows, name) for name in ("parent_id", "answer_bytes"))
     return [
         Candidate(version, parent_id == NO_PARENT, answer_bytes)
         for version, parent_id, answer_bytes in zip(versions_of(rows), *columns, strict=True)

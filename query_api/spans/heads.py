@@ -4,8 +4,9 @@ A span may have been sent several times. In one log the version with the highest
 deletion is the odd version above it); across logs the one whose record is latest, then the higher offset. That one is the
 span's *head*, in ``span_heads``; a row of ``spans`` is shown exactly when it is the head of its key.
 
-The rule is here twice: in SQL, for sums over whole traces, and in Python, for the versions of single spans, because to plan
-the SQL takes the engine longer than all else about a page. A test compares the two.
+The rule is here twice: in SQL, for numbers over many spans, and in Python, for the spans of a page, because to plan the
+SQL takes the engine longer than all else about a page. A test compares the two. What the spans of a trace used together is
+``usage.py``'s concern, here are the heads that it counts.
 
 An insert reaches ``span_heads`` and ``spans`` one a moment before the other, and a worker may die between. So a version of
 which there is no row (``absent``) counts as not sent, and the one before it stands.
@@ -14,89 +15,55 @@ which there is no row (``absent``) counts as not sent, and the one before it sta
 from __future__ import annotations
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
-from itertools import repeat
-from operator import add
+from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 
 from common.span import NO_METRICS, Metrics
-from query_api.spans.parameters import ids_in
+from query_api.spans.columns import among_ids, among_starts, packed_ids, packed_starts, values_of
 from query_api.spans.position import Position
 from query_api.spans.project_spans import ProjectSpans
 from query_api.spans.render import SpanKey
 from query_api.spans.rollup import TraceSums
+from query_api.spans.usage import counted, sums_of_traces_sql
 
-_METRICS: Final = Metrics._fields
-_HEADS: Final = f"""
-SELECT
-    trace_id,
-    span_id,
-    argMax(
-        tuple(log, intDiv(last_version, 2), last_start_us, {", ".join(f"last_{name}" for name in _METRICS)}),
-        tuple(last_record_ms, last_version, log)
-    ) AS head
-FROM
-(
-    SELECT
-        trace_id,
-        span_id,
-        log,
-        max(version) AS last_version,
-        argMax(record_ms, version) AS last_record_ms,
-        argMax(start_us, version) AS last_start_us,
-        {", ".join(f"argMax({name}, version) AS last_{name}" for name in _METRICS)}
-    FROM span_heads
-    WHERE {{of_project}} AND {{which}}
-    GROUP BY trace_id, span_id, log
-    HAVING last_version % 2 = 0
-)
-GROUP BY trace_id, span_id
-"""
-_SUMS: Final = ", ".join(f"sum(head.{index}) AS {name}" for index, name in enumerate(_METRICS, 4))
-_SUMS_OF: Final = f"""
-SELECT trace_id, {_SUMS}
-FROM ({_HEADS})
-GROUP BY trace_id
-"""
-TRACES_WITH_SUMS: Final = _SUMS_OF.replace("{which}", "1").strip()
-"""What the shown spans of every trace of the project used together: ``trace_id`` and a column each of ``Metrics``."""
-
+_METRICS: Final = ", ".join(Metrics._fields)
 _MERGED: Final = f"""
-SELECT trace_id, span_id, log, intDiv(version, 2) AS log_offset, start_us, {", ".join(_METRICS)}
+SELECT trace_id, span_id, log, intDiv(version, 2) AS log_offset, start_us, parent_id, {_METRICS}
 FROM span_heads FINAL
 WHERE {{of_project}} AND {{which}} AND version % 2 = 0
 ORDER BY trace_id, span_id, record_ms DESC, version DESC, log DESC
 LIMIT 1 BY trace_id, span_id
 """
 SHOWN_HEADS: Final = f"SELECT trace_id, span_id, log, log_offset, start_us FROM ({_MERGED})"
-"""The same rule for many spans at once, which it reads in the order of the table: 9 ms for 100,000 heads instead of 70 by
-groups. ``{which}`` is a condition on ``trace_id`` and ``span_id`` alone."""
+"""The rule for many spans at once, which it reads in the order of the table: 9 ms for 100,000 heads instead of 70 by groups.
+``{which}`` is a condition on ``trace_id`` and ``span_id`` alone."""
 
-SHOWN_SUMS: Final = (
-    f"SELECT trace_id, {', '.join(f'sum({name}) AS {name}' for name in _METRICS)} FROM ({_MERGED}) GROUP BY trace_id"
-)
-"""What the shown spans of each trace used together, read likewise."""
+SHOWN_SUMS: Final = sums_of_traces_sql(f"SELECT trace_id, span_id, parent_id, {_METRICS} FROM ({_MERGED})")
+"""What the shown spans of each trace used together: ``trace_id`` and a column each of ``Metrics``; read likewise."""
 
-_IN_TRACES: Final = f"trace_id IN {ids_in('{trace_ids:Array(String)}')}"
-_IN_SPANS: Final = f"span_id IN {ids_in('{span_ids:Array(String)}')}"
-_IN_WHOLE_TRACES: Final = f"trace_id IN {ids_in('{whole_trace_ids:Array(String)}')}"
+TRACES_WITH_SUMS: Final = SHOWN_SUMS.replace("{which}", "1").strip()
+"""The same of every trace of the project."""
+
+_IN_TRACES: Final = f"trace_id IN {among_ids('trace_ids')}"
+_IN_SPANS: Final = f"span_id IN {among_ids('span_ids')}"
+_IN_WHOLE_TRACES: Final = f"trace_id IN {among_ids('whole_trace_ids')}"
 _ENTRIES: Final = """
-SELECT trace_id, span_id, log, version, record_ms, start_us{metrics}
+SELECT trace_id, span_id, log, version, record_ms, start_us, parent_id{metrics}
 FROM span_heads
-WHERE {of_project} AND {which}
+PREWHERE {of_project} AND {which}
 """
-_WITH_METRICS: Final = "".join(f", {name}" for name in _METRICS)
 _PRESENT: Final = f"""
 SELECT start_us, span_id, trace_id, log, log_offset
 FROM spans
-WHERE {{of_project}}
-    AND start_us >= {{low:Int64}} AND start_us <= {{high:Int64}}
-    AND start_us IN (SELECT arrayJoin({{starts:Array(Int64)}}))
-    AND {_IN_SPANS}
+PREWHERE {{of_project}} AND start_us IN {among_starts("starts")} AND {_IN_SPANS}
 """
-MANY_ENTRIES: Final = 2_000
+MANY_ENTRIES: Final = 5_000
 """From here on they are judged in a thread: about 3 ms."""
 
 
@@ -120,61 +87,84 @@ class Version(NamedTuple):
         return Position(self.start_us, self.span_id, self.trace_id)
 
 
-class _Entry(NamedTuple):
-    """One row of ``span_heads``: a version that was sent, or the deletion of one."""
+_TRACE_ID: Final = attrgetter("trace_id")
+_SPAN_ID: Final = attrgetter("span_id")
+_KEY: Final = attrgetter("trace_id", "span_id")
 
-    trace_id: bytes
-    span_id: bytes
-    log: bytes
-    version: int
-    record_ms: int
-    start_us: int
-    metrics: Metrics
 
-    @property
-    def is_deletion(self) -> bool:
-        return self.version % 2 == 1
+@dataclass(frozen=True, slots=True)
+class _Entries:
+    """Rows of ``span_heads``, column by column: versions that were sent, and deletions of such."""
 
-    @property
-    def sent(self) -> Version:
-        """The version that this is about."""
-        return Version(self.start_us, self.span_id, self.trace_id, self.log, self.version // 2)
+    keys: list[tuple[bytes, bytes]]
+    """As of ``SpanKey``."""
 
-    @property
-    def rank(self) -> tuple[int, int, bytes]:
+    versions: list[int]
+    """Even; the deletion of one is odd."""
+
+    record_ms: list[int]
+    parent_ids: list[bytes]
+    sent: list[Version]
+    """The version that each is about."""
+
+    reports: Mapping[int, Metrics]
+    """What it used, by the index of the row, where that was asked for and is something."""
+
+    @classmethod
+    def of(cls, rows: pa.Table) -> _Entries:
+        """The rows of a table."""
+        trace_ids, span_ids, versions = (values_of(rows, name) for name in ("trace_id", "span_id", "version"))
+        offsets = [version // 2 for version in versions]
+        return cls(
+            keys=list(zip(trace_ids, span_ids, strict=True)),
+            versions=versions,
+            record_ms=values_of(rows, "record_ms"),
+            parent_ids=values_of(rows, "parent_id"),
+            sent=list(map(Version, values_of(rows, "start_us"), span_ids, trace_ids, values_of(rows, "log"), offsets)),
+            reports=_reports(rows),
+        )
+
+    def is_deletion(self, index: int) -> bool:
+        """Whether the row says that a version is deleted."""
+        return self.versions[index] % 2 == 1
+
+    def age(self, index: int) -> tuple[int, bytes]:
+        """By which the latest of a log is chosen. A version from before parents were kept stands beside the same one with its
+        parent until the engine has merged them."""
+        return self.versions[index], self.parent_ids[index]
+
+    def rank(self, index: int) -> tuple[int, int, bytes]:
         """By which the head is chosen across logs."""
-        return self.record_ms, self.version, self.log
+        return self.record_ms[index], self.versions[index], self.sent[index].log
+
+
+_Heads = dict[tuple[bytes, bytes], int]
+"""Span → the entry that is its head, by its index."""
 
 
 async def heads_and_sums(
-    spans: ProjectSpans,
-    keys: Iterable[SpanKey],
-    *,
-    traces_to_sum: Collection[bytes],
-    seen: Collection[Version] | None = None,
+    spans: ProjectSpans, seen: Collection[Version], *, traces_to_sum: Collection[bytes]
 ) -> tuple[set[Version], TraceSums]:
-    """The shown versions of the spans, and of others of their traces; and what the shown spans of each of
-    ``traces_to_sum``, which are traces of ``keys``, used together. One statement: to plan a second costs more than to read.
+    """The shown versions of the spans of ``seen``, and of others of their traces; and what the shown spans of each of
+    ``traces_to_sum``, which are among these traces, used together. One statement: to plan a second costs more than to read.
 
-    ``seen`` are rows that are there. Where it is given, heads of ``keys`` that are not among them are looked for, and those
-    without a row are not heads.
+    ``seen`` are rows that are there. Heads of the same spans that are not among them are looked for; those without a row are
+    not heads.
     """
-    wanted = set(keys)
-    if not wanted:
+    if not seen:
         return set(), {}
-    which, metrics = f"{_IN_TRACES} AND {_IN_SPANS}", ""
-    if traces_to_sum:
-        which, metrics = f"{_IN_TRACES} AND ({_IN_WHOLE_TRACES} OR {_IN_SPANS})", _WITH_METRICS
+    trace_ids, whole = set(map(_TRACE_ID, seen)), set(traces_to_sum)
+    which = f"{_IN_TRACES} AND {_IN_SPANS}"
+    if whole:
+        which = _IN_TRACES if trace_ids <= whole else f"{_IN_TRACES} AND ({_IN_WHOLE_TRACES} OR {_IN_SPANS})"
     parameters = {
-        "trace_ids": _hex({key.trace_id for key in wanted}),
-        "span_ids": _hex({key.span_id for key in wanted}),
-        "whole_trace_ids": _hex(set(traces_to_sum)),
+        "trace_ids": packed_ids(trace_ids),
+        "span_ids": packed_ids(set(map(_SPAN_ID, seen))),
+        "whole_trace_ids": packed_ids(whole),
     }
-    entries = await _entries(spans, which, parameters, metrics=metrics)
-    heads = await _judged(entries, ())
-    if seen is not None:
-        heads = await _with_rows(spans, entries, heads, wanted=wanted, seen=seen)
-    return {head.sent for head in heads.values()}, _summed(heads.values(), traces_to_sum)
+    entries = await _entries(spans, which, parameters, with_metrics=bool(whole))
+    heads = await _with_rows(spans, entries, seen)
+    return {entries.sent[index] for index in heads.values()}, _summed(entries, heads, whole)
 
 
 async def heads_of_ids(
@@ -191,78 +181,87 @@ async def heads_of_ids(
     which = [text for text, ids in ((_IN_TRACES, trace_ids), (_IN_SPANS, span_ids)) if ids]
     if not which:
         return []
-    parameters = {"trace_ids": _hex(trace_ids), "span_ids": _hex(span_ids)}
-    entries = await _entries(spans, " AND ".join(which), parameters, metrics="")
-    return [head.sent for head in (await _judged(entries, absent)).values()]
+    parameters = {"trace_ids": packed_ids(trace_ids), "span_ids": packed_ids(span_ids)}
+    entries = await _entries(spans, " AND ".join(which), parameters, with_metrics=False)
+    return [entries.sent[index] for index in (await _judged(entries, absent)).values()]
+
+
+async def heads_of_traces(
+    spans: ProjectSpans, trace_ids: Collection[bytes], *, absent: Collection[Version] = ()
+) -> tuple[list[Version], TraceSums]:
+    """The shown versions of all spans of the traces, and what those of each used together. ``absent`` as for ``heads_of_ids``."""
+    if not trace_ids:
+        return [], {}
+    entries = await _entries(spans, _IN_TRACES, {"trace_ids": packed_ids(trace_ids)}, with_metrics=True)
+    heads = await _judged(entries, absent)
+    return [entries.sent[index] for index in heads.values()], _summed(entries, heads, trace_ids)
 
 
 async def sums_of_traces(spans: ProjectSpans, trace_ids: Iterable[bytes]) -> TraceSums:
     """What the shown spans of each trace used together."""
-    wanted = _hex(set(trace_ids))
-    if not wanted:
-        return {}
-    rows = await spans.select(_SUMS_OF.replace("{which}", _IN_TRACES), {"trace_ids": wanted}, step="sums")
-    return _sums(rows)
+    return (await heads_of_traces(spans, set(trace_ids)))[1]
 
 
 def versions_of(rows: pa.Table) -> list[Version]:
     """The rows of a table that has the columns of a ``Version``."""
-    return list(map(Version._make, zip(*(_column(rows, name) for name in Version._fields), strict=True)))
+    return list(map(Version, *(values_of(rows, name) for name in Version._fields)))
 
 
-async def _entries(spans: ProjectSpans, which: str, parameters: Mapping[str, Any], *, metrics: str) -> list[_Entry]:
+async def _entries(spans: ProjectSpans, which: str, parameters: Mapping[str, Any], *, with_metrics: bool) -> _Entries:
+    metrics = f", {_METRICS}" if with_metrics else ""
     sql = _ENTRIES.replace("{which}", which).replace("{metrics}", metrics)
     rows = await spans.select(sql, parameters, step="heads")
-    if rows.num_rows < MANY_ENTRIES:
-        return _entries_of(rows)
-    return await asyncio.to_thread(_entries_of, rows)
+    return _Entries.of(rows) if rows.num_rows < MANY_ENTRIES else await asyncio.to_thread(_Entries.of, rows)
 
 
-def _entries_of(rows: pa.Table) -> list[_Entry]:
-    columns = [_column(rows, name) for name in _Entry._fields[:-1]]
-    metrics: Iterable[Metrics] = repeat(NO_METRICS)
-    if _METRICS[0] in rows.column_names:
-        metrics = map(Metrics._make, zip(*(_column(rows, name) for name in _METRICS), strict=True))
-    return list(map(_Entry._make, zip(*columns, metrics, strict=False)))
+def _reports(rows: pa.Table) -> dict[int, Metrics]:
+    if Metrics._fields[0] not in rows.column_names or not rows.num_rows:
+        return {}
+    columns = [rows.column(name).to_numpy() for name in Metrics._fields]
+    if not any(column.any() for column in columns):
+        return {}
+    amounts = np.column_stack(columns)
+    indexes = np.flatnonzero((amounts != 0).any(axis=1))
+    return dict(zip(indexes.tolist(), map(Metrics._make, amounts[indexes].tolist()), strict=True))
 
 
-async def _judged(entries: list[_Entry], absent: Collection[Version]) -> dict[SpanKey, _Entry]:
-    if len(entries) < MANY_ENTRIES:
+async def _judged(entries: _Entries, absent: Collection[Version]) -> _Heads:
+    if len(entries.keys) < MANY_ENTRIES:
         return _heads_among(entries, absent)
     return await asyncio.to_thread(_heads_among, entries, absent)
 
 
-def _heads_among(entries: Iterable[_Entry], absent: Collection[Version]) -> dict[SpanKey, _Entry]:
+def _heads_among(entries: _Entries, absent: Collection[Version]) -> _Heads:
     """The rule, over all that is known of some spans."""
-    latest: dict[tuple[bytes, bytes, bytes], _Entry] = {}
-    for entry in entries:
-        if absent and not entry.is_deletion and entry.sent in absent:
-            continue
-        known = latest.setdefault(entry[:3], entry)
-        if known.version < entry.version:
-            latest[entry[:3]] = entry
-    heads: dict[SpanKey, _Entry] = {}
-    for entry in latest.values():
-        if entry.is_deletion:
-            continue
-        key = SpanKey(entry.trace_id, entry.span_id)
-        known = heads.setdefault(key, entry)
-        if known.rank < entry.rank:
-            heads[key] = entry
+    once = dict(zip(entries.keys, range(len(entries.keys)), strict=True))
+    if len(once) == len(entries.keys) and not absent:  # as nearly always: each span came once
+        return {key: index for key, index in once.items() if not entries.is_deletion(index)}
+    heads: _Heads = {}
+    for index in _latest_in_logs(entries, absent):
+        key = entries.keys[index]
+        known = heads.setdefault(key, index)
+        if entries.rank(known) < entries.rank(index):
+            heads[key] = index
     return heads
 
 
-async def _with_rows(
-    spans: ProjectSpans,
-    entries: list[_Entry],
-    heads: dict[SpanKey, _Entry],
-    *,
-    wanted: Collection[SpanKey],
-    seen: Collection[Version],
-) -> dict[SpanKey, _Entry]:
-    """The heads when versions without a row are left out."""
-    present, absent = set(seen), set[Version]()
-    while unseen := {head.sent for key, head in heads.items() if key in wanted} - present:
+def _latest_in_logs(entries: _Entries, absent: Collection[Version]) -> Iterable[int]:
+    """The latest entry of each span in each log, unless the span is deleted there."""
+    latest: dict[tuple[bytes, bytes, bytes], int] = {}
+    for index, ((trace_id, span_id), sent) in enumerate(zip(entries.keys, entries.sent, strict=True)):
+        if sent in absent and not entries.is_deletion(index):
+            continue
+        known = latest.setdefault((trace_id, span_id, sent.log), index)
+        if entries.age(known) < entries.age(index):
+            latest[trace_id, span_id, sent.log] = index
+    return (index for index in latest.values() if not entries.is_deletion(index))
+
+
+async def _with_rows(spans: ProjectSpans, entries: _Entries, seen: Collection[Version]) -> _Heads:
+    """The heads when versions of these spans without a row are left out."""
+    heads = await _judged(entries, ())
+    wanted, present, absent = set(map(_KEY, seen)), set(seen), set[Version]()
+    while unseen := {entries.sent[index] for key, index in heads.items() if key in wanted} - present:
         present |= await _present(spans, unseen)
         if unseen <= present:
             break
@@ -273,32 +272,29 @@ async def _with_rows(
 
 async def _present(spans: ProjectSpans, versions: Collection[Version]) -> set[Version]:
     """Versions that have a row, among them all of these that have one."""
-    starts = sorted({version.start_us for version in versions})
-    values = {"low": starts[0], "high": starts[-1], "starts": starts}
-    rows = await spans.select(
-        _PRESENT, {**values, "span_ids": _hex({version.span_id for version in versions})}, step="rows of heads"
-    )
-    return set(versions_of(rows))
+    values = {
+        "starts": packed_starts([version.start_us for version in versions]),
+        "span_ids": packed_ids([version.span_id for version in versions]),
+    }
+    return set(versions_of(await spans.select(_PRESENT, values, step="rows of heads")))
 
 
-def _summed(heads: Iterable[_Entry], trace_ids: Collection[bytes]) -> TraceSums:
-    sums: dict[bytes, Metrics] = {}
-    for head in heads:
-        if head.trace_id in trace_ids:
-            known = sums.get(head.trace_id, NO_METRICS)
-            sums[head.trace_id] = head.metrics if known is NO_METRICS else Metrics._make(map(add, known, head.metrics))
-    return sums
+def _summed(entries: _Entries, heads: _Heads, trace_ids: Collection[bytes]) -> TraceSums:
+    """What counts of the heads of each trace that used something."""
+    if not entries.reports:
+        return {}
+    by_trace: dict[bytes, list[int]] = defaultdict(list)
+    for (trace_id, _), index in heads.items():
+        if trace_id in trace_ids:
+            by_trace[trace_id].append(index)
+    return {
+        trace_id: counted(_used(entries, indexes))
+        for trace_id, indexes in by_trace.items()
+        if not entries.reports.keys().isdisjoint(indexes)
+    }
 
 
-def _sums(rows: pa.Table) -> TraceSums:
-    metrics = zip(*(_column(rows, name) for name in _METRICS), strict=True)
-    return dict(zip(_column(rows, "trace_id"), map(Metrics._make, metrics), strict=True))
-
-
-def _column(rows: pa.Table, name: str) -> list[Any]:
-    values: list[Any] = rows.column(name).to_pylist()
-    return values
-
-
-def _hex(ids: Iterable[bytes]) -> list[str]:
-    return [each.hex() for each in ids]
+def _used(entries: _Entries, indexes: Iterable[int]) -> Iterable[tuple[bytes, bytes, Metrics]]:
+    """Span, parent and what it used: of the entries with these indexes."""
+    for index in indexes:
+        yield entries.keys[index][1], entries.parent_ids[index], entries.reports.get(index, NO_METRICS)

@@ -17,7 +17,7 @@ from common.clock import Clock
 from common.errors import DeadlineExceeded, ErrorCode, ServiceError
 
 OF_PROJECT: Final = "{of_project}"
-"""Stands in a statement behind each ``WHERE`` of a table that is read."""
+"""Stands in a statement behind each ``WHERE``, or ``PREWHERE``, of a table that is read."""
 
 ANY_NUMBER: Final = 2**62
 """Of rows: no budget."""

@@ -26,9 +26,9 @@ import pyarrow as pa
 from common.errors import DeadlineExceeded
 from common.limits import MIB
 from query_api.spans.candidates import Candidate, Candidates, Window
+from query_api.spans.columns import among_ids, among_starts, packed_ids, packed_starts
 from query_api.spans.compile import Compiled
 from query_api.spans.heads import Version, heads_and_sums, versions_of
-from query_api.spans.parameters import ids_in
 from query_api.spans.position import Position
 from query_api.spans.project_spans import ProjectSpans
 from query_api.spans.render import ROW_COLUMNS, Rendered, render
@@ -40,7 +40,7 @@ SPARE_CANDIDATES: Final = 16
 CANDIDATES_MAX: Final = 50_000
 """In one round: about 5 MB of light columns."""
 
-LARGE_SPANS: Final = 500
+LARGE_SPANS: Final = 1_000
 LARGE_BYTES: Final = 1 * MIB
 
 
@@ -79,52 +79,50 @@ async def find_page(spans: ProjectSpans, matching: Compiled, window: Window, *, 
             break
         size = min(size * 2, CANDIDATES_MAX)
     if missing := page.missing():
-        page.rows.append(await fetch_rows(spans, missing))
+        page.add_rows(await fetch_rows(spans, missing), of=missing)
     finish = partial(page.finished, examined)
     return await asyncio.to_thread(finish) if page.is_large else finish()
 
 
 async def _judge(spans: ProjectSpans, batch: Sequence[Candidate], page: _PageInProgress) -> None:
     """Put those of the batch that are shown on the page."""
-    versions = [candidate.version for candidate in batch]
+    expected = [candidate.version for candidate in page.expected(batch)]
     (heads, sums), rows = await asyncio.gather(
         heads_and_sums(
             spans,
-            [version.key for version in versions],
+            [candidate.version for candidate in batch],
             traces_to_sum={candidate.version.trace_id for candidate in batch if candidate.is_root},
-            seen=versions,
         ),
-        fetch_rows(spans, [candidate.version for candidate in page.expected(batch)]),
+        fetch_rows(spans, expected),
     )
-    page.add([candidate for candidate in batch if candidate.version in heads], sums, rows)
+    page.add([candidate for candidate in batch if candidate.version in heads], sums)
+    page.add_rows(rows, of=expected)
 
 
 async def fetch_rows(spans: ProjectSpans, versions: Sequence[Version]) -> pa.Table:
     """Rows with ``ROW_COLUMNS`` among which are all of these versions, and hardly any other; in any order."""
     if not versions:
         return _NO_ROWS
-    starts = sorted({version.start_us for version in versions})
-    span_ids = [version.span_id.hex() for version in versions]
-    values = {"low": starts[0], "high": starts[-1], "starts": starts, "span_ids": span_ids}
+    values = {
+        "starts": packed_starts([version.start_us for version in versions]),
+        "span_ids": packed_ids([version.span_id for version in versions]),
+    }
     return await spans.select(_ROWS, values, step="rows")
 
 
 def render_versions(rows: Sequence[pa.Table], versions: Sequence[Version], sums: TraceSums) -> list[Rendered]:
     """The spans of ``versions``, in their order, without those that are not among the rows: replaced a moment ago."""
-    table = pa.concat_tables([part for part in rows if part.num_rows] or [_NO_ROWS])
-    place = {version: index for index, version in enumerate(versions_of(table))}
-    indexes = [place[version] for version in versions if version in place]
-    return render(table.take(pa.array(indexes, pa.int64())), sums)
+    rendered: dict[Version, Rendered] = {}
+    for part in rows:  # all of a part, hardly any of which is not wanted: to put columns in order takes longer
+        rendered.update(zip(versions_of(part), render(part, sums), strict=True))
+    return [rendered[version] for version in versions if version in rendered]
 
 
 _NO_ROWS: Final = pa.table({name: pa.array([], pa.binary()) for name in ROW_COLUMNS})
 _ROWS: Final = f"""
 SELECT {", ".join(ROW_COLUMNS)}
 FROM spans
-WHERE {{of_project}}
-    AND start_us >= {{low:Int64}} AND start_us <= {{high:Int64}}
-    AND start_us IN (SELECT arrayJoin({{starts:Array(Int64)}}))
-    AND span_id IN {ids_in("{span_ids:Array(String)}")}
+PREWHERE {{of_project}} AND start_us IN {among_starts("starts")} AND span_id IN {among_ids("span_ids")}
 """
 
 
@@ -136,7 +134,8 @@ class _PageInProgress:
         self._bytes_max = bytes_max
         self._winners: dict[Version, int] = {}
         self._sums: dict[bytes, Any] = {}
-        self.rows: list[pa.Table] = []
+        self._rows: list[pa.Table] = []
+        self._read: set[Version] = set()
 
     @property
     def is_full(self) -> bool:
@@ -155,21 +154,23 @@ class _PageInProgress:
         fitting = takewhile(lambda pair: pair[1] < self._bytes_max, zip(batch, bytes_so_far, strict=False))
         return [candidate for candidate, _ in fitting][:room]
 
-    def add(self, heads: Sequence[Candidate], sums: TraceSums, rows: pa.Table) -> None:
+    def add(self, heads: Sequence[Candidate], sums: TraceSums) -> None:
         for head in heads:
             self._winners.setdefault(head.version, head.answer_bytes)  # the same row may be there twice
         self._sums.update(sums)
-        self.rows.append(rows)
+
+    def add_rows(self, rows: pa.Table, *, of: Sequence[Version]) -> None:
+        self._rows.append(rows)
+        self._read.update(of)
 
     def missing(self) -> list[Version]:
         """What is on the page, but was not expected to be."""
-        here = {version for rows in self.rows if rows.num_rows for version in versions_of(rows)}
-        return [version for version in self._fitting() if version not in here]
+        return [version for version in self._fitting() if version not in self._read]
 
     def finished(self, examined: Position | None) -> Page:
         """The page. ``examined``: how far the search has come, ``None`` where it came to the end."""
         fitting = self._fitting()
-        spans = render_versions(self.rows, fitting, self._sums)
+        spans = render_versions(self._rows, fitting, self._sums)
         if len(self._winners) > len(fitting):
             return Page(spans, fitting[-1].position)
         return Page(spans, examined, is_complete=examined is None or len(fitting) == self._limit)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import Any, Final
 
 from common.errors import DeadlineExceeded
@@ -33,6 +34,7 @@ _LAST_ID: Final = b"\xff" * 16
 _EVERYTHING: Final = Compiled("1", {})
 _TABLE_ORDER: Final = ("start_us", "span_id", "trace_id")
 _PAGE_ORDER: Final = ("start_us", "trace_id")
+_PLACE: Final = attrgetter(*_PAGE_ORDER)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +134,7 @@ class TraceCandidates:
         return versions_of(await self._spans.select(sql, values, step="candidates", share=self._share()))
 
     def _in_order(self, versions: list[Version]) -> list[Version]:
-        return sorted(versions, key=place_of, reverse=self._window.order is Order.DESCENDING)
+        return sorted(versions, key=_PLACE, reverse=self._window.order is Order.DESCENDING)
 
     def _end_of(self, start_us: int) -> TracePosition:
         """Behind everything that starts then."""

@@ -14,16 +14,16 @@ are read by ``whole.py``.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from common.errors import DeadlineExceeded
 from common.span import NO_METRICS, Metrics
+from query_api.spans.columns import among_ids, among_starts, packed_ids, packed_starts
 from query_api.spans.compile import Compiled
 from query_api.spans.heads import Version, heads_and_sums, versions_of
 from query_api.spans.models import Order
-from query_api.spans.parameters import ids_in
 from query_api.spans.project_spans import ProjectSpans
 from query_api.traces.candidates import TraceCandidates, place_of
 from query_api.traces.window import TracePosition, TraceWindow
@@ -51,7 +51,7 @@ class FoundTrace:
     """A trace, where it stands, the shown versions of all its spans, and what these used together."""
 
     position: TracePosition
-    heads: Sequence[Version]
+    heads: Collection[Version]
     sums: Metrics
 
 
@@ -120,22 +120,20 @@ class _Judge:
         if judged is None or judged.is_given or judged.latest.start_us != candidate.start_us:
             return None
         judged.is_given = True
-        return FoundTrace(place_of(candidate), sorted(judged.heads), judged.sums)
+        return FoundTrace(place_of(candidate), judged.heads, judged.sums)
 
     async def _judge(self, candidates: Mapping[bytes, Sequence[Version]]) -> None:
         """Learn what is not known yet of the traces of these candidates."""
         unknown = {trace_id: candidates[trace_id] for trace_id in candidates.keys() - self._traces.keys()}
         seen = [version for versions in unknown.values() for version in versions]
-        shown, sums = await heads_and_sums(
-            self._spans, [version.key for version in seen], traces_to_sum=unknown.keys(), seen=seen
-        )
+        shown, sums = await heads_and_sums(self._spans, seen, traces_to_sum=unknown.keys())
         heads: dict[bytes, set[Version]] = {trace_id: set() for trace_id in unknown}
         for head in shown:
             heads[head.trace_id].add(head)
         for trace_id, versions in unknown.items():
-            if matching := heads[trace_id].intersection(versions):
-                best = max(matching, key=self._rank)
-                self._traces[trace_id] = _Judged(best, heads[trace_id], sums.get(trace_id, NO_METRICS))
+            if matching := [version for version in versions if version in heads[trace_id]]:
+                latest = self._latest_of(matching)
+                self._traces[trace_id] = _Judged(latest, heads[trace_id], sums.get(trace_id, NO_METRICS))
         await self._raise([self._traces[trace_id] for trace_id in unknown if trace_id in self._traces])
 
     async def _raise(self, judged: Sequence[_Judged]) -> None:
@@ -145,17 +143,25 @@ class _Judge:
             trace = self._traces[rival.trace_id]
             trace.latest = max(trace.latest, rival, key=self._rank)
 
+    def _latest_of(self, in_order: Sequence[Version]) -> Version:
+        """The one of the highest rank; they come in the order of the window, so it is nearly always the first or the last."""
+        latest_first = in_order if self._window.order is Order.DESCENDING else in_order[::-1]
+        return next(filter(self._window.snapshot.holds, latest_first), latest_first[0])
+
     def _rank(self, version: Version) -> tuple[bool, int]:
         """By which the latest is chosen: what was stored when the walk began comes before what came since."""
         return self._window.snapshot.holds(version), version.start_us
 
     def _rivals(self, judged: _Judged) -> list[Version]:
         """Shown spans that would be later and that the search has not gone over."""
-        rank = self._rank(judged.latest)
+        rank = is_old, latest_us = self._rank(judged.latest)
         return [
             head
             for head in judged.heads
-            if self._rank(head) > rank and self._window.spans(head.start_us) and not self._is_gone_over(head)
+            if (head.start_us > latest_us or not is_old)  # nearly none: what comes next looks each one up
+            and self._rank(head) > rank
+            and self._window.spans(head.start_us)
+            and not self._is_gone_over(head)
         ]
 
     def _is_gone_over(self, version: Version) -> bool:
@@ -172,9 +178,10 @@ class _Judge:
         """Those of the versions that match."""
         if not versions:
             return set()
-        starts = sorted({version.start_us for version in versions})
-        span_ids = sorted({version.span_id.hex() for version in versions})
-        values = {"low": starts[0], "high": starts[-1], "starts": starts, "span_ids": span_ids}
+        values = {
+            "starts": packed_starts([version.start_us for version in versions]),
+            "span_ids": packed_ids([version.span_id for version in versions]),
+        }
         sql = _MATCHING_OF.replace("{matching}", self._matching.sql)
         rows = await self._spans.select(sql, {**self._matching.parameters, **values}, step="spans that would be later")
         return set(versions_of(rows)).intersection(versions)
@@ -202,9 +209,6 @@ def _parts(batch: Sequence[Version], *, traces_count: int) -> Iterator[Sequence[
 _MATCHING_OF: Final = f"""
 SELECT start_us, span_id, trace_id, log, log_offset
 FROM spans
-WHERE {{of_project}}
-    AND start_us >= {{low:Int64}} AND start_us <= {{high:Int64}}
-    AND start_us IN (SELECT arrayJoin({{starts:Array(Int64)}}))
-    AND span_id IN {ids_in("{span_ids:Array(String)}")}
-    AND {{matching}}
+PREWHERE {{of_project}} AND start_us IN {among_starts("starts")} AND span_id IN {among_ids("span_ids")}
+WHERE {{matching}}
 """

@@ -11,6 +11,7 @@ spans is no deeper for this code than a bush.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from typing import Final
 
@@ -27,34 +28,32 @@ def tree_json(spans: Sequence[Rendered]) -> bytes:
     """
     children = _children(spans)
     pieces: list[bytes] = []
-    pending: list[bytes | int] = [b"}", *reversed(_members(children[-1], spans)), b"{"]
+    pending: list[bytes | int] = [b"}", *reversed(_members(children[-1], children, spans)), b"{"]
     while pending:
         piece = pending.pop()
         if isinstance(piece, bytes):
             pieces.append(piece)
-            continue
-        below = children[piece]
-        if not below:
-            pieces.append(spans[piece].json)
-            continue
-        pieces.append(spans[piece].json[:-1])
-        pending.extend((b"}}", *reversed(_members(below, spans)), b',"spans":{'))
+        else:
+            pieces.append(spans[piece].json[:-1])
+            pending.extend((b"}}", *reversed(_members(children[piece], children, spans)), b',"spans":{'))
     return b"".join(pieces)
 
 
-def _members(siblings: Sequence[int], spans: Sequence[Rendered]) -> list[bytes | int]:
-    """The members of one object: JSON text, and the indexes of the spans that stand between."""
+def _members(siblings: Sequence[int], children: Sequence[list[int]], spans: Sequence[Rendered]) -> list[bytes | int]:
+    """The members of one object: JSON text, and between it the indexes of the spans that have others below them."""
     by_name: dict[bytes, list[int]] = {}
     for index in siblings:
         by_name.setdefault(spans[index].name, []).append(index)
     members: list[bytes | int] = []
     for name, indexes in by_name.items():
-        members += [b"," if members else b"", name, b":"]
-        if len(indexes) == 1:
-            members.append(indexes[0])
+        before = b",%b:" % name if members else name + b":"
+        shown = [index if children[index] else spans[index].json for index in indexes]
+        if len(shown) == 1:
+            members += (before, shown[0])
             continue
-        for position, index in enumerate(indexes):
-            members += [b"," if position else b"[", index]
+        members.append(before)
+        for position, span in enumerate(shown):
+            members += (b"," if position else b"[", span)
         members.append(b"]")
     return members
 
@@ -71,6 +70,15 @@ def _parents(spans: Sequence[Rendered]) -> list[int]:
     """The index of each span's parent, −1 at the top."""
     places = {span.key.span_id: index for index, span in enumerate(spans)}
     parents = [-1 if span.parent_id is None else places.get(span.parent_id, -1) for span in spans]
+    if any(map(operator.ge, parents, range(len(parents)))):  # else parents come first, as they mostly do: no cycles
+        _open_cycles(parents, spans)
+    if len(parents) > LEVELS_MAX:
+        _cut_deep(parents)
+    return parents
+
+
+def _open_cycles(parents: list[int], spans: Sequence[Rendered]) -> None:
+    """Let the earliest span of every cycle stand at the top."""
     walk_of = [-1] * len(spans)  # the walk upwards that came by here first
     for walk in range(len(spans)):
         index = walk
@@ -79,8 +87,6 @@ def _parents(spans: Sequence[Rendered]) -> list[int]:
             index = parents[index]
         if index != -1 and walk_of[index] == walk:  # back on its own way: a cycle
             parents[_earliest(index, parents, spans)] = -1
-    _cut_deep(parents)
-    return parents
 
 
 def _cut_deep(parents: list[int]) -> None:

@@ -9,19 +9,23 @@ from itertools import groupby
 from operator import attrgetter
 from typing import Final
 
+import pyarrow as pa
+
 from common.errors import Unavailable
 from common.ids import trace_id_hex
-from query_api.spans.heads import Version, heads_of_ids, sums_of_traces
+from query_api.spans.heads import Version, heads_of_traces
 from query_api.spans.project_spans import ProjectSpans
 from query_api.spans.render import Rendered
 from query_api.spans.rollup import TraceSums
-from query_api.spans.search import fetch_rows, render_versions
+from query_api.spans.search import LARGE_SPANS, fetch_rows, render_versions
 from query_api.traces.search import FoundTrace
 from query_api.traces.tree import tree_json
 from query_api.traces.window import TracePosition
 
 SPANS_PER_READ: Final = 4_000
 """Of the traces of one read together: a few MB. A page that is full of bytes after one has not read the others."""
+
+_BY_TRACE: Final = attrgetter("trace_id", "start_us", "span_id")
 
 TRIES_MAX: Final = 5
 """A version that was replaced between the two reads is gone from the table once the engine has merged: read both again."""
@@ -52,7 +56,7 @@ class Trace:
 
 async def traces_of_ids(spans: ProjectSpans, trace_ids: Sequence[bytes]) -> list[Trace]:
     """The traces, in the order of their ids; those that have no span are left out."""
-    heads, sums = await asyncio.gather(heads_of_ids(spans, trace_ids=trace_ids), sums_of_traces(spans, trace_ids))
+    heads, sums = await heads_of_traces(spans, trace_ids)
     by_id = {trace.trace_id: trace for trace in await _read(spans, heads, sums)}
     return [by_id[trace_id] for trace_id in trace_ids if trace_id in by_id]
 
@@ -105,15 +109,19 @@ async def _read(spans: ProjectSpans, heads: Sequence[Version], sums: TraceSums) 
     trace_ids = {head.trace_id for head in heads}
     absent: set[Version] = set()
     for _ in range(TRIES_MAX):
-        in_order = sorted(heads, key=lambda head: (head.trace_id, head.start_us, head.span_id))
-        read = render_versions([await fetch_rows(spans, in_order)], in_order, sums)
+        in_order = sorted(heads, key=_BY_TRACE)
+        read = await _rendered(await fetch_rows(spans, in_order), in_order, sums)
         if len(read) == len(in_order):
             return [Trace(key, list(group)) for key, group in groupby(read, key=attrgetter("key.trace_id"))]
         absent |= _without_row(in_order, read)
-        heads, sums = await asyncio.gather(
-            heads_of_ids(spans, trace_ids=trace_ids, absent=absent), sums_of_traces(spans, trace_ids)
-        )
+        heads, sums = await heads_of_traces(spans, trace_ids, absent=absent)
     raise Unavailable("These spans are being replaced faster than they can be read.")
+
+
+async def _rendered(rows: pa.Table, heads: Sequence[Version], sums: TraceSums) -> list[Rendered]:
+    if len(heads) <= LARGE_SPANS:
+        return render_versions([rows], heads, sums)
+    return await asyncio.to_thread(render_versions, [rows], heads, sums)
 
 
 def _without_row(heads: Sequence[Version], read: Sequence[Rendered]) -> set[Version]:

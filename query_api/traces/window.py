@@ -12,6 +12,7 @@ import hashlib
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Final, NamedTuple
 from uuid import UUID
 
@@ -24,6 +25,9 @@ from query_api.spans.windowing import microseconds
 _HEAD: Final = struct.Struct(">q16sB")
 _LOG: Final = struct.Struct(">8sQ")
 _NEWEST_INCLUDED: Final = 1
+
+LOGS_KNOWN_MAX: Final = 4_096
+"""Whose digests are kept: a page asks for that of each of its spans."""
 
 
 class TracePosition(NamedTuple):
@@ -120,5 +124,6 @@ def _unpacked(window: TraceWindow, packed: bytes) -> TraceWindow:
     return replace(window, after=after, snapshot=snapshot, newest_is_included=included)
 
 
+@lru_cache(maxsize=LOGS_KNOWN_MAX)
 def _digest(log: bytes) -> bytes:
     return hashlib.blake2b(log, digest_size=8).digest()

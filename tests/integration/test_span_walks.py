@@ -28,7 +28,7 @@ from common.times import format_us
 from query_api.spans.candidates import Window
 from query_api.spans.compile import Compiled
 from query_api.spans.handlers import spans_of_ids
-from query_api.spans.heads import Version, heads_of_ids, sums_of_traces
+from query_api.spans.heads import SHOWN_HEADS, TRACES_WITH_SUMS, Version, heads_of_traces, versions_of
 from query_api.spans.models import Order
 from query_api.spans.position import Position
 from query_api.spans.project_spans import ProjectSpans
@@ -421,18 +421,23 @@ def test_the_rule_in_sql_is_the_rule_in_python(engine: Engine, sent: list[Record
     project_id = uuid4()
     spans = ProjectSpans(engine.store, project_id, clock=SystemClock(), budget_s=10.0)
 
-    async def heads_and_summed() -> tuple[list[Version], TraceSums]:
+    async def in_python_and_in_sql() -> tuple[list[Version], TraceSums, pa.Table, pa.Table]:
         for record in sent:
             await record.store(engine.store, project_id)
-        trace_ids = [trace.to_bytes(16, "big") for trace in range(1, 4)]
-        return await heads_of_ids(spans, trace_ids=trace_ids), await sums_of_traces(spans, trace_ids)
+        heads, sums = await heads_of_traces(spans, [trace.to_bytes(16, "big") for trace in range(1, 4)])
+        rows = await spans.select(SHOWN_HEADS.replace("{which}", "1"), {})
+        return heads, sums, rows, await spans.select(TRACES_WITH_SUMS, {})
 
-    heads, sums = engine.runner.run(heads_and_summed())
+    heads, sums, rows, sums_rows = engine.runner.run(in_python_and_in_sql())
 
     expected = Counter[int]()
     for place in shown(sent):
         expected[place.trace] += place.number
-    assert {int.from_bytes(trace_id, "big"): used.tokens_total for trace_id, used in sums.items()} == expected
+    assert Counter({int.from_bytes(trace_id, "big"): used.tokens_total for trace_id, used in sums.items()}) == expected
+    assert Counter({int.from_bytes(row["trace_id"], "big"): row["tokens_total"] for row in sums_rows.to_pylist()}) == (
+        expected
+    )
+    assert sorted(heads) == sorted(versions_of(rows))
     assert sorted((head.trace_id[-1], head.span_id[-1], head.start_us - START_US) for head in heads) == sorted(
         shown(sent)
     )

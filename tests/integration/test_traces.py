@@ -461,7 +461,6 @@ async def test_rate_keeps_a_part_of_the_traces(api: Traces) -> None:
     [
         ({"windowing": {"by": "created_at"}}, 400),
         ({"windowing": {"by": "start_time", "wait_s": 1}}, 400),
-        ({"query_ref": {"slug": "q"}}, 400),
         ({"limit": 1}, 422),
         ({"windowing": {"order": "down"}}, 422),
         ({"filtering": {"conditions": [{"field": "nothing"}]}}, 400),

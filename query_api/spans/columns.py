@@ -1,0 +1,73 @@
+"""Columns of an answer of the engine as Python lists, and lists as values of a statement: whole columns at a time.
+
+Arrow makes an object a value where a column is of fixed size, a third of a microsecond each: a page of traces is ten
+thousand ids. NumPy cuts the same memory twenty times as fast.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Collection
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+ID_BYTES: Final = 16
+
+
+def values_of(rows: pa.Table, name: str) -> list[Any]:
+    """The column, in the order of the rows."""
+    column = rows.column(name)
+    if pa.types.is_fixed_size_binary(column.type):
+        return split_ids(id_bytes(rows, name))
+    values: list[Any] = column.to_pylist()
+    return values
+
+
+def id_bytes(rows: pa.Table, name: str) -> bytes:
+    """The ids of a column, one behind the other."""
+    return b"".join(_id_bytes(chunk) for chunk in rows.column(name).chunks)
+
+
+def split_ids(joined: bytes) -> list[bytes]:
+    """The ids that stand one behind the other."""
+    ids: list[bytes] = np.frombuffer(joined, f"V{ID_BYTES}").tolist()  # not S16: that drops zeros at the end
+    return ids
+
+
+def integers_of(rows: pa.Table, name: str) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """A column of integers."""
+    integers: np.ndarray[Any, np.dtype[np.int64]] = rows.column(name).to_numpy().astype(np.int64, copy=False)
+    return integers
+
+
+def among_ids(name: str) -> str:
+    """The right side of ``IN`` for the ids of a parameter that ``packed_ids`` made.
+
+    A constant to the engine: it uses an index for one, as for a subquery, and plans it a tenth quicker; a list that a function
+    of functions makes it neither folds nor looks up.
+    """
+    return f"reinterpret(unhex({{{name}:String}}), 'Array(FixedString({ID_BYTES}))')"
+
+
+def among_starts(name: str) -> str:
+    """The right side of ``IN`` for the starts of a parameter that ``packed_starts`` made; the primary key prunes by it."""
+    return f"reinterpret(unhex({{{name}:String}}), 'Array(Int64)')"
+
+
+def packed_ids(ids: Collection[bytes]) -> str:
+    """Ids as the value of a parameter: their hexadecimal digits, one behind the other."""
+    return b"".join(ids).hex()
+
+
+def packed_starts(starts_us: Collection[int]) -> str:
+    """Microseconds as the value of a parameter: eight bytes each, the lowest first."""
+    return struct.pack(f"<{len(starts_us)}q", *starts_us).hex()
+
+
+def _id_bytes(chunk: pa.Array) -> bytes:
+    if not len(chunk):
+        return b""
+    values = chunk.buffers()[1]
+    return values[chunk.offset * ID_BYTES : (chunk.offset + len(chunk)) * ID_BYTES].to_pybytes()  # type: ignore[no-any-return]

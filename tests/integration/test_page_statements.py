@@ -1,0 +1,108 @@
+"""What a page asks of the engine costs what the page holds, not what the table holds."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import pytest
+
+from common.clickhouse.connect import open_store
+from common.clickhouse.migrate import migrate
+from common.clickhouse.store import ColumnStore, Statement
+from common.clock import SystemClock
+from common.project import DEFAULT_PROJECT_ID
+from common.settings import ClickHouseSettings
+from common.span import Span
+from query_api.spans.candidates import Window
+from query_api.spans.compile import Compiled
+from query_api.spans.project_spans import ProjectSpans
+from query_api.spans.search import find_page
+from query_api.traces.search import find_traces
+from query_api.traces.whole import read_page, traces_of_ids
+from query_api.traces.window import TraceWindow
+from tests.support.span_corpus import START_NS, store_record
+
+SPANS_COUNT = 40_000
+COPIES = f"""
+INSERT INTO spans SELECT * REPLACE
+(
+    start_us + (n + 1) * 1000000 AS start_us,
+    sipHash128(n) AS span_id,
+    sipHash128(n, 1) AS trace_id,
+    log_offset + n + 1 AS log_offset
+)
+FROM spans ARRAY JOIN range({SPANS_COUNT}) AS n
+"""
+EVERYTHING = Compiled("1", {})
+
+
+@pytest.fixture(scope="module")
+def filled(chdb_dir: Path, chdb_settings: Callable[[], ClickHouseSettings]) -> ClickHouseSettings:
+    """A database with forty thousand spans, a trace and a second each, in one part."""
+    configured = chdb_settings()
+
+    async def fill() -> None:
+        await migrate(configured, data_dir=chdb_dir)
+        store = open_store(configured, data_dir=chdb_dir)
+        await store_record(store, [_span()], project_id=DEFAULT_PROJECT_ID)
+        await store.execute(Statement(COPIES), deadline_s=30.0)
+        for table in ("spans", "span_heads"):
+            await store.execute(Statement(f"OPTIMIZE TABLE {table} FINAL"), deadline_s=30.0)
+        await store.close()
+
+    asyncio.run(fill())
+    return configured
+
+
+@pytest.fixture
+async def spans(filled: ClickHouseSettings, chdb_dir: Path) -> AsyncIterator[ProjectSpans]:
+    store: ColumnStore = open_store(filled, data_dir=chdb_dir)
+    yield ProjectSpans(store, DEFAULT_PROJECT_ID, clock=SystemClock(), budget_s=20.0, is_recorded=True)
+    await store.close()
+
+
+async def test_a_page_of_spans_finds_its_heads_and_rows_by_index(spans: ProjectSpans) -> None:
+    page = await find_page(spans, EVERYTHING, Window(), limit=5, bytes_max=10**6)
+
+    assert len(page.spans) == 5
+    assert [ran.step for ran in spans.ran] == ["candidates", "heads", "rows"]
+    await _assert_read_little(spans)
+
+
+async def test_a_page_of_traces_finds_its_heads_and_rows_by_index(spans: ProjectSpans) -> None:
+    found = await find_traces(spans, EVERYTHING, TraceWindow(), limit=3)
+    page = await read_page(spans, found.traces, bytes_max=10**6)
+
+    assert len(page.traces) == 3
+    assert [ran.step for ran in spans.ran] == ["candidates", "heads", "rows"]
+    await _assert_read_little(spans)
+
+
+async def test_a_trace_by_its_id_is_two_statements(spans: ProjectSpans) -> None:
+    [trace] = await traces_of_ids(spans, [_span().trace_id])
+
+    assert len(trace.spans) == 1
+    assert [ran.step for ran in spans.ran] == ["heads", "rows"]
+    await _assert_read_little(spans)
+
+
+async def _assert_read_little(spans: ProjectSpans) -> None:
+    for ran in spans.ran:
+        assert await spans.unrecorded().rows_read(ran.sql, ran.parameters) <= SPANS_COUNT / 2, ran.step
+
+
+def _span() -> Span:
+    return Span(
+        trace_id=(1).to_bytes(16, "big"),
+        span_id=(1).to_bytes(8, "big") * 2,
+        parent_id=None,
+        start_ns=START_NS,
+        end_ns=START_NS + 1_000,
+        name="common",
+        kind=1,
+        status_code=0,
+        status_message=None,
+        attributes={},
+    )

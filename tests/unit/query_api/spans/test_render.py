@@ -1,0 +1,147 @@
+"""Rows as JSON objects: each member as the contract spells it, whatever a row holds and however the engine cut the columns."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from common.clickhouse.span_columns import NO_PARENT
+from common.span import Metrics, SpanKind, StatusCode
+from common.times import EARLIEST_US, LATEST_US, format_us
+from query_api.spans.render import ROW_COLUMNS, render
+
+_ID = pa.binary(16)
+_TYPES = {"trace_id": _ID, "span_id": _ID, "parent_id": _ID}
+_TEXT_COLUMNS = ("status_message", "session_id", "user_id", "agent_id")
+_JSON_COLUMNS = ("events", "links", "references", "hashes", "resource", "scope")
+_COUNTS = ("flags", "dropped_attributes_count", "dropped_events_count", "dropped_links_count")
+
+ids = st.binary(min_size=16, max_size=16) | st.just(b"id" + bytes(14))
+moments = st.integers(EARLIEST_US, LATEST_US) | st.integers(-3, 3) | st.just(EARLIEST_US) | st.just(LATEST_US)
+whole_seconds = st.integers(-(10**9), 10**9).map(lambda second: second * 1_000_000)
+rests = st.integers(0, 999)
+texts = st.text(max_size=5).map(str.encode)
+some_json = st.sampled_from([b"", b'[{"a":1}]', '{"é":"/"}'.encode()])
+
+
+def row(**members: Any) -> dict[str, Any]:
+    """One row, of which only these members are of interest."""
+    plain: dict[str, Any] = {
+        "trace_id": b"t" * 16,
+        "span_id": b"s" * 16,
+        "parent_id": NO_PARENT,
+        "name": b"n",
+        "start_us": 0,
+        "end_us": 0,
+        "start_ns_rest": 0,
+        "end_ns_rest": 0,
+        "stored_us": 0,
+        "kind": 1,
+        "status_code": 0,
+        "trace_type": b"invocation",
+        "span_type": b"task",
+        "trace_state": b"",
+        "attributes": b'{"ag":{"data":{},"metrics":{"tokens":{},"costs":{},"errors":{}}}}',
+        **dict.fromkeys(_TEXT_COLUMNS, None),
+        **dict.fromkeys(_JSON_COLUMNS, b""),
+        **dict.fromkeys(_COUNTS, 0),
+        "log": b"log",
+        "log_offset": 0,
+    }
+    return plain | members
+
+
+rows = st.builds(
+    row,
+    trace_id=ids,
+    span_id=ids,
+    parent_id=ids | st.just(NO_PARENT),
+    name=texts,
+    kind=st.sampled_from([kind.value for kind in SpanKind]),
+    status_code=st.sampled_from([code.value for code in StatusCode]),
+    start_us=moments | whole_seconds,
+    end_us=moments | whole_seconds,
+    stored_us=moments | whole_seconds,
+    start_ns_rest=rests,
+    end_ns_rest=rests,
+    trace_state=texts,
+    **{name: st.none() | texts for name in _TEXT_COLUMNS},
+    **dict.fromkeys(_JSON_COLUMNS, some_json),
+    **dict.fromkeys(_COUNTS, st.integers(0, 2**32 - 1) | st.just(0)),
+)
+
+
+def table(rows: list[dict[str, Any]], *, cut_at: int = 0) -> pa.Table:
+    """The rows as the engine may give them: in two blocks, the second of which begins in the middle of its memory."""
+    columns = {name: pa.array([each[name] for each in rows], _TYPES.get(name)) for name in ROW_COLUMNS}
+    whole = pa.table(columns)
+    return pa.concat_tables([whole.slice(0, cut_at), whole.slice(cut_at)])
+
+
+def shown(row: dict[str, Any]) -> dict[str, Any]:
+    """The members of a span, written down once more and plainly."""
+    parent_id = row["parent_id"]
+    required = {
+        "created_at": format_us(row["stored_us"]),
+        "trace_id": row["trace_id"].hex(),
+        "span_id": row["span_id"][8:].hex(),
+        **({} if parent_id == NO_PARENT else {"parent_id": parent_id[8:].hex()}),
+        "trace_type": row["trace_type"].decode(),
+        "span_type": row["span_type"].decode(),
+        "span_kind": SpanKind(row["kind"]).name,
+        "span_name": row["name"].decode(),
+        "start_time": format_us(row["start_us"]),
+        "end_time": format_us(row["end_us"]),
+        "start_time_unix_nano": str(row["start_us"] * 1000 + row["start_ns_rest"]),
+        "end_time_unix_nano": str(row["end_us"] * 1000 + row["end_ns_rest"]),
+        "status_code": StatusCode(row["status_code"]).name,
+        "attributes": orjson.loads(row["attributes"]),
+    }
+    texts = {name: row[name].decode() for name in _TEXT_COLUMNS if row[name] is not None}
+    state = {"trace_state": row["trace_state"].decode()} if row["trace_state"] else {}
+    counts = {name: row[name] for name in _COUNTS if row[name]}
+    return required | texts | state | counts | {name: orjson.loads(row[name]) for name in _JSON_COLUMNS if row[name]}
+
+
+@given(rows=st.lists(rows, min_size=1, max_size=5), data=st.data())
+def test_every_member_is_there_in_its_order(rows: list[dict[str, Any]], data: st.DataObject) -> None:
+    spans = render(table(rows, cut_at=data.draw(st.integers(0, len(rows)))), {})
+
+    assert [list(orjson.loads(span.json).items()) for span in spans] == [list(shown(row).items()) for row in rows]
+    assert [span.key for span in spans] == [(row["trace_id"], row["span_id"]) for row in rows]
+    assert [span.start_us for span in spans] == [row["start_us"] for row in rows]
+    assert [orjson.loads(span.name) for span in spans] == [row["name"].decode() for row in rows]
+    assert [span.parent_id or NO_PARENT for span in spans] == [row["parent_id"] for row in rows]
+
+
+def test_no_rows_are_no_spans() -> None:
+    assert render(table([]), {}) == []
+
+
+def test_members_that_are_json_are_spliced_in_as_they_are_stored() -> None:
+    spaced = b'{"a" : 1.0}'
+
+    [span] = render(table([row(attributes=spaced, resource=spaced)]), {})
+
+    assert b'"attributes":%b,"resource":%b}' % (spaced, spaced) in span.json
+
+
+def test_a_default_output_stands_for_all_outputs() -> None:
+    attributes = b'{"ag":{"data":{"outputs":{"__default__":[1]}},"metrics":{}}}'
+
+    [span] = render(table([row(attributes=attributes)]), {})
+
+    assert orjson.loads(span.json)["attributes"]["ag"]["data"] == {"outputs": [1]}
+
+
+@pytest.mark.parametrize(("parent_id", "is_shown"), [(NO_PARENT, True), (b"p" * 16, False)])
+def test_only_a_root_shows_the_sums_of_its_trace(parent_id: bytes, is_shown: bool) -> None:
+    [span] = render(table([row(parent_id=parent_id)]), {b"t" * 16: Metrics(tokens_total=3.0)})
+
+    tokens = orjson.loads(span.json)["attributes"]["ag"]["metrics"]["tokens"]
+    assert tokens == ({"cumulative": {"prompt": 0, "completion": 0, "total": 3}} if is_shown else {})
