@@ -23,7 +23,7 @@ def main() -> None:
     rounds = 1 if arguments.quick else 3
     scale = 4 if arguments.quick else 1
     results: dict[str, Any] = {}
-    for name, spans_count in (("plain", 400_000 // scale), ("llm", 120_000 // scale)):
+    for name, spans_count in (("plain", 400_000 // scale), ("llm", 240_000 // scale)):
         _say(f"Kafka to durable, {name} spans: {spans_count:,} spans, {rounds} pairs of runs …")
         results[f"ingest_{name}"] = asyncio.run(ingest.measure(name, spans_count=spans_count, rounds=rounds))
     _say("Spans of instrumentations, with the mappings and without …")
