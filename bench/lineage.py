@@ -54,6 +54,17 @@ INSERT INTO bare_counter VALUES (1, 0);
 INSERT_BARE: Final = "INSERT INTO bare (data) VALUES ($1) RETURNING id"
 UPDATE_BARE: Final = "UPDATE bare_counter SET count = count + 1 WHERE id = 1 RETURNING count"
 
+
+def post_request(path: str, body: Mapping[str, Any]) -> bytes:
+    """A request as it goes over the wire: it is made before the clock runs."""
+    content = json.dumps(body).encode()
+    return HEAD % (path.encode(), len(content)) + content
+
+
+RETRIEVE: Final = post_request(
+    "/applications/revisions/retrieve", {"application_ref": {"slug": "bench"}, "resolve": True}
+)
+
 Act = Callable[[], Awaitable[object]]
 
 
@@ -64,10 +75,9 @@ class Connection:
         self._reader = reader
         self._writer = writer
 
-    async def post(self, path: str, body: Mapping[str, Any]) -> None:
-        """Send a body, and read the answer, which must be 200."""
-        content = json.dumps(body).encode()
-        self._writer.write(HEAD % (path.encode(), len(content)) + content)
+    async def send(self, request: bytes) -> None:
+        """Send a request, and read the answer, which must be 200."""
+        self._writer.write(request)
         head = await self._reader.readuntil(b"\r\n\r\n")
         answer = await self._reader.readexactly(int(LENGTH.findall(head)[0]))
         if not head.startswith(b"HTTP/1.1 200 "):
@@ -85,14 +95,14 @@ class Bench:
     lineage: Lineage
     database: Database
     variant_ids: Sequence[str]
+    commits: Sequence[bytes]
+    """The request that commits on each variant."""
 
     async def commit(self, writer: int, *, on_variant: int) -> None:
-        revision = {"variant_id": self.variant_ids[on_variant], "data": DATA}
-        await self.connections[writer].post("/applications/revisions/commit", {"application_revision": revision})
+        await self.connections[writer].send(self.commits[on_variant])
 
     async def retrieve(self) -> None:
-        body = {"application_ref": {"slug": "bench"}, "resolve": True}
-        await self.connections[0].post("/applications/revisions/retrieve", body)
+        await self.connections[0].send(RETRIEVE)
 
 
 async def measure(seconds: float = SECONDS) -> dict[str, Any]:
@@ -182,10 +192,16 @@ async def _serving(settings: Settings) -> AsyncIterator[Bench]:
         await database.execute(CREATE_BARE)
         lineage = Lineage(database, Kind.APPLICATION, Owner(DEFAULT_PROJECT_ID, DEFAULT_USER_ID))
         connections = [Connection(*await asyncio.open_connection("127.0.0.1", port)) for _ in range(WRITERS)]
-        yield Bench(connections, lineage, database, await _variants(lineage))
+        variant_ids = await _variants(lineage)
+        yield Bench(connections, lineage, database, variant_ids, [_commit_request(each) for each in variant_ids])
         for connection in connections:
             connection.close()
     await store.close()
+
+
+def _commit_request(variant_id: str) -> bytes:
+    revision = {"variant_id": variant_id, "data": DATA}
+    return post_request("/applications/revisions/commit", {"application_revision": revision})
 
 
 async def _variants(lineage: Lineage) -> list[str]:

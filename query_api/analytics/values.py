@@ -64,11 +64,13 @@ class Values:
         return _name(self._derived, f"if(isFinite({number}), {number}, NULL)", "number")
 
     def used(self, unit: str) -> str:
-        """The total of ``tokens`` or ``costs`` that a span itself used; null where it says nothing, or spans below it say it again."""
+        """The total of ``tokens`` or ``costs`` that a span itself used; null where nothing of it counts: it reports none, spans
+        below it report them again, or they count in another trace, where the column holds 0 whatever stands in ``leaves``.
+        """
         self._needs_repeats = True
         repeats = _name(self._shown, f"repeats_{unit}", "shown")
-        number = self.number(f"ag.metrics.{unit}.incremental.total")
-        return _name(self._derived, f"if({repeats}, NULL, {number})", "used")
+        total = _name(self._shown, _name(self._stored, f"{unit}_total", "stored"), "shown")
+        return _name(self._derived, f"if({repeats} OR {total} = 0 OR NOT isFinite({total}), NULL, {total})", "used")
 
     def texts(self, path: str) -> str:
         """The text at a path, in an array; an empty one where something else stands."""

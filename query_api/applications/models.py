@@ -1,40 +1,27 @@
-"""What the application routes take and give, as pydantic models (reference ``applications-api`` §1.2, §1.4, §4–§8)."""
+"""What an application holds, and what its routes take and give besides what those of every kind do (``lineage/shapes.py``).
+
+Source: reference ``applications-api`` §1.4, §7, §8.3; what a revision's spans took is ours.
+"""
 
 from __future__ import annotations
 
-from datetime import datetime
+from dataclasses import replace
 from enum import StrEnum
 from typing import Annotated, Final
 from urllib.parse import urlsplit
-from uuid import UUID
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, Json
+from pydantic import AfterValidator, BaseModel, Field, create_model
 
 from common.filter.models import FilteringModel
 from query_api.analytics.models import Moment as StartTime
 from query_api.applications.json_schemas import check_json_schema
-from query_api.lineage.answered import ForkedFrom, Header, Lifecycle, ResolutionInfo, RetrievalInfo
-from query_api.lineage.bodies import (
-    ArtifactAsked,
-    ArtifactCreate,
-    ArtifactEdit,
-    Asked,
-    EntityEdit,
-    FlagsIn,
-    LogAsked,
-    Question,
-    RevisionAsked,
-    RevisionCommit,
-    RevisionCreate,
-    RevisionData,
-    RevisionRevert,
-    SimpleCreate,
-    SimpleEdit,
-    VariantCreate,
-)
-from query_api.lineage.models import Loose, Meta, Moment, Order, ReferenceIn, Slug, Tags, Text
-
-_OLDER: Final = "An older name of the same."
+from query_api.environments.models import EnvironmentReferences
+from query_api.lineage.bodies import FlagsIn, RevisionData
+from query_api.lineage.models import Loose, Meta, ReferenceIn, Text
+from query_api.lineage.names import APPLICATIONS
+from query_api.lineage.parameters import parameters_model
+from query_api.lineage.shapes import Example, Held
+from query_api.lineage.shaping import shapes_of
 
 
 def _web_address(text: str) -> str:
@@ -103,273 +90,12 @@ class Flags(Roles):
     is_static: bool | None = None
 
 
-class OfApplication(Loose):
-    """The application, by its id."""
-
-    application_id: UUID | None = None
-    workflow_id: UUID | None = Field(None, description=_OLDER)
-    artifact_id: UUID | None = Field(None, description=_OLDER)
-
-
-class OfVariant(OfApplication):
-    """The variant, by its id."""
-
-    application_variant_id: UUID | None = None
-    workflow_variant_id: UUID | None = Field(None, description=_OLDER)
-    variant_id: UUID | None = Field(None, description=_OLDER)
-
-
-class ChosenId(Loose):
-    """The id that a new application gets, if the caller chooses it."""
-
-    application_id: UUID | None = None
-
-
-# Applications
-
-
-class ApplicationCreate(ArtifactCreate):
-    """A new application."""
-
-    flags: Roles | None = None
-
-
-class ApplicationEdit(ArtifactEdit):
-    """What changes of an application; what is absent stays."""
-
-    flags: Roles | None = None
-
-
-class ApplicationAsked(ArtifactAsked):
-    """What applications have in common."""
-
-    flags: Roles | None = None
-
-
-class CreateApplication(Loose):
-    """An application to be made."""
-
-    model_config = ConfigDict(
-        frozen=True, json_schema_extra={"examples": [{"application": {"slug": "faq-bot", "name": "FAQ bot"}}]}
-    )
-
-    application: ApplicationCreate
-
-
-class EditApplication(Loose):
-    """The changes of an application."""
-
-    application: ApplicationEdit
-
-
-class ApplicationsQuestion(Question):
-    """A question about applications."""
-
-    application: ApplicationAsked | None = None
-    application_refs: list[ReferenceIn] | None = None
-
-
-# Variants
-
-
-class ApplicationVariantCreate(VariantCreate, OfApplication):
-    """A new variant of an application."""
-
-    flags: Roles | None = Field(None, description="Ignored: a variant shows its application's.")
-
-
-class ApplicationVariantFork(VariantCreate):
-    """The variant that a fork makes."""
-
-    flags: Roles | None = Field(None, description="Ignored: a variant shows its application's.")
-
-
-class VariantAsked(Asked):
-    """What variants have in common."""
-
-    flags: Roles | None = Field(None, description="Those of the application.")
-
-
-class CreateVariant(Loose):
-    """A variant to be made."""
-
-    application_variant: ApplicationVariantCreate
-
-
-class EditVariant(Loose):
-    """What is written about a variant."""
-
-    application_variant: EntityEdit
-
-
-class ForkVariant(Loose):
-    """A fork to be made."""
-
-    model_config = ConfigDict(
-        frozen=True,
-        json_schema_extra={
-            "examples": [
-                {
-                    "application_variant": {"slug": "faq-bot.experiment"},
-                    "application_variant_ref": {"slug": "faq-bot.main"},
-                    "application_revision_ref": {"version": "1"},
-                }
-            ]
-        },
-    )
-
-    application_variant: ApplicationVariantFork
-    application_variant_ref: ReferenceIn = Field(description="The variant to fork, by id or slug.")
-    application_revision_ref: ReferenceIn | None = Field(
-        None, description="The last revision to copy; the newest if absent."
-    )
-
-
-class ForkParameters(Loose):
-    """The variant to fork, another way to say it."""
-
-    application_variant_id: UUID | None = None
-
-
-class VariantsQuestion(Question):
-    """A question about variants."""
-
-    application_variant: VariantAsked | None = None
-    application_refs: list[ReferenceIn] | None = None
-    application_variant_refs: list[ReferenceIn] | None = None
-
-
-class VariantsParameters(Loose):
-    """The same question in the query string; what the body says wins."""
-
-    application_id: list[UUID] = Field([])
-    application_ids: list[UUID] = Field([])
-    application_slug: list[Slug] = Field([])
-    application_slugs: list[Slug] = Field([])
-    application_variant_id: list[UUID] = Field([])
-    application_variant_ids: list[UUID] = Field([])
-    application_variant_slug: list[Slug] = Field([])
-    application_variant_slugs: list[Slug] = Field([])
-    name: Text | None = None
-    description: Text | None = None
-    flags: Json[Roles] | None = Field(None, description="A JSON object.")
-    tags: Json[Tags] | None = Field(None, description="A JSON object.")
-    meta: Json[Meta] | None = Field(None, description="A JSON object.")
-    include_archived: bool | None = None
-    next: UUID | None = Field(None, description="The id of the last row of the page before.")
-    newest: Moment | None = None
-    oldest: Moment | None = None
-    limit: int | None = None
-    order: Order | None = None
-
-
-# Revisions
-
-
-class ApplicationRevisionCommit(RevisionCommit, OfVariant):
-    """A commit on a variant."""
-
-    flags: Flags | None = Field(None, description="Ignored: they follow from the data.")
-    data: ApplicationData | None = Field(None, description="All of it: nothing is taken over from the head.")
-
-
-class ApplicationRevisionCreate(RevisionCreate, OfVariant):
-    """Version 0 of a variant, without data."""
-
-    flags: Flags | None = Field(None, description="Ignored: they follow from the data.")
-
-
-class ApplicationRevisionEdit(EntityEdit):
-    """What is written about a revision, as a whole: what is absent is cleared."""
-
-    flags: Flags | None = Field(None, description="Ignored: they follow from the data.")
-
-
-class ApplicationRevisionAsked(RevisionAsked):
-    """What revisions have in common."""
-
-    flags: Flags | None = None
-
-
-class ApplicationRevisionsLog(LogAsked, OfVariant):
-    """Whose log: back from a revision, else of a variant, else of the first variant of an application."""
-
-    application_revision_id: UUID | None = None
-    workflow_revision_id: UUID | None = Field(None, description=_OLDER)
-    revision_id: UUID | None = Field(None, description=_OLDER)
-
-
-class CommitRevision(Loose):
-    """A commit to be made."""
-
-    model_config = ConfigDict(
-        frozen=True,
-        json_schema_extra={
-            "examples": [
-                {
-                    "application_revision": {
-                        "application_variant_id": "01a1fbd8-c525-7140-a8ae-e79b3fba464c",
-                        "message": "tighter tone",
-                        "data": {"parameters": {"prompt": "Be brief."}},
-                    }
-                }
-            ]
-        },
-    )
-
-    application_revision: ApplicationRevisionCommit
-
-
-class CreateRevision(Loose):
-    """The first revision of a variant."""
-
-    application_revision: ApplicationRevisionCreate
-
-
-class EditRevision(Loose):
-    """What is written about a revision."""
-
-    application_revision: ApplicationRevisionEdit
-
-
-class RevisionParameters(Loose):
-    """What to tell besides the revision: what the spans that refer to it took, in a window of their start_time."""
-
-    include_counts: bool | None = Field(None, description="Whether the spans of the revision are counted.")
-    oldest: StartTime = Field(None, description="Where the window begins; default 30 days before newest.")
-    newest: StartTime = Field(None, description="Where it ends, itself not in it; default the next midnight, UTC.")
-
-
-class RevertRevision(Loose):
-    """How a revert is committed; everything may be absent."""
-
-    application_revision: RevisionRevert | None = None
-
-
-class RevisionsQuestion(Question):
-    """A question about revisions."""
-
-    application_revision: ApplicationRevisionAsked | None = None
-    application_refs: list[ReferenceIn] | None = None
-    application_variant_refs: list[ReferenceIn] | None = None
-    application_revision_refs: list[ReferenceIn] | None = None
-
-
-class LogRevisions(Loose):
-    """Whose log."""
-
-    application_revisions: ApplicationRevisionsLog
-
-
-class RetrieveRevision(Loose):
+class RetrieveRevision(EnvironmentReferences):
     """References that lead to a revision: directly, or by what is deployed to an environment."""
 
     application_ref: ReferenceIn | None = None
     application_variant_ref: ReferenceIn | None = None
     application_revision_ref: ReferenceIn | None = None
-    environment_ref: ReferenceIn | None = None
-    environment_variant_ref: ReferenceIn | None = None
-    environment_revision_ref: ReferenceIn | None = None
     key: Text | None = Field(None, description="Under which it is deployed; `<application slug>.revision` if absent.")
     resolve: bool | None = Field(None, description="Tell also what was embedded in the data.")
 
@@ -400,143 +126,12 @@ class ResolveRevision(Loose):
     error_policy: ErrorPolicy = ErrorPolicy.EXCEPTION
 
 
-# Simple applications
+class RevisionParameters(Loose):
+    """What to tell besides the revision: what the spans that refer to it took, in a window of their start_time."""
 
-
-class SimpleApplicationCreate(SimpleCreate):
-    """An application with what its first revision holds."""
-
-    flags: Flags | None = None
-    data: ApplicationData | None = None
-
-
-class SimpleApplicationEdit(SimpleEdit):
-    """What changes; anything but `id` makes a revision."""
-
-    flags: Flags | None = None
-    data: ApplicationData | None = None
-
-
-class SimpleApplicationAsked(ArtifactAsked):
-    """What applications have in common, with the newest revision of their first variant."""
-
-    flags: Flags | None = None
-
-
-class CreateSimpleApplication(Loose):
-    """An application to be made, with a variant and its first revisions."""
-
-    model_config = ConfigDict(
-        frozen=True,
-        json_schema_extra={
-            "examples": [{"application": {"slug": "faq-bot", "data": {"parameters": {"prompt": "Be kind."}}}}]
-        },
-    )
-
-    application: SimpleApplicationCreate
-
-
-class EditSimpleApplication(Loose):
-    """The changes of an application."""
-
-    application: SimpleApplicationEdit
-
-
-class SimpleApplicationsQuestion(Question):
-    """A question about applications."""
-
-    application: SimpleApplicationAsked | None = None
-    application_refs: list[ReferenceIn] | None = None
-
-
-# Answers
-
-
-class Application(Header, Lifecycle):
-    """An application."""
-
-    flags: Roles
-    folder_id: UUID | None = None
-
-
-class ApplicationVariant(Header, Lifecycle):
-    """A variant of an application."""
-
-    application_id: UUID
-    workflow_id: UUID = Field(description=_OLDER)
-    artifact_id: UUID = Field(description=_OLDER)
-    application_slug: str | None = None
-    workflow_slug: str | None = None
-    artifact_slug: str | None = None
-    flags: Roles
-    forked_from: ForkedFrom | None = None
-
-
-class ApplicationRevision(Header, Lifecycle):
-    """A revision of a variant."""
-
-    version: str = Field(description='"0", "1", "2", … without a gap.')
-    application_id: UUID
-    workflow_id: UUID = Field(description=_OLDER)
-    artifact_id: UUID = Field(description=_OLDER)
-    application_variant_id: UUID
-    workflow_variant_id: UUID = Field(description=_OLDER)
-    variant_id: UUID = Field(description=_OLDER)
-    application_slug: str | None = None
-    workflow_slug: str | None = None
-    artifact_slug: str | None = None
-    application_variant_slug: str | None = None
-    workflow_variant_slug: str | None = None
-    variant_slug: str | None = None
-    author: UUID
-    date: datetime
-    message: str | None = None
-    flags: Flags
-    data: ApplicationData | None = None
-
-
-class SimpleApplication(Header, Lifecycle):
-    """An application with what the newest revision of its first variant holds."""
-
-    flags: Flags
-    data: ApplicationData
-    variant_id: UUID
-    revision_id: UUID
-
-
-class ApplicationAnswer(BaseModel):
-    """One application, or none."""
-
-    count: int
-    application: Application | None = None
-
-
-class ApplicationsAnswer(BaseModel):
-    """A page of applications."""
-
-    count: int
-    applications: list[Application]
-
-
-class VariantAnswer(BaseModel):
-    """One variant, or none."""
-
-    count: int
-    application_variant: ApplicationVariant | None = None
-
-
-class VariantsAnswer(BaseModel):
-    """A page of variants."""
-
-    count: int
-    application_variants: list[ApplicationVariant]
-
-
-class RevisionAnswer(BaseModel):
-    """One revision, or none."""
-
-    count: int
-    application_revision: ApplicationRevision | None = None
+    include_counts: bool | None = Field(None, description="Whether the spans of the revision are counted.")
+    oldest: StartTime = Field(None, description="Where the window begins; default 30 days before newest.")
+    newest: StartTime = Field(None, description="Where it ends, itself not in it; default the next midnight, UTC.")
 
 
 class CountedWindow(BaseModel):
@@ -581,35 +176,18 @@ class RevisionCounts(BaseModel):
     )
 
 
-class CountedRevisionAnswer(RevisionAnswer):
-    """One revision, or none."""
-
-    counts: RevisionCounts | None = Field(None, description="Where they were asked for.")
-
-
-class RevisionsAnswer(BaseModel):
-    """A page of revisions, or a log."""
-
-    count: int
-    application_revisions: list[ApplicationRevision]
-
-
-class RetrievedAnswer(RevisionAnswer):
-    """The revision that was named, or none."""
-
-    resolution_info: ResolutionInfo | None = Field(None, description="Where resolving was asked for.")
-    retrieval_info: RetrievalInfo | None = None
-
-
-class SimpleApplicationAnswer(BaseModel):
-    """One application, or none."""
-
-    count: int
-    application: SimpleApplication | None = None
-
-
-class SimpleApplicationsAnswer(BaseModel):
-    """A page of applications."""
-
-    count: int
-    applications: list[SimpleApplication]
+_EXAMPLE: Final = Example(slug="faq-bot", name="FAQ bot", data={"parameters": {"prompt": "Be brief."}})
+_MADE: Final = shapes_of(APPLICATIONS, Held(data=ApplicationData, roles=Roles, flags=Flags, example=_EXAMPLE))
+_COUNTED: Final = create_model(
+    "CountedRevisionAnswer",
+    __base__=_MADE.revisions.one,
+    __doc__="One revision, or none.",
+    __module__=__name__,
+    counts=(RevisionCounts | None, Field(None, description="Where they were asked for.")),
+)
+_NAMED: Final = (APPLICATIONS.artifact, APPLICATIONS.variant)
+SHAPES: Final = replace(
+    _MADE,
+    variants=replace(_MADE.variants, parameters=parameters_model("VariantsParameters", _NAMED, flags=Roles)),
+    revisions=replace(_MADE.revisions, retrieve=RetrieveRevision, parameters=RevisionParameters, looked_at=_COUNTED),
+)

@@ -1,4 +1,4 @@
-"""What revisions of applications can tell besides what every history tells: what their spans took."""
+"""What revisions of applications can tell besides what every history tells: where they are deployed, and what their spans took."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ from query_api.analytics.buckets import buckets_of
 from query_api.applications.models import RevisionParameters
 from query_api.applications.revision_counts import Counted, counts_of
 from query_api.applications.revision_spans import spans_of
+from query_api.environments.retrieve import DeployableRevisions
 from query_api.freshness.answers import answer_fresh
 from query_api.lineage.answers import one_answer, revision_members
 from query_api.lineage.history import lineage_of
 from query_api.lineage.names import APPLICATIONS
 from query_api.lineage.requests import path_id
-from query_api.lineage.revision_handlers import RevisionHandlers
 from query_api.lineage.values import Reference
 from query_api.route import Answer, Call
 from query_api.spans.handlers import project_spans
 
 
-class ApplicationRevisions(RevisionHandlers):
+class ApplicationRevisions(DeployableRevisions):
     """The routes of revisions, for applications."""
 
     async def get(self, call: Call) -> Answer:

@@ -16,11 +16,7 @@ from query_api.lineage.values import Kind
 from query_api.route import Answer, Call
 
 HISTORY: Final = History(names=ENVIRONMENTS, data=EnvironmentData, change=changed_by_key)
-_HANDLERS: Final = HistoryHandlers(HISTORY)
-artifacts: Final = _HANDLERS.artifacts
-variants: Final = _HANDLERS.variants
-revisions: Final = _HANDLERS.revisions
-simple: Final = _HANDLERS.simple
+HANDLERS: Final = HistoryHandlers(HISTORY)
 
 
 async def deploy_application(call: Call) -> Answer:

@@ -11,7 +11,7 @@ from uuid import UUID
 
 from pydantic import Field, Json, create_model
 
-from query_api.lineage.bodies import Question
+from query_api.lineage.bodies import FlagsIn, Question
 from query_api.lineage.models import Loose, Meta, Moment, NamedSlug, Order, Tags, Text
 
 AnyQuestion = TypeVar("AnyQuestion", bound=Question)
@@ -35,12 +35,14 @@ class QuestionParameters(Loose):
     order: Order | None = None
 
 
-def parameters_model(name: str, words: Sequence[str]) -> type[QuestionParameters]:
+def parameters_model(name: str, words: Sequence[str], *, flags: type[FlagsIn] = FlagsIn) -> type[QuestionParameters]:
     """The parameters of a question that may name what ``words`` call so: ``query_id``, ``query_ids``, ``query_slug``, ``query_slugs``.
 
-    A kind with flags makes a subclass with ``flags: Json[…]``.
+    ``flags`` are those of the rows; ``FlagsIn`` itself: they have none.
     """
     members: dict[str, Any] = {}
+    if flags is not FlagsIn:
+        members["flags"] = (Json[flags] | None, Field(None, description="A JSON object."))  # type: ignore[misc, valid-type]
     for word in words:
         members |= dict.fromkeys((f"{word}_id", f"{word}_ids"), (list[UUID], Field([])))
         members |= dict.fromkeys((f"{word}_slug", f"{word}_slugs"), (list[NamedSlug], Field([])))

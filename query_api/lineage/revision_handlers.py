@@ -96,10 +96,6 @@ class RevisionHandlers:
         """The revision that references name: a bare variant means its head, a bare artifact the head of its first variant."""
         return self.retrieved(await self._named(call), resolve=bool(getattr(call.body, "resolve", None)))
 
-    async def resolve(self, call: Call) -> Answer:
-        """The same, with what is embedded in its data."""
-        return self.retrieved(await self._named(call), resolve=True)
-
     def retrieved(
         self,
         found: Revision | None,

@@ -88,7 +88,7 @@ def _revisions(names: Names, words: Words, handlers: HistoryHandlers, shapes: Sh
         Route("POST", f"{all_of}/retrieve", routes.retrieve, "The revision that references name", tag, models.retrieved,
               body=models.retrieve),
         Route("GET",  f"{all_of}/diff", routes.diff, "What differs between two revisions", tag, DiffAnswer, query=DiffParameters),
-        Route("GET",  one_of, routes.get, "Look at a revision", tag, models.one),
+        Route("GET",  one_of, routes.get, "Look at a revision", tag, models.looked_at, query=models.parameters),
         Route("PUT",  one_of, routes.edit, "Change what is written about a revision", tag, models.one,
               body=models.edit, body_required=True),
         Route("POST", f"{one_of}/archive", routes.archive, "Archive a revision", tag, models.one),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from common.errors import InvalidInput, NotFound
 from query_api.lineage.answers import list_answer, one_answer, variant_members
-from query_api.lineage.bodies import EntityEdit, Question, VariantCreate
+from query_api.lineage.bodies import EntityEdit, VariantCreate
 from query_api.lineage.history import History, first_given, lineage_of
 from query_api.lineage.models import ReferenceIn
 from query_api.lineage.parameters import or_parameters
@@ -59,16 +59,10 @@ class VariantHandlers:
     async def query(self, call: Call) -> Answer:
         """Ask for variants, in pages along their ids."""
         names = self._names
-        words = [names.artifact, names.variant]
-        return await self.answer_question(call, or_parameters(call.body, call.query, layer=names.variant, words=words))
-
-    async def answer_question(self, call: Call, question: Question) -> Answer:
-        """The page that a question asks for, wherever it was written."""
-        search = search_of(self._history, question, layer=self._names.variant)
+        question = or_parameters(call.body, call.query, layer=names.variant, words=[names.artifact, names.variant])
+        search = search_of(self._history, question, layer=names.variant)
         found = await self._lineage(call).page(Variant, search, window_of(question))
-        return list_answer(
-            self._names.variants, [variant_members(self._names, each, with_slugs=True) for each in found]
-        )
+        return list_answer(names.variants, [variant_members(names, each, with_slugs=True) for each in found])
 
     async def fork(self, call: Call) -> Answer:
         """A new variant of the same parent, with the live history of another up to a revision of it, or up to its newest."""

@@ -14,7 +14,8 @@ from query_api.lineage.bodies import RevisionData
 from query_api.lineage.models import Loose, Moment, ReferenceIn, Text, json_text, storable_json
 from query_api.lineage.names import QUERIES
 from query_api.lineage.parameters import parameters_model
-from query_api.lineage.shapes import Held, shapes_of
+from query_api.lineage.shapes import Example, Held
+from query_api.lineage.shaping import shapes_of
 from query_api.spans.models import Focus, Format, Windowing, WindowingAnswer
 
 LIMIT_MAX: Final = 10_000
@@ -80,7 +81,12 @@ class RetrieveQueryRevision(Loose):
     windowing: Windowing | None = Field(None, description="Which page of them; members that are absent are as saved.")
 
 
-_MADE: Final = shapes_of(QUERIES, Held(data=QueryData))
+_EXAMPLE: Final = Example(
+    slug="failed-answers",
+    name="Failed answers",
+    data={"filtering": {"conditions": [{"field": "status_code", "value": "STATUS_CODE_ERROR"}]}},
+)
+_MADE: Final = shapes_of(QUERIES, Held(data=QueryData, example=_EXAMPLE))
 _RETRIEVED: Final = create_model(
     "RetrievedQueryRevisionAnswer",
     __base__=_MADE.revisions.one,

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncIterator
-from typing import Any, NamedTuple
+from typing import Any
 from uuid import UUID, uuid4
 
-import orjson
 import pytest
 import pytest_asyncio
 
@@ -15,26 +13,12 @@ from common.postgres.pool import Database, open_database
 from common.settings import PostgresSettings
 from query_api.applications.routes import APPLICATION_ROUTES
 from tests.support.history import HistoryClient, clients_of
+from tests.support.route_table import NO_ID, Row, check, post, untested
 
-NO_ID = "00000000-0000-7000-8000-0000000000ff"
 FORKS = "/applications/variants/fork"
 COMMITS = "/applications/revisions/commit"
 LOGS = "/applications/revisions/log"
 RETRIEVALS = "/applications/revisions/retrieve"
-
-
-class Row(NamedTuple):
-    """What is sent, the status, and what the answer must say. ``$name`` stands for something of the ``World``."""
-
-    method: str
-    path: str
-    body: Any
-    status: int
-    says: str = ""
-
-
-def post(path: str, body: Any, status: int, says: str = "") -> Row:
-    return Row("POST", path, body, status, says)
 
 
 def application(**members: Any) -> Any:
@@ -547,14 +531,8 @@ class World:
             "app": app, "main": main, "r0": r0, "r1": r1, "r2": r2, "empty": empty, "other": other, "w0": w0, "gone": gone,
             "foreign": foreign, "foreign_main": foreign_main, "foreign_r0": foreign_r0,
         }  # fmt: skip
-        self.names = {f"${name}": entity["id"] for name, entity in entities.items()}
-        self.names["$APP"] = UUID(app["id"]).hex.upper()
-
-    def filled(self, text: str) -> str:
-        """``text`` with ids in place of names, the longest names first."""
-        for name in sorted(self.names, key=len, reverse=True):
-            text = text.replace(name, self.names[name])
-        return text
+        self.names = {name: entity["id"] for name, entity in entities.items()}
+        self.names["APP"] = UUID(app["id"]).hex.upper()
 
 
 @pytest.fixture
@@ -573,20 +551,13 @@ async def lasting_world(shared_postgres: PostgresSettings) -> AsyncIterator[Worl
         yield made
 
 
-def _leaves_no_trace(row: Row) -> bool:
-    reads = row.method == "GET" or row.path.partition("?")[0].rstrip("/").endswith(
-        ("query", "log", "retrieve", "resolve")
-    )
-    return reads or row.status != 200
-
-
-WRITTEN = {name: row for name, row in ROWS.items() if not _leaves_no_trace(row)}
-READ = {name: row for name, row in ROWS.items() if _leaves_no_trace(row)}
+WRITTEN = {name: row for name, row in ROWS.items() if not row.leaves_no_trace}
+READ = {name: row for name, row in ROWS.items() if row.leaves_no_trace}
 
 
 @pytest.mark.parametrize("row", WRITTEN.values(), ids=WRITTEN.keys())
 async def test_the_row_that_writes(world: World, row: Row):
-    await check(world, row)
+    await check(world.mine, row, world.names)
 
 
 @pytest.mark.parametrize("row", READ.values(), ids=READ.keys())
@@ -594,16 +565,9 @@ async def test_the_row_that_writes(world: World, row: Row):
 async def test_the_row_that_reads_or_fails_and_leaves_no_trace(lasting_world: World, row: Row):
     before = await counts(lasting_world.mine)
 
-    await check(lasting_world, row)
+    await check(lasting_world.mine, row, lasting_world.names)
 
     assert await counts(lasting_world.mine) == before
-
-
-async def check(world: World, row: Row) -> None:
-    body = None if row.body is None else json.loads(world.filled(json.dumps(row.body)))
-    status, answer = await world.mine.try_call(row.method, world.filled(row.path), json=body)
-    text = orjson.dumps(answer).decode()
-    assert (status, world.filled(row.says) in text) == (row.status, True), text
 
 
 async def counts(client: HistoryClient) -> list[int]:
@@ -612,24 +576,7 @@ async def counts(client: HistoryClient) -> list[int]:
 
 
 def test_the_table_has_every_route():
-    missing = [
-        route for route in APPLICATION_ROUTES if not any(_is_of(row, route.method, route.path) for row in ROWS.values())
-    ]
-
-    assert [(route.method, route.path) for route in missing] == []
-
-
-def _is_of(row: Row, method: str, template: str) -> bool:
-    path = row.path.partition("?")[0].removeprefix("/api").removeprefix("/preview").rstrip("/")
-    parts, wanted = path.split("/"), template.split("/")
-    return (
-        row.method == method
-        and len(parts) == len(wanted)
-        and all(
-            want == part or (want.startswith("{") and (part.startswith("$") or part == NO_ID))
-            for want, part in zip(wanted, parts, strict=True)
-        )
-    )
+    assert untested(APPLICATION_ROUTES, ROWS.values()) == []
 
 
 async def test_without_a_key_nothing_is_told(world: World):

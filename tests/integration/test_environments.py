@@ -193,6 +193,57 @@ class TestCommits:
         assert head["retrieval_info"]["references"]["environment"]["slug"] == "staging"
 
 
+class TestHistory:
+    async def _deployed_twice(self, api: Api) -> list[dict[str, Any]]:
+        """The revisions of an environment to which version 0 and then version 1 of an application was deployed, oldest first."""
+        environment, _ = await api.environment(), await api.application()
+        for version in "01":
+            what = {"application_ref": {"slug": "faq-bot"}, "application_revision_ref": {"version": version}}
+            await api.ok(DEPLOY, {**what, "environment_ref": {"slug": "production"}})
+        log = {"environment_revisions": {"environment_id": environment["id"]}}
+        revisions: list[dict[str, Any]] = (await api.ok("/environments/revisions/log", log))["environment_revisions"]
+        return revisions[::-1]
+
+    async def test_reverting_deploys_again_what_was_deployed_then(self, api: Api):
+        *_, first, second = await self._deployed_twice(api)
+
+        body = {"environment_revision": {"base_revision_id": second["id"], "message": "roll back"}}
+        answer = await api.ok(f"/environments/revisions/{first['id']}/revert", body)
+
+        assert answer["environment_revision"]["message"] == "roll back"
+        assert answer["environment_revision"]["data"] == first["data"]
+        where = {"environment_ref": {"slug": "production"}, "key": "faq-bot.revision"}
+        assert (await api.ok(RETRIEVE, where))["application_revision"]["version"] == "0"
+
+    async def test_reverting_past_a_deployment_of_somebody_else_is_409(self, api: Api):
+        *_, first, second = await self._deployed_twice(api)
+
+        body = {"environment_revision": {"base_revision_id": first["id"]}}
+        status, answer = await api.post(f"/environments/revisions/{first['id']}/revert", body)
+
+        assert (status, answer["detail"]["details"]["current_revision_id"]) == (409, second["id"])
+        assert (await api.deployed())["faq-bot.revision"]["application_revision"]["version"] == "1"
+
+    async def test_the_difference_is_what_was_deployed_in_between(self, api: Api):
+        *_, first, second = await self._deployed_twice(api)
+
+        answer = await api.get(f"/environments/revisions/diff?from={first['id']}&to={second['id']}")
+
+        versions = {"op": "changed", "path": "/references/faq-bot.revision/application_revision/version"}
+        assert {**versions, "from": "0", "to": "1"} in answer["changes"]
+        assert answer["references"]["to"]["environment_revision"]["id"] == second["id"]
+
+    async def test_a_fork_begins_with_what_is_deployed(self, api: Api):
+        *_, second = await self._deployed_twice(api)
+
+        fork = {"environment_variant": {"slug": "canary"}, "environment_variant_ref": {}}
+        variant = f"environment_variant_id={second['environment_variant_id']}"
+        forked = (await api.ok(f"/environments/variants/fork?{variant}", fork))["environment_variant"]
+
+        head = await api.ok("/environments/revisions/retrieve", {"environment_variant_ref": {"id": forked["id"]}})
+        assert head["environment_revision"]["data"] == second["data"]
+
+
 class TestDeploying:
     async def test_it_is_a_commit_that_refers_to_the_revision(self, api: Api):
         environment, application = await api.environment(), await api.application()

@@ -9,6 +9,7 @@ import pytest
 from common.postgres.pool import open_database
 from common.settings import PostgresSettings
 from query_api.applications.routes import APPLICATION_ROUTES
+from query_api.environments.routes import ENVIRONMENT_ROUTES
 from query_api.queries.routes import QUERY_ROUTES
 from query_api.route import Route
 from tests.fakes.kafka import MemoryBroker
@@ -41,11 +42,18 @@ async def test_away_is_503_and_back_is_served_again(shared_postgres: PostgresSet
     assert broker.records("spans")
 
 
+KINDS = {"application": APPLICATION_ROUTES, "environment": ENVIRONMENT_ROUTES, "query": QUERY_ROUTES}
+
+
 @pytest.mark.parametrize(
-    "route", [*APPLICATION_ROUTES, *QUERY_ROUTES], ids=lambda route: f"{route.method} {route.path}"
+    ("kind", "route"),
+    [
+        pytest.param(kind, route, id=f"{route.method} {route.path}")
+        for kind, routes in KINDS.items()
+        for route in routes
+    ],
 )
-async def test_a_process_without_postgres_says_so_on_every_route(route: Route):
-    kind = "query" if route in QUERY_ROUTES else "application"
+async def test_a_process_without_postgres_says_so_on_every_route(kind: str, route: Route):
     ids = {f"{kind}_id": str(uuid4()), f"{kind}_variant_id": str(uuid4())}
     body = {
         kind: {"id": ids[f"{kind}_id"], "slug": "a"},

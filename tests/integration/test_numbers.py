@@ -25,7 +25,7 @@ from common.clock import SystemClock
 from common.filter.values import is_number, value_at
 from common.project import DEFAULT_PROJECT_ID
 from common.settings import ClickHouseSettings, QuerySettings, Settings
-from common.span import Event, Span
+from common.span import Event, Scope, Span
 from common.times import format_us
 from query_api.analytics.metrics import FREQUENCIES_MAX
 from tests.support.api import context_of, serving
@@ -385,6 +385,34 @@ async def test_what_spans_below_say_again_counts_once(api: Api, focus: str) -> N
     total = (await api.counts(focus=focus, newest=format_us(START_US + 30 * HOUR_US)))["buckets"][0]["total"]
 
     assert (total["tokens"], total["costs"]) == (200, 0.5)
+
+
+@pytest.mark.parametrize("focus", ["trace", "span"])
+async def test_a_call_that_is_told_of_in_two_traces_counts_in_one(api: Api, focus: str) -> None:
+    """The client's own span, in a trace of its own beside that of the instrumentation, keeps what it reports."""
+    used = {"tokens": {"incremental": {"total": 40}}, "costs": {"incremental": {"total": 0.5}}}
+    around = span(1, attributes={"ag": {"metrics": used}})
+    echo = span(2, attributes={"ag": {"metrics": used}}, scope=Scope("com.anthropic.sdk.python"))
+    await store_record(api.store, [around, echo], offset=1)
+    [kept] = await api.spans(filtering={"conditions": [{"field": "span_name", "value": "s2"}]})
+    assert kept["attributes"]["ag"]["metrics"]["tokens"]["incremental"]["total"] == 40
+    assert "counted_in" in kept["attributes"]["ag"]["meta"]
+
+    total = (await api.counts(focus=focus))["buckets"][0]["total"]
+
+    assert (total["count"], total["tokens"], total["costs"]) == (2, 40, 0.5)
+
+
+@pytest.mark.parametrize("focus", ["trace", "span"])
+async def test_a_total_that_nobody_sent_is_prompt_and_completion(api: Api, focus: str) -> None:
+    parts = {"tokens": {"incremental": {"prompt": 30, "completion": 10}}}
+    nothing = {"tokens": {"incremental": {"total": 0}}}
+    spans = [span(1, attributes={"ag": {"metrics": parts}}), span(2, attributes={"ag": {"metrics": nothing}})]
+    await store_record(api.store, spans, offset=1)
+
+    total = (await api.counts(focus=focus))["buckets"][0]["total"]
+
+    assert (total["tokens"], "costs" in total) == (40, False)
 
 
 async def test_the_filter_decides_which_spans_count(api: Api) -> None:

@@ -4,32 +4,88 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import re
+import shutil
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
+
+from common.clickhouse.connect import open_store
+from common.clock import SystemClock
+from common.postgres.pool import Database
+from common.settings import ClickHouseSettings
+from query_api.freshness.ends import KnownEnds
+from tests.fakes.kafka import MemoryBroker
+from tests.support.api import context_of, serving
+from tests.support.http_pages import check_shown
+from tests.support.missing import missing
+from tests.support.storing import StoringByHand
 
 DOCS = Path(__file__).parents[2] / "docs"
 BORDER = "=== end of block ==="
 
 
+def blocks(page: str) -> list[tuple[str, str]]:
+    """The blocks of a page of ``docs``, each with what it is: bash, json or text."""
+    return re.findall(r"^```(bash|json|text)\n(.*?)^```$", (DOCS / page).read_text(), re.DOTALL | re.MULTILINE)
+
+
 def commands(page: str) -> list[tuple[str, Any]]:
-    """The commands of a page of ``docs``, each with what is shown right after it, or ``None``."""
+    """The commands of a page, each with what is shown right after it, or ``None``. What is shown after that is no command's."""
     pairs: list[tuple[str, Any]] = []
-    blocks = re.findall(r"^```(bash|json|text)\n(.*?)^```$", (DOCS / page).read_text(), re.DOTALL | re.MULTILINE)
-    for kind, text in blocks:
+    for kind, text in blocks(page):
         if kind == "bash":
             pairs.append((text, None))
-        else:
+        elif pairs[-1][1] is None:
             pairs[-1] = (pairs[-1][0], json.loads(text) if kind == "json" else text.strip())
     return pairs
 
 
-async def run(blocks: list[str], *, address: str) -> list[str]:
-    """What each block prints, run by one shell one after the other; ``$CLEARSPAN`` is the API. A command that fails ends it all."""
-    script = "\n".join(f"{block}\necho '{BORDER}'" for block in blocks)
+async def check_commands(
+    page: Sequence[tuple[str, Any]], *, environment: Mapping[str, str], prelude: str = ""
+) -> list[str]:
+    """Run the commands one after the other in one shell, after ``prelude``, and compare what they print with what is shown.
+
+    Returns what each prints.
+    """
+    printed = await _run([command for command, _ in page], environment=environment, prelude=prelude)
+    for (command, shown), output in zip(page, printed, strict=True):
+        if shown is not None:
+            check_shown(shown, output.strip() if isinstance(shown, str) else json.loads(output), command)
+    return printed
+
+
+@asynccontextmanager
+async def api_of_a_page(database: Database, settings: ClickHouseSettings, *, data_dir: Path) -> AsyncIterator[str]:
+    """The address of an API whose broker is drained by and by."""
+    store, broker, clock = open_store(settings, data_dir=data_dir), MemoryBroker(), SystemClock()
+    ends = KnownEnds(broker.ends("spans"), clock)
+    context = context_of(database=database, broker=broker, store=store, clock=clock, ends=ends)
+    storing = asyncio.create_task(_store_by_and_by(StoringByHand(context, broker)))
+    async with serving(context) as client:
+        yield str(client._base_url).rstrip("/")
+    storing.cancel()
+    with suppress(asyncio.CancelledError):
+        await storing
+    await store.close()
+
+
+async def _store_by_and_by(storing: StoringByHand) -> None:
+    while True:
+        await asyncio.sleep(0.1)
+        await storing.store_all()
+
+
+async def _run(each: Sequence[str], *, environment: Mapping[str, str], prelude: str) -> list[str]:
+    """What each block prints. A command that fails ends it all."""
+    if shutil.which("curl") is None:
+        missing("the page's commands need curl")
+    script = prelude + "\n".join(f"{block}\necho '{BORDER}'" for block in each)
     shell = await asyncio.create_subprocess_exec(
         "bash", "-euo", "pipefail", "-c", script,
-        env={"CLEARSPAN": address.rstrip("/"), "PATH": "/usr/local/bin:/usr/bin:/bin"},
+        env={"PATH": os.environ["PATH"], **environment},
         stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
     )  # fmt: skip
     out, errors = await shell.communicate()

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from query_api.applications.models import ApplicationData, VariantsParameters, VariantsQuestion
-from query_api.applications.variant_parameters import with_parameters
+from query_api.applications.models import ApplicationData
 from query_api.lineage.models import JSON_DEPTH_MAX
 
 
@@ -107,26 +106,3 @@ def test_a_large_schema_is_checked_in_no_time():
     ApplicationData.model_validate({"schemas": {"inputs": schema}})
 
     assert time.process_time() - started_s < 1.0
-
-
-def test_the_body_wins_member_by_member():
-    question = VariantsQuestion.model_validate({"application_variant": {"slug": "a"}, "include_archived": False})
-    parameters = VariantsParameters.model_validate(
-        {"name": "n", "application_slug": ["x"], "application_slugs": ["y"], "include_archived": True, "limit": "3"}
-    )
-
-    merged = with_parameters(question, parameters)
-
-    assert merged.application_variant is question.application_variant
-    assert [each.slug for each in merged.application_refs or ()] == ["x", "y"]
-    assert merged.application_variant_refs == []
-    assert merged.include_archived is False
-    assert merged.windowing is not None
-    assert merged.windowing.limit == 3
-
-
-def test_no_parameters_change_nothing():
-    merged = with_parameters(VariantsQuestion(), VariantsParameters.model_validate({}))
-
-    assert merged.windowing is None
-    assert merged.include_archived is None

@@ -3,7 +3,10 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
-from query_api.lineage.bodies import Asked, Question
+import pytest
+from pydantic import ValidationError
+
+from query_api.lineage.bodies import Asked, FlagsIn, Question
 from query_api.lineage.models import IdWindowing, ReferenceIn
 from query_api.lineage.parameters import or_parameters, parameters_model
 
@@ -49,3 +52,16 @@ def test_the_body_wins_member_by_member() -> None:
 
     assert question.thing == Asked(name="body")
     assert question.windowing == IdWindowing(limit=3)
+
+
+class Lit(FlagsIn):
+    is_lit: bool | None = None
+
+
+def test_flags_are_those_of_the_kind() -> None:
+    parameters = parameters_model("Parameters", ["thing"], flags=Lit)
+
+    assert parameters(flags='{"is_lit": true, "is_loud": true}').flags == Lit(is_lit=True)  # type: ignore[attr-defined]
+    with pytest.raises(ValidationError):
+        parameters(flags='{"is_lit": "maybe"}')
+    assert "flags" not in PARAMETERS.model_fields

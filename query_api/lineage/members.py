@@ -1,0 +1,82 @@
+"""Models and members of models that the shapes of a kind are put together from (``shaping.py``).
+
+A function that gives members gives what ``model`` takes as ``fields``: a type and a default by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+from uuid import UUID
+
+from pydantic import BaseModel, ConfigDict, Field, create_model
+
+from query_api.lineage.bodies import FlagsIn
+from query_api.lineage.models import Loose, ReferenceIn
+from query_api.lineage.shapes import Model
+
+_OLDER: Final = "The same under another name."
+
+
+def model_of(name: str, doc: str, *bases: Model, **fields: Any) -> Model:
+    """A model with the members of its bases, and ``fields``."""
+    return create_model(name, __base__=bases, __doc__=doc, __module__=__name__, **fields)
+
+
+def wrapping(name: str, member: str, model: Model, *, example: Mapping[str, Any] | None = None) -> Model:
+    """A body that holds one thing under its word."""
+    base = Loose if example is None else with_example({member: example})
+    return model_of(name, "Under its word.", base, **{member: (model, ...)})
+
+
+def with_example(example: Mapping[str, Any]) -> Model:
+    """What to build a body on of which the document shows an example."""
+
+    class Exemplary(Loose):
+        model_config = ConfigDict(json_schema_extra={"examples": [dict(example)]})
+
+    return Exemplary
+
+
+def answer_of_one(name: str, member: str, shown: Model) -> Model:
+    """``{count, <member>}``, the member absent where there is none."""
+    return model_of(name, "One, or none.", BaseModel, count=(int, ...), **{member: (shown | None, None)})
+
+
+def answer_of_several(name: str, member: str, shown: Model) -> Model:
+    """``{count, <member>: […]}``."""
+    several = {member: (list[shown], ...)}  # type: ignore[valid-type]
+    return model_of(name, "A page of them.", BaseModel, count=(int, ...), **several)
+
+
+def flags_taken(model: type[FlagsIn], description: str | None = None) -> dict[str, Any]:
+    """As bodies take them, also where they count for nothing."""
+    return {} if model is FlagsIn else {"flags": (model | None, Field(None, description=description))}
+
+
+def flags_shown(model: type[FlagsIn]) -> dict[str, Any]:
+    """As answers show them; kinds without flags show none."""
+    return {} if model is FlagsIn else {"flags": (model, ...)}
+
+
+def references_taken(members: Iterable[str]) -> dict[str, Any]:
+    """References, each of which may be absent."""
+    return dict.fromkeys(members, (ReferenceIn | None, None))
+
+
+def ids_taken(members: Iterable[str]) -> dict[str, Any]:
+    """An id in all its spellings, the kind's own first."""
+    own, *others = members
+    older = {member: (UUID | None, Field(None, description=_OLDER)) for member in others}
+    return {own: (UUID | None, None), **older}
+
+
+def ids_shown(members: Iterable[str]) -> dict[str, Any]:
+    """The same, as answers show it."""
+    own, *others = members
+    return {own: (UUID, ...), **{member: (UUID, Field(description=_OLDER)) for member in others}}
+
+
+def slugs_shown(members: Iterable[str]) -> dict[str, Any]:
+    """A slug in all its spellings, where it is shown at all."""
+    return dict.fromkeys(members, (str | None, None))
