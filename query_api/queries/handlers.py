@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
+from query_api.freshness.answers import answer_fresh
 from query_api.lineage.answers import Members
 from query_api.lineage.handlers import HistoryHandlers
-from query_api.lineage.history import History, lineage_of
+from query_api.lineage.history import History
 from query_api.lineage.names import QUERIES
-from query_api.lineage.references import References, find_named_revision
+from query_api.lineage.references import References
 from query_api.lineage.revision_handlers import RevisionHandlers, references_of
 from query_api.lineage.values import Revision
 from query_api.queries.models import QueryData, RetrieveQueryRevision
@@ -26,15 +27,20 @@ class QueryRevisionHandlers(RevisionHandlers):
 
     async def retrieve(self, call: Call) -> Answer:
         """The revision that references name: a bare variant means its newest, a bare query that of its first variant. It can be run
-        on the way; then `data` shows a page of what it finds.
+        on the way; then `data` shows a page of what it finds, and the answer says how fresh that is.
         """
         asked: RetrieveQueryRevision = call.body
-        references = references_of(asked, QUERIES)
-        if references == References():
+        if references_of(asked, QUERIES) == References():
             return self.retrieved(None)
-        revision = await find_named_revision(lineage_of(call, QUERIES.kind), references)
-        if revision is None or not (asked.include_trace_ids or asked.include_traces):
-            return self.retrieved(revision)
+        if asked.include_trace_ids or asked.include_traces:
+            return await answer_fresh(call, self._run)
+        return self.retrieved(await self._named(call))
+
+    async def _run(self, call: Call) -> Answer:
+        asked: RetrieveQueryRevision = call.body
+        revision = await self._named(call)
+        if revision is None:
+            return self.retrieved(None)
         found = await run(call, saved_in(revision), asked.windowing)
         return self.retrieved(_with_found(revision, found, whole=bool(asked.include_traces)), beside=_beside(found))
 

@@ -5,11 +5,12 @@ Source: contract §3.4, reference ``spans-api`` §8. Requests without references
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from common.errors import Conflict, InvalidFilter, InvalidInput, NotFound
 from common.filter.ast import GroupOperator, Node
-from common.filter.models import FilteringModel
+from common.filter.models import ConditionModel, FilteringModel
 from common.filter.parse import parse
 from query_api.lineage.history import lineage_of
 from query_api.lineage.names import QUERIES
@@ -84,13 +85,19 @@ def _refuse_other_focus(saved: QueryData, focus: Focus) -> None:
 
 def _both(saved: FilteringModel, own: FilteringModel) -> Node:
     """All conditions of both. Each is legal for itself: what can be wrong is that they are too many together."""
-    members = [
-        member
-        for each in (saved, own)
-        for member in (each.conditions if each.operator is GroupOperator.AND else [each])
-    ]
+    members = [*_members(saved), *_members(own)]
+    match members:
+        case [FilteringModel() as group]:  # one alone needs no group around it, which would nest it deeper
+            both = group
+        case _:
+            both = FilteringModel.model_construct(operator=GroupOperator.AND, conditions=members)
     try:
-        return parse(FilteringModel.model_construct(operator=GroupOperator.AND, conditions=members))
+        return parse(both)
     except InvalidFilter as exc:
         reason = exc.detail.removeprefix(f"{exc.path}: ")
         raise InvalidFilter("filtering", f"together with the saved query's: {reason}") from exc
+
+
+def _members(filtering: FilteringModel) -> Sequence[FilteringModel | ConditionModel]:
+    """What has to be true all at once."""
+    return filtering.conditions if filtering.operator is GroupOperator.AND else [filtering]

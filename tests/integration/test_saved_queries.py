@@ -329,6 +329,14 @@ class TestFilters:
 
         assert answer["detail"] == "filtering: together with the saved query's: groups are nested deeper than 16."
 
+    async def test_an_empty_group_beside_it_nests_nothing_deeper(self, api: Api):
+        made = await api.save(filtering=nested(16, "or"))
+        assert (await api.ask(**api.ref, filtering={}))["count"] == 6
+
+        await api.commit(made["variant_id"], data={"filtering": {}})
+        assert (await api.ask(**api.ref, filtering=nested(16, "or")))["count"] == 6
+        assert (await api.ask(**api.ref, filtering={}))["count"] == COUNT
+
     async def test_patterns_are_counted_together(self, api: Api):
         """Each is legal alone: 96,000 instructions of 131,072."""
         pattern = where("span_name", r"\pL{80}", "matches")
@@ -592,6 +600,22 @@ class TestRetrieving:
             windowing = page["windowing"]
 
         assert found == [[4, 3, 2], [1]]
+
+    async def test_where_it_is_run_it_waits_for_spans_as_every_question_about_them_does(
+        self, api: Api, context: ApiContext
+    ):
+        await api.save(filtering=SLOW)
+        query = context.settings.query.model_copy(update={"wait_for_max_s": 0.1})
+        impatient = replace(context, settings=context.settings.model_copy(update={"query": query}))
+        waiting = {"X-Clearspan-Wait-For": "spans/0/99"}
+        async with serving(impatient) as session:
+            api.client.session = session
+            for include in ("include_trace_ids", "include_traces"):
+                body = {**api.ref, include: True}
+                answer = await api.client.call("POST", RETRIEVE, json=body, headers=waiting, status=504)
+                assert "not queryable after 0.1 s: spans/0/99" in answer["detail"]
+
+            assert (await api.client.call("POST", RETRIEVE, json=api.ref, headers=waiting))["count"] == 1
 
     async def test_what_is_stored_stays_as_it_was(self, api: Api):
         made = await api.save(filtering=SLOW)
