@@ -40,9 +40,9 @@ reset: $(VENV)/embedded ## stop and, after asking, delete all data
 test: $(VENV)/dev ## the whole suite; says what this machine could not run
 	@$(BIN)/python -m pytest $(PROCESSES) $(TESTS)
 
-test-long: $(VENV)/dev ## the property tests with 20,000 cases (SEED=n repeats a run)
+test-long: $(VENV)/dev ## the property tests with 20,000 cases, forty rounds of writers (SEED=n repeats a run)
 	@echo "seed $(SEED)"
-	@HYPOTHESIS_PROFILE=long $(BIN)/python -m pytest tests/contract --hypothesis-seed=$(SEED) $(TESTS)
+	@HYPOTHESIS_PROFILE=long $(BIN)/python -m pytest tests/contract tests/acceptance/test_lineage_writers.py --hypothesis-seed=$(SEED) $(TESTS)
 
 lint: $(VENV)/dev ## format, lint, types, layout
 	@$(BIN)/ruff format --check .

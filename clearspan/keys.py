@@ -33,7 +33,7 @@ _PROJECT_HELP: Final = "its project, by name or id; the default project if absen
 def add_actions(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add create, list and revoke."""
     create = actions.add_parser("create", help="make a key and show it, this once")
-    create.add_argument("name", metavar="NAME", help="what it is for, for example laptop")
+    create.add_argument("name", metavar="NAME", type=_name, help="what it is for, for example laptop")
     _add_project(create)
     create.add_argument(
         "--user",
@@ -51,6 +51,14 @@ def add_actions(actions: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     _add_project(revoke)
     revoke.add_argument("--json", action="store_true", help="a JSON object")
     revoke.set_defaults(command=_revoke)
+
+
+def _name(text: str) -> str:
+    try:
+        UUID(text)
+    except ValueError:
+        return text
+    raise argparse.ArgumentTypeError(f"{text} is an id, not a name; a project is given as --project {text}")
 
 
 def _add_project(action: argparse.ArgumentParser) -> None:

@@ -28,6 +28,8 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import ClassVar
 
+from typing_extensions import override
+
 
 class ErrorCode(StrEnum):
     """What kind of failure it is; decides status and disposition."""
@@ -76,6 +78,11 @@ class ServiceError(Exception):
     def __init__(self, detail: str | None = None) -> None:
         self.detail = detail or (type(self).__doc__ or "").splitlines()[0]
         super().__init__(self.detail)
+
+    @property
+    def told(self) -> str:
+        """What callers over HTTP hear: ``detail``, unless that is for our own log."""
+        return self.detail
 
 
 class InvalidInput(ServiceError):
@@ -157,14 +164,23 @@ class Overloaded(ServiceError):
 
 
 class Unavailable(ServiceError):
-    """A system that is needed is away."""
+    """A system that is needed is away.
+
+    ``system`` is given where ``detail`` has the words of a driver, which name addresses and users: callers hear the system alone.
+    """
 
     code = ErrorCode.UNAVAILABLE
     transient = True
 
-    def __init__(self, detail: str | None = None, *, retry_after_s: float = 1.0) -> None:
+    def __init__(self, detail: str | None = None, *, system: str = "", retry_after_s: float = 1.0) -> None:
         self.retry_after_s = retry_after_s
+        self._system = system
         super().__init__(detail)
+
+    @property
+    @override
+    def told(self) -> str:
+        return f"{self._system} is away." if self._system else self.detail
 
 
 class DeadlineExceeded(ServiceError):

@@ -178,7 +178,7 @@ async def _find_cursor_secret(stage: Stage, database: Database) -> None:
         try:
             secret = await cursor_secret(database)
         except Unavailable as exc:
-            stage.waits_for = f"Starting: {exc.detail}"
+            stage.waits_for = f"Starting: {exc.told}"
             raise
         stage.context = replace(stage.context, cursor_secret=secret)
         stage.waits_for = ""

@@ -90,7 +90,7 @@ def _translation(error: ClickHouseError, *, inserting: bool) -> ServiceError:
     if code in BUSY:
         return Overloaded(text, retry_after_s=RETRY_AFTER_BUSY_S)
     if code in AWAY or (code is None and type(error) in NOT_FROM_THE_ENGINE):
-        return Unavailable(text)
+        return Unavailable(text, system="ClickHouse")
     if inserting and code in BAD_VALUES:
         return RefusedByStore(text)
     return InvalidStatement(text)

@@ -67,4 +67,5 @@ def translated() -> Iterator[None]:
         raise Taken(str(exc), constraint_name=exc.constraint_name or "") from exc
     except FOREIGN as exc:
         meaning = next(ours for kinds, ours in MEANING if isinstance(exc, kinds))
-        raise meaning(f"Postgres: {str(exc) or type(exc).__name__}") from exc
+        said = f"Postgres: {str(exc) or type(exc).__name__}"
+        raise (Unavailable(said, system="Postgres") if meaning is Unavailable else meaning(said)) from exc

@@ -71,6 +71,6 @@ class KnownEnds:
             self.latest = Ends(asked_us, await self._source.ask())
             self.failure = None
         except ServiceError as error:
-            self.failure = error.detail
+            self.failure = error.told
         finally:
             self._asking = None

@@ -120,9 +120,9 @@ def error_shape(error: ServiceError, headers: Mapping[str, str]) -> Answer | Non
     encoding = _encoding(headers)
     code = _GRPC_CODES.get(error.code, _GRPC_INTERNAL)
     if encoding == JSON:
-        body = orjson.dumps({"code": code, "message": error.detail})
+        body = orjson.dumps({"code": code, "message": error.told})
     else:
-        body = _status_message(code, error.detail)
+        body = _status_message(code, error.told)
     return Answer(body, status=status_of(error), content_type=encoding, headers=headers_of(error))
 
 

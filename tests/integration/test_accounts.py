@@ -280,6 +280,7 @@ class TestCommands:
             (["keys", "list", "--project", str(UUID(int=9))], 1, "There is no project"),
             (["keys", "revoke", str(UUID(int=9))], 1, "There is no key"),
             (["keys", "revoke", "x"], 2, "invalid UUID"),
+            (["keys", "create", str(UUID(int=9))], 2, "given as --project"),
             (["projects", "create", " "], 2, "must not be empty"),
             (["projects", "create", str(UUID(int=9))], 2, "must not look like an id"),
             (["projects"], 2, "ACTION"),
