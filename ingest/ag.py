@@ -57,7 +57,7 @@ def canonical_ag(sent: Value, *, trace_type: str) -> dict[str, Any]:
 
 def as_number(value: Value) -> int | float | None:
     """The value if it is a number; a boolean is none."""
-    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
+    return value if type(value) is int or type(value) is float else None
 
 
 def _is_misfit(key: str, value: Value) -> bool:

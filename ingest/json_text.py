@@ -8,7 +8,6 @@ not JSON to us, and stays the text that it is: nothing is refused this late.
 from __future__ import annotations
 
 import json
-import re
 from typing import Any
 
 import orjson
@@ -18,8 +17,6 @@ from common.span import Value
 
 LEVELS_MAX = SpanLimits().nesting_depth_max
 _INT64_MIN, _UINT64_END = -(2.0**63), 2.0**64
-_MAY_BE_DOUBLE = re.compile(r"[0-9][.eE]")
-_MAY_PASS_64_BITS = re.compile(r"[0-9]{19}")
 
 
 class NotJson(ValueError):
@@ -36,7 +33,7 @@ def read_json(text: str, *, levels_max: int = LEVELS_MAX) -> Value:
         raise NotJson
     try:
         loaded = _loads(text)
-        value: Value = loaded if _is_plain(text, levels_max) else _ready(loaded, levels_max)
+        value: Value = loaded if _is_ready(loaded, levels_max) else _ready(loaded, levels_max)
     except (ValueError, TypeError, RecursionError) as error:  # orjson refuses to write by TypeError
         raise NotJson from error
     return value
@@ -68,13 +65,25 @@ def _loads(text: str) -> Any:
     return orjson.loads(orjson.dumps(json.loads(text, parse_constant=str)))
 
 
-def _is_plain(text: str, levels: int) -> bool:
-    """Whether it is plain from the text that there is no double in it and no nesting that is too deep: a walk less."""
-    return (
-        text.count("{") + text.count("[") <= levels
-        and _MAY_BE_DOUBLE.search(text) is None
-        and _MAY_PASS_64_BITS.search(text) is None
-    )
+def _is_ready(value: Any, levels: int) -> bool:
+    """Whether it can stay as the parser made it, as nearly all can: no double that should be an integer, no nesting that
+    is too deep. A walk that makes nothing takes a third of the time of one that copies.
+    """
+    kind = type(value)
+    if kind is dict:
+        value = value.values()
+    elif kind is not list:
+        return kind is not float or not value.is_integer()
+    if levels == 0:
+        return False
+    for member in value:
+        kind = type(member)
+        if kind is float:
+            if member.is_integer():
+                return False
+        elif (kind is dict or kind is list) and not _is_ready(member, levels - 1):
+            return False
+    return True
 
 
 def _ready(value: Any, levels: int) -> Any:

@@ -48,7 +48,8 @@ _DROPPED_KEY = "ag.metrics.acc.duration.total"  # the duration is computed from 
 def has_native(flat: Attributes) -> bool:
     """Whether any key begins with ``ag.``; most spans have none."""
     # One search in C over all keys: a fifth of the time of asking each. No key holds U+0000.
-    return "\0ag." in "\0".join(("", *flat))
+    joined = "\0".join(flat)
+    return joined.startswith("ag.") or "\0ag." in joined
 
 
 def decode_native(flat: Attributes) -> Attributes:

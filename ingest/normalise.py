@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import isfinite
-from typing import Any
+from typing import Any, Final
 
 from common.nesting import nest_and_tell
 from common.span import NO_METRICS, Metrics, Normal, Span, Value
@@ -24,6 +24,7 @@ from ingest.native import decode_native, has_native
 from ingest.references import references_of, references_sent
 from ingest.rollup import roll_up
 from ingest.semconv.engine import map_attributes, united
+from ingest.semconv.events import with_events
 from ingest.semconv.failure import EXCEPTION_EVENT, failure_of
 from ingest.semconv.prices import PriceTable, add_costs, list_prices
 
@@ -53,6 +54,8 @@ def _normal(span: Span, trace_type: str, prices: PriceTable) -> Normal:
     flat = span.attributes
     attributes, is_regular = nest_and_tell(decode_native(flat) if has_native(flat) else flat)
     mapped = map_attributes(flat, attributes)
+    if mapped is not None and span.events:
+        mapped = with_events(mapped, span.events)
     is_native = attributes.get("ag") is not None
     ag = _ag(attributes.get("ag"), None if mapped is None else mapped.ag, trace_type)
     failure = None if "exception" in ag else failure_of(span, attributes, None if mapped is None else mapped.ag)
@@ -85,10 +88,14 @@ def _ag(sent: Value, mapped: dict[str, Any] | None, trace_type: str) -> dict[str
     if mapped is None:
         return empty_ag(trace_type) if sent is None else canonical_ag(sent, trace_type=trace_type)
     if sent is not None:
-        native = sent if isinstance(sent, dict) else {"unsupported": {"_invalid": sent}}
-        return canonical_ag(united(mapped, native), trace_type=trace_type)
+        return united(mapped, canonical_ag(sent, trace_type=trace_type))  # what cannot be read there wins over nothing
     ag = empty_ag(trace_type)
-    return ag | mapped | {name: ag[name] | mapped.get(name, {}) for name in ("type", "metrics")}
+    for name, member in mapped.items():
+        if name in ("type", "metrics"):
+            ag[name].update(member)
+        else:
+            ag[name] = member
+    return ag
 
 
 def _id(members: dict[str, Any], key: str) -> str | None:
@@ -119,15 +126,19 @@ def _name_tool(ag: dict[str, Any], name: str) -> None:
 
 
 def _own_metrics(metrics: dict[str, Any]) -> Metrics:
-    if not (metrics["tokens"] or metrics["costs"] or metrics["errors"]):
-        return NO_METRICS
+    tokens, costs = metrics["tokens"].get("incremental"), metrics["costs"].get("incremental")
     errors = as_number(metrics["errors"].get("incremental"))
+    if not (tokens or costs or errors):
+        return NO_METRICS
     own = Metrics(
-        *_amounts(metrics["tokens"].get("incremental", {})),
-        *_amounts(metrics["costs"].get("incremental", {})),
+        *(_amounts(tokens) if tokens else _NO_AMOUNTS),
+        *(_amounts(costs) if costs else _NO_AMOUNTS),
         errors=float(errors or 0),
     )
     return own if any(own) else NO_METRICS
+
+
+_NO_AMOUNTS: Final = (0.0, 0.0, 0.0)
 
 
 def _amounts(incremental: dict[str, Any]) -> tuple[float, float, float]:
@@ -140,9 +151,16 @@ def _amounts(incremental: dict[str, Any]) -> tuple[float, float, float]:
 
 def _write_cumulative(metrics: dict[str, Any], cumulative: Metrics) -> None:
     """Overwrite what was sent with what was added up, except by zeros, and by sums past the largest double."""
-    for name, amounts in (("tokens", cumulative[0:3]), ("costs", cumulative[3:6])):
-        if any(amounts) and all(map(isfinite, amounts)):
-            numbers = map(json_number, amounts)
-            metrics[name]["cumulative"] = dict(zip(("prompt", "completion", "total"), numbers, strict=True))
-    if cumulative.errors and isfinite(cumulative.errors):
-        metrics["errors"]["cumulative"] = json_number(cumulative.errors)
+    tokens_prompt, tokens_completion, tokens_total, costs_prompt, costs_completion, costs_total, errors = cumulative
+    if tokens := _shown(tokens_prompt, tokens_completion, tokens_total):
+        metrics["tokens"]["cumulative"] = tokens
+    if costs := _shown(costs_prompt, costs_completion, costs_total):
+        metrics["costs"]["cumulative"] = costs
+    if errors and isfinite(errors):
+        metrics["errors"]["cumulative"] = json_number(errors)
+
+
+def _shown(prompt: float, completion: float, total: float) -> dict[str, int | float] | None:
+    if not (prompt or completion or total) or not (isfinite(prompt) and isfinite(completion) and isfinite(total)):
+        return None
+    return {"prompt": json_number(prompt), "completion": json_number(completion), "total": json_number(total)}

@@ -22,26 +22,35 @@ def roll_up(spans: Sequence[Span], own: Sequence[Metrics]) -> list[Metrics]:
     ``spans`` twice only the last is added to its parent.
     """
     parents = _parents(spans)
-    _cut_cycles(parents, spans)
-    missing = [0] * len(spans)
-    for parent in parents:
-        if parent != _NONE:
-            missing[parent] += 1
+    order = _children_first(parents)
+    if len(order) < len(spans):  # nobody on a cycle comes after all its children
+        _cut_cycles(parents, spans)
+        order = _children_first(parents)
     below = [NO_METRICS] * len(spans)
     sums = list(own)
-    complete = [index for index, count in enumerate(missing) if count == 0]
-    for index in complete:  # grows while it is walked: a span is complete when all its children are
+    for index in order:
         if below[index] is not NO_METRICS:
             sums[index] = _joined(own[index], below[index])
         parent = parents[index]
-        if parent == _NONE:
-            continue
-        if sums[index] is not NO_METRICS:
+        if parent != _NONE and sums[index] is not NO_METRICS:
             below[parent] = Metrics._make(map(add, below[parent], sums[index]))
-        missing[parent] -= 1
-        if missing[parent] == 0:
-            complete.append(parent)
     return sums
+
+
+def _children_first(parents: Sequence[int]) -> list[int]:
+    """Every span after all its children; those on a cycle, and above one, are left out."""
+    missing = [0] * len(parents)
+    for parent in parents:
+        if parent != _NONE:
+            missing[parent] += 1
+    complete = [index for index, count in enumerate(missing) if count == 0]
+    for index in complete:  # grows while it is walked
+        parent = parents[index]
+        if parent != _NONE:
+            missing[parent] -= 1
+            if missing[parent] == 0:
+                complete.append(parent)
+    return complete
 
 
 def _joined(own: Metrics, below: Metrics) -> Metrics:

@@ -16,9 +16,9 @@ import numpy as np
 import orjson
 import pyarrow as pa
 
-from common.clickhouse.leaves import append_flat_leaves, append_leaves, append_plain_ag_leaves
+from common.clickhouse.leaves import append_ag_leaves, append_flat_leaves, append_leaves
 from common.ids import span_id_hex, trace_id_hex
-from common.span import NO_METRICS, Event, Link, Metrics, Normal, Resource, Scope, Span
+from common.span import NO_METRICS, Attributes, Event, Link, Metrics, Normal, Resource, Scope, Span
 from common.times import format_us
 
 SPANS_TABLE: Final = "spans"
@@ -158,18 +158,20 @@ class _Chunk:
             self._derived[column].extend(fields[column])
         for column in ("references", "hashes"):
             self._derived[column].extend(b"" if each is None else orjson.dumps(each) for each in fields[column])
-        attributes = [orjson.dumps(each) for each in fields["attributes"]]
+        attributes = [self._appended(*each) for each in zip(fields["attributes"], fields["flat"], strict=True)]
         self._derived["attributes"].extend(attributes)
         self.bytes_count += 2 * sum(map(len, attributes)) + sum(self._sent["payload_bytes"][-len(normals) :])
         self.bytes_count += len(normals) * ANSWER_FRAME_BYTES
         self._metrics.extend(fields["metrics"])
-        paths, texts, offsets = self._leaf_paths, self._leaf_texts, self._leaf_offsets
-        for nested, flat in zip(fields["attributes"], fields["flat"], strict=True):
-            if flat is not None and append_flat_leaves(flat, paths, texts):
-                append_plain_ag_leaves(nested["ag"], paths, texts)
-            else:
-                append_leaves(nested, paths, texts)
-            offsets.append(len(paths))
+
+    def _appended(self, nested: Attributes, flat: Attributes | None) -> bytes:
+        """The JSON text of attributes whose leaves are appended: both at once, while the processor has them at hand."""
+        paths, texts = self._leaf_paths, self._leaf_texts
+        if flat is None or not append_flat_leaves(flat, paths, texts):
+            append_leaves({name: member for name, member in nested.items() if name != "ag"}, paths, texts)
+        append_ag_leaves(nested["ag"], paths, texts)
+        self._leaf_offsets.append(len(paths))
+        return orjson.dumps(nested)
 
     def table(self) -> pa.Table:
         """The rows, all columns but ``stored_us``."""

@@ -22,6 +22,8 @@ def failure_of(span: Span, nested: Attributes, mapped: Mapping[str, Any] | None)
     The last exception event counts, what it leaves out is taken from ``error.type`` and the status. ``nested`` are the
     span's attributes, ``mapped`` is what its convention says, if it speaks one.
     """
+    if mapped is None and not span.events:
+        return None
     event = next((each for each in reversed(span.events) if each.name == EXCEPTION_EVENT), None)
     error = nested.get("error")
     error_type = scalar_text(error.get("type")) if isinstance(error, dict) else None

@@ -45,13 +45,32 @@ _DIGITS: Final = 12
 """Behind the point: a millionth of a millionth of a dollar. Below it are only the errors of binary fractions."""
 
 _AS_OF: Final = re.compile(r"#\s*as of\s+(\S+)\s*$")
+_RUN_BY_ONESELF: Final = frozenset(
+    {
+        "hosted_vllm",
+        "llama_cpp",
+        "llamafile",
+        "lm_studio",
+        "lmstudio",
+        "local",
+        "localai",
+        "ollama",
+        "ollama_chat",
+        "vllm",
+    }
+)
+"""What stands before a name, or is the provider, where a model runs on one's own machine: no list price is for it."""
+
 _IN_FRONT: Final = re.compile(
     r"(?:.*/)?(?:(?:us|eu|apac|jp|au|global)\.)?(?:(?:anthropic|amazon|cohere|mistral|deepseek)\.)?"
 )
 """What gateways and clouds put before a name: ``openai/``, ``us.anthropic.``."""
 
-_BEHIND: Final = tuple(map(re.compile, (r":\d+$", r"-v\d+$", r"-latest$|[-@]\d{8}$|-\d{4}-\d{2}-\d{2}$|-\d{3}$")))
-"""What makes a name that of a snapshot, from its end: the version a cloud puts there (``-v1:0``), a date or a number."""
+_BEHIND: Final = tuple(
+    map(re.compile, (r":\d+$", r"-v\d+$", r"-latest$|[-@]\d{8}$|-\d{4}-\d{2}-\d{2}$|-\d{3}$", r"-v\d+$"))
+)
+"""What makes a name that of a snapshot, from its end: the version a cloud puts there (``-v1:0``), a date or a number, the version
+again, which another cloud puts before the date (``-v2@20241022``)."""
 
 
 class IllegalPrices(IllegalSettings):
@@ -108,7 +127,10 @@ class PriceTable:
 
     def _find(self, model: str) -> Price | None:
         name = model.strip().lower()
-        return self._find_snapshot(name) or self._find_snapshot(_IN_FRONT.sub("", name, count=1))
+        found = self._find_snapshot(name)
+        if found is not None or name.partition("/")[0] in _RUN_BY_ONESELF:
+            return found
+        return self._find_snapshot(_IN_FRONT.sub("", name, count=1))
 
     def _find_snapshot(self, name: str) -> Price | None:
         for behind in _BEHIND:
@@ -189,12 +211,21 @@ def add_costs(ag: dict[str, Any], prices: PriceTable) -> None:
     tokens = ag["metrics"]["tokens"].get("incremental")
     if not tokens or ag["type"].get("span") not in MODEL_CALLS:
         return
-    price = prices.price_of(model_of(ag))
+    price = _price_of_call(ag, prices)
     cost = None if price is None else cost_of(price, tokens)
     if cost is not None:
         prompt, completion, total = cost
         costs["incremental"] = {**(given or {}), "prompt": prompt, "completion": completion, "total": total}
         _mark(ag, prices.source)
+
+
+def _price_of_call(ag: Mapping[str, Any], prices: PriceTable) -> Price | None:
+    """The row of its model; of a model that is run by oneself only a row that says so."""
+    price = prices.price_of(model_of(ag))
+    provider = ag.get("meta", _NOTHING).get("system")
+    if price is None or not isinstance(provider, str) or provider not in _RUN_BY_ONESELF:
+        return price
+    return price if price.provider == provider else None
 
 
 def model_of(ag: Mapping[str, Any]) -> str:

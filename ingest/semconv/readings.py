@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import lru_cache
 from math import isfinite
 from typing import Any, Final
 
@@ -25,7 +26,27 @@ RESERVED_META: Final = frozenset(
 )
 """Members of ``ag.meta`` with a meaning of their own: what users name so stays among the attributes."""
 
+REMEMBERED_MAX: Final = 256
+REMEMBERED_CHARACTERS_MAX: Final = 8_192
+"""Of one text: with the number of texts this bounds what a reading remembers, to some 20 MB of the most hostile ones."""
+
 _JSON = "application/json"
+_OPENED = ("{", "[")
+
+
+def remembered(read: Callable[[Value], Any]) -> Callable[[Value], Any]:
+    """A reading for texts that a program sends with each of its calls, as its tools and its settings: each is read once.
+
+    What it gives is shared by all the spans that sent the text: as everything that was sent, it is never changed.
+    """
+    recall = lru_cache(REMEMBERED_MAX)(read)
+
+    def read_once(value: Value) -> Any:
+        if isinstance(value, str) and len(value) <= REMEMBERED_CHARACTERS_MAX:
+            return recall(value)
+        return read(value)
+
+    return read_once
 
 
 def parsed(text: str, *, levels_max: int = LEVELS_MAX) -> Value:
@@ -38,7 +59,7 @@ def parsed(text: str, *, levels_max: int = LEVELS_MAX) -> Value:
 
 def parsed_if_json(value: Value, *, levels_max: int = LEVELS_MAX) -> Value:
     """The object or array that a text holds; everything else as it is: ``"4"`` may be a text, ``"{}"`` hardly."""
-    if isinstance(value, str) and value[:1] in ("{", "["):
+    if isinstance(value, str) and value.startswith(_OPENED):
         try:
             return read_json(value, levels_max=levels_max)
         except NotJson:
@@ -110,7 +131,9 @@ def _is_array_text(value: Value) -> bool:
 
 
 def _finish_reasons(value: Value) -> list[str] | None:
-    texts = _texts(value)
+    if value and isinstance(value, str) and not _is_array_text(value):
+        return [finish_reason_named(value)]
+    texts = _texts(structured(value) if _is_array_text(value) else value)
     return None if texts is None else [finish_reason_named(text) for text in texts]
 
 
@@ -222,9 +245,9 @@ TEXTS = Reading("texts", _texts)
 AS_SENT = Reading("as it was sent", _as_sent)
 TAGS = Reading("each text a tag that is true", _tags)
 FINISH_REASONS_READ = Reading("a list of reasons, in one word each", _finish_reasons)
-PROVIDER = Reading("the provider's one name", _provider)
+PROVIDER = Reading("the provider's one name", remembered(_provider))
 METADATA = Reading("the members of the object", _metadata)
-SETTINGS = Reading("the settings, in one spelling", _settings)
+SETTINGS = Reading("the settings, in one spelling", remembered(_settings))
 OBJECT = Reading("an object, or JSON that holds one", as_object)
 INPUTS = Reading("an object; other JSON and text as `value`", _inputs)
 JSON_INPUTS = Reading("JSON: an object, or else `value`", _json_inputs)

@@ -5,18 +5,29 @@ from __future__ import annotations
 from typing import Any
 
 from common.span import Value
-from ingest.semconv.messages import VALUE_LEVELS_MAX, first_of, within
-from ingest.semconv.readings import as_object, parsed_if_json, structured
+from ingest.semconv.messages import VALUE_LEVELS_MAX, first_of, value_of
+from ingest.semconv.readings import as_object, parsed_if_json, remembered, structured
 from ingest.semconv.rows import NOT_TOOLS, Misfit, Reading
 
 
 def tool_offered(sent: Value) -> dict[str, Any]:
     """A tool that the model may call, as ``{type?, name, description?, parameters?}``. Raises ``Misfit``."""
-    found = parsed_if_json(sent, levels_max=VALUE_LEVELS_MAX) if isinstance(sent, str) else within(sent)
+    found = value_of(sent)
     if isinstance(found, dict):
-        found = (
-            parsed_if_json(first_of(_object_below(found, "tool"), "json_schema"), levels_max=VALUE_LEVELS_MAX) or found
-        )
+        tool: dict[str, Any] | None = _described(first_of(_object_below(found, "tool"), "json_schema"))
+        if tool is not None:
+            return tool
+    return _tool(found)
+
+
+@remembered
+def _described(schema: Value) -> dict[str, Any] | None:
+    """The tool that OpenInference describes in JSON; ``None`` where it describes nothing."""
+    found = parsed_if_json(schema, levels_max=VALUE_LEVELS_MAX)
+    return _tool(found) if found else None
+
+
+def _tool(found: Value) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise Misfit(NOT_TOOLS)
     function = _object_below(found, "function")
@@ -51,5 +62,5 @@ def _tools_of_request(sent: Value) -> list[dict[str, Any]] | None:
     return [tool_offered(each) for found in lists for each in found] or None
 
 
-TOOLS = Reading("tools: type, name, description, parameters", _tools)
-TOOLS_OF_REQUEST = Reading("tools: type, name, description, parameters", _tools_of_request)
+TOOLS = Reading("tools: type, name, description, parameters", remembered(_tools))
+TOOLS_OF_REQUEST = Reading("tools: type, name, description, parameters", remembered(_tools_of_request))

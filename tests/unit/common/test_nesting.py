@@ -179,3 +179,15 @@ def test_random_keys_leave_few_traces(plans):
 
     assert plans == {}
     assert len(nesting._seen_once) == 10
+
+
+def test_what_is_remembered_of_single_keys_is_bounded(monkeypatch):
+    monkeypatch.setattr(nesting, "_splits", nesting._Splits())
+    monkeypatch.setattr(nesting, "SPLITS_MAX", 2)
+    monkeypatch.setattr(nesting, "SPLIT_CHARACTERS_MAX", 4)
+
+    nest({"a.1": 1, "b.22": 1, "c.333": 1})
+    assert set(nesting._splits) == {"a.1", "b.22"}
+
+    assert nest({"d": 1, "a.1": 2}) == {"d": 1, "a": {"1": 2}}
+    assert set(nesting._splits) == {"d", "a.1"}

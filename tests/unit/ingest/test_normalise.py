@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from common.clickhouse.leaves import append_flat_leaves, append_leaves, append_plain_ag_leaves
+from common.clickhouse.leaves import append_ag_leaves, append_flat_leaves, append_leaves
 from common.ids import parse_span_id, parse_trace_id
 from common.span import NO_METRICS, Attributes, Event, Link, Metrics, Normal, Resource, Span
 from ingest.normalise import normalise
@@ -243,7 +243,7 @@ def test_flat_leaves_are_those_of_the_walk(spans: list[Span]) -> None:
     for normal in normalise(spans):
         short: tuple[list[str], list[str]] = ([], [])
         if normal.flat is not None and append_flat_leaves(normal.flat, *short):
-            append_plain_ag_leaves(normal.attributes["ag"], *short)
+            append_ag_leaves(normal.attributes["ag"], *short)
             walked: tuple[list[str], list[str]] = ([], [])
             append_leaves(normal.attributes, *walked)
             assert dict(zip(*short, strict=True)) == dict(zip(*walked, strict=True))
@@ -429,6 +429,62 @@ def test_other_attributes_beside_ag_are_left_alone() -> None:
 
     assert normal.attributes["gen_ai"] == {"prompt": "@ag.type=json:1"}
     assert normal.attributes["ag"]["data"] == {"outputs": [1]}
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "path", "shown"),
+    [
+        ("ag.type.span", "unheard-of", ("type", "span"), "chat"),
+        ("ag.session.id", ["s"], ("session", "id"), "said"),
+        ("ag.metrics.tokens", 5, ("metrics", "tokens", "incremental"), {"prompt": 9, "total": 9}),
+        ("ag.metrics.tokens.incremental", "many", ("metrics", "tokens", "incremental"), {"prompt": 9, "total": 9}),
+        ("ag.data.inputs", "words", ("data", "inputs"), {"messages": [{"role": "user", "content": "Hello."}]}),
+        ("ag.meta", "words", ("meta", "request"), {"model": "m"}),
+        ("ag.type.span", "tool", ("type", "span"), "tool"),
+        ("ag.session.id", 5, ("session", "id"), "5"),
+        ("ag.metrics.tokens.incremental.prompt", 1, ("metrics", "tokens", "incremental"), {"prompt": 1}),
+        ("ag.data.inputs", '{"a": 1}', ("data", "inputs"), {"a": 1}),
+    ],
+)
+def test_what_was_sent_as_ag_wins_where_it_can_be_read(key: str, value: Any, path: tuple[str, ...], shown: Any) -> None:
+    mapped = {
+        "gen_ai.operation.name": "chat",
+        "gen_ai.request.model": "m",
+        "gen_ai.usage.input_tokens": 9,
+        "gen_ai.input.messages": '[{"role": "user", "content": "Hello."}]',
+        "session.id": "said",
+    }
+
+    found: Any = the_normal(a_span(mapped | {key: value})).attributes["ag"]
+    for member in path:
+        found = found[member]
+
+    assert found == shown
+
+
+TOLD = (
+    Event("gen_ai.user.message", 0, {"content": "Hello."}),
+    Event("gen_ai.content.completion", 0, {"gen_ai.completion": "[{"}),
+)
+
+
+@pytest.mark.parametrize(
+    ("attributes", "inputs"),
+    [
+        ({}, None),
+        ({"gen_ai.operation.name": "chat"}, {"messages": [{"role": "user", "content": "Hello."}]}),
+        (
+            {"gen_ai.input.messages": '[{"role": "user", "content": "On the span."}]'},
+            {"messages": [{"role": "user", "content": "On the span."}]},
+        ),
+        ({"gen_ai.operation.name": "chat", "ag.data.inputs.question": "?"}, {"question": "?"}),
+    ],
+)
+def test_events_tell_what_attributes_of_their_convention_do_not(attributes: Attributes, inputs: Any) -> None:
+    normal = the_normal(a_span(attributes, events=TOLD))
+
+    assert normal.attributes["ag"]["data"] == ({} if inputs is None else {"inputs": inputs})
+    assert list(normal.misfits) == (["not_json"] if attributes else [])
 
 
 def test_an_empty_record() -> None:

@@ -8,9 +8,16 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from common.clickhouse.leaves import ALWAYS_OBJECT_PATHS, append_leaves, number_text, typed_text
-from common.nesting import nest
-from ingest.ag import empty_ag
+from common.clickhouse.leaves import (
+    ALWAYS_OBJECT_PATHS,
+    append_ag_leaves,
+    append_flat_leaves,
+    append_leaves,
+    number_text,
+    typed_text,
+)
+from common.nesting import nest, nest_and_tell
+from ingest.ag import canonical_ag, empty_ag
 
 INTEGERS = st.integers(-(2**63), 2**64 - 1)
 DOUBLES = st.floats(allow_nan=False, allow_infinity=False)
@@ -190,3 +197,60 @@ def test_no_two_leaves_share_a_path(attributes: dict[str, Any]) -> None:
     paths = [path for path, _ in leaves(attributes)]
 
     assert len(set(paths)) == len(paths)
+
+
+MESSAGES = st.dictionaries(st.sampled_from(["role", "content", "finish_reason", "a.b"]), VALUES, max_size=3)
+CHATS = st.fixed_dictionaries({"messages": st.lists(MESSAGES | VALUES, max_size=3) | VALUES}, optional={"a": VALUES})
+AMOUNTS = st.dictionaries(st.sampled_from(["prompt", "total", "a.b"]), VALUES, max_size=3)
+AGS = st.fixed_dictionaries(
+    {},
+    optional={
+        "type": st.fixed_dictionaries({}, optional={"span": st.just("chat")}),
+        "data": st.fixed_dictionaries({}, optional={"inputs": CHATS | VALUES, "outputs": CHATS | VALUES}),
+        "metrics": st.fixed_dictionaries(
+            {},
+            optional={
+                "duration": st.fixed_dictionaries({"cumulative": INTEGERS | DOUBLES}),
+                "errors": st.fixed_dictionaries({"incremental": INTEGERS}),
+                "tokens": st.fixed_dictionaries({"incremental": AMOUNTS, "cumulative": AMOUNTS}),
+                "costs": st.fixed_dictionaries({"incremental": AMOUNTS}),
+            },
+        ),
+        "meta": VALUES,
+        "flags": VALUES,
+    },
+)
+
+
+@given(AGS)
+@example({"data": {"inputs": {"messages": []}}})
+@example({"data": {"outputs": {"messages": [{"role": None}, {}]}}})
+@example({"data": {"outputs": {"messages": [{"role": "user"}] * 64}}})
+@example({"data": {"outputs": {"messages": [{"role": "user"}] * 65}}})
+@example({"metrics": {"tokens": {"incremental": {"prompt": None}}}})
+@example({"metrics": {"costs": {"incremental": {"a.b": 0.5, "prompt": True, "total": -0.0}}}})
+def test_the_leaves_of_ag_are_those_of_the_walk(sent: dict[str, Any]) -> None:
+    ag = canonical_ag(sent, trace_type="invocation")
+    paths: list[str] = []
+    texts: list[str] = []
+
+    append_ag_leaves(ag, paths, texts)
+
+    assert list(zip(paths, texts, strict=True)) == leaves({"ag": ag})
+
+
+@given(st.dictionaries(PATHS, VALUES, max_size=5))
+@example({"tags": ["a", {"b": 1, "c.d": None}], "x": 1, "y.z": {"a": [True]}})
+@example({"a": [], "b": 1})
+@example({"a": [None], "b": [1]})
+@example({"a.b": None, "c": 1})
+def test_the_leaves_of_flat_attributes_are_those_of_the_walk_or_none(flat: dict[str, Any]) -> None:
+    nested, is_regular = nest_and_tell(flat)
+    paths, texts = ["before"], ["sit"]
+
+    is_appended = append_flat_leaves(flat, paths, texts)
+
+    if not is_appended:
+        assert (paths, texts) == (["before"], ["sit"])
+    elif is_regular:
+        assert dict(zip(paths[1:], texts[1:], strict=True)) == dict(leaves(nested))

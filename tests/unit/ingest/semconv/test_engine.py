@@ -133,8 +133,19 @@ def test_attributes_that_came_nested_say_the_same() -> None:
     assert map_attributes({"llm": {"unheard": {"of": 1}}}, {}) is None
 
 
-def test_attributes_with_an_ag_of_their_own_are_an_answer() -> None:
-    assert map_attributes({"gen_ai.usage.input_tokens": 5, "ag": {}}, {}) is None
+def test_an_answer_says_everything_under_ag() -> None:
+    answered = {"type": {"trace": "invocation"}}
+
+    assert map_attributes({"gen_ai.usage.input_tokens": 5, "ag": answered}, {}) is None
+
+
+@pytest.mark.parametrize(
+    "ag", [None, "text", 5, [], {}, {"type": "trace"}, {"type": {"span": "chat"}}, {"session": {"id": "s"}}]
+)
+def test_an_ag_that_is_no_answers_leaves_the_rest_to_be_mapped(ag: Any) -> None:
+    assert what_is_mapped({"gen_ai.usage.input_tokens": 5, "ag": ag}) == what_is_mapped(
+        {"gen_ai.usage.input_tokens": 5}
+    )
 
 
 def test_what_was_sent_as_ag_wins_over_what_was_mapped() -> None:
@@ -170,15 +181,39 @@ def plans(monkeypatch: pytest.MonkeyPatch) -> dict[tuple[str, ...], Any]:
 
 
 def test_keys_are_planned_when_they_come_again(plans: dict[tuple[str, ...], Any]) -> None:
-    known, unknown = {"gen_ai.usage.input_tokens": 1}, {"http.route": "/"}
+    read, unread = {"gen_ai.usage.input_tokens": 1}, {"gen_ai.future.key": "/"}
 
-    for flat in (known, unknown):
+    for flat in (read, unread):
         first = map_attributes(flat, nest(flat))
         assert tuple(flat) not in plans
         assert map_attributes(flat, nest(flat)) == first
         assert tuple(flat) in plans
         assert map_attributes(flat, nest(flat)) == first
-    assert plans[tuple(unknown)] is None
+    assert plans[tuple(unread)] is None
+
+
+def test_keys_that_are_related_to_no_table_are_remembered_one_by_one(
+    plans: dict[tuple[str, ...], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine, "_unrelated", set())
+    monkeypatch.setattr(engine, "UNRELATED_CHARACTERS_MAX", 10)
+    for flat in ({"http.route": "/", "a" * 10: 1, "a" * 11: 1}, {"http.route": "/", "gen_ai.system": "openai", "b": 1}):
+        for _ in range(2):
+            map_attributes(flat, nest(flat))
+
+    assert engine._unrelated == {"http.route", "a" * 10}
+    assert map_attributes({"http.route": "/", "session.id": "s"}, {}) == ({"session": {"id": "s"}}, [])
+
+
+def test_what_is_remembered_of_unrelated_keys_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine, "_unrelated", set())
+    monkeypatch.setattr(engine, "UNRELATED_MAX", 3)
+    for number in range(3):
+        map_attributes({f"key{number}": 1}, {})
+    assert len(engine._unrelated) == 3
+
+    map_attributes({"key3": 1}, {})
+    assert engine._unrelated == {"key3"}
 
 
 def test_plans_are_bounded_in_number_and_in_size(

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from common.codec import span_json
@@ -119,6 +119,39 @@ def test_words_calls_and_results_of_one_message_are_taken_apart() -> None:
     ]
 
 
+class CountedText(str):
+    """A text that counts how often it is compared."""
+
+    __slots__ = ()
+    comparisons = 0
+
+    def __eq__(self, other: object) -> bool:
+        type(self).comparisons += 1
+        return str.__eq__(self, other)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    __hash__ = str.__hash__
+
+
+def test_many_calls_in_one_message_take_time_that_is_linear() -> None:
+    sent = [{"id": CountedText(number), "name": "roll"} for number in [*range(1_000), *range(1_000)]]
+
+    (message,) = messages_of([{"role": "assistant", "tool_calls": sent}])
+
+    assert len(message["tool_calls"]) == 1_000
+    assert CountedText.comparisons < 10_000
+
+
+def test_calls_whose_ids_are_no_scalars_are_all_kept() -> None:
+    sent = [{"id": sent_id, "name": "roll"} for sent_id in ([1], [1], {"a": 1}, 5, 5, None, None)]
+
+    (message,) = messages_of([{"role": "assistant", "tool_calls": sent}])
+
+    assert [call.get("id") for call in message["tool_calls"]] == [[1], [1], {"a": 1}, 5, None, None]
+
+
 @pytest.mark.parametrize(
     ("content", "shown"),
     [
@@ -210,12 +243,18 @@ PLAIN = st.fixed_dictionaries(
         "parts": st.lists(
             st.fixed_dictionaries({"type": WORDS}, optional={"content": WORDS, "text": WORDS}), max_size=2
         ),
-        "message": st.fixed_dictionaries({}, optional={"role": WORDS, "content": WORDS, "name": WORDS}),
+        "tool_call_id": WORDS | st.none() | st.just(5),
+        "message": st.fixed_dictionaries(
+            {}, optional={"role": WORDS, "content": WORDS, "name": WORDS, "tool_call_id": WORDS}
+        ),
     },
 )
 
 
 @given(PLAIN)
+@example({"role": "tool", "content": "5", "tool_call_id": "call"})
+@example({"role": "tool", "content": "5", "tool_call_id": ""})
+@example({"role": "user", "content": "5", "tool_call_id": "call"})
 def test_the_short_way_gives_what_the_long_one_does(sent: dict[str, Any]) -> None:
     short = messages._plain(sent)
 

@@ -117,6 +117,37 @@ def test_an_unknown_model_never_costs_anything(model: str) -> None:
     assert priced(an_ag(model=model)) == (None, None)
 
 
+@pytest.mark.parametrize("before", ["ollama/", "ollama_chat/", "hosted_vllm/", "lm_studio/mistralai/", "local/"])
+def test_a_model_on_ones_own_machine_has_no_list_price(before: str) -> None:
+    assert list_prices().price_of("mistral-small") is not None
+    assert priced(an_ag(model=f"{before}mistral-small")) == (None, None)
+
+
+def test_the_provider_says_too_that_a_model_is_on_ones_own_machine() -> None:
+    ag = an_ag(model="mistral-small")
+    ag["meta"]["system"] = "ollama"
+
+    assert priced(ag) == (None, None)
+
+
+@pytest.mark.parametrize("provider", ["mistral_ai", "", None, 5, ["ollama"], {}])
+def test_any_other_provider_is_no_matter(provider: Any) -> None:
+    ag = an_ag(model="mistral-small")
+    ag["meta"]["system"] = provider
+
+    assert priced(ag)[0] is not None
+
+
+def test_a_row_of_ones_own_prices_a_model_on_ones_own_machine(tmp_path: Path) -> None:
+    table = read_prices(a_file(tmp_path, "ollama,llama3,1,,,2", "gpu,ollama/phi,1,,,2"))
+    named, provided = an_ag(model="ollama/phi"), an_ag(model="llama3")
+    provided["meta"]["system"] = "ollama"
+    for ag in (named, provided):
+        add_costs(ag, table)
+
+        assert ag["metrics"]["costs"]["incremental"]["total"] == 4.5e-05
+
+
 @pytest.mark.parametrize(
     ("name", "model"),
     [
@@ -133,6 +164,7 @@ def test_an_unknown_model_never_costs_anything(model: str) -> None:
         ("bedrock/amazon.nova-pro-v1:0", "nova-pro"),
         ("amazon.titan-embed-text-v2:0", "titan-embed-text-v2"),
         ("models/gemini-2.0-flash-001", "gemini-2.0-flash"),
+        ("claude-3-5-sonnet-v2@20241022", "claude-3-5-sonnet"),
     ],
 )
 def test_a_row_stands_for_the_snapshots_of_its_model(name: str, model: str) -> None:

@@ -8,6 +8,8 @@ import pytest
 
 from common.nesting import nest
 from ingest.semconv.engine import map_attributes
+from ingest.semconv.readings import REMEMBERED_CHARACTERS_MAX, remembered
+from ingest.semconv.rows import NOT_JSON, Misfit
 from ingest.semconv.vocabulary import finish_reason_named, provider_named
 
 
@@ -74,6 +76,13 @@ def test_costs(key: str, value: Any, fits: bool) -> None:
         ("gen_ai.tool.definitions", "[5]", {}, ["not_tools"]),
         ("gen_ai.tool.definitions", "[]", {}, []),
         ("gen_ai.response.finish_reasons", "stop", {"meta": {"response": {"finish_reasons": ["stop"]}}}, []),
+        (
+            "gen_ai.response.finish_reasons",
+            '["stop", "tool_calls"]',
+            {"meta": {"response": {"finish_reasons": ["stop", "tool_call"]}}},
+            [],
+        ),
+        ("gen_ai.response.finish_reasons", "[stop", {}, ["not_json"]),
         ("gen_ai.response.finish_reasons", {"a": 1}, {}, ["not_text"]),
         ("traceloop.entity.input", '{"args": []}', {"data": {"inputs": {"args": []}}}, []),
         ("traceloop.entity.input", '"x"', {"data": {"inputs": {"value": "x"}}}, []),
@@ -146,3 +155,29 @@ def test_one_name_for_a_provider(sent: str, name: str) -> None:
 )
 def test_one_name_for_a_reason(sent: str, name: str) -> None:
     assert finish_reason_named(sent) == name
+
+
+def test_a_text_that_comes_again_is_not_read_again() -> None:
+    asked = []
+
+    def length(value: Any) -> int:
+        asked.append(value)
+        return len(value)
+
+    read_once = remembered(length)
+    at_limit, past_limit = "x" * REMEMBERED_CHARACTERS_MAX, "x" * (REMEMBERED_CHARACTERS_MAX + 1)
+
+    for value in ("a", at_limit, past_limit, ["a"]) * 2:
+        assert read_once(value) == len(value)
+
+    assert asked == ["a", at_limit, past_limit, ["a"], past_limit, ["a"]]
+
+
+def test_a_misfit_is_one_each_time() -> None:
+    @remembered
+    def never(_: Any) -> None:
+        raise Misfit(NOT_JSON)
+
+    for _ in range(2):
+        with pytest.raises(Misfit, match=NOT_JSON):
+            never("text")

@@ -1,0 +1,86 @@
+"""Chats that stand in the events of a span, as OpenTelemetry's GenAI conventions have sent them, three generations side by side.
+
+- until 1.29: ``gen_ai.content.prompt`` and ``gen_ai.content.completion``, each with a chat in an attribute;
+- until 1.36: an event a message, ``gen_ai.user.message`` and the like, and ``gen_ai.choice`` for each answer;
+- since 1.37: ``gen_ai.client.inference.operation.details``, with the attributes that spans have.
+
+The events stay as they were sent. What attributes say is no concern of this file (``engine.py``), and wins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final
+
+from common.span import Attributes, Event, Value
+from ingest.semconv.chats import CHAT, CHAT_WITH_INSTRUCTIONS
+from ingest.semconv.engine import Mapped
+from ingest.semconv.messages import Message, messages_of
+from ingest.semconv.readings import parsed_if_json
+from ingest.semconv.rows import Misfit
+
+_BEGINNING: Final = "gen_ai."
+_CHOICE: Final = "gen_ai.choice"
+_ROLES: Final = {f"gen_ai.{role}.message": role for role in ("system", "user", "assistant", "tool")}
+_INPUTS: Final = frozenset({"gen_ai.content.prompt", "gen_ai.client.inference.operation.details", *_ROLES})
+_OUTPUTS: Final = frozenset({"gen_ai.content.completion", "gen_ai.client.inference.operation.details", _CHOICE})
+
+
+def with_events(mapped: Mapped, events: Iterable[Event]) -> Mapped:
+    """What was mapped, with the inputs or the outputs that events alone tell."""
+    data, misfits = data_of_events(events)
+    if not data and not misfits:
+        return mapped
+    return Mapped(mapped.ag | {"data": data | mapped.ag.get("data", {})}, [*mapped.misfits, *misfits])
+
+
+def data_of_events(events: Iterable[Event]) -> tuple[dict[str, Any], Sequence[str]]:
+    """The members of ``ag.data`` that events tell, and a reason for each of these that cannot be read."""
+    told = [event for event in events if event.name.startswith(_BEGINNING)]
+    data: dict[str, Any] = {}
+    misfits: list[str] = []
+    for name, names, read in (("inputs", _INPUTS, _asked), ("outputs", _OUTPUTS, _answered)):
+        try:
+            messages = _read([event for event in told if event.name in names], read)
+        except Misfit as misfit:
+            misfits.append(misfit.reason)
+            continue
+        if messages:
+            data[name] = {"messages": messages}
+    return data, misfits
+
+
+def _read(events: Iterable[Event], read: Callable[[str, Attributes], list[Message]]) -> list[Message]:
+    return [message for event in events for message in read(event.name, event.attributes)]
+
+
+def _asked(name: str, said: Attributes) -> list[Message]:
+    if name in _ROLES:
+        return _message({"role": _ROLES[name], **said})
+    if name == "gen_ai.content.prompt":
+        return _chat(CHAT.read, said.get("gen_ai.prompt"))
+    messages, instructions = said.get("gen_ai.input.messages"), said.get("gen_ai.system_instructions")
+    return _chat(CHAT_WITH_INSTRUCTIONS.read, messages, instructions)
+
+
+def _answered(name: str, said: Attributes) -> list[Message]:
+    if name == _CHOICE:
+        message = parsed_if_json(said.get("message"))
+        if not isinstance(message, dict):
+            message = {**said, "content": said.get("content") if message is None else message}
+        return _message({"role": "assistant", **message, "finish_reason": said.get("finish_reason")})
+    return _chat(
+        CHAT.read, said.get("gen_ai.completion" if name == "gen_ai.content.completion" else "gen_ai.output.messages")
+    )
+
+
+def _message(said: Attributes) -> list[Message]:
+    """The one message; none where nothing is said but who says it, as where content is not captured."""
+    messages = messages_of([{**said, "tool_calls": parsed_if_json(said.get("tool_calls"))}])
+    return [message for message in messages if not message.keys() <= {"role", "tool_call_id", "finish_reason"}]
+
+
+def _chat(read: Callable[..., Any], *sent: Value) -> list[Message]:
+    chat = None if all(each is None for each in sent) else read(*sent)
+    messages: list[Message] = chat["messages"] if chat else []
+    return messages
