@@ -19,7 +19,7 @@ import tempfile
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -125,7 +125,8 @@ class RecordingStore:
         return getattr(self._store, name)
 
     async def select(self, statement: Statement, /, *, deadline_s: float) -> pa.Table:
-        fresh = replace(statement, settings={**statement.settings, "use_query_condition_cache": 0})
+        settings = {**statement.settings, "use_query_condition_cache": 0}
+        fresh = Statement(statement.sql, statement.parameters, settings)
         started_s = time.perf_counter()
         table = await self._store.select(fresh, deadline_s=deadline_s)
         if OF_QUESTIONS in statement.sql:

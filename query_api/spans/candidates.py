@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from common.clickhouse.span_columns import NO_PARENT
 from common.errors import DeadlineExceeded
-from query_api.spans.columns import values_of
+from query_api.spans.columns import rows_as, values_of
 from query_api.spans.compile import Compiled
 from query_api.spans.heads import Version, versions_of
 from query_api.spans.models import Order
@@ -164,9 +164,10 @@ class Candidates:
             if len(found) < size:
                 return found, True
             last = found[-1].version.position
-            whole = [candidate for candidate in found if candidate.version.position != last]
-            if whole:
-                return whole, False
+            while found and found[-1].version.position == last:  # of this key there may be more
+                found.pop()
+            if found:
+                return found, False
             size *= 2  # one key with so many versions
 
     def _share(self) -> Share:
@@ -191,11 +192,8 @@ class Candidates:
 
 
 def _candidates_of(rows: pa.Table) -> list[Candidate]:
-    columns = (values_of(rows, name) for name in ("parent_id", "answer_bytes"))
-    return [
-        Candidate(version, parent_id == NO_PARENT, answer_bytes)
-        for version, parent_id, answer_bytes in zip(versions_of(rows), *columns, strict=True)
-    ]
+    are_roots = [parent_id == NO_PARENT for parent_id in values_of(rows, "parent_id")]
+    return rows_as(Candidate, versions_of(rows), are_roots, values_of(rows, "answer_bytes"))
 
 
 def _end_us(first_us: int, length_us: int, order: Order) -> int:

@@ -7,13 +7,16 @@ thousand ids. NumPy cuts the same memory twenty times as fast.
 from __future__ import annotations
 
 import struct
-from collections.abc import Collection
-from typing import Any, Final
+from collections.abc import Collection, Iterable
+from itertools import repeat
+from typing import Any, Final, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
 ID_BYTES: Final = 16
+
+Row = TypeVar("Row", bound=tuple[Any, ...])
 
 
 def values_of(rows: pa.Table, name: str) -> list[Any]:
@@ -23,6 +26,11 @@ def values_of(rows: pa.Table, name: str) -> list[Any]:
         return split_ids(id_bytes(rows, name))
     values: list[Any] = column.to_pylist()
     return values
+
+
+def rows_as(kind: type[Row], *columns: Iterable[Any]) -> list[Row]:
+    """Rows of these columns, which are of one length, as a named tuple each; a third of what it takes to call the type."""
+    return list(map(tuple.__new__, repeat(kind), zip(*columns, strict=True)))
 
 
 def id_bytes(rows: pa.Table, name: str) -> bytes:

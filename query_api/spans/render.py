@@ -20,13 +20,15 @@ import pyarrow as pa
 
 from common.clickhouse.span_columns import NO_PARENT
 from common.span import NO_METRICS, Metrics, SpanKind, StatusCode
-from query_api.spans.columns import ID_BYTES, id_bytes, integers_of, values_of
+from query_api.spans.columns import ID_BYTES, id_bytes, integers_of, rows_as, values_of
 from query_api.spans.rollup import TraceSums, write_sums
 
 _DEFAULT_OUTPUT: Final = b"__default__"
 _KINDS: Final = {kind.value: kind.name.encode() for kind in SpanKind}
 _CODES: Final = {code.value: code.name.encode() for code in StatusCode}
 _SECOND_US: Final = 1_000_000
+_FRACTION_UNITS: Final = 10 ** np.arange(5, -1, -1)
+_TIME: Final = np.dtype([("to_second", "S19"), ("point", "u1"), ("fraction", "u1", (len(_FRACTION_UNITS),))])
 
 
 class SpanKey(NamedTuple):
@@ -54,12 +56,14 @@ def render(rows: pa.Table, sums: TraceSums) -> list[Rendered]:
         return []
     trace_ids, span_ids = values_of(rows, "trace_id"), values_of(rows, "span_id")
     parent_ids = [None if parent_id == NO_PARENT else parent_id for parent_id in values_of(rows, "parent_id")]
-    names = _quoted_each(values_of(rows, "name"))
+    names = values_of(rows, "name")
+    quoted = {name: _quoted(name) for name in set(names)}
+    names = [quoted[name] for name in names]
     attributes = _shown_attributes(values_of(rows, "attributes"), trace_ids, parent_ids, sums)
     pieces = [*_required(rows, parent_ids, names, attributes), *_optional(rows), repeat(b"}")]
     spans = map(b"".join, zip(*pieces, strict=False))  # what stands between the columns never ends
-    keys = map(SpanKey, trace_ids, span_ids)
-    return list(map(Rendered, keys, parent_ids, values_of(rows, "start_us"), names, spans))
+    keys = rows_as(SpanKey, trace_ids, span_ids)
+    return rows_as(Rendered, keys, parent_ids, values_of(rows, "start_us"), names, spans)
 
 
 def _required(
@@ -91,9 +95,11 @@ def _optional(rows: pa.Table) -> Iterator[list[bytes]]:
     """The members that many spans lack, each with a comma before it; nothing for a member that no row has."""
     for name, (absent, text) in _OPTIONAL.items():
         values = values_of(rows, name)
-        if values.count(absent) < len(values):
+        distinct = set(values)
+        if distinct != {absent}:
             before = b',"%b":' % name.encode()
-            yield [b"" if value == absent else before + text(value) for value in values]
+            members = {value: before + text(value) for value in distinct - {absent}} | {absent: b""}
+            yield [members[value] for value in values]
 
 
 def _digits_of_ids(rows: pa.Table, name: str) -> list[bytes]:
@@ -117,28 +123,37 @@ def _parents(rows: pa.Table, parent_ids: Sequence[bytes | None]) -> list[bytes]:
 def _times(rows: pa.Table, *names: str) -> list[list[bytes]]:
     """``format_us`` of each of these columns, without the zone; all of them at once, because the calls cost more than the rows."""
     seconds, fractions = np.divmod(np.concatenate([integers_of(rows, name) for name in names]), _SECOND_US)
-    distinct, places = np.unique(seconds, return_inverse=True)
-    of_seconds = np.datetime_as_string(distinct.view("datetime64[s]")).astype("S19").tolist()
-    texts = [
-        of_seconds[place] + b".%06d" % fraction if fraction else of_seconds[place]
-        for place, fraction in zip(places.tolist(), fractions.tolist(), strict=True)
-    ]
+    distinct = np.unique(seconds)
+    to_second = np.datetime_as_string(distinct.view("datetime64[s]")).astype("S19")
+    times = np.empty(len(seconds), _TIME)
+    times["to_second"] = to_second[np.searchsorted(distinct, seconds)]
+    times["point"] = ord(".")
+    times["fraction"] = fractions[:, np.newaxis] // _FRACTION_UNITS % 10 + ord("0")
+    whole = fractions == 0
+    times["point"][whole] = times["fraction"][whole] = 0  # what NumPy takes for the end of a text
+    texts: list[bytes] = times.view(f"S{_TIME.itemsize}").tolist()
     return [texts[start : start + rows.num_rows] for start in range(0, len(texts), rows.num_rows)]
 
 
 def _nanoseconds(rows: pa.Table, name: str, rest: str) -> list[bytes]:
     moments = zip(values_of(rows, name), values_of(rows, rest), strict=True)
-    return [b"%d" % (time_us * 1000 + rest_ns) for time_us, rest_ns in moments]  # as Python's: 64 bits end in 2262
+    since_1970 = [time_us * 1000 + rest_ns for time_us, rest_ns in moments]  # as Python's: 64 bits end in 2262
+    return repr(since_1970)[1:-1].encode().split(b", ")
 
 
 def _shown_attributes(
     stored: Sequence[bytes], trace_ids: Sequence[bytes], parent_ids: Sequence[bytes | None], sums: TraceSums
 ) -> list[bytes]:
+    used = {trace_id: of_trace for trace_id, of_trace in sums.items() if of_trace != NO_METRICS}
+    of_roots = {
+        index: used[trace_id]
+        for index, (trace_id, parent_id) in enumerate(zip(trace_ids, parent_ids, strict=True))
+        if parent_id is None and trace_id in used
+    }
+    with_default = [index for index, attributes in enumerate(stored) if _DEFAULT_OUTPUT in attributes]
     shown = list(stored)
-    for index, (attributes, trace_id, parent_id) in enumerate(zip(stored, trace_ids, parent_ids, strict=True)):
-        of_trace = NO_METRICS if parent_id is not None else sums.get(trace_id, NO_METRICS)
-        if _DEFAULT_OUTPUT in attributes or of_trace != NO_METRICS:
-            shown[index] = _rewritten(attributes, of_trace)
+    for index in {*of_roots, *with_default}:
+        shown[index] = _rewritten(stored[index], of_roots.get(index, NO_METRICS))
     return shown
 
 
@@ -159,12 +174,6 @@ def _cut(joined: bytes, length: int) -> list[bytes]:
 
 def _quoted(utf8: bytes) -> bytes:
     return orjson.dumps(utf8.decode())
-
-
-def _quoted_each(texts: Sequence[bytes]) -> list[bytes]:
-    """Each as JSON; equal ones, as names mostly are, once."""
-    quoted = {text: _quoted(text) for text in set(texts)}
-    return [quoted[text] for text in texts]
 
 
 def _digits(value: int) -> bytes:

@@ -110,28 +110,28 @@ class _Judge:
         found: list[FoundTrace] = []
         for part in _parts(batch, traces_count=most + SPARE_TRACES):
             await self._judge({candidate.trace_id: by_trace[candidate.trace_id] for candidate in part})
-            found += filter(None, map(self._brought_by, part))
+            found += self._brought_by(part)
             if len(found) >= most:
                 break
         return found[:most]
 
-    def _brought_by(self, candidate: Version) -> FoundTrace | None:
-        judged = self._traces.get(candidate.trace_id)
-        if judged is None or judged.is_given or judged.latest.start_us != candidate.start_us:
-            return None
-        judged.is_given = True
-        return FoundTrace(place_of(candidate), judged.heads, judged.sums)
+    def _brought_by(self, part: Sequence[Version]) -> Iterator[FoundTrace]:
+        for candidate in part:
+            judged = self._traces.get(candidate.trace_id)
+            if judged is not None and not judged.is_given and judged.latest.start_us == candidate.start_us:
+                judged.is_given = True
+                yield FoundTrace(place_of(candidate), judged.heads, judged.sums)
 
     async def _judge(self, candidates: Mapping[bytes, Sequence[Version]]) -> None:
         """Learn what is not known yet of the traces of these candidates."""
         unknown = {trace_id: candidates[trace_id] for trace_id in candidates.keys() - self._traces.keys()}
         seen = [version for versions in unknown.values() for version in versions]
         shown, sums = await heads_and_sums(self._spans, seen, traces_to_sum=unknown.keys())
-        heads: dict[bytes, set[Version]] = {trace_id: set() for trace_id in unknown}
+        heads: dict[bytes, list[Version]] = {trace_id: [] for trace_id in unknown}
         for head in shown:
-            heads[head.trace_id].add(head)
+            heads[head.trace_id].append(head)
         for trace_id, versions in unknown.items():
-            if matching := [version for version in versions if version in heads[trace_id]]:
+            if matching := [version for version in versions if version in shown]:
                 latest = self._latest_of(matching)
                 self._traces[trace_id] = _Judged(latest, heads[trace_id], sums.get(trace_id, NO_METRICS))
         await self._raise([self._traces[trace_id] for trace_id in unknown if trace_id in self._traces])
@@ -146,6 +146,8 @@ class _Judge:
     def _latest_of(self, in_order: Sequence[Version]) -> Version:
         """The one of the highest rank; they come in the order of the window, so it is nearly always the first or the last."""
         latest_first = in_order if self._window.order is Order.DESCENDING else in_order[::-1]
+        if self._window.snapshot.is_empty:
+            return latest_first[0]
         return next(filter(self._window.snapshot.holds, latest_first), latest_first[0])
 
     def _rank(self, version: Version) -> tuple[bool, int]:
@@ -155,10 +157,11 @@ class _Judge:
     def _rivals(self, judged: _Judged) -> list[Version]:
         """Shown spans that would be later and that the search has not gone over."""
         rank = is_old, latest_us = self._rank(judged.latest)
+        may_start_earlier = not is_old and not self._window.snapshot.is_empty
         return [
             head
             for head in judged.heads
-            if (head.start_us > latest_us or not is_old)  # nearly none: what comes next looks each one up
+            if (head.start_us > latest_us or may_start_earlier)  # nearly none: what comes next looks each one up
             and self._rank(head) > rank
             and self._window.spans(head.start_us)
             and not self._is_gone_over(head)
@@ -190,7 +193,7 @@ class _Judge:
 @dataclass(slots=True)
 class _Judged:
     latest: Version
-    heads: set[Version]
+    heads: Sequence[Version]
     sums: Metrics
     is_given: bool = False
 

@@ -27,15 +27,18 @@ def tree_json(spans: Sequence[Rendered]) -> bytes:
     ``spans`` are those of one trace, in the order in which siblings are to stand.
     """
     children = _children(spans)
-    pieces: list[bytes] = []
-    pending: list[bytes | int] = [b"}", *reversed(_members(children[-1], children, spans)), b"{"]
-    while pending:
-        piece = pending.pop()
-        if isinstance(piece, bytes):
+    pieces = [b"{"]
+    unfinished = [iter(_members(children[-1], children, spans))]  # of the objects around the place that is written
+    while unfinished:
+        for piece in unfinished[-1]:
+            if isinstance(piece, int):
+                pieces += (spans[piece].json[:-1], b',"spans":{')
+                unfinished.append(iter(_members(children[piece], children, spans)))
+                break
             pieces.append(piece)
         else:
-            pieces.append(spans[piece].json[:-1])
-            pending.extend((b"}}", *reversed(_members(children[piece], children, spans)), b',"spans":{'))
+            unfinished.pop()
+            pieces.append(b"}}" if unfinished else b"}")
     return b"".join(pieces)
 
 

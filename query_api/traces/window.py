@@ -48,6 +48,11 @@ class Snapshot:
         """The snapshot of logs by name."""
         return cls({_digest(log.encode()): offset for log, offset in offsets.items()})
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is known of what was stored then, so that it holds no version."""
+        return not self.offsets
+
     def holds(self, version: Version) -> bool:
         """Whether the version was stored then, as far as is known."""
         return self.offsets.get(_digest(version.log), -1) >= version.log_offset

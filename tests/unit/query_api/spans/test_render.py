@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from common.clickhouse.span_columns import NO_PARENT
-from common.span import Metrics, SpanKind, StatusCode
+from common.span import NO_METRICS, Metrics, SpanKind, StatusCode
 from common.times import EARLIEST_US, LATEST_US, format_us
 from query_api.spans.render import ROW_COLUMNS, render
 
@@ -129,6 +129,21 @@ def test_members_that_are_json_are_spliced_in_as_they_are_stored() -> None:
     [span] = render(table([row(attributes=spaced, resource=spaced)]), {})
 
     assert b'"attributes":%b,"resource":%b}' % (spaced, spaced) in span.json
+
+
+def test_a_root_of_a_trace_that_used_nothing_is_shown_as_it_is_stored() -> None:
+    spaced = b'{"ag" : {"metrics" : {}}}'
+
+    [span] = render(table([row(attributes=spaced)]), {b"t" * 16: NO_METRICS})
+
+    assert b'"attributes":%b' % spaced in span.json
+
+
+def test_a_whole_second_has_no_fraction_also_beside_times_that_have_one() -> None:
+    spans = render(table([row(start_us=1_000_000), row(start_us=1_000_010), row(start_us=2_000_000)]), {})
+
+    times = [orjson.loads(span.json)["start_time"] for span in spans]
+    assert times == ["1970-01-01T00:00:01Z", "1970-01-01T00:00:01.000010Z", "1970-01-01T00:00:02Z"]
 
 
 def test_a_default_output_stands_for_all_outputs() -> None:
