@@ -23,6 +23,7 @@ from ingest.json_text import json_number, scalar_text
 from ingest.native import decode_native, has_native
 from ingest.references import references_of, references_sent
 from ingest.rollup import roll_up
+from ingest.semconv.conventions import USAGE_ROOTS
 from ingest.semconv.engine import map_attributes, united
 from ingest.semconv.events import with_events
 from ingest.semconv.failure import EXCEPTION_EVENT, failure_of
@@ -44,7 +45,8 @@ def normalise(spans: Sequence[Span], prices: PriceTable | None = None) -> list[N
     normals = without_echoes(spans, normals)
     own = [normal.metrics for normal in normals]
     if any(metrics is not NO_METRICS for metrics in own):
-        for normal, cumulative in zip(normals, roll_up(spans, own), strict=True):
+        always = {index for index, normal in enumerate(normals) if normal.usage_is_own}
+        for normal, cumulative in zip(normals, roll_up(spans, own, always), strict=True):
             if cumulative is not NO_METRICS:
                 _write_cumulative(normal.attributes["ag"]["metrics"], cumulative)
     return normals
@@ -67,6 +69,7 @@ def _normal(span: Span, trace_type: str, prices: PriceTable) -> Normal:
     references = references_of(ag["references"]) if "references" in ag else references_sent(span.references or ())
     hashes = hashes_of(references, span.links or ()) if references or span.links else None
     is_root = span.parent_id is None
+    metrics = _own_metrics(ag["metrics"])
     return Normal(
         attributes=attributes,
         trace_type=trace_type,
@@ -77,9 +80,10 @@ def _normal(span: Span, trace_type: str, prices: PriceTable) -> Normal:
         user_id=_id(ag, "user") if is_root else span.user_id,
         # The canonical shape has no place for agents; that is no reason to lose who it was.
         agent_id=_id(ag.get("unsupported", {}), "agent") if is_root else span.agent_id,
-        metrics=_own_metrics(ag["metrics"]),
+        metrics=metrics,
         flat=flat if is_regular and not is_native else None,
         misfits=() if mapped is None else mapped.misfits,
+        usage_is_own=metrics is not NO_METRICS and USAGE_ROOTS.isdisjoint(attributes),
     )
 
 

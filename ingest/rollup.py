@@ -1,13 +1,14 @@
 """The roll-up inside one record: what each span and everything below it used (reference §3.3), each model call once.
 
-A span's own tokens count where nothing below it reports tokens, and its costs likewise; errors always (ADR 0010). Only what
+A span's tokens count where nothing below it reports tokens, or where they are its own by their meaning, and its costs likewise;
+errors always (ADR 0010). Only what
 came together is added, so a root's sums are computed anew when it is read, over its whole trace (ADR 0005); these here serve
 the inner spans. Parents are found by id, whatever the order of spans or their times.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from operator import add
 
 from common.span import NO_METRICS, Metrics, Span
@@ -15,8 +16,10 @@ from common.span import NO_METRICS, Metrics, Span
 _NONE = -1
 
 
-def roll_up(spans: Sequence[Span], own: Sequence[Metrics]) -> list[Metrics]:
+def roll_up(spans: Sequence[Span], own: Sequence[Metrics], always: Collection[int] = ()) -> list[Metrics]:
     """For each span what it and its descendants in ``spans`` used, of which each has its ``own``; in linear time, at any depth.
+
+    ``always`` are the indexes of spans whose usage counts whatever is below them.
 
     A span without its parent here is a root of its own. A cycle is cut above its earliest span. Of a span that is in
     ``spans`` twice only the last is added to its parent.
@@ -30,10 +33,11 @@ def roll_up(spans: Sequence[Span], own: Sequence[Metrics]) -> list[Metrics]:
     sums = list(own)
     for index in order:
         if below[index] is not NO_METRICS:
-            sums[index] = _joined(own[index], below[index])
+            is_added = index in always
+            sums[index] = _added(own[index], below[index]) if is_added else _joined(own[index], below[index])
         parent = parents[index]
         if parent != _NONE and sums[index] is not NO_METRICS:
-            below[parent] = Metrics._make(map(add, below[parent], sums[index]))
+            below[parent] = _added(below[parent], sums[index])
     return sums
 
 
@@ -51,6 +55,10 @@ def _children_first(parents: Sequence[int]) -> list[int]:
             if missing[parent] == 0:
                 complete.append(parent)
     return complete
+
+
+def _added(one: Metrics, other: Metrics) -> Metrics:
+    return Metrics._make(map(add, one, other))
 
 
 def _joined(own: Metrics, below: Metrics) -> Metrics:

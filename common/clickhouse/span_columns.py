@@ -196,6 +196,7 @@ class _Chunk:
         columns |= {column: pa.array(self._sent[column], kind) for column, kind in _SENT_TYPES.items()}
         columns |= {column: pa.array(self._derived[column], kind) for column, kind in _DERIVED_TYPES.items()}
         columns |= _metric_columns(self._metrics)
+        columns["usage_is_own"] = pa.array(np.array(self._derived["usage_is_own"], np.uint8))
         columns |= {
             "resource": self._resources.array(),
             "scope": self._scopes.array(),
@@ -343,5 +344,5 @@ _SENT_COLUMNS: Final = (*_SENT_TYPES, "trace_id", "span_id", "parent_id", "start
 _SENT_AS_IS: Final = tuple(
     column for column in _SENT_COLUMNS if column not in {"parent_id", "events", "links", "payload_bytes"}
 )
-_DERIVED_COLUMNS: Final = tuple(_DERIVED_TYPES)
-_DERIVED_AS_IS: Final = ("trace_type", "span_type", "session_id", "user_id", "agent_id")
+_DERIVED_COLUMNS: Final = (*_DERIVED_TYPES, "usage_is_own")
+_DERIVED_AS_IS: Final = ("trace_type", "span_type", "session_id", "user_id", "agent_id", "usage_is_own")

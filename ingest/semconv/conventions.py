@@ -12,3 +12,12 @@ from ingest.semconv.pydantic_ai import PYDANTIC_AI
 from ingest.semconv.vercel import VERCEL
 
 CONVENTIONS: Final = (OPENTELEMETRY, OPENLLMETRY, OPENINFERENCE, GENAI, PYDANTIC_AI, VERCEL)
+
+USAGE_ROOTS: Final = frozenset(
+    source.partition(".")[0]
+    for convention in CONVENTIONS
+    for row in convention.rows
+    if row.target.startswith("metrics.")
+    for source in row.sources
+)
+"""The first segments of all keys that say what a span used: without one of them an instrumentation said nothing of it."""

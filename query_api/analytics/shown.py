@@ -21,7 +21,7 @@ IS_ROOT: Final = f"parent_id = toFixedString(unhex('{NO_PARENT.hex()}'), 16)"
 _VERSION: Final = "trace_id, span_id, log, log_offset, start_us"
 
 _SHOWN_REPORTS: Final = (
-    f"SELECT trace_id, span_id, parent_id, {', '.join(Metrics._fields)} FROM span_heads FINAL"
+    f"SELECT trace_id, span_id, parent_id, usage_is_own, {', '.join(Metrics._fields)} FROM span_heads FINAL"
     " WHERE {of_project} AND {which} AND (trace_id, span_id, log, version) IN"
     f" (SELECT trace_id, span_id, log, log_offset * 2 FROM ({SHOWN_HEADS}))"
 )

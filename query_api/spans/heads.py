@@ -25,16 +25,16 @@ import numpy as np
 import pyarrow as pa
 
 from common.span import NO_METRICS, Metrics
-from query_api.spans.columns import among_ids, among_starts, packed_ids, packed_starts, values_of
+from query_api.spans.columns import among_ids, among_starts, packed_ids, packed_starts, rows_as, values_of
 from query_api.spans.position import Position
 from query_api.spans.project_spans import ProjectSpans
 from query_api.spans.render import SpanKey
 from query_api.spans.rollup import TraceSums
-from query_api.spans.usage import counted, sums_of_traces_sql
+from query_api.spans.usage import Report, counted, sums_of_traces_sql
 
 _METRICS: Final = ", ".join(Metrics._fields)
 _MERGED: Final = f"""
-SELECT trace_id, span_id, log, intDiv(version, 2) AS log_offset, start_us, parent_id, {_METRICS}
+SELECT trace_id, span_id, log, intDiv(version, 2) AS log_offset, start_us, parent_id, usage_is_own, {_METRICS}
 FROM span_heads FINAL
 WHERE {{of_project}} AND {{which}} AND version % 2 = 0
 ORDER BY trace_id, span_id, record_ms DESC, version DESC, log DESC
@@ -44,7 +44,9 @@ SHOWN_HEADS: Final = f"SELECT trace_id, span_id, log, log_offset, start_us FROM 
 """The rule for many spans at once, which it reads in the order of the table: 9 ms for 100,000 heads instead of 70 by groups.
 ``{which}`` is a condition on ``trace_id`` and ``span_id`` alone."""
 
-SHOWN_SUMS: Final = sums_of_traces_sql(f"SELECT trace_id, span_id, parent_id, {_METRICS} FROM ({_MERGED})")
+SHOWN_SUMS: Final = sums_of_traces_sql(
+    f"SELECT trace_id, span_id, parent_id, usage_is_own, {_METRICS} FROM ({_MERGED})"
+)
 """What the shown spans of each trace used together: ``trace_id`` and a column each of ``Metrics``; read likewise."""
 
 TRACES_WITH_SUMS: Final = SHOWN_SUMS.replace("{which}", "1").strip()
@@ -54,7 +56,7 @@ _IN_TRACES: Final = f"trace_id IN {among_ids('trace_ids')}"
 _IN_SPANS: Final = f"span_id IN {among_ids('span_ids')}"
 _IN_WHOLE_TRACES: Final = f"trace_id IN {among_ids('whole_trace_ids')}"
 _ENTRIES: Final = """
-SELECT trace_id, span_id, log, version, record_ms, start_us, parent_id{metrics}
+SELECT trace_id, span_id, log, version, record_ms, start_us, parent_id, usage_is_own{metrics}
 FROM span_heads
 PREWHERE {of_project} AND {which}
 """
@@ -107,6 +109,9 @@ class _Entries:
     sent: list[Version]
     """The version that each is about."""
 
+    are_own: list[int]
+    """Whether what it used is its own by its meaning, 1 or 0."""
+
     reports: Mapping[int, Metrics]
     """What it used, by the index of the row, where that was asked for and is something."""
 
@@ -115,12 +120,14 @@ class _Entries:
         """The rows of a table."""
         trace_ids, span_ids, versions = (values_of(rows, name) for name in ("trace_id", "span_id", "version"))
         offsets = [version // 2 for version in versions]
+        sent = (values_of(rows, "start_us"), span_ids, trace_ids, values_of(rows, "log"), offsets)
         return cls(
             keys=list(zip(trace_ids, span_ids, strict=True)),
             versions=versions,
             record_ms=values_of(rows, "record_ms"),
             parent_ids=values_of(rows, "parent_id"),
-            sent=list(map(Version, values_of(rows, "start_us"), span_ids, trace_ids, values_of(rows, "log"), offsets)),
+            are_own=values_of(rows, "usage_is_own"),
+            sent=rows_as(Version, *sent),
             reports=_reports(rows),
         )
 
@@ -204,7 +211,7 @@ async def sums_of_traces(spans: ProjectSpans, trace_ids: Iterable[bytes]) -> Tra
 
 def versions_of(rows: pa.Table) -> list[Version]:
     """The rows of a table that has the columns of a ``Version``."""
-    return list(map(Version, *(values_of(rows, name) for name in Version._fields)))
+    return rows_as(Version, *(values_of(rows, name) for name in Version._fields))
 
 
 async def _entries(spans: ProjectSpans, which: str, parameters: Mapping[str, Any], *, with_metrics: bool) -> _Entries:
@@ -235,7 +242,8 @@ def _heads_among(entries: _Entries, absent: Collection[Version]) -> _Heads:
     """The rule, over all that is known of some spans."""
     once = dict(zip(entries.keys, range(len(entries.keys)), strict=True))
     if len(once) == len(entries.keys) and not absent:  # as nearly always: each span came once
-        return {key: index for key, index in once.items() if not entries.is_deletion(index)}
+        versions = entries.versions
+        return {key: index for key, index in once.items() if versions[index] % 2 == 0}
     heads: _Heads = {}
     for index in _latest_in_logs(entries, absent):
         key = entries.keys[index]
@@ -260,14 +268,22 @@ def _latest_in_logs(entries: _Entries, absent: Collection[Version]) -> Iterable[
 async def _with_rows(spans: ProjectSpans, entries: _Entries, seen: Collection[Version]) -> _Heads:
     """The heads when versions of these spans without a row are left out."""
     heads = await _judged(entries, ())
-    wanted, present, absent = set(map(_KEY, seen)), set(seen), set[Version]()
-    while unseen := {entries.sent[index] for key, index in heads.items() if key in wanted} - present:
+    present, absent = set(seen), set[Version]()
+    while unseen := _of_spans_of(seen, {entries.sent[index] for index in heads.values()} - present):
         present |= await _present(spans, unseen)
         if unseen <= present:
             break
         absent |= unseen - present
         heads = await _judged(entries, absent)
     return heads
+
+
+def _of_spans_of(seen: Collection[Version], others: set[Version]) -> set[Version]:
+    """Those of ``others`` that are versions of spans of ``seen``."""
+    if not others:
+        return others
+    wanted = set(map(_KEY, seen))
+    return {version for version in others if _KEY(version) in wanted}
 
 
 async def _present(spans: ProjectSpans, versions: Collection[Version]) -> set[Version]:
@@ -294,7 +310,12 @@ def _summed(entries: _Entries, heads: _Heads, trace_ids: Collection[bytes]) -> T
     }
 
 
-def _used(entries: _Entries, indexes: Iterable[int]) -> Iterable[tuple[bytes, bytes, Metrics]]:
-    """Span, parent and what it used: of the entries with these indexes."""
+def _used(entries: _Entries, indexes: Iterable[int]) -> Iterable[Report]:
+    """What the entries with these indexes say that they used."""
     for index in indexes:
-        yield entries.keys[index][1], entries.parent_ids[index], entries.reports.get(index, NO_METRICS)
+        yield Report(
+            entries.keys[index][1],
+            entries.parent_ids[index],
+            entries.reports.get(index, NO_METRICS),
+            entries.are_own[index] == 1,
+        )

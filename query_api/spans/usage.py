@@ -1,7 +1,8 @@
 """What the spans of a trace used, each model call once: which reports count, in Python and in SQL (ADR 0010).
 
-Usage often stands on a span and on what it caused: an agent repeats the tokens of its model calls. A span's own tokens
-count exactly where no other span below it, at any depth, reports tokens of its own; costs likewise, by themselves. Errors
+Usage often stands on a span and on what it caused: an agent repeats the tokens of its model calls. What an instrumentation
+reports counts exactly where no other span below it, at any depth, reports tokens; costs likewise, by themselves. What is sent as
+``ag.metrics.*.incremental``, with no instrumentation on the span, is the span's own by its meaning and always counts. Errors
 are no usage: all of them count. So an aggregate counts where it is alone, and the order in which spans arrive is of no matter.
 
 Links are those of the spans that are there. A span that is its own parent has none; one whose parent is not there stands
@@ -15,7 +16,7 @@ engine. A test compares the two. Which versions of spans are shown is the concer
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from common.span import NO_METRICS, Metrics
 
@@ -26,29 +27,41 @@ _TOKENS: Final = Metrics._fields[0:3]
 _COSTS: Final = Metrics._fields[3:6]
 
 
-def counted(spans: Iterable[tuple[bytes, bytes | None, Metrics]]) -> Metrics:
-    """What the spans of one trace used together; in linear time, in any order.
+class Report(NamedTuple):
+    """What a span says that it used."""
 
-    Each is its id, its parent's id (``None`` or zeros where it has none) and what it reports; no id may stand there twice.
-    """
+    span_id: bytes
+    parent_id: bytes | None
+    """``None`` or zeros where it has none."""
+
+    metrics: Metrics
+    is_own: bool = False
+    """Whether it is no part of what is above or below it, so that it counts whatever others say."""
+
+
+def counted(spans: Iterable[Report]) -> Metrics:
+    """What the spans of one trace used together; in linear time, in any order. No id may stand there twice."""
     metrics_of: dict[bytes, Metrics] = {}
     parent_of: dict[bytes, bytes | None] = {}
-    for span_id, parent_id, metrics in spans:
+    own: set[bytes] = set()
+    for span_id, parent_id, metrics, is_own in spans:
         if metrics is not NO_METRICS:
             metrics_of[span_id] = metrics
+            if is_own:
+                own.add(span_id)
         if parent_id != span_id:
             parent_of[span_id] = parent_id
     tokens = {span_id: each[0:3] for span_id, each in metrics_of.items() if any(each[0:3])}
     costs = {span_id: each[3:6] for span_id, each in metrics_of.items() if any(each[3:6])}
     errors = sum(each.errors for each in metrics_of.values())
-    return Metrics(*_total(tokens, parent_of), *_total(costs, parent_of), errors=errors)
+    return Metrics(*_total(tokens, parent_of, own), *_total(costs, parent_of, own), errors=errors)
 
 
-def _total(reports: Mapping[bytes, Usage], parent_of: Mapping[bytes, bytes | None]) -> Usage:
+def _total(reports: Mapping[bytes, Usage], parent_of: Mapping[bytes, bytes | None], own: set[bytes]) -> Usage:
     """What counts of the reports of one unit, added up."""
     repeats: Collection[bytes] = ()
-    if not reports.keys().isdisjoint(parent_of.values()):
-        repeats = _repeats(reports, parent_of)
+    if not own.issuperset(reports) and not reports.keys().isdisjoint(parent_of.values()):
+        repeats = _repeats(reports, parent_of).difference(own)
     prompt = completion = total = 0.0
     for span_id, usage in reports.items():
         if span_id not in repeats:
@@ -81,7 +94,8 @@ def _nearest_above(reports: Collection[bytes], parent_of: Mapping[bytes, bytes |
 def sums_of_traces_sql(heads: str) -> str:
     """A statement that gives ``trace_id`` and the columns of ``Metrics``: what the spans of each trace used together.
 
-    ``heads`` gives ``trace_id``, ``span_id``, ``parent_id`` and the columns of ``Metrics``, a row for each span of these traces.
+    ``heads`` gives ``trace_id``, ``span_id``, ``parent_id``, ``usage_is_own`` and the columns of ``Metrics``, a row for each span
+    of these traces.
     """
     sums = [_sum(name, "token_verdicts") for name in _TOKENS]
     sums += [_sum(name, "cost_verdicts") for name in _COSTS]
@@ -140,9 +154,10 @@ def _reports(amounts: Sequence[str]) -> str:
 
 
 def _verdicts(found: str, reports: str) -> str:
-    """Of each report, whether it counts: as found, unless none would."""
+    """Of each report, whether it counts: as found, unless none would; the span's own always."""
     is_any = f"arrayExists((counts, is_report) -> counts AND is_report, {found}, {reports})"
-    return f"arrayResize(if({is_any}, {found}, emptyArrayUInt8()), length(report_ids), 1)"
+    found = f"arrayResize(if({is_any}, {found}, emptyArrayUInt8()), length(report_ids), 1)"
+    return f"arrayMap((counts, is_own) -> counts OR is_own, {found}, report_is_own)"
 
 
 _LAYERS: Final = (
@@ -154,6 +169,7 @@ SELECT
     {", ".join(f"groupArrayIf({name}, is_report) AS at_{name}" for name in (*_TOKENS, *_COSTS))},
     groupArrayIf(id, is_report) AS report_ids,
     groupArrayIf(parent, is_report) AS report_parents,
+    groupArrayIf(usage_is_own, is_report) AS report_is_own,
     groupArrayIf(id, is_link) AS link_ids,
     groupArrayIf(parent, is_link) AS link_parents
 FROM

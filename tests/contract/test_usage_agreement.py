@@ -14,9 +14,9 @@ from common.clickhouse.connect import open_store
 from common.clickhouse.store import ColumnStore, Statement
 from common.settings import ClickHouseSettings
 from common.span import NO_METRICS, Metrics
-from query_api.spans.usage import counted, repeats_sql, sums_of_traces_sql
+from query_api.spans.usage import Report, counted, repeats_sql, sums_of_traces_sql
 
-Rows: TypeAlias = Sequence[tuple[bytes, bytes | None, Metrics]]
+Rows: TypeAlias = Sequence[Report]
 
 TRACES_AT_ONCE = 20
 EXAMPLES = max(20, settings().max_examples // 5)
@@ -24,7 +24,7 @@ EXAMPLES = max(20, settings().max_examples // 5)
 
 SPANS_MAX = 14
 LONG = {"max_query_size": 16 * 1024 * 1024, "max_ast_elements": 1_000_000}  # the spans are its text
-COLUMNS = ("trace_id", "span_id", "parent_id", *Metrics._fields)
+COLUMNS = ("trace_id", "span_id", "parent_id", *Metrics._fields, "usage_is_own")
 
 
 def span_id(number: int) -> bytes:
@@ -48,14 +48,15 @@ def traces(draw: st.DrawFn) -> Rows:
         parent = draw(st.integers(0, number - 1) if earlier and number else parents)
         used = metrics(tokens=draw(st.booleans()), costs=draw(st.booleans()), number=number)
         is_silent = draw(st.booleans())
-        rows.append((span_id(number), None if parent is None else span_id(parent), NO_METRICS if is_silent else used))
+        parent_id = None if parent is None else span_id(parent)
+        rows.append(Report(span_id(number), parent_id, NO_METRICS if is_silent else used, draw(st.booleans())))
     return rows
 
 
 def chain(length: int, *, reports: Sequence[int]) -> Rows:
     """Each span the child of the one before."""
     return [
-        (
+        Report(
             span_id(number),
             span_id(number - 1) if number else None,
             Metrics(tokens_total=number + 1.0) if number in reports else NO_METRICS,
@@ -74,11 +75,11 @@ async def store(chdb_dir: Path) -> AsyncIterator[ColumnStore]:
 def heads(of_traces: Sequence[Rows]) -> str:
     """The spans of all traces as a table inside a statement."""
     rows = [
-        f"(unhex('{number:032x}'), unhex('{each.hex()}'), unhex('{(parent or bytes(16)).hex()}'), {', '.join(map(str, used))})"
+        f"(unhex('{number:032x}'), unhex('{each.hex()}'), unhex('{(parent or bytes(16)).hex()}'), {', '.join(map(str, used))}, {int(is_own)})"
         for number, trace in enumerate(of_traces)
-        for each, parent, used in trace
+        for each, parent, used, is_own in trace
     ]
-    types = ["FixedString(16)"] * 3 + ["Float64"] * len(Metrics._fields)
+    types = ["FixedString(16)"] * 3 + ["Float64"] * len(Metrics._fields) + ["UInt8"]
     structure = ", ".join(f"{name} {kind}" for name, kind in zip(COLUMNS, types, strict=True))
     return f"SELECT * FROM values('{structure}', {', '.join(rows)})"
 
@@ -97,7 +98,9 @@ async def sums(store: ColumnStore, of_traces: Sequence[Rows]) -> list[Metrics]:
 @pytest.mark.timeout(300)
 @settings(max_examples=EXAMPLES, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(of_traces=st.lists(traces(), min_size=8, max_size=TRACES_AT_ONCE))
-@example(of_traces=[[(span_id(0), span_id(1), Metrics(1, 1, 1)), (span_id(1), span_id(0), Metrics(2, 2, 2))]])
+@example(
+    of_traces=[[Report(span_id(0), span_id(1), Metrics(1, 1, 1)), Report(span_id(1), span_id(0), Metrics(2, 2, 2))]]
+)
 async def test_both_count_the_same(store: ColumnStore, of_traces: list[Rows]) -> None:
     assert await sums(store, of_traces) == [counted(trace) for trace in of_traces]
 
@@ -110,8 +113,8 @@ async def test_a_report_is_found_below_at_any_depth(store: ColumnStore, length: 
 
 
 async def test_a_large_trace_beside_small_ones_is_no_matter(store: ColumnStore) -> None:
-    large: list[tuple[bytes, bytes | None, Metrics]] = [(span_id(0), None, Metrics(tokens_total=1.0))]
-    large += [(span_id(number), span_id(number // 2), Metrics(tokens_total=1.0)) for number in range(1, 600)]
+    large = [Report(span_id(0), None, Metrics(tokens_total=1.0))]
+    large += [Report(span_id(number), span_id(number // 2), Metrics(tokens_total=1.0)) for number in range(1, 600)]
     small = [chain(2, reports=[0, 1])] * 20
 
     found = await sums(store, [large, *small])
@@ -122,9 +125,9 @@ async def test_a_large_trace_beside_small_ones_is_no_matter(store: ColumnStore) 
 async def test_what_does_not_count_is_named(store: ColumnStore) -> None:
     agent, step, call = span_id(1), span_id(2), span_id(3)
     trace = [
-        (agent, None, Metrics(tokens_total=9, costs_total=1)),
-        (step, agent, NO_METRICS),
-        (call, step, Metrics(tokens_total=9)),
+        Report(agent, None, Metrics(tokens_total=9, costs_total=1)),
+        Report(step, agent, NO_METRICS),
+        Report(call, step, Metrics(tokens_total=9)),
     ]
 
     rows = await selected(store, repeats_sql(heads([trace, chain(3, reports=[2])])))

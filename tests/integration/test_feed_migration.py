@@ -40,7 +40,12 @@ async def store_records(store: ColumnStore, *offsets: int, stored_us: int) -> No
             span_indexes=[0],
             normals=normalise(spans),
         )
-    await store.insert(SPANS_TABLE, columns.table(stored_us=stored_us), dedup_token=str(offsets), deadline_s=10.0)
+    await store.insert(
+        SPANS_TABLE,
+        columns.table(stored_us=stored_us).drop_columns(["usage_is_own"]),
+        dedup_token=str(offsets),
+        deadline_s=10.0,
+    )
 
 
 @pytest.mark.parametrize("is_applied_twice", [False, True])

@@ -373,10 +373,11 @@ async def test_what_spans_below_say_again_counts_once(api: Api, focus: str) -> N
     agent, call, tool = ((number).to_bytes(8, "big") * 2 for number in (1, 2, 3))
     used = {"tokens": {"incremental": {"total": 300}}, "costs": {"incremental": {"total": 0.5}}}
     part = {"tokens": {"incremental": {"total": 200}}}
+    said_by = {"gen_ai": {"operation": {"name": "chat"}}}  # an instrumentation: else it is the span's own and adds up
     spans = [
-        span(1, trace=1, attributes={"ag": {"metrics": used}}),
-        span(2, trace=1, parent_id=agent, attributes={"ag": {"metrics": part}}),
-        span(3, trace=1, parent_id=call, attributes={"ag": {"metrics": part}}, start_us=20 * HOUR_US),
+        span(1, trace=1, attributes={"ag": {"metrics": used}, **said_by}),
+        span(2, trace=1, parent_id=agent, attributes={"ag": {"metrics": part}, **said_by}),
+        span(3, trace=1, parent_id=call, attributes={"ag": {"metrics": part}, **said_by}, start_us=20 * HOUR_US),
         span(4, trace=1, parent_id=tool),
     ]
     await store_record(api.store, spans[:3], offset=1)

@@ -55,7 +55,7 @@ async def test_what_was_stored_before_has_its_parents_too(
 ) -> None:
     settings = chdb_empty_settings()
     store = await before_it(settings, chdb_dir, tmp_path)
-    await store_record(store, [span(1, tokens=9), span(2, 1)])
+    await store_record(store, [span(1, tokens=9), span(2, 1)], without=["usage_is_own"])
 
     await migrate(settings, data_dir=chdb_dir)
     if is_applied_twice:  # as by two processes that start at once
@@ -67,7 +67,7 @@ async def test_what_was_stored_before_has_its_parents_too(
     await store.close()
 
     assert shown == {1: NO_PARENT[7], 2: 1, 3: 2}
-    assert [each.tokens_total for each in used.values()] == [5]
+    assert [each.tokens_total for each in used.values()] == [14]  # what was stored before is the span's own
 
 
 async def test_what_was_deleted_before_stays_deleted(
@@ -75,7 +75,7 @@ async def test_what_was_deleted_before_stays_deleted(
 ) -> None:
     settings = chdb_empty_settings()
     store = await before_it(settings, chdb_dir, tmp_path)
-    await store_record(store, [span(1, tokens=9), span(2, 1, tokens=9)])
+    await store_record(store, [span(1, tokens=9), span(2, 1, tokens=9)], without=["usage_is_own"])
     await store.execute(
         Statement(
             "INSERT INTO span_heads (project_id, trace_id, span_id, log, version, record_ms, start_us)"

@@ -147,9 +147,9 @@ async def test_calls_errors_tokens_costs_and_durations_are_those_of_its_spans(br
 
 
 async def test_usage_that_a_span_repeats_of_its_children_counts_once(branch: Branch):
-    first, tokens = by_id(branch.revisions[0]), "ag_metrics_tokens_incremental"
-    whole: Any = {tokens: {"total": 30}}
-    part: Any = {tokens: {"total": 15}}
+    first, tokens = by_id(branch.revisions[0]), "ai_usage_promptTokens"
+    whole: Any = {tokens: 30}
+    part: Any = {tokens: 15}
     await branch.add(
         span(1, first, **whole),
         *(span(number, first, **part)._replace(parent_id=(1).to_bytes(8, "big") * 2) for number in (2, 3)),

@@ -199,14 +199,14 @@ async def test_a_span_comes_back_whole(api: Api) -> None:
 async def test_a_root_shows_the_sums_of_its_whole_trace(api: Api) -> None:
     used = {"ag.metrics.tokens.incremental.total": 5, "ag.metrics.costs.incremental.prompt": 0.5}
     await store_record(api.store, [span(2, parent=1, attributes=used), span(3, parent=1, attributes=used)])
-    await store_record(api.store, [span(1, attributes=used)], offset=1)  # repeats what is below it: not counted
+    await store_record(api.store, [span(1, attributes=used)], offset=1)
     await store_record(api.store, [span(3, parent=1, attributes=used)], offset=2)  # sent again: counted once
 
     root = (await api.span("0" * 31 + "1", "0000000000000001"))["span"]
 
     metrics = root["attributes"]["ag"]["metrics"]
-    assert metrics["tokens"]["cumulative"] == {"prompt": 0, "completion": 0, "total": 10}
-    assert metrics["costs"]["cumulative"] == {"prompt": 1, "completion": 0, "total": 1}
+    assert metrics["tokens"]["cumulative"] == {"prompt": 0, "completion": 0, "total": 15}
+    assert metrics["costs"]["cumulative"] == {"prompt": 1.5, "completion": 0, "total": 1.5}
 
 
 async def test_a_deleted_span_stays_gone_when_the_engine_has_merged(api: Api) -> None:
@@ -221,12 +221,12 @@ async def test_a_deleted_span_stays_gone_when_the_engine_has_merged(api: Api) ->
 @pytest.mark.parametrize("order", [1, -1])
 async def test_a_head_from_before_parents_were_kept_gives_way_to_the_same_with_its_parent(api: Api, order: int) -> None:
     """The migration leaves two rows of one version until the engine has merged them; it gives them in any order."""
-    used = {"ag.metrics.tokens.incremental.total": 5}
+    used = {"gen_ai.usage.input_tokens": 5}
     await store_record(api.store, [span(1), span(2, parent=1, attributes=used), span(3, parent=2, attributes=used)])
     before = f"project_id, trace_id, span_id, log, record_ms, start_us, {', '.join(Metrics._fields)}"
     for statement in ("TRUNCATE TABLE span_heads", "SYSTEM STOP MERGES span_heads"):
         await api.store.execute(Statement(statement), deadline_s=10.0)
-    for columns in (before, f"{before}, parent_id")[::order]:
+    for columns in (before, f"{before}, parent_id, usage_is_own")[::order]:
         copied = f"INSERT INTO span_heads (version, {columns}) SELECT log_offset * 2, {columns} FROM spans"
         await api.store.execute(Statement(copied), deadline_s=10.0)
 

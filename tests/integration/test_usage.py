@@ -76,7 +76,7 @@ def shown_total(span: dict[str, Any]) -> Any:
 
 
 def span(number: int, parent: int | None = None, *, tokens: int = 0, trace: int = 1) -> Span:
-    used = {"ag.metrics.tokens.incremental.prompt": tokens} if tokens else {}
+    used = {"gen_ai.usage.input_tokens": tokens} if tokens else {}
     return Span(
         trace_id=trace.to_bytes(16, "big"),
         span_id=number.to_bytes(8, "big") * 2,
@@ -100,6 +100,14 @@ async def test_a_trace_in_several_records_is_counted_once_in_any_order(api: Api,
         await api.ingest(WHOLE[index])
 
     assert await api.tokens() == 15
+
+
+async def test_what_is_sent_as_a_spans_own_is_added_to_what_is_below(api: Api) -> None:
+    own = span(AGENT)._replace(attributes={"ag.metrics.tokens.incremental.prompt": 3})
+    await api.ingest(span(CALL, AGENT, tokens=10))
+    await api.ingest(own)
+
+    assert await api.tokens() == 13
 
 
 async def test_an_agent_counts_until_its_first_model_call_is_there(api: Api) -> None:

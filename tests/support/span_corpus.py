@@ -168,8 +168,10 @@ async def store_record(
     offset: int = 0,
     record_ms: int = 1,
     project_id: UUID = DEFAULT_PROJECT_ID,
+    without: Sequence[str] = (),
 ) -> None:
-    """Store spans as one record; every call is an insert of its own, also of the same record."""
+    """Store spans as one record; every call is an insert of its own, also of the same record. ``without`` are columns that an
+    older table does not have yet."""
     columns = SpanColumns()
     columns.append_record(
         project_ids=project_id,
@@ -181,4 +183,5 @@ async def store_record(
         normals=normalise(spans),
     )
     token = f"{log}-{offset}-{record_ms}-{uuid4()}"  # not of ``random``, which hypothesis sets back
-    await store.insert(SPANS_TABLE, columns.table(stored_us=STORED_US), dedup_token=token, deadline_s=30.0)
+    rows = columns.table(stored_us=STORED_US).drop_columns(list(without))
+    await store.insert(SPANS_TABLE, rows, dedup_token=token, deadline_s=30.0)

@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[2]
-READY_S = 40.0
-FOUND_S = 20.0
+READY_S = 90.0
+FOUND_S = 60.0
 
 
 def free_port() -> int:

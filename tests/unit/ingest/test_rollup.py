@@ -52,6 +52,13 @@ def test_usage_that_is_reported_below_is_not_added_to_a_report_above() -> None:
     assert [metrics.tokens_total for metrics in roll_up(spans, own)] == [5, 5, 5, 5]
 
 
+def test_usage_that_always_counts_is_added_to_what_is_below() -> None:
+    spans = [span(1, None), span(2, 1), span(3, 2)]
+    own = [Metrics(tokens_total=10, errors=1), Metrics(tokens_total=99), Metrics(tokens_total=5)]
+
+    assert [metrics.tokens_total for metrics in roll_up(spans, own, {0})] == [15, 5, 5]
+
+
 def test_tokens_and_costs_are_each_taken_from_where_they_are_reported() -> None:
     spans = [span(1, None), span(2, 1)]
     own = [Metrics(tokens_total=7, errors=1), Metrics(costs_total=0.5, errors=1)]

@@ -17,7 +17,7 @@ from common.codec import otlp_protobuf
 from common.limits import SpanLimits
 from common.span import Metrics, Normal, Span
 from ingest.normalise import normalise
-from query_api.spans.usage import counted
+from query_api.spans.usage import Report, counted
 from tests.support.provider_tokens import GIVEN
 
 SAMPLES = Path(__file__).parents[2] / "data" / "samples"
@@ -40,7 +40,7 @@ def spans_of(source: str, trace: str = "") -> Iterator[tuple[Span, Normal]]:
 
 
 def used(pairs: Iterable[tuple[Span, Normal]]) -> Metrics:
-    return counted((span.span_id, span.parent_id, normal.metrics) for span, normal in pairs)
+    return counted(Report(span.span_id, span.parent_id, normal.metrics, normal.usage_is_own) for span, normal in pairs)
 
 
 def blindly_added(pairs: Iterable[tuple[Span, Normal]]) -> float:

@@ -5,19 +5,28 @@ from __future__ import annotations
 from itertools import permutations
 
 from common.span import NO_METRICS, Metrics
-from query_api.spans.usage import counted
+from query_api.spans.usage import Report, counted
 
 
 def span_id(number: int) -> bytes:
     return number.to_bytes(8, "big") * 2
 
 
-def row(number: int, parent: int | None = None, *, tokens: float = 0, cost: float = 0, errors: float = 0):
+def row(
+    number: int,
+    parent: int | None = None,
+    *,
+    tokens: float = 0,
+    cost: float = 0,
+    errors: float = 0,
+    is_own: bool = False,
+) -> Report:
     metrics = Metrics(tokens_total=tokens, costs_total=cost, errors=errors)
-    return span_id(number), None if parent is None else span_id(parent), metrics if any(metrics) else NO_METRICS
+    parent_id = None if parent is None else span_id(parent)
+    return Report(span_id(number), parent_id, metrics if any(metrics) else NO_METRICS, is_own)
 
 
-def tokens_of(*rows: tuple[bytes, bytes | None, Metrics]) -> float:
+def tokens_of(*rows: Report) -> float:
     return counted(rows).tokens_total
 
 
@@ -28,7 +37,10 @@ def test_siblings_are_added() -> None:
 
 
 def test_every_amount_is_added() -> None:
-    rows = [(span_id(1), None, Metrics(1, 2, 3, 0.25, 0.5, 0.75, 1)), (span_id(2), None, Metrics(1, 2, 3, 1, 2, 3, 1))]
+    rows = [
+        Report(span_id(1), None, Metrics(1, 2, 3, 0.25, 0.5, 0.75, 1)),
+        Report(span_id(2), None, Metrics(1, 2, 3, 1, 2, 3, 1)),
+    ]
 
     assert counted(rows) == Metrics(2, 4, 6, 1.25, 2.5, 3.75, 2)
 
@@ -55,6 +67,11 @@ def test_the_order_in_which_spans_are_there_is_of_no_matter() -> None:
     assert {tokens_of(*order) for order in permutations(rows)} == {12}
 
 
+def test_what_is_a_spans_own_counts_above_others() -> None:
+    assert tokens_of(row(1, tokens=3, is_own=True), row(2, 1, tokens=10), row(3, 1, tokens=5, is_own=True)) == 18
+    assert tokens_of(row(1, tokens=99), row(2, 1, tokens=3, is_own=True), row(3, 2, tokens=10)) == 13
+
+
 def test_tokens_and_costs_count_each_for_themselves() -> None:
     rows = [row(1, tokens=15), row(2, 1, cost=0.5), row(3, 1, cost=0.25)]
 
@@ -62,9 +79,9 @@ def test_tokens_and_costs_count_each_for_themselves() -> None:
 
 
 def test_one_amount_is_a_report_of_its_unit() -> None:
-    repeating = (span_id(1), None, Metrics(tokens_total=15))
+    repeating = Report(span_id(1), None, Metrics(tokens_total=15))
 
-    assert counted([repeating, (span_id(2), span_id(1), Metrics(tokens_prompt=10))]) == Metrics(tokens_prompt=10)
+    assert counted([repeating, Report(span_id(2), span_id(1), Metrics(tokens_prompt=10))]) == Metrics(tokens_prompt=10)
 
 
 def test_errors_are_counted_wherever_they_are() -> None:
@@ -76,7 +93,7 @@ def test_a_span_whose_parent_is_not_there_stands_at_the_top() -> None:
 
 
 def test_zeros_are_no_parent() -> None:
-    assert tokens_of((span_id(1), bytes(16), Metrics(tokens_total=3)), row(2, 1, tokens=2)) == 2
+    assert tokens_of(Report(span_id(1), bytes(16), Metrics(tokens_total=3)), row(2, 1, tokens=2)) == 2
 
 
 def test_a_span_that_is_its_own_parent_stands_at_the_top() -> None:
