@@ -152,7 +152,7 @@ def has_a_word(text: str) -> bool:
     return True
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(3_600)
 @settings(max_examples=max(EXAMPLES_COUNT, settings().max_examples))
 @given(ASKING.filter(has_a_word))
 @example("-hello")

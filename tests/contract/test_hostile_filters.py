@@ -16,12 +16,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from common.clock import SystemClock
-from common.errors import InvalidFilter
+from common.errors import InvalidInput
 from common.filter.ast import GroupOperator, Node
 from common.filter.fields import FIELDS, OperatorName
 from common.filter.parse import parse
 from common.settings import ClickHouseSettings
-from query_api.errors import InvalidRequest
 from query_api.json_body import read_body
 from query_api.spans.models import SpansQuery
 from tests.support.api import context_of, serving
@@ -111,7 +110,7 @@ def _body(filtering: Any) -> bytes:
 def _accepted(body: bytes) -> Node | None:
     try:
         return parse(read_body(SpansQuery, body, content_type=None, required=False).filtering)
-    except (InvalidRequest, InvalidFilter):
+    except InvalidInput:
         return None
 
 

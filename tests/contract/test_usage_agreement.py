@@ -95,7 +95,7 @@ async def sums(store: ColumnStore, of_traces: Sequence[Rows]) -> list[Metrics]:
     return [by_trace[number.to_bytes(16, "big")] for number in range(len(of_traces))]
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(3_600)
 @settings(max_examples=EXAMPLES, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(of_traces=st.lists(traces(), min_size=8, max_size=TRACES_AT_ONCE))
 @example(
