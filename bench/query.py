@@ -33,6 +33,7 @@ from common.clickhouse.connect import open_store
 from common.clickhouse.migrate import migrate
 from common.clickhouse.span_columns import SPANS_TABLE
 from common.clickhouse.store import ColumnStore, Statement
+from common.memory import tune_for_batches
 from common.telemetry import configure_logging
 from common.times import format_us
 from query_api.app import open_api
@@ -251,6 +252,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("spans", type=int)
     configure_logging(log_format="text", level="warning")
+    tune_for_batches()
     print(json.dumps(asyncio.run(measure(parser.parse_args().spans))))
 
 

@@ -1,8 +1,9 @@
-"""How a process that takes spans in handles memory. What batches cost here is of no use to anybody, so it is set once, at the start.
+"""How a process that takes spans in, or gives them out, handles memory. What batches cost here is of no use to anybody, so it is set
+once, at the start.
 
 **Cycles.** Decoding makes hundreds of thousands of small objects a second, none of them in a cycle, and a batch of them lives for
 a moment. By default every 700 of them start a search, and each tenth search walks over everything that lives: 20% of the
-time of a plain span, 40% of an LLM span (`make bench`).
+time of a plain span, 40% of an LLM span (`make bench`). A page of 50 traces spends 0.7 ms of its 8 in them.
 
 **Pages.** Arrow's own allocator gives the pages of a batch back to the system and takes them anew for the next: 43 µs of system time
 an LLM span in the worker, 27 with the allocator of the C library, and 100 MiB less.
@@ -23,7 +24,7 @@ OLD_ROUNDS_MAX: Final = 50
 
 
 def tune_for_batches() -> None:
-    """Set collector and allocator for a process that decodes or inserts; what was loaded so far is never searched again.
+    """Set collector and allocator for a process that decodes, inserts or answers; what was loaded so far is never searched again.
 
     Safe to repeat.
     """

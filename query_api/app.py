@@ -24,6 +24,7 @@ from common.kafka.log import KafkaLog
 from common.kafka.log_ends import KafkaLogEnds
 from common.kafka.producer import KafkaPublisher
 from common.kafka.record import LogEnds, Publisher
+from common.memory import tune_for_batches
 from common.postgres.keys import Keys
 from common.postgres.pool import Database, open_database
 from common.postgres.secrets import cursor_secret
@@ -134,6 +135,7 @@ async def open_api(
 def run(settings: Settings) -> int:
     """``clearspan serve``: the API until SIGTERM or SIGINT; returns the exit code."""
     configure_logging(log_format=settings.log_format, level=settings.log_level)
+    tune_for_batches()
     asyncio.run(_serve(settings))
     return 0
 
