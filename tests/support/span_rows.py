@@ -49,6 +49,7 @@ _TYPES: Final[dict[str, pa.DataType]] = {
     "costs_completion": pa.float64(),
     "costs_total": pa.float64(),
     "errors": pa.float64(),
+    "usage_is_own": pa.uint8(),
     "attributes": _TEXT,
     "events": _TEXT,
     "links": _TEXT,
