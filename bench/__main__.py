@@ -89,8 +89,12 @@ def _query_rows(results: dict[str, Any]) -> list[tuple[str, str, str, str]]:
 
 def _lineage_rows(results: dict[str, Any]) -> list[tuple[str, str, str, str]]:
     commit, bare = results["commit_p50_ms"], results["bare_p50_ms"]
+    one, one_row = results["commits_per_s_one_variant"], results["bare_updates_per_s_one_row"]
+    many, rows = results["commits_per_s_many_variants"], results["bare_inserts_per_s"]
     return [
         ("commit over HTTP, p50; a bare transaction", f"{commit} ms", f"{bare} ms", f"{results['commit_over_bare']}"),
+        ("commits on one variant; bare updates of one row", f"{one:,} /s", f"{one_row:,} /s", ""),
+        ("commits on many variants; bare inserts", f"{many:,} /s", f"{rows:,} /s", ""),
         ("retrieve a revision over HTTP, p50", f"{results['retrieve_p50_ms']} ms", "", ""),
     ]
 
