@@ -11,8 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from common.clickhouse.span_columns import NO_PARENT
-from common.span import Metrics
-from query_api.spans.heads import SHOWN_HEADS, SHOWN_SUMS
+from query_api.spans.heads import SHOWN_HEADS, SHOWN_REPORTS, SHOWN_SUMS
 from query_api.spans.usage import repeats_sql
 
 IS_ROOT: Final = f"parent_id = toFixedString(unhex('{NO_PARENT.hex()}'), 16)"
@@ -20,14 +19,9 @@ IS_ROOT: Final = f"parent_id = toFixedString(unhex('{NO_PARENT.hex()}'), 16)"
 
 _VERSION: Final = "trace_id, span_id, log, log_offset, start_us"
 
-_SHOWN_REPORTS: Final = (
-    f"SELECT trace_id, span_id, parent_id, usage_is_own, {', '.join(Metrics._fields)} FROM span_heads FINAL"
-    " WHERE {of_project} AND {which} AND (trace_id, span_id, log, version) IN"
-    f" (SELECT trace_id, span_id, log, log_offset * 2 FROM ({SHOWN_HEADS}))"
-)
 _REPEATS: Final = (
     "SELECT trace_id, span_id, NOT counts_tokens AS repeats_tokens, NOT counts_costs AS repeats_costs"
-    f" FROM ({repeats_sql(_SHOWN_REPORTS)})"
+    f" FROM ({repeats_sql(SHOWN_REPORTS)})"
 )
 """The spans whose tokens or costs do not count, because a span below them reports some (ADR 0010)."""
 

@@ -44,9 +44,10 @@ SHOWN_HEADS: Final = f"SELECT trace_id, span_id, log, log_offset, start_us FROM 
 """The rule for many spans at once, which it reads in the order of the table: 9 ms for 100,000 heads instead of 70 by groups.
 ``{which}`` is a condition on ``trace_id`` and ``span_id`` alone."""
 
-SHOWN_SUMS: Final = sums_of_traces_sql(
-    f"SELECT trace_id, span_id, parent_id, usage_is_own, {_METRICS} FROM ({_MERGED})"
-)
+SHOWN_REPORTS: Final = f"SELECT trace_id, span_id, parent_id, usage_is_own, {_METRICS} FROM ({_MERGED})"
+"""What each shown span says that it used, as ``usage.py`` takes it; read likewise."""
+
+SHOWN_SUMS: Final = sums_of_traces_sql(SHOWN_REPORTS)
 """What the shown spans of each trace used together: ``trace_id`` and a column each of ``Metrics``; read likewise."""
 
 TRACES_WITH_SUMS: Final = SHOWN_SUMS.replace("{which}", "1").strip()
