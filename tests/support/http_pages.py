@@ -1,11 +1,24 @@
-"""Pages of the docs whose blocks are requests and, after each, its answer: read, and compared with what is answered."""
+"""Pages of the docs whose blocks are requests and, after each, its answer: read, asked of an API, and compared with what is answered."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
+
+import aiohttp
+
+from common.clickhouse.connect import open_store
+from common.clock import SystemClock
+from common.settings import ClickHouseSettings, Settings
+from query_api.freshness.ends import KnownEnds
+from tests.fakes.kafka import MemoryBroker
+from tests.support.api import context_of, serving
+from tests.support.storing import StoringByHand
 
 ANYTHING = "…"
 DOCS = Path(__file__).parents[2] / "docs"
@@ -24,6 +37,40 @@ def exchanges(page: str) -> list[tuple[Message, Message]]:
     text = (DOCS / page).read_text()
     messages = [_message(block) for block in re.findall(r"^```http\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)]
     return list(zip(messages[::2], messages[1::2], strict=True))
+
+
+@asynccontextmanager
+async def api_drained_by_and_by(
+    clickhouse: ClickHouseSettings, data_dir: Path, *, partitions: int
+) -> AsyncIterator[aiohttp.ClientSession]:
+    """A client of an API over migrated tables, behind which somebody stores what is published, ten times a second."""
+    store = open_store(clickhouse, data_dir=data_dir)
+    settings, broker, clock = Settings(auth="off"), MemoryBroker(partitions=partitions), SystemClock()
+    ends = KnownEnds(broker.ends(*settings.kafka.topics), clock)
+    context = context_of(broker=broker, settings=settings, clock=clock, store=store, ends=ends)
+    storing = asyncio.create_task(_store_by_and_by(StoringByHand(context, broker)))
+    async with serving(context) as client:
+        yield client
+    storing.cancel()
+    with suppress(asyncio.CancelledError):
+        await storing
+    await store.close()
+
+
+async def _store_by_and_by(storing: StoringByHand) -> None:
+    while True:
+        await asyncio.sleep(0.1)
+        await storing.store_all()
+
+
+async def check_exchange(client: aiohttp.ClientSession, request: Message, shown: Message) -> None:
+    """Ask as the page does: what it shows is answered."""
+    method, path = request.first_line.split(" ")
+    body = None if request.body is None else json.dumps(request.body)
+    async with client.request(method, path, data=body, headers=request.headers) as answer:
+        assert str(answer.status) == shown.first_line, await answer.text()
+        check_shown(shown.headers, dict(answer.headers), path)
+        check_shown(shown.body, await answer.json(), path)
 
 
 def check_shown(shown: Any, answered: Any, path: str) -> None:
