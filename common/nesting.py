@@ -18,19 +18,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
+from common.plans import Plans
+
 SEGMENTS_MAX: Final = 24
 
 PLAN_CONTAINERS_MIN: Final = 4
 """With fewer a plan saves less than it costs to look for."""
 
 PLANS_MAX: Final = 256
-SEEN_MAX: Final = 4_096
 SPLITS_MAX: Final = 8_192
 SPLIT_CHARACTERS_MAX: Final = 128
 """Of a single key: with their number, some 3 MB of the most hostile ones."""
-
-PLAN_CHARACTERS_MAX: Final = 16_384
-"""Of all keys together: with the number of plans this bounds what they take, to some 20 MB of the most hostile ones."""
 
 
 def nest(flat: Mapping[str, Any]) -> dict[str, Any]:
@@ -50,7 +48,7 @@ def nest_and_tell(flat: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
         return _carried_out(plan, flat.values()), True
     tree, is_regular = _grown(flat)
     if is_regular and len(tree.opened) >= PLAN_CONTAINERS_MIN:
-        _remember(keys)
+        _plans.remember(keys)
     return (tree.finished() if tree.numbered or tree.displaced else tree.root), is_regular
 
 
@@ -114,23 +112,6 @@ def _carried_out(plan: _Plan, values: Iterable[Any]) -> dict[str, Any]:
     return root
 
 
-_plans: Final[dict[tuple[str, ...], _Plan]] = {}
-_seen_once: Final[set[int]] = set()
-
-
-def _remember(keys: tuple[str, ...]) -> None:
-    """Plan for keys that nest without a collision when they come for the second time; most random ones never do."""
-    mark = hash(keys)
-    if mark not in _seen_once:
-        if len(_seen_once) >= SEEN_MAX:
-            _seen_once.clear()
-        _seen_once.add(mark)
-    elif sum(map(len, keys)) <= PLAN_CHARACTERS_MAX:
-        if len(_plans) >= PLANS_MAX:
-            _plans.clear()
-        _plans[keys] = _planned(keys)
-
-
 def _planned(keys: Iterable[str]) -> _Plan:
     steps: list[tuple[int, str, bool]] = []
     places: list[tuple[int, str]] = [(0, "")]
@@ -156,6 +137,9 @@ def _planned(keys: Iterable[str]) -> _Plan:
         if frozenset(positions) == frozenset(members[container]):
             arrays.append((*places[container], container, positions))
     return _Plan(tuple(steps), tuple(arrays))
+
+
+_plans: Final = Plans(_planned, most=PLANS_MAX)
 
 
 class _Tree:

@@ -13,13 +13,12 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from common.nesting import PLAN_CHARACTERS_MAX
+from common.plans import Plans
 from common.span import Attributes
 from ingest.semconv.conventions import CONVENTIONS
 from ingest.semconv.rows import ALL, Misfit, Row
 
 PLANS_MAX: Final = 512
-SEEN_MAX: Final = 4_096
 UNRELATED_MAX: Final = 4_096
 UNRELATED_CHARACTERS_MAX: Final = 128
 """Of one key, and the keys of one span more than there may be: a megabyte of the most hostile ones."""
@@ -49,7 +48,7 @@ def map_attributes(flat: Attributes, nested: Attributes) -> Mapped | None:
             _remember_unrelated(keys)
             return None
         plan = _planned(keys)
-        _remember(keys, plan)
+        _plans.remember(keys)
     if plan is None:
         return None
     if plan.roots and any(isinstance(flat[root], dict) for root in plan.roots):
@@ -284,21 +283,7 @@ def _remember_unrelated(keys: Iterable[str]) -> None:
 
 
 _UNKNOWN: Final = _Plan()
-_plans: Final[dict[tuple[str, ...], _Plan | None]] = {}
-_seen_once: Final[set[int]] = set()
-
-
-def _remember(keys: tuple[str, ...], plan: _Plan | None) -> None:
-    """Keep the plan of keys that come for the second time; random ones never do."""
-    mark = hash(keys)
-    if mark not in _seen_once:
-        if len(_seen_once) >= SEEN_MAX:
-            _seen_once.clear()
-        _seen_once.add(mark)
-    elif sum(map(len, keys)) <= PLAN_CHARACTERS_MAX:
-        if len(_plans) >= PLANS_MAX:
-            _plans.clear()
-        _plans[keys] = plan
+_plans: Final = Plans(_planned, most=PLANS_MAX)
 
 
 def united(mapped: Mapping[str, Any], native: Mapping[str, Any]) -> dict[str, Any]:

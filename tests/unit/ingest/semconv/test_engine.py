@@ -10,6 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from common.nesting import nest
+from common.plans import Plans
 from ingest.ag import canonical_ag
 from ingest.semconv import engine
 from ingest.semconv.conventions import CONVENTIONS
@@ -173,27 +174,26 @@ def test_what_was_sent_as_ag_wins_over_what_was_mapped() -> None:
 
 
 @pytest.fixture
-def plans(monkeypatch: pytest.MonkeyPatch) -> dict[tuple[str, ...], Any]:
-    found: dict[tuple[str, ...], Any] = {}
-    monkeypatch.setattr(engine, "_plans", found)
-    monkeypatch.setattr(engine, "_seen_once", set())
-    return found
+def plans(monkeypatch: pytest.MonkeyPatch) -> Plans[Any]:
+    empty: Plans[Any] = Plans(engine._planned, most=3)
+    monkeypatch.setattr(engine, "_plans", empty)
+    return empty
 
 
-def test_keys_are_planned_when_they_come_again(plans: dict[tuple[str, ...], Any]) -> None:
+def test_keys_are_planned_when_they_come_again(plans: Plans[Any]) -> None:
     read, unread = {"gen_ai.usage.input_tokens": 1}, {"gen_ai.future.key": "/"}
 
     for flat in (read, unread):
         first = map_attributes(flat, nest(flat))
-        assert tuple(flat) not in plans
+        assert plans.get(tuple(flat), "none") == "none"
         assert map_attributes(flat, nest(flat)) == first
-        assert tuple(flat) in plans
+        assert plans.get(tuple(flat), "none") != "none"
         assert map_attributes(flat, nest(flat)) == first
-    assert plans[tuple(unread)] is None
+    assert plans.get(tuple(unread), "none") is None
 
 
 def test_keys_that_are_related_to_no_table_are_remembered_one_by_one(
-    plans: dict[tuple[str, ...], Any], monkeypatch: pytest.MonkeyPatch
+    plans: Plans[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(engine, "_unrelated", set())
     monkeypatch.setattr(engine, "UNRELATED_CHARACTERS_MAX", 10)
@@ -216,27 +216,12 @@ def test_what_is_remembered_of_unrelated_keys_is_bounded(monkeypatch: pytest.Mon
     assert engine._unrelated == {"key3"}
 
 
-def test_plans_are_bounded_in_number_and_in_size(
-    plans: dict[tuple[str, ...], Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(engine, "PLANS_MAX", 3)
-    monkeypatch.setattr(engine, "SEEN_MAX", 10)
-    monkeypatch.setattr(engine, "PLAN_CHARACTERS_MAX", 30)
-
-    for number in range(3):
+def test_plans_are_bounded(plans: Plans[Any]) -> None:
+    for number in range(4):
         for _ in range(2):
             map_attributes({f"gen_ai.request.setting{number}": 1}, {})
-    assert len(plans) == 3
-    for _ in range(2):
-        map_attributes({"gen_ai.request.setting3": 1}, {})
+
     assert len(plans) == 1
-    for _ in range(3):
-        map_attributes({"gen_ai.request." + "x" * 15: 1}, {})
-        map_attributes({"gen_ai.request." + "x" * 16: 1}, {})
-    assert len(plans) == 2
-    for number in range(100):
-        map_attributes({f"gen_ai.request.random{number}": 1}, {})
-    assert len(engine._seen_once) <= 10
 
 
 def test_a_key_of_many_segments_costs_no_more_than_its_length() -> None:
