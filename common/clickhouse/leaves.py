@@ -15,7 +15,7 @@ processes obey it: the worker writes leaves, the compiler of filters asks for th
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import count
 from typing import Any
 
@@ -41,38 +41,11 @@ _DOT_IN_KEY = "\0"
 _INT64_MIN, _UINT64_END = -(2.0**63), 2.0**64
 _INDEXES = tuple(map(str, range(64)))  # most arrays end here; longer ones make their texts as they go
 
+_TYPE_PATHS = {"trace": "ag.type.trace", "span": "ag.type.span"}
 
-_DICTS = frozenset({dict})
-
-
-class _Paths(dict[str, str]):
-    """The paths of a container's members: made beforehand of those that it mostly has, made when they are asked for of others."""
-
-    def __init__(self, container: str, *names: str) -> None:
-        self.container = container
-        self.prefix = container + "."
-        super().__init__((name, self.prefix + name) for name in names)
-
-    def __missing__(self, name: str) -> str:
-        return self.prefix + name.replace(".", _DOT_IN_KEY)
-
-
-_TYPE_PATHS = _Paths("ag.type", "trace", "span")
-_METRIC_PATHS = {name: _Paths(f"ag.metrics.{name}", "cumulative", "incremental") for name in ("duration", "errors")}
-_AMOUNT_PATHS = {
-    name: {
-        kind: _Paths(f"ag.metrics.{name}.{kind}", "prompt", "completion", "total", "cached", "cache_write", "reasoning")
-        for kind in ("cumulative", "incremental")
-    }
-    for name in ("tokens", "costs")
-}
-_MESSAGE_PATHS = {
-    side: tuple(
-        _Paths(f"ag.data.{side}.messages.{position}", "role", "content", "finish_reason", "tool_call_id", "name")
-        for position in _INDEXES
-    )
-    for side in ("inputs", "outputs")
-}
+PLACES_MAX = 16_384
+PLACE_CHARACTERS_MAX = 128
+"""Of one path: with their number, some 10 MB of the most hostile ones."""
 
 
 def number_text(value: float) -> str:
@@ -97,13 +70,100 @@ def typed_text(value: str | float) -> str:
     return "n" + number_text(value)
 
 
+class _Paths(dict[str, str]):
+    """The paths of a container's members, each made when it is first asked for: instrumentations use the same ones again and again."""
+
+    def __init__(self, prefix: str) -> None:
+        super().__init__()
+        self.prefix = prefix
+
+    def __missing__(self, name: str) -> str:
+        path = self.prefix + name.replace(".", _DOT_IN_KEY)
+        if _is_remembered(path):
+            self[name] = path
+        return path
+
+
+class _Below(dict[str, "_Place"]):
+    """Those of its members that are containers, likewise."""
+
+    def __init__(self, prefix: str) -> None:
+        super().__init__()
+        self.prefix = prefix
+
+    def __missing__(self, name: str) -> _Place:
+        place = _Place.at(self.prefix + name.replace(".", _DOT_IN_KEY))
+        if _is_remembered(place.path):
+            self[name] = place
+        return place
+
+
+class _Place:
+    """A container in a span."""
+
+    __slots__ = ("below", "path", "paths")
+
+    def __init__(self, path: str, prefix: str) -> None:
+        self.path = path
+        self.paths = _Paths(prefix)
+        self.below = _Below(prefix)
+
+    @classmethod
+    def at(cls, path: str) -> _Place:
+        """The container at a path, which may be the empty one."""
+        return cls(path, path + ".")
+
+
+_outermost: dict[str | None, _Place] = {}
+_places_left = PLACES_MAX
+
+
+def _is_remembered(path: str) -> bool:
+    """Whether there is room for one more; when there is none left, all begins anew."""
+    global _places_left  # noqa: PLW0603 - one table a process, as its paths
+    if len(path) > PLACE_CHARACTERS_MAX:
+        return False
+    if _places_left == 0:
+        _outermost.clear()
+        _places_left = PLACES_MAX
+    _places_left -= 1
+    return True
+
+
+def _place_at(path: str | None) -> _Place:
+    """The container that a walk begins with: the value of a dotted key, or, at none, all attributes."""
+    place = _outermost.get(path)
+    if place is None:
+        place = _Place("", "") if path is None else _Place.at(path)
+        if _is_remembered(place.path):
+            _outermost[path] = place
+    return place
+
+
 def append_leaves(attributes: dict[str, Any], paths: list[str], texts: list[str]) -> None:
     """Append the leaves of one span's nested ``attributes``: a path to ``paths``, its text to ``texts``.
 
     In the order of the document; an empty container comes after what it holds. The depth is bounded by decoding, 24
     levels a value, and by nesting, 24 levels a key.
     """
-    _append_members(attributes.items(), "", paths, texts)
+    _append_members(attributes.items(), _place_at(None), paths.append, texts.append)
+
+
+def append_ag_leaves(ag: dict[str, Any], paths: list[str], texts: list[str]) -> None:
+    """The leaves of an ``ag`` in its canonical shape (``ingest/ag.py``): those of the walk in another order, which is spared what
+    every span has.
+    """
+    place = _place_at("ag")
+    rest = dict(ag)
+    for which, kind in rest.pop("type").items():
+        paths.append(_TYPE_PATHS[which])
+        texts.append("s" + kind)
+    metrics = place.below["metrics"]
+    for name, metric in rest.pop("metrics").items():
+        if metric:
+            known = metrics.below[name]
+            _append_members(metric.items(), known, paths.append, texts.append)
+    _append_members(rest.items(), place, paths.append, texts.append)
 
 
 def append_flat_leaves(flat: dict[str, Any], paths: list[str], texts: list[str]) -> bool:
@@ -112,20 +172,21 @@ def append_flat_leaves(flat: dict[str, Any], paths: list[str], texts: list[str])
 
     False, and nothing is appended, where a value holds no scalar: what that makes of the containers around it needs the walk.
     """
-    scalar_texts = []
-    structured = []
+    scalar_texts: list[str] = []
+    structured: list[str] = []
+    add_text = scalar_texts.append
     for path, value in flat.items():
         kind = type(value)
         if kind is str:
-            scalar_texts.append("s" + value)
+            add_text("s" + value)
         elif kind is int:
-            scalar_texts.append(f"n{value}")
+            add_text(f"n{value}")
         elif kind is dict or kind is list:
             structured.append(path)
         elif value is None:
             return False
         else:
-            scalar_texts.append(typed_text(value))
+            add_text(typed_text(value))
     if not structured:
         paths.extend(flat)
     elif _append_structured(flat, structured, paths, texts):
@@ -139,123 +200,55 @@ def append_flat_leaves(flat: dict[str, Any], paths: list[str], texts: list[str])
 
 def _append_structured(flat: dict[str, Any], structured: list[str], paths: list[str], texts: list[str]) -> bool:
     """Append what stands below these paths, or nothing."""
-    below: tuple[list[str], list[str]] = ([], [])
+    below_paths: list[str] = []
+    below_texts: list[str] = []
     for path in structured:
         value = flat[path]
         members = value.items() if type(value) is dict else _elements(value)
-        if not _append_members(members, path + ".", *below):
+        if not _append_members(members, _place_at(path), below_paths.append, below_texts.append):
             return False
-    paths.extend(below[0])
-    texts.extend(below[1])
+    paths.extend(below_paths)
+    texts.extend(below_texts)
     return True
 
 
-def append_ag_leaves(ag: dict[str, Any], paths: list[str], texts: list[str]) -> None:
-    """The leaves of an ``ag`` in its canonical shape (``ingest/ag.py``): those of the walk, in seven eighths of its time.
-
-    Kinds, numbers and messages, which are most of what it holds, have paths that need not be made anew.
-    """
-    for name, member in ag.items():
-        if name == "type":
-            for which, kind in member.items():
-                paths.append(_TYPE_PATHS[which])
-                texts.append("s" + kind)
-        elif name == "metrics":
-            _append_metrics(member, paths, texts)
-        elif name == "data":
-            for side, value in member.items():
-                if side not in _MESSAGE_PATHS or not _append_chat(side, value, paths, texts):
-                    _append_members(((side, value),), "ag.data.", paths, texts)
-        else:
-            _append_members(((name, member),), "ag.", paths, texts)
-
-
-def _append_metrics(metrics: dict[str, dict[str, Any]], paths: list[str], texts: list[str]) -> None:
-    for name, metric in metrics.items():
-        if not metric:
-            continue
-        if name in _AMOUNT_PATHS:
-            for which, amounts in metric.items():
-                _append_named(amounts, _AMOUNT_PATHS[name][which], paths, texts)
-        else:
-            for which, number in metric.items():
-                paths.append(_METRIC_PATHS[name][which])
-                texts.append("n" + number_text(number))
-
-
-def _append_chat(side: str, value: Any, paths: list[str], texts: list[str]) -> bool:
-    """The leaves of inputs or outputs that are a few messages and nothing else; else nothing is appended, and false."""
-    messages = value.get("messages") if type(value) is dict and len(value) == 1 else None
-    if type(messages) is not list or len(messages) > len(_INDEXES) or not _DICTS.issuperset(map(type, messages)):
-        return False
+def _append_members(
+    members: Iterable[tuple[str, Any]],
+    place: _Place,
+    add_path: Callable[[str], None],
+    add_text: Callable[[str], None],
+) -> bool:
+    """Add the leaves of one container; true when one of them is a scalar. Once a span and container: flat on purpose."""
+    paths, below = place.paths, place.below
     holds_scalar = False
-    for message, known in zip(messages, _MESSAGE_PATHS[side], strict=False):
-        if _append_named(message, known, paths, texts):
-            holds_scalar = True
-    if not holds_scalar:
-        paths.extend((f"ag.data.{side}.messages", f"ag.data.{side}"))
-        texts.extend((EMPTY_ARRAY, EMPTY_OBJECT))
-    return True
-
-
-def _append_named(members: dict[str, Any], known: _Paths, paths: list[str], texts: list[str]) -> bool:
-    """Append the leaves of an object whose members are mostly texts and numbers under ``known`` names.
-
-    As the walk does, and true when one of them is a scalar.
-    """
-    holds_scalar = False
-    for name, value in members.items():
+    for name, value in members:
         kind = type(value)
         if kind is str:
+            add_path(paths[name])
+            add_text("s" + value)
             holds_scalar = True
-            paths.append(known[name])
-            texts.append("s" + value)
         elif kind is int:
+            add_path(paths[name])
+            add_text(f"n{value}")
             holds_scalar = True
-            paths.append(known[name])
-            texts.append(f"n{value}")
-        elif kind is float:
-            holds_scalar = True
-            paths.append(known[name])
-            texts.append("n" + number_text(value))
-        elif _append_members(((name, value),), known.prefix, paths, texts):
-            holds_scalar = True
-    if not holds_scalar and known.container not in ALWAYS_OBJECT_PATHS:
-        paths.append(known.container)
-        texts.append(EMPTY_OBJECT)
-    return holds_scalar
-
-
-def _append_members(members: Iterable[tuple[str, Any]], prefix: str, paths: list[str], texts: list[str]) -> bool:
-    """Append the leaves of one container; true when one of them is a scalar. Once a span and container: flat on purpose."""
-    holds_scalar = False
-    for key, value in members:
-        kind = type(value)
-        path = prefix + key if "." not in key else prefix + key.replace(".", _DOT_IN_KEY)
-        if kind is str:
-            holds_scalar = True
-            paths.append(path)
-            texts.append("s" + value)
-        elif kind is int:
-            holds_scalar = True
-            paths.append(path)
-            texts.append(f"n{value}")
         elif kind is dict:
-            if value and _append_members(value.items(), path + ".", paths, texts):
+            inner = below[name]
+            if value and _append_members(value.items(), inner, add_path, add_text):
                 holds_scalar = True
-            elif path not in ALWAYS_OBJECT_PATHS:
-                paths.append(path)
-                texts.append(EMPTY_OBJECT)
+            elif inner.path not in ALWAYS_OBJECT_PATHS:
+                add_path(inner.path)
+                add_text(EMPTY_OBJECT)
         elif kind is list:
-            if value and _append_members(_elements(value), path + ".", paths, texts):
+            inner = below[name]
+            if value and _append_members(_elements(value), inner, add_path, add_text):
                 holds_scalar = True
             else:
-                paths.append(path)
-                texts.append(EMPTY_ARRAY)
+                add_path(inner.path)
+                add_text(EMPTY_ARRAY)
         elif value is not None:
+            add_path(paths[name])
+            add_text(typed_text(value))
             holds_scalar = True
-            paths.append(path)
-            texts.append(typed_text(value))
     return holds_scalar
 
 

@@ -8,8 +8,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from common.clickhouse import leaves as leaves_module
 from common.clickhouse.leaves import (
     ALWAYS_OBJECT_PATHS,
+    PLACE_CHARACTERS_MAX,
     append_ag_leaves,
     append_flat_leaves,
     append_leaves,
@@ -236,7 +238,7 @@ def test_the_leaves_of_ag_are_those_of_the_walk(sent: dict[str, Any]) -> None:
 
     append_ag_leaves(ag, paths, texts)
 
-    assert list(zip(paths, texts, strict=True)) == leaves({"ag": ag})
+    assert sorted(zip(paths, texts, strict=True)) == sorted(leaves({"ag": ag}))
 
 
 @given(st.dictionaries(PATHS, VALUES, max_size=5))
@@ -254,3 +256,17 @@ def test_the_leaves_of_flat_attributes_are_those_of_the_walk_or_none(flat: dict[
         assert (paths, texts) == (["before"], ["sit"])
     elif is_regular:
         assert dict(zip(paths[1:], texts[1:], strict=True)) == dict(leaves(nested))
+
+
+def test_what_is_remembered_of_paths_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(leaves_module, "_outermost", {})
+    monkeypatch.setattr(leaves_module, "_places_left", 4)
+
+    for _ in range(2):
+        leaves({"a": {"b": 1, "x" * PLACE_CHARACTERS_MAX: 2}})
+    attributes = leaves_module._outermost[None]
+    assert dict(attributes.below["a"].paths) == {"b": "a.b"}
+    assert leaves_module._places_left == 1
+
+    assert leaves({"c": 1, "d": 2, "e": 3}) == [("c", "n1"), ("d", "n2"), ("e", "n3")]
+    assert leaves_module._outermost == {}, "all begins anew"
