@@ -3,7 +3,7 @@
 Each run is a process of its own with an engine of its own, the two kinds in turn, so that they share what the machine
 does meanwhile. ``worker``: the real worker on the real settings, from the first poll that gives records until everything
 is committed; its memory is that of its decoders too.
-``bare``: the same spans, decoded and made into Arrow columns beforehand, inserted in batches of the worker's size.
+``bare``: the same spans, decoded and made into Arrow columns beforehand, inserted in the batches that the worker makes of them.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ from bench.harness import bench_settings, broker, median, peak_mib, publish_all,
 from bench.records import llm_records, plain_records
 from common.clickhouse.connect import open_store
 from common.clickhouse.migrate import migrate
-from common.clickhouse.span_columns import SPANS_TABLE, SpanColumns
-from common.codec import otlp_protobuf
+from common.clickhouse.span_columns import SPANS_TABLE
 from common.kafka.consumer import KafkaSource
 from common.kafka.group import uncommitted_count
 from common.kafka.record import Record
 from common.memory import tune_for_batches
-from common.project import DEFAULT_PROJECT_ID
 from common.settings import Settings
 from common.telemetry import SPANS_STORED, configure_logging
-from ingest.normalise import normalise
-from ingest.worker import open_worker
+from ingest.batch import SpanBatch
+from ingest.opening.portion import Portion, open_portion, records_of
+from ingest.worker import Policy, open_worker
 
 SETS: Final[dict[str, Callable[[int], Iterable[bytes]]]] = {"plain": plain_records, "llm": llm_records}
 TOPIC: Final = "otlp_spans"
+LOG: Final = "bench/otlp_spans/0"
 TRIES_MAX: Final = 2_000
 
 
@@ -109,25 +109,19 @@ async def run_bare(settings: Settings, records: Iterable[bytes], *, spans_count:
 
 
 def tables_of(records: Iterable[bytes], settings: Settings) -> Sequence[pa.Table]:
-    """The rows of the records, in batches of the worker's size."""
-    tables, columns = [], SpanColumns()
-    limits = settings.limits.span_limits()
-    for offset, record in enumerate(records):
-        decoded = otlp_protobuf.decode(record, limits=limits, now_ns=time.time_ns())
-        columns.append_record(
-            project_ids=DEFAULT_PROJECT_ID,
-            log="bench/otlp_spans/0",
-            log_offset=offset,
-            record_ms=1,
-            spans=decoded.spans,
-            span_indexes=decoded.span_indexes,
-            normals=normalise(decoded.spans),
-        )
-        if columns.rows_count >= settings.ingest.batch_rows_max:
-            tables.append(columns.table(stored_us=1))
-            columns = SpanColumns()
-    if columns.rows_count:
-        tables.append(columns.table(stored_us=1))
+    """The rows of the records, in the batches that the worker makes of them: as many rows, and as many bytes."""
+    policy = Policy.of(settings)
+    tables, batch = [], SpanBatch()
+    for offset, value in enumerate(records):
+        record = Record(TOPIC, 0, offset, 1, None, value)
+        portion = Portion([record], {record.source: LOG}, time.time_ns())
+        for opened in records_of(portion, open_portion(portion, policy.rules)):
+            batch.add(opened, now_s=0.0)
+        if policy.flush.is_full(batch):
+            tables.append(batch.table(stored_us=1))
+            batch = SpanBatch()
+    if batch.rows_count:
+        tables.append(batch.table(stored_us=1))
     return tables
 
 
