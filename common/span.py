@@ -53,6 +53,9 @@ SPAN_TYPES = (
     "unknown",
 )
 
+MODEL_CALLS = ("llm", "chat", "completion", "embedding", "rerank")
+"""Those that are one call of a model."""
+
 
 class Resource(NamedTuple):
     """Who made the spans. ``attributes`` are nested (reference §2.2)."""

@@ -19,9 +19,11 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from common.settings import IllegalSettings
+from common.span import MODEL_CALLS
 
-MODEL_CALLS: Final = frozenset({"chat", "completion", "llm", "embedding", "rerank", "query"})
-"""The types of spans that may get a cost. ``agent`` and the like repeat what their model calls used."""
+PRICED: Final = frozenset({*MODEL_CALLS, "query"})
+"""The types of spans that may get a cost: calls of models, and queries, which the reference prices too (§3.3; ours adds ``llm``). ``agent`` and the like
+repeat what their model calls used."""
 
 GIVEN: Final = "instrumentation"
 """What ``ag.meta.cost_source`` says of a cost that came with the span."""
@@ -209,7 +211,7 @@ def add_costs(ag: dict[str, Any], prices: PriceTable) -> None:
         _mark(ag, GIVEN)
         return
     tokens = ag["metrics"]["tokens"].get("incremental")
-    if not tokens or ag["type"].get("span") not in MODEL_CALLS:
+    if not tokens or ag["type"].get("span") not in PRICED:
         return
     price = _price_of_call(ag, prices)
     cost = None if price is None else cost_of(price, tokens)

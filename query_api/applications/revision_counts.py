@@ -14,7 +14,7 @@ from typing import Any, Final
 from common.codec.checks import json_double
 from common.filter.models import FilteringModel
 from common.filter.parse import parse
-from common.span import Metrics, StatusCode
+from common.span import MODEL_CALLS, Metrics, StatusCode
 from common.times import format_us
 from query_api.analytics.buckets import Buckets
 from query_api.analytics.counts import IS_ERROR
@@ -23,15 +23,12 @@ from query_api.spans.compile import compile_filter
 from query_api.spans.project_spans import ProjectSpans
 from query_api.spans.usage import sums_of_traces_sql
 
-CALLS: Final = ("llm", "chat", "completion", "embedding", "rerank")
-"""Types of spans that are a call of a model."""
-
 PERCENTILES: Final[Mapping[str, float]] = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99}
 _AMOUNTS: Final = ("prompt", "completion", "total")
 _USAGE: Final = tuple(f"{unit}_{amount}" for unit in ("tokens", "costs") for amount in _AMOUNTS)
 _OF_SPAN: Final[Mapping[str, str]] = {
     "end_us": "end_us",
-    "is_call": f"span_type IN ({', '.join(map(repr, CALLS))})",
+    "is_call": f"span_type IN ({', '.join(map(repr, MODEL_CALLS))})",
     "is_error": f"(status_code = {StatusCode.STATUS_CODE_ERROR.value} OR {IS_ERROR})",
 }
 _OF_REPORT: Final = {name: name for name in ("parent_id", "usage_is_own", *Metrics._fields)}
