@@ -22,8 +22,8 @@ from common.settings import IllegalSettings
 from common.span import MODEL_CALLS
 
 PRICED: Final = frozenset({*MODEL_CALLS, "query"})
-"""The types of spans that may get a cost: calls of models, and queries, which the reference prices too (§3.3; ours adds ``llm``). ``agent`` and the like
-repeat what their model calls used."""
+"""The types of spans that may get a cost: calls of models, and queries, which the reference prices too (§3.3; ours adds ``llm``).
+``agent`` and the like repeat what their model calls used."""
 
 GIVEN: Final = "instrumentation"
 """What ``ag.meta.cost_source`` says of a cost that came with the span."""
