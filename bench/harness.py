@@ -43,9 +43,10 @@ def bench_settings(root: Path, *, bootstrap: str) -> Settings:
 
 @asynccontextmanager
 async def broker(root: Path) -> AsyncIterator[EmbeddedBroker]:
-    """An embedded broker on a free port."""
+    """An embedded broker on a free port; who publishes makes the topics first."""
     running = EmbeddedBroker(root / "broker.log")
     await running.start(0)
+    running.admit_produces()
     try:
         yield running
     finally:

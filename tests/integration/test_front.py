@@ -80,6 +80,7 @@ async def broker() -> AsyncIterator[_Broker]:
 @pytest.fixture
 async def front(broker: _Broker) -> AsyncIterator[Front]:
     front = Front(broker_port=await broker.listen())
+    front.admit_produces()
     yield front
     await front.close()
 
@@ -137,7 +138,9 @@ async def test_a_held_produce_reaches_no_broker_while_others_pass(front: Front, 
     assert broker.requests == [(FETCH, 2)]
 
 
-async def test_reopening_sends_everybody_away_and_lets_them_in_to_the_new_broker(front: Front, connect: Connect):
+async def test_turning_sends_everybody_away_and_lets_produces_in_to_the_new_broker_when_it_is_ready(
+    front: Front, connect: Connect
+):
     client = await connect()
     client.send(FETCH, 0)
     assert await client.answer() == 0
@@ -145,14 +148,48 @@ async def test_reopening_sends_everybody_away_and_lets_them_in_to_the_new_broker
     client.send(PRODUCE, 1)
     successor = _Broker()
 
-    await front.reopen(broker_port=await successor.listen())
+    await front.turn_to(broker_port=await successor.listen())
 
     assert await client.is_closed()
-    again = await connect()
+    again, other = await connect(), await connect()
     again.send(PRODUCE, 7)
+    other.send(FETCH, 8)
+    assert await other.answer() == 8
+    assert successor.requests == [(FETCH, 8)], "it has no topics yet"
+    front.admit_produces()
     assert await again.answer() == 7
-    assert successor.requests == [(PRODUCE, 7)]
+    assert successor.requests == [(FETCH, 8), (PRODUCE, 7)]
     await successor.close()
+
+
+async def test_produces_are_held_until_they_are_admitted(broker: _Broker):
+    front = Front(broker_port=await broker.listen())
+    client = _Client(*await asyncio.open_connection("127.0.0.1", await front.listen(0)))
+    client.send(PRODUCE, 1)
+    await asyncio.sleep(0.05)
+    assert broker.requests == []
+
+    front.admit_produces()
+
+    assert await client.answer() == 1
+    await client.close()
+    await front.close()
+
+
+async def test_who_is_still_not_answered_when_the_time_is_over_is_never_acknowledged(
+    front: Front, broker: _Broker, connect: Connect
+):
+    waiting, idle = await connect(), await connect()
+    broker.may_answer.clear()
+    waiting.send(PRODUCE, 1)
+    await broker.was_asked.wait()
+
+    await front.hold_produces(timeout_s=0.1)
+    broker.may_answer.set()
+
+    assert await waiting.is_closed(), "it is not known whether the record counts"
+    idle.send(FETCH, 2)
+    assert await idle.answer() == 2
 
 
 async def test_a_client_that_wants_no_answers_does_not_hold_the_gate_for_ever(

@@ -1,0 +1,51 @@
+"""The embedded broker, real: what is produced while it has no topics yet."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from clearspan.embedded.broker import EmbeddedBroker
+from common.kafka.log import KafkaLog
+from common.kafka.producer import KafkaPublisher
+from common.kafka.topics import ensure_topics
+from common.settings import KafkaSettings, Settings
+
+TOPIC = "spans"
+
+
+@pytest.fixture
+async def broker(tmp_path: Path) -> AsyncIterator[EmbeddedBroker]:
+    running = EmbeddedBroker(tmp_path / "broker.log")
+    await running.start(0)
+    yield running
+    await running.close()
+
+
+@pytest.fixture
+def kafka(broker: EmbeddedBroker) -> KafkaSettings:
+    return Settings().kafka.model_copy(update={"bootstrap": broker.bootstrap})
+
+
+async def test_what_is_produced_before_a_fresh_broker_has_its_topics_is_not_lost(
+    broker: EmbeddedBroker, kafka: KafkaSettings
+) -> None:
+    await ensure_topics(kafka)
+    broker.admit_produces()
+    publisher = KafkaPublisher(kafka)
+    await publisher.publish(TOPIC, b"of the old one")  # so that it knows the partitions, and asks nobody
+    await broker.hold_produces()
+
+    publishing = asyncio.create_task(publisher.publish(TOPIC, b"held"))
+    await broker.replace()
+    await asyncio.sleep(0.3)
+    assert not publishing.done(), "acknowledged by a broker without the topic"
+    await ensure_topics(kafka)
+    broker.admit_produces()
+    await publishing
+
+    assert [record.value async for portion in KafkaLog(kafka).read(TOPIC) for record in portion] == [b"held"]
+    await publisher.close()
