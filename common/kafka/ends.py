@@ -11,21 +11,30 @@ from typing import Final
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
+from common.errors import Unavailable
+
 FETCH_WAIT_MS: Final = 50
 """How long the broker holds a fetch that finds nothing; consumers that ask for ends are made with it."""
+
+FETCH_BYTES_MAX: Final = 1
+"""For who asks for ends and reads nothing: the broker sends one batch a partition, and it does not send less."""
 
 TRIES_MAX: Final = 20
 POLL_MS: Final = 200
 
 
 async def end_offsets(consumer: AIOKafkaConsumer, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
-    """The offset behind the last record of each partition. Moves the positions of ``consumer``, which is assigned to them."""
+    """The offset behind the last record of each partition. Moves the positions of ``consumer``, which is assigned to them.
+
+    Raises ``Unavailable`` (transient) when the broker does not say it in time: half an answer would name an end too early.
+    """
     named: dict[TopicPartition, int] = await consumer.end_offsets(partitions)
     for partition, offset in named.items():
         consumer.seek(partition, offset)
-    for _ in range(TRIES_MAX):
-        unknown = [each for each in partitions if consumer.highwater(each) is None]
-        if not unknown:
-            break
+    tries = 0
+    while unknown := [each for each in partitions if consumer.highwater(each) is None]:
+        if tries == TRIES_MAX:
+            raise Unavailable(f"Kafka does not say where {unknown[0].topic}/{unknown[0].partition} ends.")
+        tries += 1
         await consumer.getmany(*unknown, timeout_ms=POLL_MS, max_records=1)
-    return {each: max(offset, consumer.highwater(each) or 0) for each, offset in named.items()}
+    return {each: max(offset, consumer.highwater(each)) for each, offset in named.items()}

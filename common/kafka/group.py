@@ -9,7 +9,7 @@ from aiokafka import TopicPartition
 
 from common.kafka.cluster import partitions_of
 from common.kafka.driver import translated
-from common.kafka.ends import end_offsets
+from common.kafka.ends import FETCH_BYTES_MAX, end_offsets
 from common.kafka.reader import open_reader
 from common.settings import KafkaSettings
 
@@ -17,7 +17,7 @@ from common.settings import KafkaSettings
 async def uncommitted_count(settings: KafkaSettings, topics: Collection[str]) -> int:
     """Records of ``topics`` beyond what ``settings.group`` has committed. Raises ``Unavailable`` (transient)."""
     partitions = [TopicPartition(topic, each) for topic in topics for each in await partitions_of(settings, topic)]
-    async with open_reader(settings, group=settings.group) as reader:
+    async with open_reader(settings, group=settings.group, partition_bytes_max=FETCH_BYTES_MAX) as reader:
         with translated("read the group's offsets"):
             async with asyncio.timeout(settings.request_timeout_s):
                 reader.assign(partitions)

@@ -16,15 +16,12 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from common.kafka.cluster import partitions_of, read_cluster_id
 from common.kafka.driver import translated
-from common.kafka.ends import end_offsets
+from common.kafka.ends import FETCH_BYTES_MAX, end_offsets
 from common.kafka.reader import new_reader
 from common.settings import KafkaSettings
 
 CONNECTION_AGE_MAX_S: Final = 60.0
 """A partition that was added is seen within that time."""
-
-FETCH_BYTES_MAX: Final = 1
-"""Nobody reads what is fetched: the broker sends one batch a partition, and it does not send less."""
 
 
 @dataclass(frozen=True, slots=True)

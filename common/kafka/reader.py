@@ -43,10 +43,14 @@ def new_reader(
 
 @asynccontextmanager
 async def open_reader(
-    settings: KafkaSettings, *, group: str | None = None, fetch_wait_ms: int = FETCH_WAIT_MS
+    settings: KafkaSettings,
+    *,
+    group: str | None = None,
+    fetch_wait_ms: int = FETCH_WAIT_MS,
+    partition_bytes_max: int | None = None,
 ) -> AsyncIterator[AIOKafkaConsumer]:
     """A connected ``new_reader``. Raises ``Unavailable`` (transient) when Kafka does not answer in time."""
-    reader = new_reader(settings, group=group, fetch_wait_ms=fetch_wait_ms)
+    reader = new_reader(settings, group=group, fetch_wait_ms=fetch_wait_ms, partition_bytes_max=partition_bytes_max)
     try:
         with translated("connect"):
             async with asyncio.timeout(settings.request_timeout_s):
