@@ -15,6 +15,7 @@ import pyarrow as pa
 from clickhouse_connect.driver.client import Client
 from clickhouse_connect.driver.exceptions import ProgrammingError
 
+from common.clickhouse.answers import table_of
 from common.clickhouse.engine_errors import translated
 from common.clickhouse.handles import HandlePool
 from common.clickhouse.reading import WITH_STATISTICS, reading_only, rows_of
@@ -58,17 +59,14 @@ class EmbeddedStore:
     async def select(self, statement: Statement, /, *, deadline_s: float) -> pa.Table:
         """The answer as Arrow columns; see ``ColumnStore``."""
 
-        def call(client: Client, remaining_s: float) -> bytes:
+        def call(client: Client, remaining_s: float) -> pa.Table:
             # As a clause, not as the driver's argument: that sets and restores them one by one, 6 ms a statement.
             clause = _settings_clause(statement_settings(statement, deadline_s=remaining_s) | UNCOMPRESSED)
-            answer: bytes = client.raw_query(
-                f"{statement.sql}\nSETTINGS {clause}", dict(statement.parameters), fmt="ArrowStream"
-            )
-            return answer
+            sql = f"{statement.sql}\nSETTINGS {clause}"
+            return table_of(client.raw_query(sql, dict(statement.parameters), fmt="ArrowStream"))
 
         with translated():
-            answer = await self._reading.run(call, deadline_s=deadline_s)
-        return pa.ipc.open_stream(answer).read_all()
+            return await self._reading.run(call, deadline_s=deadline_s)
 
     async def rows_read(self, statement: Statement, /, *, deadline_s: float) -> int:
         """How many rows the engine reads for a statement; see ``ColumnStore``."""

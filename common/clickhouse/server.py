@@ -16,6 +16,7 @@ import clickhouse_connect
 import pyarrow as pa
 from clickhouse_connect.driver.asyncclient import AsyncClient
 
+from common.clickhouse.answers import table_of
 from common.clickhouse.engine_errors import translated
 from common.clickhouse.reading import WITH_STATISTICS, reading_only, rows_of
 from common.clickhouse.statement_settings import insert_settings, statement_settings
@@ -62,7 +63,7 @@ class ServerStore:
         with translated():
             async with self._connection(self._reading, deadline_s=deadline_s) as client:
                 answer = await client.raw_query(statement.sql, dict(statement.parameters), settings, "ArrowStream")
-        return pa.ipc.open_stream(answer).read_all()
+        return table_of(answer)
 
     async def rows_read(self, statement: Statement, /, *, deadline_s: float) -> int:
         """How many rows the server reads for a statement; see ``ColumnStore``."""

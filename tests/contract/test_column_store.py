@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import socket
 import time
 from collections.abc import AsyncIterator, Callable
@@ -27,6 +28,7 @@ from common.errors import (
     Unavailable,
 )
 from common.settings import ClickHouseSettings
+from query_api.spans.columns import HexDigits
 from tests.fakes.faulty_store import Fault, FaultyStore
 from tests.support.clickhouse import ClickHouseServer, clickhouse_server
 from tests.support.span_rows import HOSTILE, NOT_UTF8, span_row, span_table
@@ -169,6 +171,32 @@ class TestReading:
     async def test_reading_ends_at_the_deadline(self, store: ColumnStore):
         with pytest.raises(DeadlineExceeded):
             await store.rows_read(Statement(SLOW, {}, ONE_ROW_BLOCKS), deadline_s=0.3)
+
+
+class TestAnswers:
+    async def test_a_column_comes_in_one_piece_however_many_blocks_it_was(self, store: ColumnStore):
+        blocks = Statement("SELECT number, toString(number) AS text FROM numbers(5)", settings=ONE_ROW_BLOCKS)
+
+        answer = await store.select(blocks, deadline_s=DEADLINE_S)
+
+        assert [column.num_chunks for column in answer.columns] == [1, 1]
+        assert answer.to_pydict() == {"number": [0, 1, 2, 3, 4], "text": [b"0", b"1", b"2", b"3", b"4"]}
+
+    async def test_many_bytes_travel_as_digits_that_nobody_escapes(self, store: ColumnStore):
+        packed = bytes(range(256)) * 100
+        length_and_hash = Statement(
+            "SELECT length(unhex({p:String})) AS n, hex(MD5(unhex({p:String}))) AS hash", {"p": HexDigits(packed)}
+        )
+
+        answer = await store.select(length_and_hash, deadline_s=DEADLINE_S)
+
+        assert not isinstance(HexDigits(packed), str)
+        assert answer.to_pylist() == [{"n": len(packed), "hash": hashlib.md5(packed).hexdigest().upper().encode()}]
+
+    async def test_no_rows_are_an_empty_table(self, store: ColumnStore):
+        answer = await store.select(Statement("SELECT number FROM numbers(0)"), deadline_s=DEADLINE_S)
+
+        assert answer.column("number").to_pylist() == []
 
 
 class TestRepeatedInserts:
