@@ -1,7 +1,8 @@
 """Questions over HTTP, beside the statements that each becomes, asked of the engine directly.
 
-The API is the real one on a real socket. Every question names other values, and the engine's cache of conditions is off, so that
-nothing is answered from memory of the question: that is what the percentiles over HTTP are of.
+The API is the real one on a real socket, and who asks is another process, as users are (``client.py``). Every question names other
+values, and the engine's cache of conditions is off, so that nothing is answered from memory of the question: that is what the
+percentiles over HTTP are of.
 
 What HTTP, rendering and Python cost is a difference of pairs: the same question over HTTP again, and the statements that made its
 answer bare, in the same order, side by side where they ran so, each read into Arrow as the API reads it. Both come after the first
@@ -23,9 +24,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-import aiohttp
 import pyarrow as pa
 
+from bench.client import Client, client_of
 from bench.harness import bench_settings, percentile
 from bench.ingest import tables_of
 from bench.records import START_NS, plain_records
@@ -154,44 +155,39 @@ def _side_by_side(ran: Sequence[_Ran]) -> list[list[_Ran]]:
 
 async def measure(spans_count: int) -> dict[str, Any]:
     """Percentiles in milliseconds: each question over HTTP and bare, and a deep page beside the first one."""
-    async with _filled(spans_count) as (store, session):
+    async with _filled(spans_count) as (store, client):
         results: dict[str, Any] = {"spans": spans_count}
         for name, question in QUESTIONS.items():
-            results[name] = await _ask(store, session, question, spans_count)
-        results["depth"] = await _depth(session, spans_count)
+            results[name] = await _ask(store, client, question, spans_count)
+        results["depth"] = await _depth(client, spans_count)
     return results
 
 
 @asynccontextmanager
-async def _filled(spans_count: int) -> AsyncIterator[tuple[RecordingStore, aiohttp.ClientSession]]:
+async def _filled(spans_count: int) -> AsyncIterator[tuple[RecordingStore, Client]]:
     with tempfile.TemporaryDirectory() as directory:
         settings = bench_settings(Path(directory), bootstrap="127.0.0.1:1")
         await migrate(settings.clickhouse, data_dir=settings.data_dir)
         store = RecordingStore(open_store(settings.clickhouse, data_dir=settings.data_dir))
         for number, table in enumerate(tables_of(plain_records(spans_count), settings)):
             await store.insert(SPANS_TABLE, table, dedup_token=f"bench-{number}", deadline_s=60.0)
-        async with (
-            open_api(settings, store=store) as port,
-            aiohttp.ClientSession(f"http://127.0.0.1:{port}") as session,
-        ):
-            yield store, session
+        async with open_api(settings, store=store) as port, client_of(port) as client:
+            yield store, client
         await store.close()
 
 
-async def _ask(
-    store: RecordingStore, session: aiohttp.ClientSession, question: Question, spans_count: int
-) -> dict[str, Any]:
+async def _ask(store: RecordingStore, client: Client, question: Question, spans_count: int) -> dict[str, Any]:
     randomness = random.Random(3)
     http_ms, engine_ms, over_ms, counts = [], [], [], []
     for number in range(TIMES):
         body = question.body(randomness, spans_count)
         store.ran.clear()
-        took_ms, answer = await _timed_post(session, question.path, body)
-        again_ms, bare_ms = await _pair(store, session, question.path, body, is_bare_first=bool(number % 2))
-        http_ms.append(took_ms)
+        answered = await client.post(question.path, body)
+        again_ms, bare_ms = await _pair(store, client, question.path, body, is_bare_first=bool(number % 2))
+        http_ms.append(answered.took_ms)
         engine_ms.append(bare_ms)
         over_ms.append(again_ms - bare_ms)
-        counts.append(answer["count"])
+        counts.append(answered.items_count)
     warm = TIMES // 10
     return {
         "http_p50_ms": round(percentile(http_ms[warm:], 50), 1),
@@ -204,27 +200,27 @@ async def _ask(
 
 
 async def _pair(
-    store: RecordingStore, session: aiohttp.ClientSession, path: str, body: Body, *, is_bare_first: bool
+    store: RecordingStore, client: Client, path: str, body: Body, *, is_bare_first: bool
 ) -> tuple[float, float]:
     """How long a question takes that was just asked, over HTTP and as its statements alone."""
     ran = list(store.ran)
     bare_ms = await store.replay_ms(ran) if is_bare_first else 0.0
-    again_ms, _ = await _timed_post(session, path, body)
+    again_ms = (await client.post(path, body)).took_ms
     return again_ms, bare_ms if is_bare_first else await store.replay_ms(ran)
 
 
-async def _depth(session: aiohttp.ClientSession, spans_count: int) -> dict[str, Any]:
+async def _depth(client: Client, spans_count: int) -> dict[str, Any]:
     """p50 of the first page of a walk and of page ``DEEP_PAGE``, or of the last one that so many spans have, in turn."""
     deep_page = min(DEEP_PAGE, spans_count // DEEP_LIMIT - 1)
     before, cursor = (deep_page - 1) * DEEP_LIMIT, None
     while before > 0:
         limit = min(STRIDE, before)
-        _, answer = await _timed_post(session, "/spans/query", _walk(limit, cursor))
-        cursor, before = answer["windowing"]["next"], before - answer["count"]
+        answered = await client.post("/spans/query", _walk(limit, cursor))
+        cursor, before = answered.cursor, before - answered.items_count
     first_ms, deep_ms = [], []
     for _ in range(TIMES):
-        first_ms.append((await _timed_post(session, "/spans/query", _walk(DEEP_LIMIT, None)))[0])
-        deep_ms.append((await _timed_post(session, "/spans/query", _walk(DEEP_LIMIT, cursor)))[0])
+        first_ms.append((await client.post("/spans/query", _walk(DEEP_LIMIT, None))).took_ms)
+        deep_ms.append((await client.post("/spans/query", _walk(DEEP_LIMIT, cursor))).took_ms)
     first, deep = percentile(first_ms, 50), percentile(deep_ms, 50)
     return {
         "page": deep_page,
@@ -236,15 +232,6 @@ async def _depth(session: aiohttp.ClientSession, spans_count: int) -> dict[str, 
 
 def _walk(limit: int, cursor: str | None) -> Body:
     return {"windowing": {"limit": limit, "next": cursor}}
-
-
-async def _timed_post(session: aiohttp.ClientSession, path: str, body: Body) -> tuple[float, dict[str, Any]]:
-    started_s = time.perf_counter()
-    async with session.post(path, json=body, headers={"Accept-Encoding": "identity"}) as answer:
-        answer.raise_for_status()
-        content = await answer.read()
-    took_ms = (time.perf_counter() - started_s) * 1000
-    return took_ms, json.loads(content)
 
 
 def main() -> None:
