@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
+from functools import partial
 from secrets import token_hex
 from typing import Any, Final
 
@@ -60,7 +61,8 @@ class Dispatcher:
             _record(request.method, passage, status=CLIENT_GONE_STATUS, seconds=clock.monotonic_s() - started_s)
             raise
         seconds = clock.monotonic_s() - started_s
-        _record(request.method, passage, status=response.status, seconds=seconds)
+        told = partial(_record, request.method, passage, status=response.status, seconds=seconds)
+        asyncio.get_running_loop().call_soon(told)  # behind the answer: nobody waits for a line in the log
         return response
 
     async def _response(self, request: web.Request, passage: _Passage) -> web.Response:

@@ -21,6 +21,7 @@ from common.filter.ast import Node
 from common.times import format_us, nearest_shown_us
 from query_api.explain_hint import hint
 from query_api.explain_plan import TableRead, table_reads, without_neighbours
+from query_api.spans.columns import HexDigits
 from query_api.spans.project_spans import OF_PROJECT, ProjectSpans, Ran, fenced
 
 Json: TypeAlias = dict[str, Any]
@@ -213,8 +214,8 @@ def _failure(code: ErrorCode | None) -> str | None:
 
 
 def _shown(value: Any) -> Any:
-    if isinstance(value, str):
-        return _shortened(value, TEXT_CHARS_MAX)
+    if isinstance(value, str | HexDigits):
+        return _shortened(str(value), TEXT_CHARS_MAX)
     if isinstance(value, list | tuple):
         more = len(value) - VALUES_SHOWN_MAX
         return [*map(_shown, value[:VALUES_SHOWN_MAX]), *([f"… and {more:,} more"] if more > 0 else [])]

@@ -28,10 +28,11 @@ from query_api.feed.arrivals import LOGS_MAX, Arrivals, Pending, StartBounds, ne
 from query_api.feed.positions import Positions
 from query_api.freshness.stored import Through
 from query_api.spans.compile import Compiled
-from query_api.spans.heads import Version, heads_and_sums, versions_of
+from query_api.spans.heads import heads_and_sums
 from query_api.spans.project_spans import ProjectSpans
-from query_api.spans.render import Rendered
-from query_api.spans.search import fetch_rows, render_versions
+from query_api.spans.render import Layout, Rendered
+from query_api.spans.rows import fetch_rows, render_versions
+from query_api.spans.version import Version, versions_of
 
 SPARE_ARRIVALS: Final = 16
 """Looked at beyond what a page needs, so that a few stale versions do not cost a second round."""
@@ -120,7 +121,7 @@ class _Examined(NamedTuple):
 
     heads: Sequence[_Candidate]
     sums: Mapping[bytes, Metrics]
-    rows: pa.Table
+    rows: Layout
 
 
 async def _examined(
@@ -198,7 +199,7 @@ class _PageInProgress:
     _shown: list[Version] = field(default_factory=list)
     _bytes_count: int = 0
     _sums: dict[bytes, Metrics] = field(default_factory=dict)
-    _rows: list[pa.Table] = field(default_factory=list)
+    _rows: list[Layout] = field(default_factory=list)
 
     def expected(self, found: Sequence[_Candidate]) -> list[_Candidate]:
         """The candidates that are on the page when all of them are heads."""
@@ -232,7 +233,7 @@ class _PageInProgress:
 
     async def finished(self, spans: ProjectSpans, *, is_complete: bool) -> FeedPage:
         """The page with its spans rendered; what was replaced a moment ago is left out, its successor comes later."""
-        here = {version for rows in self._rows if rows.num_rows for version in versions_of(rows)}
+        here = {version for rows in self._rows for version in rows.versions}
         missing = [version for version in self._shown if version not in here]
         if missing:
             self._rows.append(await fetch_rows(spans, missing))

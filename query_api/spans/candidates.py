@@ -18,10 +18,10 @@ from common.clickhouse.span_columns import NO_PARENT
 from common.errors import DeadlineExceeded
 from query_api.spans.columns import rows_as, values_of
 from query_api.spans.compile import Compiled
-from query_api.spans.heads import Version, versions_of
 from query_api.spans.models import Order
 from query_api.spans.position import Position
 from query_api.spans.project_spans import ProjectSpans, Share
+from query_api.spans.version import Version, versions_of
 
 SHARES: Final = 5
 """Of the budget. One is the most that a statement may use, and one is kept for what comes after the search."""

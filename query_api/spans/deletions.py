@@ -13,7 +13,7 @@ from typing import Final
 from common.clickhouse.span_columns import HEADS_TABLE
 from query_api.spans.heads import heads_of_ids
 from query_api.spans.project_spans import ProjectSpans
-from query_api.spans.render import SpanKey
+from query_api.spans.version import SpanKey
 
 _DELETE: Final = f"""
 INSERT INTO {HEADS_TABLE} (project_id, trace_id, span_id, log, version, record_ms, start_us)

@@ -15,11 +15,13 @@ from query_api.feed.handlers import query_feed
 from query_api.queries.resolve import asked_of
 from query_api.route import Answer, Call
 from query_api.spans.compile import compile_filter
-from query_api.spans.heads import Version, heads_of_ids, sums_of_traces, versions_of
+from query_api.spans.heads import heads_of_ids, sums_of_traces
 from query_api.spans.models import Focus, SpanIds, SpansQuery, WindowBy, Windowing
 from query_api.spans.project_spans import ProjectSpans
 from query_api.spans.render import Rendered
-from query_api.spans.search import fetch_rows, find_page, render_versions
+from query_api.spans.rows import fetch_rows, render_versions
+from query_api.spans.search import find_page
+from query_api.spans.version import Version
 from query_api.spans.windowing import belonging, limit_of, refuse_unfit, spans_window
 
 TRIES_MAX: Final = 5
@@ -117,17 +119,15 @@ async def spans_of_ids(
         found = render_versions([rows], heads, sums)
         if len(found) == len(heads):
             return found
-        absent |= set(heads) - set(versions_of(rows))
+        absent |= set(heads).difference(rows.versions)
     raise Unavailable("These spans are being replaced faster than they can be read.")
 
 
 def _page_json(page: SpanPage) -> bytes:
-    members = [b'"count":%d,"spans":[%b]' % (len(page.spans), b",".join(span.json for span in page.spans))]
-    if page.cursor is not None:
-        members.append(b'"windowing":{"next":"%b"}' % page.cursor.encode())
-    if not page.is_complete:
-        members.append(b'"complete":false')
-    return b"{%b%b}" % (b",".join(members), page.explanation)
+    spans = b",".join([span.json for span in page.spans])
+    cursor = b"" if page.cursor is None else b',"windowing":{"next":"%b"}' % page.cursor.encode()
+    complete = b"" if page.is_complete else b',"complete":false'
+    return b'{"count":%d,"spans":[%b]%b%b%b}' % (len(page.spans), spans, cursor, complete, page.explanation)
 
 
 def _split(lists: Iterable[str]) -> list[str]:

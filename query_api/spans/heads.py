@@ -16,21 +16,20 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
 from common.span import NO_METRICS, Metrics
 from query_api.spans.columns import among_ids, among_starts, packed_ids, packed_starts, rows_as, values_of
-from query_api.spans.position import Position
 from query_api.spans.project_spans import ProjectSpans
-from query_api.spans.render import SpanKey
 from query_api.spans.rollup import TraceSums
 from query_api.spans.usage import Report, counted, sums_of_traces_sql
+from query_api.spans.version import Version, versions_of
 
 _METRICS: Final = ", ".join(Metrics._fields)
 _MERGED: Final = f"""
@@ -69,27 +68,6 @@ PREWHERE {{of_project}} AND start_us IN {among_starts("starts")} AND {_IN_SPANS}
 MANY_ENTRIES: Final = 5_000
 """From here on they are judged in a thread: about 3 ms."""
 
-
-class Version(NamedTuple):
-    """One row of ``spans``: where it stands and which record it came by."""
-
-    start_us: int
-    span_id: bytes
-    trace_id: bytes
-    log: bytes
-    log_offset: int
-
-    @property
-    def key(self) -> SpanKey:
-        """The span that this is a version of."""
-        return SpanKey(self.trace_id, self.span_id)
-
-    @property
-    def position(self) -> Position:
-        """Where it stands in the order of pages."""
-        return Position(self.start_us, self.span_id, self.trace_id)
-
-
 _TRACE_ID: Final = attrgetter("trace_id")
 _SPAN_ID: Final = attrgetter("span_id")
 _KEY: Final = attrgetter("trace_id", "span_id")
@@ -119,16 +97,13 @@ class _Entries:
     @classmethod
     def of(cls, rows: pa.Table) -> _Entries:
         """The rows of a table."""
-        trace_ids, span_ids, versions = (values_of(rows, name) for name in ("trace_id", "span_id", "version"))
-        offsets = [version // 2 for version in versions]
-        sent = (values_of(rows, "start_us"), span_ids, trace_ids, values_of(rows, "log"), offsets)
         return cls(
-            keys=list(zip(trace_ids, span_ids, strict=True)),
-            versions=versions,
+            keys=list(zip(values_of(rows, "trace_id"), values_of(rows, "span_id"), strict=True)),
+            versions=values_of(rows, "version"),
             record_ms=values_of(rows, "record_ms"),
             parent_ids=values_of(rows, "parent_id"),
             are_own=values_of(rows, "usage_is_own"),
-            sent=rows_as(Version, *sent),
+            sent=_sent(rows),
             reports=_reports(rows),
         )
 
@@ -149,28 +124,33 @@ class _Entries:
 _Heads = dict[tuple[bytes, bytes], int]
 """Span → the entry that is its head, by its index."""
 
+OnSent: TypeAlias = Callable[[Sequence[Version]], Awaitable[None]]
+"""Is told which versions were sent, before it is known which of them are shown."""
+
 
 async def heads_and_sums(
-    spans: ProjectSpans, seen: Collection[Version], *, traces_to_sum: Collection[bytes]
+    spans: ProjectSpans,
+    seen: Collection[Version],
+    *,
+    traces_to_sum: Collection[bytes],
+    on_sent: OnSent | None = None,
 ) -> tuple[set[Version], TraceSums]:
     """The shown versions of the spans of ``seen``, and of others of their traces; and what the shown spans of each of
     ``traces_to_sum``, which are among these traces, used together. One statement: to plan a second costs more than to read.
 
     ``seen`` are rows that are there. Heads of the same spans that are not among them are looked for; those without a row are
-    not heads.
+    not heads. ``on_sent`` is awaited with all versions that are known of these traces, unless they are many, before they are
+    judged: nearly all of them are heads.
     """
     if not seen:
         return set(), {}
     trace_ids, whole = set(map(_TRACE_ID, seen)), set(traces_to_sum)
-    which = f"{_IN_TRACES} AND {_IN_SPANS}"
-    if whole:
-        which = _IN_TRACES if trace_ids <= whole else f"{_IN_TRACES} AND ({_IN_WHOLE_TRACES} OR {_IN_SPANS})"
-    parameters = {
-        "trace_ids": packed_ids(trace_ids),
-        "span_ids": packed_ids(set(map(_SPAN_ID, seen))),
-        "whole_trace_ids": packed_ids(whole),
-    }
-    entries = await _entries(spans, which, parameters, with_metrics=bool(whole))
+    which, parameters = _IN_TRACES, {"trace_ids": packed_ids(trace_ids)}
+    if not trace_ids <= whole:
+        narrowed = f"({_IN_WHOLE_TRACES} OR {_IN_SPANS})" if whole else _IN_SPANS
+        which = f"{_IN_TRACES} AND {narrowed}"
+        parameters |= {"span_ids": packed_ids(set(map(_SPAN_ID, seen))), "whole_trace_ids": packed_ids(whole)}
+    entries = await _entries(spans, which, parameters, with_metrics=bool(whole), on_sent=on_sent)
     heads = await _with_rows(spans, entries, seen)
     return {entries.sent[index] for index in heads.values()}, _summed(entries, heads, whole)
 
@@ -210,16 +190,30 @@ async def sums_of_traces(spans: ProjectSpans, trace_ids: Iterable[bytes]) -> Tra
     return (await heads_of_traces(spans, set(trace_ids)))[1]
 
 
-def versions_of(rows: pa.Table) -> list[Version]:
-    """The rows of a table that has the columns of a ``Version``."""
-    return rows_as(Version, *(values_of(rows, name) for name in Version._fields))
-
-
-async def _entries(spans: ProjectSpans, which: str, parameters: Mapping[str, Any], *, with_metrics: bool) -> _Entries:
+async def _entries(
+    spans: ProjectSpans,
+    which: str,
+    parameters: Mapping[str, Any],
+    *,
+    with_metrics: bool,
+    on_sent: OnSent | None = None,
+) -> _Entries:
     metrics = f", {_METRICS}" if with_metrics else ""
     sql = _ENTRIES.replace("{which}", which).replace("{metrics}", metrics)
     rows = await spans.select(sql, parameters, step="heads")
-    return _Entries.of(rows) if rows.num_rows < MANY_ENTRIES else await asyncio.to_thread(_Entries.of, rows)
+    if rows.num_rows >= MANY_ENTRIES:
+        return await asyncio.to_thread(_Entries.of, rows)
+    if on_sent is not None:
+        await on_sent(_sent(rows))
+    return _Entries.of(rows)
+
+
+def _sent(rows: pa.Table) -> list[Version]:
+    """The version that each row of ``span_heads`` is about."""
+    starts, span_ids, trace_ids, logs, versions = (
+        values_of(rows, name) for name in ("start_us", "span_id", "trace_id", "log", "version")
+    )
+    return rows_as(Version, starts, span_ids, trace_ids, logs, (version // 2 for version in versions))
 
 
 def _reports(rows: pa.Table) -> dict[int, Metrics]:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, replace
 from operator import attrgetter
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 from uuid import UUID
 
 import pyarrow as pa
@@ -22,8 +22,10 @@ OF_PROJECT: Final = "{of_project}"
 ANY_NUMBER: Final = 2**62
 """Of rows: no budget."""
 
+EngineSettings: TypeAlias = Mapping[str, str | int | float]
+
 _CONDITION: Final = "project_id = {project_id:UUID}"
-_SETTINGS: Final[Mapping[str, str | int | float]] = {
+_SETTINGS: Final[EngineSettings] = {
     "precise_float_parsing": 1,  # without it a text read as a double is often one unit off in the last place
     "query_plan_optimize_lazy_materialization": 1,
     # A filter at its limits (256 conditions, six numbers in each path) is a statement of megabytes; the defaults are 256 KiB
@@ -32,6 +34,7 @@ _SETTINGS: Final[Mapping[str, str | int | float]] = {
     "max_ast_elements": 5_000_000,
     "max_expanded_ast_elements": 5_000_000,
 }
+_NO_SETTINGS: Final[EngineSettings] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,18 +115,25 @@ class ProjectSpans:
         return other
 
     async def select(
-        self, sql: str, parameters: Mapping[str, Any], *, step: str = "statement", share: Share | None = None
+        self,
+        sql: str,
+        parameters: Mapping[str, Any],
+        *,
+        step: str = "statement",
+        share: Share | None = None,
+        settings: EngineSettings = _NO_SETTINGS,
     ) -> pa.Table:
         """The answer of a statement, in which ``{of_project}`` stands once for each table that is read.
 
-        ``step`` is what an explanation calls it. Raises ``DeadlineExceeded`` when the budget, or its ``share`` of it, is
-        spent, and the errors of ``ColumnStore``.
+        ``step`` is what an explanation calls it; ``settings`` are the engine's, for this statement alone. Raises
+        ``DeadlineExceeded`` when the budget, or its ``share`` of it, is spent, and the errors of ``ColumnStore``.
         """
         with self._recorded(step, sql, parameters):
             statement, remaining_s = self._bounded(sql, parameters)
             if share is not None:
-                statement = replace(statement, settings={**statement.settings, **_rows_bound(share)})
+                settings = {**settings, **_rows_bound(share)}
                 remaining_s = min(remaining_s, share.seconds_max)
+            statement = replace(statement, settings={**statement.settings, **settings})
             return await self._store.select(statement, deadline_s=remaining_s)
 
     async def execute(self, sql: str, parameters: Mapping[str, Any]) -> None:
@@ -163,7 +173,7 @@ class ProjectSpans:
             self._ran.append(Ran(step, sql, parameters, started_s, elapsed_ms, failure))
 
 
-def _rows_bound(share: Share) -> Mapping[str, str | int | float]:
+def _rows_bound(share: Share) -> EngineSettings:
     return {} if share.rows_max is None else {"max_rows_to_read": share.rows_max, "read_overflow_mode": "throw"}
 
 

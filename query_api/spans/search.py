@@ -4,7 +4,7 @@ A page is found in steps, each as narrow as it can be:
 
 1. *candidates* (``candidates.py``): the light columns of rows that match, in order, behind the position;
 2. at the same time, for these: which of them are heads, the sums of the traces whose roots are among them, and the
-   rows of as many as the page can still take;
+   rows of as many as the page can still take (``rows.py``); what comes first is made use of while the other is awaited;
 3. again from the last candidate while the page is not full and there is budget.
 
 Walking gives every span once because a head is one row (same key, log, offset and start) and the order is total on keys. A row
@@ -21,27 +21,22 @@ from functools import partial
 from itertools import accumulate, takewhile
 from typing import Any, Final
 
-import pyarrow as pa
-
 from common.errors import DeadlineExceeded
-from common.limits import MIB
 from query_api.spans.candidates import Candidate, Candidates, Window
-from query_api.spans.columns import among_ids, among_starts, packed_ids, packed_starts
 from query_api.spans.compile import Compiled
-from query_api.spans.heads import Version, heads_and_sums, versions_of
+from query_api.spans.heads import heads_and_sums
 from query_api.spans.position import Position
 from query_api.spans.project_spans import ProjectSpans
-from query_api.spans.render import ROW_COLUMNS, Rendered, render
+from query_api.spans.render import Layout, Rendered
 from query_api.spans.rollup import TraceSums
+from query_api.spans.rows import LARGE_BYTES, LARGE_SPANS, fetch_rows, render_versions
+from query_api.spans.version import Version
 
 SPARE_CANDIDATES: Final = 16
 """Looked at beyond what a page needs, so that a few stale versions do not cost a second round."""
 
 CANDIDATES_MAX: Final = 50_000
 """In one round: about 5 MB of light columns."""
-
-LARGE_SPANS: Final = 1_000
-LARGE_BYTES: Final = 1 * MIB
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,33 +94,6 @@ async def _judge(spans: ProjectSpans, batch: Sequence[Candidate], page: _PageInP
     page.add_rows(rows, of=expected)
 
 
-async def fetch_rows(spans: ProjectSpans, versions: Sequence[Version]) -> pa.Table:
-    """Rows with ``ROW_COLUMNS`` among which are all of these versions, and hardly any other; in any order."""
-    if not versions:
-        return _NO_ROWS
-    values = {
-        "starts": packed_starts([version.start_us for version in versions]),
-        "span_ids": packed_ids([version.span_id for version in versions]),
-    }
-    return await spans.select(_ROWS, values, step="rows")
-
-
-def render_versions(rows: Sequence[pa.Table], versions: Sequence[Version], sums: TraceSums) -> list[Rendered]:
-    """The spans of ``versions``, in their order, without those that are not among the rows: replaced a moment ago."""
-    rendered: dict[Version, Rendered] = {}
-    for part in rows:  # all of a part, hardly any of which is not wanted: to put columns in order takes longer
-        rendered.update(zip(versions_of(part), render(part, sums), strict=True))
-    return [rendered[version] for version in versions if version in rendered]
-
-
-_NO_ROWS: Final = pa.table({name: pa.array([], pa.binary()) for name in ROW_COLUMNS})
-_ROWS: Final = f"""
-SELECT {", ".join(ROW_COLUMNS)}
-FROM spans
-PREWHERE {{of_project}} AND start_us IN {among_starts("starts")} AND span_id IN {among_ids("span_ids")}
-"""
-
-
 class _PageInProgress:
     """Heads found so far, and what is known of them."""
 
@@ -134,7 +102,7 @@ class _PageInProgress:
         self._bytes_max = bytes_max
         self._winners: dict[Version, int] = {}
         self._sums: dict[bytes, Any] = {}
-        self._rows: list[pa.Table] = []
+        self._rows: list[Layout] = []
         self._read: set[Version] = set()
 
     @property
@@ -159,7 +127,7 @@ class _PageInProgress:
             self._winners.setdefault(head.version, head.answer_bytes)  # the same row may be there twice
         self._sums.update(sums)
 
-    def add_rows(self, rows: pa.Table, *, of: Sequence[Version]) -> None:
+    def add_rows(self, rows: Layout, *, of: Sequence[Version]) -> None:
         self._rows.append(rows)
         self._read.update(of)
 

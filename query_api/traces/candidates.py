@@ -13,14 +13,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from operator import attrgetter
+from operator import itemgetter
 from typing import Any, Final
 
 from common.errors import DeadlineExceeded
 from query_api.spans.compile import Compiled
-from query_api.spans.heads import Version, versions_of
 from query_api.spans.models import Order
 from query_api.spans.project_spans import ProjectSpans, Share
+from query_api.spans.version import Version, versions_of
 from query_api.traces.window import TracePosition, TraceWindow
 
 SHARES: Final = 5
@@ -34,7 +34,7 @@ _LAST_ID: Final = b"\xff" * 16
 _EVERYTHING: Final = Compiled("1", {})
 _TABLE_ORDER: Final = ("start_us", "span_id", "trace_id")
 _PAGE_ORDER: Final = ("start_us", "trace_id")
-_PLACE: Final = attrgetter(*_PAGE_ORDER)
+_PLACE: Final = itemgetter(*map(Version._fields.index, _PAGE_ORDER))
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from query_api.spans.compile import compile_filter
 from query_api.spans.deletions import delete_trace as delete_spans_of_trace
 from query_api.spans.handlers import project_spans
 from query_api.spans.models import Focus, Windowing
+from query_api.spans.rows import RowsAhead
 from query_api.spans.windowing import belonging, limit_of, refuse_feed
 from query_api.traces.models import TraceIds
 from query_api.traces.search import find_traces
@@ -44,8 +45,11 @@ async def query_traces(call: Call) -> Answer:
     asked = await asked_of(call, call.body, focus=Focus.TRACE)
     refuse_feed(asked.windowing)
     page = await trace_page(call, asked.filtering, asked.windowing)
-    traces = b",".join(trace.json for trace in page.traces)
-    return Answer(b'{"count":%d,"traces":[%b]%b}' % (len(page.traces), traces, page_members(page)))
+    pieces = [b'{"count":%d,"traces":[' % len(page.traces)]
+    for number, trace in enumerate(page.traces):
+        pieces += (b"," if number else b"", *trace.pieces)
+    pieces.append(b"]%b}" % page_members(page))
+    return Answer(b"".join(pieces))
 
 
 async def get_trace(call: Call) -> Answer:
@@ -80,8 +84,9 @@ async def trace_page(call: Call, filtering: Node, windowing: Windowing) -> Trace
     window = traces_window(windowing, stored=stored, belongs_to=belongs_to, secret=secret)
     limit = limit_of(windowing, default=settings.page_limit_default, most=settings.page_limit_max)
     spans = project_spans(call)
-    found = await find_traces(spans, compile_filter(filtering), window, limit=limit)
-    page = await read_page(spans, found.traces, bytes_max=settings.page_bytes_max)
+    async with RowsAhead(spans) as rows:
+        found = await find_traces(spans, compile_filter(filtering), window, limit=limit, rows=rows)
+        page = await read_page(spans, found.traces, bytes_max=settings.page_bytes_max, rows=rows)
     explanation = await explain_member(spans, filtering)
     ends_at = page.ends_at if page.is_cut else found.searched_to or page.ends_at
     if ends_at is None or not (found.more_follow or page.is_cut):

@@ -7,8 +7,8 @@ In rounds, each of few statements:
 3. of shown spans that would put a trace elsewhere and were no candidates: which of them match. On a first page in
    descending order there are none; behind it, only traces that reach over the page's beginning have some.
 
-Then a candidate brings its trace onto the page exactly when it is the trace's latest matching span. The spans of the traces
-are read by ``whole.py``.
+Then a candidate brings its trace onto the page exactly when it is the trace's latest matching span. Rows of the traces that
+are expected to come onto the page begin to be read with the second step's answer; what they become is ``whole.py``'s concern.
 """
 
 from __future__ import annotations
@@ -16,15 +16,18 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Final
 
 from common.errors import DeadlineExceeded
 from common.span import NO_METRICS, Metrics
 from query_api.spans.columns import among_ids, among_starts, packed_ids, packed_starts
 from query_api.spans.compile import Compiled
-from query_api.spans.heads import Version, heads_and_sums, versions_of
+from query_api.spans.heads import heads_and_sums
 from query_api.spans.models import Order
 from query_api.spans.project_spans import ProjectSpans
+from query_api.spans.rows import RowsAhead
+from query_api.spans.version import Version, versions_of
 from query_api.traces.candidates import TraceCandidates, place_of
 from query_api.traces.window import TracePosition, TraceWindow
 
@@ -66,10 +69,15 @@ class Found:
     more_follow: bool
 
 
-async def find_traces(spans: ProjectSpans, matching: Compiled, window: TraceWindow, *, limit: int) -> Found:
-    """The first ``limit`` traces behind the window's position. Raises ``DeadlineExceeded`` when nothing could be examined."""
+async def find_traces(
+    spans: ProjectSpans, matching: Compiled, window: TraceWindow, *, limit: int, rows: RowsAhead
+) -> Found:
+    """The first ``limit`` traces behind the window's position; ``rows`` begins to read them as soon as their spans are known.
+
+    Raises ``DeadlineExceeded`` when nothing could be examined.
+    """
     candidates = TraceCandidates(spans, matching, window)
-    judge = _Judge(spans, matching, window, candidates)
+    judge = _Judge(spans, matching, window, candidates, rows)
     found: list[FoundTrace] = []
     rows_per_trace: float = ROWS_PER_TRACE_UNFILTERED if matching.sql == EVERYTHING_SQL else ROWS_PER_TRACE
     rows_count = 0
@@ -94,12 +102,18 @@ class _Judge:
     """Knows of each trace that comes up its latest matching span, and so which candidate brings it onto the page."""
 
     def __init__(
-        self, spans: ProjectSpans, matching: Compiled, window: TraceWindow, candidates: TraceCandidates
+        self,
+        spans: ProjectSpans,
+        matching: Compiled,
+        window: TraceWindow,
+        candidates: TraceCandidates,
+        rows: RowsAhead,
     ) -> None:
         self._spans = spans
         self._matching = matching
         self._window = window
         self._candidates = candidates
+        self._rows = rows
         self._traces: dict[bytes, _Judged] = {}
 
     async def brought_by(self, batch: Sequence[Version], most: int) -> list[FoundTrace]:
@@ -109,7 +123,10 @@ class _Judge:
             by_trace[candidate.trace_id].append(candidate)
         found: list[FoundTrace] = []
         for part in _parts(batch, traces_count=most + SPARE_TRACES):
-            await self._judge({candidate.trace_id: by_trace[candidate.trace_id] for candidate in part})
+            await self._judge(
+                {candidate.trace_id: by_trace[candidate.trace_id] for candidate in part},
+                most_shown=most - len(found) - 1,
+            )
             found += self._brought_by(part)
             if len(found) >= most:
                 break
@@ -122,11 +139,16 @@ class _Judge:
                 judged.is_given = True
                 yield FoundTrace(place_of(candidate), judged.heads, judged.sums)
 
-    async def _judge(self, candidates: Mapping[bytes, Sequence[Version]]) -> None:
-        """Learn what is not known yet of the traces of these candidates."""
-        unknown = {trace_id: candidates[trace_id] for trace_id in candidates.keys() - self._traces.keys()}
+    async def _judge(self, candidates: Mapping[bytes, Sequence[Version]], *, most_shown: int) -> None:
+        """Learn what is not known yet of the traces of these candidates, and begin to read those that the page can take."""
+        unknown = {trace_id: versions for trace_id, versions in candidates.items() if trace_id not in self._traces}
         seen = [version for versions in unknown.values() for version in versions]
-        shown, sums = await heads_and_sums(self._spans, seen, traces_to_sum=unknown.keys())
+        expected = set(islice(unknown, most_shown))
+
+        async def read(sent: Sequence[Version]) -> None:
+            await self._rows.begin([version for version in sent if version.trace_id in expected])
+
+        shown, sums = await heads_and_sums(self._spans, seen, traces_to_sum=unknown.keys(), on_sent=read)
         heads: dict[bytes, list[Version]] = {trace_id: [] for trace_id in unknown}
         for head in shown:
             heads[head.trace_id].append(head)

@@ -12,7 +12,7 @@ spans is no deeper for this code than a bush.
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from query_api.spans.render import Rendered
@@ -26,53 +26,68 @@ def tree_json(spans: Sequence[Rendered]) -> bytes:
 
     ``spans`` are those of one trace, in the order in which siblings are to stand.
     """
-    children = _children(spans)
+    return b"".join(tree_pieces(spans))
+
+
+def tree_pieces(spans: Sequence[Rendered]) -> list[bytes]:
+    """The same, not joined yet: an answer of many trees is joined once."""
+    below = _below(spans)
     pieces = [b"{"]
-    unfinished = [iter(_members(children[-1], children, spans))]  # of the objects around the place that is written
+    unfinished = [iter(_members(below[-1], below, spans))]  # of the objects around the place that is written
     while unfinished:
         for piece in unfinished[-1]:
             if isinstance(piece, int):
                 pieces += (spans[piece].json[:-1], b',"spans":{')
-                unfinished.append(iter(_members(children[piece], children, spans)))
+                unfinished.append(iter(_members(below[piece], below, spans)))
                 break
             pieces.append(piece)
         else:
             unfinished.pop()
             pieces.append(b"}}" if unfinished else b"}")
-    return b"".join(pieces)
+    return pieces
 
 
-def _members(siblings: Sequence[int], children: Sequence[list[int]], spans: Sequence[Rendered]) -> list[bytes | int]:
+def _members(
+    siblings: Sequence[int], below: Mapping[int, Sequence[int]], spans: Sequence[Rendered]
+) -> list[bytes | int]:
     """The members of one object: JSON text, and between it the indexes of the spans that have others below them."""
+    if len({spans[index].name for index in siblings}) < len(siblings):
+        return _members_with_lists(siblings, below, spans)
+    members: list[bytes | int] = []
+    for index in siblings:
+        span = spans[index]
+        members += (b",", span.name, b":", index if index in below else span.json)
+    return members[1:]
+
+
+def _members_with_lists(
+    siblings: Sequence[int], below: Mapping[int, Sequence[int]], spans: Sequence[Rendered]
+) -> list[bytes | int]:
+    """The same where names are the same: the spans of one name are a list in place of the first."""
     by_name: dict[bytes, list[int]] = {}
     for index in siblings:
         by_name.setdefault(spans[index].name, []).append(index)
     members: list[bytes | int] = []
     for name, indexes in by_name.items():
-        before = b",%b:" % name if members else name + b":"
-        shown = [index if children[index] else spans[index].json for index in indexes]
-        if len(shown) == 1:
-            members += (before, shown[0])
-            continue
-        members.append(before)
-        for position, span in enumerate(shown):
-            members += (b"," if position else b"[", span)
-        members.append(b"]")
-    return members
+        members += (b",", name, b":[" if len(indexes) > 1 else b":")
+        for index in indexes:
+            members += (index if index in below else spans[index].json, b",")
+        members[-1] = b"]" if len(indexes) > 1 else b""
+    return members[1:]
 
 
-def _children(spans: Sequence[Rendered]) -> list[list[int]]:
-    """The indexes below each span; in the last place those at the top."""
-    children: list[list[int]] = [[] for _ in range(len(spans) + 1)]
+def _below(spans: Sequence[Rendered]) -> Mapping[int, Sequence[int]]:
+    """The indexes below each span that has others below it; under −1 those at the top."""
+    below: dict[int, list[int]] = {-1: []}
     for index, parent in enumerate(_parents(spans)):
-        children[parent].append(index)
-    return children
+        below.setdefault(parent, []).append(index)
+    return below
 
 
 def _parents(spans: Sequence[Rendered]) -> list[int]:
     """The index of each span's parent, −1 at the top."""
-    places = {span.key.span_id: index for index, span in enumerate(spans)}
-    parents = [-1 if span.parent_id is None else places.get(span.parent_id, -1) for span in spans]
+    places: dict[bytes | None, int] = {span.version.span_id: index for index, span in enumerate(spans)}
+    parents = [places.get(span.parent_id, -1) for span in spans]
     if any(map(operator.ge, parents, range(len(parents)))):  # else parents come first, as they mostly do: no cycles
         _open_cycles(parents, spans)
     if len(parents) > LEVELS_MAX:
@@ -114,4 +129,4 @@ def _earliest(member: int, parents: Sequence[int], spans: Sequence[Rendered]) ->
     cycle = [member]
     while parents[cycle[-1]] != member:
         cycle.append(parents[cycle[-1]])
-    return min(cycle, key=lambda index: (spans[index].start_us, spans[index].key.span_id))
+    return min(cycle, key=lambda index: spans[index].version.position)

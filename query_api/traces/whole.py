@@ -6,26 +6,25 @@ import asyncio
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from typing import Final
-
-import pyarrow as pa
 
 from common.errors import Unavailable
 from common.ids import trace_id_hex
-from query_api.spans.heads import Version, heads_of_traces
+from query_api.spans.heads import heads_of_traces
 from query_api.spans.project_spans import ProjectSpans
-from query_api.spans.render import Rendered
+from query_api.spans.render import Layout, Rendered
 from query_api.spans.rollup import TraceSums
-from query_api.spans.search import LARGE_SPANS, fetch_rows, render_versions
+from query_api.spans.rows import LARGE_SPANS, RowsAhead, render_versions
+from query_api.spans.version import Version
 from query_api.traces.search import FoundTrace
-from query_api.traces.tree import tree_json
+from query_api.traces.tree import tree_json, tree_pieces
 from query_api.traces.window import TracePosition
 
 SPANS_PER_READ: Final = 4_000
 """Of the traces of one read together: a few MB. A page that is full of bytes after one has not read the others."""
 
-_BY_TRACE: Final = attrgetter("trace_id", "start_us", "span_id")
+_BY_TRACE: Final = itemgetter(*map(Version._fields.index, ("trace_id", "start_us", "span_id")))
 
 TRIES_MAX: Final = 5
 """A version that was replaced between the two reads is gone from the table once the engine has merged: read both again."""
@@ -51,13 +50,19 @@ class Trace:
     @property
     def json(self) -> bytes:
         """The trace as answers show it."""
-        return b'{"trace_id":"%b","spans":%b}' % (trace_id_hex(self.trace_id).encode(), self.tree)
+        return b"".join(self.pieces)
+
+    @property
+    def pieces(self) -> list[bytes]:
+        """The same, not joined yet: a page of traces is joined once."""
+        return [b'{"trace_id":"%b","spans":' % trace_id_hex(self.trace_id).encode(), *tree_pieces(self.spans), b"}"]
 
 
 async def traces_of_ids(spans: ProjectSpans, trace_ids: Sequence[bytes]) -> list[Trace]:
     """The traces, in the order of their ids; those that have no span are left out."""
     heads, sums = await heads_of_traces(spans, trace_ids)
-    by_id = {trace.trace_id: trace for trace in await _read(spans, heads, sums)}
+    async with RowsAhead(spans) as rows:
+        by_id = {trace.trace_id: trace for trace in await _read(spans, heads, sums, rows)}
     return [by_id[trace_id] for trace_id in trace_ids if trace_id in by_id]
 
 
@@ -72,14 +77,19 @@ class WholeTraces:
     is_cut: bool
 
 
-async def read_page(spans: ProjectSpans, found: Sequence[FoundTrace], *, bytes_max: int) -> WholeTraces:
-    """The first of the traces, as many as ``bytes_max`` holds, at least one. One that was deleted meanwhile is left out."""
+async def read_page(
+    spans: ProjectSpans, found: Sequence[FoundTrace], *, bytes_max: int, rows: RowsAhead
+) -> WholeTraces:
+    """The first of the traces, as many as ``bytes_max`` holds, at least one. One that was deleted meanwhile is left out.
+
+    ``rows``: where they are read already, or will be.
+    """
     traces: list[Trace] = []
     ends_at = None
     room = bytes_max
     for part in _parts(found):
         sums = {each.position.trace_id: each.sums for each in part}
-        read = await _read(spans, [head for each in part for head in each.heads], sums)
+        read = await _read(spans, [head for each in part for head in each.heads], sums, rows)
         by_id = {trace.trace_id: trace for trace in read}
         for each in part:
             trace = by_id.get(each.position.trace_id)
@@ -104,26 +114,21 @@ def _parts(found: Sequence[FoundTrace]) -> Iterator[list[FoundTrace]]:
         yield part
 
 
-async def _read(spans: ProjectSpans, heads: Sequence[Version], sums: TraceSums) -> list[Trace]:
+async def _read(spans: ProjectSpans, heads: Sequence[Version], sums: TraceSums, rows: RowsAhead) -> list[Trace]:
     """The traces of these heads, which used these sums. When the heads are no longer those of now, the traces of now."""
     trace_ids = {head.trace_id for head in heads}
     absent: set[Version] = set()
     for _ in range(TRIES_MAX):
         in_order = sorted(heads, key=_BY_TRACE)
-        read = await _rendered(await fetch_rows(spans, in_order), in_order, sums)
+        read = await _rendered(await rows.take(in_order), in_order, sums)
         if len(read) == len(in_order):
-            return [Trace(key, list(group)) for key, group in groupby(read, key=attrgetter("key.trace_id"))]
-        absent |= _without_row(in_order, read)
+            return [Trace(key, list(group)) for key, group in groupby(read, key=attrgetter("version.trace_id"))]
+        absent |= set(in_order).difference(span.version for span in read)
         heads, sums = await heads_of_traces(spans, trace_ids, absent=absent)
     raise Unavailable("These spans are being replaced faster than they can be read.")
 
 
-async def _rendered(rows: pa.Table, heads: Sequence[Version], sums: TraceSums) -> list[Rendered]:
+async def _rendered(layouts: Sequence[Layout], heads: Sequence[Version], sums: TraceSums) -> list[Rendered]:
     if len(heads) <= LARGE_SPANS:
-        return render_versions([rows], heads, sums)
-    return await asyncio.to_thread(render_versions, [rows], heads, sums)
-
-
-def _without_row(heads: Sequence[Version], read: Sequence[Rendered]) -> set[Version]:
-    there = {span.key for span in read}
-    return {head for head in heads if head.key not in there}
+        return render_versions(layouts, heads, sums)
+    return await asyncio.to_thread(render_versions, layouts, heads, sums)

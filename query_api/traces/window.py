@@ -18,8 +18,8 @@ from uuid import UUID
 
 from common.errors import InvalidCursor
 from query_api.cursor import read_cursor
-from query_api.spans.heads import Version
 from query_api.spans.models import Order, Windowing
+from query_api.spans.version import Version
 from query_api.spans.windowing import microseconds
 
 _HEAD: Final = struct.Struct(">q16sB")

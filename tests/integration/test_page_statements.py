@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Collection
 from pathlib import Path
 
 import pytest
@@ -18,7 +18,9 @@ from common.span import Span
 from query_api.spans.candidates import Window
 from query_api.spans.compile import Compiled
 from query_api.spans.project_spans import ProjectSpans
+from query_api.spans.rows import RowsAhead
 from query_api.spans.search import find_page
+from query_api.spans.version import Version
 from query_api.traces.search import find_traces
 from query_api.traces.whole import read_page, traces_of_ids
 from query_api.traces.window import TraceWindow
@@ -72,12 +74,28 @@ async def test_a_page_of_spans_finds_its_heads_and_rows_by_index(spans: ProjectS
 
 
 async def test_a_page_of_traces_finds_its_heads_and_rows_by_index(spans: ProjectSpans) -> None:
-    found = await find_traces(spans, EVERYTHING, TraceWindow(), limit=3)
-    page = await read_page(spans, found.traces, bytes_max=10**6)
+    async with RowsAhead(spans) as rows:
+        found = await find_traces(spans, EVERYTHING, TraceWindow(), limit=3, rows=rows)
+        page = await read_page(spans, found.traces, bytes_max=10**6, rows=rows)
 
     assert len(page.traces) == 3
     assert [ran.step for ran in spans.ran] == ["candidates", "heads", "rows"]
     await _assert_read_little(spans)
+
+
+class BegunRows(RowsAhead):
+    """Remembers what it was told to begin with."""
+
+    async def begin(self, versions: Collection[Version]) -> None:
+        self.begun = list(versions)
+        await super().begin(versions)
+
+
+async def test_rows_of_the_traces_of_a_page_and_of_no_others_are_read_ahead(spans: ProjectSpans) -> None:
+    async with BegunRows(spans) as rows:
+        found = await find_traces(spans, EVERYTHING, TraceWindow(), limit=3, rows=rows)
+
+    assert sorted(version.trace_id for version in rows.begun) == sorted(each.position.trace_id for each in found.traces)
 
 
 async def test_a_trace_by_its_id_is_two_statements(spans: ProjectSpans) -> None:

@@ -28,13 +28,14 @@ from common.times import format_us
 from query_api.spans.candidates import Window
 from query_api.spans.compile import Compiled
 from query_api.spans.handlers import spans_of_ids
-from query_api.spans.heads import SHOWN_HEADS, TRACES_WITH_SUMS, Version, heads_of_traces, versions_of
+from query_api.spans.heads import SHOWN_HEADS, TRACES_WITH_SUMS, heads_of_traces
 from query_api.spans.models import Order
 from query_api.spans.position import Position
 from query_api.spans.project_spans import ProjectSpans
 from query_api.spans.render import Rendered
 from query_api.spans.rollup import TraceSums
 from query_api.spans.search import find_page
+from query_api.spans.version import Version, versions_of
 from tests.fakes.faulty_store import Fault, FaultyStore
 from tests.support.span_corpus import START_NS, store_record
 from tests.support.span_pages import SpanId, SpanPages, ids_of
@@ -392,11 +393,11 @@ async def test_a_span_stays_while_its_next_version_is_being_stored(store: Column
     pages = SpanPages.over(store)
 
     assert {old.shown_id, Place(1, 2, 0).shown_id} == set(ids_of(await pages.page()))
-    assert [each.start_us for each in await spans_by_id(store, old)] == [START_US]
+    assert [each.version.start_us for each in await spans_by_id(store, old)] == [START_US]
 
     await store_record(store, [new.span], log=log, offset=2, record_ms=2)
     assert ids_of(await pages.page()).count(old.shown_id) == 1
-    assert [each.start_us for each in await spans_by_id(store, old)] == [START_US + start_us]
+    assert [each.version.start_us for each in await spans_by_id(store, old)] == [START_US + start_us]
 
 
 async def test_a_deleted_span_stays_gone_while_its_next_version_is_being_stored(store: ColumnStore) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import orjson
-import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,13 +12,9 @@ from hypothesis import strategies as st
 from common.clickhouse.span_columns import NO_PARENT
 from common.span import NO_METRICS, Metrics, SpanKind, StatusCode
 from common.times import EARLIEST_US, LATEST_US, format_us
-from query_api.spans.render import ROW_COLUMNS, render
-
-_ID = pa.binary(16)
-_TYPES = {"trace_id": _ID, "span_id": _ID, "parent_id": _ID}
-_TEXT_COLUMNS = ("status_message", "session_id", "user_id", "agent_id")
-_JSON_COLUMNS = ("events", "links", "references", "hashes", "resource", "scope")
-_COUNTS = ("flags", "dropped_attributes_count", "dropped_events_count", "dropped_links_count")
+from query_api.spans.columns import holds_only
+from query_api.spans.render import Layout
+from tests.support.row_tables import COUNTS, JSON_COLUMNS, TEXT_COLUMNS, row, table
 
 ids = st.binary(min_size=16, max_size=16) | st.just(b"id" + bytes(14))
 moments = st.integers(EARLIEST_US, LATEST_US) | st.integers(-3, 3) | st.just(EARLIEST_US) | st.just(LATEST_US)
@@ -27,33 +22,6 @@ whole_seconds = st.integers(-(10**9), 10**9).map(lambda second: second * 1_000_0
 rests = st.integers(0, 999)
 texts = st.text(max_size=5).map(str.encode)
 some_json = st.sampled_from([b"", b'[{"a":1}]', '{"é":"/"}'.encode()])
-
-
-def row(**members: Any) -> dict[str, Any]:
-    """One row, of which only these members are of interest."""
-    plain: dict[str, Any] = {
-        "trace_id": b"t" * 16,
-        "span_id": b"s" * 16,
-        "parent_id": NO_PARENT,
-        "name": b"n",
-        "start_us": 0,
-        "end_us": 0,
-        "start_ns_rest": 0,
-        "end_ns_rest": 0,
-        "stored_us": 0,
-        "kind": 1,
-        "status_code": 0,
-        "trace_type": b"invocation",
-        "span_type": b"task",
-        "trace_state": b"",
-        "attributes": b'{"ag":{"data":{},"metrics":{"tokens":{},"costs":{},"errors":{}}}}',
-        **dict.fromkeys(_TEXT_COLUMNS, None),
-        **dict.fromkeys(_JSON_COLUMNS, b""),
-        **dict.fromkeys(_COUNTS, 0),
-        "log": b"log",
-        "log_offset": 0,
-    }
-    return plain | members
 
 
 rows = st.builds(
@@ -70,17 +38,10 @@ rows = st.builds(
     start_ns_rest=rests,
     end_ns_rest=rests,
     trace_state=texts,
-    **{name: st.none() | texts for name in _TEXT_COLUMNS},
-    **dict.fromkeys(_JSON_COLUMNS, some_json),
-    **dict.fromkeys(_COUNTS, st.integers(0, 2**32 - 1) | st.just(0)),
+    **{name: st.none() | texts for name in TEXT_COLUMNS},
+    **dict.fromkeys(JSON_COLUMNS, some_json),
+    **dict.fromkeys(COUNTS, st.integers(0, 2**32 - 1) | st.just(0)),
 )
-
-
-def table(rows: list[dict[str, Any]], *, cut_at: int = 0) -> pa.Table:
-    """The rows as the engine may give them: in two blocks, the second of which begins in the middle of its memory."""
-    columns = {name: pa.array([each[name] for each in rows], _TYPES.get(name)) for name in ROW_COLUMNS}
-    whole = pa.table(columns)
-    return pa.concat_tables([whole.slice(0, cut_at), whole.slice(cut_at)])
 
 
 def shown(row: dict[str, Any]) -> dict[str, Any]:
@@ -102,31 +63,31 @@ def shown(row: dict[str, Any]) -> dict[str, Any]:
         "status_code": StatusCode(row["status_code"]).name,
         "attributes": orjson.loads(row["attributes"]),
     }
-    texts = {name: row[name].decode() for name in _TEXT_COLUMNS if row[name] is not None}
+    texts = {name: row[name].decode() for name in TEXT_COLUMNS if row[name] is not None}
     state = {"trace_state": row["trace_state"].decode()} if row["trace_state"] else {}
-    counts = {name: row[name] for name in _COUNTS if row[name]}
-    return required | texts | state | counts | {name: orjson.loads(row[name]) for name in _JSON_COLUMNS if row[name]}
+    counts = {name: row[name] for name in COUNTS if row[name]}
+    return required | texts | state | counts | {name: orjson.loads(row[name]) for name in JSON_COLUMNS if row[name]}
 
 
 @given(rows=st.lists(rows, min_size=1, max_size=5), data=st.data())
 def test_every_member_is_there_in_its_order(rows: list[dict[str, Any]], data: st.DataObject) -> None:
-    spans = render(table(rows, cut_at=data.draw(st.integers(0, len(rows)))), {})
+    spans = Layout.of(table(rows, cut_at=data.draw(st.integers(0, len(rows))))).spans({})
 
     assert [list(orjson.loads(span.json).items()) for span in spans] == [list(shown(row).items()) for row in rows]
     assert [span.key for span in spans] == [(row["trace_id"], row["span_id"]) for row in rows]
-    assert [span.start_us for span in spans] == [row["start_us"] for row in rows]
+    assert [span.version.start_us for span in spans] == [row["start_us"] for row in rows]
     assert [orjson.loads(span.name) for span in spans] == [row["name"].decode() for row in rows]
     assert [span.parent_id or NO_PARENT for span in spans] == [row["parent_id"] for row in rows]
 
 
 def test_no_rows_are_no_spans() -> None:
-    assert render(table([]), {}) == []
+    assert Layout.of(table([])).spans({}) == []
 
 
 def test_members_that_are_json_are_spliced_in_as_they_are_stored() -> None:
     spaced = b'{"a" : 1.0}'
 
-    [span] = render(table([row(attributes=spaced, resource=spaced)]), {})
+    [span] = Layout.of(table([row(attributes=spaced, resource=spaced)])).spans({})
 
     assert b'"attributes":%b,"resource":%b}' % (spaced, spaced) in span.json
 
@@ -134,13 +95,13 @@ def test_members_that_are_json_are_spliced_in_as_they_are_stored() -> None:
 def test_a_root_of_a_trace_that_used_nothing_is_shown_as_it_is_stored() -> None:
     spaced = b'{"ag" : {"metrics" : {}}}'
 
-    [span] = render(table([row(attributes=spaced)]), {b"t" * 16: NO_METRICS})
+    [span] = Layout.of(table([row(attributes=spaced)])).spans({b"t" * 16: NO_METRICS})
 
     assert b'"attributes":%b' % spaced in span.json
 
 
 def test_a_whole_second_has_no_fraction_also_beside_times_that_have_one() -> None:
-    spans = render(table([row(start_us=1_000_000), row(start_us=1_000_010), row(start_us=2_000_000)]), {})
+    spans = Layout.of(table([row(start_us=1_000_000), row(start_us=1_000_010), row(start_us=2_000_000)])).spans({})
 
     times = [orjson.loads(span.json)["start_time"] for span in spans]
     assert times == ["1970-01-01T00:00:01Z", "1970-01-01T00:00:01.000010Z", "1970-01-01T00:00:02Z"]
@@ -149,14 +110,35 @@ def test_a_whole_second_has_no_fraction_also_beside_times_that_have_one() -> Non
 def test_a_default_output_stands_for_all_outputs() -> None:
     attributes = b'{"ag":{"data":{"outputs":{"__default__":[1]}},"metrics":{}}}'
 
-    [span] = render(table([row(attributes=attributes)]), {})
+    [span] = Layout.of(table([row(attributes=attributes)])).spans({})
 
     assert orjson.loads(span.json)["attributes"]["ag"]["data"] == {"outputs": [1]}
 
 
 @pytest.mark.parametrize(("parent_id", "is_shown"), [(NO_PARENT, True), (b"p" * 16, False)])
 def test_only_a_root_shows_the_sums_of_its_trace(parent_id: bytes, is_shown: bool) -> None:
-    [span] = render(table([row(parent_id=parent_id)]), {b"t" * 16: Metrics(tokens_total=3.0)})
+    [span] = Layout.of(table([row(parent_id=parent_id)])).spans({b"t" * 16: Metrics(tokens_total=3.0)})
 
     tokens = orjson.loads(span.json)["attributes"]["ag"]["metrics"]["tokens"]
     assert tokens == ({"cumulative": {"prompt": 0, "completion": 0, "total": 3}} if is_shown else {})
+
+
+def test_what_is_laid_out_once_is_shown_with_any_sums() -> None:
+    layout = Layout.of(table([row()]))
+    plain = layout.spans({})
+
+    [with_sums] = layout.spans({b"t" * 16: Metrics(errors=2.0)})
+
+    assert orjson.loads(with_sums.json)["attributes"]["ag"]["metrics"]["errors"] == {"cumulative": 2}
+    assert layout.spans({}) == plain
+
+
+@pytest.mark.parametrize(
+    ("name", "blank", "other"), [("session_id", None, b""), ("events", b"", b"[]"), ("flags", 0, 1)]
+)
+def test_a_column_holds_only_blanks_until_one_row_has_something_else(name: str, blank: Any, other: Any) -> None:
+    blanks = [row(**{name: blank})] * 3
+
+    assert holds_only(table(blanks, cut_at=1), name, blank)
+    assert not holds_only(table([*blanks, row(**{name: other})], cut_at=1), name, blank)
+    assert not holds_only(table([row(**{name: other})]), name, blank)

@@ -13,7 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from query_api.spans.render import Rendered, SpanKey
+from query_api.spans.render import Rendered
+from query_api.spans.version import Version
 from query_api.traces.tree import LEVELS_MAX, tree_json
 
 TRACE = b"t" * 16
@@ -22,9 +23,8 @@ TRACE = b"t" * 16
 def span(number: int, parent: int | None = None, *, name: str = "", start_us: int = 0) -> Rendered:
     shown = {"span_name": name or f"s{number}", "number": number}
     return Rendered(
-        SpanKey(TRACE, number.to_bytes(16, "big")),
+        Version(start_us, number.to_bytes(16, "big"), TRACE, b"log", number),
         None if parent is None else parent.to_bytes(16, "big"),
-        start_us,
         orjson.dumps(name or f"s{number}"),
         orjson.dumps(shown),
     )

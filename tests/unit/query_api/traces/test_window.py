@@ -9,8 +9,8 @@ import pytest
 
 from common.errors import InvalidCursor
 from query_api.cursor import FINGERPRINT_BYTES, write_cursor
-from query_api.spans.heads import Version
 from query_api.spans.models import Order, Windowing
+from query_api.spans.version import Version
 from query_api.traces.window import Snapshot, TracePosition, TraceWindow, traces_window
 
 BELONGS_TO = bytes(FINGERPRINT_BYTES)

@@ -1,0 +1,42 @@
+"""What tells spans, and the versions of one, apart. Values only; which version of a span is shown: ``heads.py``."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from query_api.spans.columns import rows_as, values_of
+from query_api.spans.position import Position
+
+
+class SpanKey(NamedTuple):
+    """What identifies a span inside a project."""
+
+    trace_id: bytes
+    span_id: bytes
+
+
+class Version(NamedTuple):
+    """One row of ``spans``: where it stands and which record it came by."""
+
+    start_us: int
+    span_id: bytes
+    trace_id: bytes
+    log: bytes
+    log_offset: int
+
+    @property
+    def key(self) -> SpanKey:
+        """The span that this is a version of."""
+        return SpanKey(self.trace_id, self.span_id)
+
+    @property
+    def position(self) -> Position:
+        """Where it stands in the order of pages."""
+        return Position(self.start_us, self.span_id, self.trace_id)
+
+
+def versions_of(rows: pa.Table) -> list[Version]:
+    """The rows of a table that has the columns of a ``Version``."""
+    return rows_as(Version, *(values_of(rows, name) for name in Version._fields))

@@ -1,0 +1,50 @@
+"""Tables as the engine answers when rows of ``spans`` are read, made by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+from common.clickhouse.span_columns import NO_PARENT
+from query_api.spans.render import ROW_COLUMNS
+
+TEXT_COLUMNS = ("status_message", "session_id", "user_id", "agent_id")
+JSON_COLUMNS = ("events", "links", "references", "hashes", "resource", "scope")
+COUNTS = ("flags", "dropped_attributes_count", "dropped_events_count", "dropped_links_count")
+_ID = pa.binary(16)
+_TYPES = {"trace_id": _ID, "span_id": _ID, "parent_id": _ID}
+
+
+def row(**members: Any) -> dict[str, Any]:
+    """One row, of which only these members are of interest."""
+    plain: dict[str, Any] = {
+        "trace_id": b"t" * 16,
+        "span_id": b"s" * 16,
+        "parent_id": NO_PARENT,
+        "name": b"n",
+        "start_us": 0,
+        "end_us": 0,
+        "start_ns_rest": 0,
+        "end_ns_rest": 0,
+        "stored_us": 0,
+        "kind": 1,
+        "status_code": 0,
+        "trace_type": b"invocation",
+        "span_type": b"task",
+        "trace_state": b"",
+        "attributes": b'{"ag":{"data":{},"metrics":{"tokens":{},"costs":{},"errors":{}}}}',
+        **dict.fromkeys(TEXT_COLUMNS, None),
+        **dict.fromkeys(JSON_COLUMNS, b""),
+        **dict.fromkeys(COUNTS, 0),
+        "log": b"log",
+        "log_offset": 0,
+    }
+    return plain | members
+
+
+def table(rows: list[dict[str, Any]], *, cut_at: int = 0) -> pa.Table:
+    """The rows as the engine may give them: in two blocks, the second of which begins in the middle of its memory."""
+    columns = {name: pa.array([each[name] for each in rows], _TYPES.get(name)) for name in ROW_COLUMNS}
+    whole = pa.table(columns)
+    return pa.concat_tables([whole.slice(0, cut_at), whole.slice(cut_at)])

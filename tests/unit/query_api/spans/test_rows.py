@@ -1,0 +1,145 @@
+"""Rows ahead: asked for at once, read once, and let go when nobody wants them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection
+from itertools import islice
+
+import pyarrow as pa
+import pytest
+
+from common.clickhouse.store import Statement
+from common.clock import SystemClock
+from common.errors import Unavailable
+from common.project import DEFAULT_PROJECT_ID
+from query_api.spans.project_spans import ProjectSpans
+from query_api.spans.rows import SPANS_AHEAD_MAX, RowsAhead, render_versions
+from query_api.spans.version import Version
+from tests.support.api import UntouchedStore
+from tests.support.row_tables import row, table
+
+
+def version(number: int) -> Version:
+    return Version(number, number.to_bytes(16, "big"), b"t" * 16, b"log", number)
+
+
+class Shelf(UntouchedStore):
+    """An engine that holds rows of these versions, and answers when it is let."""
+
+    def __init__(self, *numbers: int) -> None:
+        self._held = [version(number) for number in numbers]
+        self.asked: list[Statement] = []
+        self.left_alone = 0
+        self.may_answer = asyncio.Event()
+        self.may_answer.set()
+        self.is_away = False
+
+    async def select(self, statement: Statement, /, *, deadline_s: float) -> pa.Table:
+        self.asked.append(statement)
+        try:
+            await self.may_answer.wait()
+        except asyncio.CancelledError:
+            self.left_alone += 1
+            raise
+        if self.is_away:
+            raise Unavailable("The engine is away.")
+        wanted = str(statement.parameters["span_ids"])
+        return table([row(**each._asdict()) for each in self._held if each.span_id.hex() in wanted])
+
+    def spans(self) -> ProjectSpans:
+        return ProjectSpans(self, DEFAULT_PROJECT_ID, clock=SystemClock(), budget_s=5.0)
+
+
+async def taken(rows: RowsAhead, versions: Collection[Version]) -> set[Version]:
+    return {each for layout in await rows.take(versions) for each in layout.versions}
+
+
+async def test_the_engine_is_asked_at_once_and_not_again() -> None:
+    shelf = Shelf(1, 2, 3)
+    shelf.may_answer.clear()
+
+    async with RowsAhead(shelf.spans()) as rows:
+        await rows.begin([version(1), version(2)])
+        assert len(shelf.asked) == 1
+        shelf.may_answer.set()
+
+        assert await taken(rows, [version(1), version(2)]) == {version(1), version(2)}
+    assert len(shelf.asked) == 1
+
+
+async def test_what_was_not_begun_is_read_when_it_is_taken() -> None:
+    shelf = Shelf(1, 2, 3)
+
+    async with RowsAhead(shelf.spans()) as rows:
+        await rows.begin([version(1)])
+
+        assert await taken(rows, [version(1), version(3), version(9)]) == {version(1), version(3)}
+    assert len(shelf.asked) == 2
+
+
+async def test_what_was_begun_together_can_be_taken_apart() -> None:
+    shelf = Shelf(1, 2)
+
+    async with RowsAhead(shelf.spans()) as rows:
+        await rows.begin([version(1), version(2)])
+
+        assert version(1) in await taken(rows, [version(1)])
+        assert version(2) in await taken(rows, [version(2)])
+    assert len(shelf.asked) == 1
+
+
+@pytest.mark.parametrize(
+    ("counts", "statements"), [([SPANS_AHEAD_MAX], 1), ([SPANS_AHEAD_MAX + 1], 0), ([1, SPANS_AHEAD_MAX], 1)]
+)
+async def test_no_more_is_read_ahead_than_what_a_few_megabytes_hold(counts: list[int], statements: int) -> None:
+    shelf = Shelf()
+    numbers = iter(range(2 * SPANS_AHEAD_MAX))
+
+    async with RowsAhead(shelf.spans()) as rows:
+        for count in counts:
+            await rows.begin([version(number) for number in islice(numbers, count)])
+
+    assert len(shelf.asked) == statements
+
+
+async def test_a_failure_is_told_to_who_takes_the_rows() -> None:
+    shelf = Shelf(1)
+    shelf.is_away = True
+
+    async with RowsAhead(shelf.spans()) as rows:
+        await rows.begin([version(1)])
+
+        with pytest.raises(Unavailable):
+            await rows.take([version(1)])
+
+
+async def test_what_nobody_takes_is_let_go_whatever_became_of_it() -> None:
+    away, slow = Shelf(1), Shelf(1)
+    away.is_away = True
+    slow.may_answer.clear()
+
+    for shelf in (away, slow):
+        async with RowsAhead(shelf.spans()) as rows:
+            await rows.begin([version(1)])
+
+    assert slow.left_alone == 1
+
+
+async def test_spans_come_in_the_order_asked_for_without_those_that_have_no_row() -> None:
+    shelf = Shelf(1, 2, 3)
+    asked = [version(3), version(9), version(1)]
+
+    async with RowsAhead(shelf.spans()) as rows:
+        rendered = render_versions(await rows.take(asked), asked, {})
+
+    assert [each.version for each in rendered] == [version(3), version(1)]
+
+
+async def test_scattered_rows_are_read_side_by_side() -> None:
+    shelf = Shelf(1)
+
+    async with RowsAhead(shelf.spans()) as rows:
+        await rows.take([version(1)])
+
+    assert shelf.asked[0].settings["merge_tree_min_rows_for_concurrent_read"] == 1
