@@ -66,7 +66,8 @@ class EmbeddedBroker:
             self._front.admit_produces()
 
     async def hold_produces(self) -> None:
-        """Hold back what is produced from now on; nothing is acknowledged any more when it returns."""
+        """Hold back what is produced from now on, but for what the worker settles with; nothing else is acknowledged any more when it
+        returns."""
         if self._front is not None:
             await self._front.hold_produces(timeout_s=HOLD_TIMEOUT_S)
 

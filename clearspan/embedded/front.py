@@ -5,10 +5,11 @@ The broker keeps its log in memory and cannot forget what was read, so it is ren
 under way are answered, and lets go of every connection once the new broker stands; producers try again by themselves.
 
 The gate is closed until somebody says that the topics are there: the broker acknowledges what is produced to a topic that it does
-not have, and nobody can ever read it.
+not have, and nobody can ever read it. While the log is drained one client passes, the worker: it cannot commit before its dead
+letters are published.
 
-Only the frame is understood: four bytes of length, then the api key (request) or the correlation id (response).
-Source: Kafka protocol guide, “Request and Response Headers”.
+Only the frame is understood: four bytes of length, then the api key (request) or the correlation id (response), and of produce
+requests who sends them. Source: Kafka protocol guide, “Request and Response Headers”.
 """
 
 from __future__ import annotations
@@ -21,6 +22,9 @@ from typing import Final
 from clearspan.embedded.processes import LOOPBACK
 
 PRODUCE: Final = 0
+SETTLING_CLIENT: Final = "clearspan-worker"
+"""The client id of who produces while the log is drained."""
+
 FRAME_BYTES_MAX: Final = 128 * 1024 * 1024
 UNANSWERED_MAX: Final = 1_000
 """Produce requests remembered a connection. Only a client that wants no acknowledgement has so many unanswered."""
@@ -32,6 +36,7 @@ class Front:
     def __init__(self, *, broker_port: int) -> None:
         self._broker_port = broker_port
         self._admits = asyncio.Event()
+        self._is_drained = False
         self._answered = asyncio.Condition()
         self._connections: list[_Connection] = []
         self._server: asyncio.Server | None = None
@@ -43,12 +48,14 @@ class Front:
 
     def admit_produces(self) -> None:
         """Let produce requests pass: the topics are there."""
+        self._is_drained = False
         self._admits.set()
 
     async def hold_produces(self, *, timeout_s: float) -> None:
-        """Hold new produce requests back. Nothing is acknowledged any more when it returns: those under way are answered, or, after
-        ``timeout_s``, the connections that wait for an answer are closed."""
+        """Hold new produce requests back, but for those of ``SETTLING_CLIENT``. Of the others nothing is acknowledged any more when it
+        returns: those under way are answered, or, after ``timeout_s``, the connections that wait for an answer are closed."""
         self._admits.clear()
+        self._is_drained = True
         try:
             async with asyncio.timeout(timeout_s), self._answered:
                 await self._answered.wait_for(lambda: not any(each.produces for each in self._connections))
@@ -58,6 +65,7 @@ class Front:
     async def turn_to(self, *, broker_port: int) -> None:
         """Send everybody away from the old broker, and those who come back to the new one; what they produce is held."""
         self._admits.clear()
+        self._is_drained = False
         self._broker_port = broker_port
         await self.disconnect()
 
@@ -99,12 +107,12 @@ class Front:
             head = await reader.readexactly(8)
             api_key, _version, correlation_id = struct.unpack(">hhi", head)
             if api_key == PRODUCE:
-                await self._admits.wait()
-                if len(connection.produces) >= UNANSWERED_MAX:
-                    connection.produces.clear()
-                connection.produces.add(correlation_id)
+                head += await _client_id(reader, length - len(head))
+                if not (self._is_drained and head.endswith(_SETTLING)):
+                    await self._admits.wait()
+                    connection.expect(correlation_id)
             writer.write(struct.pack(">i", length) + head)
-            await _pipe(reader, writer, length - 8)
+            await _pipe(reader, writer, length - len(head))
 
     async def _responses(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, connection: _Connection
@@ -131,6 +139,12 @@ class _Connection:
         self.forwards: set[asyncio.Task[None]] = set()
         self.produces: set[int] = set()
 
+    def expect(self, correlation_id: int) -> None:
+        """A produce request is under way."""
+        if len(self.produces) >= UNANSWERED_MAX:
+            self.produces.clear()
+        self.produces.add(correlation_id)
+
 
 async def _cut(connections: Iterable[_Connection]) -> None:
     """Nothing passes on these connections any more when it returns."""
@@ -152,6 +166,20 @@ async def _length(reader: asyncio.StreamReader) -> int:
     if not 4 <= length <= FRAME_BYTES_MAX:
         raise _Closed
     return int(length)
+
+
+async def _client_id(reader: asyncio.StreamReader, left: int) -> bytes:
+    """The client id of a request, of which so many bytes are left, as it lies on the wire: two bytes of length before it."""
+    if left < 2:
+        raise _Closed
+    length = await reader.readexactly(2)
+    (size,) = struct.unpack(">h", length)
+    if size > left - 2:
+        raise _Closed
+    return length + await reader.readexactly(max(size, 0))
+
+
+_SETTLING: Final = struct.pack(">h", len(SETTLING_CLIENT)) + SETTLING_CLIENT.encode()
 
 
 async def _pipe(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, count: int) -> None:

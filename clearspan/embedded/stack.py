@@ -20,6 +20,7 @@ from typing import Final, Literal
 from pydantic import SecretStr
 
 from clearspan.embedded.broker import EmbeddedBroker
+from clearspan.embedded.front import SETTLING_CLIENT
 from clearspan.embedded.guard import Guard
 from clearspan.embedded.journal import Journal, JournallingPublisher, Letter
 from clearspan.embedded.layout import Layout, Running, hold
@@ -105,7 +106,8 @@ class _Stack:
             }
         )
         kafka = self._settings.kafka
-        self._publisher = JournallingPublisher(KafkaPublisher(kafka), self._journal, topic=kafka.dead_letter_topic)
+        publisher = KafkaPublisher(kafka, client_id=SETTLING_CLIENT)
+        self._publisher = JournallingPublisher(publisher, self._journal, topic=kafka.dead_letter_topic)
         resources.push_async_callback(self._publisher.close)
         store = open_store(self._settings.clickhouse, data_dir=self._layout.root)
         resources.push_async_callback(store.close)

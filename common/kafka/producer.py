@@ -29,8 +29,10 @@ class KafkaPublisher:
     made for that (contract §4), so the producer is not idempotent: the embedded broker cannot do it.
     """
 
-    def __init__(self, settings: KafkaSettings) -> None:
+    def __init__(self, settings: KafkaSettings, *, client_id: str | None = None) -> None:
+        """``client_id``: what brokers are told who publishes; a name of the driver's where there is none."""
         self._settings = settings
+        self._client_id = client_id
         self._producer: AIOKafkaProducer | None = None
         self._connecting = asyncio.Lock()
         self._closed = False
@@ -73,6 +75,7 @@ class KafkaPublisher:
         quieten_driver()
         producer = AIOKafkaProducer(
             bootstrap_servers=self._settings.bootstrap,
+            client_id=self._client_id,
             acks="all",
             linger_ms=LINGER_MS,
             max_batch_size=BATCH_BYTES,

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from clearspan.embedded.broker import EmbeddedBroker
+from clearspan.embedded.front import SETTLING_CLIENT
 from common.kafka.log import KafkaLog
 from common.kafka.producer import KafkaPublisher
 from common.kafka.topics import ensure_topics
@@ -49,3 +50,22 @@ async def test_what_is_produced_before_a_fresh_broker_has_its_topics_is_not_lost
 
     assert [record.value async for portion in KafkaLog(kafka).read(TOPIC) for record in portion] == [b"held"]
     await publisher.close()
+
+
+async def test_the_worker_publishes_its_dead_letters_while_what_others_produce_is_held(
+    broker: EmbeddedBroker, kafka: KafkaSettings
+) -> None:
+    await ensure_topics(kafka)
+    broker.admit_produces()
+    worker, other = KafkaPublisher(kafka, client_id=SETTLING_CLIENT), KafkaPublisher(kafka)
+    await other.publish(TOPIC, b"before")
+    await broker.hold_produces()
+
+    held = asyncio.create_task(other.publish(TOPIC, b"held"))
+    await worker.publish(kafka.dead_letter_topic, b"a letter")
+
+    assert not held.done()
+    broker.admit_produces()
+    await held
+    await worker.close()
+    await other.close()

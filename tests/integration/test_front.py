@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 import pytest
 
-from clearspan.embedded.front import PRODUCE, UNANSWERED_MAX, Front
+from clearspan.embedded.front import PRODUCE, SETTLING_CLIENT, UNANSWERED_MAX, Front
 
 FETCH = 1
 
@@ -53,8 +53,18 @@ class _Client:
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader, self._writer = reader, writer
 
-    def send(self, api_key: int, correlation_id: int, *, body: bytes = b"body", length: int | None = None) -> None:
-        self._writer.write(struct.pack(">ihhi", length or 8 + len(body), api_key, 0, correlation_id) + body)
+    def send(
+        self,
+        api_key: int,
+        correlation_id: int,
+        *,
+        client_id: str | None = None,
+        body: bytes = b"body",
+        length: int | None = None,
+    ) -> None:
+        who = struct.pack(">h", -1) if client_id is None else struct.pack(">h", len(client_id)) + client_id.encode()
+        head = struct.pack(">hhi", api_key, 0, correlation_id) + who
+        self._writer.write(struct.pack(">i", length or len(head + body)) + head + body)
 
     async def answer(self) -> int:
         length, correlation_id = struct.unpack(">ii", await self._reader.readexactly(8))
@@ -136,6 +146,34 @@ async def test_a_held_produce_reaches_no_broker_while_others_pass(front: Front, 
 
     assert await other.answer() == 2
     assert broker.requests == [(FETCH, 2)]
+
+
+async def test_the_worker_may_settle_while_others_are_held_but_not_with_a_broker_that_has_no_topics(
+    front: Front, broker: _Broker, connect: Connect
+):
+    worker, other = await connect(), await connect()
+    await front.hold_produces(timeout_s=1)
+    other.send(PRODUCE, 1, client_id=SETTLING_CLIENT + "s")
+    worker.send(PRODUCE, 2, client_id=SETTLING_CLIENT)
+    assert await worker.answer() == 2
+    assert broker.requests == [(PRODUCE, 2)]
+
+    successor = _Broker()
+    await front.turn_to(broker_port=await successor.listen())
+    again = await connect()
+    again.send(PRODUCE, 3, client_id=SETTLING_CLIENT)
+    await asyncio.sleep(0.05)
+    assert successor.requests == []
+    await successor.close()
+
+
+@pytest.mark.parametrize("length", [8, 9, 12])
+async def test_a_produce_that_is_too_short_for_who_sends_it_closes_the_connection(connect: Connect, length: int):
+    client = await connect()
+
+    client.send(PRODUCE, 1, client_id="longer than the frame", body=b"", length=length)
+
+    assert await client.is_closed()
 
 
 async def test_turning_sends_everybody_away_and_lets_produces_in_to_the_new_broker_when_it_is_ready(
