@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,7 +17,7 @@ from common.settings import ClickHouseSettings, Settings
 from query_api.freshness.ends import KnownEnds
 from tests.fakes.kafka import MemoryBroker
 from tests.support.api import context_of, serving
-from tests.support.storing import StoringByHand
+from tests.support.storing import stored_by_and_by
 
 ANYTHING = "…"
 DOCS = Path(__file__).parents[2] / "docs"
@@ -48,19 +47,9 @@ async def api_drained_by_and_by(
     settings, broker, clock = Settings(auth="off"), MemoryBroker(partitions=partitions), SystemClock()
     ends = KnownEnds(broker.ends(*settings.kafka.topics), clock)
     context = context_of(broker=broker, settings=settings, clock=clock, store=store, ends=ends)
-    storing = asyncio.create_task(_store_by_and_by(StoringByHand(context, broker)))
-    async with serving(context) as client:
+    async with stored_by_and_by(context, broker), serving(context) as client:
         yield client
-    storing.cancel()
-    with suppress(asyncio.CancelledError):
-        await storing
     await store.close()
-
-
-async def _store_by_and_by(storing: StoringByHand) -> None:
-    while True:
-        await asyncio.sleep(0.1)
-        await storing.store_all()
 
 
 async def check_exchange(client: aiohttp.ClientSession, request: Message, shown: Message) -> None:

@@ -8,7 +8,7 @@ import os
 import re
 import shutil
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from tests.fakes.kafka import MemoryBroker
 from tests.support.api import context_of, serving
 from tests.support.http_pages import check_shown
 from tests.support.missing import missing
-from tests.support.storing import StoringByHand
+from tests.support.storing import stored_by_and_by
 
 DOCS = Path(__file__).parents[2] / "docs"
 BORDER = "=== end of block ==="
@@ -63,19 +63,9 @@ async def api_of_a_page(database: Database, settings: ClickHouseSettings, *, dat
     store, broker, clock = open_store(settings, data_dir=data_dir), MemoryBroker(), SystemClock()
     ends = KnownEnds(broker.ends("spans"), clock)
     context = context_of(database=database, broker=broker, store=store, clock=clock, ends=ends)
-    storing = asyncio.create_task(_store_by_and_by(StoringByHand(context, broker)))
-    async with serving(context) as client:
+    async with stored_by_and_by(context, broker), serving(context) as client:
         yield str(client._base_url).rstrip("/")
-    storing.cancel()
-    with suppress(asyncio.CancelledError):
-        await storing
     await store.close()
-
-
-async def _store_by_and_by(storing: StoringByHand) -> None:
-    while True:
-        await asyncio.sleep(0.1)
-        await storing.store_all()
 
 
 async def _run(each: Sequence[str], *, environment: Mapping[str, str], prelude: str) -> list[str]:

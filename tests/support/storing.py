@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+
 from common.codec import span_json
 from common.kafka.record import Record
 from common.limits import SpanLimits
@@ -38,3 +42,19 @@ class StoringByHand:
             for each in (DEFAULT_PROJECT_ID, ALL_PROJECTS)
         ]
         self._context.stored.learn(settled)
+
+
+@asynccontextmanager
+async def stored_by_and_by(context: ApiContext, broker: MemoryBroker) -> AsyncIterator[None]:
+    """Inside, what is published is stored ten times a second."""
+    storing = asyncio.create_task(_store_for_ever(StoringByHand(context, broker)))
+    yield
+    storing.cancel()
+    with suppress(asyncio.CancelledError):
+        await storing
+
+
+async def _store_for_ever(by_hand: StoringByHand) -> None:
+    while True:
+        await asyncio.sleep(0.1)
+        await by_hand.store_all()
