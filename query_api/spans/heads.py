@@ -95,15 +95,15 @@ class _Entries:
     """What it used, by the index of the row, where that was asked for and is something."""
 
     @classmethod
-    def of(cls, rows: pa.Table) -> _Entries:
-        """The rows of a table."""
+    def of(cls, rows: pa.Table, sent: list[Version]) -> _Entries:
+        """The rows of a table, with what ``_sent`` tells of them."""
         return cls(
             keys=list(zip(values_of(rows, "trace_id"), values_of(rows, "span_id"), strict=True)),
             versions=values_of(rows, "version"),
             record_ms=values_of(rows, "record_ms"),
             parent_ids=values_of(rows, "parent_id"),
             are_own=values_of(rows, "usage_is_own"),
-            sent=_sent(rows),
+            sent=sent,
             reports=_reports(rows),
         )
 
@@ -202,10 +202,11 @@ async def _entries(
     sql = _ENTRIES.replace("{which}", which).replace("{metrics}", metrics)
     rows = await spans.select(sql, parameters, step="heads")
     if rows.num_rows >= MANY_ENTRIES:
-        return await asyncio.to_thread(_Entries.of, rows)
+        return await asyncio.to_thread(lambda: _Entries.of(rows, _sent(rows)))
+    sent = _sent(rows)
     if on_sent is not None:
-        await on_sent(_sent(rows))
-    return _Entries.of(rows)
+        await on_sent(sent)
+    return _Entries.of(rows, sent)
 
 
 def _sent(rows: pa.Table) -> list[Version]:
