@@ -42,7 +42,7 @@ test: $(VENV)/dev ## the whole suite; says what this machine could not run
 
 test-long: $(VENV)/dev ## the property tests with 20,000 cases, forty rounds of writers (SEED=n repeats a run)
 	@echo "seed $(SEED)"
-	@HYPOTHESIS_PROFILE=long $(BIN)/python -m pytest tests/contract tests/acceptance/test_lineage_writers.py --hypothesis-seed=$(SEED) $(TESTS)
+	@HYPOTHESIS_PROFILE=long $(BIN)/python -m pytest tests/contract tests/acceptance/test_lineage_writers.py --hypothesis-seed=$(SEED) --timeout=3600 $(TESTS)
 
 lint: $(VENV)/dev ## format, lint, types, layout
 	@$(BIN)/ruff format --check .
