@@ -10,7 +10,7 @@ from uuid import UUID
 
 from clearspan.on_postgres import on_postgres
 from clearspan.projects import find_project
-from common.project import DEFAULT_PROJECT_ID, DEFAULT_USER_ID
+from common.project import DEFAULT_USER_ID
 
 if TYPE_CHECKING:
     from common.postgres.keys import Key, Keys
@@ -62,7 +62,7 @@ def _name(text: str) -> str:
 
 
 def _add_project(action: argparse.ArgumentParser) -> None:
-    action.add_argument("--project", default=str(DEFAULT_PROJECT_ID), metavar="PROJECT", help=_PROJECT_HELP)
+    action.add_argument("--project", metavar="PROJECT", help=_PROJECT_HELP)
 
 
 def _create(arguments: argparse.Namespace) -> int:
@@ -104,13 +104,15 @@ def _revoke(arguments: argparse.Namespace) -> int:
 
 
 def _with_keys(arguments: argparse.Namespace, run: Callable[[Database, Keys, UUID], Awaitable[None]]) -> int:
-    from common.clock import SystemClock  # noqa: PLC0415 - rooms are loaded by the command that needs them
+    from clearspan.target import target_settings  # noqa: PLC0415 - rooms are loaded by the command that needs them
+    from common.clock import SystemClock  # noqa: PLC0415
     from common.postgres.keys import Keys  # noqa: PLC0415
     from common.postgres.projects import Projects  # noqa: PLC0415
 
     async def run_on_project(database: Database) -> None:
         clock = SystemClock()
-        project_id = await find_project(Projects(database, clock), arguments.project)
+        named = arguments.project if arguments.project is not None else str(target_settings().default_project_id)
+        project_id = await find_project(Projects(database, clock), named)
         await run(database, Keys(database, clock), project_id)
 
     return on_postgres(run_on_project)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
 from clearspan.on_postgres import on_postgres
-from common.project import DEFAULT_PROJECT_ID
 
 if TYPE_CHECKING:
     from common.postgres.pool import Database
@@ -77,12 +76,15 @@ def _create(arguments: argparse.Namespace) -> int:
 
 
 def _list(arguments: argparse.Namespace) -> int:
+    from clearspan.target import target_settings  # noqa: PLC0415 - rooms are loaded by the command that needs them
+
     async def run(database: Database) -> None:
+        default_project_id = target_settings().default_project_id
         for project in await _projects(database).all():
             if arguments.json:
                 print(json.dumps(_members(project)))
             else:
-                mark = "  (default)" if project.id == DEFAULT_PROJECT_ID else ""
+                mark = "  (default)" if project.id == default_project_id else ""
                 print(f"{project.id}  {project.created_at:%Y-%m-%d %H:%M}  {project.name}{mark}")
 
     return on_postgres(run)

@@ -221,12 +221,12 @@ class Command:
     def __init__(self, settings: PostgresSettings, data_dir: Any) -> None:
         clean = {name: value for name, value in os.environ.items() if not name.startswith("CLEARSPAN_")}
         dsn = settings.dsn.get_secret_value()
-        self._environment = {**clean, "CLEARSPAN_POSTGRES__DSN": dsn, "CLEARSPAN_DATA_DIR": str(data_dir)}
+        self.environment = {**clean, "CLEARSPAN_POSTGRES__DSN": dsn, "CLEARSPAN_DATA_DIR": str(data_dir)}
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [sys.executable, "-m", "clearspan", *arguments],
-            env=self._environment, capture_output=True, text=True, check=False, timeout=30,
+            env=self.environment, capture_output=True, text=True, check=False, timeout=30,
         )  # fmt: skip
 
     def json(self, *arguments: str) -> list[dict[str, Any]]:
@@ -263,6 +263,18 @@ class TestCommands:
         assert revoked == {"id": key["id"], "is_revoked": True}
         assert await Keys(shared_database, ManualClock()).find(key["key"]) is None
         assert key["user_id"] == str(DEFAULT_USER_ID)
+
+    async def test_without_a_project_a_key_is_one_of_the_default_project_that_is_set(
+        self, command: Command, shared_database: Database
+    ):
+        project = await Projects(shared_database, ManualClock()).create("the default of this installation")
+        command.environment["CLEARSPAN_DEFAULT_PROJECT_ID"] = str(project.id)
+
+        [key] = command.json("keys", "create", "laptop")
+
+        assert key["project_id"] == str(project.id)
+        assert [listed["id"] for listed in command.json("keys", "list")] == [key["id"]]
+        assert f"{project.name}  (default)" in command.run("projects", "list").stdout
 
     def test_a_name_of_two_projects_is_told_with_their_ids(self, command: Command):
         name = f"twice {uuid4()}"
