@@ -38,6 +38,7 @@ def add_actions(actions: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     create.add_argument(
         "--user",
         metavar="EMAIL",
+        type=_email,
         help="whom changes made with it are put down to, made if new; nobody in particular if absent",
     )
     create.add_argument("--json", action="store_true", help="a JSON object")
@@ -54,11 +55,19 @@ def add_actions(actions: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 
 def _name(text: str) -> str:
+    if not text.strip():
+        raise argparse.ArgumentTypeError("a name must not be empty")
     try:
         UUID(text)
     except ValueError:
         return text
     raise argparse.ArgumentTypeError(f"{text} is an id, not a name; a project is given as --project {text}")
+
+
+def _email(text: str) -> str:
+    if not text.strip():
+        raise argparse.ArgumentTypeError("an address must not be empty; leave --user out for nobody in particular")
+    return text
 
 
 def _add_project(action: argparse.ArgumentParser) -> None:

@@ -293,6 +293,8 @@ class TestCommands:
             (["keys", "revoke", str(UUID(int=9))], 1, "There is no key"),
             (["keys", "revoke", "x"], 2, "invalid UUID"),
             (["keys", "create", str(UUID(int=9))], 2, "given as --project"),
+            (["keys", "create", ""], 2, "a name must not be empty"),
+            (["keys", "create", "ci", "--user", ""], 2, "an address must not be empty"),
             (["projects", "create", " "], 2, "must not be empty"),
             (["projects", "create", str(UUID(int=9))], 2, "must not look like an id"),
             (["projects"], 2, "ACTION"),
