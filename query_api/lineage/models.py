@@ -6,6 +6,7 @@ Source: reference ``applications-api`` §1.1, §1.5, §8.1. Unknown members are 
 from __future__ import annotations
 
 import json
+import math
 import re
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -13,6 +14,7 @@ from typing import Annotated, Any, Final
 from uuid import UUID
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic_core import PydanticCustomError
 
 from query_api.lineage.pages import IdWindow
 from query_api.lineage.values import Header, Reference
@@ -47,7 +49,7 @@ def _storable(text: str) -> str:
 
 
 def storable_json(value: dict[str, Any]) -> dict[str, Any]:
-    """Refuse what cannot be stored: U+0000 in a text or a name, and what nests too deep."""
+    """Refuse what cannot be stored: U+0000 in a text or a name, a number that is not finite, and what nests too deep."""
     level: list[Any] = [value]
     for _ in range(JSON_DEPTH_MAX + 1):
         below: list[Any] = []
@@ -58,6 +60,10 @@ def storable_json(value: dict[str, Any]) -> dict[str, Any]:
                 below.extend(each)
             elif isinstance(each, str):
                 _storable(each)
+            elif isinstance(each, float) and not math.isfinite(
+                each
+            ):  # JSON within a query string is read less strictly
+                raise PydanticCustomError("json_invalid", "NaN and Infinity are no JSON.")
         if not below:
             return value
         level = below

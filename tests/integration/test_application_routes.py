@@ -200,6 +200,7 @@ VARIANTS = {
         '/applications/variants/query?flags={"is_snippet":true}', None, 200, '"count":0'
     ),
     "query, flags that are no JSON": post("/applications/variants/query?flags={", None, 422, "flags"),
+    "query, NaN in the string": post('/applications/variants/query?meta={"a":NaN}', None, 422, '"json_invalid"'),
     "query, an id unreadable": post("/applications/variants/query?application_id=x", None, 422, "application_id"),
     "query, an order unknown": post("/applications/variants/query?order=up", None, 422, "order"),
     "query, a wrong type": post("/applications/variants/query", {"application_refs": "app"}, 422, "application_refs"),

@@ -65,3 +65,11 @@ def test_flags_are_those_of_the_kind() -> None:
     with pytest.raises(ValidationError):
         parameters(flags='{"is_lit": "maybe"}')
     assert "flags" not in PARAMETERS.model_fields
+
+
+@pytest.mark.parametrize("text", ['{"a": NaN}', '{"a": [{"b": -Infinity}]}', '{"a": 1e999}'])
+def test_numbers_that_are_none_in_json_are_refused_in_the_string_too(text: str) -> None:
+    with pytest.raises(ValidationError, match="NaN and Infinity are no JSON") as refused:
+        PARAMETERS(meta=text)
+
+    assert [(each["type"], each["loc"]) for each in refused.value.errors()] == [("json_invalid", ("meta",))]
