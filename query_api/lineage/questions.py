@@ -43,8 +43,8 @@ def _of_rows(asked: Asked | None) -> dict[str, Any]:
         "name": asked.name,
         "description": asked.description,
         "message": getattr(asked, "message", None),
-        "tags": json_text(asked.tags),
-        "meta": json_text(asked.meta),
+        "tags": json_text(asked.tags or None),  # an empty object asks nothing, also of rows that have none
+        "meta": json_text(asked.meta or None),
         "folder_id": (getattr(asked, "folder_id", None),) if "folder_id" in asked.model_fields_set else None,
         "authors": _either(getattr(asked, "author", None), getattr(asked, "authors", None)),
         "dates": _either(getattr(asked, "date", None), getattr(asked, "dates", None)),

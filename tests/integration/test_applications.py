@@ -285,6 +285,14 @@ async def test_tags_meta_and_flags_narrow(client: HistoryClient):
     assert await found(slugs=[]) == []
 
 
+async def test_empty_tags_and_meta_ask_nothing(client: HistoryClient):
+    await client.application("a", tags={"team": "cx"}, meta={"m": 1})
+    await client.application("b")
+
+    for member in ("tags", "meta", "flags"):
+        assert await slugs(client, "applications", application={member: {}}) == ["a", "b"]
+
+
 async def test_references_of_one_list_are_alternatives(client: HistoryClient):
     one = await client.application("a")
     await client.application("b")
