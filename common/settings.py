@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Annotated, Final, Literal, get_args, get_origin
 from uuid import UUID
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
@@ -26,6 +26,18 @@ from common.project import DEFAULT_PROJECT_ID
 PREFIX: Final = "CLEARSPAN_"
 
 Port = Annotated[int, Field(ge=0, le=65_535)]
+
+
+def _address_of_postgres(dsn: SecretStr) -> SecretStr:
+    """What is wrong is told without a word of the string: a password may stand anywhere in it."""
+    scheme, colon, rest = dsn.get_secret_value().partition("://")
+    if not colon or scheme not in ("postgresql", "postgres"):
+        raise ValueError("a connection string begins with postgresql:// or postgres://")
+    hosts = rest.partition("?")[0].partition("/")[0].rpartition("@")[2].split(",")
+    ports = [host.rpartition("]")[2].partition(":")[2] or "0" for host in hosts]
+    if any(not port.isdecimal() or int(port) > 65_535 for port in ports):
+        raise ValueError("a port in it is no number from 0 to 65535; in a password, / @ : and ? are percent-encoded")
+    return dsn
 
 
 class Encoding(StrEnum):
@@ -104,7 +116,7 @@ class ClickHouseSettings(_Group):
 class PostgresSettings(_Group):
     """The relational side: projects, keys, lineage."""
 
-    dsn: SecretStr = Field(
+    dsn: Annotated[SecretStr, AfterValidator(_address_of_postgres)] = Field(
         SecretStr("postgresql://clearspan@127.0.0.1:5432/clearspan"), description="Connection string."
     )
     connections_max: int = Field(8, ge=1, le=100, description="Connections in the pool.")
