@@ -38,14 +38,14 @@ class Deployed(NamedTuple):
 
 
 async def find_deployed(
-    lineage: Lineage, *, environment: References, application: References, key: str | None = None
+    lineage: Lineage, *, environment: References, application: References, key: str | None, word: str
 ) -> Deployed:
-    """What is deployed under ``key``, by default that of the application.
+    """What is deployed under ``key``, by default that of the application, which the request calls ``word``.
 
     Everything that is said of the application has to be true of what is deployed. Raises ``InvalidInput`` where it is not, and where
     environment or key are not said; ``NotFound`` where the environment is not there, or nothing is deployed under the key.
     """
-    key = key or await _default_key(lineage.of(Kind.APPLICATION), application)
+    key = key or await _default_key(lineage.of(Kind.APPLICATION), application, word=word)
     where = await find_named_revision(lineage.of(Kind.ENVIRONMENT), environment)
     if where is None:
         raise NotFound("There is no revision of an environment that these references name.")
@@ -58,7 +58,7 @@ async def find_deployed(
     named = _stored_references(stored)
     revision = None if named == References() else await find_named_revision(applications, named)
     if revision is not None:
-        refuse_contradicting(applications, application, revision)
+        refuse_contradicting(word, application, revision)
     return Deployed(revision, where, key)
 
 
@@ -91,15 +91,15 @@ async def _commit_deployment(
     await environments.commit(variant_id, Content(Header(), message, data=json_text(data)))
 
 
-async def _default_key(applications: Lineage, named: References) -> str:
+async def _default_key(applications: Lineage, named: References, *, word: str) -> str:
     artifact = named.artifact
     if artifact is None or not artifact.identifies:
-        raise InvalidInput("Say what is deployed there: give 'key' or application_ref.")
+        raise InvalidInput(f"Say what is deployed there: give 'key' or {word}_ref.")
     if artifact.slug is not None:
         return f"{artifact.slug}{KEY_SUFFIX}"
     found = await applications.find_artifact(artifact)
     if found is None:
-        raise InvalidInput(f"There is no application with the id '{artifact.id}'.")
+        raise InvalidInput(f"There is no {word} with the id '{artifact.id}'.")
     return f"{found.slug}{KEY_SUFFIX}"
 
 

@@ -26,5 +26,6 @@ class DeployableRevisions(RevisionHandlers):
             environment=environment,
             application=references_of(call.body, self._names),
             key=call.body.key,
+            word=self._names.artifact,
         )
         return self.retrieved(deployed.revision, resolve=bool(call.body.resolve), info=deployed.info)

@@ -24,16 +24,17 @@ class References(NamedTuple):
     revision: Reference | None = None
 
 
-async def find_named_revision(lineage: Lineage, references: References) -> Revision | None:
-    """The revision that is named, archived or not; ``None`` if there is none.
+async def find_named_revision(lineage: Lineage, references: References, *, word: str = "") -> Revision | None:
+    """The revision that is named, archived or not; ``None`` if there is none. ``word`` is what the request calls an artifact, if not
+    by its kind.
 
     A bare variant means its head, a bare artifact the head of its default variant. Raises ``InvalidInput`` where the references do
     not say which one (nothing at all, a version without a variant), or contradict what they found.
     """
-    _refuse_insufficient(lineage, references)
+    _refuse_insufficient(word or lineage.kind, references)
     found = await _most_precise(lineage, references)
     if found is not None:
-        refuse_contradicting(lineage, references, found)
+        refuse_contradicting(word or lineage.kind, references, found)
     return found
 
 
@@ -62,28 +63,26 @@ def number_of(version: str) -> int | None:
     return int(version) if str(int(version)) == version else None
 
 
-def _refuse_insufficient(lineage: Lineage, references: References) -> None:
-    kind = lineage.kind
+def _refuse_insufficient(word: str, references: References) -> None:
     artifact, variant, revision = references
     if artifact is None and variant is None and revision is None:
-        raise InvalidInput(f"Nothing is named: give {kind}_ref, {kind}_variant_ref or {kind}_revision_ref.")
+        raise InvalidInput(f"Nothing is named: give {word}_ref, {word}_variant_ref or {word}_revision_ref.")
     if variant is not None and variant.version is not None and not variant.identifies:
-        raise InvalidInput(f"{kind}_variant_ref names no variant by a version alone: give its id or slug.")
+        raise InvalidInput(f"{word}_variant_ref names no variant by a version alone: give its id or slug.")
     needs_parent = revision is not None and revision.version is not None and not revision.identifies
     if needs_parent and not any(parent is not None and parent.identifies for parent in (artifact, variant)):
         raise InvalidInput(
-            f"{kind}_revision_ref.version needs {kind}_variant_ref or {kind}_ref to say of which variant it is the version."
+            f"{word}_revision_ref.version needs {word}_variant_ref or {word}_ref to say of which variant it is the version."
         )
 
 
-def refuse_contradicting(lineage: Lineage, references: References, found: Revision) -> None:
+def refuse_contradicting(word: str, references: References, found: Revision) -> None:
     """Raise ``InvalidInput`` where something that was named is not true of the revision that was found."""
     artifact, variant, revision = references
-    kind = lineage.kind
     shown = (
-        (f"{kind}_ref", artifact, Reference(found.artifact_id, found.artifact_slug)),
-        (f"{kind}_variant_ref", variant, Reference(found.variant_id, found.variant_slug)),
-        (f"{kind}_revision_ref", revision, Reference(found.id, found.slug, str(found.version))),
+        (f"{word}_ref", artifact, Reference(found.artifact_id, found.artifact_slug)),
+        (f"{word}_variant_ref", variant, Reference(found.variant_id, found.variant_slug)),
+        (f"{word}_revision_ref", revision, Reference(found.id, found.slug, str(found.version))),
     )
     for name, given, stored in shown:
         for member, wanted, there in zip(Reference._fields, given or (), stored, strict=False):

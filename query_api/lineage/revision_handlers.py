@@ -129,7 +129,8 @@ class RevisionHandlers:
         return list_answer("changes", changes, references=references)
 
     async def _named(self, call: Call) -> Revision | None:
-        return await find_named_revision(self._lineage(call), references_of(call.body, self._names))
+        references = references_of(call.body, self._names)
+        return await find_named_revision(self._lineage(call), references, word=self._names.artifact)
 
     async def _existing(self, lineage: Lineage, revision_id: UUID) -> Revision:
         found = await lineage.find_revision(Reference(revision_id))

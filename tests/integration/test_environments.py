@@ -465,3 +465,22 @@ class TestWorkflows:
 
         assert status == expected
         assert status != 200 or answer == {"count": 0}
+
+    async def test_what_is_refused_is_told_in_the_words_of_the_request(self, api: Api):
+        await api.application()
+        await api.environment()
+        await api.ok(DEPLOY, {"application_ref": {"slug": "faq-bot"}, "environment_ref": {"slug": "production"}})
+        there = {"environment_ref": {"slug": "production"}}
+        bodies: list[dict[str, Any]] = [
+            {},
+            {"workflow_variant_ref": {"version": "1"}},
+            {"workflow_revision_ref": {"version": "1"}},
+            {**there, "workflow_ref": {}},
+            {**there, "workflow_ref": {"id": str(UUID(int=9))}},
+            {**there, "workflow_ref": {"slug": "faq-bot"}, "workflow_revision_ref": {"version": "9"}},
+        ]
+
+        answers = [await api.post("/workflows/revisions/retrieve", body) for body in bodies]
+
+        assert {status for status, _ in answers} == {400}
+        assert all("workflow" in each["detail"] and "application" not in each["detail"] for _, each in answers), answers
