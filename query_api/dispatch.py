@@ -25,7 +25,7 @@ from query_api.errors import answer_of, internal_answer, new_operation_id
 from query_api.freshness.answers import answer_fresh
 from query_api.json_body import read_body, read_query
 from query_api.route import Access, Answer, Call, Route
-from query_api.router import Router
+from query_api.router import Router, guard_of
 from query_api.stage import Stage
 
 REQUEST_ID_HEADER: Final = "X-Request-Id"
@@ -89,7 +89,7 @@ class Dispatcher:
             match = self._router.match(request.method, request.rel_url.raw_path)
         except ServiceError:
             # Without a key nobody learns which paths there are.
-            await self._owner_of(request, Access.PROJECT)
+            await self._owner_of(request, guard_of(request.rel_url.raw_path))
             raise
         route = passage.route = match.route
         owner = await self._owner_of(request, route.access)

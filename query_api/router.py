@@ -14,7 +14,10 @@ from urllib.parse import unquote
 
 from common.errors import NotFound
 from query_api.errors import MethodNotAllowed
-from query_api.route import Route
+from query_api.route import Access, Route
+
+ADMIN: Final = "admin"
+"""What the paths of the admin begin with."""
 
 
 class Match(NamedTuple):
@@ -61,6 +64,11 @@ class Router:
             detail = f"{method} /{'/'.join(segments)} is not supported." if taken_for_an_id else None
             raise MethodNotAllowed(meant.allowed(), detail)
         return Match(fitting[0].methods[asked], fitting[0].values(segments))
+
+
+def guard_of(raw_path: str) -> Access:
+    """Whose key tells that there is no such path, or not with this method."""
+    return Access.ADMIN if _segments(raw_path)[:1] == [ADMIN] else Access.PROJECT
 
 
 class _Template:

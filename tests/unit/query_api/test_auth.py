@@ -124,6 +124,23 @@ async def test_admin_routes_take_the_admin_key_alone(authorization: str, status:
     assert response.status == status
 
 
+@pytest.mark.parametrize(
+    ("authorization", "statuses"),
+    [("Access a-long-admin-key", [405, 404, 401]), (f"ApiKey {KEY}", [401, 401, 404])],
+)
+async def test_a_key_learns_what_is_not_there_where_it_opens_something(
+    authorization: str, statuses: list[int], aiohttp_client: Client
+) -> None:
+    client = await aiohttp_client(context_of(settings=ADMIN, keys=KnownKeys({KEY: PROJECT_A})), routes=ROUTES)
+
+    answers = [
+        await client.post(path, headers={"Authorization": authorization})
+        for path in ("/api/admin/who", "/admin/nobody", "/nobody")
+    ]
+
+    assert [answer.status for answer in answers] == statuses
+
+
 async def test_without_an_admin_key_nobody_is_admin(aiohttp_client: Client) -> None:
     client = await aiohttp_client(context_of(keys=KnownKeys({})), routes=ROUTES)
 
