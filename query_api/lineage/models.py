@@ -60,9 +60,7 @@ def storable_json(value: dict[str, Any]) -> dict[str, Any]:
                 below.extend(each)
             elif isinstance(each, str):
                 _storable(each)
-            elif isinstance(each, float) and not math.isfinite(
-                each
-            ):  # JSON within a query string is read less strictly
+            elif isinstance(each, float) and not math.isfinite(each):  # what a query string holds is read less strictly
                 raise PydanticCustomError("json_invalid", "NaN and Infinity are no JSON.")
         if not below:
             return value
