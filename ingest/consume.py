@@ -7,12 +7,12 @@ and ``without_projects``: that needs I/O.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
-from common.codec.decoded import Decoded, Refusal
+from common.codec.decoded import Decoded, Refusal, last_of_each
 from common.errors import Rejected, RejectionCode
 from common.kafka.record import Record
 from common.limits import SpanLimits
@@ -80,17 +80,11 @@ def open_record(record: Record, rules: Rules, *, now_ns: int) -> Opened:
         return nothing
     try:
         decoded = decode(record, encoding=encoding, limits=rules.limits, now_ns=now_ns)
-        projects = _project_of_header(record)
+        project = _project_of_header(record)
     except Rejected as exc:
         return nothing._replace(refusals=[Refusal(None, exc.rejection, exc.detail)])
-    if projects is not None:
-        return nothing._replace(
-            spans=decoded.spans,
-            span_indexes=decoded.span_indexes,
-            refusals=decoded.refusals,
-            projects=projects,
-            base64_ids_count=decoded.base64_ids_count,
-        )
+    if project is not None:
+        return _of_project(nothing, decoded, project)
     return _by_resource(nothing, decoded, rules.project_of(record))
 
 
@@ -103,7 +97,7 @@ def without_projects(opened: Opened, unknown: Collection[UUID]) -> Opened:
             return opened
         refusal = Refusal(None, RejectionCode.UNKNOWN_PROJECT, _unknown(opened.projects))
         return opened._replace(spans=[], span_indexes=[], refusals=[refusal])
-    return _keep(opened, [_refused_project(each, unknown) for each in opened.projects])
+    return _refusing(opened, [_refused_project(each, unknown) for each in opened.projects])
 
 
 def _project_of_header(record: Record) -> UUID | None:
@@ -119,22 +113,35 @@ def _project_of_header(record: Record) -> UUID | None:
         ) from None
 
 
+def _of_project(nothing: Opened, decoded: Decoded, project: UUID) -> Opened:
+    once = decoded.without_repeats()
+    return nothing._replace(
+        spans=once.spans,
+        span_indexes=once.span_indexes,
+        refusals=once.refusals,
+        projects=project,
+        base64_ids_count=once.base64_ids_count,
+    )
+
+
 def _by_resource(nothing: Opened, decoded: Decoded, fallback: UUID) -> Opened:
+    """Spans of several projects may have the same ids: a repeat is one inside a project."""
+    named = {id(each): each for each in (span.resource for span in decoded.spans)}
+    claims = {key: claim for key, each in named.items() if (claim := _claim(each)) is not None}
+    if not claims:
+        return _of_project(nothing, decoded, fallback)
+    parsed = {key: _parsed(claim) for key, claim in claims.items()}
+    per_span = [parsed.get(id(span.resource), fallback) for span in decoded.spans]
     opened = nothing._replace(
         spans=decoded.spans,
         span_indexes=decoded.span_indexes,
         refusals=decoded.refusals,
-        projects=fallback,
+        projects=[each if isinstance(each, UUID) else fallback for each in per_span],
         base64_ids_count=decoded.base64_ids_count,
     )
-    named = {id(each): each for each in (span.resource for span in decoded.spans)}
-    claims = {key: claim for key, each in named.items() if (claim := _claim(each)) is not None}
-    if not claims:
-        return opened
-    parsed = {key: _parsed(claim) for key, claim in claims.items()}
-    per_span = [parsed.get(id(span.resource), fallback) for span in decoded.spans]
-    whole = opened._replace(projects=[each if isinstance(each, UUID) else fallback for each in per_span])
-    return _keep(whole, [None if isinstance(each, UUID) else each for each in per_span])
+    kept = _refusing(opened, [None if isinstance(each, UUID) else each for each in per_span])
+    assert isinstance(kept.projects, list)  # noqa: S101 - narrows the type: it was made here
+    return _only(kept, kept.projects, last_of_each(kept.spans, kept.projects))
 
 
 def _claim(resource: Resource) -> Any:
@@ -158,7 +165,7 @@ def _unknown(project: UUID) -> str:
     return f"There is no project {project}."
 
 
-def _keep(opened: Opened, reasons: list[str | None]) -> Opened:
+def _refusing(opened: Opened, reasons: list[str | None]) -> Opened:
     """The spans without a reason stay; the others are refused for theirs. ``projects`` must be a list."""
     if not any(reasons):
         return opened
@@ -169,9 +176,13 @@ def _keep(opened: Opened, reasons: list[str | None]) -> Opened:
         for position, reason in enumerate(reasons)
         if reason is not None
     ]
+    return _only(opened, opened.projects, kept)._replace(refusals=[*opened.refusals, *refused])
+
+
+def _only(opened: Opened, projects: Sequence[UUID], positions: Sequence[int]) -> Opened:
+    """The same with the spans at these positions alone. ``projects`` are its own."""
     return opened._replace(
-        spans=[opened.spans[each] for each in kept],
-        span_indexes=[opened.span_indexes[each] for each in kept],
-        projects=[opened.projects[each] for each in kept],
-        refusals=[*opened.refusals, *refused],
+        spans=[opened.spans[each] for each in positions],
+        span_indexes=[opened.span_indexes[each] for each in positions],
+        projects=[projects[each] for each in positions],
     )

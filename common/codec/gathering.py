@@ -27,10 +27,7 @@ class Group(NamedTuple):
 
 
 def gather(groups: Iterable[Group], read: Callable[[Any, Resource, Scope], Span]) -> Decoded:
-    """Every span that ``read`` gives, and a refusal for each for which it raises ``Rejected``.
-
-    Of two spans with the same ids the later one is kept, as if it had come in a later record.
-    """
+    """Every span that ``read`` gives, those with the same ids too, and a refusal for each for which it raises ``Rejected``."""
     spans: list[Span] = []
     span_indexes: list[int] = []
     refusals: list[Refusal] = []
@@ -45,7 +42,7 @@ def gather(groups: Iterable[Group], read: Callable[[Any, Resource, Scope], Span]
                 spans.append(span)
                 span_indexes.append(span_index)
             span_index += 1
-    return _hinted(_without_repeats(Decoded(spans, span_indexes, refusals)))
+    return _hinted(Decoded(spans, span_indexes, refusals))
 
 
 def missing_trace_id(legal: str) -> Rejected:
@@ -57,16 +54,6 @@ def _usable(shared: _Shared | Rejected) -> _Shared:
     if isinstance(shared, Rejected):
         raise shared
     return shared
-
-
-def _without_repeats(decoded: Decoded) -> Decoded:
-    last = {(span.trace_id, span.span_id): at for at, span in enumerate(decoded.spans)}
-    if len(last) == len(decoded.spans):
-        return decoded
-    kept = sorted(last.values())
-    return decoded._replace(
-        spans=[decoded.spans[at] for at in kept], span_indexes=[decoded.span_indexes[at] for at in kept]
-    )
 
 
 def _hinted(decoded: Decoded) -> Decoded:

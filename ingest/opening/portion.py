@@ -19,8 +19,10 @@ from common.clickhouse.span_columns import SpanColumns
 from common.codec.decoded import Refusal
 from common.kafka.record import Partition, Record
 from common.settings import Encoding
+from common.span import Normal
 from ingest.consume import Opened, Rules, open_record, without_projects
 from ingest.normalise import normalise
+from ingest.semconv.prices import PriceTable
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +112,7 @@ def records_of(portion: Portion, opened: OpenedPortion) -> Iterator[OpenedRecord
 
 def _append(columns: SpanColumns, opened: Opened, rules: Rules, *, log: str) -> Counter[str]:
     """Append the spans of a record; the values of known meaning in them that could not be read, counted by reason."""
-    normals = normalise(opened.spans, rules.prices) if opened.spans else []
+    normals = _normals(opened, rules.prices)
     columns.append_record(
         project_ids=opened.projects,
         log=log,
@@ -121,6 +123,17 @@ def _append(columns: SpanColumns, opened: Opened, rules: Rules, *, log: str) -> 
         normals=normals,
     )
     return Counter(reason for normal in normals for reason in normal.misfits)
+
+
+def _normals(opened: Opened, prices: PriceTable) -> list[Normal]:
+    """What is derived from each span: of the others, those of its project alone have a say in it."""
+    if isinstance(opened.projects, UUID) or len(set(opened.projects)) < 2:
+        return normalise(opened.spans, prices) if opened.spans else []
+    normals: dict[int, Normal] = {}
+    for project in set(opened.projects):
+        own = [position for position, each in enumerate(opened.projects) if each == project]
+        normals.update(zip(own, normalise([opened.spans[each] for each in own], prices), strict=True))
+    return [normals[position] for position in range(len(opened.spans))]
 
 
 def _accounts(opened: Sequence[Opened], misfits: Sequence[Mapping[str, int]], *, rows_bytes: int) -> list[Account]:

@@ -103,7 +103,7 @@ def take(body: bytes, *, encoding: str, limits: SpanLimits, now_ns: int) -> Take
     if not body:
         return Taken([], 0, [])
     codec = _CODECS[encoding]
-    decoded = codec.decode(body, limits=limits, now_ns=now_ns)
+    decoded = codec.decode(body, limits=limits, now_ns=now_ns).without_repeats()
     trace_ids = {index: span.trace_id for index, span in zip(decoded.span_indexes, decoded.spans, strict=True)}
     if len(set(trace_ids.values())) == 1 and not decoded.refusals:
         records = [TraceRecord(decoded.spans[0].trace_id, body)]

@@ -47,10 +47,10 @@ def prepare(placed: Sequence[Placed], *, limits: SpanLimits, now_ns: int) -> Pre
 
 
 def _decoded(placed: Sequence[Placed], *, limits: SpanLimits, now_ns: int) -> list[tuple[Placed, Span]]:
-    """Each span beside its decoded form; of those with the same ids the codec gives the last."""
+    """Each span beside its decoded form; of those with the same ids the last."""
     value = b'{"spans":[%b]}' % b",".join(map(_json, placed))
     try:
-        decoded = span_json.decode(value, limits=limits, now_ns=now_ns)
+        decoded = span_json.decode(value, limits=limits, now_ns=now_ns).without_repeats()
     except Rejected as exc:
         raise InvalidInput(exc.detail) from exc
     if decoded.refusals:

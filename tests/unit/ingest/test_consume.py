@@ -82,3 +82,13 @@ def test_a_refused_span_keeps_its_index_when_the_project_is_unknown_too() -> Non
         (0, RejectionCode.ABSURD_TIME),
         (1, RejectionCode.UNKNOWN_PROJECT),
     ]
+
+
+def test_two_projects_may_hold_the_same_span_in_one_record() -> None:
+    both = request(["a"], project=str(OF_RESOURCE)) + request(["a"], project=str(OF_TOPIC)) + request(["a", "a"])
+
+    found = opened(both)
+
+    assert found.projects == [OF_RESOURCE, OF_TOPIC, DEFAULT_PROJECT_ID]
+    assert found.span_indexes == [0, 1, 3]
+    assert opened(both, project=str(OF_HEADER)).span_indexes == [3]

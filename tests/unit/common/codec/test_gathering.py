@@ -34,7 +34,8 @@ def test_a_refused_wrapper_refuses_its_spans_alone():
 def test_the_later_of_two_equal_spans_is_kept_in_its_own_place():
     decoded = gather([Group(NO_RESOURCE, NO_SCOPE, [1, 2, 1, 3])], read)
 
-    assert decoded.span_indexes == [1, 2, 3]
+    assert decoded.span_indexes == [0, 1, 2, 3]
+    assert decoded.without_repeats().span_indexes == [1, 2, 3]
 
 
 def test_a_hint_is_given_only_when_no_span_has_a_trace_id():

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import pickle
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -77,3 +79,32 @@ def test_what_goes_to_a_process_and_back_can_be_sent(value: bytes) -> None:
     accounts = open_portion(given, RULES).accounts
 
     assert pickle.loads(pickle.dumps((given, RULES, accounts))) == (given, RULES, accounts)
+
+
+def test_a_trace_of_two_projects_is_two_traces() -> None:
+    spans = [
+        used_five(1, PROJECT),
+        used_five(2, DEFAULT_PROJECT_ID, parent=1, links=[]),
+        used_five(3, PROJECT, parent=1),
+    ]
+    value = json.dumps({"spans": spans}).encode()
+    record = Record("t", 0, 0, 5, None, value, (("content-type", b"application/vnd.clearspan.span+json"),))
+
+    rows = open_portion(Portion([record], {Partition("t", 0): "c/t/0"}, START_NS), RULES).rows
+
+    tokens = [json.loads(each)["ag"]["metrics"]["tokens"] for each in rows["attributes"].to_pylist()]
+    assert [each["cumulative"]["total"] for each in tokens] == [10, 5, 5]
+    assert rows["trace_type"].to_pylist() == ["invocation", "annotation", "invocation"]
+
+
+def used_five(number: int, project: UUID, **members: Any) -> dict[str, Any]:
+    if "parent" in members:
+        members["parent_id"] = f"{members.pop('parent'):016x}"
+    return {
+        "trace_id": "a" * 32,
+        "span_id": f"{number:016x}",
+        "start_time_unix_nano": str(START_NS),
+        "attributes": {"ag.metrics.tokens.incremental.total": 5},
+        "resource": {"attributes": {"project.id": str(project)}},
+        **members,
+    }
