@@ -344,14 +344,15 @@ class _Reader:
         if not found and (found is None or type(found) is dict):
             return None
         members = _VALUE.read(found, where)
-        kinds = [name for name in members if name in _VALUE.known]
+        known = [name for name in members if name in _VALUE.known]
+        kinds = [name for name in known if members[name] is not None]
+        if known and not kinds:
+            return None
         if len(kinds) != 1:
             kind = "no kind that OTLP knows" if not kinds else "several kinds: " + ", ".join(kinds)
             raise Rejected(RejectionCode.INVALID_TYPE, f"{where} is of {kind}; it takes one of {_VALUE_KINDS}.")
         kind = kinds[0]
         value = members[kind]
-        if value is None:
-            return None
         if kind in _SCALARS:
             return _SCALARS[kind](value, where)
         if levels_left == 0:

@@ -294,3 +294,15 @@ def test_a_bad_resource_refuses_its_own_spans_alone(text):
 
     assert decoded.span_indexes == [1]
     assert decoded.refusals[0].span_index == 0
+
+
+@pytest.mark.parametrize(
+    ("value", "found"),
+    [
+        ({"stringValue": None, "intValue": "5", "arrayValue": None}, 5),
+        ({"intValue": None, "stringValue": "text"}, "text"),
+        ({"stringValue": None, "intValue": None}, None),
+    ],
+)
+def test_a_kind_that_is_null_is_absent(value, found):
+    assert the_span(attributes=attribute(**value)).attributes == {"k": found}
