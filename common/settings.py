@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -16,16 +17,39 @@ from pathlib import Path
 from typing import Annotated, Final, Literal, get_args, get_origin
 from uuid import UUID
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, ValidationError
 from pydantic.fields import FieldInfo
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic_core import PydanticCustomError
+from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
 
 from common.limits import MIB, SpanLimits
 from common.project import DEFAULT_PROJECT_ID
 
 PREFIX: Final = "CLEARSPAN_"
+_JSON: Final = ("kafka", "topics")
+
+_SERVER: Final = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[\w.-]+)(?::(?P<port>[0-9]{1,5}))?|[0-9A-Fa-f:.]+", re.ASCII)
+"""A host or an address, an IPv6 one in brackets where a port follows."""
+
+
+def _servers(text: str) -> str:
+    for server in text.split(","):
+        found = _SERVER.fullmatch(server.strip())
+        if found is None or int(found["port"] or 1) not in range(1, 65_536):
+            raise PydanticCustomError("servers", "Input should be host:port, comma separated")
+    return text
+
+
+def _directory(path: object) -> object:
+    if path == "":
+        raise PydanticCustomError("directory", "Input should be the path of a directory")
+    return path
+
 
 Port = Annotated[int, Field(ge=0, le=65_535)]
+Servers = Annotated[str, AfterValidator(_servers)]
+Directory = Annotated[Path, BeforeValidator(_directory)]
+File = Annotated[Path | None, BeforeValidator(lambda path: None if path == "" else path)]
 
 
 def _address_of_postgres(dsn: SecretStr) -> SecretStr:
@@ -70,7 +94,7 @@ def _default_topics() -> dict[str, TopicSettings]:
 class KafkaSettings(_Group):
     """The broker, the topics and the consumer group."""
 
-    bootstrap: str = Field("127.0.0.1:9092", description="Bootstrap servers, comma separated.")
+    bootstrap: Servers = Field("127.0.0.1:9092", description="Bootstrap servers, comma separated.")
     group: str = Field("clearspan", description="Consumer group of the ingest worker.")
     topics: dict[str, TopicSettings] = Field(
         default_factory=_default_topics,
@@ -138,7 +162,7 @@ class IngestSettings(_Group):
     decode_processes: int = Field(
         2, ge=0, le=8, description="Processes that decode, each of them a core; 0: a thread of the worker does it."
     )
-    prices_file: Path | None = Field(
+    prices_file: File = Field(
         None, description="Prices of models, in place of the program's own; `clearspan prices --help` tells the format."
     )
     retry_delay_max_s: float = Field(
@@ -215,7 +239,7 @@ class Settings(BaseSettings):
     worker_host: str = Field("127.0.0.1", description="Address of the worker's health and metrics.")
     worker_port: Port = Field(8081, description="Port of the worker's health and metrics.")
     kafka_port: Port = Field(9092, description="Port of the embedded broker.")
-    data_dir: Path = Field(Path(".clearspan"), description="State of the embedded stack.")
+    data_dir: Directory = Field(Path(".clearspan"), description="State of the embedded stack.")
     auth: Literal["on", "off"] = Field(
         "on", description="off: everything is the default project; refuses any address but loopback."
     )
@@ -250,6 +274,8 @@ def read_settings() -> Settings:
         return Settings()
     except ValidationError as exc:
         raise IllegalSettings(" ".join(_sentence(error) for error in exc.errors())) from exc
+    except SettingsError as exc:  # says which group, not which setting; only one of them all is JSON
+        raise IllegalSettings(f"{_name(_JSON)} is illegal: Input should be a JSON object.") from exc
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,57 @@
+"""Settings that stop the start: always with a sentence that names the variable."""
+
 from __future__ import annotations
+
+import os
 
 import pytest
 from pydantic import ValidationError
 
-from common.settings import PostgresSettings
+from common.settings import IllegalSettings, PostgresSettings, read_settings
+
+
+@pytest.fixture(autouse=True)
+def _clean(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [each for each in os.environ if each.startswith("CLEARSPAN_")]:
+        monkeypatch.delenv(name)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("CLEARSPAN_KAFKA__TOPICS", "otlp_spans"),
+        ("CLEARSPAN_KAFKA__TOPICS", "{"),
+        ("CLEARSPAN_KAFKA__TOPICS", "[1]"),
+        ("CLEARSPAN_KAFKA__BOOTSTRAP", ""),
+        ("CLEARSPAN_KAFKA__BOOTSTRAP", "kafka:port"),
+        ("CLEARSPAN_KAFKA__BOOTSTRAP", "kafka-1:9092,kafka-2:99092"),
+        ("CLEARSPAN_KAFKA__BOOTSTRAP", "kafka://kafka-1:9092"),
+        ("CLEARSPAN_DATA_DIR", ""),
+        ("CLEARSPAN_API_PORT", ""),
+    ],
+)
+def test_what_cannot_be_read_stops_the_start_with_a_sentence(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: str
+) -> None:
+    monkeypatch.setenv(name, value)
+
+    with pytest.raises(IllegalSettings, match=rf"^{name} is illegal: .+\.$"):
+        read_settings()
+
+
+@pytest.mark.parametrize(
+    "servers", ["kafka", "kafka-1:9092,kafka-2:9093", "[::1]:9092", "::1", "10.0.0.1:19092, kafka-2"]
+)
+def test_servers_are_hosts_with_or_without_a_port(monkeypatch: pytest.MonkeyPatch, servers: str) -> None:
+    monkeypatch.setenv("CLEARSPAN_KAFKA__BOOTSTRAP", servers)
+
+    assert read_settings().kafka.bootstrap == servers
+
+
+def test_an_empty_file_of_prices_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CLEARSPAN_INGEST__PRICES_FILE", "")
+
+    assert read_settings().ingest.prices_file is None
 
 
 @pytest.mark.parametrize(
