@@ -11,9 +11,10 @@ import sys
 import time
 import urllib.error
 import urllib.request
+from contextlib import suppress
 from pathlib import Path
 
-from clearspan.embedded.layout import Layout, Running, StackError
+from clearspan.embedded.layout import Layout, Running, StackError, is_held
 from clearspan.embedded.processes import end_left_over, is_alive
 from common.settings import Settings, read_settings
 
@@ -103,13 +104,17 @@ Two commands worth trying next:
 def down() -> int:
     """Drain and stop the running stack."""
     layout = Layout(read_settings().data_dir.resolve())
-    running = Running.read(layout)
+    running = _read_started(layout)
+    if running is None and is_held(layout):
+        print("clearspan: a stack starts there and does not say where it runs; try again.", file=sys.stderr)
+        return 1
     if running is None:
         ended = end_left_over(layout) if layout.children.exists() else []
         print(f"Clearspan is not running.{' Ended what was left over.' if ended else ''}")
         return 0
     print("Stopping Clearspan: what was read is stored and committed first …", flush=True)
-    os.kill(running.pid, signal.SIGTERM)
+    with suppress(ProcessLookupError):  # it ends just now
+        os.kill(running.pid, signal.SIGTERM)
     deadline_s = time.monotonic() + STOP_TIMEOUT_S
     while is_alive(running.pid):
         if time.monotonic() > deadline_s:
@@ -179,6 +184,14 @@ def _wait_until_ready(layout: Layout, process: subprocess.Popen[bytes]) -> Runni
             return running
         time.sleep(0.1)
     return None
+
+
+def _read_started(layout: Layout) -> Running | None:
+    """The running stack; one that starts has children already, but can be told to stop only when it has written itself down."""
+    deadline_s = time.monotonic() + READY_TIMEOUT_S
+    while (running := Running.read(layout)) is None and is_held(layout) and time.monotonic() < deadline_s:
+        time.sleep(0.05)
+    return running
 
 
 def _is_ready(running: Running) -> bool:

@@ -85,7 +85,7 @@ class Running:
             running = Running(**json.loads(layout.running.read_text()))
         except (OSError, ValueError, TypeError):
             return None
-        return running if _is_held(layout) else None
+        return running if is_held(layout) else None
 
 
 @contextmanager
@@ -97,13 +97,15 @@ def hold(layout: Layout) -> Iterator[None]:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise StackError(f"A stack is already running on {layout.root}. `make down` stops it.") from None
+        layout.running.unlink(missing_ok=True)  # of one that was killed: its process id may be another's by now
         try:
             yield
         finally:
             layout.running.unlink(missing_ok=True)
 
 
-def _is_held(layout: Layout) -> bool:
+def is_held(layout: Layout) -> bool:
+    """Whether a stack holds the data directory; one that starts does before it says where it runs."""
     try:
         with layout.lock.open("a+") as handle:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,0 +1,81 @@
+"""``clearspan down`` beside a stack that starts, and after one that was killed: who is ended, and who is not."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from clearspan.embedded import commands
+from clearspan.embedded.layout import Layout, Running, hold
+from clearspan.embedded.processes import Child, write_children
+
+
+@pytest.fixture
+def layout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Layout:
+    monkeypatch.setenv("CLEARSPAN_DATA_DIR", str(tmp_path))
+    return Layout(tmp_path)
+
+
+@pytest.fixture
+def process() -> Iterator[subprocess.Popen[bytes]]:
+    """A process that waits until it is ended."""
+    command = [sys.executable, "-c", "import sys; print(flush=True); sys.stdin.read()"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as running:
+        assert running.stdout is not None
+        running.stdout.readline()
+        yield running
+        running.kill()
+
+
+def a_stack(pid: int) -> Running:
+    return Running(pid=pid, api="http://a", worker="http://w", kafka="k", postgres="p")
+
+
+def test_who_has_the_id_of_a_killed_stack_is_not_taken_for_the_one_that_starts(
+    layout: Layout, process: subprocess.Popen[bytes]
+) -> None:
+    a_stack(process.pid).write(layout)
+
+    with hold(layout):
+        assert Running.read(layout) is None
+
+
+def test_the_children_of_a_stack_that_starts_are_left_alone_and_it_is_stopped_when_it_can_be(
+    layout: Layout, process: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = threading.Event()
+
+    def held(_layout: Layout) -> bool:
+        asked.set()
+        return True
+
+    monkeypatch.setattr(commands, "is_held", held)
+
+    with hold(layout):
+        write_children(layout, [Child.of("postgres", process.pid)])
+        stopping = threading.Thread(target=commands.down)
+        stopping.start()
+        assert asked.wait(10.0)
+        assert process.poll() is None
+        a_stack(process.pid).write(layout)
+        process.wait(10.0)
+        stopping.join(10.0)
+
+    assert not stopping.is_alive()
+    assert layout.children.exists()
+
+
+def test_a_stack_that_never_says_where_it_runs_is_no_success(
+    layout: Layout, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(commands, "READY_TIMEOUT_S", 0.0)
+
+    with hold(layout):
+        assert commands.down() == 1
+
+    assert "try again" in capsys.readouterr().err
