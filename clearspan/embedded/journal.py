@@ -11,7 +11,7 @@ import json
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
 from common.kafka.record import Coordinates, Publisher, Record
 
@@ -36,8 +36,9 @@ class Journal:
         self._path = path
 
     def append(self, letter: Letter) -> None:
-        """Return when the letter is on disk."""
-        with self._path.open("ab") as file:
+        """Return when the letter is on disk; what a crash or a full disk has cut short before it makes way."""
+        with self._path.open("ab+") as file:
+            file.truncate(_whole_bytes(file))
             file.write(_line(letter))
             file.flush()
             os.fsync(file.fileno())
@@ -80,6 +81,16 @@ class JournallingPublisher:
     async def close(self) -> None:
         """Close the publisher behind it."""
         await self._publisher.close()
+
+
+def _whole_bytes(file: BinaryIO) -> int:
+    """How many bytes of the file are whole lines: mostly all of them, as its last byte tells."""
+    size = file.seek(0, os.SEEK_END)
+    file.seek(max(size - 1, 0))
+    if file.read() in (b"", b"\n"):
+        return size
+    file.seek(0)
+    return file.read().rfind(b"\n") + 1
 
 
 def _line(letter: Letter) -> bytes:
