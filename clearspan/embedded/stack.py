@@ -46,6 +46,9 @@ from query_api.app import open_api
 
 WATCH_INTERVAL_S: Final = 1.0
 SETTLE_INTERVAL_S: Final = 0.1
+MIGRATE_GRACE_S: Final = 5.0
+"""Tables that are under way are made, while somebody who stops the stack waits; an engine or a Postgres that is away is not waited for."""
+
 SESSION_TIMEOUT_S: Final = 3.0
 """The broker makes the first member of a group wait for half of it. There is no other member, so nothing speaks for more."""
 
@@ -118,12 +121,14 @@ class _Stack:
         await self._open_broker()
         async with asyncio.TaskGroup() as tasks:
             # Joining the group takes a while: the tables are made meanwhile. Both wait for what they need.
-            tasks.create_task(migrate_all(self._settings), name="migrate")
+            migrating = tasks.create_task(migrate_all(self._settings), name="migrate")
             while not self._stopping.is_set():
                 ended = await self._work(store, database, guard, postgres.child)
                 await self._keep_open_letters()
                 if ended == "renew":
                     await self._renew(guard, postgres.child)
+            await asyncio.wait({migrating}, timeout=MIGRATE_GRACE_S)
+            migrating.cancel()
 
     async def _start_servers(self, resources: AsyncExitStack, guard: Guard) -> EmbeddedPostgres:
         postgres = await asyncio.to_thread(EmbeddedPostgres, self._layout.postgres)

@@ -7,6 +7,8 @@ import os
 import re
 import signal
 import socket
+import subprocess
+import sys
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -216,3 +218,23 @@ def _wait_for_log(log: Path, words: str) -> None:
     while words not in log.read_text():
         assert time.monotonic() < deadline_s, log.read_text()[-3000:]
         time.sleep(0.1)
+
+
+def test_a_stack_whose_postgres_is_gone_before_there_are_tables_can_be_stopped(environment: Mapping[str, str]):
+    layout = Layout(Path(environment["CLEARSPAN_DATA_DIR"]))
+    log = layout.root.with_suffix(".log")
+    with log.open("wb") as file:
+        stack = subprocess.Popen([sys.executable, "-m", "clearspan", "up"], env=environment, stdout=file, stderr=file)
+    try:
+        while not layout.children.exists():
+            time.sleep(0.005)
+        (postgres, *_) = json.loads(layout.children.read_text())
+        os.kill(postgres["pid"], signal.SIGKILL)
+        while "Postgres: " not in log.read_text():
+            time.sleep(0.05)
+
+        stack.terminate()
+
+        assert stack.wait(30.0) == 0
+    finally:
+        stack.kill()
