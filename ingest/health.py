@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
+from common.settings import IllegalSettings
 from ingest.readiness import Readiness
 
 READINESS: web.AppKey[Readiness] = web.AppKey("readiness", Readiness)
@@ -25,15 +26,23 @@ def health_app(readiness: Readiness) -> web.Application:
 
 @asynccontextmanager
 async def open_health(readiness: Readiness, *, host: str, port: int) -> AsyncIterator[int]:
-    """Listen while inside; gives the port, which is another one where ``port`` is 0."""
+    """Listen while inside; gives the port, which is another one where ``port`` is 0. Raises ``IllegalSettings``."""
     runner = web.AppRunner(health_app(readiness), access_log=None)
     await runner.setup()
     try:
-        site = web.TCPSite(runner, host, port)
-        await site.start()
+        await _listen(runner, host, port)
         yield int(runner.addresses[0][1])
     finally:
         await runner.cleanup()
+
+
+async def _listen(runner: web.AppRunner, host: str, port: int) -> None:
+    try:
+        await web.TCPSite(runner, host, port).start()
+    except OSError as exc:
+        raise IllegalSettings(
+            f"CLEARSPAN_WORKER_HOST and CLEARSPAN_WORKER_PORT are {host}:{port}, which cannot be had: {exc.strerror}."
+        ) from exc
 
 
 async def _livez(_: web.Request) -> web.Response:

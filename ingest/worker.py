@@ -40,7 +40,7 @@ from common.kafka.topics import ensure_topics
 from common.memory import tune_for_batches
 from common.postgres.pool import Database, open_database
 from common.postgres.projects import Projects
-from common.settings import Settings, read_settings
+from common.settings import IllegalSettings, Settings, read_settings
 from common.telemetry import (
     BASE64_IDS,
     CONSUMER_PAUSED,
@@ -583,6 +583,8 @@ def run() -> int:
     configure_logging(log_format=settings.log_format, level=settings.log_level)
     try:
         asyncio.run(_serve_with_postgres(settings))
+    except IllegalSettings:
+        raise
     except Exception:  # noqa: BLE001 - the last line of defence: whatever it is, it is logged and the exit code is not 0
         _log.exception("Ended by an error; nothing was committed that is not durable.")
         return 1

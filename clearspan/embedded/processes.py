@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import socket
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
+from itertools import combinations
 from typing import Final
 
 import psutil
@@ -63,7 +65,23 @@ def end_left_over(layout: Layout) -> list[Child]:
     return ended
 
 
-def require_free_port(port: int, variable: str) -> None:
+def free_port() -> int:
+    """A port of loopback on which nobody listens."""
+    with socket.socket() as probe:
+        probe.bind((LOOPBACK, 0))
+        return int(probe.getsockname()[1])
+
+
+def require_free_ports(ports: Mapping[str, int]) -> None:
+    """Raise ``StackError`` when somebody listens on one of the ports, given by variable, or when two are the same."""
+    for (variable, port), (other, same) in combinations(ports.items(), 2):
+        if port == same != 0:
+            raise StackError(f"{variable} and {other} are both {port}. Set one of them to another port.")
+    for variable, port in ports.items():
+        _require_free_port(port, variable)
+
+
+def _require_free_port(port: int, variable: str) -> None:
     """Raise ``StackError`` when somebody listens on the port; names the port, who it is, and the variable that moves us."""
     if port == 0:
         return

@@ -25,7 +25,7 @@ from clearspan.embedded.guard import Guard
 from clearspan.embedded.journal import Journal, JournallingPublisher, Letter
 from clearspan.embedded.layout import Layout, Running, hold
 from clearspan.embedded.postgres import EmbeddedPostgres
-from clearspan.embedded.processes import Child, end_left_over, require_free_port, write_children
+from clearspan.embedded.processes import Child, end_left_over, free_port, require_free_ports, write_children
 from clearspan.migrate import migrate_all
 from common.clickhouse.connect import open_store
 from common.clickhouse.store import ColumnStore
@@ -64,9 +64,13 @@ async def run_stack(settings: Settings) -> None:
     with hold(layout):
         for child in end_left_over(layout):
             _log.warning("Ended what an earlier stack had left behind.", name=child.name, pid=child.pid)
-        require_free_port(settings.api_port, "CLEARSPAN_API_PORT")
-        require_free_port(settings.worker_port, "CLEARSPAN_WORKER_PORT")
-        require_free_port(settings.kafka_port, "CLEARSPAN_KAFKA_PORT")
+        require_free_ports(
+            {
+                "CLEARSPAN_API_PORT": settings.api_port,
+                "CLEARSPAN_WORKER_PORT": settings.worker_port,
+                "CLEARSPAN_KAFKA_PORT": settings.kafka_port,
+            }
+        )
         async with AsyncExitStack() as resources:
             await _Stack(settings, layout).run(resources)
     _log.info("Stopped.")
@@ -78,12 +82,17 @@ def _embedded(settings: Settings) -> Settings:
     return settings.model_copy(
         update={
             "data_dir": settings.data_dir.resolve(),
+            "worker_port": settings.worker_port or free_port(),  # that of all workers that follow on each other
             "auth": settings.auth if "auth" in said else "off",
             "log_format": settings.log_format if "log_format" in said else "text",
             "clickhouse": settings.clickhouse.model_copy(update={"interface": "chdb", "cluster": ""}),
             "kafka": settings.kafka.model_copy(update={"session_timeout_s": SESSION_TIMEOUT_S}),
         }
     )
+
+
+def _address(host: str, port: int) -> str:
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 class _Stack:
@@ -147,8 +156,8 @@ class _Stack:
         settings = self._settings
         Running(
             pid=os.getpid(),
-            api=f"http://{settings.api_host}:{api_port}",
-            worker=f"http://{settings.worker_host}:{settings.worker_port}",
+            api=_address(settings.api_host, api_port),
+            worker=_address(settings.worker_host, settings.worker_port),
             kafka=self._broker.bootstrap,
             postgres=dsn,
         ).write(self._layout)

@@ -153,6 +153,26 @@ def test_a_taken_port_is_named_with_its_holder_and_the_variable_that_moves_it(en
     assert "CLEARSPAN_API_PORT" in refused.stderr
 
 
+def test_two_servers_on_one_port_are_refused(environment: Mapping[str, str]):
+    port = environment["CLEARSPAN_API_PORT"]
+
+    refused = clearspan({**environment, "CLEARSPAN_WORKER_PORT": port}, "up")
+
+    assert refused.returncode == 1
+    assert f"CLEARSPAN_API_PORT and CLEARSPAN_WORKER_PORT are both {port}." in refused.stderr
+
+
+@pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="this machine has no IPv6")
+def test_ports_that_are_chosen_freely_are_told_and_addresses_of_ipv6_are_in_brackets(environment: Mapping[str, str]):
+    free = {"CLEARSPAN_API_HOST": "::1", "CLEARSPAN_API_PORT": "0", "CLEARSPAN_WORKER_PORT": "0"}
+
+    started = clearspan({**environment, **free, "CLEARSPAN_KAFKA_PORT": "0"}, "up", "--detach")
+
+    assert started.returncode == 0, started.stderr
+    assert re.search(r"API +http://\[::1\]:[1-9]\d+ ", started.stdout)
+    assert re.search(r"worker +http://127.0.0.1:[1-9]\d+/metrics", started.stdout)
+
+
 def test_authentication_that_is_off_refuses_any_address_but_loopback(environment: Mapping[str, str]):
     refused = clearspan({**environment, "CLEARSPAN_API_HOST": "0.0.0.0"}, "up", "--detach")
 

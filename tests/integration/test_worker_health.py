@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import aiohttp
+import pytest
 from prometheus_client.metrics import MetricWrapperBase
 
 from common import telemetry
+from common.settings import IllegalSettings
 from ingest.health import open_health
 from ingest.readiness import Readiness
 
@@ -30,6 +32,13 @@ async def test_readyz_names_what_is_not_ready() -> None:
         async with session.get(url) as answer:
             assert answer.status == 503
             assert await answer.json() == {"status": "not ready", "waiting_for": {"store": "ClickHouse is away."}}
+
+
+async def test_a_taken_port_is_told_in_a_sentence() -> None:
+    async with open_health(Readiness(), host="127.0.0.1", port=0) as port:
+        with pytest.raises(IllegalSettings, match=f"CLEARSPAN_WORKER_PORT are 127.0.0.1:{port}, which cannot be had"):
+            async with open_health(Readiness(), host="127.0.0.1", port=port):
+                pass
 
 
 async def test_metrics_are_prometheus_text_with_every_metric_explained() -> None:
