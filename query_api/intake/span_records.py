@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 import orjson
 
 from common.codec import span_json
-from common.errors import InvalidInput, Rejected
+from common.errors import InvalidInput, Rejected, TooLarge
 from common.ids import span_id_hex, trace_id_hex
 from common.limits import SpanLimits
 from common.span import Span
@@ -34,7 +34,8 @@ class Prepared(NamedTuple):
 
 
 def prepare(placed: Sequence[Placed], *, limits: SpanLimits, now_ns: int) -> Prepared:
-    """One record a trace. Raises ``InvalidInput`` that names the path of each span that cannot be kept, and why."""
+    """One record a trace. Raises ``InvalidInput`` that names the path of each span that cannot be kept, and why; ``TooLarge`` where the
+    times that spans lack make a record too large for who reads it."""
     if not placed:
         return Prepared([], [])
     by_trace: dict[bytes, list[Json]] = defaultdict(list)
@@ -42,8 +43,18 @@ def prepare(placed: Sequence[Placed], *, limits: SpanLimits, now_ns: int) -> Pre
     for place, span in _decoded(placed, limits=limits, now_ns=now_ns):
         by_trace[span.trace_id].append(_settled(place.span, span))
         links.append(SpanLink(trace_id=trace_id_hex(span.trace_id), span_id=span_id_hex(span.span_id)))
-    records = [TraceRecord(trace_id, orjson.dumps({"spans": spans})) for trace_id, spans in by_trace.items()]
+    records = [_record(trace_id, spans, bytes_max=limits.record_bytes_max) for trace_id, spans in by_trace.items()]
     return Prepared(records, links)
+
+
+def _record(trace_id: bytes, spans: Sequence[Json], *, bytes_max: int) -> TraceRecord:
+    value = orjson.dumps({"spans": spans})
+    if len(value) > bytes_max:
+        raise TooLarge(
+            f"The spans of trace {trace_id_hex(trace_id)} take {len(value)} bytes, each with its time; {bytes_max} are the limit: "
+            "send fewer."
+        )
+    return TraceRecord(trace_id, value)
 
 
 def _decoded(placed: Sequence[Placed], *, limits: SpanLimits, now_ns: int) -> list[tuple[Placed, Span]]:

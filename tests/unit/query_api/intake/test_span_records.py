@@ -1,0 +1,27 @@
+"""From placed spans to records: what is published can be read."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from common.codec import span_json
+from common.errors import TooLarge
+from common.limits import SpanLimits
+from query_api.intake.span_records import prepare
+from query_api.intake.trees import Placed
+from tests.strategies import NOW_NS
+
+UNTIMED = [Placed(f"spans[{at}]", {"trace_id": "a" * 32, "span_id": f"{at + 1:016x}"}, True) for at in range(50)]
+
+
+def test_a_record_that_its_times_make_too_large_is_refused_before_it_is_published() -> None:
+    (record,) = prepare(UNTIMED, limits=SpanLimits(), now_ns=NOW_NS).records
+    at_limit = replace(SpanLimits(), record_bytes_max=len(record.value))
+    one_past = replace(at_limit, record_bytes_max=len(record.value) - 1)
+
+    assert prepare(UNTIMED, limits=at_limit, now_ns=NOW_NS).records == [record]
+    assert len(span_json.decode(record.value, limits=at_limit, now_ns=NOW_NS).spans) == 50
+    with pytest.raises(TooLarge, match="send fewer"):
+        prepare(UNTIMED, limits=one_past, now_ns=NOW_NS)
