@@ -34,6 +34,7 @@ def add_actions(actions: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     drop = actions.add_parser("drop", help="give letters up; their bytes stay in the topic")
     drop.add_argument("ids", metavar="ID", nargs="+")
     drop.add_argument("--yes", action="store_true", help="do not ask")
+    drop.add_argument("--json", action="store_true", help="one JSON object a line")
     drop.set_defaults(command=_drop)
 
 
@@ -103,7 +104,7 @@ def _drop(arguments: argparse.Namespace) -> int:
     from ingest.replay import drop, require_open  # noqa: PLC0415
 
     if not arguments.yes and not _confirmed(f"Give up {', '.join(arguments.ids)}? [y/N] "):
-        print("Nothing was dropped.")
+        print("Nothing was dropped.", file=sys.stderr)
         return 1
 
     async def run(log: KafkaLog, kafka: KafkaSettings) -> int:
@@ -112,7 +113,10 @@ def _drop(arguments: argparse.Namespace) -> int:
         try:
             for letter_id in arguments.ids:
                 await drop(log, publisher, kafka.dead_letter_topic, letter_id)
-                print(f"{letter_id} is dropped.")
+                if arguments.json:
+                    print(json.dumps({"id": letter_id, "is_dropped": True}))
+                else:
+                    print(f"{letter_id} is dropped.")
         finally:
             await publisher.close()
         return 0
@@ -164,6 +168,7 @@ def _end_progress() -> None:
 
 def _confirmed(question: str) -> bool:
     try:
-        return input(question).strip().lower() in {"y", "yes"}
+        print(question, end="", file=sys.stderr, flush=True)
+        return input().strip().lower() in {"y", "yes"}
     except EOFError:
         return False
