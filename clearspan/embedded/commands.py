@@ -14,7 +14,7 @@ import urllib.request
 from contextlib import suppress
 from pathlib import Path
 
-from clearspan.embedded.layout import Layout, Running, StackError, is_held
+from clearspan.embedded.layout import Layout, Running, StackError, is_held, make_root
 from clearspan.embedded.processes import end_left_over, is_alive
 from common.settings import Settings, read_settings
 
@@ -45,7 +45,11 @@ def up_detached() -> int:
         print("Clearspan is already running; nothing was changed.\n")
         print(_addresses(running))
         return 0
-    layout.root.mkdir(parents=True, exist_ok=True)
+    try:
+        make_root(layout)
+    except StackError as exc:
+        print(f"clearspan: {exc}", file=sys.stderr)
+        return 1
     print("Starting Clearspan: broker, Postgres, engine, worker and API in one process …", flush=True)
     started_s = time.monotonic()
     with layout.log.open("ab") as log:

@@ -88,10 +88,21 @@ class Running:
         return running if is_held(layout) else None
 
 
+def make_root(layout: Layout) -> None:
+    """Make the data directory where it is missing. Raises ``StackError`` where it cannot be one, or cannot be written to."""
+    try:
+        layout.root.mkdir(parents=True, exist_ok=True)
+        layout.lock.touch()
+    except OSError as exc:
+        raise StackError(
+            f"CLEARSPAN_DATA_DIR is {layout.root}, where nothing can be kept: {exc.strerror}. Set it to another directory."
+        ) from exc
+
+
 @contextmanager
 def hold(layout: Layout) -> Iterator[None]:
-    """Hold the data directory. Raises ``StackError`` when another stack does."""
-    layout.root.mkdir(parents=True, exist_ok=True)
+    """Hold the data directory. Raises ``StackError`` when another stack does, or when it is none."""
+    make_root(layout)
     with layout.lock.open("a+") as handle:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
