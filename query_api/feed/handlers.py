@@ -50,6 +50,7 @@ async def query_feed(call: Call, query: SpansQuery, filtering: Node) -> Answer:
             clock=context.clock,
             budget_s=settings.budget_s,
             budget_rows=settings.budget_rows,
+            has_neighbours=context.keys is not None,
             is_recorded=query.explain is True,
         )
         through = context.stored.through(call.project_id)

@@ -30,6 +30,7 @@ from query_api.spans.models import SpansQuery
 from query_api.spans.project_spans import OF_PROJECT, ProjectSpans
 from tests.fakes.faulty_store import Fault, FaultyStore
 from tests.support.api import KnownKeys, context_of
+from tests.support.feed import settle
 from tests.support.span_corpus import OTHER_PROJECT_ID, START_NS, store_record
 
 COPIES_COUNT = 20_000
@@ -225,14 +226,17 @@ def _without_times(member: dict[str, Any]) -> dict[str, Any]:
     return {**member, "statements": [{**each, "elapsed_ms": 0} for each in member["statements"]]}
 
 
+@pytest.mark.parametrize("windowing", [{}, {"by": "created_at"}], ids=["pages", "feed"])
 async def test_with_neighbours_nothing_is_counted_that_their_values_can_change(
-    chdb_dir: Path, chdb_settings: Callable[[], ClickHouseSettings]
+    chdb_dir: Path, chdb_settings: Callable[[], ClickHouseSettings], windowing: dict[str, Any]
 ) -> None:
     """One granule holds spans of both projects; the index on values is asked about all of it."""
-    question: dict[str, Any] = {"filtering": {"conditions": [{"field": "attributes", "key": "number", "value": 7}]}}
+    filtering = {"conditions": [{"field": "attributes", "key": "number", "value": 7}]}
+    question: dict[str, Any] = {"filtering": filtering, "windowing": windowing}
     members = []
     async with _opened(chdb_settings(), chdb_dir) as store:
         await store_record(store, [_span(1)], project_id=DEFAULT_PROJECT_ID)
+        await settle(store, offset=0)
         for number in (6, 7):
             await store_record(store, [_span(number)], project_id=OTHER_PROJECT_ID)
             await _merge(store)
