@@ -97,9 +97,10 @@ def _continued(walk: Walk, after: IdPosition) -> Walk:
 def _position(walk: Walk, last: ActiveId) -> IdPosition:
     is_descending = walk.order is Order.DESCENDING
     newest_us = walk.newest_us
-    if newest_us is None and walk.is_realtime:
+    if walk.after is None and walk.is_realtime:
         # What happens from now on would move ids past the position, or behind it.
-        newest_us = last.latest_us + 1 if is_descending else last.latest_us
+        end_us = last.latest_us + 1 if is_descending else last.latest_us
+        newest_us = end_us if newest_us is None else min(newest_us, end_us)
     if walk.after is not None:
         leading_us = walk.after.leading_us
     else:

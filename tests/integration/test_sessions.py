@@ -164,10 +164,14 @@ async def test_the_filter_decides_whose_ids_are_there(api: Api) -> None:
     assert (await api.sessions(filtering={"conditions": [{"field": "parent_id"}]}))["session_ids"] == ["root"]
 
 
+@pytest.mark.parametrize("newest", [None, format_us(START_US + 10_000)], ids=["open", "bounded"])
 @pytest.mark.parametrize("order", ["ascending", "descending"])
-async def test_activity_during_a_walk_in_real_time_neither_hides_nor_repeats_an_id(api: Api, order: str) -> None:
+async def test_activity_during_a_walk_in_real_time_neither_hides_nor_repeats_an_id(
+    api: Api, order: str, newest: str | None
+) -> None:
+    """Also where the window ends in the time to come, as that of a page about today does."""
     await store_record(api.store, [active(n, f"s{n}", start_us=n) for n in range(1, 7)])
-    windowing: dict[str, Any] = {"limit": 2, "order": order}
+    windowing: dict[str, Any] = {"limit": 2, "order": order, "newest": newest}
     found: list[str] = []
     number = 10
     while True:
