@@ -38,15 +38,21 @@ def parse_json(body: bytes) -> Any:
     where it is used.
     """
     try:
-        value = orjson.loads(body)
-        # The fast parser makes floats of integers past 64 bits; the slow one keeps them, so that they can be refused.
-        return json.loads(body) if _LONG_INTEGER.search(body) else value
+        return _exact(body)
     except orjson.JSONDecodeError as exc:
         if _HUGE_INTEGER.match(body.decode("utf-8", "replace"), exc.pos):
             raise InvalidInput(f"The integer at character {exc.pos} of the body has more than 308 digits.") from exc
         raise _json_invalid(exc.msg, offset=exc.pos) from exc
     except (RecursionError, ValueError) as exc:
         raise _json_invalid(str(exc), offset=0) from exc
+
+
+def parse_json_text(text: str) -> Any:
+    """The value of a JSON text that is a value of a request itself, integers exact. Raises ``ValueError`` with the reason."""
+    try:
+        return _exact(text.encode())
+    except (RecursionError, ValueError) as exc:
+        raise ValueError(f"the text is not JSON: {exc}") from exc
 
 
 def read_body(model: type[Model], body: bytes, *, content_type: str | None, required: bool) -> Model:
@@ -99,6 +105,12 @@ def bounded_input(value: Any) -> Any:
     if len(text) <= INPUT_BYTES_MAX:
         return value
     return text[:INPUT_BYTES_MAX].decode("utf-8", "ignore") + "…"
+
+
+def _exact(text: bytes) -> Any:
+    value = orjson.loads(text)
+    # The fast parser makes floats of integers past 64 bits; the slow one keeps them, so that they can be refused.
+    return json.loads(text) if _LONG_INTEGER.search(text) else value
 
 
 _NOT_AN_OBJECT: Final = "Input should be a valid dictionary or object to extract fields from"

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-import orjson
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from common.filter.models import FilteringModel
 from common.filter.parse import check_depth
 from common.times import parse_time_ns
 from query_api.analytics.specs import MetricSpec
+from query_api.json_body import parse_json_text
 from query_api.spans.models import Focus, Format, WindowBy, Windowing
 
 SPECS_MAX = 64
@@ -37,12 +37,7 @@ def _json_or_value(value: Any) -> Any:
     """A member that may be text holding JSON."""
     if isinstance(value, list) and value and all(isinstance(each, str) for each in value):
         value = value[-1]  # of a name that is repeated in the query string, the last
-    if not isinstance(value, str):
-        return value
-    try:
-        return orjson.loads(value)
-    except orjson.JSONDecodeError as exc:
-        raise ValueError(f"the text is not JSON: {exc}") from exc
+    return parse_json_text(value) if isinstance(value, str) else value
 
 
 def _filter(value: Any) -> Any:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, Final, TypeAlias
 
-import orjson
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator
 
 from common.filter.models import FilteringModel
 from common.filter.parse import check_depth
 from common.times import parse_time_ns
+from query_api.json_body import parse_json_text
 from query_api.spans.models import Focus, Format, Order, SpanModel, Windowing, WindowingAnswer
 from query_api.traces.models import NodeModel
 
@@ -97,9 +97,4 @@ class FlatTraceAnswer(BaseModel):
 
 def _parsed(text: str) -> Any:
     """The JSON that a text holds; an empty text is no filter."""
-    if not text.strip():
-        return None
-    try:
-        return orjson.loads(text)
-    except orjson.JSONDecodeError as exc:
-        raise ValueError(f"a text that is no JSON: {exc.msg}") from exc
+    return parse_json_text(text) if text.strip() else None

@@ -537,6 +537,10 @@ async def test_the_older_form_walks_by_its_cursor(api: Traces, focus: str) -> No
     assert [int(each, 16) for each in found] == [5, 4, 3, 2, 1]
 
 
+LONG_INTEGER = '{"conditions": [{"field": "attributes", "key": "n", "value": -9223372036854775809}]}'
+"""A text that holds a filter; as a double the value would be an integer of 64 bits."""
+
+
 @pytest.mark.parametrize(
     ("sent", "status", "where"),
     [
@@ -551,6 +555,8 @@ async def test_the_older_form_walks_by_its_cursor(api: Traces, focus: str) -> No
         ({"params": {"limit": "1"}, "json": {"limit": 10_001}}, 422, ["body", "limit"]),
         ({"json": {"filter": {"conditions": [{"field": "nothing"}]}}}, 400, "filter.conditions[0].field"),
         ({"params": {"filter": '{"conditions": [{"field": "nothing"}]}'}}, 400, "filter.conditions[0].field"),
+        ({"params": {"filter": LONG_INTEGER}}, 400, "filter.conditions[0].value"),
+        ({"json": {"filter": LONG_INTEGER}}, 400, "filter.conditions[0].value"),
     ],
 )
 async def test_the_older_form_refuses_what_it_does_not_know(

@@ -8,7 +8,15 @@ from pydantic import BaseModel, Field, field_validator
 
 from common.errors import InvalidInput
 from query_api.errors import InvalidRequest, status_of
-from query_api.json_body import INPUT_BYTES_MAX, PROBLEMS_MAX, json_answer, parse_json, read_body, read_query
+from query_api.json_body import (
+    INPUT_BYTES_MAX,
+    PROBLEMS_MAX,
+    json_answer,
+    parse_json,
+    parse_json_text,
+    read_body,
+    read_query,
+)
 
 
 class Sample(BaseModel):
@@ -88,6 +96,16 @@ def test_nesting_bomb_with_a_long_integer_is_json_invalid() -> None:
 
 def test_integers_past_64_bits_stay_exact() -> None:
     assert parse_json(b"[18446744073709551616, -9223372036854775809, 1]") == [2**64, -(2**63) - 1, 1]
+
+
+def test_in_a_text_inside_of_a_request_too() -> None:
+    assert parse_json_text("[18446744073709551616, -9223372036854775809, 1]") == [2**64, -(2**63) - 1, 1]
+
+
+@pytest.mark.parametrize("text", ["{", "", "NaN", "9" * 309, "\udcff", "[" * 1_000 + str(2**64) + "]" * 1_000])
+def test_a_text_that_is_no_json_is_a_value_error(text: str) -> None:
+    with pytest.raises(ValueError, match="the text is not JSON"):
+        parse_json_text(text)
 
 
 @pytest.mark.parametrize("digits", [308, 309, 5_000])
