@@ -31,9 +31,14 @@ async def open_admin(settings: KafkaSettings) -> AsyncIterator[AIOKafkaAdminClie
 async def read_cluster_id(settings: KafkaSettings) -> str:
     """The id that the cluster was formatted with; a broker that was made anew has another. Raises ``Unavailable``."""
     async with open_admin(settings) as admin:
-        with translated("describe cluster"):
-            async with asyncio.timeout(settings.request_timeout_s):
-                described = await admin.describe_cluster()
+        return await cluster_id_of(admin, settings)
+
+
+async def cluster_id_of(admin: AIOKafkaAdminClient, settings: KafkaSettings) -> str:
+    """The same, by a connection that is open already."""
+    with translated("describe cluster"):
+        async with asyncio.timeout(settings.request_timeout_s):
+            described = await admin.describe_cluster()
     return str(described.get("cluster_id") or "")
 
 

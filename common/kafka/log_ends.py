@@ -1,7 +1,8 @@
 """Where the logs of our topics end, asked again and again: a ``LogEnds`` on a connection that stays open.
 
-A connection is given up after a while and after any failure, and the next one learns anew which cluster this is and which
-partitions there are: a broker that was made anew keeps its address and begins all its logs again.
+A connection is given up after a while and after any failure, and the next one learns anew which partitions there are. A
+broker that was made anew keeps its address and begins all its logs again, and the driver finds back to it without a word: so
+each time it is asked, too, which cluster this is.
 """
 
 from __future__ import annotations
@@ -9,15 +10,17 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Mapping
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Final
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka.admin import AIOKafkaAdminClient
 
-from common.kafka.cluster import partitions_of, read_cluster_id
+from common.kafka.cluster import cluster_id_of, open_admin, partitions_of
 from common.kafka.driver import translated
 from common.kafka.ends import FETCH_BYTES_MAX, end_offsets
-from common.kafka.reader import new_reader
+from common.kafka.reader import open_reader
 from common.settings import KafkaSettings
 
 CONNECTION_AGE_MAX_S: Final = 60.0
@@ -26,10 +29,12 @@ CONNECTION_AGE_MAX_S: Final = 60.0
 
 @dataclass(frozen=True, slots=True)
 class _Connection:
+    admin: AIOKafkaAdminClient
     consumer: AIOKafkaConsumer
     cluster_id: str
     partitions: tuple[TopicPartition, ...]
     opened_s: float
+    resources: AsyncExitStack
 
 
 class KafkaLogEnds:
@@ -46,7 +51,7 @@ class KafkaLogEnds:
         try:
             with translated("ask for the ends"):
                 async with asyncio.timeout(self._settings.request_timeout_s):
-                    return await self._ask(self._connection or await self._connect())
+                    return await self._ask()
         except BaseException:
             await self.close()
             raise
@@ -56,21 +61,32 @@ class KafkaLogEnds:
         connection, self._connection = self._connection, None
         if connection is not None:
             with translated("close"):
-                await connection.consumer.stop()
+                await connection.resources.aclose()
 
-    async def _ask(self, connection: _Connection) -> Mapping[str, int]:
-        consumer = connection.consumer
-        consumer.assign(connection.partitions)  # anew each time: what it has heard of ends before is forgotten
-        ends = await end_offsets(consumer, connection.partitions)
-        return {f"{connection.cluster_id}/{each.topic}/{each.partition}": end for each, end in ends.items()}
+    async def _ask(self) -> Mapping[str, int]:
+        while True:
+            connection = self._connection or await self._connect()
+            connection.consumer.assign(
+                connection.partitions
+            )  # anew each time: what it has heard of ends before is forgotten
+            ends = await end_offsets(connection.consumer, connection.partitions)
+            if (
+                await cluster_id_of(connection.admin, self._settings) == connection.cluster_id
+            ):  # behind them: they are of it
+                return {f"{connection.cluster_id}/{each.topic}/{each.partition}": end for each, end in ends.items()}
+            await self.close()
 
     async def _connect(self) -> _Connection:
         settings = self._settings
-        cluster_id = await read_cluster_id(settings)
-        partitions = [
-            TopicPartition(topic, each) for topic in settings.topics for each in await partitions_of(settings, topic)
-        ]
-        consumer = new_reader(settings, partition_bytes_max=FETCH_BYTES_MAX)
-        self._connection = _Connection(consumer, cluster_id, tuple(partitions), time.monotonic())
-        await consumer.start()
+        async with AsyncExitStack() as opening:
+            admin = await opening.enter_async_context(open_admin(settings))
+            cluster_id = await cluster_id_of(admin, settings)
+            partitions = [
+                TopicPartition(topic, each)
+                for topic in settings.topics
+                for each in await partitions_of(settings, topic)
+            ]
+            consumer = await opening.enter_async_context(open_reader(settings, partition_bytes_max=FETCH_BYTES_MAX))
+            resources = opening.pop_all()
+        self._connection = _Connection(admin, consumer, cluster_id, tuple(partitions), time.monotonic(), resources)
         return self._connection

@@ -1,4 +1,4 @@
-"""The embedded broker, real: what is produced while it has no topics yet."""
+"""The embedded broker, real: what is produced while it has no topics yet, and who follows it when it is renewed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ import pytest
 
 from clearspan.embedded.broker import EmbeddedBroker
 from clearspan.embedded.front import SETTLING_CLIENT
+from common.kafka.cluster import read_cluster_id
 from common.kafka.log import KafkaLog
+from common.kafka.log_ends import KafkaLogEnds
 from common.kafka.producer import KafkaPublisher
 from common.kafka.topics import ensure_topics
 from common.settings import KafkaSettings, Settings
@@ -69,3 +71,25 @@ async def test_the_worker_publishes_its_dead_letters_while_what_others_produce_i
     await held
     await worker.close()
     await other.close()
+
+
+async def test_who_asks_for_ends_learns_at_once_that_the_broker_is_another_one(
+    broker: EmbeddedBroker, kafka: KafkaSettings
+) -> None:
+    await ensure_topics(kafka)
+    broker.admit_produces()
+    publisher, ends = KafkaPublisher(kafka), KafkaLogEnds(kafka)
+    await publisher.publish(TOPIC, b"of the old one")
+    of_the_old_one = await ends.ask()
+    await broker.hold_produces()
+    await broker.replace()
+    await ensure_topics(kafka)
+    broker.admit_produces()
+
+    where = await publisher.publish(TOPIC, b"of the new one")
+    of_the_new_one = await ends.ask()
+
+    assert of_the_new_one[f"{await read_cluster_id(kafka)}/{TOPIC}/{where.partition}"] == 1
+    assert of_the_new_one.keys().isdisjoint(of_the_old_one)
+    await publisher.close()
+    await ends.close()
