@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from uuid import UUID
 
 import pytest
@@ -10,6 +11,7 @@ from common.kafka.record import Partition
 from common.settings import QuerySettings, Settings
 from common.settled import ALL_PROJECTS, Settled
 from query_api.context import ApiContext
+from query_api.freshness import waiting
 from query_api.freshness.ends import KnownEnds
 from query_api.freshness.waiting import read_coordinates, wait_until_stored
 from query_api.intake.publish import COORDINATES_MAX
@@ -114,6 +116,20 @@ class TestWaiting:
         with pytest.raises(DeadlineExceeded):
             await wait_until_stored(context, {Partition("spans", 0): 7})
 
+    async def test_who_is_first_to_ask_waits_for_kafka_and_not_for_news(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A process that has just started knows no logs, and all may be stored already."""
+        monkeypatch.setattr(waiting, "ENDS_TIMEOUT_S", 0.01)
+        clock = ManualClock()
+        context = context_of(
+            settings=Settings(auth="off", query=QuerySettings(wait_for_max_s=5.0)),
+            clock=clock,
+            ends=KnownEnds(_LateEnds(), clock),
+        )
+        _learn(context, 7)
+
+        async with asyncio.timeout(1.0):
+            await wait_until_stored(context, {Partition("spans", 0): 7})
+
     async def test_past_so_many_calls_that_wait_a_call_is_sent_away(self) -> None:
         context = _context(waiting_max=1, wait_for_max_s=1.0)
         first = asyncio.create_task(wait_until_stored(context, {Partition("spans", 0): 7}))
@@ -124,6 +140,17 @@ class TestWaiting:
 
         _learn(context, 7)
         await first
+
+
+class _LateEnds:
+    """Says where the log of ``spans/0`` ends, after a while."""
+
+    async def ask(self) -> Mapping[str, int]:
+        await asyncio.sleep(0.1)
+        return {"memory/spans/0": 8}
+
+    async def close(self) -> None:
+        """Nothing is open."""
 
 
 async def _until_waiting(context: ApiContext) -> None:
