@@ -83,10 +83,14 @@ async def find_traces(
     rows_count = 0
     while len(found) <= limit and not candidates.is_at_end:
         size = min(int((limit + 1 - len(found)) * rows_per_trace) + SPARE_ROWS, CANDIDATES_MAX)
+        examined = candidates.position
         batch = await candidates.batch(size)
         if candidates.is_out_of_budget:
             return _cut_short(found, candidates.position, window)
-        found += await judge.brought_by(batch, limit + 1 - len(found))
+        try:
+            found += await judge.brought_by(batch, limit + 1 - len(found))
+        except DeadlineExceeded:
+            return _cut_short(found, examined, window)
         rows_count += len(batch)
         rows_per_trace = max(rows_per_trace * 2, rows_count / max(len(found), 1))
     return Found(found[:limit], None, more_follow=len(found) > limit)

@@ -626,6 +626,30 @@ async def test_rare_matches_in_much_time_are_found_by_walking_on(store: ColumnSt
     assert "complete" not in pages[-1]
 
 
+class SlowlyJudgedStore(StrainedStore):
+    """Which versions are shown takes the engine longer still: a second and a half."""
+
+    async def select(self, statement: Statement, /, *, deadline_s: float) -> pa.Table:
+        if "FROM span_heads" in statement.sql:
+            self._clock.advance(min(deadline_s, 1.5))
+            if deadline_s < 1.5:
+                raise DeadlineExceeded
+        return await super().select(statement, deadline_s=deadline_s)
+
+
+async def test_what_was_found_before_the_budget_ended_is_answered(store: ColumnStore) -> None:
+    hour_us = 3600 * 1_000_000
+    matching = [span(1, trace=number, at=number * 40 * hour_us, name="m") for number in range(1, 7)]
+    clock = ManualClock()
+    async with traces_over(SlowlyJudgedStore(store, clock), clock=clock, budget_s=5.4) as api:
+        await api.deliver(matching)
+        pages = [await api.query(filtering=named("m"))]
+        while "windowing" in pages[-1]:
+            pages.append(await api.query(filtering=named("m"), windowing=pages[-1]["windowing"]))
+    assert [number for page in pages for number in numbers_of(page)] == expected_order(matching, "descending")
+    assert all(page["complete"] is False for page in pages[:-1])
+
+
 async def test_a_stretch_with_more_matches_than_a_round_looks_at_is_walked_whole(store: ColumnStore) -> None:
     matching = [
         span(number, trace=trace, at=10 * trace + number, name="m") for trace in range(1, 21) for number in range(1, 10)
