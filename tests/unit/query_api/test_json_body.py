@@ -7,7 +7,7 @@ from multidict import MultiDict
 from pydantic import BaseModel, Field, field_validator
 
 from common.errors import InvalidInput
-from query_api.errors import InvalidRequest, status_of
+from query_api.errors import InvalidRequest, answer_of, status_of
 from query_api.json_body import (
     INPUT_BYTES_MAX,
     PROBLEMS_MAX,
@@ -92,6 +92,24 @@ def test_nesting_bomb_with_a_long_integer_is_json_invalid() -> None:
 
     with pytest.raises(InvalidRequest):
         parse_json(body)
+
+
+def test_an_input_that_nests_as_deep_as_json_may_is_told_of() -> None:
+    """It is deeper than Python writes values."""
+    (problem,) = _problems(b'{"free": %b}' % (b"[" * 1_020 + b"]" * 1_020))
+
+    assert (problem["loc"], problem["input"]) == (["body", "free"], "a value that nests too deep to be shown")
+
+
+@pytest.mark.parametrize("levels", range(240, 260))
+def test_an_input_of_any_depth_can_be_answered(levels: int) -> None:
+    """What tells of it nests it deeper, where the fast writer may give up."""
+    body = b'{"free": %b}' % (b"[" * levels + b"]" * levels)
+
+    with pytest.raises(InvalidRequest) as raised:
+        read_body(Sample, body, content_type=None, required=False)
+
+    assert answer_of(raised.value).status == 422
 
 
 def test_integers_past_64_bits_stay_exact() -> None:
