@@ -142,4 +142,5 @@ def get_logger(name: str) -> Logger:
 def _renderers(log_format: Literal["text", "json"]) -> list[Any]:
     if log_format == "json":
         return [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
-    return [structlog.dev.ConsoleRenderer(colors=False)]
+    # Its own choice, where the package for it is there, draws the values of every frame: secrets, and bodies for minutes.
+    return [structlog.dev.ConsoleRenderer(colors=False, exception_formatter=structlog.dev.plain_traceback)]

@@ -4,6 +4,7 @@ import io
 import json
 import logging
 from collections.abc import Iterator
+from typing import Literal
 
 import pytest
 import structlog
@@ -48,6 +49,24 @@ def test_an_exception_is_in_the_line(stream: io.StringIO) -> None:
         get_logger("x").exception("Failed.")
 
     assert "ValueError: invalid literal" in json.loads(stream.getvalue())["exception"]
+
+
+@pytest.mark.parametrize("log_format", ["text", "json"])
+def test_an_exception_tells_no_values(stream: io.StringIO, log_format: Literal["text", "json"]) -> None:
+    """Values may be secrets, and a body of a request takes minutes to be drawn."""
+    configure_logging(log_format=log_format, level="info", stream=stream)
+
+    def fail() -> None:
+        number_of_secret = int("4711") * 10_000_019
+        raise ValueError(f"boom {number_of_secret % 2}")
+
+    try:
+        fail()
+    except ValueError:
+        get_logger("x").exception("Failed.")
+
+    assert "ValueError: boom 1" in stream.getvalue()
+    assert str(4711 * 10_000_019) not in stream.getvalue()
 
 
 def test_what_is_bound_to_the_request_is_in_every_line(stream: io.StringIO) -> None:
