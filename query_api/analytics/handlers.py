@@ -10,7 +10,8 @@ import orjson
 
 from common.errors import InvalidInput
 from common.filter.ast import Node
-from common.filter.models import FilteringModel
+from common.filter.fields import OperatorName
+from common.filter.models import ConditionModel, FilteringModel
 from common.filter.parse import parse
 from common.times import format_us
 from query_api.analytics.buckets import Buckets, buckets_of
@@ -36,6 +37,7 @@ TIMES_US: Final[Mapping[WindowBy, str]] = {WindowBy.START_TIME: "start_us", Wind
 it is when the version that is shown was stored (contract §3.3): going by it, a span that is sent again would leave the bucket it
 was in. So ``start_time`` is the default, as it is for every other bound of a window."""
 
+_WITHOUT_VALUE: Final = frozenset({OperatorName.EXISTS, OperatorName.NOT_EXISTS})
 _SAMPLED: Final = "reinterpretAsUInt32(reverse(substring(trace_id, 1, 4))) % 100 < {rate_percent:UInt8}"
 
 
@@ -163,8 +165,19 @@ def _applied(asked: _Asked) -> dict[str, Any]:
     return {
         "formatting": {"focus": asked.focus, "format": asked.format},
         "windowing": windowing if asked.rate is None else {**windowing, "rate": asked.rate},
-        "filtering": asked.filtering.model_dump(mode="json", exclude_unset=True) or {"conditions": []},
+        "filtering": _understood(asked.filtering) or {"conditions": []},
     }
+
+
+def _understood(member: FilteringModel | ConditionModel) -> dict[str, Any]:
+    """A filter as it was sent, but for values that are ignored: these may be such that no answer can hold them."""
+    if isinstance(member, ConditionModel):
+        ignored = {"value"} if member.operator in _WITHOUT_VALUE else None
+        return member.model_dump(mode="json", exclude_unset=True, exclude=ignored)
+    shown = member.model_dump(mode="json", exclude_unset=True, exclude={"conditions"})
+    if "conditions" in member.model_fields_set:
+        shown["conditions"] = [_understood(each) for each in member.conditions]
+    return shown
 
 
 def _shown_specs(specs: Sequence[MetricSpec]) -> list[dict[str, Any]]:

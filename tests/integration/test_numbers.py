@@ -516,6 +516,20 @@ async def test_a_wrong_shape_is_422(api: Api, body: dict[str, Any]) -> None:
     assert detail[0]["loc"][0] == "body"
 
 
+@pytest.mark.parametrize(
+    "ignored", [2**64, 10**300, orjson.loads("[" * 300 + "]" * 300)], ids=["long", "longer", "deep"]
+)
+@pytest.mark.parametrize("operator", ["exists", "not_exists"])
+async def test_a_value_that_means_nothing_is_not_told_again(api: Api, operator: str, ignored: Any) -> None:
+    asked = {"field": "attributes", "key": "a", "operator": operator}
+    known = {"field": "span_name", "value": "x"}
+    filtering = {"conditions": [{"operator": "or", "conditions": [{**asked, "value": ignored}, known]}]}
+
+    applied = (await api.post("/spans/analytics/query", {"filter": filtering}))["query"]["filtering"]
+
+    assert applied == {"conditions": [{"operator": "or", "conditions": [asked, known]}]}
+
+
 async def test_an_illegal_filter_is_400_and_names_its_path(api: Api) -> None:
     condition = {"field": "nothing", "value": 1}
 
