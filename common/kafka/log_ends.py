@@ -66,13 +66,11 @@ class KafkaLogEnds:
     async def _ask(self) -> Mapping[str, int]:
         while True:
             connection = self._connection or await self._connect()
-            connection.consumer.assign(
-                connection.partitions
-            )  # anew each time: what it has heard of ends before is forgotten
+            # Anew each time: what it has heard of ends before is forgotten.
+            connection.consumer.assign(connection.partitions)
             ends = await end_offsets(connection.consumer, connection.partitions)
-            if (
-                await cluster_id_of(connection.admin, self._settings) == connection.cluster_id
-            ):  # behind them: they are of it
+            # Asked behind the ends: what it answers holds for them.
+            if await cluster_id_of(connection.admin, self._settings) == connection.cluster_id:
                 return {f"{connection.cluster_id}/{each.topic}/{each.partition}": end for each, end in ends.items()}
             await self.close()
 

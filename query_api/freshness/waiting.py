@@ -76,9 +76,8 @@ async def _logs(context: ApiContext, wanted: Mapping[Partition, int]) -> dict[Pa
     """The log behind each partition: a cluster that was made anew begins all of them again."""
     if context.ends is None:
         return {}
-    is_first = (
-        context.ends.latest is None
-    )  # nothing else can be known of logs: no news would tell of what is stored already
+    # Without a first answer nothing is known of logs, and no news would tell of what is stored already.
+    is_first = context.ends.latest is None
     timeout_s = context.settings.query.wait_for_max_s if is_first else ENDS_TIMEOUT_S
     context.ends.ask()
     ends = await context.ends.heard(timeout_s=timeout_s)
