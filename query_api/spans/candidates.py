@@ -146,14 +146,7 @@ class Candidates:
     async def _rows_until(self, end_us: int) -> int:
         """How many rows the engine would read for the matches of a stretch, as it knows from its indexes."""
         sql, parameters = candidates_statement(self._matching, self._window, until_us=end_us)
-        rows = await self._spans.select(
-            f"SELECT sum(rows) AS rows_count FROM (EXPLAIN ESTIMATE {sql})",
-            {**parameters, "candidates": 1},
-            step="estimate",
-            share=self._share(),
-        )
-        rows_count: int = rows.column("rows_count")[0].as_py()
-        return rows_count
+        return await self._spans.rows_estimated(sql, {**parameters, "candidates": 1}, share=self._share())
 
     async def _select(self, size: int, share: Share, *, until_us: int | None = None) -> tuple[list[Candidate], bool]:
         """The next matches, all versions of a key together, and whether these are all."""

@@ -1,8 +1,9 @@
 """Rows of ``spans`` that match, in the order of pages of traces, found with bounded work (contract §3.3).
 
 The way of ``spans/candidates.py`` in another order: first all that is left of the window in one statement, which the engine
-ends as soon as it has enough rows; when that takes longer than its share of the budget, in stretches of time, each from
-the next row there is and twice as long as the one before. When the budget ends, the page ends where the last stretch did.
+ends as soon as it has enough rows; when that takes more than its share of the budget, in stretches of time, each from
+the next row there is and twice as long as the one before, shorter where the engine says that it would read more than a
+share. When the budget ends, the page ends where the last stretch did.
 
 The engine reads in the order of the table, by start and then by span, and stops early in no other order. So rows are asked
 for in that one, whole microseconds of them, and put into the order of pages here; a microsecond with more rows than were
@@ -55,6 +56,8 @@ class TraceCandidates:
         self._window = window
         self._is_walking = False
         self._stretch_us = FIRST_STRETCH_US
+        self._rows_left = spans.budget_rows
+        self._has_moved = False
         self.is_at_end = False
         self.is_out_of_budget = False
 
@@ -67,8 +70,9 @@ class TraceCandidates:
         """The next rows that match, about ``size`` of them, those of a trace with one start together."""
         if not self._is_walking:
             try:
-                found = await self._select(self._window, size)
+                found = await self._select(self._window, size, rows_max=self._rows_share)
             except DeadlineExceeded:
+                self._rows_left -= self._rows_share
                 self._is_walking = True
             else:
                 self.is_at_end = found.is_all
@@ -84,13 +88,29 @@ class TraceCandidates:
                 self.is_at_end = True
                 return []
             edge = self._edge(first_us)
-            found = await self._select(_until(self._window, edge), size)
+            stretch = _until(self._window, edge)
+            if not await self._is_within_budget(stretch):
+                return []
+            found = await self._select(stretch, size)
         except DeadlineExceeded:
             self._stretch_us = max(1, self._stretch_us // 4)
             return []
         self._move(found.through or edge)
         self._stretch_us *= 2 if found.is_all else 1
         return found.versions
+
+    async def _is_within_budget(self, stretch: TraceWindow) -> bool:
+        """Whether rows are left for a stretch, which then are taken; else it is too long, or the budget is spent."""
+        sql, parameters = candidates_statement(self._matching, stretch, order=_TABLE_ORDER)
+        rows_count = await self._spans.rows_estimated(sql, {**parameters, "candidates": 1}, share=self._share())
+        if self._has_moved and rows_count > self._rows_left:
+            self.is_out_of_budget = True
+            return False
+        if rows_count > self._rows_share and self._stretch_us > 1:  # the shortest one is walked, whatever it costs
+            self._stretch_us = max(1, min(self._stretch_us * self._rows_share // rows_count, self._stretch_us // 2))
+            return False
+        self._rows_left -= rows_count
+        return True
 
     def _edge(self, first_us: int) -> TracePosition:
         """Where the stretch ends that begins at a start: behind all of its last microsecond."""
@@ -104,9 +124,9 @@ class TraceCandidates:
         starts: list[int] = rows.column("start_us").to_pylist()
         return starts[0] if starts else None
 
-    async def _select(self, window: TraceWindow, size: int) -> _Rows:
+    async def _select(self, window: TraceWindow, size: int, *, rows_max: int | None = None) -> _Rows:
         """The first matches of a window: of whole microseconds, or of the first one if that has more of them."""
-        found = await self._rows(window, size, order=_TABLE_ORDER)
+        found = await self._rows(window, size, order=_TABLE_ORDER, rows_max=rows_max)
         if len(found) < size:
             return _Rows(self._in_order(found), is_all=True)
         last_us = found[-1].start_us
@@ -128,10 +148,13 @@ class TraceCandidates:
                 return _Rows(whole, is_all=False, through=place_of(whole[-1]))
             size *= 2  # so many spans of one trace that start together
 
-    async def _rows(self, window: TraceWindow, size: int, *, order: Sequence[str]) -> list[Version]:
+    async def _rows(
+        self, window: TraceWindow, size: int, *, order: Sequence[str], rows_max: int | None = None
+    ) -> list[Version]:
         sql, parameters = candidates_statement(self._matching, window, order=order)
+        share = replace(self._share(), rows_max=rows_max)
         values = {**parameters, "candidates": size}
-        return versions_of(await self._spans.select(sql, values, step="candidates", share=self._share()))
+        return versions_of(await self._spans.select(sql, values, step="candidates", share=share))
 
     def _in_order(self, versions: list[Version]) -> list[Version]:
         return sorted(versions, key=_PLACE, reverse=self._window.order is Order.DESCENDING)
@@ -149,8 +172,13 @@ class TraceCandidates:
             raise DeadlineExceeded("The search did not end within its part of the budget.")
         return Share(min(left_s, share_s))
 
+    @property
+    def _rows_share(self) -> int:
+        return self._spans.budget_rows // SHARES
+
     def _move(self, position: TracePosition | None) -> None:
         self._window = replace(self._window, after=position)
+        self._has_moved = True
 
 
 def place_of(version: Version) -> TracePosition:

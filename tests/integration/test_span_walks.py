@@ -37,7 +37,7 @@ from query_api.spans.rollup import TraceSums
 from query_api.spans.search import find_page
 from query_api.spans.version import Version, versions_of
 from tests.fakes.faulty_store import Fault, FaultyStore
-from tests.support.span_corpus import START_NS, store_record
+from tests.support.span_corpus import START_NS, store_record, store_year
 from tests.support.span_pages import SpanId, SpanPages, ids_of
 
 HOUR_US = 3_600_000_000
@@ -282,21 +282,6 @@ async def test_versions_that_a_round_would_tear_apart_stay_together(store: Colum
     for limit in (7, 10):
         pages = await SpanPages.over(store).pages(windowing={"limit": limit, "order": order})
         assert ids_of(*pages) == expected
-
-
-async def store_year(store: ColumnStore, spans_count: int, *, rare_every: int) -> None:
-    """Spans at even distances over a year, all traces of one span; every so often one that is named ``rare``."""
-    sql = (
-        "INSERT INTO spans (project_id, start_us, span_id, trace_id, log, log_offset, record_ms, name, attributes)"
-        " SELECT {project:UUID}, {start:Int64} + number * {step:Int64}, unhex(repeat(leftPad(hex(number + 1), 16, '0'), 2)),"
-        " unhex(leftPad(hex(number + 1), 32, '0')), 'log', number, 1,"
-        " if(number % {rare:UInt32} = {rare:UInt32} - 1, 'rare', 'usual'), '{}' FROM numbers({count:UInt32})"
-    )
-    step_us = 365 * 24 * HOUR_US // spans_count
-    values = {"project": str(DEFAULT_PROJECT_ID), "start": START_US, "step": step_us, "rare": rare_every}
-    await store.execute(
-        Statement(sql, {**values, "count": spans_count}, {"max_partitions_per_insert_block": 0}), deadline_s=60.0
-    )
 
 
 RARE = {

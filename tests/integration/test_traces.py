@@ -28,7 +28,7 @@ from common.times import format_us
 from query_api.context import ApiContext
 from tests.fakes.clock import ManualClock
 from tests.support.api import KnownKeys, context_of, serving
-from tests.support.span_corpus import START_NS, store_record
+from tests.support.span_corpus import START_NS, store_record, store_year
 
 START_US = START_NS // 1000
 LOG = "cluster/spans/0"
@@ -661,6 +661,25 @@ async def test_a_stretch_with_more_matches_than_a_round_looks_at_is_walked_whole
         found = await walk(api, limit=12, order="descending", filtering=named("m"))
 
     assert found == expected_order(matching, "descending")
+
+
+@pytest.mark.timeout(180)
+@pytest.mark.parametrize("order", ["descending", "ascending"])
+async def test_rare_matches_among_many_rows_are_found_by_walking_on(store: ColumnStore, order: str) -> None:
+    async with traces_over(store, budget_rows=100_000) as api:
+        await store_year(store, 240_000, rare_every=60_000, project_id=api.projects["one"])
+        question = {
+            "conditions": [{"field": "attributes", "key": "x", "operator": "not_exists"}, *named("rare")["conditions"]]
+        }
+        pages = [await api.query(filtering=question, windowing={"order": order})]
+        while "windowing" in pages[-1]:
+            windowing = {"order": order, **pages[-1]["windowing"]}
+            pages.append(await api.query(filtering=question, windowing=windowing))
+
+    expected = [60_000, 120_000, 180_000, 240_000]
+    assert [number for page in pages for number in numbers_of(page)] == expected[:: 1 if order == "ascending" else -1]
+    assert 3 <= len(pages) <= 20
+    assert [page.get("complete") for page in pages] == [False] * (len(pages) - 1) + [None]
 
 
 async def test_a_budget_in_which_nothing_could_be_examined_is_504(store: ColumnStore) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 from uuid import UUID, uuid4
 
 from common.clickhouse.span_columns import SPANS_TABLE, SpanColumns
-from common.clickhouse.store import ColumnStore
+from common.clickhouse.store import ColumnStore, Statement
 from common.project import DEFAULT_PROJECT_ID
 from common.span import Event, Link, Resource, Scope, Span
 from ingest.normalise import normalise
@@ -185,3 +185,20 @@ async def store_record(
     token = f"{log}-{offset}-{record_ms}-{uuid4()}"  # not of ``random``, which hypothesis sets back
     rows = columns.table(stored_us=STORED_US).drop_columns(list(without))
     await store.insert(SPANS_TABLE, rows, dedup_token=token, deadline_s=30.0)
+
+
+async def store_year(
+    store: ColumnStore, spans_count: int, *, rare_every: int, project_id: UUID = DEFAULT_PROJECT_ID
+) -> None:
+    """Spans at even distances over a year, all traces of one span; every so often one that is named ``rare``."""
+    sql = (
+        "INSERT INTO spans (project_id, start_us, span_id, trace_id, log, log_offset, record_ms, name, attributes)"
+        " SELECT {project:UUID}, {start:Int64} + number * {step:Int64}, unhex(repeat(leftPad(hex(number + 1), 16, '0'), 2)),"
+        " unhex(leftPad(hex(number + 1), 32, '0')), 'log', number, 1,"
+        " if(number % {rare:UInt32} = {rare:UInt32} - 1, 'rare', 'usual'), '{}' FROM numbers({count:UInt32})"
+    )
+    step_us = 365 * 24 * 3_600_000_000 // spans_count
+    values = {"project": str(project_id), "start": START_NS // 1000, "step": step_us, "rare": rare_every}
+    await store.execute(
+        Statement(sql, {**values, "count": spans_count}, {"max_partitions_per_insert_block": 0}), deadline_s=60.0
+    )
