@@ -48,7 +48,10 @@ def parse_json(body: bytes) -> Any:
 
 
 def parse_json_text(text: str) -> Any:
-    """The value of a JSON text that is a value of a request itself, integers exact. Raises ``ValueError`` with the reason."""
+    """The value of a JSON text that is a value of a request itself, integers exact; ``None`` of an empty one, as query strings
+    have it where nothing was filled in. Raises ``ValueError`` with the reason."""
+    if not text.strip():
+        return None
     try:
         return _exact(text.encode())
     except (RecursionError, ValueError) as exc:

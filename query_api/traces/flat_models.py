@@ -53,7 +53,7 @@ class FlatQuery(BaseModel):
     @classmethod
     def _is_an_object_and_not_too_deep(cls, filtering: Any) -> Any:
         if isinstance(filtering, str):
-            filtering = _parsed(filtering)
+            filtering = parse_json_text(filtering)
         check_depth(filtering, path="filter")
         return filtering
 
@@ -93,8 +93,3 @@ class FlatTraceAnswer(BaseModel):
 
     count: int
     traces: dict[str, FlatTraceModel] | None = None
-
-
-def _parsed(text: str) -> Any:
-    """The JSON that a text holds; an empty text is no filter."""
-    return parse_json_text(text) if text.strip() else None

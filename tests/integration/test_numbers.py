@@ -430,6 +430,13 @@ async def test_the_filter_decides_which_spans_count(api: Api) -> None:
         assert 0 < answer["buckets"][0]["total"]["count"] == len(matching)
 
 
+async def test_what_was_not_filled_in_is_nothing(api: Api) -> None:
+    empty = {"filter": "", "specs": " "}
+
+    assert await api.post("/spans/analytics/query", WINDOW, query=empty) == await api.metrics()
+    assert await api.post("/tracing/spans/analytics", WINDOW, query={"filter": ""}) == await api.counts()
+
+
 async def test_members_of_the_body_win_over_the_query_string(api: Api) -> None:
     body = {"newest": WINDOW["newest"], "windowing": {"interval": 60, "newest": "2020-01-01"}}
 

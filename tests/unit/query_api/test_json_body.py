@@ -120,7 +120,12 @@ def test_in_a_text_inside_of_a_request_too() -> None:
     assert parse_json_text("[18446744073709551616, -9223372036854775809, 1]") == [2**64, -(2**63) - 1, 1]
 
 
-@pytest.mark.parametrize("text", ["{", "", "NaN", "9" * 309, "\udcff", "[" * 1_000 + str(2**64) + "]" * 1_000])
+@pytest.mark.parametrize("text", ["", " \n"])
+def test_an_empty_text_is_nothing(text: str) -> None:
+    assert parse_json_text(text) is None
+
+
+@pytest.mark.parametrize("text", ["{", "NaN", "9" * 309, "\udcff", "[" * 1_000 + str(2**64) + "]" * 1_000])
 def test_a_text_that_is_no_json_is_a_value_error(text: str) -> None:
     with pytest.raises(ValueError, match="the text is not JSON"):
         parse_json_text(text)
