@@ -84,7 +84,7 @@ def open_record(record: Record, rules: Rules, *, now_ns: int) -> Opened:
     except Rejected as exc:
         return nothing._replace(refusals=[Refusal(None, exc.rejection, exc.detail)])
     if project is not None:
-        return _of_project(nothing, decoded, project)
+        return _holding(nothing, decoded.without_repeats(), project)
     return _by_resource(nothing, decoded, rules.project_of(record))
 
 
@@ -113,14 +113,14 @@ def _project_of_header(record: Record) -> UUID | None:
         ) from None
 
 
-def _of_project(nothing: Opened, decoded: Decoded, project: UUID) -> Opened:
-    once = decoded.without_repeats()
+def _holding(nothing: Opened, decoded: Decoded, projects: UUID | list[UUID]) -> Opened:
+    """``nothing`` with what was decoded, of these projects: one, or one for each span."""
     return nothing._replace(
-        spans=once.spans,
-        span_indexes=once.span_indexes,
-        refusals=once.refusals,
-        projects=project,
-        base64_ids_count=once.base64_ids_count,
+        spans=decoded.spans,
+        span_indexes=decoded.span_indexes,
+        refusals=decoded.refusals,
+        projects=projects,
+        base64_ids_count=decoded.base64_ids_count,
     )
 
 
@@ -129,16 +129,10 @@ def _by_resource(nothing: Opened, decoded: Decoded, fallback: UUID) -> Opened:
     named = {id(each): each for each in (span.resource for span in decoded.spans)}
     claims = {key: claim for key, each in named.items() if (claim := _claim(each)) is not None}
     if not claims:
-        return _of_project(nothing, decoded, fallback)
+        return _holding(nothing, decoded.without_repeats(), fallback)
     parsed = {key: _parsed(claim) for key, claim in claims.items()}
     per_span = [parsed.get(id(span.resource), fallback) for span in decoded.spans]
-    opened = nothing._replace(
-        spans=decoded.spans,
-        span_indexes=decoded.span_indexes,
-        refusals=decoded.refusals,
-        projects=[each if isinstance(each, UUID) else fallback for each in per_span],
-        base64_ids_count=decoded.base64_ids_count,
-    )
+    opened = _holding(nothing, decoded, [each if isinstance(each, UUID) else fallback for each in per_span])
     kept = _refusing(opened, [None if isinstance(each, UUID) else each for each in per_span])
     assert isinstance(kept.projects, list)  # noqa: S101 - narrows the type: it was made here
     return _only(kept, kept.projects, last_of_each(kept.spans, kept.projects))
