@@ -17,6 +17,7 @@ import psutil
 import pytest
 
 from clearspan.embedded.layout import Layout, Running
+from tests.support.missing import missing
 from tests.support.produce import produce
 from tests.support.stack import RunningStack, clearspan, running_stack, stack_environment
 
@@ -162,8 +163,9 @@ def test_two_servers_on_one_port_are_refused(environment: Mapping[str, str]):
     assert f"CLEARSPAN_API_PORT and CLEARSPAN_WORKER_PORT are both {port}." in refused.stderr
 
 
-@pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="this machine has no IPv6")
 def test_ports_that_are_chosen_freely_are_told_and_addresses_of_ipv6_are_in_brackets(environment: Mapping[str, str]):
+    if not socket.has_dualstack_ipv6():
+        missing("this machine has no IPv6")
     free = {"CLEARSPAN_API_HOST": "::1", "CLEARSPAN_API_PORT": "0", "CLEARSPAN_WORKER_PORT": "0"}
 
     started = clearspan({**environment, **free, "CLEARSPAN_KAFKA_PORT": "0"}, "up", "--detach")
