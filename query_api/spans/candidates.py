@@ -1,10 +1,9 @@
 """Rows of ``spans`` that match, in the order of pages, found with bounded work (contract §3.3).
 
 First one statement is asked of all that is left of the window, with a share of the budget: the engine reads in order and
-stops when it has enough, so that is the whole work of nearly every page. When it ends past its share, matches are rare, and
-the window is walked in *stretches* of time: of one hour, then of two, four …, each from the next row there is, shorter
-where the engine says that it would read more than its share. A walk that runs out of budget stands between two stretches,
-and the next page begins there.
+stops when it has enough, so that is the whole work of nearly every page. When it ends past its share, the window is walked
+in stretches of time (``search_budget.py``), each from the next row there is. A walk that runs out of budget stands between
+two stretches, and the next page begins there.
 """
 
 from __future__ import annotations
@@ -21,13 +20,8 @@ from query_api.spans.compile import Compiled
 from query_api.spans.models import Order
 from query_api.spans.position import Position
 from query_api.spans.project_spans import ProjectSpans, Share
+from query_api.spans.search_budget import SearchBudget
 from query_api.spans.version import Version, versions_of
-
-SHARES: Final = 5
-"""Of the budget. One is the most that a statement may use, and one is kept for what comes after the search."""
-
-FIRST_STRETCH_US: Final = 3600 * 1_000_000
-"""An hour."""
 
 _EVERYTHING: Final = Compiled("1", {})
 
@@ -62,17 +56,19 @@ class Candidates:
         self._spans = spans
         self._matching = matching
         self._window = window
+        self._budget = SearchBudget(spans)
         self._is_walking = window.after is not None and window.after.is_edge
-        self._stretch_us = FIRST_STRETCH_US
-        self._rows_left = spans.budget_rows
-        self._has_moved = False
         self.is_at_end = False
-        self.is_out_of_budget = False
 
     @property
     def position(self) -> Position | None:
         """Everything up to here, in the order of the window, has been given; ``None``: nothing yet."""
         return self._window.after
+
+    @property
+    def is_out_of_budget(self) -> bool:
+        """Whether there is no going on in this request."""
+        return self._budget.is_spent
 
     async def batch(self, size: int) -> list[Candidate]:
         """The next rows that match, about ``size`` of them, all versions of a key together; fewer at the end and when the
@@ -84,18 +80,18 @@ class Candidates:
             try:
                 return await self._straight(size)
             except DeadlineExceeded:
-                self._rows_left -= self._rows_share
+                self._budget.failed_straight()
                 self._is_walking = True
         found: list[Candidate] = []
         while len(found) < size and not self.is_at_end and not self.is_out_of_budget:
             found += await self._walked(size - len(found))
-        if self.is_out_of_budget and not self._has_moved:
+        if self.is_out_of_budget and not self._budget.has_moved:
             raise DeadlineExceeded(f"The query did not end within its budget of {self._spans.budget_s:g} s.")
         return found
 
     async def _straight(self, size: int) -> list[Candidate]:
         """From all that is left of the window."""
-        found, is_all = await self._select(size, replace(self._share(), rows_max=self._rows_share))
+        found, is_all = await self._select(size, self._budget.straight_share())
         self.is_at_end = is_all
         self._move(found[-1].version.position if found else self.position)
         return found
@@ -106,13 +102,13 @@ class Candidates:
             end_us = await self._next_stretch()
             if end_us is None:
                 return []
-            found, is_all = await self._select(size, self._share(), until_us=end_us)
+            found, is_all = await self._select(size, self._budget.share(), until_us=end_us)
         except DeadlineExceeded:
-            self._shorten(to_us=self._stretch_us // 2)
+            self._budget.failed_stretch()
             return []
         if is_all:
             self._move(Position.edge(end_us, self._window.order))
-            self._stretch_us *= 2
+            self._budget.walked_through()
         else:
             self._move(found[-1].version.position)
         return found
@@ -125,28 +121,25 @@ class Candidates:
         if first_us is None:
             self.is_at_end = True
             return None
-        while True:
-            end_us = _end_us(first_us, self._stretch_us, self._window.order)
-            rows_count = await self._rows_until(end_us)
-            if self._has_moved and rows_count > self._rows_left:
-                self.is_out_of_budget = True
-                return None
-            if rows_count <= self._rows_share or self._stretch_us == 1:  # a page gets on by that, whatever it costs
-                self._rows_left -= rows_count
+        while not self._budget.is_spent:
+            end_us = _end_us(first_us, self._budget.stretch_us, self._window.order)
+            if self._budget.admits(await self._rows_until(end_us)):
                 return end_us
-            self._shorten(to_us=self._stretch_us * self._rows_share // rows_count)
+        return None
 
     async def _next_start_us(self) -> int | None:
         """Where the next row starts, whether it matches or not."""
         sql, parameters = candidates_statement(_EVERYTHING, self._window)
-        rows = await self._spans.select(sql, {**parameters, "candidates": 1}, step="next row", share=self._share())
+        rows = await self._spans.select(
+            sql, {**parameters, "candidates": 1}, step="next row", share=self._budget.share()
+        )
         starts: list[int] = rows.column("start_us").to_pylist()
         return starts[0] if starts else None
 
     async def _rows_until(self, end_us: int) -> int:
         """How many rows the engine would read for the matches of a stretch, as it knows from its indexes."""
         sql, parameters = candidates_statement(self._matching, self._window, until_us=end_us)
-        return await self._spans.rows_estimated(sql, {**parameters, "candidates": 1}, share=self._share())
+        return await self._spans.rows_estimated(sql, {**parameters, "candidates": 1}, share=self._budget.share())
 
     async def _select(self, size: int, share: Share, *, until_us: int | None = None) -> tuple[list[Candidate], bool]:
         """The next matches, all versions of a key together, and whether these are all."""
@@ -163,25 +156,9 @@ class Candidates:
                 return found, False
             size *= 2  # one key with so many versions
 
-    def _share(self) -> Share:
-        """What a statement may use now. Raises ``DeadlineExceeded`` when the search has had its part of the time."""
-        share_s = self._spans.budget_s / SHARES
-        left_s = self._spans.remaining_s - share_s
-        if left_s <= 0:
-            self.is_out_of_budget = True
-            raise DeadlineExceeded(f"The query did not end within its budget of {self._spans.budget_s:g} s.")
-        return Share(min(left_s, share_s))
-
-    @property
-    def _rows_share(self) -> int:
-        return self._spans.budget_rows // SHARES
-
-    def _shorten(self, *, to_us: int) -> None:
-        self._stretch_us = max(1, min(to_us, self._stretch_us // 2))
-
     def _move(self, position: Position | None) -> None:
         self._window = replace(self._window, after=position)
-        self._has_moved = True
+        self._budget.moved()
 
 
 def _candidates_of(rows: pa.Table) -> list[Candidate]:

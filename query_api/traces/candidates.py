@@ -1,9 +1,8 @@
 """Rows of ``spans`` that match, in the order of pages of traces, found with bounded work (contract §3.3).
 
 The way of ``spans/candidates.py`` in another order: first all that is left of the window in one statement, which the engine
-ends as soon as it has enough rows; when that takes more than its share of the budget, in stretches of time, each from
-the next row there is and twice as long as the one before, shorter where the engine says that it would read more than a
-share. When the budget ends, the page ends where the last stretch did.
+ends as soon as it has enough rows; when that takes more than its share of the budget, in stretches of time
+(``spans/search_budget.py``), each from the next row there is. When the budget ends, the page ends where the last stretch did.
 
 The engine reads in the order of the table, by start and then by span, and stops early in no other order. So rows are asked
 for in that one, whole microseconds of them, and put into the order of pages here; a microsecond with more rows than were
@@ -21,14 +20,9 @@ from common.errors import DeadlineExceeded
 from query_api.spans.compile import Compiled
 from query_api.spans.models import Order
 from query_api.spans.project_spans import ProjectSpans, Share
+from query_api.spans.search_budget import SearchBudget
 from query_api.spans.version import Version, versions_of
 from query_api.traces.window import TracePosition, TraceWindow
-
-SHARES: Final = 5
-"""Of the budget. One is the most that a statement may use, and one is kept for what comes after the search."""
-
-FIRST_STRETCH_US: Final = 3600 * 1_000_000
-"""An hour."""
 
 _FIRST_ID: Final = bytes(16)
 _LAST_ID: Final = b"\xff" * 16
@@ -54,25 +48,27 @@ class TraceCandidates:
         self._spans = spans
         self._matching = matching
         self._window = window
+        self._budget = SearchBudget(spans)
         self._is_walking = False
-        self._stretch_us = FIRST_STRETCH_US
-        self._rows_left = spans.budget_rows
-        self._has_moved = False
         self.is_at_end = False
-        self.is_out_of_budget = False
 
     @property
     def position(self) -> TracePosition | None:
         """Everything up to here, in the order of the window, has been given; ``None``: nothing yet."""
         return self._window.after
 
+    @property
+    def is_out_of_budget(self) -> bool:
+        """Whether there is no going on in this request."""
+        return self._budget.is_spent
+
     async def batch(self, size: int) -> list[Version]:
         """The next rows that match, about ``size`` of them, those of a trace with one start together."""
         if not self._is_walking:
             try:
-                found = await self._select(self._window, size, rows_max=self._rows_share)
+                found = await self._select(self._window, size, self._budget.straight_share())
             except DeadlineExceeded:
-                self._rows_left -= self._rows_share
+                self._budget.failed_straight()
                 self._is_walking = True
             else:
                 self.is_at_end = found.is_all
@@ -89,44 +85,40 @@ class TraceCandidates:
                 return []
             edge = self._edge(first_us)
             stretch = _until(self._window, edge)
-            if not await self._is_within_budget(stretch):
+            if not await self._is_admitted(stretch):
                 return []
-            found = await self._select(stretch, size)
+            found = await self._select(stretch, size, self._budget.share())
         except DeadlineExceeded:
-            self._stretch_us = max(1, self._stretch_us // 4)
+            self._budget.failed_stretch()
             return []
+        if found.is_all:
+            self._budget.walked_through()
         self._move(found.through or edge)
-        self._stretch_us *= 2 if found.is_all else 1
         return found.versions
 
-    async def _is_within_budget(self, stretch: TraceWindow) -> bool:
-        """Whether rows are left for a stretch, which then are taken; else it is too long, or the budget is spent."""
+    async def _is_admitted(self, stretch: TraceWindow) -> bool:
+        """Whether the budget is enough for a stretch; else it is too long, or the budget is spent."""
         sql, parameters = candidates_statement(self._matching, stretch, order=_TABLE_ORDER)
-        rows_count = await self._spans.rows_estimated(sql, {**parameters, "candidates": 1}, share=self._share())
-        if self._has_moved and rows_count > self._rows_left:
-            self.is_out_of_budget = True
-            return False
-        if rows_count > self._rows_share and self._stretch_us > 1:  # the shortest one is walked, whatever it costs
-            self._stretch_us = max(1, min(self._stretch_us * self._rows_share // rows_count, self._stretch_us // 2))
-            return False
-        self._rows_left -= rows_count
-        return True
+        values = {**parameters, "candidates": 1}
+        return self._budget.admits(await self._spans.rows_estimated(sql, values, share=self._budget.share()))
 
     def _edge(self, first_us: int) -> TracePosition:
         """Where the stretch ends that begins at a start: behind all of its last microsecond."""
         sign = -1 if self._window.order is Order.DESCENDING else 1
-        return self._end_of(first_us + sign * (self._stretch_us - 1))
+        return self._end_of(first_us + sign * (self._budget.stretch_us - 1))
 
     async def _next_start_us(self) -> int | None:
         """Where the next row starts, whether it matches or not."""
         sql, parameters = candidates_statement(_EVERYTHING, self._window, order=_TABLE_ORDER)
-        rows = await self._spans.select(sql, {**parameters, "candidates": 1}, step="next row", share=self._share())
+        rows = await self._spans.select(
+            sql, {**parameters, "candidates": 1}, step="next row", share=self._budget.share()
+        )
         starts: list[int] = rows.column("start_us").to_pylist()
         return starts[0] if starts else None
 
-    async def _select(self, window: TraceWindow, size: int, *, rows_max: int | None = None) -> _Rows:
+    async def _select(self, window: TraceWindow, size: int, share: Share) -> _Rows:
         """The first matches of a window: of whole microseconds, or of the first one if that has more of them."""
-        found = await self._rows(window, size, order=_TABLE_ORDER, rows_max=rows_max)
+        found = await self._rows(window, size, share, order=_TABLE_ORDER)
         if len(found) < size:
             return _Rows(self._in_order(found), is_all=True)
         last_us = found[-1].start_us
@@ -139,7 +131,7 @@ class TraceCandidates:
         """The first matches of one microsecond of the window, those of a trace together."""
         instant = _instant(window, start_us)
         while True:
-            found = await self._rows(instant, size, order=_PAGE_ORDER)
+            found = await self._rows(instant, size, self._budget.share(), order=_PAGE_ORDER)
             if len(found) < size:
                 return _Rows(found, is_all=False, through=self._end_of(start_us))
             last = place_of(found[-1])
@@ -148,11 +140,8 @@ class TraceCandidates:
                 return _Rows(whole, is_all=False, through=place_of(whole[-1]))
             size *= 2  # so many spans of one trace that start together
 
-    async def _rows(
-        self, window: TraceWindow, size: int, *, order: Sequence[str], rows_max: int | None = None
-    ) -> list[Version]:
+    async def _rows(self, window: TraceWindow, size: int, share: Share, *, order: Sequence[str]) -> list[Version]:
         sql, parameters = candidates_statement(self._matching, window, order=order)
-        share = replace(self._share(), rows_max=rows_max)
         values = {**parameters, "candidates": size}
         return versions_of(await self._spans.select(sql, values, step="candidates", share=share))
 
@@ -163,22 +152,9 @@ class TraceCandidates:
         """Behind everything that starts then."""
         return TracePosition(start_us, _FIRST_ID if self._window.order is Order.DESCENDING else _LAST_ID)
 
-    def _share(self) -> Share:
-        """What a statement may use now. Raises ``DeadlineExceeded`` when the search has had its part of the time."""
-        share_s = self._spans.budget_s / SHARES
-        left_s = self._spans.remaining_s - share_s
-        if left_s <= 0:
-            self.is_out_of_budget = True
-            raise DeadlineExceeded("The search did not end within its part of the budget.")
-        return Share(min(left_s, share_s))
-
-    @property
-    def _rows_share(self) -> int:
-        return self._spans.budget_rows // SHARES
-
     def _move(self, position: TracePosition | None) -> None:
         self._window = replace(self._window, after=position)
-        self._has_moved = True
+        self._budget.moved()
 
 
 def place_of(version: Version) -> TracePosition:
