@@ -39,48 +39,19 @@ from query_api.freshness.follow import Follower, following
 from query_api.route import Route
 from query_api.router import Router
 from query_api.routes import ROUTES
+from query_api.server import Runner
 from query_api.stage import Stage
 
-SHUTDOWN_GRACE_S: Final = 20.0
-"""A little more than the longest query: requests under way are answered before the process ends."""
-
-HEADER_BYTES_MAX: Final = 16 * 1024
 _log: Final = get_logger("clearspan.api")
 
 
-def create_app(context: ApiContext, *, routes: tuple[Route, ...] = ROUTES) -> web.Application:
-    """The API over a context that is complete."""
-    return app_over(Stage(context), routes)
+def make_runner(stage: Stage, routes: tuple[Route, ...] = ROUTES) -> Runner:
+    """The API over a stage, which may still change. Make it inside a running loop."""
 
-
-def app_over(stage: Stage, routes: tuple[Route, ...]) -> web.Application:
-    """The API over a stage that may still change."""
-    # One route for all: ours have rules of their own (router.py). aiohttp's limit is off, dispatch.py has it.
-    app = web.Application(client_max_size=0)
-    app.router.add_route("*", "/{path:.*}", Dispatcher(Router(routes), stage).answer)
-
-    async def let_go(_app: web.Application) -> None:
+    def let_go() -> None:
         stage.context.stored.release()
 
-    app.on_shutdown.append(let_go)  # comes before the wait for requests under way
-    return app
-
-
-def make_runner(app: web.Application) -> web.AppRunner:
-    """How the app is served: bodies are inflated by us, within limits, and requests are logged by us.
-
-    A request whose client has gone is cancelled where it awaits, so that nobody waits for news that nobody hears.
-    """
-    return web.AppRunner(
-        app,
-        access_log=None,
-        auto_decompress=False,
-        handle_signals=False,
-        handler_cancellation=True,
-        shutdown_timeout=SHUTDOWN_GRACE_S,
-        max_line_size=HEADER_BYTES_MAX,
-        max_field_size=HEADER_BYTES_MAX,
-    )
+    return Runner(Dispatcher(Router(routes), stage).answer, let_go=let_go)
 
 
 @asynccontextmanager
@@ -127,7 +98,7 @@ async def open_api(
             stage.waits_for = "Starting: waiting for Postgres."
             starting = asyncio.create_task(_find_cursor_secret(stage, database), name="find-cursor-secret")
             resources.push_async_callback(_end, starting)
-        runner = make_runner(app_over(stage, ROUTES))
+        runner = make_runner(stage)
         resources.push_async_callback(runner.cleanup)
         yield await _listen(runner, settings)
 
@@ -194,7 +165,7 @@ async def _end(task: asyncio.Task[None]) -> None:
         await task
 
 
-async def _listen(runner: web.AppRunner, settings: Settings) -> int:
+async def _listen(runner: Runner, settings: Settings) -> int:
     await runner.setup()
     try:
         await web.TCPSite(runner, settings.api_host, settings.api_port).start()

@@ -13,7 +13,7 @@ from functools import partial
 from secrets import token_hex
 from typing import Any, Final
 
-from aiohttp import web
+from aiohttp import HttpVersion11, web
 from aiohttp.http_exceptions import PayloadEncodingError
 
 from common.errors import ErrorCode, InvalidInput, ServiceError, TooLarge, Unavailable, UnsupportedMedia
@@ -30,7 +30,8 @@ from query_api.stage import Stage
 
 REQUEST_ID_HEADER: Final = "X-Request-Id"
 NO_ROUTE: Final = "none"
-"""The route of what no route answers, in metrics: a path of the client's making never becomes a label."""
+OTHER_METHOD: Final = "other"
+"""The route of what no route answers, and a method that none has, in metrics: what a client makes up never becomes a label."""
 
 BODY_TIMEOUT_S: Final = 120.0
 """How long a body may take to arrive: 10 MiB at less than 100 KB a second. Then the connection is not worth its memory."""
@@ -38,6 +39,7 @@ BODY_TIMEOUT_S: Final = 120.0
 CLIENT_GONE_STATUS: Final = 499
 """In the log and the metrics of a request whose client left before the answer; nobody is sent it."""
 
+CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 _REQUEST_ID: Final = re.compile(r"[A-Za-z0-9._:-]{1,128}")
 _METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 _log: Final = get_logger("clearspan.api")
@@ -50,7 +52,7 @@ class Dispatcher:
         self._router = router
         self._stage = stage
 
-    async def answer(self, request: web.Request) -> web.StreamResponse:
+    async def answer(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answer one request; nothing but a cancellation gets out."""
         passage = _Passage(request_id=_request_id(request))
         clock = self._stage.context.clock
@@ -65,13 +67,13 @@ class Dispatcher:
         asyncio.get_running_loop().call_soon(told)  # behind the answer: nobody waits for a line in the log
         return response
 
-    async def _response(self, request: web.Request, passage: _Passage) -> web.Response:
+    async def _response(self, request: web.BaseRequest, passage: _Passage) -> web.Response:
         try:
             return await _response(request, await self._answer(request, passage), request_id=passage.request_id)
         except Exception:  # noqa: BLE001 - the last line of defence, where telling of an error fails too
             return await _response(request, _our_failure(passage), request_id=passage.request_id)
 
-    async def _answer(self, request: web.Request, passage: _Passage) -> Answer:
+    async def _answer(self, request: web.BaseRequest, passage: _Passage) -> Answer:
         try:
             return await self._handled(request, passage)
         except ServiceError as error:
@@ -83,7 +85,7 @@ class Dispatcher:
         except (web.RequestPayloadError, PayloadEncodingError, ConnectionError) as exc:
             return _error_answer(InvalidInput(f"The body cannot be read: {exc}."), request, passage)
 
-    async def _handled(self, request: web.Request, passage: _Passage) -> Answer:
+    async def _handled(self, request: web.BaseRequest, passage: _Passage) -> Answer:
         context = self._stage.context
         try:
             match = self._router.match(request.method, request.rel_url.raw_path)
@@ -100,7 +102,7 @@ class Dispatcher:
         call = Call(context, owner.project_id, match.path, query, body, request.headers, owner.user_id)
         return await (answer_fresh(call, route.handler) if route.reads_spans else route.handler(call))
 
-    async def _owner_of(self, request: web.Request, access: Access) -> KeyOwner:
+    async def _owner_of(self, request: web.BaseRequest, access: Access) -> KeyOwner:
         if access is not Access.PUBLIC and self._stage.waits_for:
             raise Unavailable(self._stage.waits_for)
         return await owner_of(self._stage.context, access=access, headers=request.headers, query=request.query)
@@ -116,7 +118,7 @@ class _Passage:
         self.is_in_route = False
 
 
-async def _read(request: web.Request, route: Route, *, bytes_max: int) -> Any:
+async def _read(request: web.BaseRequest, route: Route, *, bytes_max: int) -> Any:
     """The body as the route takes it; a route that takes none leaves it unread."""
     if route.body is None and not route.raw_body:
         return None
@@ -130,10 +132,11 @@ async def _read(request: web.Request, route: Route, *, bytes_max: int) -> Any:
     return read_body(route.body, body, content_type=content_type, required=route.body_required)
 
 
-async def _read_wire(request: web.Request, *, bytes_max: int) -> bytes:
+async def _read_wire(request: web.BaseRequest, *, bytes_max: int) -> bytes:
     too_large = TooLarge(f"The body is larger than {bytes_max} bytes.")
     if (request.content_length or 0) > bytes_max:
         raise too_large
+    await _let_come(request)
     if request.content.is_eof() and (wire := request.content.read_nowait()):  # it came with its head, as small ones do
         if len(wire) > bytes_max:
             raise too_large
@@ -152,12 +155,19 @@ async def _read_wire(request: web.Request, *, bytes_max: int) -> bytes:
     return b"".join(pieces)
 
 
+async def _let_come(request: web.BaseRequest) -> None:
+    """Tell a client that waits for it to send its body; one whose request is refused is never asked for it."""
+    if request.version == HttpVersion11 and request.headers.get("Expect", "").lower() == "100-continue":
+        await request.writer.write(CONTINUE)
+        request.writer.output_size = 0  # the answer has not begun by that
+
+
 def _is_one_of(content_type: str | None, legal: tuple[str, ...]) -> bool:
     """A missing content type is the first that the route takes."""
     return content_type is None or content_type.partition(";")[0].strip().lower() in legal
 
 
-def _error_answer(error: ServiceError, request: web.Request, passage: _Passage) -> Answer:
+def _error_answer(error: ServiceError, request: web.BaseRequest, passage: _Passage) -> Answer:
     shape = passage.route.error_shape if passage.route is not None and passage.is_in_route else None
     return (shape(error, request.headers) if shape is not None else None) or answer_of(error)
 
@@ -168,23 +178,28 @@ def _our_failure(passage: _Passage) -> Answer:
     return internal_answer(operation_id)
 
 
-async def _response(request: web.Request, answer: Answer, *, request_id: str) -> web.Response:
+async def _response(request: web.BaseRequest, answer: Answer, *, request_id: str) -> web.Response:
+    response = plain_response(answer, request_id=request_id)
+    if len(answer.body) >= COMPRESS_BYTES_MIN:
+        response.headers["Vary"] = "Accept-Encoding"
+        if takes_gzip(request.headers.get("Accept-Encoding", "")):
+            response.headers["Content-Encoding"] = "gzip"
+            response.body = await compress(answer.body)
+    return response
+
+
+def plain_response(answer: Answer, *, request_id: str) -> web.Response:
+    """The answer as it is, under the id of its request."""
     headers = {
         **answer.headers,
         REQUEST_ID_HEADER: request_id,
         "Content-Type": answer.content_type,
         "Server": "clearspan",  # in place of the versions that aiohttp would show
     }
-    body = answer.body
-    if len(body) >= COMPRESS_BYTES_MIN:
-        headers["Vary"] = "Accept-Encoding"
-        if takes_gzip(request.headers.get("Accept-Encoding", "")):
-            headers["Content-Encoding"] = "gzip"
-            body = await compress(body)
-    return web.Response(body=body, status=answer.status, headers=headers)
+    return web.Response(body=answer.body, status=answer.status, headers=headers)
 
 
-def _request_id(request: web.Request) -> str:
+def _request_id(request: web.BaseRequest) -> str:
     """The client's id if it can stand in a log as it is, else a new one."""
     sent = request.headers.get(REQUEST_ID_HEADER, "")
     return sent if _REQUEST_ID.fullmatch(sent) else token_hex(16)
@@ -192,7 +207,7 @@ def _request_id(request: web.Request) -> str:
 
 def _record(method: str, passage: _Passage, *, status: int, seconds: float) -> None:
     route = passage.route.path if passage.route is not None else NO_ROUTE
-    known_method = method if method in _METHODS else "other"
+    known_method = method if method in _METHODS else OTHER_METHOD
     HTTP_REQUEST_SECONDS.labels(known_method, route, str(status)).observe(seconds)
     # Probes and scrapes come every few seconds and say nothing that the metrics do not.
     is_probe = passage.route is not None and passage.route.access is Access.PUBLIC

@@ -20,8 +20,9 @@ from common.clickhouse.migrate import migrate
 from common.clock import SystemClock
 from common.settings import ClickHouseSettings
 from common.span import Span
-from query_api.app import create_app, make_runner
+from query_api.app import make_runner
 from query_api.context import ApiContext
+from query_api.stage import Stage
 from tests.support.api import context_of, serving
 from tests.support.feed import settle
 from tests.support.span_corpus import START_NS, store_record
@@ -89,7 +90,7 @@ async def test_a_client_that_goes_away_waits_no_more(api: ApiContext) -> None:
 
 
 async def test_an_api_that_ends_answers_who_waits_at_once(api: ApiContext) -> None:
-    runner = make_runner(create_app(api))
+    runner = make_runner(Stage(api))
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()
     async with aiohttp.ClientSession(f"http://127.0.0.1:{runner.addresses[0][1]}") as client:

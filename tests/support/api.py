@@ -19,11 +19,12 @@ from common.postgres.keys import KeyOwner
 from common.postgres.pool import Database
 from common.project import DEFAULT_USER_ID
 from common.settings import Settings
-from query_api.app import create_app, make_runner
+from query_api.app import make_runner
 from query_api.context import ApiContext, Check, KeyFinder
 from query_api.freshness.ends import KnownEnds
 from query_api.route import Route
 from query_api.routes import ROUTES
+from query_api.stage import Stage
 from tests.fakes.clock import ManualClock
 from tests.fakes.kafka import MemoryBroker
 
@@ -96,7 +97,7 @@ def context_of(
 @asynccontextmanager
 async def serving(context: ApiContext, *, routes: tuple[Route, ...] = ROUTES) -> AsyncIterator[aiohttp.ClientSession]:
     """A client whose paths are relative to the server."""
-    runner = make_runner(create_app(context, routes=routes))
+    runner = make_runner(Stage(context), routes)
     await runner.setup()
     try:
         await web.TCPSite(runner, "127.0.0.1", 0).start()

@@ -15,7 +15,7 @@ from structlog.testing import capture_logs
 from common.errors import NotFound, ServiceError
 from common.settings import LimitSettings, Settings
 from query_api import dispatch
-from query_api.app import app_over, make_runner
+from query_api.app import make_runner
 from query_api.dispatch import REQUEST_ID_HEADER
 from query_api.route import Access, Answer, Call, Route
 from query_api.stage import Stage
@@ -256,7 +256,7 @@ async def test_while_starting_only_public_routes_answer(aiohttp_client: Client) 
 
     routes = (*ROUTES, Route("GET", "/public", public, "", "", None, access=Access.PUBLIC))
     stage = Stage(replace(context_of(), cursor_secret=b""), waits_for="Starting: waiting for Postgres.")
-    runner = make_runner(app_over(stage, routes))
+    runner = make_runner(stage, routes)
     await runner.setup()
     try:
         site = web.TCPSite(runner, "127.0.0.1", 0)

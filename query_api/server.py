@@ -1,0 +1,94 @@
+"""HTTP below the dispatcher: connections, and requests that cannot be read as such, which get our errors too (contract §1).
+
+aiohttp's low-level server, without its application: routes, errors and limits on bodies are ours.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from secrets import token_hex
+from typing import Any, Final
+
+from aiohttp import web
+from aiohttp.http_exceptions import LineTooLong
+
+from common.errors import InvalidInput
+from common.telemetry import HTTP_REQUEST_SECONDS, get_logger
+from query_api.dispatch import NO_ROUTE, OTHER_METHOD, plain_response
+from query_api.errors import answer_of, internal_answer, new_operation_id
+
+SHUTDOWN_GRACE_S: Final = 20.0
+"""A little more than the longest query: requests under way are answered before the process ends."""
+
+HEADER_BYTES_MAX: Final = 16 * 1024
+"""Of the request line, and of each header."""
+
+BAD_REQUEST: Final = 400
+REASON_CHARACTERS_MAX: Final = 200
+
+_log: Final = get_logger("clearspan.api")
+
+Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
+
+
+class Runner(web.ServerRunner):
+    """Serves one handler until ``cleanup``. ``let_go`` is called then, before the wait for requests under way.
+
+    Bodies are inflated by us, within limits, and requests are logged by us. A request whose client has gone is cancelled where
+    it awaits, so that nobody waits for news that nobody hears. Make it inside a running loop.
+    """
+
+    def __init__(self, handler: Handler, *, let_go: Callable[[], None]) -> None:
+        super().__init__(_Server(handler), shutdown_timeout=SHUTDOWN_GRACE_S)
+        self._let_go = let_go
+
+    async def shutdown(self) -> None:
+        """What comes before the wait."""
+        self._let_go()
+
+
+class _Server(web.Server):
+    def __init__(self, handler: Handler) -> None:
+        super().__init__(handler, handler_cancellation=True)
+
+    def __call__(self) -> web.RequestHandler:
+        return _Connection(
+            self,
+            loop=asyncio.get_running_loop(),
+            access_log=None,  # type: ignore[arg-type] # documented; typed without
+            auto_decompress=False,
+            max_line_size=HEADER_BYTES_MAX,
+            max_field_size=HEADER_BYTES_MAX,
+        )
+
+
+class _Connection(web.RequestHandler):
+    __slots__ = ()
+
+    def handle_error(
+        self, request: web.BaseRequest, status: int = 500, exc: BaseException | None = None, message: str | None = None
+    ) -> web.StreamResponse:
+        """The answer to what never came to the handler, or came out of it; the connection ends with it."""
+        if request.writer.output_size > 0:
+            raise ConnectionError("The answer has begun already, so an error cannot be told.")
+        request_id = token_hex(16)
+        if status == BAD_REQUEST:
+            reason = _reason(exc, message)
+            _log.info("unreadable", reason=reason, request_id=request_id)
+            answer = answer_of(InvalidInput(reason))
+        else:
+            operation_id = new_operation_id()
+            _log.error("failed", operation_id=operation_id, request_id=request_id, exc_info=exc)
+            answer = internal_answer(operation_id)
+        HTTP_REQUEST_SECONDS.labels(OTHER_METHOD, NO_ROUTE, str(answer.status)).observe(0.0)
+        response = plain_response(answer, request_id=request_id)
+        response.force_close()
+        return response
+
+
+def _reason(exc: BaseException | None, message: str | None) -> str:
+    if isinstance(exc, LineTooLong):
+        return f"The request line, or a header, is larger than {HEADER_BYTES_MAX} bytes."
+    told: Any = (message or "").strip().partition("\n")[0].rstrip(":. ")[:REASON_CHARACTERS_MAX]
+    return f"This cannot be read as HTTP/1.1: {told or 'no request'}."
