@@ -54,6 +54,7 @@ class _Asked:
     node: Node
     values: Values
     conditions: Sequence[str]
+    explain: bool | None
 
 
 async def query_metrics(call: Call) -> Answer:
@@ -70,7 +71,7 @@ async def query_metrics(call: Call) -> Answer:
             f"specs: {bins_in_all(specs, asked.buckets)} bins in all buckets; {BINS_IN_ALL_MAX} are legal."
             " Ask for fewer bins, or for a longer interval."
         )
-    spans = project_spans(call)
+    spans = project_spans(call, explain=asked.explain)
     metrics = await metrics_of(spans, specs, asked.values, asked.conditions, asked.buckets)
     buckets = [{**_bucket(asked.buckets, index), "metrics": each} for index, each in metrics.items()]
     members = {"count": len(buckets), "buckets": buckets, "query": _applied(asked), "specs": _shown_specs(specs)}
@@ -83,7 +84,7 @@ async def query_counts(call: Call) -> Answer:
     ``GET`` and ``POST /tracing/spans/analytics``.
     """
     asked = _asked(call, call.query, call.body or CountsQuery())
-    spans = project_spans(call)
+    spans = project_spans(call, explain=asked.explain)
     counts = await counts_of(spans, asked.values, asked.conditions, asked.buckets, focus=asked.focus)
     buckets = [
         {**_bucket(asked.buckets, index), "total": total, "errors": errors}
@@ -118,6 +119,7 @@ def _asked(call: Call, parameters: CountsParameters, body: CountsQuery | Metrics
         node=node,
         values=values,
         conditions=[*window, *([IS_ROOT] if focus is Focus.TRACE else []), matching.sql],
+        explain=given["explain"],
     )
 
 

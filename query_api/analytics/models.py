@@ -78,6 +78,7 @@ class CountsParameters(BaseModel):
     )
     rate: float | None = Field(None, ge=0, le=1, description="Which part of all traces is looked at.")
     filter: Filter = Field(None, description="Which spans: as filtering, or text that holds its JSON.")
+    explain: bool | None = Field(None, description="Whether the answer says how it was found.")
 
 
 class MetricsParameters(CountsParameters):
@@ -95,7 +96,6 @@ class _Nested(BaseModel):
     filtering: Annotated[FilteringModel | None, BeforeValidator(_filtering)] = Field(
         None, description="Which spans, where not given as filter."
     )
-    explain: bool | None = Field(None, description="Whether the answer says how it was found.")
 
 
 class CountsQuery(_Nested, CountsParameters):

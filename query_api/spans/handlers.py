@@ -91,8 +91,11 @@ async def get_span(call: Call) -> Answer:
     return Answer(b'{"count":1,"span":%b}' % found[0].json if found else b'{"count":0}')
 
 
-def project_spans(call: Call) -> ProjectSpans:
-    """The spans that a request may see, with the budget of a query; what is run is recorded where it is to be explained."""
+def project_spans(call: Call, *, explain: bool | None = None) -> ProjectSpans:
+    """The spans that a request may see, with the budget of a query; what is run is recorded where it is to be explained.
+
+    ``explain``: whether it is, where its body does not say that alone.
+    """
     context = call.context
     settings = context.settings.query
     return ProjectSpans(
@@ -102,7 +105,7 @@ def project_spans(call: Call) -> ProjectSpans:
         budget_s=settings.budget_s,
         budget_rows=settings.budget_rows,
         has_neighbours=context.keys is not None,
-        is_recorded=getattr(call.body, "explain", None) is True,
+        is_recorded=(getattr(call.body, "explain", None) if explain is None else explain) is True,
     )
 
 

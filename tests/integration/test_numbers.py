@@ -653,6 +653,14 @@ async def test_an_explained_answer_names_its_statement(api: Api) -> None:
         assert "explain" not in await api.post(path, {})
 
 
+async def test_the_query_string_may_ask_for_an_explanation(api: Api) -> None:
+    for path in ("/spans/analytics/query", "/tracing/spans/analytics"):
+        assert (await api.post(path, query={"explain": "true"}))["explain"]
+        assert "explain" not in await api.post(path, {"explain": False}, query={"explain": "true"})
+    async with api.client.get("/tracing/spans/analytics", params={"explain": "true"}) as answer:
+        assert (await answer.json())["explain"]
+
+
 async def test_a_spent_budget_is_504(store: ColumnStore) -> None:
     settings = Settings(auth="off", query=QuerySettings(budget_s=1e-9))
     async with serving(context_of(store=store, clock=SystemClock(), settings=settings)) as client:
