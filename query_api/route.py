@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Any, TypeAlias
 from uuid import UUID
 
+from multidict import MultiMapping
 from pydantic import BaseModel
 
 from common.errors import ServiceError
@@ -42,7 +43,7 @@ class Call:
     body: Any
     """An instance of the route's ``body`` model, the inflated bytes where ``raw_body``, else ``None``."""
 
-    headers: Mapping[str, str]
+    headers: MultiMapping[str]
     """The request's headers; names compare without case."""
 
     user_id: UUID = DEFAULT_USER_ID

@@ -24,7 +24,7 @@ async def answer_fresh(call: Call, handler: Handler) -> Answer:
     How far spans are stored is looked at before the handler reads them, so that the answer holds what the header says.
     """
     context = call.context
-    if text := call.headers.get(WAIT_FOR_HEADER, ""):
+    if text := ",".join(call.headers.getall(WAIT_FOR_HEADER, [])):
         await wait_until_stored(context, read_coordinates(text, topics=context.settings.kafka.topics))
     if context.ends is None:
         return await handler(call)

@@ -96,6 +96,19 @@ async def test_waiting_ends_with_the_names_of_what_is_missing(context: ApiContex
     assert (status, body) == (504, {"detail": "X-Clearspan-Wait-For: not queryable after 0.3 s: spans/0/0."})
 
 
+async def test_a_header_that_is_repeated_is_one_list(context: ApiContext, broker: MemoryBroker) -> None:
+    context = replace(context, settings=Settings(auth="off", query=QuerySettings(wait_for_max_s=0.3)))
+    async with serving(context) as client:
+        stored = await _send(client)
+        await StoringByHand(context, broker).store_all()
+        waiting = [("X-Clearspan-Wait-For", each) for each in (stored, await _send(client))]
+        async with client.post("/spans/query", json=ASKED, headers=waiting) as answer:
+            assert (answer.status, await answer.json()) == (
+                504,
+                {"detail": "X-Clearspan-Wait-For: not queryable after 0.3 s: spans/0/1."},
+            )
+
+
 @pytest.mark.parametrize("text", ["spans/0", "nowhere/0/1", "spans/0/1;spans/0/2"])
 async def test_what_cannot_be_waited_for_is_refused(context: ApiContext, text: str) -> None:
     async with serving(context) as client:

@@ -3,6 +3,7 @@ from __future__ import annotations
 from uuid import UUID
 
 import pytest
+from multidict import CIMultiDict
 
 from common.errors import Conflict, InvalidInput
 from common.postgres.errors import Taken
@@ -15,7 +16,7 @@ ID = UUID("01a1fbd8-c525-7140-a8ae-e79b3fba464c")
 
 
 def call(text: str) -> Call:
-    return Call(context_of(), PROJECT_A, {"application_id": text}, None, None, {})
+    return Call(context_of(), PROJECT_A, {"application_id": text}, None, None, CIMultiDict())
 
 
 @pytest.mark.parametrize("text", [str(ID), ID.hex, ID.hex.upper()])
