@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
+import shutil
+from asyncio.subprocess import DEVNULL, PIPE
 from collections.abc import AsyncIterator, Callable
 from html import unescape
 from pathlib import Path
@@ -22,12 +25,14 @@ from common.limits import SpanLimits
 from common.settings import ClickHouseSettings
 from tests.strategies import NOW_NS
 from tests.support.api import context_of, serving
+from tests.support.missing import missing
 from tests.support.span_corpus import store_record
 
 PAGE = (Path(__file__).parents[2] / "docs/query-language.md").read_text()
 BLOCKS = re.findall(r"^```json\n(.*?)^```\n(?:→ ([^\n]*)\n)?", PAGE, re.DOTALL | re.MULTILINE)
 SPANS = BLOCKS[0][0]
 EXAMPLES = BLOCKS[1:]
+[COMMAND] = re.findall(r"^```bash\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -43,6 +48,18 @@ async def client(
     async with serving(context_of(store=store, clock=SystemClock())) as session:
         yield session
     await store.close()
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_the_command_finds_its_span(client: aiohttp.ClientSession) -> None:
+    if shutil.which("curl") is None:
+        missing("the page's command needs curl")
+    async with client.get("/livez") as answer:
+        command = COMMAND.replace("localhost:8080", f"127.0.0.1:{answer.url.port}")
+    shell = await asyncio.create_subprocess_shell(command, stdout=PIPE, stderr=DEVNULL)
+    answered, _ = await shell.communicate()
+
+    assert _told(200, orjson.loads(answered)) == "checkout"
 
 
 @pytest.mark.parametrize(("example", "promise"), EXAMPLES, ids=[each.strip()[:80] for each, _ in EXAMPLES])
