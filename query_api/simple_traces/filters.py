@@ -6,16 +6,25 @@ from collections.abc import Iterator
 from typing import Any
 
 from common.filter.models import FilteringModel
+from common.filter.operands import read_span_id, read_trace_id
 from query_api.json_body import validated
 from query_api.simple_traces.flags import wanted_flags
-from query_api.simple_traces.models import Json, QuerySimpleTraces, SimpleLinks, SimpleReferences, SimpleTraceFilter
+from query_api.simple_traces.models import (
+    Json,
+    QuerySimpleTraces,
+    SimpleLink,
+    SimpleLinks,
+    SimpleReferences,
+    SimpleTraceFilter,
+)
 
 
 def filtering_of(query: QuerySimpleTraces) -> FilteringModel:
     """The conditions on the span of a trace that fits."""
     conditions = [_condition("trace_type", "in", ["invocation", "annotation"])]
     if query.links is not None:
-        conditions.append(_condition("trace_id", "in", [link.trace_id for link in query.links]))
+        ids = [read_trace_id(link.trace_id, f"links[{index}].trace_id") for index, link in enumerate(query.links)]
+        conditions.append(_condition("trace_id", "in", ids))
     conditions += _of_trace(query.trace or SimpleTraceFilter())
     return validated(FilteringModel, {"conditions": conditions}, at="body")
 
@@ -40,9 +49,17 @@ def _of_references(references: SimpleReferences) -> Iterator[Json]:
 def _of_links(links: SimpleLinks | None) -> Iterator[Json]:
     if isinstance(links, dict):
         for name, link in links.items():
-            yield _condition("links", "in", [{**link.model_dump(), "attributes.key": name}])
+            yield _condition("links", "in", [{**_ids(link, f"trace.links.{name}"), "attributes.key": name}])
     elif links is not None:
-        yield _condition("links", "in", [link.model_dump() for link in links])
+        yield _condition("links", "in", [_ids(link, f"trace.links[{index}]") for index, link in enumerate(links)])
+
+
+def _ids(link: SimpleLink, at: str) -> Json:
+    """The ids of a link that stands ``at`` there. Raises ``InvalidFilter`` that names the place in the question."""
+    return {
+        "trace_id": read_trace_id(link.trace_id, f"{at}.trace_id"),
+        "span_id": read_span_id(link.span_id, f"{at}.span_id"),
+    }
 
 
 def _condition(field: str, operator: str, value: Any, *, key: str | None = None) -> Json:

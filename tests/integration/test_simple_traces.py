@@ -262,6 +262,22 @@ async def test_tags_meta_references_and_links_are_found_by(api: Simple) -> None:
     assert await api.ids(links=by_identity, trace={"links": [OTHER]}) == set()
 
 
+@pytest.mark.parametrize(
+    ("question", "place"),
+    [
+        ({"links": [INVOCATION, {**INVOCATION, "trace_id": "xyz"}]}, "links[1].trace_id"),
+        ({"trace": {"links": [{**INVOCATION, "trace_id": "xyz"}]}}, "trace.links[0].trace_id"),
+        ({"trace": {"links": {"invocation": {**INVOCATION, "span_id": "xyz"}}}}, "trace.links.invocation.span_id"),
+    ],
+)
+async def test_an_id_that_cannot_be_read_is_refused_where_it_was_asked(
+    api: Simple, question: dict[str, Any], place: str
+) -> None:
+    refused = await api.call("POST", "/query", json=question, status=400)
+
+    assert refused["detail"].startswith(f"{place}: “xyz” is not a ")
+
+
 async def test_traces_are_walked_in_pages(api: Simple) -> None:
     made = {(await api.create())["trace_id"] for _ in range(3)}
 
