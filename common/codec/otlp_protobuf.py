@@ -59,6 +59,8 @@ def decode(value: bytes, *, limits: SpanLimits, now_ns: int) -> Decoded:
         request = ExportTraceServiceRequest.FromString(value)
     except DecodeError:
         return _decode_split(value, limits, bounds)
+    if value and not request.resource_spans:
+        raise Rejected(RejectionCode.UNDECODABLE, "The record has no resource_spans: it is not an export of spans.")
     if len(value) <= limits.span_bytes_max:  # no span can be larger than its record
         return gather(_groups(request, bounds), partial(_span, bounds))
     return gather(_groups(request, bounds), partial(_sized_span, limits, bounds))
@@ -280,6 +282,11 @@ def _text(text: str, where: str) -> str:
 def _decode_split(value: bytes, limits: SpanLimits, bounds: Bounds) -> Decoded:
     """The slow way: every span parsed alone, so that a bad one costs itself."""
     layout = lay_out(value)
+    if not layout.spans:  # no span to refuse: without this nobody would learn of it
+        raise Rejected(
+            RejectionCode.UNDECODABLE,
+            "The record is not an OTLP request in protobuf: its parser refuses it, and it has no spans.",
+        )
 
     def read(raw: bytes, resource: Resource, scope: Scope) -> Span:
         check_span_size(len(raw), limits)

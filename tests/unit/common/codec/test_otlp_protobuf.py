@@ -145,6 +145,17 @@ def test_empty_requests_have_no_spans():
         assert decode(value, limits=LIMITS, now_ns=NOW_NS) == ([], [], [], 0)
 
 
+ZIPKIN_ROOT = b"\x0a\x26\x0a\x10" + b"\xff" * 16 + b"\x1a\x08" + b"\xee" * 8 + b"\x2a\x08" + b"an agent"
+
+
+@pytest.mark.parametrize("value", [ZIPKIN_ROOT, b"a12345678"], ids=["refused by the parser", "unknown fields alone"])
+def test_another_message_without_spans_is_refused_not_taken_for_an_empty_request(value):
+    with pytest.raises(Rejected, match=r"no spans|not an export of spans") as refused:
+        decode(value, limits=LIMITS, now_ns=NOW_NS)
+
+    assert refused.value.rejection is RejectionCode.UNDECODABLE
+
+
 def test_an_export_of_logs_is_named_in_the_reason():
     logs = ExportLogsServiceRequest()
     for body in ("first", "second"):
