@@ -15,6 +15,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from common.codec.layout import Framing, RequestLayout, ScopePart, SpanPart
 
 _SPACE: Final = re.compile(r"[ \t\n\r]*")
+_SCOPE_SPANS: Final = ("scopeSpans", "scope_spans", "instrumentationLibrarySpans", "instrumentation_library_spans")
 _STRING: Final = re.compile(r'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
 _BRACKET_OR_STRING: Final = re.compile(r'"(?:[^"\\]++|\\.)*+"|[\[\]{}]', re.DOTALL)
 _SCALAR: Final = re.compile(r"[^\s,\[\]{}\":]+")
@@ -93,7 +94,7 @@ _ReadElement: TypeAlias = Callable[[str, int], tuple[Any, int]]
 
 
 def _resource_spans(text: str, at: int) -> tuple[_Parted, int]:
-    parted = _parted(text, at, ("scopeSpans", "scope_spans"), _scope_spans)
+    parted = _parted(text, at, _SCOPE_SPANS, _scope_spans)
     return parted, parted.end
 
 

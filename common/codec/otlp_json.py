@@ -2,7 +2,8 @@
 
 Source: https://opentelemetry.io/docs/specs/otlp/#json-protobuf-encoding; traps in the reference's notes on instrumentations. Ids
 are hexadecimal; base64, which protobuf's own JSON mapping writes, is accepted and counted. Members are read in lowerCamelCase
-and in snake_case, unknown ones ignored. A document that the parser refuses as a whole is cut span by span (``json_cut``).
+and in snake_case, unknown ones ignored; so are the names that scopes had before OTLP 0.15, where the new ones are absent, because
+their spans would be lost without a word. A document that the parser refuses as a whole is cut span by span (``json_cut``).
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ _ESCAPED_NULL: Final = rb"\u0000"
 
 
 class _Names(NamedTuple):
-    """The members of one message: their names, and the same in snake_case with what they stand for."""
+    """The members of one message: their names, and other spellings with what they stand for, the preferred ones first."""
 
     known: frozenset[str]
     spelled: dict[str, str]
@@ -63,20 +64,29 @@ class _Names(NamedTuple):
             raise invalid_type(where, found, "an object")
         if self.known.issuperset(found):
             return found
-        members: dict[str, Any] = found
-        renamed = {self.spelled.get(name, name): value for name, value in members.items()}
-        return renamed | {name: value for name, value in members.items() if name in self.known}
+        members = dict(found)
+        for spelling, name in self.spelled.items():
+            if spelling in members and members.get(name) is None:
+                members[name] = members[spelling]
+        return members
 
 
-def _names(*known: str) -> _Names:
-    return _Names(
-        frozenset(known), {re.sub("[A-Z]", lambda found: "_" + found[0].lower(), name): name for name in known}
-    )
+def _names(*known: str, former: dict[str, str] | None = None) -> _Names:
+    """``former``: the names that OTLP gave to members before."""
+    former = former or {}
+    snake = {_snake_case(name): name for name in known}
+    return _Names(frozenset(known), snake | former | {_snake_case(name): now for name, now in former.items()})
+
+
+def _snake_case(name: str) -> str:
+    return re.sub("[A-Z]", lambda found: "_" + found[0].lower(), name)
 
 
 _REQUEST: Final = _names("resourceSpans")
-_RESOURCE_SPANS: Final = _names("resource", "scopeSpans", "schemaUrl")
-_SCOPE_SPANS: Final = _names("scope", "spans", "schemaUrl")
+_RESOURCE_SPANS: Final = _names(
+    "resource", "scopeSpans", "schemaUrl", former={"instrumentationLibrarySpans": "scopeSpans"}
+)
+_SCOPE_SPANS: Final = _names("scope", "spans", "schemaUrl", former={"instrumentationLibrary": "scope"})
 _RESOURCE: Final = _names("attributes", "droppedAttributesCount")
 _SCOPE: Final = _names("name", "version", "attributes", "droppedAttributesCount")
 _SPAN: Final = _names(

@@ -123,6 +123,41 @@ def test_unknown_members_are_ignored_and_snake_case_is_read():
 
 
 @pytest.mark.parametrize(
+    ("spans", "library"),
+    [
+        ("instrumentationLibrarySpans", "instrumentationLibrary"),
+        ("instrumentation_library_spans", "instrumentation_library"),
+    ],
+)
+@pytest.mark.parametrize("name", ["a", "\udc80"], ids=["whole", "split"])
+def test_scopes_are_read_by_their_former_names(spans, library, name):
+    scopes = [{library: {"name": "tracer", "version": "1"}, "spans": [a_span(), a_span(spanId="cd" * 8, name=name)]}]
+    value = json.dumps({"resourceSpans": [{"scopeSpans": None, spans: scopes}]}).encode()
+
+    decoded = decode(value, limits=LIMITS, now_ns=NOW_NS)
+
+    assert len(decoded.spans) + len(decoded.refusals) == 2
+    assert (decoded.spans[0].scope.name, decoded.spans[0].scope.version) == ("tracer", "1")
+    assert decode(lay_out(value).cut([0]), limits=LIMITS, now_ns=NOW_NS).spans == decoded.spans[:1]
+
+
+@pytest.mark.parametrize(
+    "names", [("scopeSpans", "instrumentationLibrarySpans"), ("scope_spans", "instrumentation_library_spans")]
+)
+def test_scopes_that_are_sent_by_both_names_are_read_once(names):
+    now, former = names
+    request = {
+        "resourceSpans": [{now: [{"spans": [a_span(name="now")]}], former: [{"spans": [a_span(name="former")]}]}]
+    }
+    value = json.dumps(request).encode()
+
+    (span,) = decode(value, limits=LIMITS, now_ns=NOW_NS).spans
+
+    assert span.name == "now"
+    assert b"former" not in lay_out(value).cut([0])
+
+
+@pytest.mark.parametrize(
     ("value", "expected"),
     [
         ({}, None),
