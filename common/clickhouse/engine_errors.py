@@ -37,6 +37,8 @@ BUSY: Final = frozenset({
 
 AWAY: Final = frozenset({
     60,  # UNKNOWN_TABLE: not migrated yet
+    75,  # CANNOT_WRITE_TO_FILE_DESCRIPTOR: as the next one
+    76,  # CANNOT_OPEN_FILE: no inode is left, the quota is used up, too many files are open
     81,  # UNKNOWN_DATABASE: not migrated yet
     198,  # DNS_ERROR
     209,  # SOCKET_TIMEOUT
@@ -50,6 +52,7 @@ AWAY: Final = frozenset({
     319,  # UNKNOWN_STATUS_OF_INSERT
     497,  # ACCESS_DENIED: rights can be granted while we wait
     516,  # AUTHENTICATION_FAILED
+    586,  # CANNOT_CREATE_FILE: as 76
     999,  # KEEPER_EXCEPTION
 })  # fmt: skip
 

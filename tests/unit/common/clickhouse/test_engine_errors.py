@@ -48,6 +48,12 @@ def test_no_code_has_two_meanings():
     assert len(OUT_OF_BUDGET | BUSY | AWAY | BAD_VALUES) == sum(map(len, (OUT_OF_BUDGET, BUSY, AWAY, BAD_VALUES)))
 
 
+@pytest.mark.parametrize("code", [75, 76, 243, 586])
+def test_a_disk_that_takes_nothing_more_is_waited_for(code: int):
+    """Without space, without inodes (76, as seen on a file system that had none left) or past a quota."""
+    assert meaning(DatabaseError("text", code=code), inserting=True) is Unavailable
+
+
 @pytest.mark.parametrize("code", [16, 53, 70])
 def test_what_is_wrong_with_every_row_alike_never_buries_a_topic(code: int):
     """No such column, types that do not fit: a mistake in our schema, not in somebody's span."""
