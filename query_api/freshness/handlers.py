@@ -13,7 +13,7 @@ from uuid import UUID
 
 from common.clickhouse.stored_through import read_settled_of
 from common.settled import ALL_PROJECTS
-from common.times import format_us
+from common.times import format_us, nearest_shown_us
 from query_api.context import ApiContext
 from query_api.freshness.models import Freshness, LastStored, PartitionFreshness
 from query_api.freshness.stored import Through
@@ -93,4 +93,5 @@ def _last_stored(through: Through) -> LastStored:
 
 
 def _time(time_us: int | None) -> str | None:
-    return None if time_us is None else format_us(time_us)
+    """A producer may give its record any time; one that cannot be shown is the nearest that can."""
+    return None if time_us is None else format_us(nearest_shown_us(time_us))

@@ -215,6 +215,20 @@ async def test_status_names_each_partition_and_the_last_record_of_the_project(
     }
 
 
+async def test_status_shows_a_record_whose_producer_counts_in_nanoseconds(
+    context: ApiContext, broker: MemoryBroker
+) -> None:
+    """Brokers take any timestamp; this one lies in the year 56 million, which no answer can show."""
+    async with serving(context) as client:
+        broker.now_ms *= 1_000_000
+        await _send(client)
+        await StoringByHand(context, broker).store_all()
+        status = await _status(client)
+
+    (stored,) = [each["last_stored"] for each in status["partitions"] if "last_stored" in each]
+    assert stored["recorded_at"] == "9999-12-31T23:59:59.999999Z"
+
+
 async def test_a_project_among_others_is_not_told_how_many_records_there_are(
     context: ApiContext, broker: MemoryBroker
 ) -> None:
