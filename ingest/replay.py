@@ -110,29 +110,46 @@ _Refused = tuple[str, int, int, str, int | None]
 async def _read_letters(
     log: RecordLog, topic: str, progress: Progress | None
 ) -> tuple[dict[_Refused, DeadLetter], bool]:
+    resolved_ids: set[str] = set()
+    letters, is_complete = await _read_once(log, topic, progress, resolved_ids)
+    if not is_complete and resolved_ids:
+        # Letters that are dealt with stay in the topic for ever. Known from the start, they take no place any more.
+        letters, is_complete = await _read_once(log, topic, progress, resolved_ids)
+    return letters, is_complete
+
+
+async def _read_once(
+    log: RecordLog, topic: str, progress: Progress | None, resolved_ids: set[str]
+) -> tuple[dict[_Refused, DeadLetter], bool]:
+    """The open letters among the first ``LETTERS_MAX`` that are not in ``resolved_ids``, to which those met are added."""
+    known_ids = frozenset(resolved_ids)
     letters: dict[_Refused, DeadLetter] = {}
     refused_of_id: dict[str, _Refused] = {}
-    resolved_ids: set[str] = set()
+    resolved: set[_Refused] = set()
     records_count, is_complete = 0, True
     async for records in log.read(topic):
         for record in records:
             resolves = record.header(RESOLVES_HEADER)
             if resolves is not None:
                 resolved_ids.add(resolves.decode("ascii", "replace"))
-            elif len(refused_of_id) >= LETTERS_MAX:
-                is_complete = False
             elif record.header(OFFSET_HEADER) is not None:
                 letter = _letter(record)
-                stamp = _text(record, TIMESTAMP_HEADER)
-                refused = (letter.topic, letter.partition, letter.offset, stamp, letter.span_index)
-                refused_of_id[letter.id] = refused
-                letters.setdefault(refused, letter)
+                if letter.id in known_ids:
+                    resolved.add(_refused(record, letter))
+                elif len(refused_of_id) >= LETTERS_MAX:
+                    is_complete = False
+                else:
+                    refused_of_id[letter.id] = _refused(record, letter)
+                    letters.setdefault(refused_of_id[letter.id], letter)
         records_count += len(records)
         if progress is not None:
             progress(records_count)
-    for letter_id in resolved_ids & refused_of_id.keys():
-        letters.pop(refused_of_id[letter_id], None)
-    return letters, is_complete
+    resolved |= {refused_of_id[each] for each in resolved_ids & refused_of_id.keys()}
+    return {refused: letter for refused, letter in letters.items() if refused not in resolved}, is_complete
+
+
+def _refused(record: Record, letter: DeadLetter) -> _Refused:
+    return letter.topic, letter.partition, letter.offset, _text(record, TIMESTAMP_HEADER), letter.span_index
 
 
 async def _resolve(publisher: Publisher, topic: str, letter_id: str, resolution: Resolution) -> None:

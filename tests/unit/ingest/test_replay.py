@@ -166,3 +166,20 @@ async def test_a_list_past_its_limit_says_so(monkeypatch: pytest.MonkeyPatch) ->
 
     found = await replay.list_dead_letters(broker, DEAD)
     assert (len(found.letters), found.is_complete) == (2, False)
+
+
+async def test_letters_that_are_dealt_with_take_no_place_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(replay, "LETTERS_MAX", 2)
+    broker = MemoryBroker(partitions=1)
+    for offset in range(3):
+        await bury(broker, record(offset), Refusal(None, Code.UNDECODABLE, "r"))
+    for offset in range(3):
+        await replay.drop(broker, broker.publisher(), DEAD, f"0-{offset}")
+    await bury(broker, record(2), Refusal(None, Code.UNDECODABLE, "a duplicate of one that was dropped"))
+    await bury(broker, record(9), Refusal(None, Code.UNDECODABLE, "new"))
+
+    found = await replay.list_dead_letters(broker, DEAD)
+
+    assert [letter.reason for letter in found.letters] == ["new"]
+    assert found.is_complete
+    await replay.require_open(broker, DEAD, [found.letters[0].id])
