@@ -78,13 +78,16 @@ def _show(arguments: argparse.Namespace) -> int:
 
 def _replay(arguments: argparse.Namespace) -> int:
     from common.kafka.producer import KafkaPublisher  # noqa: PLC0415 - as above
-    from ingest.replay import replay, require_open  # noqa: PLC0415
+    from ingest.replay import replay, require_open, require_read  # noqa: PLC0415
+
+    letter_ids = list(dict.fromkeys(arguments.ids))
 
     async def run(log: KafkaLog, kafka: KafkaSettings) -> int:
-        await require_open(log, kafka.dead_letter_topic, arguments.ids)
+        await require_open(log, kafka.dead_letter_topic, letter_ids)
+        await require_read(log, kafka.dead_letter_topic, letter_ids, topics=kafka.topics)
         publisher = KafkaPublisher(kafka)
         try:
-            for letter_id in arguments.ids:
+            for letter_id in letter_ids:
                 went_to = await replay(log, publisher, kafka.dead_letter_topic, letter_id)
                 if arguments.json:
                     print(json.dumps({"id": letter_id, **went_to._asdict()}))

@@ -9,7 +9,7 @@ refusal once, by the coordinates and the timestamp of its record: a broker that 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Final, Literal, NamedTuple
 
 from common.errors import Conflict, InvalidInput, NotFound
@@ -77,6 +77,16 @@ async def require_open(log: RecordLog, topic: str, letter_ids: Sequence[str]) ->
     open_ids = {letter.id for letter in (await list_dead_letters(log, topic)).letters}
     if dealt_with := [each for each in letter_ids if each not in open_ids]:
         raise Conflict(f"Not in the list of open letters, so already dealt with: {', '.join(dealt_with)}.")
+
+
+async def require_read(log: RecordLog, topic: str, letter_ids: Sequence[str], *, topics: Collection[str]) -> None:
+    """Raise ``Conflict`` that names a letter among these which came from none of ``topics``: replayed there, where nobody
+    reads, it would be off the list and nowhere else. Raises ``NotFound`` and ``InvalidInput`` as ``show`` does.
+    """
+    for letter_id in letter_ids:
+        source = _letter(await _fetch(log, topic, letter_id)).topic
+        if source not in topics:
+            raise Conflict(f"{letter_id} came from the topic {source}, which CLEARSPAN_KAFKA__TOPICS does not name.")
 
 
 async def show(log: RecordLog, topic: str, letter_id: str) -> tuple[DeadLetter, bytes]:

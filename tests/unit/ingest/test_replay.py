@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from common.codec.decoded import Refusal
-from common.errors import InvalidInput, NotFound
+from common.errors import Conflict, InvalidInput, NotFound
 from common.errors import RejectionCode as Code
 from common.kafka.record import Record
 from common.settings import Encoding
@@ -183,3 +183,14 @@ async def test_letters_that_are_dealt_with_take_no_place_of_others(monkeypatch: 
     assert [letter.reason for letter in found.letters] == ["new"]
     assert found.is_complete
     await replay.require_open(broker, DEAD, [found.letters[0].id])
+
+
+async def test_a_letter_from_a_topic_that_nobody_reads_is_not_replayed() -> None:
+    broker = MemoryBroker(partitions=1)
+    await bury(broker, record(), Refusal(None, Code.UNDECODABLE, "r"))
+
+    await replay.require_read(broker, DEAD, ["0-0"], topics=["otlp_spans_json"])
+    with pytest.raises(
+        Conflict, match="0-0 came from the topic otlp_spans_json, which CLEARSPAN_KAFKA__TOPICS does not"
+    ):
+        await replay.require_read(broker, DEAD, ["0-0"], topics=["spans"])
