@@ -23,6 +23,8 @@ Json: TypeAlias = dict[str, Any]
 REF_TEMPLATE: Final = "#/components/schemas/{model}"
 _PLACE: Final = re.compile(r"\{(\w+)\}")
 _BODY_STATUSES: Final = (404, 409, 413, 415, 422)
+_SHAPED_STATUSES: Final = (400, 413, 429, 503, 504)
+"""What a route may tell in its protocol's own form (``Route.error_shape``)."""
 _DATA_THROUGH: Final[Json] = {
     "schema": {"type": "string", "format": "date-time"},
     "description": "What Kafka had taken by then is in this answer; absent while that is not known.",
@@ -181,7 +183,7 @@ def _operation(route: Route, schemas: _Schemas) -> Json:
         "summary": route.summary,
         "description": route.description or _first_paragraph(route),
         "tags": [route.tag],
-        "responses": {str(route.status): _success(route, schemas), **_errors(route)},
+        "responses": {str(route.status): _success(route, schemas), **_errors(route, schemas)},
         "security": _security(route),
     }
     if parameters := [*_path_parameters(route), *_query_parameters(route, schemas), *_header_parameters(route)]:
@@ -190,18 +192,27 @@ def _operation(route: Route, schemas: _Schemas) -> Json:
         content = {"application/json": {"schema": schemas.taken(route.body)}}
         operation["requestBody"] = {"required": route.body_required, "content": content}
     elif route.raw_body:
-        operation["requestBody"] = {"required": False, "content": {kind: {} for kind in route.raw_body}}
+        operation["requestBody"] = {"required": False, "content": _in_each(route.raw_body)}
     if route.deprecated:
         operation["deprecated"] = True
     return operation
 
 
 def _success(route: Route, schemas: _Schemas) -> Json:
-    media: Json = {"schema": schemas.given(route.answer)} if route.answer is not None else {}
-    success: Json = {"description": HTTPStatus(route.status).phrase, "content": {route.answer_type: media}}
+    success: Json = {"description": HTTPStatus(route.status).phrase, "content": _answered(route, schemas)}
     if route.reads_spans:
         success["headers"] = {DATA_THROUGH_HEADER: _DATA_THROUGH}
     return success
+
+
+def _answered(route: Route, schemas: _Schemas) -> Json:
+    if route.answer is None:
+        return _in_each(route.raw_body or (route.answer_type,))
+    return {route.answer_type: {"schema": schemas.given(route.answer)}}
+
+
+def _in_each(content_types: Iterable[str]) -> Json:
+    return {each: {} for each in content_types}
 
 
 def _error_response(status: int, schemas: _Schemas) -> Json:
@@ -212,12 +223,23 @@ def _error_response(status: int, schemas: _Schemas) -> Json:
     return response
 
 
-def _errors(route: Route) -> Json:
+def _errors(route: Route, schemas: _Schemas) -> Json:
+    unready = {
+        str(status): {"description": HTTPStatus(status).phrase, "content": _answered(route, schemas)}
+        for status in route.unready_statuses
+    }
     if route.access is Access.PUBLIC:
-        return {}
+        return unready
     takes_input = route.body is not None or route.query is not None or bool(route.raw_body)
-    statuses = [400, 401, *(_BODY_STATUSES if takes_input else ()), 429, 500, 503, 504]
-    return {str(status): {"$ref": f"#/components/responses/{status}"} for status in statuses}
+    refusals = _BODY_STATUSES if takes_input else (422,) if _PLACE.search(route.path) else ()
+    return {str(status): _error(status, route) for status in (400, 401, *refusals, 429, 500, 503, 504)}
+
+
+def _error(status: int, route: Route) -> Json:
+    """The usual response by reference; a protocol with errors of its own tells them in the encoding of the request."""
+    if route.error_shape is None or status not in _SHAPED_STATUSES:
+        return {"$ref": f"#/components/responses/{status}"}
+    return {"description": HTTPStatus(status).phrase, "content": _in_each(route.raw_body)}
 
 
 def _security(route: Route) -> list[Json]:

@@ -87,6 +87,9 @@ class Route:
     """Validates the query string; a field that is a list takes every value of its name."""
 
     status: int = 200
+    unready_statuses: tuple[int, ...] = ()
+    """Statuses of failure that have the body of success, for the document."""
+
     access: Access = Access.PROJECT
     raw_body: tuple[str, ...] = ()
     """Content types whose body the handler takes as bytes; any other is 415."""

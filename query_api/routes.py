@@ -137,7 +137,8 @@ ACCOUNTS: Final = (
 HEALTH: Final = (
     Route("GET", "/livez",   health.livez,   "Whether the process lives", "Health", health.Liveness, access=Access.PUBLIC),
     Route("GET", "/health",  health.livez,   "The same, under its older name", "Health", health.Liveness, access=Access.PUBLIC),
-    Route("GET", "/readyz",  health.readyz,  "Whether it can work, and what is missing", "Health", health.Readiness, access=Access.PUBLIC),
+    Route("GET", "/readyz",  health.readyz,  "Whether it can work, and what is missing", "Health", health.Readiness, access=Access.PUBLIC,
+          unready_statuses=(503,)),
     Route("GET", "/metrics", health.metrics, "What it counts, for Prometheus", "Health", None, access=Access.PUBLIC, answer_type="text/plain"),
 )
 # fmt: on

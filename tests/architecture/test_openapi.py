@@ -8,6 +8,7 @@ from typing import Any
 import orjson
 import pytest
 
+from query_api.intake.otlp import CONTENT_TYPES
 from query_api.openapi import openapi_document
 from query_api.route import Access, Route
 from query_api.routes import ROUTES
@@ -70,6 +71,32 @@ def test_bodies_and_answers_are_described(route: Route) -> None:
     assert route.answer_type in operation["responses"][str(route.status)]["content"]
     if route.access is not Access.PUBLIC:
         assert {"400", "401", "429", "500", "503", "504"} <= set(operation["responses"])
+
+
+@pytest.mark.parametrize("route", [route for route in ROUTES if "{" in route.path], ids=lambda route: route.path)
+def test_an_id_that_cannot_be_read_is_described(route: Route) -> None:
+    assert "422" in _operation(route)["responses"]
+
+
+def test_readiness_is_described_for_both_outcomes() -> None:
+    responses = DOCUMENT["paths"]["/readyz"]["get"]["responses"]
+
+    assert responses["503"]["content"] == responses["200"]["content"]
+
+
+@pytest.mark.parametrize("status", ["200", "400", "413", "429", "503", "504"])
+def test_otlp_is_answered_in_the_encoding_of_the_request(status: str) -> None:
+    response = DOCUMENT["paths"]["/otlp/v1/traces"]["post"]["responses"][status]
+
+    assert set(response["content"]) == set(CONTENT_TYPES)
+
+
+def test_otlp_tells_a_refused_key_or_encoding_in_the_usual_shape() -> None:
+    responses = DOCUMENT["paths"]["/otlp/v1/traces"]["post"]["responses"]
+
+    assert {status: responses[status] for status in ("401", "415", "500")} == {
+        status: {"$ref": f"#/components/responses/{status}"} for status in ("401", "415", "500")
+    }
 
 
 def test_examples_are_legal() -> None:
