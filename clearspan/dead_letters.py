@@ -10,6 +10,8 @@ import sys
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
+from clearspan.terminal import shown
+
 if TYPE_CHECKING:
     from common.kafka.log import KafkaLog
     from common.settings import KafkaSettings
@@ -69,7 +71,7 @@ def _show(arguments: argparse.Namespace) -> int:
             print(json.dumps({**_members(letter), "value_base64": base64.b64encode(value).decode()}))
         else:
             for name, member in _members(letter).items():
-                print(f"{name:<12} {member}")
+                print(f"{name:<12} {shown(str(member))}")
             print(f"{'value':<12} {_readable(value)}")
         return 0
 
@@ -149,12 +151,14 @@ def _print_table(letters: list[DeadLetter]) -> None:
     for letter in letters:
         source = f"{letter.topic}/{letter.partition}/{letter.offset}"
         span = "all" if letter.span_index is None else str(letter.span_index)
-        print(f"{letter.id:<10} {source:<28} {span:>6} {letter.code:<24} {letter.bytes_count:>9}  {letter.reason}")
+        print(
+            f"{letter.id:<10} {source:<28} {span:>6} {letter.code:<24} {letter.bytes_count:>9}  {shown(letter.reason)}"
+        )
 
 
 def _readable(value: bytes) -> str:
     try:
-        return value.decode()
+        return shown(value.decode(), keeps="\n\t")
     except UnicodeDecodeError:
         return base64.b64encode(value).decode() + "   (base64; --raw writes the bytes)"
 

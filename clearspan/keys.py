@@ -10,6 +10,7 @@ from uuid import UUID
 
 from clearspan.on_postgres import on_postgres
 from clearspan.projects import find_project
+from clearspan.terminal import shown
 from common.project import DEFAULT_USER_ID
 
 if TYPE_CHECKING:
@@ -96,7 +97,7 @@ def _list(arguments: argparse.Namespace) -> int:
                 print(json.dumps(_members(key)))
             else:
                 state = "in force" if key.revoked_at is None else f"revoked {key.revoked_at:%Y-%m-%d %H:%M}"
-                print(f"{key.id}  {key.prefix}.…  {state:<26} {key.name}")
+                print(f"{key.id}  {key.prefix}.…  {state:<26} {shown(key.name)}")
 
     return _with_keys(arguments, run)
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
 from clearspan.on_postgres import on_postgres
+from clearspan.terminal import shown
 
 if TYPE_CHECKING:
     from common.postgres.pool import Database
@@ -85,7 +86,7 @@ def _list(arguments: argparse.Namespace) -> int:
                 print(json.dumps(_members(project)))
             else:
                 mark = "  (default)" if project.id == default_project_id else ""
-                print(f"{project.id}  {project.created_at:%Y-%m-%d %H:%M}  {project.name}{mark}")
+                print(f"{project.id}  {project.created_at:%Y-%m-%d %H:%M}  {shown(project.name)}{mark}")
 
     return on_postgres(run)
 
