@@ -167,10 +167,17 @@ def reset(*, ask: bool) -> int:
         print("Nothing was deleted.")
         return 1
     code = down()
-    if code == 0:
+    return code if code != 0 else _delete(root)
+
+
+def _delete(root: Path) -> int:
+    try:
         shutil.rmtree(root)
-        print(f"Deleted {_shown(root)}.")
-    return code
+    except OSError as exc:
+        print(f"clearspan: {exc.filename} cannot be deleted: {exc.strerror}.", file=sys.stderr)
+        return 1
+    print(f"Deleted {_shown(root)}.")
+    return 0
 
 
 def _confirmed(question: str) -> bool:
