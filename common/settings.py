@@ -100,8 +100,13 @@ class KafkaSettings(_Group):
         default_factory=_default_topics,
         description="Topics that are read: JSON object of name → {encoding, project_id?}.",
     )
-    intake_topic: str = Field("spans", description="Where spans go that arrive over HTTP as JSON span objects.")
-    otlp_topic: str = Field("otlp_spans", description="Where spans go that arrive over HTTP as OTLP.")
+    intake_topic: str = Field(
+        "spans",
+        description="Where spans go that arrive over HTTP as JSON span objects; one of the topics that are read.",
+    )
+    otlp_topic: str = Field(
+        "otlp_spans", description="Where spans go that arrive over HTTP as OTLP; one of the topics that are read."
+    )
     dead_letter_topic: str = Field("spans.dead_letter", description="Where refused records and spans go.")
     stored_topic: str = Field(
         "spans.stored", description="Where workers announce how far spans are stored; one partition."

@@ -36,6 +36,7 @@ from query_api.context import ApiContext, Check
 from query_api.dispatch import Dispatcher
 from query_api.freshness.ends import KnownEnds
 from query_api.freshness.follow import Follower, following
+from query_api.intake.publish import refuse_unread_intake
 from query_api.route import Route
 from query_api.router import Router
 from query_api.routes import ROUTES
@@ -66,9 +67,11 @@ async def open_api(
     """The API, listening while inside; gives the port, which is another one where ``api_port`` is 0.
 
     ``store`` and ``publisher`` are used as they are and left open, where they are shared or a test brings its own.
-    Raises ``IllegalSettings`` where authentication is off on an open address, or the address cannot be had.
+    Raises ``IllegalSettings`` where authentication is off on an open address, intake would go to a topic that is not
+    read, or the address cannot be had.
     """
     refuse_open_door(settings)
+    refuse_unread_intake(settings.kafka)
     async with AsyncExitStack() as resources:
         database = await resources.enter_async_context(open_database(settings.postgres))
         if store is None:

@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 from uuid import UUID
 
 from common.kafka.record import Coordinates, Publisher
+from common.settings import IllegalSettings, KafkaSettings
 
 COORDINATES_HEADER: Final = "X-Clearspan-Coordinates"
 COORDINATES_MAX: Final = 200
@@ -54,3 +55,14 @@ def coordinates_header(where: Sequence[Coordinates]) -> dict[str, str]:
     last = {(each.topic, each.partition): each for each in sorted(where)}
     named = [f"{each.topic}/{each.partition}/{each.offset}" for each in last.values()]
     return {COORDINATES_HEADER: ",".join(named[:COORDINATES_MAX])} if named else {}
+
+
+def refuse_unread_intake(kafka: KafkaSettings) -> None:
+    """Raises ``IllegalSettings`` where intake publishes to a topic that is not read: it would acknowledge what nobody stores."""
+    topics = {"CLEARSPAN_KAFKA__INTAKE_TOPIC": kafka.intake_topic, "CLEARSPAN_KAFKA__OTLP_TOPIC": kafka.otlp_topic}
+    unread = [f"{name} is {topic}" for name, topic in topics.items() if topic not in kafka.topics]
+    if unread:
+        raise IllegalSettings(
+            f"{' and '.join(unread)}, which CLEARSPAN_KAFKA__TOPICS does not name: what is sent over HTTP would never be read. "
+            f"Add it there, or set it to one of {', '.join(kafka.topics) or 'them'}."
+        )

@@ -18,7 +18,7 @@ from common.postgres.keys import Keys
 from common.postgres.migrate import migrate
 from common.postgres.pool import open_database
 from common.project import DEFAULT_PROJECT_ID
-from common.settings import IllegalSettings, KafkaSettings, PostgresSettings, Settings
+from common.settings import Encoding, IllegalSettings, KafkaSettings, PostgresSettings, Settings, TopicSettings
 from query_api.app import open_api
 from tests.fakes.kafka import MemoryBroker
 from tests.support.api import UntouchedStore
@@ -86,6 +86,21 @@ async def test_port_that_is_taken_is_told_with_its_setting(postgres_settings: Po
 async def test_open_address_without_authentication_is_refused() -> None:
     with pytest.raises(IllegalSettings, match="CLEARSPAN_AUTH=off"):
         async with open_api(Settings(auth="off", api_host="0.0.0.0", api_port=0)):
+            pass
+
+
+@pytest.mark.parametrize(
+    ("topics", "unread"),
+    [({"mine"}, "INTAKE_TOPIC is spans and CLEARSPAN_KAFKA__OTLP_TOPIC"), ({"spans"}, "OTLP_TOPIC")],
+)
+async def test_intake_that_nobody_would_read_is_refused(topics: set[str], unread: str) -> None:
+    """It was acknowledged with 202, and lay in a topic that no worker reads."""
+    kafka = KafkaSettings(topics={each: TopicSettings(encoding=Encoding.SPAN_JSON) for each in topics})
+
+    with pytest.raises(
+        IllegalSettings, match=f"^CLEARSPAN_KAFKA__{unread} is otlp_spans, which .+TOPICS does not name"
+    ):
+        async with open_api(Settings(auth="off", api_port=0, kafka=kafka)):
             pass
 
 
