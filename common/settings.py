@@ -17,7 +17,17 @@ from pathlib import Path
 from typing import Annotated, Final, Literal, get_args, get_origin
 from uuid import UUID
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, ValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    SecretStr,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+)
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticCustomError
 from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
@@ -107,9 +117,13 @@ class KafkaSettings(_Group):
     otlp_topic: str = Field(
         "otlp_spans", description="Where spans go that arrive over HTTP as OTLP; one of the topics that are read."
     )
-    dead_letter_topic: str = Field("spans.dead_letter", description="Where refused records and spans go.")
+    dead_letter_topic: str = Field(
+        "spans.dead_letter", validate_default=True, description="Where refused records and spans go."
+    )
     stored_topic: str = Field(
-        "spans.stored", description="Where workers announce how far spans are stored; one partition."
+        "spans.stored",
+        validate_default=True,
+        description="Where workers announce how far spans are stored; one partition.",
     )
     partitions: int = Field(4, ge=1, le=1_000, description="Partitions of a topic that is created at the start.")
     replication_factor: int = Field(
@@ -124,6 +138,14 @@ class KafkaSettings(_Group):
     session_timeout_s: float = Field(
         10.0, ge=1, le=300, description="A worker that is silent so long loses its partitions, in seconds."
     )
+
+    @field_validator("dead_letter_topic", "stored_topic")
+    @classmethod
+    def _not_read(cls, topic: str, info: ValidationInfo) -> str:
+        """A worker that reads what it writes buries it, reads that, and so on for ever."""
+        if topic in info.data.get("topics", {}):
+            raise PydanticCustomError("topic", "Input should be none of the topics that are read")
+        return topic
 
 
 class ClickHouseSettings(_Group):

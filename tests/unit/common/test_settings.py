@@ -26,6 +26,8 @@ def _clean(monkeypatch: pytest.MonkeyPatch) -> None:
         ("CLEARSPAN_KAFKA__BOOTSTRAP", "kafka:port"),
         ("CLEARSPAN_KAFKA__BOOTSTRAP", "kafka-1:9092,kafka-2:99092"),
         ("CLEARSPAN_KAFKA__BOOTSTRAP", "kafka://kafka-1:9092"),
+        ("CLEARSPAN_KAFKA__DEAD_LETTER_TOPIC", "spans"),
+        ("CLEARSPAN_KAFKA__STORED_TOPIC", "otlp_spans"),
         ("CLEARSPAN_DATA_DIR", ""),
         ("CLEARSPAN_API_PORT", ""),
     ],
@@ -36,6 +38,13 @@ def test_what_cannot_be_read_stops_the_start_with_a_sentence(
     monkeypatch.setenv(name, value)
 
     with pytest.raises(IllegalSettings, match=rf"^{name} is illegal: .+\.$"):
+        read_settings()
+
+
+def test_a_topic_that_the_worker_writes_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CLEARSPAN_KAFKA__TOPICS", '{"spans.dead_letter": {"encoding": "otlp_proto"}}')
+
+    with pytest.raises(IllegalSettings, match=r"^CLEARSPAN_KAFKA__DEAD_LETTER_TOPIC is illegal: .+ that are read"):
         read_settings()
 
 
