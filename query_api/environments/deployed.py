@@ -51,12 +51,10 @@ async def find_deployed(
         raise NotFound("There is no revision of an environment that these references name.")
     stored = deployments_of(_data(where)).get(key)
     if not stored:
-        raise NotFound(
-            f"Nothing is deployed under the key '{key}' in version {where.version} of '{where.artifact_slug}'."
-        )
-    applications = lineage.of(Kind.APPLICATION)
-    named = _stored_references(stored)
-    revision = None if named == References() else await find_named_revision(applications, named)
+        raise NotFound(f"Nothing is deployed under the key '{key}' in {_told(where)}.")
+    revision = await _find_stored(
+        lineage.of(Kind.APPLICATION), _stored_references(stored), at=f"'{key}' in {_told(where)}"
+    )
     if revision is not None:
         refuse_contradicting(word, application, revision)
     return Deployed(revision, where, key)
@@ -101,6 +99,20 @@ async def _default_key(applications: Lineage, named: References, *, word: str) -
     if found is None:
         raise InvalidInput(f"There is no {word} with the id '{artifact.id}'.")
     return f"{found.slug}{KEY_SUFFIX}"
+
+
+async def _find_stored(applications: Lineage, named: References, *, at: str) -> Revision | None:
+    """What an environment refers to ``at`` a key. What is wrong with these references is not the fault of those in the request."""
+    if named == References():
+        return None
+    try:
+        return await find_named_revision(applications, named)
+    except InvalidInput as exc:
+        raise InvalidInput(f"What is stored under the key {at} leads to no revision: {exc.detail}") from exc
+
+
+def _told(environment: Revision) -> str:
+    return f"version {environment.version} of '{environment.artifact_slug}'"
 
 
 def _deployment(revision: Revision) -> dict[str, dict[str, str]]:

@@ -434,6 +434,31 @@ class TestRetrievingWhatIsDeployed:
             body = {"environment_ref": {"slug": "production"}, "key": key}
             assert await api.ok(RETRIEVE, body) == {"count": 0}
 
+    @pytest.mark.parametrize("word", ["application", "workflow"])
+    @pytest.mark.parametrize(
+        "stored",
+        [
+            {"application_revision": {"version": "1"}},
+            {"application_variant": {"version": "1"}},
+            {"application": {"slug": "other"}, "application_revision": {"id": "$revision"}},
+        ],
+    )
+    async def test_what_is_stored_and_names_nothing_is_not_put_down_to_the_request(
+        self, api: Api, stored: Any, word: str
+    ):
+        revision_id = (await api.application())["revision_id"]
+        references = {
+            name: {k: v.replace("$revision", revision_id) for k, v in each.items()} for name, each in stored.items()
+        }
+        data = {"references": {"k": references}}
+        await api.ok("/simple/environments/", {"environment": {"slug": "production", "data": data}})
+
+        body = {"environment_ref": {"slug": "production"}, "key": "k"}
+        status, answer = await api.post(f"/{word}s/revisions/retrieve", body)
+
+        assert status == 400
+        assert answer["detail"].startswith("What is stored under the key 'k' in version 1 of 'production' leads to no")
+
 
 class TestWorkflows:
     async def test_an_application_is_a_workflow_under_the_same_id(self, api: Api):
