@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any, Final, TypeAlias
 from uuid import UUID
 
 import asyncpg
 
-from common.errors import Overloaded
+from common.errors import Overloaded, ServiceError
 from common.postgres.errors import translated
 from common.settings import PostgresSettings
 
@@ -79,7 +79,7 @@ class Database:
             try:
                 yield Transaction(connection)
             except BaseException:
-                with translated():
+                with suppress(ServiceError), translated():  # with the connection the transaction is gone, too
                     await transaction.rollback()
                 raise
             with translated():

@@ -219,6 +219,22 @@ class TestTransactions:
 
         assert len(await Projects(database, ManualClock()).all()) == 2
 
+    @pytest.mark.parametrize("first", [asyncio.CancelledError, InvalidInput])
+    async def test_what_ended_it_is_told_though_the_connection_is_gone(
+        self, database: Database, first: type[BaseException]
+    ):
+        async def lose_the_connection_and_fail() -> None:
+            async with database.transaction() as transaction:
+                row = await transaction.fetch_one("SELECT pg_backend_pid() AS pid")
+                assert row is not None
+                await database.execute("SELECT pg_terminate_backend($1, 5000)", row["pid"])
+                raise first
+
+        with pytest.raises(first):
+            await lose_the_connection_and_fail()
+
+        await database.ping()
+
 
 class TestErrors:
     async def test_a_value_that_is_taken_names_its_constraint(self, database: Database):
