@@ -43,7 +43,7 @@ CANDIDATES_MAX: Final = 50_000
 class Page:
     """Spans in order. ``ends_at`` is the position behind the last, when more can follow.
 
-    ``is_complete`` unless the budget ended before the page was full.
+    ``is_complete`` unless the budget ended before the page was full, or all that it was to show went away while it was read.
     """
 
     spans: Sequence[Rendered]
@@ -140,7 +140,7 @@ class _PageInProgress:
         fitting = self._fitting()
         spans = render_versions(self._rows, fitting, self._sums)
         if len(self._winners) > len(fitting):
-            return Page(spans, fitting[-1].position)
+            return Page(spans, fitting[-1].position, is_complete=bool(spans))
         return Page(spans, examined, is_complete=examined is None or len(fitting) == self._limit)
 
     def _fitting(self) -> list[Version]:

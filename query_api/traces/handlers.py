@@ -37,7 +37,7 @@ class TracePage(NamedTuple):
     """The member of the answer, with a comma before it, where it was asked for."""
 
     is_complete: bool
-    """False when the budget ended before the page was full."""
+    """False when the budget ended before the page was full, or all that it was to show went away while it was read."""
 
 
 async def query_traces(call: Call) -> Answer:
@@ -92,7 +92,8 @@ async def trace_page(call: Call, filtering: Node, windowing: Windowing) -> Trace
     if ends_at is None or not (found.more_follow or page.is_cut):
         return TracePage(page.traces, None, explanation, is_complete=True)
     cursor = write_cursor(window.pack(ends_at), belongs_to=belongs_to, secret=secret)
-    return TracePage(page.traces, cursor, explanation, is_complete=page.is_cut or found.searched_to is None)
+    is_complete = bool(page.traces) and (page.is_cut or found.searched_to is None)
+    return TracePage(page.traces, cursor, explanation, is_complete=is_complete)
 
 
 def page_members(page: TracePage) -> bytes:

@@ -475,6 +475,24 @@ async def test_a_span_replaced_while_it_is_read_is_still_found(api: Api, monkeyp
     assert found["span"]["span_name"] == "new"
 
 
+async def test_a_page_whose_spans_all_go_while_it_is_read_says_that_it_is_not_complete(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await store_record(api.store, [span(number) for number in range(1, 4)])
+    select = api.store.select
+
+    async def select_no_rows(statement: Statement, /, *, deadline_s: float) -> pa.Table:
+        answer = await select(statement, deadline_s=deadline_s)
+        return answer.slice(0, 0) if "attributes" in statement.sql else answer
+
+    with monkeypatch.context() as gone:
+        gone.setattr(api.store, "select", select_no_rows)
+        page = await api.query(windowing={"limit": 1})
+
+    assert (page["count"], page["complete"]) == (0, False)
+    assert await api.ids(windowing=page["windowing"]) == [2, 1]
+
+
 async def test_spans_by_ids_are_of_both_sets_and_in_order(api: Api) -> None:
     await store_record(api.store, [span(2, start_us=5), span(1, start_us=9), span(1, trace=2), span(3, trace=3)])
     one, two = "0" * 31 + "1", "0" * 31 + "2"

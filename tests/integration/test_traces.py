@@ -650,6 +650,28 @@ async def test_what_was_found_before_the_budget_ended_is_answered(store: ColumnS
     assert all(page["complete"] is False for page in pages[:-1])
 
 
+class RowlessStore(StrainedStore):
+    """An engine that merges all rows away before they are read, for a while."""
+
+    merges = True
+
+    async def select(self, statement: Statement, /, *, deadline_s: float) -> pa.Table:
+        answer = await self._store.select(statement, deadline_s=deadline_s)
+        return answer.slice(0, 0) if self.merges and "attributes" in statement.sql else answer
+
+
+async def test_a_page_whose_traces_all_go_while_it_is_read_says_that_it_is_not_complete(store: ColumnStore) -> None:
+    rowless = RowlessStore(store, ManualClock())
+    async with traces_over(rowless) as api:
+        await api.deliver([span(1, trace=number, at=number) for number in range(1, 4)])
+        page = await api.query(windowing={"limit": 1})
+        rowless.merges = False
+        rest = await api.query(windowing=page["windowing"])
+
+    assert (page["count"], page["complete"]) == (0, False)
+    assert numbers_of(rest) == [2, 1]
+
+
 async def test_a_stretch_with_more_matches_than_a_round_looks_at_is_walked_whole(store: ColumnStore) -> None:
     matching = [
         span(number, trace=trace, at=10 * trace + number, name="m") for trace in range(1, 21) for number in range(1, 10)
