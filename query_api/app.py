@@ -27,6 +27,7 @@ from common.kafka.record import LogEnds, Publisher
 from common.memory import tune_for_batches
 from common.postgres.keys import Keys
 from common.postgres.pool import Database, open_database
+from common.postgres.projects import Projects
 from common.postgres.secrets import cursor_secret
 from common.settings import IllegalSettings, Settings
 from common.telemetry import configure_logging, get_logger
@@ -138,6 +139,9 @@ def _follower(context: ApiContext) -> Follower:
 
 
 def _checks(stage: Stage, database: Database) -> Mapping[str, Check]:
+    projects = Projects(database, stage.context.clock)
+    default_project_id = stage.context.settings.default_project_id
+
     async def kafka() -> None:
         await read_cluster_id(stage.context.settings.kafka)
 
@@ -145,6 +149,11 @@ def _checks(stage: Stage, database: Database) -> Mapping[str, Check]:
         await database.ping()
         if stage.waits_for:
             raise Unavailable(stage.waits_for)
+        if not await projects.exists(default_project_id):
+            raise Unavailable(
+                f"There is no project {default_project_id}, which CLEARSPAN_DEFAULT_PROJECT_ID names;"
+                " `clearspan migrate` makes it."
+            )
 
     return {"clickhouse": stage.context.store.ping, "kafka": kafka, "postgres": postgres}
 

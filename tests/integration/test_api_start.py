@@ -6,6 +6,7 @@ import asyncio
 from contextlib import closing
 from socket import socket
 from typing import Any
+from uuid import uuid4
 
 import aiohttp
 import pyarrow as pa
@@ -59,6 +60,27 @@ async def test_goes_on_by_itself_once_migrate_has_run(postgres_settings: Postgre
     assert (lives.status, refused.status) == (200, 503)
     assert missing.keys() == {"kafka", "postgres"}
     assert (without_key.status, with_key.status) == (401, 200)
+
+
+async def test_a_default_project_that_nobody_made_is_missing_until_migrate_makes_it(
+    postgres_settings: PostgresSettings,
+) -> None:
+    another = uuid4()
+    await migrate(postgres_settings, default_project_id=DEFAULT_PROJECT_ID)
+    settings = Settings(auth="off", api_port=0, postgres=postgres_settings, kafka=NOBODY, default_project_id=another)
+    async with (
+        open_api(settings, store=ReadyStore(), publisher=MemoryBroker().publisher()) as port,
+        aiohttp.ClientSession(f"http://127.0.0.1:{port}") as client,
+    ):
+        async with asyncio.timeout(30):
+            while "Starting" in (told := (await _missing(client))["postgres"]):  # noqa: ASYNC110 - the same
+                await asyncio.sleep(0.05)
+        await migrate(postgres_settings, default_project_id=another)
+        async with asyncio.timeout(30):
+            while "postgres" in await _missing(client):  # noqa: ASYNC110 - a client has no other way to know
+                await asyncio.sleep(0.05)
+
+    assert told.startswith(f"There is no project {another}, which CLEARSPAN_DEFAULT_PROJECT_ID names")
 
 
 async def test_postgres_away_is_no_reason_not_to_listen() -> None:
