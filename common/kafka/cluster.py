@@ -8,14 +8,14 @@ from contextlib import asynccontextmanager
 
 from aiokafka.admin import AIOKafkaAdminClient
 
-from common.kafka.driver import quieten_driver, translated
+from common.kafka.driver import prepare_driver, translated
 from common.settings import KafkaSettings
 
 
 @asynccontextmanager
 async def open_admin(settings: KafkaSettings) -> AsyncIterator[AIOKafkaAdminClient]:
     """A connection for questions about the cluster. Raises ``Unavailable``."""
-    quieten_driver()
+    prepare_driver()
     admin = AIOKafkaAdminClient(
         bootstrap_servers=settings.bootstrap, request_timeout_ms=int(settings.request_timeout_s * 1000)
     )

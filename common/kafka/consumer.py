@@ -21,7 +21,7 @@ from typing_extensions import override
 
 from common.errors import Unavailable
 from common.kafka.cluster import read_cluster_id
-from common.kafka.driver import quieten_driver, translated
+from common.kafka.driver import prepare_driver, translated
 from common.kafka.record import Partition, Rebalanced, Record
 from common.settings import KafkaSettings
 
@@ -51,7 +51,7 @@ class KafkaSource:
 
     async def open(self, *, on_revoked: Rebalanced, on_assigned: Rebalanced) -> None:
         """Join the group. ``on_revoked`` is awaited before the partitions go to another member."""
-        quieten_driver()
+        prepare_driver()
         await self.close()
         self._cluster_id = await read_cluster_id(self._settings)
         with translated("join the group"):

@@ -1,4 +1,4 @@
-"""What the rooms of this folder share about the driver: its errors in our words, and its log.
+"""What the rooms of this folder share about the driver: its errors in our words, its log, and what must be set before it is used.
 
 The driver retries inside and says so at level ERROR for every try; a broker that is away would fill the log. Its
 lines are therefore let through once a minute a text; what it means for us is logged by who waits.
@@ -16,6 +16,7 @@ from aiokafka import errors as driver_errors
 from typing_extensions import override
 
 from common.errors import ServiceError, TooLarge, Unavailable
+from common.kafka.batches import read_any_header_names
 from common.kafka.record import LostPartition
 
 LOST: Final = (
@@ -79,8 +80,9 @@ class OncePerInterval(logging.Filter):
         return True
 
 
-def quieten_driver() -> None:
-    """Limit what the driver logs. Safe to call again."""
+def prepare_driver() -> None:
+    """Limit what the driver logs, and let it read every record there can be. Safe to call again."""
+    read_any_header_names()
     for name in ("aiokafka", "aiokafka.conn", "aiokafka.client", "aiokafka.cluster", "aiokafka.producer.sender"):
         _limit(logging.getLogger(name))
     for name in ("aiokafka.consumer.fetcher", "aiokafka.consumer.group_coordinator", "aiokafka.admin.client"):

@@ -9,7 +9,7 @@ from typing import Final
 from aiokafka import AIOKafkaProducer
 
 from common.errors import Unavailable
-from common.kafka.driver import quieten_driver, translated
+from common.kafka.driver import prepare_driver, translated
 from common.kafka.record import Coordinates
 from common.settings import KafkaSettings
 
@@ -72,7 +72,7 @@ class KafkaPublisher:
             return self._producer
 
     async def _connect(self) -> AIOKafkaProducer:
-        quieten_driver()
+        prepare_driver()
         producer = AIOKafkaProducer(
             bootstrap_servers=self._settings.bootstrap,
             client_id=self._client_id,

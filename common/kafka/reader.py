@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 
 from aiokafka import AIOKafkaConsumer
 
-from common.kafka.driver import quieten_driver, translated
+from common.kafka.driver import prepare_driver, translated
 from common.kafka.ends import FETCH_WAIT_MS
 from common.settings import KafkaSettings
 
@@ -28,7 +28,7 @@ def new_reader(
     ``group``: whose committed offsets it can be asked for, without joining it. ``fetch_wait_ms``: how long the broker holds
     a fetch that finds nothing. ``partition_bytes_max``: of one response, ``message_bytes_max`` when not given.
     """
-    quieten_driver()
+    prepare_driver()
     return AIOKafkaConsumer(
         bootstrap_servers=settings.bootstrap,
         group_id=group,
