@@ -2,15 +2,21 @@
 
 A file is ``NNNN_name.sql``. What was applied is recorded with a checksum, so that an edited file is noticed before it
 does harm. How to apply and where to record lives in ``common/clickhouse/migrate.py`` and ``common/postgres/migrate.py``.
+
+What no statement can change in a table that is there, such as the size of granules, is changed in the file that makes it. Then a line
+``-- formerly`` and the checksum that the file had says that what it made before is as good.
 """
 
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
+
+_FORMERLY: Final = re.compile(r"^-- formerly ([0-9a-f]{64})$", re.MULTILINE)
 
 
 class IllegalMigration(Exception):
@@ -18,12 +24,17 @@ class IllegalMigration(Exception):
 
 
 class Migration(NamedTuple):
-    """One file: its number, the name behind it, its text and the hex SHA-256 of its bytes."""
+    """One file: its number, the name behind it, its text and the hex SHA-256 of its bytes; and those that it had ``formerly``."""
 
     number: int
     name: str
     text: str
     sha256: str
+    formerly: frozenset[str] = frozenset()
+
+    def is_as_applied(self, sha256: str) -> bool:
+        """Whether a database that was made by the file of this checksum is one that this program works on."""
+        return sha256 == self.sha256 or sha256 in self.formerly
 
 
 def load_migrations(folder: Path, /) -> list[Migration]:
@@ -41,7 +52,7 @@ def pending(migrations: Sequence[Migration], applied: Mapping[int, str]) -> list
     Raises ``IllegalMigration`` when an applied file has changed, or when the database is ahead of this program.
     """
     for migration in migrations:
-        if applied.get(migration.number, migration.sha256) != migration.sha256:
+        if not migration.is_as_applied(applied.get(migration.number, migration.sha256)):
             raise IllegalMigration(
                 f"{migration.number:04}_{migration.name}.sql was changed after it had been applied; add a new file instead."
             )
@@ -56,4 +67,5 @@ def _load(path: Path) -> Migration:
     if not (number.isdecimal() and name):
         raise IllegalMigration(f"{path.name} is not named NNNN_name.sql.")
     content = path.read_bytes()
-    return Migration(int(number), name, content.decode(), hashlib.sha256(content).hexdigest())
+    text = content.decode()
+    return Migration(int(number), name, text, hashlib.sha256(content).hexdigest(), frozenset(_FORMERLY.findall(text)))

@@ -47,6 +47,20 @@ def test_a_changed_file_is_named():
         pending([ONE, TWO], {1: "c" * 64})
 
 
+def test_a_file_that_was_changed_on_purpose_names_what_it_was(tmp_path: Path):
+    path = tmp_path / "0001_one.sql"
+    path.write_text("SELECT 1;")
+    (before,) = load_migrations(tmp_path)
+    path.write_text(f"-- formerly {before.sha256}\nSELECT 2;")
+
+    (now,) = load_migrations(tmp_path)
+
+    assert now.sha256 != before.sha256
+    assert pending([now], {1: before.sha256}) == pending([now], {1: now.sha256}) == []
+    with pytest.raises(IllegalMigration, match=r"0001_one\.sql was changed"):
+        pending([now], {1: "c" * 64})
+
+
 def test_a_program_that_is_older_than_the_database_is_told():
     with pytest.raises(IllegalMigration, match="0002 is applied but not part of this program"):
         pending([ONE], {1: ONE.sha256, 2: TWO.sha256})
