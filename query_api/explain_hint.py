@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from common.filter.ast import Condition, GroupOperator, Node, Operator
 from query_api.explain_plan import PRIMARY_KEY, IndexUse, TableRead
 
+_OF_VALUES: Final = {
+    "trace_id_index": "trace_id",
+    "span_id_index": "span_id",
+    "parent_id_index": "parent_id",
+    "name_index": "span_name",
+    "session_id_index": "session_id",
+    "user_id_index": "user_id",
+    "agent_id_index": "agent_id",
+}
 INDEXED_FIELDS: Final[Mapping[str, str]] = {
     "leaf_items_index": "attributes",
+    "leaf_paths_index": "the paths of attributes",
     "content_index": "content",
     "references_index": "references",
+    **_OF_VALUES,
 }
-"""Which field an index of the table ``spans`` is for."""
+"""What an index of the table ``spans`` is on."""
 
 _NEGATIONS: Final = frozenset({GroupOperator.NOT, GroupOperator.NAND, GroupOperator.NOR})
 _BY_EQUALITY: Final = frozenset({Operator.IS, Operator.IN})
@@ -30,7 +41,7 @@ def hint(reads: Sequence[TableRead], filtering: Node | None, *, granules_read: i
 
 def _what_was_read(reads: Sequence[TableRead], filtering: Node | None, granules_read: int | None) -> Iterator[str]:
     in_window = sum(_after_primary_key(read) for read in reads)
-    used = _text_indexes(reads)
+    used = _of_contents(reads)
     if in_window == 0:
         yield "Nothing was read: there are no spans in the window."
         return
@@ -51,8 +62,8 @@ def _what_was_read(reads: Sequence[TableRead], filtering: Node | None, granules_
         yield "Every span of the window was read: it is what the conditions on `start_time` left."
     else:
         yield (
-            "Every span of the window was read: no condition could use an index. Add one that can (attributes `is` or `in`,"
-            " `references`, `content`), or bound the window (`oldest`, `newest`)."
+            "Every span of the window was read: no condition could use an index. Add one that can (`is` or `in` on attributes,"
+            " ids or `span_name`; `references`; `content`), or bound the window (`oldest`, `newest`)."
         )
 
 
@@ -61,26 +72,32 @@ def _what_indexes_left(used: Sequence[IndexUse]) -> Iterator[str]:
         uses = [use for use in used if use.name == name]
         field = INDEXED_FIELDS.get(name, name)
         if any(use.granules_after is None for use in uses):
-            yield f"The text index on {field} was used."
+            yield f"The index on {field} was used."
         else:
             before, after = sum(use.granules_before or 0 for use in uses), sum(use.granules_after or 0 for use in uses)
-            yield f"The text index on {field} left {after:,} of {before:,} granules."
+            yield f"The index on {field} left {after:,} of {before:,} granules."
 
 
 def _what_cannot_help(filtering: Node | None) -> Iterator[str]:
     conditions = list(_conditions(filtering))
     if any(is_negated for _, is_negated in conditions):
         yield "`not` (and `is_not`, `not_in`, `has_not`, `not_exists`) cannot use an index: it holds what is there."
-    on_attributes = {each.operator for each, _ in conditions if each.field == "attributes"} - _BY_EQUALITY
+    on_attributes = _not_by_equality(each for each, _ in conditions if each.field == "attributes")
     if on_attributes:
-        named = ", ".join(f"`{operator}`" for operator in sorted(on_attributes))
         yield (
-            f"On attributes an index exists for equality (`is`, `in`), not for {named};"
+            f"On attributes an index holds values for equality (`is`, `in`), and for {on_attributes} at most the paths that there are;"
             " `content` finds whole words by index."
         )
+    for field in sorted({each.field for each, _ in conditions} & set(_OF_VALUES.values())):
+        if operators := _not_by_equality(each for each, _ in conditions if each.field == field):
+            yield f"The index on {field} is for equality (`is`, `in`), not for {operators}."
     without = {each.field for each, _ in conditions} - {*INDEXED_FIELDS.values(), _IN_ORDER_OF_TABLE}
     if without:
         yield f"No index holds {', '.join(sorted(without))}."
+
+
+def _not_by_equality(conditions: Iterable[Condition]) -> str:
+    return ", ".join(f"`{operator}`" for operator in sorted({each.operator for each in conditions} - _BY_EQUALITY))
 
 
 def _conditions(node: Node | None, *, is_negated: bool = False) -> Iterator[tuple[Condition, bool]]:
@@ -100,5 +117,5 @@ def _after_primary_key(read: TableRead) -> int:
     return after or 0
 
 
-def _text_indexes(reads: Sequence[TableRead]) -> list[IndexUse]:
+def _of_contents(reads: Sequence[TableRead]) -> list[IndexUse]:
     return [use for read in reads for use in read.indexes if use.name in INDEXED_FIELDS]

@@ -17,6 +17,9 @@ from query_api.spans.usage import repeats_sql
 IS_ROOT: Final = f"parent_id = toFixedString(unhex('{NO_PARENT.hex()}'), 16)"
 """A condition on a row of ``spans``."""
 
+EVERY_ROW: Final = "1"
+"""The condition that ``compile_filter`` makes of an empty filter."""
+
 _VERSION: Final = "trace_id, span_id, log, log_offset, start_us"
 
 _REPEATS: Final = (
@@ -44,10 +47,10 @@ def shown_spans(
     where = " AND ".join(["{of_project}", *conditions])
     rows_where = " AND ".join([where, *and_also])
     members = "".join(f", {expression} AS {name}" for name, expression in columns.items())
-    traces = f"SELECT trace_id FROM spans WHERE {where}"
-    heads = SHOWN_HEADS.replace("{which}", f"trace_id IN ({traces})")
-    sums = SHOWN_SUMS.replace("{which}", f"trace_id IN ({traces})")
-    repeats = _REPEATS.replace("{which}", f"trace_id IN ({traces})")
+    in_traces = (
+        f"trace_id IN (SELECT trace_id FROM spans WHERE {where})" if set(conditions) - {EVERY_ROW} else EVERY_ROW
+    )
+    heads, sums, repeats = (each.replace("{which}", in_traces) for each in (SHOWN_HEADS, SHOWN_SUMS, _REPEATS))
     joined = f"LEFT ANY JOIN ({sums}) AS sums ON sums.trace_id = heads.trace_id\n" if with_sums else ""
     if with_repeats:
         joined += (

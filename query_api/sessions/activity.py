@@ -16,7 +16,7 @@ from query_api.spans.models import Order
 from query_api.spans.project_spans import ProjectSpans
 
 ID_OF: Final = {
-    name: f"if(ifNull({name}_id, '') != '', assumeNotNull({name}_id), substring(leaves['ag.{name}.id'], 2))"
+    name: f"if(ifNull({name}_id, '') != '', assumeNotNull({name}_id), {name}_in_attributes)"
     for name in ("session", "user")
 }
 """An id is text, ``''`` where there is none. Roots have that of their attributes in a column; other spans may have one there

@@ -85,7 +85,7 @@ class _Place:
             return self.equals(operand)
         if self._column.leaves is None:
             return let("typed", self.typed(), typed_sql.ordered("typed", order, operand, self._parameters))
-        return typed_sql.ordered(self.typed(), order, operand, self._parameters)
+        return self._where_it_occurs(typed_sql.ordered(self.typed(), order, operand, self._parameters))
 
     def exists(self) -> str:
         if self._column.leaves is None:
@@ -112,9 +112,13 @@ class _Place:
     def reads(self, condition: Condition) -> str:
         """The scalar's text under a text operator."""
         if self._column.leaves is not None:
-            return typed_text_condition(self.typed(), condition, self._parameters)
+            return self._where_it_occurs(typed_text_condition(self.typed(), condition, self._parameters))
         shown = let("typed", self.typed(), typed_sql.shown("typed"))
         return let("shown", shown, typed_text_condition("shown", condition, self._parameters))
+
+    def _where_it_occurs(self, comparison: str) -> str:
+        """The comparison of a scalar, made only where the index of paths says that there may be one. A hint is true of every row."""
+        return f"(indexHint(mapContains({self._column.leaves}, {self._parameters.text(self._leaf_path)})) AND {comparison})"
 
     def has(self, operand: Any) -> str:
         """An object with a key, or an array with an element."""

@@ -159,14 +159,52 @@ async def test_an_index_that_helps_is_named_with_what_it_left(store: ColumnStore
     assert index["type"] == "text"
     assert "number" in index["condition"]
     left = f"{index['granules_after']} of {index['granules_before']} granules"
-    assert member["hint"] == f"The text index on attributes left {left}."
+    assert member["hint"] == f"The index on attributes left {left}."
 
 
 async def test_a_condition_without_an_index_is_said_and_what_would_help(store: ColumnStore) -> None:
-    hint = (await _explain(store, filtering=_where("span_name", "is", "never")))["hint"]
+    hint = (await _explain(store, filtering=_where("status_message", "is", "never")))["hint"]
 
     assert "Every span of the window was read: no condition could use an index." in hint
-    assert "No index holds span_name." in hint
+    assert "No index holds status_message." in hint
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "index"),
+    [
+        ("trace_id", "f" * 32, "trace_id_index"),
+        ("span_id", "f" * 16, "span_id_index"),
+        ("parent_id", "f" * 16, "parent_id_index"),
+        ("span_name", "never", "name_index"),
+        ("session_id", "never", "session_id_index"),
+        ("user_id", "never", "user_id_index"),
+        ("agent_id", "never", "agent_id_index"),
+    ],
+)
+@pytest.mark.parametrize("operator", ["is", "in"])
+async def test_a_value_that_no_span_has_is_looked_for_in_none(
+    store: ColumnStore, field: str, value: str, index: str, operator: str
+) -> None:
+    member = await _explain(
+        store, filtering=_where(field, operator, [value, value[:-1] + "e"] if operator == "in" else value)
+    )
+
+    [read] = member["statements"][0]["reads"]
+    assert {each["name"]: each["granules_after"] for each in read["indexes"]}[index] == 0
+    assert member["hint"] == f"The index on {field} left 0 of 40 granules."
+
+
+@pytest.mark.parametrize(("operator", "value"), [("gt", 1), ("contains", "a"), ("lte", "a"), ("btwn", [1, 2])])
+async def test_a_comparison_is_made_only_where_its_path_occurs(
+    store: ColumnStore, operator: str, value: object
+) -> None:
+    left = {}
+    for key in ("nowhere", "number"):
+        member = await _explain(store, filtering=_where("attributes", operator, value, key=key))
+        [read] = member["statements"][0]["reads"]
+        left[key] = {each["name"]: each["granules_after"] for each in read["indexes"]}["leaf_paths_index"]
+
+    assert left["nowhere"] == 0 < left["number"]
 
 
 async def test_a_page_that_is_full_early_did_not_read_the_rest(store: ColumnStore) -> None:
@@ -246,7 +284,7 @@ async def test_with_neighbours_nothing_is_counted_that_their_values_can_change(
         {**member, "statements": [{**each, "elapsed_ms": 0} for each in member["statements"]]} for member in members
     ]
     assert shown[0] == shown[1]
-    assert "The text index on attributes was used." in members[0]["hint"]
+    assert "The index on attributes was used." in members[0]["hint"]
 
 
 async def test_a_hostile_value_is_shown_and_is_never_sql(store: ColumnStore) -> None:

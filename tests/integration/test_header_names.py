@@ -12,6 +12,7 @@ from aiokafka.record.default_records import _DefaultRecordBatchBuilderPy
 
 from common.kafka.consumer import KafkaSource
 from common.kafka.log import KafkaLog
+from common.kafka.record import Record
 from common.kafka.topics import ensure_topics
 from common.settings import Encoding, TopicSettings
 from tests.support.kafka import Broker
@@ -63,7 +64,7 @@ async def test_every_record_is_read(
     source = KafkaSource(settings)
     await source.open(on_revoked=nobody, on_assigned=nobody)
 
-    records = []
+    records: list[Record] = []
     async with asyncio.timeout(30):
         while len(records) < len(values):
             records += await source.poll(timeout_s=0.2, records_max=2)

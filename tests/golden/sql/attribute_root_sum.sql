@@ -78,6 +78,6 @@ LIMIT 1 BY trace_id, span_id
 ))
 )
 GROUP BY trace_id
-))))))))))) WHERE (tokens_prompt != 0 OR tokens_completion != 0 OR tokens_total != 0) AND isFinite(tokens_prompt) AND isFinite(tokens_completion) AND isFinite(tokens_total) AND tokens_total > {p3:Int128}), multiIf(NOT match(leaves[{p1:String}], '^(?:n|s-?(0|[1-9][0-9]*)([.][0-9]+)?([eE][-+]?[0-9]+)?$)'), 0, length(leaves[{p1:String}]) <= 21 AND match(leaves[{p1:String}], '^.-?[0-9]+$') AND toInt128OrZero(substring(leaves[{p1:String}], 2)) BETWEEN -9223372036854775808 AND 18446744073709551615, toInt128OrZero(substring(leaves[{p1:String}], 2)) > {p2:Int128}, toFloat64OrZero(substring(leaves[{p1:String}], 2)) > {p2:Int128})))
+))))))))))) WHERE (tokens_prompt != 0 OR tokens_completion != 0 OR tokens_total != 0) AND isFinite(tokens_prompt) AND isFinite(tokens_completion) AND isFinite(tokens_total) AND tokens_total > {p3:Int128}), (indexHint(mapContains(leaves, {p1:String})) AND multiIf(NOT match(leaves[{p1:String}], '^(?:n|s-?(0|[1-9][0-9]*)([.][0-9]+)?([eE][-+]?[0-9]+)?$)'), 0, length(leaves[{p1:String}]) <= 21 AND match(leaves[{p1:String}], '^.-?[0-9]+$') AND toInt128OrZero(substring(leaves[{p1:String}], 2)) BETWEEN -9223372036854775808 AND 18446744073709551615, toInt128OrZero(substring(leaves[{p1:String}], 2)) > {p2:Int128}, toFloat64OrZero(substring(leaves[{p1:String}], 2)) > {p2:Int128}))))
 ORDER BY start_us DESC, span_id DESC, trace_id DESC
 LIMIT {candidates:UInt32}
