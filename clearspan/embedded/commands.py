@@ -20,6 +20,7 @@ from common.settings import Settings, read_settings
 
 READY_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 60.0
+OTHERS_SHOWN = 5
 FIRST_TRACE_ID = "3e62f5b20306a7b90576815eceddda07"
 """The trace of the sample that ``first_span.py`` publishes."""
 
@@ -167,17 +168,34 @@ def reset(*, ask: bool) -> int:
         print("Nothing was deleted.")
         return 1
     code = down()
-    return code if code != 0 else _delete(root)
+    return code if code != 0 else _delete(Layout(root))
 
 
-def _delete(root: Path) -> int:
+def _delete(layout: Layout) -> int:
+    """Delete what a stack keeps, and the directory unless somebody else keeps something there."""
     try:
-        shutil.rmtree(root)
+        others = sorted({path.name for path in layout.root.iterdir()} - {path.name for path in layout.kept})
+        for path in layout.kept:
+            _remove(path)
+        if not others:
+            layout.root.rmdir()
     except OSError as exc:
         print(f"clearspan: {exc.filename} cannot be deleted: {exc.strerror}.", file=sys.stderr)
         return 1
-    print(f"Deleted {_shown(root)}.")
+    left = (
+        f" Left there, for they are not the stack's: {', '.join(others[:OTHERS_SHOWN])}{' …' if len(others) > OTHERS_SHOWN else ''}."
+        if others
+        else ""
+    )
+    print(f"Deleted {'what the stack kept in ' if others else ''}{_shown(layout.root)}.{left}")
     return 0
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def _confirmed(question: str) -> bool:

@@ -63,6 +63,12 @@ class Layout:
         """The processes the stack has started, so that the next start finds what was left over."""
         return self.root / "children.json"
 
+    @property
+    def kept(self) -> tuple[Path, ...]:
+        """Everything that may lie there; a file that is replaced is written beside itself first."""
+        files = (self.log, self.broker_log, self.dead_letters, self.lock, self.running, self.children)
+        return (self.clickhouse, self.postgres, *files, *(file.with_suffix(".new") for file in files))
+
 
 @dataclass(frozen=True, slots=True)
 class Running:

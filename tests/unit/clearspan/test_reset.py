@@ -1,4 +1,4 @@
-"""``clearspan reset`` where it cannot delete: a sentence, and no success."""
+"""``clearspan reset``: it deletes what a stack kept; where it cannot, a sentence and no success."""
 
 from __future__ import annotations
 
@@ -18,3 +18,31 @@ def test_a_data_directory_that_is_a_file_is_told_in_a_sentence(
     assert commands.reset(ask=False) == 1
 
     assert f"{tmp_path / 'file'} cannot be deleted" in capsys.readouterr().err
+
+
+def test_only_what_a_stack_kept_is_deleted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("clickhouse/data", "postgres", "documents/of/mine"):
+        (tmp_path / name).mkdir(parents=True)
+    for name in ("lock", "clearspan.log", "children.new", "letter.txt"):
+        (tmp_path / name).touch()
+    monkeypatch.setenv("CLEARSPAN_DATA_DIR", str(tmp_path))
+
+    assert commands.reset(ask=False) == 0
+
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["documents", "letter.txt"]
+    assert "Left there, for they are not the stack's: documents, letter.txt." in capsys.readouterr().out
+
+
+def test_a_directory_of_the_stack_alone_goes_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    elsewhere, root = tmp_path / "elsewhere", tmp_path / "data"
+    elsewhere.mkdir()
+    root.mkdir()
+    (root / "clickhouse").symlink_to(elsewhere)
+    monkeypatch.setenv("CLEARSPAN_DATA_DIR", str(root))
+
+    assert commands.reset(ask=False) == 0
+
+    assert not root.exists()
+    assert elsewhere.exists()
