@@ -35,6 +35,9 @@ FETCH_BYTES_MAX: Final = 32 * 1024 * 1024
 FRAME_BYTES: Final = 16 * 1024
 """Room for the batch header, key and headers around a value of ``message_bytes_max``."""
 
+NO_TIMESTAMP_MS: Final = -1
+"""What Kafka itself calls the time of a record from before records had one (its format 0)."""
+
 _NOWHERE: Final = TopicPartition("", 0)
 
 
@@ -209,7 +212,7 @@ def as_record(theirs: ConsumerRecord) -> Record:
         theirs.topic,
         theirs.partition,
         theirs.offset,
-        theirs.timestamp,
+        NO_TIMESTAMP_MS if theirs.timestamp is None else theirs.timestamp,
         theirs.key,
         theirs.value,
         tuple(theirs.headers),
