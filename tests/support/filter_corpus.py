@@ -8,13 +8,13 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import orjson
 
 from common.clickhouse.connect import open_store
 from common.clickhouse.migrate import migrate
-from common.clickhouse.store import ColumnStore
+from common.clickhouse.store import ColumnStore, Statement
 from common.clock import SystemClock
 from common.filter.ast import EVERYTHING, Node
 from common.filter.matches import matches
@@ -25,6 +25,8 @@ from query_api.spans.compile import compile_filter
 from query_api.spans.project_spans import ProjectSpans
 from query_api.spans.search import find_page
 from tests.support.span_corpus import OTHER_PROJECT_ID, random_span, store_record
+
+SPANS_A_PART: Final = 20
 
 SpanId: TypeAlias = tuple[str, str]
 """Of a trace, of a span."""
@@ -79,14 +81,16 @@ def _id(row: dict[str, Any]) -> SpanId:
 def filter_corpus(
     settings: ClickHouseSettings, data_dir: Path, *, seed: int, spans_count: int
 ) -> Iterator[FilterCorpus]:
-    """Random spans of the default project, in several parts of the table; some of them are another project's too."""
+    """Random spans of the default project; some of them are another project's too. They stay in parts of few spans, so that indexes
+    leave some out."""
     source = random.Random(seed)
     spans = [random_span(source, number) for number in range(spans_count)]
     with asyncio.Runner() as runner:
         runner.run(migrate(settings, data_dir=data_dir))
         store = open_store(settings, data_dir=data_dir)
-        for offset in range(0, spans_count, 40):
-            runner.run(store_record(store, spans[offset : offset + 40], offset=offset))
+        runner.run(store.execute(Statement("SYSTEM STOP MERGES spans"), deadline_s=10.0))
+        for offset in range(0, spans_count, SPANS_A_PART):
+            runner.run(store_record(store, spans[offset : offset + SPANS_A_PART], offset=offset))
         runner.run(store_record(store, spans[:50], project_id=OTHER_PROJECT_ID))
         yield FilterCorpus(runner, store)
         runner.run(store.close())
