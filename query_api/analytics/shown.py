@@ -11,14 +11,12 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from common.clickhouse.span_columns import NO_PARENT
+from query_api.spans.compile import EVERY_ROW
 from query_api.spans.heads import SHOWN_HEADS, SHOWN_REPORTS, SHOWN_SUMS
 from query_api.spans.usage import repeats_sql
 
 IS_ROOT: Final = f"parent_id = toFixedString(unhex('{NO_PARENT.hex()}'), 16)"
 """A condition on a row of ``spans``."""
-
-EVERY_ROW: Final = "1"
-"""The condition that ``compile_filter`` makes of an empty filter."""
 
 _VERSION: Final = "trace_id, span_id, log, log_offset, start_us"
 
@@ -47,9 +45,8 @@ def shown_spans(
     where = " AND ".join(["{of_project}", *conditions])
     rows_where = " AND ".join([where, *and_also])
     members = "".join(f", {expression} AS {name}" for name, expression in columns.items())
-    in_traces = (
-        f"trace_id IN (SELECT trace_id FROM spans WHERE {where})" if set(conditions) - {EVERY_ROW} else EVERY_ROW
-    )
+    has_conditions = any(condition != EVERY_ROW.sql for condition in conditions)
+    in_traces = f"trace_id IN (SELECT trace_id FROM spans WHERE {where})" if has_conditions else EVERY_ROW.sql
     heads, sums, repeats = (each.replace("{which}", in_traces) for each in (SHOWN_HEADS, SHOWN_SUMS, _REPEATS))
     joined = f"LEFT ANY JOIN ({sums}) AS sums ON sums.trace_id = heads.trace_id\n" if with_sums else ""
     if with_repeats:

@@ -9,21 +9,19 @@ two stretches, and the next page begins there.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
 from common.clickhouse.span_columns import NO_PARENT
 from common.errors import DeadlineExceeded
 from query_api.spans.columns import rows_as, values_of
-from query_api.spans.compile import Compiled
+from query_api.spans.compile import EVERY_ROW, Compiled
 from query_api.spans.models import Order
 from query_api.spans.position import Position
 from query_api.spans.project_spans import ProjectSpans, Share
 from query_api.spans.search_budget import SearchBudget
 from query_api.spans.version import Version, versions_of
-
-_EVERYTHING: Final = Compiled("1", {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +127,7 @@ class Candidates:
 
     async def _next_start_us(self) -> int | None:
         """Where the next row starts, whether it matches or not."""
-        sql, parameters = candidates_statement(_EVERYTHING, self._window)
+        sql, parameters = candidates_statement(EVERY_ROW, self._window)
         rows = await self._spans.select(
             sql, {**parameters, "candidates": 1}, step="next row", share=self._budget.share()
         )

@@ -37,6 +37,10 @@ class Compiled(NamedTuple):
     parameters: Mapping[str, Any]
 
 
+EVERY_ROW: Final = Compiled("1", {})
+"""What an empty filter is."""
+
+
 def compile_filter(node: Node) -> Compiled:
     """The filter as an expression over one row of ``spans``."""
     parameters = Parameters()
@@ -77,7 +81,7 @@ def _node(node: Node, parameters: Parameters) -> str:
 
 def _group(group: Group, parameters: Parameters) -> str:
     if not group.members:
-        return "1"
+        return EVERY_ROW.sql
     negation, joint = _GROUPS[group.operator]
     members = joint.join(_node(member, parameters) for member in group.members)
     return f"{negation}({members})"

@@ -17,7 +17,7 @@ from operator import itemgetter
 from typing import Any, Final
 
 from common.errors import DeadlineExceeded
-from query_api.spans.compile import Compiled
+from query_api.spans.compile import EVERY_ROW, Compiled
 from query_api.spans.models import Order
 from query_api.spans.project_spans import ProjectSpans, Share
 from query_api.spans.search_budget import SearchBudget
@@ -26,7 +26,6 @@ from query_api.traces.window import TracePosition, TraceWindow
 
 _FIRST_ID: Final = bytes(16)
 _LAST_ID: Final = b"\xff" * 16
-_EVERYTHING: Final = Compiled("1", {})
 _TABLE_ORDER: Final = ("start_us", "span_id", "trace_id")
 _PAGE_ORDER: Final = ("start_us", "trace_id")
 _PLACE: Final = itemgetter(*map(Version._fields.index, _PAGE_ORDER))
@@ -109,7 +108,7 @@ class TraceCandidates:
 
     async def _next_start_us(self) -> int | None:
         """Where the next row starts, whether it matches or not."""
-        sql, parameters = candidates_statement(_EVERYTHING, self._window, order=_TABLE_ORDER)
+        sql, parameters = candidates_statement(EVERY_ROW, self._window, order=_TABLE_ORDER)
         rows = await self._spans.select(
             sql, {**parameters, "candidates": 1}, step="next row", share=self._budget.share()
         )
