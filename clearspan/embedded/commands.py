@@ -182,12 +182,13 @@ def _delete(layout: Layout) -> int:
     except OSError as exc:
         print(f"clearspan: {exc.filename} cannot be deleted: {exc.strerror}.", file=sys.stderr)
         return 1
-    left = (
-        f" Left there, for they are not the stack's: {', '.join(others[:OTHERS_SHOWN])}{' …' if len(others) > OTHERS_SHOWN else ''}."
-        if others
-        else ""
-    )
-    print(f"Deleted {'what the stack kept in ' if others else ''}{_shown(layout.root)}.{left}")
+    if others:
+        named = ", ".join([*others[:OTHERS_SHOWN], *(["…"] if len(others) > OTHERS_SHOWN else [])])
+        print(
+            f"Deleted what the stack kept in {_shown(layout.root)}. Left there, for they are not the stack's: {named}."
+        )
+    else:
+        print(f"Deleted {_shown(layout.root)}.")
     return 0
 
 
