@@ -7,11 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from common.clickhouse.connect import open_store
-from common.clickhouse.migrate import DDL, migrate
+from common.clickhouse.migrate import migrate
 from common.clickhouse.span_columns import SPANS_TABLE, SpanColumns
-from common.clickhouse.sql_files import render, statements
-from common.clickhouse.store import ColumnStore, Statement
+from common.clickhouse.store import ColumnStore
 from common.clock import SystemClock
 from common.project import DEFAULT_PROJECT_ID
 from common.settings import ClickHouseSettings
@@ -19,6 +17,7 @@ from common.span import Span
 from ingest.normalise import normalise
 from tests.support.api import context_of
 from tests.support.feed import Reader
+from tests.support.older_tables import apply_again, tables_before
 from tests.support.span_corpus import START_NS
 
 LATELY_US = 60_000_000
@@ -53,19 +52,14 @@ async def test_what_was_stored_before_is_in_the_feed_but_for_what_may_be_half_of
     chdb_dir: Path, chdb_empty_settings: Callable[[], ClickHouseSettings], tmp_path: Path, *, is_applied_twice: bool
 ) -> None:
     settings = chdb_empty_settings()
-    before = sorted(DDL.glob("*.sql"))[:2]
-    for path in before:
-        (tmp_path / path.name).write_text(path.read_text())
-    await migrate(settings, data_dir=chdb_dir, folder=tmp_path)
-    store = open_store(settings, data_dir=chdb_dir)
+    store = await tables_before(3, settings, data_dir=chdb_dir, folder=tmp_path)
     now_us = SystemClock().now_ns() // 1_000
     await store_records(store, 1, 2, 3, stored_us=now_us - LONG_AGO_US)
     await store_records(store, 4, 5, stored_us=now_us - LATELY_US)
 
     await migrate(settings, data_dir=chdb_dir)
-    if is_applied_twice:  # as by two processes that start at once
-        for sql in statements(render((DDL / "0003_feed.sql").read_text(), cluster="")):
-            await store.execute(Statement(sql), deadline_s=10.0)
+    if is_applied_twice:
+        await apply_again(store, "0003_feed.sql")
     given = await Reader(context_of(store=store, clock=SystemClock())).ids()
     await store.close()
 

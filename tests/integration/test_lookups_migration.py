@@ -9,18 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from common.clickhouse.connect import open_store
 from common.clickhouse.migrate import DDL, migrate
-from common.clickhouse.sql_files import render, statements
 from common.clickhouse.store import ColumnStore, Statement
 from common.clock import SystemClock
 from common.project import DEFAULT_PROJECT_ID
 from common.settings import ClickHouseSettings
 from common.span import Span
 from query_api.sessions.activity import Walk, find_ids
-from query_api.spans.compile import Compiled
+from query_api.spans.compile import EVERY_ROW
 from query_api.spans.models import Order
 from query_api.spans.project_spans import ProjectSpans
+from tests.support.older_tables import apply_again, tables_before
 from tests.support.span_corpus import START_NS, store_record
 from tests.support.span_pages import SpanPages, ids_of
 
@@ -42,21 +41,10 @@ def as_it_was(text: str) -> str:
     return text.replace("index_granularity = 512, min_compress_block_size = 4096", "index_granularity = 1024")
 
 
-async def before_it(settings: ClickHouseSettings, chdb_dir: Path, folder: Path) -> ColumnStore:
-    """The tables as the version before left them."""
-    for path in sorted(DDL.glob("000[1-5]_*.sql")):
-        (folder / path.name).write_text(path.read_text())
-    first = folder / "0001_spans.sql"
-    first.write_text(as_it_was(first.read_text()))
-    assert hashlib.sha256(first.read_bytes()).hexdigest() in (DDL / first.name).read_text()
-    await migrate(settings, data_dir=chdb_dir, folder=folder)
-    return open_store(settings, data_dir=chdb_dir)
-
-
 async def ids(store: ColumnStore, kind: str) -> list[str]:
     spans = ProjectSpans(store, DEFAULT_PROJECT_ID, clock=SystemClock(), budget_s=30.0)
     walk = Walk(kind, False, Order.ASCENDING, None, None)
-    return [each.text for each in await find_ids(spans, Compiled("1", {}), walk, limit=10)]
+    return [each.text for each in await find_ids(spans, EVERY_ROW, walk, limit=10)]
 
 
 @pytest.mark.parametrize("is_applied_twice", [False, True])
@@ -64,14 +52,15 @@ async def test_what_was_stored_before_is_found_as_what_comes_later(
     chdb_dir: Path, chdb_empty_settings: Callable[[], ClickHouseSettings], tmp_path: Path, *, is_applied_twice: bool
 ) -> None:
     settings = chdb_empty_settings()
-    store = await before_it(settings, chdb_dir, tmp_path)
+    store = await tables_before(6, settings, data_dir=chdb_dir, folder=tmp_path, as_it_was=as_it_was)
+    first = tmp_path / "0001_spans.sql"
+    assert hashlib.sha256(first.read_bytes()).hexdigest() in (DDL / first.name).read_text()
     await store_record(store, [span(number) for number in range(2, 5_000)])
     marks = (await store.select(Statement(MARKS), deadline_s=10.0))["marks"][0].as_py()
 
     applied = await migrate(settings, data_dir=chdb_dir)
-    if is_applied_twice:  # as by two processes that start at once
-        for sql in statements(render((DDL / "0006_lookups.sql").read_text(), cluster="")):
-            await store.execute(Statement(sql), deadline_s=10.0)
+    if is_applied_twice:
+        await apply_again(store, "0006_lookups.sql")
     await store_record(store, [span(5_000)], offset=1)
     pages = SpanPages.over(store)
     shown = {

@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from common.clickhouse.connect import open_store
-from common.clickhouse.migrate import DDL, migrate
+from common.clickhouse.migrate import migrate
 from common.clickhouse.span_columns import NO_PARENT
-from common.clickhouse.sql_files import render, statements
 from common.clickhouse.store import ColumnStore, Statement
 from common.clock import SystemClock
 from common.project import DEFAULT_PROJECT_ID
@@ -19,6 +18,7 @@ from common.span import Span
 from query_api.spans.deletions import delete_trace
 from query_api.spans.heads import sums_of_traces
 from query_api.spans.project_spans import ProjectSpans
+from tests.support.older_tables import apply_again, tables_before
 from tests.support.span_corpus import START_NS, store_record
 
 PARENTS = "SELECT span_id, parent_id, count() OVER () AS rows FROM span_heads FINAL ORDER BY span_id"
@@ -41,26 +41,17 @@ def spans_in(store: ColumnStore) -> ProjectSpans:
     return ProjectSpans(store, DEFAULT_PROJECT_ID, clock=SystemClock(), budget_s=30.0)
 
 
-async def before_it(settings: ClickHouseSettings, chdb_dir: Path, folder: Path) -> ColumnStore:
-    """The tables as the version before left them."""
-    for path in sorted(DDL.glob("000[1-3]_*.sql")):
-        (folder / path.name).write_text(path.read_text())
-    await migrate(settings, data_dir=chdb_dir, folder=folder)
-    return open_store(settings, data_dir=chdb_dir)
-
-
 @pytest.mark.parametrize("is_applied_twice", [False, True])
 async def test_what_was_stored_before_has_its_parents_too(
     chdb_dir: Path, chdb_empty_settings: Callable[[], ClickHouseSettings], tmp_path: Path, *, is_applied_twice: bool
 ) -> None:
     settings = chdb_empty_settings()
-    store = await before_it(settings, chdb_dir, tmp_path)
+    store = await tables_before(4, settings, data_dir=chdb_dir, folder=tmp_path)
     await store_record(store, [span(1, tokens=9), span(2, 1)], without=["usage_is_own"])
 
     await migrate(settings, data_dir=chdb_dir)
-    if is_applied_twice:  # as by two processes that start at once
-        for sql in statements(render((DDL / "0004_parents.sql").read_text(), cluster="")):
-            await store.execute(Statement(sql), deadline_s=10.0)
+    if is_applied_twice:
+        await apply_again(store, "0004_parents.sql")
     await store_record(store, [span(3, 2, tokens=5)], offset=1)
     shown = await parents(store)
     used = await sums_of_traces(spans_in(store), [(1).to_bytes(16, "big")])
@@ -74,7 +65,7 @@ async def test_what_was_deleted_before_stays_deleted(
     chdb_dir: Path, chdb_empty_settings: Callable[[], ClickHouseSettings], tmp_path: Path
 ) -> None:
     settings = chdb_empty_settings()
-    store = await before_it(settings, chdb_dir, tmp_path)
+    store = await tables_before(4, settings, data_dir=chdb_dir, folder=tmp_path)
     await store_record(store, [span(1, tokens=9), span(2, 1, tokens=9)], without=["usage_is_own"])
     await store.execute(
         Statement(
