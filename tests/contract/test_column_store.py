@@ -489,6 +489,15 @@ class TestServerAway:
             await right.close()
 
 
+async def test_a_statement_that_comes_again_is_not_compiled(store: ColumnStore) -> None:
+    """By default the fourth of the same text waits for a compiler: 13 ms."""
+    compiled = "SELECT ifNull(sum(value), 0) AS functions FROM system.events WHERE event = 'CompileFunction'"
+    before = await select(store, compiled)
+    for _ in range(6):
+        await select(store, "SELECT count() FROM numbers(100) WHERE number * 7 % 5 < 2 AND number + 3 > 21")
+    assert await select(store, compiled) == before
+
+
 async def test_another_path_in_the_same_process_is_unavailable(chdb_dir: Path, tmp_path: Path):
     first = EmbeddedStore(chdb_dir / "clickhouse", database="default", connections=1)
     await first.ping()
