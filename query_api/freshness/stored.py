@@ -69,6 +69,10 @@ class StoredThrough:
         known = self._of_project.get(project_id)
         return dict(known.through) if known is not None else {}
 
+    def offsets(self, project_id: UUID) -> Mapping[str, int]:
+        """The last offset of each log that is stored for the project, as of now."""
+        return {log: through.offset for log, through in self.through(project_id).items()}
+
     def news_count(self, project_id: UUID) -> int:
         """How often something new was learnt of the project: what ``wait_for_news`` goes by."""
         known = self._of_project.get(project_id)

@@ -1,12 +1,12 @@
 """Pages of ids: the sessions or users of the spans that are shown, by their activity (reference §10.3).
 
-The activity of an id is the start of its earliest span in the window, or of its latest (``realtime``). The window stays
-that of the first page, so an id has one place in the walk and stands on one page.
+The activity of an id is the start of its earliest span in the window, or of its latest (``realtime``). An id with spans that were
+stored when the walk began has its place by these (``spans/snapshot.py``), so it stands on one page, whatever came since.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from query_api.analytics.shown import shown_spans
@@ -14,6 +14,7 @@ from query_api.sessions.position import ID_BYTES_MAX, IdPosition
 from query_api.spans.compile import Compiled
 from query_api.spans.models import Order
 from query_api.spans.project_spans import ProjectSpans
+from query_api.spans.snapshot import Snapshot
 
 ID_OF: Final = {
     name: f"if(ifNull({name}_id, '') != '', assumeNotNull({name}_id), {name}_in_attributes)"
@@ -34,6 +35,7 @@ class Walk:
     oldest_us: int | None
     rate_percent: int = 100
     after: IdPosition | None = None
+    snapshot: Snapshot = field(default_factory=Snapshot)
 
 
 class ActiveId(NamedTuple):
@@ -43,24 +45,22 @@ class ActiveId(NamedTuple):
     activity_us: int
     beginning: bytes
     tail: bytes
-    latest_us: int
-    """The latest activity of any id."""
 
 
 async def find_ids(spans: ProjectSpans, matching: Compiled, walk: Walk, *, limit: int) -> list[ActiveId]:
     """The first ``limit`` ids behind the position of the walk, in its order."""
     sql, parameters = _statement(matching, walk)
     rows = await spans.select(sql, {**parameters, "ids": limit}, step="ids by activity")
-    return [
-        ActiveId(row["id"].decode(), row["activity_us"], row["beginning"], row["tail"], row["latest_us"])
-        for row in rows.to_pylist()
-    ]
+    return [ActiveId(row["id"].decode(), row["activity_us"], row["beginning"], row["tail"]) for row in rows.to_pylist()]
 
 
 def _statement(matching: Compiled, walk: Walk) -> tuple[str, dict[str, Any]]:
     conditions, parameters = _conditions(matching, walk)
     id_of = ID_OF[walk.kind]
     with_id = shown_spans({"id": id_of}, conditions, and_also=[f"{id_of} != ''"])
+    held, held_values = walk.snapshot.holds_sql()
+    parameters |= held_values
+    outermost = "max" if walk.is_realtime else "min"
     direction, sign = ("DESC", "<") if walk.order is Order.DESCENDING else ("ASC", ">")
     after = ""
     if walk.after is not None:
@@ -74,9 +74,8 @@ def _statement(matching: Compiled, walk: Walk) -> tuple[str, dict[str, Any]]:
             "after_tail": walk.after.tail.hex(),
         }
     sql = (
-        f"SELECT id, {'max' if walk.is_realtime else 'min'}(start_us) AS activity_us,"
-        f" substring(id, 1, {ID_BYTES_MAX}) AS beginning, sipHash128(substring(id, {ID_BYTES_MAX} + 1)) AS tail,"
-        " max(activity_us) OVER () AS latest_us\n"
+        f"SELECT id, if(countIf({held}) > 0, {outermost}If(start_us, {held}), {outermost}(start_us)) AS activity_us,"
+        f" substring(id, 1, {ID_BYTES_MAX}) AS beginning, sipHash128(substring(id, {ID_BYTES_MAX} + 1)) AS tail\n"
         f"FROM (\n{with_id})\nGROUP BY id\n{after}"
         f"ORDER BY activity_us {direction}, beginning {direction}, tail {direction}\nLIMIT {{ids:UInt32}}\n"
     )

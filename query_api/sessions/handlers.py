@@ -19,6 +19,7 @@ from query_api.sessions.position import IdPosition
 from query_api.spans.compile import compile_filter
 from query_api.spans.handlers import project_spans
 from query_api.spans.models import Order, Windowing
+from query_api.spans.snapshot import Snapshot
 from query_api.spans.windowing import belonging, limit_of, microseconds
 
 
@@ -48,7 +49,8 @@ async def _query(call: Call, *, kind: str) -> Answer:
     )
     walk_name = f"{kind}s by {'latest' if query.realtime else 'earliest'} span"
     belongs_to = belonging(walk_name, call.project_id, filtering, _without_leading_bound(windowing))
-    walk = _walk(windowing, kind=kind, is_realtime=bool(query.realtime))
+    snapshot = Snapshot.of_logs(call.context.stored.offsets(call.project_id))
+    walk = _walk(windowing, kind=kind, is_realtime=bool(query.realtime), snapshot=snapshot)
     if windowing.next is not None:
         after = IdPosition.unpack(read_cursor(windowing.next, belongs_to=belongs_to, secret=secret))
         walk = _continued(walk, after)
@@ -70,7 +72,7 @@ def _without_leading_bound(windowing: ActivityWindowing) -> Windowing:
     return Windowing(order=windowing.order, oldest=windowing.oldest, rate=windowing.rate)
 
 
-def _walk(windowing: ActivityWindowing, *, kind: str, is_realtime: bool) -> Walk:
+def _walk(windowing: ActivityWindowing, *, kind: str, is_realtime: bool, snapshot: Snapshot) -> Walk:
     return Walk(
         kind=kind,
         is_realtime=is_realtime,
@@ -78,11 +80,12 @@ def _walk(windowing: ActivityWindowing, *, kind: str, is_realtime: bool) -> Walk
         newest_us=microseconds(windowing.newest),
         oldest_us=microseconds(windowing.oldest),
         rate_percent=100 if windowing.rate is None else int(windowing.rate * 100),
+        snapshot=snapshot,
     )
 
 
 def _continued(walk: Walk, after: IdPosition) -> Walk:
-    """The walk behind a position, in the window of its first page."""
+    """The walk behind a position, in the window of its first page, over what was stored then."""
     leading_us = walk.newest_us if walk.order is Order.DESCENDING else walk.oldest_us
     if leading_us not in (after.leading_us, after.activity_us):
         name = "newest" if walk.order is Order.DESCENDING else "oldest"
@@ -90,22 +93,14 @@ def _continued(walk: Walk, after: IdPosition) -> Walk:
             f"The cursor in windowing.next belongs to another windowing.{name}: give it as on the page before, or as that"
             " page gave it."
         )
-    oldest_us = walk.oldest_us if walk.order is Order.DESCENDING else after.leading_us
-    return replace(walk, newest_us=after.newest_us, oldest_us=oldest_us, after=after)
+    is_descending = walk.order is Order.DESCENDING
+    newest_us, oldest_us = (after.leading_us, walk.oldest_us) if is_descending else (walk.newest_us, after.leading_us)
+    return replace(walk, newest_us=newest_us, oldest_us=oldest_us, after=after, snapshot=after.snapshot)
 
 
 def _position(walk: Walk, last: ActiveId) -> IdPosition:
-    is_descending = walk.order is Order.DESCENDING
-    newest_us = walk.newest_us
-    if walk.after is None and walk.is_realtime:
-        # What happens from now on would move ids past the position, or behind it.
-        end_us = last.latest_us + 1 if is_descending else last.latest_us
-        newest_us = end_us if newest_us is None else min(newest_us, end_us)
-    if walk.after is not None:
-        leading_us = walk.after.leading_us
-    else:
-        leading_us = walk.newest_us if is_descending else walk.oldest_us
-    return IdPosition(last.activity_us, last.beginning, last.tail, leading_us, newest_us)
+    leading_us = walk.newest_us if walk.order is Order.DESCENDING else walk.oldest_us
+    return IdPosition(last.activity_us, last.beginning, last.tail, leading_us, walk.snapshot)
 
 
 def _following(

@@ -35,7 +35,7 @@ class ActivityWindowing(BaseModel):
 
     newest: Moment | None = Field(None, description="Bound of start_time: excluded when descending.")
     oldest: Moment | None = Field(None, description="Bound of start_time: excluded when ascending.")
-    next: str | None = Field(None, max_length=2_000, description="The cursor that the last page gave.")
+    next: str | None = Field(None, max_length=131_072, description="The cursor that the last page gave.")
     limit: int | None = Field(None, ge=1, description="Ids on a page; default 100, at most 10,000.")
     order: Order | None = Field(None, description="Default descending: latest activity first.")
     rate: float | None = Field(None, ge=0, le=1, description="Which part of all traces is looked at.")

@@ -17,6 +17,7 @@ from query_api.spans.deletions import delete_trace as delete_spans_of_trace
 from query_api.spans.handlers import project_spans
 from query_api.spans.models import Focus, Windowing
 from query_api.spans.rows import RowsAhead
+from query_api.spans.snapshot import Snapshot
 from query_api.spans.windowing import belonging, limit_of, refuse_feed
 from query_api.traces.models import TraceIds
 from query_api.traces.search import find_traces
@@ -80,8 +81,8 @@ async def trace_page(call: Call, filtering: Node, windowing: Windowing) -> Trace
     """The page of traces that ``windowing`` asks for."""
     settings, secret = call.context.settings.query, call.context.cursor_secret
     belongs_to = belonging("traces", call.project_id, filtering, windowing)
-    stored = {log: through.offset for log, through in call.context.stored.through(call.project_id).items()}
-    window = traces_window(windowing, stored=stored, belongs_to=belongs_to, secret=secret)
+    snapshot = Snapshot.of_logs(call.context.stored.offsets(call.project_id))
+    window = traces_window(windowing, snapshot=snapshot, belongs_to=belongs_to, secret=secret)
     limit = limit_of(windowing, default=settings.page_limit_default, most=settings.page_limit_max)
     spans = project_spans(call)
     async with RowsAhead(spans) as rows:

@@ -1,33 +1,24 @@
 """Where a walk over traces stands, and which part of the spans it looks at (contract §3.3, reference §6.3).
 
-A trace stands where its latest matching span starts. While others ingest, spans are added to traces that a walk has given
-already, or has still to give; a trace would move over the walk's position and be given twice, or never. So a cursor
-remembers what was stored when its walk began, an offset for each log: inside a log spans become queryable in the order of
-their offsets. A trace with matches of that time stands where the latest of these starts, whatever came since.
+A trace stands where its latest matching span starts. A trace with matches that were stored when the walk began stands
+where the latest of these starts, whatever came since (``spans/snapshot.py``).
 """
 
 from __future__ import annotations
 
-import hashlib
 import struct
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from typing import Final, NamedTuple
 from uuid import UUID
 
 from common.errors import InvalidCursor
 from query_api.cursor import read_cursor
 from query_api.spans.models import Order, Windowing
-from query_api.spans.version import Version
+from query_api.spans.snapshot import Snapshot
 from query_api.spans.windowing import microseconds
 
 _HEAD: Final = struct.Struct(">q16sB")
-_LOG: Final = struct.Struct(">8sQ")
 _NEWEST_INCLUDED: Final = 1
-
-LOGS_KNOWN_MAX: Final = 4_096
-"""Whose digests are kept: a page asks for that of each of its spans."""
 
 
 class TracePosition(NamedTuple):
@@ -35,27 +26,6 @@ class TracePosition(NamedTuple):
 
     latest_us: int
     trace_id: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class Snapshot:
-    """What was stored when a walk began: the last offset of each log, by a digest of the log's name."""
-
-    offsets: Mapping[bytes, int] = field(default_factory=dict)
-
-    @classmethod
-    def of_logs(cls, offsets: Mapping[str, int]) -> Snapshot:
-        """The snapshot of logs by name."""
-        return cls({_digest(log.encode()): offset for log, offset in offsets.items()})
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether nothing is known of what was stored then, so that it holds no version."""
-        return not self.offsets
-
-    def holds(self, version: Version) -> bool:
-        """Whether the version was stored then, as far as is known."""
-        return self.offsets.get(_digest(version.log), -1) >= version.log_offset
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,14 +56,14 @@ class TraceWindow:
 
     def pack(self, position: TracePosition) -> bytes:
         """What the cursor of the page that ends at ``position`` holds."""
-        logs = b"".join(_LOG.pack(*entry) for entry in self.snapshot.offsets.items())
-        return _HEAD.pack(*position, _NEWEST_INCLUDED if self.newest_is_included else 0) + logs
+        head = _HEAD.pack(*position, _NEWEST_INCLUDED if self.newest_is_included else 0)
+        return head + self.snapshot.pack()
 
 
-def traces_window(windowing: Windowing, *, stored: Mapping[str, int], belongs_to: bytes, secret: bytes) -> TraceWindow:
+def traces_window(windowing: Windowing, *, snapshot: Snapshot, belongs_to: bytes, secret: bytes) -> TraceWindow:
     """The part of the traces that a page is taken from.
 
-    ``stored``: how far each log is stored now, for a walk that begins. Raises ``InvalidCursor``.
+    ``snapshot``: what is stored now, for a walk that begins. Raises ``InvalidCursor``.
     """
     order = windowing.order or Order.DESCENDING
     window = TraceWindow(
@@ -101,7 +71,7 @@ def traces_window(windowing: Windowing, *, stored: Mapping[str, int], belongs_to
         newest_us=microseconds(windowing.newest),
         oldest_us=microseconds(windowing.oldest),
         rate_percent=100 if windowing.rate is None else int(windowing.rate * 100),
-        snapshot=Snapshot.of_logs(stored),
+        snapshot=snapshot,
     )
     return window if windowing.next is None else _from(window, windowing.next, belongs_to=belongs_to, secret=secret)
 
@@ -121,14 +91,9 @@ def _from(window: TraceWindow, cursor: str, *, belongs_to: bytes, secret: bytes)
 def _unpacked(window: TraceWindow, packed: bytes) -> TraceWindow:
     try:
         latest_us, trace_id, flags = _HEAD.unpack_from(packed)
-        snapshot = Snapshot(dict(_LOG.iter_unpack(packed[_HEAD.size :])))
+        snapshot = Snapshot.unpack(packed[_HEAD.size :])
     except struct.error as exc:
         raise InvalidCursor("The cursor in windowing.next cannot be read.") from exc
     included = bool(flags & _NEWEST_INCLUDED)
     after = TracePosition(latest_us, trace_id)
     return replace(window, after=after, snapshot=snapshot, newest_is_included=included)
-
-
-@lru_cache(maxsize=LOGS_KNOWN_MAX)
-def _digest(log: bytes) -> bytes:
-    return hashlib.blake2b(log, digest_size=8).digest()

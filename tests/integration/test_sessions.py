@@ -15,13 +15,17 @@ from common.clickhouse.connect import open_store
 from common.clickhouse.migrate import migrate
 from common.clickhouse.store import ColumnStore
 from common.clock import SystemClock
+from common.project import DEFAULT_PROJECT_ID
 from common.settings import ClickHouseSettings
+from common.settled import Settled
 from common.span import Span
 from common.times import format_us
+from query_api.context import ApiContext
 from tests.support.api import context_of, serving
 from tests.support.span_corpus import OTHER_PROJECT_ID, START_NS, store_record
 
 START_US = START_NS // 1000
+LOG = "cluster/spans/0"
 IDS = ("a", "b", "é", "it's", "", "{p1:String}", "x" * 256, "x" * 257, "x" * 256 + "y" * 9_000, *map(str, range(12)))
 
 
@@ -31,6 +35,12 @@ class Api:
 
     client: aiohttp.ClientSession
     store: ColumnStore
+    context: ApiContext
+
+    async def ingest(self, spans: Sequence[Span], *, offset: int) -> None:
+        """Store spans as a record; the worker then says so."""
+        await store_record(self.store, spans, offset=offset)
+        self.context.stored.learn([Settled(DEFAULT_PROJECT_ID, LOG, offset, 1, 0)])
 
     async def post(self, path: str, body: Any = None, *, status: int = 200) -> Any:
         async with self.client.post(path, json=body) as answer:
@@ -60,8 +70,9 @@ async def api(chdb_dir: Path, chdb_settings: Callable[[], ClickHouseSettings]) -
     configured = chdb_settings()
     await migrate(configured, data_dir=chdb_dir)
     store = open_store(configured, data_dir=chdb_dir)
-    async with serving(context_of(store=store, clock=SystemClock())) as client:
-        yield Api(client, store)
+    context = context_of(store=store, clock=SystemClock())
+    async with serving(context) as client:
+        yield Api(client, store, context)
     await store.close()
 
 
@@ -170,7 +181,7 @@ async def test_activity_during_a_walk_in_real_time_neither_hides_nor_repeats_an_
     api: Api, order: str, newest: str | None
 ) -> None:
     """Also where the window ends in the time to come, as that of a page about today does."""
-    await store_record(api.store, [active(n, f"s{n}", start_us=n) for n in range(1, 7)])
+    await api.ingest([active(n, f"s{n}", start_us=n) for n in range(1, 7)], offset=0)
     windowing: dict[str, Any] = {"limit": 2, "order": order, "newest": newest}
     found: list[str] = []
     number = 10
@@ -180,10 +191,38 @@ async def test_activity_during_a_walk_in_real_time_neither_hides_nor_repeats_an_
         if "windowing" not in page:
             break
         windowing = page["windowing"]
-        await store_record(api.store, [active(number + n, f"s{n}", start_us=100 + number) for n in range(1, 7)])
+        await api.ingest([active(number + n, f"s{n}", start_us=100 + number) for n in range(1, 7)], offset=number)
         number += 10
 
     assert sorted(found) == [f"s{n}" for n in range(1, 7)]
+
+
+@pytest.mark.parametrize("realtime", [False, True], ids=["earliest", "latest"])
+@pytest.mark.parametrize("order", ["ascending", "descending"])
+@pytest.mark.parametrize("seed", range(3))
+async def test_late_spans_during_a_walk_neither_hide_nor_repeat_an_id(
+    api: Api, realtime: bool, order: str, seed: int
+) -> None:
+    """Each id that was there when the walk began is on one page, wherever spans that came since put it."""
+    source = random.Random(seed)
+    names = [f"s{number}" for number in range(12)]
+    begun = [*names, *source.choices(names, k=12)]
+    await api.ingest([active(n, name, start_us=source.randrange(50)) for n, name in enumerate(begun, 1)], offset=0)
+    windowing: dict[str, Any] = {"limit": 2, "order": order}
+    found: list[str] = []
+    offset = 0
+    while windowing:
+        page = await api.sessions(realtime=realtime, windowing=windowing)
+        found += page["session_ids"]
+        windowing = page.get("windowing", {})
+        offset += 1
+        late = [*source.choices(names, k=5), f"new {offset}"]
+        await api.ingest(
+            [active(100 * offset + n, name, start_us=source.randrange(-20, 80)) for n, name in enumerate(late)],
+            offset=offset,
+        )
+
+    assert sorted(name for name in found if name in names) == sorted(names)
 
 
 async def test_the_answer_says_windowing_as_the_reference_and_next(api: Api) -> None:

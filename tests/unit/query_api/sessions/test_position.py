@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from common.errors import InvalidCursor
 from query_api.sessions.position import ID_BYTES_MAX, IdPosition
+from query_api.spans.snapshot import Snapshot
 
 TIMES = st.integers(-(2**63), 2**63 - 1)
 POSITIONS = st.builds(
@@ -16,7 +17,7 @@ POSITIONS = st.builds(
     st.binary(max_size=ID_BYTES_MAX),
     st.binary(min_size=16, max_size=16),
     st.none() | TIMES,
-    st.none() | TIMES,
+    st.builds(Snapshot.of_logs, st.dictionaries(st.text(max_size=20), st.integers(0, 2**63 - 1), max_size=4)),
 )
 
 

@@ -10,22 +10,18 @@ import pytest
 from common.errors import InvalidCursor
 from query_api.cursor import FINGERPRINT_BYTES, write_cursor
 from query_api.spans.models import Order, Windowing
-from query_api.spans.version import Version
-from query_api.traces.window import Snapshot, TracePosition, TraceWindow, traces_window
+from query_api.spans.snapshot import Snapshot
+from query_api.traces.window import TracePosition, TraceWindow, traces_window
 
 BELONGS_TO = bytes(FINGERPRINT_BYTES)
 SECRET = b"secret"
 POSITION = TracePosition(-5, b"t" * 16)
 
 
-def version(log: str, offset: int) -> Version:
-    return Version(0, b"s" * 16, b"t" * 16, log.encode(), offset)
-
-
 def read(window: TraceWindow, **windowing: object) -> TraceWindow:
     cursor = write_cursor(window.pack(POSITION), belongs_to=BELONGS_TO, secret=SECRET)
     asked = Windowing.model_validate({"next": cursor, **windowing})
-    return traces_window(asked, stored={"new": 99}, belongs_to=BELONGS_TO, secret=SECRET)
+    return traces_window(asked, snapshot=Snapshot.of_logs({"new": 99}), belongs_to=BELONGS_TO, secret=SECRET)
 
 
 @pytest.mark.parametrize("logs_count", [0, 1, 300])
@@ -37,18 +33,13 @@ def test_a_cursor_keeps_the_position_and_what_was_stored_when_the_walk_began(log
     assert found == replace(window, after=POSITION)
 
 
-def test_a_snapshot_holds_what_was_stored_up_to_its_offsets() -> None:
-    snapshot = Snapshot.of_logs({"a": 5, "b": 0})
-
-    assert [snapshot.holds(version("a", offset)) for offset in (0, 5, 6)] == [True, True, False]
-    assert snapshot.holds(version("b", 0))
-    assert not snapshot.holds(version("c", 0))
-
-
 def test_the_references_cursor_includes_its_newest_and_so_do_the_pages_behind_it() -> None:
     asked = {"newest": "2026-01-01", "order": "descending"}
     window = traces_window(
-        Windowing.model_validate({**asked, "next": str(UUID(int=7))}), stored={}, belongs_to=BELONGS_TO, secret=SECRET
+        Windowing.model_validate({**asked, "next": str(UUID(int=7))}),
+        snapshot=Snapshot(),
+        belongs_to=BELONGS_TO,
+        secret=SECRET,
     )
 
     assert window.after == TracePosition(window.newest_us or 0, UUID(int=7).bytes)
@@ -61,7 +52,7 @@ def test_the_references_cursor_without_its_bound_is_refused(order: Order) -> Non
     asked = Windowing.model_validate({"next": str(UUID(int=7)), "order": order})
 
     with pytest.raises(InvalidCursor):
-        traces_window(asked, stored={}, belongs_to=BELONGS_TO, secret=SECRET)
+        traces_window(asked, snapshot=Snapshot(), belongs_to=BELONGS_TO, secret=SECRET)
 
 
 @pytest.mark.parametrize("packed", [b"", b"short", bytes(25) + b"x"])
@@ -69,7 +60,7 @@ def test_a_position_that_is_none_is_refused(packed: bytes) -> None:
     cursor = write_cursor(packed, belongs_to=BELONGS_TO, secret=SECRET)
 
     with pytest.raises(InvalidCursor):
-        traces_window(Windowing(next=cursor), stored={}, belongs_to=BELONGS_TO, secret=SECRET)
+        traces_window(Windowing(next=cursor), snapshot=Snapshot(), belongs_to=BELONGS_TO, secret=SECRET)
 
 
 def test_the_window_takes_its_oldest_and_not_its_newest() -> None:

@@ -1,0 +1,69 @@
+"""What was stored when a walk began (contract §3.3).
+
+While others ingest, spans are added to traces and sessions that a walk has given already, or has still to give; by these alone one
+of them would move over the walk's position and be given twice, or never. So a cursor remembers an offset for each log: inside
+a log spans become queryable in the order of their offsets. What has spans of that time stands where these put it, whatever
+came since.
+
+A log goes by a digest of its name, the same here and in statements.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any, Final
+
+from query_api.spans.version import Version
+
+_LOG: Final = struct.Struct(">QQ")
+LOGS_KNOWN_MAX: Final = 4_096
+"""Whose digests are kept: a page asks for that of each of its spans."""
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The last offset of each log that was stored then, as far as that was known."""
+
+    offsets: Mapping[int, int] = field(default_factory=dict)
+    """By the digest of the log's name."""
+
+    @classmethod
+    def of_logs(cls, offsets: Mapping[str, int]) -> Snapshot:
+        """The snapshot of logs by name."""
+        return cls({_digest(log.encode()): offset for log, offset in offsets.items()})
+
+    @classmethod
+    def unpack(cls, packed: bytes) -> Snapshot:
+        """What ``pack`` wrote. Raises ``struct.error``."""
+        return cls(dict(_LOG.iter_unpack(packed)))
+
+    def pack(self) -> bytes:
+        """As it stands in a cursor: 16 bytes a log."""
+        return b"".join(_LOG.pack(*entry) for entry in self.offsets.items())
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is known of what was stored then, so that it holds no version."""
+        return not self.offsets
+
+    def holds(self, version: Version) -> bool:
+        """Whether the version was stored then."""
+        return self.offsets.get(_digest(version.log), -1) >= version.log_offset
+
+    def holds_sql(self) -> tuple[str, Mapping[str, Any]]:
+        """The same of a row with ``log`` and ``log_offset``, as a condition and its values."""
+        if self.is_empty:
+            return "0", {}
+        values = {"held_logs": list(self.offsets), "held_offsets": list(self.offsets.values())}
+        through = "transform(halfMD5(log), {held_logs:Array(UInt64)}, {held_offsets:Array(Int64)}, toInt64(-1))"
+        return f"log_offset <= {through}", values
+
+
+@lru_cache(maxsize=LOGS_KNOWN_MAX)
+def _digest(log: bytes) -> int:
+    """``halfMD5`` of the engine."""
+    return int.from_bytes(hashlib.md5(log, usedforsecurity=False).digest()[:8], "big")

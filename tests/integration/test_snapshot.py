@@ -1,0 +1,40 @@
+"""What was stored when a walk began: told of a version in Python, and of a row by the engine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from itertools import product
+from pathlib import Path
+
+import pytest
+
+from common.clickhouse.connect import open_store
+from common.clickhouse.store import Statement
+from common.settings import ClickHouseSettings
+from query_api.spans.snapshot import Snapshot
+from query_api.spans.version import Version
+
+LOGS = ("cluster/spans/0", "cluster/spans/1", "other/é/0", "of nobody")
+OFFSETS = (0, 4, 5, 6, 2**63 - 1)
+
+
+@pytest.mark.parametrize(
+    "stored", [{}, {LOGS[0]: 5, LOGS[1]: 0, LOGS[2]: 2**63 - 1}], ids=["nothing known", "three logs"]
+)
+async def test_it_holds_what_was_stored_up_to_its_offsets_in_python_and_in_sql(
+    chdb_dir: Path, chdb_settings: Callable[[], ClickHouseSettings], stored: Mapping[str, int]
+) -> None:
+    snapshot = Snapshot.of_logs(stored)
+    condition, values = snapshot.holds_sql()
+    rows = f"SELECT arrayJoin({list(LOGS)}) AS log, arrayJoin({list(OFFSETS)}) AS log_offset"
+    expected = {(log, offset) for log, offset in product(LOGS, OFFSETS) if offset <= stored.get(log, -1)}
+
+    store = open_store(chdb_settings(), data_dir=chdb_dir)
+    found = await store.select(
+        Statement(f"SELECT log, log_offset FROM ({rows}) WHERE {condition}", values), deadline_s=30.0
+    )
+    await store.close()
+
+    versions = (Version(0, b"s" * 16, b"t" * 16, log.encode(), offset) for log, offset in product(LOGS, OFFSETS))
+    assert {(row["log"].decode(), row["log_offset"]) for row in found.to_pylist()} == expected
+    assert {(each.log.decode(), each.log_offset) for each in versions if snapshot.holds(each)} == expected
