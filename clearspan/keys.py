@@ -10,7 +10,7 @@ from uuid import UUID
 
 from clearspan.on_postgres import on_postgres
 from clearspan.projects import find_project
-from clearspan.terminal import shown
+from clearspan.terminal import short_text, shown
 from common.project import DEFAULT_USER_ID
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def add_actions(actions: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     create.add_argument(
         "--user",
         metavar="EMAIL",
-        type=_email,
+        type=short_text,
         help="whom changes made with it are put down to, made if new; nobody in particular if absent",
     )
     create.add_argument("--json", action="store_true", help="a JSON object")
@@ -56,19 +56,11 @@ def add_actions(actions: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 
 def _name(text: str) -> str:
-    if not text.strip():
-        raise argparse.ArgumentTypeError("a name must not be empty")
     try:
         UUID(text)
     except ValueError:
-        return text
+        return short_text(text)
     raise argparse.ArgumentTypeError(f"{text} is an id, not a name; a project is given as --project {text}")
-
-
-def _email(text: str) -> str:
-    if not text.strip():
-        raise argparse.ArgumentTypeError("an address must not be empty; leave --user out for nobody in particular")
-    return text
 
 
 def _add_project(action: argparse.ArgumentParser) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
 from clearspan.on_postgres import on_postgres
-from clearspan.terminal import shown
+from clearspan.terminal import short_text, shown
 
 if TYPE_CHECKING:
     from common.postgres.pool import Database
@@ -43,11 +43,9 @@ def add_actions(actions: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 def project_name(text: str) -> str:
     """A name that can be told from an id; raises what argparse shows as wrong usage."""
-    if not text.strip() or "\0" in text:
-        raise argparse.ArgumentTypeError("a name must not be empty")
     if _as_id(text) is not None:
         raise argparse.ArgumentTypeError("a name must not look like an id")
-    return text
+    return short_text(text)
 
 
 async def find_project(projects: Projects, id_or_name: str, /) -> UUID:

@@ -1,0 +1,36 @@
+"""Arguments that no command can make use of: wrong usage, told before anything is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from clearspan.cli import main
+
+WRONG_USAGE = 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["keys", "create", "caf\udce9"], "'caf\\udce9' is not text in UTF-8"),
+        (["keys", "create", "laptop", "--project", "\udcff"], "is not text in UTF-8"),
+        (["keys", "create", "x" * 201], "it has 201 characters; 200 are legal"),
+        (["keys", "create", " "], "it must not be empty"),
+        (["keys", "create", "laptop", "--user", "x" * 201], "200 are legal"),
+        (["keys", "create", "00000000-0000-7000-8000-000000000001"], "is an id, not a name"),
+        (["projects", "create", "x" * 201], "200 are legal"),
+        (["projects", "create", ""], "it must not be empty"),
+        (["projects", "create", "00000000-0000-7000-8000-000000000001"], "must not look like an id"),
+    ],
+    ids=lambda value: None if isinstance(value, str) else "-".join(value)[:30].encode(errors="replace").decode(),
+)
+def test_it_is_told_what_is_wrong_with_an_argument(
+    arguments: Sequence[str], told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as left:
+        main(arguments)
+
+    assert left.value.code == WRONG_USAGE
+    assert told in capsys.readouterr().err
