@@ -67,6 +67,7 @@ class RejectionCode(StrEnum):
     NESTING_TOO_DEEP = "nesting_too_deep"
     INVALID_TYPE = "invalid_type"
     REFUSED_BY_STORE = "refused_by_store"
+    OUR_FAILURE = "our_failure"
 
 
 class ServiceError(Exception):

@@ -7,8 +7,7 @@ project exists, whether a record is admitted, what is committed.
 from __future__ import annotations
 
 import time
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 from uuid import UUID
@@ -19,10 +18,9 @@ from common.clickhouse.span_columns import SpanColumns
 from common.codec.decoded import Refusal
 from common.kafka.record import Partition, Record
 from common.settings import Encoding
-from common.span import Normal
 from ingest.consume import Opened, Rules, open_record, without_projects
-from ingest.normalise import normalise
-from ingest.semconv.prices import PriceTable
+from ingest.opening.rows import append_rows
+from ingest.opening.wary import open_warily
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,21 +83,34 @@ class OpenedRecord(NamedTuple):
 
 
 def open_portion(portion: Portion, rules: Rules) -> OpenedPortion:
-    """The rows of the records, and for each record what became of it. Never raises for what records hold."""
+    """The rows of the records, and for each record what became of it.
+
+    Never raises for what records hold. What Clearspan itself fails on is refused as well (``wary.py``).
+    """
     started_s = time.monotonic()
+    try:
+        opened = _opened(portion, rules, open_record)
+    except MemoryError:
+        raise
+    except Exception:  # noqa: BLE001 - a defect of ours: which spans show it comes out by trying each
+        opened = _opened(portion, rules, open_warily)
+    return opened._replace(seconds=time.monotonic() - started_s)
+
+
+def _opened(portion: Portion, rules: Rules, open_one: Callable[..., Opened]) -> OpenedPortion:
     columns = SpanColumns()
     claimed: set[UUID] = set()
     opened = []
     misfits = []
     for record in portion.records:
-        each = without_projects(open_record(record, rules, now_ns=portion.now_ns), portion.unknown)
+        each = without_projects(open_one(record, rules, now_ns=portion.now_ns), portion.unknown)
         claimed.update(each.claimed)
-        misfits.append(_append(columns, each, rules, log=portion.logs[record.source]))
+        misfits.append(append_rows(columns, each, rules.prices, log=portion.logs[record.source]))
         # The spans are columns by now; kept alive they would double the memory of the portion.
         opened.append(each._replace(spans=[]))
     rows = columns.rows()
     accounts = _accounts(opened, misfits, rows_bytes=rows.nbytes)
-    return OpenedPortion(accounts, frozenset(claimed), rows, time.monotonic() - started_s)
+    return OpenedPortion(accounts, frozenset(claimed), rows, seconds=0.0)
 
 
 def records_of(portion: Portion, opened: OpenedPortion) -> Iterator[OpenedRecord]:
@@ -108,32 +119,6 @@ def records_of(portion: Portion, opened: OpenedPortion) -> Iterator[OpenedRecord
     for record, account in zip(portion.records, opened.accounts, strict=True):
         yield OpenedRecord(record, portion.logs[record.source], account, opened.rows, first_row)
         first_row += account.rows_count
-
-
-def _append(columns: SpanColumns, opened: Opened, rules: Rules, *, log: str) -> Counter[str]:
-    """Append the spans of a record; the values of known meaning in them that could not be read, counted by reason."""
-    normals = _normals(opened, rules.prices)
-    columns.append_record(
-        project_ids=opened.projects,
-        log=log,
-        log_offset=opened.record.offset,
-        record_ms=opened.record.timestamp_ms,
-        spans=opened.spans,
-        span_indexes=opened.span_indexes,
-        normals=normals,
-    )
-    return Counter(reason for normal in normals for reason in normal.misfits)
-
-
-def _normals(opened: Opened, prices: PriceTable) -> list[Normal]:
-    """What is derived from each span: of the others, those of its project alone have a say in it."""
-    if isinstance(opened.projects, UUID) or len(set(opened.projects)) < 2:
-        return normalise(opened.spans, prices) if opened.spans else []
-    normals: dict[int, Normal] = {}
-    for project in set(opened.projects):
-        own = [position for position, each in enumerate(opened.projects) if each == project]
-        normals.update(zip(own, normalise([opened.spans[each] for each in own], prices), strict=True))
-    return [normals[position] for position in range(len(opened.spans))]
 
 
 def _accounts(opened: Sequence[Opened], misfits: Sequence[Mapping[str, int]], *, rows_bytes: int) -> list[Account]:
