@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from common.backoff import Backoff
 from common.clock import Clock
 from common.codec.decoded import Refusal
-from common.errors import ServiceError, TooLarge
+from common.errors import RejectionCode, ServiceError, TooLarge
 from common.kafka.record import Publisher, Record
 from common.limits import MIB
 from common.settings import Encoding
@@ -80,6 +80,8 @@ class DeadLetters:
 
         ``value`` is the record's own when ``refusal.span_index`` is ``None``, else the span cut from it.
         """
+        if refusal.code is RejectionCode.OUR_FAILURE:
+            _log.error(refusal.reason, topic=record.topic, partition=record.partition, offset=record.offset)
         headers = _headers(record, refusal, encoding=encoding, time_ns=self._clock.now_ns())
         self._waiting.append(_Letter(value, record.key, headers, refusal.code.value))
         self._waiting_bytes += len(value)
