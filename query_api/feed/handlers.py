@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-from common.clickhouse.stored_through import read_settled_of
 from common.errors import Overloaded
 from common.filter.ast import Node
 from common.telemetry import CALLS_WAITING
@@ -14,6 +13,7 @@ from query_api.explain import explain_member
 from query_api.feed.arrivals import StartBounds
 from query_api.feed.positions import Positions
 from query_api.feed.read import FeedPage, Question, read_feed
+from query_api.freshness.lookup import look_up_stored
 from query_api.route import Answer, Call
 from query_api.spans.compile import compile_filter
 from query_api.spans.models import Order, SpansQuery, Windowing
@@ -40,7 +40,7 @@ async def query_feed(call: Call, query: SpansQuery, filtering: Node) -> Answer:
         limit=limit_of(windowing, default=settings.page_limit_default, most=settings.page_limit_max),
         bytes_max=settings.page_bytes_max,
     )
-    context.stored.learn(await read_settled_of(context.store, call.project_id, deadline_s=settings.budget_s))
+    await look_up_stored(context, call.project_id)
 
     async def look(positions: Positions) -> tuple[FeedPage, ProjectSpans]:
         # Each look has a budget of its own: the time that was waited is nobody's work.

@@ -9,12 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Final
-from uuid import UUID
 
-from common.clickhouse.stored_through import read_settled_of
 from common.settled import ALL_PROJECTS
 from common.times import format_us, nearest_shown_us
-from query_api.context import ApiContext
+from query_api.freshness.lookup import look_up_stored
 from query_api.freshness.models import Freshness, LastStored, PartitionFreshness
 from query_api.freshness.stored import Through
 from query_api.freshness.through import LogState, log_states, through_us
@@ -30,7 +28,7 @@ _NOTHING_STORED: Final = "Of a partition that holds records nothing is known to 
 async def freshness_of_project(call: Call) -> Answer:
     """Up to where what was produced is queryable, by partition and in all."""
     context = call.context
-    await _learn(context, call.project_id)
+    await look_up_stored(context, call.project_id)
     shows_logs = context.settings.auth == "off"
     return await _answer(call, mine=context.stored.through(call.project_id), shows_logs=shows_logs)
 
@@ -40,14 +38,9 @@ async def freshness_of_all(call: Call) -> Answer:
     return await _answer(call, mine={}, shows_logs=True)
 
 
-async def _learn(context: ApiContext, project_id: UUID) -> None:
-    """Look at the table: an announcement may have been lost, and nobody is to be told of a backlog that is none."""
-    deadline_s = context.settings.query.budget_s
-    context.stored.learn(await read_settled_of(context.store, project_id, deadline_s=deadline_s))
-
-
 async def _answer(call: Call, *, mine: Mapping[str, Through], shows_logs: bool) -> Answer:
-    await _learn(call.context, ALL_PROJECTS)
+    # An announcement may have been lost, and nobody is to be told of a backlog that is none.
+    await look_up_stored(call.context, ALL_PROJECTS)
     known = call.context.ends
     stored = call.context.stored.through(ALL_PROJECTS)
     if known is None:

@@ -12,6 +12,7 @@ from common.filter.parse import parse
 from common.times import format_us
 from query_api.cursor import read_cursor, write_cursor
 from query_api.explain import explain_member
+from query_api.freshness.lookup import snapshot_of_walk
 from query_api.route import Answer, Call
 from query_api.sessions.activity import ActiveId, Walk, find_ids
 from query_api.sessions.models import ActivityQuery, ActivityWindowing
@@ -49,7 +50,8 @@ async def _query(call: Call, *, kind: str) -> Answer:
     )
     walk_name = f"{kind}s by {'latest' if query.realtime else 'earliest'} span"
     belongs_to = belonging(walk_name, call.project_id, filtering, _without_leading_bound(windowing))
-    snapshot = Snapshot.of_logs(call.context.stored.offsets(call.project_id))
+    is_continued = windowing.next is not None
+    snapshot = await snapshot_of_walk(call.context, call.project_id, is_continued=is_continued)
     walk = _walk(windowing, kind=kind, is_realtime=bool(query.realtime), snapshot=snapshot)
     if windowing.next is not None:
         after = IdPosition.unpack(read_cursor(windowing.next, belongs_to=belongs_to, secret=secret))

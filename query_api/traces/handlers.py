@@ -10,6 +10,7 @@ from common.filter.ast import Node
 from common.ids import parse_trace_id, trace_id_hex
 from query_api.cursor import write_cursor
 from query_api.explain import explain_member
+from query_api.freshness.lookup import snapshot_of_walk
 from query_api.queries.resolve import asked_of
 from query_api.route import Answer, Call
 from query_api.spans.compile import compile_filter
@@ -17,7 +18,6 @@ from query_api.spans.deletions import delete_trace as delete_spans_of_trace
 from query_api.spans.handlers import project_spans
 from query_api.spans.models import Focus, Windowing
 from query_api.spans.rows import RowsAhead
-from query_api.spans.snapshot import Snapshot
 from query_api.spans.windowing import belonging, limit_of, refuse_feed
 from query_api.traces.models import TraceIds
 from query_api.traces.search import find_traces
@@ -81,7 +81,8 @@ async def trace_page(call: Call, filtering: Node, windowing: Windowing) -> Trace
     """The page of traces that ``windowing`` asks for."""
     settings, secret = call.context.settings.query, call.context.cursor_secret
     belongs_to = belonging("traces", call.project_id, filtering, windowing)
-    snapshot = Snapshot.of_logs(call.context.stored.offsets(call.project_id))
+    is_continued = windowing.next is not None
+    snapshot = await snapshot_of_walk(call.context, call.project_id, is_continued=is_continued)
     window = traces_window(windowing, snapshot=snapshot, belongs_to=belongs_to, secret=secret)
     limit = limit_of(windowing, default=settings.page_limit_default, most=settings.page_limit_max)
     spans = project_spans(call)

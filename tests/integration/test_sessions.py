@@ -14,13 +14,13 @@ import pytest
 from common.clickhouse.connect import open_store
 from common.clickhouse.migrate import migrate
 from common.clickhouse.store import ColumnStore
+from common.clickhouse.stored_through import STORED_THROUGH_TABLE, settled_table
 from common.clock import SystemClock
 from common.project import DEFAULT_PROJECT_ID
 from common.settings import ClickHouseSettings
 from common.settled import Settled
 from common.span import Span
 from common.times import format_us
-from query_api.context import ApiContext
 from tests.support.api import context_of, serving
 from tests.support.span_corpus import OTHER_PROJECT_ID, START_NS, store_record
 
@@ -35,12 +35,12 @@ class Api:
 
     client: aiohttp.ClientSession
     store: ColumnStore
-    context: ApiContext
 
     async def ingest(self, spans: Sequence[Span], *, offset: int) -> None:
-        """Store spans as a record; the worker then says so."""
+        """Store spans as a record; the worker then says so, in the table alone: its announcement is lost."""
         await store_record(self.store, spans, offset=offset)
-        self.context.stored.learn([Settled(DEFAULT_PROJECT_ID, LOG, offset, 1, 0)])
+        settled = settled_table([Settled(DEFAULT_PROJECT_ID, LOG, offset, 1, 0)])
+        await self.store.insert(STORED_THROUGH_TABLE, settled, dedup_token=f"settled {offset}", deadline_s=30.0)
 
     async def post(self, path: str, body: Any = None, *, status: int = 200) -> Any:
         async with self.client.post(path, json=body) as answer:
@@ -70,9 +70,8 @@ async def api(chdb_dir: Path, chdb_settings: Callable[[], ClickHouseSettings]) -
     configured = chdb_settings()
     await migrate(configured, data_dir=chdb_dir)
     store = open_store(configured, data_dir=chdb_dir)
-    context = context_of(store=store, clock=SystemClock())
-    async with serving(context) as client:
-        yield Api(client, store, context)
+    async with serving(context_of(store=store, clock=SystemClock())) as client:
+        yield Api(client, store)
     await store.close()
 
 

@@ -19,6 +19,7 @@ import pytest
 from common.clickhouse.connect import open_store
 from common.clickhouse.migrate import migrate
 from common.clickhouse.store import ColumnStore, Statement
+from common.clickhouse.stored_through import STORED_THROUGH_TABLE, settled_table
 from common.clock import Clock, SystemClock
 from common.errors import DeadlineExceeded
 from common.settings import ClickHouseSettings, QuerySettings, Settings
@@ -241,6 +242,23 @@ async def test_a_walk_gives_every_trace_once_while_its_spans_still_come(api: Tra
     found = await walk(api, limit=3, order=order, filtering=named("m"), between=others_ingest)
 
     assert [trace for trace in found if trace < 17] == expected_order(stored, order)
+
+
+@pytest.mark.parametrize("order", ["descending", "ascending"])
+async def test_what_was_stored_unannounced_when_a_walk_began_is_given_once_as_well(api: Traces, order: str) -> None:
+    """The table says how far spans are stored, and the announcement of it was lost."""
+    stored = [span(1, trace=trace, at=trace, name="m") for trace in (1, 2, 3)]
+    offset = await api.ingest(*stored, settled=False)
+    lost = [Settled(api.projects["one"], LOG, offset, 1, 0)]
+    await api.store.insert(STORED_THROUGH_TABLE, settled_table(lost), dedup_token=str(uuid4()), deadline_s=30.0)
+    numbers = iter(range(100, 110))
+
+    async def others_ingest() -> None:
+        await api.ingest(span(next(numbers), trace=1, at=90, name="m"), span(next(numbers), trace=2, at=91, name="m"))
+
+    found = await walk(api, limit=1, order=order, filtering=named("m"), between=others_ingest)
+
+    assert found == expected_order(stored, order)
 
 
 async def walk(

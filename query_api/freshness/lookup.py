@@ -1,0 +1,26 @@
+"""How far the spans of a project are stored, looked up in the table: announcements may be late or lost (ADR 0007)."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from common.clickhouse.stored_through import read_settled_of
+from query_api.context import ApiContext
+from query_api.spans.snapshot import Snapshot
+
+
+async def look_up_stored(context: ApiContext, project_id: UUID) -> None:
+    """Let ``context.stored`` know what the table says; a statement of 2 ms. ``ALL_PROJECTS`` stands for every record of a log."""
+    deadline_s = context.settings.query.budget_s
+    context.stored.learn(await read_settled_of(context.store, project_id, deadline_s=deadline_s))
+
+
+async def snapshot_of_walk(context: ApiContext, project_id: UUID, *, is_continued: bool) -> Snapshot:
+    """What is stored now, for a walk that begins: to be taken before its first page is read.
+
+    What is not known then would move its trace or session when more of it comes, over the position of the walk, so the
+    table is asked. A walk that ``is_continued`` has a cursor that remembers; only one of the reference's making does not.
+    """
+    if not is_continued:
+        await look_up_stored(context, project_id)
+    return Snapshot.of_logs(context.stored.offsets(project_id))
