@@ -27,6 +27,12 @@ _REPEATS: Final = (
 """The spans whose tokens or costs do not count, because a span below them reports some (ADR 0010)."""
 
 
+SORTED_SIDE_BY_SIDE: Final = {"join_algorithm": "full_sorting_merge"}
+"""Settings of a statement over many shown spans. Both sides of its joins are sorted, which heads are as they are stored, and merged: a
+quarter less work than hash tables over keys of 60 bytes, half the time on two processors, and what does not fit into memory goes
+to disk. Where a filter leaves few rows it takes a tenth longer."""
+
+
 def shown_spans(
     columns: Mapping[str, str],
     conditions: Sequence[str],
