@@ -66,10 +66,12 @@ def _vercel_prompt(value: Value) -> dict[str, Any]:
 
 
 def _vercel_answer(text: Value, calls: Value, instead: Value) -> dict[str, Any] | None:
-    """One message from the text and the calls that stand beside each other; ``instead``: JSON that was asked for."""
+    """One message from the text and the calls that stand beside each other; ``instead``: JSON that was asked for.
+
+    What came structured may hold results of tools: each of these is a message of its own, as everywhere.
+    """
     said = {"content": instead if text is None else text, "tool_calls": None if calls is None else structured(calls)}
-    (message,) = messages_of([{"role": "assistant", **said}])
-    return {"messages": [message]} if len(message) > 1 else None
+    return _chat([{"role": "assistant", **said}])
 
 
 def _whole_conversation(sent: Value, instructions: Value) -> dict[str, Any]:

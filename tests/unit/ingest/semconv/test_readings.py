@@ -102,6 +102,19 @@ def test_values(key: str, value: Any, ag: dict[str, Any], misfits: list[str]) ->
     assert read(key, value) == ({name: member for name, member in ag.items() if member}, misfits)
 
 
+@pytest.mark.parametrize("key", ["ai.response.object", "ai.response.text"])
+def test_an_answer_that_came_with_results_of_tools_is_several_messages(key: str) -> None:
+    sent = [{"type": "tool_result", "tool_use_id": each, "content": "4"} for each in ("c1", "c2")]
+
+    mapped = map_attributes({key: sent, "ai.prompt.messages": "[]"}, {})
+
+    assert mapped is not None
+    assert mapped.ag["data"]["outputs"]["messages"] == [
+        {"role": "tool", "content": "4", "tool_call_id": "c1"},
+        {"role": "tool", "content": "4", "tool_call_id": "c2"},
+    ]
+
+
 def test_several_misfits_of_one_span_are_each_counted() -> None:
     ag, misfits = read("gen_ai.usage.input_tokens", -1, gen_ai__usage__output_tokens="x", session__id=[])
 
