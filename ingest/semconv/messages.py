@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from common.span import Value
-from ingest.semconv.readings import as_text, parsed_if_json, structured
+from ingest.semconv.readings import as_text, elements_of, parsed_if_json, structured
 from ingest.semconv.rows import NOT_MESSAGES, TOO_DEEP, Misfit
 from ingest.semconv.vocabulary import finish_reason_named
 
@@ -45,9 +45,7 @@ _REASONING_PARTS: Final = frozenset({"reasoning", "thinking"})
 
 def messages_of(sent: Value) -> list[Message]:
     """The messages of a list, of an object with numbered members, or of JSON that holds a list. Raises ``Misfit``."""
-    found = structured(sent)
-    if isinstance(found, dict) and all(key.isdecimal() for key in found):
-        found = [found[key] for key in sorted(found, key=lambda key: (len(key), key))]
+    found = elements_of(structured(sent))
     if not isinstance(found, list):
         raise Misfit(NOT_MESSAGES)
     messages: list[Message] = []
@@ -86,8 +84,8 @@ def _messages(sent: Value) -> Iterable[Message]:
     inner = _unwrapped(sent)
     role = inner.get("role") or _ROLES.get(str(inner.get("type", sent.get("type"))))
     gathered = _Gathered()
-    gathered.add_content(inner.get("parts", inner.get("contents", inner.get("content"))), is_result=role == "tool")
-    gathered.add_calls(inner.get("tool_calls"))
+    gathered.add_content(_content(inner), is_result=role == "tool")
+    gathered.add_calls(elements_of(inner.get("tool_calls")))
     message = gathered.message({} if role is None else {"role": as_text(role)})
     call_id = inner.get("tool_call_id") or (inner.get("id") if role == "tool" else None)
     if call_id is not None:
@@ -110,6 +108,14 @@ def _unwrapped(sent: Message) -> Message:
         if isinstance(inner, dict):
             return inner
     return sent
+
+
+def _content(inner: Message) -> Value:
+    """What stands in a message; only its parts may be numbered, for a content may be an object of a tool's own."""
+    for name in ("parts", "contents"):
+        if name in inner:
+            return elements_of(inner[name])
+    return inner.get("content")
 
 
 class _Gathered:

@@ -72,6 +72,15 @@ def structured(value: Value) -> Value:
     return parsed(value) if isinstance(value, str) else value
 
 
+def elements_of(value: Value) -> Value:
+    """An array of which some elements did not come, as where a span may have so many attributes: those that did, in their
+    order. It came as an object with numbered members; any other value stays as it is.
+    """
+    if isinstance(value, dict) and all(key.isdecimal() for key in value):
+        return [value[key] for key in sorted(value, key=lambda key: (len(key), key))]
+    return value
+
+
 def as_text(value: Value) -> str | None:
     """The text of a scalar; nothing for an empty one. Raises ``Misfit``."""
     if isinstance(value, str):

@@ -5,17 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from common.span import Value
-from ingest.semconv.readings import parsed_if_json
+from ingest.semconv.readings import elements_of, parsed_if_json
 from ingest.semconv.rows import NOT_TEXT, Misfit, Reading
 
 
 def _members_of(sent: Value) -> list[Any]:
     """The elements of an array, numbered members included where some are missing. Raises ``Misfit``."""
-    if isinstance(sent, dict) and all(key.isdecimal() for key in sent):
-        return [sent[key] for key in sorted(sent, key=lambda key: (len(key), key))]
-    if not isinstance(sent, list):
+    found = elements_of(sent)
+    if not isinstance(found, list):
         raise Misfit(NOT_TEXT)
-    return sent
+    return found
 
 
 def _embedded(sent: Value) -> dict[str, Any] | None:

@@ -6,7 +6,7 @@ from typing import Any
 
 from common.span import Value
 from ingest.semconv.messages import VALUE_LEVELS_MAX, first_of, value_of
-from ingest.semconv.readings import as_object, parsed_if_json, remembered, structured
+from ingest.semconv.readings import as_object, elements_of, parsed_if_json, remembered, structured
 from ingest.semconv.rows import NOT_TOOLS, Misfit, Reading
 
 
@@ -47,9 +47,7 @@ def _object_below(members: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 def _tools(sent: Value) -> list[dict[str, Any]] | None:
-    found = structured(sent)
-    if isinstance(found, dict) and all(key.isdecimal() for key in found):
-        found = list(found.values())
+    found = elements_of(structured(sent))
     if not isinstance(found, list):
         raise Misfit(NOT_TOOLS)
     return [tool_offered(each) for each in found] or None

@@ -191,6 +191,39 @@ def test_text_that_holds_messages_an_array_and_numbered_members_are_the_same() -
     assert messages_of({"9" * 5_000: sent[0]}) == [sent[0]]
 
 
+def test_numbered_calls_and_parts_of_which_some_did_not_come_are_read_in_their_order() -> None:
+    sent = {
+        "llm.input_messages.0.message.role": "assistant",
+        "llm.input_messages.0.message.contents.10.message_content.type": "text",
+        "llm.input_messages.0.message.contents.10.message_content.text": "Last.",
+        "llm.input_messages.0.message.contents.2.message_content.type": "text",
+        "llm.input_messages.0.message.contents.2.message_content.text": "First.",
+        "llm.input_messages.0.message.tool_calls.1.tool_call.function.name": "roll",
+        "gen_ai.completion.0.role": "assistant",
+        "gen_ai.completion.0.tool_calls.1.name": "roll",
+        "llm.tools.10.tool.json_schema": '{"name": "last"}',
+        "llm.tools.2.tool.json_schema": '{"name": "first"}',
+    }
+
+    mapped = map_attributes(sent, nest(sent))
+
+    assert mapped is not None
+    assert mapped.misfits == []
+    assert mapped.ag["data"] == {
+        "inputs": {
+            "messages": [
+                {
+                    "role": "assistant",
+                    "parts": [{"type": "text", "content": "First."}, {"type": "text", "content": "Last."}],
+                    "tool_calls": [{"name": "roll"}],
+                }
+            ]
+        },
+        "outputs": {"messages": [{"role": "assistant", "tool_calls": [{"name": "roll"}]}]},
+        "parameters": {"tools": [{"name": "first"}, {"name": "last"}]},
+    }
+
+
 @pytest.mark.parametrize(
     ("sent", "reason"),
     [
