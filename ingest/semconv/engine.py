@@ -18,6 +18,9 @@ from common.span import Attributes
 from ingest.semconv.conventions import CONVENTIONS
 from ingest.semconv.rows import ALL, Misfit, Row
 
+TOTAL_END: Final = 2**64
+"""Of counts, as of integers in attributes: what is written as JSON has 64 bits."""
+
 PLANS_MAX: Final = 512
 UNRELATED_MAX: Final = 4_096
 UNRELATED_CHARACTERS_MAX: Final = 128
@@ -135,10 +138,12 @@ def _put_together(places: Sequence[tuple[int, str]], made: Sequence[dict[str, An
 
 
 def _complete_tokens(tokens: dict[str, dict[str, Any]]) -> None:
-    """A total that was not said is the sum of what was."""
+    """A total that was not said is the sum of what was, where an integer of JSON can hold it."""
     for counts in tokens.values():
         if "total" not in counts and ("prompt" in counts or "completion" in counts):
-            counts["total"] = counts.get("prompt", 0) + counts.get("completion", 0)
+            total = counts.get("prompt", 0) + counts.get("completion", 0)
+            if total < TOTAL_END:
+                counts["total"] = total
 
 
 def _complete_finish_reasons(ag: dict[str, Any]) -> None:

@@ -28,6 +28,15 @@ def test_counts(value: int) -> None:
     assert (ag, misfits) == ({"metrics": {"tokens": {"incremental": {"cached": value}}}}, [])
 
 
+@pytest.mark.parametrize(("completion", "total"), [(2**63 - 1, 2**64 - 1), (2**63, None)])
+def test_a_total_is_said_where_an_integer_can_hold_it(completion: int, total: int | None) -> None:
+    said = {"prompt": 2**63, "completion": completion, **({} if total is None else {"total": total})}
+
+    ag, _ = read("gen_ai.usage.input_tokens", 2**63, gen_ai__usage__output_tokens=completion)
+
+    assert ag == {"metrics": {"tokens": {"incremental": said}}}
+
+
 @pytest.mark.parametrize("value", [-1, 0.5, "7", True, [7], {"count": 7}, "NaN", 1e30])
 @pytest.mark.parametrize(
     "key",
