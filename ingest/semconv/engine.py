@@ -19,7 +19,7 @@ from ingest.semconv.conventions import CONVENTIONS
 from ingest.semconv.rows import ALL, Misfit, Row
 
 TOTAL_END: Final = 2**64
-"""Of counts, as of integers in attributes: what is written as JSON has 64 bits."""
+"""Of what was used: integers that are written as JSON have 64 bits, and nobody spends as many dollars."""
 
 PLANS_MAX: Final = 512
 UNRELATED_MAX: Final = 4_096
@@ -132,18 +132,19 @@ def _put_together(places: Sequence[tuple[int, str]], made: Sequence[dict[str, An
             made[around][name] = made[at]
     ag = made[0]
     if "metrics" in ag:
-        _complete_tokens(ag["metrics"].get("tokens", {}))
+        for used in ag["metrics"].values():
+            _complete_totals(used)
     _complete_finish_reasons(ag)
     return ag
 
 
-def _complete_tokens(tokens: dict[str, dict[str, Any]]) -> None:
-    """A total that was not said is the sum of what was, where an integer of JSON can hold it."""
-    for counts in tokens.values():
-        if "total" not in counts and ("prompt" in counts or "completion" in counts):
-            total = counts.get("prompt", 0) + counts.get("completion", 0)
+def _complete_totals(used: dict[str, dict[str, Any]]) -> None:
+    """A total of tokens or costs that was not said is the sum of what was, where a number of JSON can hold it."""
+    for amounts in used.values():
+        if "total" not in amounts and ("prompt" in amounts or "completion" in amounts):
+            total = amounts.get("prompt", 0) + amounts.get("completion", 0)
             if total < TOTAL_END:
-                counts["total"] = total
+                amounts["total"] = total
 
 
 def _complete_finish_reasons(ag: dict[str, Any]) -> None:

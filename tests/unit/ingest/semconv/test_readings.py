@@ -130,6 +130,22 @@ def test_several_misfits_of_one_span_are_each_counted() -> None:
     assert (ag, sorted(misfits)) == ({}, ["not_a_count", "not_a_count", "not_text"])
 
 
+@pytest.mark.parametrize(("sent", "said"), [({"completion": 0.5}, {"total": 0.75}), ({}, {"total": 0.25})])
+def test_costs_without_a_total_have_their_sum(sent: dict[str, float], said: dict[str, float]) -> None:
+    others = {f"llm__cost__{name}": cost for name, cost in sent.items()}
+
+    ag, _ = read("llm.cost.prompt", 0.25, **others)
+
+    assert ag == {"metrics": {"costs": {"incremental": {"prompt": 0.25, **sent, **said}}}}
+
+
+@pytest.mark.parametrize("prompt", [2.0**64, 1.7e308])
+def test_costs_that_no_number_holds_together_have_no_total(prompt: float) -> None:
+    ag, _ = read("llm.cost.prompt", prompt, llm__cost__completion=prompt)
+
+    assert ag == {"metrics": {"costs": {"incremental": {"prompt": prompt, "completion": prompt}}}}
+
+
 def test_the_names_of_entities_are_those_of_their_kind() -> None:
     tool, _ = read("traceloop.entity.name", "t", traceloop__span__kind="tool")
     agent, _ = read("traceloop.entity.name", "a", traceloop__span__kind="agent")
