@@ -21,6 +21,8 @@ from typing import Any, Final, NamedTuple
 
 from common.limits import MIB
 
+ANSWER_BYTES_MAX: Final = 64 * MIB
+
 _HEAD: Final = re.compile(
     rb"HTTP/1.1 (?P<status>\d+) .*?\r\nContent-Length: (?P<length>\d+)\r\n.*?\r\n\r\n", re.DOTALL | re.IGNORECASE
 )
@@ -63,35 +65,33 @@ async def client_of(port: int) -> AsyncIterator[Client]:
         await process.wait()
 
 
-def _answered(connection: socket.socket, path: str, body: Mapping[str, Any]) -> Answered:
+def _answered(connection: socket.socket, into: memoryview, path: str, body: Mapping[str, Any]) -> Answered:
     content = json.dumps(body).encode()
     request = b"POST %b HTTP/1.1\r\nHost: bench\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%b"
     started_s = time.perf_counter()
     connection.sendall(request % (path.encode(), len(content), content))
-    status, answer = _received(connection)
+    status, answer = _received(connection, into)
     took_ms = (time.perf_counter() - started_s) * 1000
     if status != http.HTTPStatus.OK:
-        raise RuntimeError(f"{path} answered {status}: {answer[:1000]!r}")
-    page = json.loads(answer)
+        raise RuntimeError(f"{path} answered {status}: {bytes(answer[:1000])!r}")
+    page = json.loads(bytes(answer))
     return Answered(took_ms, page["count"], page.get("windowing", {}).get("next"))
 
 
-def _received(connection: socket.socket) -> tuple[int, bytes]:
-    """The status and the body of the next answer."""
-    received = bytearray()
-    while (head := _HEAD.match(received)) is None:
-        received += _piece(connection)
-    status, length, body = int(head["status"]), int(head["length"]), [bytes(received[head.end() :])]
-    missing = length - len(body[0])
-    while missing:
-        body.append(_piece(connection))
-        missing -= len(body[-1])
-    return status, b"".join(body)
+def _received(connection: socket.socket, into: memoryview) -> tuple[int, memoryview]:
+    """The status and the body of the next answer, which lies in ``into``. As a client in C would read it: no piece is copied again."""
+    filled = _fill(connection, into, 0)
+    while (head := _HEAD.match(into[:filled])) is None:
+        filled = _fill(connection, into, filled)
+    ends_at = head.end() + int(head["length"])
+    while filled < ends_at:
+        filled = _fill(connection, into, filled)
+    return int(head["status"]), into[head.end() : ends_at]
 
 
-def _piece(connection: socket.socket) -> bytes:
-    if piece := connection.recv(MIB):
-        return piece
+def _fill(connection: socket.socket, into: memoryview, filled: int) -> int:
+    if count := connection.recv_into(into[filled:]):
+        return filled + count
     raise ConnectionError("The API closed the connection.")
 
 
@@ -101,8 +101,9 @@ def main() -> None:
     parser.add_argument("port", type=int)
     with socket.create_connection(("127.0.0.1", parser.parse_args().port)) as connection:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        into = memoryview(bytearray(ANSWER_BYTES_MAX))
         for line in sys.stdin:
-            print(json.dumps(_answered(connection, *json.loads(line))), flush=True)
+            print(json.dumps(_answered(connection, into, *json.loads(line))), flush=True)
 
 
 if __name__ == "__main__":
