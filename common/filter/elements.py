@@ -38,7 +38,11 @@ def _shown_span_id(value: Any, at: str) -> str:
 
 
 def _shown_time(value: Any, at: str) -> str:
-    return format_us(read_time_ns(value, at) // 1000)
+    time_us = read_time_ns(value, at) // 1000
+    try:
+        return format_us(time_us)
+    except OverflowError as exc:  # a zone may lead out of the years that there are in UTC
+        raise InvalidFilter(at, "a time outside the years 1 to 9999.") from exc
 
 
 def _nanoseconds(value: Any, at: str) -> str:

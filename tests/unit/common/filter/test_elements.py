@@ -137,6 +137,8 @@ REFUSED = [
     ({"field": "references", "operator": "in", "value": [{"slug": "a b"}]}, "value[0].slug: a slug is letters"),
     ({"field": "references", "operator": "in", "value": [{"attributes": "x"}]}, "value[0].attributes: 'attributes' is an object"),
     ({"field": "events", "operator": "in", "value": [{"timestamp": "soon"}]}, "value[0].timestamp: Timestamp “soon” cannot be read"),
+    ({"field": "events", "operator": "in", "value": [{"timestamp": "9999-12-31T23:59:59-01:00"}]}, "value[0].timestamp: a time outside the years 1 to 9999."),
+    ({"field": "events", "operator": "in", "value": [{"timestamp": "0001-01-01T00:00:00+01:00"}]}, "value[0].timestamp: a time outside the years 1 to 9999."),
     ({"field": "links", "operator": "in", "value": [{"flags": "1"}]}, "value[0].flags: a number is legal here."),
     ({"field": "links", "operator": "in", "value": [{}] * 10_001}, "value: 10001 values; a list holds 10000 at most."),
     ({"field": "events", "operator": "in", "value": [{"attributes.x": "y" * 65_536}]}, "value[0]: the value has"),
