@@ -44,8 +44,11 @@ def refuse_feed(windowing: Windowing, *, at: str = "windowing") -> None:
 
 
 def limit_of(windowing: Windowing, *, default: int, most: int, at: tuple[str, ...] = LIMIT_AT) -> int:
-    """How many a page holds. Raises ``InvalidRequest`` (422) past ``most``, which says that the limit stood ``at`` there."""
-    limit = windowing.limit or default
+    """How many a page holds: ``default``, as far as ``most`` allows, where the request does not say.
+
+    Raises ``InvalidRequest`` (422) past ``most``, which says that the limit stood ``at`` there.
+    """
+    limit = windowing.limit or min(default, most)
     if limit <= most:
         return limit
     problem = {
