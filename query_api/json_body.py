@@ -40,8 +40,7 @@ def parse_json(body: bytes) -> Any:
     try:
         return _exact(body)
     except orjson.JSONDecodeError as exc:
-        if _HUGE_INTEGER.match(body.decode("utf-8", "replace"), exc.pos):
-            raise InvalidInput(f"The integer at character {exc.pos} of the body has more than 308 digits.") from exc
+        _refuse_huge_integer(body, exc, of="the body")
         raise _json_invalid(exc.msg, offset=exc.pos) from exc
     except (RecursionError, ValueError) as exc:
         raise _json_invalid(str(exc), offset=0) from exc
@@ -49,11 +48,14 @@ def parse_json(body: bytes) -> Any:
 
 def parse_json_text(text: str) -> Any:
     """The value of a JSON text that is a value of a request itself, integers exact; ``None`` of an empty one, as query strings
-    have it where nothing was filled in. Raises ``ValueError`` with the reason."""
+    have it where nothing was filled in. Raises ``ValueError`` with the reason, and ``InvalidInput`` as ``parse_json`` does."""
     if not text.strip():
         return None
     try:
         return _exact(text.encode())
+    except orjson.JSONDecodeError as exc:
+        _refuse_huge_integer(text.encode(), exc, of="the text")
+        raise ValueError(f"the text is not JSON: {exc}") from exc
     except (RecursionError, ValueError) as exc:
         raise ValueError(f"the text is not JSON: {exc}") from exc
 
@@ -121,6 +123,12 @@ def _exact(text: bytes) -> Any:
     value = orjson.loads(text)
     # The fast parser makes floats of integers past 64 bits; the slow one keeps them, so that they can be refused.
     return json.loads(text) if _LONG_INTEGER.search(text) else value
+
+
+def _refuse_huge_integer(text: bytes, error: orjson.JSONDecodeError, *, of: str) -> None:
+    """Raise ``InvalidInput`` where that is what the fast parser could not read."""
+    if _HUGE_INTEGER.match(text.decode("utf-8", "replace"), error.pos):
+        raise InvalidInput(f"The integer at character {error.pos} of {of} has more than 308 digits.") from error
 
 
 _NOT_AN_OBJECT: Final = "Input should be a valid dictionary or object to extract fields from"

@@ -125,7 +125,7 @@ def test_an_empty_text_is_nothing(text: str) -> None:
     assert parse_json_text(text) is None
 
 
-@pytest.mark.parametrize("text", ["{", "NaN", "9" * 309, "\udcff", "[" * 1_000 + str(2**64) + "]" * 1_000])
+@pytest.mark.parametrize("text", ["{", "NaN", "1e999", "\udcff", "[" * 1_000 + str(2**64) + "]" * 1_000])
 def test_a_text_that_is_no_json_is_a_value_error(text: str) -> None:
     with pytest.raises(ValueError, match="the text is not JSON"):
         parse_json_text(text)
@@ -148,6 +148,12 @@ def test_an_integer_of_any_length_is_no_malformed_json(frame: bytes, digits: int
 def test_a_number_with_a_fraction_or_exponent_past_the_doubles_is_as_infinity_is(number: bytes) -> None:
     with pytest.raises(InvalidRequest):
         parse_json(b"[%b]" % number)
+
+
+def test_an_integer_of_any_length_is_no_malformed_json_in_a_text_either() -> None:
+    assert parse_json_text("9" * 308) == 10**308 - 1
+    with pytest.raises(InvalidInput, match="character 1 of the text has more than 308 digits"):
+        parse_json_text("[" + "9" * 309 + "]")
 
 
 def test_digits_inside_a_text_are_text() -> None:
