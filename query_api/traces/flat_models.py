@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, Final, TypeAlias
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from common.filter.models import FilteringModel
 from common.filter.parse import check_depth
@@ -29,7 +29,17 @@ def _moment(value: Any) -> Any:
         raise ValueError("a time outside the years 1 to 9999") from exc
 
 
-Moment: TypeAlias = Annotated[datetime, BeforeValidator(_moment)]
+def _filter(value: Any) -> Any:
+    """A filter that may be text holding JSON, not nested too deep."""
+    loaded = parse_json_text(value) if isinstance(value, str) else value
+    check_depth(loaded, path="filter")
+    return loaded
+
+
+Moment: TypeAlias = Annotated[datetime, BeforeValidator(_moment, json_schema_input_type=str | int)]
+Filter: TypeAlias = Annotated[
+    FilteringModel | None, BeforeValidator(_filter, json_schema_input_type=FilteringModel | str | None)
+]
 
 
 class FlatQuery(BaseModel):
@@ -46,16 +56,8 @@ class FlatQuery(BaseModel):
     order: Order | None = Field(None, description="Default descending.")
     rate: float | None = Field(None, ge=0, le=1, description="Which part of all traces is looked at.")
     interval: int | None = Field(None, gt=0, description="Minutes of a bucket; analytics alone.")
-    filter: FilteringModel | None = Field(None, description="Which spans; as an object, or as text that holds one.")
+    filter: Filter = Field(None, description="Which spans; as an object, or as text that holds one.")
     explain: bool | None = Field(None, description="Whether the answer says how it was found.")
-
-    @field_validator("filter", mode="before")
-    @classmethod
-    def _is_an_object_and_not_too_deep(cls, filtering: Any) -> Any:
-        if isinstance(filtering, str):
-            filtering = parse_json_text(filtering)
-        check_depth(filtering, path="filter")
-        return filtering
 
     @property
     def windowing(self) -> Windowing:

@@ -105,3 +105,11 @@ def test_examples_are_legal() -> None:
         for example in schema.get("examples", []):
             assert route.body is not None
             route.body.model_validate(example)
+
+
+def test_the_flat_form_takes_a_filter_as_text_and_times_as_numbers() -> None:
+    members = DOCUMENT["components"]["schemas"]["FlatQuery"]["properties"]
+
+    assert {"type": "string"} in members["filter"]["anyOf"]
+    for name in ("newest", "oldest"):
+        assert {each.get("type") for each in members[name]["anyOf"]} == {"string", "integer", "null"}
