@@ -101,10 +101,10 @@ def _written_links(links: SimpleLinks) -> list[Json] | None:
 
 
 def _read_links(links: list[Json]) -> SimpleLinks:
-    """By their names, as far as these tell them apart; else as a list."""
+    """By their names, as far as these tell them apart; else as a list, as a single one is that has the name of those."""
     names = [_object(link.get("attributes")).get("key") for link in links]
     read = [SimpleLink(trace_id=link["trace_id"], span_id=link["span_id"]) for link in links]
-    if all(isinstance(name, str) and name != LIST_KEY for name in names) and len(set(names)) == len(names):
+    if names != [LIST_KEY] and all(isinstance(name, str) for name in names) and len(set(names)) == len(names):
         return {str(name): link for name, link in zip(names, read, strict=True)}
     return read
 

@@ -121,7 +121,9 @@ async def test_a_trace_with_links_is_an_annotation(api: Simple) -> None:
         assert span["span_type"] == "task"
 
 
-@pytest.mark.parametrize("links", [{}, [], [INVOCATION], [INVOCATION, OTHER], {"a": INVOCATION, "b": OTHER}])
+@pytest.mark.parametrize(
+    "links", [{}, [], [INVOCATION], [INVOCATION, OTHER], {"a": INVOCATION, "b": OTHER}, {"a": INVOCATION, "key": OTHER}]
+)
 async def test_links_come_back_in_the_form_in_which_they_came(api: Simple, links: Any) -> None:
     created = await api.create(links=links)
 
