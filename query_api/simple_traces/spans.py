@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from common.ids import parse_span_id, parse_trace_id, span_id_hex, trace_id_hex
 from query_api.simple_traces.flags import flags_of, read_flags
 from query_api.simple_traces.models import (
     Json,
@@ -103,10 +104,18 @@ def _written_links(links: SimpleLinks) -> list[Json] | None:
 def _read_links(links: list[Json]) -> SimpleLinks:
     """By their names, as far as these tell them apart; else as a list, as a single one is that has the name of those."""
     names = [_object(link.get("attributes")).get("key") for link in links]
-    read = [SimpleLink(trace_id=link["trace_id"], span_id=link["span_id"]) for link in links]
+    read = [_read_link(link["trace_id"], link["span_id"]) for link in links]
     if names != [LIST_KEY] and all(isinstance(name, str) for name in names) and len(set(names)) == len(names):
         return {str(name): link for name, link in zip(names, read, strict=True)}
     return read
+
+
+def _read_link(trace_id: str, span_id: str) -> SimpleLink:
+    """As stored spans show it, however its ids were sent."""
+    try:
+        return SimpleLink(trace_id=trace_id_hex(parse_trace_id(trace_id)), span_id=span_id_hex(parse_span_id(span_id)))
+    except ValueError:  # half of an id of 128 bits, which may be all zeros
+        return SimpleLink(trace_id=trace_id, span_id=span_id)
 
 
 def _read_references(span: Json, ag: Mapping[str, Any]) -> Json:

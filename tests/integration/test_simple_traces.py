@@ -121,6 +121,15 @@ async def test_a_trace_with_links_is_an_annotation(api: Simple) -> None:
         assert span["span_type"] == "task"
 
 
+async def test_ids_of_links_are_answered_in_one_spelling(api: Simple) -> None:
+    link = {"trace_id": "0x" + "A" * 32, "span_id": "b" * 32}
+
+    created = await api.create(links={"invocation": link})
+
+    assert created["links"] == {"invocation": INVOCATION}
+    assert (await api.call("GET", f"/{created['trace_id']}"))["trace"]["links"] == created["links"]
+
+
 @pytest.mark.parametrize(
     "links", [{}, [], [INVOCATION], [INVOCATION, OTHER], {"a": INVOCATION, "b": OTHER}, {"a": INVOCATION, "key": OTHER}]
 )
