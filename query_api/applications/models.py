@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from enum import StrEnum
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, Field, create_model
@@ -106,6 +106,12 @@ class InlineRevision(Loose):
     data: ApplicationData | None = None
 
 
+class ResolvedData(BaseModel):
+    """What was sent, with what is embedded in it."""
+
+    data: ApplicationData
+
+
 class ErrorPolicy(StrEnum):
     """What becomes of an embedded reference that leads nowhere."""
 
@@ -184,6 +190,14 @@ _COUNTED: Final = create_model(
     __doc__="One revision, or none.",
     __module__=__name__,
     counts=(RevisionCounts | None, Field(None, description="Where they were asked for.")),
+)
+_STORED: Final[Any] = _MADE.revisions.retrieved.model_fields["application_revision"].annotation
+RESOLVED: Final = create_model(
+    "ResolvedRevisionAnswer",
+    __base__=_MADE.revisions.retrieved,
+    __doc__="The revision that was named, the data that were sent, or none.",
+    __module__=__name__,
+    application_revision=(_STORED | ResolvedData, None),
 )
 _NAMED: Final = (APPLICATIONS.artifact, APPLICATIONS.variant)
 SHAPES: Final = replace(

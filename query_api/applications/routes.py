@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from query_api.applications.handlers import HANDLERS, resolve
-from query_api.applications.models import SHAPES, ResolveRevision
+from query_api.applications.models import RESOLVED, SHAPES, ResolveRevision
 from query_api.lineage.names import APPLICATIONS
 from query_api.lineage.routes import Words, history_routes
 from query_api.route import Route
@@ -15,7 +15,7 @@ WORDS: Final = Words(one="an application", several="applications", tag="Applicat
 # fmt: off
 RESOLVING: Final = (
     Route("POST", "/applications/revisions/resolve", resolve, "The same, with what is embedded", "Application revisions",
-          SHAPES.revisions.retrieved, body=ResolveRevision),
+          RESOLVED, body=ResolveRevision),
 )
 # fmt: on
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import orjson
 import pytest
+from pydantic import ValidationError
 
 from query_api.intake.otlp import CONTENT_TYPES
 from query_api.openapi import openapi_document
@@ -113,3 +114,12 @@ def test_the_flat_form_takes_a_filter_as_text_and_times_as_numbers() -> None:
     assert {"type": "string"} in members["filter"]["anyOf"]
     for name in ("newest", "oldest"):
         assert {each.get("type") for each in members[name]["anyOf"]} == {"string", "integer", "null"}
+
+
+def test_resolving_answers_a_stored_revision_or_data_alone() -> None:
+    [route] = [route for route in ROUTES if route.path == "/applications/revisions/resolve"]
+    assert route.answer is not None
+
+    route.answer.model_validate({"count": 1, "application_revision": {"data": {"parameters": {"a": None}}}})
+    with pytest.raises(ValidationError):
+        route.answer.model_validate({"count": 1, "application_revision": {"slug": "neither"}})

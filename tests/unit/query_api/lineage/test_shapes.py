@@ -96,7 +96,7 @@ def _is_made(model: type[BaseModel]) -> bool:
 
 
 def _unwrapped(annotation: Any) -> tuple[Any, str]:
-    """What a member holds where it is not null: the type, and ``[]`` where that is one of several."""
+    """What a member holds where it is not null: the type, the first of two, and ``[]`` where that is one of several."""
     if get_origin(annotation) in (Union, UnionType):
-        [annotation] = [each for each in get_args(annotation) if each is not type(None)]
+        annotation, *_ = [each for each in get_args(annotation) if each is not type(None)]
     return (get_args(annotation)[0], "[]") if get_origin(annotation) is list else (annotation, "")
