@@ -27,6 +27,7 @@ from query_api.simple_traces.spans import edited_span, new_span, simple_trace_of
 from query_api.spans.deletions import delete_trace
 from query_api.spans.handlers import project_spans
 from query_api.spans.models import Windowing, WindowingAnswer
+from query_api.spans.render import Rendered
 from query_api.spans.windowing import refuse_feed
 from query_api.traces.handlers import ACCEPTED, trace_id_of, trace_page
 from query_api.traces.whole import Trace, traces_of_ids
@@ -50,10 +51,11 @@ async def get_simple_trace(call: Call) -> Answer:
 async def edit_simple_trace(call: Call) -> Answer:
     """Write the root of a trace again, with changes. What is not named stays; answered when Kafka has acknowledged it."""
     body: EditSimpleTrace = call.body
-    root = await _root(call)
-    if root is None:
+    found = await traces_of_ids(project_spans(call), [trace_id_of(call)])
+    if not found:
         return json_answer(SimpleTraceAnswer(count=0))
-    return await _take_in(call, edited_span(root, body.trace), status=200)
+    root = _root_of(found[0])
+    return await _take_in(call, edited_span(_shown(root), body.trace), status=200, ids=_ids(root))
 
 
 async def delete_simple_trace(call: Call) -> Answer:
@@ -72,7 +74,7 @@ async def query_simple_traces(call: Call) -> Answer:
     windowing = query.windowing or Windowing()
     refuse_feed(windowing)
     page = await trace_page(call, parse(filtering_of(query)), windowing)
-    traces = [simple_trace_of(_root_of(trace)) for trace in page.traces]
+    traces = [simple_trace_of(_shown(_root_of(trace))) for trace in page.traces]
     return json_answer(
         SimpleTracesAnswer(
             count=len(traces),
@@ -83,19 +85,28 @@ async def query_simple_traces(call: Call) -> Answer:
     )
 
 
-async def _take_in(call: Call, span: Json, *, status: int) -> Answer:
-    _, where = await take_in(call, [Placed("trace", span, is_top=True)])
+async def _take_in(call: Call, span: Json, *, status: int, ids: Json | None = None) -> Answer:
+    _, where = await take_in(call, [Placed("trace", span | (ids or {}), is_top=True)])
     answer = SimpleTraceAnswer(count=1, trace=simple_trace_of(span))
     return json_answer(answer, status=status, headers=coordinates_header(where))
 
 
 async def _root(call: Call) -> Json | None:
     found = await traces_of_ids(project_spans(call), [trace_id_of(call)])
-    return _root_of(found[0]) if found else None
+    return _shown(_root_of(found[0])) if found else None
 
 
-def _root_of(trace: Trace) -> Json:
+def _root_of(trace: Trace) -> Rendered:
     """The earliest root of a trace; where it has none, its earliest span."""
-    root = next((span for span in trace.spans if span.parent_id is None), trace.spans[0])
-    loaded: Json = orjson.loads(root.json)
+    return next((span for span in trace.spans if span.parent_id is None), trace.spans[0])
+
+
+def _shown(span: Rendered) -> Json:
+    loaded: Json = orjson.loads(span.json)
     return loaded
+
+
+def _ids(span: Rendered) -> Json:
+    """The ids by which a span is written again: all of their digits, of which answers show the last 16."""
+    above = {} if span.parent_id is None else {"parent_id": span.parent_id.hex()}
+    return {"span_id": span.key.span_id.hex(), **above}

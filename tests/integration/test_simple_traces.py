@@ -176,6 +176,23 @@ async def test_an_edit_replaces_what_it_names(api: Simple) -> None:
     assert found["data"] == {}
 
 
+async def test_an_edit_reaches_a_span_whose_id_has_128_bits(api: Simple) -> None:
+    span = {"trace_id": UNKNOWN, "span_id": f"{1:016x}{2:016x}", "parent_id": f"{3:016x}{4:016x}"}
+    async with api.client.post("/tracing/spans/ingest", json={"spans": [span]}, headers=AUTHORIZED) as response:
+        assert response.status == 202
+    await api.store_published()
+
+    edited = await api.call("PATCH", f"/{UNKNOWN}", json={"trace": {"data": {"outputs": 1}}})
+    await api.store_published()
+
+    assert edited["trace"]["span_id"] == f"{2:016x}"
+    of_parent = {"conditions": [{"field": "parent_id", "value": span["parent_id"]}]}
+    async with api.client.post("/spans/query", json={"filtering": of_parent}, headers=AUTHORIZED) as response:
+        [found] = (await response.json())["spans"]
+    assert found["attributes"]["ag"]["data"] == {"outputs": 1}
+    assert (await api.call("GET", f"/{UNKNOWN}"))["trace"]["data"] == {"outputs": 1}
+
+
 async def test_what_is_unknown_is_nothing(api: Simple) -> None:
     assert await api.call("GET", f"/{UNKNOWN}") == {"count": 0}
     assert await api.call("PATCH", f"/{UNKNOWN}", json={"trace": {"data": {}}}) == {"count": 0}
