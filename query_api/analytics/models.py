@@ -6,7 +6,7 @@ on ``/spans/query``, are taken too, for what does not stand flat.
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
@@ -106,13 +106,17 @@ class MetricsQuery(_Nested, MetricsParameters):
     """A question for statistics."""
 
 
+Sum: TypeAlias = float | Literal["Infinity", "-Infinity", "NaN"]
+"""Past the largest double a text, as everywhere in answers."""
+
+
 class TotalsModel(BaseModel):
     """Of the spans of a bucket; a sum of nothing is absent, and 0 where there are no spans."""
 
     count: int
-    duration: float | None = Field(None, description="Milliseconds.")
-    costs: float | None = None
-    tokens: float | None = None
+    duration: Sum | None = Field(None, description="Milliseconds.")
+    costs: Sum | None = None
+    tokens: Sum | None = None
 
 
 class CountsBucket(BaseModel):

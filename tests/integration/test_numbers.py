@@ -28,6 +28,7 @@ from common.settings import ClickHouseSettings, QuerySettings, Settings
 from common.span import Event, Scope, Span
 from common.times import format_us
 from query_api.analytics.metrics import FREQUENCIES_MAX
+from query_api.analytics.models import TotalsModel
 from tests.support.api import context_of, serving
 from tests.support.span_corpus import OTHER_PROJECT_ID, START_NS, store_record
 
@@ -626,6 +627,17 @@ async def test_a_sum_past_the_largest_double_is_a_text(api: Api) -> None:
 
     metric = bucket["metrics"]["attributes.x"]
     assert (metric["sum"], metric["mean"], metric["max"]) == ("Infinity", "Infinity", 1.7e308)
+
+
+async def test_totals_past_the_largest_double_are_described(api: Api) -> None:
+    costs = {"ag.metrics.costs.incremental.total": 1.7e308}
+    await store_record(api.store, [span(1, attributes=costs), span(2, attributes=costs)])
+
+    answer = await api.counts()
+
+    assert answer["buckets"][0]["total"]["costs"] == "Infinity"
+    described = TotalsModel.model_json_schema(mode="serialization")["properties"]["costs"]["anyOf"]
+    assert any("Infinity" in each.get("enum", ()) for each in described)
 
 
 async def test_too_many_bins_in_all_are_400(api: Api) -> None:
