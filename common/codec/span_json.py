@@ -7,6 +7,7 @@ that the parser refuses as a whole is cut span by span (``json_cut``).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any, Final
 from uuid import UUID
@@ -50,6 +51,10 @@ from common.times import parse_time_ns
 _TRACE_ID_LEGAL: Final = "32 hexadecimal digits, or a UUID"
 _SPAN_ID_LEGAL: Final = "16 hexadecimal digits, or a UUID"
 _ESCAPED_NULL: Final = rb"\u0000"
+_INT64_END: Final = 2.0**63  # from here on, and from minus it down, the parser gives a double for some integers
+_STRING_OR_LONG_INTEGER: Final = re.compile(
+    rb'"(?:[^"\\]++|\\.)*+"|(?<![0-9.eE+-])(-?[0-9]{19,})(?![0-9.eE])', re.DOTALL
+)
 _AG_LEVELS: Final = 3  # ``ag.data.inputs``: levels that normalisation has put around a value, so they do not count
 
 
@@ -70,7 +75,10 @@ def decode(value: bytes, *, limits: SpanLimits, now_ns: int, sent_ns: int | None
         except orjson.JSONDecodeError:
             pass
         else:
-            return gather([Group(NO_RESOURCE, NO_SCOPE, _members(document))], lambda found, *_: reader.span(found))
+            try:
+                return gather([Group(NO_RESOURCE, NO_SCOPE, _members(document))], lambda found, *_: reader.span(found))
+            except _DoubtfulDouble:
+                pass
     return _decode_split(value, limits, reader)
 
 
@@ -108,15 +116,19 @@ def _decode_split(value: bytes, limits: SpanLimits, reader: _Reader) -> Decoded:
 
     def read(raw: bytes, _resource: Resource, _scope: Scope) -> Span:
         check_span_size(len(raw), limits)
-        return reader.span(parsed_alone(raw, "The span", nesting_depth_max=limits.nesting_depth_max))
+        return reader.span(parsed_alone(raw, "The span", nesting_depth_max=limits.nesting_depth_max), written=raw)
 
     return gather([Group(NO_RESOURCE, NO_SCOPE, map(layout.content, layout.spans))], read)
+
+
+class _DoubtfulDouble(Exception):
+    """The parser gave a double that may have been an integer past 64 bits; only the bytes of the span tell."""
 
 
 class _Reader:
     """Reads the spans of one record; neighbours with equal resources share one."""
 
-    __slots__ = ("_bounds", "_default_ns", "_depth_max", "_may_hold_null", "_resource", "_scope")
+    __slots__ = ("_bounds", "_default_ns", "_depth_max", "_long", "_may_hold_null", "_resource", "_scope", "_span")
 
     def __init__(self, bounds: Bounds, *, default_ns: int, may_hold_null: bool) -> None:
         self._bounds = bounds
@@ -125,9 +137,14 @@ class _Reader:
         self._may_hold_null = may_hold_null
         self._resource: tuple[bytes, Resource] = (b"", NO_RESOURCE)
         self._scope: tuple[bytes, Scope] = (b"", NO_SCOPE)
+        self._span: bytes | None = None
+        self._long: set[float] | None = None
 
-    def span(self, found: Any) -> Span:
-        """One span. Raises ``Rejected`` with a sentence that names the member."""
+    def span(self, found: Any, *, written: bytes | None = None) -> Span:
+        """One span, and its bytes where they are told apart. Raises ``Rejected`` with a sentence that names the member;
+        ``_DoubtfulDouble`` where the bytes are needed.
+        """
+        self._span, self._long = written, None
         if type(found) is not dict:
             raise invalid_type("The span", found, "an object")
         get = found.get
@@ -267,6 +284,8 @@ class _Reader:
         """A JSON value with its doubles in canonical form. ``levels_left``: how many arrays and objects may be opened."""
         kind = type(found)
         if kind is float:
+            if not -_INT64_END < found < _INT64_END:
+                self._check_no_integer(found, where)
             return json_double(found)
         if kind is dict or kind is list:
             if levels_left == 0:
@@ -275,6 +294,22 @@ class _Reader:
                 return {key: self._value(member, levels_left - 1, where) for key, member in found.items()}
             return [self._value(element, levels_left - 1, where) for element in found]
         return found
+
+    def _check_no_integer(self, found: float, where: str) -> None:
+        if self._span is None:
+            raise _DoubtfulDouble
+        if self._long is None:
+            self._long = _long_integers(self._span)
+        if found in self._long:
+            raise Rejected(
+                RejectionCode.INVALID_TYPE, f"{where} is an integer beyond 64 bits; legal is -2^63 to 2^64-1."
+            )
+
+
+def _long_integers(span: bytes) -> set[float]:
+    """The integers past 64 bits that stand in a span which the parser takes, as the doubles that it makes of them."""
+    found = (int(match[1]) for match in _STRING_OR_LONG_INTEGER.finditer(span) if match[1])
+    return {float(each) for each in found if not -(2**63) <= each <= UINT64_MAX}
 
 
 def _time_ns(members: dict[str, Any], exact: str, readable: str) -> int | None:

@@ -153,6 +153,22 @@ def test_a_missing_name_comes_from_the_id_so_that_a_redelivery_is_equal():
     assert the_span(span_name="").name == ""
 
 
+@pytest.mark.parametrize("integer", ["18446744073709551616", "-9223372036854775809", "1" * 300])
+def test_an_integer_beyond_64_bits_costs_its_span_and_a_double_of_its_size_none(integer):
+    span = json.dumps({**ANSWER, "attributes": {"n": "N", "text": f'"{integer}"'}})
+    values = [integer, f"[{integer}]", f"{float(integer):e}", f"{integer}.0", f"{integer}e-0", "0.12345678901234567890"]
+    spans = ",".join(span.replace('"N"', value) for value in values)
+
+    decoded = decode(f'{{"spans":[{spans}]}}'.encode(), limits=LIMITS, now_ns=NOW_NS)
+
+    assert decoded.span_indexes == [2, 3, 4, 5]
+    assert [(each.span_index, each.code) for each in decoded.refusals] == [
+        (0, RejectionCode.INVALID_TYPE),
+        (1, RejectionCode.INVALID_TYPE),
+    ]
+    assert "attributes.n is an integer beyond 64 bits" in decoded.refusals[0].reason
+
+
 @pytest.mark.parametrize("links", [None, []])
 def test_no_links_and_an_empty_list_of_links_differ(links):
     assert the_span(links=links).links == (None if links is None else ())
