@@ -243,7 +243,9 @@ class LimitSettings(_Group):
     span_bytes_max: int = Field(4 * MIB, ge=1_000, le=1_024 * MIB, description="One span, as it stood in its record.")
     nesting_depth_max: int = Field(24, ge=1, le=64, description="Levels of nested attribute values.")
     past_s_min: int = Field(946_684_800, ge=0, description="Earliest legal time, seconds since 1970 (2000-01-01).")
-    ahead_s_max: int = Field(24 * 3600, ge=0, description="How far ahead of the clock a time may be, in seconds.")
+    ahead_s_max: int = Field(
+        24 * 3600, ge=0, description="How far ahead of the clock a time may be, in seconds; no later than 2262."
+    )
 
     def span_limits(self) -> SpanLimits:
         """The part that codecs obey."""

@@ -15,6 +15,9 @@ from common.limits import MIB, SpanLimits
 from common.span import Span
 
 UINT64_MAX: Final = 2**64 - 1
+LATEST_NS: Final = 2**63 - 1
+"""The last time that columns hold, in 2262; no setting leads past it."""
+
 _LEGAL_INT_MIN: Final = -(2.0**63)
 _LEGAL_INT_END: Final = 2.0**64
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -30,7 +33,7 @@ class Bounds(NamedTuple):
 
 def bounds_of(limits: SpanLimits, *, now_ns: int) -> Bounds:
     """The bounds that hold for a record that is read at ``now_ns``."""
-    return Bounds(limits.past_ns_min, now_ns + limits.ahead_ns_max, limits.nesting_depth_max)
+    return Bounds(limits.past_ns_min, min(now_ns + limits.ahead_ns_max, LATEST_NS), limits.nesting_depth_max)
 
 
 def check_record_size(value: bytes, limits: SpanLimits) -> None:

@@ -43,6 +43,14 @@ def test_a_time_past_the_limit_is_refused_by_its_name(time_ns):
         assert refused.value.rejection is RejectionCode.ABSURD_TIME
 
 
+def test_no_limit_leads_past_the_times_that_columns_hold():
+    bounds = bounds_of(SpanLimits(ahead_ns_max=10**30), now_ns=NOW_NS)
+
+    check_times(NOW_NS, 2**63 - 1, bounds)
+    with pytest.raises(Rejected, match=r"The end time is 2262.*; legal is .* to 2262"):
+        check_times(NOW_NS, 2**63, bounds)
+
+
 def test_a_null_character_is_found_anywhere_and_its_place_named():
     check_no_null({"a": ["b", 1, None, {"c": "d"}]}, "attributes")
 
