@@ -117,7 +117,7 @@ def down() -> int:
         ended = end_left_over(layout) if layout.children.exists() else []
         print(f"Clearspan is not running.{' Ended what was left over.' if ended else ''}")
         return 0
-    print("Stopping Clearspan: what was read is stored and committed first …", flush=True)
+    print("Stopping Clearspan: what was acknowledged is stored and committed first …", flush=True)
     with suppress(ProcessLookupError):  # it ends just now
         os.kill(running.pid, signal.SIGTERM)
     deadline_s = time.monotonic() + STOP_TIMEOUT_S

@@ -6,7 +6,7 @@
                                                                      ↑                      │ broker too large
                                                                      └── renew the broker ──┘
 
-Everything is closed in reverse order. SIGTERM and SIGINT drain; a second one ends the process at once.
+Everything is closed in reverse order, but for the API: it ends before the log is drained. SIGTERM and SIGINT drain; a second one ends the process at once.
 """
 
 from __future__ import annotations
@@ -104,6 +104,7 @@ class _Stack:
         self._broker = EmbeddedBroker(layout.broker_log)
         self._journal = Journal(layout.dead_letters)
         self._stopping = asyncio.Event()
+        self._api = AsyncExitStack()
 
     async def run(self, resources: AsyncExitStack) -> None:
         """Start in order, work until asked to stop; ``resources`` closes in reverse."""
@@ -124,7 +125,8 @@ class _Stack:
         store = open_store(self._settings.clickhouse, data_dir=self._layout.root)
         resources.push_async_callback(store.close)
         database = await resources.enter_async_context(open_database(self._settings.postgres))
-        api_port = await resources.enter_async_context(open_api(self._settings, store=store))
+        await resources.enter_async_context(self._api)
+        api_port = await self._api.enter_async_context(open_api(self._settings, store=store))
         self._write_running(api_port, postgres.dsn)
         _log.info("The API listens.", port=api_port)
         await self._open_broker()
@@ -182,11 +184,16 @@ class _Stack:
             await asyncio.wait({working, watching, stopping}, return_when=asyncio.FIRST_COMPLETED)
             renew = watching.done() and not self._stopping.is_set()
             if renew:
-                await self._settle_log()
+                _log.info("The broker has grown too large; draining it.", bytes=self._broker.memory_bytes())
+                settling = tasks.create_task(self._settle_log(), name="settle-log")
+                await asyncio.wait({working, settling, stopping}, return_when=asyncio.FIRST_COMPLETED)
+                settling.cancel()
+            if self._stopping.is_set() and not working.done():
+                await self._settle_log_to_stop()
             for task in (watching, stopping):
                 task.cancel()
             worker.stop()
-        return "renew" if renew else "stop"
+        return "renew" if renew and not self._stopping.is_set() else "stop"
 
     async def _watch_broker(self, guard: Guard, postgres: Child) -> None:
         """Return when the broker has grown too large; start it again if it has died."""
@@ -200,16 +207,27 @@ class _Stack:
 
     async def _settle_log(self) -> None:
         """Hold back what is produced, and wait until everything that was acknowledged is stored and committed."""
-        _log.info("The broker has grown too large; draining it.", bytes=self._broker.memory_bytes())
         await self._broker.hold_produces()
         kafka = self._settings.kafka
-        while not self._stopping.is_set():
+        while True:
             try:
                 if await uncommitted_count(kafka, kafka.topics) == 0:
                     return
             except ServiceError as exc:
                 _log.warning("Waiting for the broker.", error=exc.detail)
             await asyncio.sleep(SETTLE_INTERVAL_S)
+
+    async def _settle_log_to_stop(self) -> None:
+        """The log goes with the broker: what was acknowledged is stored before, as far as there is time to drain.
+
+        The API ends first: what it publishes is held from then on, and whoever sent it would wait in vain.
+        """
+        await self._api.aclose()
+        try:
+            async with asyncio.timeout(self._settings.ingest.shutdown_grace_s):
+                await self._settle_log()
+        except TimeoutError:
+            _log.error("What the broker held and was not stored in time is gone.")
 
     async def _keep_open_letters(self) -> None:
         """Leave in the journal what is neither replayed nor dropped: the broker is about to forget it."""

@@ -96,6 +96,17 @@ def test_spans_survive_a_restart(tmp_path: Path):
     assert after == before
 
 
+def test_what_was_acknowledged_is_stored_before_the_stack_ends(tmp_path: Path):
+    with running_stack(tmp_path / "data") as stack:
+        produce(stack.kafka, "spans", [_span_json(number, b'"x"') for number in range(10_000)])
+        stack.process.send_signal(signal.SIGTERM)
+        stack.process.wait(60)
+    with running_stack(tmp_path / "data") as stack:
+        stored = stack.ask("/spans/query", {"windowing": {"limit": 10_000}})
+
+    assert stored["count"] == 10_000
+
+
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
 def test_dead_letters_survive_a_restart_but_not_the_dropped_ones(tmp_path: Path, how: signal.Signals):
     with running_stack(tmp_path / "data") as stack:
