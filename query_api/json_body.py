@@ -27,6 +27,9 @@ PROBLEMS_MAX: Final = 100
 INPUT_BYTES_MAX: Final = 2_000
 """An offending value is repeated up to so many bytes of JSON, and as shortened text past it."""
 
+NAME_CHARACTERS_MAX: Final = 200
+"""So much of a name that no route knows is repeated."""
+
 _LONG_INTEGER: Final = re.compile(rb"\d{19}")
 _HUGE_INTEGER: Final = re.compile(r"-?\d{309,}(?![\d.eE])")  # past the doubles, where the fast parser gives up
 
@@ -155,7 +158,12 @@ def _json_invalid(reason: str, *, offset: int) -> InvalidRequest:
 
 
 def _problem(kind: str, loc: Sequence[str | int], message: str, value: Any) -> dict[str, Any]:
-    return {"type": kind, "loc": list(loc), "msg": message, "input": bounded_input(value)}
+    return {"type": kind, "loc": [_bounded_name(each) for each in loc], "msg": message, "input": bounded_input(value)}
+
+
+def _bounded_name(step: str | int) -> str | int:
+    """A step of a path, cut where it is a name that a client made up and long."""
+    return step if isinstance(step, int) or len(step) <= NAME_CHARACTERS_MAX else f"{step[:NAME_CHARACTERS_MAX]}…"
 
 
 def _from_pydantic(error: Mapping[str, Any], *, at: str) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from common.errors import InvalidInput
 from query_api.errors import InvalidRequest, answer_of, status_of
 from query_api.json_body import (
     INPUT_BYTES_MAX,
+    NAME_CHARACTERS_MAX,
     PROBLEMS_MAX,
     json_answer,
     parse_json,
@@ -17,6 +18,7 @@ from query_api.json_body import (
     read_body,
     read_query,
 )
+from query_api.spans.models import SpansQuery
 
 
 class Sample(BaseModel):
@@ -208,6 +210,14 @@ def test_long_input_is_shortened() -> None:
 
     assert _problems(f'{{"count": "{at_limit}"}}'.encode())[0]["input"] == at_limit
     assert _problems(f'{{"count": "{at_limit}x"}}'.encode())[0]["input"].endswith("…")
+
+
+def test_a_long_name_is_shortened_where_it_is_told_of() -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        read_body(SpansQuery, b'{"%s": 1}' % (b"n" * 3_000), content_type=None, required=False)
+
+    (problem,) = refused.value.problems
+    assert problem["loc"] == ["body", "n" * NAME_CHARACTERS_MAX + "…"]
 
 
 def test_problems_are_bounded() -> None:
