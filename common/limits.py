@@ -6,6 +6,9 @@ from dataclasses import dataclass
 
 MIB = 1024 * 1024
 
+NESTING_DEPTH_BOUND = 31
+"""The deepest that every encoding can say: protobuf's parser follows 100 messages, and a level of an object is three."""
+
 
 @dataclass(frozen=True, slots=True)
 class SpanLimits:

@@ -32,7 +32,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticCustomError
 from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
 
-from common.limits import MIB, SpanLimits
+from common.limits import MIB, NESTING_DEPTH_BOUND, SpanLimits
 from common.project import DEFAULT_PROJECT_ID
 
 PREFIX: Final = "CLEARSPAN_"
@@ -40,6 +40,9 @@ _JSON: Final = ("kafka", "topics")
 
 _SERVER: Final = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[\w.-]+)(?::(?P<port>[0-9]{1,5}))?|[0-9A-Fa-f:.]+", re.ASCII)
 """A host or an address, an IPv6 one in brackets where a port follows."""
+
+
+_TOPIC: Final = re.compile(r"[A-Za-z0-9._-]{1,249}")
 
 
 def _servers(text: str) -> str:
@@ -56,9 +59,16 @@ def _directory(path: object) -> object:
     return path
 
 
+def _topic(name: str) -> str:
+    if not _TOPIC.fullmatch(name) or name in (".", ".."):
+        raise PydanticCustomError("topic", "Input should be a name that Kafka takes: 1 to 249 of A-Z a-z 0-9 . _ -")
+    return name
+
+
 Port = Annotated[int, Field(ge=0, le=65_535)]
 Servers = Annotated[str, AfterValidator(_servers)]
 Directory = Annotated[Path, BeforeValidator(_directory)]
+Topic = Annotated[str, AfterValidator(_topic)]
 File = Annotated[Path | None, BeforeValidator(lambda path: None if path == "" else path)]
 
 
@@ -110,17 +120,17 @@ class KafkaSettings(_Group):
         default_factory=_default_topics,
         description="Topics that are read: JSON object of name → {encoding, project_id?}.",
     )
-    intake_topic: str = Field(
+    intake_topic: Topic = Field(
         "spans",
         description="Where spans go that arrive over HTTP as JSON span objects; one of the topics that are read.",
     )
-    otlp_topic: str = Field(
+    otlp_topic: Topic = Field(
         "otlp_spans", description="Where spans go that arrive over HTTP as OTLP; one of the topics that are read."
     )
-    dead_letter_topic: str = Field(
+    dead_letter_topic: Topic = Field(
         "spans.dead_letter", validate_default=True, description="Where refused records and spans go."
     )
-    stored_topic: str = Field(
+    stored_topic: Topic = Field(
         "spans.stored",
         validate_default=True,
         description="Where workers announce how far spans are stored; one partition.",
@@ -138,6 +148,13 @@ class KafkaSettings(_Group):
     session_timeout_s: float = Field(
         10.0, ge=1, le=300, description="A worker that is silent so long loses its partitions, in seconds."
     )
+
+    @field_validator("topics")
+    @classmethod
+    def _have_names(cls, topics: dict[str, TopicSettings]) -> dict[str, TopicSettings]:
+        for name in topics:
+            _topic(name)
+        return topics
 
     @field_validator("dead_letter_topic", "stored_topic")
     @classmethod
@@ -241,7 +258,7 @@ class LimitSettings(_Group):
     body_bytes_max: int = Field(10 * MIB, ge=1_000, le=1_024 * MIB, description="HTTP body, inflated; 413 past it.")
     record_bytes_max: int = Field(10 * MIB, ge=1_000, le=1_024 * MIB, description="Value of a Kafka record.")
     span_bytes_max: int = Field(4 * MIB, ge=1_000, le=1_024 * MIB, description="One span, as it stood in its record.")
-    nesting_depth_max: int = Field(24, ge=1, le=64, description="Levels of nested attribute values.")
+    nesting_depth_max: int = Field(24, ge=1, le=NESTING_DEPTH_BOUND, description="Levels of nested attribute values.")
     past_s_min: int = Field(946_684_800, ge=0, description="Earliest legal time, seconds since 1970 (2000-01-01).")
     ahead_s_max: int = Field(
         24 * 3600, ge=0, description="How far ahead of the clock a time may be, in seconds; no later than 2262."

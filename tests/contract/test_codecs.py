@@ -14,7 +14,7 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span as SpanMessage
 
 from common.codec import otlp_json, otlp_protobuf, span_json
 from common.errors import Rejected, RejectionCode
-from common.limits import SpanLimits
+from common.limits import NESTING_DEPTH_BOUND, SpanLimits
 from tests.strategies import NOW_NS, otlp_requests
 from tests.support.otlp_json import request_json, span_object
 
@@ -158,6 +158,17 @@ def test_a_span_at_the_limit_is_kept(codec, kept):
     decoded = decode(codec, record_of(codec, [KEPT[kept]]))
 
     assert (len(decoded.spans), decoded.refusals) == (1, [])
+
+
+@pytest.mark.parametrize("codec", CODECS.values(), ids=CODECS)
+def test_any_limit_on_nesting_that_can_be_set_is_kept_to_the_level(codec):
+    limits = SpanLimits(nesting_depth_max=NESTING_DEPTH_BOUND)
+    value = record_of(codec, [{"levels": NESTING_DEPTH_BOUND}, {"levels": NESTING_DEPTH_BOUND + 1}])
+
+    decoded = decode(codec, value, limits)
+
+    assert decoded.span_indexes == [0]
+    assert [refusal.code for refusal in decoded.refusals] == [RejectionCode.NESTING_TOO_DEEP]
 
 
 @pytest.mark.parametrize("codec", CODECS.values(), ids=CODECS)

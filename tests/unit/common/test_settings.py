@@ -7,6 +7,7 @@ import os
 import pytest
 from pydantic import ValidationError
 
+from common.limits import NESTING_DEPTH_BOUND
 from common.settings import IllegalSettings, PostgresSettings, read_settings
 
 
@@ -28,6 +29,12 @@ def _clean(monkeypatch: pytest.MonkeyPatch) -> None:
         ("CLEARSPAN_KAFKA__BOOTSTRAP", "kafka://kafka-1:9092"),
         ("CLEARSPAN_KAFKA__DEAD_LETTER_TOPIC", "spans"),
         ("CLEARSPAN_KAFKA__STORED_TOPIC", "otlp_spans"),
+        ("CLEARSPAN_KAFKA__DEAD_LETTER_TOPIC", "x y"),
+        ("CLEARSPAN_KAFKA__INTAKE_TOPIC", ""),
+        ("CLEARSPAN_KAFKA__STORED_TOPIC", ".."),
+        ("CLEARSPAN_KAFKA__OTLP_TOPIC", "t" * 250),
+        ("CLEARSPAN_KAFKA__TOPICS", '{"a/b": {"encoding": "otlp_proto"}}'),
+        ("CLEARSPAN_LIMITS__NESTING_DEPTH_MAX", str(NESTING_DEPTH_BOUND + 1)),
         ("CLEARSPAN_DATA_DIR", ""),
         ("CLEARSPAN_API_PORT", ""),
     ],
