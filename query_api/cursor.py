@@ -20,7 +20,7 @@ from typing import Final
 
 from common.errors import InvalidCursor
 
-VERSION: Final = 2
+VERSION: Final = 3
 FINGERPRINT_BYTES: Final = 16
 _SIGNATURE_BYTES: Final = 16
 _POSITION_AT: Final = 1 + FINGERPRINT_BYTES

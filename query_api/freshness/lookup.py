@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Final
 from uuid import UUID
 
 from common.clickhouse.stored_through import read_settled_of
 from query_api.context import ApiContext
 from query_api.spans.snapshot import Snapshot
+
+LOGS_MAX: Final = 4_000
+"""Remembered by a walk, in up to 85 KB of a cursor: those stored last. The embedded broker adds some at each start, and nothing is added
+to older ones any more."""
 
 
 async def look_up_stored(context: ApiContext, project_id: UUID) -> None:
@@ -23,4 +28,4 @@ async def snapshot_of_walk(context: ApiContext, project_id: UUID, *, is_continue
     """
     if not is_continued:
         await look_up_stored(context, project_id)
-    return Snapshot.of_logs(context.stored.offsets(project_id))
+    return Snapshot.of_logs(context.stored.offsets(project_id, most=LOGS_MAX))

@@ -10,6 +10,7 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from heapq import nlargest
 from typing import Final, NamedTuple
 from uuid import UUID
 
@@ -69,9 +70,11 @@ class StoredThrough:
         known = self._of_project.get(project_id)
         return dict(known.through) if known is not None else {}
 
-    def offsets(self, project_id: UUID) -> Mapping[str, int]:
-        """The last offset of each log that is stored for the project, as of now."""
-        return {log: through.offset for log, through in self.through(project_id).items()}
+    def offsets(self, project_id: UUID, *, most: int) -> Mapping[str, int]:
+        """The last offset of each log that is stored for the project, as of now: of ``most`` logs, those stored last."""
+        through = self.through(project_id)
+        last = nlargest(most, through, key=lambda log: through[log].stored_us) if len(through) > most else through
+        return {log: through[log].offset for log in last}
 
     def news_count(self, project_id: UUID) -> int:
         """How often something new was learnt of the project: what ``wait_for_news`` goes by."""

@@ -22,6 +22,15 @@ def test_of_each_log_the_furthest_counts_in_whatever_order_it_is_learnt() -> Non
     assert stored.through(B) == {}
 
 
+def test_the_offsets_of_the_logs_that_were_stored_last_are_known() -> None:
+    stored = StoredThrough()
+    stored.learn(Settled(A, f"log {number}", number, 1, 10 - number) for number in range(5))
+
+    assert stored.offsets(A, most=5) == {f"log {number}": number for number in range(5)}
+    assert stored.offsets(A, most=2) == {"log 0": 0, "log 1": 1}
+    assert stored.offsets(B, most=2) == {}
+
+
 def test_what_is_known_already_is_no_news() -> None:
     stored = StoredThrough()
     stored.learn([settled(5)])
