@@ -6,8 +6,7 @@ percentiles over HTTP are of.
 
 What HTTP, rendering and Python cost is a difference of pairs: the same question over HTTP again, and the statements that made its
 answer bare, in the same order, side by side where they ran so, each read into Arrow as the API reads it. Both come after the first
-time, when the engine has loaded its marks and postings, and take turns in coming first. What the API asks for itself
-meanwhile, how far the logs are stored, is not among the statements.
+time, when the engine has loaded its marks and postings, and take turns in coming first.
 """
 
 from __future__ import annotations
@@ -50,8 +49,8 @@ DEEP_LIMIT: Final = 50
 STRIDE: Final = 10_000
 """Spans a call on the way to the deep page: the limit may change from page to page."""
 
-OF_QUESTIONS: Final = "FROM span"
-"""What every statement about spans holds, and no other one."""
+OF_QUESTIONS: Final = "project_id"
+"""The parameter that every statement of a question has; what the API asks for itself meanwhile is about all projects."""
 
 Body = dict[str, Any]
 
@@ -134,7 +133,7 @@ class RecordingStore:
         fresh = Statement(statement.sql, statement.parameters, settings)
         started_s = time.perf_counter()
         table = await self._store.select(fresh, deadline_s=deadline_s)
-        if OF_QUESTIONS in statement.sql:
+        if OF_QUESTIONS in statement.parameters:
             self.ran.append(_Ran(fresh, started_s, time.perf_counter()))
         return table
 
