@@ -7,7 +7,6 @@ from typing import Any, Final
 
 from common.codec.checks import json_double
 from query_api.analytics.buckets import Buckets
-from query_api.analytics.shown import SORTED_SIDE_BY_SIDE
 from query_api.analytics.values import Values
 from query_api.spans.models import Focus
 from query_api.spans.project_spans import ProjectSpans
@@ -42,7 +41,7 @@ async def counts_of(
         f"FROM ({values.rows(conditions)})\nGROUP BY bucket\n"
     )
     parameters = {**values.parameters.values, "oldest_us": buckets.oldest_us, "interval_us": buckets.interval_us}
-    rows = (await spans.select(sql, parameters, step="counts of buckets", settings=SORTED_SIDE_BY_SIDE)).to_pylist()
+    rows = (await spans.select(sql, parameters, step="counts of buckets")).to_pylist()
     found = {row["bucket"]: (_part(row, "total"), _part(row, "errors")) for row in rows}
     return [found.get(index, (NOTHING, NOTHING)) for index in range(buckets.count)]
 

@@ -15,7 +15,6 @@ from typing import Any, Final
 from common.codec.checks import json_double
 from query_api.analytics.buckets import Buckets
 from query_api.analytics.histogram import Bins, counting_steps, histogram
-from query_api.analytics.shown import SORTED_SIDE_BY_SIDE
 from query_api.analytics.specs import ATTRIBUTES, MetricSpec, MetricType
 from query_api.analytics.summaries import PERCENTILES, frequencies, numbers
 from query_api.analytics.values import Values
@@ -59,7 +58,7 @@ async def metrics_of(
     statistics = [statistic_of(spec, values, f"metric{index}_") for index, spec in enumerate(specs)]
     sql = _statement(statistics, values, conditions)
     parameters = {**values.parameters.values, "oldest_us": buckets.oldest_us, "interval_us": buckets.interval_us}
-    rows = await spans.select(sql, parameters, step="statistics of buckets", settings=SORTED_SIDE_BY_SIDE)
+    rows = await spans.select(sql, parameters, step="statistics of buckets")
     found: dict[int, dict[str, Any]] = {}
     for columns in rows.to_pylist():
         metrics: dict[str, Any] = {}

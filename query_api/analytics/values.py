@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from common.filter.ast import Condition, Operand, Operator
 from query_api.analytics.shown import IS_ROOT, shown_spans
-from query_api.spans.compile import Compiled
+from query_api.spans.compile import EVERY_ROW, Compiled
 from query_api.spans.fields import JsonColumn
 from query_api.spans.parameters import Parameters
 from query_api.spans.rollup_conditions import attributes_condition
@@ -36,6 +36,7 @@ class Values:
 
     def __init__(self, matching: Compiled, *, time_us: str) -> None:
         self._time_us = time_us
+        self._is_unfiltered = matching.sql == EVERY_ROW.sql
         self.parameters = Parameters()
         self.parameters.values.update(matching.parameters)
         self._stored: dict[str, str] = {}
@@ -48,7 +49,13 @@ class Values:
     def rows(self, conditions: Sequence[str]) -> str:
         """The statement that gives ``time_us`` and every value that was asked for, a row a span."""
         stored = {"time_us": self._time_us, **{name: expression for expression, name in self._stored.items()}}
-        spans = shown_spans(stored, conditions, with_sums=self._needs_sums, with_repeats=self._needs_repeats)
+        spans = shown_spans(
+            stored,
+            conditions,
+            are_many=self._is_unfiltered,
+            with_sums=self._needs_sums,
+            with_repeats=self._needs_repeats,
+        )
         shown = "".join(f", {expression} AS {name}" for expression, name in self._shown.items())
         derived = "".join(f", {expression} AS {name}" for expression, name in self._derived.items())
         return f"SELECT time_us{derived}\nFROM (SELECT time_us{shown}\nFROM ({spans}))"
