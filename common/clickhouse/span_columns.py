@@ -30,6 +30,28 @@ NO_PARENT: Final = bytes(16)
 ANSWER_FRAME_BYTES: Final = 420
 """What the members that are not JSON texts add to an answer: ids, times, enums, names of members."""
 
+OPTIONAL_MEMBERS: Final = (
+    "status_message",
+    "session_id",
+    "user_id",
+    "agent_id",
+    "trace_state",
+    "flags",
+    "dropped_attributes_count",
+    "dropped_events_count",
+    "dropped_links_count",
+    "events",
+    "links",
+    "references",
+    "hashes",
+    "resource",
+    "scope",
+)
+"""Members of an answer that a span may lack, columns of their names. The bits of the column ``members``, lowest first, say which a row
+has; the engine sets them (migration 0007)."""
+
+ALL_MEMBERS: Final = 2 ** len(OPTIONAL_MEMBERS) - 1
+
 CHUNK_ROWS: Final = 2_000
 CHUNK_BYTES: Final = 4 * 1024 * 1024
 

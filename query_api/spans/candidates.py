@@ -45,6 +45,8 @@ class Candidate(NamedTuple):
     version: Version
     is_root: bool
     answer_bytes: int
+    members: int
+    """Which of ``OPTIONAL_MEMBERS`` it has."""
 
 
 class Candidates:
@@ -161,7 +163,8 @@ class Candidates:
 
 def _candidates_of(rows: pa.Table) -> list[Candidate]:
     are_roots = [parent_id == NO_PARENT for parent_id in values_of(rows, "parent_id")]
-    return rows_as(Candidate, versions_of(rows), are_roots, values_of(rows, "answer_bytes"))
+    others = (values_of(rows, name) for name in ("answer_bytes", "members"))
+    return rows_as(Candidate, versions_of(rows), are_roots, *others)
 
 
 def _end_us(first_us: int, length_us: int, order: Order) -> int:
@@ -180,7 +183,7 @@ def candidates_statement(
     conditions = "\n    AND ".join(["{of_project}", *bounds, matching.sql])
     order = ", ".join(f"{column} {direction}" for column in Position._fields)
     sql = (
-        "SELECT start_us, span_id, trace_id, log, log_offset, parent_id, answer_bytes\nFROM spans\n"
+        "SELECT start_us, span_id, trace_id, log, log_offset, parent_id, answer_bytes, members\nFROM spans\n"
         f"WHERE {conditions}\nORDER BY {order}\nLIMIT {{candidates:UInt32}}\n"
     )
     return sql, {**parameters, **matching.parameters}

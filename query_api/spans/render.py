@@ -20,7 +20,7 @@ import numpy as np
 import orjson
 import pyarrow as pa
 
-from common.clickhouse.span_columns import NO_PARENT
+from common.clickhouse.span_columns import NO_PARENT, OPTIONAL_MEMBERS
 from common.span import NO_METRICS, Metrics, SpanKind, StatusCode
 from query_api.spans.columns import ID_BYTES, holds_only, id_bytes, integers_of, rows_as, values_of
 from query_api.spans.rollup import TraceSums, write_sums
@@ -73,7 +73,7 @@ class Layout(NamedTuple):
 
     @classmethod
     def of(cls, rows: pa.Table) -> Layout:
-        """The spans of ``rows``, which have ``ROW_COLUMNS``, in their order."""
+        """The spans of ``rows``, which have the ``row_columns`` of the members that these spans have, in their order."""
         if not rows.num_rows:
             return NO_ROWS
         parent_ids = [None if parent_id == NO_PARENT else parent_id for parent_id in values_of(rows, "parent_id")]
@@ -249,8 +249,9 @@ def _times(moments: _Moments) -> list[bytes]:
 
 def _optional(rows: pa.Table) -> Iterator[list[bytes]]:
     """The members that many spans lack, each with a comma before it; nothing for a member that no row has."""
+    read = set(rows.column_names)
     for name, (absent, text) in _OPTIONAL.items():
-        if not holds_only(rows, name, absent):
+        if name in read and not holds_only(rows, name, absent):
             yield _each_once(partial(_member, b',"%b":' % name.encode(), absent, text), values_of(rows, name))
 
 
@@ -337,5 +338,8 @@ _OPTIONAL: Final[Mapping[str, tuple[Any, Callable[[Any], bytes]]]] = {
 }
 """Column (named as its member) → what it holds where it is absent, and its JSON."""
 
-ROW_COLUMNS: Final = (*_REQUIRED, *_OPTIONAL, "log", "log_offset")
-"""What a statement must select for a ``Layout``."""
+
+def row_columns(members: int) -> tuple[str, ...]:
+    """What a statement must select for a ``Layout`` of spans that have no more than these of ``OPTIONAL_MEMBERS``."""
+    optional = (name for bit, name in enumerate(OPTIONAL_MEMBERS) if members >> bit & 1)
+    return (*_REQUIRED, *optional, "log", "log_offset")

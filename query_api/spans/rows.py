@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Iterable, Sequence
+from functools import lru_cache
 from typing import Final, Self
 
+from common.clickhouse.span_columns import ALL_MEMBERS
 from common.limits import MIB
 from query_api.spans.columns import among_ids, among_starts, packed_ids, packed_starts
 from query_api.spans.project_spans import ProjectSpans
-from query_api.spans.render import NO_ROWS, ROW_COLUMNS, Layout, Rendered
+from query_api.spans.render import NO_ROWS, Layout, Rendered, row_columns
 from query_api.spans.rollup import TraceSums
 from query_api.spans.version import Version
 
@@ -29,27 +31,35 @@ HEAD_START_S: Final = 0.001
 one, and the engine with it.
 """
 
-_ROWS: Final = f"""
-SELECT {", ".join(ROW_COLUMNS)}
-FROM spans
-PREWHERE {{of_project}} AND start_us IN {among_starts("starts")} AND span_id IN {among_ids("span_ids")}
-"""
+SHAPES_MAX: Final = 256
+"""Of statements that are kept: sets of members that spans of pages have."""
+
+_OF_VERSIONS: Final = f"start_us IN {among_starts('starts')} AND span_id IN {among_ids('span_ids')}"
 _SIDE_BY_SIDE: Final = {"merge_tree_min_rows_for_concurrent_read": 1, "merge_tree_min_bytes_for_concurrent_read": 1}
 """Rows of a page that are scattered cost a granule each, which one thread reads after the other unless they are millions: with two,
 50 of them take 60 ms instead of 95. Not for statements that stop early: what they read side by side they may read in vain."""
 
 
-async def fetch_rows(spans: ProjectSpans, versions: Collection[Version]) -> Layout:
-    """Rows among which are all of these versions, and hardly any other, in any order; laid out as soon as they are there."""
+async def fetch_rows(spans: ProjectSpans, versions: Collection[Version], *, members: int = ALL_MEMBERS) -> Layout:
+    """Rows among which are all of these versions, and hardly any other, in any order; laid out as soon as they are there.
+
+    ``members``: which of ``OPTIONAL_MEMBERS`` one of them has, or may have. Each costs as much as one that is there: a column is
+    read where a row lies, whatever it holds.
+    """
     if not versions:
         return NO_ROWS
     values = {
         "starts": packed_starts([version.start_us for version in versions]),
         "span_ids": packed_ids([version.span_id for version in versions]),
     }
-    rows = await spans.select(_ROWS, values, step="rows", settings=_SIDE_BY_SIDE)
+    rows = await spans.select(_rows_statement(members), values, step="rows", settings=_SIDE_BY_SIDE)
     is_large = rows.num_rows > LARGE_SPANS or rows.get_total_buffer_size() > LARGE_BYTES
     return await asyncio.to_thread(Layout.of, rows) if is_large else Layout.of(rows)
+
+
+@lru_cache(maxsize=SHAPES_MAX)
+def _rows_statement(members: int) -> str:
+    return f"\nSELECT {', '.join(row_columns(members))}\nFROM spans\nPREWHERE {{of_project}} AND {_OF_VERSIONS}\n"
 
 
 class RowsAhead:

@@ -17,8 +17,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, reduce
 from itertools import accumulate, takewhile
+from operator import or_
 from typing import Any, Final
 
 from common.errors import DeadlineExceeded
@@ -81,14 +82,15 @@ async def find_page(spans: ProjectSpans, matching: Compiled, window: Window, *, 
 
 async def _judge(spans: ProjectSpans, batch: Sequence[Candidate], page: _PageInProgress) -> None:
     """Put those of the batch that are shown on the page."""
-    expected = [candidate.version for candidate in page.expected(batch)]
+    candidates = page.expected(batch)
+    expected = [candidate.version for candidate in candidates]
     (heads, sums), rows = await asyncio.gather(
         heads_and_sums(
             spans,
             [candidate.version for candidate in batch],
             traces_to_sum={candidate.version.trace_id for candidate in batch if candidate.is_root},
         ),
-        fetch_rows(spans, expected),
+        fetch_rows(spans, expected, members=reduce(or_, (candidate.members for candidate in candidates), 0)),
     )
     page.add([candidate for candidate in batch if candidate.version in heads], sums)
     page.add_rows(rows, of=expected)

@@ -71,7 +71,7 @@ async def test_what_was_stored_before_is_found_as_what_comes_later(
     sessions, users = await ids(store, "session"), await ids(store, "user")
     await store.close()
 
-    assert applied == ["0006_lookups"]
+    assert applied[0] == "0006_lookups"
     assert marks < 6  # granules of 4,096 rows
     assert shown == {key: [(f"{key[1]:032x}", f"{key[1]:016x}")] for key in shown}
     assert (sessions, users) == (["s0", "s1"], ["u2", "u0", "u1"])

@@ -6,8 +6,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from common.clickhouse.span_columns import NO_PARENT
-from query_api.spans.render import ROW_COLUMNS
+from common.clickhouse.span_columns import ALL_MEMBERS, NO_PARENT
+from query_api.spans.render import row_columns
 
 TEXT_COLUMNS = ("status_message", "session_id", "user_id", "agent_id")
 JSON_COLUMNS = ("events", "links", "references", "hashes", "resource", "scope")
@@ -45,6 +45,6 @@ def row(**members: Any) -> dict[str, Any]:
 
 def table(rows: list[dict[str, Any]], *, cut_at: int = 0) -> pa.Table:
     """The rows as the engine may give them: in two blocks, the second of which begins in the middle of its memory."""
-    columns = {name: pa.array([each[name] for each in rows], _TYPES.get(name)) for name in ROW_COLUMNS}
+    columns = {name: pa.array([each[name] for each in rows], _TYPES.get(name)) for name in row_columns(ALL_MEMBERS)}
     whole = pa.table(columns)
     return pa.concat_tables([whole.slice(0, cut_at), whole.slice(cut_at)])

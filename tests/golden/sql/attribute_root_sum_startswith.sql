@@ -1,6 +1,6 @@
 -- p1 = "ag.metrics.tokens.cumulative.total"
 -- p2 = "(?i-s)\\A1"
-SELECT start_us, span_id, trace_id, log, log_offset, parent_id, answer_bytes
+SELECT start_us, span_id, trace_id, log, log_offset, parent_id, answer_bytes, members
 FROM spans
 WHERE {of_project}
     AND (if(parent_id = toFixedString(unhex('00000000000000000000000000000000'), 16) AND trace_id IN (SELECT trace_id FROM (SELECT trace_id, arraySum((amount, counts) -> if(counts, amount, 0), at_tokens_prompt, token_verdicts) AS tokens_prompt, arraySum((amount, counts) -> if(counts, amount, 0), at_tokens_completion, token_verdicts) AS tokens_completion, arraySum((amount, counts) -> if(counts, amount, 0), at_tokens_total, token_verdicts) AS tokens_total, arraySum((amount, counts) -> if(counts, amount, 0), at_costs_prompt, cost_verdicts) AS costs_prompt, arraySum((amount, counts) -> if(counts, amount, 0), at_costs_completion, cost_verdicts) AS costs_completion, arraySum((amount, counts) -> if(counts, amount, 0), at_costs_total, cost_verdicts) AS costs_total, errors

@@ -1,0 +1,97 @@
+"""Members that a span may lack: a page reads the columns of those that its spans have, of spans from before that was known as well."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from common.clickhouse.migrate import migrate
+from common.clickhouse.span_columns import OPTIONAL_MEMBERS
+from common.clickhouse.store import ColumnStore, Statement
+from common.settings import ClickHouseSettings
+from common.span import Event, Link, Resource, Scope, Span
+from tests.support.older_tables import apply_again, tables_before
+from tests.support.span_corpus import START_NS, store_record
+from tests.support.span_pages import SpanPages
+
+OTHER = {"trace_id": "0" * 31 + "a", "span_id": "0" * 15 + "b", "attributes": {"key": "of"}}
+GIVEN: dict[str, Any] = {
+    "status_message": "broken",
+    "session_id": "s-1",
+    "user_id": "u-1",
+    "agent_id": "a-1",
+    "trace_state": "vendor=1",
+    "flags": 257,
+    "dropped_attributes_count": 1,
+    "dropped_events_count": 2,
+    "dropped_links_count": 3,
+    "events": (Event("e", START_NS, {}),),
+    "links": (Link(b"l" * 16, b"m" * 16, {}),),
+    "references": [OTHER],
+    "hashes": [{"id": "h", "attributes": {"key": "of"}}],
+    "resource": Resource({"service": {"name": "shop"}}),
+    "scope": Scope("hand"),
+}
+
+
+def span(number: int, **members: Any) -> Span:
+    """A child, about which nothing is derived that it does not say."""
+    at_ns = START_NS + number * 1_000
+    ids = number.to_bytes(16, "big"), number.to_bytes(8, "big") * 2
+    return Span(*ids, b"p" * 16, f"n{number}", 1, at_ns, at_ns, 0, members.pop("status_message", None), {})._replace(
+        **members
+    )
+
+
+def spans(first: int) -> list[Span]:
+    """One with no member, one with each, one with all."""
+    return [
+        span(first),
+        *(span(first + number, **{name: GIVEN[name]}) for number, name in enumerate(OPTIONAL_MEMBERS, 1)),
+        span(first + len(OPTIONAL_MEMBERS) + 1, **GIVEN),
+    ]
+
+
+@pytest.fixture(params=[False, True], ids=["once", "twice"])
+async def store(
+    request: pytest.FixtureRequest,
+    chdb_dir: Path,
+    chdb_empty_settings: Callable[[], ClickHouseSettings],
+    tmp_path: Path,
+) -> AsyncIterator[ColumnStore]:
+    """With these spans from before the migration, and with others from after it."""
+    settings = chdb_empty_settings()
+    opened = await tables_before(7, settings, data_dir=chdb_dir, folder=tmp_path)
+    await store_record(opened, spans(100))
+    assert (await migrate(settings, data_dir=chdb_dir))[0] == "0007_members"
+    if request.param:
+        await apply_again(opened, "0007_members.sql")
+    await store_record(opened, spans(200), offset=1)
+    yield opened
+    await opened.close()
+
+
+async def test_each_is_shown_where_it_is_alone_on_a_page_and_where_others_are(store: ColumnStore) -> None:
+    pages = SpanPages.over(store)
+    whole = {each["span_name"]: each for each in (await pages.page())["spans"]}
+    asked = {name: {"conditions": [{"field": "span_name", "value": name}]} for name in whole}
+    alone = {name: (await pages.page(filtering=filtering))["spans"] for name, filtering in asked.items()}
+
+    assert alone == {name: [each] for name, each in whole.items()}
+    for first in (100, 200):
+        for number, name in enumerate(OPTIONAL_MEMBERS, 1):
+            assert name in whole[f"n{first + number}"], name
+            assert name in whole[f"n{first + len(OPTIONAL_MEMBERS) + 1}"], name
+        assert not set(OPTIONAL_MEMBERS).intersection(whole[f"n{first}"])
+
+
+async def test_the_engine_says_which_of_them_a_row_has(store: ColumnStore) -> None:
+    has = ", ".join(f"ifNull(toString({name}), '') NOT IN ('', '0')" for name in OPTIONAL_MEMBERS)
+    rows = await store.select(Statement(f"SELECT members, [{has}] AS has FROM spans"), deadline_s=10.0)
+
+    assert rows.num_rows == 2 * (len(OPTIONAL_MEMBERS) + 2)
+    for row in rows.to_pylist():
+        assert row["members"] == sum(2**bit for bit, is_there in enumerate(row["has"]) if is_there)
