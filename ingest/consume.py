@@ -74,18 +74,32 @@ def open_record(record: Record, rules: Rules, *, now_ns: int) -> Opened:
 
     A tombstone and an empty value hold no span and no fault: they only advance the offset.
     """
-    encoding = rules.encoding_of(record)
-    nothing = Opened(record, encoding, [], [], rules.default_project_id, [])
+    nothing = nothing_of(record, rules)
     if not record.value:
         return nothing
     try:
-        decoded = decode(record, encoding=encoding, limits=rules.limits, now_ns=now_ns)
+        decoded = decode(record, encoding=nothing.encoding, limits=rules.limits, now_ns=now_ns)
         project = _project_of_header(record)
     except Rejected as exc:
         return nothing._replace(refusals=[Refusal(None, exc.rejection, exc.detail)])
     if project is not None:
         return _holding(nothing, decoded.without_repeats(), project)
     return _by_resource(nothing, decoded, rules.project_of(record))
+
+
+def nothing_of(record: Record, rules: Rules) -> Opened:
+    """The record before anything is read of it."""
+    return Opened(record, rules.encoding_of(record), [], [], rules.default_project_id, [])
+
+
+def only(opened: Opened, positions: Sequence[int]) -> Opened:
+    """The same with the spans at these positions alone."""
+    projects = opened.projects
+    return opened._replace(
+        spans=[opened.spans[each] for each in positions],
+        span_indexes=[opened.span_indexes[each] for each in positions],
+        projects=projects if isinstance(projects, UUID) else [projects[each] for each in positions],
+    )
 
 
 def without_projects(opened: Opened, unknown: Collection[UUID]) -> Opened:
@@ -135,7 +149,7 @@ def _by_resource(nothing: Opened, decoded: Decoded, fallback: UUID) -> Opened:
     opened = _holding(nothing, decoded, [each if isinstance(each, UUID) else fallback for each in per_span])
     kept = _refusing(opened, [None if isinstance(each, UUID) else each for each in per_span])
     assert isinstance(kept.projects, list)  # noqa: S101 - narrows the type: it was made here
-    return _only(kept, kept.projects, last_of_each(kept.spans, kept.projects))
+    return only(kept, last_of_each(kept.spans, kept.projects))
 
 
 def _claim(resource: Resource) -> Any:
@@ -160,23 +174,13 @@ def _unknown(project: UUID) -> str:
 
 
 def _refusing(opened: Opened, reasons: list[str | None]) -> Opened:
-    """The spans without a reason stay; the others are refused for theirs. ``projects`` must be a list."""
+    """The spans without a reason stay; the others are refused for theirs."""
     if not any(reasons):
         return opened
-    assert isinstance(opened.projects, list)  # noqa: S101 - narrows the type: both callers made or checked the list
     kept = [position for position, reason in enumerate(reasons) if reason is None]
     refused = [
         Refusal(opened.span_indexes[position], RejectionCode.UNKNOWN_PROJECT, reason)
         for position, reason in enumerate(reasons)
         if reason is not None
     ]
-    return _only(opened, opened.projects, kept)._replace(refusals=[*opened.refusals, *refused])
-
-
-def _only(opened: Opened, projects: Sequence[UUID], positions: Sequence[int]) -> Opened:
-    """The same with the spans at these positions alone. ``projects`` are its own."""
-    return opened._replace(
-        spans=[opened.spans[each] for each in positions],
-        span_indexes=[opened.span_indexes[each] for each in positions],
-        projects=[projects[each] for each in positions],
-    )
+    return only(opened, kept)._replace(refusals=[*opened.refusals, *refused])

@@ -8,17 +8,15 @@ start. Taken only by portions that failed as a whole: it does everything twice.
 from __future__ import annotations
 
 import traceback
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
-from uuid import UUID
 
 from common.clickhouse.span_columns import SpanColumns
 from common.codec.checks import shown
 from common.codec.decoded import Refusal
 from common.errors import RejectionCode
 from common.kafka.record import Record
-from ingest.consume import Opened, Rules, open_record
+from ingest.consume import Opened, Rules, nothing_of, only, open_record
 from ingest.opening.rows import append_rows
 
 _ANY_LOG: Final = ""
@@ -31,19 +29,18 @@ def open_warily(record: Record, rules: Rules, *, now_ns: int) -> Opened:
     except MemoryError:
         raise
     except Exception as exc:  # noqa: BLE001 - whatever it is, it is refused with its name
-        nothing = Opened(record, rules.encoding_of(record), [], [], rules.default_project_id, [])
-        return nothing._replace(refusals=[Refusal(None, RejectionCode.OUR_FAILURE, _told(exc))])
+        return nothing_of(record, rules)._replace(refusals=[Refusal(None, RejectionCode.OUR_FAILURE, _told(exc))])
     return opened if _failure_of(opened, rules) is None else _without_failures(opened, rules)
 
 
 def _without_failures(opened: Opened, rules: Rules) -> Opened:
     """The record without the spans that fail alone; without all of them where the others fail together."""
     positions = range(len(opened.spans))
-    failures = {each: failure for each in positions if (failure := _failure_of(_only(opened, [each]), rules))}
-    kept = _only(opened, [each for each in positions if each not in failures])
+    failures = {each: failure for each in positions if (failure := _failure_of(only(opened, [each]), rules))}
+    kept = only(opened, [each for each in positions if each not in failures])
     if failure := _failure_of(kept, rules):
         failures = {each: failures.get(each, failure) for each in positions}
-        kept = _only(opened, [])
+        kept = only(opened, [])
     refused = [
         Refusal(opened.span_indexes[each], RejectionCode.OUR_FAILURE, reason) for each, reason in failures.items()
     ]
@@ -61,15 +58,6 @@ def _failure_of(opened: Opened, rules: Rules) -> str | None:
     except Exception as exc:  # noqa: BLE001 - as above
         return _told(exc)
     return None
-
-
-def _only(opened: Opened, positions: Sequence[int]) -> Opened:
-    projects = opened.projects
-    return opened._replace(
-        spans=[opened.spans[each] for each in positions],
-        span_indexes=[opened.span_indexes[each] for each in positions],
-        projects=projects if isinstance(projects, UUID) else [projects[each] for each in positions],
-    )
 
 
 def _told(failure: Exception) -> str:
