@@ -22,7 +22,7 @@ from typing import Final
 from common.errors import DeadlineExceeded
 from common.span import NO_METRICS, Metrics
 from query_api.spans.columns import among_ids, among_starts, packed_ids, packed_starts
-from query_api.spans.compile import Compiled
+from query_api.spans.compile import EVERY_ROW, Compiled
 from query_api.spans.heads import heads_and_sums
 from query_api.spans.models import Order
 from query_api.spans.project_spans import ProjectSpans
@@ -41,9 +41,6 @@ SPARE_TRACES: Final = 8
 """Judged beyond what a page needs, so that a few that stand elsewhere do not cost another statement."""
 
 SPARE_ROWS: Final = 16
-
-EVERYTHING_SQL: Final = "1"
-"""What the filter without conditions compiles to."""
 
 CANDIDATES_MAX: Final = 50_000
 """In one round: about 4 MB."""
@@ -79,7 +76,7 @@ async def find_traces(
     candidates = TraceCandidates(spans, matching, window)
     judge = _Judge(spans, matching, window, candidates, rows)
     found: list[FoundTrace] = []
-    rows_per_trace: float = ROWS_PER_TRACE_UNFILTERED if matching.sql == EVERYTHING_SQL else ROWS_PER_TRACE
+    rows_per_trace: float = ROWS_PER_TRACE_UNFILTERED if matching.sql == EVERY_ROW.sql else ROWS_PER_TRACE
     rows_count = 0
     while len(found) <= limit and not candidates.is_at_end:
         size = min(int((limit + 1 - len(found)) * rows_per_trace) + SPARE_ROWS, CANDIDATES_MAX)

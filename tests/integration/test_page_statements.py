@@ -16,7 +16,7 @@ from common.project import DEFAULT_PROJECT_ID
 from common.settings import ClickHouseSettings
 from common.span import Span
 from query_api.spans.candidates import Window
-from query_api.spans.compile import Compiled
+from query_api.spans.compile import EVERY_ROW
 from query_api.spans.project_spans import ProjectSpans
 from query_api.spans.rows import RowsAhead
 from query_api.spans.search import find_page
@@ -37,7 +37,6 @@ INSERT INTO spans SELECT * REPLACE
 )
 FROM spans ARRAY JOIN range({SPANS_COUNT}) AS n
 """
-EVERYTHING = Compiled("1", {})
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +65,7 @@ async def spans(filled: ClickHouseSettings, chdb_dir: Path) -> AsyncIterator[Pro
 
 
 async def test_a_page_of_spans_finds_its_heads_and_rows_by_index(spans: ProjectSpans) -> None:
-    page = await find_page(spans, EVERYTHING, Window(), limit=5, bytes_max=10**6)
+    page = await find_page(spans, EVERY_ROW, Window(), limit=5, bytes_max=10**6)
 
     assert len(page.spans) == 5
     assert [ran.step for ran in spans.ran] == ["candidates", "heads", "rows"]
@@ -75,7 +74,7 @@ async def test_a_page_of_spans_finds_its_heads_and_rows_by_index(spans: ProjectS
 
 async def test_a_page_of_traces_finds_its_heads_and_rows_by_index(spans: ProjectSpans) -> None:
     async with RowsAhead(spans) as rows:
-        found = await find_traces(spans, EVERYTHING, TraceWindow(), limit=3, rows=rows)
+        found = await find_traces(spans, EVERY_ROW, TraceWindow(), limit=3, rows=rows)
         page = await read_page(spans, found.traces, bytes_max=10**6, rows=rows)
 
     assert len(page.traces) == 3
@@ -93,7 +92,7 @@ class BegunRows(RowsAhead):
 
 async def test_rows_of_the_traces_of_a_page_and_of_no_others_are_read_ahead(spans: ProjectSpans) -> None:
     async with BegunRows(spans) as rows:
-        found = await find_traces(spans, EVERYTHING, TraceWindow(), limit=3, rows=rows)
+        found = await find_traces(spans, EVERY_ROW, TraceWindow(), limit=3, rows=rows)
 
     assert sorted(version.trace_id for version in rows.begun) == sorted(each.position.trace_id for each in found.traces)
 

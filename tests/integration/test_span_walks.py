@@ -26,7 +26,7 @@ from common.settings import ClickHouseSettings
 from common.span import Span
 from common.times import format_us
 from query_api.spans.candidates import Window
-from query_api.spans.compile import Compiled
+from query_api.spans.compile import EVERY_ROW
 from query_api.spans.handlers import spans_of_ids
 from query_api.spans.heads import SHOWN_HEADS, TRACES_WITH_SUMS, heads_of_traces
 from query_api.spans.models import Order
@@ -325,7 +325,7 @@ async def test_empty_years_are_not_walked(store: ColumnStore, monkeypatch: pytes
     position = Position.edge(START_US + 2 * years_us - 1, Order.DESCENDING)
     spans = ProjectSpans(store, DEFAULT_PROJECT_ID, clock=SystemClock(), budget_s=10.0)
 
-    page = await find_page(spans, Compiled("1", {}), Window(after=position), limit=100, bytes_max=1_000_000)
+    page = await find_page(spans, EVERY_ROW, Window(after=position), limit=100, bytes_max=1_000_000)
 
     assert [span.key.span_id[-1] for span in page.spans] == list(range(19, 9, -1))
     assert len(asked) <= 6  # next row, estimate, candidates; next row; heads and rows
