@@ -6,7 +6,8 @@
                                                                      ↑                      │ broker too large
                                                                      └── renew the broker ──┘
 
-Everything is closed in reverse order, but for the API: it ends before the log is drained. SIGTERM and SIGINT drain; a second one ends the process at once.
+Everything is closed in reverse order, but for the API: it ends before the log is drained. SIGTERM and SIGINT drain; a
+second one ends the process at once.
 """
 
 from __future__ import annotations

@@ -20,7 +20,6 @@ from query_api.sessions.position import IdPosition
 from query_api.spans.compile import compile_filter
 from query_api.spans.handlers import project_spans
 from query_api.spans.models import Order, Windowing
-from query_api.spans.snapshot import Snapshot
 from query_api.spans.windowing import belonging, limit_of, microseconds
 
 
@@ -50,10 +49,10 @@ async def _query(call: Call, *, kind: str) -> Answer:
     )
     walk_name = f"{kind}s by {'latest' if query.realtime else 'earliest'} span"
     belongs_to = belonging(walk_name, call.project_id, filtering, _without_leading_bound(windowing))
-    is_continued = windowing.next is not None
-    snapshot = await snapshot_of_walk(call.context, call.project_id, is_continued=is_continued)
-    walk = _walk(windowing, kind=kind, is_realtime=bool(query.realtime), snapshot=snapshot)
-    if windowing.next is not None:
+    walk = _walk(windowing, kind=kind, is_realtime=bool(query.realtime))
+    if windowing.next is None:
+        walk = replace(walk, snapshot=await snapshot_of_walk(call.context, call.project_id, is_continued=False))
+    else:
         after = IdPosition.unpack(read_cursor(windowing.next, belongs_to=belongs_to, secret=secret))
         walk = _continued(walk, after)
     spans = project_spans(call)
@@ -74,7 +73,7 @@ def _without_leading_bound(windowing: ActivityWindowing) -> Windowing:
     return Windowing(order=windowing.order, oldest=windowing.oldest, rate=windowing.rate)
 
 
-def _walk(windowing: ActivityWindowing, *, kind: str, is_realtime: bool, snapshot: Snapshot) -> Walk:
+def _walk(windowing: ActivityWindowing, *, kind: str, is_realtime: bool) -> Walk:
     return Walk(
         kind=kind,
         is_realtime=is_realtime,
@@ -82,7 +81,6 @@ def _walk(windowing: ActivityWindowing, *, kind: str, is_realtime: bool, snapsho
         newest_us=microseconds(windowing.newest),
         oldest_us=microseconds(windowing.oldest),
         rate_percent=100 if windowing.rate is None else int(windowing.rate * 100),
-        snapshot=snapshot,
     )
 
 
