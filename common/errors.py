@@ -15,6 +15,7 @@
     ├── Rejected                a record or span that cannot be kept   dead letter
     ├── Overloaded              transient: come back later             429, 503
     ├── Unavailable             transient: a system is away            503
+    │   └── NotMigrated         … or its tables are not there yet      503
     ├── DeadlineExceeded        transient: out of time                 504
     ├── RefusedByStore          the engine refuses these rows          bisected, dead letter
     └── InvalidStatement        the engine refuses our SQL: our bug    500
@@ -182,6 +183,13 @@ class Unavailable(ServiceError):
     @override
     def told(self) -> str:
         return f"{self._system} is away." if self._system else self.detail
+
+
+class NotMigrated(Unavailable):
+    """``system`` does not have all tables of this program, or has older ones."""
+
+    def __init__(self, system: str) -> None:
+        super().__init__(f"{system} does not have the tables of this version yet: `clearspan migrate` makes them.")
 
 
 class DeadlineExceeded(ServiceError):

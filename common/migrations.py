@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -60,6 +60,13 @@ def pending(migrations: Sequence[Migration], applied: Mapping[int, str]) -> list
     if unknown:
         raise IllegalMigration(f"Migration {unknown[0]:04} is applied but not part of this program: it is too old.")
     return [migration for migration in migrations if migration.number not in applied]
+
+
+def lacks(migrations: Sequence[Migration], applied: Collection[int]) -> bool:
+    """Whether a database in which the files of these numbers are applied is behind this program. One that is ahead serves it as well:
+    while a newer program comes, the older ones go on.
+    """
+    return any(migration.number not in applied for migration in migrations)
 
 
 def _load(path: Path) -> Migration:

@@ -26,10 +26,12 @@ from collections import Counter, deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final, NamedTuple, Protocol, TypeVar
 from uuid import UUID
 
 from common.clickhouse.connect import open_store
+from common.clickhouse.migrate import require_tables as require_clickhouse_tables
 from common.clickhouse.store import ColumnStore
 from common.clock import Clock, SystemClock
 from common.errors import ServiceError, Unavailable
@@ -38,6 +40,7 @@ from common.kafka.producer import KafkaPublisher
 from common.kafka.record import Partition, Publisher, RecordSource
 from common.kafka.topics import ensure_topics
 from common.memory import tune_for_batches
+from common.postgres.migrate import require_tables as require_postgres_tables
 from common.postgres.pool import Database, open_database
 from common.postgres.projects import Projects
 from common.settings import IllegalSettings, Settings, read_settings
@@ -510,7 +513,9 @@ async def open_worker(
         if publisher is None:
             publisher = KafkaPublisher(settings.kafka)
             stack.push_async_callback(publisher.close)
-        systems = {"clickhouse": store.ping} | ({"postgres": database.ping} if database is not None else {})
+        systems: dict[str, Callable[[], Awaitable[object]]] = {"clickhouse": partial(require_clickhouse_tables, store)}
+        if database is not None:
+            systems["postgres"] = partial(require_postgres_tables, database)
         clock = SystemClock()
         announcer = await stack.enter_async_context(open_announcer(publisher, topic=settings.kafka.stored_topic))
         doors = Doors(

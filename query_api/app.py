@@ -16,6 +16,7 @@ from typing import Final
 from aiohttp import web
 
 from common.clickhouse.connect import open_store
+from common.clickhouse.migrate import require_tables as require_clickhouse_tables
 from common.clickhouse.store import ColumnStore
 from common.clock import Clock, SystemClock
 from common.errors import Unavailable
@@ -26,6 +27,7 @@ from common.kafka.producer import KafkaPublisher
 from common.kafka.record import LogEnds, Publisher
 from common.memory import tune_for_batches
 from common.postgres.keys import Keys
+from common.postgres.migrate import require_tables as require_postgres_tables
 from common.postgres.pool import Database, open_database
 from common.postgres.projects import Projects
 from common.postgres.secrets import cursor_secret
@@ -145,8 +147,11 @@ def _checks(stage: Stage, database: Database) -> Mapping[str, Check]:
     async def kafka() -> None:
         await read_cluster_id(stage.context.settings.kafka)
 
+    async def clickhouse() -> None:
+        await require_clickhouse_tables(stage.context.store)
+
     async def postgres() -> None:
-        await database.ping()
+        await require_postgres_tables(database)
         if stage.waits_for:
             raise Unavailable(stage.waits_for)
         if not await projects.exists(default_project_id):
@@ -155,7 +160,7 @@ def _checks(stage: Stage, database: Database) -> Mapping[str, Check]:
                 " `clearspan migrate` makes it."
             )
 
-    return {"clickhouse": stage.context.store.ping, "kafka": kafka, "postgres": postgres}
+    return {"clickhouse": clickhouse, "kafka": kafka, "postgres": postgres}
 
 
 async def _find_cursor_secret(stage: Stage, database: Database) -> None:

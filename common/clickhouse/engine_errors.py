@@ -13,7 +13,15 @@ from typing import Final
 
 from clickhouse_connect.driver.exceptions import ClickHouseError, DatabaseError, OperationalError
 
-from common.errors import DeadlineExceeded, InvalidStatement, Overloaded, RefusedByStore, ServiceError, Unavailable
+from common.errors import (
+    DeadlineExceeded,
+    InvalidStatement,
+    NotMigrated,
+    Overloaded,
+    RefusedByStore,
+    ServiceError,
+    Unavailable,
+)
 
 OUT_OF_BUDGET: Final = frozenset({
     158,  # TOO_MANY_ROWS
@@ -36,10 +44,8 @@ BUSY: Final = frozenset({
 })  # fmt: skip
 
 AWAY: Final = frozenset({
-    60,  # UNKNOWN_TABLE: not migrated yet
     75,  # CANNOT_WRITE_TO_FILE_DESCRIPTOR: as the next one
     76,  # CANNOT_OPEN_FILE: no inode is left, the quota is used up, too many files are open
-    81,  # UNKNOWN_DATABASE: not migrated yet
     198,  # DNS_ERROR
     209,  # SOCKET_TIMEOUT
     210,  # NETWORK_ERROR
@@ -54,6 +60,11 @@ AWAY: Final = frozenset({
     516,  # AUTHENTICATION_FAILED
     586,  # CANNOT_CREATE_FILE: as 76
     999,  # KEEPER_EXCEPTION
+})  # fmt: skip
+
+UNMADE: Final = frozenset({
+    60,  # UNKNOWN_TABLE
+    81,  # UNKNOWN_DATABASE
 })  # fmt: skip
 
 BAD_VALUES: Final = frozenset({
@@ -92,6 +103,8 @@ def _translation(error: ClickHouseError, *, inserting: bool) -> ServiceError:
         return DeadlineExceeded(text)
     if code in BUSY:
         return Overloaded(text, retry_after_s=RETRY_AFTER_BUSY_S)
+    if code in UNMADE:
+        return NotMigrated("ClickHouse")
     if code in AWAY or (code is None and type(error) in NOT_FROM_THE_ENGINE):
         return Unavailable(text, system="ClickHouse")
     if inserting and code in BAD_VALUES:

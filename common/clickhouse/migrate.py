@@ -12,12 +12,15 @@ from typing import Final
 from common.clickhouse.connect import open_store
 from common.clickhouse.sql_files import render, statements
 from common.clickhouse.store import ColumnStore, Statement
-from common.migrations import Migration, load_migrations, pending
+from common.errors import NotMigrated
+from common.migrations import Migration, lacks, load_migrations, pending
 from common.settings import ClickHouseSettings
 
 DDL: Final = Path(__file__).parent / "ddl"
 DEADLINE_S: Final = 300.0
 """Of one statement; a cluster waits for its slowest replica."""
+
+CHECK_DEADLINE_S: Final = 5.0
 
 CREATE_RECORD: Final = """
 CREATE TABLE IF NOT EXISTS migrations{on_cluster}
@@ -50,6 +53,14 @@ async def migrate(settings: ClickHouseSettings, /, *, data_dir: Path, folder: Pa
     finally:
         await store.close()
     return [f"{migration.number:04}_{migration.name}" for migration in migrations]
+
+
+async def require_tables(store: ColumnStore, /) -> None:
+    """Return when the engine answers and has the tables of this program. Raises ``NotMigrated``, and the errors of ``ColumnStore``."""
+    await store.ping()
+    rows = await store.select(Statement(APPLIED), deadline_s=CHECK_DEADLINE_S)
+    if lacks(load_migrations(DDL), rows.column("number").to_pylist()):
+        raise NotMigrated("ClickHouse")
 
 
 async def _create_database(settings: ClickHouseSettings, *, data_dir: Path) -> None:

@@ -13,6 +13,7 @@ from common.errors import (
     DeadlineExceeded,
     InvalidInput,
     InvalidStatement,
+    NotMigrated,
     Overloaded,
     ServiceError,
     Unavailable,
@@ -46,7 +47,6 @@ MEANING: Final[tuple[tuple[tuple[type[Exception], ...], type[ServiceError]], ...
             asyncpg.OperatorInterventionError,  # shutting down, starting up
             asyncpg.InvalidAuthorizationSpecificationError,  # can be granted while we wait
             asyncpg.InvalidCatalogNameError,
-            asyncpg.UndefinedTableError,  # not migrated yet
             OSError,
             TimeoutError,
         ),
@@ -65,6 +65,8 @@ def translated() -> Iterator[None]:
         yield
     except asyncpg.UniqueViolationError as exc:
         raise Taken(str(exc), constraint_name=exc.constraint_name or "") from exc
+    except asyncpg.UndefinedTableError as exc:
+        raise NotMigrated("Postgres") from exc
     except FOREIGN as exc:
         meaning = next(ours for kinds, ours in MEANING if isinstance(exc, kinds))
         said = f"Postgres: {str(exc) or type(exc).__name__}"

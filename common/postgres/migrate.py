@@ -13,8 +13,10 @@ from uuid import UUID
 
 import asyncpg
 
-from common.migrations import Migration, load_migrations, pending
+from common.errors import NotMigrated
+from common.migrations import Migration, lacks, load_migrations, pending
 from common.postgres.errors import translated
+from common.postgres.pool import Database
 from common.postgres.queries import SQL
 from common.postgres.secrets import OF_CURSORS
 from common.settings import PostgresSettings
@@ -46,6 +48,13 @@ async def migrate(settings: PostgresSettings, /, *, default_project_id: UUID, fo
         finally:
             await connection.close(timeout=settings.timeout_s)
     return [f"{migration.number:04}_{migration.name}" for migration in migrations]
+
+
+async def require_tables(database: Database, /) -> None:
+    """Return when Postgres answers and has the tables of this program. Raises ``NotMigrated``, and the errors of ``Database``."""
+    rows = await database.fetch_all(SQL["applied_migrations"])
+    if lacks(load_migrations(DDL), [row["number"] for row in rows]):
+        raise NotMigrated("Postgres")
 
 
 async def _apply_pending(connection: Any, folder: Path) -> list[Migration]:

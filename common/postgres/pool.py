@@ -85,10 +85,6 @@ class Database:
             with translated():
                 await transaction.commit()
 
-    async def ping(self) -> None:
-        """Return when Postgres answers."""
-        await self.fetch_one("SELECT 1")
-
     @asynccontextmanager
     async def _acquired(self) -> AsyncIterator[Any]:
         with translated():

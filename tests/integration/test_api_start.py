@@ -14,7 +14,7 @@ import pytest
 
 from common.clickhouse.store import Statement
 from common.clock import SystemClock
-from common.errors import Unavailable
+from common.errors import NotMigrated
 from common.postgres.keys import Keys
 from common.postgres.migrate import migrate
 from common.postgres.pool import open_database
@@ -35,7 +35,7 @@ class ReadyStore(UntouchedStore):
 
     async def select(self, statement: Statement, /, *, deadline_s: float) -> pa.Table:
         """How far spans are stored is asked from the first moment."""
-        raise Unavailable("Unknown table.")
+        raise NotMigrated("ClickHouse")
 
 
 async def test_goes_on_by_itself_once_migrate_has_run(postgres_settings: PostgresSettings) -> None:
@@ -58,7 +58,8 @@ async def test_goes_on_by_itself_once_migrate_has_run(postgres_settings: Postgre
         with_key = await client.get("/otlp/v1/traces", headers={"Authorization": f"ApiKey {key.text}"})
 
     assert (lives.status, refused.status) == (200, 503)
-    assert missing.keys() == {"kafka", "postgres"}
+    assert missing.keys() == {"clickhouse", "kafka", "postgres"}
+    assert all("`clearspan migrate` makes them" in missing[system] for system in ("clickhouse", "postgres"))
     assert (without_key.status, with_key.status) == (401, 200)
 
 

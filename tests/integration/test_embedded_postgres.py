@@ -18,6 +18,6 @@ async def test_it_runs_in_a_directory_of_any_name(tmp_path: Path, name: str) -> 
     postgres = EmbeddedPostgres(tmp_path / name / "postgres")
     try:
         async with open_database(PostgresSettings(dsn=SecretStr(postgres.dsn))) as database:
-            await database.ping()
+            await database.fetch_one("SELECT 1")
     finally:
         postgres.stop()

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from common.clickhouse.connect import open_store
-from common.clickhouse.migrate import DDL, migrate
+from common.clickhouse.migrate import DDL, migrate, require_tables
 from common.clickhouse.store import Statement
-from common.errors import InvalidStatement
+from common.errors import InvalidStatement, NotMigrated
 from common.migrations import IllegalMigration
 from common.settings import ClickHouseSettings
 
@@ -38,6 +38,24 @@ async def test_from_empty_and_then_nothing_is_left_to_do(settings: ClickHouseSet
     assert await migrate(settings, data_dir=chdb_dir) == []
 
     assert {"migrations", "span_heads", "span_heads_of_spans", "spans"} <= set(await tables(settings, chdb_dir))
+
+
+async def test_tables_that_are_missing_or_older_are_told_with_what_makes_them(
+    settings: ClickHouseSettings, chdb_dir: Path, tmp_path: Path
+):
+    said = "ClickHouse does not have the tables of this version yet: `clearspan migrate` makes them."
+    (tmp_path / "0001_spans.sql").write_bytes((DDL / "0001_spans.sql").read_bytes())
+    store = open_store(settings, data_dir=chdb_dir)
+    try:
+        with pytest.raises(NotMigrated, match=said):
+            await require_tables(store)
+        await migrate(settings, data_dir=chdb_dir, folder=tmp_path)
+        with pytest.raises(NotMigrated, match=said):
+            await require_tables(store)
+        await migrate(settings, data_dir=chdb_dir)
+        await require_tables(store)
+    finally:
+        await store.close()
 
 
 async def test_several_starters_at_once_all_end_well(settings: ClickHouseSettings, chdb_dir: Path):

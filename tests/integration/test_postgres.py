@@ -16,6 +16,7 @@ from common.errors import (
     InvalidInput,
     InvalidStatement,
     NotFound,
+    NotMigrated,
     Overloaded,
     ServiceError,
     Unavailable,
@@ -23,7 +24,7 @@ from common.errors import (
 from common.migrations import IllegalMigration
 from common.postgres.errors import Taken
 from common.postgres.keys import INVALID_FOR_S, VALID_FOR_S, KeyOwner, Keys
-from common.postgres.migrate import DDL, migrate
+from common.postgres.migrate import DDL, migrate, require_tables
 from common.postgres.pool import Database, open_database
 from common.postgres.projects import ABSENT_FOR_S, Projects
 from common.postgres.secrets import cursor_secret
@@ -46,6 +47,13 @@ class TestMigrations:
         assert await migrated(postgres_settings) == MIGRATIONS
         assert await migrated(postgres_settings) == []
 
+    async def test_tables_that_are_missing_are_told_with_what_makes_them(self, postgres_settings: PostgresSettings):
+        async with open_database(postgres_settings) as database:
+            with pytest.raises(NotMigrated, match="Postgres does not have the tables of this version yet"):
+                await require_tables(database)
+            await migrated(postgres_settings)
+            await require_tables(database)
+
     async def test_two_starters_at_once_both_end_well(self, postgres_settings: PostgresSettings):
         applied = await asyncio.gather(*(migrated(postgres_settings) for _ in range(4)))
 
@@ -66,7 +74,7 @@ class TestMigrations:
             await migrated(postgres_settings, tmp_path)
 
         async with open_database(postgres_settings) as database:
-            with pytest.raises(Unavailable, match="half"):
+            with pytest.raises(NotMigrated):
                 await database.fetch_one("SELECT * FROM half")
 
     async def test_keys_that_were_there_before_users_are_those_of_the_default_user(
@@ -233,7 +241,7 @@ class TestTransactions:
         with pytest.raises(first):
             await lose_the_connection_and_fail()
 
-        await database.ping()
+        await database.fetch_one("SELECT 1")
 
 
 class TestErrors:
@@ -261,7 +269,7 @@ class TestErrors:
             with pytest.raises(error):
                 await database.fetch_one(sql)
 
-            await database.ping()
+            await database.fetch_one("SELECT 1")
 
     async def test_a_text_with_u0000_is_the_fault_of_whoever_sent_it(self, database: Database):
         with pytest.raises(InvalidInput):
@@ -276,9 +284,9 @@ class TestErrors:
         async with open_database(narrow) as database:
             async with database.transaction():
                 with pytest.raises(Overloaded):
-                    await database.ping()
+                    await database.fetch_one("SELECT 1")
 
-            await database.ping()
+            await database.fetch_one("SELECT 1")
 
     async def test_postgres_away_is_unavailable_when_asked_and_not_before(self):
         with socket.socket() as taken:
@@ -288,7 +296,7 @@ class TestErrors:
 
             async with open_database(settings) as database:
                 with pytest.raises(Unavailable):
-                    await database.ping()
+                    await database.fetch_one("SELECT 1")
             with pytest.raises(Unavailable):
                 await migrated(settings)
 
@@ -297,4 +305,4 @@ class TestErrors:
 
         async with open_database(PostgresSettings.model_validate({"dsn": elsewhere})) as database:
             with pytest.raises(Unavailable):
-                await database.ping()
+                await database.fetch_one("SELECT 1")

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from common.migrations import IllegalMigration, Migration, load_migrations, pending
+from common.migrations import IllegalMigration, Migration, lacks, load_migrations, pending
 
 ONE = Migration(1, "one", "SELECT 1", "a" * 64)
 TWO = Migration(2, "two", "SELECT 2", "b" * 64)
@@ -64,3 +64,10 @@ def test_a_file_that_was_changed_on_purpose_names_what_it_was(tmp_path: Path):
 def test_a_program_that_is_older_than_the_database_is_told():
     with pytest.raises(IllegalMigration, match="0002 is applied but not part of this program"):
         pending([ONE], {1: ONE.sha256, 2: TWO.sha256})
+
+
+def test_a_database_that_is_ahead_serves_an_older_program_that_still_runs():
+    assert lacks([ONE, TWO], [])
+    assert lacks([ONE, TWO], [2])
+    assert not lacks([ONE, TWO], [2, 1])
+    assert not lacks([ONE], [1, 2])

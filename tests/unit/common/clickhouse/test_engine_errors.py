@@ -3,10 +3,11 @@ from __future__ import annotations
 import pytest
 from clickhouse_connect.driver.exceptions import DatabaseError, OperationalError, ProgrammingError
 
-from common.clickhouse.engine_errors import AWAY, BAD_VALUES, BUSY, OUT_OF_BUDGET, translated
+from common.clickhouse.engine_errors import AWAY, BAD_VALUES, BUSY, OUT_OF_BUDGET, UNMADE, translated
 from common.errors import (
     DeadlineExceeded,
     InvalidStatement,
+    NotMigrated,
     Overloaded,
     RefusedByStore,
     ServiceError,
@@ -29,6 +30,7 @@ def meaning(error: Exception, *, inserting: bool) -> type[ServiceError]:
         (OUT_OF_BUDGET, DeadlineExceeded, DeadlineExceeded),
         (BUSY, Overloaded, Overloaded),
         (AWAY, Unavailable, Unavailable),
+        (UNMADE, NotMigrated, NotMigrated),
         (BAD_VALUES, InvalidStatement, RefusedByStore),
         ({UNKNOWN}, InvalidStatement, InvalidStatement),
     ],
@@ -45,7 +47,8 @@ def test_a_statement_too_large_to_be_parsed_is_out_of_budget():
 
 
 def test_no_code_has_two_meanings():
-    assert len(OUT_OF_BUDGET | BUSY | AWAY | BAD_VALUES) == sum(map(len, (OUT_OF_BUDGET, BUSY, AWAY, BAD_VALUES)))
+    meanings = (OUT_OF_BUDGET, BUSY, UNMADE, AWAY, BAD_VALUES)
+    assert len(frozenset[int]().union(*meanings)) == sum(map(len, meanings))
 
 
 @pytest.mark.parametrize("code", [75, 76, 243, 586])
