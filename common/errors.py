@@ -29,8 +29,6 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import ClassVar
 
-from typing_extensions import override
-
 
 class ErrorCode(StrEnum):
     """What kind of failure it is; decides status and disposition."""
@@ -72,19 +70,19 @@ class RejectionCode(StrEnum):
 
 
 class ServiceError(Exception):
-    """Something went wrong."""
+    """Something went wrong.
+
+    ``told`` is what callers over HTTP hear, where ``detail`` has the words of a driver, which name addresses and users: those are
+    for our own log.
+    """
 
     code: ClassVar[ErrorCode] = ErrorCode.INTERNAL
     transient: ClassVar[bool] = False
 
-    def __init__(self, detail: str | None = None) -> None:
+    def __init__(self, detail: str | None = None, *, told: str | None = None) -> None:
         self.detail = detail or (type(self).__doc__ or "").splitlines()[0]
+        self.told = told or self.detail
         super().__init__(self.detail)
-
-    @property
-    def told(self) -> str:
-        """What callers over HTTP hear: ``detail``, unless that is for our own log."""
-        return self.detail
 
 
 class InvalidInput(ServiceError):
@@ -160,29 +158,20 @@ class Overloaded(ServiceError):
     code = ErrorCode.OVERLOADED
     transient = True
 
-    def __init__(self, detail: str | None = None, *, retry_after_s: float = 1.0) -> None:
+    def __init__(self, detail: str | None = None, *, told: str | None = None, retry_after_s: float = 1.0) -> None:
         self.retry_after_s = retry_after_s
-        super().__init__(detail)
+        super().__init__(detail, told=told)
 
 
 class Unavailable(ServiceError):
-    """A system that is needed is away.
-
-    ``system`` is given where ``detail`` has the words of a driver, which name addresses and users: callers hear the system alone.
-    """
+    """A system that is needed is away."""
 
     code = ErrorCode.UNAVAILABLE
     transient = True
 
-    def __init__(self, detail: str | None = None, *, system: str = "", retry_after_s: float = 1.0) -> None:
+    def __init__(self, detail: str | None = None, *, told: str | None = None, retry_after_s: float = 1.0) -> None:
         self.retry_after_s = retry_after_s
-        self._system = system
-        super().__init__(detail)
-
-    @property
-    @override
-    def told(self) -> str:
-        return f"{self._system} is away." if self._system else self.detail
+        super().__init__(detail, told=told)
 
 
 class NotMigrated(Unavailable):

@@ -106,7 +106,7 @@ def _open_client(path: Path, database: str) -> Client:
             interface="chdb", path=str(path), database=database, chdb_options=ENGINE_OPTIONS
         )
     except ProgrammingError as exc:  # another process, or another path of this one, holds the engine
-        raise Unavailable(str(exc), system="The engine") from exc
+        raise Unavailable(str(exc), told="The engine is away.") from exc
 
 
 def _settings_clause(settings: Settings) -> str:

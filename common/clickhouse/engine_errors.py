@@ -100,13 +100,13 @@ def _translation(error: ClickHouseError, *, inserting: bool) -> ServiceError:
     code: int | None = getattr(error, "code", None)
     text = str(error)
     if code in OUT_OF_BUDGET:
-        return DeadlineExceeded(text)
+        return DeadlineExceeded(text, told="The query did not end within its budget.")
     if code in BUSY:
-        return Overloaded(text, retry_after_s=RETRY_AFTER_BUSY_S)
+        return Overloaded(text, told="ClickHouse is busy.", retry_after_s=RETRY_AFTER_BUSY_S)
     if code in UNMADE:
         return NotMigrated("ClickHouse")
     if code in AWAY or (code is None and type(error) in NOT_FROM_THE_ENGINE):
-        return Unavailable(text, system="ClickHouse")
+        return Unavailable(text, told="ClickHouse is away.")
     if inserting and code in BAD_VALUES:
         return RefusedByStore(text)
     return InvalidStatement(text)

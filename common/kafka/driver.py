@@ -52,7 +52,7 @@ def translated(doing: str) -> Iterator[None]:
     except OURS as exc:
         raise ServiceError(f"{doing}: {type(exc).__name__}: {exc}") from exc
     except (driver_errors.KafkaError, driver_errors.ConsumerStoppedError, OSError, TimeoutError) as exc:
-        raise Unavailable(f"Kafka is away ({doing}: {type(exc).__name__}: {exc})", system="Kafka") from exc
+        raise Unavailable(f"Kafka is away ({doing}: {type(exc).__name__}: {exc})", told="Kafka is away.") from exc
 
 
 class OncePerInterval(logging.Filter):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final
 
@@ -55,6 +55,13 @@ MEANING: Final[tuple[tuple[tuple[type[Exception], ...], type[ServiceError]], ...
     ((asyncpg.InterfaceError, asyncpg.InternalClientError), Unavailable),
     ((asyncpg.PostgresError,), InvalidStatement),
 )
+TOLD: Final[Mapping[type[ServiceError], str]] = {
+    DeadlineExceeded: "Postgres did not answer in time.",
+    Overloaded: "Postgres is busy.",
+    Unavailable: "Postgres is away.",
+}
+"""What callers hear instead of the driver's words."""
+
 FOREIGN: Final = tuple(kind for kinds, _ in MEANING for kind in kinds)
 
 
@@ -70,4 +77,4 @@ def translated() -> Iterator[None]:
     except FOREIGN as exc:
         meaning = next(ours for kinds, ours in MEANING if isinstance(exc, kinds))
         said = f"Postgres: {str(exc) or type(exc).__name__}"
-        raise (Unavailable(said, system="Postgres") if meaning is Unavailable else meaning(said)) from exc
+        raise meaning(said, told=TOLD.get(meaning)) from exc

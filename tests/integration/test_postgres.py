@@ -266,9 +266,10 @@ class TestErrors:
     ):
         quick = postgres_settings.model_copy(update={"timeout_s": 0.3})
         async with open_database(quick) as database:
-            with pytest.raises(error):
+            with pytest.raises(error) as caught:
                 await database.fetch_one(sql)
 
+            assert caught.value.told.startswith("Postgres ") or not caught.value.transient
             await database.fetch_one("SELECT 1")
 
     async def test_a_text_with_u0000_is_the_fault_of_whoever_sent_it(self, database: Database):

@@ -17,11 +17,26 @@ from common.errors import (
 UNKNOWN = 9_999
 
 
-def meaning(error: Exception, *, inserting: bool) -> type[ServiceError]:
+def translation(error: Exception, *, inserting: bool) -> ServiceError:
     with pytest.raises(ServiceError) as caught, translated(inserting=inserting):
         raise error
     assert caught.value.__cause__ is error
-    return type(caught.value)
+    return caught.value
+
+
+def meaning(error: Exception, *, inserting: bool) -> type[ServiceError]:
+    return type(translation(error, inserting=inserting))
+
+
+@pytest.mark.parametrize("code", sorted(OUT_OF_BUDGET | BUSY | AWAY | UNMADE))
+def test_callers_hear_no_words_of_the_driver(code: int):
+    """It names the address that it asked."""
+    found = translation(
+        DatabaseError("Received ClickHouse exception (for url http://10.1.2.3:8123)", code=code), inserting=False
+    )
+
+    assert "10.1.2.3" not in found.told
+    assert found.told.endswith(".")
 
 
 @pytest.mark.parametrize(
