@@ -16,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from itertools import cycle
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from common.limits import MIB
 from common.telemetry import DECODER_RESTARTS, get_logger
@@ -142,7 +142,9 @@ class _Child:
         try:
             sent = loop.run_in_executor(self._sending, send, self._requests, portion)
             received = loop.run_in_executor(self._receiving, receive, self._answers)
-            _, answer = await asyncio.shield(asyncio.gather(sent, received))
+            answering = asyncio.gather(sent, received)
+            answering.add_done_callback(_heard)
+            _, answer = await asyncio.shield(answering)
         except (OSError, EOFError) as exc:
             raise _Ended from exc
         if isinstance(answer, Failure):
@@ -161,6 +163,12 @@ class _Child:
             self._requests.close()
         self._answers.close()
         return code
+
+
+def _heard(answering: asyncio.Future[Any]) -> None:
+    """Who waited may have left since; that the process then ended without an answer is nothing to complain about."""
+    if not answering.cancelled():
+        answering.exception()
 
 
 def _widen(pipe: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import signal
 import subprocess
@@ -103,6 +104,22 @@ async def test_one_that_does_not_answer_is_replaced_too() -> None:
 
     assert restarts() == before + TRIES_MAX
     await opener.close()
+
+
+async def test_a_worker_that_ends_while_something_is_opened_has_nothing_to_complain_about() -> None:
+    complaints: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context))
+    opener = ProcessOpener(RULES, processes=1)
+    opening = asyncio.create_task(opener.open(portion("a")))
+    await asyncio.sleep(0)
+
+    opening.cancel()
+    await asyncio.wait({opening})
+    await opener.close()
+    await asyncio.sleep(0.05)
+    gc.collect()
+
+    assert complaints == []
 
 
 async def test_a_worker_whose_decoder_is_killed_loses_nothing(opener: ProcessOpener) -> None:
