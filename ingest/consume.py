@@ -9,19 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from common.codec.decoded import Decoded, Refusal, last_of_each
 from common.errors import Rejected, RejectionCode
 from common.kafka.record import Record
 from common.limits import SpanLimits
+from common.record_headers import PROJECT_HEADER
 from common.settings import Encoding, TopicSettings
 from common.span import Resource, Span
 from ingest.decode import decode
 from ingest.semconv.prices import PriceTable, list_prices
-
-PROJECT_HEADER: Final = "project-id"
 
 
 class Opened(NamedTuple):

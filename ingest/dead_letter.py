@@ -16,6 +16,7 @@ from common.codec.decoded import Refusal
 from common.errors import RejectionCode, ServiceError, TooLarge
 from common.kafka.record import Publisher, Record
 from common.limits import MIB
+from common.record_headers import CONTENT_TYPE_HEADER, CONTENT_TYPES
 from common.settings import Encoding
 from common.telemetry import DEAD_LETTERS, get_logger
 from common.times import format_us
@@ -30,13 +31,6 @@ SPAN_INDEX_HEADER: Final = "clearspan-span-index"
 CODE_HEADER: Final = "clearspan-code"
 REASON_HEADER: Final = "clearspan-reason"
 TIME_HEADER: Final = "clearspan-time"
-CONTENT_TYPE_HEADER: Final = "content-type"
-
-CONTENT_TYPES: Final = {
-    Encoding.OTLP_PROTO: b"application/x-protobuf",
-    Encoding.OTLP_JSON: b"application/json",
-    Encoding.SPAN_JSON: b"application/vnd.clearspan.span+json",
-}
 
 WAITING_MAX: Final = 64
 WAITING_BYTES_MAX: Final = 8 * MIB
@@ -128,5 +122,5 @@ def _headers(record: Record, refusal: Refusal, *, encoding: Encoding, time_ns: i
     # The prefix is ours: a header of that name on the original would read as a coordinate of this letter.
     kept = [(name, value) for name, value in record.headers if not name.startswith(PREFIX)]
     if record.header(CONTENT_TYPE_HEADER) is None:
-        kept.append((CONTENT_TYPE_HEADER, CONTENT_TYPES[encoding]))
+        kept.append((CONTENT_TYPE_HEADER, CONTENT_TYPES[encoding].encode()))
     return (*kept, *((name, text.encode("utf-8", "replace")) for name, text in ours.items()))

@@ -14,14 +14,8 @@ from common.codec.decoded import Decoded
 from common.errors import Rejected, RejectionCode
 from common.kafka.record import Record
 from common.limits import SpanLimits
+from common.record_headers import CONTENT_TYPE_HEADER, ENCODINGS
 from common.settings import Encoding
-
-CONTENT_TYPE_HEADER: Final = "content-type"
-CONTENT_TYPES: Final = {
-    "application/x-protobuf": Encoding.OTLP_PROTO,
-    "application/json": Encoding.OTLP_JSON,
-    "application/vnd.clearspan.span+json": Encoding.SPAN_JSON,
-}
 
 
 class _Decode(Protocol):
@@ -74,10 +68,10 @@ def encoding_of(record: Record, encoding: Encoding) -> Encoding:
     if header is None:
         return encoding
     content_type = header.decode("latin-1").partition(";")[0].strip().lower()
-    found = CONTENT_TYPES.get(content_type)
+    found = ENCODINGS.get(content_type)
     if found is None:
         raise Rejected(
             RejectionCode.UNSUPPORTED_CONTENT_TYPE,
-            f"The content type is {shown(content_type)}; it takes {', '.join(CONTENT_TYPES)}.",
+            f"The content type is {shown(content_type)}; it takes {', '.join(ENCODINGS)}.",
         )
     return found

@@ -12,6 +12,8 @@ from typing import Final
 from common.errors import InvalidInput
 from common.ids import parse_trace_id
 from common.kafka.record import Coordinates
+from common.record_headers import CONTENT_TYPES
+from common.settings import Encoding
 from common.telemetry import INTAKE_SPANS
 from query_api.intake.models import (
     Json,
@@ -28,7 +30,7 @@ from query_api.intake.trees import Placed, flatten, flatten_node
 from query_api.json_body import json_answer
 from query_api.route import Answer, Call
 
-SPAN_JSON: Final = "application/vnd.clearspan.span+json"
+SPAN_JSON: Final = CONTENT_TYPES[Encoding.SPAN_JSON]
 ACCEPTED: Final = 202
 OFF_LOOP_SPANS_MIN: Final = 200
 """A few milliseconds of work: from here on a thread does it, so that other requests go on."""

@@ -17,11 +17,13 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
     ExportTraceServiceResponse,
 )
 
+from common import record_headers
 from common.codec import otlp_json, otlp_protobuf
 from common.codec.decoded import Decoded, Refusal
 from common.codec.layout import RequestLayout
 from common.errors import ErrorCode, ServiceError, UnsupportedMedia
 from common.limits import SpanLimits
+from common.settings import Encoding
 from common.telemetry import INTAKE_SPANS
 from query_api.content_encoding import inflate_by_magic
 from query_api.errors import headers_of, status_of
@@ -31,8 +33,8 @@ from query_api.intake.split import GROWTH_MAX, split_by_trace
 from query_api.json_body import json_answer
 from query_api.route import Answer, Call
 
-PROTOBUF: Final = "application/x-protobuf"
-JSON: Final = "application/json"
+PROTOBUF: Final = record_headers.CONTENT_TYPES[Encoding.OTLP_PROTO]
+JSON: Final = record_headers.CONTENT_TYPES[Encoding.OTLP_JSON]
 CONTENT_TYPES: Final = (PROTOBUF, JSON)
 REASONS_MAX: Final = 10
 """So many refusals are told one by one."""

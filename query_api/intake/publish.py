@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 from uuid import UUID
 
 from common.kafka.record import Coordinates, Publisher
+from common.record_headers import CONTENT_TYPE_HEADER, PROJECT_HEADER
 from common.settings import IllegalSettings, KafkaSettings
 
 COORDINATES_HEADER: Final = "X-Clearspan-Coordinates"
@@ -32,7 +33,7 @@ async def publish(
 
     Raises ``Unavailable`` or ``TooLarge`` when one was not; others may have arrived, and sending all again is harmless.
     """
-    headers = (("project-id", str(project_id).encode()), ("content-type", content_type.encode()))
+    headers = ((PROJECT_HEADER, str(project_id).encode()), (CONTENT_TYPE_HEADER, content_type.encode()))
     where: list[Coordinates] = []
     for start in range(0, len(records), UNDER_WAY_MAX):
         sends = [

@@ -9,8 +9,9 @@ import pytest
 from common.errors import Rejected, RejectionCode
 from common.kafka.record import Record
 from common.limits import SpanLimits
+from common.record_headers import ENCODINGS
 from common.settings import Encoding
-from ingest.decode import CONTENT_TYPES, decode, encoding_of, lay_out
+from ingest.decode import decode, encoding_of, lay_out
 from tests.strategies import NOW_NS
 
 SPAN = json.dumps({"trace_id": "a" * 32, "span_id": "b" * 16}).encode()
@@ -30,7 +31,7 @@ def test_without_a_header_the_encoding_of_the_topic_counts(encoding):
     assert encoding_of(a_record(SPAN), encoding) is encoding
 
 
-@pytest.mark.parametrize(("content_type", "encoding"), CONTENT_TYPES.items())
+@pytest.mark.parametrize(("content_type", "encoding"), ENCODINGS.items())
 @pytest.mark.parametrize("spelling", ["{}", "{};charset=utf-8", " {} ; charset=UTF-8"])
 def test_the_header_wins_whatever_its_case_and_parameters(content_type, encoding, spelling):
     header = spelling.format(content_type)
