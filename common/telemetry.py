@@ -82,12 +82,6 @@ HTTP_REQUEST_SECONDS: Final = Histogram(
     ["method", "route", "status"],
     buckets=SECONDS_BUCKETS,
 )
-QUERY_SECONDS: Final = Histogram(
-    "clearspan_query_seconds",
-    "Statements to the engine, by kind and outcome.",
-    ["kind", "outcome"],
-    buckets=SECONDS_BUCKETS,
-)
 CALLS_WAITING: Final = Gauge("clearspan_calls_waiting", "Calls that wait for something new.")
 DATA_BEHIND_SECONDS: Final = Gauge(
     "clearspan_data_behind_seconds", "Age of the time up to which the last answer was complete (X-Data-Through)."

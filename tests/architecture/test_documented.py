@@ -47,6 +47,13 @@ def test_every_metric_is_documented_and_nothing_else():
     assert _codes_in_first_column("docs/metrics.md") == names
 
 
+def test_every_metric_is_observed_somewhere():
+    declared = {name for name, each in vars(telemetry).items() if isinstance(each, Counter | Gauge | Histogram)}
+    sources = [path.read_text() for room in ("ingest", "query_api") for path in (ROOT / room).rglob("*.py")]
+
+    assert {name for name in declared if not any(f"{name}." in source for source in sources)} == set()
+
+
 def test_every_file_that_architecture_names_is_there():
     named = re.findall(r"\]\(([^)#]+)\)", _page("ARCHITECTURE.md"))
 
