@@ -1,7 +1,7 @@
 """Which offsets may be committed: everything below the watermark is durable or buried.
 
 Pure book-keeping, no I/O. “Settled” means written and, where refused, buried; the order law (ADR 0004) stands in
-``ingest/worker.py``.
+``ingest/settle.py``.
 """
 
 from __future__ import annotations
@@ -51,15 +51,10 @@ class Ledger:
             if self._watermark.get(partition) == next_offset:
                 del self._watermark[partition]
 
-    def forget(self, partitions: Iterable[Partition]) -> None:
-        """These belong to somebody else now; what was not committed will be read again."""
-        for partition in partitions:
-            for book in (self._taken, self._settled, self._watermark):
-                book.pop(partition, None)
-
     def forget_all(self) -> None:
-        """As ``forget``, for every partition."""
-        self.forget(list(self._taken))
+        """The partitions may belong to somebody else by now; what was not committed will be read again."""
+        for book in (self._taken, self._settled, self._watermark):
+            book.clear()
 
     def _advance(self, partition: Partition) -> None:
         taken, settled = self._taken[partition], self._settled[partition]

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from common.kafka.record import Partition, Record
 from ingest.commit import Ledger
 
-P0, P1 = Partition("t", 0), Partition("t", 1)
+P0 = Partition("t", 0)
 
 
 def record(offset: int, partition: int = 0) -> Record:
@@ -66,15 +66,14 @@ def test_what_moved_on_during_a_commit_stays_due() -> None:
     assert ledger.watermark() == {P0: 2}
 
 
-def test_a_forgotten_partition_is_not_committed_any_more() -> None:
-    ledger = ledger_with(0)
-    ledger.take(record(5, partition=1))
-    ledger.settle([record(0), record(5, partition=1)])
-
-    ledger.forget([P0])
+def test_what_is_forgotten_is_not_committed_any_more() -> None:
+    ledger = ledger_with(0, 1)
     ledger.settle([record(0)])
 
-    assert ledger.watermark() == {P1: 6}
+    ledger.forget_all()
+    ledger.settle([record(1)])
+
+    assert ledger.watermark() == {}
 
 
 @given(st.lists(st.integers(0, 200), unique=True).map(sorted), st.data())
