@@ -63,9 +63,6 @@ class ClickHouseSink:
         await self._raise_watermark(batch, rows)
         return refused
 
-    async def close(self) -> None:
-        """Nothing to let go of: the store is closed by who opened it."""
-
     async def _raise_watermark(self, batch: SpanBatch, rows: pa.Table | None) -> None:
         settled = settled_by(batch.extents, rows, stored_us=self._clock.now_ns() // 1_000)
         await self._store.insert(

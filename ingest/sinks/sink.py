@@ -24,7 +24,3 @@ class Sink(Protocol):
         Calling it again with the same batch is harmless. Raises transient errors; anything else is a bug of ours.
         """
         ...
-
-    async def close(self) -> None:
-        """Let go of the destination. Safe to call twice."""
-        ...

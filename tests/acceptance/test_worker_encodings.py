@@ -48,9 +48,6 @@ class Rows:
             self.arrived.set()
         return []
 
-    async def close(self) -> None:
-        """Nothing is held."""
-
 
 class AllProjects:
     async def exists(self, project_id: UUID, /) -> bool:

@@ -39,6 +39,3 @@ class RecordingSink:
         self.batches.append([name for name in names if name not in self.refused_names])
         self.journal.append("write")
         return refused
-
-    async def close(self) -> None:
-        """Nothing is held."""
