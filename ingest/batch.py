@@ -21,11 +21,10 @@ from common.settings import Encoding
 from ingest.opening.portion import OpenedRecord
 
 RECORD_BYTES: Final = 400
-"""What a record costs beside its key and value: about the tuple, its headers and its place in lists."""
-
+"""What a record costs beside its key and value, about: the tuple, its headers and its place in lists."""
 
 BACKLOG_PATIENCE: Final = 4
-"""Half a second more or less is nothing to who is behind; fewer, larger inserts leave less to merge: a third more spans a second."""
+"""While there is a backlog a batch may grow so many times as old: larger inserts leave less to merge, a third more spans a second."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,16 +116,16 @@ class SpanBatch:
         return dict(self._extents)
 
     def table(self, *, stored_us: int) -> pa.Table:
-        """The rows in the order in which they were added; see ``SpanColumns.table``. Call it on a batch that has rows."""
+        """The rows in the order in which they were added, as ``stamped`` makes them. Call it on a batch that has rows."""
         runs = [run.rows.slice(run.first_row, run.rows_count) for run in self._runs]
         return stamped(pa.concat_tables(runs), stored_us=stored_us)
 
-    def burial_of_row(self, row: int, refusal_reason: Refusal) -> Burial:
-        """The burial of a row that the store refused, with the span's own index in its record."""
+    def burial_of_row(self, row: int, refusal: Refusal) -> Burial:
+        """The burial of a row that the store refused; the refusal gets the index that the span has in its record."""
         at = bisect_right(self._origin_starts, row) - 1
         origin = self._origins[at]
         span_index = origin.rows["span_index"][origin.first_row + row - self._origin_starts[at]].as_py()
-        return Burial(origin.record, origin.account.encoding, refusal_reason._replace(span_index=span_index))
+        return Burial(origin.record, origin.account.encoding, refusal._replace(span_index=span_index))
 
 
 class _Run(NamedTuple):

@@ -1,8 +1,8 @@
-"""Records in, spans with their projects out: the first step of the way, pure, made to run in the worker's thread.
+"""Records in, spans with their projects out: the first step of the way, pure, so that it runs in any process (``ingest/opening``).
 
 The project of a span (contract §2): the record's header ``project-id``, else the resource attribute ``project.id``,
-else the topic's project, else the default one. Whether a project exists is asked by the worker, between ``open_record``
-and ``without_projects``: that needs I/O.
+else the topic's project, else the default one. Whether a project exists is asked by the worker, since that needs
+I/O; the spans of those that do not are taken out by ``without_projects``.
 """
 
 from __future__ import annotations

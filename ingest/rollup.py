@@ -1,9 +1,8 @@
 """The roll-up inside one record: what each span and everything below it used (reference §3.3), each model call once.
 
-A span's tokens count where nothing below it reports tokens, or where they are its own by their meaning, and its costs likewise;
-errors always (ADR 0010). Only what
-came together is added, so a root's sums are computed anew when it is read, over its whole trace (ADR 0005); these here serve
-the inner spans. Parents are found by id, whatever the order of spans or their times.
+A span's tokens count where nothing below it reports tokens, or where they are its own by their meaning, and its costs
+likewise; errors always (ADR 0010). Only what came together is added, so a root's sums are computed anew when it is read,
+over its whole trace (ADR 0005); these here serve the inner spans. Parents are found by id, whatever the order of spans or their times.
 """
 
 from __future__ import annotations

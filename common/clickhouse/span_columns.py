@@ -1,6 +1,6 @@
 """Spans as columns of the table ``spans``: the only place that knows both a span and the table.
 
-A batch is built record by record, column by column; one span costs a few list operations, its JSON texts and its
+A table is built record by record, column by column; one span costs a few list operations, its JSON texts and its
 leaves, everything else is done a record at a time. What answers show is stored as the JSON text of each member, so
 that a page is put together without parsing (``query_api/spans/render.py``). Pure: no I/O, no clock.
 """
@@ -59,21 +59,14 @@ _ID = pa.binary(16)
 
 
 class SpanColumns:
-    """The columns of one batch, in the order in which spans were appended.
+    """The columns of one portion of records, in the order in which spans were appended.
 
     Not safe to append to from two threads; ``rows`` and ``table`` may be called once all is appended.
     """
 
     def __init__(self) -> None:
-        self.rows_count = 0
         self._chunks: list[pa.Table] = []
-        self._chunks_bytes = 0
         self._open = _Chunk()
-
-    @property
-    def bytes_count(self) -> int:
-        """What the rows take in memory, about."""
-        return self._chunks_bytes + self._open.bytes_count
 
     def append_record(
         self,
@@ -98,7 +91,6 @@ class SpanColumns:
             repeat(project_ids.bytes, count) if isinstance(project_ids, UUID) else (each.bytes for each in project_ids)
         )
         self._open.append(projects, log, log_offset, record_ms, spans, span_indexes, normals)
-        self.rows_count += count
         if self._open.rows_count >= CHUNK_ROWS or self._open.bytes_count >= CHUNK_BYTES:
             self._seal()
 
@@ -114,13 +106,12 @@ class SpanColumns:
 
     def _seal(self) -> None:
         self._chunks.append(self._open.table())
-        self._chunks_bytes += self._chunks[-1].nbytes
         self._open = _Chunk()
 
 
 class _Chunk:
     """Rows that are still Python lists. Few enough that they become Arrow while the processor still has them at hand:
-    a whole batch at once costs three times as much, and keeps a hundred times the objects alive."""
+    a whole portion at once costs three times as much, and keeps a hundred times the objects alive."""
 
     def __init__(self) -> None:
         self.bytes_count = 0
@@ -241,7 +232,7 @@ def stamped(rows: pa.Table, *, stored_us: int) -> pa.Table:
 
 
 def warm_up() -> None:
-    """Load what the first table would load, so that the first batch does not wait a second for it.
+    """Load what the first table would load, so that the first portion does not wait a second for it.
 
     Arrow asks of each list whether it is a pandas one, and imports pandas to know.
     """
@@ -249,7 +240,7 @@ def warm_up() -> None:
 
 
 class _Dictionary:
-    """A column of few distinct values: each is rendered once a batch, rows hold its index."""
+    """A column of few distinct values: each is rendered once a chunk, rows hold its index."""
 
     def __init__(self) -> None:
         self._indexes: list[int] = []
