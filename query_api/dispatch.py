@@ -1,6 +1,6 @@
 """The way of one request: match, authenticate, read, validate, handle, answer; and its line in the log.
 
-The only place that knows aiohttp's request and response. Errors become answers here, by ``errors.py`` or in the form
+With ``server.py`` the only place that knows aiohttp's request and response. Errors become answers here, by ``errors.py`` or in the form
 of the route's own protocol.
 """
 
