@@ -27,6 +27,7 @@ from query_api.spans.compile import compile_filter
 from query_api.spans.handlers import project_spans
 from query_api.spans.models import Focus, Format, WindowBy, Windowing
 from query_api.spans.project_spans import ProjectSpans
+from query_api.spans.sampling import SAMPLED, percent_of
 from query_api.spans.windowing import microseconds
 
 BINS_IN_ALL_MAX: Final = 262_144
@@ -38,7 +39,6 @@ it is when the version that is shown was stored (contract §3.3): going by it, a
 was in. So ``start_time`` is the default, as it is for every other bound of a window."""
 
 _WITHOUT_VALUE: Final = frozenset({OperatorName.EXISTS, OperatorName.NOT_EXISTS})
-_SAMPLED: Final = "reinterpretAsUInt32(reverse(substring(trace_id, 1, 4))) % 100 < {rate_percent:UInt8}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,9 +143,9 @@ def _given(parameters: CountsParameters, body: CountsQuery | MetricsQuery) -> di
 def _window(values: Values, time_us: str, buckets: Buckets, *, rate: float | None) -> list[str]:
     conditions = [f"{time_us} >= {{oldest_us:Int64}}", f"{time_us} < {{newest_us:Int64}}"]
     values.parameters.values |= {"oldest_us": buckets.oldest_us, "newest_us": buckets.newest_us}
-    if rate is not None and rate < 1:
-        conditions.append(_SAMPLED)
-        values.parameters.values["rate_percent"] = int(rate * 100)
+    if (rate_percent := percent_of(rate)) < 100:
+        conditions.append(SAMPLED)
+        values.parameters.values["rate_percent"] = rate_percent
     return conditions
 
 

@@ -18,6 +18,7 @@ from query_api.route import Answer, Call
 from query_api.spans.compile import compile_filter
 from query_api.spans.models import Order, SpansQuery, Windowing
 from query_api.spans.project_spans import ProjectSpans
+from query_api.spans.sampling import percent_of
 from query_api.spans.windowing import belonging, limit_of, microseconds, refuse_unfit
 
 
@@ -36,7 +37,7 @@ async def query_feed(call: Call, query: SpansQuery, filtering: Node) -> Answer:
     question = Question(
         compile_filter(filtering),
         StartBounds(microseconds(windowing.oldest), microseconds(windowing.newest)),
-        rate_percent=int((1.0 if windowing.rate is None else windowing.rate) * 100),
+        rate_percent=percent_of(windowing.rate),
         limit=limit_of(windowing, default=settings.page_limit_default, most=settings.page_limit_max),
         bytes_max=settings.page_bytes_max,
     )

@@ -32,6 +32,7 @@ from query_api.spans.heads import heads_and_sums
 from query_api.spans.project_spans import ProjectSpans
 from query_api.spans.render import Layout, Rendered
 from query_api.spans.rows import fetch_rows, render_versions
+from query_api.spans.sampling import SAMPLED
 from query_api.spans.version import Version, versions_of
 
 SPARE_ARRIVALS: Final = 16
@@ -166,7 +167,7 @@ def candidates_statement(question: Question, arrivals: Arrivals) -> tuple[str, d
         question.matching.sql,
     ]
     if question.rate_percent < 100:
-        conditions.append("reinterpretAsUInt32(reverse(substring(trace_id, 1, 4))) % 100 < {rate_percent:UInt8}")
+        conditions.append(SAMPLED)
         parameters["rate_percent"] = question.rate_percent
     sql = (
         "SELECT start_us, span_id, trace_id, log, log_offset, span_index, parent_id, answer_bytes\nFROM spans\nWHERE "

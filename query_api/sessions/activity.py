@@ -14,6 +14,7 @@ from query_api.sessions.position import ID_BYTES_MAX, IdPosition
 from query_api.spans.compile import Compiled
 from query_api.spans.models import Order
 from query_api.spans.project_spans import ProjectSpans
+from query_api.spans.sampling import SAMPLED
 from query_api.spans.snapshot import Snapshot
 
 ID_OF: Final = {
@@ -93,6 +94,6 @@ def _conditions(matching: Compiled, walk: Walk) -> tuple[list[str], dict[str, An
         conditions.append(f"start_us {'>=' if is_descending else '>'} {{oldest_us:Int64}}")
         parameters["oldest_us"] = walk.oldest_us
     if walk.rate_percent < 100:
-        conditions.append("reinterpretAsUInt32(reverse(substring(trace_id, 1, 4))) % 100 < {rate_percent:UInt8}")
+        conditions.append(SAMPLED)
         parameters["rate_percent"] = walk.rate_percent
     return conditions, parameters

@@ -20,6 +20,7 @@ from query_api.sessions.position import IdPosition
 from query_api.spans.compile import compile_filter
 from query_api.spans.handlers import project_spans
 from query_api.spans.models import Order, Windowing
+from query_api.spans.sampling import percent_of
 from query_api.spans.windowing import belonging, limit_of, microseconds
 
 
@@ -80,7 +81,7 @@ def _walk(windowing: ActivityWindowing, *, kind: str, is_realtime: bool) -> Walk
         order=windowing.order or Order.DESCENDING,
         newest_us=microseconds(windowing.newest),
         oldest_us=microseconds(windowing.oldest),
-        rate_percent=100 if windowing.rate is None else int(windowing.rate * 100),
+        rate_percent=percent_of(windowing.rate),
     )
 
 

@@ -17,6 +17,7 @@ from query_api.json_body import bounded_input
 from query_api.spans.candidates import Window
 from query_api.spans.models import Order, WindowBy, Windowing
 from query_api.spans.position import Position
+from query_api.spans.sampling import percent_of
 
 LIMIT_AT: Final = ("body", "windowing", "limit")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -87,8 +88,7 @@ def spans_window(windowing: Windowing, *, belongs_to: bytes, secret: bytes) -> W
     if windowing.next is not None:
         leading = ("newest", newest_us) if order is Order.DESCENDING else ("oldest", oldest_us)
         after = _after(windowing.next, order, leading, belongs_to=belongs_to, secret=secret)
-    rate = 1.0 if windowing.rate is None else windowing.rate
-    return Window(order, newest_us, oldest_us, int(rate * 100), after)
+    return Window(order, newest_us, oldest_us, percent_of(windowing.rate), after)
 
 
 def _after(cursor: str, order: Order, leading: tuple[str, int | None], *, belongs_to: bytes, secret: bytes) -> Position:

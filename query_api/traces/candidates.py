@@ -20,6 +20,7 @@ from common.errors import DeadlineExceeded
 from query_api.spans.compile import EVERY_ROW, Compiled
 from query_api.spans.models import Order
 from query_api.spans.project_spans import ProjectSpans, Share
+from query_api.spans.sampling import SAMPLED
 from query_api.spans.search_budget import SearchBudget
 from query_api.spans.version import Version, versions_of
 from query_api.traces.window import TracePosition, TraceWindow
@@ -208,6 +209,6 @@ def _bounds(window: TraceWindow) -> tuple[list[str], dict[str, Any]]:
         bounds.append("start_us >= {oldest_us:Int64}")
         parameters["oldest_us"] = window.oldest_us
     if window.rate_percent < 100:
-        bounds.append("reinterpretAsUInt32(reverse(substring(trace_id, 1, 4))) % 100 < {rate_percent:UInt8}")
+        bounds.append(SAMPLED)
         parameters["rate_percent"] = window.rate_percent
     return bounds, parameters

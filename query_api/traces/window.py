@@ -14,6 +14,7 @@ from uuid import UUID
 from common.errors import InvalidCursor
 from query_api.cursor import read_cursor
 from query_api.spans.models import Order, Windowing
+from query_api.spans.sampling import percent_of
 from query_api.spans.snapshot import Snapshot
 from query_api.spans.windowing import microseconds
 
@@ -70,7 +71,7 @@ def traces_window(windowing: Windowing, *, snapshot: Snapshot, belongs_to: bytes
         order,
         newest_us=microseconds(windowing.newest),
         oldest_us=microseconds(windowing.oldest),
-        rate_percent=100 if windowing.rate is None else int(windowing.rate * 100),
+        rate_percent=percent_of(windowing.rate),
         snapshot=snapshot,
     )
     return window if windowing.next is None else _from(window, windowing.next, belongs_to=belongs_to, secret=secret)
