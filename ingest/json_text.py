@@ -12,11 +12,11 @@ from typing import Any
 
 import orjson
 
+from common.json_numbers import json_number
 from common.limits import SpanLimits
 from common.span import Value
 
 LEVELS_MAX = SpanLimits().nesting_depth_max
-_INT64_MIN, _UINT64_END = -(2.0**63), 2.0**64
 
 
 class NotJson(ValueError):
@@ -36,13 +36,6 @@ def read_json(text: str, *, levels_max: int = LEVELS_MAX) -> Value:
         value: Value = loaded if _is_ready(loaded, levels_max) else _ready(loaded, levels_max)
     except (ValueError, TypeError, RecursionError) as error:  # orjson refuses to write by TypeError
         raise NotJson from error
-    return value
-
-
-def json_number(value: float) -> int | float:
-    """A double as JSON-ready number: an ``int`` where it has no fraction and fits 64 bits."""
-    if value.is_integer() and _INT64_MIN <= value < _UINT64_END:
-        return int(value)
     return value
 
 

@@ -14,12 +14,13 @@ from collections.abc import Sequence
 from math import isfinite
 from typing import Any, Final
 
+from common.json_numbers import json_number
 from common.nesting import nest_and_tell
 from common.span import NO_METRICS, Metrics, Normal, Span, Value
 from ingest.ag import as_number, canonical_ag, empty_ag
 from ingest.echoes import without_echoes
 from ingest.hashes import hashes_of
-from ingest.json_text import json_number, scalar_text
+from ingest.json_text import scalar_text
 from ingest.native import decode_native, has_native
 from ingest.references import references_of, references_sent
 from ingest.rollup import roll_up

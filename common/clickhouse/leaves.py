@@ -21,6 +21,8 @@ from typing import Any
 
 import orjson
 
+from common.json_numbers import INTEGERS_END, INTEGERS_FIRST
+
 ALWAYS_OBJECT_PATHS = frozenset(
     {
         "ag",
@@ -38,7 +40,6 @@ EMPTY_OBJECT = "o"
 EMPTY_ARRAY = "a"
 
 _DOT_IN_KEY = "\0"
-_INT64_MIN, _UINT64_END = -(2.0**63), 2.0**64
 _INDEXES = tuple(map(str, range(64)))  # most arrays end here; longer ones make their texts as they go
 
 _TYPE_PATHS = {"trace": "ag.type.trace", "span": "ag.type.span"}
@@ -56,7 +57,7 @@ def number_text(value: float) -> str:
     """
     if isinstance(value, int):
         return str(value)
-    if value.is_integer() and _INT64_MIN <= value < _UINT64_END:
+    if value.is_integer() and INTEGERS_FIRST <= value < INTEGERS_END:  # as in `json_number`, without the call
         return str(int(value))
     return orjson.dumps(value).decode()
 

@@ -11,15 +11,13 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final, NamedTuple
 
 from common.errors import Rejected, RejectionCode
+from common.json_numbers import INT64_MAX, INTEGERS_END, INTEGERS_FIRST
 from common.limits import MIB, SpanLimits
 from common.span import Span
 
-UINT64_MAX: Final = 2**64 - 1
-LATEST_NS: Final = 2**63 - 1
+LATEST_NS: Final = INT64_MAX
 """The last time that columns hold, in 2262; no setting leads past it."""
 
-_LEGAL_INT_MIN: Final = -(2.0**63)
-_LEGAL_INT_END: Final = 2.0**64
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -115,8 +113,8 @@ def check_span_has_no_null(span: Span) -> None:
 
 def json_double(value: float) -> int | float | str:
     """A double as answers show it: a text when it is not finite, an integer when it has no fraction and fits 64 bits."""
-    if value.is_integer():
-        return int(value) if _LEGAL_INT_MIN <= value < _LEGAL_INT_END else value
+    if value.is_integer():  # as in `json_number`, without the call: a codec asks of every double
+        return int(value) if INTEGERS_FIRST <= value < INTEGERS_END else value
     if math.isfinite(value):
         return value
     return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"

@@ -17,7 +17,6 @@ from typing import Any, Final, NamedTuple, TypeVar
 import orjson
 
 from common.codec.checks import (
-    UINT64_MAX,
     Bounds,
     bounds_of,
     check_no_null,
@@ -38,6 +37,7 @@ from common.codec.json_members import count_of, enum_of, integer_of, list_of, ob
 from common.codec.layout import RequestLayout
 from common.errors import Rejected, RejectionCode
 from common.ids import ZERO_ID
+from common.json_numbers import INT64_MAX, INT64_MIN, UINT64_MAX
 from common.limits import SpanLimits
 from common.nesting import nest
 from common.span import Attributes, Event, Link, Resource, Scope, Span, SpanKind, StatusCode
@@ -46,8 +46,6 @@ _TRACE_ID_LEGAL: Final = "32 hexadecimal digits"
 _SPAN_ID_LEGAL: Final = "16 hexadecimal digits"
 _NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 _NOT_FINITE: Final = frozenset({"NaN", "Infinity", "-Infinity"})
-_INT64_MIN: Final = -(2**63)
-_INT64_MAX: Final = 2**63 - 1
 _Shared = TypeVar("_Shared", Resource, Scope)
 _ESCAPED_NULL: Final = rb"\u0000"
 
@@ -403,7 +401,7 @@ def _boolean(value: Any, where: str) -> bool:
 
 
 def _integer(value: Any, where: str) -> int:
-    return integer_of(value, f"{where}.intValue", minimum=_INT64_MIN, maximum=_INT64_MAX)
+    return integer_of(value, f"{where}.intValue", minimum=INT64_MIN, maximum=INT64_MAX)
 
 
 def _double(value: Any, where: str) -> int | float | str:

@@ -15,7 +15,6 @@ from uuid import UUID
 import orjson
 
 from common.codec.checks import (
-    UINT64_MAX,
     Bounds,
     bounds_of,
     check_record_size,
@@ -32,6 +31,7 @@ from common.codec.json_cut import BrokenJson, ListLayout, lay_out_spans
 from common.codec.json_members import count_of, enum_of, integer_of, list_of, object_of, parsed_alone, text_of
 from common.errors import Rejected, RejectionCode
 from common.ids import ZERO_ID, parse_span_id, parse_trace_id
+from common.json_numbers import INT64_MIN, UINT64_MAX
 from common.limits import SpanLimits
 from common.nesting import nest
 from common.span import (
@@ -309,7 +309,7 @@ class _Reader:
 def _long_integers(span: bytes) -> set[float]:
     """The integers past 64 bits that stand in a span which the parser takes, as the doubles that it makes of them."""
     found = (int(match[1]) for match in _STRING_OR_LONG_INTEGER.finditer(span) if match[1])
-    return {float(each) for each in found if not -(2**63) <= each <= UINT64_MAX}
+    return {float(each) for each in found if not INT64_MIN <= each <= UINT64_MAX}
 
 
 def _time_ns(members: dict[str, Any], exact: str, readable: str) -> int | None:

@@ -16,9 +16,10 @@ import orjson
 from common.errors import InvalidFilter
 from common.filter.fields import Field, Kind
 from common.filter.patterns import text_of
-from common.filter.values import INT64_MIN, UINT64_MAX, is_number
+from common.filter.values import is_number
 from common.filter.words import parse_content
 from common.ids import parse_span_id, parse_trace_id
+from common.json_numbers import INT64_MIN, UINT64_MAX
 from common.times import parse_time_ns
 
 LIST_VALUES_MAX: Final = 10_000

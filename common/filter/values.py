@@ -6,8 +6,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-INT64_MIN: Final = -(2**63)
-UINT64_MAX: Final = 2**64 - 1
+from common.json_numbers import INT64_MIN, UINT64_MAX
+
 INTEGER_CHARS_MAX: Final = 20
 """Of ``18446744073709551615`` and ``-9223372036854775808``: a longer text is no integer of 64 bits."""
 

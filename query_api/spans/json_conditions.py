@@ -26,6 +26,7 @@ from common.filter.patterns import TEXT_OPERATORS
 from common.filter.totals import LEVELS_MAX
 from common.filter.values import is_index, is_number
 from common.filter.words import words_of
+from common.json_numbers import json_number
 from query_api.spans import typed_text as typed_sql
 from query_api.spans.fields import JsonColumn
 from query_api.spans.parameters import Parameters
@@ -312,8 +313,5 @@ def _is_container(value: Any) -> bool:
 
 def canonical_json(values: list[Any]) -> str:
     """Scalars as stored JSON has them: ``5.0`` is ``5``."""
-    canonical = [
-        int(value) if isinstance(value, float) and value.is_integer() and -(2.0**63) <= value < 2.0**64 else value
-        for value in values
-    ]
+    canonical = [json_number(value) if isinstance(value, float) else value for value in values]
     return orjson.dumps(canonical).decode()

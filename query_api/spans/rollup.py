@@ -6,9 +6,9 @@ import math
 from collections.abc import Mapping
 from typing import Any, Final
 
+from common.json_numbers import json_number
 from common.span import Metrics
 
-_INT64_MIN, _UINT64_END = -(2.0**63), 2.0**64
 _AMOUNTS: Final = ("prompt", "completion", "total")
 
 TraceSums = Mapping[bytes, Metrics]
@@ -20,11 +20,6 @@ def write_sums(attributes: dict[str, Any], sums: Metrics) -> None:
     metrics = attributes["ag"]["metrics"]
     for name, amounts in (("tokens", sums[0:3]), ("costs", sums[3:6])):
         if any(amounts) and all(map(math.isfinite, amounts)):
-            metrics[name]["cumulative"] = dict(zip(_AMOUNTS, map(_json_number, amounts), strict=True))
+            metrics[name]["cumulative"] = dict(zip(_AMOUNTS, map(json_number, amounts), strict=True))
     if sums.errors and math.isfinite(sums.errors):
-        metrics["errors"]["cumulative"] = _json_number(sums.errors)
-
-
-def _json_number(value: float) -> float:
-    """A double without a fraction is an integer in answers."""
-    return int(value) if value.is_integer() and _INT64_MIN <= value < _UINT64_END else value
+        metrics["errors"]["cumulative"] = json_number(sums.errors)

@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from common.filter.ast import Operator
-from common.filter.values import INT64_MIN, INTEGER_CHARS_MAX, JSON_NUMBER, UINT64_MAX
+from common.filter.values import INTEGER_CHARS_MAX, JSON_NUMBER
+from common.json_numbers import INT64_MIN, UINT64_MAX
 from query_api.spans.parameters import Parameters
 
 SIGNS: Final[Mapping[Operator, str]] = {

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from ingest.json_text import NotJson, json_number, read_json, scalar_text
+from ingest.json_text import NotJson, read_json, scalar_text
 
 
 def nested(levels: int) -> str:
@@ -84,8 +84,3 @@ def test_nesting_is_read_up_to_the_limit_of_attributes() -> None:
 )
 def test_scalar_text_is_as_json_shows_it(value: Any, text: str | None) -> None:
     assert scalar_text(value) == text
-
-
-def test_json_number_is_an_integer_inside_64_bits_only() -> None:
-    assert repr(json_number(2.0**63)) == "9223372036854775808"
-    assert repr(json_number(2.0**64)) == "1.8446744073709552e+19"
