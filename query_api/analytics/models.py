@@ -15,7 +15,7 @@ from common.filter.parse import check_depth
 from common.times import parse_time_ns
 from query_api.analytics.specs import MetricSpec
 from query_api.json_body import parse_json_text
-from query_api.spans.models import Focus, Format, WindowBy, Windowing
+from query_api.spans.models import Filtering, Focus, Format, WindowBy, Windowing
 
 SPECS_MAX = 64
 
@@ -44,11 +44,6 @@ def _filter(value: Any) -> Any:
     loaded = _json_or_value(value)
     check_depth(loaded, path="filter")
     return loaded
-
-
-def _filtering(value: Any) -> Any:
-    check_depth(value)
-    return value
 
 
 Moment = Annotated[
@@ -93,9 +88,7 @@ class _Nested(BaseModel):
     windowing: Windowing | None = Field(
         None, description="by, newest, oldest, interval and rate, where not given flat."
     )
-    filtering: Annotated[FilteringModel | None, BeforeValidator(_filtering)] = Field(
-        None, description="Which spans, where not given as filter."
-    )
+    filtering: Filtering = Field(None, description="Which spans, where not given as filter.")
 
 
 class CountsQuery(_Nested, CountsParameters):

@@ -5,11 +5,9 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Annotated, Any, Final, TypeAlias
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from common.filter.models import FilteringModel
-from common.filter.parse import check_depth
-from query_api.spans.models import Order
+from query_api.spans.models import Filtering, Order
 
 _FIRST: Final = datetime.min.replace(tzinfo=UTC)
 _LAST: Final = datetime.max.replace(tzinfo=UTC)
@@ -50,14 +48,8 @@ class ActivityQuery(BaseModel):
         None, description="Whether the activity of an id is its latest span in the window, instead of its earliest."
     )
     windowing: ActivityWindowing | None = Field(None, description="Which page of them.")
-    filtering: FilteringModel | None = Field(None, description="Which spans.")
+    filtering: Filtering = Field(None, description="Which spans.")
     explain: bool | None = Field(None, description="Whether the answer says how it was found.")
-
-    @field_validator("filtering", mode="before")
-    @classmethod
-    def _is_not_too_deep(cls, filtering: Any) -> Any:
-        check_depth(filtering)
-        return filtering
 
 
 class ActivityWindowingAnswer(BaseModel):

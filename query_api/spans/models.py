@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from datetime import datetime
 from enum import StrEnum
-from typing import Any
+from typing import Annotated, Any, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from common.filter.models import FilteringModel
 from common.filter.parse import check_depth
@@ -41,6 +41,15 @@ class Format(StrEnum):
     OPENTELEMETRY = "opentelemetry"
 
 
+def _not_too_deep(filtering: Any) -> Any:
+    check_depth(filtering)
+    return filtering
+
+
+Filtering: TypeAlias = Annotated[FilteringModel | None, BeforeValidator(_not_too_deep)]
+"""A filter whose nesting is looked at before anything walks it by recursion."""
+
+
 class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -65,7 +74,7 @@ class SpansQuery(_Strict):
     References name a saved query: its conditions count besides those that stand here, and of its page what is not said here.
     """
 
-    filtering: FilteringModel | None = Field(None, description="Which spans.")
+    filtering: Filtering = Field(None, description="Which spans.")
     windowing: Windowing | None = Field(None, description="Which page of them.")
     query_ref: ReferenceIn | None = Field(None, description="A saved query: the newest revision of its first variant.")
     query_variant_ref: ReferenceIn | None = Field(None, description="A variant of one: its newest revision.")
@@ -73,12 +82,6 @@ class SpansQuery(_Strict):
         None, description="A revision of one, by id or slug; or by its version, beside one of the others."
     )
     explain: bool | None = Field(None, description="Whether the answer says how it was found.")
-
-    @field_validator("filtering", mode="before")
-    @classmethod
-    def _is_not_too_deep(cls, filtering: Any) -> Any:
-        check_depth(filtering)
-        return filtering
 
 
 class SpanIds(BaseModel):
