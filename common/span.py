@@ -147,6 +147,8 @@ class Metrics(NamedTuple):
 
 
 NO_METRICS = Metrics()
+AMOUNTS = ("prompt", "completion", "total")
+"""Of tokens and of costs, as ``Metrics`` has them."""
 
 
 class Normal(NamedTuple):

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from common.filter.ast import Condition, Operand, Operator
+from common.span import AMOUNTS
 from query_api.analytics.shown import IS_ROOT, shown_spans
 from query_api.spans.compile import EVERY_ROW, Compiled
 from query_api.spans.fields import JsonColumn
@@ -17,7 +18,6 @@ from query_api.spans.parameters import Parameters
 from query_api.spans.rollup_conditions import attributes_condition
 
 _ATTRIBUTES: Final = JsonColumn("attributes", leaves="leaves", leaf_items="leaf_items")
-_AMOUNTS: Final = ("prompt", "completion", "total")
 
 
 class _Sum(NamedTuple):
@@ -146,5 +146,5 @@ def _sum_at(segments: tuple[str, ...]) -> _Sum | None:
         return _Sum(["errors"], None if below else "errors")
     if metric not in ("tokens", "costs"):
         return None
-    asked = f"{metric}_{below[0]}" if len(below) == 1 and below[0] in _AMOUNTS else None
-    return _Sum([f"{metric}_{amount}" for amount in _AMOUNTS], asked)
+    asked = f"{metric}_{below[0]}" if len(below) == 1 and below[0] in AMOUNTS else None
+    return _Sum([f"{metric}_{amount}" for amount in AMOUNTS], asked)

@@ -14,7 +14,7 @@ from typing import Any, Final
 from common.codec.checks import json_double
 from common.filter.models import FilteringModel
 from common.filter.parse import parse
-from common.span import MODEL_CALLS, Metrics, StatusCode
+from common.span import AMOUNTS, MODEL_CALLS, Metrics, StatusCode
 from common.times import format_us
 from query_api.analytics.buckets import Buckets
 from query_api.analytics.counts import IS_ERROR
@@ -24,8 +24,7 @@ from query_api.spans.project_spans import ProjectSpans
 from query_api.spans.usage import sums_of_traces_sql
 
 PERCENTILES: Final[Mapping[str, float]] = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99}
-_AMOUNTS: Final = ("prompt", "completion", "total")
-_USAGE: Final = tuple(f"{unit}_{amount}" for unit in ("tokens", "costs") for amount in _AMOUNTS)
+_USAGE: Final = tuple(f"{unit}_{amount}" for unit in ("tokens", "costs") for amount in AMOUNTS)
 _OF_SPAN: Final[Mapping[str, str]] = {
     "end_us": "end_us",
     "is_call": f"span_type IN ({', '.join(map(repr, MODEL_CALLS))})",
@@ -77,7 +76,7 @@ def _asked(counted: Counted) -> dict[str, Any]:
 def _members(row: Mapping[str, Any]) -> dict[str, Any]:
     members: dict[str, Any] = {name: row[name] for name in ("spans", "traces", "calls", "errors")}
     for unit in ("tokens", "costs"):
-        members[unit] = {amount: json_double(row[f"{unit}_{amount}"]) for amount in _AMOUNTS}
+        members[unit] = {amount: json_double(row[f"{unit}_{amount}"]) for amount in AMOUNTS}
     if row["traces"]:
         lasted_ms = zip(PERCENTILES, row["percentiles"], strict=True)
         members["duration_ms"] = {name: json_double(value) for name, value in lasted_ms}

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
 from common.json_numbers import json_number
-from common.span import Metrics
-
-_AMOUNTS: Final = ("prompt", "completion", "total")
+from common.span import AMOUNTS, Metrics
 
 TraceSums = Mapping[bytes, Metrics]
 """What all spans of a trace used together, by the id of the trace; traces that used nothing may be absent."""
@@ -20,6 +18,6 @@ def write_sums(attributes: dict[str, Any], sums: Metrics) -> None:
     metrics = attributes["ag"]["metrics"]
     for name, amounts in (("tokens", sums[0:3]), ("costs", sums[3:6])):
         if any(amounts) and all(map(math.isfinite, amounts)):
-            metrics[name]["cumulative"] = dict(zip(_AMOUNTS, map(json_number, amounts), strict=True))
+            metrics[name]["cumulative"] = dict(zip(AMOUNTS, map(json_number, amounts), strict=True))
     if sums.errors and math.isfinite(sums.errors):
         metrics["errors"]["cumulative"] = json_number(sums.errors)

@@ -13,6 +13,7 @@ from common.clickhouse.span_columns import NO_PARENT
 from common.filter.ast import Condition, Operator
 from common.filter.patterns import TEXT_OPERATORS
 from common.filter.values import is_number
+from common.span import AMOUNTS
 from query_api.spans.fields import JsonColumn
 from query_api.spans.heads import TRACES_WITH_SUMS
 from query_api.spans.json_conditions import json_condition
@@ -20,10 +21,9 @@ from query_api.spans.parameters import Parameters
 from query_api.spans.text_conditions import text_condition
 from query_api.spans.typed_text import SIGNS, shown_number
 
-_AMOUNTS: Final = ("prompt", "completion", "total")
 _SUMS: Final[Mapping[str, Mapping[str, str]]] = {
-    "tokens": {amount: f"tokens_{amount}" for amount in _AMOUNTS},
-    "costs": {amount: f"costs_{amount}" for amount in _AMOUNTS},
+    "tokens": {amount: f"tokens_{amount}" for amount in AMOUNTS},
+    "costs": {amount: f"costs_{amount}" for amount in AMOUNTS},
     "errors": {"": "errors"},
 }
 """Metric → its amounts and where ``span_heads`` has them; errors are a bare number."""
