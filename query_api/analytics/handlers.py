@@ -18,12 +18,12 @@ from query_api.analytics.buckets import Buckets, buckets_of
 from query_api.analytics.counts import counts_of
 from query_api.analytics.metrics import bins_in_all, metrics_of
 from query_api.analytics.models import CountsParameters, CountsQuery, MetricsParameters, MetricsQuery
-from query_api.analytics.shown import IS_ROOT
 from query_api.analytics.specs import DEFAULT_SPECS, MetricSpec
 from query_api.analytics.values import Values
 from query_api.explain import explain_member
 from query_api.route import Answer, Call
 from query_api.spans.compile import compile_filter
+from query_api.spans.fields import IS_ROOT
 from query_api.spans.handlers import project_spans
 from query_api.spans.models import Focus, Format, WindowBy, Windowing
 from query_api.spans.project_spans import ProjectSpans

@@ -14,14 +14,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from common.clickhouse.span_columns import NO_PARENT
 from common.span import Metrics
 from query_api.spans.compile import EVERY_ROW
 from query_api.spans.heads import SHOWN_HEADS, SHOWN_REPORTS, SHOWN_SUMS
 from query_api.spans.usage import repeats_sql
-
-IS_ROOT: Final = f"parent_id = toFixedString(unhex('{NO_PARENT.hex()}'), 16)"
-"""A condition on a row of ``spans``."""
 
 _VERSION: Final = "trace_id, span_id, log, log_offset, start_us"
 _HASH: Final = f"cityHash64({_VERSION})"

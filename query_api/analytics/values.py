@@ -11,9 +11,9 @@ from typing import Final, NamedTuple
 
 from common.filter.ast import Condition, Operand, Operator
 from common.span import AMOUNTS
-from query_api.analytics.shown import IS_ROOT, shown_spans
+from query_api.analytics.shown import shown_spans
 from query_api.spans.compile import EVERY_ROW, Compiled
-from query_api.spans.fields import JsonColumn
+from query_api.spans.fields import IS_ROOT, JsonColumn
 from query_api.spans.parameters import Parameters
 from query_api.spans.rollup_conditions import attributes_condition
 

@@ -91,3 +91,6 @@ COLUMNS: Final[Mapping[str, Column]] = {
     "content": ContentColumn(),
 }
 """A field of the language that is not here is never present on a span: ``updated_at``, ``created_by_id`` and their like."""
+
+IS_ROOT: Final = f"parent_id = toFixedString(unhex('{NO_PARENT.hex()}'), 16)"
+"""A condition on a row of ``spans``."""

@@ -9,12 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from common.clickhouse.span_columns import NO_PARENT
 from common.filter.ast import Condition, Operator
 from common.filter.patterns import TEXT_OPERATORS
 from common.filter.values import is_number
 from common.span import AMOUNTS
-from query_api.spans.fields import JsonColumn
+from query_api.spans.fields import IS_ROOT, JsonColumn
 from query_api.spans.heads import TRACES_WITH_SUMS
 from query_api.spans.json_conditions import json_condition
 from query_api.spans.parameters import Parameters
@@ -45,12 +44,11 @@ def attributes_condition(condition: Condition, column: JsonColumn, parameters: P
     if path[:2] != ("ag", "metrics") or path[3:4] != ("cumulative",) or path[2] not in _SUMS:
         return stored
     amounts = _SUMS[path[2]]
-    is_root = f"parent_id = toFixedString(unhex('{NO_PARENT.hex()}'), 16)"
     is_shown = f"({' OR '.join(f'{sum_} != 0' for sum_ in amounts.values())})" + "".join(
         f" AND isFinite({sum_})" for sum_ in amounts.values()
     )
     passes = f"trace_id IN {_traces(f'{is_shown} AND {_verdict(condition, amounts, parameters)}')}"
-    return f"if({is_root} AND trace_id IN {_traces(is_shown)}, {passes}, {stored})"
+    return f"if({IS_ROOT} AND trace_id IN {_traces(is_shown)}, {passes}, {stored})"
 
 
 def _traces(expression: str) -> str:
