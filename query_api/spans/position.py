@@ -13,6 +13,11 @@ _LOWEST_ID: Final = bytes(16)
 _HIGHEST_ID: Final = b"\xff" * 16
 
 
+def last_id(order: Order) -> bytes:
+    """The last in the order of all that an id can be."""
+    return _LOWEST_ID if order is Order.DESCENDING else _HIGHEST_ID
+
+
 class Position(NamedTuple):
     """The place of a span in the order of pages; also in the order of their columns."""
 
@@ -23,8 +28,7 @@ class Position(NamedTuple):
     @classmethod
     def edge(cls, start_us: int, order: Order) -> Position:
         """Behind all spans of that start and of those before it in the order: no span stands there."""
-        last_id = _LOWEST_ID if order is Order.DESCENDING else _HIGHEST_ID
-        return cls(start_us, last_id, last_id)
+        return cls(start_us, last_id(order), last_id(order))
 
     @property
     def is_edge(self) -> bool:

@@ -25,8 +25,6 @@ from query_api.spans.search_budget import SearchBudget
 from query_api.spans.version import Version, versions_of
 from query_api.traces.window import TracePosition, TraceWindow
 
-_FIRST_ID: Final = bytes(16)
-_LAST_ID: Final = b"\xff" * 16
 _TABLE_ORDER: Final = ("start_us", "span_id", "trace_id")
 _PAGE_ORDER: Final = ("start_us", "trace_id")
 _PLACE: Final = itemgetter(*map(Version._fields.index, _PAGE_ORDER))
@@ -105,7 +103,7 @@ class TraceCandidates:
     def _edge(self, first_us: int) -> TracePosition:
         """Where the stretch ends that begins at a start: behind all of its last microsecond."""
         sign = -1 if self._window.order is Order.DESCENDING else 1
-        return self._end_of(first_us + sign * (self._budget.stretch_us - 1))
+        return TracePosition.edge(first_us + sign * (self._budget.stretch_us - 1), self._window.order)
 
     async def _next_start_us(self) -> int | None:
         """Where the next row starts, whether it matches or not."""
@@ -124,7 +122,7 @@ class TraceCandidates:
         last_us = found[-1].start_us
         whole = self._in_order([version for version in found if version.start_us != last_us])
         if whole:
-            return _Rows(whole, is_all=False, through=self._end_of(whole[-1].start_us))
+            return _Rows(whole, is_all=False, through=TracePosition.edge(whole[-1].start_us, window.order))
         return await self._select_at(last_us, window, size)
 
     async def _select_at(self, start_us: int, window: TraceWindow, size: int) -> _Rows:
@@ -133,7 +131,7 @@ class TraceCandidates:
         while True:
             found = await self._rows(instant, size, self._budget.share(), order=_PAGE_ORDER)
             if len(found) < size:
-                return _Rows(found, is_all=False, through=self._end_of(start_us))
+                return _Rows(found, is_all=False, through=TracePosition.edge(start_us, window.order))
             last = place_of(found[-1])
             whole = [version for version in found if place_of(version) != last]
             if whole:
@@ -147,10 +145,6 @@ class TraceCandidates:
 
     def _in_order(self, versions: list[Version]) -> list[Version]:
         return sorted(versions, key=_PLACE, reverse=self._window.order is Order.DESCENDING)
-
-    def _end_of(self, start_us: int) -> TracePosition:
-        """Behind everything that starts then."""
-        return TracePosition(start_us, _FIRST_ID if self._window.order is Order.DESCENDING else _LAST_ID)
 
     def _move(self, position: TracePosition | None) -> None:
         self._window = replace(self._window, after=position)
