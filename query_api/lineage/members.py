@@ -45,7 +45,7 @@ def answer_of_one(name: str, member: str, shown: Model) -> Model:
 
 def answer_of_several(name: str, member: str, shown: Model) -> Model:
     """``{count, <member>: […]}``."""
-    several = {member: (list[shown], ...)}  # type: ignore[valid-type]
+    several = {member: (list[shown], ...)}  # type: ignore[valid-type] # a model that is made here
     return model_of(name, "A page of them.", BaseModel, count=(int, ...), **several)
 
 

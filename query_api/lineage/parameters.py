@@ -42,7 +42,7 @@ def parameters_model(name: str, words: Sequence[str], *, flags: type[FlagsIn] = 
     """
     members: dict[str, Any] = {}
     if flags is not FlagsIn:
-        members["flags"] = (Json[flags] | None, Field(None, description="A JSON object."))  # type: ignore[misc, valid-type]
+        members["flags"] = (Json[flags] | None, Field(None, description="A JSON object."))  # type: ignore[misc, valid-type] # a model that is handed in
     for word in words:
         members |= dict.fromkeys((f"{word}_id", f"{word}_ids"), (list[UUID], Field([])))
         members |= dict.fromkeys((f"{word}_slug", f"{word}_slugs"), (list[NamedSlug], Field([])))
