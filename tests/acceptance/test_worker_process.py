@@ -21,8 +21,9 @@ from common.kafka.topics import ensure_topics
 from common.settings import ClickHouseSettings, Encoding, KafkaSettings, TopicSettings
 from ingest.replay import list_dead_letters
 from tests.support.clickhouse import ClickHouseServer, clickhouse_server
-from tests.support.kafka import Broker, free_port
+from tests.support.kafka import Broker
 from tests.support.otlp import request
+from tests.support.ports import free_port
 from tests.support.postgres import PostgresServer
 from tests.support.produce import produce
 from tests.support.worker import WorkerProcess, worker_process

@@ -16,7 +16,8 @@ from common.kafka.producer import KafkaPublisher
 from common.kafka.record import Partition, Record
 from common.kafka.topics import ensure_topics
 from common.settings import Encoding, KafkaSettings, TopicSettings
-from tests.support.kafka import embedded_broker, free_port
+from tests.support.kafka import embedded_broker
+from tests.support.ports import free_port
 
 
 async def nothing(_: frozenset[Partition]) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from common.settings import PostgresSettings
-from tests.support.kafka import free_port
+from tests.support.ports import free_port
 
 ROOT: Final = Path(__file__).parents[2]
 START_S: Final = 30.0

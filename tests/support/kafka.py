@@ -5,7 +5,6 @@ import fcntl
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import time
 import uuid
@@ -20,6 +19,7 @@ from common.errors import Unavailable
 from common.kafka.cluster import read_cluster_id
 from common.settings import KafkaSettings
 from tests.support.missing import missing
+from tests.support.ports import free_port
 
 REPOSITORY = Path(__file__).parents[2]
 POM = Path(__file__).parent / "apache_kafka" / "pom.xml"
@@ -72,13 +72,6 @@ class Broker:
                 await asyncio.sleep(0.1)
             else:
                 return
-
-
-def free_port() -> int:
-    """A port that was free a moment ago."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager, suppress
 from urllib.parse import parse_qs, urlsplit
 
 from common.settings import PostgresSettings
-from tests.support.kafka import free_port
+from tests.support.ports import free_port
 
 
 class Switch:

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.support.kafka import free_port
+from tests.support.ports import free_port
 
 ROOT = Path(__file__).parents[2]
 
