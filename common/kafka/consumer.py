@@ -47,7 +47,7 @@ class KafkaSource:
     def __init__(self, settings: KafkaSettings) -> None:
         self._settings = settings
         self._consumer: AIOKafkaConsumer | None = None
-        self._settled = asyncio.Event()
+        self._assigned = asyncio.Event()
         self._paused = False
         self._cluster_id = ""
         self._failure: Unavailable | None = None
@@ -78,7 +78,7 @@ class KafkaSource:
         with translated("poll"):
             try:
                 async with asyncio.timeout(timeout_s + 0.1):
-                    await self._settled.wait()
+                    await self._assigned.wait()
                     taken = await consumer.getmany(
                         *partitions, timeout_ms=int(timeout_s * 1000), max_records=records_max
                     )
@@ -114,7 +114,7 @@ class KafkaSource:
         consumer = self._opened()
         with translated("read the lag"):
             async with asyncio.timeout(self._settings.request_timeout_s):
-                await self._settled.wait()
+                await self._assigned.wait()
                 ends = await consumer.end_offsets(list(consumer.assignment()))
                 return {
                     # The high watermark of the last fetch: see ``ends.py`` for why the named end may lie before it.
@@ -134,7 +134,7 @@ class KafkaSource:
     async def close(self) -> None:
         """Leave the group. Safe to call twice or before ``open``."""
         consumer, self._consumer = self._consumer, None
-        self._settled.clear()
+        self._assigned.clear()
         self._failure = None
         self._paused = False
         if consumer is not None:
@@ -166,7 +166,7 @@ class KafkaSource:
 
     async def letting_go(self, partitions: frozenset[Partition], on_revoked: Rebalanced) -> None:
         """Called by the driver before a join."""
-        self._settled.clear()
+        self._assigned.clear()
         await on_revoked(partitions)
 
     async def taking_over(self, partitions: frozenset[Partition], on_assigned: Rebalanced) -> None:
@@ -180,7 +180,7 @@ class KafkaSource:
             self._failure = exc
         else:
             await on_assigned(partitions)
-        self._settled.set()
+        self._assigned.set()
 
 
 class _Listener(ConsumerRebalanceListener):  # type: ignore[misc] # the driver ships no types
