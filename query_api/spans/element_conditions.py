@@ -18,7 +18,7 @@ from common.filter.ast import Condition, Operator
 from common.filter.elements import ATTRIBUTES, BELOW_ATTRIBUTES
 from common.filter.totals import flattened
 from query_api.spans.fields import ElementsColumn
-from query_api.spans.json_conditions import Arguments, canonical_json, is_json
+from query_api.spans.json_conditions import Arguments, canonical_json, is_container, is_json
 from query_api.spans.parameters import Parameters
 from query_api.spans.reference_conditions import REFERENCES, references_guard
 
@@ -102,7 +102,7 @@ def _inside_json(text: str) -> str:
 def _clause(partial: Partial, column: str, parameters: Parameters) -> str:
     members = [_Member(column, (name,), parameters).equals(value) for name, value in partial.items()]
     found = f"arrayExists(position -> {' AND '.join(members)}, {_positions(column)})"
-    scalars: Flat = {(name,): value for name, value in partial.items() if not _is_container(value)}
+    scalars: Flat = {(name,): value for name, value in partial.items() if not is_container(value)}
     return f"({' AND '.join([*_guard(_places(scalars), [scalars], column, parameters), found])})"
 
 
@@ -127,7 +127,7 @@ class _Member:
 
     def equals(self, value: Any) -> str:
         """Whether it is ``value``."""
-        if _is_container(value):
+        if is_container(value):
             return self._whichever([is_json(way, value, self._parameters) for way in self._ways])
         wanted = f"JSONExtractArrayRaw({self._parameters.text(canonical_json([value]))})[1]"
         return f"({self.raw()} = {wanted})"
@@ -144,7 +144,3 @@ def _raw(way: Arguments) -> str:
 
 def _positions(column: str) -> str:
     return f"range(1, JSONLength({column}) + 1)"
-
-
-def _is_container(value: Any) -> bool:
-    return isinstance(value, Mapping | list)

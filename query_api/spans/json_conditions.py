@@ -123,7 +123,7 @@ class _Place:
 
     def has(self, operand: Any) -> str:
         """An object with a key, or an array with an element."""
-        if _is_container(operand):
+        if is_container(operand):
             return self.equals([operand])
         if not isinstance(operand, str) or "\0" in operand:
             return self._holds([operand], is_all=True)
@@ -252,7 +252,7 @@ def is_json(arguments: Arguments, operand: Any, parameters: Parameters) -> str:
 
 def _is_object(arguments: Arguments, operand: Mapping[str, Any], parameters: Parameters) -> str:
     clauses = [f"{_call('JSONType', arguments)} = 'Object'"]
-    scalars = {key: value for key, value in operand.items() if value is not None and not _is_container(value)}
+    scalars = {key: value for key, value in operand.items() if value is not None and not is_container(value)}
     nulls = [key for key, value in operand.items() if value is None]
     member = _call("JSONExtractRaw", (*arguments, "key"))
     if scalars:
@@ -262,20 +262,20 @@ def _is_object(arguments: Arguments, operand: Mapping[str, Any], parameters: Par
     if nulls:
         clauses.append(f"arrayAll(key -> {member} IN ('', 'null'), {parameters.texts(nulls)})")
     for key, value in operand.items():
-        if _is_container(value):
+        if is_container(value):
             clauses.append(is_json((*arguments, parameters.text(key)), value, parameters))
     return f"({' AND '.join(clauses)})"
 
 
 def _is_array(arguments: Arguments, operand: Sequence[Any], parameters: Parameters) -> str:
     clauses = [f"{_call('JSONType', arguments)} = 'Array'"]
-    scalars = [value for value in operand if not _is_container(value)]
+    scalars = [value for value in operand if not is_container(value)]
     if scalars:
         wanted = f"JSONExtractArrayRaw({parameters.text(canonical_json(scalars))})"
         clauses.append(f"hasAll({_call('JSONExtractArrayRaw', arguments)}, {wanted})")
     length = _call("JSONLength", arguments)
     for value in operand:
-        if _is_container(value):
+        if is_container(value):
             position = f"position{len(arguments)}"  # inner lambdas have longer paths, so names do not clash
             found = is_json((*arguments, position), value, parameters)
             clauses.append(f"arrayExists({position} -> {found}, range(1, {length} + 1))")
@@ -307,7 +307,8 @@ def _call(function: str, arguments: Arguments) -> str:
     return f"{function}({', '.join(arguments)})"
 
 
-def _is_container(value: Any) -> bool:
+def is_container(value: Any) -> bool:
+    """Whether it is an object or an array."""
     return isinstance(value, Mapping | list)
 
 
