@@ -1,5 +1,5 @@
-"""How a process that takes spans in, or gives them out, handles memory. What batches cost here is of no use to anybody, so it is set
-once, at the start.
+"""How a process that takes spans in, or gives them out, handles memory: set once, at the start, because the defaults cost time that
+buys nothing where objects come and go in batches.
 
 **Cycles.** Decoding makes hundreds of thousands of small objects a second, none of them in a cycle, and a batch of them lives for
 a moment. By default every 700 of them start a search, and each tenth search walks over everything that lives: 20% of the

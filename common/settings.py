@@ -200,7 +200,7 @@ class IngestSettings(_Group):
         0.5,
         gt=0,
         le=60,
-        description="… or when its first span is so old, in seconds; four times so old while there is a backlog.",
+        description="… or when its first span is so old, in seconds; four times as old while there is a backlog.",
     )
     poll_records_max: int = Field(500, ge=1, le=10_000, description="Records taken from Kafka at once.")
     decode_processes: int = Field(

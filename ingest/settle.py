@@ -37,7 +37,7 @@ from ingest.sinks.sink import RefusedRow, Sink
 T = TypeVar("T")
 
 QUERYABLE_SAMPLES_MAX: Final = 100
-"""Records of a batch whose age is observed: enough for a histogram, nothing beside the insert."""
+"""Records of a batch whose age is observed: enough for a histogram, and next to no time beside that of the insert."""
 
 _log = get_logger(__name__)
 

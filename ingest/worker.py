@@ -77,19 +77,19 @@ from ingest.streak import Streaks
 T = TypeVar("T")
 
 LINGER_S_MAX: Final = 0.1
-"""A portion waits so long for more: one of a single span costs as much as fifty. Counted into the age of its batch."""
+"""How long a portion waits for more records, because making one costs as much as fifty spans. It counts as age of the batch."""
 
 LINGER_SHARE: Final = 0.2
 """… or for this share of the age at which batches are written."""
 
 SETTLING_POLL_S: Final = 0.02
-"""A due batch looks so often whether the one in flight is settled."""
+"""How often a batch that is due looks whether the one in flight is settled."""
 
 WATCH_INTERVAL_S: Final = 2.0
 NOT_CONNECTED: Final = "Not connected yet."
 
 REVOKE_FLUSH_S: Final = 20.0
-"""Time to settle what was read when partitions move: well below the rebalance time-out of 60 s, so that the commit still counts."""
+"""Time to settle what was read before partitions move: well below the rebalance time-out of 60 s, so that the commit still counts."""
 
 _log = get_logger(__name__)
 

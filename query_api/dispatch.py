@@ -31,7 +31,7 @@ from query_api.stage import Stage
 REQUEST_ID_HEADER: Final = "X-Request-Id"
 NO_ROUTE: Final = "none"
 OTHER_METHOD: Final = "other"
-"""The route of what no route answers, and a method that none has, in metrics: what a client makes up never becomes a label."""
+"""Labels in metrics for a path that no route answers and for a method that none has: what a client makes up never becomes one."""
 
 BODY_TIMEOUT_S: Final = 120.0
 """How long a body may take to arrive: 10 MiB at less than 100 KB a second. Then the connection is not worth its memory."""

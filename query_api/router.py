@@ -67,7 +67,7 @@ class Router:
 
 
 def guard_of(raw_path: str) -> Access:
-    """Whose key tells that there is no such path, or not with this method."""
+    """Whose key is needed to be told that there is no such path, or not with this method."""
     return Access.ADMIN if _segments(raw_path)[:1] == [ADMIN] else Access.PROJECT
 
 

@@ -6,7 +6,7 @@ Facts about the driver (aiokafka 0.14) that this rests on:
 - While partitions move, ``getmany`` waits without regard to its timeout, so it is not called then, and is bounded.
 - ``getmany`` hands records over without suspending between taking and returning them: a deadline around it loses none.
 - It keeps at most one response a partition that nobody has taken, so not asking is enough to stop fetching; asking for
-  a partition that does not exist keeps the membership alive and what was fetched. Its own ``pause`` would throw it away.
+  a partition that does not exist keeps the membership alive, and keeps what was fetched, which its own ``pause`` throws away.
 - ``commit`` retries for ever, so it gets a deadline.
 """
 

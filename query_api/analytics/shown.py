@@ -5,8 +5,8 @@ there twice because the engine has not merged yet, is not counted. The window an
 rows, and to find the traces whose heads are looked up.
 
 Rows that a filter leaves are joined to their heads. All rows of a window are looked up in the set of the heads instead, by 64 bits of
-hash, and ``FINAL`` leaves out what is there twice: ten million spans in 3 s instead of 23 (ADR 0003). That a version counts which
-is not shown, because it has the hash of one that is: of a million such beside ten million, in one of two million answers.
+hash, and ``FINAL`` leaves out what is there twice: ten million spans in 3 s instead of 23 (ADR 0003). A version that is not shown counts
+where it has the hash of one that is: with a million of the former and ten of the latter, in one answer of two million.
 """
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ async def publish(
 def coordinates_header(where: Sequence[Coordinates]) -> dict[str, str]:
     """``topic/partition/offset`` of the last record in each partition: a reader can wait until all up to it is stored.
 
-    None without records.
+    No header where there are no records.
     """
     last = {(each.topic, each.partition): each for each in sorted(where)}
     named = [f"{each.topic}/{each.partition}/{each.offset}" for each in last.values()]

@@ -27,17 +27,18 @@ SPANS_AHEAD_MAX: Final = 4_000
 """Of one request: a few MB."""
 
 HEAD_START_S: Final = 0.001
-"""What asks the engine is a thread, which needs the interpreter for 0.3 ms first. It would wait for it until the next pause of this
-one, and the engine with it.
+"""A thread asks the engine, and needs the interpreter for 0.3 ms to do so. Without this pause it would get it only when the loop
+next waits, and the engine would be idle until then.
 """
 
 SHAPES_MAX: Final = 256
-"""Of statements that are kept: sets of members that spans of pages have."""
+"""How many statements are kept: one for each set of members that the spans of a page have."""
 
 _OF_VERSIONS: Final = f"start_us IN {among_starts('starts')} AND span_id IN {among_ids('span_ids')}"
 _SIDE_BY_SIDE: Final = {"merge_tree_min_rows_for_concurrent_read": 1, "merge_tree_min_bytes_for_concurrent_read": 1}
-"""Rows of a page that are scattered cost a granule each, which one thread reads after the other unless they are millions: with two,
-50 of them take 60 ms instead of 95. Not for statements that stop early: what they read side by side they may read in vain."""
+"""The rows of a page are scattered and cost a granule each. By default the engine reads less than millions of
+rows in one thread; with two, 50 of them take 60 ms instead of 95. Not for statements that stop early: what they read side by side they
+may read in vain."""
 
 
 async def fetch_rows(spans: ProjectSpans, versions: Collection[Version], *, members: int = ALL_MEMBERS) -> Layout:

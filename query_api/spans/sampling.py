@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 SAMPLED: Final = "reinterpretAsUInt32(reverse(substring(trace_id, 1, 4))) % 100 < {rate_percent:UInt8}"
-"""A condition on ``trace_id``. Nobody needs it of 100 percent."""
+"""A condition on ``trace_id``. Not needed at 100 percent."""
 
 
 def percent_of(rate: float | None) -> int:
