@@ -24,9 +24,9 @@ from query_api.explain import explain_member
 from query_api.route import Answer, Call
 from query_api.spans.compile import compile_filter
 from query_api.spans.fields import IS_ROOT
-from query_api.spans.handlers import project_spans
 from query_api.spans.models import Focus, Format, WindowBy, Windowing
 from query_api.spans.project_spans import ProjectSpans
+from query_api.spans.request_spans import project_spans
 from query_api.spans.sampling import SAMPLED, percent_of
 from query_api.spans.windowing import microseconds
 

@@ -14,7 +14,7 @@ from query_api.lineage.names import APPLICATIONS
 from query_api.lineage.requests import path_id
 from query_api.lineage.values import Reference
 from query_api.route import Answer, Call
-from query_api.spans.handlers import project_spans
+from query_api.spans.request_spans import project_spans
 
 
 class ApplicationRevisions(DeployableRevisions):

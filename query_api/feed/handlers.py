@@ -18,6 +18,7 @@ from query_api.route import Answer, Call
 from query_api.spans.compile import compile_filter
 from query_api.spans.models import Order, SpansQuery, Windowing
 from query_api.spans.project_spans import ProjectSpans
+from query_api.spans.request_spans import project_spans
 from query_api.spans.sampling import percent_of
 from query_api.spans.windowing import belonging, limit_of, microseconds, refuse_unfit
 
@@ -45,15 +46,7 @@ async def query_feed(call: Call, query: SpansQuery, filtering: Node) -> Answer:
 
     async def look(positions: Positions) -> tuple[FeedPage, ProjectSpans]:
         # Each look has a budget of its own: the time that was waited is nobody's work.
-        spans = ProjectSpans(
-            context.store,
-            call.project_id,
-            clock=context.clock,
-            budget_s=settings.budget_s,
-            budget_rows=settings.budget_rows,
-            has_neighbours=context.keys is not None,
-            is_recorded=query.explain is True,
-        )
+        spans = project_spans(call, explain=query.explain is True)
         through = context.stored.through(call.project_id)
         return await read_feed(spans, question, positions, through=through), spans
 

@@ -18,8 +18,8 @@ from query_api.sessions.activity import ActiveId, Walk, find_ids
 from query_api.sessions.models import ActivityQuery, ActivityWindowing
 from query_api.sessions.position import IdPosition
 from query_api.spans.compile import compile_filter
-from query_api.spans.handlers import project_spans
 from query_api.spans.models import Order, Windowing
+from query_api.spans.request_spans import project_spans
 from query_api.spans.sampling import percent_of
 from query_api.spans.windowing import belonging, limit_of, microseconds
 

@@ -25,9 +25,9 @@ from query_api.simple_traces.models import (
 )
 from query_api.simple_traces.spans import edited_span, new_span, simple_trace_of
 from query_api.spans.deletions import delete_trace
-from query_api.spans.handlers import project_spans
 from query_api.spans.models import Windowing, WindowingAnswer
 from query_api.spans.render import Rendered
+from query_api.spans.request_spans import project_spans
 from query_api.spans.windowing import refuse_feed
 from query_api.traces.handlers import ACCEPTED, trace_id_of, trace_page
 from query_api.traces.whole import Trace, traces_of_ids

@@ -19,6 +19,7 @@ from query_api.spans.heads import heads_of_ids, sums_of_traces
 from query_api.spans.models import Focus, SpanIds, SpansQuery, WindowBy, Windowing
 from query_api.spans.project_spans import ProjectSpans
 from query_api.spans.render import Rendered
+from query_api.spans.request_spans import project_spans
 from query_api.spans.rows import fetch_rows, render_versions
 from query_api.spans.search import find_page
 from query_api.spans.version import Version
@@ -89,24 +90,6 @@ async def get_span(call: Call) -> Answer:
     [span_id] = _ids([call.path["span_id"]], parse_span_id)
     found = await spans_of_ids(project_spans(call), trace_ids=[trace_id], span_ids=[span_id])
     return Answer(b'{"count":1,"span":%b}' % found[0].json if found else b'{"count":0}')
-
-
-def project_spans(call: Call, *, explain: bool | None = None) -> ProjectSpans:
-    """The spans that a request may see, with the budget of a query; what is run is recorded where it is to be explained.
-
-    ``explain``: whether it is, where its body does not say that alone.
-    """
-    context = call.context
-    settings = context.settings.query
-    return ProjectSpans(
-        context.store,
-        call.project_id,
-        clock=context.clock,
-        budget_s=settings.budget_s,
-        budget_rows=settings.budget_rows,
-        has_neighbours=context.keys is not None,
-        is_recorded=(getattr(call.body, "explain", None) if explain is None else explain) is True,
-    )
 
 
 async def spans_of_ids(

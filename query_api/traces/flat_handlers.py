@@ -13,8 +13,9 @@ from query_api.intake.models import LinksAnswer, SpanLink
 from query_api.json_body import json_answer
 from query_api.route import Answer, Call
 from query_api.spans.deletions import delete_trace
-from query_api.spans.handlers import project_spans, query_spans
+from query_api.spans.handlers import query_spans
 from query_api.spans.models import Focus, Format, SpansQuery
+from query_api.spans.request_spans import project_spans
 from query_api.spans.windowing import limit_of
 from query_api.traces.flat_models import FlatQuery
 from query_api.traces.handlers import ACCEPTED, page_members, trace_id_of, trace_page

@@ -15,8 +15,8 @@ from query_api.queries.resolve import asked_of
 from query_api.route import Answer, Call
 from query_api.spans.compile import compile_filter
 from query_api.spans.deletions import delete_trace as delete_spans_of_trace
-from query_api.spans.handlers import project_spans
 from query_api.spans.models import Focus, Windowing
+from query_api.spans.request_spans import project_spans
 from query_api.spans.rows import RowsAhead
 from query_api.spans.windowing import belonging, limit_of, refuse_feed
 from query_api.traces.models import TraceIds
