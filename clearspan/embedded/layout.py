@@ -7,10 +7,16 @@ from __future__ import annotations
 
 import fcntl
 import json
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Final
+
+_REFUSED: Final = re.compile(r"""[,"$`?\\\x00-\x1f\x7f\ud800-\udfff]""")
+"""What a path cannot have on its way to the engine and to Postgres: a question mark ends it in the connection string of chDB, which then
+keeps its tables elsewhere; a comma ends it in that of Postgres; ``pg_ctl`` writes it between double quotes into a command of the shell."""
 
 
 class StackError(Exception):
@@ -96,6 +102,11 @@ class Running:
 
 def make_root(layout: Layout) -> None:
     """Make the data directory where it is missing. Raises ``StackError`` where it cannot be one, or cannot be written to."""
+    if refused := sorted(set(_REFUSED.findall(str(layout.root)))):
+        raise StackError(
+            f"CLEARSPAN_DATA_DIR is {str(layout.root)!a}, whose path has {' '.join(map(ascii, refused))} in it. All characters are legal "
+            'but , " $ ` ? \\, control characters and what is not UTF-8. Set it to another directory.'
+        )
     try:
         layout.root.mkdir(parents=True, exist_ok=True)
         layout.lock.touch()

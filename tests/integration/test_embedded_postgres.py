@@ -12,7 +12,9 @@ from common.postgres.pool import open_database
 from common.settings import PostgresSettings
 
 
-@pytest.mark.parametrize("name", ["My Projects", "c++", "50%25", "a#1", "it's", "R&D; (é)", "long" * 50])
+@pytest.mark.parametrize(
+    "name", ["My Projects", "c++", "50%25", "a#1", "it's", "R&D; (é)", "=@:!~*[]{}<>|^", "long" * 50]
+)
 async def test_it_runs_in_a_directory_of_any_name(tmp_path: Path, name: str) -> None:
     (tmp_path / name).mkdir()
     postgres = EmbeddedPostgres(tmp_path / name / "postgres")
