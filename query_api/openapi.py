@@ -232,7 +232,10 @@ def _errors(route: Route, schemas: _Schemas) -> Json:
         return unready
     takes_input = route.body is not None or route.query is not None or bool(route.raw_body)
     refusals = _BODY_STATUSES if takes_input else (422,) if _PLACE.search(route.path) else ()
-    return {str(status): _error(status, route) for status in (400, 401, *refusals, 429, 500, 503, 504)}
+    return {
+        str(status): _error(status, route)
+        for status in (400, 401, *refusals, *route.refused_statuses, 429, 500, 503, 504)
+    }
 
 
 def _error(status: int, route: Route) -> Json:

@@ -90,6 +90,9 @@ class Route:
     unready_statuses: tuple[int, ...] = ()
     """Statuses of failure that have the body of success, for the document."""
 
+    refused_statuses: tuple[int, ...] = ()
+    """Statuses of refusal that its input does not explain, for the document."""
+
     access: Access = Access.PROJECT
     raw_body: tuple[str, ...] = ()
     """Content types whose body the handler takes as bytes; any other is 415."""

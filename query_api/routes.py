@@ -130,7 +130,8 @@ WORKFLOWS: Final = (
           WorkflowRetrievedAnswer, body=RetrieveWorkflowRevision),
 )
 ACCOUNTS: Final = (
-    Route("GET",  "/projects/current", accounts.current_project, "The project of the key", "Accounts", CurrentProject),
+    Route("GET",  "/projects/current", accounts.current_project, "The project of the key", "Accounts", CurrentProject,
+          refused_statuses=(404,)),
     Route("POST", "/admin/simple/accounts", accounts.create_accounts, "Make accounts with projects and keys", "Accounts",
           AccountsAnswer, body=CreateAccounts, body_required=True, access=Access.ADMIN),
 )

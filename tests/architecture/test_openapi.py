@@ -79,6 +79,10 @@ def test_an_id_that_cannot_be_read_is_described(route: Route) -> None:
     assert "422" in _operation(route)["responses"]
 
 
+def test_a_key_whose_project_is_gone_is_described() -> None:
+    assert "404" in DOCUMENT["paths"]["/projects/current"]["get"]["responses"]
+
+
 def test_readiness_is_described_for_both_outcomes() -> None:
     responses = DOCUMENT["paths"]["/readyz"]["get"]["responses"]
 
