@@ -38,14 +38,11 @@ def up() -> int:
 
 
 def up_detached() -> int:
-    """Start the stack in the background, wait until it is ready, show a first span. A running stack is left as it is."""
+    """Start the stack in the background, wait until it is ready, show a first span. One that runs or starts is left as it is."""
     settings = read_settings()
     layout = Layout(settings.data_dir.resolve())
-    running = Running.read(layout)
-    if running is not None:
-        print("Clearspan is already running; nothing was changed.\n")
-        print(_addresses(running))
-        return 0
+    if is_held(layout):
+        return _leave_as_it_is(layout)
     try:
         make_root(layout)
     except StackError as exc:
@@ -62,12 +59,28 @@ def up_detached() -> int:
             start_new_session=True,
         )
     running = _wait_until_ready(layout, process)
+    if running is None and process.poll() is not None and is_held(layout):  # by one that was quicker
+        return _leave_as_it_is(layout)
     if running is None:
         print(f"clearspan: it did not start. The end of {_shown(layout.log)} says:\n", file=sys.stderr)
         print(_tail(layout.log), file=sys.stderr)
         return 1
     print(f"Ready after {time.monotonic() - started_s:.1f} s.\n", flush=True)
     return _show_first_span(settings, running)
+
+
+def _leave_as_it_is(layout: Layout) -> int:
+    """Say where the stack of somebody else runs, when it is ready."""
+    running = Running.read(layout)
+    if running is None or not _is_ready(running):
+        print("Clearspan is already starting; waiting for it …", flush=True)
+        running = _wait_until_ready(layout)
+    if running is None:
+        print("clearspan: the stack that runs there is not ready; `make logs` may say why.", file=sys.stderr)
+        return 1
+    print("Clearspan is already running; nothing was changed.\n")
+    print(_addresses(running))
+    return 0
 
 
 def _show_first_span(settings: Settings, running: Running) -> int:
@@ -206,11 +219,12 @@ def _confirmed(question: str) -> bool:
         return False
 
 
-def _wait_until_ready(layout: Layout, process: subprocess.Popen[bytes]) -> Running | None:
+def _wait_until_ready(layout: Layout, process: subprocess.Popen[bytes] | None = None) -> Running | None:
+    """The stack of the process, or of whoever holds the directory, when it is ready; ``None`` when it has ended or takes too long."""
     deadline_s = time.monotonic() + READY_TIMEOUT_S
-    while time.monotonic() < deadline_s and process.poll() is None:
+    while time.monotonic() < deadline_s and (is_held(layout) if process is None else process.poll() is None):
         running = Running.read(layout)
-        if running is not None and _is_ready(running):
+        if running is not None and (process is None or running.pid == process.pid) and _is_ready(running):
             return running
         time.sleep(0.1)
     return None

@@ -1,13 +1,20 @@
-"""``clearspan up`` where it cannot keep anything: a sentence, and no success."""
+"""``clearspan up`` where it cannot keep anything, and beside a stack that starts or runs: a sentence, and success only where one is ready."""
 
 from __future__ import annotations
 
+import subprocess
+import sys
+import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from clearspan.embedded import commands
+from clearspan.embedded.layout import Layout, Running, hold
+
+A_STACK = Running(pid=1, api="http://a", worker="http://w", kafka="k", postgres="p")
 
 
 @pytest.mark.parametrize("up", [commands.up, commands.up_detached])
@@ -37,3 +44,50 @@ def test_a_data_directory_whose_path_cannot_reach_the_stores_is_refused(
 
     assert 'All characters are legal but , " $ ` ? \\, control characters' in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
+
+
+class TestBesideAnotherStack:
+    @pytest.fixture
+    def layout(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Layout:
+        monkeypatch.setenv("CLEARSPAN_DATA_DIR", str(tmp_path))
+        monkeypatch.setattr(commands, "_is_ready", lambda _running: True)
+        return Layout(tmp_path)
+
+    def test_one_that_starts_is_waited_for_and_left_as_it_is(
+        self, layout: Layout, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        monkeypatch.setattr(subprocess, "Popen", lambda *_args, **_kwargs: pytest.fail("started a second one"))
+        monkeypatch.setattr(time, "sleep", lambda _seconds: A_STACK.write(layout))
+
+        with hold(layout):
+            assert commands.up_detached() == 0
+
+        assert "nothing was changed" in capsys.readouterr().out
+
+    def test_one_that_does_not_get_ready_is_no_success(
+        self, layout: Layout, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        monkeypatch.setattr(commands, "_is_ready", lambda _running: False)
+        monkeypatch.setattr(commands, "READY_TIMEOUT_S", 0.0)
+
+        with hold(layout):
+            A_STACK.write(layout)
+            assert commands.up_detached() == 1
+
+        assert "is not ready" in capsys.readouterr().err
+
+    def test_one_that_was_quicker_is_not_taken_for_what_was_started(
+        self, layout: Layout, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        def start(*_arguments: object, **_options: object) -> subprocess.Popen[bytes]:
+            held.enter_context(hold(layout))
+            A_STACK.write(layout)
+            return popen([sys.executable, "-c", "pass"])
+
+        popen = subprocess.Popen
+        monkeypatch.setattr(subprocess, "Popen", start)
+
+        with ExitStack() as held:
+            assert commands.up_detached() == 0
+
+        assert "nothing was changed" in capsys.readouterr().out
