@@ -73,7 +73,7 @@ class Layout:
     def kept(self) -> tuple[Path, ...]:
         """Everything that may lie there; a file that is replaced is written beside itself first."""
         files = (self.log, self.broker_log, self.dead_letters, self.lock, self.running, self.children)
-        return (self.clickhouse, self.postgres, *files, *(file.with_suffix(".new") for file in files))
+        return (self.clickhouse, self.postgres, *files, *(path.with_suffix(".new") for path in (self.postgres, *files)))
 
 
 @dataclass(frozen=True, slots=True)

