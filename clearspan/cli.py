@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-from common.settings import IllegalSettings
+from common.settings import IllegalSettings, is_unicode
 
 Arguments: TypeAlias = argparse.Namespace
 Command: TypeAlias = Callable[[Arguments], int]
@@ -47,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run one command and leave with its exit code: 0 success, 1 failure, 2 wrong usage or settings."""
     parser = _parser()
     given = list(sys.argv[1:] if arguments is None else arguments)
-    if unreadable := [argument for argument in given if not _is_unicode(argument)]:
+    if unreadable := [argument for argument in given if not is_unicode(argument)]:
         parser.error(f"{unreadable[0]!a} is not text in UTF-8")
     parsed = parser.parse_args(given)
     try:
@@ -68,11 +68,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except BrokenPipeError:
         code = 1
     sys.exit(code)
-
-
-def _is_unicode(argument: str) -> bool:
-    """Whether all its bytes could be decoded; those that could not are lone surrogates."""
-    return not any("\ud800" <= character <= "\udfff" for character in argument)
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -66,6 +66,8 @@ def _topic(name: str) -> str:
 
 
 Port = Annotated[int, Field(ge=0, le=65_535)]
+Name = Annotated[str, Field(min_length=1)]
+"""Of a host: an empty one would listen on every address of the machine. Of a group: Kafka takes no empty one."""
 Servers = Annotated[str, AfterValidator(_servers)]
 Directory = Annotated[Path, BeforeValidator(_directory)]
 Topic = Annotated[str, AfterValidator(_topic)]
@@ -115,7 +117,7 @@ class KafkaSettings(_Group):
     """The broker, the topics and the consumer group."""
 
     bootstrap: Servers = Field("127.0.0.1:9092", description="Bootstrap servers, comma separated.")
-    group: str = Field("clearspan", description="Consumer group of the ingest worker.")
+    group: Name = Field("clearspan", description="Consumer group of the ingest worker.")
     topics: dict[str, TopicSettings] = Field(
         default_factory=_default_topics,
         description="Topics that are read: JSON object of name → {encoding, project_id?}.",
@@ -140,7 +142,7 @@ class KafkaSettings(_Group):
         1, ge=-1, le=10, description="Replicas of a topic that is created; -1 is the broker's default."
     )
     message_bytes_max: int = Field(
-        12 * MIB, ge=1_000, description="Largest record that is produced or fetched, in bytes."
+        12 * MIB, ge=1_000, le=1_024 * MIB, description="Largest record that is produced or fetched, in bytes."
     )
     request_timeout_s: float = Field(
         10.0, gt=0, le=300, description="Deadline of one request to the broker, in seconds."
@@ -171,7 +173,7 @@ class ClickHouseSettings(_Group):
     interface: Literal["http", "https", "chdb"] = Field(
         "http", description="http or https: a server; chdb: in this process."
     )
-    host: str = Field("127.0.0.1", description="Host of the server.")
+    host: Name = Field("127.0.0.1", description="Host of the server.")
     port: Port = Field(8123, description="HTTP port of the server.")
     username: str = Field("default", description="User of the server.")
     password: SecretStr = Field(SecretStr(""), description="Password of the server.")
@@ -280,9 +282,9 @@ class Settings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix=PREFIX, env_nested_delimiter="__", extra="forbid", frozen=True)
 
-    api_host: str = Field("127.0.0.1", description="Address the API listens on.")
+    api_host: Name = Field("127.0.0.1", description="Address the API listens on.")
     api_port: Port = Field(8080, description="Port of the API.")
-    worker_host: str = Field("127.0.0.1", description="Address of the worker's health and metrics.")
+    worker_host: Name = Field("127.0.0.1", description="Address of the worker's health and metrics.")
     worker_port: Port = Field(8081, description="Port of the worker's health and metrics.")
     kafka_port: Port = Field(9092, description="Port of the embedded broker.")
     data_dir: Directory = Field(Path(".clearspan"), description="State of the embedded stack.")
@@ -316,12 +318,19 @@ def read_settings() -> Settings:
     if unknown:
         sentences = [f"{name} is not a setting of Clearspan." for name in unknown]
         raise IllegalSettings(" ".join([*sentences, "`clearspan settings` lists them all."]))
+    if unreadable := [name for name in setting_names() if not is_unicode(os.environ.get(name, ""))]:
+        raise IllegalSettings(" ".join(f"{name} is illegal: Input should be text in UTF-8." for name in unreadable))
     try:
         return Settings()
     except ValidationError as exc:
         raise IllegalSettings(" ".join(_sentence(error) for error in exc.errors())) from exc
     except SettingsError as exc:  # says which group, not which setting; only one of them all is JSON
         raise IllegalSettings(f"{_name(_JSON)} is illegal: Input should be a JSON object.") from exc
+
+
+def is_unicode(text: str) -> bool:
+    """Whether all its bytes could be decoded; those that could not are lone surrogates."""
+    return not any("\ud800" <= character <= "\udfff" for character in text)
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,7 @@ def test_a_data_directory_that_is_a_file_is_told_in_a_sentence(
     assert f"CLEARSPAN_DATA_DIR is {tmp_path / 'file'}, where nothing can be kept" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("name", ["a,b", 'a"b', "$(touch pwned)", "a`b", "what?", "a\\b", "a\nb", "a\udc80b"])
+@pytest.mark.parametrize("name", ["a,b", 'a"b', "$(touch pwned)", "a`b", "what?", "a\\b", "a\nb"])
 @pytest.mark.parametrize("up", [commands.up, commands.up_detached])
 def test_a_data_directory_whose_path_cannot_reach_the_stores_is_refused(
     up: Callable[[], int],

@@ -7,7 +7,7 @@ import os
 import pytest
 from pydantic import ValidationError
 
-from common.limits import NESTING_DEPTH_BOUND
+from common.limits import MIB, NESTING_DEPTH_BOUND
 from common.settings import IllegalSettings, PostgresSettings, read_settings
 
 
@@ -36,6 +36,12 @@ def _clean(monkeypatch: pytest.MonkeyPatch) -> None:
         ("CLEARSPAN_KAFKA__TOPICS", '{"a/b": {"encoding": "otlp_proto"}}'),
         ("CLEARSPAN_LIMITS__NESTING_DEPTH_MAX", str(NESTING_DEPTH_BOUND + 1)),
         ("CLEARSPAN_DATA_DIR", ""),
+        ("CLEARSPAN_API_HOST", ""),
+        ("CLEARSPAN_WORKER_HOST", ""),
+        ("CLEARSPAN_CLICKHOUSE__HOST", ""),
+        ("CLEARSPAN_KAFKA__GROUP", ""),
+        ("CLEARSPAN_KAFKA__MESSAGE_BYTES_MAX", str(1_024 * MIB + 1)),
+        ("CLEARSPAN_ADMIN_KEY", "\udcff"),
         ("CLEARSPAN_API_PORT", ""),
     ],
 )
