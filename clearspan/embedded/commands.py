@@ -16,7 +16,7 @@ from pathlib import Path
 
 from clearspan.embedded.layout import Layout, Running, StackError, is_held, make_root
 from clearspan.embedded.processes import end_left_over, is_alive
-from common.settings import Settings, read_settings
+from common.settings import IllegalSettings, Settings, read_settings
 
 READY_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 60.0
@@ -26,7 +26,7 @@ FIRST_TRACE_ID = "3e62f5b20306a7b90576815eceddda07"
 
 
 def up() -> int:
-    """Run the stack in this terminal until it is told to stop."""
+    """Run the stack in this terminal until it is told to stop. Raises ``IllegalSettings``."""
     from clearspan.embedded.stack import run_stack  # noqa: PLC0415 - loads the engine, which only this command needs
 
     try:
@@ -34,7 +34,16 @@ def up() -> int:
     except StackError as exc:
         print(f"clearspan: {exc}", file=sys.stderr)
         return 1
+    except ExceptionGroup as failed:
+        if (illegal := failed.subgroup(IllegalSettings)) is None:
+            raise
+        raise _first_of(illegal) from None  # the worker's address, or its prices, told while others work already
     return 0
+
+
+def _first_of(failed: ExceptionGroup[IllegalSettings]) -> IllegalSettings:
+    first = failed.exceptions[0]
+    return _first_of(first) if isinstance(first, ExceptionGroup) else first
 
 
 def up_detached() -> int:

@@ -200,6 +200,19 @@ def test_an_unknown_setting_stops_the_start_with_a_sentence(environment: Mapping
     assert "CLEARSPAN_API_PRT is not a setting of Clearspan." in refused.stderr
 
 
+@pytest.mark.parametrize(
+    ("name", "value"), [("CLEARSPAN_INGEST__PRICES_FILE", "none.csv"), ("CLEARSPAN_WORKER_HOST", "nowhere.invalid")]
+)
+def test_a_setting_that_only_the_worker_can_judge_stops_the_start_with_a_sentence(
+    environment: Mapping[str, str], name: str, value: str
+):
+    refused = clearspan({**environment, name: value}, "up")
+
+    assert refused.returncode == 2
+    assert refused.stderr.splitlines()[-1].startswith("clearspan: ")
+    assert value in refused.stderr.splitlines()[-1]
+
+
 def test_a_broker_that_has_grown_too_large_is_renewed_and_loses_nothing(tmp_path: Path):
     padding = b'"' + b"x" * 500_000 + b'"'
     with running_stack(tmp_path / "data", CLEARSPAN_EMBEDDED_BROKER_BYTES_MAX=str(64 * 1024 * 1024)) as stack:
