@@ -12,6 +12,7 @@ import base64
 import binascii
 import re
 from collections.abc import Callable, Iterator
+from math import isinf
 from typing import Any, Final, NamedTuple, TypeVar
 
 import orjson
@@ -406,9 +407,14 @@ def _integer(value: Any, where: str) -> int:
 
 def _double(value: Any, where: str) -> int | float | str:
     is_number = type(value) in (int, float)
-    if not is_number and not (type(value) is str and (value in _NOT_FINITE or _NUMBER.fullmatch(value))):
+    if type(value) is str and value in _NOT_FINITE:
+        return json_double(float(value))
+    if not is_number and not (type(value) is str and _NUMBER.fullmatch(value)):
         raise invalid_type(f"{where}.doubleValue", value, 'a number, "NaN", "Infinity" or "-Infinity"')
-    return json_double(float(value))
+    double = float(value)
+    if isinf(double):  # as text; written as a number the parser refuses it
+        raise invalid_type(f"{where}.doubleValue", value, 'a number that a double can hold, or "Infinity"')
+    return json_double(double)
 
 
 def _bytes(value: Any, where: str) -> str:
