@@ -108,15 +108,16 @@ def _drop(arguments: argparse.Namespace) -> int:
     from common.kafka.producer import KafkaPublisher  # noqa: PLC0415 - as above
     from ingest.replay import drop, require_open  # noqa: PLC0415
 
-    if not arguments.yes and not _confirmed(f"Give up {', '.join(arguments.ids)}? [y/N] "):
+    letter_ids = list(dict.fromkeys(arguments.ids))
+    if not arguments.yes and not _confirmed(f"Give up {', '.join(letter_ids)}? [y/N] "):
         print("Nothing was dropped.", file=sys.stderr)
         return 1
 
     async def run(log: KafkaLog, kafka: KafkaSettings) -> int:
-        await require_open(log, kafka.dead_letter_topic, arguments.ids)
+        await require_open(log, kafka.dead_letter_topic, letter_ids)
         publisher = KafkaPublisher(kafka)
         try:
-            for letter_id in arguments.ids:
+            for letter_id in letter_ids:
                 await drop(log, publisher, kafka.dead_letter_topic, letter_id)
                 if arguments.json:
                     print(json.dumps({"id": letter_id, "is_dropped": True}))

@@ -141,7 +141,7 @@ def test_a_letter_of_an_unknown_project_is_replayed_to_where_it_came_from(stack:
     [again] = _letters(stack, at_least=1, but={letter["id"]})
     assert (again["code"], again["id"]) != (letter["code"], letter["id"])
     assert stack.command("dead-letters", "drop", again["id"], "--json", stdin="n\n").stdout == ""
-    dropped = stack.command("dead-letters", "drop", again["id"], "--json", stdin="y\n")
+    dropped = stack.command("dead-letters", "drop", again["id"], again["id"], "--json", stdin="y\n")
     assert json.loads(dropped.stdout) == {"id": again["id"], "is_dropped": True}
 
 

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from argparse import Namespace
+
 import pytest
 
 from clearspan import dead_letters
@@ -30,3 +32,12 @@ def test_the_bytes_of_a_letter_command_no_terminal() -> None:
     assert dead_letters._readable(
         b'{\n\t"name": "\x1b]0;owned\x07 \xf0\x9f\x91\xa9\xe2\x80\x8d\xf0\x9f\x92\xbb"}\r\n'
     ) == ('{\n\t"name": "\\x1b]0;owned\\x07 👩\u200d💻"}\\x0d\n')
+
+
+def test_a_letter_named_twice_is_given_up_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr(dead_letters, "_confirmed", asked.append)
+
+    dead_letters._drop(Namespace(ids=["0-17", "0-3", "0-17"], yes=False, json=False))
+
+    assert asked == ["Give up 0-17, 0-3? [y/N] "]
