@@ -70,8 +70,12 @@ def _vercel_answer(text: Value, calls: Value, instead: Value) -> dict[str, Any] 
 
     What came structured may hold results of tools: each of these is a message of its own, as everywhere.
     """
-    said = {"content": instead if text is None else text, "tool_calls": None if calls is None else structured(calls)}
-    return _chat([{"role": "assistant", **said}])
+    said = {"role": "assistant", "content": instead if text is None else text}
+    try:
+        sent = None if calls is None else structured(calls)
+    except Misfit as misfit:  # cut off, as by a limit of the sender: the text stays
+        raise Misfit(misfit.reason, found=_chat([said]) if said["content"] else None) from misfit
+    return _chat([{**said, "tool_calls": sent}])
 
 
 def _whole_conversation(sent: Value, instructions: Value) -> dict[str, Any]:

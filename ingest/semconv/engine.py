@@ -104,7 +104,7 @@ def _carried_out(plan: _Plan, flat: Attributes, nested: Attributes) -> Mapped:
                 found = read(container)
         except Misfit as misfit:
             misfits.append(misfit.reason)
-            continue
+            found = misfit.found
         if found is None:
             continue
         if leaf:

@@ -15,11 +15,15 @@ ALL = ".*"
 
 
 class Misfit(ValueError):
-    """The value cannot be what its key says. It stays among the attributes as it was sent, and is counted by ``reason``."""
+    """The value cannot be what its key says. It stays among the attributes as it was sent, and is counted by ``reason``.
 
-    def __init__(self, reason: str) -> None:
+    ``found`` is what was read all the same, where a part of what is read together can be.
+    """
+
+    def __init__(self, reason: str, *, found: Any = None) -> None:
         super().__init__(reason)
         self.reason = reason
+        self.found = found
 
 
 NOT_A_COUNT = "not_a_count"

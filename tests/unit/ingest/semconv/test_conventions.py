@@ -442,6 +442,19 @@ def test_vercel_5_prompts_objects_tools_and_embeddings() -> None:
     assert ag_named("vercel-ai-v5-01", "ai.embedMany.doEmbed")["data"] == {"inputs": {"value": ["Prater", "Belvedere"]}}
 
 
+def test_vercel_5_a_text_stays_where_its_calls_were_cut_off() -> None:
+    (span, *_) = spans_of("vercel-ai-v5-01")
+    sent = {"ai.response.text": "Let me look.", "ai.response.toolCalls": '[{"toolCallId": "call_1", "toolNa'}
+
+    (normal,) = normalise([span._replace(attributes=sent)])
+
+    assert normal.attributes["ag"]["data"]["outputs"] == {
+        "messages": [{"role": "assistant", "content": "Let me look."}]
+    }
+    assert normal.attributes["ai"]["response"]["toolCalls"] == sent["ai.response.toolCalls"]
+    assert list(normal.misfits) == ["not_json"]
+
+
 def test_vercel_7_context_and_messages() -> None:
     agent = ag_named("vercel-ai-v7-01", "invoke_agent gpt-4o")
     chat = ag_named("vercel-ai-v7-01", "chat gpt-4o-mini")
