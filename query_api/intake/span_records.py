@@ -35,7 +35,7 @@ class Prepared(NamedTuple):
 
 def prepare(placed: Sequence[Placed], *, limits: SpanLimits, now_ns: int) -> Prepared:
     """One record a trace. Raises ``InvalidInput`` that names the path of each span that cannot be kept, and why; ``TooLarge`` where the
-    times that spans lack make a record too large for who reads it."""
+    times that spans lack make a record, or a span, too large for who reads it."""
     if not placed:
         return Prepared([], [])
     by_trace: dict[bytes, list[Json]] = defaultdict(list)
@@ -43,18 +43,29 @@ def prepare(placed: Sequence[Placed], *, limits: SpanLimits, now_ns: int) -> Pre
     for place, span in _decoded(placed, limits=limits, now_ns=now_ns):
         by_trace[span.trace_id].append(_settled(place.span, span))
         links.append(SpanLink(trace_id=trace_id_hex(span.trace_id), span_id=span_id_hex(span.span_id)))
-    records = [_record(trace_id, spans, bytes_max=limits.record_bytes_max) for trace_id, spans in by_trace.items()]
+    records = [_record(trace_id, spans, limits=limits) for trace_id, spans in by_trace.items()]
     return Prepared(records, links)
 
 
-def _record(trace_id: bytes, spans: Sequence[Json], *, bytes_max: int) -> TraceRecord:
+def _record(trace_id: bytes, spans: Sequence[Json], *, limits: SpanLimits) -> TraceRecord:
     value = orjson.dumps({"spans": spans})
-    if len(value) > bytes_max:
+    if len(value) > limits.record_bytes_max:
         raise TooLarge(
-            f"The spans of trace {trace_id_hex(trace_id)} take {len(value)} bytes, each with its time; {bytes_max} are the limit: "
-            "send fewer."
+            f"The spans of trace {trace_id_hex(trace_id)} take {len(value)} bytes, each with its time; "
+            f"{limits.record_bytes_max} are the limit: send fewer."
         )
+    if len(value) > limits.span_bytes_max:
+        for span in spans:
+            _check_size(span, limits)
     return TraceRecord(trace_id, value)
+
+
+def _check_size(settled: Json, limits: SpanLimits) -> None:
+    size = len(orjson.dumps(settled))
+    if size > limits.span_bytes_max:
+        raise TooLarge(
+            f"The span {settled['span_id']} takes {size} bytes with its time; {limits.span_bytes_max} are the limit."
+        )
 
 
 def _decoded(placed: Sequence[Placed], *, limits: SpanLimits, now_ns: int) -> list[tuple[Placed, Span]]:

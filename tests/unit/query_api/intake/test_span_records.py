@@ -25,3 +25,15 @@ def test_a_record_that_its_times_make_too_large_is_refused_before_it_is_publishe
     assert len(span_json.decode(record.value, limits=at_limit, now_ns=NOW_NS).spans) == 50
     with pytest.raises(TooLarge, match="send fewer"):
         prepare(UNTIMED, limits=one_past, now_ns=NOW_NS)
+
+
+def test_a_span_that_its_time_makes_too_large_is_refused_before_it_is_published() -> None:
+    untimed = Placed("spans[0]", {"trace_id": "a" * 32, "span_id": "b" * 16, "span_name": "n" * 200}, True)
+    (record,) = prepare([untimed], limits=SpanLimits(), now_ns=NOW_NS).records
+    at_limit = replace(SpanLimits(), span_bytes_max=len(record.value) - len('{"spans":[]}'))
+    one_past = replace(at_limit, span_bytes_max=at_limit.span_bytes_max - 1)
+
+    assert prepare([untimed], limits=at_limit, now_ns=NOW_NS).records == [record]
+    assert span_json.decode(record.value, limits=at_limit, now_ns=NOW_NS).refusals == []
+    with pytest.raises(TooLarge, match="with its time"):
+        prepare([untimed], limits=one_past, now_ns=NOW_NS)
