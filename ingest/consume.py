@@ -153,7 +153,9 @@ def _by_resource(nothing: Opened, decoded: Decoded, fallback: UUID) -> Opened:
 
 def _claim(resource: Resource) -> Any:
     project = resource.attributes.get("project")
-    return project.get("id") if isinstance(project, dict) else None
+    if isinstance(project, dict):
+        return project.get("id")
+    return resource.attributes.get("project.id")  # beside a “project” that is no object it stays dotted
 
 
 def _parsed(claim: Any) -> UUID | str:

@@ -3,6 +3,7 @@ from __future__ import annotations
 from uuid import UUID
 
 import pytest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from common.errors import RejectionCode
 from common.kafka.record import Record
@@ -35,6 +36,13 @@ def test_header_wins_over_resource_over_topic_over_default() -> None:
     assert opened(with_resource, topic="owned").projects == [OF_RESOURCE]
     assert opened(request(["a"]), topic="owned").projects == OF_TOPIC
     assert opened(request(["a"])).projects == DEFAULT_PROJECT_ID
+
+
+def test_a_resource_names_its_project_beside_an_attribute_that_is_called_project() -> None:
+    message = ExportTraceServiceRequest.FromString(request(["a"], project=str(OF_RESOURCE)))
+    message.resource_spans[0].resource.attributes.add(key="project").value.string_value = "shop"
+
+    assert opened(message.SerializeToString()).projects == [OF_RESOURCE]
 
 
 @pytest.mark.parametrize("value", [None, b""])
