@@ -25,8 +25,7 @@ def failure_of(span: Span, nested: Attributes, mapped: Mapping[str, Any] | None)
     if mapped is None and not span.events:
         return None
     event = next((each for each in reversed(span.events) if each.name == EXCEPTION_EVENT), None)
-    error = nested.get("error")
-    error_type = scalar_text(error.get("type")) if isinstance(error, dict) else None
+    error_type = _error_type(nested)
     if event is None and (mapped is None or not (error_type or _is_failed(span, mapped))):
         return None
     said = {} if event is None else event.attributes
@@ -35,6 +34,12 @@ def failure_of(span: Span, nested: Attributes, mapped: Mapping[str, Any] | None)
         "message": scalar_text(said.get("exception.message")) or span.status_message,
     }
     return {name: text for name, text in members.items() if text}
+
+
+def _error_type(nested: Attributes) -> str | None:
+    """``error.type``, which stays dotted beside an ``error`` that is no object, as OpenTracing has it."""
+    error = nested.get("error")
+    return scalar_text(error.get("type") if isinstance(error, dict) else nested.get("error.type"))
 
 
 def _is_failed(span: Span, mapped: Mapping[str, Any]) -> bool:

@@ -53,6 +53,7 @@ def an_exception(**attributes: Any) -> Event:
         ({}, {"status_code": 2, "status_message": "s"}, {"message": "s"}),
         ({}, {"status_code": 2}, {}),
         ({"gen_ai.response.finish_reasons": ["error"]}, {}, {}),
+        ({"error": True, "error.type": "T"}, {}, {"type": "T"}),
     ],
     ids=[
         "event",
@@ -64,6 +65,7 @@ def an_exception(**attributes: Any) -> Event:
         "status",
         "status alone",
         "finish reason",
+        "error.type beside error",
     ],
 )
 def test_each_way_to_tell_counts_as_one_error(
