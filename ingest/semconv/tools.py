@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from common.span import Value
@@ -50,14 +51,28 @@ def _tools(sent: Value) -> list[dict[str, Any]] | None:
     found = elements_of(structured(sent))
     if not isinstance(found, list):
         raise Misfit(NOT_TOOLS)
-    return [tool_offered(each) for each in found] or None
+    return _offered(found)
+
+
+def _offered(sent: Sequence[Value]) -> list[dict[str, Any]] | None:
+    """The tools of a list. Raises ``Misfit`` with those that can be read, where one cannot, as one that was cut off."""
+    tools: list[dict[str, Any]] = []
+    misfits: list[Misfit] = []
+    for each in sent:
+        try:
+            tools.append(tool_offered(each))
+        except Misfit as misfit:
+            misfits.append(misfit)
+    if misfits:
+        raise Misfit(misfits[0].reason, found=tools or None) from misfits[0]
+    return tools or None
 
 
 def _tools_of_request(sent: Value) -> list[dict[str, Any]] | None:
     """Of Pydantic AI's parameters of a request: the functions, then those that give the answer its type."""
     request = as_object(sent)
     lists = [found for name in ("function_tools", "output_tools") if isinstance(found := request.get(name), list)]
-    return [tool_offered(each) for found in lists for each in found] or None
+    return _offered([each for found in lists for each in found])
 
 
 TOOLS = Reading("tools: type, name, description, parameters", remembered(_tools))

@@ -455,6 +455,26 @@ def test_vercel_5_a_text_stays_where_its_calls_were_cut_off() -> None:
     assert list(normal.misfits) == ["not_json"]
 
 
+@pytest.mark.parametrize(
+    "sent",
+    [
+        {"ai.prompt.tools": ['{"type":"function","name":"cut', '{"type":"function","name":"trainTimes"}']},
+        {
+            "llm.tools.0.tool.json_schema": '{"type":"function","function":{"name":"cut',
+            "llm.tools.1.tool.json_schema": '{"type":"function","name":"trainTimes"}',
+        },
+    ],
+    ids=["vercel 5", "openinference"],
+)
+def test_tools_stay_where_one_of_them_was_cut_off(sent: dict[str, Any]) -> None:
+    (span, *_) = spans_of("vercel-ai-v5-01")
+
+    (normal,) = normalise([span._replace(attributes=sent)])
+
+    assert normal.attributes["ag"]["data"]["parameters"] == {"tools": [{"type": "function", "name": "trainTimes"}]}
+    assert list(normal.misfits) == ["not_tools"]
+
+
 def test_vercel_7_context_and_messages() -> None:
     agent = ag_named("vercel-ai-v7-01", "invoke_agent gpt-4o")
     chat = ag_named("vercel-ai-v7-01", "chat gpt-4o-mini")
