@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
+from common.filter.parse import parse
 from common.settled import ALL_PROJECTS
 from common.telemetry import DATA_BEHIND_SECONDS
 from common.times import format_us
@@ -19,13 +20,16 @@ ENDS_TIMEOUT_S: Final = 0.25
 
 
 async def answer_fresh(call: Call, handler: Handler) -> Answer:
-    """The handler's answer, after what the request waits for, with the time up to which it is complete.
+    """The handler's answer, after what the request waits for, with the time up to which it is complete. An illegal filter is
+    refused before: nothing that is stored meanwhile makes it legal.
 
     How far spans are stored is looked at before the handler reads them, so that the answer holds what the header says.
     """
     context = call.context
     if text := ",".join(call.headers.getall(WAIT_FOR_HEADER, [])):
-        await wait_until_stored(context, read_coordinates(text, topics=context.settings.kafka.topics))
+        wanted = read_coordinates(text, topics=context.settings.kafka.topics)
+        _refuse_illegal_filter(call)
+        await wait_until_stored(context, wanted)
     if context.ends is None:
         return await handler(call)
     stored = context.stored.through(ALL_PROJECTS)
@@ -37,6 +41,14 @@ async def answer_fresh(call: Call, handler: Handler) -> Answer:
         return answer
     _observe(context, time_us)
     return replace(answer, headers={**answer.headers, DATA_THROUGH_HEADER: format_us(time_us)})
+
+
+def _refuse_illegal_filter(call: Call) -> None:
+    """Raise ``InvalidFilter`` where the filter that counts is illegal: flat in the body, in the query string, or in the body."""
+    for sent, name in ((call.body, "filter"), (call.query, "filter"), (call.body, "filtering")):
+        if (filtering := getattr(sent, name, None)) is not None:
+            parse(filtering, path=name)
+            return
 
 
 def _observe(context: ApiContext, time_us: int) -> None:

@@ -96,6 +96,28 @@ async def test_waiting_ends_with_the_names_of_what_is_missing(context: ApiContex
     assert (status, body) == (504, {"detail": "X-Clearspan-Wait-For: not queryable after 0.3 s: spans/0/0."})
 
 
+@pytest.mark.parametrize(
+    ("path", "member"),
+    [
+        ("/spans/query", "filtering"),
+        ("/traces/query", "filtering"),
+        ("/tracing/spans/query", "filter"),
+        ("/spans/sessions/query", "filtering"),
+        ("/spans/analytics/query", "filtering"),
+        ("/tracing/spans/analytics", "filter"),
+    ],
+)
+async def test_an_illegal_filter_is_refused_without_waiting(context: ApiContext, path: str, member: str) -> None:
+    asked = {member: {"conditions": [{"field": "nothing", "value": 1}]}}
+    async with serving(context) as client:
+        headers = {"X-Clearspan-Wait-For": await _send(client)}
+        async with client.post(path, json=asked, headers=headers, timeout=aiohttp.ClientTimeout(5)) as answer:
+            status, body = answer.status, await answer.json()
+
+    assert status == 400
+    assert body["detail"].startswith(f"{member}.conditions[0].field: ")
+
+
 async def test_a_header_that_is_repeated_is_one_list(context: ApiContext, broker: MemoryBroker) -> None:
     context = replace(context, settings=Settings(auth="off", query=QuerySettings(wait_for_max_s=0.3)))
     async with serving(context) as client:
