@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
+from common.errors import InvalidCursor
 from common.filter.ast import Node
 from common.filter.parse import parse
 from common.ids import span_id_hex, trace_id_hex
@@ -32,9 +33,10 @@ async def query_flat(call: Call) -> Answer:
     filtering = parse(query.filter, path="filter")
     settings = call.context.settings.query
     limit_of(query.windowing, default=settings.page_limit_default, most=settings.page_limit_max, at=limit_at)
-    if query.focus is Focus.SPAN:
-        return await _spans(call, query)
-    return await _traces(call, query, filtering)
+    try:
+        return await (_spans(call, query) if query.focus is Focus.SPAN else _traces(call, query, filtering))
+    except InvalidCursor as exc:  # it names members where the newer routes have them
+        raise InvalidCursor(exc.detail.replace("windowing.", "")) from exc
 
 
 async def get_flat_trace(call: Call) -> Answer:

@@ -555,6 +555,16 @@ async def test_the_older_form_walks_by_its_cursor(api: Traces, focus: str) -> No
     assert [int(each, 16) for each in found] == [5, 4, 3, 2, 1]
 
 
+@pytest.mark.parametrize("focus", ["trace", "span"])
+async def test_the_older_form_names_a_bad_cursor_where_it_was_sent(api: Traces, focus: str) -> None:
+    asked = {"focus": focus, "next": "nonsense"}
+    unreadable = await api.call("POST", FLAT, json=asked, status=400)
+    without_bound = await api.call("POST", FLAT, params={**asked, "next": str(UUID(int=1))}, status=400)
+
+    assert unreadable["detail"] == "The cursor in next cannot be read."
+    assert without_bound["detail"].startswith(f"next as a {focus} id needs newest: ")
+
+
 LONG_INTEGER = '{"conditions": [{"field": "attributes", "key": "n", "value": -9223372036854775809}]}'
 """A text that holds a filter; as a double the value would be an integer of 64 bits."""
 
