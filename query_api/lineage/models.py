@@ -10,10 +10,10 @@ import math
 import re
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, TypeAlias
 from uuid import UUID
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
 from query_api.lineage.pages import IdWindow
@@ -89,11 +89,16 @@ def _in_utc(moment: datetime) -> datetime:
         raise ValueError("This time has no date in UTC.") from exc
 
 
+_TAKEN_AS_TIME: Final = {"anyOf": [{"type": "string", "format": "date-time"}, {"type": "number"}]}
+
+Time: TypeAlias = Annotated[datetime, WithJsonSchema(_TAKEN_AS_TIME, mode="validation")]
+"""Text, or a number since 1970: of seconds up to 2e10, of milliseconds beyond (reference ``spans-api`` §6.1)."""
+
 Text = Annotated[str, AfterValidator(_storable)]
 # A slug that names something may be that of a fork's revision, which is longer than one that people give.
 NamedSlug = Annotated[str, AfterValidator(_url_safe)]
 Slug = Annotated[NamedSlug, AfterValidator(_not_too_long)]
-Moment = Annotated[datetime, AfterValidator(_in_utc)]
+Moment = Annotated[Time, AfterValidator(_in_utc)]
 Meta = Annotated[dict[str, Any], AfterValidator(storable_json)]
 Tags = Annotated[dict[str, Any], AfterValidator(storable_json), AfterValidator(_tags)]
 

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Final, TypeAlias
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
+from query_api.lineage.models import Time
 from query_api.spans.models import Filtering, Order
 
 _FIRST: Final = datetime.min.replace(tzinfo=UTC)
@@ -22,7 +23,7 @@ def _in_utc(moment: datetime) -> datetime:
         return _FIRST if zoned.year == _FIRST.year else _LAST
 
 
-Moment: TypeAlias = Annotated[datetime, AfterValidator(_in_utc)]
+Moment: TypeAlias = Annotated[Time, AfterValidator(_in_utc)]
 """A bound that answers give back, so that it must be one that they can show."""
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, Any, TypeAlias
 
@@ -10,7 +9,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from common.filter.models import FilteringModel
 from common.filter.parse import check_depth
-from query_api.lineage.models import ReferenceIn
+from query_api.lineage.models import ReferenceIn, Time
 
 
 class Order(StrEnum):
@@ -57,8 +56,8 @@ class _Strict(BaseModel):
 class Windowing(_Strict):
     """Which part of the matching spans, and in which order."""
 
-    newest: datetime | None = Field(None, description="Bound of start_time: excluded when descending.")
-    oldest: datetime | None = Field(None, description="Bound of start_time: excluded when ascending.")
+    newest: Time | None = Field(None, description="Bound of start_time: excluded when descending.")
+    oldest: Time | None = Field(None, description="Bound of start_time: excluded when ascending.")
     next: str | None = Field(None, max_length=131_072, description="The cursor that the last page gave.")
     limit: int | None = Field(None, ge=1, description="Spans on a page; default 100, at most 10,000.")
     order: Order | None = Field(None, description="Default descending.")

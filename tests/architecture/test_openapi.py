@@ -120,6 +120,14 @@ def test_the_flat_form_takes_a_filter_as_text_and_times_as_numbers() -> None:
         assert {each.get("type") for each in members[name]["anyOf"]} == {"string", "integer", "null"}
 
 
+@pytest.mark.parametrize("model", ["Windowing", "SavedWindowing-Input", "ActivityWindowing", "IdWindowing"])
+def test_bounds_of_a_window_are_times_or_numbers(model: str) -> None:
+    members = DOCUMENT["components"]["schemas"][model]["properties"]
+
+    for name in ("newest", "oldest"):
+        assert {each.get("type") for each in members[name]["anyOf"]} == {"string", "number", "null"}
+
+
 def test_resolving_answers_a_stored_revision_or_data_alone() -> None:
     [route] = [route for route in ROUTES if route.path == "/applications/revisions/resolve"]
     assert route.answer is not None
