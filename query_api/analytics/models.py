@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator
 
 from common.filter.models import FilteringModel
 from common.filter.parse import check_depth
 from common.times import parse_time_ns
 from query_api.analytics.specs import MetricSpec
 from query_api.json_body import parse_json_text
-from query_api.spans.models import Filtering, Focus, Format, WindowBy, Windowing
+from query_api.spans.models import Filtering, Focus, Format, WindowBy, Windowing, refuse_boolean
 
 SPECS_MAX = 64
 
@@ -74,6 +74,8 @@ class CountsParameters(BaseModel):
     rate: float | None = Field(None, ge=0, le=1, description="Which part of all traces is looked at.")
     filter: Filter = Field(None, description="Which spans: as filtering, or text that holds its JSON.")
     explain: bool | None = Field(None, description="Whether the answer says how it was found.")
+
+    _are_numbers = field_validator("interval", "rate", mode="before")(refuse_boolean)
 
 
 class MetricsParameters(CountsParameters):

@@ -8,6 +8,7 @@ from typing import Final
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from common.filter.parse import PATH_SEGMENTS_MAX
+from query_api.spans.models import refuse_boolean
 
 BINS_MAX: Final = 1_024
 PATH_CHARS_MAX: Final = 4_096
@@ -48,6 +49,8 @@ class MetricSpec(BaseModel):
         None, allow_inf_nan=False, description="Where the histogram ends; default the largest value."
     )
     edge: bool | None = Field(None, description="Whether a value of exactly vmax lies in the last bin; default true.")
+
+    _are_numbers = field_validator("bins", "vmin", "vmax", mode="before")(refuse_boolean)
 
     @model_validator(mode="after")
     def _is_a_range(self) -> MetricSpec:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Annotated, Any, Final, TypeAlias
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator
 
 from query_api.lineage.models import Time
-from query_api.spans.models import Filtering, Order
+from query_api.spans.models import Filtering, Order, refuse_boolean
 
 _FIRST: Final = datetime.min.replace(tzinfo=UTC)
 _LAST: Final = datetime.max.replace(tzinfo=UTC)
@@ -38,6 +38,8 @@ class ActivityWindowing(BaseModel):
     limit: int | None = Field(None, ge=1, description="Ids on a page; default 100, at most 10,000.")
     order: Order | None = Field(None, description="Default descending: latest activity first.")
     rate: float | None = Field(None, ge=0, le=1, description="Which part of all traces is looked at.")
+
+    _are_numbers = field_validator("limit", "rate", mode="before")(refuse_boolean)
 
 
 class ActivityQuery(BaseModel):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated, Any, TypeAlias
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator
 
 from common.filter.models import FilteringModel
 from common.filter.parse import check_depth
@@ -49,6 +49,13 @@ Filtering: TypeAlias = Annotated[FilteringModel | None, BeforeValidator(_not_too
 """A filter whose nesting is looked at before anything walks it by recursion."""
 
 
+def refuse_boolean(value: Any) -> Any:
+    """A number, where a boolean would be taken for 0 or 1. Raises ``ValueError``."""
+    if isinstance(value, bool):
+        raise ValueError("a boolean is no number")  # noqa: TRY004 - pydantic makes problems of these
+    return value
+
+
 class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -65,6 +72,8 @@ class Windowing(_Strict):
     wait_s: float | None = Field(None, ge=0, le=30, description="Feed alone: how long to wait for something new.")
     rate: float | None = Field(None, ge=0, le=1, description="Which part of all traces is looked at.")
     interval: int | None = Field(None, gt=0, description="Minutes of a bucket; analytics alone.")
+
+    _are_numbers = field_validator("limit", "wait_s", "rate", "interval", mode="before")(refuse_boolean)
 
 
 class SpansQuery(_Strict):

@@ -5,13 +5,13 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, Final, TypeAlias
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator
 
 from common.filter.models import FilteringModel
 from common.filter.parse import check_depth
 from common.times import parse_time_ns
 from query_api.json_body import parse_json_text
-from query_api.spans.models import Focus, Format, Order, SpanModel, Windowing, WindowingAnswer
+from query_api.spans.models import Focus, Format, Order, SpanModel, Windowing, WindowingAnswer, refuse_boolean
 from query_api.traces.models import NodeModel
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -58,6 +58,8 @@ class FlatQuery(BaseModel):
     interval: int | None = Field(None, gt=0, description="Minutes of a bucket; analytics alone.")
     filter: Filter = Field(None, description="Which spans; as an object, or as text that holds one.")
     explain: bool | None = Field(None, description="Whether the answer says how it was found.")
+
+    _are_numbers = field_validator("limit", "rate", "interval", mode="before")(refuse_boolean)
 
     @property
     def windowing(self) -> Windowing:

@@ -43,6 +43,6 @@ async def test_a_start_that_was_cut_short_is_not_in_the_way_of_the_next(
     postgres = EmbeddedPostgres(tmp_path / "postgres")
     try:
         async with open_database(PostgresSettings(dsn=SecretStr(postgres.dsn))) as database:
-            await database.ping()
+            await database.fetch_one("SELECT 1")
     finally:
         postgres.stop()
