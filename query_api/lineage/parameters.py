@@ -6,13 +6,13 @@ A kind says on which layers it may be asked so: it makes a model with ``paramete
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 from uuid import UUID
 
-from pydantic import Field, Json, create_model
+from pydantic import BeforeValidator, Field, Json, create_model
 
 from query_api.lineage.bodies import FlagsIn, Question
-from query_api.lineage.models import Loose, Meta, Moment, NamedSlug, Order, Tags, Text
+from query_api.lineage.models import Loose, Meta, Moment, NamedSlug, Order, Tags, Text, storable_json
 
 AnyQuestion = TypeVar("AnyQuestion", bound=Question)
 
@@ -42,7 +42,8 @@ def parameters_model(name: str, words: Sequence[str], *, flags: type[FlagsIn] = 
     """
     members: dict[str, Any] = {}
     if flags is not FlagsIn:
-        members["flags"] = (Json[flags] | None, Field(None, description="A JSON object."))  # type: ignore[misc, valid-type] # a model that is handed in
+        finite = Annotated[flags, BeforeValidator(storable_json)]  # type: ignore[valid-type] # a model that is handed in
+        members["flags"] = (Json[finite] | None, Field(None, description="A JSON object."))  # type: ignore[misc] # as above
     for word in words:
         members |= dict.fromkeys((f"{word}_id", f"{word}_ids"), (list[UUID], Field([])))
         members |= dict.fromkeys((f"{word}_slug", f"{word}_slugs"), (list[NamedSlug], Field([])))

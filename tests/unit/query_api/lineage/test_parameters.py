@@ -73,3 +73,13 @@ def test_numbers_that_are_none_in_json_are_refused_in_the_string_too(text: str) 
         PARAMETERS(meta=text)
 
     assert [(each["type"], each["loc"]) for each in refused.value.errors()] == [("json_invalid", ("meta",))]
+
+
+@pytest.mark.parametrize("text", ['{"is_lit": NaN}', '{"is_lit": true, "is_loud": [-Infinity]}', '{"is_loud": 1e999}'])
+def test_they_are_refused_in_flags_as_well_known_or_not(text: str) -> None:
+    parameters = parameters_model("Parameters", ["thing"], flags=Lit)
+
+    with pytest.raises(ValidationError, match="NaN and Infinity are no JSON") as refused:
+        parameters(flags=text)
+
+    assert [(each["type"], each["loc"]) for each in refused.value.errors()] == [("json_invalid", ("flags",))]
