@@ -147,4 +147,6 @@ class Question(Loose):
 class LogAsked(Loose):
     """Whose log. A kind adds the ids of a revision, a variant or an artifact: the first of these that is given counts."""
 
-    depth: int | None = Field(None, description="So many entries at most, the newest first.")
+    depth: int | None = Field(
+        None, description="So many entries at most, the newest first; all if absent, up to 64 MiB."
+    )

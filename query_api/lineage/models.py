@@ -154,7 +154,7 @@ class IdWindowing(Loose):
     newest: Moment | None = Field(None, description="Bound of created_at: excluded when descending.")
     oldest: Moment | None = Field(None, description="Bound of created_at: excluded when ascending.")
     next: UUID | None = Field(None, description="The id of the last row of the page before.")
-    limit: int | None = Field(None, description="Rows on a page; all if absent, at least one.")
+    limit: int | None = Field(None, description="Rows on a page, at least one; all if absent, up to 64 MiB of them.")
     order: Order | None = None
     interval: int | None = Field(None, gt=0, description="No meaning here.")
     rate: float | None = Field(None, ge=0, le=1, description="No meaning here.")

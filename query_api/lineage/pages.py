@@ -7,12 +7,22 @@ Pages go along ids, which are of version 7 and so stand in the order of creation
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
 
+from common.limits import MIB
 from query_api.lineage.values import Artifact, Revision, SimpleArtifact, Variant
+
+BYTES_MAX: Final = 64 * MIB
+"""Of the rows of one answer, which is in memory about three times: six revisions as large as a body may be, 6,000 of 10 KB."""
+
+ROW_BYTES: Final = 1_000
+"""What a row takes besides what people wrote: ids, times, flags, and their names."""
+
+_WRITTEN: Final = ("name", "description", "tags", "meta", "message", "data")
+"""The columns that may be large."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,16 +95,32 @@ TABLES: Final[Mapping[type, str]] = {
 
 
 def page_statement(
-    layer: type, search: Search, window: IdWindow, *, scope: tuple[UUID, str], columns: str
+    layer: type, search: Search, window: IdWindow, *, scope: tuple[UUID, str], columns: str, bytes_max: int
 ) -> tuple[str, list[object]]:
-    """The statement of a page and its arguments. ``columns`` are those of the layer's value."""
+    """The statement of a page and its arguments, bounded. ``columns`` are those of the layer's value."""
     where = _Where("project_id = $1", "kind = $2", arguments=list(scope))
     _add_search(where, search)
     _add_window(where, window)
     direction = "DESC" if window.is_descending else "ASC"
     limit = "" if window.limit is None else f"\nLIMIT {where.place(window.limit)}"
     sql = f"SELECT {columns}\nFROM {TABLES[layer]} AS shown\nWHERE {where.text}\nORDER BY id {direction}{limit}"
-    return sql, where.arguments
+    place = where.place(bytes_max)
+    return bounded_statement(layer, sql, columns=columns, order=f"id {direction}", bytes_max=place), where.arguments
+
+
+def bounded_statement(layer: type, statement: str, *, columns: str, order: str, bytes_max: str) -> str:
+    """``statement`` up to the first row with which its rows have more bytes than ``bytes_max``, the place of a number, allows.
+
+    Rows come with their ``bytes_count``. ``order`` is that of the statement.
+    """
+    written = [field.name for field in fields(layer) if field.name in _WRITTEN]
+    size = " + ".join([f"{ROW_BYTES}::bigint", *(f"coalesce(octet_length({name}::text), 0)" for name in written)])
+    return f"""SELECT {columns}, bytes_count
+FROM (
+    SELECT *, sum(bytes_count) OVER (ORDER BY {order} ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS bytes_before
+    FROM (SELECT *, {size} AS bytes_count FROM ({statement}) AS found OFFSET 0) AS measured) AS added_up
+WHERE coalesce(bytes_before, 0) <= {bytes_max}::bigint
+ORDER BY {order}"""
 
 
 class _Where:

@@ -6,7 +6,7 @@ on with who does it (``$3``). Source: reference ``applications-api`` §1, §5, �
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import fields
 from pathlib import Path
@@ -14,9 +14,10 @@ from secrets import token_hex
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
 from uuid import UUID
 
+from common.errors import InvalidInput
 from common.postgres.named_sql import load_named_sql
 from common.postgres.pool import Database, Row
-from query_api.lineage.pages import IdWindow, Named, Search, page_statement
+from query_api.lineage.pages import BYTES_MAX, IdWindow, Named, Search, bounded_statement, page_statement
 from query_api.lineage.values import Artifact, Content, Header, Kind, Reference, Revision, SimpleArtifact, Variant
 
 Entity = TypeVar("Entity", Artifact, Variant, Revision, SimpleArtifact)
@@ -37,6 +38,9 @@ COLUMNS: Final[Mapping[type, str]] = {
     layer: ", ".join(field.name for field in fields(layer)) for layer in (Artifact, Variant, Revision, SimpleArtifact)
 }
 SQL: Final = _with_columns(load_named_sql(Path(__file__).with_name("queries.sql")))
+BOUNDED_LOG: Final = bounded_statement(
+    Revision, SQL["log"].removesuffix(";"), columns=COLUMNS[Revision], order="version DESC", bytes_max="$6"
+)
 
 
 class Owner(NamedTuple):
@@ -205,17 +209,26 @@ class Lineage:
         """Bring one revision back."""
         return await self._write("unarchive_revision", Revision, revision_id)
 
-    async def log(self, variant_id: UUID, *, from_version: int = LOG_MAX, depth: int = LOG_MAX) -> list[Revision]:
-        """Live revisions of a variant, newest first, ``depth`` at most, from a version back."""
-        arguments = (variant_id, from_version, max(0, min(depth, LOG_MAX)))
-        rows = await self._door.fetch_all(SQL["log"], *self._scope, *arguments)
-        return [_entity(Revision, row) for row in rows]
+    async def log(
+        self, variant_id: UUID, *, from_version: int = LOG_MAX, depth: int = LOG_MAX, bytes_max: int = BYTES_MAX
+    ) -> list[Revision]:
+        """Live revisions of a variant, newest first, ``depth`` at most, from a version back. Raises ``InvalidInput`` where they
+        have more than ``bytes_max``.
+        """
+        arguments = (variant_id, from_version, max(0, min(depth, LOG_MAX)), bytes_max)
+        rows = await self._door.fetch_all(BOUNDED_LOG, *self._scope, *arguments)
+        return _entities(Revision, rows, bytes_max=bytes_max, advice="depth")
 
-    async def page(self, layer: type[Entity], search: Search, window: IdWindow) -> list[Entity]:
-        """The rows of a layer that are asked for, in the order of their ids."""
+    async def page(
+        self, layer: type[Entity], search: Search, window: IdWindow, *, bytes_max: int = BYTES_MAX
+    ) -> list[Entity]:
+        """The rows of a layer that are asked for, in the order of their ids. Raises ``InvalidInput`` where they have more than
+        ``bytes_max``.
+        """
         columns = COLUMNS[layer]
-        sql, arguments = page_statement(layer, search, window, scope=self._scope, columns=columns)
-        return [_entity(layer, row) for row in await self._door.fetch_all(sql, *arguments)]
+        sql, arguments = page_statement(layer, search, window, scope=self._scope, columns=columns, bytes_max=bytes_max)
+        rows = await self._door.fetch_all(sql, *arguments)
+        return _entities(layer, rows, bytes_max=bytes_max, advice="windowing.limit")
 
     @property
     def _scope(self) -> tuple[UUID, str]:
@@ -246,3 +259,10 @@ def _of(content: Content) -> tuple[Any, ...]:
 
 def _entity(kind: type[Entity], row: Row) -> Entity:
     return kind(**row)
+
+
+def _entities(kind: type[Entity], rows: Sequence[Row], *, bytes_max: int, advice: str) -> list[Entity]:
+    """Of rows that come with their ``bytes_count``. A single one is answered whatever it has: there is no smaller page."""
+    if len(rows) > 1 and sum(row["bytes_count"] for row in rows) > bytes_max:
+        raise InvalidInput(f"This would be an answer of more than {bytes_max} bytes: ask for less with {advice}.")
+    return [kind(**{name: value for name, value in row.items() if name != "bytes_count"}) for row in rows]

@@ -333,6 +333,28 @@ async def test_pages_go_along_ids_and_are_full_until_the_end(client: HistoryClie
     assert [each["slug"] for each in await page(order="ascending", oldest=first[-1]["created_at"])] == ["a4"]
 
 
+async def test_a_history_too_large_for_one_answer_is_read_in_parts(client: HistoryClient, shared_database: Database):
+    _, variant, _ = await client.branch()
+    lineage = Lineage(shared_database, Kind.APPLICATION, Owner(client.project_id, USER_ID))
+    large = Content(Header(), data='{"parameters": {"prompt": "%s"}}' % ("x" * 9_900_000))
+    for _ in range(7):
+        await lineage.commit(UUID(variant["id"]), large)
+    whole = {"application_revisions": {"application_variant_id": variant["id"]}}
+
+    refused = [
+        await client.post("/applications/revisions/query", {}, status=400),
+        await client.post("/applications/revisions/log", whole, status=400),
+    ]
+    parts = await client.post("/applications/revisions/query", {"windowing": {"limit": 2}})
+
+    assert [each["detail"].partition(": ")[2] for each in refused] == [
+        "ask for less with windowing.limit.",
+        "ask for less with depth.",
+    ]
+    assert [each["version"] for each in parts["application_revisions"]] == ["6", "5"]
+    assert [each["version"] for each in await client.log(variant_id=variant["id"], depth=2)] == ["6", "5"]
+
+
 async def test_revisions_are_asked_for_by_what_they_are(client: HistoryClient):
     _, variant, _ = await client.branch()
     chat = await client.commit(variant["id"], slug="chat", message="A Chat", data={"uri": "x:y:chat:1"})

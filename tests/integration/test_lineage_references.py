@@ -10,7 +10,7 @@ import pytest
 from common.errors import InvalidInput
 from common.postgres.pool import Database
 from common.project import DEFAULT_PROJECT_ID
-from query_api.lineage.pages import IdWindow, Named, Search
+from query_api.lineage.pages import ROW_BYTES, IdWindow, Named, Search
 from query_api.lineage.references import References, find_named_revision
 from query_api.lineage.store import Lineage, Owner
 from query_api.lineage.values import Artifact, Content, Header, Kind, Reference, Revision, Variant
@@ -119,6 +119,34 @@ async def test_pages_walk_every_row_once(stored: Stored):
             if len(page) < 2:
                 break
         assert walked == sorted((each.id for each in stored.revisions), reverse=is_descending)
+
+
+@pytest.mark.parametrize("is_descending", [False, True])
+async def test_an_answer_past_the_bound_of_bytes_is_refused_and_a_shorter_one_is_not(
+    stored: Stored, is_descending: bool
+):
+    three = 3 * (ROW_BYTES + len("50% off"))
+    all_of_them = IdWindow(is_descending=is_descending)
+    two = IdWindow(is_descending=is_descending, limit=2)
+
+    assert len(await stored.lineage.page(Revision, Search(), all_of_them, bytes_max=three)) == 3
+    assert len(await stored.lineage.page(Revision, Search(), two, bytes_max=three - 1)) == 2
+    with pytest.raises(InvalidInput, match=f"{three - 1} bytes: ask for less with windowing.limit"):
+        await stored.lineage.page(Revision, Search(), all_of_them, bytes_max=three - 1)
+
+
+async def test_one_row_is_answered_however_large_it_is(stored: Stored):
+    assert len(await stored.lineage.page(Artifact, Search(), IdWindow(limit=1), bytes_max=1)) == 1
+    assert len(await stored.lineage.page(Revision, Search(), IdWindow(limit=1), bytes_max=1)) == 1
+    assert len(await stored.lineage.log(stored.main.id, depth=1, bytes_max=1)) == 1
+
+
+async def test_a_log_past_the_bound_of_bytes_is_refused_and_a_shorter_one_is_not(stored: Stored):
+    two = 2 * (ROW_BYTES + len("50% off"))
+
+    assert await stored.lineage.log(stored.main.id, bytes_max=two) == stored.revisions[1::-1]
+    with pytest.raises(InvalidInput, match=f"{two - 1} bytes: ask for less with depth"):
+        await stored.lineage.log(stored.main.id, bytes_max=two - 1)
 
 
 @pytest.mark.parametrize(
