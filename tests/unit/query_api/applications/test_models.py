@@ -42,6 +42,14 @@ def test_the_order_of_members_and_the_kind_of_numbers_survive():
     )
 
 
+def test_a_reference_in_headers_keeps_what_a_reference_has():
+    sent = {"headers": {"x": {"slug": "secret", "version": "1", "kind": "vault"}}}
+
+    assert json.loads(ApplicationData.model_validate(sent).text()) == {
+        "headers": {"x": {"slug": "secret", "version": "1"}}
+    }
+
+
 def test_null_members_are_dropped_and_unknown_schemas_too():
     sent = {"url": None, "script": "s", "schemas": {"inputs": None, "more": 1}}
 
