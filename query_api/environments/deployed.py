@@ -15,6 +15,7 @@ import orjson
 from common.errors import InvalidInput, NotFound
 from query_api.environments.deployments import deployments_of, with_deployments
 from query_api.lineage.answers import reference_members
+from query_api.lineage.commits import refuse_grown
 from query_api.lineage.models import ReferenceIn, json_text
 from query_api.lineage.names import APPLICATIONS, ENVIRONMENTS
 from query_api.lineage.references import References, find_named_revision, refuse_contradicting
@@ -61,11 +62,18 @@ async def find_deployed(
 
 
 async def deploy(
-    lineage: Lineage, *, environment: References, application: References, key: str | None, message: str | None
+    lineage: Lineage,
+    *,
+    environment: References,
+    application: References,
+    key: str | None,
+    message: str | None,
+    bytes_max: int,
 ) -> Revision:
     """Deploy a revision of an application: a commit on the environment. Returns the deployed revision.
 
-    Raises ``InvalidInput`` where one side is not said, or not enough; ``NotFound`` where it is not there.
+    Raises ``InvalidInput`` where one side is not said, or not enough; ``NotFound`` where it is not there; ``TooLarge`` where all
+    that is deployed would be more than ``bytes_max``.
     """
     async with lineage.transaction() as within:
         what = await find_named_revision(within.of(Kind.APPLICATION), application)
@@ -75,18 +83,18 @@ async def deploy(
         if where is None:
             raise NotFound("There is no revision of an environment that these references name.")
         under = key or f"{what.artifact_slug}{KEY_SUFFIX}"
-        await _commit_deployment(within.of(Kind.ENVIRONMENT), where.variant_id, under, what, message=message)
+        environments = within.of(Kind.ENVIRONMENT)
+        data = await _deployed_there(environments, where.variant_id, {under: _deployment(what)})
+        refuse_grown(data, bytes_max=bytes_max)
+        await environments.commit(where.variant_id, Content(Header(), message, data=data))
     return what
 
 
-async def _commit_deployment(
-    environments: Lineage, variant_id: UUID, key: str, revision: Revision, *, message: str | None
-) -> None:
-    """The head is read under the lock of the variant: of two deployments at once neither is lost."""
+async def _deployed_there(environments: Lineage, variant_id: UUID, added: Mapping[str, Any]) -> str | None:
+    """What is deployed with what is ``added``. The head is read under the lock of the variant: of two deployments neither is lost."""
     await environments.lock_variant(variant_id)
     head = await environments.revision_of_variant(variant_id)
-    data = with_deployments({} if head is None else _data(head), {key: _deployment(revision)})
-    await environments.commit(variant_id, Content(Header(), message, data=json_text(data)))
+    return json_text(with_deployments({} if head is None else _data(head), added))
 
 
 async def _default_key(applications: Lineage, named: References, *, word: str) -> str:

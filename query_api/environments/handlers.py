@@ -28,5 +28,6 @@ async def deploy_application(call: Call) -> Answer:
         application=references_of(asked, APPLICATIONS),
         key=asked.key,
         message=asked.message,
+        bytes_max=call.context.settings.limits.body_bytes_max,
     )
     return one_answer(APPLICATIONS.revision, revision_members(APPLICATIONS, deployed, with_slugs=True))

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 from uuid import UUID
 
-from common.errors import Conflict, NotFound
+from common.errors import Conflict, NotFound, TooLarge
 from query_api.errors import InvalidRequest, MemberConflict, RevisionConflict
 from query_api.json_body import validated
 from query_api.lineage.bodies import Delta, RevisionCommit, RevisionCreate, RevisionData, RevisionRevert
@@ -32,11 +32,15 @@ class Target:
     base_revision_id: UUID | None = None
 
 
-async def commit(lineage: Lineage, history: History, target: Target, *, sent: RevisionCommit) -> Revision:
-    """A new head of the variant. Raises ``NotFound``, ``MemberConflict``, ``SlugTaken``, ``RevisionConflict``, ``InvalidRequest``."""
+async def commit(
+    lineage: Lineage, history: History, target: Target, *, sent: RevisionCommit, bytes_max: int
+) -> Revision:
+    """A new head of the variant. Raises ``NotFound``, ``MemberConflict``, ``SlugTaken``, ``RevisionConflict``, ``InvalidRequest``, and
+    ``TooLarge`` where a delta makes more than ``bytes_max`` of the head's data.
+    """
     refuse_reserved(sent.slug)
     if sent.delta is not None:
-        return await _commit_delta(lineage, history, target, sent, sent.delta)
+        return await _commit_delta(lineage, history, target, sent, sent.delta, bytes_max=bytes_max)
     return await _commit(lineage, history, target, content_of(history, sent, sent.data), slug=sent.slug)
 
 
@@ -69,8 +73,14 @@ def content_of(history: History, sent: RevisionCommit, data: RevisionData | None
     return Content(sent.header(), sent.message, snapshot.flags, snapshot.data)
 
 
+def refuse_grown(data: str | None, *, bytes_max: int) -> None:
+    """Raise ``TooLarge`` for data that a change made larger than what can be sent whole: it would grow with every change."""
+    if data is not None and len(data.encode()) > bytes_max:
+        raise TooLarge(f"With this change the data would be larger than {bytes_max} bytes.")
+
+
 async def _commit_delta(
-    lineage: Lineage, history: History, target: Target, sent: RevisionCommit, delta: Delta
+    lineage: Lineage, history: History, target: Target, sent: RevisionCommit, delta: Delta, *, bytes_max: int
 ) -> Revision:
     """The head is read under the lock of the variant, so that the change is one of what is replaced."""
     if delta.set is None and delta.remove is None:
@@ -80,8 +90,9 @@ async def _commit_delta(
         head = await within.revision_of_variant(target.variant_id)
         before = json.loads(head.data) if head is not None and head.data is not None else {}
         after = history.change(before, delta)
-        data = _read_data(history, after)
-        return await _commit(within, history, target, content_of(history, sent, data), slug=sent.slug)
+        content = content_of(history, sent, _read_data(history, after))
+        refuse_grown(content.data, bytes_max=bytes_max)
+        return await _commit(within, history, target, content, slug=sent.slug)
 
 
 async def _commit(

@@ -39,7 +39,8 @@ class RevisionHandlers:
         """A new head of a variant, with the next version. With `base_revision_id` only if that is still the head."""
         sent: RevisionCommit = getattr(call.body, self._names.revision)
         target = self._target(sent, base_revision_id=sent.base_revision_id)
-        committed = await commit(self._lineage(call), self._history, target, sent=sent)
+        bytes_max = call.context.settings.limits.body_bytes_max
+        committed = await commit(self._lineage(call), self._history, target, sent=sent, bytes_max=bytes_max)
         return self._answer(committed, with_slugs=True)
 
     async def create(self, call: Call) -> Answer:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import random
 from collections import Counter
 from collections.abc import AsyncIterator
@@ -12,8 +13,10 @@ from uuid import UUID
 import pytest
 
 from common.postgres.pool import Database
+from common.settings import Settings
 from query_api.lineage.store import Lineage, Owner
 from query_api.lineage.values import Content, Header, Kind
+from tests.support.api import KnownKeys, context_of, serving
 from tests.support.history import USER_ID, HistoryClient, clients_of
 
 
@@ -207,6 +210,48 @@ async def test_parallel_deltas_are_all_in_the_head(client: HistoryClient):
     [head] = await client.log(variant_id=variant["id"], depth=1)
     assert head["version"] == "8"
     assert head["data"]["parameters"] == {"prompt": "0", **{f"k{n}": n for n in range(8)}}
+
+
+async def test_a_change_leads_to_no_more_data_than_can_be_sent_whole(client: HistoryClient, shared_database: Database):
+    _, variant, _ = await client.branch(commits=1)
+    await client.post("/simple/environments/", {"environment": {"slug": "production"}})
+    empty = len(json.dumps({"parameters": {"prompt": "0", "more": ""}}, separators=(",", ":")))
+    limits = {"limits": {"body_bytes_max": 1_500}}
+    context = context_of(
+        keys=KnownKeys({"small": client.project_id}, user_id=USER_ID),
+        database=shared_database,
+        settings=Settings.model_validate(limits),
+    )
+
+    def delta(length: int) -> dict[str, Any]:
+        change = {"set": {"parameters": {"more": "x" * length}}}
+        return {"application_revision": {"application_variant_id": variant["id"], "delta": change}}
+
+    def deployment(key: str) -> dict[str, Any]:
+        return {
+            "application_variant_ref": {"id": variant["id"]},
+            "environment_ref": {"slug": "production"},
+            "key": key * 600,
+        }
+
+    async with serving(context) as session:
+        small = HistoryClient(session, "small", client.project_id)
+        await small.post("/applications/revisions/commit", delta(1_000))
+        await small.post(
+            "/applications/revisions/commit",
+            {
+                "application_revision": {
+                    "application_variant_id": variant["id"],
+                    "delta": {"set": {"parameters": {"prompt": "x" * (501 - empty)}}},
+                }
+            },
+        )
+        grown = await small.post("/applications/revisions/commit", delta(1_001), status=413)
+        await small.post("/applications/revisions/deploy", deployment("a"))
+        deployed = await small.post("/applications/revisions/deploy", deployment("b"), status=413)
+
+    assert grown == deployed == {"detail": "With this change the data would be larger than 1500 bytes."}
+    assert len(await client.log(variant_id=variant["id"])) == 3
 
 
 @pytest.mark.parametrize("path", ["/applications/", "/simple/applications/"])
