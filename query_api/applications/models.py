@@ -5,6 +5,7 @@ Source: reference ``applications-api`` §1.4, §7, §8.3; what a revision's span
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from enum import StrEnum
 from typing import Annotated, Any, Final
@@ -23,8 +24,12 @@ from query_api.lineage.parameters import parameters_model
 from query_api.lineage.shapes import Example, Held
 from query_api.lineage.shaping import shapes_of
 
+_STRIPPED: Final = re.compile(r"^ |[\x00-\x1f\x7f]")
+
 
 def _web_address(text: str) -> str:
+    if _STRIPPED.search(text):  # `urlsplit` does not see them, and they would be stored
+        raise ValueError("A URL holds no control characters, and no space before it.")
     parts = urlsplit(text)
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.port == 0:  # a port that is none raises
         raise ValueError("A URL begins with http:// or https:// and names a host.")

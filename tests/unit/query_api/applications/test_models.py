@@ -61,6 +61,9 @@ def test_null_members_are_dropped_and_unknown_schemas_too():
     [
         {"more": 1},
         {"url": "https:///path"},
+        {"url": " https://host"},
+        {"url": "\nhttps://host"},
+        {"url": "https://ho\r\nst/path"},
         {"url": "https://[::1"},
         {"url": "https://host:99999/"},
         {"url": "example.org"},
