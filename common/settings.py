@@ -187,7 +187,8 @@ class PostgresSettings(_Group):
     """The relational side: projects, keys, lineage."""
 
     dsn: Annotated[SecretStr, AfterValidator(_address_of_postgres)] = Field(
-        SecretStr("postgresql://clearspan@127.0.0.1:5432/clearspan"), description="Connection string."
+        SecretStr("postgresql://clearspan@127.0.0.1:5432/clearspan"),
+        description="Connection string. A password that it lacks is that of PGPASSWORD.",
     )
     connections_max: int = Field(8, ge=1, le=100, description="Connections in the pool.")
     timeout_s: float = Field(5.0, gt=0, le=60, description="Deadline of one statement, in seconds.")

@@ -60,6 +60,7 @@ def up_detached() -> int:
     print("Starting Clearspan: broker, Postgres, engine, worker and API in one process …", flush=True)
     started_s = time.monotonic()
     with layout.log.open("ab") as log:
+        log_before = log.tell()
         process = subprocess.Popen(
             [sys.executable, "-m", "clearspan", "up"],
             stdin=subprocess.DEVNULL,
@@ -72,7 +73,7 @@ def up_detached() -> int:
         return _leave_as_it_is(layout)
     if running is None:
         print(f"clearspan: it did not start. The end of {_shown(layout.log)} says:\n", file=sys.stderr)
-        print(_tail(layout.log), file=sys.stderr)
+        print(_tail(layout.log, behind=log_before), file=sys.stderr)
         return 1
     print(f"Ready after {time.monotonic() - started_s:.1f} s.\n", flush=True)
     return _show_first_span(settings, running)
@@ -154,9 +155,10 @@ def down() -> int:
 
 def status() -> int:
     """Say what runs and where; 0 when it is ready, 1 otherwise."""
-    running = Running.read(Layout(read_settings().data_dir.resolve()))
+    layout = Layout(read_settings().data_dir.resolve())
+    running = Running.read(layout)
     if running is None:
-        print("Clearspan is not running. `make up` starts it.")
+        print("Clearspan is starting." if is_held(layout) else "Clearspan is not running. `make up` starts it.")
         return 1
     print(f"Clearspan runs as process {running.pid}{'' if _is_ready(running) else ' and is not ready yet'}.\n")
     print(_addresses(running))
@@ -259,9 +261,11 @@ def _answers_200(url: str) -> bool:
         return False
 
 
-def _tail(path: Path, lines_max: int = 20) -> str:
-    with path.open(errors="replace") as lines:
-        return "".join(lines.readlines()[-lines_max:])
+def _tail(path: Path, *, behind: int = 0, lines_max: int = 20) -> str:
+    """The last lines of what stands behind so many bytes."""
+    with path.open("rb") as file:
+        file.seek(behind)
+        return b"".join(file.readlines()[-lines_max:]).decode(errors="replace")
 
 
 def _shown(path: Path) -> str:

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 
 from aiokafka.admin import AIOKafkaAdminClient
 
-from common.kafka.driver import prepare_driver, translated
+from common.kafka.driver import ended, prepare_driver, translated
 from common.settings import KafkaSettings
 
 
@@ -25,7 +25,7 @@ async def open_admin(settings: KafkaSettings) -> AsyncIterator[AIOKafkaAdminClie
                 await admin.start()
             yield admin
         finally:
-            await admin.close()
+            await ended(admin.close())
 
 
 async def read_cluster_id(settings: KafkaSettings) -> str:

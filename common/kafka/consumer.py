@@ -21,7 +21,7 @@ from typing_extensions import override
 
 from common.errors import Unavailable
 from common.kafka.cluster import read_cluster_id
-from common.kafka.driver import prepare_driver, translated
+from common.kafka.driver import ended, prepare_driver, translated
 from common.kafka.record import Partition, Rebalanced, Record
 from common.settings import KafkaSettings
 
@@ -140,7 +140,7 @@ class KafkaSource:
         if consumer is not None:
             with translated("leave the group"):
                 async with asyncio.timeout(self._settings.request_timeout_s):
-                    await consumer.stop()
+                    await ended(consumer.stop())
 
     def _new_consumer(self) -> AIOKafkaConsumer:
         message_bytes = self._settings.message_bytes_max + FRAME_BYTES

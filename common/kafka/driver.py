@@ -6,11 +6,12 @@ lines are therefore let through once a minute a text; what it means for us is lo
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
-from typing import Final
+from typing import Any, Final
 
 from aiokafka import errors as driver_errors
 from typing_extensions import override
@@ -53,6 +54,13 @@ def translated(doing: str) -> Iterator[None]:
         raise ServiceError(f"{doing}: {type(exc).__name__}: {exc}") from exc
     except (driver_errors.KafkaError, driver_errors.ConsumerStoppedError, OSError, TimeoutError) as exc:
         raise Unavailable(f"Kafka is away ({doing}: {type(exc).__name__}: {exc})", told="Kafka is away.") from exc
+
+
+async def ended(ending: Coroutine[Any, Any, None]) -> None:
+    """Wait until something of the driver has ended. It awaits its own tasks, which it has cancelled, and takes the cancellation of who
+    waits for it for theirs: that would be lost, so it is waited for at arm's length.
+    """
+    await asyncio.shield(ending)
 
 
 class OncePerInterval(logging.Filter):

@@ -9,7 +9,7 @@ from typing import Final
 from aiokafka import AIOKafkaProducer
 
 from common.errors import Unavailable
-from common.kafka.driver import prepare_driver, translated
+from common.kafka.driver import ended, prepare_driver, translated
 from common.kafka.record import Coordinates
 from common.settings import KafkaSettings
 
@@ -61,7 +61,7 @@ class KafkaPublisher:
         if producer is not None:
             with translated("close"):
                 async with asyncio.timeout(self._settings.request_timeout_s):
-                    await producer.stop()
+                    await ended(producer.stop())
 
     async def _connected(self) -> AIOKafkaProducer:
         async with self._connecting:
@@ -85,6 +85,6 @@ class KafkaPublisher:
         try:
             await producer.start()
         except BaseException:
-            await producer.stop()
+            await ended(producer.stop())
             raise
         return producer

@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 
 from aiokafka import AIOKafkaConsumer
 
-from common.kafka.driver import prepare_driver, translated
+from common.kafka.driver import ended, prepare_driver, translated
 from common.kafka.ends import FETCH_WAIT_MS
 from common.settings import KafkaSettings
 
@@ -57,4 +57,4 @@ async def open_reader(
                 await reader.start()
         yield reader
     finally:
-        await reader.stop()
+        await ended(reader.stop())

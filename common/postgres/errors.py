@@ -76,5 +76,5 @@ def translated() -> Iterator[None]:
         raise NotMigrated("Postgres") from exc
     except FOREIGN as exc:
         meaning = next(ours for kinds, ours in MEANING if isinstance(exc, kinds))
-        said = f"Postgres: {str(exc) or type(exc).__name__}"
-        raise meaning(said, told=TOLD.get(meaning)) from exc
+        told, said = TOLD.get(meaning), str(exc) or type(exc).__name__
+        raise meaning(f"{told.rstrip('.')}: {said}" if told else f"Postgres: {said}", told=told) from exc

@@ -276,7 +276,7 @@ def test_a_stack_whose_postgres_is_gone_before_there_are_tables_can_be_stopped(e
             time.sleep(0.005)
         (postgres, *_) = json.loads(layout.children.read_text())
         os.kill(postgres["pid"], signal.SIGKILL)
-        while "Postgres: " not in log.read_text():
+        while "Postgres is away: " not in log.read_text():
             time.sleep(0.05)
 
         stack.terminate()

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -44,6 +45,40 @@ def test_a_data_directory_whose_path_cannot_reach_the_stores_is_refused(
 
     assert 'All characters are legal but , " $ ` ? \\, control characters' in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
+
+
+def test_one_that_does_not_start_shows_what_it_said_and_nothing_of_earlier_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(*_arguments: object, **options: Any) -> subprocess.Popen[bytes]:
+        return popen([sys.executable, "-c", "print('no luck today')"], stdout=options["stdout"])
+
+    popen = subprocess.Popen
+    monkeypatch.setenv("CLEARSPAN_DATA_DIR", str(tmp_path))
+    monkeypatch.setattr(subprocess, "Popen", fail)
+    Layout(tmp_path).log.write_text("no luck yesterday\n")
+
+    assert commands.up_detached() == 1
+
+    said = capsys.readouterr().err
+    assert "no luck today" in said
+    assert "yesterday" not in said
+
+
+def test_the_status_of_one_that_starts_is_that_it_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("CLEARSPAN_DATA_DIR", str(tmp_path))
+    layout = Layout(tmp_path)
+
+    assert commands.status() == 1
+    with hold(layout):
+        assert commands.status() == 1
+
+    assert capsys.readouterr().out.splitlines() == [
+        "Clearspan is not running. `make up` starts it.",
+        "Clearspan is starting.",
+    ]
 
 
 class TestBesideAnotherStack:

@@ -1,0 +1,77 @@
+"""A cancellation while something of the driver ends reaches who was cancelled: the driver takes it for that of its own tasks."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+
+import pytest
+from aiokafka.client import AIOKafkaClient
+
+from common.kafka.cluster import open_admin
+from common.kafka.consumer import KafkaSource
+from common.kafka.producer import KafkaPublisher
+from common.kafka.reader import open_reader
+from common.kafka.topics import ensure_topics
+from common.settings import KafkaSettings
+from tests.support.kafka import Broker
+
+pytestmark = pytest.mark.timeout(60)
+
+
+async def end_an_admin(settings: KafkaSettings) -> None:
+    async with open_admin(settings):
+        """Connected."""
+
+
+async def end_a_reader(settings: KafkaSettings) -> None:
+    async with open_reader(settings):
+        """Connected."""
+
+
+async def end_a_publisher(settings: KafkaSettings) -> None:
+    publisher = KafkaPublisher(settings)
+    await publisher.publish(settings.stored_topic, b"")
+    await publisher.close()
+
+
+async def end_a_member_of_a_group(settings: KafkaSettings) -> None:
+    async def nothing(_: object) -> None:
+        """Partitions are not looked at."""
+
+    source = KafkaSource(settings)
+    await source.open(on_revoked=nothing, on_assigned=nothing)
+    await source.close()
+
+
+@pytest.mark.parametrize("end", [end_an_admin, end_a_reader, end_a_publisher, end_a_member_of_a_group])
+async def test_a_cancellation_that_comes_while_it_ends_is_not_lost(
+    tansu: Broker, unique: str, monkeypatch: pytest.MonkeyPatch, end: Callable[[KafkaSettings], Awaitable[None]]
+) -> None:
+    settings = tansu.settings(group=unique)
+    await ensure_topics(settings)
+    is_ending = asyncio.Event()
+    close = AIOKafkaClient.close
+
+    async def told(client: AIOKafkaClient) -> None:
+        is_ending.set()
+        await close(client)
+
+    async def for_ever() -> None:
+        while True:
+            await end(settings)
+            await asyncio.sleep(3_600)
+
+    monkeypatch.setattr(AIOKafkaClient, "close", told)
+    task = asyncio.create_task(for_ever())
+    await is_ending.wait()
+
+    task.cancel()
+    await asyncio.wait({task}, timeout=5.0)
+    is_heard = task.cancelled()
+    task.cancel()
+    with suppress(asyncio.CancelledError):
+        await task
+
+    assert is_heard
