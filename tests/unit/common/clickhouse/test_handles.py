@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
+from typing import Any
 
 import pytest
 
@@ -74,6 +76,29 @@ async def test_a_handle_is_not_lent_while_an_abandoned_call_still_uses_it():
     go_on.set()
 
     assert await pool.run(lambda client, _: "served", deadline_s=1) == "served"
+    await pool.close()
+
+
+async def test_a_call_that_fails_after_who_waited_has_left_is_nothing_to_complain_about():
+    complaints: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context))
+    pool = HandlePool(Opening(), count=1, name="test")
+    may_fail = threading.Event()
+
+    def fail_late(_client, _remaining_s):
+        may_fail.wait(5)
+        raise ValueError("no")
+
+    running = asyncio.create_task(pool.run(fail_late, deadline_s=5))
+    await asyncio.sleep(0.01)
+    running.cancel()
+    await asyncio.wait({running})
+    del running  # its frames hold on to the failure
+    may_fail.set()
+    await pool.run(lambda client, _: None, deadline_s=5)
+    gc.collect()
+
+    assert complaints == []
     await pool.close()
 
 
