@@ -42,6 +42,7 @@ from common.postgres.projects import Projects
 from common.settings import Settings
 from common.telemetry import configure_logging, get_logger
 from ingest.replay import open_letters
+from ingest.semconv.prices import prices_in
 from ingest.worker import open_worker
 from query_api.app import open_api
 
@@ -57,7 +58,7 @@ _log = get_logger(__name__)
 
 
 async def run_stack(settings: Settings) -> None:
-    """Run everything until SIGTERM or SIGINT. Raises ``StackError`` when it cannot start."""
+    """Run everything until SIGTERM or SIGINT. Raises ``StackError`` when it cannot start, and ``IllegalSettings``."""
     settings = _embedded(settings)
     configure_logging(log_format=settings.log_format, level=settings.log_level)
     tune_for_batches()
@@ -72,6 +73,7 @@ async def run_stack(settings: Settings) -> None:
                 "CLEARSPAN_KAFKA_PORT": settings.kafka_port,
             }
         )
+        prices_in(settings.ingest.prices_file)  # the worker's, told before there is something to take back
         async with AsyncExitStack() as resources:
             await _Stack(settings, layout).run(resources)
     _log.info("Stopped.")
