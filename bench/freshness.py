@@ -21,7 +21,7 @@ from common.clickhouse.migrate import migrate
 from common.kafka.producer import KafkaPublisher
 from common.kafka.topics import ensure_topics
 from common.telemetry import configure_logging
-from ingest.worker import open_worker
+from ingest.app import open_worker
 from query_api.app import open_api
 
 RATE_SPANS_PER_S: Final = 1_000

@@ -31,9 +31,10 @@ from common.kafka.record import Record
 from common.memory import tune_for_batches
 from common.settings import Settings
 from common.telemetry import SPANS_STORED, configure_logging
+from ingest.app import open_worker
 from ingest.batch import SpanBatch
 from ingest.opening.portion import Portion, open_portion, records_of
-from ingest.worker import Policy, open_worker
+from ingest.worker import Policy
 
 SETS: Final[dict[str, Callable[[int], Iterable[bytes]]]] = {"plain": plain_records, "llm": llm_records}
 TOPIC: Final = "otlp_spans"

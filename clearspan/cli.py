@@ -202,7 +202,7 @@ def _migrate(_arguments: Arguments) -> int:
 
 
 def _ingest(_arguments: Arguments) -> int:
-    from ingest.worker import run  # noqa: PLC0415 - see the module docstring
+    from ingest.app import run  # noqa: PLC0415 - see the module docstring
 
     return run()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from ingest.worker import run
+from ingest.app import run
 
 if __name__ == "__main__":
     sys.exit(run())

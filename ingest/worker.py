@@ -1,4 +1,4 @@
-"""The worker: composition, main loop, and what happens when partitions move or the process is asked to end.
+"""The worker: its main loop, and what happens when partitions move or it is asked to stop.
 
 ::
 
@@ -20,30 +20,17 @@ anything else          our bug: stop without committing, the supervisor restarts
 from __future__ import annotations
 
 import asyncio
-import os
-import signal
 from collections import Counter, deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Final, NamedTuple, Protocol, TypeVar
 from uuid import UUID
 
-from common.clickhouse.connect import open_store
-from common.clickhouse.migrate import require_tables as require_clickhouse_tables
-from common.clickhouse.store import ColumnStore
 from common.clock import Clock, SystemClock
 from common.errors import ServiceError, Unavailable
-from common.kafka.consumer import KafkaSource
-from common.kafka.producer import KafkaPublisher
 from common.kafka.record import Partition, Publisher, RecordSource
-from common.kafka.topics import ensure_topics
-from common.memory import tune_for_batches
-from common.postgres.migrate import require_tables as require_postgres_tables
-from common.postgres.pool import Database, open_database
-from common.postgres.projects import Projects
-from common.settings import IllegalSettings, Settings, read_settings
+from common.settings import Settings
 from common.telemetry import (
     BASE64_IDS,
     CONSUMER_PAUSED,
@@ -55,22 +42,18 @@ from common.telemetry import (
     RECORDS_IN,
     SPANS_IN,
     STAGE_SECONDS,
-    configure_logging,
     get_logger,
 )
-from ingest.announce import open_announcer
 from ingest.batch import FlushPolicy, SpanBatch
 from ingest.commit import Ledger
 from ingest.consume import Rules
 from ingest.dead_letter import DeadLetters
-from ingest.health import open_health
-from ingest.opening.opener import Opener, open_opener
+from ingest.opening.opener import Opener
 from ingest.opening.portion import OpenedPortion, OpenedRecord, Portion, records_of
 from ingest.opening.waiting import Waiting
 from ingest.readiness import Readiness
 from ingest.semconv.prices import prices_in
 from ingest.settle import Settler, until_done
-from ingest.sinks.clickhouse import ClickHouseSink
 from ingest.sinks.sink import Sink
 from ingest.streak import Streaks
 
@@ -483,83 +466,6 @@ class Worker:
         )
 
 
-@asynccontextmanager
-async def open_worker(
-    settings: Settings,
-    *,
-    projects: KnownProjects,
-    store: ColumnStore | None = None,
-    source: RecordSource | None = None,
-    readiness: Readiness | None = None,
-    publisher: Publisher | None = None,
-    database: Database | None = None,
-) -> AsyncIterator[Worker]:
-    """The worker with all it needs, and its health listening on ``worker_port``; nothing is connected before ``run``.
-
-    ``store`` and ``publisher`` are used as they are and left open, where they are shared (embedded mode). ``source`` replaces
-    the one that the settings describe. ``database`` is only asked whether it is there.
-    """
-    readiness = readiness or Readiness()
-    readiness.red("kafka", NOT_CONNECTED)
-    policy = Policy.of(settings)
-    async with AsyncExitStack() as stack:
-        # First of all: a process needs a second until it is there, in which the rest of us starts too.
-        opener = await open_opener(policy.rules, processes=settings.ingest.decode_processes)
-        stack.push_async_callback(opener.close)
-        await stack.enter_async_context(open_health(readiness, host=settings.worker_host, port=settings.worker_port))
-        if store is None:
-            store = open_store(settings.clickhouse, data_dir=settings.data_dir)
-            stack.push_async_callback(store.close)
-        if publisher is None:
-            publisher = KafkaPublisher(settings.kafka)
-            stack.push_async_callback(publisher.close)
-        systems: dict[str, Callable[[], Awaitable[object]]] = {"clickhouse": partial(require_clickhouse_tables, store)}
-        if database is not None:
-            systems["postgres"] = partial(require_postgres_tables, database)
-        clock = SystemClock()
-        announcer = await stack.enter_async_context(open_announcer(publisher, topic=settings.kafka.stored_topic))
-        doors = Doors(
-            source=source or KafkaSource(settings.kafka),
-            opener=opener,
-            sink=ClickHouseSink(
-                store,
-                clock=clock,
-                insert_timeout_s=settings.clickhouse.insert_timeout_s,
-                announce=announcer.announce,
-            ),
-            publisher=publisher,
-            projects=projects,
-            readiness=readiness,
-            prepare=lambda: ensure_topics(settings.kafka),
-            systems=systems,
-            clock=clock,
-        )
-        yield Worker(policy, doors)
-
-
-async def serve(settings: Settings, *, projects: KnownProjects, database: Database | None = None) -> None:
-    """Run the worker until SIGTERM or SIGINT: the first asks it to drain, the second ends the process at once."""
-    loop = asyncio.get_running_loop()
-    async with open_worker(settings, projects=projects, database=database) as worker:
-        asked = asyncio.Event()
-
-        def on_signal(number: int) -> None:
-            if asked.is_set():
-                os._exit(128 + number)
-            asked.set()
-            _log.info("Asked to end: flushing, committing, leaving the group.", signal=signal.Signals(number).name)
-            worker.stop()
-
-        for each in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(each, on_signal, each)
-        try:
-            await worker.run()
-        finally:
-            for each in (signal.SIGTERM, signal.SIGINT):
-                loop.remove_signal_handler(each)
-    _log.info("Ended.")
-
-
 def _settler(policy: Policy, doors: Doors, ledger: Ledger) -> Settler:
     dead_letters = DeadLetters(
         doors.publisher,
@@ -579,27 +485,6 @@ def _settler(policy: Policy, doors: Doors, ledger: Ledger) -> Settler:
         retry_delay_s_max=policy.retry_delay_s_max,
         sleep=doors.sleep,
     )
-
-
-def run() -> int:
-    """The worker as a process of its own; the exit code is 0 only after an orderly end. Raises ``IllegalSettings``."""
-    settings = read_settings()
-    prices_in(settings.ingest.prices_file)  # a bad line is told before anything is connected
-    configure_logging(log_format=settings.log_format, level=settings.log_level)
-    try:
-        asyncio.run(_serve_with_postgres(settings))
-    except IllegalSettings:
-        raise
-    except Exception:  # noqa: BLE001 - the last line of defence: whatever it is, it is logged and the exit code is not 0
-        _log.exception("Ended by an error; nothing was committed that is not durable.")
-        return 1
-    return 0
-
-
-async def _serve_with_postgres(settings: Settings) -> None:
-    tune_for_batches()
-    async with open_database(settings.postgres) as database:
-        await serve(settings, projects=Projects(database, SystemClock()), database=database)
 
 
 def _count(taken: Sequence[OpenedRecord]) -> None:

@@ -41,9 +41,9 @@ from common.postgres.pool import Database, open_database
 from common.postgres.projects import Projects
 from common.settings import Settings
 from common.telemetry import configure_logging, get_logger
+from ingest.app import open_worker
 from ingest.replay import open_letters
 from ingest.semconv.prices import prices_in
-from ingest.worker import open_worker
 from query_api.app import open_api
 
 WATCH_INTERVAL_S: Final = 1.0
