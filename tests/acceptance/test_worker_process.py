@@ -93,7 +93,7 @@ def scene(kafka: Broker, postgres: PostgresServer, unique: str, tmp_path: Path) 
             "CLEARSPAN_KAFKA__TOPICS": json.dumps({unique: {"encoding": "otlp_proto"}}),
             "CLEARSPAN_KAFKA__DEAD_LETTER_TOPIC": f"{unique}.dead",
             "CLEARSPAN_CLICKHOUSE__PORT": str(engine.port),
-            "CLEARSPAN_POSTGRES__DSN": asyncio.run(postgres.fresh_database()).dsn.get_secret_value(),
+            "CLEARSPAN_POSTGRES__DSN": asyncio.run(postgres.migrated_database()).dsn.get_secret_value(),
             "CLEARSPAN_INGEST__BATCH_ROWS_MAX": "2000",
             "CLEARSPAN_INGEST__RETRY_DELAY_MAX_S": "0.5",
             "CLEARSPAN_LOG_FORMAT": "text",
