@@ -1,14 +1,16 @@
-"""Waiting for a system that is not up yet: at the start of every process, for Kafka, ClickHouse and Postgres alike."""
+"""Waiting: for a system that is not up yet, at the start of every process, and for what goes on when nobody waits any more."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Final
+from typing import Any, Final, TypeVar
 
 from common.backoff import Backoff
 from common.errors import ServiceError
 from common.telemetry import Logger
+
+T = TypeVar("T")
 
 DELAY_MAX_S: Final = 5.0
 """Short enough that nobody waits long for us once the system is up, long enough not to fill the log."""
@@ -39,3 +41,14 @@ async def wait_for(
             await sleep(delay_s)
         else:
             return
+
+
+async def shielded(running: asyncio.Future[T], /) -> T:
+    """What comes of it. Who waits may be cancelled, and it goes on; how it then fails is nobody's, and no complaint in the log."""
+    running.add_done_callback(_heard)
+    return await asyncio.shield(running)
+
+
+def _heard(running: asyncio.Future[Any]) -> None:
+    if not running.cancelled():
+        running.exception()

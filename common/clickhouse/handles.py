@@ -16,11 +16,12 @@ import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Final, TypeAlias, TypeVar
 
 from clickhouse_connect.driver.client import Client
 
 from common.errors import DeadlineExceeded, Overloaded, Unavailable
+from common.waiting import shielded
 
 Answer = TypeVar("Answer")
 Call: TypeAlias = Callable[[Client, float], Answer]
@@ -54,10 +55,10 @@ class HandlePool:
         handle = await self._take(deadline_s)
         remaining_s = max(ends_s - loop.time(), REMAINING_S_MIN)
         running = loop.run_in_executor(self._threads, partial(handle.run, call, remaining_s))
-        running.add_done_callback(partial(self._has_ended, handle))
+        running.add_done_callback(lambda _: self._idle.put_nowait(handle))
         try:
             async with asyncio.timeout(remaining_s + GRACE_S):
-                return await asyncio.shield(running)
+                return await shielded(running)
         except TimeoutError:
             raise DeadlineExceeded(f"The engine did not end a statement within {deadline_s:g} s.") from None
 
@@ -67,12 +68,6 @@ class HandlePool:
         await asyncio.to_thread(self._threads.shutdown)
         for handle in self._handles:
             await asyncio.to_thread(handle.close)
-
-    def _has_ended(self, handle: _Handle, running: asyncio.Future[Any]) -> None:
-        """The handle is idle again. Who waited for the call may have left, and then its failure is nobody's."""
-        self._idle.put_nowait(handle)
-        if not running.cancelled():
-            running.exception()
 
     async def _take(self, deadline_s: float) -> _Handle:
         try:

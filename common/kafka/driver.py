@@ -19,6 +19,7 @@ from typing_extensions import override
 from common.errors import ServiceError, TooLarge, Unavailable
 from common.kafka.batches import read_any_header_names
 from common.kafka.record import LostPartition
+from common.waiting import shielded
 
 LOST: Final = (
     driver_errors.CommitFailedError,
@@ -60,7 +61,7 @@ async def ended(ending: Coroutine[Any, Any, None]) -> None:
     """Wait until something of the driver has ended. It awaits its own tasks, which it has cancelled, and takes the cancellation of who
     waits for it for theirs: that would be lost, so it is waited for at arm's length.
     """
-    await asyncio.shield(ending)
+    await shielded(asyncio.ensure_future(ending))
 
 
 class OncePerInterval(logging.Filter):

@@ -12,6 +12,7 @@ from common.errors import Unavailable
 from common.kafka.driver import ended, prepare_driver, translated
 from common.kafka.record import Coordinates
 from common.settings import KafkaSettings
+from common.waiting import shielded
 
 LINGER_MS: Final = 2
 """Long enough that concurrent publishes share a request, short beside a round trip that waits for replicas."""
@@ -51,7 +52,7 @@ class KafkaPublisher:
                 producer = await self._connected()
                 delivery = await producer.send(topic, value, key=key, headers=list(headers))
                 # Shielded: cancelling the future of one record would fail the batch that it shares with others.
-                where = await asyncio.shield(delivery)
+                where = await shielded(delivery)
         return Coordinates(where.topic, where.partition, where.offset)
 
     async def close(self) -> None:

@@ -16,10 +16,11 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from itertools import cycle
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from common.limits import MIB
 from common.telemetry import DECODER_RESTARTS, get_logger
+from common.waiting import shielded
 from ingest.consume import Rules
 from ingest.opening.portion import OpenedPortion, Portion
 from ingest.opening.wire import Failure, receive, send
@@ -142,9 +143,7 @@ class _Child:
         try:
             sent = loop.run_in_executor(self._sending, send, self._requests, portion)
             received = loop.run_in_executor(self._receiving, receive, self._answers)
-            answering = asyncio.gather(sent, received)
-            answering.add_done_callback(_heard)
-            _, answer = await asyncio.shield(answering)
+            _, answer = await shielded(asyncio.gather(sent, received))
         except (OSError, EOFError) as exc:
             raise _Ended from exc
         if isinstance(answer, Failure):
@@ -163,12 +162,6 @@ class _Child:
             self._requests.close()
         self._answers.close()
         return code
-
-
-def _heard(answering: asyncio.Future[Any]) -> None:
-    """Who waited may have left since; that the process then ended without an answer is nothing to complain about."""
-    if not answering.cancelled():
-        answering.exception()
 
 
 def _widen(pipe: int) -> None:
