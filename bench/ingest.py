@@ -25,6 +25,7 @@ from bench.records import llm_records, plain_records
 from common.clickhouse.connect import open_store
 from common.clickhouse.migrate import migrate
 from common.clickhouse.span_columns import SPANS_TABLE
+from common.clickhouse.store import Statement
 from common.kafka.consumer import KafkaSource
 from common.kafka.group import uncommitted_count
 from common.kafka.record import Record
@@ -98,7 +99,7 @@ async def run_bare(settings: Settings, records: Iterable[bytes], *, spans_count:
     await migrate(settings.clickhouse, data_dir=settings.data_dir)
     store = open_store(settings.clickhouse, data_dir=settings.data_dir)
     tables = tables_of(records, settings)
-    await store.ping()
+    await store.select(Statement("SELECT 1"), deadline_s=60.0)
     started_s = time.monotonic()
     for number, table in enumerate(tables):
         await store.insert(SPANS_TABLE, table, dedup_token=f"bench-{number}", deadline_s=60.0)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Collection, Mapping, Sequence
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -62,11 +63,17 @@ def pending(migrations: Sequence[Migration], applied: Mapping[int, str]) -> list
     return [migration for migration in migrations if migration.number not in applied]
 
 
-def lacks(migrations: Sequence[Migration], applied: Collection[int]) -> bool:
-    """Whether a database in which the files of these numbers are applied is behind this program. One that is ahead serves it as well:
-    while a newer program comes, the older ones go on.
+def is_behind(folder: Path, applied: Collection[int]) -> bool:
+    """Whether a database in which the files of these numbers are applied lacks one of the folder. One that is ahead lacks none: while a
+    newer program comes, the older ones go on.
     """
-    return any(migration.number not in applied for migration in migrations)
+    return not _numbers(folder) <= set(applied)
+
+
+@cache
+def _numbers(folder: Path) -> frozenset[int]:
+    """Of the files of this program, which stay as they are while it runs."""
+    return frozenset(migration.number for migration in load_migrations(folder))
 
 
 def _load(path: Path) -> Migration:

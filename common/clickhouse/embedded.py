@@ -36,8 +36,6 @@ ENGINE_OPTIONS: Final = {
 UNCOMPRESSED: Final[Settings] = {"output_format_arrow_compression_method": "none"}
 """The answer does not leave the process: 49 ms instead of 74 ms for 100 whole rows."""
 
-PING_DEADLINE_S: Final = 5.0
-
 
 class EmbeddedStore:
     """``ColumnStore`` on chDB: ``connections`` handles for reading and one for inserting."""
@@ -89,10 +87,6 @@ class EmbeddedStore:
 
         with translated():
             await self._reading.run(call, deadline_s=deadline_s)
-
-    async def ping(self) -> None:
-        """Return when the engine answers."""
-        await self.select(Statement("SELECT 1"), deadline_s=PING_DEADLINE_S)
 
     async def close(self) -> None:
         """Wait for what runs, then let go of the engine. Safe to call twice."""

@@ -13,7 +13,7 @@ from common.clickhouse.connect import open_store
 from common.clickhouse.sql_files import render, statements
 from common.clickhouse.store import ColumnStore, Statement
 from common.errors import NotMigrated
-from common.migrations import Migration, lacks, load_migrations, pending
+from common.migrations import Migration, is_behind, load_migrations, pending
 from common.settings import ClickHouseSettings
 
 DDL: Final = Path(__file__).parent / "ddl"
@@ -47,7 +47,7 @@ async def migrate(settings: ClickHouseSettings, /, *, data_dir: Path, folder: Pa
     store = open_store(settings, data_dir=data_dir)
     try:
         await _execute(store, render(CREATE_RECORD, cluster=settings.cluster))
-        migrations = pending(load_migrations(folder), await _applied(store))
+        migrations = pending(load_migrations(folder), await _applied(store, deadline_s=DEADLINE_S))
         for migration in migrations:
             await _apply(store, migration, cluster=settings.cluster)
     finally:
@@ -57,9 +57,7 @@ async def migrate(settings: ClickHouseSettings, /, *, data_dir: Path, folder: Pa
 
 async def require_tables(store: ColumnStore, /) -> None:
     """Return when the engine answers and has the tables of this program. Raises ``NotMigrated``, and the errors of ``ColumnStore``."""
-    await store.ping()
-    rows = await store.select(Statement(APPLIED), deadline_s=CHECK_DEADLINE_S)
-    if lacks(load_migrations(DDL), rows.column("number").to_pylist()):
+    if is_behind(DDL, await _applied(store, deadline_s=CHECK_DEADLINE_S)):
         raise NotMigrated("ClickHouse")
 
 
@@ -73,8 +71,9 @@ async def _create_database(settings: ClickHouseSettings, *, data_dir: Path) -> N
         await store.close()
 
 
-async def _applied(store: ColumnStore) -> dict[int, str]:
-    rows = await store.select(Statement(APPLIED), deadline_s=DEADLINE_S)
+async def _applied(store: ColumnStore, *, deadline_s: float) -> dict[int, str]:
+    """The checksum of each file that was applied, by its number."""
+    rows = await store.select(Statement(APPLIED), deadline_s=deadline_s)
     return {row["number"]: row["sha256"].decode() for row in rows.to_pylist()}
 
 

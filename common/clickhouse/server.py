@@ -31,7 +31,6 @@ GRACE_S: Final = 1.0
 LONGER_THAN_ANY_DEADLINE_S: Final = 3600
 """The driver wants a number; each call has a deadline of its own."""
 
-PING_DEADLINE_S: Final = 5.0
 INSERTS_AT_ONCE: Final = 2
 
 
@@ -79,10 +78,6 @@ class ServerStore:
         with translated():
             async with self._connection(self._reading, deadline_s=deadline_s) as client:
                 await client.command(statement.sql, dict(statement.parameters), settings=settings)
-
-    async def ping(self) -> None:
-        """Return when the server answers."""
-        await self.select(Statement("SELECT 1"), deadline_s=PING_DEADLINE_S)
 
     async def close(self) -> None:
         """Close the connections. Safe to call twice."""

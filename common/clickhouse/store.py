@@ -51,10 +51,6 @@ class ColumnStore(Protocol):
         """Run a statement that answers nothing: DDL, ``INSERT … SELECT``."""
         ...
 
-    async def ping(self) -> None:
-        """Return when the engine answers; raises ``Unavailable`` when it does not."""
-        ...
-
     async def close(self) -> None:
         """Let go of the engine. Safe to call twice."""
         ...

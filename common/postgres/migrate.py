@@ -14,7 +14,7 @@ from uuid import UUID
 import asyncpg
 
 from common.errors import NotMigrated
-from common.migrations import Migration, lacks, load_migrations, pending
+from common.migrations import Migration, is_behind, load_migrations, pending
 from common.postgres.errors import translated
 from common.postgres.pool import Database
 from common.postgres.queries import SQL
@@ -52,8 +52,8 @@ async def migrate(settings: PostgresSettings, /, *, default_project_id: UUID, fo
 
 async def require_tables(database: Database, /) -> None:
     """Return when Postgres answers and has the tables of this program. Raises ``NotMigrated``, and the errors of ``Database``."""
-    rows = await database.fetch_all(SQL["applied_migrations"])
-    if lacks(load_migrations(DDL), [row["number"] for row in rows]):
+    applied = await database.fetch_all(SQL["applied_migrations"])
+    if is_behind(DDL, [row["number"] for row in applied]):
         raise NotMigrated("Postgres")
 
 

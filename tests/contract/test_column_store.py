@@ -283,7 +283,7 @@ class TestDeadlines:
 
     async def test_a_cancelled_call_leaves_the_store_whole(self, settings, chdb_dir: Path):
         store = open_store(settings.model_copy(update={"connections": 2, "database": "default"}), data_dir=chdb_dir)
-        await store.ping()
+        await select(store, "SELECT 1")
 
         for _ in range(4):
             with pytest.raises(TimeoutError):
@@ -296,7 +296,7 @@ class TestDeadlines:
 
     async def test_waiting_for_a_free_handle_ends_at_the_deadline(self, settings, chdb_dir: Path):
         store = open_store(settings.model_copy(update={"connections": 1, "database": "default"}), data_dir=chdb_dir)
-        await store.ping()
+        await select(store, "SELECT 1")
         busy = asyncio.create_task(store.select(Statement("SELECT sleep(0.5)"), deadline_s=DEADLINE_S))
         await asyncio.sleep(0)
 
@@ -307,7 +307,7 @@ class TestDeadlines:
         await store.close()
 
     async def test_four_selects_run_side_by_side(self, store: ColumnStore):
-        await store.ping()
+        await select(store, "SELECT 1")
         started_s = time.monotonic()
 
         await asyncio.gather(*(select(store, "SELECT sleep(0.5)") for _ in range(4)))
@@ -376,29 +376,29 @@ class TestErrors:
         store = open_store(settings, data_dir=chdb_dir)
 
         with pytest.raises(Unavailable):
-            await store.ping()
+            await select(store, "SELECT 1")
 
         await migrate(settings, data_dir=chdb_dir)
-        await store.ping()
+        await select(store, "SELECT 1")
         await store.close()
 
 
 class TestClosing:
     async def test_closing_twice_is_closing_once(self, store: ColumnStore):
-        await store.ping()
+        await select(store, "SELECT 1")
 
         await store.close()
         await store.close()
 
         with pytest.raises(Unavailable):
-            await store.ping()
+            await select(store, "SELECT 1")
 
     async def test_a_store_that_was_never_used_can_be_closed(self, settings, chdb_dir: Path):
         await open_store(settings, data_dir=chdb_dir).close()
 
     async def test_closing_waits_for_what_runs(self, settings, chdb_dir: Path):
         store = open_store(settings.model_copy(update={"database": "default"}), data_dir=chdb_dir)
-        await store.ping()
+        await select(store, "SELECT 1")
         running = asyncio.create_task(select(store, "SELECT sleep(0.3) AS slept"))
         await asyncio.sleep(0.05)
 
@@ -415,7 +415,7 @@ class TestServerAway:
             started_s = time.monotonic()
 
             with pytest.raises(Unavailable):
-                await store.ping()
+                await select(store, "SELECT 1")
 
         assert time.monotonic() - started_s < 2
         await store.close()
@@ -423,7 +423,7 @@ class TestServerAway:
     async def test_a_server_that_hangs_is_unavailable_just_after_the_deadline(
         self, server_store: ColumnStore, clickhouse_http: ClickHouseServer
     ):
-        await server_store.ping()
+        await select(server_store, "SELECT 1")
         clickhouse_http.arm("hang")
         started_s = time.monotonic()
 
@@ -431,22 +431,22 @@ class TestServerAway:
             await server_store.select(Statement("SELECT 1"), deadline_s=0.2)
 
         assert time.monotonic() - started_s < 2
-        await server_store.ping()
+        await select(server_store, "SELECT 1")
 
     async def test_an_answer_of_something_in_between_is_unavailable(
         self, server_store: ColumnStore, clickhouse_http: ClickHouseServer
     ):
-        await server_store.ping()
+        await select(server_store, "SELECT 1")
         clickhouse_http.arm("refuse")
 
         with pytest.raises(Unavailable):
-            await server_store.ping()
+            await select(server_store, "SELECT 1")
 
     @pytest.mark.parametrize("code", [202, 241, 252])
     async def test_a_busy_server_is_overloaded(
         self, server_store: ColumnStore, clickhouse_http: ClickHouseServer, code: int
     ):
-        await server_store.ping()
+        await select(server_store, "SELECT 1")
         clickhouse_http.arm("error", code=code)
 
         with pytest.raises(Overloaded):
@@ -455,7 +455,7 @@ class TestServerAway:
     async def test_a_connection_lost_after_the_insert_is_told_and_its_repetition_leaves_one_copy(
         self, server_store: ColumnStore, clickhouse_http: ClickHouseServer
     ):
-        await server_store.ping()
+        await select(server_store, "SELECT 1")
         clickhouse_http.arm("reset", after=True)
 
         with pytest.raises(Unavailable):
@@ -468,13 +468,13 @@ class TestServerAway:
     async def test_a_server_that_comes_back_is_used_again(self, tmp_path: Path):
         with clickhouse_server(tmp_path / "data") as first:
             store = ServerStore(first.settings(database="default"))
-            await store.ping()
+            await select(store, "SELECT 1")
             first.stop()
             with pytest.raises(Unavailable):
-                await store.ping()
+                await select(store, "SELECT 1")
 
             with clickhouse_server(tmp_path / "data", port=first.port):
-                await store.ping()
+                await select(store, "SELECT 1")
             await store.close()
 
     async def test_a_wrong_password_is_unavailable_until_it_is_right(self, tmp_path: Path):
@@ -483,8 +483,8 @@ class TestServerAway:
             right = ServerStore(server.settings(database="default", password="right"))
 
             with pytest.raises(Unavailable, match="Authentication failed"):
-                await wrong.ping()
-            await right.ping()
+                await select(wrong, "SELECT 1")
+            await select(right, "SELECT 1")
             await wrong.close()
             await right.close()
 
@@ -500,11 +500,11 @@ async def test_a_statement_that_comes_again_is_not_compiled(store: ColumnStore) 
 
 async def test_another_path_in_the_same_process_is_unavailable(chdb_dir: Path, tmp_path: Path):
     first = EmbeddedStore(chdb_dir / "clickhouse", database="default", connections=1)
-    await first.ping()
+    await select(first, "SELECT 1")
     second = EmbeddedStore(tmp_path / "other", database="default", connections=1)
 
     with pytest.raises(Unavailable):
-        await second.ping()
+        await select(second, "SELECT 1")
 
     await second.close()
     await first.close()

@@ -54,8 +54,5 @@ class FaultyStore:
     async def execute(self, statement: Statement, /, *, deadline_s: float) -> None:
         await self._store.execute(statement, deadline_s=deadline_s)
 
-    async def ping(self) -> None:
-        await self._store.ping()
-
     async def close(self) -> None:
         await self._store.close()

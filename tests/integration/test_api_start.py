@@ -30,9 +30,6 @@ NOBODY = KafkaSettings(bootstrap="127.0.0.1:1", request_timeout_s=0.5)
 class ReadyStore(UntouchedStore):
     """Answers that it is there, and is not migrated yet; must not be asked to write."""
 
-    async def ping(self) -> None:
-        """Here."""
-
     async def select(self, statement: Statement, /, *, deadline_s: float) -> pa.Table:
         """How far spans are stored is asked from the first moment."""
         raise NotMigrated("ClickHouse")

@@ -46,9 +46,6 @@ class UntouchedStore:
     async def execute(self, statement: Statement, /, *, deadline_s: float) -> None:
         _refuse()
 
-    async def ping(self) -> None:
-        _refuse()
-
     async def close(self) -> None:
         """Nothing is open."""
 

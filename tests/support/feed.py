@@ -98,9 +98,6 @@ class StoreInFront:
     async def execute(self, statement: Statement, /, *, deadline_s: float) -> None:
         await self._store.execute(statement, deadline_s=deadline_s)
 
-    async def ping(self) -> None:
-        await self._store.ping()
-
     async def close(self) -> None:
         """The store behind is somebody else's."""
 

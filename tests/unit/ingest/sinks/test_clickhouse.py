@@ -51,9 +51,6 @@ class PickyStore:
     async def execute(self, statement: Statement, /, *, deadline_s: float) -> None:
         raise NotImplementedError
 
-    async def ping(self) -> None:
-        """There."""
-
     async def close(self) -> None:
         """Nothing is held."""
 
