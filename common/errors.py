@@ -13,9 +13,10 @@
     ├── NotFound                what was named does not exist          404
     ├── Conflict                taken, or changed meanwhile            409
     ├── Rejected                a record or span that cannot be kept   dead letter
-    ├── Overloaded              transient: come back later             429, 503
-    ├── Unavailable             transient: a system is away            503
-    │   └── NotMigrated         … or its tables are not there yet      503
+    ├── ComeBack                transient: later it can be had
+    │   ├── Overloaded          … when somebody is less busy           429, 503
+    │   └── Unavailable         … when a system is there again         503
+    │       └── NotMigrated     … or has its tables                    503
     ├── DeadlineExceeded        transient: out of time                 504
     ├── RefusedByStore          the engine refuses these rows          bisected, dead letter
     └── InvalidStatement        the engine refuses our SQL: our bug    500
@@ -152,26 +153,26 @@ class Rejected(ServiceError):
         super().__init__(detail)
 
 
-class Overloaded(ServiceError):
+class ComeBack(ServiceError):
+    """What is asked cannot be had now; it can after ``retry_after_s``."""
+
+    transient = True
+
+    def __init__(self, detail: str | None = None, *, told: str | None = None, retry_after_s: float = 1.0) -> None:
+        self.retry_after_s = retry_after_s
+        super().__init__(detail, told=told)
+
+
+class Overloaded(ComeBack):
     """The service is busy."""
 
     code = ErrorCode.OVERLOADED
-    transient = True
-
-    def __init__(self, detail: str | None = None, *, told: str | None = None, retry_after_s: float = 1.0) -> None:
-        self.retry_after_s = retry_after_s
-        super().__init__(detail, told=told)
 
 
-class Unavailable(ServiceError):
+class Unavailable(ComeBack):
     """A system that is needed is away."""
 
     code = ErrorCode.UNAVAILABLE
-    transient = True
-
-    def __init__(self, detail: str | None = None, *, told: str | None = None, retry_after_s: float = 1.0) -> None:
-        self.retry_after_s = retry_after_s
-        super().__init__(detail, told=told)
 
 
 class NotMigrated(Unavailable):

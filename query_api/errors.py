@@ -15,12 +15,11 @@ from uuid import UUID, uuid4
 import orjson
 
 from common.errors import (
+    ComeBack,
     Conflict,
     ErrorCode,
     InvalidInput,
-    Overloaded,
     ServiceError,
-    Unavailable,
 )
 from query_api.route import Answer
 
@@ -105,7 +104,7 @@ def answer_of(error: ServiceError) -> Answer:
 def headers_of(error: ServiceError) -> dict[str, str]:
     """The headers that belong to an error, whatever its body."""
     match error:
-        case Overloaded() | Unavailable():
+        case ComeBack():
             return {"Retry-After": str(max(1, math.ceil(error.retry_after_s)))}
         case MethodNotAllowed():
             return {"Allow": ", ".join(error.allowed)}

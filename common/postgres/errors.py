@@ -56,9 +56,9 @@ MEANING: Final[tuple[tuple[tuple[type[Exception], ...], type[ServiceError]], ...
     ((asyncpg.PostgresError,), InvalidStatement),
 )
 TOLD: Final[Mapping[type[ServiceError], str]] = {
-    DeadlineExceeded: "Postgres did not answer in time.",
-    Overloaded: "Postgres is busy.",
-    Unavailable: "Postgres is away.",
+    DeadlineExceeded: "Postgres did not answer in time",
+    Overloaded: "Postgres is busy",
+    Unavailable: "Postgres is away",
 }
 """What callers hear instead of the driver's words."""
 
@@ -77,4 +77,4 @@ def translated() -> Iterator[None]:
     except FOREIGN as exc:
         meaning = next(ours for kinds, ours in MEANING if isinstance(exc, kinds))
         told, said = TOLD.get(meaning), str(exc) or type(exc).__name__
-        raise meaning(f"{told.rstrip('.')}: {said}" if told else f"Postgres: {said}", told=told) from exc
+        raise meaning(f"{told or 'Postgres'}: {said}", told=f"{told}." if told else None) from exc
