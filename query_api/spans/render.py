@@ -5,8 +5,7 @@ parsing. Only two kinds of attributes are parsed and written anew: those that ho
 §3.8), and those of a root whose trace has sums.
 
 A page is written member by member, each for all rows at once, and then joined row by row: a tenth of what it takes span by
-span. Ids and times, which are of one width, are laid down side by side; members of few values are made together, once for
-each set of values; columns that hold nothing are not read.
+span. Members of few values are made together, once for each set of values; columns that hold nothing are not read.
 """
 
 from __future__ import annotations
@@ -24,21 +23,17 @@ from common.clickhouse.span_columns import NO_PARENT, OPTIONAL_MEMBERS
 from common.span import NO_METRICS, Metrics, SpanKind, StatusCode
 from query_api.spans.columns import ID_BYTES, holds_only, id_bytes, integers_of, rows_as, values_of
 from query_api.spans.rollup import TraceSums, write_sums
+from query_api.spans.times import shown_nanoseconds, shown_times
 from query_api.spans.version import SpanKey, Version, versions_of
 
-Texts: TypeAlias = "np.ndarray[Any, np.dtype[np.bytes_]]"
-"""Of one width; shorter ones have zeros in them."""
+_Columns: TypeAlias = Iterator[Iterable[bytes]]
+"""Texts side by side, each column for all rows."""
 
-Integers: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
 Value = TypeVar("Value", bound=Hashable)
 
 _DEFAULT_OUTPUT: Final = b"__default__"
 _KINDS: Final = {kind.value: kind.name.encode() for kind in SpanKind}
-_CODES: Final = {code.value: b'%b","attributes":' % code.name.encode() for code in StatusCode}
-_SECOND_US: Final = 1_000_000
-_DIGITS: Final = np.array([b"%03d" % number for number in range(1000)])
-_TIME: Final = np.dtype([("to_second", "S19"), ("point", "S1"), ("thousands", "S3"), ("units", "S3")])
-_NANOSECONDS: Final = np.dtype([("seconds", "S12"), ("thousands", "S3"), ("units", "S3"), ("rest", "S3")])
+_CODES: Final = {code.value: b'","status_code":"%b","attributes":' % code.name.encode() for code in StatusCode}
 
 
 class Rendered(NamedTuple):
@@ -63,8 +58,8 @@ class Layout(NamedTuple):
     versions: list[Version]
     parent_ids: list[bytes | None]
     names: list[bytes]
-    before: Sequence[list[bytes]]
-    """The texts before the attributes, column by column."""
+    before: Sequence[Iterable[bytes]]
+    """The texts before the attributes, column by column; those that are the same for all spans never end."""
 
     attributes: list[bytes]
     """Without the sums of their traces."""
@@ -80,9 +75,9 @@ class Layout(NamedTuple):
         names = _each_once(_quoted, values_of(rows, "name"))
         moments = _Moments.of(rows)
         before = (
-            _identities(rows, moments, parent_ids),
+            *_identities(rows, moments.created, parent_ids),
             _descriptions(rows, names),
-            _times(moments),
+            *_times(moments),
             [_CODES[code] for code in values_of(rows, "status_code")],
         )
         return cls(versions_of(rows), parent_ids, names, before, _attributes(rows), tuple(_optional(rows)))
@@ -90,7 +85,7 @@ class Layout(NamedTuple):
     def spans(self, sums: TraceSums) -> list[Rendered]:
         """The spans, of which roots show the sums of their traces."""
         columns = (*self.before, self._attributes_with(sums), *self.after, repeat(b"}"))
-        spans = map(b"".join, zip(*columns, strict=False))  # braces never end
+        spans = map(b"".join, zip(*columns, strict=False))
         return rows_as(Rendered, self.versions, self.parent_ids, self.names, spans)
 
     def _attributes_with(self, sums: TraceSums) -> list[bytes]:
@@ -108,121 +103,39 @@ NO_ROWS: Final = Layout([], [], [], (), [], ())
 
 
 class _Moments(NamedTuple):
-    """The times of some rows, each column for all of them."""
+    """The times of some rows, each column for all of them; as ``times.py`` shows them."""
 
-    created: Texts
-    start: Texts
-    end: Texts
-    """As of ``format_us``, without the zone."""
-
-    start_ns: Texts
-    end_ns: Texts
-    """Nanoseconds since 1970."""
+    created: list[bytes]
+    start: list[bytes]
+    end: list[bytes]
+    start_ns: list[bytes]
+    end_ns: list[bytes]
 
     @classmethod
     def of(cls, rows: pa.Table) -> _Moments:
         """All of them at once: the calls cost more than the rows."""
         times_us = np.concatenate([integers_of(rows, name) for name in ("stored_us", "start_us", "end_us")])
         rests_ns = np.concatenate([integers_of(rows, name) for name in ("start_ns_rest", "end_ns_rest")])
-        created, start, end = _shown_times(times_us).reshape(3, rows.num_rows)
-        start_ns, end_ns = _nanoseconds(times_us[rows.num_rows :], rests_ns).reshape(2, rows.num_rows)
-        return cls(created, start, end, start_ns, end_ns)
+        count = rows.num_rows
+        times, nanoseconds = shown_times(times_us), shown_nanoseconds(times_us[count:], rests_ns)
+        return cls(times[:count], times[count:-count], times[-count:], nanoseconds[:count], nanoseconds[count:])
 
 
-def _shown_times(times_us: Integers) -> Texts:
-    """As of ``format_us``, without the zone."""
-    seconds, fractions = np.divmod(times_us, _SECOND_US)
-    distinct, places = _distinct(seconds)
-    shown = np.empty(len(times_us), _TIME)
-    shown["to_second"] = np.datetime_as_string(distinct.view("datetime64[s]")).astype("S19")[places]
-    shown["point"] = b"."
-    shown["thousands"], shown["units"] = _six_digits(fractions)
-    for name in ("point", "thousands", "units"):
-        shown[name][fractions == 0] = b""
-    return shown.view(f"S{_TIME.itemsize}")
-
-
-def _nanoseconds(times_us: Integers, rests_ns: Integers) -> Texts:
-    """Microseconds since 1970 and the nanoseconds beyond them, together: more than 64 bits hold."""
-    seconds, fractions = np.divmod(times_us, _SECOND_US)
-    distinct, places = _distinct(seconds)
-    digits = np.empty(len(times_us), _NANOSECONDS)
-    digits["seconds"] = np.array([b"%d" % second for second in distinct.tolist()], "S12")[places]
-    digits["thousands"], digits["units"] = _six_digits(fractions)
-    digits["rest"] = _DIGITS[rests_ns]
-    texts = digits.view(f"S{_NANOSECONDS.itemsize}")
-    for index in np.flatnonzero(seconds <= 0):  # before 1970, and in its first second, digits do not stand side by side
-        texts[index] = b"%d" % (int(times_us[index]) * 1000 + int(rests_ns[index]))
-    return texts
-
-
-def _distinct(seconds: Integers) -> tuple[Integers, Integers]:
-    """The seconds there are, of which a page has few, and which of them each is."""
-    distinct = np.unique(seconds)
-    return distinct, np.searchsorted(distinct, seconds)
-
-
-def _six_digits(fractions: Integers) -> tuple[Texts, Texts]:
-    thousands, units = np.divmod(fractions, 1000)
-    return _DIGITS[thousands], _DIGITS[units]
-
-
-def _template(*parts: bytes | tuple[str, int]) -> np.ndarray[Any, Any]:
-    """One row of texts side by side: those that are always the same, and places for others: names, and how many bytes they take."""
-    places = [(f"constant {index}", len(part)) if isinstance(part, bytes) else part for index, part in enumerate(parts)]
-    row = np.zeros(1, [(name, f"S{width}") for name, width in places])
-    for (name, _), part in zip(places, parts, strict=True):
-        if isinstance(part, bytes):
-            row[name] = part
-    return row
-
-
-def _filled(template: np.ndarray[Any, Any], **columns: Texts) -> list[bytes]:
-    """The template with the texts of these columns in their places, row by row, without the zeros in them."""
-    rows = np.repeat(template, len(next(iter(columns.values()))))
-    for name, texts in columns.items():
-        rows[name] = texts
-    return [row.replace(b"\0", b"") for row in rows.view(f"V{rows.itemsize}").tolist()]
-
-
-_PARENT_BYTES: Final = len('parent_id":"","') + ID_BYTES
-_IDENTITY: Final = _template(
-    b'{"created_at":"',
-    ("created", _TIME.itemsize),
-    b'Z","trace_id":"',
-    ("trace_id", 2 * ID_BYTES),
-    b'","span_id":"',
-    ("span_id", ID_BYTES),
-    b'","parent_id":"',
-    ("parent_id", ID_BYTES),
-    b'","',
-)
-_TIMES: Final = _template(
-    b',"start_time":"',
-    ("start", _TIME.itemsize),
-    b'Z","end_time":"',
-    ("end", _TIME.itemsize),
-    b'Z","start_time_unix_nano":"',
-    ("start_ns", _NANOSECONDS.itemsize),
-    b'","end_time_unix_nano":"',
-    ("end_ns", _NANOSECONDS.itemsize),
-    b'","status_code":"',
-)
-
-
-def _identities(rows: pa.Table, moments: _Moments, parent_ids: Sequence[bytes | None]) -> list[bytes]:
+def _identities(rows: pa.Table, created: list[bytes], parent_ids: Sequence[bytes | None]) -> _Columns:
     """When spans were stored, and which they are: up to the quote before the next member."""
-    texts = _filled(
-        _IDENTITY,
-        created=moments.created,
-        trace_id=_digits_of_ids(rows, "trace_id", 2 * ID_BYTES),
-        span_id=_digits_of_ids(rows, "span_id", ID_BYTES)[1::2],
-        parent_id=_digits_of_ids(rows, "parent_id", ID_BYTES)[1::2],
-    )
-    for index, parent_id in enumerate(parent_ids):
-        if parent_id is None:
-            texts[index] = texts[index][:-_PARENT_BYTES]
-    return texts
+    yield from (repeat(b'{"created_at":'), created)
+    yield from (repeat(b',"trace_id":"'), _digits_of_ids(rows, "trace_id", 2 * ID_BYTES))
+    yield from (repeat(b'","span_id":"'), _digits_of_ids(rows, "span_id", ID_BYTES)[1::2])
+    parents = zip(parent_ids, _digits_of_ids(rows, "parent_id", ID_BYTES)[1::2], strict=True)
+    yield [b"" if parent_id is None else b'","parent_id":"' + digits for parent_id, digits in parents]
+
+
+def _times(moments: _Moments) -> _Columns:
+    """When spans ran, up to the quote before the next member."""
+    yield from (repeat(b',"start_time":'), moments.start)
+    yield from (repeat(b',"end_time":'), moments.end)
+    yield from (repeat(b',"start_time_unix_nano":"'), moments.start_ns)
+    yield from (repeat(b'","end_time_unix_nano":"'), moments.end_ns)
 
 
 def _descriptions(rows: pa.Table, names: Sequence[bytes]) -> list[bytes]:
@@ -233,18 +146,12 @@ def _descriptions(rows: pa.Table, names: Sequence[bytes]) -> list[bytes]:
 
 def _description(members: tuple[bytes, bytes, int, bytes]) -> bytes:
     trace_type, span_type, kind, name = members
-    return b'trace_type":"%b","span_type":"%b","span_kind":"%b","span_name":%b' % (
+    return b'","trace_type":"%b","span_type":"%b","span_kind":"%b","span_name":%b' % (
         trace_type,
         span_type,
         _KINDS[kind],
         name,
     )
-
-
-def _times(moments: _Moments) -> list[bytes]:
-    """When spans ran, up to the quote before their status."""
-    _, start, end, start_ns, end_ns = moments
-    return _filled(_TIMES, start=start, end=end, start_ns=start_ns, end_ns=end_ns)
 
 
 def _optional(rows: pa.Table) -> Iterator[list[bytes]]:
@@ -275,9 +182,10 @@ class _Known(dict[Value, bytes]):
         return text
 
 
-def _digits_of_ids(rows: pa.Table, name: str, length: int) -> Texts:
+def _digits_of_ids(rows: pa.Table, name: str, length: int) -> list[bytes]:
     """The digits of a column of ids, one behind the other, cut in texts of one length."""
-    return np.frombuffer(id_bytes(rows, name).hex().encode(), f"S{length}")
+    digits: list[bytes] = np.frombuffer(id_bytes(rows, name).hex().encode(), f"S{length}").tolist()
+    return digits
 
 
 def _attributes(rows: pa.Table) -> list[bytes]:
