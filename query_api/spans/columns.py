@@ -100,6 +100,16 @@ def packed_starts(starts_us: Collection[int]) -> HexDigits:
     return HexDigits(struct.pack(f"<{len(starts_us)}q", *starts_us))
 
 
+def ids_as_packed(rows: pa.Table, name: str) -> HexDigits:
+    """A column of ids as ``packed_ids`` of them."""
+    return HexDigits(id_bytes(rows, name))
+
+
+def starts_as_packed(rows: pa.Table, name: str) -> HexDigits:
+    """A column of microseconds as ``packed_starts`` of them."""
+    return HexDigits(integers_of(rows, name).astype("<i8", copy=False).tobytes())
+
+
 def _id_bytes(chunk: pa.Array) -> bytes:
     if not len(chunk):
         return b""

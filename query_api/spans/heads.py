@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any, Final, TypeAlias
@@ -95,15 +95,15 @@ class _Entries:
     """What it used, by the index of the row, where that was asked for and is something."""
 
     @classmethod
-    def of(cls, rows: pa.Table, sent: list[Version]) -> _Entries:
-        """The rows of a table, with what ``_sent`` tells of them."""
+    def of(cls, rows: pa.Table) -> _Entries:
+        """The rows of a table."""
         return cls(
             keys=list(zip(values_of(rows, "trace_id"), values_of(rows, "span_id"), strict=True)),
             versions=values_of(rows, "version"),
             record_ms=values_of(rows, "record_ms"),
             parent_ids=values_of(rows, "parent_id"),
             are_own=values_of(rows, "usage_is_own"),
-            sent=sent,
+            sent=_sent(rows),
             reports=_reports(rows),
         )
 
@@ -124,8 +124,8 @@ class _Entries:
 _Heads = dict[tuple[bytes, bytes], int]
 """Span → the entry that is its head, by its index."""
 
-OnSent: TypeAlias = Callable[[Sequence[Version]], Awaitable[None]]
-"""Is told which versions were sent, before it is known which of them are shown."""
+OnSent: TypeAlias = Callable[[pa.Table], Awaitable[None]]
+"""Is told which versions were sent, as rows of ``span_heads``, before it is known which of them are shown."""
 
 
 async def heads_and_sums(
@@ -139,8 +139,8 @@ async def heads_and_sums(
     ``traces_to_sum``, which are among these traces, used together. One statement: to plan a second costs more than to read.
 
     ``seen`` are rows that are there. Heads of the same spans that are not among them are looked for; those without a row are
-    not heads. ``on_sent`` is awaited with all versions that are known of these traces, unless they are many, before they are
-    judged: nearly all of them are heads.
+    not heads. ``on_sent`` is awaited with all that is known of these traces, unless it is much, before it is judged: nearly all
+    of it are heads.
     """
     if not seen:
         return set(), {}
@@ -202,11 +202,10 @@ async def _entries(
     sql = _ENTRIES.replace("{which}", which).replace("{metrics}", metrics)
     rows = await spans.select(sql, parameters, step="heads")
     if rows.num_rows >= MANY_ENTRIES:
-        return await asyncio.to_thread(lambda: _Entries.of(rows, _sent(rows)))
-    sent = _sent(rows)
+        return await asyncio.to_thread(_Entries.of, rows)
     if on_sent is not None:
-        await on_sent(sent)
-    return _Entries.of(rows, sent)
+        await on_sent(rows)
+    return _Entries.of(rows)
 
 
 def _sent(rows: pa.Table) -> list[Version]:

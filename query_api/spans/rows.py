@@ -7,13 +7,25 @@ found is laid out (``render.py``). What is shown is decided elsewhere (``heads.p
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Coroutine, Iterable, Sequence
 from functools import lru_cache
-from typing import Final, Self
+from typing import Any, Final, Self
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from common.clickhouse.span_columns import ALL_MEMBERS
 from common.limits import MIB
-from query_api.spans.columns import among_ids, among_starts, packed_ids, packed_starts
+from query_api.spans.columns import (
+    ID_BYTES,
+    HexDigits,
+    among_ids,
+    among_starts,
+    ids_as_packed,
+    packed_ids,
+    packed_starts,
+    starts_as_packed,
+)
 from query_api.spans.project_spans import ProjectSpans
 from query_api.spans.render import NO_ROWS, Layout, Rendered, row_columns
 from query_api.spans.rollup import TraceSums
@@ -49,10 +61,12 @@ async def fetch_rows(spans: ProjectSpans, versions: Collection[Version], *, memb
     """
     if not versions:
         return NO_ROWS
-    values = {
-        "starts": packed_starts([version.start_us for version in versions]),
-        "span_ids": packed_ids([version.span_id for version in versions]),
-    }
+    starts = packed_starts([version.start_us for version in versions])
+    return await _fetch(spans, starts, packed_ids([version.span_id for version in versions]), members)
+
+
+async def _fetch(spans: ProjectSpans, starts: HexDigits, span_ids: HexDigits, members: int) -> Layout:
+    values = {"starts": starts, "span_ids": span_ids}
     rows = await spans.select(_rows_statement(members), values, step="rows", settings=_SIDE_BY_SIDE)
     is_large = rows.num_rows > LARGE_SPANS or rows.get_total_buffer_size() > LARGE_BYTES
     return await asyncio.to_thread(Layout.of, rows) if is_large else Layout.of(rows)
@@ -64,11 +78,13 @@ def _rows_statement(members: int) -> str:
 
 
 class RowsAhead:
-    """Rows that are read while it is looked up which of them are shown. What nobody asked for in the end is let go on the way out."""
+    """Rows of traces that are read while it is looked up which of them are shown. What nobody asked for in the end is let go on the
+    way out."""
 
     def __init__(self, spans: ProjectSpans) -> None:
         self._spans = spans
-        self._reading: dict[Version, asyncio.Task[Layout]] = {}
+        self._reading: dict[bytes, asyncio.Task[Layout]] = {}
+        self._room = SPANS_AHEAD_MAX
 
     async def __aenter__(self) -> Self:
         return self
@@ -79,21 +95,27 @@ class RowsAhead:
             reading.cancel()
         await asyncio.gather(*left, return_exceptions=True)
 
-    async def begin(self, versions: Collection[Version]) -> None:
-        """Begin to read these, unless they are too many to be read in vain; returns when the engine has been asked."""
-        if versions and len(self._reading) + len(versions) <= SPANS_AHEAD_MAX:
-            self._read(versions)
+    async def begin(self, sent: pa.Table, trace_ids: Collection[bytes]) -> None:
+        """Begin to read the spans of these traces, which were not begun before, unless they are too many to be read in vain.
+
+        ``sent``: their versions, as columns of the names of a ``Version``, among others. Returns when the engine has been asked.
+        """
+        sent = sent.filter(pc.is_in(sent.column("trace_id"), pa.array(trace_ids, pa.binary(ID_BYTES))))
+        if 0 < sent.num_rows <= self._room:
+            self._room -= sent.num_rows
+            starts, span_ids = starts_as_packed(sent, "start_us"), ids_as_packed(sent, "span_id")
+            self._read(trace_ids, _fetch(self._spans, starts, span_ids, ALL_MEMBERS))
             await asyncio.sleep(HEAD_START_S)
 
     async def take(self, versions: Collection[Version]) -> list[Layout]:
-        """What holds these versions, as far as they have rows; those that nobody began to read are read now."""
-        if missing := [version for version in versions if version not in self._reading]:
-            self._read(missing)
-        return list(await asyncio.gather(*{self._reading.pop(version) for version in versions}))
+        """What holds these versions, as far as they have rows; those of traces that nobody began to read are read now."""
+        if missing := [version for version in versions if version.trace_id not in self._reading]:
+            self._read({version.trace_id for version in missing}, fetch_rows(self._spans, missing))
+        trace_ids = {version.trace_id for version in versions}
+        return list(await asyncio.gather(*{self._reading.pop(trace_id) for trace_id in trace_ids}))
 
-    def _read(self, versions: Collection[Version]) -> None:
-        reading = asyncio.create_task(fetch_rows(self._spans, versions), name="read-rows")
-        self._reading |= dict.fromkeys(versions, reading)
+    def _read(self, trace_ids: Iterable[bytes], rows: Coroutine[Any, Any, Layout]) -> None:
+        self._reading |= dict.fromkeys(trace_ids, asyncio.create_task(rows, name="read-rows"))
 
 
 def render_versions(layouts: Iterable[Layout], versions: Sequence[Version], sums: TraceSums) -> list[Rendered]:

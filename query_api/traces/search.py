@@ -19,6 +19,8 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Final
 
+import pyarrow as pa
+
 from common.errors import DeadlineExceeded
 from common.span import NO_METRICS, Metrics
 from query_api.spans.columns import among_ids, among_starts, packed_ids, packed_starts
@@ -144,10 +146,10 @@ class _Judge:
         """Learn what is not known yet of the traces of these candidates, and begin to read those that the page can take."""
         unknown = {trace_id: versions for trace_id, versions in candidates.items() if trace_id not in self._traces}
         seen = [version for versions in unknown.values() for version in versions]
-        expected = set(islice(unknown, most_shown))
+        expected = list(islice(unknown, most_shown))
 
-        async def read(sent: Sequence[Version]) -> None:
-            await self._rows.begin([version for version in sent if version.trace_id in expected])
+        async def read(sent: pa.Table) -> None:
+            await self._rows.begin(sent, expected)
 
         shown, sums = await heads_and_sums(self._spans, seen, traces_to_sum=unknown.keys(), on_sent=read)
         heads: dict[bytes, list[Version]] = {trace_id: [] for trace_id in unknown}

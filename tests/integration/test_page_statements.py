@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Collection
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from common.clickhouse.connect import open_store
@@ -20,7 +21,6 @@ from query_api.spans.compile import EVERY_ROW
 from query_api.spans.project_spans import ProjectSpans
 from query_api.spans.rows import RowsAhead
 from query_api.spans.search import find_page
-from query_api.spans.version import Version
 from query_api.traces.search import find_traces
 from query_api.traces.whole import read_page, traces_of_ids
 from query_api.traces.window import TraceWindow
@@ -85,16 +85,20 @@ async def test_a_page_of_traces_finds_its_heads_and_rows_by_index(spans: Project
 class BegunRows(RowsAhead):
     """Remembers what it was told to begin with."""
 
-    async def begin(self, versions: Collection[Version]) -> None:
-        self.begun = list(versions)
-        await super().begin(versions)
+    async def begin(self, sent: pa.Table, trace_ids: Collection[bytes]) -> None:
+        self.begun = list(trace_ids)
+        await super().begin(sent, trace_ids)
 
 
 async def test_rows_of_the_traces_of_a_page_and_of_no_others_are_read_ahead(spans: ProjectSpans) -> None:
     async with BegunRows(spans) as rows:
         found = await find_traces(spans, EVERY_ROW, TraceWindow(), limit=3, rows=rows)
 
-    assert sorted(version.trace_id for version in rows.begun) == sorted(each.position.trace_id for each in found.traces)
+        read = await rows.take([head for each in found.traces for head in each.heads])
+
+    assert sorted(rows.begun) == sorted(each.position.trace_id for each in found.traces)
+    assert sorted(version.trace_id for layout in read for version in layout.versions) == sorted(rows.begun)
+    assert [ran.step for ran in spans.ran] == ["candidates", "heads", "rows"]
 
 
 async def test_a_trace_by_its_id_is_two_statements(spans: ProjectSpans) -> None:

@@ -13,15 +13,27 @@ from common.clickhouse.store import Statement
 from common.clock import SystemClock
 from common.errors import Unavailable
 from common.project import DEFAULT_PROJECT_ID
+from query_api.spans.columns import packed_ids, packed_starts
 from query_api.spans.project_spans import ProjectSpans
 from query_api.spans.rows import SPANS_AHEAD_MAX, RowsAhead, render_versions
 from query_api.spans.version import Version
 from tests.support.api import UntouchedStore
 from tests.support.row_tables import row, table
 
+HEADS = pa.schema(
+    {
+        "start_us": pa.int64(),
+        "span_id": pa.binary(16),
+        "trace_id": pa.binary(16),
+        "log": pa.binary(),
+        "log_offset": pa.uint64(),
+    }
+)
+
 
 def version(number: int) -> Version:
-    return Version(number, number.to_bytes(16, "big"), b"t" * 16, b"log", number)
+    """Of a span that is alone in its trace."""
+    return Version(number, number.to_bytes(16, "big"), number.to_bytes(16, "little"), b"log", number)
 
 
 class Shelf(UntouchedStore):
@@ -51,6 +63,12 @@ class Shelf(UntouchedStore):
         return ProjectSpans(self, DEFAULT_PROJECT_ID, clock=SystemClock(), budget_s=5.0)
 
 
+async def begin(rows: RowsAhead, versions: Collection[Version], *, beside: Collection[Version] = ()) -> None:
+    """Begin to read these, when others were found ``beside`` them."""
+    sent = pa.Table.from_pylist([each._asdict() for each in (*versions, *beside)], HEADS)
+    await rows.begin(sent, {each.trace_id for each in versions})
+
+
 async def taken(rows: RowsAhead, versions: Collection[Version]) -> set[Version]:
     return {each for layout in await rows.take(versions) for each in layout.versions}
 
@@ -60,7 +78,7 @@ async def test_the_engine_is_asked_at_once_and_not_again() -> None:
     shelf.may_answer.clear()
 
     async with RowsAhead(shelf.spans()) as rows:
-        await rows.begin([version(1), version(2)])
+        await begin(rows, [version(1), version(2)])
         assert len(shelf.asked) == 1
         shelf.may_answer.set()
 
@@ -72,17 +90,28 @@ async def test_what_was_not_begun_is_read_when_it_is_taken() -> None:
     shelf = Shelf(1, 2, 3)
 
     async with RowsAhead(shelf.spans()) as rows:
-        await rows.begin([version(1)])
+        await begin(rows, [version(1)])
 
         assert await taken(rows, [version(1), version(3), version(9)]) == {version(1), version(3)}
     assert len(shelf.asked) == 2
+
+
+async def test_nothing_of_other_traces_is_read() -> None:
+    shelf = Shelf(1, 2, 3)
+
+    async with RowsAhead(shelf.spans()) as rows:
+        await begin(rows, [version(1), version(3)], beside=[version(2)])
+
+        assert await taken(rows, [version(1), version(3)]) == {version(1), version(3)}
+    assert str(shelf.asked[0].parameters["span_ids"]) == str(packed_ids([version(1).span_id, version(3).span_id]))
+    assert str(shelf.asked[0].parameters["starts"]) == str(packed_starts([1, 3]))
 
 
 async def test_what_was_begun_together_can_be_taken_apart() -> None:
     shelf = Shelf(1, 2)
 
     async with RowsAhead(shelf.spans()) as rows:
-        await rows.begin([version(1), version(2)])
+        await begin(rows, [version(1), version(2)])
 
         assert version(1) in await taken(rows, [version(1)])
         assert version(2) in await taken(rows, [version(2)])
@@ -98,7 +127,7 @@ async def test_no_more_is_read_ahead_than_what_a_few_megabytes_hold(counts: list
 
     async with RowsAhead(shelf.spans()) as rows:
         for count in counts:
-            await rows.begin([version(number) for number in islice(numbers, count)])
+            await begin(rows, [version(number) for number in islice(numbers, count)])
 
     assert len(shelf.asked) == statements
 
@@ -108,7 +137,7 @@ async def test_a_failure_is_told_to_who_takes_the_rows() -> None:
     shelf.is_away = True
 
     async with RowsAhead(shelf.spans()) as rows:
-        await rows.begin([version(1)])
+        await begin(rows, [version(1)])
 
         with pytest.raises(Unavailable):
             await rows.take([version(1)])
@@ -121,7 +150,7 @@ async def test_what_nobody_takes_is_let_go_whatever_became_of_it() -> None:
 
     for shelf in (away, slow):
         async with RowsAhead(shelf.spans()) as rows:
-            await rows.begin([version(1)])
+            await begin(rows, [version(1)])
 
     assert slow.left_alone == 1
 
