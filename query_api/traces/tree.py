@@ -12,10 +12,13 @@ spans is no deeper for this code than a bush.
 from __future__ import annotations
 
 import operator
-from collections.abc import Mapping, Sequence
-from typing import Final
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import repeat
+from typing import Final, TypeAlias
 
 from query_api.spans.render import Rendered
+from query_api.spans.version import Version
 
 LEVELS_MAX: Final = 256
 """Each is two levels of JSON, and attributes may add fifty: Python's own parser ends at 1,000, orjson at 1,024."""
@@ -31,80 +34,82 @@ def tree_json(spans: Sequence[Rendered]) -> bytes:
 
 def tree_pieces(spans: Sequence[Rendered]) -> list[bytes]:
     """The same, not joined yet: an answer of many trees is joined once."""
-    below = _below(spans)
+    if not spans:
+        return [b"{}"]
+    versions, parent_ids, names, jsons = zip(*spans, strict=True)
+    below = _below(_parents(versions, parent_ids))
     pieces = [b"{"]
-    unfinished = [iter(_members(below[-1], below, spans))]  # of the objects around the place that is written
+    unfinished = [(_members(below[-1], names), b"}")]  # the objects around the place that is written, and how they end
     while unfinished:
-        for piece in unfinished[-1]:
-            if isinstance(piece, int):
-                pieces += (spans[piece].json[:-1], b',"spans":{')
-                unfinished.append(iter(_members(below[piece], below, spans)))
+        members, end = unfinished[-1]
+        for index, before, after in members:
+            if index in below:
+                pieces += (before, jsons[index][:-1], b',"spans":{')
+                unfinished.append((_members(below[index], names), b"}}" + after))
                 break
-            pieces.append(piece)
+            pieces += (before, jsons[index], after)
         else:
+            pieces.append(end)
             unfinished.pop()
-            pieces.append(b"}}" if unfinished else b"}")
     return pieces
 
 
-def _members(
-    siblings: Sequence[int], below: Mapping[int, Sequence[int]], spans: Sequence[Rendered]
-) -> list[bytes | int]:
-    """The members of one object: JSON text, and between it the indexes of the spans that have others below them."""
-    if len({spans[index].name for index in siblings}) < len(siblings):
-        return _members_with_lists(siblings, below, spans)
-    members: list[bytes | int] = []
-    for index in siblings:
-        span = spans[index]
-        members += (b",", span.name, b":", index if index in below else span.json)
-    return members[1:]
+_Member: TypeAlias = tuple[int, bytes, bytes]
+"""The index of a span, and what stands before and behind it in the object that it is in."""
 
 
-def _members_with_lists(
-    siblings: Sequence[int], below: Mapping[int, Sequence[int]], spans: Sequence[Rendered]
-) -> list[bytes | int]:
+def _members(siblings: Sequence[int], names: Sequence[bytes]) -> Iterator[_Member]:
+    """The spans of one object, in its order."""
+    own = [names[index] for index in siblings]
+    if len(set(own)) < len(own):
+        return _members_with_lists(siblings, names)
+    before = [b",%b:" % name for name in own]
+    before[0] = before[0][1:]
+    return zip(siblings, before, repeat(b""))
+
+
+def _members_with_lists(siblings: Sequence[int], names: Sequence[bytes]) -> Iterator[_Member]:
     """The same where names are the same: the spans of one name are a list in place of the first."""
     by_name: dict[bytes, list[int]] = {}
     for index in siblings:
-        by_name.setdefault(spans[index].name, []).append(index)
-    members: list[bytes | int] = []
-    for name, indexes in by_name.items():
-        members += (b",", name, b":[" if len(indexes) > 1 else b":")
-        for index in indexes:
-            members += (index if index in below else spans[index].json, b",")
-        members[-1] = b"]" if len(indexes) > 1 else b""
-    return members[1:]
+        by_name.setdefault(names[index], []).append(index)
+    comma = b""
+    for name, [first, *others] in by_name.items():
+        yield first, b"%b%b:%b" % (comma, name, b"[" if others else b""), b""
+        for index in others:
+            yield index, b",", b"]" if index == others[-1] else b""
+        comma = b","
 
 
-def _below(spans: Sequence[Rendered]) -> Mapping[int, Sequence[int]]:
+def _below(parents: Sequence[int]) -> Mapping[int, Sequence[int]]:
     """The indexes below each span that has others below it; under −1 those at the top."""
-    below: dict[int, list[int]] = {-1: []}
-    for index, parent in enumerate(_parents(spans)):
-        below.setdefault(parent, []).append(index)
+    below: dict[int, list[int]] = defaultdict(list)
+    for index, parent in enumerate(parents):
+        below[parent].append(index)
     return below
 
 
-def _parents(spans: Sequence[Rendered]) -> list[int]:
+def _parents(versions: Sequence[Version], parent_ids: Sequence[bytes | None]) -> list[int]:
     """The index of each span's parent, −1 at the top."""
-    places: dict[bytes | None, int] = {span.version.span_id: index for index, span in enumerate(spans)}
-    parents = [places.get(span.parent_id, -1) for span in spans]
+    places: dict[bytes | None, int] = {version.span_id: index for index, version in enumerate(versions)}
+    parents = [places.get(parent_id, -1) for parent_id in parent_ids]
     if any(map(operator.ge, parents, range(len(parents)))):  # else parents come first, as they mostly do: no cycles
-        _open_cycles(parents, spans)
+        _open_cycles(parents, versions)
     if len(parents) > LEVELS_MAX:
         _cut_deep(parents)
     return parents
 
 
-def _open_cycles(parents: list[int], spans: Sequence[Rendered]) -> None:
+def _open_cycles(parents: list[int], versions: Sequence[Version]) -> None:
     """Let the earliest span of every cycle stand at the top."""
-    walk_of = [-1] * len(spans)  # the walk upwards that came by here first
-    for walk in range(len(spans)):
+    walk_of = [-1] * len(parents)  # the walk upwards that came by here first
+    for walk in range(len(parents)):
         index = walk
         while index != -1 and walk_of[index] == -1:
             walk_of[index] = walk
             index = parents[index]
         if index != -1 and walk_of[index] == walk:  # back on its own way: a cycle
-            parents[_earliest(index, parents, spans)] = -1
+            parents[_earliest(index, parents, versions)] = -1
 
 
 def _cut_deep(parents: list[int]) -> None:
@@ -124,9 +129,9 @@ def _cut_deep(parents: list[int]) -> None:
             levels[each] = level
 
 
-def _earliest(member: int, parents: Sequence[int], spans: Sequence[Rendered]) -> int:
+def _earliest(member: int, parents: Sequence[int], versions: Sequence[Version]) -> int:
     """Of the cycle that ``member`` is in, the span that starts first."""
     cycle = [member]
     while parents[cycle[-1]] != member:
         cycle.append(parents[cycle[-1]])
-    return min(cycle, key=lambda index: spans[index].version.position)
+    return min(cycle, key=lambda index: versions[index].position)
