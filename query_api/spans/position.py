@@ -18,6 +18,11 @@ def last_id(order: Order) -> bytes:
     return _LOWEST_ID if order is Order.DESCENDING else _HIGHEST_ID
 
 
+def is_extreme(span_or_trace_id: bytes) -> bool:
+    """Whether it is the last in one of the orders, and so nobody's."""
+    return span_or_trace_id in (_LOWEST_ID, _HIGHEST_ID)
+
+
 class Position(NamedTuple):
     """The place of a span in the order of pages; also in the order of their columns."""
 
@@ -33,7 +38,7 @@ class Position(NamedTuple):
     @property
     def is_edge(self) -> bool:
         """Whether it is one between two starts, rather than that of a span."""
-        return self.span_id == self.trace_id and self.span_id in (_LOWEST_ID, _HIGHEST_ID)
+        return self.span_id == self.trace_id and is_extreme(self.span_id)
 
     def pack(self) -> bytes:
         """As it stands in a cursor: 40 bytes."""

@@ -1,9 +1,7 @@
 """What the search for a page may still use: its part of the request's time and rows, given out share by share (contract §3.3).
 
-First one statement is asked of all that is left of the window; when it ends past its share, matches are rare, and the
-window is walked in *stretches* of time, each twice as long as the one before, shorter where the engine says that it would
-read more than its share. Where rows are looked for, and in which order, is their search's concern: ``candidates.py`` here,
-and the one of traces.
+A window is walked in *stretches* of time, each twice as long as the one before, shorter where the engine says that it would
+read more than its share. When that is done, and what is read, is ``bounded_search.py``'s concern.
 """
 
 from __future__ import annotations

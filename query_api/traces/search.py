@@ -81,11 +81,11 @@ async def find_traces(
     rows_per_trace: float = ROWS_PER_TRACE_UNFILTERED if matching.sql == EVERY_ROW.sql else ROWS_PER_TRACE
     rows_count = 0
     while len(found) <= limit and not candidates.is_at_end:
+        if candidates.is_out_of_budget:
+            return _cut_short(found, candidates.position, window)
         size = min(int((limit + 1 - len(found)) * rows_per_trace) + SPARE_ROWS, CANDIDATES_MAX)
         examined = candidates.position
         batch = await candidates.batch(size)
-        if candidates.is_out_of_budget:
-            return _cut_short(found, candidates.position, window)
         try:
             found += await judge.brought_by(batch, limit + 1 - len(found))
         except DeadlineExceeded:

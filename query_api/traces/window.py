@@ -14,7 +14,7 @@ from uuid import UUID
 from common.errors import InvalidCursor
 from query_api.cursor import read_cursor
 from query_api.spans.models import Order, Windowing
-from query_api.spans.position import last_id
+from query_api.spans.position import is_extreme, last_id
 from query_api.spans.sampling import percent_of
 from query_api.spans.snapshot import Snapshot
 from query_api.spans.windowing import microseconds
@@ -33,6 +33,11 @@ class TracePosition(NamedTuple):
     def edge(cls, latest_us: int, order: Order) -> TracePosition:
         """Behind everything that starts then, and before that in the order."""
         return cls(latest_us, last_id(order))
+
+    @property
+    def is_edge(self) -> bool:
+        """Whether it is one between two starts, rather than that of a trace."""
+        return is_extreme(self.trace_id)
 
 
 @dataclass(frozen=True, slots=True)

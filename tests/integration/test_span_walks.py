@@ -427,3 +427,18 @@ def test_the_rule_in_sql_is_the_rule_in_python(engine: Engine, sent: list[Record
     assert sorted((head.trace_id[-1], head.span_id[-1], head.start_us - START_US) for head in heads) == sorted(
         shown(sent)
     )
+
+
+async def test_what_a_walk_found_is_answered_when_the_budget_ends_before_the_rest_is_judged(store: ColumnStore) -> None:
+    places = [Place(1, number, number * HOUR_US) for number in range(1, 5)]
+    await store_record(store, [place.span for place in places])
+    faulty = FaultyStore(store)
+    late = Fault(DeadlineExceeded("late"))
+    stretch, judged = [None] * 3, [None] * 2  # next row, estimate, candidates; heads and rows
+    faulty.select_faults.extend([late, *stretch, *judged, *stretch, late])
+
+    first, *others = await SpanPages.over(faulty).pages(windowing={"limit": 10})
+
+    assert ids_of(first) == [places[-1].shown_id]
+    assert first["complete"] is False
+    assert ids_of(*others) == [place.shown_id for place in places[-2::-1]]
