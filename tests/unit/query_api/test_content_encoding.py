@@ -1,12 +1,13 @@
 from __future__ import annotations
 
 import gzip
+import random
 import zlib
 
 import pytest
 
 from common.errors import InvalidInput, TooLarge, UnsupportedMedia
-from query_api.content_encoding import compress, inflate, inflate_by_magic, takes_gzip
+from query_api.content_encoding import SLICE_BYTES, compress, inflate, inflate_by_magic, takes_gzip
 
 TEXT = b"spans " * 100
 ZIPPED = gzip.compress(TEXT, mtime=0)
@@ -17,6 +18,24 @@ def test_gzip_is_inflated_all_members_of_it(content_encoding: str) -> None:
     body = gzip.compress(TEXT) + gzip.compress(b"more")
 
     assert inflate(body, content_encoding=content_encoding, bytes_max=10_000) == TEXT + b"more"
+
+
+@pytest.mark.timeout(10)
+def test_members_cost_what_they_are_long_not_what_follows_them() -> None:
+    """A second; it was more than a minute, in which nobody was answered."""
+    body = gzip.compress(b"", mtime=0) * 400_000 + ZIPPED
+
+    assert inflate(body, content_encoding="gzip", bytes_max=10_000) == TEXT
+
+
+@pytest.mark.parametrize("cut", range(1, len(ZIPPED), 7))
+def test_members_may_end_anywhere_in_a_slice(cut: int) -> None:
+    padding = gzip.compress(random.Random(1).randbytes(SLICE_BYTES - cut), mtime=0)
+    begun = zlib.decompressobj(16 + zlib.MAX_WBITS).decompress(padding)
+
+    assert inflate(padding + ZIPPED, content_encoding="gzip", bytes_max=10_000) == begun + TEXT
+    with pytest.raises(InvalidInput, match="ends early"):
+        inflate(padding + ZIPPED[:cut], content_encoding="gzip", bytes_max=10_000)
 
 
 def test_limit_is_met_exactly_and_not_passed() -> None:
