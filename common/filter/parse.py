@@ -32,6 +32,10 @@ GROUPS_DEPTH_MAX: Final = 16
 """The outermost group is at depth 1."""
 
 CONDITIONS_MAX: Final = 256
+MEMBERS_MAX: Final = CONDITIONS_MAX * (GROUPS_DEPTH_MAX + 1)
+"""Conditions and groups of a filter together: past it there are too many conditions, or groups with none in them, which stand for
+true and cost as much to validate and to compile."""
+
 PATH_SEGMENTS_MAX: Final = 256
 """Of a key: many times deeper than attributes nest. What compiles a path goes down it step by step."""
 
@@ -52,9 +56,10 @@ def parse(filtering: FilteringModel | None, *, path: str = "filtering") -> Node:
     return _Parser().group(filtering, path, depth=1)
 
 
-def check_depth(filtering: Any, *, path: str = "filtering") -> None:
-    """Refuse a filter, still plain JSON, whose groups nest too deep, before anything walks it by recursion."""
-    level, depth = [filtering], 0
+def check_groups(filtering: Any, *, path: str = "filtering") -> None:
+    """Refuse a filter, still plain JSON, whose groups nest too deep or that has too many members, before anything walks it by
+    recursion or validates each of them."""
+    level, depth, members_count = [filtering], 0, 0
     while level:
         depth += 1
         if depth > GROUPS_DEPTH_MAX + 1:  # conditions stand one level below the innermost group
@@ -65,6 +70,11 @@ def check_depth(filtering: Any, *, path: str = "filtering") -> None:
             if isinstance(group, dict) and isinstance(group.get("conditions"), list)
             for member in group["conditions"]
         ]
+        members_count += len(level)
+        if members_count > MEMBERS_MAX:
+            raise InvalidFilter(
+                path, f"more than {MEMBERS_MAX} conditions and groups; legal are {CONDITIONS_MAX} conditions."
+            )
 
 
 class _Parser:

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator
 
 from common.filter.models import FilteringModel
-from common.filter.parse import check_depth
+from common.filter.parse import check_groups
 from common.times import parse_time_ns
 from query_api.analytics.specs import MetricSpec
 from query_api.json_body import parse_json_text
@@ -42,7 +42,7 @@ def _json_or_value(value: Any) -> Any:
 
 def _filter(value: Any) -> Any:
     loaded = _json_or_value(value)
-    check_depth(loaded, path="filter")
+    check_groups(loaded, path="filter")
     return loaded
 
 

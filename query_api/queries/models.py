@@ -8,7 +8,7 @@ from typing import Any, Final
 from pydantic import BaseModel, ConfigDict, Field, create_model, field_validator
 
 from common.filter.models import FilteringModel
-from common.filter.parse import check_depth
+from common.filter.parse import check_groups
 from query_api.lineage.answered import RetrievalInfo
 from query_api.lineage.bodies import RevisionData
 from query_api.lineage.models import Loose, Moment, ReferenceIn, Text, json_text, storable_json
@@ -61,7 +61,7 @@ class QueryData(RevisionData):
     @field_validator("filtering", mode="before")
     @classmethod
     def _can_be_kept(cls, filtering: Any) -> Any:
-        check_depth(filtering, path="data.filtering")
+        check_groups(filtering, path="data.filtering")
         return storable_json(filtering)
 
     def text(self) -> str:

@@ -8,7 +8,7 @@ from typing import Annotated, Any, TypeAlias
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator
 
 from common.filter.models import FilteringModel
-from common.filter.parse import check_depth
+from common.filter.parse import check_groups
 from query_api.lineage.models import ReferenceIn, Time
 
 
@@ -40,13 +40,13 @@ class Format(StrEnum):
     OPENTELEMETRY = "opentelemetry"
 
 
-def _not_too_deep(filtering: Any) -> Any:
-    check_depth(filtering)
+def _not_too_much(filtering: Any) -> Any:
+    check_groups(filtering)
     return filtering
 
 
-Filtering: TypeAlias = Annotated[FilteringModel | None, BeforeValidator(_not_too_deep)]
-"""A filter whose nesting is looked at before anything walks it by recursion."""
+Filtering: TypeAlias = Annotated[FilteringModel | None, BeforeValidator(_not_too_much)]
+"""A filter whose groups are looked at before anything walks them."""
 
 
 def refuse_boolean(value: Any) -> Any:

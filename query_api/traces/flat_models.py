@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final, TypeAlias
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator
 
 from common.filter.models import FilteringModel
-from common.filter.parse import check_depth
+from common.filter.parse import check_groups
 from common.times import parse_time_ns
 from query_api.json_body import parse_json_text
 from query_api.spans.models import Focus, Format, Order, SpanModel, Windowing, WindowingAnswer, refuse_boolean
@@ -32,7 +32,7 @@ def _moment(value: Any) -> Any:
 def _filter(value: Any) -> Any:
     """A filter that may be text holding JSON, not nested too deep."""
     loaded = parse_json_text(value) if isinstance(value, str) else value
-    check_depth(loaded, path="filter")
+    check_groups(loaded, path="filter")
     return loaded
 
 
