@@ -37,6 +37,8 @@ def path_id(call: Call) -> UUID:
 def edited_id(call: Call, body_id: UUID | None) -> UUID:
     """The id in the path, which the body has to repeat. Raises ``InvalidInput``."""
     named = path_id(call)
+    if body_id is None:
+        raise InvalidInput(f"The body has no id: it has to repeat that of the path, '{named}'.")
     if body_id != named:
         raise InvalidInput(f"The id in the path and the id in the body do not match: '{named}', '{body_id}'.")
     return named

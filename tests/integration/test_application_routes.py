@@ -87,7 +87,7 @@ ARTIFACTS = {
     "get, no id": Row("GET", "/applications/nope", None, 422, '["path","application_id"]'),
     "edit": Row("PUT", "/applications/$app", application(id="$app", name="New"), 200, '"name":"New"'),
     "edit, another id": Row("PUT", "/applications/$app", application(id="$other", name="x"), 400, "do not match"),
-    "edit, without id": Row("PUT", "/applications/$app", application(name="x"), 400, "do not match"),
+    "edit, without id": Row("PUT", "/applications/$app", application(name="x"), 400, "has no id"),
     "edit archived": Row("PUT", "/applications/$gone", application(id="$gone", name="x"), 200, NONE),
     "edit unknown": Row("PUT", f"/applications/{NO_ID}", application(id=NO_ID, name="x"), 200, NONE),
     "edit a stranger's": Row("PUT", "/applications/$foreign", application(id="$foreign", name="x"), 200, NONE),

@@ -92,7 +92,7 @@ ARTIFACTS = {
     "get, no id": Row("GET", "/queries/nope", None, 422, '["path","query_id"]'),
     "edit": Row("PUT", "/queries/$bot", query(id="$bot", name="New"), 200, '"name":"New"'),
     "edit, another id": Row("PUT", "/queries/$bot", query(id="$other", name="x"), 400, "do not match"),
-    "edit, without id": Row("PUT", "/queries/$bot", query(name="x"), 400, "do not match"),
+    "edit, without id": Row("PUT", "/queries/$bot", query(name="x"), 400, "has no id"),
     "edit archived": Row("PUT", "/queries/$gone", query(id="$gone", name="x"), 200, NONE),
     "edit a stranger's": Row("PUT", "/queries/$foreign", query(id="$foreign", name="x"), 200, NONE),
     "archive": post("/queries/$bot/archive", None, 200, '"deleted_at"'),
