@@ -11,8 +11,10 @@ import json
 import os
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated, Final, Literal, get_args, get_origin
 from uuid import UUID
@@ -42,6 +44,8 @@ _SERVER: Final = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[\w.-]+)(?::(?P<port>[0-9]{1
 """A host or an address, an IPv6 one in brackets where a port follows."""
 
 
+_HOST: Final = re.compile(r"[\w.-]+")
+
 _TOPIC: Final = re.compile(r"[A-Za-z0-9._-]{1,249}")
 
 
@@ -50,6 +54,15 @@ def _servers(text: str) -> str:
         found = _SERVER.fullmatch(server.strip())
         if found is None or int(found["port"] or 1) not in range(1, 65_536):
             raise PydanticCustomError("servers", "Input should be host:port, comma separated")
+    return text
+
+
+def _host(text: str) -> str:
+    with suppress(ValueError):  # an IPv6 address, the only host with a colon in it
+        ip_address(text.removeprefix("[").removesuffix("]"))
+        return text
+    if not _HOST.fullmatch(text):
+        raise PydanticCustomError("host", "Input should be a host or an address, without scheme and port")
     return text
 
 
@@ -68,6 +81,7 @@ def _topic(name: str) -> str:
 Port = Annotated[int, Field(ge=0, le=65_535)]
 Name = Annotated[str, Field(min_length=1)]
 """Of a host: an empty one would listen on every address of the machine. Of a group: Kafka takes no empty one."""
+Host = Annotated[str, AfterValidator(_host)]
 Servers = Annotated[str, AfterValidator(_servers)]
 Directory = Annotated[Path, BeforeValidator(_directory)]
 Topic = Annotated[str, AfterValidator(_topic)]
@@ -173,7 +187,7 @@ class ClickHouseSettings(_Group):
     interface: Literal["http", "https", "chdb"] = Field(
         "http", description="http or https: a server; chdb: in this process."
     )
-    host: Name = Field("127.0.0.1", description="Host of the server.")
+    host: Host = Field("127.0.0.1", description="Host of the server.")
     port: Port = Field(8123, description="HTTP port of the server.")
     username: str = Field("default", description="User of the server.")
     password: SecretStr = Field(SecretStr(""), description="Password of the server.")

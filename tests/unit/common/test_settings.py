@@ -39,6 +39,8 @@ def _clean(monkeypatch: pytest.MonkeyPatch) -> None:
         ("CLEARSPAN_API_HOST", ""),
         ("CLEARSPAN_WORKER_HOST", ""),
         ("CLEARSPAN_CLICKHOUSE__HOST", ""),
+        ("CLEARSPAN_CLICKHOUSE__HOST", "http://clickhouse"),
+        ("CLEARSPAN_CLICKHOUSE__HOST", "clickhouse:8123"),
         ("CLEARSPAN_KAFKA__GROUP", ""),
         ("CLEARSPAN_KAFKA__MESSAGE_BYTES_MAX", str(1_024 * MIB + 1)),
         ("CLEARSPAN_ADMIN_KEY", "\udcff"),
@@ -68,6 +70,13 @@ def test_servers_are_hosts_with_or_without_a_port(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("CLEARSPAN_KAFKA__BOOTSTRAP", servers)
 
     assert read_settings().kafka.bootstrap == servers
+
+
+@pytest.mark.parametrize("host", ["clickhouse", "ch_1.example.org", "10.0.0.1", "::1", "[fd00::1]"])
+def test_a_host_of_clickhouse_is_a_name_or_an_address(host: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CLEARSPAN_CLICKHOUSE__HOST", host)
+
+    assert read_settings().clickhouse.host == host
 
 
 def test_an_empty_file_of_prices_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
