@@ -168,6 +168,8 @@ class KafkaSettings(_Group):
     @field_validator("topics")
     @classmethod
     def _have_names(cls, topics: dict[str, TopicSettings]) -> dict[str, TopicSettings]:
+        if not topics:
+            raise PydanticCustomError("topics", "Input should name a topic at least")
         for name in topics:
             _topic(name)
         return topics

@@ -23,6 +23,7 @@ def _clean(monkeypatch: pytest.MonkeyPatch) -> None:
         ("CLEARSPAN_KAFKA__TOPICS", "otlp_spans"),
         ("CLEARSPAN_KAFKA__TOPICS", "{"),
         ("CLEARSPAN_KAFKA__TOPICS", "[1]"),
+        ("CLEARSPAN_KAFKA__TOPICS", "{}"),
         ("CLEARSPAN_KAFKA__BOOTSTRAP", ""),
         ("CLEARSPAN_KAFKA__BOOTSTRAP", "kafka:port"),
         ("CLEARSPAN_KAFKA__BOOTSTRAP", "kafka-1:9092,kafka-2:99092"),
