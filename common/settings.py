@@ -409,5 +409,8 @@ def _legal_text(info: FieldInfo) -> str:
 
 
 def _sentence(error: Mapping[str, object]) -> str:
-    path = error["loc"]
-    return f"{_name(path) if isinstance(path, tuple) else PREFIX} is illegal: {error['msg']}."
+    path = error["loc"] if isinstance(error["loc"], tuple) else ()
+    if path[:2] != _JSON:
+        return f"{_name(path)} is illegal: {error['msg']}."
+    topic = "".join([f"{name!r}" for name in path[2:3]] + [f".{name}" for name in path[3:]])
+    return f"{_name(_JSON)} is illegal: {topic}{': ' if topic else ''}{error['msg']}."
