@@ -15,7 +15,8 @@ import aiohttp
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from common.kafka.producer import KafkaPublisher
-from common.settings import KafkaSettings
+from common.record_headers import CONTENT_TYPE_HEADER, CONTENT_TYPES
+from common.settings import Encoding, KafkaSettings
 
 FOUND_TIMEOUT_S = 30.0
 SAMPLE = "samples/agent_trace.otlp_proto.bin"
@@ -32,7 +33,12 @@ async def show_first_span(kafka: KafkaSettings, api: str) -> str:
     publisher = KafkaPublisher(kafka)
     try:
         started_s = time.monotonic()
-        coordinates = await publisher.publish(kafka.otlp_topic, request.SerializeToString(), key=root.trace_id)
+        coordinates = await publisher.publish(
+            kafka.otlp_topic,
+            request.SerializeToString(),
+            key=root.trace_id,
+            headers=[(CONTENT_TYPE_HEADER, CONTENT_TYPES[Encoding.OTLP_PROTO].encode())],
+        )
     finally:
         await publisher.close()
     async with asyncio.timeout(FOUND_TIMEOUT_S), aiohttp.ClientSession() as session:

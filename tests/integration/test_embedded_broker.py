@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from clearspan.embedded import first_span
 from clearspan.embedded.broker import EmbeddedBroker
 from clearspan.embedded.front import SETTLING_CLIENT
 from clearspan.embedded.layout import StackError
@@ -109,3 +111,19 @@ async def test_a_home_directory_that_cannot_be_written_to_is_told_in_a_sentence(
         await broker.start(0)
 
     await broker.close()
+
+
+async def test_the_first_trace_says_its_encoding_whatever_that_of_its_topic_is(
+    broker: EmbeddedBroker, kafka: KafkaSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def find(*_arguments: object) -> list[dict[str, Any]]:
+        return []
+
+    monkeypatch.setattr(first_span, "_find", find)
+    await ensure_topics(kafka)
+    broker.admit_produces()
+
+    await first_span.show_first_span(kafka, "http://nobody")
+
+    records = [record async for portion in KafkaLog(kafka).read(kafka.otlp_topic) for record in portion]
+    assert [record.headers for record in records] == [(("content-type", b"application/x-protobuf"),)]
