@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 
 import pytest
 
@@ -8,7 +9,7 @@ from common.codec.decoded import Refusal
 from common.errors import RejectionCode, ServiceError, Unavailable
 from common.kafka.record import Record
 from common.settings import Encoding
-from ingest.dead_letter import WAITING_MAX, DeadLetters
+from ingest.dead_letter import WAITING_BYTES_MAX, WAITING_MAX, DeadLetters
 from ingest.readiness import Readiness
 from tests.fakes.clock import ManualClock
 from tests.fakes.kafka import MemoryBroker
@@ -18,17 +19,23 @@ RECORD = Record("otlp_spans", 3, 41, 1_000, b"key", b"value", (("project-id", b"
 WHOLE = Refusal(None, RejectionCode.UNDECODABLE, "It’s not protobuf.")
 
 
-def dead_letters(broker: MemoryBroker) -> DeadLetters:
-    async def no_sleep(_: float) -> None:
-        await asyncio.sleep(0)
+async def no_sleep(_: float) -> None:
+    await asyncio.sleep(0)
 
+
+def dead_letters(
+    broker: MemoryBroker,
+    readiness: Readiness | None = None,
+    *,
+    sleep: Callable[[float], Awaitable[None]] = no_sleep,
+) -> DeadLetters:
     return DeadLetters(
         broker.publisher(),
         topic=DEAD,
         clock=ManualClock(now_ns=1_760_000_000_123_456_000),
-        readiness=Readiness(),
+        readiness=readiness or Readiness(),
         retry_delay_s_max=1.0,
-        sleep=no_sleep,
+        sleep=sleep,
     )
 
 
@@ -79,6 +86,19 @@ async def test_a_full_window_is_published_before_more_is_taken_in() -> None:
     assert len(broker.records(DEAD)) == WAITING_MAX
 
 
+async def test_large_letters_are_published_before_there_are_many() -> None:
+    broker = MemoryBroker(partitions=1)
+    buried = dead_letters(broker)
+    half = bytes(WAITING_BYTES_MAX // 2)
+
+    published = []
+    for _ in range(5):
+        await buried.bury(RECORD, WHOLE, half, encoding=Encoding.OTLP_PROTO)
+        published.append(len(broker.records(DEAD)))
+
+    assert published == [0, 2, 2, 4, 4]
+
+
 async def test_flush_returns_only_when_all_are_acknowledged() -> None:
     broker = MemoryBroker()
     broker.publish_faults.extend([Unavailable("away")] * 5)
@@ -89,6 +109,23 @@ async def test_flush_returns_only_when_all_are_acknowledged() -> None:
     await buried.flush()
 
     assert sorted(letter.value or b"" for letter in broker.records(DEAD)) == [b"1", b"2"]
+
+
+async def test_the_worker_is_ready_again_once_the_letter_that_waited_is_acknowledged() -> None:
+    broker = MemoryBroker()
+    broker.publish_faults.append(Unavailable("away"))
+    readiness = Readiness()
+    while_waiting = []
+
+    async def look(_: float) -> None:
+        while_waiting.append(readiness.reasons)
+
+    buried = dead_letters(broker, readiness, sleep=look)
+    await buried.bury(RECORD, WHOLE, b"1", encoding=Encoding.OTLP_PROTO)
+    await buried.flush()
+
+    assert while_waiting == [{"dead letters": "away"}]
+    assert readiness.reasons == {}
 
 
 async def test_a_failure_that_no_waiting_cures_comes_out() -> None:
