@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections import Counter
+from dataclasses import replace
 from uuid import UUID, uuid4
 
 import pytest
@@ -89,6 +90,16 @@ async def test_of_many_commits_on_one_base_one_wins(lineage: Lineage):
     assert [each.version for each in await lineage.log(main.id)] == [1, 0]
 
 
+async def test_a_base_of_another_variant_is_stale_though_its_version_is_that_of_the_head(lineage: Lineage):
+    main = await variant(lineage)
+    head = await committed(lineage, main.id, "0")
+    fork = await lineage.fork_variant(main.id, "app.fork", up_to_version=0, header=Header())
+    assert fork is not None
+
+    assert await lineage.commit(fork.id, content(), base_revision_id=head.id) is None
+    assert [each.version for each in await lineage.log(fork.id)] == [0]
+
+
 async def test_a_commit_for_another_artifact_is_refused(lineage: Lineage):
     main = await variant(lineage)
 
@@ -162,8 +173,20 @@ async def test_a_variant_brings_back_only_what_went_with_it(lineage: Lineage):
     assert [each.id for each in await lineage.log(main.id)] == [second.id]
 
 
+async def test_what_was_archived_for_itself_meanwhile_stays_when_its_variant_comes_back(lineage: Lineage):
+    main = await variant(lineage)
+    first, second = [await committed(lineage, main.id, str(number)) for number in range(2)]
+    await lineage.archive_variant(main.id)
+
+    await lineage.archive_revision(first.id)
+    await lineage.unarchive_variant(main.id)
+
+    assert [each.id for each in await lineage.log(main.id)] == [second.id]
+
+
 async def test_another_project_or_kind_sees_nothing(lineage: Lineage, database: Database):
     main = await variant(lineage)
+    empty = await variant(lineage, "app.empty")
     revision = await committed(lineage, main.id, "0")
     other = await Projects(database, ManualClock()).create("other")
     strangers = [
@@ -175,14 +198,29 @@ async def test_another_project_or_kind_sees_nothing(lineage: Lineage, database: 
         assert await stranger.find_artifact(Reference(main.artifact_id)) is None
         assert await stranger.find_variant(Reference(main.id)) is None
         assert await stranger.find_revision(Reference(revision.id)) is None
+        assert await stranger.find_simple(main.artifact_id) is None
+        assert await stranger.default_variant(main.artifact_id) is None
+        assert await stranger.revision_of_artifact(main.artifact_id) is None
+        assert await stranger.revision_of_variant(main.id) is None
         assert await stranger.create_variant(main.artifact_id, "x", header=Header()) is None
         assert await stranger.commit(main.id, content()) is None
+        assert await stranger.commit(main.id, content(), base_revision_id=revision.id) is None
+        assert await stranger.commit_first(empty.id, content()) is None
+        assert await stranger.lock_variant(main.id) is False
         assert await stranger.fork_variant(main.id, "y", up_to_version=9, header=Header()) is None
+        assert await stranger.edit_artifact(main.artifact_id, header=Header("x"), flags=None, folder_id=None) is None
+        assert await stranger.edit_variant(main.id, header=Header("x")) is None
+        assert await stranger.edit_revision(revision.id, header=Header("x")) is None
         assert await stranger.archive_artifact(main.artifact_id) is None
+        assert await stranger.unarchive_artifact(main.artifact_id) is None
         assert await stranger.archive_variant(main.id) is None
+        assert await stranger.unarchive_variant(main.id) is None
         assert await stranger.archive_revision(revision.id) is None
+        assert await stranger.unarchive_revision(revision.id) is None
         assert await stranger.log(main.id) == []
         assert (await artifact(stranger)).slug == "app"  # a name space of its own
+    assert await lineage.find_revision(Reference(revision.id)) == revision
+    assert await lineage.find_variant(Reference(main.id)) == replace(main, revisions_count=1)
 
 
 async def test_a_transaction_that_fails_leaves_nothing(lineage: Lineage):
