@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from common.kafka.record import Partition
 
 
@@ -37,8 +35,7 @@ class Streaks:
             return False
         return True
 
-    def forget(self, partitions: Iterable[Partition]) -> None:
-        """These were revoked; should they come back they start anew."""
-        for partition in partitions:
-            self._counts.pop(partition, None)
-            self._held.discard(partition)
+    def forget_all(self) -> None:
+        """The partitions may belong to somebody else by now; should they come back they start anew."""
+        self._counts.clear()
+        self._held.clear()

@@ -381,10 +381,6 @@ class Worker:
         async with self._turn:
             _log.info("Partitions revoked.", partitions=sorted(partitions))
             await self._drain(within_s=REVOKE_FLUSH_S)
-            for partition in partitions & self._streaks.held:
-                self._readiness.green(_held_component(partition))
-                PARTITIONS_HELD.labels(partition.topic, str(partition.partition)).set(0)
-            self._streaks.forget(partitions)
             for topic, number in partitions:
                 with suppress(KeyError):
                     LAG_RECORDS.remove(topic, str(number))
@@ -412,8 +408,16 @@ class Worker:
         self._forget_unsettled_input()
         self._batch = SpanBatch()
         self._ledger.forget_all()
+        self._forget_streaks()
         self._source.resume()
         CONSUMER_PAUSED.set(0)
+
+    def _forget_streaks(self) -> None:
+        """What is read again is counted again, and partitions that come back are not paused any more."""
+        for partition in self._streaks.held:
+            self._readiness.green(_held_component(partition))
+            PARTITIONS_HELD.labels(partition.topic, str(partition.partition)).set(0)
+        self._streaks.forget_all()
 
     def _forget_unsettled_input(self) -> None:
         self._waiting.clear()

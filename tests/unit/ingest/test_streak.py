@@ -33,7 +33,7 @@ def test_a_revoked_partition_starts_anew() -> None:
     streaks.admits(P0, is_refused=True)
     streaks.admits(P0, is_refused=True)
 
-    streaks.forget([P0])
+    streaks.forget_all()
 
     assert streaks.admits(P0, is_refused=True)
     assert streaks.held == frozenset()

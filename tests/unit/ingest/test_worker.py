@@ -383,6 +383,32 @@ async def test_a_partition_of_nothing_but_refusals_is_held_and_its_offset_stays(
     assert bench.sink.names == ["other"]
 
 
+async def test_refusals_that_are_read_again_after_a_failure_are_counted_anew() -> None:
+    bench = Bench(replace(POLICY, streak_max=3, flush=FlushPolicy(rows_max=1_000, age_s_max=3_600)))
+    for _ in range(3):
+        await bench.broker.append(TOPIC, b"\xff\xff\xff", partition=0)
+
+    async with bench.running():
+        await until(lambda: len(bench.worker._batch.records) == 3)
+        bench.broker.poll_faults.append(Unavailable("away"))
+        await until(lambda: bench.source._group.generation > 1 and len(bench.worker._batch.records) == 3)
+        assert f"{TOPIC}/0" not in bench.doors.readiness.reasons
+
+    assert bench.broker.committed() == {Partition(TOPIC, 0): 3}
+
+
+async def test_a_held_partition_is_tried_anew_and_held_again_after_a_failure() -> None:
+    bench = Bench(replace(POLICY, streak_max=1))
+    for _ in range(9):
+        await bench.broker.append(TOPIC, b"\xff\xff\xff", partition=0)
+
+    async with bench.running():
+        await until(lambda: bench.source.paused_partitions == {Partition(TOPIC, 0)} and bench.committed_count == 1)
+        bench.broker.poll_faults.append(Unavailable("away"))
+        await until(lambda: bench.source.paused_partitions == {Partition(TOPIC, 0)} and bench.committed_count == 2)
+        assert f"{TOPIC}/0" in bench.doors.readiness.reasons
+
+
 async def test_partitions_that_move_are_settled_first_and_read_by_nobody_twice() -> None:
     broker = MemoryBroker(partitions=2)
     slow = replace(POLICY, flush=FlushPolicy(rows_max=1_000, age_s_max=3_600))
