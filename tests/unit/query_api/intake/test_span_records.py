@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from common.codec import span_json
-from common.errors import TooLarge
+from common.errors import InvalidInput, TooLarge
 from common.limits import SpanLimits
 from query_api.intake.span_records import prepare
 from query_api.intake.trees import Placed
@@ -37,3 +37,15 @@ def test_a_span_that_its_time_makes_too_large_is_refused_before_it_is_published(
     assert span_json.decode(record.value, limits=at_limit, now_ns=NOW_NS).refusals == []
     with pytest.raises(TooLarge, match="with its time"):
         prepare([untimed], limits=one_past, now_ns=NOW_NS)
+
+
+def test_what_cannot_be_kept_is_told_of_where_it_stood() -> None:
+    spans = [
+        each._replace(span={**each.span, "span_id": "none"}) if at >= 38 else each for at, each in enumerate(UNTIMED)
+    ]
+    past_64_bits = UNTIMED[7]._replace(span={**UNTIMED[7].span, "attributes": {"n": 2**64}})
+
+    with pytest.raises(InvalidInput, match=r"^spans\[38\]: span_id.* spans\[47\]: span_id.* And 2 more\.$"):
+        prepare(spans, limits=SpanLimits(), now_ns=NOW_NS)
+    with pytest.raises(InvalidInput, match=r"^spans\[7\]: .*2\^64-1"):
+        prepare([past_64_bits], limits=SpanLimits(), now_ns=NOW_NS)
