@@ -94,7 +94,8 @@ async def trace_page(call: Call, filtering: Node, windowing: Windowing) -> Trace
     if ends_at is None or not (found.more_follow or page.is_cut):
         return TracePage(page.traces, None, explanation, is_complete=True)
     cursor = write_cursor(window.pack(ends_at), belongs_to=belongs_to, secret=secret)
-    is_complete = bool(page.traces) and (page.is_cut or found.searched_to is None)
+    is_full = page.is_cut or len(found.traces) == limit
+    is_complete = bool(page.traces) and (is_full or found.searched_to is None)
     return TracePage(page.traces, cursor, explanation, is_complete=is_complete)
 
 

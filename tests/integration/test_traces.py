@@ -658,6 +658,22 @@ async def test_rare_matches_in_much_time_are_found_by_walking_on(store: ColumnSt
     assert strained.asked_of_all == 1  # a page that goes on with a walk does not try again
 
 
+async def test_a_full_page_is_complete_though_the_budget_ended_while_more_was_looked_for(store: ColumnStore) -> None:
+    year_us = 365 * 24 * 3600 * 1_000_000
+    clock = ManualClock()
+    async with traces_over(StrainedStore(store, clock), clock=clock, budget_s=3.0) as api:
+        await api.deliver([span(1, trace=1, at=year_us, name="m")])
+        await api.deliver([span(1, trace=2 + day, at=day * year_us // 365) for day in range(365)])
+
+        full = await api.query(filtering=named("m"), windowing={"limit": 1})
+        short = await api.query(filtering=named("m"), windowing={"limit": 2})
+
+    assert numbers_of(full) == numbers_of(short) == [1]
+    assert "windowing" in full
+    assert "complete" not in full
+    assert short["complete"] is False
+
+
 class SlowlyJudgedStore(StrainedStore):
     """Which versions are shown takes the engine longer still: a second and a half."""
 
