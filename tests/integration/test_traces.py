@@ -199,6 +199,17 @@ async def test_a_walk_gives_every_trace_once_in_the_order_of_its_latest_match(
 
 
 @pytest.mark.parametrize("order", ["descending", "ascending"])
+async def test_matches_outside_the_bounds_move_no_trace_of_a_walk(api: Traces, order: str) -> None:
+    inside = [span(1, trace=trace, at=trace, name="m") for trace in range(1, 41)]
+    outside = [span(2 + late, trace=trace, at=90 * late, name="m") for trace in range(1, 41) for late in (0, 1)]
+    await api.ingest(*inside, *outside)
+
+    found = await walk(api, limit=1, order=order, filtering=named("m"), oldest=at(1), newest=at(90))
+
+    assert found == expected_order(inside, order)
+
+
+@pytest.mark.parametrize("order", ["descending", "ascending"])
 async def test_a_walk_gives_every_trace_of_one_instant_once(api: Traces, order: str) -> None:
     """More spans of a trace, and more traces, start together than a round looks at."""
     few = [span(number, trace=trace, name="m") for trace in range(1, 60) for number in range(1, 8)]
@@ -209,6 +220,17 @@ async def test_a_walk_gives_every_trace_of_one_instant_once(api: Traces, order: 
     found = await walk(api, limit=7, order=order, filtering=named("m"))
 
     assert found == expected_order([*few, *many, *around], order)
+
+
+@pytest.mark.parametrize("order", ["descending", "ascending"])
+async def test_what_stands_behind_an_instant_that_one_trace_fills_is_given(api: Traces, order: str) -> None:
+    many = [span(number, trace=2, at=2, name="m") for number in range(1, 100)]
+    around = [span(1, trace=trace, at=trace, name="m") for trace in (1, 3)]
+    await api.ingest(*many, *around)
+
+    found = await walk(api, limit=3, order=order, filtering=named("m"))
+
+    assert found == expected_order([*many, *around], order)
 
 
 @pytest.mark.parametrize("order", ["descending", "ascending"])
@@ -268,12 +290,13 @@ async def walk(
     order: str,
     filtering: Mapping[str, Any],
     between: Callable[[], Any] | None = None,
+    **bounds: str,
 ) -> list[int]:
     """Every trace that pages give, in their order."""
     found: list[int] = []
     following: dict[str, Any] = {}
     while True:
-        page = await api.query(filtering=filtering, windowing={"limit": limit, "order": order, **following})
+        page = await api.query(filtering=filtering, windowing={"limit": limit, "order": order, **bounds, **following})
         assert page["count"] <= limit
         found += numbers_of(page)
         if "windowing" not in page:
@@ -672,6 +695,26 @@ async def test_a_full_page_is_complete_though_the_budget_ended_while_more_was_lo
     assert "windowing" in full
     assert "complete" not in full
     assert short["complete"] is False
+
+
+class WalkedStore(StrainedStore):
+    """An engine that never comes to the end of a whole window, however narrow."""
+
+    async def select(self, statement: Statement, /, *, deadline_s: float) -> pa.Table:
+        if "max_rows_to_read" in statement.settings:
+            raise DeadlineExceeded
+        return await self._store.select(statement, deadline_s=deadline_s)
+
+
+@pytest.mark.parametrize("order", ["descending", "ascending"])
+async def test_stretches_of_a_walk_end_at_its_bounds(store: ColumnStore, order: str) -> None:
+    stored = [span(1, trace=trace, at=trace, name="m") for trace in range(1, 10)]
+    async with traces_over(WalkedStore(store, ManualClock())) as api:
+        await api.deliver(stored)
+
+        found = await walk(api, limit=2, order=order, filtering=named("m"), oldest=at(3), newest=at(8))
+
+    assert found == expected_order(stored[2:7], order)
 
 
 class SlowlyJudgedStore(StrainedStore):
