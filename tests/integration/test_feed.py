@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from common.clickhouse.connect import open_store
@@ -17,7 +18,7 @@ from common.clickhouse.migrate import migrate
 from common.clickhouse.span_columns import HEADS_TABLE
 from common.clickhouse.store import Statement
 from common.clock import SystemClock
-from common.errors import InvalidCursor, InvalidInput, Overloaded
+from common.errors import DeadlineExceeded, InvalidCursor, InvalidInput, Overloaded
 from common.project import DEFAULT_PROJECT_ID
 from common.settings import ClickHouseSettings
 from common.span import Span
@@ -132,6 +133,13 @@ async def test_a_new_version_is_given_after_the_old_one_and_alone_to_who_comes_l
 
     assert [each["span_name"] for each in await reader.rest()] == ["new"]
     assert [each["span_name"] for each in await Reader(api).rest()] == ["new"]
+
+
+async def test_what_follows_replaced_versions_on_a_full_page_is_given(api: ApiContext) -> None:
+    await stored(api, 1, 2, 3, 4, offset=0)
+    await stored(api, 1, 2, offset=1)
+
+    assert await Reader(api).ids(limit=2) == [3, 4, 1, 2]
 
 
 async def test_a_version_that_lost_to_another_log_is_never_given(api: ApiContext) -> None:
@@ -309,6 +317,38 @@ async def test_a_budget_of_rows_that_ends_first_says_so_and_the_next_call_goes_o
 
     assert (first["count"], first["complete"]) == (0, False)
     assert await reader.ids() == [400]
+
+
+class TiringStore(StoreInFront):
+    """An engine that is asked for arrivals once in time, and not again."""
+
+    has_given = False
+
+    async def select(self, statement: Statement, /, *, deadline_s: float) -> pa.Table:
+        if "span_arrivals" in statement.sql:
+            if self.has_given:
+                raise DeadlineExceeded
+            self.has_given = True
+        return await super().select(statement, deadline_s=deadline_s)
+
+
+async def test_what_was_found_before_the_time_was_over_is_given(api: ApiContext) -> None:
+    await stored(api, 1, offset=0, name="wanted")
+    await stored(api, *range(2, 100), offset=1)
+    await stored(api, 100, offset=2, name="wanted")
+    filtering = {"conditions": [{"field": "span_name", "value": "wanted"}]}
+    reader, rest = (
+        Reader(replace(api, store=TiringStore(api.store)), filtering=filtering),
+        Reader(api, filtering=filtering),
+    )
+
+    page = await reader.page(limit=2)
+    with pytest.raises(DeadlineExceeded):
+        await reader.page(limit=2)
+    rest.next = reader.next
+
+    assert ([each["span_name"] for each in page["spans"]], page["complete"]) == (["wanted"], False)
+    assert await rest.ids() == [100]
 
 
 async def test_a_waiting_call_wakes_within_a_moment_and_asks_nothing_meanwhile(api: ApiContext) -> None:

@@ -174,6 +174,19 @@ async def test_the_filter_decides_whose_ids_are_there(api: Api) -> None:
     assert (await api.sessions(filtering={"conditions": [{"field": "parent_id"}]}))["session_ids"] == ["root"]
 
 
+@pytest.mark.parametrize("order", ["ascending", "descending"])
+async def test_a_rate_keeps_the_ids_of_the_same_traces_on_every_page(api: Api, order: str) -> None:
+    spans = [active(n, f"s{n}", start_us=n)._replace(trace_id=(12 * n << 96).to_bytes(16, "big")) for n in range(1, 9)]
+    await store_record(api.store, spans)
+    windowing = {"limit": 1, "order": order, "rate": 0.5}
+    kept = ["s1", "s2", "s3", "s4"][:: 1 if order == "ascending" else -1]
+
+    for is_verbatim in (True, False):
+        assert await api.walk("session", is_verbatim=is_verbatim, realtime=False, windowing=windowing) == kept
+    following = (await api.sessions(windowing=windowing))["windowing"]
+    await api.sessions(windowing={**following, "rate": None}, status=400)
+
+
 @pytest.mark.parametrize("newest", [None, format_us(START_US + 10_000)], ids=["open", "bounded"])
 @pytest.mark.parametrize("order", ["ascending", "descending"])
 async def test_activity_during_a_walk_in_real_time_neither_hides_nor_repeats_an_id(
@@ -273,6 +286,8 @@ async def test_a_cursor_used_with_anything_else_is_400(api: Api) -> None:
     ]
     for body in others:
         await api.sessions(status=400, **body)
+    upwards = (await api.sessions(windowing={"limit": 2, "order": "ascending"}))["windowing"]
+    await api.sessions(windowing={**upwards, "newest": format_us(START_US + 4)}, status=400)
     await api.post("/spans/users/query", {"windowing": following}, status=400)
     await api.post("/spans/query", {"windowing": {"next": cursor, "newest": asked["newest"]}}, status=400)
 
