@@ -441,6 +441,13 @@ async def test_a_page_ends_when_it_is_full_of_bytes_with_at_least_one_trace(stor
     assert [numbers_of(page) for page in pages] == [[6, 5], [4], [3], [2, 1]]
 
 
+async def test_a_page_that_is_read_in_parts_has_every_trace(api: Traces, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("query_api.traces.whole.SPANS_PER_READ", 4)
+    await api.ingest(*(span(number, trace=trace, at=trace) for trace in range(1, 6) for number in (1, 2, 3)))
+
+    assert await api.numbers() == [5, 4, 3, 2, 1]
+
+
 async def test_a_page_that_ends_exactly_at_the_end_has_no_cursor(api: Traces) -> None:
     await api.ingest(*(span(1, trace=number) for number in range(1, 4)))
 
@@ -481,6 +488,8 @@ async def test_the_references_own_cursor_is_a_trace_id_with_its_bound(api: Trace
 
     assert await api.numbers(windowing={"newest": at(3), "next": dashed}) == [5, 4, 3, 2, 1]
     assert await api.numbers(windowing={"oldest": at(2), "next": str(UUID(int=4)), "order": "ascending"}) == [5, 6, 7]
+    bounded = {"oldest": at(2), "newest": at(3), "next": str(UUID(int=4)), "order": "ascending"}
+    assert await api.numbers(windowing=bounded) == [5]
     page = await api.query(windowing={"newest": at(3), "next": str(UUID(int=7)), "limit": 1})
     assert numbers_of(page) == [6]
     assert await api.numbers(windowing={"newest": at(3), **page["windowing"]}) == [5, 4, 3, 2, 1]
@@ -695,6 +704,22 @@ async def test_a_full_page_is_complete_though_the_budget_ended_while_more_was_lo
     assert "windowing" in full
     assert "complete" not in full
     assert short["complete"] is False
+
+
+async def test_what_no_longer_fits_is_on_the_next_page_though_the_search_went_past_it(store: ColumnStore) -> None:
+    year_us = 365 * 24 * 3600 * 1_000_000
+    clock = ManualClock()
+    large = {"a": "x" * 2_000}
+    async with traces_over(StrainedStore(store, clock), clock=clock, budget_s=3.0, page_bytes_max=2_500) as api:
+        await api.deliver([span(1, trace=trace, at=year_us + trace, name="m", attributes=large) for trace in (1, 2)])
+        await api.deliver([span(1, trace=3 + day, at=day * year_us // 365) for day in range(365)])
+
+        first = await api.query(filtering=named("m"))
+        second = await api.query(filtering=named("m"), windowing=first["windowing"])
+
+    assert (numbers_of(first), numbers_of(second)) == ([2], [1])
+    assert "complete" not in first
+    assert second["complete"] is False
 
 
 class WalkedStore(StrainedStore):
