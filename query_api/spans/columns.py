@@ -10,12 +10,15 @@ import struct
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from itertools import repeat
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
 ID_BYTES: Final = 16
+
+Flags: TypeAlias = "np.ndarray[Any, np.dtype[np.bool_]]"
+"""Which rows are meant."""
 
 Row = TypeVar("Row", bound=tuple[Any, ...])
 
@@ -100,14 +103,14 @@ def packed_starts(starts_us: Collection[int]) -> HexDigits:
     return HexDigits(struct.pack(f"<{len(starts_us)}q", *starts_us))
 
 
-def ids_as_packed(rows: pa.Table, name: str) -> HexDigits:
-    """A column of ids as ``packed_ids`` of them."""
-    return HexDigits(id_bytes(rows, name))
+def ids_as_packed(rows: pa.Table, name: str, which: Flags) -> HexDigits:
+    """Those of a column of ids, as ``packed_ids`` of them."""
+    return HexDigits(np.frombuffer(id_bytes(rows, name), f"V{ID_BYTES}")[which].tobytes())
 
 
-def starts_as_packed(rows: pa.Table, name: str) -> HexDigits:
-    """A column of microseconds as ``packed_starts`` of them."""
-    return HexDigits(integers_of(rows, name).astype("<i8", copy=False).tobytes())
+def starts_as_packed(rows: pa.Table, name: str, which: Flags) -> HexDigits:
+    """Those of a column of microseconds, as ``packed_starts`` of them."""
+    return HexDigits(integers_of(rows, name)[which].astype("<i8", copy=False).tobytes())
 
 
 def _id_bytes(chunk: pa.Array) -> bytes:

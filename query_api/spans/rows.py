@@ -11,13 +11,12 @@ from collections.abc import Collection, Coroutine, Iterable, Sequence
 from functools import lru_cache
 from typing import Any, Final, Self
 
+import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from common.clickhouse.span_columns import ALL_MEMBERS
 from common.limits import MIB
 from query_api.spans.columns import (
-    ID_BYTES,
     HexDigits,
     among_ids,
     among_starts,
@@ -25,6 +24,7 @@ from query_api.spans.columns import (
     packed_ids,
     packed_starts,
     starts_as_packed,
+    values_of,
 )
 from query_api.spans.project_spans import ProjectSpans
 from query_api.spans.render import NO_ROWS, Layout, Rendered, row_columns
@@ -100,10 +100,12 @@ class RowsAhead:
 
         ``sent``: their versions, as columns of the names of a ``Version``, among others. Returns when the engine has been asked.
         """
-        sent = sent.filter(pc.is_in(sent.column("trace_id"), pa.array(trace_ids, pa.binary(ID_BYTES))))
-        if 0 < sent.num_rows <= self._room:
-            self._room -= sent.num_rows
-            starts, span_ids = starts_as_packed(sent, "start_us"), ids_as_packed(sent, "span_id")
+        is_wanted = set(trace_ids).__contains__
+        which = np.fromiter(map(is_wanted, values_of(sent, "trace_id")), np.bool_, sent.num_rows)
+        count = int(which.sum())
+        if 0 < count <= self._room:
+            self._room -= count
+            starts, span_ids = starts_as_packed(sent, "start_us", which), ids_as_packed(sent, "span_id", which)
             self._read(trace_ids, _fetch(self._spans, starts, span_ids, ALL_MEMBERS))
             await asyncio.sleep(HEAD_START_S)
 
