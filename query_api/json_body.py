@@ -15,14 +15,12 @@ import orjson
 from multidict import MultiMapping
 from pydantic import BaseModel, ValidationError
 
+from common.body_models import PROBLEMS_MAX, Problems
 from common.errors import InvalidInput
 from query_api.errors import InvalidRequest
 from query_api.route import Answer
 
 Model = TypeVar("Model", bound=BaseModel)
-
-PROBLEMS_MAX: Final = 100
-"""So many problems are listed; a body with more of them is told of the first."""
 
 INPUT_BYTES_MAX: Final = 2_000
 """An offending value is repeated up to so many bytes of JSON, and as shortened text past it."""
@@ -92,8 +90,11 @@ def read_query(model: type[Model], query: MultiMapping[str]) -> Model:
 
 def validated(model: type[Model], value: Any, *, at: str) -> Model:
     """``value`` as a model. ``at`` is where it stood: ``body``, ``path`` or ``query``. Raises ``InvalidRequest``."""
+    problems = Problems()
     try:
-        return model.model_validate(value, from_attributes=True)
+        read = model.model_validate(value, from_attributes=True, context=problems)
+        # What is wrong as one of two kinds may be right as the other: then all of it is to be looked at.
+        return model.model_validate(value, from_attributes=True) if problems.are_enough else read
     except ValidationError as exc:
         errors = exc.errors(include_url=False)[:PROBLEMS_MAX]
         raise InvalidRequest([_from_pydantic(error, at=at) for error in errors]) from exc

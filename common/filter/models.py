@@ -8,17 +8,14 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
+from pydantic import Discriminator, Field, Tag
 
+from common.body_models import Strict
 from common.filter.ast import GroupOperator
 from common.filter.fields import OperatorName
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class Options(_Strict):
+class Options(Strict):
     """How a condition compares."""
 
     case_sensitive: bool | None = Field(None, description="Texts: compare letters with their case; default false.")
@@ -26,7 +23,7 @@ class Options(_Strict):
     all: bool | None = Field(None, description="`in`: every value of the list instead of one; default false.")
 
 
-class ConditionModel(_Strict):
+class ConditionModel(Strict):
     """A question about one field of a span."""
 
     field: str = Field(description="Which field; `attributes`, `resource` and `scope` need a `key`.")
@@ -41,7 +38,7 @@ def _tag(member: Any) -> str:
     return "Condition" if has_field else "Filtering"
 
 
-class FilteringModel(_Strict):
+class FilteringModel(Strict):
     """Conditions under a Boolean function; without conditions it is true."""
 
     operator: GroupOperator = Field(GroupOperator.AND, description="How the conditions combine.")

@@ -7,6 +7,7 @@ from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from common.body_models import Named
 from query_api.lineage.models import Text
 
 ACCOUNTS_MAX: Final = 100
@@ -51,7 +52,7 @@ class AccountIn(_Loose):
 class CreateAccounts(_Loose):
     """Accounts, each under a name of the caller's choice, by which the answer tells of it."""
 
-    accounts: Annotated[dict[str, AccountIn], Field(min_length=1, max_length=ACCOUNTS_MAX)]
+    accounts: Annotated[Named[str, AccountIn], Field(min_length=1, max_length=ACCOUNTS_MAX)]
 
 
 class AccountUser(BaseModel):

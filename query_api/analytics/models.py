@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator
 
+from common.body_models import Listed
 from common.filter.models import FilteringModel
 from common.filter.parse import check_groups
 from common.times import parse_time_ns
@@ -52,7 +53,7 @@ Moment = Annotated[
 ]
 Filter = Annotated[FilteringModel | None, BeforeValidator(_filter, json_schema_input_type=FilteringModel | str | None)]
 Specs = Annotated[
-    list[MetricSpec] | None, BeforeValidator(_json_or_value, json_schema_input_type=list[MetricSpec] | str | None)
+    Listed[MetricSpec] | None, BeforeValidator(_json_or_value, json_schema_input_type=list[MetricSpec] | str | None)
 ]
 
 

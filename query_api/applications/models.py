@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, Field, create_model
 
+from common.body_models import Named
 from common.filter.models import FilteringModel
 from query_api.analytics.models import Moment as StartTime
 from query_api.applications.json_schemas import check_json_schema
@@ -61,7 +62,7 @@ class ApplicationData(RevisionData):
 
     uri: Text | None = Field(None, description="provider:kind:key:version")
     url: WebAddress | None = None
-    headers: dict[Text, Text | ReferenceIn] | None = None
+    headers: Named[Text, Text | ReferenceIn] | None = None
     runtime: Runtime | None = None
     script: Text | None = None
     schemas: Schemas | None = None

@@ -9,16 +9,17 @@ from typing import Annotated, Final, TypeAlias
 
 from pydantic import Field
 
+from common.body_models import Listed, Named
 from query_api.lineage.bodies import Delta, RevisionData
 from query_api.lineage.models import Loose, ReferenceIn, Text
 from query_api.lineage.names import ENVIRONMENTS
 from query_api.lineage.shapes import Example, Held
 from query_api.lineage.shaping import shapes_of
 
-Deployment: TypeAlias = dict[Text, ReferenceIn]
+Deployment: TypeAlias = Named[Text, ReferenceIn]
 """The references that lead to one deployed revision: ``application``, ``application_variant``, ``application_revision``."""
 
-Deployments: TypeAlias = dict[Annotated[Text, Field(min_length=1)], Deployment]
+Deployments: TypeAlias = Named[Annotated[Text, Field(min_length=1)], Deployment]
 """What is deployed, by key; by default the key is the application's slug with ``.revision`` behind it."""
 
 
@@ -32,7 +33,7 @@ class EnvironmentDelta(Delta):
     """A change of the head's references, key by key."""
 
     set: Deployments | None = Field(None, description="Deployed under these keys, in place of what was there.")
-    remove: list[Text] | None = Field(None, description="Keys under which nothing is deployed any more.")
+    remove: Listed[Text] | None = Field(None, description="Keys under which nothing is deployed any more.")
 
 
 class EnvironmentReferences(Loose):

@@ -15,6 +15,7 @@ from uuid import UUID
 from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler
 from pydantic_core import CoreSchema, core_schema
 
+from common.body_models import Listed, Named
 from common.span import SPAN_TYPES, TRACE_TYPES, SpanKind, StatusCode
 
 Json: TypeAlias = dict[str, Any]
@@ -101,18 +102,18 @@ class SpanInput(_Sent):
     user_id: str | None = None
     agent_id: str | None = None
     attributes: Json | None = None
-    references: list[ReferenceInput] | None = None
-    links: list[LinkInput] | None = None
-    hashes: list[HashInput] | None = None
-    events: list[EventInput] | None = None
-    spans: dict[str, SpanInput | list[SpanInput]] | None = None
+    references: Listed[ReferenceInput] | None = None
+    links: Listed[LinkInput] | None = None
+    hashes: Listed[HashInput] | None = None
+    events: Listed[EventInput] | None = None
+    spans: Named[str, SpanInput | Listed[SpanInput]] | None = None
 
 
 class TraceInput(_Sent):
     """A trace as a tree: its roots by name, a list where several have the same."""
 
     trace_id: str | None = None
-    spans: dict[str, SpanInput | list[SpanInput]] | None = None
+    spans: Named[str, SpanInput | Listed[SpanInput]] | None = None
 
 
 SpanJson: TypeAlias = Annotated[Json, AsSent(lambda: SpanInput)]
@@ -135,8 +136,8 @@ class SpansIngest(BaseModel):
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"spans": [_SPAN_EXAMPLE]}]})
 
-    spans: list[SpanJson] | None = None
-    traces: dict[str, TraceJson] | None = None
+    spans: Listed[SpanJson] | None = None
+    traces: Named[str, TraceJson] | None = None
 
 
 class TracesIngest(BaseModel):
@@ -144,7 +145,7 @@ class TracesIngest(BaseModel):
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"traces": [_TRACE_EXAMPLE]}]})
 
-    traces: list[TraceJson] | None = None
+    traces: Listed[TraceJson] | None = None
 
 
 class TraceIngest(BaseModel):

@@ -12,8 +12,9 @@ from collections.abc import Mapping
 from typing import Annotated, Any, TypeAlias
 from uuid import UUID
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
+from common.body_models import Listed, Strict
 from query_api.lineage.models import HeaderIn, IdWindowing, Loose, Meta, Moment, Slug, Tags, Text, json_text
 
 Json: TypeAlias = dict[str, Any]
@@ -28,10 +29,8 @@ class FlagsIn(Loose):
         return self.model_dump(exclude_none=True)
 
 
-class RevisionData(BaseModel):
+class RevisionData(Strict):
     """What a revision holds. Unknown members are refused: a typo would be lost in silence."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     def text(self) -> str:
         """As it is stored: without the members that are null."""
@@ -71,13 +70,11 @@ class RevisionCreate(HeaderIn):
     slug: Slug | None = Field(None, description="Unique in the project; made up if absent.")
 
 
-class Delta(BaseModel):
+class Delta(Strict):
     """A change of the head's data."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
     set: Meta | None = Field(None, description="Merged in: objects member by member, everything else replaced.")
-    remove: list[Path] | None = Field(None, description="Dotted paths that go, after the merge.")
+    remove: Listed[Path] | None = Field(None, description="Dotted paths that go, after the merge.")
 
 
 class RevisionCommit(RevisionCreate):
@@ -113,7 +110,7 @@ class Asked(Loose):
     """What rows have in common; each member that is given must fit."""
 
     slug: Text | None = None
-    slugs: list[Text] | None = Field(None, description="One of them, or `slug`.")
+    slugs: Listed[Text] | None = Field(None, description="One of them, or `slug`.")
     name: Text | None = Field(None, description="A part of it, without case.")
     description: Text | None = Field(None, description="A part of it, without case.")
     tags: Tags | None = Field(None, description="All of these.")
@@ -132,9 +129,9 @@ class RevisionAsked(Asked):
 
     message: Text | None = Field(None, description="A part of it, without case.")
     author: UUID | None = None
-    authors: list[UUID] | None = None
+    authors: Listed[UUID] | None = None
     date: Moment | None = None
-    dates: list[Moment] | None = None
+    dates: Listed[Moment] | None = None
 
 
 class Question(Loose):

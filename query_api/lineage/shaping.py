@@ -13,6 +13,7 @@ from uuid import UUID
 
 from pydantic import Field
 
+from common.body_models import Listed
 from query_api.lineage.answered import ForkedFrom, Header, Lifecycle, ResolutionInfo, RetrievalInfo
 from query_api.lineage.bodies import (
     ArtifactAsked,
@@ -198,7 +199,7 @@ class _Maker:
         return {"slug": self._example.slug, "name": self._example.name, **more}
 
     def _question(self, name: str, member: str, asked: Model, references: Iterable[str]) -> Model:
-        several = {f"{each}s": (list[ReferenceIn] | None, None) for each in references}
+        several = {f"{each}s": (Listed[ReferenceIn] | None, None) for each in references}
         return model_of(name, "Which ones.", Question, **{member: (asked | None, None)}, **several)
 
     def _shown_variant(self, one: str) -> Model:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Final
 
-from pydantic import BaseModel, ConfigDict, Field, create_model, field_validator
+from pydantic import Field, create_model, field_validator
 
+from common.body_models import Listed, Strict
 from common.filter.models import FilteringModel
 from common.filter.parse import check_groups
 from query_api.lineage.answered import RetrievalInfo
@@ -25,10 +26,8 @@ STORED: Final = ("formatting", "filtering", "windowing")
 """The members of ``data`` that are stored. What a query finds is not part of it."""
 
 
-class Formatting(BaseModel):
+class Formatting(Strict):
     """What a saved query is about, and how clients like to see it."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     focus: Focus | None = Field(
         None, description="Which route may run it: /traces/query or /spans/query; both if absent."
@@ -53,7 +52,7 @@ class QueryData(RevisionData):
         None, description="As on /spans/query; refused here if it is illegal there."
     )
     windowing: SavedWindowing | None = Field(None, description="What requests do not say.")
-    trace_ids: list[str] | None = Field(
+    trace_ids: Listed[str] | None = Field(
         None, description="Only in the answer to a retrieval that asks for it; else ignored."
     )
     traces: list[Any] | None = Field(None, description="The same.")

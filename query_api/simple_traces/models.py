@@ -7,6 +7,7 @@ from typing import Any, Final, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from common.body_models import Listed, Named
 from query_api.lineage.models import ReferenceIn
 from query_api.spans.models import Windowing, WindowingAnswer
 
@@ -57,7 +58,7 @@ class SimpleReferences(BaseModel):
     environment_variant: ReferenceIn | None = None
     environment_revision: ReferenceIn | None = None
     testcase: ReferenceIn | None = None
-    selector: dict[str, str] | None = None
+    selector: Named[str, str] | None = None
 
     @property
     def named(self) -> dict[str, Json]:
@@ -72,7 +73,7 @@ class SimpleLink(BaseModel):
     span_id: str = Field(description="16 hexadecimal digits, or any spelling of a UUID.")
 
 
-SimpleLinks: TypeAlias = dict[str, SimpleLink] | list[SimpleLink]
+SimpleLinks: TypeAlias = Named[str, SimpleLink] | Listed[SimpleLink]
 
 _CREATE_EXAMPLE: Final[Json] = {
     "trace": {
@@ -138,7 +139,7 @@ class QuerySimpleTraces(BaseModel):
     """A question about simple traces. Everything may be absent: then it is the newest page of all."""
 
     trace: SimpleTraceFilter | None = None
-    links: list[SimpleLink] | None = Field(None, description="The traces themselves, by their ids.")
+    links: Listed[SimpleLink] | None = Field(None, description="The traces themselves, by their ids.")
     windowing: Windowing | None = None
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated, Any, TypeAlias
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator
+from pydantic import BaseModel, BeforeValidator, Field, field_validator
 
+from common.body_models import Strict
 from common.filter.models import FilteringModel
 from common.filter.parse import check_groups
 from query_api.lineage.models import ReferenceIn, Time
@@ -56,11 +57,7 @@ def refuse_boolean(value: Any) -> Any:
     return value
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class Windowing(_Strict):
+class Windowing(Strict):
     """Which part of the matching spans, and in which order."""
 
     newest: Time | None = Field(None, description="Bound of start_time: excluded when descending.")
@@ -76,7 +73,7 @@ class Windowing(_Strict):
     _are_numbers = field_validator("limit", "wait_s", "rate", "interval", mode="before")(refuse_boolean)
 
 
-class SpansQuery(_Strict):
+class SpansQuery(Strict):
     """A question about spans. Everything may be absent: then it is the newest page of all.
 
     References name a saved query: its conditions count besides those that stand here, and of its page what is not said here.

@@ -5,8 +5,9 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, Final, TypeAlias
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator
+from pydantic import BaseModel, BeforeValidator, Field, field_validator
 
+from common.body_models import Strict
 from common.filter.models import FilteringModel
 from common.filter.parse import check_groups
 from common.times import parse_time_ns
@@ -42,10 +43,8 @@ Filter: TypeAlias = Annotated[
 ]
 
 
-class FlatQuery(BaseModel):
+class FlatQuery(Strict):
     """A question in the older form. Everything may be absent: then it is the newest page of all traces."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     focus: Focus | None = Field(None, description="Default trace.")
     format: Format | None = Field(None, description="Default agenta; opentelemetry gives the spans as a list.")

@@ -1,17 +1,18 @@
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 from multidict import MultiDict
 from pydantic import BaseModel, Field, field_validator
 
+from common.body_models import PROBLEMS_MAX, Listed
 from common.errors import InvalidInput
 from query_api.errors import InvalidRequest, answer_of, status_of
 from query_api.json_body import (
     INPUT_BYTES_MAX,
     NAME_CHARACTERS_MAX,
-    PROBLEMS_MAX,
     json_answer,
     parse_json,
     parse_json_text,
@@ -37,6 +38,10 @@ class Sample(BaseModel):
 class Asked(BaseModel):
     trace_id: list[str] = Field(default_factory=list)
     span_ids: str | None = None
+
+
+class Either(BaseModel):
+    either: Listed[Listed[int] | Listed[str]]
 
 
 def _problems(body: bytes, *, content_type: str | None = "application/json", required: bool = False) -> list[Any]:
@@ -224,6 +229,12 @@ def test_problems_are_bounded() -> None:
     body = b'{"names": [' + b",".join([b"1"] * (PROBLEMS_MAX + 1)) + b"]}"
 
     assert len(_problems(body)) == PROBLEMS_MAX
+
+
+def test_what_is_wrong_as_one_kind_and_right_as_another_is_no_problem() -> None:
+    texts = [["a"]] * (PROBLEMS_MAX + 1)
+
+    assert read_body(Either, json.dumps({"either": texts}).encode(), content_type=None, required=True).either == texts
 
 
 def test_query_lists_take_every_value_and_others_the_last() -> None:

@@ -1,0 +1,38 @@
+"""No route can be kept busy by a body of which everything is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import pytest
+
+from common.filter.models import FilteringModel
+from query_api.routes import ROUTES
+
+_BOUNDED_BEFORE: Final = {FilteringModel}
+"""Counted before any of it is validated (``common/filter/parse.py``)."""
+
+BODIES: Final = sorted({route.body for route in ROUTES if route.body is not None}, key=lambda model: model.__name__)
+
+
+def collections_of(schema: Any) -> Iterator[tuple[str, Any]]:
+    """The elements of every list and object in a schema, with what they are of."""
+    if isinstance(schema, list | tuple):
+        for part in schema:
+            yield from collections_of(part)
+    if not isinstance(schema, dict) or schema.get("cls") in _BOUNDED_BEFORE:
+        return
+    for part in ("items_schema", "values_schema"):
+        if schema.get("type") in ("list", "set", "dict") and schema.get(part, {}).get("type", "any") != "any":
+            yield part, schema[part]
+    for name, part in schema.items():
+        if name not in {"metadata", "serialization", "default", "json_schema_input_schema"}:
+            yield from collections_of(part)
+
+
+@pytest.mark.parametrize("model", BODIES, ids=lambda model: model.__name__)
+def test_elements_are_looked_at_until_enough_of_them_are_wrong(model: Any) -> None:
+    for part, elements in collections_of(model.__pydantic_core_schema__):
+        assert elements["type"] == "function-wrap", (part, elements)
+        assert elements["function"]["function"].__module__ == "common.body_models", (part, elements)
