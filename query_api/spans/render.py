@@ -65,6 +65,8 @@ class Layout(NamedTuple):
     """Without the sums of their traces."""
 
     after: Sequence[list[bytes]]
+    bytes_count: int
+    """What the engine gave, of which all this was made."""
 
     @classmethod
     def of(cls, rows: pa.Table) -> Layout:
@@ -80,7 +82,8 @@ class Layout(NamedTuple):
             *_times(moments),
             [_CODES[code] for code in values_of(rows, "status_code")],
         )
-        return cls(versions_of(rows), parent_ids, names, before, _attributes(rows), tuple(_optional(rows)))
+        after = tuple(_optional(rows))
+        return cls(versions_of(rows), parent_ids, names, before, _attributes(rows), after, rows.get_total_buffer_size())
 
     def spans(self, sums: TraceSums) -> list[Rendered]:
         """The spans, of which roots show the sums of their traces."""
@@ -99,7 +102,7 @@ class Layout(NamedTuple):
         return shown
 
 
-NO_ROWS: Final = Layout([], [], [], (), [], ())
+NO_ROWS: Final = Layout([], [], [], (), [], (), 0)
 
 
 class _Moments(NamedTuple):

@@ -7,9 +7,9 @@ found is laid out (``render.py``). What is shown is decided elsewhere (``heads.p
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Coroutine, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
-from typing import Any, Final, Self
+from typing import Final, Self
 
 import numpy as np
 import pyarrow as pa
@@ -26,7 +26,7 @@ from query_api.spans.columns import (
     starts_as_packed,
     values_of,
 )
-from query_api.spans.project_spans import ProjectSpans
+from query_api.spans.project_spans import EngineSettings, ProjectSpans
 from query_api.spans.render import NO_ROWS, Layout, Rendered, row_columns
 from query_api.spans.rollup import TraceSums
 from query_api.spans.version import Version
@@ -42,6 +42,9 @@ HEAD_START_S: Final = 0.001
 """A thread asks the engine, and needs the interpreter for 0.3 ms to do so. Without this pause it would get it only when the loop
 next waits, and the engine would be idle until then.
 """
+
+READ_BYTES_MAX: Final = 64 * MIB
+"""Of rows of traces in one answer of the engine, which stops there: how large the spans of a trace are is known when they are read."""
 
 SHAPES_MAX: Final = 256
 """How many statements are kept: one for each set of members that the spans of a page have."""
@@ -61,13 +64,35 @@ async def fetch_rows(spans: ProjectSpans, versions: Collection[Version], *, memb
     """
     if not versions:
         return NO_ROWS
-    starts = packed_starts([version.start_us for version in versions])
-    return await _fetch(spans, starts, packed_ids([version.span_id for version in versions]), members)
+    return await _fetch(spans, _packed(versions), members, _SIDE_BY_SIDE)
 
 
-async def _fetch(spans: ProjectSpans, starts: HexDigits, span_ids: HexDigits, members: int) -> Layout:
-    values = {"starts": starts, "span_ids": span_ids}
-    rows = await spans.select(_rows_statement(members), values, step="rows", settings=_SIDE_BY_SIDE)
+def _packed(versions: Collection[Version]) -> Mapping[str, HexDigits]:
+    return {
+        "starts": packed_starts([version.start_us for version in versions]),
+        "span_ids": packed_ids([version.span_id for version in versions]),
+    }
+
+
+async def _fetch_some(spans: ProjectSpans, values: Mapping[str, HexDigits]) -> Layout:
+    """All rows, unless they are large: then hardly more than ``READ_BYTES_MAX`` of them, at least one."""
+    bound: EngineSettings = {"max_result_bytes": READ_BYTES_MAX, "result_overflow_mode": "break"}
+    return await _fetch(spans, values, ALL_MEMBERS, {**_SIDE_BY_SIDE, **bound})
+
+
+def _may_be_cut(layout: Layout) -> bool:
+    """Whether the engine may have stopped before the last row. It counts bytes a little otherwise than Arrow does."""
+    return layout.bytes_count >= READ_BYTES_MAX // 2
+
+
+def _found_in(layouts: Iterable[Layout]) -> set[Version]:
+    return {version for layout in layouts for version in layout.versions}
+
+
+async def _fetch(
+    spans: ProjectSpans, values: Mapping[str, HexDigits], members: int, settings: EngineSettings
+) -> Layout:
+    rows = await spans.select(_rows_statement(members), values, step="rows", settings=settings)
     is_large = rows.num_rows > LARGE_SPANS or rows.get_total_buffer_size() > LARGE_BYTES
     return await asyncio.to_thread(Layout.of, rows) if is_large else Layout.of(rows)
 
@@ -106,18 +131,46 @@ class RowsAhead:
         if 0 < count <= self._room:
             self._room -= count
             starts, span_ids = starts_as_packed(sent, "start_us", which), ids_as_packed(sent, "span_id", which)
-            self._read(trace_ids, _fetch(self._spans, starts, span_ids, ALL_MEMBERS))
+            self._read(trace_ids, {"starts": starts, "span_ids": span_ids})
             await asyncio.sleep(HEAD_START_S)
+
+    async def fit(self, versions: Collection[Version]) -> bool:
+        """Whether one read holds these versions. Else what it gave is let go: they are to be taken trace by trace."""
+        trace_ids = self._read_missing(versions)
+        layouts = await asyncio.gather(*{self._reading[trace_id] for trace_id in trace_ids})
+        if not any(map(_may_be_cut, layouts)) or _found_in(layouts).issuperset(versions):
+            return True
+        for trace_id in trace_ids:
+            del self._reading[trace_id]
+        return False
 
     async def take(self, versions: Collection[Version]) -> list[Layout]:
         """What holds these versions, as far as they have rows; those of traces that nobody began to read are read now."""
-        if missing := [version for version in versions if version.trace_id not in self._reading]:
-            self._read({version.trace_id for version in missing}, fetch_rows(self._spans, missing))
-        trace_ids = {version.trace_id for version in versions}
-        return list(await asyncio.gather(*{self._reading.pop(trace_id) for trace_id in trace_ids}))
+        trace_ids = self._read_missing(versions)
+        layouts = list(await asyncio.gather(*{self._reading.pop(trace_id) for trace_id in trace_ids}))
+        if any(map(_may_be_cut, layouts)):
+            await self._complete(layouts, versions)
+        return layouts
 
-    def _read(self, trace_ids: Iterable[bytes], rows: Coroutine[Any, Any, Layout]) -> None:
-        self._reading |= dict.fromkeys(trace_ids, asyncio.create_task(rows, name="read-rows"))
+    async def _complete(self, layouts: list[Layout], versions: Collection[Version]) -> None:
+        """Read what is missing of the versions as long as there is more of them."""
+        found = _found_in(layouts)
+        while missing := [version for version in versions if version not in found]:
+            layout = await _fetch_some(self._spans, _packed(missing))
+            if found.issuperset(layout.versions):
+                return
+            layouts.append(layout)
+            found.update(layout.versions)
+
+    def _read_missing(self, versions: Collection[Version]) -> set[bytes]:
+        """Begin to read those of traces that nobody began to read; all their traces."""
+        if missing := [version for version in versions if version.trace_id not in self._reading]:
+            self._read({version.trace_id for version in missing}, _packed(missing))
+        return {version.trace_id for version in versions}
+
+    def _read(self, trace_ids: Iterable[bytes], values: Mapping[str, HexDigits]) -> None:
+        reading = asyncio.create_task(_fetch_some(self._spans, values), name="read-rows")
+        self._reading |= dict.fromkeys(trace_ids, reading)
 
 
 def render_versions(layouts: Iterable[Layout], versions: Sequence[Version], sums: TraceSums) -> list[Rendered]:

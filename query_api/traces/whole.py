@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from operator import attrgetter, itemgetter
@@ -84,21 +84,34 @@ async def read_page(
 
     ``rows``: where they are read already, or will be.
     """
-    traces: list[Trace] = []
-    ends_at = None
-    room = bytes_max
+    page = _PageInProgress(bytes_max)
     for part in _parts(found):
-        sums = {each.position.trace_id: each.sums for each in part}
-        read = await _read(spans, [head for each in part for head in each.heads], sums, rows)
+        for together in [part] if len(part) == 1 or await rows.fit(_heads_of(part)) else [[each] for each in part]:
+            sums = {each.position.trace_id: each.sums for each in together}
+            if not page.takes(together, await _read(spans, _heads_of(together), sums, rows)):
+                return WholeTraces(page.traces, page.ends_at, is_cut=True)
+    return WholeTraces(page.traces, page.ends_at, is_cut=False)
+
+
+class _PageInProgress:
+    """Traces in order, as many as there is room for."""
+
+    def __init__(self, bytes_max: int) -> None:
+        self._room = bytes_max
+        self.traces: list[Trace] = []
+        self.ends_at: TracePosition | None = None
+
+    def takes(self, found: Sequence[FoundTrace], read: Sequence[Trace]) -> bool:
+        """Put those that were found and are still there behind the others; false at the first for which there is no room."""
         by_id = {trace.trace_id: trace for trace in read}
-        for each in part:
+        for each in found:
             trace = by_id.get(each.position.trace_id)
-            room -= trace.bytes_count if trace is not None else 0
-            if room < 0 and traces:
-                return WholeTraces(traces, ends_at, is_cut=True)
-            traces += [trace] if trace is not None else []
-            ends_at = each.position
-    return WholeTraces(traces, ends_at, is_cut=False)
+            self._room -= trace.bytes_count if trace is not None else 0
+            if self._room < 0 and self.traces:
+                return False
+            self.traces += [trace] if trace is not None else []
+            self.ends_at = each.position
+        return True
 
 
 def _parts(found: Sequence[FoundTrace]) -> Iterator[list[FoundTrace]]:
@@ -112,6 +125,10 @@ def _parts(found: Sequence[FoundTrace]) -> Iterator[list[FoundTrace]]:
         spans_count += len(each.heads)
     if part:
         yield part
+
+
+def _heads_of(part: Iterable[FoundTrace]) -> list[Version]:
+    return [head for each in part for head in each.heads]
 
 
 async def _read(spans: ProjectSpans, heads: Sequence[Version], sums: TraceSums, rows: RowsAhead) -> list[Trace]:

@@ -829,3 +829,64 @@ async def test_a_budget_in_which_nothing_could_be_examined_is_504(store: ColumnS
         await api.deliver([span(1)])
 
         await api.query(status=504)
+
+
+class WeighingStore:
+    """Remembers how many bytes of attributes each answer of the engine held."""
+
+    def __init__(self, store: ColumnStore) -> None:
+        self._store = store
+        self.weights: list[int] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    async def select(self, statement: Statement, /, *, deadline_s: float) -> pa.Table:
+        rows = await self._store.select(statement, deadline_s=deadline_s)
+        if "attributes" in rows.column_names:
+            self.weights.append(rows.column("attributes").nbytes)
+        return rows
+
+
+LARGE = 1_000_000
+"""Bytes of a span: ten of them are a granule, the least that the engine gives at a time."""
+
+
+@pytest.mark.parametrize("page_bytes_max", [5 * LARGE, 100 * LARGE])
+async def test_large_traces_are_read_no_further_than_a_page_and_a_read_hold(
+    store: ColumnStore, monkeypatch: pytest.MonkeyPatch, page_bytes_max: int
+) -> None:
+    monkeypatch.setattr("query_api.spans.rows.READ_BYTES_MAX", 4 * LARGE)
+    spans = [
+        span(number, trace=trace, at=10 * trace + number, attributes={"text": f"{number}" * LARGE})
+        for trace in range(1, 9)
+        for number in range(1, 4)
+    ]
+    weighing = WeighingStore(store)
+    async with traces_over(weighing, page_bytes_max=page_bytes_max) as api:
+        await api.ingest(*spans)
+        pages = [await api.query()]
+        read_for_first = sum(weighing.weights)
+        while "windowing" in pages[-1]:
+            pages.append(await api.query(windowing=pages[-1]["windowing"]))
+
+    traces = [trace for page in pages for trace in page["traces"]]
+    assert [int(trace["trace_id"], 16) for trace in traces] == list(range(8, 0, -1))
+    assert all(sorted(trace["spans"]) == ["s1", "s2", "s3"] for trace in traces)
+    assert max(weighing.weights) < 15 * LARGE  # all of them: 24
+    assert (len(pages), read_for_first < 20 * LARGE) == ((8, True) if page_bytes_max < 6 * LARGE else (1, False))
+
+
+async def test_a_trace_that_no_read_holds_is_read_on_until_it_is_whole(
+    store: ColumnStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("query_api.spans.rows.READ_BYTES_MAX", 4 * LARGE)
+    weighing = WeighingStore(store)
+    async with traces_over(weighing) as api:
+        await api.ingest(*(span(number, at=number, attributes={"text": "x" * LARGE}) for number in range(1, 31)))
+        [trace] = (await api.query())["traces"]
+        again = await api.call("GET", f"/traces/{trace['trace_id']}")
+
+    assert sorted(trace["spans"]) == sorted(f"s{number}" for number in range(1, 31))
+    assert again["trace"] == trace
+    assert max(weighing.weights) < 15 * LARGE
