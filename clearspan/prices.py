@@ -28,6 +28,8 @@ prices of your own, in place of these
 columns: provider,model,input,cached_input,cache_write,output. What was read from the provider's cache, or written to it, costs as
 the input where its place is empty; an empty output is not charged. A model's name stands for its dated snapshots too.
 """
+WRONG_USAGE: Final = 2
+
 _NUMBERS: Final = ("input", "cached_input", "cache_write", "output")
 
 
@@ -49,6 +51,12 @@ def _show(arguments: argparse.Namespace) -> int:
     from common.settings import read_settings  # noqa: PLC0415 - rooms are loaded by the command that needs them
     from ingest.semconv.prices import LIST_PRICES, prices_in  # noqa: PLC0415
 
+    if arguments.csv and arguments.model is not None:
+        print(
+            "clearspan: --csv is the whole file; the row of a model is shown without it, or with --json.",
+            file=sys.stderr,
+        )
+        return WRONG_USAGE
     path = arguments.file or read_settings().ingest.prices_file
     table = prices_in(path)
     if arguments.model is not None:

@@ -17,6 +17,7 @@ from enum import StrEnum
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated, Final, Literal, get_args, get_origin
+from urllib.parse import parse_qs
 from uuid import UUID
 
 from pydantic import (
@@ -88,6 +89,9 @@ Topic = Annotated[str, AfterValidator(_topic)]
 File = Annotated[Path | None, BeforeValidator(lambda path: None if path == "" else path)]
 
 
+_SSL_MODES: Final = frozenset({"disable", "allow", "prefer", "require", "verify-ca", "verify-full"})
+
+
 def _address_of_postgres(dsn: SecretStr) -> SecretStr:
     """What is wrong is told without a word of the string: a password may stand anywhere in it."""
     scheme, colon, rest = dsn.get_secret_value().partition("://")
@@ -97,6 +101,9 @@ def _address_of_postgres(dsn: SecretStr) -> SecretStr:
     ports = [host.rpartition("]")[2].partition(":")[2] or "0" for host in hosts]
     if any(not port.isdecimal() or int(port) > 65_535 for port in ports):
         raise ValueError("a port in it is no number from 0 to 65535; in a password, / @ : and ? are percent-encoded")
+    modes = parse_qs(rest.partition("?")[2]).get("sslmode", [])
+    if not _SSL_MODES.issuperset(modes):  # else the database would be waited for as if it were away
+        raise ValueError(f"sslmode in it is none of {', '.join(sorted(_SSL_MODES))}")
     return dsn
 
 

@@ -46,6 +46,9 @@ from query_api.routes import ROUTES
 from query_api.server import Runner
 from query_api.stage import Stage
 
+BESIDE_QUERY_S: Final = 5.0
+"""What a request takes at the most beside its query: those under way are answered before the process ends."""
+
 _log: Final = get_logger("clearspan.api")
 
 
@@ -55,7 +58,8 @@ def make_runner(stage: Stage, routes: tuple[Route, ...] = ROUTES) -> Runner:
     def let_go() -> None:
         stage.context.stored.release()
 
-    return Runner(Dispatcher(Router(routes), stage).answer, let_go=let_go)
+    grace_s = stage.context.settings.query.budget_s + BESIDE_QUERY_S
+    return Runner(Dispatcher(Router(routes), stage).answer, let_go=let_go, grace_s=grace_s)
 
 
 @asynccontextmanager

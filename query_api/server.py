@@ -18,9 +18,6 @@ from common.telemetry import HTTP_REQUEST_SECONDS, get_logger
 from query_api.dispatch import NO_ROUTE, OTHER_METHOD, plain_response
 from query_api.errors import answer_of, internal_answer, new_operation_id
 
-SHUTDOWN_GRACE_S: Final = 20.0
-"""A little more than the longest query: requests under way are answered before the process ends."""
-
 HEADER_BYTES_MAX: Final = 16 * 1024
 """Of the request line, and of each header."""
 
@@ -33,14 +30,15 @@ Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
 
 class Runner(web.ServerRunner):
-    """Serves one handler until ``cleanup``. ``let_go`` is called then, before the wait for requests under way.
+    """Serves one handler until ``cleanup``. ``let_go`` is called then, before the wait for requests under way: ``grace_s`` seconds
+    at the most.
 
     Bodies are inflated by us, within limits, and requests are logged by us. A request whose client has gone is cancelled where
     it awaits, so that nobody waits for news that nobody hears. Make it inside a running loop.
     """
 
-    def __init__(self, handler: Handler, *, let_go: Callable[[], None]) -> None:
-        super().__init__(_Server(handler), shutdown_timeout=SHUTDOWN_GRACE_S)
+    def __init__(self, handler: Handler, *, let_go: Callable[[], None], grace_s: float) -> None:
+        super().__init__(_Server(handler), shutdown_timeout=grace_s)
         self._let_go = let_go
 
     async def shutdown(self) -> None:

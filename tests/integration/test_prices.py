@@ -62,6 +62,11 @@ def test_an_unknown_model_is_no_success(capsys: pytest.CaptureFixture[str]) -> N
     assert "its calls get no cost" in capsys.readouterr().err
 
 
+def test_the_file_of_one_model_is_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("--csv", "--model", "gpt-4o-mini") == 2
+    assert "--csv is the whole file" in capsys.readouterr().err
+
+
 def test_a_copy_is_a_table_again(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert run("--csv") == 0
 

@@ -132,6 +132,7 @@ def test_addresses_of_postgres_are_taken(dsn: str) -> None:
         ("postgresql://db:port/clearspan", "no number"),
         ("postgresql://db:65536/clearspan", "no number"),
         ("postgresql://user:secret/of@db/clearspan", "percent-encoded"),
+        ("postgresql://user:secret@db/clearspan?sslmode=bogus", "sslmode in it is none of allow, "),
     ],
 )
 def test_what_is_no_address_of_postgres_is_refused_without_telling_it(dsn: str, reason: str) -> None:

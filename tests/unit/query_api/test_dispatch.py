@@ -13,7 +13,7 @@ from pydantic import BaseModel
 from structlog.testing import capture_logs
 
 from common.errors import NotFound, ServiceError
-from common.settings import LimitSettings, Settings
+from common.settings import LimitSettings, QuerySettings, Settings
 from query_api import dispatch
 from query_api.app import make_runner
 from query_api.dispatch import REQUEST_ID_HEADER
@@ -276,3 +276,29 @@ async def test_while_starting_only_public_routes_answer(aiohttp_client: Client) 
 
 
 JSON = {"Content-Type": "application/json"}
+
+
+async def test_the_end_waits_no_longer_for_a_request_than_a_query_may_take(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun, was_cancelled = asyncio.Event(), asyncio.Event()
+
+    async def stuck(call: Call) -> Answer:
+        begun.set()
+        try:
+            return await asyncio.Future[Answer]()
+        finally:
+            was_cancelled.set()
+
+    monkeypatch.setattr("query_api.app.BESIDE_QUERY_S", 0.1)
+    context = context_of(settings=Settings(auth="off", query=QuerySettings(budget_s=0.1)))
+    runner = make_runner(Stage(context), (Route("GET", "/stuck", stuck, "", "", None, access=Access.PUBLIC),))
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    async with aiohttp.ClientSession(f"http://127.0.0.1:{runner.addresses[0][1]}") as session:
+        asked = asyncio.create_task(session.get("/stuck"))
+        await begun.wait()
+        async with asyncio.timeout(10):
+            await runner.cleanup()
+        await asyncio.gather(asked, return_exceptions=True)
+
+    assert was_cancelled.is_set()
