@@ -278,7 +278,9 @@ async def test_while_starting_only_public_routes_answer(aiohttp_client: Client) 
 JSON = {"Content-Type": "application/json"}
 
 
-async def test_the_end_waits_no_longer_for_a_request_than_a_query_may_take(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_end_waits_no_longer_for_a_request_than_a_query_may_take(
+    aiohttp_client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
     begun, was_cancelled = asyncio.Event(), asyncio.Event()
 
     async def stuck(call: Call) -> Answer:

@@ -9,7 +9,7 @@ import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import UnionType
-from typing import Any, Union, get_args, get_origin
+from typing import Annotated, Any, Union, get_args, get_origin
 
 import pytest
 from pydantic import BaseModel
@@ -99,4 +99,6 @@ def _unwrapped(annotation: Any) -> tuple[Any, str]:
     """What a member holds where it is not null: the type, the first of two, and ``[]`` where that is one of several."""
     if get_origin(annotation) in (Union, UnionType):
         annotation, *_ = [each for each in get_args(annotation) if each is not type(None)]
+    if get_origin(annotation) is Annotated and get_origin(get_args(annotation)[0]) is list:
+        annotation, *_ = get_args(annotation)
     return (get_args(annotation)[0], "[]") if get_origin(annotation) is list else (annotation, "")
