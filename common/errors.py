@@ -123,6 +123,14 @@ class Unauthorized(ServiceError):
     """Unauthorized"""
 
     code = ErrorCode.UNAUTHORIZED
+    scheme = "ApiKey"
+    """Of the ``Authorization`` that would be taken."""
+
+
+class NotAdmin(Unauthorized):
+    """Unauthorized"""
+
+    scheme = "Access"
 
 
 class Forbidden(ServiceError):

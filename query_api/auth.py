@@ -14,7 +14,7 @@ from uuid import UUID
 
 from multidict import MultiMapping
 
-from common.errors import Unauthorized
+from common.errors import NotAdmin, Unauthorized
 from common.postgres.keys import KeyOwner
 from common.project import DEFAULT_USER_ID
 from common.settings import IllegalSettings, Settings
@@ -62,7 +62,7 @@ def _check_admin(authorization: str, settings: Settings) -> None:
     wanted = settings.admin_key.get_secret_value()
     is_right = hmac.compare_digest(key.strip().encode("utf-8", "replace"), wanted.encode())
     if scheme.lower() != "access" or not wanted or not is_right:
-        raise Unauthorized
+        raise NotAdmin
 
 
 def _key_text(authorization: str) -> str:

@@ -126,7 +126,8 @@ async def _read(request: web.BaseRequest, route: Route, *, bytes_max: int) -> An
     if route.raw_body and not _is_one_of(content_type, route.raw_body):
         raise UnsupportedMedia(f"Content-Type '{content_type}' is not supported; legal: {', '.join(route.raw_body)}.")
     wire = await _read_wire(request, bytes_max=bytes_max)
-    body = inflate(wire, content_encoding=request.headers.get("Content-Encoding", ""), bytes_max=bytes_max)
+    encodings = ",".join(request.headers.getall("Content-Encoding", []))
+    body = inflate(wire, content_encoding=encodings, bytes_max=bytes_max)
     if route.body is None:
         return body
     return read_body(route.body, body, content_type=content_type, required=route.body_required)

@@ -20,6 +20,7 @@ from common.errors import (
     ErrorCode,
     InvalidInput,
     ServiceError,
+    Unauthorized,
 )
 from query_api.route import Answer
 
@@ -108,8 +109,8 @@ def headers_of(error: ServiceError) -> dict[str, str]:
             return {"Retry-After": str(max(1, math.ceil(error.retry_after_s)))}
         case MethodNotAllowed():
             return {"Allow": ", ".join(error.allowed)}
-        case _ if error.code is ErrorCode.UNAUTHORIZED:
-            return {"WWW-Authenticate": "ApiKey"}
+        case Unauthorized():
+            return {"WWW-Authenticate": error.scheme}
         case _:
             return {}
 

@@ -122,6 +122,12 @@ class TestAccounts:
         assert (status, body) == (401, {"detail": {"message": "Unauthorized"}})
         assert await _count(shared_database, "projects") == before
 
+    async def test_who_is_refused_learns_which_scheme_is_taken(self, client: aiohttp.ClientSession):
+        async with client.post("/admin/simple/accounts/", json={}) as of_admins, client.get("/projects/current") as own:
+            found = [(each.status, each.headers["WWW-Authenticate"]) for each in (of_admins, own)]
+
+        assert found == [(401, "Access"), (401, "ApiKey")]
+
     async def test_the_admin_key_opens_nothing_else(self, client: aiohttp.ClientSession):
         assert (await client.get("/projects/current", headers=ADMIN)).status == 401
 

@@ -110,6 +110,13 @@ async def test_other_content_encodings_are_415(client: aiohttp.ClientSession) ->
     assert response.status == 415
 
 
+async def test_a_body_that_was_compressed_twice_is_415(client: aiohttp.ClientSession) -> None:
+    twice = gzip.compress(gzip.compress(b"{}"))
+    headers = [*JSON.items(), ("Content-Encoding", "gzip"), ("Content-Encoding", "gzip")]
+
+    assert (await client.post("/echo", data=twice, headers=headers)).status == 415
+
+
 @pytest.mark.parametrize(
     ("content_type", "status"),
     [("application/x-protobuf", 200), ("Application/JSON; charset=utf-8", 200), ("text/plain", 415)],
