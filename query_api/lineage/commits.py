@@ -7,6 +7,7 @@ one that was is asked afterwards, only then.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NoReturn
 from uuid import UUID
@@ -90,7 +91,7 @@ async def _commit_delta(
         head = await within.revision_of_variant(target.variant_id)
         before = json.loads(head.data) if head is not None and head.data is not None else {}
         after = history.change(before, delta)
-        content = content_of(history, sent, _read_data(history, after))
+        content = content_of(history, sent, _read_changed(history, after, delta))
         refuse_grown(content.data, bytes_max=bytes_max)
         return await _commit(within, history, target, content, slug=sent.slug)
 
@@ -130,12 +131,19 @@ async def _refuse(lineage: Lineage, history: History, target: Target) -> NoRetur
     )
 
 
-def _read_data(history: History, data: dict[str, Any]) -> RevisionData:
+def _read_changed(history: History, data: dict[str, Any], delta: Delta) -> RevisionData:
+    """Data of a head, which was legal, behind a change of it."""
     try:
         return validated(history.data, data, at="body")
     except InvalidRequest as exc:
-        inside = [{**each, "loc": ["body", history.names.revision, "delta", *each["loc"][1:]]} for each in exc.problems]
-        raise InvalidRequest(inside) from exc
+        raise InvalidRequest([_inside(each, history, delta) for each in exc.problems]) from exc
+
+
+def _inside(problem: Mapping[str, Any], history: History, delta: Delta) -> dict[str, Any]:
+    """What is wrong with data, told of the change that made it so."""
+    _, *steps = problem["loc"]
+    at = ["delta", "set"] if steps and steps[0] in (delta.set or {}) else ["delta"]
+    return {**problem, "loc": ["body", history.names.revision, *at, *steps]}
 
 
 def json_of(revision: Revision) -> Any:

@@ -314,7 +314,7 @@ REVISIONS = {
         COMMITS, revision(variant_id="$empty", delta={"set": {"script": "s"}}), 200, '"version":"0"'
     ),
     "delta, empty": post(COMMITS, revision(**ON_MAIN, delta={}), 422, "delta"),
-    "delta, unknown member": post(COMMITS, revision(**ON_MAIN, delta={"set": {"foo": 1}}), 422, '"delta","foo"'),
+    "delta, unknown member": post(COMMITS, revision(**ON_MAIN, delta={"set": {"foo": 1}}), 422, '"delta","set","foo"'),
     "delta, operations": post(COMMITS, revision(**ON_MAIN, delta={"operations": []}), 422, "operations"),
     "delta, variant unknown": post(COMMITS, revision(variant_id=NO_ID, delta={"set": {}}), 404),
     "delta on an old base": post(
