@@ -44,7 +44,8 @@ next waits, and the engine would be idle until then.
 """
 
 READ_BYTES_MAX: Final = 64 * MIB
-"""Of rows of traces in one answer of the engine, which stops there: how large the spans of a trace are is known when they are read."""
+"""Of rows of traces in one answer of the engine: how large the spans of a trace are is known only when they are read. Past it the
+engine ends with what its threads have at hand, a granule each, some 10 MiB where spans are large."""
 
 SHAPES_MAX: Final = 256
 """How many statements are kept: one for each set of members that the spans of a page have."""
@@ -75,7 +76,7 @@ def _packed(versions: Collection[Version]) -> Mapping[str, HexDigits]:
 
 
 async def _fetch_some(spans: ProjectSpans, values: Mapping[str, HexDigits]) -> Layout:
-    """All rows, unless they are large: then hardly more than ``READ_BYTES_MAX`` of them, at least one."""
+    """All rows, unless they are large: then little more than ``READ_BYTES_MAX`` of them, at least one."""
     bound: EngineSettings = {"max_result_bytes": READ_BYTES_MAX, "result_overflow_mode": "break"}
     return await _fetch(spans, values, ALL_MEMBERS, {**_SIDE_BY_SIDE, **bound})
 
