@@ -278,7 +278,7 @@ REVISIONS = {
     "delta to nothing": post(
         COMMITS, revision(**ON_MAIN, delta={"remove": ["filtering", "formatting"]}), 200, '"created_at"'
     ),
-    "delta, unknown member": post(COMMITS, revision(**ON_MAIN, delta={"set": {"foo": 1}}), 422, '"delta","foo"'),
+    "delta, unknown member": post(COMMITS, revision(**ON_MAIN, delta={"set": {"foo": 1}}), 422, '"delta","set","foo"'),
     "delta, an illegal condition": post(
         COMMITS,
         revision(**ON_MAIN, delta={"set": {"filtering": where("nothing")}}),
