@@ -45,7 +45,7 @@ next waits, and the engine would be idle until then.
 
 READ_BYTES_MAX: Final = 64 * MIB
 """Of rows of traces in one answer of the engine: how large the spans of a trace are is known only when they are read. Past it the
-engine ends with what its threads have at hand, a granule each, some 10 MiB where spans are large."""
+engine ends with what its threads have at hand, some tens of MiB where spans are large."""
 
 SHAPES_MAX: Final = 256
 """How many statements are kept: one for each set of members that the spans of a page have."""
