@@ -25,11 +25,11 @@ import numpy as np
 import pyarrow as pa
 
 from common.span import NO_METRICS, Metrics
-from query_api.spans.columns import among_ids, among_starts, packed_ids, packed_starts, rows_as, values_of
+from query_api.spans.columns import among_ids, among_starts, packed_ids, rows_as, values_of
 from query_api.spans.project_spans import ProjectSpans
 from query_api.spans.rollup import TraceSums
 from query_api.spans.usage import Report, counted, sums_of_traces_sql
-from query_api.spans.version import Version, versions_of
+from query_api.spans.version import Version, packed_versions, versions_of
 
 _METRICS: Final = ", ".join(Metrics._fields)
 _MERGED: Final = f"""
@@ -283,11 +283,7 @@ def _of_spans_of(seen: Collection[Version], others: set[Version]) -> set[Version
 
 async def _present(spans: ProjectSpans, versions: Collection[Version]) -> set[Version]:
     """Versions that have a row, among them all of these that have one."""
-    values = {
-        "starts": packed_starts([version.start_us for version in versions]),
-        "span_ids": packed_ids([version.span_id for version in versions]),
-    }
-    return set(versions_of(await spans.select(_PRESENT, values, step="rows of heads")))
+    return set(versions_of(await spans.select(_PRESENT, packed_versions(versions), step="rows of heads")))
 
 
 def _summed(entries: _Entries, heads: _Heads, trace_ids: Collection[bytes]) -> TraceSums:

@@ -21,15 +21,13 @@ from query_api.spans.columns import (
     among_ids,
     among_starts,
     ids_as_packed,
-    packed_ids,
-    packed_starts,
     starts_as_packed,
     values_of,
 )
 from query_api.spans.project_spans import EngineSettings, ProjectSpans
 from query_api.spans.render import NO_ROWS, Layout, Rendered, row_columns
 from query_api.spans.rollup import TraceSums
-from query_api.spans.version import Version
+from query_api.spans.version import Version, packed_versions
 
 LARGE_SPANS: Final = 1_000
 LARGE_BYTES: Final = 1 * MIB
@@ -65,14 +63,7 @@ async def fetch_rows(spans: ProjectSpans, versions: Collection[Version], *, memb
     """
     if not versions:
         return NO_ROWS
-    return await _fetch(spans, _packed(versions), members, _SIDE_BY_SIDE)
-
-
-def _packed(versions: Collection[Version]) -> Mapping[str, HexDigits]:
-    return {
-        "starts": packed_starts([version.start_us for version in versions]),
-        "span_ids": packed_ids([version.span_id for version in versions]),
-    }
+    return await _fetch(spans, packed_versions(versions), members, _SIDE_BY_SIDE)
 
 
 async def _fetch_some(spans: ProjectSpans, values: Mapping[str, HexDigits]) -> Layout:
@@ -157,7 +148,7 @@ class RowsAhead:
         """Read what is missing of the versions as long as there is more of them."""
         found = _found_in(layouts)
         while missing := [version for version in versions if version not in found]:
-            layout = await _fetch_some(self._spans, _packed(missing))
+            layout = await _fetch_some(self._spans, packed_versions(missing))
             if found.issuperset(layout.versions):
                 return
             layouts.append(layout)
@@ -166,7 +157,7 @@ class RowsAhead:
     def _read_missing(self, versions: Collection[Version]) -> set[bytes]:
         """Begin to read those of traces that nobody began to read; all their traces."""
         if missing := [version for version in versions if version.trace_id not in self._reading]:
-            self._read({version.trace_id for version in missing}, _packed(missing))
+            self._read({version.trace_id for version in missing}, packed_versions(missing))
         return {version.trace_id for version in versions}
 
     def _read(self, trace_ids: Iterable[bytes], values: Mapping[str, HexDigits]) -> None:

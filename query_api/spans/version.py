@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import NamedTuple
 
 import pyarrow as pa
 
-from query_api.spans.columns import rows_as, values_of
+from query_api.spans.columns import HexDigits, packed_ids, packed_starts, rows_as, values_of
 from query_api.spans.position import Position
 
 
@@ -35,6 +36,14 @@ class Version(NamedTuple):
     def position(self) -> Position:
         """Where it stands in the order of pages."""
         return Position(self.start_us, self.span_id, self.trace_id)
+
+
+def packed_versions(versions: Collection[Version]) -> dict[str, HexDigits]:
+    """Where versions stand, as the values of a statement: ``starts`` and ``span_ids``, as ``among_starts`` and ``among_ids`` take them."""
+    return {
+        "starts": packed_starts([version.start_us for version in versions]),
+        "span_ids": packed_ids([version.span_id for version in versions]),
+    }
 
 
 def versions_of(rows: pa.Table) -> list[Version]:

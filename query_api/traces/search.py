@@ -23,13 +23,13 @@ import pyarrow as pa
 
 from common.errors import DeadlineExceeded
 from common.span import NO_METRICS, Metrics
-from query_api.spans.columns import among_ids, among_starts, packed_ids, packed_starts
+from query_api.spans.columns import among_ids, among_starts
 from query_api.spans.compile import EVERY_ROW, Compiled
 from query_api.spans.heads import heads_and_sums
 from query_api.spans.models import Order
 from query_api.spans.project_spans import ProjectSpans
 from query_api.spans.rows import RowsAhead
-from query_api.spans.version import Version, versions_of
+from query_api.spans.version import Version, packed_versions, versions_of
 from query_api.traces.candidates import TraceCandidates, place_of
 from query_api.traces.window import TracePosition, TraceWindow
 
@@ -206,10 +206,7 @@ class _Judge:
         """Those of the versions that match."""
         if not versions:
             return set()
-        values = {
-            "starts": packed_starts([version.start_us for version in versions]),
-            "span_ids": packed_ids([version.span_id for version in versions]),
-        }
+        values = packed_versions(versions)
         sql = _MATCHING_OF.replace("{matching}", self._matching.sql)
         rows = await self._spans.select(sql, {**self._matching.parameters, **values}, step="spans that would be later")
         return set(versions_of(rows)).intersection(versions)
