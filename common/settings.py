@@ -338,11 +338,11 @@ class IllegalSettings(Exception):
 
 def read_settings() -> Settings:
     """The settings of this process, from its environment. Raises ``IllegalSettings`` with one sentence a problem."""
-    unknown = sorted(name for name in os.environ if name.startswith(PREFIX) and name not in setting_names())
+    unknown = sorted(name for name in _given() if name.upper() not in setting_names())
     if unknown:
         sentences = [f"{name} is not a setting of Clearspan." for name in unknown]
         raise IllegalSettings(" ".join([*sentences, "`clearspan settings` lists them all."]))
-    if unreadable := [name for name in setting_names() if not is_unicode(os.environ.get(name, ""))]:
+    if unreadable := [name for name in _given() if not is_unicode(os.environ[name])]:
         raise IllegalSettings(" ".join(f"{name} is illegal: Input should be text in UTF-8." for name in unreadable))
     try:
         return Settings()
@@ -350,6 +350,11 @@ def read_settings() -> Settings:
         raise IllegalSettings(" ".join(_sentence(error) for error in exc.errors())) from exc
     except SettingsError as exc:  # says which group, not which setting; only one of them all is JSON
         raise IllegalSettings(f"{_name(_JSON)} is illegal: Input should be a JSON object.") from exc
+
+
+def _given() -> list[str]:
+    """The variables of the environment that begin as settings do, in capitals or not: either sets one."""
+    return [name for name in os.environ if name.upper().startswith(PREFIX)]
 
 
 def is_unicode(text: str) -> bool:

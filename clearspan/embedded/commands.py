@@ -19,7 +19,6 @@ from clearspan.embedded.processes import end_left_over, is_alive
 from common.settings import IllegalSettings, Settings, read_settings
 
 READY_TIMEOUT_S = 60.0
-STOP_TIMEOUT_S = 60.0
 OTHERS_SHOWN = 5
 FIRST_TRACE_ID = "3e62f5b20306a7b90576815eceddda07"
 """The trace of the sample that ``first_span.py`` publishes."""
@@ -121,7 +120,7 @@ def _addresses(running: Running) -> str:
     return f"""\
   API     {running.api}   (OTLP over HTTP: OTEL_EXPORTER_OTLP_ENDPOINT={running.api}/otlp)
   docs    {running.api}/docs
-  Kafka   {running.kafka}   (topics otlp_spans, otlp_spans_json, spans)
+  Kafka   {running.kafka}   (topics {", ".join(running.topics)})
   worker  {running.worker}/metrics
 
 Two commands worth trying next:
@@ -146,10 +145,13 @@ def down() -> int:
     print("Stopping Clearspan: what was acknowledged is stored and committed first …", flush=True)
     with suppress(ProcessLookupError):  # it ends just now
         os.kill(running.pid, signal.SIGTERM)
-    deadline_s = time.monotonic() + STOP_TIMEOUT_S
+    deadline_s = time.monotonic() + running.stop_s
     while is_alive(running.pid):
         if time.monotonic() > deadline_s:
-            print(f"clearspan: process {running.pid} does not stop; `make logs` may say why.", file=sys.stderr)
+            print(
+                f"clearspan: process {running.pid} has not stopped within {running.stop_s:.0f} s; `make logs` may say why.",
+                file=sys.stderr,
+            )
             return 1
         time.sleep(0.05)
     print("Stopped.")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import fcntl
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -17,6 +17,10 @@ from typing import Final
 _REFUSED: Final = re.compile(r"""[,"$`?\\\x00-\x1f\x7f\ud800-\udfff]""")
 """What a path cannot have on its way to the engine and to Postgres: a question mark ends it in the connection string of chDB, which then
 keeps its tables elsewhere; a comma ends it in that of Postgres; ``pg_ctl`` writes it between double quotes into a command of the shell."""
+
+
+STOP_S: Final = 80.0
+"""How long a stack with default settings may take to stop."""
 
 
 class StackError(Exception):
@@ -85,6 +89,11 @@ class Running:
     worker: str
     kafka: str
     postgres: str
+    topics: Sequence[str] = ()
+    """Those that its worker reads."""
+
+    stop_s: float = STOP_S
+    """How long it may take to drain and stop."""
 
     def write(self, layout: Layout) -> None:
         """Write it down."""

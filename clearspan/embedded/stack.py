@@ -49,6 +49,8 @@ from query_api.app import open_api
 WATCH_INTERVAL_S: Final = 1.0
 SETTLE_INTERVAL_S: Final = 0.1
 MIGRATE_GRACE_S: Final = 5.0
+STOP_OVERHEAD_S: Final = 25.0
+"""Of a stop: what requests get beside their budget, and two children of ten seconds each."""
 """Tables that are under way are made, while somebody who stops the stack waits; an engine or a Postgres that is away is not waited for."""
 
 SESSION_TIMEOUT_S: Final = 3.0
@@ -96,6 +98,11 @@ def _embedded(settings: Settings) -> Settings:
 
 def _address(host: str, port: int) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def _stop_s(settings: Settings) -> float:
+    """How long a stop may take: the requests under way, the log and then the worker that drains, and the children."""
+    return settings.query.budget_s + 2 * settings.ingest.shutdown_grace_s + STOP_OVERHEAD_S
 
 
 class _Stack:
@@ -165,6 +172,8 @@ class _Stack:
             worker=_address(settings.worker_host, settings.worker_port),
             kafka=self._broker.bootstrap,
             postgres=dsn,
+            topics=list(settings.kafka.topics),
+            stop_s=_stop_s(settings),
         ).write(self._layout)
 
     async def _work(

@@ -859,7 +859,7 @@ MOST_READ = 10 * LARGE
 def small_reads(monkeypatch: pytest.MonkeyPatch) -> None:
     """A small bound, and an engine that does not read ahead of it: how far it does depends on how busy the machine is."""
     monkeypatch.setattr("query_api.spans.rows.READ_BYTES_MAX", 4 * LARGE)
-    monkeypatch.setattr("query_api.spans.rows._SIDE_BY_SIDE", {"max_threads": 1, "max_block_size": 5})
+    monkeypatch.setattr("query_api.spans.rows._SCATTERED", {"max_threads": 1, "max_block_size": 5})
 
 
 @pytest.mark.usefixtures("small_reads")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import threading
@@ -10,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from clearspan.embedded import commands
-from clearspan.embedded.layout import Layout, Running, hold
+from clearspan.embedded import commands, stack
+from clearspan.embedded.layout import STOP_S, Layout, Running, hold
 from clearspan.embedded.processes import Child, write_children
+from common.settings import Settings
 
 
 @pytest.fixture
@@ -32,8 +34,8 @@ def process() -> Iterator[subprocess.Popen[bytes]]:
         running.kill()
 
 
-def a_stack(pid: int) -> Running:
-    return Running(pid=pid, api="http://a", worker="http://w", kafka="k", postgres="p")
+def a_stack(pid: int, *, stop_s: float = 10.0) -> Running:
+    return Running(pid=pid, api="http://a", worker="http://w", kafka="k", postgres="p", stop_s=stop_s)
 
 
 def test_who_has_the_id_of_a_killed_stack_is_not_taken_for_the_one_that_starts(
@@ -79,3 +81,22 @@ def test_a_stack_that_never_says_where_it_runs_is_no_success(
         assert commands.down() == 1
 
     assert "try again" in capsys.readouterr().err
+
+
+def test_one_that_does_not_stop_in_the_time_that_it_named_is_no_success(
+    layout: Layout, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(os, "kill", lambda _pid, _signal: None)
+
+    with hold(layout):
+        a_stack(os.getpid(), stop_s=0.1).write(layout)
+        assert commands.down() == 1
+
+    assert "has not stopped within 0 s" in capsys.readouterr().err
+
+
+def test_a_stack_names_as_much_time_as_its_settings_let_it_take() -> None:
+    settings = Settings.model_validate({"query": {"budget_s": 100}, "ingest": {"shutdown_grace_s": 300}})
+
+    assert stack._stop_s(Settings()) == STOP_S
+    assert stack._stop_s(settings) > 100 + 300

@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -79,6 +80,20 @@ def test_the_status_of_one_that_starts_is_that_it_starts(
         "Clearspan is not running. `make up` starts it.",
         "Clearspan is starting.",
     ]
+
+
+def test_the_status_names_the_topics_that_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("CLEARSPAN_DATA_DIR", str(tmp_path))
+    monkeypatch.setattr(commands, "_is_ready", lambda _running: True)
+    layout = Layout(tmp_path)
+
+    with hold(layout):
+        replace(A_STACK, topics=["traces", "agents"]).write(layout)
+        assert commands.status() == 0
+
+    assert "(topics traces, agents)" in capsys.readouterr().out
 
 
 class TestBesideAnotherStack:

@@ -13,8 +13,22 @@ from common.settings import IllegalSettings, PostgresSettings, read_settings
 
 @pytest.fixture(autouse=True)
 def _clean(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in [each for each in os.environ if each.startswith("CLEARSPAN_")]:
+    for name in [each for each in os.environ if each.upper().startswith("CLEARSPAN_")]:
         monkeypatch.delenv(name)
+
+
+@pytest.mark.parametrize("name", ["CLEARSPAN_PORT", "clearspan_port", "Clearspan_Ingest__Batch"])
+def test_a_variable_that_is_no_setting_is_named_in_capitals_or_not(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(name, "1")
+
+    with pytest.raises(IllegalSettings, match=rf"^{name} is not a setting of Clearspan\."):
+        read_settings()
+
+
+def test_a_setting_may_be_given_in_small_letters(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("clearspan_api_port", "8099")
+
+    assert read_settings().api_port == 8099
 
 
 @pytest.mark.parametrize(
@@ -45,6 +59,7 @@ def _clean(monkeypatch: pytest.MonkeyPatch) -> None:
         ("CLEARSPAN_KAFKA__GROUP", ""),
         ("CLEARSPAN_KAFKA__MESSAGE_BYTES_MAX", str(1_024 * MIB + 1)),
         ("CLEARSPAN_ADMIN_KEY", "\udcff"),
+        ("clearspan_admin_key", "\udcff"),
         ("CLEARSPAN_API_PORT", ""),
     ],
 )
