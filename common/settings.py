@@ -254,6 +254,9 @@ class QuerySettings(_Group):
     page_limit_default: int = Field(100, ge=1, le=10_000, description="Spans on a page when the request does not say.")
     page_limit_max: int = Field(10_000, ge=1, le=100_000, description="Most spans on a page; 422 past it.")
     page_bytes_max: int = Field(16 * MIB, ge=1_000, description="A page also ends at so many bytes of spans.")
+    trace_bytes_max: int = Field(
+        512 * MIB, ge=64 * MIB, description="A trace of more bytes is not answered as a whole; 400 past it."
+    )
     budget_s: float = Field(15.0, gt=0, le=300, description="Time budget of a query, in seconds.")
     budget_rows: int = Field(
         100_000_000,

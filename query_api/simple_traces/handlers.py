@@ -29,8 +29,8 @@ from query_api.spans.models import Windowing, WindowingAnswer
 from query_api.spans.render import Rendered
 from query_api.spans.request_spans import project_spans
 from query_api.spans.windowing import refuse_feed
-from query_api.traces.handlers import ACCEPTED, trace_id_of, trace_page
-from query_api.traces.whole import Trace, traces_of_ids
+from query_api.traces.handlers import ACCEPTED, trace_id_of, trace_page, traces_of
+from query_api.traces.whole import Trace
 
 
 async def create_simple_trace(call: Call) -> Answer:
@@ -51,7 +51,7 @@ async def get_simple_trace(call: Call) -> Answer:
 async def edit_simple_trace(call: Call) -> Answer:
     """Write the root of a trace again, with changes. What is not named stays; answered when Kafka has acknowledged it."""
     body: EditSimpleTrace = call.body
-    found = await traces_of_ids(project_spans(call), [trace_id_of(call)])
+    found = await traces_of(call, [trace_id_of(call)])
     if not found:
         return json_answer(SimpleTraceAnswer(count=0))
     root = _root_of(found[0])
@@ -92,7 +92,7 @@ async def _take_in(call: Call, span: Json, *, status: int, ids: Json | None = No
 
 
 async def _root(call: Call) -> Json | None:
-    found = await traces_of_ids(project_spans(call), [trace_id_of(call)])
+    found = await traces_of(call, [trace_id_of(call)])
     return _shown(_root_of(found[0])) if found else None
 
 

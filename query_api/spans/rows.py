@@ -15,6 +15,8 @@ import numpy as np
 import pyarrow as pa
 
 from common.clickhouse.span_columns import ALL_MEMBERS
+from common.errors import InvalidInput
+from common.ids import trace_id_hex
 from common.limits import MIB
 from query_api.spans.columns import (
     HexDigits,
@@ -81,6 +83,15 @@ def _may_be_cut(layout: Layout) -> bool:
     return layout.bytes_count >= READ_BYTES_MAX // 2
 
 
+def _too_large(versions: Iterable[Version], bytes_max: int) -> str:
+    trace_ids = {version.trace_id for version in versions}
+    [subject, *others] = [f"Trace {trace_id_hex(trace_id)} takes" for trace_id in trace_ids]
+    return (
+        f"{'These traces take' if others else subject} more than {bytes_max} bytes, too much for one answer."
+        " The spans of a trace come in pages from /spans/query with a filter on `trace_id`."
+    )
+
+
 def _found_in(layouts: Iterable[Layout]) -> set[Version]:
     return {version for layout in layouts for version in layout.versions}
 
@@ -102,8 +113,10 @@ class RowsAhead:
     """Rows of traces that are read while it is looked up which of them are shown. What nobody asked for in the end is let go on the
     way out."""
 
-    def __init__(self, spans: ProjectSpans) -> None:
+    def __init__(self, spans: ProjectSpans, *, bytes_max: int) -> None:
+        """``bytes_max``: what those that are taken together may hold."""
         self._spans = spans
+        self._bytes_max = bytes_max
         self._reading: dict[bytes, asyncio.Task[Layout]] = {}
         self._room = SPANS_AHEAD_MAX
 
@@ -141,7 +154,10 @@ class RowsAhead:
         return False
 
     async def take(self, versions: Collection[Version]) -> list[Layout]:
-        """What holds these versions, as far as they have rows; those of traces that nobody began to read are read now."""
+        """What holds these versions, as far as they have rows; those of traces that nobody began to read are read now.
+
+        Raises ``InvalidInput`` when they hold too much to be answered as a whole.
+        """
         trace_ids = self._read_missing(versions)
         layouts = list(await asyncio.gather(*{self._reading.pop(trace_id) for trace_id in trace_ids}))
         if any(map(_may_be_cut, layouts)):
@@ -157,6 +173,8 @@ class RowsAhead:
                 return
             layouts.append(layout)
             found.update(layout.versions)
+            if sum(each.bytes_count for each in layouts) > self._bytes_max:
+                raise InvalidInput(_too_large(versions, self._bytes_max))
 
     def _read_missing(self, versions: Collection[Version]) -> set[bytes]:
         """Begin to read those of traces that nobody began to read; all their traces."""

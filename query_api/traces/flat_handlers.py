@@ -19,8 +19,8 @@ from query_api.spans.models import Focus, Format, SpansQuery
 from query_api.spans.request_spans import project_spans
 from query_api.spans.windowing import limit_of
 from query_api.traces.flat_models import FlatQuery
-from query_api.traces.handlers import ACCEPTED, page_members, trace_id_of, trace_page
-from query_api.traces.whole import Trace, traces_of_ids
+from query_api.traces.handlers import ACCEPTED, page_members, trace_id_of, trace_page, traces_of
+from query_api.traces.whole import Trace
 
 _NO_SPANS: Final = b'{"count":0,"spans":[]'
 
@@ -41,7 +41,7 @@ async def query_flat(call: Call) -> Answer:
 
 async def get_flat_trace(call: Call) -> Answer:
     """One trace as a tree, by its id."""
-    found = await traces_of_ids(project_spans(call), [trace_id_of(call)])
+    found = await traces_of(call, [trace_id_of(call)])
     return Answer(b'{"count":1,"traces":%b}' % _by_id(found) if found else b'{"count":0}')
 
 

@@ -55,7 +55,7 @@ async def query_traces(call: Call) -> Answer:
 
 async def get_trace(call: Call) -> Answer:
     """``GET /traces/{trace_id}``."""
-    found = await traces_of_ids(project_spans(call), [trace_id_of(call)])
+    found = await traces_of(call, [trace_id_of(call)])
     return Answer(b'{"count":1,"trace":%b}' % found[0].json if found else b'{"count":0}')
 
 
@@ -65,7 +65,7 @@ async def list_traces(call: Call) -> Answer:
     trace_ids = _ids([*asked.trace_id, *(text for each in asked.trace_ids for text in each.split(",") if text.strip())])
     if not trace_ids:
         raise InvalidInput("At least one trace_id query parameter is required.")
-    found = await traces_of_ids(project_spans(call), trace_ids)
+    found = await traces_of(call, trace_ids)
     return Answer(b'{"count":%d,"traces":[%b]}' % (len(found), b",".join(trace.json for trace in found)))
 
 
@@ -77,6 +77,11 @@ async def delete_trace(call: Call) -> Answer:
     return Answer(body, status=ACCEPTED)
 
 
+async def traces_of(call: Call, trace_ids: Sequence[bytes]) -> list[Trace]:
+    """The traces in the order of their ids, without unknown ones. Raises ``InvalidInput`` when they are too large for one answer."""
+    return await traces_of_ids(project_spans(call), trace_ids, bytes_max=call.context.settings.query.trace_bytes_max)
+
+
 async def trace_page(call: Call, filtering: Node, windowing: Windowing) -> TracePage:
     """The page of traces that ``windowing`` asks for."""
     settings, secret = call.context.settings.query, call.context.cursor_secret
@@ -86,7 +91,7 @@ async def trace_page(call: Call, filtering: Node, windowing: Windowing) -> Trace
     window = traces_window(windowing, snapshot=snapshot, belongs_to=belongs_to, secret=secret)
     limit = limit_of(windowing, default=settings.page_limit_default, most=settings.page_limit_max)
     spans = project_spans(call)
-    async with RowsAhead(spans) as rows:
+    async with RowsAhead(spans, bytes_max=settings.trace_bytes_max) as rows:
         found = await find_traces(spans, compile_filter(filtering), window, limit=limit, rows=rows)
         page = await read_page(spans, found.traces, bytes_max=settings.page_bytes_max, rows=rows)
     explanation = await explain_member(spans, filtering)

@@ -58,10 +58,13 @@ class Trace:
         return [b'{"trace_id":"%b","spans":' % trace_id_hex(self.trace_id).encode(), *tree_pieces(self.spans), b"}"]
 
 
-async def traces_of_ids(spans: ProjectSpans, trace_ids: Sequence[bytes]) -> list[Trace]:
-    """The traces, in the order of their ids; those that have no span are left out."""
+async def traces_of_ids(spans: ProjectSpans, trace_ids: Sequence[bytes], *, bytes_max: int) -> list[Trace]:
+    """The traces, in the order of their ids; those that have no span are left out.
+
+    Raises ``InvalidInput`` when they are larger than ``bytes_max``.
+    """
     heads, sums = await heads_of_traces(spans, trace_ids)
-    async with RowsAhead(spans) as rows:
+    async with RowsAhead(spans, bytes_max=bytes_max) as rows:
         by_id = {trace.trace_id: trace for trace in await _read(spans, heads, sums, rows)}
     return [by_id[trace_id] for trace_id in trace_ids if trace_id in by_id]
 

@@ -13,6 +13,7 @@ from common.clickhouse.connect import open_store
 from common.clickhouse.migrate import migrate
 from common.clickhouse.store import ColumnStore, Statement
 from common.clock import SystemClock
+from common.limits import MIB
 from common.project import DEFAULT_PROJECT_ID
 from common.settings import ClickHouseSettings
 from common.span import Span
@@ -73,7 +74,7 @@ async def test_a_page_of_spans_finds_its_heads_and_rows_by_index(spans: ProjectS
 
 
 async def test_a_page_of_traces_finds_its_heads_and_rows_by_index(spans: ProjectSpans) -> None:
-    async with RowsAhead(spans) as rows:
+    async with RowsAhead(spans, bytes_max=16 * MIB) as rows:
         found = await find_traces(spans, EVERY_ROW, TraceWindow(), limit=3, rows=rows)
         page = await read_page(spans, found.traces, bytes_max=10**6, rows=rows)
 
@@ -91,7 +92,7 @@ class BegunRows(RowsAhead):
 
 
 async def test_rows_of_the_traces_of_a_page_and_of_no_others_are_read_ahead(spans: ProjectSpans) -> None:
-    async with BegunRows(spans) as rows:
+    async with BegunRows(spans, bytes_max=16 * MIB) as rows:
         found = await find_traces(spans, EVERY_ROW, TraceWindow(), limit=3, rows=rows)
 
         read = await rows.take([head for each in found.traces for head in each.heads])
@@ -102,7 +103,7 @@ async def test_rows_of_the_traces_of_a_page_and_of_no_others_are_read_ahead(span
 
 
 async def test_a_trace_by_its_id_is_two_statements(spans: ProjectSpans) -> None:
-    [trace] = await traces_of_ids(spans, [_span().trace_id])
+    [trace] = await traces_of_ids(spans, [_span().trace_id], bytes_max=16 * MIB)
 
     assert len(trace.spans) == 1
     assert [ran.step for ran in spans.ran] == ["heads", "rows"]

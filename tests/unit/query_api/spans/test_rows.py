@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from itertools import islice
 
 import pyarrow as pa
@@ -11,14 +11,17 @@ import pytest
 
 from common.clickhouse.store import Statement
 from common.clock import SystemClock
-from common.errors import Unavailable
+from common.errors import InvalidInput, Unavailable
+from common.limits import MIB
 from common.project import DEFAULT_PROJECT_ID
-from query_api.spans.columns import packed_ids, packed_starts
+from query_api.spans.columns import packed_ids, packed_starts, split_ids
 from query_api.spans.project_spans import ProjectSpans
 from query_api.spans.rows import SPANS_AHEAD_MAX, RowsAhead, render_versions
 from query_api.spans.version import Version
 from tests.support.api import UntouchedStore
 from tests.support.row_tables import row, table
+
+BYTES_MAX = 512 * MIB
 
 HEADS = pa.schema(
     {
@@ -40,12 +43,15 @@ class Shelf(UntouchedStore):
     """An engine that holds rows of these versions, and answers when it is let."""
 
     def __init__(self, *numbers: int) -> None:
-        self._held = [version(number) for number in numbers]
+        self._held: Sequence[Version] = [version(number) for number in numbers]
         self.asked: list[Statement] = []
         self.left_alone = 0
         self.may_answer = asyncio.Event()
         self.may_answer.set()
         self.is_away = False
+
+    def hold(self, versions: Sequence[Version]) -> None:
+        self._held = versions
 
     async def select(self, statement: Statement, /, *, deadline_s: float) -> pa.Table:
         self.asked.append(statement)
@@ -56,11 +62,11 @@ class Shelf(UntouchedStore):
             raise
         if self.is_away:
             raise Unavailable("The engine is away.")
-        wanted = str(statement.parameters["span_ids"])
-        return table([row(**each._asdict()) for each in self._held if each.span_id.hex() in wanted])
+        wanted = split_ids(bytes.fromhex(str(statement.parameters["span_ids"])))
+        return table([row(**each._asdict()) for each in self._held if each.span_id in wanted])
 
     def spans(self) -> ProjectSpans:
-        return ProjectSpans(self, DEFAULT_PROJECT_ID, clock=SystemClock(), budget_s=5.0)
+        return ProjectSpans(self, DEFAULT_PROJECT_ID, clock=SystemClock(), budget_s=60.0)
 
 
 async def begin(rows: RowsAhead, versions: Collection[Version], *, beside: Collection[Version] = ()) -> None:
@@ -77,7 +83,7 @@ async def test_the_engine_is_asked_at_once_and_not_again() -> None:
     shelf = Shelf(1, 2, 3)
     shelf.may_answer.clear()
 
-    async with RowsAhead(shelf.spans()) as rows:
+    async with RowsAhead(shelf.spans(), bytes_max=BYTES_MAX) as rows:
         await begin(rows, [version(1), version(2)])
         assert len(shelf.asked) == 1
         shelf.may_answer.set()
@@ -89,7 +95,7 @@ async def test_the_engine_is_asked_at_once_and_not_again() -> None:
 async def test_what_was_not_begun_is_read_when_it_is_taken() -> None:
     shelf = Shelf(1, 2, 3)
 
-    async with RowsAhead(shelf.spans()) as rows:
+    async with RowsAhead(shelf.spans(), bytes_max=BYTES_MAX) as rows:
         await begin(rows, [version(1)])
 
         assert await taken(rows, [version(1), version(3), version(9)]) == {version(1), version(3)}
@@ -99,7 +105,7 @@ async def test_what_was_not_begun_is_read_when_it_is_taken() -> None:
 async def test_nothing_of_other_traces_is_read() -> None:
     shelf = Shelf(1, 2, 3)
 
-    async with RowsAhead(shelf.spans()) as rows:
+    async with RowsAhead(shelf.spans(), bytes_max=BYTES_MAX) as rows:
         await begin(rows, [version(1), version(3)], beside=[version(2)])
 
         assert await taken(rows, [version(1), version(3)]) == {version(1), version(3)}
@@ -110,7 +116,7 @@ async def test_nothing_of_other_traces_is_read() -> None:
 async def test_what_was_begun_together_can_be_taken_apart() -> None:
     shelf = Shelf(1, 2)
 
-    async with RowsAhead(shelf.spans()) as rows:
+    async with RowsAhead(shelf.spans(), bytes_max=BYTES_MAX) as rows:
         await begin(rows, [version(1), version(2)])
 
         assert version(1) in await taken(rows, [version(1)])
@@ -125,7 +131,7 @@ async def test_no_more_is_read_ahead_than_what_a_few_megabytes_hold(counts: list
     shelf = Shelf()
     numbers = iter(range(2 * SPANS_AHEAD_MAX))
 
-    async with RowsAhead(shelf.spans()) as rows:
+    async with RowsAhead(shelf.spans(), bytes_max=BYTES_MAX) as rows:
         for count in counts:
             await begin(rows, [version(number) for number in islice(numbers, count)])
 
@@ -136,7 +142,7 @@ async def test_a_failure_is_told_to_who_takes_the_rows() -> None:
     shelf = Shelf(1)
     shelf.is_away = True
 
-    async with RowsAhead(shelf.spans()) as rows:
+    async with RowsAhead(shelf.spans(), bytes_max=BYTES_MAX) as rows:
         await begin(rows, [version(1)])
 
         with pytest.raises(Unavailable):
@@ -149,7 +155,7 @@ async def test_what_nobody_takes_is_let_go_whatever_became_of_it() -> None:
     slow.may_answer.clear()
 
     for shelf in (away, slow):
-        async with RowsAhead(shelf.spans()) as rows:
+        async with RowsAhead(shelf.spans(), bytes_max=BYTES_MAX) as rows:
             await begin(rows, [version(1)])
 
     assert slow.left_alone == 1
@@ -159,7 +165,7 @@ async def test_spans_come_in_the_order_asked_for_without_those_that_have_no_row(
     shelf = Shelf(1, 2, 3)
     asked = [version(3), version(9), version(1)]
 
-    async with RowsAhead(shelf.spans()) as rows:
+    async with RowsAhead(shelf.spans(), bytes_max=BYTES_MAX) as rows:
         rendered = render_versions(await rows.take(asked), asked, {})
 
     assert [each.version for each in rendered] == [version(3), version(1)]
@@ -168,7 +174,46 @@ async def test_spans_come_in_the_order_asked_for_without_those_that_have_no_row(
 async def test_scattered_rows_are_read_side_by_side() -> None:
     shelf = Shelf(1)
 
-    async with RowsAhead(shelf.spans()) as rows:
+    async with RowsAhead(shelf.spans(), bytes_max=BYTES_MAX) as rows:
         await rows.take([version(1)])
 
     assert shelf.asked[0].settings["merge_tree_min_rows_for_concurrent_read"] == 1
+
+
+class Slices(Shelf):
+    """An engine whose answers end after two rows."""
+
+    async def select(self, statement: Statement, /, *, deadline_s: float) -> pa.Table:
+        return (await super().select(statement, deadline_s=deadline_s)).take([0, 1])
+
+
+def of_trace(number: int) -> Version:
+    return version(number)._replace(trace_id=bytes(15) + b"\x01")
+
+
+async def test_a_trace_that_is_too_large_for_an_answer_is_refused_before_it_is_read_whole(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("query_api.spans.rows.READ_BYTES_MAX", 1)
+    versions = [of_trace(number) for number in range(1, 100)]
+    shelf = Slices()
+    shelf.hold(versions)
+    two_rows = table([row(**each._asdict()) for each in versions[:2]]).get_total_buffer_size()
+
+    async with RowsAhead(shelf.spans(), bytes_max=10 * two_rows) as rows:
+        with pytest.raises(InvalidInput, match=rf"^Trace {1:032x} takes more than {10 * two_rows} bytes, too much"):
+            await rows.take(versions)
+
+    assert 5 < len(shelf.asked) < 12
+
+
+async def test_a_trace_of_several_reads_comes_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("query_api.spans.rows.READ_BYTES_MAX", 1)
+    versions = [of_trace(number) for number in range(1, 21)]
+    shelf = Slices()
+    shelf.hold(versions)
+
+    async with RowsAhead(shelf.spans(), bytes_max=BYTES_MAX) as rows:
+        rendered = render_versions(await rows.take(versions), versions, {})
+
+    assert [each.version for each in rendered] == versions
