@@ -95,6 +95,8 @@ class VariantHandlers:
             )
         if reference.slug not in (None, source.slug):
             raise InvalidInput(f"{names.variant_ref}.slug does not match the variant of that id: '{source.slug}'.")
+        if source.deleted_at is not None:
+            raise InvalidInput(f"The variant '{source.slug}' is archived and cannot be forked.")
         return source
 
     async def _cut(self, call: Call, lineage: Lineage, source: Variant) -> int:

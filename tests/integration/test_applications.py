@@ -138,6 +138,17 @@ async def test_an_archived_head_is_served_and_the_log_begins_below_it(client: Hi
     assert "archived" in (await client.post("/applications/variants/fork", pinned, status=400))["detail"]
 
 
+async def test_an_archived_variant_is_not_forked_though_it_was_committed_to_since(client: HistoryClient):
+    _, variant, _ = await client.branch(commits=1)
+    await client.post(f"/applications/variants/{variant['id']}/archive")
+    await client.commit(variant["id"])
+
+    fork = {"application_variant": {"slug": "f"}, "application_variant_ref": {"id": variant["id"]}}
+    refused = await client.post("/applications/variants/fork", fork, status=400)
+
+    assert refused["detail"] == "The variant 'app.main' is archived and cannot be forked."
+
+
 # History
 
 
