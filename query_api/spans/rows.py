@@ -143,26 +143,32 @@ class RowsAhead:
             self._read(trace_ids, {"starts": starts, "span_ids": span_ids})
             await asyncio.sleep(HEAD_START_S)
 
-    async def fit(self, versions: Collection[Version]) -> bool:
-        """Whether one read holds these versions. Else what it gave is let go: they are to be taken trace by trace."""
-        trace_ids = self._read_missing(versions)
-        layouts = await asyncio.gather(*{self._reading[trace_id] for trace_id in trace_ids})
-        if not any(map(_may_be_cut, layouts)) or _found_in(layouts).issuperset(versions):
-            return True
-        for trace_id in trace_ids:
-            del self._reading[trace_id]
-        return False
+    async def take_together(self, versions: Collection[Version]) -> list[Layout] | None:
+        """What holds these versions, as far as they have rows, when one read does. ``None`` when it does not: what it gave is let go, and
+        they are to be taken trace by trace.
+        """
+        layouts = await self._taken(versions)
+        if any(map(_may_be_cut, layouts)) and not _found_in(layouts).issuperset(versions):
+            return None
+        return layouts
 
     async def take(self, versions: Collection[Version]) -> list[Layout]:
-        """What holds these versions, as far as they have rows; those of traces that nobody began to read are read now.
+        """What holds these versions, as far as they have rows, in as many reads as it takes.
 
         Raises ``InvalidInput`` when they hold too much to be answered as a whole.
         """
-        trace_ids = self._read_missing(versions)
-        layouts = list(await asyncio.gather(*{self._reading.pop(trace_id) for trace_id in trace_ids}))
+        layouts = await self._taken(versions)
         if any(map(_may_be_cut, layouts)):
             await self._complete(layouts, versions)
         return layouts
+
+    async def _taken(self, versions: Collection[Version]) -> list[Layout]:
+        """One read of them; those of traces that nobody began to read are read now."""
+        trace_ids = {version.trace_id for version in versions}
+        if missing := trace_ids.difference(self._reading):
+            others = [version for version in versions if version.trace_id in missing]
+            self._read(missing, packed_versions(others))
+        return list(await asyncio.gather(*{self._reading.pop(trace_id) for trace_id in trace_ids}))
 
     async def _complete(self, layouts: list[Layout], versions: Collection[Version]) -> None:
         """Read what is missing of the versions as long as there is more of them."""
@@ -175,12 +181,6 @@ class RowsAhead:
             found.update(layout.versions)
             if sum(each.bytes_count for each in layouts) > self._bytes_max:
                 raise InvalidInput(_too_large(versions, self._bytes_max))
-
-    def _read_missing(self, versions: Collection[Version]) -> set[bytes]:
-        """Begin to read those of traces that nobody began to read; all their traces."""
-        if missing := [version for version in versions if version.trace_id not in self._reading]:
-            self._read({version.trace_id for version in missing}, packed_versions(missing))
-        return {version.trace_id for version in versions}
 
     def _read(self, trace_ids: Iterable[bytes], values: Mapping[str, HexDigits]) -> None:
         reading = asyncio.create_task(_fetch_some(self._spans, values), name="read-rows")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from operator import attrgetter, itemgetter
@@ -65,7 +65,9 @@ async def traces_of_ids(spans: ProjectSpans, trace_ids: Sequence[bytes], *, byte
     """
     heads, sums = await heads_of_traces(spans, trace_ids)
     async with RowsAhead(spans, bytes_max=bytes_max) as rows:
-        by_id = {trace.trace_id: trace for trace in await _read(spans, heads, sums, rows)}
+        in_order = sorted(heads, key=_BY_TRACE)
+        read = await _traces_of(spans, in_order, sums, await rows.take(in_order), rows)
+    by_id = {trace.trace_id: trace for trace in read}
     return [by_id[trace_id] for trace_id in trace_ids if trace_id in by_id]
 
 
@@ -87,27 +89,41 @@ async def read_page(
 
     ``rows``: where they are read already, or will be.
     """
-    page = _PageInProgress(bytes_max)
+    page = _PageInProgress(spans, rows, bytes_max=bytes_max)
     for part in _parts(found):
-        for together in [part] if len(part) == 1 or await rows.fit(_heads_of(part)) else [[each] for each in part]:
-            sums = {each.position.trace_id: each.sums for each in together}
-            if not page.takes(together, await _read(spans, _heads_of(together), sums, rows)):
-                return WholeTraces(page.traces, page.ends_at, is_cut=True)
+        if not await page.takes(part):
+            return WholeTraces(page.traces, page.ends_at, is_cut=True)
     return WholeTraces(page.traces, page.ends_at, is_cut=False)
 
 
 class _PageInProgress:
     """Traces in order, as many as there is room for."""
 
-    def __init__(self, bytes_max: int) -> None:
+    def __init__(self, spans: ProjectSpans, rows: RowsAhead, *, bytes_max: int) -> None:
+        self._spans = spans
+        self._rows = rows
         self._room = bytes_max
         self.traces: list[Trace] = []
         self.ends_at: TracePosition | None = None
 
-    def takes(self, found: Sequence[FoundTrace], read: Sequence[Trace]) -> bool:
-        """Put those that were found and are still there behind the others; false at the first for which there is no room."""
+    async def takes(self, part: Sequence[FoundTrace]) -> bool:
+        """Put the traces behind the others, those that are still there; false at the first for which there is no room."""
+        heads = sorted((head for each in part for head in each.heads), key=_BY_TRACE)  # while they are read
+        layouts = await (self._rows.take(heads) if len(part) == 1 else self._rows.take_together(heads))
+        if layouts is None:
+            return await self._takes_one_by_one(part)
+        sums = {each.position.trace_id: each.sums for each in part}
+        return self._holds(part, await _traces_of(self._spans, heads, sums, layouts, self._rows))
+
+    async def _takes_one_by_one(self, part: Sequence[FoundTrace]) -> bool:
+        for each in part:
+            if not await self.takes([each]):
+                return False
+        return True
+
+    def _holds(self, part: Sequence[FoundTrace], read: Sequence[Trace]) -> bool:
         by_id = {trace.trace_id: trace for trace in read}
-        for each in found:
+        for each in part:
             trace = by_id.get(each.position.trace_id)
             self._room -= trace.bytes_count if trace is not None else 0
             if self._room < 0 and self.traces:
@@ -130,21 +146,21 @@ def _parts(found: Sequence[FoundTrace]) -> Iterator[list[FoundTrace]]:
         yield part
 
 
-def _heads_of(part: Iterable[FoundTrace]) -> list[Version]:
-    return [head for each in part for head in each.heads]
-
-
-async def _read(spans: ProjectSpans, heads: Sequence[Version], sums: TraceSums, rows: RowsAhead) -> list[Trace]:
-    """The traces of these heads, which used these sums. When the heads are no longer those of now, the traces of now."""
+async def _traces_of(
+    spans: ProjectSpans, heads: Sequence[Version], sums: TraceSums, layouts: Sequence[Layout], rows: RowsAhead
+) -> list[Trace]:
+    """The traces of these heads, which are in order, used these sums and are laid out. When the heads are no longer those of now, the
+    traces of now."""
     trace_ids = {head.trace_id for head in heads}
     absent: set[Version] = set()
     for _ in range(TRIES_MAX):
-        in_order = sorted(heads, key=_BY_TRACE)
-        read = await _rendered(await rows.take(in_order), in_order, sums)
-        if len(read) == len(in_order):
+        read = await _rendered(layouts, heads, sums)
+        if len(read) == len(heads):
             return [Trace(key, list(group)) for key, group in groupby(read, key=attrgetter("version.trace_id"))]
-        absent |= set(in_order).difference(span.version for span in read)
-        heads, sums = await heads_of_traces(spans, trace_ids, absent=absent)
+        absent |= set(heads).difference(span.version for span in read)
+        found, sums = await heads_of_traces(spans, trace_ids, absent=absent)
+        heads = sorted(found, key=_BY_TRACE)
+        layouts = await rows.take(heads)
     raise Unavailable("These spans are being replaced faster than they can be read.")
 
 
