@@ -12,13 +12,16 @@ the one of traces.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, Generic, NamedTuple, TypeVar
+from collections.abc import Sequence
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from common.errors import DeadlineExceeded
 from query_api.spans.compile import EVERY_ROW, Compiled
 from query_api.spans.models import Order
 from query_api.spans.project_spans import ProjectSpans, Share
 from query_api.spans.search_budget import SearchBudget
+
+_AND: Final = "\n    AND "
 
 Row = TypeVar("Row")
 Place = TypeVar("Place")
@@ -29,6 +32,37 @@ class Portion(NamedTuple, Generic[Row, Place]):
 
     rows: list[Row]
     through: Place | None
+
+
+class Bounds(NamedTuple):
+    """What of a window is left, as conditions on rows of ``spans``, and the values in them."""
+
+    conditions: list[str]
+    parameters: dict[str, Any]
+
+
+def statement_in_order(
+    columns: Sequence[str],
+    matching: Compiled,
+    bounds: Bounds,
+    *,
+    by: Sequence[str],
+    order: Order,
+    until_us: int | None,
+) -> tuple[str, dict[str, Any]]:
+    """The statement of the first ``{candidates:UInt32}`` rows in the order of the columns ``by``, none behind ``until_us``, and its other
+    values."""
+    direction, sign = ("DESC", ">=") if order is Order.DESCENDING else ("ASC", "<=")
+    stretch = (
+        Bounds([], {}) if until_us is None else Bounds([f"start_us {sign} {{until_us:Int64}}"], {"until_us": until_us})
+    )
+    conditions = ["{of_project}", *bounds.conditions, *stretch.conditions, matching.sql]
+    in_order = [f"{column} {direction}" for column in by]
+    sql = (
+        f"SELECT {', '.join(columns)}\nFROM spans\nWHERE {_AND.join(conditions)}\n"
+        f"ORDER BY {', '.join(in_order)}\nLIMIT {{candidates:UInt32}}\n"
+    )
+    return sql, {**bounds.parameters, **stretch.parameters, **matching.parameters}
 
 
 class BoundedSearch(ABC, Generic[Row, Place]):

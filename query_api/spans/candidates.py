@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 
 from common.clickhouse.span_columns import NO_PARENT
-from query_api.spans.bounded_search import BoundedSearch, Portion
+from query_api.spans.bounded_search import BoundedSearch, Bounds, Portion, statement_in_order
 from query_api.spans.columns import rows_as, values_of
 from query_api.spans.compile import Compiled
 from query_api.spans.models import Order
@@ -72,6 +72,9 @@ class Candidates(BoundedSearch[Candidate, Position]):
         return Position.edge(start_us, self._order)
 
 
+_COLUMNS: Final = (*Version._fields, "parent_id", "answer_bytes", "members")
+
+
 def _candidates_of(rows: pa.Table) -> list[Candidate]:
     are_roots = [parent_id == NO_PARENT for parent_id in values_of(rows, "parent_id")]
     others = (values_of(rows, name) for name in ("answer_bytes", "members"))
@@ -82,21 +85,11 @@ def candidates_statement(
     matching: Compiled, window: Window, *, until_us: int | None = None
 ) -> tuple[str, dict[str, Any]]:
     """The statement of the first ``{candidates:UInt32}`` rows, none behind ``until_us``, and its other values."""
-    direction = "DESC" if window.order is Order.DESCENDING else "ASC"
-    bounds, parameters = _bounds(window)
-    if until_us is not None:
-        bounds.append(f"start_us {'>=' if window.order is Order.DESCENDING else '<='} {{until_us:Int64}}")
-        parameters["until_us"] = until_us
-    conditions = "\n    AND ".join(["{of_project}", *bounds, matching.sql])
-    order = ", ".join(f"{column} {direction}" for column in Position._fields)
-    sql = (
-        "SELECT start_us, span_id, trace_id, log, log_offset, parent_id, answer_bytes, members\nFROM spans\n"
-        f"WHERE {conditions}\nORDER BY {order}\nLIMIT {{candidates:UInt32}}\n"
-    )
-    return sql, {**parameters, **matching.parameters}
+    bounds = _bounds(window)
+    return statement_in_order(_COLUMNS, matching, bounds, by=Position._fields, order=window.order, until_us=until_us)
 
 
-def _bounds(window: Window) -> tuple[list[str], dict[str, Any]]:
+def _bounds(window: Window) -> Bounds:
     """The window as conditions. A position is inside its leading bound, and stands for it: a hand-made one lies on it."""
     is_descending = window.order is Order.DESCENDING
     bounds: list[str] = []
@@ -122,4 +115,4 @@ def _bounds(window: Window) -> tuple[list[str], dict[str, Any]]:
     if window.rate_percent < 100:
         bounds.append(SAMPLED)
         parameters["rate_percent"] = window.rate_percent
-    return bounds, parameters
+    return Bounds(bounds, parameters)

@@ -12,7 +12,7 @@ from dataclasses import replace
 from operator import itemgetter
 from typing import Any, Final
 
-from query_api.spans.bounded_search import BoundedSearch, Portion
+from query_api.spans.bounded_search import BoundedSearch, Bounds, Portion, statement_in_order
 from query_api.spans.compile import Compiled
 from query_api.spans.models import Order
 from query_api.spans.project_spans import ProjectSpans, Share
@@ -83,18 +83,8 @@ def candidates_statement(
 ) -> tuple[str, dict[str, Any]]:
     """The statement of the first ``{candidates:UInt32}`` rows in the order of these columns, none behind ``until_us``, and its
     other values."""
-    direction = "DESC" if window.order is Order.DESCENDING else "ASC"
-    bounds, parameters = _bounds(window)
-    if until_us is not None:
-        bounds.append(f"start_us {'>=' if window.order is Order.DESCENDING else '<='} {{until_us:Int64}}")
-        parameters["until_us"] = until_us
-    in_order = ", ".join(f"{column} {direction}" for column in order)
-    conditions = "\n    AND ".join(["{of_project}", *bounds, matching.sql])
-    sql = (
-        "SELECT start_us, span_id, trace_id, log, log_offset\nFROM spans\n"
-        f"WHERE {conditions}\nORDER BY {in_order}\nLIMIT {{candidates:UInt32}}\n"
-    )
-    return sql, {**parameters, **matching.parameters}
+    bounds = _bounds(window)
+    return statement_in_order(Version._fields, matching, bounds, by=order, order=window.order, until_us=until_us)
 
 
 def _instant(window: TraceWindow, start_us: int) -> TraceWindow:
@@ -102,7 +92,7 @@ def _instant(window: TraceWindow, start_us: int) -> TraceWindow:
     return replace(window, oldest_us=start_us, newest_us=start_us + 1, newest_is_included=False)
 
 
-def _bounds(window: TraceWindow) -> tuple[list[str], dict[str, Any]]:
+def _bounds(window: TraceWindow) -> Bounds:
     """The window as conditions. The start alone beside the position prunes by the primary key."""
     bounds: list[str] = []
     parameters: dict[str, Any] = {}
@@ -122,4 +112,4 @@ def _bounds(window: TraceWindow) -> tuple[list[str], dict[str, Any]]:
     if window.rate_percent < 100:
         bounds.append(SAMPLED)
         parameters["rate_percent"] = window.rate_percent
-    return bounds, parameters
+    return Bounds(bounds, parameters)
