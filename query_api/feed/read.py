@@ -115,6 +115,8 @@ class _Candidate(NamedTuple):
     version: Version
     is_root: bool
     answer_bytes: int
+    members: int
+    """Which of ``OPTIONAL_MEMBERS`` it has."""
 
 
 class _Examined(NamedTuple):
@@ -134,13 +136,14 @@ async def _examined(
     found = _candidates(await spans.select(sql, parameters, step="candidates"), arrivals)
     if not found:
         return None
+    expected = page.expected(found)
     (heads, sums), rows = await asyncio.gather(
         heads_and_sums(
             spans,
             [each.version for each in found],
             traces_to_sum={each.version.trace_id for each in found if each.is_root},
         ),
-        fetch_rows(spans, [each.version for each in page.expected(found)]),
+        fetch_rows(spans, [each.version for each in expected], members=[each.members for each in expected]),
     )
     return _Examined([each for each in found if each.version in heads], sums, rows)
 
@@ -170,7 +173,7 @@ def candidates_statement(question: Question, arrivals: Arrivals) -> tuple[str, d
         conditions.append(SAMPLED)
         parameters["rate_percent"] = question.rate_percent
     sql = (
-        "SELECT start_us, span_id, trace_id, log, log_offset, span_index, parent_id, answer_bytes\nFROM spans\nWHERE "
+        "SELECT start_us, span_id, trace_id, log, log_offset, span_index, parent_id, answer_bytes, members\nFROM spans\nWHERE "
         + "\n    AND ".join(conditions)
     )
     return sql, {**parameters, **question.matching.parameters}
@@ -181,12 +184,12 @@ def _candidates(rows: pa.Table, arrivals: Arrivals) -> list[_Candidate]:
     index_of = {
         (log, *place): index for index, (log, place) in enumerate(zip(arrivals.logs, arrivals.places, strict=True))
     }
-    columns = (rows.column(name).to_pylist() for name in ("span_index", "parent_id", "answer_bytes"))
+    columns = (rows.column(name).to_pylist() for name in ("span_index", "parent_id", "answer_bytes", "members"))
     found: dict[Version, _Candidate] = {}
-    for version, span_index, parent_id, answer_bytes in zip(versions_of(rows), *columns, strict=True):
+    for version, span_index, parent_id, answer_bytes, members in zip(versions_of(rows), *columns, strict=True):
         index = index_of.get((version.log.decode(), version.log_offset, span_index))
         if index is not None:
-            found[version] = _Candidate(index, version, parent_id == NO_PARENT, answer_bytes)
+            found[version] = _Candidate(index, version, parent_id == NO_PARENT, answer_bytes, members)
     return sorted(found.values())
 
 

@@ -56,7 +56,7 @@ _IN_TRACES: Final = f"trace_id IN {among_ids('trace_ids')}"
 _IN_SPANS: Final = f"span_id IN {among_ids('span_ids')}"
 _IN_WHOLE_TRACES: Final = f"trace_id IN {among_ids('whole_trace_ids')}"
 _ENTRIES: Final = """
-SELECT trace_id, span_id, log, version, record_ms, start_us, parent_id, usage_is_own{metrics}
+SELECT trace_id, span_id, log, version, record_ms, start_us, parent_id, usage_is_own{others}
 FROM span_heads
 PREWHERE {of_project} AND {which}
 """
@@ -125,7 +125,8 @@ _Heads = dict[tuple[bytes, bytes], int]
 """Span → the entry that is its head, by its index."""
 
 OnSent: TypeAlias = Callable[[pa.Table], Awaitable[None]]
-"""Is told which versions were sent, as rows of ``span_heads``, before it is known which of them are shown."""
+"""Is told which versions were sent, as rows of ``span_heads``, before it is known which of them are shown; ``members`` are among their
+columns then."""
 
 
 async def heads_and_sums(
@@ -175,12 +176,20 @@ async def heads_of_ids(
 
 
 async def heads_of_traces(
-    spans: ProjectSpans, trace_ids: Collection[bytes], *, absent: Collection[Version] = ()
+    spans: ProjectSpans,
+    trace_ids: Collection[bytes],
+    *,
+    absent: Collection[Version] = (),
+    on_sent: OnSent | None = None,
 ) -> tuple[list[Version], TraceSums]:
-    """The shown versions of all spans of the traces, and what those of each used together. ``absent`` as for ``heads_of_ids``."""
+    """The shown versions of all spans of the traces, and what those of each used together. ``absent`` as for ``heads_of_ids``,
+    ``on_sent`` as for ``heads_and_sums``.
+    """
     if not trace_ids:
         return [], {}
-    entries = await _entries(spans, _IN_TRACES, {"trace_ids": packed_ids(trace_ids)}, with_metrics=True)
+    entries = await _entries(
+        spans, _IN_TRACES, {"trace_ids": packed_ids(trace_ids)}, with_metrics=True, on_sent=on_sent
+    )
     heads = await _judged(entries, absent)
     return [entries.sent[index] for index in heads.values()], _summed(entries, heads, trace_ids)
 
@@ -198,8 +207,8 @@ async def _entries(
     with_metrics: bool,
     on_sent: OnSent | None = None,
 ) -> _Entries:
-    metrics = f", {_METRICS}" if with_metrics else ""
-    sql = _ENTRIES.replace("{which}", which).replace("{metrics}", metrics)
+    others = (f", {_METRICS}" if with_metrics else "") + (", members" if on_sent is not None else "")
+    sql = _ENTRIES.replace("{which}", which).replace("{others}", others)
     rows = await spans.select(sql, parameters, step="heads")
     if rows.num_rows >= MANY_ENTRIES:
         return await asyncio.to_thread(_Entries.of, rows)

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, reduce
+from operator import or_
 from typing import Final, Self
 
 import numpy as np
@@ -23,6 +24,7 @@ from query_api.spans.columns import (
     among_ids,
     among_starts,
     ids_as_packed,
+    integers_of,
     starts_as_packed,
     values_of,
 )
@@ -61,21 +63,23 @@ rows in one thread; with two, 50 of them take 60 ms instead of 95. Not for state
 may read in vain. What the primary key leaves is read: to look up the ids in their index first takes 0.6 ms and leaves all of it."""
 
 
-async def fetch_rows(spans: ProjectSpans, versions: Collection[Version], *, members: int = ALL_MEMBERS) -> Layout:
+async def fetch_rows(
+    spans: ProjectSpans, versions: Collection[Version], *, members: Iterable[int] = (ALL_MEMBERS,)
+) -> Layout:
     """Rows among which are all of these versions, and hardly any other, in any order; laid out as soon as they are there.
 
-    ``members``: which of ``OPTIONAL_MEMBERS`` one of them has, or may have. Each costs as much as one that is there: a column is
-    read where a row lies, whatever it holds.
+    ``members``: which of ``OPTIONAL_MEMBERS`` each of them has, or may have. One that nobody has costs as much as one that is there: a
+    column is read where a row lies, whatever it holds.
     """
     if not versions:
         return NO_ROWS
-    return await _fetch(spans, packed_versions(versions), members, _SCATTERED)
+    return await _fetch(spans, packed_versions(versions), reduce(or_, members, 0), _SCATTERED)
 
 
-async def _fetch_some(spans: ProjectSpans, values: Mapping[str, HexDigits]) -> Layout:
+async def _fetch_some(spans: ProjectSpans, values: Mapping[str, HexDigits], members: int = ALL_MEMBERS) -> Layout:
     """All rows, unless they are large: then little more than ``READ_BYTES_MAX`` of them, at least one."""
     bound: EngineSettings = {"max_result_bytes": READ_BYTES_MAX, "result_overflow_mode": "break"}
-    return await _fetch(spans, values, ALL_MEMBERS, {**_SCATTERED, **bound})
+    return await _fetch(spans, values, members, {**_SCATTERED, **bound})
 
 
 def _may_be_cut(layout: Layout) -> bool:
@@ -132,7 +136,8 @@ class RowsAhead:
     async def begin(self, sent: pa.Table, trace_ids: Collection[bytes]) -> None:
         """Begin to read the spans of these traces, which were not begun before, unless they are too many to be read in vain.
 
-        ``sent``: their versions, as columns of the names of a ``Version``, among others. Returns when the engine has been asked.
+        ``sent``: their versions, as columns of the names of a ``Version``, and their ``members``, among others. Returns when the engine
+        has been asked.
         """
         is_wanted = set(trace_ids).__contains__
         which = np.fromiter(map(is_wanted, values_of(sent, "trace_id")), np.bool_, sent.num_rows)
@@ -140,7 +145,8 @@ class RowsAhead:
         if 0 < count <= self._room:
             self._room -= count
             starts, span_ids = starts_as_packed(sent, "start_us", which), ids_as_packed(sent, "span_id", which)
-            self._read(trace_ids, {"starts": starts, "span_ids": span_ids})
+            members = int(np.bitwise_or.reduce(integers_of(sent, "members")[which]))
+            self._read(trace_ids, {"starts": starts, "span_ids": span_ids}, members)
             await asyncio.sleep(HEAD_START_S)
 
     async def take_together(self, versions: Collection[Version]) -> list[Layout] | None:
@@ -182,8 +188,8 @@ class RowsAhead:
             if sum(each.bytes_count for each in layouts) > self._bytes_max:
                 raise InvalidInput(_too_large(versions, self._bytes_max))
 
-    def _read(self, trace_ids: Iterable[bytes], values: Mapping[str, HexDigits]) -> None:
-        reading = asyncio.create_task(_fetch_some(self._spans, values), name="read-rows")
+    def _read(self, trace_ids: Iterable[bytes], values: Mapping[str, HexDigits], members: int = ALL_MEMBERS) -> None:
+        reading = asyncio.create_task(_fetch_some(self._spans, values, members), name="read-rows")
         self._reading |= dict.fromkeys(trace_ids, reading)
 
 

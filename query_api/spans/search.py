@@ -17,9 +17,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial, reduce
+from functools import partial
 from itertools import accumulate, takewhile
-from operator import or_
 from typing import Any, Final
 
 from common.errors import DeadlineExceeded
@@ -90,7 +89,7 @@ async def _judge(spans: ProjectSpans, batch: Sequence[Candidate], page: _PageInP
             [candidate.version for candidate in batch],
             traces_to_sum={candidate.version.trace_id for candidate in batch if candidate.is_root},
         ),
-        fetch_rows(spans, expected, members=reduce(or_, (candidate.members for candidate in candidates), 0)),
+        fetch_rows(spans, expected, members=[candidate.members for candidate in candidates]),
     )
     page.add([candidate for candidate in batch if candidate.version in heads], sums)
     page.add_rows(rows, of=expected)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import groupby
 from operator import attrgetter, itemgetter
 from typing import Final
@@ -63,8 +64,8 @@ async def traces_of_ids(spans: ProjectSpans, trace_ids: Sequence[bytes], *, byte
 
     Raises ``InvalidInput`` when they are larger than ``bytes_max``.
     """
-    heads, sums = await heads_of_traces(spans, trace_ids)
     async with RowsAhead(spans, bytes_max=bytes_max) as rows:
+        heads, sums = await heads_of_traces(spans, trace_ids, on_sent=partial(rows.begin, trace_ids=trace_ids))
         in_order = sorted(heads, key=_BY_TRACE)
         read = await _traces_of(spans, in_order, sums, await rows.take(in_order), rows)
     by_id = {trace.trace_id: trace for trace in read}

@@ -2,21 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 
 from common.clickhouse.migrate import migrate
-from common.clickhouse.span_columns import OPTIONAL_MEMBERS
+from common.clickhouse.span_columns import ALL_MEMBERS, OPTIONAL_MEMBERS
 from common.clickhouse.store import ColumnStore, Statement
+from common.clock import SystemClock
+from common.limits import MIB
+from common.project import DEFAULT_PROJECT_ID
 from common.settings import ClickHouseSettings
 from common.span import Event, Link, Resource, Scope, Span
+from query_api.spans.compile import EVERY_ROW
+from query_api.spans.project_spans import ProjectSpans
+from query_api.spans.rows import RowsAhead
+from query_api.traces.search import find_traces
+from query_api.traces.whole import Trace, read_page, traces_of_ids
+from query_api.traces.window import TraceWindow
+from tests.support.api import context_of
+from tests.support.feed import Reader, settle
 from tests.support.older_tables import apply_again, tables_before
 from tests.support.span_corpus import START_NS, store_record
 from tests.support.span_pages import SpanPages
 
+BYTES_MAX = 16 * MIB
 OTHER = {"trace_id": "0" * 31 + "a", "span_id": "0" * 15 + "b", "attributes": {"key": "of"}}
 GIVEN: dict[str, Any] = {
     "status_message": "broken",
@@ -55,6 +68,16 @@ def spans(first: int) -> list[Span]:
     ]
 
 
+def spans_of(traces: Iterable[Trace]) -> dict[str, Any]:
+    shown = [orjson.loads(span.json) for trace in traces for span in trace.spans]
+    return {each["span_name"]: each for each in shown}
+
+
+async def members_of(store: ColumnStore, table: str) -> dict[int, int]:
+    rows = await store.select(Statement(f"SELECT trace_id, members FROM {table}"), deadline_s=10.0)
+    return {int.from_bytes(row["trace_id"], "big"): row["members"] for row in rows.to_pylist()}
+
+
 @pytest.fixture(params=[False, True], ids=["once", "twice"])
 async def store(
     request: pytest.FixtureRequest,
@@ -66,9 +89,10 @@ async def store(
     settings = chdb_empty_settings()
     opened = await tables_before(7, settings, data_dir=chdb_dir, folder=tmp_path)
     await store_record(opened, spans(100))
-    assert (await migrate(settings, data_dir=chdb_dir))[0] == "0007_members"
+    assert (await migrate(settings, data_dir=chdb_dir))[:2] == ["0007_members", "0008_members_of_heads"]
     if request.param:
         await apply_again(opened, "0007_members.sql")
+        await apply_again(opened, "0008_members_of_heads.sql")
     await store_record(opened, spans(200), offset=1)
     yield opened
     await opened.close()
@@ -86,6 +110,37 @@ async def test_each_is_shown_where_it_is_alone_on_a_page_and_where_others_are(st
             assert name in whole[f"n{first + number}"], name
             assert name in whole[f"n{first + len(OPTIONAL_MEMBERS) + 1}"], name
         assert not set(OPTIONAL_MEMBERS).intersection(whole[f"n{first}"])
+
+
+async def test_each_is_shown_in_its_trace(store: ColumnStore) -> None:
+    shown = {each["span_name"]: each for each in (await SpanPages.over(store).page())["spans"]}
+    spans = ProjectSpans(store, DEFAULT_PROJECT_ID, clock=SystemClock(), budget_s=30.0)
+    async with RowsAhead(spans, bytes_max=BYTES_MAX) as rows:
+        found = await find_traces(spans, EVERY_ROW, TraceWindow(), limit=100, rows=rows)
+        page = await read_page(spans, found.traces, bytes_max=BYTES_MAX, rows=rows)
+    each_alone = [await traces_of_ids(spans, [trace.trace_id], bytes_max=BYTES_MAX) for trace in page.traces]
+
+    assert spans_of(page.traces) == shown
+    assert spans_of(trace for traces in each_alone for trace in traces) == shown
+
+
+async def test_each_is_shown_where_it_is_alone_on_a_page_of_the_feed(store: ColumnStore) -> None:
+    shown = {each["span_name"]: each for each in (await SpanPages.over(store).page())["spans"]}
+    for offset in (0, 1):
+        await settle(store, offset=offset)
+    reader = Reader(context_of(store=store, clock=SystemClock()), windowing={"limit": 1})
+    arrived = [each for _ in shown for each in (await reader.page())["spans"]]
+
+    assert {each["span_name"]: each for each in arrived} == shown
+
+
+async def test_heads_say_the_same_as_rows_of_what_was_stored_since(store: ColumnStore) -> None:
+    of_rows = await members_of(store, "spans")
+    of_heads = await members_of(store, "span_heads")
+
+    for first, is_known in ((100, False), (200, True)):
+        for number in range(first, first + len(OPTIONAL_MEMBERS) + 2):
+            assert of_heads[number] == (of_rows[number] if is_known else ALL_MEMBERS)
 
 
 async def test_the_engine_says_which_of_them_a_row_has(store: ColumnStore) -> None:

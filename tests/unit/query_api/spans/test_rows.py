@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Sequence
-from itertools import islice
+from itertools import chain, islice, repeat
 
 import pyarrow as pa
 import pytest
 
+from common.clickhouse.span_columns import OPTIONAL_MEMBERS
 from common.clickhouse.store import Statement
 from common.clock import SystemClock
 from common.errors import InvalidInput, Unavailable
@@ -30,6 +31,7 @@ HEADS = pa.schema(
         "trace_id": pa.binary(16),
         "log": pa.binary(),
         "log_offset": pa.uint64(),
+        "members": pa.uint16(),
     }
 )
 
@@ -69,9 +71,13 @@ class Shelf(UntouchedStore):
         return ProjectSpans(self, DEFAULT_PROJECT_ID, clock=SystemClock(), budget_s=60.0)
 
 
-async def begin(rows: RowsAhead, versions: Collection[Version], *, beside: Collection[Version] = ()) -> None:
-    """Begin to read these, when others were found ``beside`` them."""
-    sent = pa.Table.from_pylist([each._asdict() for each in (*versions, *beside)], HEADS)
+async def begin(
+    rows: RowsAhead, versions: Collection[Version], *, beside: Collection[Version] = (), members: Collection[int] = ()
+) -> None:
+    """Begin to read these, which have these members, when others were found ``beside`` them."""
+    of_each = chain(members, repeat(0))
+    found = [each._asdict() | {"members": next(of_each)} for each in (*versions, *beside)]
+    sent = pa.Table.from_pylist(found, HEADS)
     await rows.begin(sent, {each.trace_id for each in versions})
 
 
@@ -169,6 +175,20 @@ async def test_spans_come_in_the_order_asked_for_without_those_that_have_no_row(
         rendered = render_versions(await rows.take(asked), asked, {})
 
     assert [each.version for each in rendered] == [version(3), version(1)]
+
+
+@pytest.mark.parametrize("is_begun", [True, False])
+async def test_columns_are_read_of_which_a_span_to_be_shown_needs_one(is_begun: bool) -> None:
+    shelf = Shelf(1, 2, 3)
+    links, scope = (1 << OPTIONAL_MEMBERS.index(name) for name in ("links", "scope"))
+
+    async with RowsAhead(shelf.spans(), bytes_max=BYTES_MAX) as rows:
+        if is_begun:
+            await begin(rows, [version(1), version(2)], beside=[version(3)], members=[links, 0, scope])
+        await rows.take([version(1), version(2)])
+
+    read = set(shelf.asked[0].sql.partition("FROM")[0].replace(",", " ").split())
+    assert read.intersection(OPTIONAL_MEMBERS) == ({"links"} if is_begun else set(OPTIONAL_MEMBERS))
 
 
 async def test_scattered_rows_are_read_side_by_side() -> None:
