@@ -28,7 +28,6 @@ INPUT_BYTES_MAX: Final = 2_000
 NAME_CHARACTERS_MAX: Final = 200
 """So much of a name that no route knows is repeated."""
 
-_LOOKED_AT: Final = re.compile(r"(list|dict)\[function-wrap\[")
 _LONG_INTEGER: Final = re.compile(rb"\d{19}")
 _HUGE_INTEGER: Final = re.compile(r"-?\d{309,}(?![\d.eE])")  # past the doubles, where the fast parser gives up
 
@@ -168,15 +167,8 @@ def _bounded_name(step: str | int) -> str | int:
     return step if isinstance(step, int) or len(step) <= NAME_CHARACTERS_MAX else f"{step[:NAME_CHARACTERS_MAX]}…"
 
 
-def _kind_of(step: int | str) -> int | str:
-    """A step of a ``loc``. Where a value may be a list or an object, pydantic names the kind after all that looks at its elements."""
-    kind = _LOOKED_AT.match(step) if isinstance(step, str) else None
-    return step if kind is None else kind[1]
-
-
 def _from_pydantic(error: Mapping[str, Any], *, at: str) -> dict[str, Any]:
-    loc = (at, *map(_kind_of, error["loc"]))
-    problem = _problem(error["type"], loc, error["msg"], error["input"])
+    problem = _problem(error["type"], (at, *error["loc"]), error["msg"], error["input"])
     if "ctx" in error:
         # An exception in there says what `msg` already says; the reference shows it as an empty object.
         problem["ctx"] = {

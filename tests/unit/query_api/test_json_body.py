@@ -203,13 +203,6 @@ def test_problem_says_where_and_what() -> None:
     }
 
 
-def test_problem_of_one_of_two_kinds_names_the_kind() -> None:
-    with pytest.raises(InvalidRequest) as refused:
-        read_body(Either, b'{"either": [[1.5]]}', content_type=None, required=True)
-
-    assert {(*problem["loc"],) for problem in refused.value.problems} == {("body", "either", 0, "list", 0)}
-
-
 def test_exception_in_a_context_is_an_empty_object() -> None:
     (problem,) = _problems(b'{"count": 11}')
 
