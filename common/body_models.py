@@ -8,7 +8,15 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Final, TypeAlias, TypeVar
 
-from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, ValidationError, ValidationInfo, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Discriminator,
+    GetCoreSchemaHandler,
+    ValidationError,
+    ValidationInfo,
+    model_validator,
+)
 from pydantic_core import CoreSchema, PydanticOmit, core_schema
 
 PROBLEMS_MAX: Final = 100
@@ -64,6 +72,18 @@ Listed: TypeAlias = Annotated[list[Element], _LookedAtUntilEnough()]
 
 Named: TypeAlias = Annotated[dict[Name, Element], _LookedAtUntilEnough()]
 """An object in a body whose names are the client's."""
+
+LISTED: Final = "list"
+UNLISTED: Final = "object"
+
+
+def _form(value: Any) -> str:
+    return LISTED if isinstance(value, list) else UNLISTED
+
+
+BY_FORM: Final = Discriminator(_form)
+"""Tells a ``Listed`` from the object that may stand in its place, by the tags ``LISTED`` and ``UNLISTED``. What is wrong is told of the form
+that was sent, which stands in its path; without tags a path would spell the schemas out, down to our function that looks at elements."""
 
 
 class Strict(BaseModel):

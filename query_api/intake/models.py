@@ -12,10 +12,10 @@ from enum import StrEnum
 from typing import Annotated, Any, Final, TypeAlias
 from uuid import UUID
 
-from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler
+from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, Tag
 from pydantic_core import CoreSchema, core_schema
 
-from common.body_models import Listed, Named
+from common.body_models import BY_FORM, LISTED, UNLISTED, Listed, Named
 from common.span import SPAN_TYPES, TRACE_TYPES, SpanKind, StatusCode
 
 Json: TypeAlias = dict[str, Any]
@@ -84,6 +84,11 @@ class EventInput(_Sent):
     attributes: Json | None = None
 
 
+SpanNodes: TypeAlias = Annotated[
+    Annotated["SpanInput", Tag(UNLISTED)] | Annotated[Listed["SpanInput"], Tag(LISTED)], BY_FORM
+]
+
+
 class SpanInput(_Sent):
     """A span as ``/spans/query`` returns it; children may be nested below ``spans``, by name."""
 
@@ -106,14 +111,14 @@ class SpanInput(_Sent):
     links: Listed[LinkInput] | None = None
     hashes: Listed[HashInput] | None = None
     events: Listed[EventInput] | None = None
-    spans: Named[str, SpanInput | Listed[SpanInput]] | None = None
+    spans: Named[str, SpanNodes] | None = None
 
 
 class TraceInput(_Sent):
     """A trace as a tree: its roots by name, a list where several have the same."""
 
     trace_id: str | None = None
-    spans: Named[str, SpanInput | Listed[SpanInput]] | None = None
+    spans: Named[str, SpanNodes] | None = None
 
 
 SpanJson: TypeAlias = Annotated[Json, AsSent(lambda: SpanInput)]

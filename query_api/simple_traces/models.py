@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Any, Final, TypeAlias
+from typing import Annotated, Any, Final, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, Tag
 
-from common.body_models import Listed, Named
+from common.body_models import BY_FORM, LISTED, UNLISTED, Listed, Named
 from query_api.lineage.models import ReferenceIn
 from query_api.spans.models import Windowing, WindowingAnswer
 
@@ -73,7 +73,9 @@ class SimpleLink(BaseModel):
     span_id: str = Field(description="16 hexadecimal digits, or any spelling of a UUID.")
 
 
-SimpleLinks: TypeAlias = Named[str, SimpleLink] | Listed[SimpleLink]
+SimpleLinks: TypeAlias = Annotated[
+    Annotated[Named[str, SimpleLink], Tag(UNLISTED)] | Annotated[Listed[SimpleLink], Tag(LISTED)], BY_FORM
+]
 
 _CREATE_EXAMPLE: Final[Json] = {
     "trace": {

@@ -10,6 +10,7 @@ from pydantic import BaseModel, Field, field_validator
 from common.body_models import PROBLEMS_MAX, Listed
 from common.errors import InvalidInput
 from query_api.errors import InvalidRequest, answer_of, status_of
+from query_api.intake.models import SpansIngest
 from query_api.json_body import (
     INPUT_BYTES_MAX,
     NAME_CHARACTERS_MAX,
@@ -19,6 +20,7 @@ from query_api.json_body import (
     read_body,
     read_query,
 )
+from query_api.simple_traces.models import CreateSimpleTrace
 from query_api.spans.models import SpansQuery
 
 
@@ -245,3 +247,25 @@ def test_query_lists_take_every_value_and_others_the_last() -> None:
 
 def test_answer_omits_nulls_of_models_and_keeps_those_of_free_objects() -> None:
     assert json_answer(Sample(free={"a": None})).body == b'{"count":1,"free":{"a":null}}'
+
+
+@pytest.mark.parametrize(
+    ("model", "body", "paths"),
+    [
+        (
+            SpansIngest,
+            {"traces": {"t": {"spans": {"a": {"span_id": "1"}}}}},
+            [["traces", "t", "spans", "a", "object", "trace_id"]],
+        ),
+        (SpansIngest, {"traces": {"t": {"spans": {"a": [5]}}}}, [["traces", "t", "spans", "a", "list", 0]]),
+        (CreateSimpleTrace, {"trace": {"data": {}, "references": {}, "links": 5}}, [["trace", "links", "object"]]),
+        (CreateSimpleTrace, {"trace": {"data": {}, "references": {}, "links": ["x"]}}, [["trace", "links", "list", 0]]),
+    ],
+)
+def test_what_may_be_a_list_or_not_is_judged_by_what_was_sent(
+    model: type[BaseModel], body: dict[str, Any], paths: list[list[str | int]]
+) -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        read_body(model, json.dumps(body).encode(), content_type=None, required=True)
+
+    assert [problem["loc"][1:] for problem in refused.value.problems] == paths
