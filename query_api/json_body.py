@@ -98,6 +98,8 @@ def validated(model: type[Model], value: Any, *, at: str) -> Model:
     except ValidationError as exc:
         errors = exc.errors(include_url=False)[:PROBLEMS_MAX]
         raise InvalidRequest([_from_pydantic(error, at=at) for error in errors]) from exc
+    except RecursionError as exc:  # in functions of ours along the way; pydantic tells of its own limit as a problem
+        raise InvalidRequest([_problem("recursion_depth_exceeded", (at,), _TOO_DEEP, None)]) from exc
 
 
 def json_answer(value: BaseModel, *, status: int = 200, headers: Mapping[str, str] | None = None) -> Answer:
@@ -135,6 +137,7 @@ def _refuse_huge_integer(text: bytes, error: orjson.JSONDecodeError, *, of: str)
         raise InvalidInput(f"The integer at character {error.pos} of {of} has more than 308 digits.") from error
 
 
+_TOO_DEEP: Final = "Input nests too deep to be looked at"
 _NOT_AN_OBJECT: Final = "Input should be a valid dictionary or object to extract fields from"
 
 

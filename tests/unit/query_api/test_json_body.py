@@ -269,3 +269,16 @@ def test_what_may_be_a_list_or_not_is_judged_by_what_was_sent(
         read_body(model, json.dumps(body).encode(), content_type=None, required=True)
 
     assert [problem["loc"][1:] for problem in refused.value.problems] == paths
+
+
+def test_a_tree_that_nests_too_deep_is_a_problem_whether_its_nodes_are_lists_or_not() -> None:
+    for of_one, of_two in (("", ""), ("[", ',{"trace_id":"t","span_id":"1"}]')):
+        node = '{"trace_id":"t","span_id":"1"}'
+        for _ in range(300):
+            node = f'{{"trace_id":"t","span_id":"1","spans":{{"x":{of_one}{node}{of_two}}}}}'
+
+        with pytest.raises(InvalidRequest) as refused:
+            read_body(SpansIngest, f'{{"spans":[{node}]}}'.encode(), content_type=None, required=True)
+
+        (problem,) = refused.value.problems
+        assert (problem["type"], problem["loc"][0]) == ("recursion_depth_exceeded", "body")
