@@ -20,8 +20,9 @@ from typing import Final, TypeAlias
 from query_api.spans.render import Rendered
 from query_api.spans.version import Version
 
-LEVELS_MAX: Final = 256
-"""Each is two levels of JSON, and attributes may add fifty: Python's own parser ends at 1,000, orjson at 1,024."""
+LEVELS_MAX: Final = 200
+"""What is answered can be sent back: intake ends at 254, and at about 240 where siblings share a name. Each is two levels of JSON, three in a
+list, and attributes may add fifty: Python's own parser ends at 1,000, orjson at 1,024."""
 
 
 def tree_json(spans: Sequence[Rendered]) -> bytes:

@@ -14,6 +14,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from query_api.intake.models import TraceIngest
+from query_api.intake.trees import flatten
+from query_api.json_body import read_body
 from query_api.spans.render import Rendered
 from query_api.spans.version import Version
 from query_api.traces.tree import LEVELS_MAX, tree_json
@@ -130,6 +133,22 @@ def test_a_chain_can_be_read_however_deep_the_attributes_are(parse: Any) -> None
     ]
 
     assert len(parse(tree_json(spans))) == 3
+
+
+@pytest.mark.parametrize("siblings", [1, 2])
+def test_the_deepest_tree_can_be_sent_back(siblings: int) -> None:
+    spans = [
+        span(siblings * level + each, siblings * (level - 1) if level else None, name=f"s{level}")._replace(
+            json=orjson.dumps({"trace_id": "t", "span_id": f"{siblings * level + each}"})
+        )
+        for level in range(LEVELS_MAX)
+        for each in range(siblings)
+    ]
+
+    body = read_body(TraceIngest, b'{"trace":{"spans":%b}}' % tree_json(spans), content_type=None, required=True)
+
+    assert body.trace is not None
+    assert len(flatten(body.trace["spans"], path="trace.spans")) == len(spans)
 
 
 def test_ten_times_the_spans_cost_ten_times_the_time() -> None:
