@@ -200,13 +200,17 @@ def _reset(arguments: Arguments) -> int:
 
 
 def _migrate(_arguments: Arguments) -> int:
-    from clearspan.migrate import migrate_all  # noqa: PLC0415 - see the module docstring
+    from clearspan.migrate import CANNOT_MIGRATE, migrate_all  # noqa: PLC0415 - see the module docstring
     from common.settings import read_settings  # noqa: PLC0415
     from common.telemetry import configure_logging  # noqa: PLC0415
 
     settings = read_settings()
     configure_logging(log_format=settings.log_format, level=settings.log_level)
-    asyncio.run(migrate_all(settings))
+    try:
+        asyncio.run(migrate_all(settings))
+    except CANNOT_MIGRATE as exc:
+        print(f"clearspan: {exc}", file=sys.stderr)
+        return 1
     return 0
 
 

@@ -13,10 +13,14 @@ import urllib.error
 import urllib.request
 from contextlib import suppress
 from pathlib import Path
+from typing import TypeVar
 
 from clearspan.embedded.layout import Layout, Running, StackError, is_held, make_root
 from clearspan.embedded.processes import end_left_over, is_alive
+from common.migrations import IllegalMigration
 from common.settings import IllegalSettings, Settings, read_settings
+
+E = TypeVar("E", bound=Exception)
 
 READY_TIMEOUT_S = 60.0
 OTHERS_SHOWN = 5
@@ -37,13 +41,16 @@ def up() -> int:
         print(f"clearspan: {exc}", file=sys.stderr)
         return 1
     except ExceptionGroup as failed:
-        if (illegal := failed.subgroup(IllegalSettings)) is None:
+        if (illegal := failed.subgroup(IllegalSettings)) is not None:
+            raise _first_of(illegal) from None  # the worker's address, or its prices, told while others work already
+        if (ahead := failed.subgroup(IllegalMigration)) is None:
             raise
-        raise _first_of(illegal) from None  # the worker's address, or its prices, told while others work already
+        print(f"clearspan: {_first_of(ahead)}", file=sys.stderr)
+        return 1
     return 0
 
 
-def _first_of(failed: ExceptionGroup[IllegalSettings]) -> IllegalSettings:
+def _first_of(failed: ExceptionGroup[E]) -> E:
     first = failed.exceptions[0]
     return _first_of(first) if isinstance(first, ExceptionGroup) else first
 

@@ -1,0 +1,49 @@
+"""What no waiting mends when tables are brought up to date: a sentence and a failure, whichever command does it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import clearspan.embedded.stack
+import clearspan.migrate
+from clearspan.cli import main
+from common.errors import InvalidStatement
+from common.migrations import IllegalMigration
+from common.settings import Settings
+
+IS_AHEAD = IllegalMigration("Migration 0009 is applied but not part of this program: it is too old.")
+MAY_NOT = InvalidStatement("Postgres: permission denied for schema public")
+
+
+@pytest.mark.parametrize("problem", [IS_AHEAD, MAY_NOT], ids=lambda problem: type(problem).__name__)
+def test_migrate_tells_it_in_a_sentence(
+    problem: Exception, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def fail(_settings: Settings) -> None:
+        raise problem
+
+    monkeypatch.setattr(clearspan.migrate, "migrate_all", fail)
+
+    with pytest.raises(SystemExit) as left:
+        main(["migrate"])
+
+    assert left.value.code == 1
+    assert capsys.readouterr().err == f"clearspan: {problem}\n"
+
+
+def test_a_stack_on_tables_of_a_newer_program_tells_it_in_a_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def fail(_settings: Settings) -> None:
+        raise ExceptionGroup("unhandled errors in a TaskGroup", [IS_AHEAD])
+
+    monkeypatch.setenv("CLEARSPAN_DATA_DIR", str(tmp_path))
+    monkeypatch.setattr(clearspan.embedded.stack, "run_stack", fail)
+
+    with pytest.raises(SystemExit) as left:
+        main(["up"])
+
+    assert left.value.code == 1
+    assert capsys.readouterr().err == f"clearspan: {IS_AHEAD}\n"
