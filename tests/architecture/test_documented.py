@@ -9,7 +9,8 @@ from prometheus_client import Counter, Gauge, Histogram
 
 from common import telemetry
 from common.errors import RejectionCode
-from common.settings import describe_settings
+from common.settings import IngestSettings, KafkaSettings, QuerySettings, describe_settings
+from query_api.app import BESIDE_QUERY_S
 
 ROOT = Path(__file__).parents[2]
 
@@ -58,3 +59,14 @@ def test_every_file_that_architecture_names_is_there():
     named = re.findall(r"\]\(([^)#]+)\)", _page("ARCHITECTURE.md"))
 
     assert [name for name in named if not (ROOT / name).exists()] == []
+
+
+def test_containers_are_given_longer_to_end_than_they_take_with_a_kafka_that_hangs():
+    services = re.findall(
+        r"^  (\w+):\n(?:    .+\n)*?    stop_grace_period: (\d+)s", _page("docker-compose.yml"), re.MULTILINE
+    )
+    given_s = {name: int(seconds) for name, seconds in services}
+    a_request_s = KafkaSettings().request_timeout_s
+
+    assert given_s["ingest"] > IngestSettings().shutdown_grace_s + 2 * a_request_s
+    assert given_s["serve"] > QuerySettings().budget_s + BESIDE_QUERY_S + a_request_s
