@@ -66,7 +66,7 @@ clean: ## delete the virtual environment and the caches, not the data
 
 # A stamp a set: written last, so that an interrupted installation is done again.
 $(VENV)/embedded: requirements/embedded.txt pyproject.toml | $(VENV)/bin/python
-	@[ -e $(VENV)/dev ] || { echo "Installing Clearspan and its pinned packages into $(VENV) (about 300 MB; a minute or two the first time) …"; \
+	@[ $(VENV)/dev -nt $< ] || { echo "Installing Clearspan and its pinned packages into $(VENV) (about 300 MB; a minute or two the first time) …"; \
 	  $(INSTALL) -r requirements/embedded.txt | $(PACKAGES); }
 	@$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
 	@touch $@
