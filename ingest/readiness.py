@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from common.telemetry import NOT_READY
+from common.telemetry import NOT_READY, get_logger
+
+_log = get_logger(__name__)
 
 
 class Readiness:
@@ -17,9 +19,10 @@ class Readiness:
         NOT_READY.labels(component).set(1)
 
     def green(self, component: str) -> None:
-        """This no longer stands in the way."""
+        """This no longer stands in the way; the log says when that was, too."""
         if self._reasons.pop(component, None) is not None:
             NOT_READY.labels(component).set(0)
+            _log.info("No longer waiting.", component=component)
 
     @property
     def reasons(self) -> dict[str, str]:

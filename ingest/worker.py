@@ -323,6 +323,8 @@ class Worker:
         except ServiceError as exc:
             if not exc.transient:
                 raise
+            if "projects" not in self._readiness.reasons:
+                _log.warning("Waiting.", component="projects", error=exc.detail)
             self._readiness.red("projects", exc.detail)
             await self._idle()
             return None
@@ -434,6 +436,8 @@ class Worker:
             except ServiceError as exc:
                 if not exc.transient:
                     raise
+                if "kafka" not in self._readiness.reasons:
+                    _log.warning("Waiting.", component="kafka", error=exc.detail)
                 self._readiness.red("kafka", exc.detail)
             else:
                 self._readiness.green("kafka")

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from uuid import UUID
 
 import pytest
+from structlog.testing import capture_logs
 
 from common.errors import InvalidStatement, Overloaded, RejectionCode, ServiceError, TooLarge, Unavailable
 from common.kafka.record import LostPartition, Partition, Record
@@ -513,6 +514,35 @@ async def test_a_system_that_is_away_is_named_before_any_batch_needs_it() -> Non
         await until(lambda: len(readiness_seen) >= 5)
 
     assert readiness_seen[:5] == ["Not connected yet.", "ClickHouse is away.", None, None, None]
+
+
+@pytest.mark.parametrize("component", ["kafka", "projects"])
+async def test_the_log_says_once_what_is_waited_for_and_that_it_is_there_again(
+    component: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench = Bench()
+    lag, faults = bench.source.lag, [Unavailable("Kafka is away.")] * 3
+
+    async def lag_of_one_that_is_away() -> Mapping[Partition, int]:
+        if faults:
+            raise faults.pop()
+        return await lag()
+
+    if component == "kafka":
+        monkeypatch.setattr(bench.source, "lag", lag_of_one_that_is_away)
+    else:
+        bench.projects.faults_count = 3
+        await bench.broker.append(TOPIC, request(["a"], project=str(PROJECT)))
+
+    with capture_logs() as logs:
+
+        def told() -> list[str]:
+            return [line["event"] for line in logs if line.get("component") == component]
+
+        async with bench.running():
+            await until(lambda: told()[-2:] == ["Waiting.", "No longer waiting."])
+
+    assert told().count("Waiting.") == 1
 
 
 class GatedOpener:
