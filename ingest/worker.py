@@ -168,6 +168,7 @@ class Worker:
         self._came_s = 0.0
         self._batch = SpanBatch()
         self._away: set[str] = set()
+        self._is_joining = False
         self._is_behind = False
         self._settling: asyncio.Task[None] | None = None
         self._stopping = asyncio.Event()
@@ -367,9 +368,11 @@ class Worker:
             await self._doors.prepare()
             await self._source.open(on_revoked=self._on_revoked, on_assigned=self._on_assigned)
 
+        self._is_joining = True
         joining = self._tasks.create_task(self._until_done(join, component="kafka"), name="join")
         stopped = self._tasks.create_task(self._stopping.wait(), name="stopping")
         await asyncio.wait({joining, stopped}, return_when=asyncio.FIRST_COMPLETED)
+        self._is_joining = False
         stopped.cancel()
         if not joining.done():
             joining.cancel()
@@ -431,6 +434,8 @@ class Worker:
         """Ask Kafka now and then how far behind we are, which also tells whether it is there."""
         while True:
             await self._doors.sleep(WATCH_INTERVAL_S)
+            if self._is_joining:  # which says itself what it waits for
+                continue
             try:
                 lag = await self._source.lag()
             except ServiceError as exc:

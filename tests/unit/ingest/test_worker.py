@@ -498,6 +498,23 @@ async def test_stop_is_heard_while_the_broker_is_waited_for() -> None:
         await until(lambda: bench.doors.readiness.reasons == {"kafka": "Kafka is away."})
 
 
+async def test_what_keeps_it_from_joining_is_told_as_long_as_it_does() -> None:
+    bench = Bench()
+    reasons_seen: list[str | None] = []
+
+    async def prepare() -> None:
+        await asyncio.sleep(0.05)  # the watcher asks meanwhile
+        reasons_seen.append(bench.doors.readiness.reasons.get("kafka"))
+        raise Unavailable("Kafka is away.")
+
+    bench.worker = Worker(POLICY, replace(bench.doors, prepare=prepare))
+
+    async with bench.running():
+        await until(lambda: len(reasons_seen) >= 4)
+
+    assert reasons_seen[:4] == ["Not connected yet.", "Kafka is away.", "Kafka is away.", "Kafka is away."]
+
+
 async def test_a_system_that_is_away_is_named_before_any_batch_needs_it() -> None:
     answers = [Unavailable("ClickHouse is away."), None, Overloaded("busy, so there"), None]
     readiness_seen: list[str | None] = []
