@@ -9,6 +9,7 @@ refusal once, by the coordinates and the timestamp of its record: a broker that 
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable, Collection, Sequence
 from typing import Final, Literal, NamedTuple
 
@@ -58,13 +59,13 @@ class DeadLetterList(NamedTuple):
 
 async def list_dead_letters(log: RecordLog, topic: str, *, progress: Progress | None = None) -> DeadLetterList:
     """Every refusal that is neither replayed nor dropped. Reads the whole topic; ``progress`` hears records read so far."""
-    found, is_complete = await _read_letters(log, topic, progress)
-    return DeadLetterList(sorted(found.values(), key=lambda each: (each.created_at, each.id)), is_complete)
+    found = await _read_letters(log, topic, progress)
+    return DeadLetterList(sorted(found.letters, key=lambda each: (each.created_at, each.id)), found.is_complete)
 
 
 async def open_letters(log: RecordLog, topic: str) -> list[Record]:
-    """The letters that are neither replayed nor dropped, as records: what is carried over to another broker."""
-    open_ids = {letter.id for letter in (await list_dead_letters(log, topic)).letters}
+    """The letters that are neither replayed nor dropped, as records: what is carried over to another broker, so all of them."""
+    open_ids = {letter.id for letter in (await _read_letters(log, topic, letters_max=sys.maxsize)).letters}
     return [record async for records in log.read(topic) for record in records if _id(record) in open_ids]
 
 
@@ -74,9 +75,15 @@ async def require_open(log: RecordLog, topic: str, letter_ids: Sequence[str]) ->
     """
     for letter_id in letter_ids:
         await _fetch(log, topic, letter_id)
-    open_ids = {letter.id for letter in (await list_dead_letters(log, topic)).letters}
-    if dealt_with := [each for each in letter_ids if each not in open_ids]:
-        raise Conflict(f"Not in the list of open letters, so already dealt with: {', '.join(dealt_with)}.")
+    found = await _read_letters(log, topic)
+    others = ", ".join(each for each in letter_ids if each not in found.open_ids)
+    if others and not found.is_complete:
+        raise Conflict(
+            f"Not among the first {LETTERS_MAX:,} open letters, so already dealt with or behind them: {others}."
+            " Replay or drop some of the first before those behind."
+        )
+    if others:
+        raise Conflict(f"Not in the list of open letters, so already dealt with: {others}.")
 
 
 async def require_read(log: RecordLog, topic: str, letter_ids: Sequence[str], *, topics: Collection[str]) -> None:
@@ -117,21 +124,30 @@ async def drop(log: RecordLog, publisher: Publisher, topic: str, letter_id: str)
 _Refused = tuple[str, int, int, str, int | None]
 
 
+class _Read(NamedTuple):
+    """``letters`` are one a refusal, ``open_ids`` those of its duplicates too."""
+
+    letters: list[DeadLetter]
+    open_ids: set[str]
+    is_complete: bool
+
+
 async def _read_letters(
-    log: RecordLog, topic: str, progress: Progress | None
-) -> tuple[dict[_Refused, DeadLetter], bool]:
+    log: RecordLog, topic: str, progress: Progress | None = None, *, letters_max: int | None = None
+) -> _Read:
+    most = LETTERS_MAX if letters_max is None else letters_max
     resolved_ids: set[str] = set()
-    letters, is_complete = await _read_once(log, topic, progress, resolved_ids)
-    if not is_complete and resolved_ids:
+    found = await _read_once(log, topic, progress, resolved_ids, most)
+    if not found.is_complete and resolved_ids:
         # Letters that are dealt with stay in the topic for ever. Known from the start, they take no place any more.
-        letters, is_complete = await _read_once(log, topic, progress, resolved_ids)
-    return letters, is_complete
+        found = await _read_once(log, topic, progress, resolved_ids, most)
+    return found
 
 
 async def _read_once(
-    log: RecordLog, topic: str, progress: Progress | None, resolved_ids: set[str]
-) -> tuple[dict[_Refused, DeadLetter], bool]:
-    """The open letters among the first ``LETTERS_MAX`` that are not in ``resolved_ids``, to which those met are added."""
+    log: RecordLog, topic: str, progress: Progress | None, resolved_ids: set[str], letters_max: int
+) -> _Read:
+    """The open letters among the first ``letters_max`` that are not in ``resolved_ids``, to which those met are added."""
     known_ids = frozenset(resolved_ids)
     letters: dict[_Refused, DeadLetter] = {}
     refused_of_id: dict[str, _Refused] = {}
@@ -146,7 +162,7 @@ async def _read_once(
                 letter = _letter(record)
                 if letter.id in known_ids:
                     resolved.add(_refused(record, letter))
-                elif len(refused_of_id) >= LETTERS_MAX:
+                elif len(refused_of_id) >= letters_max:
                     is_complete = False
                 else:
                     refused_of_id[letter.id] = _refused(record, letter)
@@ -155,7 +171,11 @@ async def _read_once(
         if progress is not None:
             progress(records_count)
     resolved |= {refused_of_id[each] for each in resolved_ids & refused_of_id.keys()}
-    return {refused: letter for refused, letter in letters.items() if refused not in resolved}, is_complete
+    return _Read(
+        [letter for refused, letter in letters.items() if refused not in resolved],
+        {letter_id for letter_id, refused in refused_of_id.items() if refused not in resolved},
+        is_complete,
+    )
 
 
 def _refused(record: Record, letter: DeadLetter) -> _Refused:

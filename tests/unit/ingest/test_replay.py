@@ -128,6 +128,58 @@ async def test_open_letters_are_those_not_dealt_with_bytes_and_all() -> None:
     assert all(letter.header("clearspan-code") == b"undecodable" for letter in letters)
 
 
+async def test_what_is_marked_says_which_letter_and_what_became_of_it() -> None:
+    broker = MemoryBroker(partitions=1)
+    for offset in range(2):
+        await bury(broker, record(offset), Refusal(None, Code.UNDECODABLE, "r"))
+
+    await replay.replay(broker, broker.publisher(), DEAD, "0-0")
+    await replay.drop(broker, broker.publisher(), DEAD, "0-1")
+
+    marks = broker.records(DEAD)[2:]
+    assert [(mark.key, mark.value, dict(mark.headers)) for mark in marks] == [
+        (b"0-0", b"", {"clearspan-resolves": b"0-0", "clearspan-resolution": b"replayed"}),
+        (b"0-1", b"", {"clearspan-resolves": b"0-1", "clearspan-resolution": b"dropped"}),
+    ]
+
+
+async def test_another_record_in_the_topic_is_no_letter() -> None:
+    broker = MemoryBroker(partitions=1)
+    await broker.append(DEAD, b"by hand")
+
+    assert (await replay.list_dead_letters(broker, DEAD)).letters == []
+    with pytest.raises(NotFound):
+        await replay.show(broker, DEAD, "0-0")
+
+
+async def test_a_letter_that_is_dealt_with_is_named_and_one_that_is_not_there_is_not_found() -> None:
+    broker = MemoryBroker(partitions=1)
+    for offset in range(2):
+        await bury(broker, record(offset), Refusal(None, Code.UNDECODABLE, "r"))
+    await replay.drop(broker, broker.publisher(), DEAD, "0-1")
+
+    await replay.require_open(broker, DEAD, ["0-0"])
+    with pytest.raises(Conflict, match=r"already dealt with: 0-1\.$"):
+        await replay.require_open(broker, DEAD, ["0-0", "0-1"])
+    with pytest.raises(NotFound, match="0-7"):
+        await replay.require_open(broker, DEAD, ["0-7"])
+    with pytest.raises(NotFound, match="0-7"):
+        await replay.drop(broker, broker.publisher(), DEAD, "0-7")
+
+
+async def test_each_duplicate_of_an_open_letter_is_open() -> None:
+    """Without a key they lie in any partition, and which of them is read first is never the same."""
+    broker = MemoryBroker(partitions=2)
+    for _ in range(2):
+        await bury(broker, record()._replace(key=None), Refusal(None, Code.UNDECODABLE, "r"))
+
+    await replay.require_open(broker, DEAD, ["0-0", "1-0"])
+    await replay.drop(broker, broker.publisher(), DEAD, "1-0")
+
+    with pytest.raises(Conflict, match=r": 0-0, 1-0\.$"):
+        await replay.require_open(broker, DEAD, ["0-0", "1-0"])
+
+
 @pytest.mark.parametrize("letter_id", ["", "0", "0-", "-1", "0-0-0", "a-b", "٣-٤", "0-9999999999999999999"])
 async def test_an_id_that_is_none_is_refused(letter_id: str) -> None:
     with pytest.raises(InvalidInput):
@@ -166,6 +218,20 @@ async def test_a_list_past_its_limit_says_so(monkeypatch: pytest.MonkeyPatch) ->
 
     found = await replay.list_dead_letters(broker, DEAD)
     assert (len(found.letters), found.is_complete) == (2, False)
+    with pytest.raises(Conflict, match=r"Not among the first 2 open letters, .+: 0-2\."):
+        await replay.require_open(broker, DEAD, ["0-0", "0-2"])
+
+
+async def test_all_open_letters_are_carried_over_be_they_more_than_a_list_shows(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(replay, "LETTERS_MAX", 2)
+    broker = MemoryBroker(partitions=1)
+    for offset in range(4):
+        await bury(broker, record(offset), Refusal(None, Code.UNDECODABLE, "r"))
+    await replay.drop(broker, broker.publisher(), DEAD, "0-0")
+
+    assert [letter.offset for letter in await replay.open_letters(broker, DEAD)] == [1, 2, 3]
 
 
 async def test_letters_that_are_dealt_with_take_no_place_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
