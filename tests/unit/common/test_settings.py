@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import pytest
 from pydantic import ValidationError
 
-from common.limits import MIB, NESTING_DEPTH_BOUND
-from common.settings import IllegalSettings, PostgresSettings, read_settings
+from common.limits import MIB, NESTING_DEPTH_BOUND, SpanLimits
+from common.settings import IllegalSettings, LimitSettings, PostgresSettings, read_settings
 
 
 @pytest.fixture(autouse=True)
@@ -41,6 +42,8 @@ def test_a_setting_may_be_given_in_small_letters(monkeypatch: pytest.MonkeyPatch
         ("CLEARSPAN_KAFKA__BOOTSTRAP", ""),
         ("CLEARSPAN_KAFKA__BOOTSTRAP", "kafka:port"),
         ("CLEARSPAN_KAFKA__BOOTSTRAP", "kafka-1:9092,kafka-2:99092"),
+        ("CLEARSPAN_KAFKA__BOOTSTRAP", "kafka:0"),
+        ("CLEARSPAN_KAFKA__BOOTSTRAP", "kafka:65536"),
         ("CLEARSPAN_KAFKA__BOOTSTRAP", "kafka://kafka-1:9092"),
         ("CLEARSPAN_KAFKA__DEAD_LETTER_TOPIC", "spans"),
         ("CLEARSPAN_KAFKA__STORED_TOPIC", "otlp_spans"),
@@ -101,7 +104,7 @@ def test_a_topic_that_the_worker_writes_is_not_read(monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize(
-    "servers", ["kafka", "kafka-1:9092,kafka-2:9093", "[::1]:9092", "::1", "10.0.0.1:19092, kafka-2"]
+    "servers", ["kafka", "kafka-1:9092,kafka-2:9093", "[::1]:9092", "::1", "10.0.0.1:19092, kafka-2:65535"]
 )
 def test_servers_are_hosts_with_or_without_a_port(monkeypatch: pytest.MonkeyPatch, servers: str) -> None:
     monkeypatch.setenv("CLEARSPAN_KAFKA__BOOTSTRAP", servers)
@@ -116,10 +119,34 @@ def test_a_host_of_clickhouse_is_a_name_or_an_address(host: str, monkeypatch: py
     assert read_settings().clickhouse.host == host
 
 
-def test_an_empty_file_of_prices_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CLEARSPAN_INGEST__PRICES_FILE", "")
+@pytest.mark.parametrize(("value", "file"), [("", None), ("/etc/prices.csv", Path("/etc/prices.csv"))])
+def test_a_file_of_prices_is_a_path_or_none(monkeypatch: pytest.MonkeyPatch, value: str, file: Path | None) -> None:
+    monkeypatch.setenv("CLEARSPAN_INGEST__PRICES_FILE", value)
 
-    assert read_settings().ingest.prices_file is None
+    assert read_settings().ingest.prices_file == file
+
+
+def test_topics_that_are_written_are_as_they_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CLEARSPAN_KAFKA__DEAD_LETTER_TOPIC", "dead")
+    monkeypatch.setenv("CLEARSPAN_KAFKA__STORED_TOPIC", "stored")
+
+    kafka = read_settings().kafka
+
+    assert (kafka.dead_letter_topic, kafka.stored_topic) == ("dead", "stored")
+
+
+def test_codecs_obey_the_limits_that_are_set() -> None:
+    limits = LimitSettings(
+        record_bytes_max=1_001, span_bytes_max=1_002, nesting_depth_max=3, past_s_min=4, ahead_s_max=5
+    )
+
+    assert limits.span_limits() == SpanLimits(
+        record_bytes_max=1_001,
+        span_bytes_max=1_002,
+        nesting_depth_max=3,
+        past_ns_min=4_000_000_000,
+        ahead_ns_max=5_000_000_000,
+    )
 
 
 @pytest.mark.parametrize(
@@ -127,7 +154,7 @@ def test_an_empty_file_of_prices_is_none(monkeypatch: pytest.MonkeyPatch) -> Non
     [
         "postgresql://clearspan@127.0.0.1:5432/clearspan",
         "postgres://user:p%2Fw@db/clearspan?sslmode=require",
-        "postgresql://one:5432,two:5433/clearspan",
+        "postgresql://one:5432,two:65535/clearspan",
         "postgresql://user@[::1]:5432/clearspan",
         "postgresql://postgres:@/postgres?host=/run/a:b",
         "postgresql://",
@@ -142,6 +169,7 @@ def test_addresses_of_postgres_are_taken(dsn: str) -> None:
     [
         ("", "begins with"),
         ("nonsense", "begins with"),
+        ("postgresql", "begins with"),
         ("mysql://db/clearspan", "begins with"),
         ("postgresql+asyncpg://user:secret@db/clearspan", "begins with"),
         ("postgresql://db:port/clearspan", "no number"),

@@ -84,6 +84,21 @@ def test_what_is_corrupt_otherwise_is_corrupt(broken: slice):
         list(records_of(bytes(data[:40])))
 
 
+def test_a_value_that_ends_too_early_is_corrupt():
+    data = batch([RECORDS[3]])
+
+    with pytest.raises(CorruptRecordException):
+        list(records_of(data[:-1]))
+
+
+def test_a_batch_of_an_older_version_is_not_read_as_one_of_this():
+    data = bytearray(batch())
+    data[16] = 1
+
+    with pytest.raises(CorruptRecordException, match="version 1"):
+        list(records_of(bytes(data)))
+
+
 def test_a_batch_that_was_cut_off_is_left_for_the_next_answer():
     data = batch([RECORDS[0]]) + batch([RECORDS[1]], first_offset=1)[:-1]
 

@@ -4,9 +4,11 @@ import logging
 
 import pytest
 from aiokafka import errors as driver_errors
+from aiokafka.consumer import fetcher
 
 from common.errors import ServiceError, TooLarge, Unavailable
-from common.kafka.driver import OncePerInterval, translated
+from common.kafka.batches import LenientBatches
+from common.kafka.driver import OncePerInterval, prepare_driver, translated
 from common.kafka.record import LostPartition
 
 
@@ -15,7 +17,13 @@ from common.kafka.record import LostPartition
     [
         (driver_errors.CommitFailedError(), LostPartition),
         (driver_errors.IllegalStateError("not assigned"), LostPartition),
+        (driver_errors.IllegalGenerationError(), LostPartition),
+        (driver_errors.UnknownMemberIdError(), LostPartition),
+        (driver_errors.RebalanceInProgressError(), LostPartition),
         (driver_errors.MessageSizeTooLargeError(), TooLarge),
+        (driver_errors.RecordListTooLargeError(), TooLarge),
+        (driver_errors.RecordTooLargeError(), TooLarge),
+        (driver_errors.ConsumerStoppedError(), Unavailable),
         (driver_errors.KafkaConnectionError(), Unavailable),
         (driver_errors.NotEnoughReplicasError(), Unavailable),
         (driver_errors.KafkaTimeoutError(), Unavailable),
@@ -31,11 +39,29 @@ def test_an_error_of_the_driver_comes_out_as_ours(theirs: Exception, ours: type[
     assert "commit" in raised.value.detail
 
 
-def test_what_no_waiting_cures_is_not_transient() -> None:
+def test_what_the_driver_says_of_addresses_is_not_told() -> None:
+    with pytest.raises(Unavailable) as raised, translated("publish"):
+        raise driver_errors.KafkaConnectionError("kafka-1.internal:9092")
+
+    assert "kafka-1.internal:9092" in raised.value.detail
+    assert raised.value.told == "Kafka is away."
+
+
+@pytest.mark.parametrize(
+    "theirs",
+    [
+        driver_errors.InvalidTopicError(),
+        driver_errors.InvalidGroupIdError(),
+        driver_errors.IllegalArgumentError(),
+        driver_errors.UnsupportedVersionError(),
+    ],
+)
+def test_what_no_waiting_cures_is_not_transient(theirs: Exception) -> None:
     with pytest.raises(ServiceError) as raised, translated("join"):
-        raise driver_errors.InvalidGroupIdError
+        raise theirs
 
     assert not raised.value.transient
+    assert type(theirs).__name__ in raised.value.detail
 
 
 def test_our_own_errors_go_through_as_they_are() -> None:
@@ -48,13 +74,14 @@ def line(text: str, *arguments: object) -> logging.LogRecord:
 
 
 def test_a_text_is_logged_once_an_interval_whatever_its_arguments() -> None:
-    now_s = [0.0]
+    now_s = [100.0]
     limit = OncePerInterval(interval_s=60.0, monotonic_s=lambda: now_s[0])
 
     assert limit.filter(line("Unable connect to %s", "a"))
     assert not limit.filter(line("Unable connect to %s", "b"))
     assert limit.filter(line("Something else"))
-    now_s[0] = 60.0
+    assert not limit.filter(line("Unable connect to %s", "c"))
+    now_s[0] = 160.0
     assert limit.filter(line("Unable connect to %s", "a"))
 
 
@@ -64,3 +91,14 @@ def test_the_limiter_does_not_grow_with_texts() -> None:
         limit.filter(line(f"text {number}"))
 
     assert len(limit._said_s) <= 3
+
+
+@pytest.mark.parametrize("name", ["aiokafka", "aiokafka.conn", "aiokafka.consumer.fetcher"])
+def test_a_prepared_driver_repeats_itself_no_more_and_reads_every_record(name: str) -> None:
+    prepare_driver()
+    prepare_driver()
+
+    limits = [each for each in logging.getLogger(name).filters if isinstance(each, OncePerInterval)]
+    assert len(limits) == 1
+    assert not logging.getLogger(name).isEnabledFor(logging.INFO)
+    assert fetcher.MemoryRecords is LenientBatches
