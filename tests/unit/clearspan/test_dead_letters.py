@@ -1,11 +1,18 @@
 from __future__ import annotations
 
-from argparse import Namespace
+import asyncio
+import base64
+import json
+from argparse import ArgumentParser, Namespace
+from collections.abc import Callable
 
 import pytest
 
 from clearspan import dead_letters
+from common.settings import KafkaSettings, Settings
+from ingest import replay
 from ingest.replay import DeadLetter
+from tests.fakes.kafka import MemoryBroker
 
 LETTER = DeadLetter(
     id="0-17",
@@ -41,3 +48,162 @@ def test_a_letter_named_twice_is_given_up_once(monkeypatch: pytest.MonkeyPatch) 
     dead_letters._drop(Namespace(ids=["0-17", "0-3", "0-17"], yes=False, json=False))
 
     assert asked == ["Give up 0-17, 0-3? [y/N] "]
+
+
+VALUE = b"\xff{}"
+Command = Callable[..., int]
+
+
+@pytest.fixture
+def broker() -> MemoryBroker:
+    """Three letters: two of a topic that is read, one of a topic that is not any more."""
+    broker = MemoryBroker(partitions=1)
+    for offset, topic in enumerate(["spans", "spans", "old"]):
+        headers = {
+            "clearspan-topic": topic,
+            "clearspan-partition": "1",
+            "clearspan-offset": str(offset + 10),
+            "clearspan-timestamp": "7",
+            "clearspan-span-index": "3" if offset else "",
+            "clearspan-code": "undecodable",
+            "clearspan-reason": "No JSON.",
+            "clearspan-time": f"2026-01-0{offset + 1}T00:00:00Z",
+        }
+        sent = [(name, text.encode()) for name, text in headers.items() if text]
+        asyncio.run(broker.append(KafkaSettings().dead_letter_topic, VALUE, headers=sent))
+    return broker
+
+
+@pytest.fixture
+def command(broker: MemoryBroker, monkeypatch: pytest.MonkeyPatch) -> Command:
+    monkeypatch.setattr("common.kafka.log.KafkaLog", lambda _settings: broker)
+    monkeypatch.setattr("common.kafka.producer.KafkaPublisher", lambda _settings: broker.publisher())
+    monkeypatch.setattr("clearspan.target.target_settings", Settings)
+    parser = ArgumentParser()
+    dead_letters.add_actions(parser.add_subparsers())
+
+    def run(*arguments: str) -> int:
+        parsed = parser.parse_args(arguments)
+        code: int = parsed.command(parsed)
+        return code
+
+    return run
+
+
+def test_a_list_is_a_table_for_people_and_says_that_there_is_none(
+    command: Command, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert command("list") == 0
+    head, *rows = capsys.readouterr().out.splitlines()
+    assert head.split() == ["id", "from", "span", "code", "bytes", "reason"]
+    assert [row.split()[:5] for row in rows[:2]] == [
+        ["0-0", "spans/1/10", "all", "undecodable", "3"],
+        ["0-1", "spans/1/11", "3", "undecodable", "3"],
+    ]
+
+    assert command("drop", "--yes", "0-0", "0-1", "0-2") == 0
+    assert capsys.readouterr().out == "0-0 is dropped.\n0-1 is dropped.\n0-2 is dropped.\n"
+    assert command("list") == 0
+    assert capsys.readouterr() == ("There are no dead letters.\n", "")
+    assert command("list", "--json") == 0
+    assert capsys.readouterr() == ("", "")
+
+
+def test_a_list_for_machines_is_an_object_a_line_and_what_is_left_out_is_told_beside(
+    command: Command, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(replay, "LETTERS_MAX", 2)
+
+    assert command("list", "--json") == 0
+
+    told = capsys.readouterr()
+    first, _second = map(json.loads, told.out.splitlines())
+    assert list(first) == [
+        "id",
+        "topic",
+        "partition",
+        "offset",
+        "span_index",
+        "code",
+        "reason",
+        "created_at",
+        "bytes_count",
+    ]
+    assert (first["id"], first["span_index"], first["bytes_count"]) == ("0-0", None, 3)
+    assert told.err == "There are more: replay or drop some of these first.\n"
+
+
+def test_a_letter_is_shown_with_its_bytes(command: Command, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    assert command("show", "0-0", "--raw") == 0
+    assert capfdbinary.readouterr() == (VALUE, b"")
+
+    assert command("show", "0-0", "--json") == 0
+    shown = json.loads(capfdbinary.readouterr().out)
+    assert (shown["reason"], base64.b64decode(shown["value_base64"])) == ("No JSON.", VALUE)
+
+    assert command("show", "0-0") == 0
+    lines = capfdbinary.readouterr().out.decode().splitlines()
+    assert lines[0] == "id           0-0"
+    assert lines[-1] == "value        /3t9   (base64; --raw writes the bytes)"
+
+
+def test_a_replay_says_where_it_went(
+    command: Command, broker: MemoryBroker, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert command("replay", "0-0") == 0
+    assert capsys.readouterr().out == "0-0 went to spans, partition 0, offset 0.\n"
+    assert command("replay", "0-1", "--json") == 0
+    assert json.loads(capsys.readouterr().out) == {"id": "0-1", "topic": "spans", "partition": 0, "offset": 1}
+
+    assert [record.value for record in broker.records("spans")] == [VALUE, VALUE]
+
+
+@pytest.mark.parametrize("action", [["replay"], ["drop", "--yes"]])
+def test_of_letters_among_which_one_is_dealt_with_none_is_touched(
+    command: Command, broker: MemoryBroker, capsys: pytest.CaptureFixture[str], action: list[str]
+) -> None:
+    command("drop", "--yes", "0-1")
+    capsys.readouterr()
+
+    assert command(*action, "0-0", "0-1") == 1
+
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert told.err.startswith("clearspan: ")
+    assert "0-1" in told.err
+    assert "0-0" not in told.err
+    assert broker.records("spans") == []
+
+
+def test_a_letter_of_a_topic_that_is_not_read_is_not_replayed(
+    command: Command, broker: MemoryBroker, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert command("replay", "0-0", "0-2") == 1
+
+    assert "0-2 came from the topic old" in capsys.readouterr().err
+    assert broker.records("spans") == []
+
+
+@pytest.mark.parametrize(("said", "code"), [("y", 0), (" YES ", 0), ("n", 1), ("", 1), (None, 1)])
+def test_only_yes_gives_a_letter_up(
+    command: Command,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    said: str | None,
+    code: int,
+) -> None:
+    def answer() -> str:
+        if said is None:
+            raise EOFError
+        return said
+
+    monkeypatch.setattr("builtins.input", answer)
+
+    assert command("drop", "0-0", "--json") == code
+
+    told = capsys.readouterr()
+    question = "Give up 0-0? [y/N] "
+    if code:
+        assert (told.out, told.err) == ("", question + "Nothing was dropped.\n")
+    else:
+        assert (json.loads(told.out), told.err) == ({"id": "0-0", "is_dropped": True}, question)
