@@ -88,10 +88,7 @@ def _messages(sent: Value) -> Iterable[Message]:
     gathered.add_calls(elements_of(inner.get("tool_calls")))
     message = gathered.message({} if role is None else {"role": as_text(role)})
     call_id = inner.get("tool_call_id") or (inner.get("id") if role == "tool" else None)
-    if call_id is not None:
-        message["tool_call_id"] = as_text(call_id)
-    if inner.get("name") is not None:
-        message["name"] = as_text(inner["name"])
+    message |= _texts(tool_call_id=call_id, name=inner.get("name"))
     reason = as_text(inner.get("finish_reason") or sent.get("finish_reason") or "")
     if reason is not None:
         message["finish_reason"] = finish_reason_named(reason)
@@ -99,6 +96,12 @@ def _messages(sent: Value) -> Iterable[Message]:
         return (message,)
     is_more = any(key in message for key in ("content", "parts", "tool_calls"))
     return (message, *gathered.results) if is_more else gathered.results
+
+
+def _texts(**members: Value) -> dict[str, str]:
+    """The members that hold a text, or what has one. Raises ``Misfit``."""
+    texts = {name: as_text(member) for name, member in members.items() if member is not None}
+    return {name: text for name, text in texts.items() if text is not None}
 
 
 def _unwrapped(sent: Message) -> Message:

@@ -128,6 +128,7 @@ REFUSED = [
     ({"field": "hashes", "operator": "in", "value": ["x"]}, "value[0]: this is named by a UUID"),
     ({"field": "links", "operator": "has", "value": 1}, "key: 'links' key must be a string in dot notation starting with 'attributes'."),
     ({"field": "events", "operator": "has", "key": "name", "value": 1}, "key: 'events' key must be a string in dot notation starting"),
+    ({"field": "references", "operator": "has", "key": "id", "value": 1}, "key: 'references' key must be a string in dot notation starting"),
     ({"field": "hashes", "operator": "has", "key": "slug", "value": 1}, "key: 'hashes' key must be 'id' or dot notation under 'attributes'."),
     ({"field": "events", "operator": "has", "key": "attributes.x"}, "value: a member of an element is never null"),
     ({"field": "links", "operator": "in", "value": [{"span": "x"}]}, "value[0].span: no member of 'links' is 'span'; legal: trace_id, span_id,"),

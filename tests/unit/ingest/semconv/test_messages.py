@@ -363,6 +363,13 @@ def test_a_raw_request_in_messages_is_a_chat_when_they_can_be_read() -> None:
     assert said(input__value=other, input__mime_type="application/json") == ({"inputs": json.loads(other)}, [])
 
 
+@pytest.mark.parametrize(
+    "sent", [{"role": "user", "content": "4", "name": ""}, {"role": "tool", "content": "4", "id": ""}]
+)
+def test_an_empty_name_or_id_says_nothing(sent: dict[str, Any]) -> None:
+    assert messages_of([sent]) == [{"role": sent["role"], "content": "4"}]
+
+
 def test_messages_that_say_nothing_leave_the_raw_request_to_speak() -> None:
     flat = {"llm.input_messages.0.message.role": "user", "input.value": "?"}
 
