@@ -81,6 +81,7 @@ def test_steps_at_the_limit_and_one_past() -> None:
         (of_attributes("0.b", "in", ["x"]), 2),
         (of_attributes("a.b", "is", {"x": [1, {}]}), 2 + 6 + 7 + 8),
         (of_attributes("a.0.1", "gt", 5), 1),
+        (of_attributes("a.0.1", "is", 5), 1),
         (of_attributes("a.0.1", "exists"), 1),
         (of_attributes(".".join(["1"] * (LEVELS_MAX + 1)), "has", "x"), 1),
         ({"field": "links", "operator": "in", "value": [{"flags": 1}, {"flags": 2}]}, 4),
@@ -112,6 +113,22 @@ def test_sums_over_traces_at_the_limit_and_one_past() -> None:
             refusal([*most, one_more])
             == "filtering.conditions[8]: more than 8 conditions on cumulative metrics in one filter."
         )
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        of_attributes("ag.metrics.tokens.incremental.total", "gt", 1),
+        of_attributes("ag.metrics.tokens", "is", "cumulative"),
+        of_attributes("ag.metrics.tokens", "contains", "cumulative"),
+        of_attributes("ag.metrics.tokens", "is", ["cumulative"]),
+        of_attributes("ag.metrics.tokens", "has", {"cumulative": 1}),
+        of_attributes("ag.metrics.tokens", "exists"),
+        of_attributes(TOTAL, "gt", 1, field="resource"),
+    ],
+)
+def test_what_is_no_sum_over_a_trace_does_not_count_as_one(condition: dict[str, Any]) -> None:
+    accepted([of_attributes(TOTAL, "gt", 1)] * SUMS_MAX + [condition])
 
 
 @pytest.mark.parametrize("field", ["attributes", "resource"])
