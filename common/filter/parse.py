@@ -105,7 +105,7 @@ class _Parser:
         segments = _segments(model, field, path)
         name = str(model.operator)
         positive = _positive(field, segments, model, _NEGATED.get(name, name), path)
-        if field.kind is not Kind.CONTENT and isinstance(positive, Condition) and positive.operator in TEXT_OPERATORS:
+        if isinstance(positive, Condition) and positive.operator in TEXT_OPERATORS:
             self._count_pattern(positive, f"{path}.value")
         self._totals.add(
             positive if isinstance(positive, Condition) else Condition(field.name, Operator.EXISTS, path=segments), path

@@ -251,6 +251,14 @@ def test_segments_of_a_key_at_the_limit_and_one_past() -> None:
     assert "a path of 257 segments" in refusal(field="attributes", key=f"{at_most}.1", value=[])
 
 
+def test_bytes_of_a_key_at_the_limit_and_one_past() -> None:
+    one(field="attributes", key="k" * VALUE_BYTES_MAX, value=1)
+
+    assert refusal(field="attributes", key="k" * (VALUE_BYTES_MAX + 1), value=1).startswith(
+        "filtering.conditions[1].key: the value has 65537 bytes"
+    )
+
+
 def test_depth_of_a_value_at_the_limit_and_one_past() -> None:
     value: Any = 1
     for _ in range(VALUE_DEPTH_MAX - 1):

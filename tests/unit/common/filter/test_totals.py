@@ -83,6 +83,7 @@ def test_steps_at_the_limit_and_one_past() -> None:
         (of_attributes("a.0.1", "gt", 5), 1),
         (of_attributes("a.0.1", "is", 5), 1),
         (of_attributes("a.0.1", "exists"), 1),
+        (of_attributes("a.b.c", "is", None, field="resource"), 3),
         (of_attributes(".".join(["1"] * (LEVELS_MAX + 1)), "has", "x"), 1),
         ({"field": "links", "operator": "in", "value": [{"flags": 1}, {"flags": 2}]}, 4),
         ({"field": "links", "operator": "in", "value": [{"attributes": {"key": str(n)}} for n in range(99)]}, 5),
