@@ -82,15 +82,23 @@ def test_tokens_written_to_the_cache_cost_more() -> None:
     tokens = {"prompt": 166, "completion": 22, "cached": 120, "cache_write": 30}
 
     assert cost("claude-sonnet-4-5", **tokens) == round((16 * 3 + 120 * 0.3 + 30 * 3.75 + 22 * 15) / 1e6, 12)
+    assert cost("claude-sonnet-4-5", prompt=40, cache_creation=30) == round((10 * 3 + 30 * 3.75) / 1e6, 12)
 
 
 def test_cached_tokens_beyond_the_prompt_were_counted_beside_it() -> None:
     assert cost("claude-sonnet-4-5", prompt=16, completion=0, cached=120) == round((16 * 3 + 120 * 0.3) / 1e6, 12)
     assert cost("claude-sonnet-4-5", prompt=120, completion=0, cached=120) == round(120 * 0.3 / 1e6, 12)
+    both = cost("claude-sonnet-4-5", prompt=100, cached=80, cache_write=50)
+    assert both == round((100 * 3 + 80 * 0.3 + 50 * 3.75) / 1e6, 12)
+
+
+def test_an_answer_without_a_prompt_costs_its_tokens() -> None:
+    assert cost("gpt-4o-mini", prompt=0, completion=1_000_000) == 0.6
 
 
 def test_an_embedding_may_say_the_total_alone() -> None:
     assert cost("text-embedding-3-small", total=1_000_000) == 0.02
+    assert cost("text-embedding-3-small", prompt=1_000_000, total=2_000_000) == 0.02
     assert cost("gpt-4o-mini", total=1_000_000) is None
 
 
@@ -111,7 +119,15 @@ def test_absurd_tokens_cost_nothing() -> None:
 
 @pytest.mark.parametrize(
     "model",
-    ["", "my-own-model", "gpt-4o-audio-preview", "gpt-4o-mini-tts", "ft:gpt-4o-mini-2024-07-18:org::id", "gpt-40"],
+    [
+        "",
+        "my-own-model",
+        "gpt-4o-audio-preview",
+        "gpt-4o-mini-tts",
+        "ft:gpt-4o-mini-2024-07-18:org::id",
+        "gpt-40",
+        "gpt-us.4o",
+    ],
 )
 def test_an_unknown_model_never_costs_anything(model: str) -> None:
     assert priced(an_ag(model=model)) == (None, None)
@@ -123,8 +139,9 @@ def test_a_model_on_ones_own_machine_has_no_list_price(before: str) -> None:
     assert priced(an_ag(model=f"{before}mistral-small")) == (None, None)
 
 
-def test_the_provider_says_too_that_a_model_is_on_ones_own_machine() -> None:
-    ag = an_ag(model="mistral-small")
+@pytest.mark.parametrize("model", ["mistral-small", "my-own-model"])
+def test_the_provider_says_too_that_a_model_is_on_ones_own_machine(model: str) -> None:
+    ag = an_ag(model=model)
     ag["meta"]["system"] = "ollama"
 
     assert priced(ag) == (None, None)
@@ -146,6 +163,12 @@ def test_a_row_of_ones_own_prices_a_model_on_ones_own_machine(tmp_path: Path) ->
         add_costs(ag, table)
 
         assert ag["metrics"]["costs"]["incremental"]["total"] == 4.5e-05
+
+
+def test_a_name_with_what_stands_before_it_may_have_a_row_of_its_own(tmp_path: Path) -> None:
+    table = read_prices(a_file(tmp_path, "azure,azure/gpt-4o,1,,,2", "openai,gpt-4o,3,,,4"))
+
+    assert [table.price_of(model).provider for model in ("azure/gpt-4o", "openai/gpt-4o")] == ["azure", "openai"]  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize(
@@ -209,6 +232,13 @@ def test_the_model_that_answered_counts_before_the_one_asked_for() -> None:
     assert priced(asked)[0]["total"] == priced(set_)[0]["total"] == 9.45e-06
 
 
+@pytest.mark.parametrize("response", ["gpt-4o", {}, {"model": ""}, {"model": 4}, {"model": {"name": "gpt-4o"}}])
+def test_an_answer_that_names_no_model_leaves_the_one_asked_for(response: Any) -> None:
+    ag = {**an_ag(), "meta": {"response": response, "request": {"model": "gpt-4o-mini"}}}
+
+    assert priced(ag)[0]["total"] == 9.45e-06
+
+
 def test_added_again_nothing_changes_and_the_canonical_shape_keeps_it() -> None:
     ag = an_ag()
     add_costs(ag, list_prices())
@@ -249,6 +279,13 @@ def test_a_file_of_ones_own_takes_the_place_of_the_table(tmp_path: Path) -> None
     assert table.source == "prices 2026-11-21"
     assert table.price_of("my-model") == ("me", "my-model", 1, 1, 1, 2)
     assert table.price_of("gpt-4o") is None
+
+
+def test_a_file_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
+    path = a_file(tmp_path, "me,mine,1,,,2")
+    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
+
+    assert prices_in(path).price_of("mine") is not None
 
 
 def test_a_file_without_a_date_is_called_by_its_name(tmp_path: Path) -> None:
