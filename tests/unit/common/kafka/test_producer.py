@@ -1,0 +1,67 @@
+"""Records out, where the driver is told what to promise; what brokers make of it is asked in the contract tests."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from common.errors import Unavailable
+from common.kafka import producer
+from common.kafka.producer import KafkaPublisher
+from common.kafka.record import Coordinates
+from common.settings import KafkaSettings
+
+
+class _Producer:
+    """A driver that starts at the second try, and acknowledges at once."""
+
+    made: list[_Producer]
+
+    def __init__(self, **options: Any) -> None:
+        self.options = options
+        self.is_stopped = False
+        self.made.append(self)
+
+    async def start(self) -> None:
+        if len(self.made) == 1:
+            raise ConnectionRefusedError
+
+    async def send(self, topic: str, value: bytes, **_record: Any) -> asyncio.Future[SimpleNamespace]:
+        delivery: asyncio.Future[SimpleNamespace] = asyncio.get_running_loop().create_future()
+        delivery.set_result(SimpleNamespace(topic=topic, partition=1, offset=len(value)))
+        return delivery
+
+    async def stop(self) -> None:
+        self.is_stopped = True
+
+
+@pytest.fixture
+def made(monkeypatch: pytest.MonkeyPatch) -> list[_Producer]:
+    monkeypatch.setattr(_Producer, "made", [], raising=False)
+    monkeypatch.setattr(producer, "AIOKafkaProducer", _Producer)
+    return _Producer.made
+
+
+async def test_every_replica_in_sync_acknowledges(made: list[_Producer]) -> None:
+    publisher = KafkaPublisher(KafkaSettings(), client_id="us")
+    with pytest.raises(Unavailable):
+        await publisher.publish("t", b"value")
+
+    assert await publisher.publish("t", b"value") == Coordinates("t", 1, 5)
+    assert await publisher.publish("t", b"") == Coordinates("t", 1, 0)
+
+    assert [each.is_stopped for each in made] == [True, False]
+    assert (made[1].options["acks"], made[1].options["client_id"]) == ("all", "us")
+
+
+async def test_one_that_is_closed_does_not_open_again(made: list[_Producer]) -> None:
+    publisher = KafkaPublisher(KafkaSettings())
+    await publisher.close()
+    await publisher.close()
+
+    with pytest.raises(Unavailable, match="closed"):
+        await publisher.publish("t", b"value")
+    assert made == []

@@ -1,0 +1,82 @@
+"""Topics that are made at the start; that real brokers take them is asked in the contract tests."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from common.errors import ServiceError, Unavailable
+from common.kafka import topics
+from common.settings import KafkaSettings
+
+SETTINGS = KafkaSettings(partitions=3, replication_factor=2, message_bytes_max=5_000)
+ALL = ["otlp_spans", "otlp_spans_json", "spans", "spans.dead_letter", "spans.stored"]
+
+
+class _Admin:
+    """Knows some topics, and answers with a code for each that it is to make."""
+
+    def __init__(self, *known: str, codes: dict[str, int] | None = None) -> None:
+        self._known = known
+        self._codes = codes or {}
+        self.asked: list[Any] = []
+
+    async def list_topics(self) -> list[str]:
+        return list(self._known)
+
+    async def create_topics(self, wanted: list[Any]) -> SimpleNamespace:
+        self.asked += wanted
+        return SimpleNamespace(topic_errors=[(each.name, self._codes.get(each.name, 0), None) for each in wanted])
+
+
+async def made(monkeypatch: pytest.MonkeyPatch, admin: _Admin) -> list[str]:
+    @asynccontextmanager
+    async def open_admin(_settings: KafkaSettings) -> AsyncIterator[_Admin]:
+        yield admin
+
+    monkeypatch.setattr(topics, "open_admin", open_admin)
+    return await topics.ensure_topics(SETTINGS)
+
+
+async def test_topics_are_made_for_the_largest_record_and_letters_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    admin = _Admin()
+
+    assert await made(monkeypatch, admin) == ALL
+    assert {each.name: (each.num_partitions, each.replication_factor) for each in admin.asked} == {
+        **dict.fromkeys(ALL, (3, 2)),
+        "spans.stored": (1, 2),
+    }
+    assert {each.topic_configs["max.message.bytes"] for each in admin.asked} == {"5000"}
+    kept = {each.name: each.topic_configs.get("retention.ms") for each in admin.asked}
+    assert kept == {**dict.fromkeys(ALL), "spans.dead_letter": "-1", "spans.stored": "3600000"}
+
+
+async def test_what_is_there_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    admin = _Admin(*ALL[1:], "another")
+
+    assert await made(monkeypatch, admin) == ["otlp_spans"]
+    assert [each.name for each in admin.asked] == ["otlp_spans"]
+
+    none_missing = _Admin(*ALL)
+    assert await made(monkeypatch, none_missing) == []
+    assert none_missing.asked == []
+
+
+async def test_a_topic_that_somebody_else_made_meanwhile_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert await made(monkeypatch, _Admin(codes={"spans": 36})) == [each for each in ALL if each != "spans"]
+
+
+@pytest.mark.parametrize(
+    ("code", "kind", "name"), [(7, Unavailable, "RequestTimedOut"), (29, ServiceError, "TopicAuth")]
+)
+async def test_a_refusal_names_the_topic_and_waits_only_where_that_helps(
+    monkeypatch: pytest.MonkeyPatch, code: int, kind: type[ServiceError], name: str
+) -> None:
+    with pytest.raises(ServiceError, match=rf"did not create the topic spans\.stored: {name}") as refused:
+        await made(monkeypatch, _Admin(codes={"spans.stored": code}))
+
+    assert type(refused.value) is kind
