@@ -1,9 +1,18 @@
+"""A member of a group, where the driver is told what to do; what brokers make of it is asked in the contract tests."""
+
 from __future__ import annotations
 
-import pytest
-from aiokafka import ConsumerRecord
+import asyncio
+from typing import Any
 
-from common.kafka.consumer import as_record
+import pytest
+from aiokafka import ConsumerRecord, TopicPartition
+
+from common.errors import Unavailable
+from common.kafka import consumer
+from common.kafka.consumer import KafkaSource, as_record
+from common.kafka.record import Partition
+from common.settings import KafkaSettings
 
 
 @pytest.mark.parametrize(("sent_ms", "timestamp_ms"), [(None, -1), (-1, -1), (0, 0), (5, 5)])
@@ -12,3 +21,94 @@ def test_a_record_from_before_records_had_a_time_has_none(sent_ms: int | None, t
 
     assert record.timestamp_ms == timestamp_ms
     assert (record.offset, record.value) == (7, b"v")
+
+
+class _Consumer:
+    """A driver that is given one partition while it starts."""
+
+    made: list[_Consumer]
+
+    def __init__(self, **options: Any) -> None:
+        self.options = options
+        self.is_stopped = False
+        self.made.append(self)
+
+    def subscribe(self, *, topics: list[str], listener: Any) -> None:
+        self.topics = topics
+        self.listener = listener
+
+    async def start(self) -> None:
+        await self.listener.on_partitions_assigned({TopicPartition("spans", 0)})
+
+    async def getmany(self, *_partitions: TopicPartition, timeout_ms: int, max_records: int) -> dict[Any, Any]:
+        await asyncio.sleep(0)
+        return {}
+
+    async def stop(self) -> None:
+        self.is_stopped = True
+
+
+@pytest.fixture
+def made(monkeypatch: pytest.MonkeyPatch) -> list[_Consumer]:
+    monkeypatch.setattr(_Consumer, "made", [], raising=False)
+    monkeypatch.setattr(consumer, "AIOKafkaConsumer", _Consumer)
+    return _Consumer.made
+
+
+async def nothing(_partitions: frozenset[Partition]) -> None:
+    """Done."""
+
+
+async def test_offsets_move_by_a_commit_alone_and_what_is_not_committed_by_its_producer_is_not_read(
+    made: list[_Consumer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def read_cluster_id(_settings: KafkaSettings) -> str:
+        return "c"
+
+    monkeypatch.setattr(consumer, "read_cluster_id", read_cluster_id)
+    source = KafkaSource(KafkaSettings())
+    await source.open(on_revoked=nothing, on_assigned=nothing)
+
+    asked = {"enable_auto_commit": False, "isolation_level": "read_committed", "auto_offset_reset": "earliest"}
+    assert asked.items() <= made[0].options.items()
+    assert made[0].topics == ["otlp_spans", "otlp_spans_json", "spans"]
+    assert await source.poll(timeout_s=1, records_max=1) == []
+    await source.close()
+    await source.close()
+    assert made[0].is_stopped
+
+
+async def test_what_fails_while_partitions_are_taken_over_is_told_by_the_next_poll(
+    made: list[_Consumer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The driver swallows what its listener raises: records would be read under the log of another cluster."""
+    answers: list[str | None] = ["c", None, "c", "d"]
+
+    async def read_cluster_id(_settings: KafkaSettings) -> str:
+        answer = answers.pop(0)
+        if answer is None:
+            raise Unavailable("away")
+        return answer
+
+    monkeypatch.setattr(consumer, "read_cluster_id", read_cluster_id)
+    source = KafkaSource(KafkaSettings())
+    assigned: list[frozenset[Partition]] = []
+
+    async def on_assigned(partitions: frozenset[Partition]) -> None:
+        assigned.append(partitions)
+
+    await source.open(on_revoked=nothing, on_assigned=on_assigned)
+    with pytest.raises(Unavailable, match="away"):
+        await source.poll(timeout_s=1, records_max=1)
+    assert assigned == []
+
+    await source.open(on_revoked=nothing, on_assigned=on_assigned)
+    assert await source.poll(timeout_s=1, records_max=1) == []
+    assert assigned == [frozenset({Partition("spans", 0)})]
+    assert source.log_of(Partition("spans", 0)) == "d/spans/0"
+    assert [each.is_stopped for each in made] == [True, False]
+
+
+async def test_a_source_that_is_not_open_says_so() -> None:
+    with pytest.raises(Unavailable, match="not open"):
+        await KafkaSource(KafkaSettings()).poll(timeout_s=1, records_max=1)
