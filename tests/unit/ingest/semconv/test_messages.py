@@ -364,6 +364,55 @@ def test_a_raw_request_in_messages_is_a_chat_when_they_can_be_read() -> None:
 
 
 @pytest.mark.parametrize(
+    ("sent", "read"),
+    [
+        ({"message": {"role": "user", "content": "x"}}, {"role": "user", "content": "x"}),
+        (
+            {"message": {"role": "assistant", "content": "x"}, "finish_reason": "stop"},
+            {"role": "assistant", "content": "x", "finish_reason": "stop"},
+        ),
+        (
+            {"role": "tool", "content": "4", "tool_call_id": "c1", "name": "roll"},
+            {"role": "tool", "content": "4", "tool_call_id": "c1", "name": "roll"},
+        ),
+        (
+            {"role": "tool", "content": [{"type": "text", "text": "4"}], "tool_call_id": "c1"},
+            {"role": "tool", "content": "4", "tool_call_id": "c1"},
+        ),
+        ({"role": "tool", "content": "4", "tool_call_id": 7}, {"role": "tool", "content": "4", "tool_call_id": "7"}),
+        ({"role": "user", "content": "x", "name": "Ann"}, {"role": "user", "content": "x", "name": "Ann"}),
+        ({"role": "user", "parts": [{"type": "text", "content": "x"}]}, {"role": "user", "content": "x"}),
+        (
+            {"role": "user", "parts": [{"type": "text", "content": "x"}, {"type": "text", "content": "y"}]},
+            {"role": "user", "parts": [{"type": "text", "content": "x"}, {"type": "text", "content": "y"}]},
+        ),
+        (
+            {"role": "user", "parts": [{"type": "uri", "content": "x"}]},
+            {"role": "user", "parts": [{"type": "uri", "content": "x"}]},
+        ),
+        (
+            {"role": "user", "parts": [{"type": "text", "content": "x", "cache": True}]},
+            {"role": "user", "content": "x"},
+        ),
+        ({"role": "user", "parts": ["ab"]}, {"role": "user", "content": "ab"}),
+        ({"role": "user", "parts": []}, {"role": "user"}),
+        ({"type": "human", "content": "x"}, {"role": "user", "content": "x"}),
+        ({"role": "", "content": "x"}, {"content": "x"}),
+        ({"role": 7, "content": "x"}, {"role": "7", "content": "x"}),
+        ({"message": "x"}, {}),
+    ],
+)
+def test_nothing_of_a_simple_message_is_lost(sent: dict[str, Any], read: dict[str, Any]) -> None:
+    assert messages_of([sent]) == [read]
+
+
+@pytest.mark.parametrize("sent", [5, None, True, "x", ["x"]])
+def test_what_is_no_object_is_no_message(sent: Any) -> None:
+    with pytest.raises(Misfit, match="not_messages"):
+        messages_of([{"role": "user", "content": "x"}, sent])
+
+
+@pytest.mark.parametrize(
     "sent", [{"role": "user", "content": "4", "name": ""}, {"role": "tool", "content": "4", "id": ""}]
 )
 def test_an_empty_name_or_id_says_nothing(sent: dict[str, Any]) -> None:
