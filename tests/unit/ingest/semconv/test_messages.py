@@ -15,6 +15,7 @@ from common.nesting import nest
 from common.span import Span
 from ingest.normalise import normalise
 from ingest.semconv import messages
+from ingest.semconv.chats import EVENTS
 from ingest.semconv.engine import map_attributes
 from ingest.semconv.messages import VALUE_LEVELS_MAX, messages_of
 from ingest.semconv.rows import Misfit
@@ -397,6 +398,27 @@ def test_a_raw_request_in_messages_is_a_chat_when_they_can_be_read() -> None:
         ({"role": "user", "parts": ["ab"]}, {"role": "user", "content": "ab"}),
         ({"role": "user", "parts": []}, {"role": "user"}),
         ({"type": "human", "content": "x"}, {"role": "user", "content": "x"}),
+        ({"role": "user", "content": "x", "id": "m1"}, {"role": "user", "content": "x"}),
+        ({"role": "tool", "content": "4", "id": "c1"}, {"role": "tool", "content": "4", "tool_call_id": "c1"}),
+        (
+            {"role": "assistant", "content": "x", "finish_reason": "stop"},
+            {"role": "assistant", "content": "x", "finish_reason": "stop"},
+        ),
+        ({"role": "user", "content": "x", "data": {"content": "y"}}, {"role": "user", "content": "x"}),
+        (
+            {"role": "assistant", "content": "I roll.", "tool_calls": [CALL]},
+            {"role": "assistant", "content": "I roll.", "tool_calls": [CALL]},
+        ),
+        (
+            {"role": "assistant", "content": "", "finish_reason": "stop"},
+            {"role": "assistant", "content": "", "finish_reason": "stop"},
+        ),
+        (
+            {"role": "assistant", "content": [{"type": "thinking", "thinking": "Hm."}]},
+            {"role": "assistant", "parts": [{"type": "reasoning", "content": "Hm."}]},
+        ),
+        ({"role": "tool", "content": [{"sides": 6}]}, {"role": "tool", "content": [{"sides": 6}]}),
+        ({"role": "tool", "content": ["type"]}, {"role": "tool", "content": ["type"]}),
         ({"role": "", "content": "x"}, {"content": "x"}),
         ({"role": 7, "content": "x"}, {"role": "7", "content": "x"}),
         ({"message": "x"}, {}),
@@ -406,10 +428,16 @@ def test_nothing_of_a_simple_message_is_lost(sent: dict[str, Any], read: dict[st
     assert messages_of([sent]) == [read]
 
 
-@pytest.mark.parametrize("sent", [5, None, True, "x", ["x"]])
+@pytest.mark.parametrize("sent", [5, None, True, "x", ["x"], {"role": "assistant", "tool_calls": 5}])
 def test_what_is_no_object_is_no_message(sent: Any) -> None:
     with pytest.raises(Misfit, match="not_messages"):
         messages_of([{"role": "user", "content": "x"}, sent])
+
+
+@pytest.mark.parametrize("sent", ["5", "{}", "[5]"])
+def test_what_are_no_objects_are_no_events(sent: str) -> None:
+    with pytest.raises(Misfit, match="not_messages"):
+        EVENTS.read(sent)
 
 
 @pytest.mark.parametrize(
