@@ -21,7 +21,7 @@ from query_api.simple_traces.models import (
 
 def filtering_of(query: QuerySimpleTraces) -> FilteringModel:
     """The conditions on the span of a trace that fits."""
-    conditions = [_condition("trace_type", "in", ["invocation", "annotation"])]
+    conditions: list[Json] = []
     if query.links is not None:
         ids = [read_trace_id(link.trace_id, f"links[{index}].trace_id") for index, link in enumerate(query.links)]
         conditions.append(_condition("trace_id", "in", ids))
