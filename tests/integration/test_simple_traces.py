@@ -69,6 +69,20 @@ class Simple:
         assert found["count"] == len(found["traces"])
         return {trace["trace_id"] for trace in found["traces"]}
 
+    async def ingest(self, *spans: dict[str, Any]) -> None:
+        """Store spans that nobody wrote as simple traces."""
+        sent = {"spans": list(spans)}
+        async with self.client.post("/tracing/spans/ingest", json=sent, headers=AUTHORIZED) as response:
+            assert response.status == 202
+        await self.store_published()
+
+    async def span(self, trace_id: str, span_id: str) -> dict[str, Any]:
+        """A span as it is stored, without the time at which it was."""
+        async with self.client.get(f"/spans/{trace_id}/{span_id}", headers=AUTHORIZED) as response:
+            found: dict[str, Any] = (await response.json())["span"]
+        del found["created_at"]
+        return found
+
 
 @pytest.fixture(scope="module")
 def database(chdb_dir: Path, chdb_settings: Callable[[], ClickHouseSettings]) -> ClickHouseSettings:
@@ -114,11 +128,34 @@ async def test_a_trace_with_links_is_an_annotation(api: Simple) -> None:
     linked, plain = await api.create(links={"invocation": INVOCATION}), await api.create(links=[])
 
     for trace, trace_type in ((linked, "annotation"), (plain, "invocation")):
-        path = f"/spans/{trace['trace_id']}/{trace['span_id']}"
-        async with api.client.get(path, headers=AUTHORIZED) as response:
-            span = (await response.json())["span"]
+        span = await api.span(trace["trace_id"], trace["span_id"])
         assert span["trace_type"] == trace_type
         assert span["span_type"] == "task"
+
+
+async def test_it_is_named_after_its_evaluator(api: Simple) -> None:
+    names = {
+        "helpful": {"evaluator": EVALUATOR},
+        "trace": {"evaluator": {"id": EVALUATOR["id"]}, "query": {"slug": "q"}},
+    }
+
+    for name, references in names.items():
+        created = await api.create(references=references)
+        assert (await api.span(created["trace_id"], created["span_id"]))["span_name"] == name
+
+
+async def test_who_writes_learns_until_when_to_wait(api: Simple) -> None:
+    sent: dict[str, Any] = {"trace": {"data": {}, "references": {}, "links": {}}}
+    async with api.client.post("/simple/traces/", json=sent, headers=AUTHORIZED) as created:
+        trace_id = (await created.json())["trace"]["trace_id"]
+    await api.store_published()
+    async with api.client.patch(
+        f"/simple/traces/{trace_id}", json={"trace": {"data": {}}}, headers=AUTHORIZED
+    ) as edited:
+        assert edited.status == 200
+
+    of_both = [f"spans/{record.partition}/{record.offset}" for record in api.broker.records("spans")]
+    assert [each.headers["X-Clearspan-Coordinates"] for each in (created, edited)] == of_both
 
 
 async def test_ids_of_links_are_answered_in_one_spelling(api: Simple) -> None:
@@ -140,6 +177,70 @@ async def test_links_come_back_in_the_form_in_which_they_came(api: Simple, links
 
     assert created["links"] == found == (links or found)
     assert len(found) == len(links)
+
+
+@pytest.mark.parametrize("names", [[None], [7], ["a", None], ["a", "a"]])
+async def test_links_that_names_do_not_tell_apart_are_a_list(api: Simple, names: list[Any]) -> None:
+    links = [{**link, "attributes": {"key": name}} for link, name in zip((INVOCATION, OTHER), names, strict=False)]
+
+    await api.ingest({"trace_id": UNKNOWN, "span_id": "b" * 16, "links": links})
+
+    assert (await api.call("GET", f"/{UNKNOWN}"))["trace"]["links"] == [INVOCATION, OTHER][: len(names)]
+
+
+async def test_a_link_to_an_id_whose_shown_half_is_all_zeros_is_shown(api: Simple) -> None:
+    created = await api.create(links=[{**INVOCATION, "span_id": "e" * 16 + "0" * 16}])
+
+    found = (await api.call("GET", f"/{created['trace_id']}"))["trace"]
+
+    assert created["links"] == found["links"] == [{**INVOCATION, "span_id": "0" * 16}]
+
+
+async def test_a_trace_is_shown_by_its_root_though_something_below_began_before(api: Simple) -> None:
+    root, child = (
+        {"trace_id": UNKNOWN, "span_id": digit * 16, "start_time": f"2026-01-02T03:04:0{second}Z", **more}
+        for digit, second, more in (("1", 5, {}), ("2", 4, {"parent_id": "1" * 16}))
+    )
+    await api.ingest(child)
+    assert (await api.call("GET", f"/{UNKNOWN}"))["trace"]["span_id"] == "2" * 16
+    await api.ingest(root)
+
+    shown = [(await api.call("GET", f"/{UNKNOWN}"))["trace"], (await api.call("POST", "/query"))["traces"][0]]
+    edited = (await api.call("PATCH", f"/{UNKNOWN}", json={"trace": {"data": {}}}))["trace"]
+    deleted = (await api.call("DELETE", f"/{UNKNOWN}"))["link"]
+
+    assert {each["span_id"] for each in (*shown, edited, deleted)} == {"1" * 16}
+
+
+async def test_an_edit_keeps_what_else_the_span_holds(api: Simple) -> None:
+    ag = {
+        "data": {"outputs": 1, "more": 2},
+        "selector": {"key": "x"},
+        "references": {"query": {"slug": "q"}},
+        "unknown": 3,
+        "metrics": {"tokens": {"incremental": {"total": 5}}},
+    }
+    await api.ingest(
+        {
+            "trace_id": UNKNOWN,
+            "span_id": "b" * 16,
+            "span_name": "judge",
+            "status_code": "STATUS_CODE_ERROR",
+            "links": [INVOCATION],
+            "events": [{"name": "e", "timestamp": "2026-01-02T03:04:05Z"}],
+            "attributes": {"model": "small", "ag": ag},
+        }
+    )
+    before = await api.span(UNKNOWN, "b" * 16)
+
+    await api.call("PATCH", f"/{UNKNOWN}", json={"trace": {"data": {"outputs": 4}}})
+    await api.store_published()
+
+    after = await api.span(UNKNOWN, "b" * 16)
+    assert before["attributes"]["ag"].pop("data") == {"outputs": 1}
+    assert before["attributes"]["ag"]["unsupported"].pop("data") == {"more": 2}
+    assert after["attributes"]["ag"].pop("data") == {"outputs": 4}
+    assert after == before
 
 
 async def test_an_edit_keeps_what_it_does_not_name(api: Simple) -> None:
@@ -164,8 +265,9 @@ async def test_an_edit_keeps_what_it_does_not_name(api: Simple) -> None:
 
 
 async def test_an_edit_replaces_what_it_names(api: Simple) -> None:
-    created = await api.create(references={"evaluator": EVALUATOR}, links={"invocation": INVOCATION})
-    changes = {"data": {}, "references": {"query": {"slug": "q"}}, "links": []}
+    references = {"evaluator": EVALUATOR, "selector": {"key": "x"}}
+    created = await api.create(tags={"a": 1}, references=references, links={"invocation": INVOCATION})
+    changes = {"data": {}, "tags": {"b": 2}, "references": {"query": {"slug": "q"}}, "links": []}
 
     await api.call("PATCH", f"/{created['trace_id']}", json={"trace": changes})
     await api.store_published()
@@ -173,14 +275,26 @@ async def test_an_edit_replaces_what_it_names(api: Simple) -> None:
     found = (await api.call("GET", f"/{created['trace_id']}"))["trace"]
     assert found["references"] == {"query": {"slug": "q"}}
     assert not found["links"]
-    assert found["data"] == {}
+    assert (found["data"], found["tags"]) == ({}, {"b": 2})
+    span = await api.span(created["trace_id"], created["span_id"])
+    assert span["trace_type"] == "invocation"
+    assert [each["slug"] for each in span["references"]] == ["q"]
+
+
+async def test_what_an_edit_takes_away_leaves_no_hash(api: Simple) -> None:
+    created = await api.create(references={"evaluator": EVALUATOR}, links={"invocation": INVOCATION})
+    ids = created["trace_id"], created["span_id"]
+    assert "hashes" in await api.span(*ids)
+
+    await api.call("PATCH", f"/{ids[0]}", json={"trace": {"data": {}, "references": {}, "links": {}}})
+    await api.store_published()
+
+    assert not {"hashes", "references", "links"} & (await api.span(*ids)).keys()
 
 
 async def test_an_edit_reaches_a_span_whose_id_has_128_bits(api: Simple) -> None:
     span = {"trace_id": UNKNOWN, "span_id": f"{1:016x}{2:016x}", "parent_id": f"{3:016x}{4:016x}"}
-    async with api.client.post("/tracing/spans/ingest", json={"spans": [span]}, headers=AUTHORIZED) as response:
-        assert response.status == 202
-    await api.store_published()
+    await api.ingest(span)
 
     edited = await api.call("PATCH", f"/{UNKNOWN}", json={"trace": {"data": {"outputs": 1}}})
     await api.store_published()
@@ -205,15 +319,12 @@ async def test_what_is_unknown_is_nothing(api: Simple) -> None:
 async def test_a_reference_whose_name_is_no_text_is_not_shown_and_kept(api: Simple) -> None:
     references = [{"slug": "shop", "attributes": {"key": "application"}}, {"slug": "odd", "attributes": {"key": 7}}]
     span = {"trace_id": UNKNOWN, "span_id": "b" * 16, "references": references}
-    async with api.client.post("/tracing/spans/ingest", json={"spans": [span]}, headers=AUTHORIZED) as response:
-        assert response.status == 202
-    await api.store_published()
+    await api.ingest(span)
 
     assert (await api.call("GET", f"/{UNKNOWN}"))["trace"]["references"] == {"application": {"slug": "shop"}}
     await api.call("PATCH", f"/{UNKNOWN}", json={"trace": {"data": {}}})
     await api.store_published()
-    async with api.client.get(f"/spans/{UNKNOWN}/{'b' * 16}", headers=AUTHORIZED) as response:
-        assert (await response.json())["span"]["references"] == references
+    assert (await api.span(UNKNOWN, "b" * 16))["references"] == references
 
 
 async def test_a_deleted_trace_is_gone(api: Simple) -> None:
@@ -270,8 +381,10 @@ async def test_origin_kind_and_channel_are_found_by(api: Simple) -> None:
 
 async def test_tags_meta_references_and_links_are_found_by(api: Simple) -> None:
     one = await api.create(tags={"a.b": 1, "c": "x"}, meta={"m": {"n": 1, "o": 2}}, references={"evaluator": EVALUATOR})
-    two = await api.create(tags={"c": "x"}, references={"application": EVALUATOR}, links={"invocation": INVOCATION})
-    three = await api.create(links=[INVOCATION, OTHER])
+    also = {**OTHER, "span_id": "e" * 16}
+    links = {"invocation": INVOCATION, "also": also}
+    two = await api.create(tags={"c": "x"}, references={"application": EVALUATOR}, links=links)
+    three = await api.create(references={"selector": {"key": "x"}}, links=[INVOCATION, OTHER])
     names = {one["trace_id"]: 1, two["trace_id"]: 2, three["trace_id"]: 3}
 
     async def found(**trace: Any) -> set[int]:
@@ -279,14 +392,19 @@ async def test_tags_meta_references_and_links_are_found_by(api: Simple) -> None:
 
     assert await found(tags={"c": "x"}) == {1, 2}
     assert await found(tags={"a.b": 1}) == {1}
+    assert await found(tags={}, meta={}, references={}, links={}) == {1, 2, 3}
     assert await found(meta={"m": {"n": 1}}) == {1}
     assert await found(references={"evaluator": {"slug": "helpful"}}) == {1}
     assert await found(references={"application": {"id": EVALUATOR["id"]}}) == {2}
-    assert await found(links={"invocation": INVOCATION}) == {2}
+    assert await found(references={"selector": {"key": "x"}}) == {3}
+    assert await found(links={"invocation": INVOCATION}) == await found(links=links) == {2}
+    assert await found(links={"invocation": INVOCATION, "also": OTHER}) == set()
+    assert await found(links=[]) == set()
     assert await found(links=[INVOCATION]) == {2, 3}
     assert await found(links=[OTHER, {**OTHER, "span_id": "1" * 16}]) == {3}
     by_identity = [{"trace_id": one["trace_id"], "span_id": "1" * 16}]
     assert await api.ids(links=by_identity) == {one["trace_id"]}
+    assert await api.ids(links=[]) == set()
     assert await api.ids(links=by_identity, trace={"links": [OTHER]}) == set()
 
 
@@ -306,12 +424,18 @@ async def test_an_id_that_cannot_be_read_is_refused_where_it_was_asked(
     assert refused["detail"].startswith(f"{place}: “xyz” is not a ")
 
 
+async def test_it_is_no_feed(api: Simple) -> None:
+    refused = await api.call("POST", "/query", json={"windowing": {"by": "created_at"}}, status=400)
+
+    assert refused["detail"].startswith("windowing.by: ")
+
+
 async def test_traces_are_walked_in_pages(api: Simple) -> None:
-    made = {(await api.create())["trace_id"] for _ in range(3)}
+    made = [(await api.create())["trace_id"] for _ in range(3)]
 
     first = await api.call("POST", "/query", json={"windowing": {"limit": 2}})
     rest = await api.call("POST", "/query", json={"windowing": {"limit": 2, **first["windowing"]}})
 
-    assert {trace["trace_id"] for page in (first, rest) for trace in page["traces"]} == made
+    assert [trace["trace_id"] for page in (first, rest) for trace in page["traces"]] == made[::-1]
     assert (first["count"], rest["count"]) == (2, 1)
     assert "windowing" not in rest
