@@ -23,6 +23,7 @@ from common.span import Span
 from common.times import format_us
 from query_api.auth import NO_PROJECT
 from query_api.context import ApiContext
+from tests.fakes.rowless_store import RowlessStore
 from tests.support.api import KnownKeys, context_of, serving
 from tests.support.history import HistoryClient
 from tests.support.span_corpus import START_NS, store_record
@@ -600,6 +601,16 @@ class TestRetrieving:
             windowing = page["windowing"]
 
         assert found == [[4, 3, 2], [1]]
+
+    async def test_a_page_that_is_not_complete_says_so(self, api: Api, context: ApiContext):
+        await api.save(filtering=SLOW, windowing={"limit": 1})
+        async with serving(replace(context, store=RowlessStore(context.store))) as session:
+            api.client.session = session
+
+            page = await api.ask(RETRIEVE, **api.ref, include_trace_ids=True)
+
+        assert (page["query_revision"]["data"]["trace_ids"], page["complete"]) == ([], False)
+        assert page["windowing"]["next"]
 
     async def test_where_it_is_run_it_waits_for_spans_as_every_question_about_them_does(
         self, api: Api, context: ApiContext
