@@ -147,6 +147,14 @@ class TestCommits:
 
         assert answer["environment_revision"]["data"] == {"references": {"a.revision": {"application": {"slug": "z"}}}}
 
+    async def test_what_a_delta_sets_and_removes_is_removed(self, api: Api):
+        variant = await self._variant(api)
+        delta = {"set": {key: {"application": {"slug": "a"}} for key in "kl"}, "remove": ["k"]}
+
+        _, answer = await self._commit(api, variant, delta=delta)
+
+        assert answer["environment_revision"]["data"]["references"].keys() == {"l"}
+
     async def test_a_delta_on_an_empty_variant_is_its_first_revision(self, api: Api):
         variant = await self._variant(api)
 
@@ -433,6 +441,27 @@ class TestRetrievingWhatIsDeployed:
         for key in delta["set"]:
             body = {"environment_ref": {"slug": "production"}, "key": key}
             assert await api.ok(RETRIEVE, body) == {"count": 0}
+
+    async def test_a_key_that_refers_to_nothing_at_all_is_as_one_that_is_not_there(self, api: Api):
+        data: dict[str, Any] = {"references": {"k": {}}}
+        await api.ok("/simple/environments/", {"environment": {"slug": "production", "data": data}})
+
+        status, answer = await api.post(RETRIEVE, {"environment_ref": {"slug": "production"}, "key": "k"})
+
+        assert (status, answer["detail"]) == (
+            404,
+            "Nothing is deployed under the key 'k' in version 1 of 'production'.",
+        )
+
+    async def test_a_variant_is_what_may_be_stored_alone(self, api: Api):
+        application = await api.application()
+        stored = {"application_variant": {"id": application["variant_id"]}}
+        data = {"references": {"k": stored}}
+        await api.ok("/simple/environments/", {"environment": {"slug": "production", "data": data}})
+
+        answer = await api.ok(RETRIEVE, {"environment_ref": {"slug": "production"}, "key": "k"})
+
+        assert answer["application_revision"]["id"] == application["revision_id"]
 
     @pytest.mark.parametrize("word", ["application", "workflow"])
     @pytest.mark.parametrize(
