@@ -27,6 +27,7 @@ def nested(depth: int, member: str = "a") -> dict[str, Any]:
         {"schemas": {"inputs": {"type": "object", "properties": {"a": {"type": ["string", "null"]}}}}},
         {"schemas": {"inputs": {"$schema": "http://json-schema.org/draft-07/schema#", "definitions": {}}}},
         {"schemas": {"inputs": {"$schema": "urn:of-our-own", "x-ag-type": "messages"}}},
+        {"url": "https://host"},
         {"parameters": nested(JSON_DEPTH_MAX)},
     ],
 )
@@ -66,6 +67,9 @@ def test_null_members_are_dropped_and_unknown_schemas_too():
         {"url": "https://ho\r\nst/path"},
         {"url": "https://[::1"},
         {"url": "https://host:99999/"},
+        {"url": "https://host:0/"},
+        {"url": "https://host/\x7f"},
+        {"url": "ftp://host/"},
         {"url": "example.org"},
         {"headers": {"x": 1}},
         {"parameters": nested(JSON_DEPTH_MAX + 2)},
@@ -80,6 +84,37 @@ def test_null_members_are_dropped_and_unknown_schemas_too():
 def test_illegal_data_is_refused(data: dict[str, Any]):
     with pytest.raises(ValidationError):
         ApplicationData.model_validate(data)
+
+
+@pytest.mark.parametrize(
+    ("draft", "legal", "illegal"),
+    [
+        ("draft-04", {"minimum": 1, "exclusiveMinimum": True}, {"exclusiveMinimum": 1}),
+        ("draft-06", {"definitions": {"a": True}, "$defs": 3}, {"const": 1, "items": 3}),
+        ("draft-07", {"$defs": 3}, {"if": 3}),
+        ("draft/2019-09", {"items": [{}]}, {"$defs": 3}),
+        ("draft/2020-12", {"prefixItems": [{}]}, {"items": [{}]}),
+    ],
+)
+@pytest.mark.parametrize("scheme", ["http", "https"])
+@pytest.mark.parametrize("end", ["", "#"])
+def test_a_schema_is_judged_by_the_draft_that_it_names(
+    scheme: str, draft: str, end: str, legal: dict[str, Any], illegal: dict[str, Any]
+):
+    named = {"$schema": f"{scheme}://json-schema.org/{draft}/schema{end}"}
+    ApplicationData.model_validate({"schemas": {"inputs": {**named, **legal}}})
+
+    with pytest.raises(ValidationError, match="This is no JSON Schema: at /"):
+        ApplicationData.model_validate({"schemas": {"inputs": {**named, **illegal}}})
+
+
+def test_a_long_value_is_not_repeated_in_full():
+    with pytest.raises(ValidationError) as caught:
+        ApplicationData.model_validate({"schemas": {"inputs": {"type": "x" * 10_000}}})
+
+    [problem] = caught.value.errors()
+    assert problem["msg"].startswith("Value error, This is no JSON Schema: at /type: ")
+    assert len(problem["msg"]) < 600
 
 
 def test_a_schema_as_deep_as_data_may_be_is_still_checked():
