@@ -19,7 +19,7 @@ DERIVED = set(Flags.model_fields) - set(ROLES)
         ({"uri": "user:custom:thing:latest"}, {"is_custom"}),
         ({"uri": "custom:llm"}, {"is_custom", "is_llm"}),
         ({"uri": "agenta:custom:llm"}, {"is_managed", "is_custom", "is_llm"}),
-        ({"uri": "user:agenta:custom:v0:more"}, set()),
+        ({"uri": "user:agenta:llm:v0:more"}, {"is_llm"}),
         ({"uri": ""}, set()),
         ({"uri": "hook"}, {"is_hook"}),
         ({"uri": "x:y:code:1"}, {"is_code"}),
