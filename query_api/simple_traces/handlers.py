@@ -6,13 +6,12 @@ import secrets
 
 import orjson
 
-from common.filter.parse import parse
 from query_api.intake.handlers import take_in
 from query_api.intake.publish import coordinates_header
 from query_api.intake.trees import Placed
 from query_api.json_body import json_answer
 from query_api.route import Answer, Call
-from query_api.simple_traces.filters import filtering_of
+from query_api.simple_traces.filters import node_of
 from query_api.simple_traces.models import (
     CreateSimpleTrace,
     EditSimpleTrace,
@@ -73,7 +72,7 @@ async def query_simple_traces(call: Call) -> Answer:
     query: QuerySimpleTraces = call.body
     windowing = query.windowing or Windowing()
     refuse_feed(windowing)
-    page = await trace_page(call, parse(filtering_of(query)), windowing)
+    page = await trace_page(call, node_of(query), windowing)
     traces = [simple_trace_of(_shown(_root_of(trace))) for trace in page.traces]
     return json_answer(
         SimpleTracesAnswer(

@@ -424,6 +424,26 @@ async def test_an_id_that_cannot_be_read_is_refused_where_it_was_asked(
     assert refused["detail"].startswith(f"{place}: “xyz” is not a ")
 
 
+@pytest.mark.parametrize(
+    ("question", "refusal"),
+    [
+        ({"links": [INVOCATION] * 10_001}, "links: 10001 values; "),
+        ({"trace": {"origin": "auto", "tags": {"n": 2**64}}}, "trace.tags: the integer does not fit into 64 bits."),
+        ({"trace": {"tags": {"a": 1}, "meta": {"a": "x" * 65_536}}}, "trace.meta: the value has "),
+        ({"trace": {"references": {"query": {"version": "x" * 65_536}}}}, "trace.references.query: the value has "),
+        ({"trace": {"references": {"selector": {"a": "x" * 65_536}}}}, "trace.references.selector: the value has "),
+        ({"trace": {"links": [INVOCATION] * 10_001}}, "trace.links: 10001 values; "),
+        ({"trace": {"links": {f"l{n}": INVOCATION for n in range(257)}}}, "trace.links.l256: more than 256 conditions"),
+    ],
+)
+async def test_what_no_filter_can_hold_is_refused_where_it_was_asked(
+    api: Simple, question: dict[str, Any], refusal: str
+) -> None:
+    refused = await api.call("POST", "/query", json=question, status=400)
+
+    assert refused["detail"].startswith(refusal)
+
+
 async def test_it_is_no_feed(api: Simple) -> None:
     refused = await api.call("POST", "/query", json={"windowing": {"by": "created_at"}}, status=400)
 
