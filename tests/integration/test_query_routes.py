@@ -229,6 +229,8 @@ REVISIONS = {
     "commit, a limit past it": post(COMMITS, commit({"windowing": {"limit": 10_001}}), 422, "10000"),
     "commit, NUL in a value": post(COMMITS, commit({"filtering": where("span_name", "a\0")}), 422, "U+0000"),
     "commit, NUL in a cursor": post(COMMITS, commit({"windowing": {"next": "\0"}}), 422, "U+0000"),
+    "commit, the longest cursor": post(COMMITS, commit({"windowing": {"next": "x" * 131_072}}), 200),
+    "commit, a cursor past it": post(COMMITS, commit({"windowing": {"next": "x" * 131_073}}), 422, "131072"),
     "commit, groups as deep as may be": post(COMMITS, commit({"filtering": nested(16)}), 200),
     "commit, groups too deep": post(COMMITS, commit({"filtering": nested(17)}), 400, "data.filtering"),
     "commit, groups far too deep": post(COMMITS, commit({"filtering": nested(200)}), 400, "data.filtering"),

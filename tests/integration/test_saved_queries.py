@@ -573,6 +573,13 @@ class TestRetrieving:
         shown = traces[0]["spans"][f"{4:016x}"]
         assert shown == (await api.client.call("GET", f"/spans/{4:032x}/{4:016x}"))["span"]
 
+    async def test_a_query_that_says_only_a_format_is_about_traces(self, api: Api):
+        await api.save(filtering=where("attributes", 9, key="number"), formatting={"format": "opentelemetry"})
+
+        [found] = (await api.ask(RETRIEVE, **api.ref, include_traces=True))["query_revision"]["data"]["traces"]
+
+        assert sorted(found["spans"]) == [f"{number:016x}" for number in (1, 5, 9)]
+
     async def test_a_query_about_spans_shows_those_that_match(self, api: Api):
         await api.save(
             filtering=where("attributes", 5, "gte", key="number"),
