@@ -75,7 +75,14 @@ class TestAccounts:
         assert first["projects"]["prj"]["id"] != second["projects"]["prj"]["id"]
         for each in (first, second):
             current = await client.get("/projects/current", headers={"Authorization": each["api_keys"]["key"]})
-            assert (await current.json())["project_id"] == each["projects"]["prj"]["id"]
+            told = await current.json()
+            for member, word in (
+                ("projects", "project"),
+                ("organizations", "organization"),
+                ("workspaces", "workspace"),
+            ):
+                shown = {"id": told[f"{word}_id"], "name": told[f"{word}_name"]}
+                assert list(each[member].values()) == [shown]
 
     async def test_the_key_acts_for_the_user_of_the_account(
         self, client: aiohttp.ClientSession, shared_database: Database

@@ -497,6 +497,7 @@ class TestWorkflows:
 
         revision = answer["workflow_revision"]
         assert (revision["id"], revision["workflow_id"]) == (application["revision_id"], application["id"])
+        assert (revision["artifact_id"], revision["variant_id"]) == (application["id"], application["variant_id"])
         assert not [name for name in revision if name.startswith("application")]
         assert answer["retrieval_info"]["references"].keys() == {"workflow", "workflow_variant", "workflow_revision"}
 
