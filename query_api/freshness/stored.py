@@ -120,5 +120,4 @@ class StoredThrough:
 def _wake(known: _Known) -> None:
     waiting, known.waiting = known.waiting, set()
     for each in waiting:
-        if not each.done():
-            each.set_result(None)
+        each.set_result(None)
