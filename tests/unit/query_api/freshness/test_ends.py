@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 
 import pytest
 
@@ -81,6 +82,42 @@ async def test_a_kafka_that_does_not_answer_holds_requests_up_once(clock: Manual
     await known.close()
 
 
+async def test_a_question_that_is_under_way_is_not_asked_again(clock: ManualClock) -> None:
+    source = _Silent()
+    known = KnownEnds(source, clock)
+    for _ in range(3):
+        known.ask()
+        await asyncio.sleep(0)
+        clock.advance(ASKING_INTERVAL_S)
+
+    assert source.asked_count == 1
+    await known.close()
+    assert source.is_closed
+
+
+async def test_what_kafka_takes_while_it_answers_is_not_promised(clock: ManualClock) -> None:
+    asked_us = clock.now_ns() // 1_000
+    known = KnownEnds(_Slow(clock), clock)
+
+    known.ask()
+    ends = await known.heard(timeout_s=1.0)
+
+    assert ends == Ends(asked_us, {"memory/spans/0": 0})
+
+
+async def test_a_question_that_fails_as_nobody_foresaw_is_not_the_last(clock: ManualClock) -> None:
+    source = _Failing()
+    known = KnownEnds(source, clock)
+    known.ask()
+    await known.heard(timeout_s=1.0)
+    clock.advance(ASKING_INTERVAL_S)
+
+    known.ask()
+    await known.heard(timeout_s=1.0)
+
+    assert source.asked_count == 2
+
+
 def test_the_log_of_a_partition_is_the_one_that_kafka_has_now() -> None:
     ends = Ends(0, {"c/more_spans/1": 0, "c/spans/11": 0, "c/spans/1": 0})
 
@@ -93,7 +130,36 @@ class _Silent(MemoryLogEnds):
 
     def __init__(self) -> None:
         super().__init__(MemoryBroker(), ["spans"])
+        self.is_closed = False
 
     async def ask(self) -> dict[str, int]:
+        self.asked_count += 1
         await asyncio.Event().wait()
         return {}
+
+    async def close(self) -> None:
+        self.is_closed = True
+
+
+class _Slow(MemoryLogEnds):
+    """Time passes while it answers."""
+
+    def __init__(self, clock: ManualClock) -> None:
+        super().__init__(MemoryBroker(partitions=1), ["spans"])
+        self._clock = clock
+
+    async def ask(self) -> Mapping[str, int]:
+        found = await super().ask()
+        self._clock.advance(0.5)
+        return found
+
+
+class _Failing(MemoryLogEnds):
+    """Fails by a mistake of its own."""
+
+    def __init__(self) -> None:
+        super().__init__(MemoryBroker(), ["spans"])
+
+    async def ask(self) -> Mapping[str, int]:
+        self.asked_count += 1
+        raise ZeroDivisionError

@@ -6,13 +6,16 @@ from contextlib import asynccontextmanager
 from uuid import UUID
 
 import pyarrow as pa
+import pytest
 
 from common.clickhouse.store import Statement
-from common.clock import SystemClock
+from common.clock import Clock, SystemClock
 from common.errors import Unavailable
 from common.settled import Settled, encode_settled
+from query_api.freshness import follow
 from query_api.freshness.follow import Follower, following
 from query_api.freshness.stored import StoredThrough
+from tests.fakes.clock import ManualClock
 from tests.fakes.kafka import MemoryBroker
 from tests.support.api import UntouchedStore
 
@@ -27,9 +30,13 @@ class TableOfSettled(UntouchedStore):
         self.offset = 0
         self.faults_count = 0
         self.selects_count = 0
+        self.is_open = asyncio.Event()
+        """Until then a question is not answered."""
+        self.is_open.set()
 
     async def select(self, statement: Statement, /, *, deadline_s: float) -> pa.Table:
         self.selects_count += 1
+        await self.is_open.wait()
         if self.faults_count:
             self.faults_count -= 1
             raise Unavailable("ClickHouse is away.")
@@ -39,10 +46,12 @@ class TableOfSettled(UntouchedStore):
 
 @asynccontextmanager
 async def followed(
-    broker: MemoryBroker, table: TableOfSettled, *, reread_s: float = 60.0
+    broker: MemoryBroker, table: TableOfSettled, *, reread_s: float = 60.0, clock: Clock | None = None
 ) -> AsyncIterator[StoredThrough]:
     stored = StoredThrough()
-    follower = Follower(stored, store=table, announcements=broker, topic=TOPIC, clock=SystemClock(), reread_s=reread_s)
+    follower = Follower(
+        stored, store=table, announcements=broker, topic=TOPIC, clock=clock or SystemClock(), reread_s=reread_s
+    )
     async with following(follower):
         yield stored
 
@@ -94,11 +103,47 @@ async def test_while_somebody_waits_in_silence_the_table_is_read_now_and_then() 
     assert offset_of(stored) == 9
 
 
-async def test_an_engine_that_is_away_at_the_start_is_asked_again() -> None:
+async def test_while_announcements_come_the_table_is_not_read_however_many_wait() -> None:
+    broker, table, clock = MemoryBroker(partitions=1), TableOfSettled(), ManualClock()
+    table.is_open.clear()
+    async with followed(broker, table, reread_s=0.01, clock=clock) as stored:
+        await until(lambda: table.selects_count == 1)
+        clock.advance(1.0)
+        await announce(broker, 7)
+        await until(lambda: offset_of(stored) == 7)
+        waiting = asyncio.create_task(stored.wait_for_news(A, since=stored.news_count(A), timeout_s=5))
+        table.is_open.set()
+        await asyncio.sleep(0.05)
+        assert table.selects_count == 1
+
+        clock.advance(1.0)
+        table.offset = 9
+
+        assert await waiting is True
+
+
+@pytest.mark.parametrize(("reread_s", "retry_s"), [(0.01, 60.0), (60.0, 0.01)])
+async def test_an_engine_that_is_away_at_the_start_is_asked_again_soon(
+    monkeypatch: pytest.MonkeyPatch, reread_s: float, retry_s: float
+) -> None:
+    monkeypatch.setattr(follow, "RETRY_S", retry_s)
     table = TableOfSettled()
     table.faults_count = 2
-    async with followed(MemoryBroker(partitions=1), table, reread_s=0.01) as stored:
+    async with followed(MemoryBroker(partitions=1), table, reread_s=reread_s) as stored:
         await until(lambda: offset_of(stored) == 0)
+
+
+async def test_a_topic_that_cannot_be_read_is_followed_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(follow, "RETRY_S", 0.001)
+    broker = MemoryBroker(partitions=1)
+    broker.tail_faults.append(Unavailable("Kafka is away."))
+    async with followed(broker, TableOfSettled()) as stored:
+        await until(lambda: offset_of(stored) == 0)
+        await announce(broker, 3)
+        await until(lambda: not broker.tail_faults)
+        await asyncio.sleep(0.05)
+        await announce(broker, 4)
+        await until(lambda: offset_of(stored) == 4)
 
 
 async def test_somebody_elses_message_is_passed_over() -> None:

@@ -22,6 +22,17 @@ def test_of_each_log_the_furthest_counts_in_whatever_order_it_is_learnt() -> Non
     assert stored.through(B) == {}
 
 
+def test_what_was_looked_at_stays_as_it_was_when_more_is_learnt() -> None:
+    """Answers promise what was stored before they were made."""
+    stored = StoredThrough()
+    stored.learn([settled(5)])
+    before = stored.through(A)
+
+    stored.learn([settled(6)])
+
+    assert before == {"x": Through(5, 50, 500)}
+
+
 def test_the_offsets_of_the_logs_that_were_stored_last_are_known() -> None:
     stored = StoredThrough()
     stored.learn(Settled(A, f"log {number}", number, 1, 10 - number) for number in range(5))
@@ -82,20 +93,34 @@ async def test_the_end_of_the_process_lets_everybody_go() -> None:
 
     stored.release()
 
-    assert await waiting is False
-    assert await stored.wait_for_news(A, since=0, timeout_s=30) is False
+    async with asyncio.timeout(1):
+        assert await waiting is False
+        assert await stored.wait_for_news(A, since=0, timeout_s=30) is False
 
 
 async def test_so_many_projects_are_kept_and_of_one_more_the_quietest_is_forgotten_unless_somebody_waits() -> None:
     stored = StoredThrough()
     waiting = asyncio.create_task(stored.wait_for_news(UUID(int=10**9), since=0, timeout_s=5))
     await asyncio.sleep(0)
-    stored.learn(settled(1, project_id=UUID(int=number)) for number in range(PROJECTS_MAX - 1))
-    assert stored.through(UUID(int=0))
+    for number in range(PROJECTS_MAX - 1):
+        stored.learn([settled(1, project_id=UUID(int=number))])
+    stored.learn([settled(2, project_id=UUID(int=0))])
+    assert stored.through(UUID(int=1))
 
     stored.learn([settled(1, project_id=UUID(int=PROJECTS_MAX))])
 
-    assert not stored.through(UUID(int=0))
-    assert stored.through(UUID(int=1))
+    assert not stored.through(UUID(int=1))
+    assert stored.through(UUID(int=0))
+    assert stored.through(UUID(int=2))
     stored.learn([settled(1, project_id=UUID(int=10**9))])
     assert await waiting is True
+
+
+async def test_who_waited_in_vain_keeps_nothing_in_memory() -> None:
+    stored = StoredThrough()
+    stored.learn([settled(1)])
+    assert await stored.wait_for_news(A, since=1, timeout_s=0.001) is False
+
+    stored.learn(settled(1, project_id=UUID(int=100 + number)) for number in range(PROJECTS_MAX))
+
+    assert not stored.through(A)

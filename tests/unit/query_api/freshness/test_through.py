@@ -37,6 +37,11 @@ def test_a_producer_whose_clock_is_ahead_promises_no_more_than_the_time_of_stori
 
 def test_a_record_without_a_time_says_nothing() -> None:
     assert _through_us({LOG: 4}, {LOG: Through(2, record_ms=-1, stored_us=1_500_000)}) is None
+    assert _through_us({LOG: 4}, {LOG: Through(2, record_ms=0, stored_us=1_500_000)}) == 0
+
+
+def test_a_log_that_ends_with_a_record_without_a_time_is_complete_up_to_the_question() -> None:
+    assert _through_us({LOG: 3}, {LOG: Through(2, record_ms=-1, stored_us=1_500_000)}) == ASKED_US
 
 
 def test_of_several_logs_the_one_that_is_furthest_behind_counts() -> None:
@@ -62,6 +67,12 @@ def test_states_name_partitions_in_their_order_and_what_they_are_behind() -> Non
         (Partition("b", 9), 2),
         (Partition("b", 10), 2),
     ]
+
+
+def test_what_is_stored_past_the_end_that_kafka_said_is_not_behind() -> None:
+    [state] = log_states(Ends(1, {LOG: 3}), {LOG: Through(9, 1, 1)})
+
+    assert state.behind_records == 0
 
 
 @given(

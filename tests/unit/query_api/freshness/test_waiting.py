@@ -12,7 +12,7 @@ from common.settings import QuerySettings, Settings
 from common.settled import ALL_PROJECTS, Settled
 from query_api.context import ApiContext
 from query_api.freshness import waiting
-from query_api.freshness.ends import KnownEnds
+from query_api.freshness.ends import ASKING_INTERVAL_S, KnownEnds
 from query_api.freshness.waiting import read_coordinates, wait_until_stored
 from query_api.intake.publish import COORDINATES_MAX
 from tests.fakes.clock import ManualClock
@@ -45,6 +45,10 @@ class TestReading:
     def test_what_is_no_coordinate_is_refused_in_words(self, text: str) -> None:
         with pytest.raises(InvalidInput, match="is not topic/partition/offset"):
             read_coordinates(f"spans/0/1,{text}", topics=TOPICS)
+
+    def test_of_a_long_text_that_is_no_coordinate_the_beginning_is_told(self) -> None:
+        with pytest.raises(InvalidInput, match=r"'x{100}' is not"):
+            read_coordinates("x" * 10_000, topics=TOPICS)
 
     def test_a_topic_that_is_not_read_would_never_be_stored(self) -> None:
         with pytest.raises(
@@ -130,6 +134,23 @@ class TestWaiting:
         async with asyncio.timeout(1.0):
             await wait_until_stored(context, {Partition("spans", 0): 7})
 
+    async def test_a_kafka_that_no_longer_answers_does_not_hold_up_what_is_stored(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(waiting, "ENDS_TIMEOUT_S", 0.01)
+        clock = ManualClock()
+        context = context_of(
+            settings=Settings(auth="off", query=QuerySettings(wait_for_max_s=5.0)),
+            clock=clock,
+            ends=KnownEnds(_OnceAnswering(), clock),
+        )
+        _learn(context, 7)
+        await wait_until_stored(context, {Partition("spans", 0): 7})
+        clock.advance(ASKING_INTERVAL_S)
+
+        async with asyncio.timeout(1.0):
+            await wait_until_stored(context, {Partition("spans", 0): 7})
+
     async def test_past_so_many_calls_that_wait_a_call_is_sent_away(self) -> None:
         context = _context(waiting_max=1, wait_for_max_s=1.0)
         first = asyncio.create_task(wait_until_stored(context, {Partition("spans", 0): 7}))
@@ -147,6 +168,22 @@ class _LateEnds:
 
     async def ask(self) -> Mapping[str, int]:
         await asyncio.sleep(0.1)
+        return {"memory/spans/0": 8}
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+
+class _OnceAnswering:
+    """Says where the log of ``spans/0`` ends, and never again."""
+
+    def __init__(self) -> None:
+        self._is_silent = False
+
+    async def ask(self) -> Mapping[str, int]:
+        if self._is_silent:
+            await asyncio.Event().wait()
+        self._is_silent = True
         return {"memory/spans/0": 8}
 
     async def close(self) -> None:
