@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -45,11 +47,26 @@ def test_a_bound_past_what_can_be_shown_is_the_last_moment_that_can() -> None:
     assert (buckets.oldest_us, buckets.newest_us) == (EARLIEST_US, LATEST_US)
 
 
-@pytest.mark.parametrize(("minutes", "interval_min"), [(1_024, 1), (1_025, 5), (5 * 1_024, 5), (5 * 1_024 + 1, 15)])
-def test_past_the_most_buckets_the_next_step_is_taken(minutes: int, interval_min: int) -> None:
-    buckets = buckets_of(oldest_us=0, newest_us=minutes * MINUTE_US, interval_min=1, now_us=NOON_US)
+@pytest.mark.parametrize(
+    ("step_min", "next_min"),
+    list(pairwise([1, 5, 15, 30, 60, 180, 360, 720, 1_440, 3 * 1_440, 7 * 1_440, 14 * 1_440, 30 * 1_440, 60 * 1_440])),
+)
+def test_past_the_most_buckets_the_next_step_is_taken(step_min: int, next_min: int) -> None:
+    """The last ones are months, as many as it takes."""
+    most_us = 1_024 * step_min * MINUTE_US
+    at_most, past = (
+        buckets_of(oldest_us=0, newest_us=newest_us, interval_min=1, now_us=NOON_US)
+        for newest_us in (most_us, most_us + 1)
+    )
 
-    assert buckets.interval_min == interval_min
+    assert (at_most.interval_min, at_most.count) == (step_min, 1_024)
+    assert past.interval_min == next_min
+
+
+def test_the_one_bucket_ends_behind_a_window_that_is_no_whole_number_of_minutes() -> None:
+    buckets = buckets_of(oldest_us=0, newest_us=MINUTE_US + 1, interval_min=None, now_us=NOON_US)
+
+    assert (buckets.count, buckets.interval_min) == (1, 2)
 
 
 def test_an_interval_that_fits_is_taken_as_it_is() -> None:

@@ -10,7 +10,7 @@ from query_api.analytics.histogram import Bins, histogram
 def test_bins_lie_side_by_side_numbered_from_1_and_empty_ones_are_told_too() -> None:
     hist = histogram(Bins(0.0, 8.0, 4), [3, 0, 0, 1])
 
-    assert [each["interval"] for each in hist] == [[0, 2], [2, 4], [4, 6], [6, 8]]
+    assert repr([each["interval"] for each in hist]) == "[[0, 2], [2, 4], [4, 6], [6, 8]]"
     assert [(each["bin"], each["count"], each["density"]) for each in hist] == [
         (1, 3, 0.75),
         (2, 0, 0.0),
@@ -31,6 +31,20 @@ def test_bins_reach_from_one_end_of_all_doubles_to_the_other(last: float) -> Non
 
     assert begins == pytest.approx([-last, -last / 2, 0, last / 2, last])
     assert (begins[0], begins[-1]) == (-last, last)
+
+
+def test_no_begin_is_lost_on_the_way_to_the_largest_doubles() -> None:
+    bins = Bins(-1e306, 1e306, 1_024)
+
+    begins = [bins.begin(index) for index in range(1_025)]
+
+    assert begins == pytest.approx([index * (2e306 / 1_024) - 1e306 for index in range(1_025)])
+
+
+def test_the_last_bin_ends_where_it_should_to_the_last_bit() -> None:
+    ends = [Bins(0.1, last, 3).begin(3) for last in (0.3, 0.7, 0.9, 1.1, 2.3)]
+
+    assert ends == [0.3, 0.7, 0.9, 1.1, 2.3]
 
 
 def test_bins_of_the_smallest_doubles_end_where_they_should() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -35,7 +36,7 @@ def test_a_spread_is_as_wide_as_its_share_of_values_spread_evenly() -> None:
 
 @pytest.mark.parametrize("sign", [1, -1])
 def test_a_spread_told_in_medians_does_not_depend_on_unit_or_sign(sign: int) -> None:
-    small, large = (_numbers([sign * unit * each for each in (1.0, 2.0, 3.0, 4.0)]) for unit in (1e-8, 1e8))
+    small, large = (_numbers([sign * unit * each for each in (1.0, 2.0, 3.0, 4.0)]) for unit in (1e-12, 1e8))
 
     assert small["pscs"] == pytest.approx(large["pscs"])
     assert small["pscs"]["psc50"] == pytest.approx(1.5 / 2.5)
@@ -51,9 +52,31 @@ def test_nothing_is_told_in_medians_that_say_nothing(found: list[float]) -> None
     assert "pscs" not in _numbers(found)
 
 
-@pytest.mark.parametrize("found", [[3.0, 3.0], [0.0, 1e-8, 1.0]], ids=["equal", "small"])
-def test_a_median_that_is_only_small_says_something(found: list[float]) -> None:
+@pytest.mark.parametrize(
+    "found",
+    [[3.0, 3.0], [0.0, 1e-8, 1.0], [0.0, 1.0, 2.0], [-2.0, -1.0, 0.0], [-1.0, *map(float, range(1, 1_000))]],
+    ids=["equal", "small", "from-zero", "to-zero", "one-astray"],
+)
+def test_a_median_that_is_only_small_and_values_of_one_sign_say_something(found: list[float]) -> None:
     assert "pscs" in _numbers(found)
+
+
+def test_what_is_said_of_whole_numbers_is_whole_numbers() -> None:
+    members = _numbers([-4.0, -4.0])
+
+    said = [members[name] for name in ("sum", "mean", "min", "max", "range")]
+    assert said == [-8, -4, -4, -4, 0]
+    groups = [members[name].values() for name in ("pcts", "iqrs", "pscs")]
+    assert all(isinstance(each, int) for each in (*said, *chain.from_iterable(groups)))
+
+
+def test_a_width_past_the_largest_double_is_a_text() -> None:
+    levels = [-1.7e308] * 13 + [0.0] + [1.7e308] * 13
+
+    members = numbers(count=3, total=0.0, low=-1.7e308, high=1.7e308, percentiles=levels)
+
+    assert members["range"] == "Infinity"
+    assert set(members["iqrs"].values()) == {"Infinity"}
 
 
 def test_shares_are_of_all_values_that_count_and_different_ones_are_counted() -> None:
