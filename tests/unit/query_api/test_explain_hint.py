@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from common.filter.ast import EVERYTHING, Condition, Group, GroupOperator, Node, Operator
@@ -8,6 +10,15 @@ from query_api.explain_plan import PRIMARY_KEY, IndexUse, TableRead
 
 IS_A = Condition("attributes", Operator.IS, "a", ("a",))
 UNINDEXED = Condition("status_message", Operator.IS, "a")
+FIELDS_WITH_AN_INDEX_OF_VALUES = (
+    "trace_id",
+    "span_id",
+    "parent_id",
+    "span_name",
+    "session_id",
+    "user_id",
+    "agent_id",
+)
 
 
 def _read(after_key: int, *, index: int | None = None, name: str = "leaf_items_index") -> TableRead:
@@ -25,6 +36,46 @@ def test_what_an_index_left_is_said_with_its_field() -> None:
     assert _hint(_read(2_441, index=3), IS_A) == "The index on attributes left 3 of 2,441 granules."
     assert "on content left" in _hint(_read(2_441, index=3, name="content_index"), IS_A)
     assert "on references left" in _hint(_read(2_441, index=3, name="references_index"), IS_A)
+
+
+def test_what_two_indexes_left_is_said_in_the_order_in_which_they_were_applied() -> None:
+    uses = [IndexUse(PRIMARY_KEY, "sparse", "", 90, 90)]
+    uses += [IndexUse("name_index", "text", "", 90, 9), IndexUse("content_index", "text", "", 9, 1)]
+
+    assert hint([TableRead("spans", 1, 1, tuple(uses))], IS_A, granules_read=None) == (
+        "The index on span_name left 9 of 90 granules. The index on content left 1 of 9 granules."
+    )
+
+
+def test_what_an_index_left_is_not_said_where_it_is_known_of_some_stretches_alone() -> None:
+    unknown = replace(_read(10, index=1), granules=None)
+    unknown = replace(unknown, indexes=(unknown.indexes[0], replace(unknown.indexes[1], granules_after=None)))
+
+    assert hint([_read(10, index=9), unknown], IS_A, granules_read=1) == "The index on attributes was used."
+
+
+@pytest.mark.parametrize("field", FIELDS_WITH_AN_INDEX_OF_VALUES)
+def test_every_index_is_on_a_field(field: str) -> None:
+    said = _hint(_read(9), Condition(field, Operator.CONTAINS, "a"))
+
+    assert said.endswith(f"The index on {field} is for equality (`is`, `in`), not for `contains`.")
+    assert "is for equality" not in _hint(_read(9), Condition(field, Operator.IN, ("a",)))
+
+
+def test_fields_and_operators_are_named_in_the_order_of_the_alphabet_each_with_its_own() -> None:
+    asked = (
+        Condition("user_id", Operator.CONTAINS, "a"),
+        Condition("span_name", Operator.STARTSWITH, "a"),
+        Condition("span_name", Operator.ENDSWITH, "a"),
+        Condition("span_name", Operator.LIKE, "a"),
+        *(Condition(field, Operator.IS, "a") for field in ("status_message", "span_type", "span_kind")),
+    )
+
+    assert _hint(_read(9), Group(GroupOperator.AND, asked)).endswith(
+        "The index on span_name is for equality (`is`, `in`), not for `endswith`, `like`, `startswith`."
+        " The index on user_id is for equality (`is`, `in`), not for `contains`."
+        " No index holds span_kind, span_type, status_message."
+    )
 
 
 def test_stretches_of_a_walk_are_counted_together() -> None:
@@ -58,8 +109,16 @@ def test_a_bound_of_time_is_not_said_to_be_of_no_use() -> None:
     assert said == "Every span of the window was read: it is what the conditions on `start_time` left."
 
 
+def test_a_bound_of_time_beside_another_condition_is_not_all_that_there_is() -> None:
+    asked = Group(GroupOperator.AND, (Condition("start_time", Operator.GT, 1), UNINDEXED))
+
+    assert "no condition could use an index" in _hint(_read(9), asked)
+    assert _hint(_read(9)) == "Every span of the window was read: there is no condition."
+
+
 def test_a_page_that_was_full_before_the_end_is_said() -> None:
     assert "until the page was full: 2 of 9 granules." in _hint(_read(9), UNINDEXED, 2)
+    assert "until the page was full: 2,440 of 2,441 granules." in _hint(_read(2_441), UNINDEXED, 2_440)
 
 
 def test_an_empty_window_is_said() -> None:

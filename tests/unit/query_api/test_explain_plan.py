@@ -4,7 +4,7 @@ from typing import Any
 
 import orjson
 
-from query_api.explain_plan import IndexUse, TableRead, table_reads
+from query_api.explain_plan import IndexUse, TableRead, table_reads, without_neighbours
 
 
 def _index(kind: str, before: int, after: int, **more: Any) -> dict[str, Any]:
@@ -36,6 +36,50 @@ def test_granules_are_counted_from_the_primary_key_on() -> None:
             ),
         )
     ]
+
+
+def test_an_index_that_the_engine_says_little_of_is_named_by_its_type() -> None:
+    key, skip = _index("PrimaryKey", 9, 4), _index("Skip", 4, 3)
+    del key["Condition"], skip["Condition"]
+
+    [read] = table_reads(_plan(key, skip), of_project={})
+
+    assert read.indexes == (IndexUse("primary key", "sparse", "", 4, 4), IndexUse("Skip", "Skip", "", 4, 3))
+
+
+def test_what_is_left_is_what_the_last_index_left() -> None:
+    skip = _index("Skip", 30, 4, Name="content_index", Description="text")
+
+    [read] = table_reads(_plan(_index("PrimaryKey", 90, 30), {**skip, "Selected Parts": 1}), of_project={})
+
+    assert (read.parts, read.granules) == (1, 4)
+
+
+def test_without_a_primary_key_nothing_is_said_of_what_is_left() -> None:
+    assert table_reads(_plan(_index("MinMax", 9, 8)), of_project={}) == [TableRead("spans", 0, 0, ())]
+
+
+def test_the_tables_of_a_join_stand_in_its_order() -> None:
+    reads = [orjson.loads(_plan(_index("PrimaryKey", 9, 4)))[0]["Plan"]["Plans"][0]["Plans"][0] for _ in range(2)]
+    reads[1]["Description"] = "more.of.span_heads"
+    plan = orjson.dumps([{"Plan": {"Node Type": "Join", "Plans": reads}}])
+
+    assert [read.table for read in table_reads(plan, of_project={})] == ["spans", "span_heads"]
+
+
+def test_beside_neighbours_nothing_is_counted_behind_the_primary_key() -> None:
+    of_key = _index("PrimaryKey", 90, 30)
+    plan = _plan(of_key, _index("Skip", 30, 4, Name="content_index", Description="text"))
+    [read] = table_reads(plan, of_project={"spans": 50})
+    [of_key_alone] = table_reads(_plan(of_key), of_project={"spans": 50})
+
+    assert without_neighbours(read) == TableRead(
+        "spans",
+        parts=None,
+        granules=None,
+        indexes=(IndexUse("primary key", "sparse", "c", 50, 30), IndexUse("content_index", "text", "c", None, None)),
+    )
+    assert without_neighbours(of_key_alone) == of_key_alone
 
 
 def test_no_count_is_of_other_projects() -> None:
