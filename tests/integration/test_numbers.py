@@ -452,6 +452,45 @@ async def test_members_of_the_body_win_over_the_query_string(api: Api) -> None:
     }
 
 
+@pytest.mark.parametrize("place", ["flat", "windowing", "query"])
+async def test_a_rate_looks_at_that_part_of_all_traces_and_is_said(api: Api, place: str) -> None:
+    """Traces are told apart by the begin of their ids: here 0, 1, 2 and 3 of each hundred."""
+    await store_record(api.store, [span(1 + number, trace=(number << 96) + 1) for number in range(4)])
+    bodies: dict[str, Any] = {"flat": {"rate": 0.02}, "windowing": {"windowing": {"rate": 0.02}}, "query": {}}
+    body = bodies[place]
+    query = {"rate": "0.02"} if place == "query" else None
+
+    counts = await api.post("/tracing/spans/analytics", {**WINDOW, **body}, query=query)
+    asked = {**WINDOW, **body, "specs": [{"type": "*", "path": "ag.type"}]}
+    metrics = await api.post("/spans/analytics/query", asked, query=query)
+
+    assert counts["buckets"][0]["total"]["count"] == 2
+    assert metrics["buckets"][0]["metrics"]["attributes.ag.type"]["count"] == 2
+    assert metrics["query"]["windowing"]["rate"] == 0.02
+
+
+async def test_specs_of_the_body_win_and_are_said_as_they_were_sent(api: Api) -> None:
+    of_body, of_query = ([{"type": "string", "path": path}] for path in ("a", "b"))
+    query = {"specs": orjson.dumps(of_query).decode(), "format": "opentelemetry"}
+
+    answer = await api.post("/spans/analytics/query", {"specs": of_body}, query=query)
+
+    assert answer["specs"] == of_body
+    assert answer["query"]["formatting"] == {"focus": "trace", "format": "opentelemetry"}
+    assert (await api.post("/spans/analytics/query", {}, query=query))["specs"] == of_query
+
+
+async def test_several_specs_of_one_path_are_said_together_and_the_first_names_its_type(api: Api) -> None:
+    metric = {"type": "numeric/discrete", "path": "x"}
+    await store_record(api.store, [span(1, attributes={"x": 5})])
+
+    [bucket] = (await api.metrics(specs=[metric, {"type": "numeric/continuous", "path": "attributes.x"}]))["buckets"]
+
+    [said] = bucket["metrics"].values()
+    assert said["type"] == "numeric/discrete"
+    assert {"freq", "hist"} < set(said)
+
+
 async def test_without_a_body_the_defaults_are_said(api: Api) -> None:
     answer = await api.post("/tracing/analytics/query")
 
@@ -543,9 +582,12 @@ async def test_an_illegal_filter_is_400_and_names_its_path(api: Api) -> None:
 
     flat = await api.post("/spans/analytics/query", {"filter": {"conditions": [condition]}}, status=400)
     nested = await api.post("/spans/sessions/query", {"filtering": {"conditions": [condition]}}, status=400)
+    query = {"filter": orjson.dumps({"conditions": [condition]}).decode()}
+    in_query = await api.post("/tracing/spans/analytics", {}, query=query, status=400)
 
     assert flat["detail"].startswith("filter.conditions[0].field")
     assert nested["detail"].startswith("filtering.conditions[0].field")
+    assert in_query["detail"] == flat["detail"]
 
 
 async def test_values_at_the_ends_of_what_a_double_holds_lie_in_bins(api: Api) -> None:
@@ -565,6 +607,8 @@ async def test_values_at_the_ends_of_what_a_double_holds_lie_in_bins(api: Api) -
     assert (await hist(vmin=1.5e308, bins=4))[0] == [0, 0, 1, 1]
     assert (await hist(vmin=0, vmax=5e-324, bins=4))[0] == [0, 0, 0, 1]
     assert (await hist(vmin=0, vmax=5e-324, bins=4, edge=False))[0] == [0, 0, 0, 0]
+    assert (await hist(vmax=0, bins=2))[0] == [1, 0]
+    assert (await hist(vmin=-1e306, vmax=1e306, bins=1_024))[0] == [*[0] * 512, 3, *[0] * 511]
 
 
 async def metric_of_x(api: Api, found: Sequence[Any], **spec: Any) -> dict[str, Any]:
@@ -588,6 +632,12 @@ async def test_by_default_there_are_as_many_bins_as_the_root_of_the_count(
     api: Api, values_count: int, bins_count: int
 ) -> None:
     assert len((await metric_of_x(api, range(values_count)))["hist"]) == bins_count
+
+
+async def test_the_largest_value_lies_in_the_last_bin_unless_that_ends_where_was_asked(api: Api) -> None:
+    hist = (await metric_of_x(api, [0, 1, 2], bins=2, edge=False))["hist"]
+
+    assert [each["count"] for each in hist] == [1, 2]
 
 
 async def test_equal_values_are_one_bin_and_a_range_past_all_of_them_none(api: Api) -> None:
@@ -645,6 +695,7 @@ async def test_too_many_bins_in_all_are_400(api: Api) -> None:
     specs = [{"type": "numeric/continuous", "path": "a", "bins": 1_024}]
 
     await api.post("/spans/analytics/query", {**at_most, "specs": specs})
+    await api.post("/spans/analytics/query", {**at_most, "specs": [*specs, {**specs[0], "type": "binary"}]})
     past = [*specs, {"type": "numeric/continuous", "path": "b", "bins": 1}]
     await api.post("/spans/analytics/query", {**at_most, "specs": past}, status=400)
 
@@ -657,6 +708,38 @@ async def test_hostile_paths_find_what_has_that_name_and_nothing_else(api: Api) 
     [bucket] = (await api.metrics(specs=specs))["buckets"]
 
     assert set(bucket["metrics"]) == {f"attributes.x.{name}" for name in names}
+
+
+async def test_texts_of_an_array_are_found_under_every_name_and_in_nothing_else(api: Api) -> None:
+    stored = {"é": ["a", ["b"], {"c": "d"}], "object": {"0": "a"}, "text": "a"}
+    await store_record(api.store, [span(1, attributes={"x": stored})])
+
+    specs = [{"type": "categorical/multiple", "path": f"x.{name}"} for name in stored]
+    [bucket] = (await api.metrics(specs=specs))["buckets"]
+
+    [(path, metric)] = bucket["metrics"].items()
+    assert (path, metric["freq"]) == ("attributes.x.é", [{"value": "a", "count": 1, "density": 1}])
+
+
+async def test_nothing_stands_below_a_number_that_is_summed(api: Api) -> None:
+    used = {"ag.metrics.tokens.incremental.total": 5}
+    await store_record(api.store, [span(1, attributes=used, events=(Event("exception", START_NS, {}),))])
+    paths = ["tokens.cumulative.total", "tokens.cumulative.total.x", "errors.cumulative", "errors.cumulative.x"]
+
+    [bucket] = (await api.metrics(specs=[{"type": "*", "path": f"ag.metrics.{path}"} for path in paths]))["buckets"]
+
+    assert set(bucket["metrics"]) == {f"attributes.ag.metrics.{path}" for path in paths[::2]}
+
+
+@pytest.mark.parametrize("focus", ["trace", "span"])
+async def test_a_call_that_its_agent_says_again_counts_once(api: Api, focus: str) -> None:
+    used = {"ag": {"metrics": {"tokens": {"incremental": {"total": 5}}}}, "gen_ai": {"operation": {"name": "chat"}}}
+    parent_id = (1).to_bytes(8, "big") * 2
+    await store_record(
+        api.store, [span(1, trace=1, attributes=used), span(2, trace=1, parent_id=parent_id, attributes=used)]
+    )
+
+    assert (await api.counts(focus=focus))["buckets"][0]["total"]["tokens"] == 5
 
 
 async def test_an_explained_answer_names_its_statement(api: Api) -> None:
