@@ -18,6 +18,7 @@ from common.clickhouse.migrate import migrate
 from common.errors import Unavailable
 from common.project import DEFAULT_PROJECT_ID
 from common.settings import ClickHouseSettings, QuerySettings, Settings
+from common.settled import ALL_PROJECTS
 from common.times import format_us
 from query_api.context import ApiContext
 from query_api.freshness.ends import ASKING_INTERVAL_S, KnownEnds
@@ -25,6 +26,7 @@ from query_api.routes import ROUTES
 from tests.fakes.clock import ManualClock
 from tests.fakes.kafka import MemoryBroker, MemoryLogEnds
 from tests.support.api import PROJECT_A, KnownKeys, context_of, serving
+from tests.support.feed import settle
 from tests.support.storing import StoringByHand
 
 SPAN = {"trace_id": "a" * 32, "span_id": "b" * 16, "span_name": "just sent", "start_time": 1_750_000_000}
@@ -118,6 +120,27 @@ async def test_an_illegal_filter_is_refused_without_waiting(context: ApiContext,
     assert body["detail"].startswith(f"{member}.conditions[0].field: ")
 
 
+async def test_an_illegal_filter_of_the_query_string_is_refused_without_waiting(context: ApiContext) -> None:
+    query = {"filter": orjson.dumps({"conditions": [{"field": "nothing", "value": 1}]}).decode()}
+    async with serving(context) as client:
+        headers = {"X-Clearspan-Wait-For": await _send(client)}
+        asking = client.get("/tracing/spans/analytics", params=query, headers=headers, timeout=aiohttp.ClientTimeout(5))
+        async with asking as answer:
+            assert answer.status == 400
+
+
+async def test_a_filter_that_does_not_count_is_not_refused(context: ApiContext, broker: MemoryBroker) -> None:
+    """That of the body wins over the query string's, and flat members over nested ones."""
+    legal, illegal = ({"conditions": [{"field": field, "value": "a"}]} for field in ("span_name", "nothing"))
+    asked = {"filter": legal, "filtering": illegal}
+    async with serving(context) as client:
+        headers = {"X-Clearspan-Wait-For": await _send(client)}
+        await StoringByHand(context, broker).store_all()
+        query = {"filter": orjson.dumps(illegal).decode()}
+        async with client.post("/tracing/spans/analytics", json=asked, params=query, headers=headers) as answer:
+            assert answer.status == 200
+
+
 async def test_a_header_that_is_repeated_is_one_list(context: ApiContext, broker: MemoryBroker) -> None:
     context = replace(context, settings=Settings(auth="off", query=QuerySettings(wait_for_max_s=0.3)))
     async with serving(context) as client:
@@ -192,6 +215,21 @@ async def test_what_is_stored_while_the_answer_is_made_is_not_promised(
     assert (body["count"], through) == (0, None)
 
 
+async def test_how_far_the_last_answer_was_behind_is_measured(
+    context: ApiContext, broker: MemoryBroker, clock: ManualClock
+) -> None:
+    async with serving(context) as client:
+        await _send(client)
+        await StoringByHand(context, broker).store_all()
+        await _send(client)
+        clock.advance(7.0)
+        await _ask(client)
+        async with client.get("/metrics") as answer:
+            metrics = await answer.text()
+
+    assert "\nclearspan_data_behind_seconds 7.0\n" in metrics
+
+
 async def test_without_kafka_answers_come_and_promise_nothing(
     context: ApiContext, source: MemoryLogEnds, clock: ManualClock
 ) -> None:
@@ -202,6 +240,43 @@ async def test_without_kafka_answers_come_and_promise_nothing(
         status = await _status(client)
 
     assert status == {"count": 0, "reason": "Kafka is away.", "partitions": []}
+
+
+async def test_while_kafka_is_away_status_says_what_was_known_and_why_it_is_old(
+    context: ApiContext, source: MemoryLogEnds, clock: ManualClock
+) -> None:
+    asked_at = format_us(clock.now_ns() // 1_000)
+    async with serving(context) as client:
+        await _status(client)
+        clock.advance(ASKING_INTERVAL_S)
+        source.faults.append(Unavailable("Kafka is away."))
+        status = await _status(client)
+
+    assert (status["count"], status["asked_at"], status["data_through"]) == (2, asked_at, asked_at)
+    assert status["reason"] == "Kafka is away."
+
+
+async def test_status_knows_what_was_stored_also_where_nobody_announced_it(
+    context: ApiContext, broker: MemoryBroker
+) -> None:
+    async with serving(context) as client:
+        await _send(client)
+        for project_id in (DEFAULT_PROJECT_ID, ALL_PROJECTS):
+            await settle(context.store, offset=0, log=f"{broker.cluster_id}/spans/0", project_id=project_id)
+        status = await _status(client)
+
+    assert [each["is_behind"] for each in status["partitions"]] == [False, False]
+    assert status["partitions"][1]["last_stored"]["offset"] == 0
+
+
+async def test_a_record_without_a_time_is_shown_without_one(context: ApiContext, broker: MemoryBroker) -> None:
+    broker.now_ms = -1
+    async with serving(context) as client:
+        await _send(client)
+        await StoringByHand(context, broker).store_all()
+        status = await _status(client)
+
+    assert set(status["partitions"][1]["last_stored"]) == {"offset", "stored_at"}
 
 
 async def test_status_names_each_partition_and_the_last_record_of_the_project(
