@@ -369,6 +369,15 @@ async def test_a_root_counts_with_the_sums_of_its_whole_trace(api: Api) -> None:
     assert (await api.counts())["buckets"][0]["total"]["tokens"] == 320
 
 
+async def test_a_root_counts_with_the_only_span_of_its_trace_that_used_something(api: Api) -> None:
+    used = {"ag.metrics.tokens.incremental.total": 20}
+    await store_record(api.store, [span(1, trace=1)], offset=1)
+    below = span(2, trace=1, parent_id=(1).to_bytes(8, "big") * 2, attributes=used)
+    await store_record(api.store, [below], offset=2)
+
+    assert (await api.counts())["buckets"][0]["total"]["tokens"] == 20
+
+
 @pytest.mark.parametrize("focus", ["trace", "span"])
 async def test_what_spans_below_say_again_counts_once(api: Api, focus: str) -> None:
     agent, call, tool = ((number).to_bytes(8, "big") * 2 for number in (1, 2, 3))
@@ -625,6 +634,19 @@ async def test_a_value_where_two_bins_meet_lies_in_the_one_that_begins_there(api
     hist = (await metric_of_x(api, found, bins=100))["hist"]
 
     check_hist({"bins": 100}, hist, found)
+
+
+async def test_a_value_just_below_where_two_bins_meet_lies_in_the_lower(api: Api) -> None:
+    """Six times that value is 5, in doubles."""
+    hist = (await metric_of_x(api, [0, math.nextafter(5 / 6, 0), 1], bins=6))["hist"]
+
+    assert [each["count"] for each in hist] == [1, 0, 0, 0, 1, 1]
+
+
+async def test_values_far_below_the_end_of_all_bins_lie_in_theirs(api: Api) -> None:
+    hist = (await metric_of_x(api, [-1.7e308, -1, 0], bins=4))["hist"]
+
+    assert [each["count"] for each in hist] == [1, 0, 0, 2]
 
 
 @pytest.mark.parametrize(("values_count", "bins_count"), [(1, 1), (9, 3), (10, 4)])
