@@ -47,19 +47,22 @@ def load_migrations(folder: Path, /) -> list[Migration]:
     return migrations
 
 
-def pending(migrations: Sequence[Migration], applied: Mapping[int, str]) -> list[Migration]:
-    """What is not applied yet, in order. ``applied`` maps the number to the checksum it was applied with.
+def pending(migrations: Sequence[Migration], applied: Mapping[int, str], *, database: str) -> list[Migration]:
+    """What is not applied to the ``database`` yet, in order. ``applied`` maps the number to the checksum it was applied with.
 
     Raises ``IllegalMigration`` when an applied file has changed, or when the database is ahead of this program.
     """
     for migration in migrations:
         if not migration.is_as_applied(applied.get(migration.number, migration.sha256)):
             raise IllegalMigration(
-                f"{migration.number:04}_{migration.name}.sql was changed after it had been applied; add a new file instead."
+                f"{migration.number:04}_{migration.name}.sql was changed after it had been applied to {database};"
+                " add a new file instead."
             )
     unknown = sorted(set(applied) - {migration.number for migration in migrations})
     if unknown:
-        raise IllegalMigration(f"Migration {unknown[0]:04} is applied but not part of this program: it is too old.")
+        raise IllegalMigration(
+            f"Migration {unknown[0]:04} is applied to {database} but not part of this program, which is older than that."
+        )
     return [migration for migration in migrations if migration.number not in applied]
 
 

@@ -80,7 +80,7 @@ class Dispatcher:
             if error.code is ErrorCode.INTERNAL:
                 return _our_failure(passage)
             if error.told != error.detail:
-                _log.warning("system_failed", reason=error.detail, request_id=passage.request_id)
+                _log.warning("system_failed", told=error.told, reason=error.detail, request_id=passage.request_id)
             return _error_answer(error, request, passage)
         except (web.RequestPayloadError, PayloadEncodingError, ConnectionError) as exc:
             return _error_answer(InvalidInput(f"The body cannot be read: {exc}."), request, passage)

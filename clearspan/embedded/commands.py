@@ -20,7 +20,7 @@ from clearspan.embedded.processes import end_left_over, is_alive
 from common.migrations import IllegalMigration
 from common.settings import IllegalSettings, Settings, read_settings
 
-E = TypeVar("E", bound=Exception)
+Failure = TypeVar("Failure", bound=Exception)
 
 READY_TIMEOUT_S = 60.0
 OTHERS_SHOWN = 5
@@ -50,7 +50,7 @@ def up() -> int:
     return 0
 
 
-def _first_of(failed: ExceptionGroup[E]) -> E:
+def _first_of(failed: ExceptionGroup[Failure]) -> Failure:
     first = failed.exceptions[0]
     return _first_of(first) if isinstance(first, ExceptionGroup) else first
 
@@ -124,6 +124,7 @@ def _show_first_span(settings: Settings, running: Running) -> int:
 
 
 def _addresses(running: Running) -> str:
+    key = "" if running.auth == "off" else " -H 'authorization: ApiKey KEY'"
     return f"""\
   API     {running.api}   (OTLP over HTTP: OTEL_EXPORTER_OTLP_ENDPOINT={running.api}/otlp)
   docs    {running.api}/docs
@@ -131,9 +132,9 @@ def _addresses(running: Running) -> str:
   worker  {running.worker}/metrics
 
 Two commands worth trying next:
-  curl -s {running.api}/spans/query -H 'content-type: application/json' \\
+  curl -s {running.api}/spans/query{key} -H 'content-type: application/json' \\
     -d '{{"filtering": {{"conditions": [{{"field": "attributes", "key": "gen_ai.operation.name", "value": "execute_tool"}}]}}}}'
-  curl -s {running.api}/traces/{FIRST_TRACE_ID} | python3 -m json.tool
+  curl -s {running.api}/traces/{FIRST_TRACE_ID}{key} | python3 -m json.tool
 
 `make logs` follows the log, `make down` drains and stops."""
 

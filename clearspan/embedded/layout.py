@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 _REFUSED: Final = re.compile(r"""[,"$`?\\\x00-\x1f\x7f\ud800-\udfff]""")
 """What a path cannot have on its way to the engine and to Postgres: a question mark ends it in the connection string of chDB, which then
@@ -89,6 +89,7 @@ class Running:
     worker: str
     kafka: str
     postgres: str
+    auth: Literal["on", "off"] = "off"
     topics: Sequence[str] = ()
     """Those that its worker reads."""
 

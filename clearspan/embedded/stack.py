@@ -172,6 +172,7 @@ class _Stack:
             worker=_address(settings.worker_host, settings.worker_port),
             kafka=self._broker.bootstrap,
             postgres=dsn,
+            auth=settings.auth,
             topics=list(settings.kafka.topics),
             stop_s=_stop_s(settings),
         ).write(self._layout)

@@ -47,7 +47,9 @@ async def migrate(settings: ClickHouseSettings, /, *, data_dir: Path, folder: Pa
     store = open_store(settings, data_dir=data_dir)
     try:
         await _execute(store, render(CREATE_RECORD, cluster=settings.cluster))
-        migrations = pending(load_migrations(folder), await _applied(store, deadline_s=DEADLINE_S))
+        migrations = pending(
+            load_migrations(folder), await _applied(store, deadline_s=DEADLINE_S), database="ClickHouse"
+        )
         for migration in migrations:
             await _apply(store, migration, cluster=settings.cluster)
     finally:

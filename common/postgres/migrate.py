@@ -60,7 +60,7 @@ async def require_tables(database: Database, /) -> None:
 async def _apply_pending(connection: Any, folder: Path) -> list[Migration]:
     await connection.execute(SQL["create_record_of_migrations"])
     applied = {row["number"]: row["sha256"] for row in await connection.fetch(SQL["applied_migrations"])}
-    migrations = pending(load_migrations(folder), applied)
+    migrations = pending(load_migrations(folder), applied, database="Postgres")
     for migration in migrations:
         await connection.execute(migration.text)
         await connection.execute(SQL["record_migration"], migration.number, migration.name, migration.sha256)

@@ -13,7 +13,9 @@ from common.errors import InvalidStatement
 from common.migrations import IllegalMigration
 from common.settings import Settings
 
-IS_AHEAD = IllegalMigration("Migration 0009 is applied but not part of this program: it is too old.")
+IS_AHEAD = IllegalMigration(
+    "Migration 0009 is applied to Postgres but not part of this program, which is older than that."
+)
 MAY_NOT = InvalidStatement("Postgres: permission denied for schema public")
 
 

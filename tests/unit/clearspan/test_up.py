@@ -9,7 +9,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -94,6 +94,25 @@ def test_the_status_names_the_topics_that_are_read(
         assert commands.status() == 0
 
     assert "(topics traces, agents)" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("auth", "keys"), [("on", 2), ("off", 0)])
+def test_what_is_worth_trying_has_a_place_for_a_key_where_one_is_asked_for(
+    auth: Literal["on", "off"],
+    keys: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("CLEARSPAN_DATA_DIR", str(tmp_path))
+    monkeypatch.setattr(commands, "_is_ready", lambda _running: True)
+    layout = Layout(tmp_path)
+
+    with hold(layout):
+        replace(A_STACK, auth=auth).write(layout)
+        assert commands.status() == 0
+
+    assert capsys.readouterr().out.count("-H 'authorization: ApiKey KEY'") == keys
 
 
 class TestBesideAnotherStack:

@@ -37,14 +37,14 @@ def test_a_file_without_number_and_name_is_refused(tmp_path: Path, name: str):
 
 
 def test_what_is_not_applied_is_pending():
-    assert pending([ONE, TWO], {}) == [ONE, TWO]
-    assert pending([ONE, TWO], {1: ONE.sha256}) == [TWO]
-    assert pending([ONE, TWO], {1: ONE.sha256, 2: TWO.sha256}) == []
+    assert pending([ONE, TWO], {}, database="Postgres") == [ONE, TWO]
+    assert pending([ONE, TWO], {1: ONE.sha256}, database="Postgres") == [TWO]
+    assert pending([ONE, TWO], {1: ONE.sha256, 2: TWO.sha256}, database="Postgres") == []
 
 
 def test_a_changed_file_is_named():
     with pytest.raises(IllegalMigration, match=r"0001_one\.sql was changed"):
-        pending([ONE, TWO], {1: "c" * 64})
+        pending([ONE, TWO], {1: "c" * 64}, database="Postgres")
 
 
 def test_a_file_that_was_changed_on_purpose_names_what_it_was(tmp_path: Path):
@@ -56,14 +56,18 @@ def test_a_file_that_was_changed_on_purpose_names_what_it_was(tmp_path: Path):
     (now,) = load_migrations(tmp_path)
 
     assert now.sha256 != before.sha256
-    assert pending([now], {1: before.sha256}) == pending([now], {1: now.sha256}) == []
+    assert (
+        pending([now], {1: before.sha256}, database="Postgres")
+        == pending([now], {1: now.sha256}, database="Postgres")
+        == []
+    )
     with pytest.raises(IllegalMigration, match=r"0001_one\.sql was changed"):
-        pending([now], {1: "c" * 64})
+        pending([now], {1: "c" * 64}, database="Postgres")
 
 
 def test_a_program_that_is_older_than_the_database_is_told():
-    with pytest.raises(IllegalMigration, match="0002 is applied but not part of this program"):
-        pending([ONE], {1: ONE.sha256, 2: TWO.sha256})
+    with pytest.raises(IllegalMigration, match="0002 is applied to Postgres but not part of this program"):
+        pending([ONE], {1: ONE.sha256, 2: TWO.sha256}, database="Postgres")
 
 
 def test_a_database_that_is_ahead_serves_an_older_program_that_still_runs(tmp_path: Path):
