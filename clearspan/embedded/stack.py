@@ -44,13 +44,14 @@ from common.telemetry import configure_logging, get_logger
 from ingest.app import open_worker
 from ingest.replay import open_letters
 from ingest.semconv.prices import prices_in
-from query_api.app import open_api
+from query_api.app import BESIDE_QUERY_S, open_api
 
 WATCH_INTERVAL_S: Final = 1.0
 SETTLE_INTERVAL_S: Final = 0.1
+CHILDREN_GRACE_S: Final = 20.0
+"""Of a stop, for the broker and for Postgres."""
+
 MIGRATE_GRACE_S: Final = 5.0
-STOP_OVERHEAD_S: Final = 25.0
-"""Of a stop: what requests get beside their budget, and two children of ten seconds each."""
 """Tables that are under way are made, while somebody who stops the stack waits; an engine or a Postgres that is away is not waited for."""
 
 SESSION_TIMEOUT_S: Final = 3.0
@@ -102,7 +103,8 @@ def _address(host: str, port: int) -> str:
 
 def _stop_s(settings: Settings) -> float:
     """How long a stop may take: the requests under way, the log and then the worker that drains, and the children."""
-    return settings.query.budget_s + 2 * settings.ingest.shutdown_grace_s + STOP_OVERHEAD_S
+    requests_s = settings.query.budget_s + BESIDE_QUERY_S
+    return requests_s + 2 * settings.ingest.shutdown_grace_s + CHILDREN_GRACE_S
 
 
 class _Stack:
