@@ -167,7 +167,6 @@ class Worker:
         self._opened: deque[OpenedRecord] = deque()
         self._came_s = 0.0
         self._batch = SpanBatch()
-        self._away: set[str] = set()
         self._is_joining = False
         self._is_behind = False
         self._settling: asyncio.Task[None] | None = None
@@ -324,9 +323,7 @@ class Worker:
         except ServiceError as exc:
             if not exc.transient:
                 raise
-            if "projects" not in self._readiness.reasons:
-                _log.warning("Waiting.", component="projects", error=exc.detail)
-            self._readiness.red("projects", exc.detail)
+            self._tell_away("projects", exc.detail)
             await self._idle()
             return None
         self._readiness.green("projects")
@@ -441,9 +438,7 @@ class Worker:
             except ServiceError as exc:
                 if not exc.transient:
                     raise
-                if "kafka" not in self._readiness.reasons:
-                    _log.warning("Waiting.", component="kafka", error=exc.detail)
-                self._readiness.red("kafka", exc.detail)
+                self._tell_away("kafka", exc.detail)
             else:
                 self._readiness.green("kafka")
                 for partition, records_count in lag.items():
@@ -460,14 +455,16 @@ class Worker:
             except ServiceError as exc:
                 _log.debug("A probe was refused, so somebody is there.", component=system, error=exc.detail)
             if away is None:
-                self._away.discard(system)
                 self._readiness.green(system)
             else:
-                if system not in self._away:
-                    _log.warning("Waiting.", component=system, error=away)
-                self._away.add(system)
-                self._readiness.red(system, away)
+                self._tell_away(system, away)
             await self._doors.sleep(WATCH_INTERVAL_S)
+
+    def _tell_away(self, component: str, reason: str) -> None:
+        """Red while it lasts; the log says when it begins."""
+        if self._readiness.reasons.get(component, NOT_CONNECTED) == NOT_CONNECTED:
+            _log.warning("Waiting.", component=component, error=reason)
+        self._readiness.red(component, reason)
 
     async def _until_done(self, act: Callable[[], Awaitable[T]], *, component: str) -> T:
         return await until_done(
