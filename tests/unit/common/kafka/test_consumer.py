@@ -13,6 +13,7 @@ from common.kafka import consumer
 from common.kafka.consumer import KafkaSource, as_record
 from common.kafka.record import Partition
 from common.settings import KafkaSettings
+from tests.fakes.kafka_driver import RememberedDriver
 
 
 @pytest.mark.parametrize(("sent_ms", "timestamp_ms"), [(None, -1), (-1, -1), (0, 0), (5, 5)])
@@ -23,15 +24,8 @@ def test_a_record_from_before_records_had_a_time_has_none(sent_ms: int | None, t
     assert (record.offset, record.value) == (7, b"v")
 
 
-class _Consumer:
+class _Consumer(RememberedDriver):
     """A driver that is given one partition while it starts."""
-
-    made: list[_Consumer]
-
-    def __init__(self, **options: Any) -> None:
-        self.options = options
-        self.is_stopped = False
-        self.made.append(self)
 
     def subscribe(self, *, topics: list[str], listener: Any) -> None:
         self.topics = topics
@@ -44,15 +38,10 @@ class _Consumer:
         await asyncio.sleep(0)
         return {}
 
-    async def stop(self) -> None:
-        self.is_stopped = True
-
 
 @pytest.fixture
 def made(monkeypatch: pytest.MonkeyPatch) -> list[_Consumer]:
-    monkeypatch.setattr(_Consumer, "made", [], raising=False)
-    monkeypatch.setattr(consumer, "AIOKafkaConsumer", _Consumer)
-    return _Consumer.made
+    return _Consumer.in_place_of("AIOKafkaConsumer", consumer, monkeypatch)
 
 
 async def nothing(_partitions: frozenset[Partition]) -> None:

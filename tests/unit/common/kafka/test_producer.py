@@ -13,17 +13,11 @@ from common.kafka import producer
 from common.kafka.producer import KafkaPublisher
 from common.kafka.record import Coordinates
 from common.settings import KafkaSettings
+from tests.fakes.kafka_driver import RememberedDriver
 
 
-class _Producer:
+class _Producer(RememberedDriver):
     """A driver that starts at the second try, and acknowledges at once."""
-
-    made: list[_Producer]
-
-    def __init__(self, **options: Any) -> None:
-        self.options = options
-        self.is_stopped = False
-        self.made.append(self)
 
     async def start(self) -> None:
         if len(self.made) == 1:
@@ -34,15 +28,10 @@ class _Producer:
         delivery.set_result(SimpleNamespace(topic=topic, partition=1, offset=len(value)))
         return delivery
 
-    async def stop(self) -> None:
-        self.is_stopped = True
-
 
 @pytest.fixture
 def made(monkeypatch: pytest.MonkeyPatch) -> list[_Producer]:
-    monkeypatch.setattr(_Producer, "made", [], raising=False)
-    monkeypatch.setattr(producer, "AIOKafkaProducer", _Producer)
-    return _Producer.made
+    return _Producer.in_place_of("AIOKafkaProducer", producer, monkeypatch)
 
 
 async def test_every_replica_in_sync_acknowledges(made: list[_Producer]) -> None:

@@ -7,7 +7,7 @@ from uuid import UUID
 import pytest
 
 from common.errors import DeadlineExceeded, InvalidInput, Overloaded
-from common.kafka.record import Partition
+from common.kafka.record import LogEnds, Partition
 from common.settings import QuerySettings, Settings
 from common.settled import ALL_PROJECTS, Settled
 from query_api.context import ApiContext
@@ -64,12 +64,12 @@ class TestReading:
             read_coordinates(",".join(named), topics=TOPICS)
 
 
-def _context(*, broker: MemoryBroker | None = None, **query: float) -> ApiContext:
-    clock = ManualClock()
+def _context(*, ends: LogEnds | None = None, clock: ManualClock | None = None, **query: float) -> ApiContext:
+    clock = clock or ManualClock()
     return context_of(
         settings=Settings(auth="off", query=QuerySettings(**query)),
         clock=clock,
-        ends=KnownEnds((broker or MemoryBroker()).ends("spans"), clock),
+        ends=KnownEnds(ends or MemoryBroker().ends("spans"), clock),
     )
 
 
@@ -114,7 +114,7 @@ class TestWaiting:
     async def test_a_log_of_a_broker_that_is_no_more_does_not_count(self) -> None:
         broker = MemoryBroker()
         broker.cluster_id = "renewed"
-        context = _context(broker=broker, wait_for_max_s=0.05)
+        context = _context(ends=broker.ends("spans"), wait_for_max_s=0.05)
         _learn(context, 5_000)
 
         with pytest.raises(DeadlineExceeded):
@@ -123,12 +123,7 @@ class TestWaiting:
     async def test_who_is_first_to_ask_waits_for_kafka_and_not_for_news(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """A process that has just started knows no logs, and all may be stored already."""
         monkeypatch.setattr(waiting, "ENDS_TIMEOUT_S", 0.01)
-        clock = ManualClock()
-        context = context_of(
-            settings=Settings(auth="off", query=QuerySettings(wait_for_max_s=5.0)),
-            clock=clock,
-            ends=KnownEnds(_LateEnds(), clock),
-        )
+        context = _context(ends=_LateEnds(), wait_for_max_s=5.0)
         _learn(context, 7)
 
         async with asyncio.timeout(1.0):
@@ -139,11 +134,7 @@ class TestWaiting:
     ) -> None:
         monkeypatch.setattr(waiting, "ENDS_TIMEOUT_S", 0.01)
         clock = ManualClock()
-        context = context_of(
-            settings=Settings(auth="off", query=QuerySettings(wait_for_max_s=5.0)),
-            clock=clock,
-            ends=KnownEnds(_OnceAnswering(), clock),
-        )
+        context = _context(ends=_OnceAnswering(), clock=clock, wait_for_max_s=5.0)
         _learn(context, 7)
         await wait_until_stored(context, {Partition("spans", 0): 7})
         clock.advance(ASKING_INTERVAL_S)
