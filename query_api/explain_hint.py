@@ -6,8 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from common.filter.ast import Condition, GroupOperator, Node, Operator
+from common.filter.fields import SERVICE_NAME_PATH
 from query_api.explain_plan import PRIMARY_KEY, IndexUse, TableRead
 
+_SERVICE_NAME: Final = "`service.name` of the resource"
 _OF_VALUES: Final = {
     "trace_id_index": "trace_id",
     "span_id_index": "span_id",
@@ -16,6 +18,7 @@ _OF_VALUES: Final = {
     "session_id_index": "session_id",
     "user_id_index": "user_id",
     "agent_id_index": "agent_id",
+    "service_name_index": _SERVICE_NAME,
 }
 INDEXED_FIELDS: Final[Mapping[str, str]] = {
     "leaf_items_index": "attributes",
@@ -63,7 +66,8 @@ def _what_was_read(reads: Sequence[TableRead], filtering: Node | None, granules_
     else:
         yield (
             "Every span of the window was read: no condition could use an index. Add one that can (`is` or `in` on attributes,"
-            " ids or `span_name`; `references`; `content`), or bound the window (`oldest`, `newest`)."
+            " ids, `span_name` or `service.name` of the resource; `references`; `content`), or bound the window (`oldest`,"
+            " `newest`)."
         )
 
 
@@ -88,12 +92,19 @@ def _what_cannot_help(filtering: Node | None) -> Iterator[str]:
             f"On attributes an index holds values for equality (`is`, `in`), and for {on_attributes} at most the paths that there are;"
             " `content` finds whole words by index."
         )
-    for field in sorted({each.field for each, _ in conditions} & set(_OF_VALUES.values())):
-        if operators := _not_by_equality(each for each, _ in conditions if each.field == field):
+    asked = {_subject(each) for each, _ in conditions}
+    for field in sorted(asked & set(_OF_VALUES.values())):
+        if operators := _not_by_equality(each for each, _ in conditions if _subject(each) == field):
             yield f"The index on {field} is for equality (`is`, `in`), not for {operators}."
-    without = {each.field for each, _ in conditions} - {*INDEXED_FIELDS.values(), _IN_ORDER_OF_TABLE}
+    without = asked - {*INDEXED_FIELDS.values(), _IN_ORDER_OF_TABLE}
     if without:
         yield f"No index holds {', '.join(sorted(without))}."
+
+
+def _subject(condition: Condition) -> str:
+    """What an index would have to be on: the field, or the one path that has its own index."""
+    is_service = condition.field == "resource" and condition.path == SERVICE_NAME_PATH
+    return _SERVICE_NAME if is_service else condition.field
 
 
 def _not_by_equality(conditions: Iterable[Condition]) -> str:

@@ -79,14 +79,25 @@ LEGAL_OPERATORS: Final[Mapping[Kind, tuple[OperatorName, ...]]] = {
 }
 
 
+ATTRIBUTES: Final = "attributes"
+"""The field, and the member of ``resource`` and ``scope``."""
+
+SERVICE_NAME_PATH: Final = (ATTRIBUTES, "service", "name")
+"""In ``resource``: which service sent the span."""
+
+
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One field. ``values`` are the texts of an enum; ``is_required`` where every span has one."""
+    """One field. ``values`` are the texts of an enum; ``is_required`` where every span has one.
+
+    ``members`` are those of a JSON field that has attributes: a key that is not one of them is a path in the attributes.
+    """
 
     name: str
     kind: Kind
     is_required: bool = False
     values: tuple[str, ...] = ()
+    members: tuple[str, ...] = ()
 
 
 FIELDS: Final[Mapping[str, Field]] = {
@@ -112,9 +123,9 @@ FIELDS: Final[Mapping[str, Field]] = {
         Field("created_by_id", Kind.UUID),
         Field("updated_by_id", Kind.UUID),
         Field("deleted_by_id", Kind.UUID),
-        Field("attributes", Kind.JSON),
-        Field("resource", Kind.JSON),
-        Field("scope", Kind.JSON),
+        Field(ATTRIBUTES, Kind.JSON),
+        Field("resource", Kind.JSON, members=(ATTRIBUTES, "schema_url", "dropped_attributes_count")),
+        Field("scope", Kind.JSON, members=(ATTRIBUTES, "name", "version", "schema_url", "dropped_attributes_count")),
         Field("links", Kind.ELEMENTS),
         Field("references", Kind.ELEMENTS),
         Field("events", Kind.ELEMENTS),

@@ -27,7 +27,14 @@ class ConditionModel(Strict):
     """A question about one field of a span."""
 
     field: str = Field(description="Which field; `attributes`, `resource` and `scope` need a `key`.")
-    key: str | None = Field(None, description="Dotted path into the field; a number is an index of an array.")
+    key: str | None = Field(
+        None,
+        description=(
+            "Dotted path into the field; a number is an index of an array. On `resource` and `scope` it is a path in their"
+            " attributes (`service.name`), or one of their members: `schema_url`, `dropped_attributes_count`, and `name` and"
+            " `version` of `scope`. `attributes.name` is the attribute of that name."
+        ),
+    )
     value: Any = Field(None, description="What to compare with.")
     operator: OperatorName = Field(OperatorName.IS, description="How to compare.")
     options: Options | None = Field(None, description="Details of the comparison.")

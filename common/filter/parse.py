@@ -13,7 +13,7 @@ from typing import Any, Final
 from common.errors import InvalidFilter
 from common.filter.ast import EVERYTHING, Condition, Group, GroupOperator, Node, Operand, Operator
 from common.filter.elements import read_pair, read_partials
-from common.filter.fields import FIELDS, LEGAL_OPERATORS, Field, Kind
+from common.filter.fields import ATTRIBUTES, FIELDS, LEGAL_OPERATORS, Field, Kind
 from common.filter.models import ConditionModel, FilteringModel, Options
 from common.filter.operands import (
     check_size,
@@ -183,7 +183,12 @@ def _segments(model: ConditionModel, field: Field, path: str) -> tuple[str, ...]
     segments = tuple(model.key.split("."))
     if len(segments) > PATH_SEGMENTS_MAX:
         raise InvalidFilter(at, f"a path of {len(segments)} segments; {PATH_SEGMENTS_MAX} are legal.")
-    return segments
+    return segments if _is_whole_path(segments, field) else (ATTRIBUTES, *segments)
+
+
+def _is_whole_path(segments: tuple[str, ...], field: Field) -> bool:
+    """Whether a key begins at the field itself, not at its attributes: a member of ``resource`` or ``scope`` names itself."""
+    return not field.members or segments[0] == ATTRIBUTES or (len(segments) == 1 and segments[0] in field.members)
 
 
 def _operand(field: Field, name: str, model: ConditionModel, path: str) -> Operand:

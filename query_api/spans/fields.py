@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from common.clickhouse.span_columns import NO_PARENT
+from common.filter.fields import SERVICE_NAME_PATH
 from common.span import SPAN_TYPES, TRACE_TYPES, SpanKind, StatusCode
 
 
@@ -42,16 +43,22 @@ class TimeColumn:
     name: str
 
 
+NOT_A_TEXT: Final = "\0"
+"""In a column of texts (migration 0009): no text that is stored holds U+0000."""
+
+
 @dataclass(frozen=True, slots=True)
 class JsonColumn:
     """JSON text, empty where the span has none. Where the table keeps them, ``leaves`` is the map of its scalars, ``leaf_items``
-    are its entries in an index, and ``content`` has the words of its texts in another.
+    are its entries in an index, and ``content`` has the words of its texts in another. ``texts`` maps a path to the column that has
+    the text at it: ``''`` where nothing stands there, ``NOT_A_TEXT`` where something else does.
     """
 
     name: str
     leaves: str | None = None
     leaf_items: str | None = None
     content: str | None = None
+    texts: Mapping[tuple[str, ...], str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +92,7 @@ COLUMNS: Final[Mapping[str, Column]] = {
     "end_time": TimeColumn("end_us"),
     "created_at": TimeColumn("stored_us"),
     "attributes": JsonColumn("attributes", leaves="leaves", leaf_items="leaf_items", content="content"),
-    "resource": JsonColumn("resource"),
+    "resource": JsonColumn("resource", texts={SERVICE_NAME_PATH: "service_name"}),
     "scope": JsonColumn("scope"),
     **{name: ElementsColumn(name) for name in ("links", "references", "events", "hashes")},
     "content": ContentColumn(),

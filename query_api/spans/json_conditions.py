@@ -28,7 +28,7 @@ from common.filter.values import is_index, is_number
 from common.filter.words import words_of
 from common.json_numbers import json_number
 from query_api.spans import typed_text as typed_sql
-from query_api.spans.fields import JsonColumn
+from query_api.spans.fields import NOT_A_TEXT, JsonColumn
 from query_api.spans.parameters import Parameters
 from query_api.spans.text_conditions import typed_text_condition
 from query_api.spans.typed_text import let
@@ -73,6 +73,7 @@ class _Place:
         self._column = column
         self._path = tuple(path)
         self._parameters = parameters
+        self._text_column = column.texts.get(self._path)
         self._leaf_path = ".".join(segment.replace(".", "\0") for segment in path)
 
     def typed(self) -> str:
@@ -104,6 +105,8 @@ class _Place:
             exact = self._at(lambda arguments: is_json(arguments, operand, self._parameters))
             return f"({' AND '.join([*guards, exact])})"
         if self._column.leaves is None:
+            if self._text_column is not None and _is_in_text_column(operand):
+                return f"({self._text_column} = {self._parameters.text(operand)})"
             return f"({self.typed()} = {self._texts([operand])}[1])"
         found = self._has_item(self._leaf_path, operand)
         if _is_exact_item(self._leaf_path, typed_text(operand)):
@@ -147,6 +150,21 @@ class _Place:
         if not distinct:
             return "0"
         wanted = list(distinct.values())
+        if self._text_column is not None:
+            return self._is_text_in(self._text_column, wanted, is_all=is_all)
+        return self._is_in_json(wanted, is_all=is_all)
+
+    def _is_text_in(self, column: str, wanted: list[Any], *, is_all: bool) -> str:
+        """``column`` decides on rows with a text, so that its index is used; the JSON decides on all others."""
+        undecided = [NOT_A_TEXT, ""] if "" in wanted else [NOT_A_TEXT]
+        in_json = self._is_in_json(wanted, is_all=is_all)
+        otherwise = f"({column} IN ({self._parameters.texts(undecided)}) AND {in_json})"
+        texts = [value for value in wanted if _is_in_text_column(value)]
+        if not texts or (is_all and len(wanted) > 1):  # no text equals several values
+            return otherwise
+        return f"({column} IN ({self._parameters.texts(texts)}) OR {otherwise})"
+
+    def _is_in_json(self, wanted: list[Any], *, is_all: bool) -> str:
         scalar = f"has({self._texts(wanted)}, {self.typed()})"
         held = self._holds(wanted, is_all=is_all)
         if words := self._word_of_each(wanted):
@@ -285,6 +303,11 @@ def _is_array(arguments: Arguments, operand: Sequence[Any], parameters: Paramete
 def _is_exact_item(path: str, typed: str) -> bool:
     """Whether no other leaf has the same item: the text is in it whole, and one ``=`` says where the path ends."""
     return len(typed.encode()) < ITEM_TEXT_BYTES and "=" not in path + typed
+
+
+def _is_in_text_column(value: Any) -> bool:
+    """Whether a column of texts has the value wherever the JSON has it, and nowhere else."""
+    return isinstance(value, str) and value != "" and "\0" not in value
 
 
 def _texts_of_arrays(value: Any, *, is_element: bool = False) -> Iterator[str]:

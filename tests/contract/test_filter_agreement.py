@@ -71,7 +71,23 @@ def of_attributes(key: str, operator: str, value: Any = None, **options: bool) -
     return {"field": "attributes", "key": key, "operator": operator, "value": value, "options": options or None}
 
 
+def of_service(operator: str, value: Any, key: str = "service.name", **options: bool) -> dict[str, Any]:
+    return {"field": "resource", "key": key, "operator": operator, "value": value, "options": options or None}
+
+
 COUNTEREXAMPLES: list[dict[str, Any]] = [
+    *(of_service("is", value) for value in ("", "a", "\0", 5, ["a"], None)),
+    *(of_service("in", values) for values in (["a", "é", 5], ["", "x"], ["\0"], [5, True], [])),
+    *(of_service("in", values, all=True) for values in (["a"], ["a", "é"], ["", "a"])),
+    *(of_service(operator, "a") for operator in ("eq", "neq", "has", "contains", "exists", "is_not")),
+    of_service("is", "a", "attributes.service.name"),
+    of_service("is", {"name": "a"}, "service"),
+    of_service("exists", None, "name"),
+    {"field": "scope", "key": "name", "value": "a"},
+    {"field": "scope", "key": "attributes.name", "operator": "exists"},
+    {"field": "scope", "key": "version", "value": "1"},
+    {"field": "scope", "key": "dropped_attributes_count", "operator": "gte", "value": 1},
+    {"field": "resource", "key": "schema_url", "value": "a"},
     of_attributes("a", "eq", 2.0**53),
     of_attributes("a", "is", 2.0**64),
     of_attributes("a", "in", [1e20, "100000000000000000000"]),

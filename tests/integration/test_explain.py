@@ -179,19 +179,21 @@ async def test_a_condition_without_an_index_is_said_and_what_would_help(store: C
         ("session_id", "never", "session_id_index"),
         ("user_id", "never", "user_id_index"),
         ("agent_id", "never", "agent_id_index"),
+        ("resource", "never", "service_name_index"),
     ],
 )
 @pytest.mark.parametrize("operator", ["is", "in"])
 async def test_a_value_that_no_span_has_is_looked_for_in_none(
     store: ColumnStore, field: str, value: str, index: str, operator: str
 ) -> None:
-    member = await _explain(
-        store, filtering=_where(field, operator, [value, value[:-1] + "e"] if operator == "in" else value)
-    )
+    values = [value, value[:-1] + "e"] if operator == "in" else value
+    key = {"key": "service.name"} if field == "resource" else {}
+    member = await _explain(store, filtering=_where(field, operator, values, **key))
 
     [read] = member["statements"][0]["reads"]
     assert {each["name"]: each["granules_after"] for each in read["indexes"]}[index] == 0
-    assert member["hint"] == f"The index on {field} left 0 of 40 granules."
+    indexed = "`service.name` of the resource" if field == "resource" else field
+    assert member["hint"] == f"The index on {indexed} left 0 of 40 granules."
 
 
 @pytest.mark.parametrize(("operator", "value"), [("gt", 1), ("contains", "a"), ("lte", "a"), ("btwn", [1, 2])])

@@ -55,6 +55,7 @@ FILTERS: dict[str, list[dict[str, Any]]] = {
     "attribute_exists": [attribute("not_exists")],
     "attribute_root_sum": [attribute("gt", 100, key="ag.metrics.tokens.cumulative.total")],
     "resource_is": [attribute("is", "checkout", key="attributes.service.name", field="resource")],
+    "resource_service_in": [attribute("in", ["checkout", 5], key="service.name", field="resource")],
     "resource_in_by_index": [attribute("in", [1, "x"], key="attributes.a.0", field="resource")],
     "name_contains": [{"field": "span_name", "operator": "contains", "value": "50% {x:String}"}],
     "name_contains_long_text": [{"field": "span_name", "operator": "contains", "value": "é" * 65}],

@@ -37,10 +37,20 @@ PATHS = st.lists(st.sampled_from(SEGMENTS), min_size=1, max_size=4).map(".".join
         "attributes.0.0",
         "name",
         "version",
+        "attributes.name",
+        "name.a",
+        "schema_url",
+        "dropped_attributes_count",
+        "service",
+        "service.name",
+        "attributes.service.name",
         "a\0b",
         "nowhere",
     ]
 )
+OWNED_PATHS = st.sampled_from(["service.name", "attributes.service.name", "name", "attributes.name", "version"])
+"""Keys that are frequent on ``resource`` and ``scope``."""
+
 NUMBER = st.sampled_from(NUMBERS) | st.integers(-(2**63), 2**64 - 1) | st.floats(allow_nan=False, allow_infinity=False)
 TEXT = st.sampled_from(TEXTS) | st.text(max_size=3)
 SCALAR = st.sampled_from(SCALARS) | NUMBER | TEXT
@@ -155,7 +165,7 @@ def conditions(draw: st.DrawFn) -> dict[str, Any]:
     operator = str(draw(st.sampled_from(LEGAL_OPERATORS[field.kind])))
     condition: dict[str, Any] = {"field": field.name, "operator": operator}
     if field.kind is Kind.JSON:
-        condition["key"] = draw(PATHS)
+        condition["key"] = draw(PATHS if field.name == "attributes" else PATHS | OWNED_PATHS)
     if field.kind is Kind.CONTENT:
         return {**condition, "value": draw(contents())}
     if field.kind is Kind.ELEMENTS:

@@ -89,6 +89,15 @@ def random_attributes(source: random.Random) -> dict[str, Any]:
     return {source.choice(KEYS): random_value(source) for _ in range(source.randrange(6))}
 
 
+def random_owner_attributes(source: random.Random) -> dict[str, Any]:
+    """Of a resource or scope: with a service, and under names that its members have too."""
+    named = {key: random_value(source, depth=1) for key in ("name", "version") if source.random() < 0.3}
+    service = source.choice(
+        ({}, {"service": {"name": source.choice((*TEXTS, random_value(source, depth=1)))}}, {"service": "a"})
+    )
+    return {**random_attributes(source), **named, **service}
+
+
 def random_flat_attributes(source: random.Random) -> dict[str, Any]:
     """Of an event or a link: they stay as sent, some with dots in their keys."""
     keys = ("key", "a", "a.b", "0", "exception.message")
@@ -153,8 +162,18 @@ def random_span(source: random.Random, number: int) -> Span:
         links=source.choice((None, tuple(_few(source, random_link)))),
         references=source.choice((None, _few(source, random_reference))),
         hashes=source.choice((None, _few(source, random_hash))),
-        resource=Resource(random_attributes(source)) if source.random() < 0.7 else Resource({}),
-        scope=Scope(source.choice(("", "a")), "1", random_attributes(source)),
+        resource=Resource(
+            random_owner_attributes(source) if source.random() < 0.8 else {},
+            source.randrange(2),
+            source.choice(("", "a")),
+        ),
+        scope=Scope(
+            source.choice(("", "a")),
+            "1",
+            random_owner_attributes(source),
+            source.randrange(2),
+            source.choice(("", "a")),
+        ),
         session_id=None if is_root else source.choice((None, *TEXTS)),
         agent_id=None if is_root else source.choice((None, "a")),
     )

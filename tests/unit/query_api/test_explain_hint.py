@@ -54,6 +54,19 @@ def test_what_an_index_left_is_not_said_where_it_is_known_of_some_stretches_alon
     assert hint([_read(10, index=9), unknown], IS_A, granules_read=1) == "The index on attributes was used."
 
 
+def test_the_index_on_the_service_is_named_and_other_attributes_of_the_resource_have_none() -> None:
+    service, other = (
+        Condition("resource", Operator.IS, "a", ("attributes", name, "name")) for name in ("service", "host")
+    )
+
+    used = _hint(_read(2_441, index=3, name="service_name_index"), service)
+    assert used == "The index on `service.name` of the resource left 3 of 2,441 granules."
+    assert _hint(_read(9), other).endswith("No index holds resource.")
+    assert _hint(_read(9), replace(service, operator=Operator.CONTAINS)).endswith(
+        "The index on `service.name` of the resource is for equality (`is`, `in`), not for `contains`."
+    )
+
+
 @pytest.mark.parametrize("field", FIELDS_WITH_AN_INDEX_OF_VALUES)
 def test_every_index_is_on_a_field(field: str) -> None:
     said = _hint(_read(9), Condition(field, Operator.CONTAINS, "a"))

@@ -189,10 +189,39 @@ def test_the_path_leads_into_groups() -> None:
         parsed({"operator": "or", "conditions": [{}, {"field": "x"}]})
 
 
-@pytest.mark.parametrize("name", FIELDS)
+@pytest.mark.parametrize("name", ["attributes", "resource", "scope"])
 def test_existence_on_attributes_ignores_a_value(name: str) -> None:
-    if name in ("attributes", "resource", "scope"):
-        assert one(field=name, key="a", operator="exists", value=7) == Condition(name, Operator.EXISTS, path=("a",))
+    key = "a" if name == "attributes" else "attributes.a"
+    path = tuple(key.split("."))
+    assert one(field=name, key=key, operator="exists", value=7) == Condition(name, Operator.EXISTS, path=path)
+
+
+@pytest.mark.parametrize(
+    ("field", "key", "path"),
+    [
+        ("attributes", "service.name", "service.name"),
+        ("resource", "service.name", "attributes.service.name"),
+        ("resource", "attributes.service.name", "attributes.service.name"),
+        ("resource", "attributes", "attributes"),
+        ("resource", "attributes.attributes.a", "attributes.attributes.a"),
+        ("resource", "schema_url", "schema_url"),
+        ("resource", "dropped_attributes_count", "dropped_attributes_count"),
+        ("resource", "name", "attributes.name"),
+        ("resource", "version", "attributes.version"),
+        ("scope", "name", "name"),
+        ("scope", "version", "version"),
+        ("scope", "schema_url", "schema_url"),
+        ("scope", "dropped_attributes_count", "dropped_attributes_count"),
+        ("scope", "attributes.name", "attributes.name"),
+        ("scope", "name.first", "attributes.name.first"),
+        ("scope", "attributesx", "attributes.attributesx"),
+        ("scope", "", "attributes."),
+    ],
+)
+def test_key_of_resource_and_scope_is_a_path_in_their_attributes_unless_it_names_a_member(
+    field: str, key: str, path: str
+) -> None:
+    assert one(field=field, key=key, value="x") == Condition(field, Operator.IS, "x", tuple(path.split(".")))
 
 
 def test_groups_at_the_depth_limit_and_one_past() -> None:

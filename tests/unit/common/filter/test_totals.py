@@ -36,7 +36,7 @@ def name_in(values: list[Any]) -> dict[str, Any]:
 
 def of_steps(count: int) -> dict[str, Any]:
     """A condition on a key of so many segments, none of them a number."""
-    return of_attributes(".".join(["a"] * count), field="resource", value=1)
+    return of_attributes(".".join(["attributes", *["a"] * (count - 1)]), field="resource", value=1)
 
 
 def test_values_at_the_limit_and_one_past() -> None:
@@ -83,7 +83,7 @@ def test_steps_at_the_limit_and_one_past() -> None:
         (of_attributes("a.0.1", "gt", 5), 1),
         (of_attributes("a.0.1", "is", 5), 1),
         (of_attributes("a.0.1", "exists"), 1),
-        (of_attributes("a.b.c", "is", None, field="resource"), 3),
+        (of_attributes("a.b.c", "is", None, field="resource"), 4),
         (of_attributes(".".join(["1"] * (LEVELS_MAX + 1)), "has", "x"), 1),
         ({"field": "links", "operator": "in", "value": [{"flags": 1}, {"flags": 2}]}, 4),
         ({"field": "links", "operator": "in", "value": [{"attributes": {"key": str(n)}} for n in range(99)]}, 5),
