@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import asyncio
+import re
 import sys
 from pathlib import Path
 
@@ -55,6 +56,22 @@ def test_the_code_is_python_and_sends_to_clearspan(block: str) -> None:
 @pytest.mark.parametrize("block", blocks(PAGE.read_text(), "js"))
 def test_the_code_of_node_sends_to_clearspan(block: str) -> None:
     assert f"{ADDRESS}otlp/v1/traces" in block
+
+
+def test_every_snippet_says_what_to_install() -> None:
+    sections = re.findall(r"^### [^\n]+\n(.*?)(?=^### |\Z)", PAGE.read_text(), re.DOTALL | re.MULTILINE)
+    for section in sections:
+        languages = re.findall(r"^```(bash|python|js)$", section, re.MULTILINE)
+        assert languages == ["bash", languages[-1]] * (len(languages) // 2)
+        assert all(" install " in command for command in blocks(section, "bash"))
+
+
+def test_the_runtime_context_of_the_ai_sdk_becomes_attributes() -> None:
+    """Without it version 7 leaves the session and the user out of its spans."""
+    (block,) = [each for each in blocks(PAGE.read_text(), "js") if "registerTelemetry" in each]
+
+    assert "new OpenTelemetry({ runtimeContext: true })" in block
+    assert "includeRuntimeContext: { sessionId: true, userId: true }" in block
 
 
 async def test_a_first_span_of_opentelemetry_alone_arrives_as_a_call_of_a_model() -> None:

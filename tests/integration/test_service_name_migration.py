@@ -65,7 +65,8 @@ async def test_services_stored_before_are_found_by_the_index(
     assert found == [rare, sorted([*rare, *numbered]), numbered, [], []]
     for plan in plans:
         left = re.search(r"Name: service_name_index.*?Granules: ([0-9]+)/", plan, re.DOTALL)
-        assert left is not None and int(left[1]) < GRANULES_COUNT / 2
+        assert left is not None
+        assert int(left[1]) < GRANULES_COUNT / 2
 
 
 async def until_all_parts_have_it(store: ColumnStore) -> None:
