@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import IntEnum
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 Value: TypeAlias = bool | int | float | str | list[Any] | dict[str, Any] | None
 Attributes: TypeAlias = dict[str, Any]
@@ -149,6 +149,17 @@ class Metrics(NamedTuple):
 NO_METRICS = Metrics()
 AMOUNTS = ("prompt", "completion", "total")
 """Of tokens and of costs, as ``Metrics`` has them."""
+
+Usage: TypeAlias = tuple[float, float, float]
+"""Prompt, completion and total of one unit: tokens, or costs."""
+
+TOTAL_TOLERANCE: Final = 1.000000001
+"""How much larger than its parts a total must be to be more than they are: costs are rounded."""
+
+
+def is_more_than_parts(prompt: float, completion: float, total: float) -> bool:
+    """Whether a total includes a part that is not known by itself."""
+    return total > (prompt + completion) * TOTAL_TOLERANCE
 
 
 class Normal(NamedTuple):

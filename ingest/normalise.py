@@ -168,4 +168,5 @@ def _write_cumulative(metrics: dict[str, Any], cumulative: Metrics) -> None:
 def _shown(prompt: float, completion: float, total: float) -> dict[str, int | float] | None:
     if not (prompt or completion or total) or not (isfinite(prompt) and isfinite(completion) and isfinite(total)):
         return None
-    return {"prompt": json_number(prompt), "completion": json_number(completion), "total": json_number(total)}
+    amounts = {"prompt": prompt, "completion": completion, "total": total}
+    return {name: json_number(amount) for name, amount in amounts.items() if amount}

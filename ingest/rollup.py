@@ -1,7 +1,7 @@
 """The roll-up inside one record: what each span and everything below it used (reference §3.3), each model call once.
 
-A span's tokens count where nothing below it reports tokens, or where they are its own by their meaning, and its costs
-likewise; errors always (ADR 0010). Only what came together is added, so a root's sums are computed anew when it is read,
+Tokens, costs and errors count where nothing below reports them; tokens and costs also where they are the span's own by their
+meaning; of a report that lacks a member, the next one above that has it counts (ADR 0010). Only what came together is added, so a root's sums are computed anew when it is read,
 over its whole trace (ADR 0005); these here serve the inner spans. Parents are found by id, whatever the order of spans or their times.
 """
 
@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from operator import add
+from typing import Final, NamedTuple
 
-from common.span import NO_METRICS, Metrics, Span
+from common.span import NO_METRICS, Metrics, Span, Usage, is_more_than_parts
 
 _NONE = -1
 
@@ -28,16 +29,35 @@ def roll_up(spans: Sequence[Span], own: Sequence[Metrics], always: Collection[in
     if len(order) < len(spans):  # nobody on a cycle comes after all its children
         _cut_cycles(parents, spans)
         order = _children_first(parents)
-    below = [NO_METRICS] * len(spans)
+    below = [_NOTHING] * len(spans)
     sums = list(own)
     for index in order:
-        if below[index] is not NO_METRICS:
-            is_added = index in always
-            sums[index] = _added(own[index], below[index]) if is_added else _joined(own[index], below[index])
+        known = below[index]
+        if known is not _NOTHING:
+            sums[index] = _joined(own[index], known, is_always=index in always)
         parent = parents[index]
         if parent != _NONE and sums[index] is not NO_METRICS:
-            below[parent] = _added(below[parent], sums[index])
+            below[parent] = _with_child(below[parent], sums[index], own[index], known)
     return sums
+
+
+class _Below(NamedTuple):
+    """What the spans below one used; and whether one of them reports tokens or costs of which a part is known in the total alone."""
+
+    metrics: Metrics = NO_METRICS
+    has_whole_tokens: bool = False
+    has_whole_costs: bool = False
+
+
+_NOTHING: Final = _Below()
+
+
+def _with_child(siblings: _Below, sums: Metrics, own: Metrics, below_child: _Below) -> _Below:
+    return _Below(
+        _added(siblings.metrics, sums),
+        siblings.has_whole_tokens or below_child.has_whole_tokens or is_more_than_parts(*own[0:3]),
+        siblings.has_whole_costs or below_child.has_whole_costs or is_more_than_parts(*own[3:6]),
+    )
 
 
 def _children_first(parents: Sequence[int]) -> list[int]:
@@ -60,11 +80,24 @@ def _added(one: Metrics, other: Metrics) -> Metrics:
     return Metrics._make(map(add, one, other))
 
 
-def _joined(own: Metrics, below: Metrics) -> Metrics:
-    """What a span used with what is below it: usage that is reported there is not added to a report of its own."""
-    tokens = below[0:3] if any(below[0:3]) else own[0:3]
-    costs = below[3:6] if any(below[3:6]) else own[3:6]
-    return Metrics(*tokens, *costs, errors=own.errors + below.errors)
+def _joined(own: Metrics, below: _Below, *, is_always: bool) -> Metrics:
+    """What a span used with what is below it."""
+    errors = below.metrics.errors or own.errors
+    if is_always:
+        return _added(own, below.metrics)._replace(errors=errors)
+    tokens = _usage(own[0:3], below.metrics[0:3], has_whole=below.has_whole_tokens)
+    costs = _usage(own[3:6], below.metrics[3:6], has_whole=below.has_whole_costs)
+    return Metrics(*tokens, *costs, errors=errors)
+
+
+def _usage(own: Usage, below: Usage, *, has_whole: bool) -> Usage:
+    """Of one unit: what is reported below, and of the span's own the parts that nothing below reports."""
+    if not any(below):
+        return own
+    prompt, completion, total = below
+    if not has_whole:  # else the parts are in the total already
+        total += (0 if prompt else own[0]) + (0 if completion else own[1])
+    return prompt or own[0], completion or own[1], total
 
 
 def _parents(spans: Sequence[Span]) -> list[int]:

@@ -17,17 +17,17 @@ from typing import Final
 from common.span import Metrics
 from query_api.spans.compile import EVERY_ROW
 from query_api.spans.heads import SHOWN_HEADS, SHOWN_REPORTS, SHOWN_SUMS
-from query_api.spans.usage import repeats_sql
+from query_api.spans.usage import counted_totals_sql
 
 _VERSION: Final = "trace_id, span_id, log, log_offset, start_us"
 _HASH: Final = f"cityHash64({_VERSION})"
 _SAYS_SOMETHING: Final = " OR ".join(f"{amount} != 0" for amount in Metrics._fields)
 
-_REPEATS: Final = (
-    "SELECT trace_id, span_id, NOT counts_tokens AS repeats_tokens, NOT counts_costs AS repeats_costs"
-    f" FROM ({repeats_sql(SHOWN_REPORTS)})"
+_COUNTED_TOTALS: Final = (
+    "SELECT trace_id, span_id, 1 AS is_counted_in_part, counted_tokens, counted_costs"
+    f" FROM ({counted_totals_sql(SHOWN_REPORTS)})"
 )
-"""The spans whose tokens or costs do not count, because a span below them reports some (ADR 0010)."""
+"""The spans whose tokens or costs do not count as a whole, because spans below report some of them (ADR 0010), and what counts."""
 
 
 def shown_spans(
@@ -37,14 +37,15 @@ def shown_spans(
     and_also: Sequence[str] = (),
     are_many: bool = False,
     with_sums: bool = False,
-    with_repeats: bool = False,
+    with_counted_totals: bool = False,
 ) -> str:
     """A subquery with ``start_us`` and the columns, a row for each span that is shown and meets all conditions.
 
     ``columns``: name → expression over a row of ``spans``, as ``conditions`` are. ``and_also`` are
     conditions that are not worth looking at twice. ``are_many``: that these are no filter, but a window. ``with_sums`` adds the
-    columns of ``Metrics``: what the shown spans of the row's whole trace used together, 0 where nothing. ``with_repeats`` adds
-    ``repeats_tokens`` and ``repeats_costs``: 1 where spans below it say again what it says, so that its own do not count.
+    columns of ``Metrics``: what the shown spans of the row's whole trace used together, 0 where nothing. ``with_counted_totals``
+    adds ``is_counted_in_part``: 1 where spans below it say again what it says; then ``counted_tokens`` and ``counted_costs`` are what
+    counts of its totals.
     """
     where = " AND ".join(["{of_project}", *conditions])
     rows_where = " AND ".join([where, *and_also])
@@ -62,11 +63,11 @@ def shown_spans(
     if with_sums:
         sums = SHOWN_SUMS.replace("{which}", f"{in_traces} AND {_with_reports(1)}")
         joined += f"LEFT ANY JOIN ({sums}) AS sums ON sums.trace_id = shown.trace_id\n"
-    if with_repeats:
-        repeats = _REPEATS.replace("{which}", f"{in_traces} AND {_with_reports(2)}")
+    if with_counted_totals:
+        counted = _COUNTED_TOTALS.replace("{which}", f"{in_traces} AND {_with_reports(2)}")
         joined += (
-            f"LEFT ANY JOIN ({repeats}) AS repeats"
-            " ON repeats.trace_id = shown.trace_id AND repeats.span_id = shown.span_id\n"
+            f"LEFT ANY JOIN ({counted}) AS counted"
+            " ON counted.trace_id = shown.trace_id AND counted.span_id = shown.span_id\n"
         )
     return f"SELECT *\nFROM ({shown}) AS shown\n{joined}"
 

@@ -44,7 +44,7 @@ class Values:
         self._derived: dict[str, str] = {}
         self._paths: dict[str, str] = {}
         self._needs_sums = False
-        self._needs_repeats = False
+        self._needs_counted_totals = False
 
     def rows(self, conditions: Sequence[str]) -> str:
         """The statement that gives ``time_us`` and every value that was asked for, a row a span."""
@@ -54,7 +54,7 @@ class Values:
             conditions,
             are_many=self._is_unfiltered,
             with_sums=self._needs_sums,
-            with_repeats=self._needs_repeats,
+            with_counted_totals=self._needs_counted_totals,
         )
         shown = "".join(f", {expression} AS {name}" for expression, name in self._shown.items())
         derived = "".join(f", {expression} AS {name}" for expression, name in self._derived.items())
@@ -71,13 +71,13 @@ class Values:
         return _name(self._derived, f"if(isFinite({number}), {number}, NULL)", "number")
 
     def used(self, unit: str) -> str:
-        """The total of ``tokens`` or ``costs`` that a span itself used; null where nothing of it counts: it reports none, spans
+        """What counts of the total of ``tokens`` or ``costs`` of a span; null where nothing does: it reports none, spans
         below it report them again, or they count in another trace, where the column holds 0 whatever stands in ``leaves``.
         """
-        self._needs_repeats = True
-        repeats = _name(self._shown, f"repeats_{unit}", "shown")
-        total = _name(self._shown, _name(self._stored, f"{unit}_total", "stored"), "shown")
-        return _name(self._derived, f"if({repeats} OR {total} = 0 OR NOT isFinite({total}), NULL, {total})", "used")
+        self._needs_counted_totals = True
+        stored = _name(self._stored, f"{unit}_total", "stored")
+        total = _name(self._shown, f"if(is_counted_in_part, counted_{unit}, {stored})", "shown")
+        return _name(self._derived, f"if({total} = 0 OR NOT isFinite({total}), NULL, {total})", "used")
 
     def texts(self, path: str) -> str:
         """The text at a path, in an array; an empty one where something else stands."""
@@ -118,7 +118,8 @@ class Values:
         is_root = _name(self._stored, IS_ROOT, "stored")
         is_shown = " OR ".join(f"{column} != 0" for column in summed.columns)
         are_numbers = " AND ".join(f"isFinite({column})" for column in summed.columns)
-        of_trace = "''" if summed.asked is None else f"concat('n', toString({summed.asked}))"
+        asked = summed.asked
+        of_trace = "''" if asked is None else f"if({asked} = 0, '', concat('n', toString({asked})))"
         return _name(self._shown, f"if({is_root} AND ({is_shown}) AND {are_numbers}, {of_trace}, {stored})", "shown")
 
     def _path(self, path: str) -> str:

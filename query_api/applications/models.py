@@ -156,9 +156,11 @@ class CountedWindow(BaseModel):
 class Used(BaseModel):
     """What the spans used; what one repeats of those below it counts once."""
 
-    prompt: float
-    completion: float
-    total: float
+    prompt: float | None = Field(
+        None, description="Absent where something was used and no span reports this part of it."
+    )
+    completion: float | None = Field(None, description="Absent likewise.")
+    total: float | None = Field(None, description="Absent likewise.")
 
 
 class Lasted(BaseModel):

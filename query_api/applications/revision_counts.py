@@ -76,7 +76,9 @@ def _asked(counted: Counted) -> dict[str, Any]:
 def _members(row: Mapping[str, Any]) -> dict[str, Any]:
     members: dict[str, Any] = {name: row[name] for name in ("spans", "traces", "calls", "errors")}
     for unit in ("tokens", "costs"):
-        members[unit] = {amount: json_double(row[f"{unit}_{amount}"]) for amount in AMOUNTS}
+        used = {amount: row[f"{unit}_{amount}"] for amount in AMOUNTS}
+        is_unused = not any(used.values())
+        members[unit] = {amount: json_double(sum_) for amount, sum_ in used.items() if sum_ or is_unused}
     if row["traces"]:
         lasted_ms = zip(PERCENTILES, row["percentiles"], strict=True)
         members["duration_ms"] = {name: json_double(value) for name, value in lasted_ms}

@@ -28,7 +28,7 @@ from common.span import NO_METRICS, Metrics
 from query_api.spans.columns import among_ids, among_starts, packed_ids, rows_as, values_of
 from query_api.spans.project_spans import ProjectSpans
 from query_api.spans.rollup import TraceSums
-from query_api.spans.usage import Report, counted, sums_of_traces_sql
+from query_api.spans.usage import METRICS, Report, counted, sums_of_traces_sql
 from query_api.spans.version import Version, packed_versions, versions_of
 
 _METRICS: Final = ", ".join(Metrics._fields)
@@ -49,8 +49,10 @@ SHOWN_REPORTS: Final = f"SELECT trace_id, span_id, parent_id, usage_is_own, {_ME
 SHOWN_SUMS: Final = sums_of_traces_sql(SHOWN_REPORTS)
 """What the shown spans of each trace used together: ``trace_id`` and a column each of ``Metrics``; read likewise."""
 
-TRACES_WITH_SUMS: Final = SHOWN_SUMS.replace("{which}", "1").strip()
-"""The same of every trace of the project."""
+TRACES_WITH_SUMS: Final[Mapping[str, str]] = {
+    metric: sums_of_traces_sql(SHOWN_REPORTS, [metric]).replace("{which}", "1").strip() for metric in METRICS
+}
+"""The same of every trace of the project, metric by metric."""
 
 _IN_TRACES: Final = f"trace_id IN {among_ids('trace_ids')}"
 _IN_SPANS: Final = f"span_id IN {among_ids('span_ids')}"

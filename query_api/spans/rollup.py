@@ -14,10 +14,15 @@ TraceSums = Mapping[bytes, Metrics]
 
 
 def write_sums(attributes: dict[str, Any], sums: Metrics) -> None:
-    """Override ``ag.metrics.{tokens,costs,errors}.cumulative`` where the sum is not zero and a number of JSON."""
+    """Override ``ag.metrics.{tokens,costs,errors}.cumulative`` where the sum is not zero and a number of JSON.
+
+    Of tokens and costs, a member that nobody reported is absent.
+    """
     metrics = attributes["ag"]["metrics"]
     for name, amounts in (("tokens", sums[0:3]), ("costs", sums[3:6])):
         if any(amounts) and all(map(math.isfinite, amounts)):
-            metrics[name]["cumulative"] = dict(zip(AMOUNTS, map(json_number, amounts), strict=True))
+            metrics[name]["cumulative"] = {
+                member: json_number(amount) for member, amount in zip(AMOUNTS, amounts, strict=True) if amount
+            }
     if sums.errors and math.isfinite(sums.errors):
         metrics["errors"]["cumulative"] = json_number(sums.errors)

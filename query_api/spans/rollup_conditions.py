@@ -47,12 +47,12 @@ def attributes_condition(condition: Condition, column: JsonColumn, parameters: P
     is_shown = f"({' OR '.join(f'{sum_} != 0' for sum_ in amounts.values())})" + "".join(
         f" AND isFinite({sum_})" for sum_ in amounts.values()
     )
-    passes = f"trace_id IN {_traces(f'{is_shown} AND {_verdict(condition, amounts, parameters)}')}"
-    return f"if({IS_ROOT} AND trace_id IN {_traces(is_shown)}, {passes}, {stored})"
+    passes = f"trace_id IN {_traces(path[2], f'{is_shown} AND {_verdict(condition, amounts, parameters)}')}"
+    return f"if({IS_ROOT} AND trace_id IN {_traces(path[2], is_shown)}, {passes}, {stored})"
 
 
-def _traces(expression: str) -> str:
-    return f"(SELECT trace_id FROM ({TRACES_WITH_SUMS}) WHERE {expression})"
+def _traces(metric: str, expression: str) -> str:
+    return f"(SELECT trace_id FROM ({TRACES_WITH_SUMS[metric]}) WHERE {expression})"
 
 
 def _member(path: tuple[str, ...], key: str, value: Any, column: JsonColumn, parameters: Parameters) -> str:
@@ -71,22 +71,32 @@ def _verdict(condition: Condition, amounts: Mapping[str, str], parameters: Param
     if not below and "" not in amounts:
         return _object_verdict(condition, amounts, parameters)
     amount = amounts.get(".".join(below)) if len(below) <= 1 else None
-    return "0" if amount is None or below == ("",) else _number_verdict(condition, amount, parameters)
+    if amount is None or below == ("",):
+        return "0"
+    return f"{_is_shown(amount)} AND {_number_verdict(condition, amount, parameters)}"
+
+
+def _is_shown(amount: str) -> str:
+    """Whether answers have the member: not where nobody reported it."""
+    return f"({amount} != 0)"
 
 
 def _object_verdict(condition: Condition, amounts: Mapping[str, str], parameters: Parameters) -> str:
     if condition.operator is Operator.EXISTS:
         return "1"
     if condition.operator is Operator.HAS:
-        return "1" if condition.operand in tuple(amounts) else "0"
+        amount = amounts.get(condition.operand) if isinstance(condition.operand, str) else None
+        return "0" if amount is None else _is_shown(amount)
     if condition.operator is not Operator.IS or not isinstance(condition.operand, Mapping):
         return "0"
     clauses = ["1"]
     for key, value in condition.operand.items():
         if key not in amounts:
             clauses.append("1" if value is None else "0")
+        elif value is None:
+            clauses.append(f"NOT {_is_shown(amounts[key])}")
         else:
-            clauses.append(_equals(amounts[key], value, parameters))
+            clauses.append(f"{_is_shown(amounts[key])} AND {_equals(amounts[key], value, parameters)}")
     return " AND ".join(clauses)
 
 

@@ -1,9 +1,11 @@
 """What the spans of a trace used, each model call once: which reports count, in Python and in SQL (ADR 0010).
 
 Usage often stands on a span and on what it caused: an agent repeats the tokens of its model calls. What an instrumentation
-reports counts exactly where no other span below it, at any depth, reports tokens; costs likewise, by themselves. What is sent as
-``ag.metrics.*.incremental``, with no instrumentation on the span, is the span's own by its meaning and always counts. Errors
-are no usage: all of them count. So an aggregate counts where it is alone, and the order in which spans arrive is of no matter.
+reports counts exactly where no other span below it, at any depth, reports it: the prompt, the completion and the total of tokens and
+of costs, each by itself. A part that a report lacks is taken from the next one above that has it, and is added to the total, unless
+a total below is more than its parts. What is sent as ``ag.metrics.*.incremental``, with no instrumentation on the span, is the
+span's own by its meaning and always counts. An error counts where no span below has one. So an aggregate counts where it is
+alone, and the order in which spans arrive does not matter.
 
 Links are those of the spans that are there. A span that is its own parent has none; one whose parent is not there stands
 at the top. Reports in a circle stand below each other, so none of them counts, unless there is no other report in the trace:
@@ -15,16 +17,13 @@ engine. A test compares the two. Which versions of spans are shown is the concer
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Final, NamedTuple, TypeAlias
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Final, NamedTuple
 
-from common.span import NO_METRICS, Metrics
+from common.span import AMOUNTS, NO_METRICS, TOTAL_TOLERANCE, Metrics, Usage, is_more_than_parts
 
-Usage: TypeAlias = tuple[float, float, float]
-"""Prompt, completion and total of one unit: tokens, or costs."""
-
-_TOKENS: Final = Metrics._fields[0:3]
-_COSTS: Final = Metrics._fields[3:6]
+UNITS: Final = ("tokens", "costs")
+METRICS: Final = (*UNITS, "errors")
 
 
 class Report(NamedTuple):
@@ -53,26 +52,60 @@ def counted(spans: Iterable[Report]) -> Metrics:
             parent_of[span_id] = parent_id
     tokens = {span_id: each[0:3] for span_id, each in metrics_of.items() if any(each[0:3])}
     costs = {span_id: each[3:6] for span_id, each in metrics_of.items() if any(each[3:6])}
-    errors = sum(each.errors for each in metrics_of.values())
-    return Metrics(*_total(tokens, parent_of, own), *_total(costs, parent_of, own), errors=errors)
+    errors = {span_id: each.errors for span_id, each in metrics_of.items() if each.errors}
+    failed = _counting(errors, parent_of, ())
+    return Metrics(
+        *_sum(tokens, parent_of, own), *_sum(costs, parent_of, own), errors=sum(errors[span_id] for span_id in failed)
+    )
 
 
-def _total(reports: Mapping[bytes, Usage], parent_of: Mapping[bytes, bytes | None], own: set[bytes]) -> Usage:
+def _sum(reports: Mapping[bytes, Usage], parent_of: Mapping[bytes, bytes | None], own: Collection[bytes]) -> Usage:
     """What counts of the reports of one unit, added up."""
-    repeats: Collection[bytes] = ()
-    if not own.issuperset(reports) and not reports.keys().isdisjoint(parent_of.values()):
-        repeats = _repeats(reports, parent_of).difference(own)
+    usages: Iterable[Usage] = reports.values()
+    if not reports.keys().isdisjoint(parent_of.values()) and not reports.keys() <= set(own):
+        usages = _counted_parts(reports, parent_of, own)
     prompt = completion = total = 0.0
-    for span_id, usage in reports.items():
-        if span_id not in repeats:
-            prompt, completion, total = prompt + usage[0], completion + usage[1], total + usage[2]
+    for usage in usages:
+        prompt, completion, total = prompt + usage[0], completion + usage[1], total + usage[2]
     return prompt, completion, total
 
 
-def _repeats(reports: Collection[bytes], parent_of: Mapping[bytes, bytes | None]) -> set[bytes]:
-    """The reports with another one below them; none where that would be all."""
+def _counted_parts(
+    reports: Mapping[bytes, Usage], parent_of: Mapping[bytes, bytes | None], own: Collection[bytes]
+) -> Iterator[Usage]:
+    """What counts of each report, member by member."""
+    known: dict[frozenset[bytes], Collection[bytes]] = {}  # the sets are mostly the same
+
+    def counting(is_member: Callable[[Usage], object]) -> Collection[bytes]:
+        members = frozenset(span_id for span_id, usage in reports.items() if is_member(usage))
+        if members not in known:
+            known[members] = _counting(members, parent_of, own)
+        return known[members]
+
+    prompts = counting(lambda usage: usage[0])
+    completions = counting(lambda usage: usage[1])
+    totals = counting(any)
+    prompts_of_total = counting(lambda usage: usage[0] or is_more_than_parts(*usage))
+    completions_of_total = counting(lambda usage: usage[1] or is_more_than_parts(*usage))
+    for span_id, (prompt, completion, total) in reports.items():
+        parts_of_total = (prompt if span_id in prompts_of_total else 0) + (
+            completion if span_id in completions_of_total else 0
+        )
+        yield (
+            prompt if span_id in prompts else 0,
+            completion if span_id in completions else 0,
+            total if span_id in totals else parts_of_total,
+        )
+
+
+def _counting(
+    reports: Collection[bytes], parent_of: Mapping[bytes, bytes | None], own: Collection[bytes]
+) -> Collection[bytes]:
+    """The reports with no other one below them, all of them where there would be none; and those that are the span's own."""
     repeats = set(_nearest_above(reports, parent_of))
-    return set() if len(repeats) == len(reports) else repeats
+    if len(repeats) == len(reports):
+        return reports
+    return set(reports).difference(repeats.difference(own))
 
 
 def _nearest_above(reports: Collection[bytes], parent_of: Mapping[bytes, bytes | None]) -> Iterator[bytes]:
@@ -91,42 +124,41 @@ def _nearest_above(reports: Collection[bytes], parent_of: Mapping[bytes, bytes |
             yield nearest
 
 
-def sums_of_traces_sql(heads: str) -> str:
+def sums_of_traces_sql(heads: str, metrics: Sequence[str] = METRICS) -> str:
     """A statement that gives ``trace_id`` and the columns of ``Metrics``: what the spans of each trace used together.
 
     ``heads`` gives ``trace_id``, ``span_id``, ``parent_id``, ``usage_is_own`` and the columns of ``Metrics``, a row for each span
-    of these traces.
+    of these traces. ``metrics`` are those that are summed, by default all.
     """
-    sums = [_sum(name, "token_verdicts") for name in _TOKENS]
-    sums += [_sum(name, "cost_verdicts") for name in _COSTS]
-    return f"SELECT trace_id, {', '.join(sums)}, errors\nFROM ({_judged(heads)})"
+    sums = ", ".join(f"arraySum(counted_{name}) AS {name}" for name in _columns(metrics))
+    return f"SELECT trace_id, {sums}\nFROM ({_judged(heads, metrics)})"
 
 
-def repeats_sql(heads: str) -> str:
-    """A statement that gives ``trace_id``, ``span_id`` and whether the tokens (``counts_tokens``) and the costs (``counts_costs``) of
-    this span count, 0 or 1: a row for each span of which one does not. ``heads`` as above.
+def counted_totals_sql(heads: str) -> str:
+    """A statement that gives ``trace_id``, ``span_id``, ``counted_tokens`` and ``counted_costs``: what counts of the totals of a span,
+    a row for each span of which not all counts. ``heads`` as above.
     """
+    totals = ("tokens_total", "costs_total")
+    reports = ", ".join(["report_ids", *(f"counted_{name}" for name in totals), *(f"at_{name}" for name in totals)])
     return (
-        "SELECT trace_id, reinterpretAsFixedString(report.1) AS span_id, report.2 AS counts_tokens, report.3 AS counts_costs\n"
-        "FROM (SELECT trace_id, arrayJoin(arrayFilter(report -> NOT (report.2 AND report.3),"
-        f" arrayZip(report_ids, token_verdicts, cost_verdicts))) AS report\nFROM ({_judged(heads)}))"
+        "SELECT trace_id, reinterpretAsFixedString(report.1) AS span_id, report.2 AS counted_tokens, report.3 AS counted_costs\n"
+        "FROM (SELECT trace_id, arrayJoin(arrayFilter(report -> report.2 != report.4 OR report.3 != report.5,"
+        f" arrayZip({reports}))) AS report\nFROM ({_judged(heads, UNITS)}))"
     )
 
 
-def _sum(name: str, verdicts: str) -> str:
-    return f"arraySum((amount, counts) -> if(counts, amount, 0), at_{name}, {verdicts}) AS {name}"
-
-
-def _judged(heads: str) -> str:
-    """A row for each trace: its errors, the amounts of its reports (``at_…``), and of each whether it counts (``…_verdicts``).
+def _judged(heads: str, metrics: Sequence[str]) -> str:
+    """A row for each trace: the amounts of its reports (``at_…``), and what counts of each (``counted_…``).
 
     Where no report has a span below it, which is the common trace, the lists of places are empty and cost nothing.
 
     Each layer is a subquery over the one before, because the engine plans an expression anew wherever it stands. A place is
-    the index of a span in its trace, from 1; 0 is none. No lambda holds an array: the engine would copy it for every element.
+    the index of a span in its trace, from 1; 0 is none. No lambda over spans holds an array: the engine would copy it for every
+    element.
     """
-    statement = _LAYERS[0].replace("{heads}", heads)
-    for layer in _LAYERS[1:]:
+    first, *others = _layers(metrics)
+    statement = first.replace("{heads}", heads)
+    for layer in others:
         statement = f"SELECT *, {layer}\nFROM ({statement})"
     return statement
 
@@ -147,26 +179,66 @@ def _looked_up(wanted: str, keys: str, values: str, *, places: str = "places") -
     return f"arrayMap(pair -> pair.2, arraySort(arrayFilter(pair -> pair.1 != 0, {found})))"
 
 
-def _reports(amounts: Sequence[str]) -> str:
-    """Of each place, whether the span there reports one of the amounts."""
-    lists = ", ".join(f"at_{name}" for name in amounts)
-    return f"arrayResize(arrayMap((x, y, z) -> x != 0 OR y != 0 OR z != 0, {lists}), length(ids))"
+def _sets_of_unit(unit: str) -> list[str]:
+    """Of each place, whether the span there reports: a prompt, a completion, anything, and a part of the total or a total that is
+    more than its parts; as ``_counted_parts`` asks it."""
+    amounts = ", ".join(f"placed_{unit}_{amount}" for amount in AMOUNTS)
+    is_more = f"t > (p + c) * {TOTAL_TOLERANCE}"
+    conditions = ("p != 0", "c != 0", "p != 0 OR c != 0 OR t != 0", f"p != 0 OR {is_more}", f"c != 0 OR {is_more}")
+    return [f"arrayMap((p, c, t) -> {condition}, {amounts})" for condition in conditions]
 
 
-def _verdicts(found: str, reports: str) -> str:
-    """Of each report, whether it counts: as found, unless none would; the span's own always."""
-    is_any = f"arrayExists((counts, is_report) -> counts AND is_report, {found}, {reports})"
-    found = f"arrayResize(if({is_any}, {found}, emptyArrayUInt8()), length(report_ids), 1)"
-    return f"arrayMap((counts, is_own) -> counts OR is_own, {found}, report_is_own)"
+def _counted_of_unit(unit: str, first: int) -> list[str]:
+    """What counts of each report, by the verdicts on the sets of its unit, of which ``first`` is the index of the first."""
+    prompt, completion, total = (f"at_{unit}_{amount}" for amount in AMOUNTS)
+    counts = [f"verdicts_of_sets[{first + index}]" for index in range(5)]
+    of_total = f"{prompt}, {completion}, {total}, {', '.join(counts[2:])}, report_is_own"
+    return [
+        f"arrayMap((amount, counts, is_own) -> if(counts OR is_own, amount, 0), {prompt}, {counts[0]}, report_is_own)"
+        f" AS counted_{unit}_prompt",
+        f"arrayMap((amount, counts, is_own) -> if(counts OR is_own, amount, 0), {completion}, {counts[1]}, report_is_own)"
+        f" AS counted_{unit}_completion",
+        "arrayMap((p, c, t, counts_t, counts_p, counts_c, is_own) -> if(counts_t OR is_own, t, if(counts_p, p, 0) + if(counts_c, c, 0)),"
+        f" {of_total}) AS counted_{unit}_total",
+    ]
 
 
-_LAYERS: Final = (
-    # The reports of a trace, and its links: what neither reports nor has a parent leads nowhere.
-    f"""
+def _columns(metrics: Sequence[str]) -> list[str]:
+    """The columns of ``Metrics`` that are about these metrics."""
+    return [name for name in Metrics._fields if name.partition("_")[0] in metrics]
+
+
+def _layers(metrics: Sequence[str]) -> Sequence[str]:
+    columns = _columns(metrics)
+    sets, counted_columns = list[str](), list[str]()
+    for unit in UNITS:
+        if unit in metrics:
+            counted_columns += _counted_of_unit(unit, len(sets) + 1)
+            sets += _sets_of_unit(unit)
+    if "errors" in metrics:
+        sets.append("arrayMap(errors -> errors != 0, placed_errors)")
+        counted_errors = (
+            f"arrayMap((amount, counts) -> if(counts, amount, 0), at_errors, verdicts_of_sets[{len(sets)}])"
+        )
+        counted_columns.append(f"{counted_errors} AS counted_errors")
+    return (
+        _REPORTS.format(
+            amounts=", ".join(f"groupArrayIf({name}, is_report) AS at_{name}" for name in columns),
+            is_report=" OR ".join(f"{name} != 0" for name in columns),
+        ),
+        *_PLACES,
+        ", ".join(f"arrayResize(at_{name}, length(ids)) AS placed_{name}" for name in columns),
+        f"[{', '.join(sets)}] AS sets",
+        *_VERDICTS,
+        ", ".join(counted_columns),
+    )
+
+
+# The reports of a trace, and its links: what neither reports nor has a parent leads nowhere.
+_REPORTS: Final = """
 SELECT
     trace_id,
-    sum(errors) AS errors,
-    {", ".join(f"groupArrayIf({name}, is_report) AS at_{name}" for name in (*_TOKENS, *_COSTS))},
+    {amounts},
     groupArrayIf(id, is_report) AS report_ids,
     groupArrayIf(parent, is_report) AS report_parents,
     groupArrayIf(usage_is_own, is_report) AS report_is_own,
@@ -178,21 +250,28 @@ FROM
         *,
         reinterpretAsUInt128(span_id) AS id,
         if(parent_id = span_id, 0, reinterpretAsUInt128(parent_id)) AS parent,
-        {" OR ".join(f"{name} != 0" for name in (*_TOKENS, *_COSTS))} AS is_report,
+        {is_report} AS is_report,
         NOT is_report AND parent != 0 AS is_link
     FROM ({{heads}})
 )
 GROUP BY trace_id
-""",
+"""
+
+_PLACES: Final = (
     # Whether a report has a span below it at all. Where none has, each counts, and there are no places to look at.
     "arrayConcat(report_parents, link_parents) AS linked, notEmpty(arrayIntersect(report_ids, linked)) AS is_nested",
     "if(is_nested, arrayConcat(report_ids, link_ids), []) AS ids, if(is_nested, linked, []) AS parents",
-    # The place above each place; and which places report of which unit, which are mostly the same ones.
-    f"{_looked_up('parents', 'ids', 'arrayEnumerate(ids)', places='arrayEnumerate(ids)')} AS above,"
-    f" {_reports(_TOKENS)} AS token_reports, {_reports(_COSTS)} AS cost_reports, token_reports != cost_reports AS is_split",
-    # Where they are not, the places stand there twice: for the tokens, and behind them for the costs.
-    "if(is_split, arrayConcat(token_reports, cost_reports), token_reports) AS reports,"
-    " if(is_split, arrayConcat(above, arrayMap(place -> if(place = 0, 0, place + toUInt32(length(ids))), above)), above) AS ups,"
+    # The place above each place.
+    f"{_looked_up('parents', 'ids', 'arrayEnumerate(ids)', places='arrayEnumerate(ids)')} AS above",
+)
+
+_VERDICTS: Final = (
+    # The sets of reports that are judged, each once: they are mostly the same, and a report that is alone counts.
+    "arrayFilter(members -> arrayCount(members) > 1, arrayDistinct(sets)) AS judged_sets",
+    # The places stand there once for each set, one set behind the other.
+    "arrayFlatten(judged_sets) AS reports,"
+    " arrayFlatten(arrayMap(set -> arrayMap(place -> if(place = 0, 0, place + toUInt32((set - 1) * length(ids))), above),"
+    " arrayEnumerate(judged_sets))) AS ups,"
     " arrayEnumerate(reports) AS places",
     # Upwards to the first report: a place that does not report hands on its own way, so each round doubles how far it leads.
     "arrayFold((at, round) -> "
@@ -203,7 +282,10 @@ GROUP BY trace_id
     "(place, is_end, from) -> is_end AND place != 0 AND place != from, nearest, reports, places))))) AS marks",
     "arrayMap(pair -> pair.2, arrayFilter(pair -> pair.1, arrayMap((mark, last) ->"
     " (mark.2 = 1, mark.1 != last.1), marks, arrayPopBack(arrayPushFront(marks, (0, 1)))))) AS verdicts",
-    "arraySlice(verdicts, 1, length(ids)) AS of_tokens,"
-    " if(is_split, arraySlice(verdicts, length(ids) + 1), of_tokens) AS of_costs",
-    f"{_verdicts('of_tokens', 'token_reports')} AS token_verdicts, {_verdicts('of_costs', 'cost_reports')} AS cost_verdicts",
+    # Of each set, the verdicts on the reports: as found, unless none of the set would count; all count where it was not judged.
+    "arrayMap(members -> arraySlice(verdicts, (indexOf(judged_sets, members) - 1) * length(ids) + 1,"
+    " if(has(judged_sets, members), length(ids), 0)), sets) AS found_of_sets",
+    "arrayMap((members, found) -> arrayResize(if(arrayExists((counts, is_member) -> counts AND is_member,"
+    " arrayResize(found, length(members)), members), found, emptyArrayUInt8()), length(report_ids), 1), sets, found_of_sets)"
+    " AS verdicts_of_sets",
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -14,7 +15,7 @@ from common.clickhouse.connect import open_store
 from common.clickhouse.store import ColumnStore, Statement
 from common.settings import ClickHouseSettings
 from common.span import NO_METRICS, Metrics
-from query_api.spans.usage import Report, counted, repeats_sql, sums_of_traces_sql
+from query_api.spans.usage import Report, counted, counted_totals_sql, sums_of_traces_sql
 
 Rows: TypeAlias = Sequence[Report]
 
@@ -27,14 +28,28 @@ LONG = {"max_query_size": 16 * 1024 * 1024, "max_ast_elements": 1_000_000}  # th
 COLUMNS = ("trace_id", "span_id", "parent_id", *Metrics._fields, "usage_is_own")
 
 
+UNITS = (
+    (0.0, 0.0, 0.0),
+    (1.0, 1.0, 2.0),
+    (1.0, 0.0, 1.0),
+    (0.0, 1.0, 1.0),
+    (0.0, 0.0, 2.0),
+    (1.0, 0.0, 2.0),
+    (1.0, 1.0, 4.0),
+)
+"""Prompt, completion and total: all of them, one part alone, a total alone, and totals that are more than the parts."""
+
+
 def span_id(number: int) -> bytes:
     return (number + 1).to_bytes(8, "big") * 2
 
 
-def metrics(*, tokens: bool, costs: bool, number: int) -> Metrics:
-    """Each bit is one span, so that a sum says which of them are in it."""
-    used, spent = 2.0**number if tokens else 0.0, 2.0**number if costs else 0.0
-    return Metrics(used, used, used, spent, spent, spent, 1.0)
+def metrics(draw: st.DrawFn, number: int) -> Metrics:
+    """Any members of what a span can report. Each bit is one span, so that a sum says which of them are in it."""
+    bit = 2.0**number
+    units = [draw(st.sampled_from(UNITS)) for _ in ("tokens", "costs")]
+    amounts = [amount * bit for unit in units for amount in unit]
+    return Metrics._make([*amounts, draw(st.sampled_from([0.0, bit]))])
 
 
 @st.composite
@@ -46,10 +61,9 @@ def traces(draw: st.DrawFn) -> Rows:
     rows = []
     for number in range(count):
         parent = draw(st.integers(0, number - 1) if earlier and number else parents)
-        used = metrics(tokens=draw(st.booleans()), costs=draw(st.booleans()), number=number)
-        is_silent = draw(st.booleans())
+        used = NO_METRICS if draw(st.booleans()) else metrics(draw, number)
         parent_id = None if parent is None else span_id(parent)
-        rows.append(Report(span_id(number), parent_id, NO_METRICS if is_silent else used, draw(st.booleans())))
+        rows.append(Report(span_id(number), parent_id, used if any(used) else NO_METRICS, draw(st.booleans())))
     return rows
 
 
@@ -89,7 +103,7 @@ async def selected(store: ColumnStore, sql: str) -> list[dict[str, Any]]:
     return rows
 
 
-async def sums(store: ColumnStore, of_traces: Sequence[Rows]) -> list[Metrics]:
+async def sums_in_sql(store: ColumnStore, of_traces: Sequence[Rows]) -> list[Metrics]:
     rows = await selected(store, sums_of_traces_sql(heads(of_traces)))
     by_trace = {row["trace_id"]: Metrics(*(row[name] for name in Metrics._fields)) for row in rows}
     return [by_trace[number.to_bytes(16, "big")] for number in range(len(of_traces))]
@@ -102,14 +116,14 @@ async def sums(store: ColumnStore, of_traces: Sequence[Rows]) -> list[Metrics]:
     of_traces=[[Report(span_id(0), span_id(1), Metrics(1, 1, 1)), Report(span_id(1), span_id(0), Metrics(2, 2, 2))]]
 )
 async def test_both_count_the_same(store: ColumnStore, of_traces: list[Rows]) -> None:
-    assert await sums(store, of_traces) == [counted(trace) for trace in of_traces]
+    assert await sums_in_sql(store, of_traces) == [counted(trace) for trace in of_traces]
 
 
 @pytest.mark.parametrize("length", [2, 3, 4, 5, 8, 9, 700])
 async def test_a_report_is_found_below_at_any_depth(store: ColumnStore, length: int) -> None:
     deep = chain(length, reports=[0, length - 1])
 
-    assert (await sums(store, [deep]))[0].tokens_total == length == counted(deep).tokens_total
+    assert (await sums_in_sql(store, [deep]))[0].tokens_total == length == counted(deep).tokens_total
 
 
 async def test_a_large_trace_beside_small_ones_is_no_matter(store: ColumnStore) -> None:
@@ -117,9 +131,52 @@ async def test_a_large_trace_beside_small_ones_is_no_matter(store: ColumnStore) 
     large += [Report(span_id(number), span_id(number // 2), Metrics(tokens_total=1.0)) for number in range(1, 600)]
     small = [chain(2, reports=[0, 1])] * 20
 
-    found = await sums(store, [large, *small])
+    found = await sums_in_sql(store, [large, *small])
 
     assert [each.tokens_total for each in found] == [300, *[2] * 20]
+
+
+STREAM_THAT_BROKE = [
+    Report(span_id(0), None, Metrics(tokens_prompt=16, tokens_completion=1, tokens_total=17)),
+    Report(span_id(1), span_id(0), Metrics(tokens_prompt=16, tokens_total=16)),
+]
+FAILED_PARENTS = [
+    Report(span_id(0), None, Metrics(errors=1), is_own=True),
+    Report(span_id(1), span_id(0), NO_METRICS),
+    Report(span_id(2), span_id(1), Metrics(errors=1), is_own=True),
+    Report(span_id(3), span_id(2), Metrics(errors=2), is_own=True),
+    Report(span_id(4), span_id(0), Metrics(errors=4), is_own=True),
+]
+TOTAL_ALONE_BELOW = [
+    Report(span_id(0), None, Metrics(costs_prompt=0.5, costs_completion=0.25, costs_total=0.75)),
+    Report(span_id(1), span_id(0), Metrics(costs_total=0.75)),
+]
+CALLS_OF_AN_AGENT = [
+    Report(span_id(0), None, Metrics(tokens_prompt=132, tokens_completion=21, tokens_total=153)),
+    Report(span_id(1), span_id(0), Metrics(tokens_prompt=100, tokens_completion=20, tokens_total=120)),
+    Report(span_id(2), span_id(0), Metrics(tokens_prompt=16, tokens_total=16)),  # an embedding
+    *(
+        Report(span_id(3 + number), span_id(3 if parent else 0), used)
+        for number, (_, parent, used, _) in enumerate(STREAM_THAT_BROKE)
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("trace", "sums"),
+    [
+        (STREAM_THAT_BROKE, Metrics(tokens_prompt=16, tokens_completion=1, tokens_total=17)),
+        (FAILED_PARENTS, Metrics(errors=6)),
+        (TOTAL_ALONE_BELOW, Metrics(costs_prompt=0.5, costs_completion=0.25, costs_total=0.75)),
+        (CALLS_OF_AN_AGENT, Metrics(tokens_prompt=132, tokens_completion=21, tokens_total=153)),
+    ],
+    ids=["a stream that broke", "failed parents", "a total alone below", "calls of an agent"],
+)
+async def test_the_next_report_above_counts_where_one_lacks_a_member(
+    store: ColumnStore, trace: Rows, sums: Metrics
+) -> None:
+    assert counted(trace) == sums
+    assert (await sums_in_sql(store, [trace])) == [sums]
 
 
 async def test_what_does_not_count_is_named(store: ColumnStore) -> None:
@@ -130,6 +187,10 @@ async def test_what_does_not_count_is_named(store: ColumnStore) -> None:
         Report(call, step, Metrics(tokens_total=9)),
     ]
 
-    rows = await selected(store, repeats_sql(heads([trace, chain(3, reports=[2])])))
+    rows = await selected(store, counted_totals_sql(heads([trace, chain(3, reports=[2]), STREAM_THAT_BROKE])))
 
-    assert rows == [{"trace_id": bytes(16), "span_id": agent, "counts_tokens": 0, "counts_costs": 1}]
+    rows.sort(key=itemgetter("trace_id"))
+    assert rows == [
+        {"trace_id": bytes(16), "span_id": agent, "counted_tokens": 0, "counted_costs": 1},
+        {"trace_id": (2).to_bytes(16, "big"), "span_id": span_id(0), "counted_tokens": 1, "counted_costs": 0},
+    ]

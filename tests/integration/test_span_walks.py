@@ -28,7 +28,7 @@ from common.times import format_us
 from query_api.spans.candidates import Window
 from query_api.spans.compile import EVERY_ROW
 from query_api.spans.handlers import spans_of_ids
-from query_api.spans.heads import SHOWN_HEADS, TRACES_WITH_SUMS, heads_of_traces
+from query_api.spans.heads import SHOWN_HEADS, SHOWN_SUMS, heads_of_traces
 from query_api.spans.models import Order
 from query_api.spans.position import Position
 from query_api.spans.project_spans import ProjectSpans
@@ -412,7 +412,7 @@ def test_the_rule_in_sql_is_the_rule_in_python(engine: Engine, sent: list[Record
             await record.store(engine.store, project_id)
         heads, sums = await heads_of_traces(spans, [trace.to_bytes(16, "big") for trace in range(1, 4)])
         rows = await spans.select(SHOWN_HEADS.replace("{which}", "1"), {})
-        return heads, sums, rows, await spans.select(TRACES_WITH_SUMS, {})
+        return heads, sums, rows, await spans.select(SHOWN_SUMS.replace("{which}", "1"), {})
 
     heads, sums, rows, sums_rows = engine.runner.run(in_python_and_in_sql())
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
+from itertools import permutations
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from common.clickhouse.connect import open_store
 from common.clickhouse.store import ColumnStore
 from common.clock import SystemClock
 from common.settings import ClickHouseSettings
-from common.span import Span
+from common.span import Event, Span
 from common.times import format_us
 from tests.support.api import context_of, serving
 from tests.support.span_corpus import START_NS, store_record
@@ -155,3 +156,71 @@ async def test_other_traces_have_no_part_in_it(api: Api) -> None:
 
     (root,) = answer["spans"]
     assert shown_total(root) == 99
+
+
+def failed(each: Span, **attributes: Any) -> Span:
+    """The same span with an exception."""
+    at_ns = each.start_ns
+    return each._replace(events=(Event("exception", at_ns, {}),), attributes={**each.attributes, **attributes})
+
+
+async def cumulative(api: Api, path: str) -> Any:
+    """What the answer shows there at the root, absent members left out; filters on each member agree."""
+    at_root = {"field": "parent_id", "value": None}
+    (root,) = (await api.post("/spans/query", {"filtering": {"conditions": [at_root]}}))["spans"]
+    shown = root["attributes"]["ag"]["metrics"]
+    for segment in path.split("."):
+        shown = shown[segment]
+    for member in ("prompt", "completion", "total") if isinstance(shown, dict) else ():
+        exists = {"field": "attributes", "key": f"ag.metrics.{path}.{member}", "operator": "exists"}
+        found = await api.post("/spans/query", {"filtering": {"conditions": [exists, at_root]}})
+        assert found["count"] == (member in shown), member
+        is_zero = {**exists, "operator": "eq", "value": 0}
+        assert (await api.post("/spans/query", {"filtering": {"conditions": [is_zero]}}))["count"] == 0
+        has = {"field": "attributes", "key": f"ag.metrics.{path}", "operator": "has", "value": member}
+        found = await api.post("/spans/query", {"filtering": {"conditions": [has, at_root]}})
+        assert found["count"] == (member in shown), member
+    return shown
+
+
+@pytest.mark.parametrize("in_one_record", [True, False])
+async def test_of_costs_that_are_known_only_as_a_total_the_parts_are_absent(api: Api, *, in_one_record: bool) -> None:
+    spans = [span(AGENT), span(CALL, AGENT)._replace(attributes={"llm.cost.total": 0.5})]
+    for record in [spans] if in_one_record else [[each] for each in spans]:
+        await api.ingest(*record)
+
+    assert await cumulative(api, "costs.cumulative") == {"total": 0.5}
+    specs = [
+        {"type": "numeric/continuous", "path": f"ag.metrics.costs.cumulative.{each}"} for each in ("prompt", "total")
+    ]
+    (bucket,) = (await api.post("/spans/analytics/query", {**WINDOW, "interval": 60, "specs": specs}))["buckets"]
+    counts = {path.rpartition(".")[2]: each["count"] for path, each in bucket["metrics"].items()}
+    assert counts == {"total": 1}
+
+
+@pytest.mark.parametrize("order", list(permutations(range(3))))
+async def test_what_the_innermost_report_lacks_is_that_of_the_next_one_above(api: Api, order: tuple[int, ...]) -> None:
+    whole = {"gen_ai.usage.input_tokens": 16, "gen_ai.usage.output_tokens": 1}
+    spans = [span(AGENT), span(STEP, AGENT)._replace(attributes=whole), span(CALL, STEP, tokens=16)]
+    for index in order:
+        await api.ingest(spans[index])
+
+    assert await cumulative(api, "tokens.cumulative") == {"prompt": 16, "completion": 1, "total": 17}
+    assert await api.tokens() == 17
+    counts = await api.post("/tracing/spans/analytics", {**WINDOW, "interval": 60, "focus": "span"})
+    assert [bucket["total"]["tokens"] for bucket in counts["buckets"]] == [17]
+
+
+@pytest.mark.parametrize("in_one_record", [True, False])
+async def test_a_failure_counts_once_where_its_parents_are_marked_as_failed_too(
+    api: Api, *, in_one_record: bool
+) -> None:
+    spans = [failed(span(AGENT)), span(STEP, AGENT), failed(span(CALL, STEP)), failed(span(OTHER_CALL, STEP))]
+    for record in [spans] if in_one_record else [[each] for each in spans]:
+        await api.ingest(*record)
+
+    assert await cumulative(api, "errors.cumulative") == 2
+    assert await cumulative(api, "errors.incremental") == 1
+    two = {"field": "attributes", "key": "ag.metrics.errors.cumulative", "operator": "eq", "value": 2}
+    found = await api.post("/spans/query", {"filtering": {"conditions": [two, {"field": "parent_id", "value": None}]}})
+    assert found["count"] == 1

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from common.span import NO_METRICS, Metrics, Span
 from ingest.rollup import roll_up
+from query_api.spans.usage import Report, counted
 
 TRACE, OTHER_TRACE = b"t" * 16, b"u" * 16
 
@@ -30,12 +31,10 @@ def span(number: int, parent: int | None, *, start_ns: int = 0, trace_id: bytes 
     )
 
 
-def used(number: float) -> Metrics:
-    return Metrics(errors=number)
-
-
-def errors(spans: list[Span], own: list[float]) -> list[float]:
-    return [metrics.errors for metrics in roll_up(spans, [used(number) for number in own])]
+def added(spans: list[Span], own: list[float]) -> list[float]:
+    """Sums over descendants, of numbers that all count."""
+    metrics = [Metrics(tokens_total=number) for number in own]
+    return [each.tokens_total for each in roll_up(spans, metrics, range(len(spans)))]
 
 
 def test_every_metric_of_all_descendants_is_added() -> None:
@@ -63,55 +62,97 @@ def test_tokens_and_costs_are_each_taken_from_where_they_are_reported() -> None:
     spans = [span(1, None), span(2, 1)]
     own = [Metrics(tokens_total=7, errors=1), Metrics(costs_total=0.5, errors=1)]
 
-    assert roll_up(spans, own) == [Metrics(tokens_total=7, costs_total=0.5, errors=2), own[1]]
+    assert roll_up(spans, own) == [Metrics(tokens_total=7, costs_total=0.5, errors=1), own[1]]
+
+
+def test_errors_count_where_they_happened() -> None:
+    spans = [span(1, None), span(2, 1), span(3, 2), span(4, 1)]
+    own = [Metrics(errors=1), Metrics(errors=1), Metrics(errors=2), NO_METRICS]
+
+    assert [metrics.errors for metrics in roll_up(spans, own)] == [2, 2, 2, 0]
+    assert [metrics.errors for metrics in roll_up(spans, own, {0, 1, 2, 3})] == [2, 2, 2, 0]
+
+
+def test_of_a_report_that_lacks_a_member_the_next_above_that_has_it_counts() -> None:
+    spans = [span(1, None), span(2, 1), span(3, 2)]
+    own = [
+        Metrics(16, 1, 17, costs_total=0.5),
+        Metrics(16, 1, 17, costs_prompt=0.25, costs_completion=0.25, costs_total=0.5),
+        Metrics(16, 0, 16, costs_total=0.5),
+    ]
+
+    assert roll_up(spans, own) == [own[1], own[1], own[2]]
+
+
+@given(st.data())
+def test_the_root_of_a_tree_holds_what_answers_count(data: st.DataObject) -> None:
+    """The roll-up inside a record and that over a trace as it is asked for (``query_api/spans/usage.py``)."""
+    count = data.draw(st.integers(1, 10))
+    spans = [
+        span(number, data.draw(st.integers(1, number - 1)) if number > 1 else None) for number in range(1, count + 1)
+    ]
+    amounts = st.tuples(st.sampled_from([0, 1]), st.sampled_from([0, 1]), st.sampled_from([0, 1]))
+    own = []
+    for number in range(count):
+        units = [(p, c, p + c + 2 * more) for p, c, more in (data.draw(amounts), data.draw(amounts))]
+        used = [2.0**number * each for unit in units for each in unit]
+        metrics = Metrics._make([*used, data.draw(st.sampled_from([0.0, 1.0]))])
+        own.append(metrics if any(metrics) else NO_METRICS)
+    always = {number for number in range(count) if data.draw(st.booleans())}
+
+    reports = [
+        Report(each.span_id, each.parent_id, metrics, number in always)
+        for number, (each, metrics) in enumerate(zip(spans, own, strict=True))
+    ]
+    assert roll_up(spans, own, always)[0] == counted(reports)
 
 
 def test_the_order_of_spans_does_not_count() -> None:
     tree = [(span(1, None), 1.0), (span(2, 1), 2.0), (span(3, 1), 4.0), (span(4, 3), 8.0)]
 
     for order in permutations(tree):
-        sums = errors([each for each, _ in order], [own for _, own in order])
+        sums = added([each for each, _ in order], [own for _, own in order])
         assert dict(zip([each.span_id[-1] for each, _ in order], sums, strict=True)) == {1: 15, 2: 2, 3: 12, 4: 8}
 
 
 def test_a_child_that_starts_before_its_parent_is_added() -> None:
-    assert errors([span(1, None, start_ns=9), span(2, 1, start_ns=1)], [1, 2]) == [3, 2]
+    assert added([span(1, None, start_ns=9), span(2, 1, start_ns=1)], [1, 2]) == [3, 2]
 
 
 def test_an_orphan_is_a_root_of_its_own() -> None:
-    assert errors([span(1, None), span(2, 7), span(3, 2)], [1, 2, 4]) == [1, 6, 4]
+    assert added([span(1, None), span(2, 7), span(3, 2)], [1, 2, 4]) == [1, 6, 4]
 
 
 def test_the_same_id_in_another_trace_is_no_parent() -> None:
-    assert errors([span(1, None), span(2, 1, trace_id=OTHER_TRACE)], [1, 2]) == [1, 2]
+    assert added([span(1, None), span(2, 1, trace_id=OTHER_TRACE)], [1, 2]) == [1, 2]
 
 
 def test_a_self_parent_counts_itself_once() -> None:
-    assert errors([span(1, 1), span(2, 1)], [1, 2]) == [3, 2]
+    assert added([span(1, 1), span(2, 1)], [1, 2]) == [3, 2]
 
 
 def test_a_cycle_is_cut_above_its_earliest_span() -> None:
     cycle = [span(1, 3, start_ns=5), span(2, 1, start_ns=3), span(3, 2, start_ns=4), span(4, 3)]
 
-    assert errors(cycle, [1, 2, 4, 8]) == [1, 15, 13, 8]
+    assert added(cycle, [1, 2, 4, 8]) == [1, 15, 13, 8]
 
 
 def test_of_a_span_sent_twice_the_last_is_added() -> None:
-    assert errors([span(2, 1), span(2, 1), span(1, None)], [1, 2, 4])[2] == 6
+    assert added([span(2, 1), span(2, 1), span(1, None)], [1, 2, 4])[2] == 6
 
 
 def test_a_chain_of_a_hundred_thousand_spans() -> None:
     chain = [span(1, None)] + [span(child, parent) for parent, child in pairwise(range(1, 100_001))]
 
     for spans in (chain, chain[::-1]):
-        sums = errors(spans, [1.0] * len(spans))
+        sums = added(spans, [1.0] * len(spans))
         assert sorted(sums) == list(range(1, 100_001))
 
 
 def test_a_cycle_of_a_hundred_thousand_spans() -> None:
     ring = [span(number, number % 100_000 + 1) for number in range(1, 100_001)]
 
-    assert sorted(errors(ring, [1.0] * len(ring))) == list(range(1, 100_001))
+    assert sorted(added(ring, [1.0] * len(ring))) == list(range(1, 100_001))
 
 
 @given(st.lists(st.tuples(st.integers(0, 12), st.integers(0, 12) | st.none(), st.integers(0, 3)), max_size=12))
@@ -120,7 +161,7 @@ def test_the_roots_of_a_record_hold_everything_once(drawn: list[tuple[int, int |
     spans = [span(number, parent, start_ns=start_ns) for number, (parent, start_ns) in unique.items()]
     own = [float(2**index) for index in range(len(spans))]
 
-    sums = [int(number) for number in errors(spans, own)]
+    sums = [int(number) for number in added(spans, own)]
 
     # Each sum is a set of spans, a bit each: with itself in it, and nested or apart from every other.
     for index, held in enumerate(sums):

@@ -84,8 +84,40 @@ def test_one_amount_is_a_report_of_its_unit() -> None:
     assert counted([repeating, Report(span_id(2), span_id(1), Metrics(tokens_prompt=10))]) == Metrics(tokens_prompt=10)
 
 
-def test_errors_are_counted_wherever_they_are() -> None:
-    assert counted([row(1, errors=1), row(2, 1, errors=1), row(3, 2, errors=1)]).errors == 3
+def test_errors_count_where_they_happened() -> None:
+    assert counted([row(1, errors=1), row(2, 1, errors=1), row(3, 2, errors=1)]).errors == 1
+    assert counted([row(1, errors=1), row(2, 1), row(3, 2, errors=1), row(4, 1, errors=2)]).errors == 3
+
+
+def test_errors_that_a_span_sent_as_its_own_count_once_too() -> None:
+    """The events of a plain span, without an instrumentation on it."""
+    assert counted([row(1, errors=1, is_own=True), row(2, 1, errors=1, is_own=True)]).errors == 1
+
+
+def test_of_a_report_that_lacks_a_member_the_next_above_that_has_it_counts() -> None:
+    whole, broken = Metrics(16, 1, 17), Metrics(16, 0, 16)
+    rows = [
+        Report(span_id(1), None, whole),
+        Report(span_id(2), span_id(1), whole),
+        Report(span_id(3), span_id(2), broken),
+    ]
+
+    for order in permutations(rows):
+        assert counted(order) == whole
+
+
+def test_a_total_that_is_more_than_its_parts_has_those_above_in_it() -> None:
+    split, alone = Metrics(costs_prompt=0.1, costs_completion=0.2, costs_total=0.3), Metrics(costs_total=0.3)
+
+    assert counted([Report(span_id(1), None, split), Report(span_id(2), span_id(1), alone)]) == split
+    assert counted([Report(span_id(1), None, alone), Report(span_id(2), span_id(1), split)]) == split
+
+
+def test_an_embedding_counts_beside_a_call_with_completions() -> None:
+    agent, chat, embedding = Metrics(116, 20, 136), Metrics(100, 20, 120), Metrics(16, 0, 16)
+    children = [Report(span_id(number), span_id(1), used) for number, used in ((2, chat), (3, embedding))]
+
+    assert counted([Report(span_id(1), None, agent), *children]) == agent
 
 
 def test_a_span_whose_parent_is_not_there_stands_at_the_top() -> None:
