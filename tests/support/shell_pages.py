@@ -29,7 +29,8 @@ BORDER = "=== end of block ==="
 
 def blocks(page: str) -> list[tuple[str, str]]:
     """The blocks of a page of ``docs``, each with what it is: bash, json or text."""
-    return re.findall(r"^```(bash|json|text)\n(.*?)^```$", (DOCS / page).read_text(), re.DOTALL | re.MULTILINE)
+    found = re.findall(r"^```(bash|sh|json|text)\n(.*?)^```$", (DOCS / page).read_text(), re.DOTALL | re.MULTILINE)
+    return [("bash" if kind == "sh" else kind, text) for kind, text in found]
 
 
 def commands(page: str) -> list[tuple[str, Any]]:
@@ -38,7 +39,7 @@ def commands(page: str) -> list[tuple[str, Any]]:
     for kind, text in blocks(page):
         if kind == "bash":
             pairs.append((text, None))
-        elif pairs[-1][1] is None:
+        elif pairs and pairs[-1][1] is None:
             pairs[-1] = (pairs[-1][0], json.loads(text) if kind == "json" else text.strip())
     return pairs
 

@@ -1,0 +1,98 @@
+"""Pages of the docs with commands of a shell, followed one after the other on one stack: each prints what it shows, whatever was
+followed before."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import aiohttp
+import orjson
+import pytest
+from pydantic import SecretStr
+
+from common.clock import SystemClock
+from common.postgres.keys import Keys
+from common.postgres.pool import Database
+from common.settings import ClickHouseSettings, PostgresSettings, Settings
+from tests.support.api import context_of, serving
+from tests.support.shell_pages import DOCS, api_of_a_page, blocks, check_commands, commands
+
+ROOT = DOCS.parent
+ADMIN_KEY = "the-key-of-the-admin"
+NOT_FOLLOWED = {"instrumentations.md"}
+"""Its commands install packages from a registry; its snippets are run by hand, with the versions that it names."""
+
+INDEX = list(dict.fromkeys(re.findall(r"\(docs/([a-z-]+\.md)\)", (ROOT / "README.md").read_text())))
+PAGES = [page for page in INDEX if page not in NOT_FOLLOWED and any(kind == "bash" for kind, _ in blocks(page))]
+
+
+@dataclass(frozen=True)
+class Stack:
+    """What a person has who follows the pages: an API of a laptop, one with keys, and a directory to work in."""
+
+    address: str
+    address_with_keys: str
+    postgres_dsn: str
+    directory: Path
+
+    async def follow(self, page: str) -> None:
+        """Run the commands of a page in a shell of its own, and compare what they print with what it shows."""
+        if page == "query-language.md":
+            await self._send(orjson.loads(next(text for kind, text in blocks(page) if kind == "json")))
+        at_hand = f'clearspan() {{ "{sys.executable}" -m clearspan "$@"; }}\ncd "{self.directory}"\n'
+        here = [(command.replace("localhost:8080", self.address), shown) for command, shown in _with_outputs(page)]
+        printed = await check_commands(here, environment=self._environment, prelude=at_hand)
+        if page == "query-language.md":
+            assert [span["span_name"] for span in orjson.loads(printed[0])["spans"]] == ["checkout"]
+
+    async def _send(self, spans: object) -> None:
+        async with aiohttp.ClientSession(self.address) as client:
+            async with client.post("/tracing/spans/ingest", json=spans) as answer:
+                assert answer.status == 202, await answer.text()
+                wait = {"X-Clearspan-Wait-For": answer.headers["X-Clearspan-Coordinates"]}
+            async with client.post("/spans/query", json={}, headers=wait) as answer:
+                assert answer.status == 200, await answer.text()
+
+    @property
+    def _environment(self) -> dict[str, str]:
+        return {
+            "PYTHONPATH": str(ROOT),
+            "CLEARSPAN": self.address,
+            "API": self.address_with_keys,
+            "CLEARSPAN_ADMIN_KEY": ADMIN_KEY,
+            "CLEARSPAN_DATA_DIR": str(self.directory),
+            "CLEARSPAN_POSTGRES__DSN": self.postgres_dsn,
+        }
+
+
+def _with_outputs(page: str) -> Sequence[tuple[str, object]]:
+    """The commands of a page with what they print; what the page of the query language shows after its command is its spans."""
+    return [(text, None) for text, _ in commands(page)] if page == "query-language.md" else commands(page)
+
+
+@pytest.fixture
+async def stack(
+    database: Database,
+    database_settings: PostgresSettings,
+    chdb_dir: Path,
+    chdb_settings: Callable[[], ClickHouseSettings],
+    tmp_path: Path,
+) -> AsyncIterator[Stack]:
+    settings = Settings(auth="on", admin_key=SecretStr(ADMIN_KEY))
+    with_keys = context_of(settings=settings, keys=Keys(database, SystemClock()), database=database)
+    async with api_of_a_page(database, chdb_settings(), data_dir=chdb_dir) as address, serving(with_keys) as client:
+        yield Stack(address, str(client._base_url).rstrip("/"), database_settings.dsn.get_secret_value(), tmp_path)
+
+
+def test_the_pages_with_commands_are_those_that_are_followed() -> None:
+    assert PAGES == ["query-language.md", "prices.md", "variants.md", "saved-queries.md", "projects-and-keys.md"]
+
+
+@pytest.mark.parametrize("is_reversed", [False, True], ids=["in the order of the index", "backwards"])
+async def test_pages_followed_one_after_the_other_print_what_they_show(stack: Stack, *, is_reversed: bool) -> None:
+    for page in reversed(PAGES) if is_reversed else PAGES:
+        await stack.follow(page)
