@@ -1,7 +1,7 @@
 # Everything a person types. `make help` lists it.
 # A fresh machine needs python3 (3.11 or later), pip and make; the rest is installed into .venv from pinned, hashed wheels.
 .DEFAULT_GOAL := help
-.PHONY: help up down logs reset status test test-long lint golden bench requirements clean
+.PHONY: help up down logs reset status test test-long lint golden snippets bench requirements clean
 
 PYTHON ?= python3
 VENV   := .venv
@@ -52,6 +52,9 @@ lint: $(VENV)/dev ## format, lint, types, layout
 
 golden: $(VENV)/dev ## rewrite the golden files, to be read as a diff
 	@$(BIN)/python -m pytest --rewrite-golden tests/unit tests/contract tests/integration
+
+snippets: $(VENV)/dev ## run every snippet of docs/instrumentations.md with today's releases (needs the registries)
+	@$(BIN)/python -m tests.snippets
 
 bench: $(VENV)/dev ## the performance table, beside the engine's own ceiling
 	@$(BIN)/python -m bench

@@ -1,8 +1,9 @@
 """The roll-up inside one record: what each span and everything below it used (reference §3.3), each model call once.
 
 Tokens, costs and errors count where nothing below reports them; tokens and costs also where they are the span's own by their
-meaning; of a report that lacks a member, the next one above that has it counts (ADR 0010). Only what came together is added, so a root's sums are computed anew when it is read,
-over its whole trace (ADR 0005); these here serve the inner spans. Parents are found by id, whatever the order of spans or their times.
+meaning; of a report that lacks a member, the next one above that has it counts (ADR 0010). Only what came together is added, so a
+root's sums are computed anew when it is read, over its whole trace (ADR 0005); these here serve the inner spans. Parents are found
+by id, whatever the order of spans or their times.
 """
 
 from __future__ import annotations
@@ -42,11 +43,11 @@ def roll_up(spans: Sequence[Span], own: Sequence[Metrics], always: Collection[in
 
 
 class _Below(NamedTuple):
-    """What the spans below one used; and whether one of them reports tokens or costs of which a part is known in the total alone."""
+    """What the spans below one used, and whether one of them reports a total that is more than its parts."""
 
     metrics: Metrics = NO_METRICS
-    has_whole_tokens: bool = False
-    has_whole_costs: bool = False
+    tokens_exceed_parts: bool = False
+    costs_exceed_parts: bool = False
 
 
 _NOTHING: Final = _Below()
@@ -55,8 +56,8 @@ _NOTHING: Final = _Below()
 def _with_child(siblings: _Below, sums: Metrics, own: Metrics, below_child: _Below) -> _Below:
     return _Below(
         _added(siblings.metrics, sums),
-        siblings.has_whole_tokens or below_child.has_whole_tokens or is_more_than_parts(*own[0:3]),
-        siblings.has_whole_costs or below_child.has_whole_costs or is_more_than_parts(*own[3:6]),
+        siblings.tokens_exceed_parts or below_child.tokens_exceed_parts or is_more_than_parts(*own[0:3]),
+        siblings.costs_exceed_parts or below_child.costs_exceed_parts or is_more_than_parts(*own[3:6]),
     )
 
 
@@ -85,17 +86,17 @@ def _joined(own: Metrics, below: _Below, *, is_always: bool) -> Metrics:
     errors = below.metrics.errors or own.errors
     if is_always:
         return _added(own, below.metrics)._replace(errors=errors)
-    tokens = _usage(own[0:3], below.metrics[0:3], has_whole=below.has_whole_tokens)
-    costs = _usage(own[3:6], below.metrics[3:6], has_whole=below.has_whole_costs)
+    tokens = _usage(own[0:3], below.metrics[0:3], exceeds_parts=below.tokens_exceed_parts)
+    costs = _usage(own[3:6], below.metrics[3:6], exceeds_parts=below.costs_exceed_parts)
     return Metrics(*tokens, *costs, errors=errors)
 
 
-def _usage(own: Usage, below: Usage, *, has_whole: bool) -> Usage:
+def _usage(own: Usage, below: Usage, *, exceeds_parts: bool) -> Usage:
     """Of one unit: what is reported below, and of the span's own the parts that nothing below reports."""
     if not any(below):
         return own
     prompt, completion, total = below
-    if not has_whole:  # else the parts are in the total already
+    if not exceeds_parts:  # else the parts are in the total already
         total += (0 if prompt else own[0]) + (0 if completion else own[1])
     return prompt or own[0], completion or own[1], total
 

@@ -15,6 +15,7 @@ from common.codec import otlp_protobuf
 from common.limits import SpanLimits
 from ingest.normalise import normalise
 from tests.fakes.kafka import MemoryBroker
+from tests.snippets import snippets
 from tests.support.api import context_of, serving
 from tests.support.instrumentation_page import INSTRUMENTATIONS, PAGE, PARTS, blocks, parts_of, with_parts_made
 from tests.support.sample_records import NAMES, NOW_NS
@@ -58,12 +59,12 @@ def test_the_code_of_node_sends_to_clearspan(block: str) -> None:
     assert f"{ADDRESS}otlp/v1/traces" in block
 
 
-def test_every_snippet_says_what_to_install() -> None:
-    sections = re.findall(r"^### [^\n]+\n(.*?)(?=^### |\Z)", PAGE.read_text(), re.DOTALL | re.MULTILINE)
-    for section in sections:
-        languages = re.findall(r"^```(bash|python|js)$", section, re.MULTILINE)
-        assert languages == ["bash", languages[-1]] * (len(languages) // 2)
-        assert all(" install " in command for command in blocks(section, "bash"))
+def test_every_snippet_has_a_command_that_installs_its_packages() -> None:
+    page = PAGE.read_text()
+    found = list(snippets(page))
+
+    assert [each.code for each in found] == re.findall(r"^```(?:python|js)\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
+    assert all(re.match("(pip|npm) install ", each.install) for each in found)
 
 
 def test_the_runtime_context_of_the_ai_sdk_becomes_attributes() -> None:

@@ -1,0 +1,141 @@
+"""``make snippets``: every snippet of ``docs/instrumentations.md``, run as printed with today's releases.
+
+Each gets a fresh environment, in which the command before it installs its packages; so this needs the registries, and is no part
+of the suite. The model is a stand-in on loopback, named by ``OPENAI_BASE_URL``; Clearspan is a stack of its own, whose address takes
+the place of the printed one. Its spans must tell model, tokens, messages, session and user. Prints the versions that were used.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from tests.support.instrumentation_page import PAGE
+from tests.support.model_api import COMPLETION_TOKENS, PROMPT_TOKENS, serving_model_api
+from tests.support.stack import RunningStack, running_stack
+
+PRINTED_ADDRESS: Final = "http://127.0.0.1:8080"
+TIMEOUT_S: Final = 900
+FILES: Final = {"python": ("greet.py", "python greet.py"), "js": ("greet.mjs", "node greet.mjs")}
+WITHOUT_A_MODEL: Final = "OpenTelemetry alone"
+"""Its span is made by hand: there are no messages and no completion."""
+
+
+@dataclass(frozen=True, slots=True)
+class Snippet:
+    """Code of the page, and the command that installs what it needs."""
+
+    name: str
+    install: str
+    language: str
+    code: str
+
+    @property
+    def ids(self) -> set[str]:
+        """The session and the user that the code names."""
+        return set(re.findall(r"""["'](trip-\d+|thread-\d+|chat-\d+|rider-\d+|baker-\d+)["']""", self.code))
+
+
+def snippets(page: str) -> Iterator[Snippet]:
+    """The snippets of a page, in their order."""
+    for name, section in re.findall(r"^### ([^\n]+)\n(.*?)(?=^### |\Z)", page, re.DOTALL | re.MULTILINE):
+        found = re.findall(r"^```(bash|python|js)\n(.*?)^```$", section, re.DOTALL | re.MULTILINE)
+        for (_, install), (language, code) in zip(found[::2], found[1::2], strict=True):
+            yield Snippet(name, install, language, code)
+
+
+def run(snippet: Snippet, stack: RunningStack, model_api: str, folder: Path) -> list[str]:
+    """Install, run, look at the spans. Returns the versions of the packages that the command names."""
+    file, command = FILES[snippet.language]
+    (folder / file).write_text(snippet.code.replace(PRINTED_ADDRESS, stack.api))
+    environment = {**os.environ, "OPENAI_BASE_URL": model_api, "OPENAI_API_KEY": "any"}
+    if snippet.language == "python":
+        subprocess.run([sys.executable, "-m", "venv", folder / "venv"], check=True)
+        environment["PATH"] = f"{folder}/venv/bin:{environment['PATH']}"
+    started = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    script = f"set -e\n{snippet.install}\n{command}"
+    ended = subprocess.run(
+        ["bash", "-c", script],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stderr[-4_000:]
+    body = {"windowing": {"oldest": started}}
+    spans = stack.ask_until("/spans/query", body, lambda answer: _is_whole(snippet, answer["spans"]))["spans"]
+    assert spans
+    return _versions(snippet, folder, environment)
+
+
+def _is_whole(snippet: Snippet, spans: list[dict[str, Any]]) -> bool:
+    """Whether the spans tell all that they must."""
+    calls = [each["attributes"]["ag"] for each in spans if each["span_type"] == "chat"]
+    roots = [each for each in spans if "parent_id" not in each]
+    if len(calls) != 1 or len(roots) != 1:
+        return False
+    [call], [root] = calls, roots
+    tokens = {"prompt": 12, "total": 12}
+    if snippet.name != WITHOUT_A_MODEL:
+        total = PROMPT_TOKENS + COMPLETION_TOKENS
+        tokens = {"prompt": PROMPT_TOKENS, "completion": COMPLETION_TOKENS, "total": total}
+        if not all(call["data"][side]["messages"] for side in ("inputs", "outputs")):
+            return False
+    used = root["attributes"]["ag"]["metrics"]["tokens"]["cumulative"]
+    is_named = snippet.ids <= {root.get("session_id"), root.get("user_id")}
+    return call["meta"]["request"]["model"] == "gpt-4o-mini" and used == tokens and is_named
+
+
+def _versions(snippet: Snippet, folder: Path, environment: dict[str, str]) -> list[str]:
+    named = set(re.findall(r"[a-z][\w-]*", snippet.install.splitlines()[0])) - {"pip"}
+    if snippet.language == "python":
+        listed = subprocess.run(
+            [folder / "venv/bin/python", "-m", "pip", "list", "--format", "json"],
+            env=environment,
+            capture_output=True,
+            check=True,
+        )
+        return [f"{each['name']} {each['version']}" for each in json.loads(listed.stdout) if each["name"] in named]
+    listed = subprocess.run(["npm", "ls", "--json"], cwd=folder, env=environment, capture_output=True, check=True)
+    return [f"{name} {each['version']}" for name, each in json.loads(listed.stdout)["dependencies"].items()]
+
+
+def main() -> None:
+    """Run those whose names hold one of the arguments, else all; ends with 1 where one fails."""
+    chosen = [each for each in snippets(PAGE.read_text()) if any(word in each.name for word in sys.argv[1:] or [""])]
+    failures_count = 0
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        serving_model_api() as model_api,
+        running_stack(Path(folder) / "data") as stack,
+    ):
+        for number, snippet in enumerate(chosen):
+            place = Path(folder) / str(number)
+            place.mkdir()
+            try:
+                _say(f"{snippet.name}: {', '.join(run(snippet, stack, model_api, place))}")
+            except (AssertionError, subprocess.TimeoutExpired) as error:
+                failures_count += 1
+                _say(f"{snippet.name}: FAILED\n{error}")
+            time.sleep(1.1)  # windows of whole seconds do not overlap
+    sys.exit(min(failures_count, 1))
+
+
+def _say(line: str) -> None:
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()
