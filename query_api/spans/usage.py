@@ -59,10 +59,10 @@ def counted(spans: Iterable[Report]) -> Metrics:
     )
 
 
-def _sum(reports: Mapping[bytes, Usage], parent_of: Mapping[bytes, bytes | None], own: Collection[bytes]) -> Usage:
+def _sum(reports: Mapping[bytes, Usage], parent_of: Mapping[bytes, bytes | None], own: set[bytes]) -> Usage:
     """What counts of the reports of one unit, added up."""
     usages: Iterable[Usage] = reports.values()
-    if not reports.keys().isdisjoint(parent_of.values()) and not reports.keys() <= set(own):
+    if not own.issuperset(reports) and not reports.keys().isdisjoint(parent_of.values()):
         usages = _counted_parts(reports, parent_of, own)
     prompt = completion = total = 0.0
     for usage in usages:
