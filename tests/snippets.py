@@ -59,7 +59,9 @@ def run(snippet: Snippet, stack: RunningStack, model_api: str, folder: Path) -> 
     (folder / file).write_text(snippet.code.replace(PRINTED_ADDRESS, stack.api))
     environment = {**os.environ, "OPENAI_BASE_URL": model_api, "OPENAI_API_KEY": "any"}
     if snippet.language == "python":
-        subprocess.run([sys.executable, "-m", "venv", folder / "venv"], check=True)
+        subprocess.run(
+            [sys.executable, "-m", "venv", "--upgrade-deps", folder / "venv"], check=True, stdout=subprocess.DEVNULL
+        )
         environment["PATH"] = f"{folder}/venv/bin:{environment['PATH']}"
     started = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     script = f"set -e\n{snippet.install}\n{command}"
