@@ -74,11 +74,11 @@ async def until_all_parts_have_it(store: ColumnStore) -> None:
     undone = Statement(
         "SELECT count() AS undone FROM system.mutations WHERE database = currentDatabase() AND NOT is_done"
     )
-    for _ in range(100):
+    for _ in range(300):
         if not (await store.select(undone, deadline_s=10.0))["undone"][0].as_py():
             return
         await asyncio.sleep(0.1)
-    pytest.fail("the mutations did not end within 10 s")
+    pytest.fail("the mutations did not end within 30 s")
 
 
 def service(operator: str, value: Any) -> dict[str, Any]:
