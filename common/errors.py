@@ -18,6 +18,7 @@
     │   └── Unavailable         … when a system is there again         503
     │       └── NotMigrated     … or has its tables                    503
     ├── DeadlineExceeded        transient: out of time                 504
+    │   └── OutOfMemory         … or of the memory of one query        504
     ├── RefusedByStore          the engine refuses these rows          bisected, dead letter
     └── InvalidStatement        the engine refuses our SQL: our bug    500
 
@@ -195,6 +196,10 @@ class DeadlineExceeded(ServiceError):
 
     code = ErrorCode.DEADLINE_EXCEEDED
     transient = True
+
+
+class OutOfMemory(DeadlineExceeded):
+    """The query ran out of its memory budget."""
 
 
 class RefusedByStore(ServiceError):

@@ -204,6 +204,18 @@ class ClickHouseSettings(_Group):
     cluster: str = Field("", pattern=r"^[A-Za-z0-9_.-]*$", description="Name of the cluster; empty: one server.")
     connections: int = Field(4, ge=1, le=64, description="Handles for queries, used at the same time.")
     insert_timeout_s: float = Field(60.0, gt=0, le=600, description="Deadline of one insert, in seconds.")
+    memory_bytes_max: int = Field(
+        1_024 * MIB,
+        ge=64 * MIB,
+        le=1_024 * 1_024 * MIB,
+        description="Memory of one query in the engine, in bytes; 504 past it.",
+    )
+    insert_memory_bytes_max: int = Field(
+        4_096 * MIB,
+        ge=64 * MIB,
+        le=1_024 * 1_024 * MIB,
+        description="Memory of one insert or migration in the engine, in bytes; several times that of a batch.",
+    )
 
 
 class PostgresSettings(_Group):
@@ -263,6 +275,13 @@ class QuerySettings(_Group):
         ge=100_000,
         le=1_000_000_000_000,
         description="Row budget of a query: so many the engine may read to find the spans of a page.",
+    )
+    queue_s: float = Field(
+        5.0,
+        gt=0,
+        le=300,
+        description="How long a call waits for its turn at a shared resource (handles of the engine, threads, connections to"
+        " Postgres, places to wait), in seconds; 429 past it.",
     )
     waiting_max: int = Field(
         1_000, ge=0, le=100_000, description="Calls that wait for something new at the same time; 429 past it."

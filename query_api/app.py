@@ -35,7 +35,7 @@ from common.settings import IllegalSettings, Settings
 from common.telemetry import configure_logging, get_logger
 from common.waiting import wait_for
 from query_api.auth import refuse_open_door
-from query_api.context import ApiContext, Check
+from query_api.context import ApiContext, Check, waiting_places
 from query_api.dispatch import Dispatcher
 from query_api.freshness.ends import KnownEnds
 from query_api.freshness.follow import Follower, following
@@ -47,9 +47,14 @@ from query_api.server import Runner
 from query_api.stage import Stage
 
 BESIDE_QUERY_S: Final = 5.0
-"""What a request takes at the most beside its query: those under way are answered before the process ends."""
+"""What a request takes at the most beside its query and the wait for its turn: those under way are answered before the process ends."""
 
 _log: Final = get_logger("clearspan.api")
+
+
+def request_s_max(settings: Settings) -> float:
+    """How long a request under way may take, in seconds: its turn, its query and what comes beside it."""
+    return settings.query.queue_s + settings.query.budget_s + BESIDE_QUERY_S
 
 
 def make_runner(stage: Stage, routes: tuple[Route, ...] = ROUTES) -> Runner:
@@ -58,7 +63,7 @@ def make_runner(stage: Stage, routes: tuple[Route, ...] = ROUTES) -> Runner:
     def let_go() -> None:
         stage.context.stored.release()
 
-    grace_s = stage.context.settings.query.budget_s + BESIDE_QUERY_S
+    grace_s = request_s_max(stage.context.settings)
     return Runner(Dispatcher(Router(routes), stage).answer, let_go=let_go, grace_s=grace_s)
 
 
@@ -99,6 +104,7 @@ async def open_api(
                 clock=clock,
                 ends=known_ends,
                 cursor_secret=settings.query.cursor_secret.get_secret_value().encode(),
+                waiting=waiting_places(settings.query.waiting_max),
                 database=database,
             )
         )

@@ -18,6 +18,7 @@ from common.errors import NotAdmin, Unauthorized
 from common.postgres.keys import KeyOwner
 from common.project import DEFAULT_USER_ID
 from common.settings import IllegalSettings, Settings
+from common.tenant import OWN_WORK, Tenant
 from query_api.context import ApiContext
 from query_api.route import Access
 
@@ -46,6 +47,14 @@ async def owner_of(
             if found is None:
                 raise Unauthorized
             return found
+
+
+async def tenant_of(context: ApiContext, project_id: UUID) -> Tenant:
+    """Whose share of the process a request uses. Routes that are not of a project are work of the program itself."""
+    if project_id == NO_PROJECT:
+        return OWN_WORK
+    has_neighbours = context.keys is not None and await context.keys.has_neighbours(project_id)
+    return Tenant(project_id, has_neighbours, context.settings.query.queue_s)
 
 
 def refuse_open_door(settings: Settings) -> None:

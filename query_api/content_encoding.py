@@ -5,12 +5,12 @@ Source: RFC 9110 §8.4 and §12.5.3, RFC 1952 (gzip may have several members), R
 
 from __future__ import annotations
 
-import asyncio
 import gzip
 import zlib
 from typing import Final
 
 from common.errors import InvalidInput, TooLarge, UnsupportedMedia
+from common.threads import in_thread
 
 COMPRESS_BYTES_MIN: Final = 1_000
 """Below it the frame and the time cost more than the bytes that are saved."""
@@ -64,7 +64,7 @@ async def compress(body: bytes) -> bytes:
     """gzip at its fastest level: on JSON within a tenth of the best one's size, at a third of the time."""
     if len(body) < OFF_LOOP_BYTES_MIN:
         return gzip.compress(body, compresslevel=1, mtime=0)
-    return await asyncio.to_thread(gzip.compress, body, compresslevel=1, mtime=0)
+    return await in_thread(gzip.compress, body, compresslevel=1, mtime=0)
 
 
 def _inflate(body: bytes, *, window: int, bytes_max: int) -> bytes:

@@ -8,9 +8,11 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
+from uuid import UUID
 
 from common.clickhouse.store import ColumnStore
 from common.clock import Clock
+from common.fair_share import FairShare
 from common.kafka.record import Publisher
 from common.postgres.keys import KeyOwner
 from common.postgres.pool import Database
@@ -27,6 +29,10 @@ class KeyFinder(Protocol):
 
     async def find(self, key_text: str, /) -> KeyOwner | None:
         """Whose a key is, or ``None``. Raises ``Unavailable`` when that cannot be known now."""
+        ...
+
+    async def has_neighbours(self, project_id: UUID, /) -> bool:
+        """Whether another project has a key too; true when that cannot be known now."""
         ...
 
 
@@ -52,6 +58,9 @@ class ApiContext:
     cursor_secret: bytes
     """Signs cursors; the same in every process of an installation."""
 
+    waiting: FairShare
+    """Places of calls that wait for something new."""
+
     checks: Mapping[str, Check] = field(default_factory=dict)
     """What ``/readyz`` asks, by the name of the system."""
 
@@ -63,6 +72,11 @@ class ApiContext:
 
     database: Database | None = None
     """Postgres: projects, keys and histories; ``None`` where nobody asks for them."""
+
+
+def waiting_places(places_count: int) -> FairShare:
+    """The places of ``ApiContext.waiting``."""
+    return FairShare("places of calls that wait for something new", places_count)
 
 
 def database_of(context: ApiContext) -> Database:

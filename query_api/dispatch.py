@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
+from contextlib import suppress
 from functools import partial
 from secrets import token_hex
 from typing import Any, Final
@@ -16,10 +17,11 @@ from typing import Any, Final
 from aiohttp import HttpVersion11, web
 from aiohttp.http_exceptions import PayloadEncodingError
 
-from common.errors import ErrorCode, InvalidInput, ServiceError, TooLarge, Unavailable, UnsupportedMedia
+from common.errors import ErrorCode, InvalidInput, Overloaded, ServiceError, TooLarge, Unavailable, UnsupportedMedia
 from common.postgres.keys import KeyOwner
 from common.telemetry import HTTP_REQUEST_SECONDS, get_logger
-from query_api.auth import NO_PROJECT, owner_of
+from common.tenant import OWN_WORK, working_for
+from query_api.auth import NO_PROJECT, owner_of, tenant_of
 from query_api.content_encoding import COMPRESS_BYTES_MIN, compress, inflate, takes_gzip
 from query_api.errors import answer_of, internal_answer, new_operation_id
 from query_api.freshness.answers import answer_fresh
@@ -69,9 +71,9 @@ class Dispatcher:
 
     async def _response(self, request: web.BaseRequest, passage: _Passage) -> web.Response:
         try:
-            return await _response(request, await self._answer(request, passage), request_id=passage.request_id)
+            return await _response(request, await self._answer(request, passage), passage)
         except Exception:  # noqa: BLE001 - the last line of defence, where telling of an error fails too
-            return await _response(request, _our_failure(passage), request_id=passage.request_id)
+            return await _response(request, _our_failure(passage), passage)
 
     async def _answer(self, request: web.BaseRequest, passage: _Passage) -> Answer:
         try:
@@ -97,10 +99,12 @@ class Dispatcher:
         owner = await self._owner_of(request, route.access)
         passage.project_id = owner.project_id
         passage.is_in_route = True
-        query = read_query(route.query, request.query) if route.query is not None else None
-        body = await _read(request, route, bytes_max=context.settings.limits.body_bytes_max)
-        call = Call(context, owner.project_id, match.path, query, body, request.headers, owner.user_id)
-        return await (answer_fresh(call, route.handler) if route.reads_spans else route.handler(call))
+        passage.tenant = await tenant_of(context, owner.project_id)
+        with working_for(passage.tenant):
+            query = read_query(route.query, request.query) if route.query is not None else None
+            body = await _read(request, route, bytes_max=context.settings.limits.body_bytes_max)
+            call = Call(context, owner.project_id, match.path, query, body, request.headers, owner.user_id)
+            return await (answer_fresh(call, route.handler) if route.reads_spans else route.handler(call))
 
     async def _owner_of(self, request: web.BaseRequest, access: Access) -> KeyOwner:
         if access is not Access.PUBLIC and self._stage.waits_for:
@@ -115,6 +119,7 @@ class _Passage:
         self.request_id = request_id
         self.route: Route | None = None
         self.project_id = NO_PROJECT
+        self.tenant = OWN_WORK
         self.is_in_route = False
 
 
@@ -179,13 +184,14 @@ def _our_failure(passage: _Passage) -> Answer:
     return internal_answer(operation_id)
 
 
-async def _response(request: web.BaseRequest, answer: Answer, *, request_id: str) -> web.Response:
-    response = plain_response(answer, request_id=request_id)
+async def _response(request: web.BaseRequest, answer: Answer, passage: _Passage) -> web.Response:
+    response = plain_response(answer, request_id=passage.request_id)
     if len(answer.body) >= COMPRESS_BYTES_MIN:
         response.headers["Vary"] = "Accept-Encoding"
         if takes_gzip(request.headers.get("Accept-Encoding", "")):
-            response.headers["Content-Encoding"] = "gzip"
-            response.body = await compress(answer.body)
+            with suppress(Overloaded), working_for(passage.tenant):  # without a thread it goes out as it is
+                response.body = await compress(answer.body)
+                response.headers["Content-Encoding"] = "gzip"
     return response
 
 

@@ -44,7 +44,7 @@ from common.telemetry import configure_logging, get_logger
 from ingest.app import open_worker
 from ingest.replay import open_letters
 from ingest.semconv.prices import prices_in
-from query_api.app import BESIDE_QUERY_S, open_api
+from query_api.app import open_api, request_s_max
 
 WATCH_INTERVAL_S: Final = 1.0
 SETTLE_INTERVAL_S: Final = 0.1
@@ -103,8 +103,7 @@ def _address(host: str, port: int) -> str:
 
 def _stop_s(settings: Settings) -> float:
     """How long a stop may take: the requests under way, the log and then the worker that drains, and the children."""
-    requests_s = settings.query.budget_s + BESIDE_QUERY_S
-    return requests_s + 2 * settings.ingest.shutdown_grace_s + CHILDREN_GRACE_S
+    return request_s_max(settings) + 2 * settings.ingest.shutdown_grace_s + CHILDREN_GRACE_S
 
 
 class _Stack:

@@ -16,5 +16,5 @@ def open_store(settings: ClickHouseSettings, *, data_dir: Path) -> ColumnStore:
     ``data_dir`` is where an embedded engine keeps its files (in ``clickhouse`` below it).
     """
     if settings.interface == "chdb":
-        return EmbeddedStore(data_dir / "clickhouse", database=settings.database, connections=settings.connections)
+        return EmbeddedStore(data_dir / "clickhouse", settings)
     return ServerStore(settings)

@@ -23,6 +23,7 @@ from common.clickhouse.statement_settings import Settings, insert_settings, stat
 from common.clickhouse.store import Statement
 from common.errors import Unavailable
 from common.limits import MIB
+from common.settings import ClickHouseSettings
 
 ENGINE_OPTIONS: Final = {
     "max_server_memory_usage": 4096 * MIB,  # of the whole process, Python included; past it statements end with 241
@@ -38,18 +39,23 @@ UNCOMPRESSED: Final[Settings] = {"output_format_arrow_compression_method": "none
 
 
 class EmbeddedStore:
-    """``ColumnStore`` on chDB: ``connections`` handles for reading and one for inserting."""
+    """``ColumnStore`` on chDB: ``settings.connections`` handles for reading and one for inserting."""
 
-    def __init__(self, path: Path, *, database: str, connections: int) -> None:
-        open_client = partial(_open_client, path, database)
-        self._reading = HandlePool(open_client, count=connections, name="chdb-reading")
+    def __init__(self, path: Path, settings: ClickHouseSettings) -> None:
+        self._memory_bytes_max = settings.memory_bytes_max
+        self._insert_memory_bytes_max = settings.insert_memory_bytes_max
+        open_client = partial(_open_client, path, settings.database)
+        self._reading = HandlePool(open_client, count=settings.connections, name="chdb-reading")
         self._inserting = HandlePool(open_client, count=1, name="chdb-inserting")
 
     async def insert(self, table: str, rows: pa.Table, /, *, dedup_token: str, deadline_s: float) -> None:
         """Insert columns by name; see ``ColumnStore``."""
 
         def call(client: Client, remaining_s: float) -> None:
-            client.insert_arrow(table, rows, settings=insert_settings(dedup_token, deadline_s=remaining_s))
+            settings = insert_settings(
+                dedup_token, deadline_s=remaining_s, memory_bytes_max=self._insert_memory_bytes_max
+            )
+            client.insert_arrow(table, rows, settings=settings)
 
         with translated(inserting=True):
             await self._inserting.run(call, deadline_s=deadline_s)
@@ -59,7 +65,7 @@ class EmbeddedStore:
 
         def call(client: Client, remaining_s: float) -> pa.Table:
             # As a clause, not as the driver's argument: that sets and restores them one by one, 6 ms a statement.
-            clause = _settings_clause(statement_settings(statement, deadline_s=remaining_s) | UNCOMPRESSED)
+            clause = _settings_clause(self._settings(statement, remaining_s) | UNCOMPRESSED)
             sql = f"{statement.sql}\nSETTINGS {clause}"
             return table_of(client.raw_query(sql, dict(statement.parameters), fmt="ArrowStream"))
 
@@ -70,7 +76,7 @@ class EmbeddedStore:
         """How many rows the engine reads for a statement; see ``ColumnStore``."""
 
         def call(client: Client, remaining_s: float) -> bytes:
-            clause = _settings_clause(statement_settings(statement, deadline_s=remaining_s))
+            clause = _settings_clause(self._settings(statement, remaining_s))
             sql = f"{reading_only(statement.sql)}\nSETTINGS {clause}"
             answer: bytes = client.raw_query(sql, dict(statement.parameters), fmt=WITH_STATISTICS)
             return answer
@@ -82,7 +88,9 @@ class EmbeddedStore:
         """Run a statement that answers nothing; see ``ColumnStore``."""
 
         def call(client: Client, remaining_s: float) -> None:
-            settings = statement_settings(statement, deadline_s=remaining_s)
+            settings = statement_settings(
+                statement, deadline_s=remaining_s, memory_bytes_max=self._insert_memory_bytes_max
+            )
             client.command(statement.sql, dict(statement.parameters), settings=settings)
 
         with translated():
@@ -92,6 +100,9 @@ class EmbeddedStore:
         """Wait for what runs, then let go of the engine. Safe to call twice."""
         await self._reading.close()
         await self._inserting.close()
+
+    def _settings(self, statement: Statement, remaining_s: float) -> Settings:
+        return statement_settings(statement, deadline_s=remaining_s, memory_bytes_max=self._memory_bytes_max)
 
 
 def _open_client(path: Path, database: str) -> Client:

@@ -7,6 +7,7 @@ worker instead of burying a topic.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
@@ -17,6 +18,7 @@ from common.errors import (
     DeadlineExceeded,
     InvalidStatement,
     NotMigrated,
+    OutOfMemory,
     Overloaded,
     RefusedByStore,
     ServiceError,
@@ -81,10 +83,19 @@ BAD_VALUES: Final = frozenset({
     469,  # VIOLATED_CONSTRAINT
 })  # fmt: skip
 
+MEMORY_LIMIT_EXCEEDED: Final = 241
+OF_QUERY: Final = re.compile(r"Query memory limit exceeded|memory limit \(for query\) exceeded", re.IGNORECASE)
+"""Where it is the limit of the one query, by newer and older engines. Else the process as a whole has none left, and is busy."""
+
 NOT_FROM_THE_ENGINE: Final = (OperationalError, DatabaseError)
 """What the driver raises, without a code, for a broken connection and for an answer of something in between."""
 
 RETRY_AFTER_BUSY_S: Final = 2.0
+
+OUT_OF_MEMORY: Final = (
+    "The query needs more memory than one query may use (CLEARSPAN_CLICKHOUSE__MEMORY_BYTES_MAX):"
+    " narrow its window or its filter, or group by less."
+)
 
 
 @contextmanager
@@ -101,6 +112,8 @@ def _translation(error: ClickHouseError, *, inserting: bool) -> ServiceError:
     text = str(error)
     if code in OUT_OF_BUDGET:
         return DeadlineExceeded(text, told="The query did not end within its budget.")
+    if code == MEMORY_LIMIT_EXCEEDED and OF_QUERY.search(text) and not inserting:
+        return OutOfMemory(text, told=OUT_OF_MEMORY)
     if code in BUSY:
         return Overloaded(text, told="ClickHouse is busy.", retry_after_s=RETRY_AFTER_BUSY_S)
     if code in UNMADE:

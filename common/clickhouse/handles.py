@@ -4,8 +4,8 @@ Why this is more than a thread pool, measured on chDB 4.4 (engine 26.9):
 
 - A handle serialises its calls; several handles on one path run in parallel. So there are several, each used by one
   call at a time.
-- Cancelling an await does not stop a call. So a handle is idle again when its call has ended, not when somebody lost
-  interest.
+- Cancelling an await does not stop a call. So a handle is idle again, and counts to its tenant's share until then, when its call
+  has ended, not when somebody lost interest.
 - What a failed statement had already written stands in front of the **next answer on the same handle**. So a handle
   that saw a failure is closed, and opened anew when it is needed (about 15 ms).
 """
@@ -20,7 +20,9 @@ from typing import Final, TypeAlias, TypeVar
 
 from clickhouse_connect.driver.client import Client
 
-from common.errors import DeadlineExceeded, Overloaded, Unavailable
+from common.errors import DeadlineExceeded, Unavailable
+from common.fair_share import FairShare
+from common.tenant import Tenant, current_tenant
 from common.waiting import shielded
 
 Answer = TypeVar("Answer")
@@ -39,25 +41,23 @@ class HandlePool:
 
     def __init__(self, open_client: Callable[[], Client], *, count: int, name: str) -> None:
         self._handles = [_Handle(open_client) for _ in range(count)]
-        self._idle: asyncio.LifoQueue[_Handle] = asyncio.LifoQueue()
-        for handle in self._handles:
-            self._idle.put_nowait(handle)
+        self._idle = list(self._handles)
+        self._places = FairShare("handles to the engine", count)
         self._threads = ThreadPoolExecutor(count, thread_name_prefix=name)
         self._closed = False
 
     async def run(self, call: Call[Answer], /, *, deadline_s: float) -> Answer:
-        """What ``call`` returns. Waiting for an idle handle counts against ``deadline_s``.
+        """Return what ``call`` returns, within ``deadline_s`` from when the current tenant has its handle.
 
-        Raises ``Overloaded`` when no handle came free in time, ``DeadlineExceeded`` when the engine overran.
+        Raises ``Overloaded`` when none came free in time, ``DeadlineExceeded`` when the engine overran.
         """
+        tenant = current_tenant()
+        handle = await self._take(tenant, timeout_s=deadline_s)
         loop = asyncio.get_running_loop()
-        ends_s = loop.time() + deadline_s
-        handle = await self._take(deadline_s)
-        remaining_s = max(ends_s - loop.time(), REMAINING_S_MIN)
-        running = loop.run_in_executor(self._threads, partial(handle.run, call, remaining_s))
-        running.add_done_callback(lambda _: self._idle.put_nowait(handle))
+        running = loop.run_in_executor(self._threads, partial(handle.run, call, max(deadline_s, REMAINING_S_MIN)))
+        running.add_done_callback(lambda _: self._give_back(handle, tenant))
         try:
-            async with asyncio.timeout(remaining_s + GRACE_S):
+            async with asyncio.timeout(deadline_s + GRACE_S):
                 return await shielded(running)
         except TimeoutError:
             raise DeadlineExceeded(f"The engine did not end a statement within {deadline_s:g} s.") from None
@@ -69,16 +69,16 @@ class HandlePool:
         for handle in self._handles:
             await asyncio.to_thread(handle.close)
 
-    async def _take(self, deadline_s: float) -> _Handle:
-        try:
-            async with asyncio.timeout(deadline_s):
-                handle = await self._idle.get()
-        except TimeoutError:
-            raise Overloaded(f"No handle to the engine came free within {deadline_s:g} s.") from None
+    async def _take(self, tenant: Tenant, *, timeout_s: float) -> _Handle:
+        await self._places.acquire(tenant, timeout_s=timeout_s)
         if self._closed:
-            self._idle.put_nowait(handle)
+            self._places.release(tenant)
             raise Unavailable("The engine has been closed.")
-        return handle
+        return self._idle.pop()
+
+    def _give_back(self, handle: _Handle, tenant: Tenant) -> None:
+        self._idle.append(handle)
+        self._places.release(tenant)
 
 
 class _Handle:

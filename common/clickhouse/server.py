@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import io
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from typing import Any, Final
+from collections.abc import Awaitable, Callable
+from typing import Any, Final, TypeAlias, TypeVar
 
 import clickhouse_connect
 import pyarrow as pa
@@ -21,8 +20,14 @@ from common.clickhouse.engine_errors import translated
 from common.clickhouse.reading import WITH_STATISTICS, reading_only, rows_of
 from common.clickhouse.statement_settings import insert_settings, statement_settings
 from common.clickhouse.store import Statement
-from common.errors import Overloaded, Unavailable
+from common.errors import Unavailable
+from common.fair_share import FairShare
 from common.settings import ClickHouseSettings
+from common.tenant import current_tenant
+from common.waiting import shielded
+
+Answer = TypeVar("Answer")
+Call: TypeAlias = Callable[[AsyncClient], Awaitable[Answer]]
 
 CONNECT_TIMEOUT_S: Final = 5.0
 GRACE_S: Final = 1.0
@@ -44,40 +49,41 @@ class ServerStore:
         self._settings = settings
         self._client: AsyncClient | None = None
         self._connecting = asyncio.Lock()
-        self._reading = asyncio.Semaphore(settings.connections)
-        self._inserting = asyncio.Semaphore(INSERTS_AT_ONCE)
+        self._reading = FairShare("connections to ClickHouse", settings.connections)
+        self._inserting = FairShare("connections to ClickHouse for inserts", INSERTS_AT_ONCE)
         self._closed = False
 
     async def insert(self, table: str, rows: pa.Table, /, *, dedup_token: str, deadline_s: float) -> None:
         """Insert columns by name; see ``ColumnStore``."""
-        settings = insert_settings(dedup_token, deadline_s=deadline_s)
+        memory_bytes_max = self._settings.insert_memory_bytes_max
+        settings = insert_settings(dedup_token, deadline_s=deadline_s, memory_bytes_max=memory_bytes_max)
+
+        async def call(client: AsyncClient) -> None:
+            body = await asyncio.to_thread(_arrow_file, rows)
+            await client.raw_insert(table, rows.schema.names, body, settings, "Arrow")
+
         with translated(inserting=True):
-            async with self._connection(self._inserting, deadline_s=deadline_s) as client:
-                body = await asyncio.to_thread(_arrow_file, rows)
-                await client.raw_insert(table, rows.schema.names, body, settings, "Arrow")
+            await self._run(call, self._inserting, deadline_s=deadline_s)
 
     async def select(self, statement: Statement, /, *, deadline_s: float) -> pa.Table:
         """The answer as Arrow columns; see ``ColumnStore``."""
-        settings = statement_settings(statement, deadline_s=deadline_s)
-        with translated():
-            async with self._connection(self._reading, deadline_s=deadline_s) as client:
-                answer = await client.raw_query(statement.sql, dict(statement.parameters), settings, "ArrowStream")
-        return table_of(answer)
+        return table_of(await self._read(statement, statement.sql, "ArrowStream", deadline_s=deadline_s))
 
     async def rows_read(self, statement: Statement, /, *, deadline_s: float) -> int:
         """How many rows the server reads for a statement; see ``ColumnStore``."""
-        settings = statement_settings(statement, deadline_s=deadline_s)
         sql = reading_only(statement.sql)
-        with translated():
-            async with self._connection(self._reading, deadline_s=deadline_s) as client:
-                return rows_of(await client.raw_query(sql, dict(statement.parameters), settings, WITH_STATISTICS))
+        return rows_of(await self._read(statement, sql, WITH_STATISTICS, deadline_s=deadline_s))
 
     async def execute(self, statement: Statement, /, *, deadline_s: float) -> None:
         """Run a statement that answers nothing; see ``ColumnStore``."""
-        settings = statement_settings(statement, deadline_s=deadline_s)
+        memory_bytes_max = self._settings.insert_memory_bytes_max
+        settings = statement_settings(statement, deadline_s=deadline_s, memory_bytes_max=memory_bytes_max)
+
+        async def call(client: AsyncClient) -> None:
+            await client.command(statement.sql, dict(statement.parameters), settings=settings)
+
         with translated():
-            async with self._connection(self._reading, deadline_s=deadline_s) as client:
-                await client.command(statement.sql, dict(statement.parameters), settings=settings)
+            await self._run(call, self._reading, deadline_s=deadline_s)
 
     async def close(self) -> None:
         """Close the connections. Safe to call twice."""
@@ -86,17 +92,32 @@ class ServerStore:
         if client is not None:
             await client.close()
 
-    @asynccontextmanager
-    async def _connection(self, places: asyncio.Semaphore, *, deadline_s: float) -> AsyncIterator[AsyncClient]:
-        """The client, for as long as the deadline lasts and a little more; then the server counts as away."""
-        await _take_place(places, deadline_s=deadline_s)
+    async def _read(self, statement: Statement, sql: str, answer_format: str, *, deadline_s: float) -> bytes:
+        memory_bytes_max = self._settings.memory_bytes_max
+        settings = statement_settings(statement, deadline_s=deadline_s, memory_bytes_max=memory_bytes_max)
+
+        async def call(client: AsyncClient) -> bytes:
+            answer: bytes = await client.raw_query(sql, dict(statement.parameters), settings, answer_format)
+            return answer
+
+        with translated():
+            return await self._run(call, self._reading, deadline_s=deadline_s)
+
+    async def _run(self, call: Call[Answer], places: FairShare, *, deadline_s: float) -> Answer:
+        """Run ``call`` in one of the places. The server goes on with what nobody waits for any more, so it counts until its end."""
+        tenant = current_tenant()
+        await places.acquire(tenant, timeout_s=deadline_s)
+        running = asyncio.ensure_future(self._called(call, deadline_s=deadline_s))
+        running.add_done_callback(lambda _: places.release(tenant))
+        return await shielded(running)
+
+    async def _called(self, call: Call[Answer], *, deadline_s: float) -> Answer:
+        """Call with the client, for as long as the deadline lasts and a little more; then the server counts as away."""
         try:
             async with asyncio.timeout(deadline_s + GRACE_S):
-                yield self._client or await self._connect()
+                return await call(self._client or await self._connect())
         except TimeoutError:
             raise Unavailable(f"ClickHouse did not answer within {deadline_s:g} s.") from None
-        finally:
-            places.release()
 
     async def _connect(self) -> AsyncClient:
         async with self._connecting:
@@ -105,14 +126,6 @@ class ServerStore:
             if self._client is None:
                 self._client = await clickhouse_connect.get_async_client(**_driver_arguments(self._settings))
             return self._client
-
-
-async def _take_place(places: asyncio.Semaphore, *, deadline_s: float) -> None:
-    try:
-        async with asyncio.timeout(deadline_s):
-            await places.acquire()
-    except TimeoutError:
-        raise Overloaded(f"No connection to ClickHouse came free within {deadline_s:g} s.") from None
 
 
 def _arrow_file(rows: pa.Table) -> io.BytesIO:

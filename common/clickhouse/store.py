@@ -29,7 +29,8 @@ class Statement:
 
 
 class ColumnStore(Protocol):
-    """An engine. Every call is bounded by ``deadline_s``, enforced by the engine.
+    """An engine. Every call is bounded by ``deadline_s``, enforced by the engine, from when it has its turn; how long it waits for that
+    is up to the current tenant (``common/tenant.py``).
 
     Raises ``Unavailable`` and ``Overloaded`` (transient), ``DeadlineExceeded``, ``InvalidStatement`` (a bug of ours),
     ``RefusedByStore`` (``insert`` alone: these rows will never fit).

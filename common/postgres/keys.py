@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from uuid import UUID, uuid4
 
 from common.clock import Clock
-from common.errors import NotFound
+from common.errors import NotFound, ServiceError
 from common.postgres.pool import Database, Row, Transaction
 from common.postgres.queries import SQL
 from common.postgres.remembering import Remembering
@@ -25,6 +25,12 @@ VALID_FOR_S: Final = 5.0
 """How long a revoked key may still work in another process."""
 
 INVALID_FOR_S: Final = 1.0
+
+ALONE_FOR_S: Final = 1.0
+"""How long a project that was the only one with keys still counts as that."""
+
+NEIGHBOURS_FOR_S: Final = 30.0
+"""How long one that had neighbours still counts as having some."""
 
 _SHAPE: Final = re.compile(r"([A-Za-z0-9_-]{8})\.([0-9a-f]{64})")
 
@@ -61,6 +67,7 @@ class Keys:
     def __init__(self, database: Database, clock: Clock) -> None:
         self._database = database
         self._remembered: Remembering[bytes, KeyOwner | None] = Remembering(clock, count_max=REMEMBERED_MAX)
+        self._neighbours: Remembering[UUID, bool] = Remembering(clock, count_max=REMEMBERED_MAX)
 
     async def create(self, project_id: UUID, /, *, name: str, user_id: UUID = DEFAULT_USER_ID) -> NewKey:
         """A new key of a project for a user that exists. Raises ``NotFound`` when there is no such project."""
@@ -90,6 +97,23 @@ class Keys:
         owner = await self._prove(prefix=shape[1], secret=shape[2])
         self._remembered.remember(_hash(key_text), owner, for_s=INVALID_FOR_S if owner is None else VALID_FOR_S)
         return owner
+
+    async def has_neighbours(self, project_id: UUID, /) -> bool:
+        """Whether another project has a key in force; a second project is seen within ``ALONE_FOR_S``.
+
+        True when that cannot be known now: a share that is too small for a moment hurts nobody else.
+        """
+        known = self._neighbours.recall(project_id)
+        if known is not None:
+            return known[0]
+        try:
+            row = await self._database.fetch_one(SQL["another_project_has_a_key"], project_id)
+        except ServiceError:
+            row = None
+        has_some = row is None or bool(row["is_so"])
+        is_sure = row is not None and has_some
+        self._neighbours.remember(project_id, has_some, for_s=NEIGHBOURS_FOR_S if is_sure else ALONE_FOR_S)
+        return has_some
 
     async def _prove(self, *, prefix: str, secret: str) -> KeyOwner | None:
         row = await self._database.fetch_one(SQL["find_key"], prefix)

@@ -10,6 +10,7 @@ from uuid import UUID
 import asyncpg
 
 from common.errors import Overloaded, ServiceError
+from common.fair_share import FairShare
 from common.postgres.errors import translated
 from common.settings import PostgresSettings
 
@@ -52,6 +53,7 @@ class Database:
 
     def __init__(self, pool: Any, *, timeout_s: float) -> None:
         self._pool = pool
+        self._places = FairShare("connections to Postgres", pool.get_max_size())
         self._timeout_s = timeout_s
 
     async def fetch_one(self, sql: str, /, *arguments: object) -> Row | None:
@@ -87,13 +89,14 @@ class Database:
 
     @asynccontextmanager
     async def _acquired(self) -> AsyncIterator[Any]:
-        with translated():
-            connection = await self._acquire()
-        try:
-            yield connection
-        finally:
+        async with self._places.place(timeout_s=self._timeout_s):
             with translated():
-                await self._pool.release(connection)
+                connection = await self._acquire()
+            try:
+                yield connection
+            finally:
+                with translated():
+                    await self._pool.release(connection)
 
     async def _acquire(self) -> Any:
         try:

@@ -60,3 +60,6 @@ RETURNING prefix;
 
 -- find_key --
 SELECT project_id, user_id, secret_hash FROM api_keys WHERE prefix = $1 AND revoked_at IS NULL;
+
+-- another_project_has_a_key --
+SELECT EXISTS (SELECT FROM api_keys WHERE project_id != $1 AND revoked_at IS NULL) AS is_so;

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-from common.errors import Overloaded
 from common.filter.ast import Node
 from common.telemetry import CALLS_WAITING
 from query_api.context import ApiContext
@@ -72,17 +71,16 @@ async def _first_with_news(
         left_s = ends_s - clock.monotonic_s()
         if page.spans or not page.is_complete or left_s <= 0:
             return page, spans
-        if not await _wait_for_news(call, since=since, timeout_s=left_s):
+        if not await _wait_for_news(call, since=since, ends_s=ends_s):
             return page, spans
 
 
-async def _wait_for_news(call: Call, *, since: int, timeout_s: float) -> bool:
+async def _wait_for_news(call: Call, *, since: int, ends_s: float) -> bool:
     context: ApiContext = call.context
-    most = context.settings.query.waiting_max
-    if context.stored.waiting_count >= most:
-        raise Overloaded(f"{most} calls are waiting for something new already; ask again without wait_s, or later.")
-    with CALLS_WAITING.track_inprogress():
-        return await context.stored.wait_for_news(call.project_id, since=since, timeout_s=timeout_s)
+    async with context.waiting.place(timeout_s=context.settings.query.queue_s):
+        with CALLS_WAITING.track_inprogress():
+            left_s = ends_s - context.clock.monotonic_s()
+            return await context.stored.wait_for_news(call.project_id, since=since, timeout_s=left_s)
 
 
 def _ascending(windowing: Windowing) -> Windowing:

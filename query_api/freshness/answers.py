@@ -13,6 +13,7 @@ from query_api.context import ApiContext
 from query_api.freshness.through import through_us
 from query_api.freshness.waiting import WAIT_FOR_HEADER, read_coordinates, wait_until_stored
 from query_api.route import Answer, Call, Handler
+from query_api.spans.compile import compile_filter
 
 DATA_THROUGH_HEADER: Final = "X-Data-Through"
 ENDS_TIMEOUT_S: Final = 0.25
@@ -47,7 +48,7 @@ def _refuse_illegal_filter(call: Call) -> None:
     """Raise ``InvalidFilter`` where the filter that counts is illegal: flat in the body, in the query string, or in the body."""
     for sent, name in ((call.body, "filter"), (call.query, "filter"), (call.body, "filtering")):
         if (filtering := getattr(sent, name, None)) is not None:
-            parse(filtering, path=name)
+            compile_filter(parse(filtering, path=name))
             return
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from common.errors import DeadlineExceeded, InvalidInput, Overloaded
+from common.errors import DeadlineExceeded, InvalidInput
 from common.kafka.record import Coordinates, Partition
 from common.settled import ALL_PROJECTS
 from common.telemetry import CALLS_WAITING
@@ -51,11 +51,10 @@ async def wait_until_stored(context: ApiContext, wanted: Mapping[Partition, int]
         missing = await _missing(context, wanted)
         if not missing:
             return
-        if context.stored.waiting_count >= settings.waiting_max:
-            raise Overloaded("Too many calls are waiting for something new; try again later.")
-        remaining_s = ends_s - context.clock.monotonic_s()
-        with CALLS_WAITING.track_inprogress():
-            is_news = await context.stored.wait_for_news(ALL_PROJECTS, since=since, timeout_s=remaining_s)
+        async with context.waiting.place(timeout_s=settings.queue_s):
+            remaining_s = ends_s - context.clock.monotonic_s()
+            with CALLS_WAITING.track_inprogress():
+                is_news = await context.stored.wait_for_news(ALL_PROJECTS, since=since, timeout_s=remaining_s)
         if not is_news:
             raise DeadlineExceeded(
                 f"{WAIT_FOR_HEADER}: not queryable after {settings.wait_for_max_s:g} s: {', '.join(missing)}."

@@ -5,7 +5,6 @@ All or nothing: one span that cannot be kept refuses the request, with the path 
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from typing import Final
 
@@ -15,6 +14,7 @@ from common.kafka.record import Coordinates
 from common.record_headers import CONTENT_TYPES
 from common.settings import Encoding
 from common.telemetry import INTAKE_SPANS
+from common.threads import in_thread
 from query_api.intake.models import (
     Json,
     LinksAnswer,
@@ -92,7 +92,7 @@ async def take_in(call: Call, placed: Sequence[Placed]) -> tuple[Prepared, list[
     if len(placed) < OFF_LOOP_SPANS_MIN:
         prepared = prepare(placed, limits=limits, now_ns=now_ns)
     else:
-        prepared = await asyncio.to_thread(prepare, placed, limits=limits, now_ns=now_ns)
+        prepared = await in_thread(prepare, placed, limits=limits, now_ns=now_ns)
     where = await publish(
         call.context.publisher,
         prepared.records,

@@ -7,7 +7,6 @@ Source: OpenTelemetry Protocol 1.x, “OTLP/HTTP response”; reference §4.5 fo
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
@@ -25,6 +24,7 @@ from common.errors import ErrorCode, ServiceError, UnsupportedMedia
 from common.limits import SpanLimits
 from common.settings import Encoding
 from common.telemetry import INTAKE_SPANS
+from common.threads import in_thread
 from query_api.content_encoding import inflate_by_magic
 from query_api.errors import headers_of, status_of
 from query_api.intake.models import IntakeReady
@@ -86,7 +86,7 @@ async def export_traces(call: Call) -> Answer:
     if len(body) < OFF_LOOP_BYTES_MIN:
         taken = take(body, encoding=encoding, limits=limits, now_ns=now_ns)
     else:
-        taken = await asyncio.to_thread(take, body, encoding=encoding, limits=limits, now_ns=now_ns)
+        taken = await in_thread(take, body, encoding=encoding, limits=limits, now_ns=now_ns)
     where = await publish(
         call.context.publisher,
         taken.records,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from typing import Any, Final
 from uuid import UUID
@@ -10,6 +9,7 @@ from uuid import UUID
 import orjson
 
 from common.errors import NotFound
+from common.threads import in_thread
 from query_api.lineage.answers import Members, list_answer, one_answer, reference_members, revision_members
 from query_api.lineage.bodies import EntityEdit, LogAsked, RevisionCommit, RevisionCreate, RevisionRevert
 from query_api.lineage.commits import Target, commit, commit_first, json_of, revert
@@ -123,7 +123,7 @@ class RevisionHandlers:
         asked: DiffParameters = call.query
         lineage = self._lineage(call)
         before, after = [await self._existing(lineage, revision_id) for revision_id in (asked.from_, asked.to)]
-        changes = await asyncio.to_thread(_changes, before, after)
+        changes = await in_thread(_changes, before, after)
         references = {
             side: reference_members(self._names, revision) for side, revision in (("from", before), ("to", after))
         }

@@ -9,6 +9,7 @@ from query_api.lineage.bodies import RevisionData
 from query_api.lineage.history import Snapshot
 from query_api.queries.models import QueryData
 from query_api.queries.resolve import SAVED_AT
+from query_api.spans.compile import compile_filter
 from query_api.spans.models import Focus
 from query_api.spans.windowing import refuse_feed, refuse_unfit
 
@@ -20,7 +21,7 @@ def snapshot(data: RevisionData | None) -> Snapshot:
     if data is None:
         return Snapshot(None, None)
     assert isinstance(data, QueryData)  # noqa: S101 - the bodies of saved queries have no other
-    parse(data.filtering, path=SAVED_AT)
+    compile_filter(parse(data.filtering, path=SAVED_AT))
     _refuse_illegal_window(data)
     text = data.text()
     return Snapshot(None if text == "{}" else text, None)

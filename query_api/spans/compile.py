@@ -6,9 +6,11 @@ typed parameters; names of columns come from ``fields.py`` alone. The statement 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
+from common.errors import InvalidFilter
 from common.filter.ast import Condition, Group, GroupOperator, Node, Operator
 from common.filter.patterns import TEXT_OPERATORS
 from query_api.spans import typed_text
@@ -40,11 +42,47 @@ class Compiled(NamedTuple):
 EVERY_ROW: Final = Compiled("1", {})
 """What an empty filter is."""
 
+SQL_BYTES_MAX: Final = 384 * 1024
+"""Of the expression without its values. The engine plans about 150 KB a second: any 256 usual conditions fit (ADR 0012)."""
+
+VALUES_BYTES_MAX: Final = 8 * 1024 * 1024
+"""Of all values, each as often as the expression names it, because the engine puts it in so often: about 3 MB a second."""
+
+_PLACE: Final = re.compile(r"\{(p[0-9]+):")
+
 
 def compile_filter(node: Node) -> Compiled:
-    """The filter as an expression over one row of ``spans``."""
+    """Compile a filter to an expression over one row of ``spans``.
+
+    Raises ``InvalidFilter`` where the engine would take seconds to plan it, however few its conditions are.
+    """
     parameters = Parameters()
-    return Compiled(_node(node, parameters), parameters.values)
+    compiled = Compiled(_node(node, parameters), parameters.values)
+    _refuse_costly(compiled)
+    return compiled
+
+
+def _refuse_costly(compiled: Compiled) -> None:
+    if len(compiled.sql) > SQL_BYTES_MAX:
+        raise InvalidFilter(
+            "",
+            f"The filter compiles to {len(compiled.sql)} bytes of SQL; at most {SQL_BYTES_MAX} are legal: use fewer conditions,"
+            " or shorter paths with fewer numbers in them.",
+        )
+    sizes = {name: _bytes_count(value) for name, value in compiled.parameters.items()}
+    bytes_count = sum(sizes[name] for name in _PLACE.findall(compiled.sql))
+    if bytes_count > VALUES_BYTES_MAX:
+        raise InvalidFilter(
+            "",
+            f"The filter compiles to {bytes_count} bytes of keys and values, each counted as often as the statement names it;"
+            f" at most {VALUES_BYTES_MAX} are legal: use fewer or shorter ones.",
+        )
+
+
+def _bytes_count(value: Any) -> int:
+    if isinstance(value, list):
+        return sum(map(_bytes_count, value))
+    return len(value.encode("utf-8", "surrogatepass")) if isinstance(value, str) else len(str(value))
 
 
 _GROUPS: Final[Mapping[GroupOperator, tuple[str, str]]] = {

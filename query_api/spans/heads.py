@@ -14,7 +14,6 @@ which there is no row (``absent``) counts as not sent, and the one before it sta
 
 from __future__ import annotations
 
-import asyncio
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
@@ -25,6 +24,7 @@ import numpy as np
 import pyarrow as pa
 
 from common.span import NO_METRICS, Metrics
+from common.threads import in_thread
 from query_api.spans.columns import among_ids, among_starts, packed_ids, rows_as, values_of
 from query_api.spans.project_spans import ProjectSpans
 from query_api.spans.rollup import TraceSums
@@ -213,7 +213,7 @@ async def _entries(
     sql = _ENTRIES.replace("{which}", which).replace("{others}", others)
     rows = await spans.select(sql, parameters, step="heads")
     if rows.num_rows >= MANY_ENTRIES:
-        return await asyncio.to_thread(_Entries.of, rows)
+        return await in_thread(_Entries.of, rows)
     if on_sent is not None:
         await on_sent(rows)
     return _Entries.of(rows)
@@ -241,7 +241,7 @@ def _reports(rows: pa.Table) -> dict[int, Metrics]:
 async def _judged(entries: _Entries, absent: Collection[Version]) -> _Heads:
     if len(entries.keys) < MANY_ENTRIES:
         return _heads_among(entries, absent)
-    return await asyncio.to_thread(_heads_among, entries, absent)
+    return await in_thread(_heads_among, entries, absent)
 
 
 def _heads_among(entries: _Entries, absent: Collection[Version]) -> _Heads:

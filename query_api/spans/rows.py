@@ -19,6 +19,7 @@ from common.clickhouse.span_columns import ALL_MEMBERS
 from common.errors import InvalidInput
 from common.ids import trace_id_hex
 from common.limits import MIB
+from common.threads import in_thread
 from query_api.spans.columns import (
     HexDigits,
     among_ids,
@@ -105,7 +106,7 @@ async def _fetch(
 ) -> Layout:
     rows = await spans.select(_rows_statement(members), values, step="rows", settings=settings)
     is_large = rows.num_rows > LARGE_SPANS or rows.get_total_buffer_size() > LARGE_BYTES
-    return await asyncio.to_thread(Layout.of, rows) if is_large else Layout.of(rows)
+    return await in_thread(Layout.of, rows) if is_large else Layout.of(rows)
 
 
 @lru_cache(maxsize=SHAPES_MAX)

@@ -22,6 +22,7 @@ from itertools import accumulate, takewhile
 from typing import Any, Final
 
 from common.errors import DeadlineExceeded
+from common.threads import in_thread
 from query_api.spans.candidates import Candidate, Candidates, Window
 from query_api.spans.compile import Compiled
 from query_api.spans.heads import heads_and_sums
@@ -76,7 +77,7 @@ async def find_page(spans: ProjectSpans, matching: Compiled, window: Window, *, 
     if missing := page.missing():
         page.add_rows(await fetch_rows(spans, missing), of=missing)
     finish = partial(page.finished, examined)
-    return await asyncio.to_thread(finish) if page.is_large else finish()
+    return await in_thread(finish) if page.is_large else finish()
 
 
 async def _judge(spans: ProjectSpans, batch: Sequence[Candidate], page: _PageInProgress) -> None:

@@ -6,7 +6,7 @@ true of it. Says in SQL what ``common/filter/values.py`` says in Python.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from common.filter.ast import Operator
@@ -26,16 +26,19 @@ SIGNS: Final[Mapping[Operator, str]] = {
 
 def ordered(typed: str, order: Operator, operand: Any, parameters: Parameters) -> str:
     """``typed`` compared by a numeric operator; ``btwn`` is not below the first of ``operand`` and not above the second."""
-    if order is Operator.BTWN:
-        low = ordered(typed, Operator.GTE, operand[0], parameters)
-        high = ordered(typed, Operator.LTE, operand[1], parameters)
-        return f"({low} AND {high})"
-    if isinstance(operand, str):
-        return f"(startsWith({typed}, 's') AND {typed} {SIGNS[order]} {parameters.text('s' + operand)})"
-    return _number_ordered(typed, SIGNS[order], operand, parameters)
+    bounds: list[tuple[str, Any]] = (
+        [(">=", operand[0]), ("<=", operand[1])] if order is Operator.BTWN else [(SIGNS[order], operand)]
+    )
+    if isinstance(bounds[0][1], str):
+        compared = " AND ".join(f"{typed} {sign} {parameters.text('s' + bound)}" for sign, bound in bounds)
+        return f"(startsWith({typed}, 's') AND {compared})"
+    places = [
+        (sign, parameters.place("Int128" if isinstance(bound, int) else "Float64", bound)) for sign, bound in bounds
+    ]
+    return _number_ordered(typed, places)
 
 
-def _number_ordered(typed: str, sign: str, operand: float, parameters: Parameters) -> str:
+def _number_ordered(typed: str, bounds: Sequence[tuple[str, str]]) -> str:
     """The engine compares integers with doubles exactly; texts are made the one or the other as JSON reads them."""
     text = f"substring({typed}, 2)"
     is_number = f"match({typed}, '^(?:n|s{JSON_NUMBER}$)')"
@@ -44,10 +47,11 @@ def _number_ordered(typed: str, sign: str, operand: float, parameters: Parameter
         f"length({typed}) <= {INTEGER_CHARS_MAX + 1} AND match({typed}, '^.-?[0-9]+$')"
         f" AND {integer} BETWEEN {INT64_MIN} AND {UINT64_MAX}"
     )
-    place = parameters.place("Int128" if isinstance(operand, int) else "Float64", operand)
-    return (
-        f"multiIf(NOT {is_number}, 0, {is_integer}, {integer} {sign} {place}, toFloat64OrZero({text}) {sign} {place})"
+    of_integer, of_double = (
+        " AND ".join(f"{number} {sign} {place}" for sign, place in bounds)
+        for number in (integer, f"toFloat64OrZero({text})")
     )
+    return f"multiIf(NOT {is_number}, 0, {is_integer}, {of_integer}, {of_double})"
 
 
 def of_json(raw: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -12,6 +11,7 @@ from typing import Final
 
 from common.errors import Unavailable
 from common.ids import trace_id_hex
+from common.threads import in_thread
 from query_api.spans.heads import heads_of_traces
 from query_api.spans.project_spans import ProjectSpans
 from query_api.spans.render import Layout, Rendered
@@ -168,4 +168,4 @@ async def _traces_of(
 async def _rendered(layouts: Sequence[Layout], heads: Sequence[Version], sums: TraceSums) -> list[Rendered]:
     if len(heads) <= LARGE_SPANS:
         return render_versions(layouts, heads, sums)
-    return await asyncio.to_thread(render_versions, layouts, heads, sums)
+    return await in_thread(render_versions, layouts, heads, sums)

@@ -22,6 +22,7 @@ from common.clickhouse.store import ColumnStore, Statement
 from common.errors import (
     DeadlineExceeded,
     InvalidStatement,
+    OutOfMemory,
     Overloaded,
     RefusedByStore,
     ServiceError,
@@ -331,7 +332,7 @@ class TestErrors:
             ("SELECT {missing:UInt8}", InvalidStatement),
             ("SELECT toUInt8('x')", InvalidStatement),
             ("SELECT 1 FROM no_such_table", Unavailable),
-            ("SELECT groupArray(number) FROM numbers(10000000) SETTINGS max_memory_usage = 100000", Overloaded),
+            ("SELECT groupArray(number) FROM numbers(10000000) SETTINGS max_memory_usage = 100000", OutOfMemory),
         ],
     )
     async def test_an_error_of_the_engine_is_one_of_ours(self, store: ColumnStore, sql: str, error: type[ServiceError]):
@@ -499,9 +500,9 @@ async def test_a_statement_that_comes_again_is_not_compiled(store: ColumnStore) 
 
 
 async def test_another_path_in_the_same_process_is_unavailable(chdb_dir: Path, tmp_path: Path):
-    first = EmbeddedStore(chdb_dir / "clickhouse", database="default", connections=1)
+    first = EmbeddedStore(chdb_dir / "clickhouse", ClickHouseSettings(database="default", connections=1))
     await select(first, "SELECT 1")
-    second = EmbeddedStore(tmp_path / "other", database="default", connections=1)
+    second = EmbeddedStore(tmp_path / "other", ClickHouseSettings(database="default", connections=1))
 
     with pytest.raises(Unavailable):
         await select(second, "SELECT 1")

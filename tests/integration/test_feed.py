@@ -396,7 +396,7 @@ async def test_a_wait_that_ends_without_news_gives_an_empty_page_that_goes_on(ap
 
 
 async def test_so_many_calls_wait_and_one_more_is_sent_away(api: ApiContext) -> None:
-    few = with_query_settings(api, waiting_max=1)
+    few = with_query_settings(api, waiting_max=1, queue_s=0.05)
     waiting = asyncio.create_task(Reader(few).page(wait_s=5))
     await somebody_waits(api)
 

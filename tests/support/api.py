@@ -20,7 +20,7 @@ from common.postgres.pool import Database
 from common.project import DEFAULT_USER_ID
 from common.settings import Settings
 from query_api.app import make_runner
-from query_api.context import ApiContext, Check, KeyFinder
+from query_api.context import ApiContext, Check, KeyFinder, waiting_places
 from query_api.freshness.ends import KnownEnds
 from query_api.route import Route
 from query_api.routes import ROUTES
@@ -64,6 +64,9 @@ class KnownKeys:
         project_id = self._projects.get(key_text)
         return None if project_id is None else KeyOwner(project_id, self._user_id)
 
+    async def has_neighbours(self, project_id: UUID, /) -> bool:
+        return not {project_id}.issuperset(self._projects.values())
+
 
 def context_of(
     *,
@@ -78,13 +81,15 @@ def context_of(
     database: Database | None = None,
 ) -> ApiContext:
     """A context whose store must stay untouched, with authentication exactly when there are keys."""
+    settings = settings or Settings(auth="off" if keys is None else "on")
     return ApiContext(
-        settings=settings or Settings(auth="off" if keys is None else "on"),
+        settings=settings,
         store=store or UntouchedStore(),
         publisher=publisher or (broker or MemoryBroker()).publisher(),
         keys=keys,
         clock=clock or ManualClock(),
         cursor_secret=b"secret",
+        waiting=waiting_places(settings.query.waiting_max),
         checks=checks or {},
         ends=ends,
         database=database,

@@ -20,7 +20,7 @@ from common.clickhouse.stored_through import STORED_THROUGH_TABLE, settled_table
 from common.filter.parse import parse
 from common.project import DEFAULT_PROJECT_ID
 from common.settled import Settled
-from query_api.context import ApiContext
+from query_api.context import ApiContext, waiting_places
 from query_api.feed.handlers import query_feed
 from query_api.json_body import read_body
 from query_api.route import Call
@@ -131,7 +131,8 @@ class PartByPartStore(StoreInFront):
 def with_query_settings(context: ApiContext, **changed: Any) -> ApiContext:
     """The same API with other settings of queries."""
     query = context.settings.query.model_copy(update=changed)
-    return replace(context, settings=context.settings.model_copy(update={"query": query}))
+    settings = context.settings.model_copy(update={"query": query})
+    return replace(context, settings=settings, waiting=waiting_places(query.waiting_max))
 
 
 def versions(spans: Sequence[Mapping[str, Any]], *, attribute: str) -> list[tuple[str, Any]]:

@@ -6,12 +6,14 @@ import asyncio
 import gc
 import threading
 from typing import Any
+from uuid import UUID
 
 import pytest
 
 from common.clickhouse import handles
 from common.clickhouse.handles import HandlePool
 from common.errors import DeadlineExceeded, Overloaded, Unavailable
+from common.tenant import Tenant, working_for
 
 
 class Client:
@@ -102,7 +104,7 @@ async def test_a_call_that_fails_after_who_waited_has_left_is_nothing_to_complai
     await pool.close()
 
 
-async def test_time_spent_waiting_is_taken_from_the_deadline():
+async def test_a_call_has_its_whole_deadline_however_long_it_waited_for_its_turn():
     pool = HandlePool(Opening(), count=1, name="test")
     go_on = threading.Event()
     first = asyncio.create_task(pool.run(lambda client, _: go_on.wait(5), deadline_s=5))
@@ -111,7 +113,38 @@ async def test_time_spent_waiting_is_taken_from_the_deadline():
     go_on.set()
 
     await first
-    assert 0 < await second < 4.96
+    assert await second == 5
+    await pool.close()
+
+
+async def test_a_project_that_holds_its_share_waits_while_its_neighbour_does_not():
+    greedy, neighbour = (Tenant(UUID(int=number), has_neighbours=True, queue_s=0.05) for number in (1, 2))
+    pool = HandlePool(Opening(), count=2, name="test")
+    go_on = threading.Event()
+    with working_for(greedy):
+        first = asyncio.create_task(pool.run(lambda client, _: go_on.wait(5), deadline_s=5))
+        await asyncio.sleep(0)
+        with pytest.raises(Overloaded):
+            await pool.run(lambda client, _: None, deadline_s=5)
+
+    with working_for(neighbour):
+        assert await pool.run(lambda client, _: "served", deadline_s=5) == "served"
+    go_on.set()
+    await first
+    await pool.close()
+
+
+async def test_an_abandoned_call_counts_to_the_share_of_whoever_began_it():
+    greedy = Tenant(UUID(int=1), has_neighbours=True, queue_s=0.05)
+    pool = HandlePool(Opening(), count=2, name="test")
+    go_on = threading.Event()
+    with working_for(greedy):
+        abandoned = asyncio.create_task(pool.run(lambda client, _: go_on.wait(5), deadline_s=5))
+        await asyncio.sleep(0)
+        abandoned.cancel()
+        with pytest.raises(Overloaded):
+            await pool.run(lambda client, _: None, deadline_s=5)
+    go_on.set()
     await pool.close()
 
 

@@ -143,7 +143,7 @@ class TestWaiting:
             await wait_until_stored(context, {Partition("spans", 0): 7})
 
     async def test_past_so_many_calls_that_wait_a_call_is_sent_away(self) -> None:
-        context = _context(waiting_max=1, wait_for_max_s=1.0)
+        context = _context(waiting_max=1, wait_for_max_s=1.0, queue_s=0.05)
         first = asyncio.create_task(wait_until_stored(context, {Partition("spans", 0): 7}))
         await _until_waiting(context)
 

@@ -1,0 +1,223 @@
+"""Places shared by projects: who gets one, in which order, and what is left when a call goes away."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import Counter
+from uuid import UUID
+
+import pytest
+
+from common.errors import Overloaded
+from common.fair_share import FairShare
+from common.tenant import OWN_WORK, Tenant, working_for
+
+A, B, C = (Tenant(UUID(int=number), has_neighbours=True, queue_s=5.0) for number in (1, 2, 3))
+ALONE = Tenant(UUID(int=1), queue_s=5.0)
+
+
+class Calls:
+    """Calls that take a place each and keep it until told; ``holding`` says whose have one, in the order in which they got it."""
+
+    def __init__(self, share: FairShare) -> None:
+        self._share = share
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._ends: dict[str, asyncio.Event] = {}
+        self.holding: list[str] = []
+
+    async def begin(self, name: str, tenant: Tenant) -> None:
+        self._ends[name] = asyncio.Event()
+        self._tasks[name] = asyncio.create_task(self._call(name, tenant))
+        await settled()
+
+    async def end(self, name: str) -> None:
+        self._ends[name].set()
+        await self._tasks[name]
+        await settled()
+
+    async def cancel(self, *names: str) -> None:
+        for name in names:
+            self._tasks[name].cancel()
+        await settled()
+
+    async def _call(self, name: str, tenant: Tenant) -> None:
+        await self._share.acquire(tenant, timeout_s=5)
+        self.holding.append(name)
+        try:
+            await self._ends[name].wait()
+        finally:
+            self.holding.remove(name)
+            self._share.release(tenant)
+
+
+async def settled() -> None:
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize(("places", "share"), [(1, 1), (2, 1), (3, 2), (4, 2), (5, 3)])
+async def test_a_project_with_neighbours_holds_at_most_half_rounded_up(places: int, share: int) -> None:
+    calls = Calls(FairShare("places", places))
+
+    for number in range(places + 1):
+        await calls.begin(f"a{number}", A)
+
+    assert calls.holding == [f"a{number}" for number in range(share)]
+
+
+async def test_a_project_alone_holds_all_places() -> None:
+    calls = Calls(FairShare("places", 4))
+
+    for number in range(5):
+        await calls.begin(f"a{number}", ALONE)
+
+    assert len(calls.holding) == 4
+
+
+async def test_what_one_project_awaits_does_not_keep_a_neighbour_waiting() -> None:
+    calls = Calls(FairShare("places", 4))
+    for number in range(10):
+        await calls.begin(f"a{number}", A)
+
+    await calls.begin("b", B)
+
+    assert calls.holding == ["a0", "a1", "b"]
+
+
+async def test_within_a_project_who_came_first_is_next() -> None:
+    calls = Calls(FairShare("places", 2))
+    for number in range(4):
+        await calls.begin(f"a{number}", A)
+
+    for number in range(3):
+        assert calls.holding == [f"a{number}"]
+        await calls.end(f"a{number}")
+    assert calls.holding == ["a3"]
+
+
+async def test_a_free_place_goes_to_who_holds_fewest_and_among_these_to_who_came_first() -> None:
+    calls = Calls(FairShare("places", 2))
+    await calls.begin("a0", A)
+    await calls.begin("b0", B)
+    await calls.begin("a1", A)
+    await calls.begin("b1", B)
+    await calls.begin("c0", C)
+
+    await calls.end("a0")
+    assert calls.holding == ["b0", "a1"]
+    await calls.end("b0")
+    assert calls.holding == ["a1", "b1"]
+    await calls.end("a1")
+    assert calls.holding == ["b1", "c0"]
+
+
+async def test_who_has_waited_for_the_queue_time_is_sent_away_and_told_how_many_it_may_use() -> None:
+    share = FairShare("handles", 2)
+    impatient = Tenant(A.project_id, has_neighbours=True, queue_s=0.01)
+    await share.acquire(impatient, timeout_s=60)
+
+    with pytest.raises(Overloaded, match=r"None of the handles came free within 0.01 s; this project may use 1 at the"):
+        await share.acquire(impatient, timeout_s=60)
+
+    await share.acquire(B, timeout_s=60)  # who left has no place
+
+
+async def test_work_of_the_program_waits_as_long_as_its_caller_allows() -> None:
+    share = FairShare("handles", 1)
+    await share.acquire(OWN_WORK, timeout_s=1)
+
+    with pytest.raises(Overloaded):
+        await share.acquire(OWN_WORK, timeout_s=0.01)
+
+
+async def test_a_call_that_is_cancelled_while_it_waits_leaves_no_gap() -> None:
+    calls = Calls(FairShare("places", 2))
+    for number in range(4):
+        await calls.begin(f"a{number}", A)
+
+    await calls.cancel("a1")
+    await calls.end("a0")
+
+    assert calls.holding == ["a2"]
+
+
+async def test_a_place_granted_to_a_call_in_the_moment_it_is_cancelled_goes_to_the_next() -> None:
+    share = FairShare("places", 1)
+    await share.acquire(A, timeout_s=5)
+    first, second = (asyncio.create_task(share.acquire(tenant, timeout_s=5)) for tenant in (A, B))
+    await settled()
+
+    share.release(A)
+    first.cancel()
+    second_done, _ = await asyncio.wait({second}, timeout=1)
+
+    assert second_done == {second}
+    assert first.cancelled()
+
+
+async def test_a_place_freed_in_the_moment_a_call_is_cancelled_is_not_lost() -> None:
+    share = FairShare("places", 1)
+    await share.acquire(A, timeout_s=5)
+    first, second = (asyncio.create_task(share.acquire(tenant, timeout_s=5)) for tenant in (A, B))
+    await settled()
+
+    first.cancel()
+    share.release(A)
+    second_done, _ = await asyncio.wait({second}, timeout=1)
+
+    assert second_done == {second}
+
+
+async def test_a_place_is_given_back_when_its_holder_fails() -> None:
+    share = FairShare("places", 1)
+    with working_for(A):
+        with pytest.raises(ValueError, match="no"):
+            async with share.place(timeout_s=1):
+                raise ValueError("no")
+        async with share.place(timeout_s=1):
+            pass
+
+
+async def test_nothing_is_kept_of_projects_that_hold_and_await_nothing() -> None:
+    share = FairShare("places", 2)
+    for number in range(100):
+        tenant = Tenant(UUID(int=number), has_neighbours=True, queue_s=0.001)
+        await share.acquire(tenant, timeout_s=1)
+        with pytest.raises(Overloaded):
+            await share.acquire(tenant, timeout_s=1)
+        share.release(tenant)
+
+    assert not share._held
+    assert not share._waiting
+
+
+async def test_no_place_is_lost_or_held_twice_whatever_is_cancelled_when() -> None:
+    places, chance = 3, random.Random(18)
+    share = FairShare("places", places)
+    held: Counter[UUID] = Counter()
+
+    async def call(tenant: Tenant) -> None:
+        await share.acquire(tenant, timeout_s=5)
+        held[tenant.project_id] += 1
+        try:
+            assert held.total() <= places
+            assert held[tenant.project_id] <= share.share
+            await asyncio.sleep(chance.choice([0, 0, 0.001]))
+        finally:
+            held[tenant.project_id] -= 1
+            share.release(tenant)
+
+    tasks = set()
+    for _ in range(2_000):
+        tasks.add(asyncio.create_task(call(chance.choice([A, B, C]))))
+        if chance.random() < 0.5:
+            await asyncio.sleep(0)
+        if chance.random() < 0.3:
+            chance.choice(sorted(tasks, key=id)).cancel()
+    ended = await asyncio.gather(*tasks, return_exceptions=True)
+
+    assert {type(each) for each in ended} <= {type(None), asyncio.CancelledError}
+    assert not share._held
+    for _ in range(places):
+        await share.acquire(ALONE, timeout_s=0.1)
