@@ -28,7 +28,9 @@ from common.errors import (
     ServiceError,
     Unavailable,
 )
+from common.limits import MIB
 from common.settings import ClickHouseSettings
+from common.tenant import Tenant, working_for
 from query_api.spans.columns import HexDigits
 from tests.fakes.faulty_store import Fault, FaultyStore
 from tests.support.clickhouse import ClickHouseServer, clickhouse_server
@@ -305,6 +307,31 @@ class TestDeadlines:
             await store.select(Statement("SELECT 1"), deadline_s=0.1)
 
         await busy
+        await store.close()
+
+    async def test_a_statement_that_nobody_waits_for_counts_to_its_tenant_until_it_has_ended(
+        self, settings, chdb_dir: Path
+    ):
+        store = open_store(settings.model_copy(update={"connections": 2, "database": "default"}), data_dir=chdb_dir)
+        await select(store, "SELECT 1")
+        with working_for(Tenant(UUID(int=1), has_neighbours=True, queue_s=0.1)):
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0.05):
+                    await store.select(Statement("SELECT sleep(0.6)"), deadline_s=DEADLINE_S)
+
+            with pytest.raises(Overloaded):
+                await select(store, "SELECT 1")
+        assert await select(store, "SELECT 1 AS one") == [{"one": 1}]
+        await store.close()
+
+    async def test_every_statement_has_a_bound_of_memory(self, settings, chdb_dir: Path):
+        little = settings.model_copy(update={"memory_bytes_max": 64 * MIB, "database": "default"})
+        store = open_store(little, data_dir=chdb_dir)
+
+        with pytest.raises(OutOfMemory) as caught:
+            await select(store, "SELECT length(groupArray(repeat('x', 1000))) FROM numbers(300000)")
+
+        assert "more memory than one query may use" in caught.value.told
         await store.close()
 
     async def test_four_selects_run_side_by_side(self, store: ColumnStore):

@@ -23,13 +23,14 @@ from common.errors import (
 )
 from common.migrations import IllegalMigration
 from common.postgres.errors import Taken
-from common.postgres.keys import INVALID_FOR_S, VALID_FOR_S, KeyOwner, Keys
+from common.postgres.keys import ALONE_FOR_S, INVALID_FOR_S, NEIGHBOURS_FOR_S, VALID_FOR_S, KeyOwner, Keys
 from common.postgres.migrate import DDL, migrate, require_tables
 from common.postgres.pool import Database, open_database
 from common.postgres.projects import ABSENT_FOR_S, Projects
 from common.postgres.secrets import cursor_secret
 from common.project import DEFAULT_PROJECT_ID, DEFAULT_USER_ID
 from common.settings import PostgresSettings
+from common.tenant import Tenant, working_for
 from tests.fakes.clock import ManualClock
 
 OWNER = KeyOwner(DEFAULT_PROJECT_ID, DEFAULT_USER_ID)
@@ -191,6 +192,33 @@ class TestKeys:
 
         assert await keys.find(made.text) == OWNER
 
+    async def test_a_second_project_with_a_key_is_noticed_within_a_second(self, database: Database):
+        clock = ManualClock()
+        keys = Keys(database, clock)
+        second = await Projects(database, clock).create("second")
+        await keys.create(DEFAULT_PROJECT_ID, name="laptop")
+        assert not await keys.has_neighbours(DEFAULT_PROJECT_ID)
+
+        made = await keys.create(second.id, name="laptop")
+        clock.advance(ALONE_FOR_S)
+
+        assert await keys.has_neighbours(DEFAULT_PROJECT_ID)
+        assert await keys.has_neighbours(second.id)
+        await keys.revoke(second.id, made.key.id)
+        clock.advance(NEIGHBOURS_FOR_S)
+        assert not await keys.has_neighbours(DEFAULT_PROJECT_ID)
+
+    async def test_whether_there_are_neighbours_is_asked_once_a_second(self, database: Database):
+        clock = ManualClock()
+        keys = Keys(database, clock)
+        assert not await keys.has_neighbours(DEFAULT_PROJECT_ID)
+
+        await database.execute("ALTER TABLE api_keys RENAME TO elsewhere")
+
+        assert not await keys.has_neighbours(DEFAULT_PROJECT_ID)
+        clock.advance(ALONE_FOR_S)
+        assert await keys.has_neighbours(DEFAULT_PROJECT_ID)  # it cannot be known now
+
     async def test_keys_are_listed_and_revoked_only_within_their_project(self, database: Database):
         keys = Keys(database, ManualClock())
         other = await Projects(database, ManualClock()).create("other")
@@ -288,6 +316,20 @@ class TestErrors:
                     await database.fetch_one("SELECT 1")
 
             await database.fetch_one("SELECT 1")
+
+    async def test_a_project_that_holds_its_share_leaves_connections_to_its_neighbours(
+        self, postgres_settings: PostgresSettings
+    ):
+        greedy, neighbour = (Tenant(UUID(int=number), has_neighbours=True, queue_s=0.1) for number in (1, 2))
+        async with open_database(postgres_settings.model_copy(update={"connections_max": 2})) as database:
+            with working_for(greedy):
+                async with database.transaction():
+                    with pytest.raises(Overloaded):
+                        await database.fetch_one("SELECT 1")
+                    with working_for(neighbour):
+                        assert await database.fetch_one("SELECT 1") is not None
+
+                assert await database.fetch_one("SELECT 1") is not None
 
     async def test_postgres_away_is_unavailable_when_asked_and_not_before(self):
         with socket.socket() as taken:

@@ -1,0 +1,131 @@
+"""What one project holds of what a process shares, over HTTP: its share while it has neighbours, all of it while it has none."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from uuid import UUID
+
+import aiohttp
+import pyarrow as pa
+import pytest
+
+from common.clickhouse.connect import open_store
+from common.clickhouse.migrate import migrate
+from common.clickhouse.store import ColumnStore, Statement
+from common.clock import SystemClock
+from common.settings import ClickHouseSettings, QuerySettings, Settings
+from query_api.context import ApiContext
+from tests.fakes.faulty_store import FaultyStore
+from tests.support.api import KnownKeys, context_of, serving
+
+TWO = {"a": UUID(int=1), "b": UUID(int=2)}
+ONE = {"a": UUID(int=1)}
+FEED = {"windowing": {"by": "created_at", "wait_s": 2}}
+
+
+@pytest.fixture
+async def store(chdb_dir: Path, chdb_settings: Callable[[], ClickHouseSettings]) -> AsyncIterator[ColumnStore]:
+    settings = chdb_settings()
+    await migrate(settings, data_dir=chdb_dir)
+    opened = open_store(settings.model_copy(update={"connections": 2}), data_dir=chdb_dir)
+    yield opened
+    await opened.close()
+
+
+class SlowStore(FaultyStore):
+    """Takes a while for each statement about spans, in the engine itself, so that its handle is held."""
+
+    async def select(self, statement: Statement, /, *, deadline_s: float) -> pa.Table:
+        if "FROM spans" in statement.sql:
+            await super().select(Statement("SELECT sleep(0.7)"), deadline_s=deadline_s)
+        return await super().select(statement, deadline_s=deadline_s)
+
+
+@asynccontextmanager
+async def _serving(
+    store: ColumnStore, keys: Mapping[str, UUID] | None
+) -> AsyncIterator[tuple[ApiContext, aiohttp.ClientSession]]:
+    query = QuerySettings(queue_s=0.3, waiting_max=2)
+    context = context_of(
+        store=store,
+        clock=SystemClock(),
+        keys=None if keys is None else KnownKeys(keys),
+        settings=Settings(auth="off" if keys is None else "on", query=query),
+    )
+    async with serving(context) as client:
+        yield context, client
+
+
+async def _status(client: aiohttp.ClientSession, key: str, body: object) -> int:
+    async with client.post("/spans/query", json=body, headers={"Authorization": key}) as answer:
+        if answer.status == 429:
+            assert int(answer.headers["Retry-After"]) >= 1
+        return answer.status
+
+
+async def _statuses(client: aiohttp.ClientSession, key: str, body: object, *, count: int) -> list[int]:
+    return sorted(await asyncio.gather(*(_status(client, key, body) for _ in range(count))))
+
+
+async def test_a_project_past_its_share_of_handles_is_sent_away_and_its_neighbour_is_not(store: ColumnStore) -> None:
+    async with _serving(SlowStore(store), TWO) as (_, client):
+        attack = asyncio.create_task(_statuses(client, "a", {}, count=4))
+        await asyncio.sleep(0.05)
+
+        assert await _statuses(client, "b", {}, count=1) == [200]
+        assert await attack == [200, 429, 429, 429]
+
+
+@pytest.mark.parametrize("keys", [ONE, None], ids=["one project with keys", "authentication off"])
+async def test_a_project_without_neighbours_has_all_handles(
+    store: ColumnStore, keys: Mapping[str, UUID] | None
+) -> None:
+    async with _serving(SlowStore(store), keys) as (_, client):
+        assert await _statuses(client, "a", {}, count=2) == [200, 200]
+
+
+@pytest.mark.parametrize(
+    ("keys", "statuses"), [(TWO, [200, 429]), (ONE, [200, 200]), (None, [200, 200])], ids=["two", "one", "off"]
+)
+async def test_a_project_with_neighbours_has_half_of_the_waiting_places(
+    store: ColumnStore, keys: Mapping[str, UUID] | None, statuses: list[int]
+) -> None:
+    async with _serving(store, keys) as (context, client):
+        waiting = asyncio.create_task(_statuses(client, "a", FEED, count=2))
+        await asyncio.sleep(0.5)
+
+        if keys is TWO:
+            assert context.stored.waiting_count == 1
+            assert await _status(client, "b", FEED) == 200
+        assert await waiting == statuses
+
+
+async def test_a_call_that_goes_away_while_it_waits_for_its_turn_leaves_nothing_behind(store: ColumnStore) -> None:
+    async with _serving(store, TWO) as (context, client):
+        calls = [asyncio.create_task(_status(client, "a", FEED)) for _ in range(5)]
+        await asyncio.sleep(0.2)
+        for call in calls:
+            call.cancel()
+        await asyncio.gather(*calls, return_exceptions=True)
+        await asyncio.sleep(0.2)
+
+        assert context.stored.waiting_count == 0
+        assert await _status(client, "a", {"windowing": {**FEED["windowing"], "wait_s": 0.1}}) == 200
+
+
+async def test_a_query_that_needs_more_memory_than_it_may_use_says_so(
+    chdb_dir: Path, chdb_settings: Callable[[], ClickHouseSettings]
+) -> None:
+    settings = chdb_settings()
+    await migrate(settings, data_dir=chdb_dir)
+    little = open_store(settings.model_copy(update={"memory_bytes_max": 100_000}), data_dir=chdb_dir)
+
+    async with _serving(little, None) as (_, client), client.post("/spans/analytics/query", json={}) as answer:
+        found = (answer.status, await answer.json())
+    await little.close()
+
+    assert found[0] == 504
+    assert "more memory than one query may use (CLEARSPAN_CLICKHOUSE__MEMORY_BYTES_MAX)" in found[1]["detail"]
