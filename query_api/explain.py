@@ -1,9 +1,12 @@
 """The member ``explain`` of an answer: which statements were run, what they read, of how much, and a hint in words.
 
 Explaining runs statements of its own, within the same budget and the same fence; where that is spent, the member says so
-and the answer stays what it is. Counts are whole granules, of the project's own: the rows of a granule at the edge belong to
-whoever stands beside it, and an exact number of rows or bytes would tell of them (contract §2). With authentication on there
-are such neighbours, and what an index of contents left is not said either.
+and the answer stays what it is.
+
+With authentication on, the tables hold rows of other projects, and the plan of a statement depends on them: which parts and
+granules there are, how many rows a granule at the border of two projects has, and even which indexes are listed (contract §2). So
+the engine is not asked for a plan then. Shown are the statements, how long they took, how many rows the project itself has, and what
+follows from the filter.
 """
 
 from __future__ import annotations
@@ -19,8 +22,8 @@ import orjson
 from common.errors import ErrorCode, ServiceError
 from common.filter.ast import Node
 from common.times import format_us, nearest_shown_us
-from query_api.explain_hint import hint
-from query_api.explain_plan import TableRead, table_reads, without_neighbours
+from query_api.explain_hint import hint, static_hint
+from query_api.explain_plan import TableRead, table_reads
 from query_api.spans.columns import HexDigits
 from query_api.spans.project_spans import OF_PROJECT, ProjectSpans, Ran, fenced
 
@@ -45,16 +48,18 @@ _LENGTHS: Final = frozenset({"interval_us"})
 _WITHOUT_CACHE: Final = "\nSETTINGS use_query_condition_cache = 0"
 """An earlier run has left there which granules hold no match: the plan would not show what led to it."""
 
+_OWN_ROWS: Final = f"SELECT uniq(start_us, span_id, trace_id, log) AS rows FROM spans WHERE {OF_PROJECT}"
+
 _BUDGET_SPENT: Final = "The budget of the query was spent before everything could be explained."
 
 
 @dataclass(frozen=True, slots=True)
 class TableSize:
-    """What of a table is the project's: its rows, every version counted, and what they are spread over."""
+    """What of a table is the project's: its rows, every version counted, and what they are spread over, unless neighbours are too."""
 
     rows: int
-    granules: int
-    parts: int
+    granules: int | None = None
+    parts: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,15 +79,18 @@ async def explained(spans: ProjectSpans, filtering: Node | None = None) -> bytes
     """
     ran = spans.ran
     explaining = _Explaining(spans.unrecorded())
-    statements = [await explaining.explain(each) for each in ran[:STATEMENTS_EXPLAINED_MAX]]
-    statements += [_Explained(each) for each in ran[STATEMENTS_EXPLAINED_MAX:STATEMENTS_SHOWN_MAX]]
-    if len(ran) > STATEMENTS_EXPLAINED_MAX:
+    explained_count = 0 if spans.has_neighbours else STATEMENTS_EXPLAINED_MAX
+    statements = [await explaining.explain(each) for each in ran[:explained_count]]
+    statements += [_Explained(each) for each in ran[explained_count:STATEMENTS_SHOWN_MAX]]
+    if spans.has_neighbours:
+        await explaining.count_own_rows()
+    elif len(ran) > STATEMENTS_EXPLAINED_MAX:
         explaining.fail(f"Explained are the first {STATEMENTS_EXPLAINED_MAX} of {len(ran)} statements.")
     member = {
         "statements_count": len(ran),
         "statements": [_statement_json(each, spans.project_id) for each in statements],
-        "of_project": {table: asdict(size) for table, size in explaining.of_project.items()} or None,
-        "hint": _hint(statements, filtering),
+        "of_project": {table: _present(asdict(size)) for table, size in explaining.of_project.items()} or None,
+        "hint": static_hint(filtering) if spans.has_neighbours else _hint(statements, filtering),
         "incomplete": explaining.incomplete,
     }
     return orjson.dumps({name: value for name, value in member.items() if value is not None}, default=str)
@@ -110,14 +118,27 @@ class _Explaining:
             reads = await self._reads(ran)
             rows_count = await self._spans.rows_read(ran.sql, ran.parameters) if ran.failure is None else None
         except ServiceError as error:
-            self._has_ended = True
-            is_spent = error.code is ErrorCode.DEADLINE_EXCEEDED
-            self.fail(_BUDGET_SPENT if is_spent else f"The engine did not explain everything ({error.code}).")
+            self._end(error)
             return _Explained(ran)
-        shown = [without_neighbours(read) for read in reads] if self._spans.has_neighbours else reads
-        if rows_count is None or shown != reads:
-            return _Explained(ran, shown)
+        if rows_count is None:
+            return _Explained(ran, reads)
         return _Explained(ran, reads, *_whole_granules(rows_count, reads, self.of_project))
+
+    async def count_own_rows(self) -> None:
+        """Count the rows of the project alone. Rows that the engine has not merged yet count once, because when it merges depends on all
+        projects; above some ten thousand the count is near.
+        """
+        try:
+            counted = await self._spans.select(_OWN_ROWS, {})
+        except ServiceError as error:
+            self._end(error)
+        else:
+            self.of_project["spans"] = TableSize(rows=counted.column("rows").to_pylist()[0])
+
+    def _end(self, error: ServiceError) -> None:
+        self._has_ended = True
+        is_spent = error.code is ErrorCode.DEADLINE_EXCEEDED
+        self.fail(_BUDGET_SPENT if is_spent else f"The engine did not explain everything ({error.code}).")
 
     def fail(self, reason: str) -> None:
         """Say what is missing; what was said first stands."""
@@ -128,14 +149,16 @@ class _Explaining:
         for read in table_reads(plan, of_project={}):
             if read.table in _TABLES and read.table not in self.of_project:
                 self.of_project[read.table] = await self._size(read.table)
-        return table_reads(plan, of_project={table: size.granules for table, size in self.of_project.items()})
+        return table_reads(plan, of_project={table: size.granules or 0 for table, size in self.of_project.items()})
 
     async def _size(self, table: str) -> TableSize:
         counted = await self._spans.select(f"SELECT count() AS rows FROM {table} WHERE {OF_PROJECT}", {})
+        if not (rows := counted.column("rows").to_pylist()[0]):
+            return TableSize(0, 0, 0)  # a granule may begin before the project and end after it
         plan = await self._plan(f"SELECT project_id FROM {table} WHERE {OF_PROJECT}", {})
         reads = table_reads(plan, of_project={})
         return TableSize(
-            rows=counted.column("rows").to_pylist()[0],
+            rows=rows,
             granules=sum(read.granules or 0 for read in reads),
             parts=sum(read.parts or 0 for read in reads),
         )
@@ -151,8 +174,8 @@ def _whole_granules(
     rows_count: int, reads: Sequence[TableRead], of_project: Mapping[str, TableSize]
 ) -> tuple[int, int]:
     """How many of the granules that were left were read, at most, and how many rows of the project that can be."""
-    sizes = [size for read in reads if (size := of_project.get(read.table)) is not None and size.granules]
-    rows_of_granule = min((size.rows / size.granules for size in sizes), default=1.0)
+    sizes = [size for read in reads if (size := of_project.get(read.table)) is not None and size.rows]
+    rows_of_granule = min((size.rows / (size.granules or 1) for size in sizes), default=1.0)
     granules_count = min(sum(read.granules or 0 for read in reads), math.ceil(rows_count / rows_of_granule))
     return granules_count, min(sum(size.rows for size in sizes), math.ceil(granules_count * rows_of_granule))
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 from common.filter.ast import Condition, GroupOperator, Node, Operator
 from common.filter.fields import SERVICE_NAME_PATH
+from common.filter.words import words_of
 from query_api.explain_plan import PRIMARY_KEY, IndexUse, TableRead
 
 _SERVICE_NAME: Final = "`service.name` of the resource"
@@ -31,6 +32,9 @@ INDEXED_FIELDS: Final[Mapping[str, str]] = {
 
 _NEGATIONS: Final = frozenset({GroupOperator.NOT, GroupOperator.NAND, GroupOperator.NOR})
 _BY_EQUALITY: Final = frozenset({Operator.IS, Operator.IN})
+_BY_PATH: Final = frozenset(Operator) - _BY_EQUALITY - {Operator.EXISTS, Operator.HAS}
+"""Comparisons and text operators, which are made only where the path occurs."""
+
 _IN_ORDER_OF_TABLE: Final = "start_time"
 
 
@@ -42,6 +46,53 @@ def hint(reads: Sequence[TableRead], filtering: Node | None, *, granules_read: i
     return " ".join([*_what_was_read(reads, filtering, granules_read), *_what_cannot_help(filtering)])
 
 
+def static_hint(filtering: Node | None) -> str | None:
+    """Sentences about a filter that follow from it alone, whatever is stored; ``None`` where there is nothing to say."""
+    usable = sorted(_usable_indexes(filtering)) if filtering is not None else []
+    sentences = [f"The index on {field} can be used." for field in usable]
+    return " ".join([*sentences, *_what_cannot_help(filtering)]) or None
+
+
+def _usable_indexes(node: Node) -> frozenset[str]:
+    """The fields whose index narrows the search for ``node``: of an ``or``, every member has to have one."""
+    if isinstance(node, Condition):
+        return _usable_index(node)
+    found = [_usable_indexes(member) for member in node.members]
+    match node.operator:
+        case GroupOperator.AND:
+            return frozenset().union(*found)
+        case GroupOperator.OR if all(found):
+            return frozenset().union(*found)
+        case _:
+            return frozenset()
+
+
+def _usable_index(condition: Condition) -> frozenset[str]:
+    operator = condition.operator
+    match _subject(condition):
+        case "attributes" if operator in _BY_EQUALITY and _has_indexed_value(condition.operand):
+            return frozenset({"attributes"})
+        case "attributes" if operator in _BY_PATH:
+            return frozenset({"the paths of attributes"})
+        case "references" if operator is Operator.IN:
+            return frozenset({"references"})
+        case "content" as field:
+            return frozenset({field})
+        case field if field in _OF_VALUES.values() and operator in _BY_EQUALITY:
+            return frozenset({field})
+        case _:
+            return frozenset()
+
+
+def _has_indexed_value(operand: Any) -> bool:
+    """Whether the index of values knows something of each match: a scalar, one in an object, or a word of each text in a list."""
+    if isinstance(operand, Mapping):
+        return any(_has_indexed_value(member) for member in operand.values() if not isinstance(member, list))
+    if isinstance(operand, list):
+        return all(isinstance(value, str) and words_of(value) for value in operand)
+    return operand is not None
+
+
 def _what_was_read(reads: Sequence[TableRead], filtering: Node | None, granules_read: int | None) -> Iterator[str]:
     in_window = sum(_after_primary_key(read) for read in reads)
     used = _of_contents(reads)
@@ -49,9 +100,7 @@ def _what_was_read(reads: Sequence[TableRead], filtering: Node | None, granules_
         yield "Nothing was read: there are no spans in the window."
         return
     yield from _what_indexes_left(used)
-    if any(read.granules is None for read in reads):
-        return
-    left = sum(read.granules or 0 for read in reads)
+    left = sum(read.granules for read in reads)
     fields = {condition.field for condition, _ in _conditions(filtering)}
     if left < in_window:
         return
@@ -75,11 +124,8 @@ def _what_indexes_left(used: Sequence[IndexUse]) -> Iterator[str]:
     for name in dict.fromkeys(use.name for use in used):
         uses = [use for use in used if use.name == name]
         field = INDEXED_FIELDS.get(name, name)
-        if any(use.granules_after is None for use in uses):
-            yield f"The index on {field} was used."
-        else:
-            before, after = sum(use.granules_before or 0 for use in uses), sum(use.granules_after or 0 for use in uses)
-            yield f"The index on {field} left {after:,} of {before:,} granules."
+        before, after = sum(use.granules_before for use in uses), sum(use.granules_after for use in uses)
+        yield f"The index on {field} left {after:,} of {before:,} granules."
 
 
 def _what_cannot_help(filtering: Node | None) -> Iterator[str]:
@@ -124,8 +170,7 @@ def _conditions(node: Node | None, *, is_negated: bool = False) -> Iterator[tupl
 
 
 def _after_primary_key(read: TableRead) -> int:
-    after = next((use.granules_after for use in read.indexes if use.name == PRIMARY_KEY), read.granules)
-    return after or 0
+    return next((use.granules_after for use in read.indexes if use.name == PRIMARY_KEY), read.granules)
 
 
 def _of_contents(reads: Sequence[TableRead]) -> list[IndexUse]:

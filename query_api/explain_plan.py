@@ -1,17 +1,14 @@
 """What the engine's ``EXPLAIN indexes = 1, json = 1`` says of a statement, as far as it is about one project.
 
-The engine counts granules of the whole table until the primary key has been applied: such counts would tell of other
-projects. So what comes before it (partitions, their bounds) is left out, and “of how many” is what the primary key selects
-for the project alone (contract §2).
-
-A granule at the edge of a project holds rows of its neighbour too, and a text index is asked about all of it: what it left says
-whether the neighbour holds a word. Where there can be neighbours, ``without_neighbours`` takes such counts away.
+The engine counts granules of the whole table until the primary key has been applied. So what comes before it (partitions, their bounds)
+is left out, and “of how many” is what the primary key selects for the project alone. Where other projects have keys no plan is shown
+(``explain.py``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 import orjson
@@ -24,13 +21,13 @@ _BEFORE_THE_PROJECT: Final = frozenset({"Min-Max", "MinMax", "Partition"})
 
 @dataclass(frozen=True, slots=True)
 class IndexUse:
-    """One index: what it was asked, and how many granules there were before it and are left behind it, if that may be said."""
+    """One index: what it was asked, and how many granules there were before it and are left after it."""
 
     name: str
     type: str
     condition: str
-    granules_before: int | None
-    granules_after: int | None
+    granules_before: int
+    granules_after: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +35,8 @@ class TableRead:
     """One table of a statement, with the indexes in the order in which they are applied. ``granules`` are left to be read."""
 
     table: str
-    parts: int | None
-    granules: int | None
+    parts: int
+    granules: int
     indexes: tuple[IndexUse, ...]
 
 
@@ -48,17 +45,6 @@ def table_reads(plan: bytes, *, of_project: Mapping[str, int]) -> list[TableRead
     # Conditions show ids as the bytes that they are, which need not be UTF-8.
     nodes = _nodes(orjson.loads(plan.decode("utf-8", "replace")))
     return [_table_read(node, of_project) for node in nodes if "Indexes" in node]
-
-
-def without_neighbours(read: TableRead) -> TableRead:
-    """The same without the counts that rows of other projects can change: those behind an index of contents."""
-    if all(use.name == PRIMARY_KEY for use in read.indexes):
-        return read
-    uses = (
-        use if use.name == PRIMARY_KEY else replace(use, granules_before=None, granules_after=None)
-        for use in read.indexes
-    )
-    return replace(read, parts=None, granules=None, indexes=tuple(uses))
 
 
 def _nodes(value: Any) -> Iterator[Json]:
@@ -76,6 +62,8 @@ def _nodes(value: Any) -> Iterator[Json]:
 def _table_read(node: Json, of_project: Mapping[str, int]) -> TableRead:
     table = str(node.get("Description", "")).rsplit(".", 1)[-1]
     applied = [each for each in node["Indexes"] if each["Type"] not in _BEFORE_THE_PROJECT]
+    if of_project.get(table) == 0:  # what is left are granules in which two other projects meet
+        applied = []
     uses = tuple(_index_use(each, of_project.get(table)) for each in applied)
     parts = int(applied[-1]["Selected Parts"]) if applied else 0
     return TableRead(table, parts, uses[-1].granules_after if uses else 0, uses)

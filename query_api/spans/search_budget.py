@@ -67,7 +67,8 @@ class SearchBudget:
             self.is_spent = True
             return False
         if rows_count > self._rows_share and self.stretch_us > 1:  # the shortest one is walked, whatever it costs
-            self._shorten(to_us=self.stretch_us * self._rows_share // rows_count)
+            # By halves, because an explanation shows the bounds, and the estimate counts rows of neighbours in granules at the border.
+            self._shorten(to_us=self.stretch_us >> (rows_count // self._rows_share).bit_length())
             return False
         self._rows_left -= rows_count
         return True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -23,6 +24,7 @@ from common.project import DEFAULT_PROJECT_ID
 from common.settings import ClickHouseSettings
 from common.span import Span
 from query_api.explain import STATEMENTS_EXPLAINED_MAX, VALUES_SHOWN_MAX, explained
+from query_api.explain_hint import INDEXED_FIELDS
 from query_api.json_body import read_body
 from query_api.route import Call
 from query_api.spans.handlers import query_spans
@@ -87,7 +89,7 @@ def _span(number: int) -> Span:
     start_ns = START_NS + number * 1_000_000_000
     return Span(
         trace_id=(1).to_bytes(16, "big"),
-        span_id=(1 + number).to_bytes(8, "big") * 2,
+        span_id=(1 + abs(number)).to_bytes(8, "big") * 2,
         parent_id=None,
         start_ns=start_ns,
         end_ns=start_ns + 1_000,
@@ -266,27 +268,92 @@ def _without_times(member: dict[str, Any]) -> dict[str, Any]:
     return {**member, "statements": [{**each, "elapsed_ms": 0} for each in member["statements"]]}
 
 
-@pytest.mark.parametrize("windowing", [{}, {"by": "created_at"}], ids=["pages", "feed"])
-async def test_with_neighbours_nothing_is_counted_that_their_values_can_change(
-    chdb_dir: Path, chdb_settings: Callable[[], ClickHouseSettings], windowing: dict[str, Any]
-) -> None:
-    """One granule holds spans of both projects; the index on values is asked about all of it."""
-    filtering = {"conditions": [{"field": "attributes", "key": "number", "value": 7}]}
-    question: dict[str, Any] = {"filtering": filtering, "windowing": windowing}
-    members = []
-    async with _opened(chdb_settings(), chdb_dir) as store:
-        await store_record(store, [_span(1)], project_id=DEFAULT_PROJECT_ID)
-        await settle(store, offset=0)
-        for number in (6, 7):
-            await store_record(store, [_span(number)], project_id=OTHER_PROJECT_ID)
-            await _merge(store)
-            members.append(await _explain(store, keys=KnownKeys({}), **question))
+BELOW_ID, PROJECT_ID, ABOVE_ID = (UUID(int=number) for number in (0x11, 0x12, 0x13))
+"""In the order of the tables, so that rows of the one in the middle stand in one granule with those of both others."""
 
-    shown = [
-        {**member, "statements": [{**each, "elapsed_ms": 0} for each in member["statements"]]} for member in members
-    ]
-    assert shown[0] == shown[1]
-    assert "The index on attributes was used." in members[0]["hint"]
+QUESTIONS: dict[str, dict[str, Any]] = {
+    "everything": {},
+    "indexed": {"filtering": _where("attributes", "is", 7, key="number")},
+    "not indexed": {"filtering": _where("status_message", "is", "never")},
+    "window with spans": {"windowing": {"oldest": "2026-05-28T20:26:39Z", "newest": "2026-05-28T20:26:45Z"}},
+    "window beside": {"windowing": {"oldest": "2026-05-28T20:27:00Z", "newest": "2026-05-28T20:28:00Z"}},
+    "month without spans": {"windowing": {"oldest": "2026-02-01T00:00:00Z", "newest": "2026-03-01T00:00:00Z"}},
+    "feed": {"filtering": _where("attributes", "is", 7, key="number"), "windowing": {"by": "created_at"}},
+}
+
+
+@pytest.mark.parametrize("own_count", [0, 3], ids=["without spans", "with spans"])
+async def test_with_neighbours_nothing_that_is_explained_depends_on_their_rows(
+    chdb_dir: Path, chdb_settings: Callable[[], ClickHouseSettings], own_count: int
+) -> None:
+    """However many spans neighbours have, at whatever time, on one side or both, merged with ours or not."""
+    worlds: list[dict[str, Any]] = []
+    for neighbours in ([], [(BELOW_ID, 0, 0)], [(BELOW_ID, 0, 0), (ABOVE_ID, 0, 700)], [(ABOVE_ID, -9_000_000, 7)]):
+        async with _opened(chdb_settings(), chdb_dir) as store:
+            if own_count:
+                await store_record(store, [_span(number) for number in range(own_count)], project_id=PROJECT_ID)
+                await settle(store, offset=0)
+            for project_id, first, count in neighbours:
+                spans = [_span(number) for number in range(first, first + count + 1)]
+                await store_record(store, spans, project_id=project_id, offset=5)
+            if len(neighbours) != 1:
+                await _merge(store)
+            worlds.append(
+                {
+                    name: _without_times(await _explain(store, PROJECT_ID, keys=KnownKeys({}), **body))
+                    for name, body in QUESTIONS.items()
+                }
+            )
+
+    assert worlds[1:] == worlds[:1] * (len(worlds) - 1)
+    assert worlds[0]["everything"]["of_project"] == {"spans": {"rows": own_count}}
+    assert "The index on attributes can be used." in worlds[0]["indexed"]["hint"]
+    assert not any("reads" in statement for statement in worlds[0]["indexed"]["statements"])
+
+
+@pytest.mark.parametrize("keys", [KnownKeys({}), None], ids=["authentication on", "authentication off"])
+async def test_a_project_without_spans_between_two_others_is_explained(
+    chdb_dir: Path, chdb_settings: Callable[[], ClickHouseSettings], keys: KnownKeys | None
+) -> None:
+    """The engine has to read the granule in which the neighbours meet."""
+    async with _opened(chdb_settings(), chdb_dir) as store:
+        for project_id in (BELOW_ID, ABOVE_ID):
+            await store_record(store, [_span(0)], project_id=project_id)
+        await _merge(store)
+        member = await _explain(store, PROJECT_ID, keys=keys)
+
+    assert member["of_project"]["spans"]["rows"] == 0
+    if keys is None:
+        assert member["hint"] == "Nothing was read: there are no spans in the window."
+        assert member["statements"][0]["granules_read"] == 0
+
+
+@pytest.mark.parametrize(
+    "filtering",
+    [
+        _where("attributes", "is", 7, key="number"),
+        _where("attributes", "gt", 7, key="number"),
+        _where("attributes", "contains", "7", key="number"),
+        _where("attributes", "in", ["one", "two"], key="number"),
+        _where("attributes", "is", {"a": 1}, key="number"),
+        _where("content", "contains", "common"),
+        _where("span_name", "in", ["common"]),
+        _where("trace_id", "is", "f" * 32),
+        _where("references", "in", [{"slug": "a"}]),
+        _where("resource", "is", "checkout", key="service.name"),
+        {"operator": "or", **_where("span_name", "is", "common")},
+    ],
+    ids=str,
+)
+async def test_the_engine_uses_the_indexes_that_are_said_to_be_usable(
+    store: ColumnStore, filtering: dict[str, Any]
+) -> None:
+    said = (await _explain(store, keys=KnownKeys({}), filtering=filtering))["hint"]
+    [read] = (await _explain(store, filtering=filtering))["statements"][0]["reads"]
+
+    usable = re.findall(r"The index on (.+?) can be used\.", said)
+    assert usable
+    assert set(usable) <= {INDEXED_FIELDS.get(each["name"]) for each in read["indexes"]}
 
 
 async def test_a_hostile_value_is_shown_and_is_never_sql(store: ColumnStore) -> None:

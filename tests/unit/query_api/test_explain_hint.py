@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from common.filter.ast import EVERYTHING, Condition, Group, GroupOperator, Node, Operator
-from query_api.explain_hint import hint
+from query_api.explain_hint import hint, static_hint
 from query_api.explain_plan import PRIMARY_KEY, IndexUse, TableRead
 
 IS_A = Condition("attributes", Operator.IS, "a", ("a",))
@@ -45,13 +45,6 @@ def test_what_two_indexes_left_is_said_in_the_order_in_which_they_were_applied()
     assert hint([TableRead("spans", 1, 1, tuple(uses))], IS_A, granules_read=None) == (
         "The index on span_name left 9 of 90 granules. The index on content left 1 of 9 granules."
     )
-
-
-def test_what_an_index_left_is_not_said_where_it_is_known_of_some_stretches_alone() -> None:
-    unknown = replace(_read(10, index=1), granules=None)
-    unknown = replace(unknown, indexes=(unknown.indexes[0], replace(unknown.indexes[1], granules_after=None)))
-
-    assert hint([_read(10, index=9), unknown], IS_A, granules_read=1) == "The index on attributes was used."
 
 
 def test_the_index_on_the_service_is_named_and_other_attributes_of_the_resource_have_none() -> None:
@@ -161,3 +154,33 @@ def test_what_the_index_on_a_name_is_not_for_is_said() -> None:
 
     assert _hint(_read(9), asked).endswith("The index on span_name is for equality (`is`, `in`), not for `contains`.")
     assert "span_name" not in _hint(_read(9, index=3, name="name_index"), Condition("span_name", Operator.IS, "a"))[30:]
+
+
+IS_NAMED = Condition("span_name", Operator.IS, "a")
+GREATER = Condition("attributes", Operator.GT, 1, ("a",))
+
+
+@pytest.mark.parametrize(
+    ("node", "usable"),
+    [
+        (IS_A, ["attributes"]),
+        (GREATER, ["the paths of attributes"]),
+        (Condition("attributes", Operator.IN, ["one", "two"], ("a",)), ["attributes"]),
+        (Condition("attributes", Operator.IN, ["one", 2], ("a",)), []),
+        (Condition("attributes", Operator.IS, {"b": {"c": 1}}, ("a",)), ["attributes"]),
+        (Condition("attributes", Operator.IS, {"b": [1]}, ("a",)), []),
+        (Condition("attributes", Operator.EXISTS, path=("a",)), []),
+        (UNINDEXED, []),
+        (Group(GroupOperator.AND, (IS_A, UNINDEXED, IS_NAMED)), ["attributes", "span_name"]),
+        (Group(GroupOperator.OR, (IS_A, IS_NAMED)), ["attributes", "span_name"]),
+        (Group(GroupOperator.OR, (IS_A, UNINDEXED)), []),
+        (Group(GroupOperator.NOT, (IS_A,)), []),
+        (EVERYTHING, []),
+    ],
+)
+def test_which_indexes_can_be_used_follows_from_the_filter_alone(node: Node, usable: list[str]) -> None:
+    said = static_hint(node) or ""
+
+    assert [
+        field for field in ("attributes", "span_name", "the paths of attributes") if f"on {field} can" in said
+    ] == usable

@@ -4,7 +4,7 @@ from typing import Any
 
 import orjson
 
-from query_api.explain_plan import IndexUse, TableRead, table_reads, without_neighbours
+from query_api.explain_plan import IndexUse, TableRead, table_reads
 
 
 def _index(kind: str, before: int, after: int, **more: Any) -> dict[str, Any]:
@@ -67,21 +67,6 @@ def test_the_tables_of_a_join_stand_in_its_order() -> None:
     assert [read.table for read in table_reads(plan, of_project={})] == ["spans", "span_heads"]
 
 
-def test_beside_neighbours_nothing_is_counted_behind_the_primary_key() -> None:
-    of_key = _index("PrimaryKey", 90, 30)
-    plan = _plan(of_key, _index("Skip", 30, 4, Name="content_index", Description="text"))
-    [read] = table_reads(plan, of_project={"spans": 50})
-    [of_key_alone] = table_reads(_plan(of_key), of_project={"spans": 50})
-
-    assert without_neighbours(read) == TableRead(
-        "spans",
-        parts=None,
-        granules=None,
-        indexes=(IndexUse("primary key", "sparse", "c", 50, 30), IndexUse("content_index", "text", "c", None, None)),
-    )
-    assert without_neighbours(of_key_alone) == of_key_alone
-
-
 def test_no_count_is_of_other_projects() -> None:
     plan = _plan(_index("Min-Max", 9_001, 8_001), _index("Partition", 8_001, 7_001), _index("PrimaryKey", 7_001, 1))
 
@@ -108,3 +93,9 @@ def test_a_condition_on_an_id_may_hold_any_bytes() -> None:
     [read] = table_reads(plan, of_project={"spans": 2})
 
     assert [index.granules_after for index in read.indexes] == [1]
+
+
+def test_of_a_project_without_rows_the_granules_between_its_neighbours_are_not_counted() -> None:
+    plan = _plan(_index("PrimaryKey", 90, 1), _index("Skip", 1, 1, Name="content_index", Description="text"))
+
+    assert table_reads(plan, of_project={"spans": 0}) == [TableRead("spans", 0, 0, ())]

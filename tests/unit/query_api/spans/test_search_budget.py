@@ -31,17 +31,26 @@ def test_a_statement_gets_a_fifth_and_the_last_fifth_is_kept() -> None:
     assert budget.is_spent
 
 
-def test_a_stretch_is_shortened_in_proportion_until_it_is_admitted() -> None:
+def test_a_stretch_is_halved_as_often_as_its_rows_ask_for_until_it_is_admitted() -> None:
     budget = budget_of(ManualClock())
     assert not budget.admits(2_000)
-    assert budget.stretch_us == FIRST_STRETCH_US // 10
+    assert budget.stretch_us == FIRST_STRETCH_US // 16
     assert not budget.admits(201), "one row too many, so it is halved at least"
-    assert budget.stretch_us == FIRST_STRETCH_US // 20
+    assert budget.stretch_us == FIRST_STRETCH_US // 32
     assert budget.admits(200)
     budget.walked_through()
-    assert budget.stretch_us == FIRST_STRETCH_US // 10
+    assert budget.stretch_us == FIRST_STRETCH_US // 16
     budget.failed_stretch()
-    assert budget.stretch_us == FIRST_STRETCH_US // 20
+    assert budget.stretch_us == FIRST_STRETCH_US // 32
+
+
+@pytest.mark.parametrize("rows_of_neighbours", [0, 1, 512])
+def test_rows_of_neighbours_at_the_border_do_not_show_in_the_bounds_of_a_stretch(rows_of_neighbours: int) -> None:
+    budget = budget_of(ManualClock(), rows=50_000)
+
+    budget.admits(25_000 + rows_of_neighbours)
+
+    assert budget.stretch_us == FIRST_STRETCH_US // 4
 
 
 def test_rows_end_a_search_that_has_moved_and_no_other() -> None:
