@@ -31,7 +31,7 @@ from common.postgres.migrate import require_tables as require_postgres_tables
 from common.postgres.pool import Database, open_database
 from common.postgres.projects import Projects
 from common.postgres.secrets import cursor_secret
-from common.settings import IllegalSettings, Settings
+from common.settings import IllegalSettings, QuerySettings, Settings
 from common.telemetry import configure_logging, get_logger
 from common.waiting import wait_for
 from query_api.auth import refuse_open_door
@@ -52,9 +52,9 @@ BESIDE_QUERY_S: Final = 5.0
 _log: Final = get_logger("clearspan.api")
 
 
-def request_s_max(settings: Settings) -> float:
+def request_s_max(query: QuerySettings) -> float:
     """How long a request under way may take, in seconds: its turn, its query and what comes beside it."""
-    return settings.query.queue_s + settings.query.budget_s + BESIDE_QUERY_S
+    return query.queue_s + query.budget_s + BESIDE_QUERY_S
 
 
 def make_runner(stage: Stage, routes: tuple[Route, ...] = ROUTES) -> Runner:
@@ -63,7 +63,7 @@ def make_runner(stage: Stage, routes: tuple[Route, ...] = ROUTES) -> Runner:
     def let_go() -> None:
         stage.context.stored.release()
 
-    grace_s = request_s_max(stage.context.settings)
+    grace_s = request_s_max(stage.context.settings.query)
     return Runner(Dispatcher(Router(routes), stage).answer, let_go=let_go, grace_s=grace_s)
 
 

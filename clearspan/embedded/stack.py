@@ -103,7 +103,7 @@ def _address(host: str, port: int) -> str:
 
 def _stop_s(settings: Settings) -> float:
     """How long a stop may take: the requests under way, the log and then the worker that drains, and the children."""
-    return request_s_max(settings) + 2 * settings.ingest.shutdown_grace_s + CHILDREN_GRACE_S
+    return request_s_max(settings.query) + 2 * settings.ingest.shutdown_grace_s + CHILDREN_GRACE_S
 
 
 class _Stack:

@@ -10,7 +10,7 @@ from prometheus_client import Counter, Gauge, Histogram
 from common import telemetry
 from common.errors import RejectionCode
 from common.settings import IngestSettings, KafkaSettings, QuerySettings, describe_settings
-from query_api.app import BESIDE_QUERY_S
+from query_api.app import request_s_max
 
 ROOT = Path(__file__).parents[2]
 
@@ -69,4 +69,4 @@ def test_containers_are_given_longer_to_end_than_they_take_with_a_kafka_that_han
     a_request_s = KafkaSettings().request_timeout_s
 
     assert given_s["ingest"] > IngestSettings().shutdown_grace_s + 2 * a_request_s
-    assert given_s["serve"] > QuerySettings().budget_s + BESIDE_QUERY_S + a_request_s
+    assert given_s["serve"] > request_s_max(QuerySettings()) + a_request_s

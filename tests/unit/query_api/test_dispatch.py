@@ -298,7 +298,7 @@ async def test_the_end_waits_no_longer_for_a_request_than_a_query_may_take(
             was_cancelled.set()
 
     monkeypatch.setattr("query_api.app.BESIDE_QUERY_S", 0.1)
-    context = context_of(settings=Settings(auth="off", query=QuerySettings(budget_s=0.1)))
+    context = context_of(settings=Settings(auth="off", query=QuerySettings(budget_s=0.1, queue_s=0.1)))
     runner = make_runner(Stage(context), (Route("GET", "/stuck", stuck, "", "", None, access=Access.PUBLIC),))
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)
