@@ -10,7 +10,7 @@ from common.settled import ALL_PROJECTS
 from common.telemetry import DATA_BEHIND_SECONDS
 from common.times import format_us
 from query_api.context import ApiContext
-from query_api.freshness.through import through_us
+from query_api.freshness.through import asked_through_us, through_us
 from query_api.freshness.waiting import WAIT_FOR_HEADER, read_coordinates, wait_until_stored
 from query_api.route import Answer, Call, Handler
 from query_api.spans.compile import compile_filter
@@ -38,9 +38,12 @@ async def answer_fresh(call: Call, handler: Handler) -> Answer:
     answer = await handler(call)
     ends = await context.ends.heard(timeout_s=ENDS_TIMEOUT_S)
     time_us = through_us(ends, stored) if ends is not None else None
+    if time_us is not None:
+        _observe(context, time_us)
+    if context.keys is not None:  # it can be the time of a record of another project
+        time_us = asked_through_us(context.ends.answers, stored)
     if time_us is None:
         return answer
-    _observe(context, time_us)
     return replace(answer, headers={**answer.headers, DATA_THROUGH_HEADER: format_us(time_us)})
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -13,6 +14,9 @@ from common.errors import ServiceError
 from common.kafka.record import LogEnds, Partition
 
 ASKING_INTERVAL_S: Final = 1.0
+
+ANSWERS_KEPT: Final = 300
+"""Five minutes while requests come all the time: who may not see all projects is told no delay that is longer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +41,9 @@ class KnownEnds:
         self._asking: asyncio.Task[None] | None = None
         self._began_s = float("-inf")
         self.latest: Ends | None = None
+        self.answers: deque[Ends] = deque(maxlen=ANSWERS_KEPT)
+        """The last answers, the latest first."""
+
         self.failure: str | None = None
         """Why the last question was not answered."""
 
@@ -69,6 +76,7 @@ class KnownEnds:
         asked_us = self._clock.now_ns() // 1_000
         try:
             self.latest = Ends(asked_us, await self._source.ask())
+            self.answers.appendleft(self.latest)
             self.failure = None
         except ServiceError as error:
             self.failure = error.told

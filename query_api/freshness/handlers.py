@@ -1,8 +1,8 @@
 """``GET /status/freshness``: what was produced, and up to where it is queryable.
 
-Partitions are shared by projects, and their offsets count everybody's records. So a project is told times, whether there is
-a backlog, and its own last record; the offsets of the log itself only whoever may see all of it: the administrator, and
-everybody where there is one project (authentication off).
+Partitions are shared by projects: their offsets, their timestamps and whether there is a backlog tell of the records of all of them. So a
+project sees its own last record, and the latest time of asking Kafka at which all was stored that is stored now. The rest is for those
+who may see all projects: the administrator, and everybody where there is one project (authentication off).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from common.times import format_us, nearest_shown_us
 from query_api.freshness.lookup import look_up_stored
 from query_api.freshness.models import Freshness, LastStored, PartitionFreshness
 from query_api.freshness.stored import Through
-from query_api.freshness.through import LogState, log_states, through_us
+from query_api.freshness.through import LogState, asked_through_us, log_states, through_us
 from query_api.json_body import json_answer
 from query_api.route import Answer, Call
 
@@ -49,7 +49,8 @@ async def _answer(call: Call, *, mine: Mapping[str, Through], shows_logs: bool) 
     ends = await known.heard(timeout_s=ENDS_TIMEOUT_S)
     if ends is None:
         return json_answer(Freshness(count=0, reason=known.failure or _NOT_YET, partitions=[]))
-    states, complete_us = log_states(ends, stored), through_us(ends, stored)
+    states = log_states(ends, stored)
+    complete_us = through_us(ends, stored) if shows_logs else asked_through_us(known.answers, stored)
     partitions = [_partition(state, mine.get(state.log), shows_logs=shows_logs) for state in states]
     return json_answer(
         Freshness(
@@ -66,18 +67,18 @@ def _partition(state: LogState, mine: Through | None, *, shows_logs: bool) -> Pa
     shown = PartitionFreshness(
         topic=state.partition.topic,
         partition=state.partition.partition,
-        is_behind=state.behind_records > 0,
-        data_through=_time(state.through_us),
         last_stored=_last_stored(mine) if mine is not None else None,
     )
     if not shows_logs:
         return shown
-    offsets = {
+    of_log = {
+        "is_behind": state.behind_records > 0,
+        "data_through": _time(state.through_us),
         "produced_offset": state.end - 1 if state.end > 0 else None,
         "stored_offset": state.stored.offset if state.stored is not None else None,
         "behind_records": state.behind_records,
     }
-    return shown.model_copy(update=offsets)
+    return shown.model_copy(update=of_log)
 
 
 def _last_stored(through: Through) -> LastStored:

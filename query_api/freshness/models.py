@@ -18,8 +18,13 @@ class PartitionFreshness(BaseModel):
 
     topic: str
     partition: int
-    is_behind: bool = Field(description="Whether Kafka holds records that are not queryable yet.")
-    data_through: str | None = Field(None, description="What Kafka had taken by then is queryable; absent: not known.")
+    is_behind: bool | None = Field(
+        None, description="Whether Kafka holds records that are not queryable yet; only where all records are yours."
+    )
+    data_through: str | None = Field(
+        None,
+        description="What Kafka had taken by then is queryable; absent: not known. Only where all records are yours.",
+    )
     last_stored: LastStored | None = Field(None, description="Of this project; absent while there is none.")
     produced_offset: int | None = Field(
         None, description="Of the last record in Kafka; only where all records are yours."

@@ -7,7 +7,7 @@ produced.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from common.kafka.record import Partition
@@ -64,3 +64,18 @@ def _complete_us(end: int, stored: Through | None, *, asked_us: int) -> int | No
     if stored.offset + 1 < end:
         return stored_us
     return asked_us if stored_us is None else max(asked_us, stored_us)
+
+
+def asked_through_us(answers: Iterable[Ends], stored: Mapping[str, Through]) -> int | None:
+    """Return the latest time of asking at which Kafka held nothing that is not stored now; ``None`` if there is none.
+
+    What ``through_us`` is for a caller who may not see all projects: no timestamp of a record is in it. ``answers``: the latest first.
+    """
+    return next((ends.asked_us for ends in answers if _is_all_stored(ends, stored)), None)
+
+
+def _is_all_stored(ends: Ends, stored: Mapping[str, Through]) -> bool:
+    return all(
+        end == 0 or ((through := stored.get(log)) is not None and through.offset + 1 >= end)
+        for log, end in ends.offsets.items()
+    )

@@ -337,14 +337,40 @@ async def test_a_project_among_others_is_not_told_how_many_records_there_are(
         of_project = await _status(client, Authorization="ApiKey key")
         of_all = await _status(client, path="/admin/status/freshness", Authorization="Access admin")
 
-    shared = {"topic": "spans", "partition": 0, "is_behind": True}
+    shared = {"topic": "spans", "partition": 0}
     assert of_project["partitions"][1] == shared
-    assert of_all["partitions"][1] == {**shared, "produced_offset": 2, "behind_records": 3}
+    assert of_all["partitions"][1] == {**shared, "is_behind": True, "produced_offset": 2, "behind_records": 3}
     assert (
         of_all["reason"]
         == of_project["reason"]
         == "Of a partition that holds records nothing is known to be queryable."
     )
+
+
+@pytest.mark.parametrize("producer_ahead_ms", [-60_000, 0, 60_000])
+async def test_what_a_project_is_told_of_freshness_holds_no_time_of_a_record_of_another(
+    context: ApiContext, broker: MemoryBroker, clock: ManualClock, producer_ahead_ms: int
+) -> None:
+    """A record of another project is stored, and a second one is not: only times at which Kafka was asked are said."""
+    context = replace(context, settings=Settings(auth="on"), keys=KnownKeys({"key": PROJECT_A}))
+    log = f"{broker.cluster_id}/spans/0"
+    asked_at = format_us(clock.now_ns() // 1_000)
+    async with serving(context) as client:
+        assert (await _ask(client, Authorization="ApiKey key"))[2] == asked_at
+        broker.now_ms += 777 + producer_ahead_ms
+        for offset in range(2):
+            await broker.append("spans", b"{}", headers=[("project-id", str(DEFAULT_PROJECT_ID).encode())])
+            if offset == 0:
+                await settle(context.store, offset=0, log=log, project_id=ALL_PROJECTS)
+        clock.advance(5.0)
+        behind_through = (await _ask(client, Authorization="ApiKey key"))[2]
+        status = await _status(client, Authorization="ApiKey key")
+        context.stored.learn([await settle(context.store, offset=1, log=log, project_id=ALL_PROJECTS)])
+        caught_up_through = (await _ask(client, Authorization="ApiKey key"))[2]
+
+    assert behind_through == status["data_through"] == asked_at
+    assert status["partitions"] == [{"topic": topic, "partition": 0} for topic in ("otlp_spans", "spans")]
+    assert caught_up_through == format_us(clock.now_ns() // 1_000)
 
 
 async def _status(client: aiohttp.ClientSession, path: str = "/status/freshness", **headers: str) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from common.kafka.record import Partition
 from query_api.freshness.ends import Ends
 from query_api.freshness.stored import Through
-from query_api.freshness.through import log_states, through_us
+from query_api.freshness.through import asked_through_us, log_states, through_us
 
 LOG, OTHER_LOG = "c/spans/0", "c/spans/1"
 ASKED_US = 5_000_000
@@ -92,3 +92,15 @@ def test_what_kafka_took_by_then_is_stored(appended: list[tuple[int, int]], stor
 
     if complete_us is not None:
         assert sum(time * 1_000 < complete_us for time in taken_ms) <= stored
+
+
+def test_without_times_of_records_it_is_the_last_question_of_which_all_is_stored() -> None:
+    answers = [Ends(3, {LOG: 9, OTHER_LOG: 1}), Ends(2, {LOG: 5, OTHER_LOG: 1}), Ends(1, {LOG: 0, OTHER_LOG: 0})]
+
+    def through(offset: int, other_offset: int) -> int | None:
+        stored = {LOG: Through(offset, 7_000, 7_000_000), OTHER_LOG: Through(other_offset, 7_000, 7_000_000)}
+        return asked_through_us(answers, stored)
+
+    assert [through(8, 0), through(7, 0), through(4, 3), through(3, 0)] == [3, 2, 2, 1]
+    assert asked_through_us(answers, {}) == 1
+    assert asked_through_us(answers[:2], {}) is None
