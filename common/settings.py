@@ -277,11 +277,11 @@ class QuerySettings(_Group):
         description="Row budget of a query: so many the engine may read to find the spans of a page.",
     )
     queue_s: float = Field(
-        5.0,
+        15.0,
         gt=0,
         le=300,
         description="How long a call waits for its turn at a shared resource (handles of the engine, threads, connections to"
-        " Postgres, places to wait), in seconds; 429 past it.",
+        " Postgres, places to wait), in seconds; 429 past it. If it is at least the budget, a call within its share always gets its turn.",
     )
     waiting_max: int = Field(
         1_000, ge=0, le=100_000, description="Calls that wait for something new at the same time; 429 past it."

@@ -19,7 +19,7 @@ _REFUSED: Final = re.compile(r"""[,"$`?\\\x00-\x1f\x7f\ud800-\udfff]""")
 keeps its tables elsewhere; a comma ends it in that of Postgres; ``pg_ctl`` writes it between double quotes into a command of the shell."""
 
 
-STOP_S: Final = 80.0
+STOP_S: Final = 95.0
 """How long a stack with default settings may take to stop."""
 
 

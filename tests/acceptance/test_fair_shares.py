@@ -28,7 +28,12 @@ SPANS_COUNT: Final = 500
 @pytest.fixture(scope="module")
 def shared_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningStack]:
     directory: Path = tmp_path_factory.mktemp("shared") / "data"
-    with running_stack(directory, CLEARSPAN_AUTH="on", CLEARSPAN_ADMIN_KEY=ADMIN_KEY) as stack:
+    environment = {
+        "CLEARSPAN_AUTH": "on",
+        "CLEARSPAN_ADMIN_KEY": ADMIN_KEY,
+        "CLEARSPAN_QUERY__QUEUE_S": "2",  # within the attack
+    }
+    with running_stack(directory, **environment) as stack:
         yield stack
 
 
@@ -45,7 +50,8 @@ def test_a_project_that_asks_for_all_it_can_leaves_its_neighbours_their_share(
     p95_s = sorted(seconds)[int(len(seconds) * 0.95)]
     assert set(victim_statuses) == {200}
     assert p95_s <= VICTIM_P95_MAX_S, f"of {len(seconds)} queries; {attacker_statuses=}"
-    assert set(attacker_statuses) == {200, 429}  # else it was no attack
+    assert attacker_statuses[429], "else it was no attack"
+    assert set(attacker_statuses) <= {200, 429, 504}
 
 
 async def _attack(api: str, attacker: str, victim: str) -> tuple[list[float], Counter[int], Counter[int]]:
