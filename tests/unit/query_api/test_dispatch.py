@@ -4,6 +4,7 @@ import asyncio
 import gzip
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import replace
+from uuid import UUID
 
 import aiohttp
 import orjson
@@ -14,12 +15,13 @@ from structlog.testing import capture_logs
 
 from common.errors import NotFound, ServiceError
 from common.settings import LimitSettings, QuerySettings, Settings
+from common.tenant import OWN_WORK, current_tenant
 from query_api import dispatch
 from query_api.app import make_runner
 from query_api.dispatch import REQUEST_ID_HEADER
 from query_api.route import Access, Answer, Call, Route
 from query_api.stage import Stage
-from tests.support.api import context_of
+from tests.support.api import KnownKeys, context_of
 from tests.unit.query_api.conftest import Client
 
 LIMIT = 1_000
@@ -311,3 +313,25 @@ async def test_the_end_waits_no_longer_for_a_request_than_a_query_may_take(
         await asyncio.gather(asked, return_exceptions=True)
 
     assert was_cancelled.is_set()
+
+
+async def test_work_counts_to_the_project_of_its_request_also_on_one_connection(aiohttp_client: Client) -> None:
+    async def whose(_: Call) -> Answer:
+        tenant = current_tenant()
+        return Answer(orjson.dumps([tenant.project_id.int, tenant.has_neighbours, tenant.queue_s]))
+
+    routes = (
+        Route("GET", "/mine", whose, "", "", None),
+        Route("GET", "/public", whose, "", "", None, access=Access.PUBLIC),
+    )
+    settings = Settings(auth="on", query=QuerySettings(queue_s=2))
+    keys = KnownKeys({"a": UUID(int=1), "b": UUID(int=2)})
+    client = await aiohttp_client(context_of(settings=settings, keys=keys), routes=routes)
+
+    told = [
+        await (await client.get(path, headers={"Authorization": key})).json()
+        for path, key in (("/mine", "a"), ("/public", "a"), ("/mine", "b"), ("/mine", "a"))
+    ]
+
+    assert told == [[1, True, 2], [0, False, None], [2, True, 2], [1, True, 2]]
+    assert current_tenant() is OWN_WORK
