@@ -52,6 +52,27 @@ def read_list(value: Any, at: str, *, read: Reader) -> list[Any]:
     return [read(each, f"{at}[{index}]") for index, each in enumerate(value)]
 
 
+def read_scalars(field: Field, value: Any, at: str) -> list[Any]:
+    """The operands of ``in``. A list of 10,000 that needs no second look takes a tenth of the time."""
+    is_plain = isinstance(value, list) and len(value) <= LIST_VALUES_MAX and _are_plain(field.kind, value)
+    return value if is_plain else read_list(value, at, read=partial(read_scalar, field))
+
+
+def _are_plain(kind: Kind, values: list[Any]) -> bool:
+    """Whether the operands are these values as they are: short ASCII texts, and where the field takes them, 64-bit integers."""
+    types = set(map(type, values))
+    if kind not in (Kind.JSON, Kind.TEXT) or not types <= ({str, int} if kind is Kind.JSON else {str}):
+        return False
+    texts = [each for each in values if type(each) is str] if str in types else []
+    numbers = [each for each in values if type(each) is int] if int in types else []
+    return (
+        all(map(str.isascii, texts))
+        and max(map(len, texts), default=0) <= VALUE_BYTES_MAX
+        and min(numbers, default=0) >= INT64_MIN
+        and max(numbers, default=0) <= UINT64_MAX
+    )
+
+
 def read_scalar(field: Field, value: Any, at: str) -> Any:
     """One operand of ``in``."""
     if value is None or isinstance(value, list | dict):
@@ -179,6 +200,8 @@ _READERS: Final[Mapping[Kind, Reader]] = {
 
 def check_size(value: Any, at: str) -> None:
     """Refuse what is too large, too deep, or no value of JSON in 64 bits."""
+    if type(value) is str and len(value) <= VALUE_BYTES_MAX and value.isascii():  # as most values of long lists are
+        return
     _check_parts(value, at)
     try:
         size = len(value.encode() if isinstance(value, str) else orjson.dumps(value))

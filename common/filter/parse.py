@@ -7,7 +7,6 @@ with it, and what would be legal. Source: contract §3.2, reference §5.2.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import partial
 from typing import Any, Final
 
 from common.errors import InvalidFilter
@@ -20,12 +19,11 @@ from common.filter.operands import (
     read_comparable,
     read_content,
     read_ends,
-    read_list,
     read_pattern,
-    read_scalar,
+    read_scalars,
     reader,
 )
-from common.filter.patterns import TEXT_OPERATORS, pattern_size
+from common.filter.patterns import TEXT_OPERATORS, PatternTotals
 from common.filter.totals import Totals
 
 GROUPS_DEPTH_MAX: Final = 16
@@ -38,10 +36,6 @@ true and cost as much to validate and to compile."""
 
 PATH_SEGMENTS_MAX: Final = 256
 """Of a key: many times deeper than attributes nest. What compiles a path goes down it step by step."""
-
-PATTERNS_SIZE_MAX: Final = 128 * 1024
-"""Instructions of RE2, of every ``like`` and ``matches`` in one filter together: half a second to compile at worst. A pattern of
-64 KiB that is mostly literal has half of it, ``\\pL{100}`` nearly all."""
 
 _NEGATED: Final = {"is_not": "is", "not_in": "in", "has_not": "has", "not_exists": "exists"}
 _KEYED: Final = frozenset({"has", "has_not"})
@@ -82,7 +76,7 @@ class _Parser:
 
     def __init__(self) -> None:
         self._conditions_count = 0
-        self._patterns_size = 0
+        self._patterns = PatternTotals()
         self._totals = Totals()
 
     def group(self, model: FilteringModel, path: str, *, depth: int) -> Group:
@@ -114,13 +108,9 @@ class _Parser:
 
     def _count_pattern(self, condition: Condition, at: str) -> None:
         try:
-            self._patterns_size += pattern_size(condition)
+            self._patterns.add(condition)
         except ValueError as exc:
-            raise InvalidFilter(at, f"RE2 does not compile the pattern: {exc}.") from exc
-        if self._patterns_size > PATTERNS_SIZE_MAX:
-            raise InvalidFilter(
-                at, f"the patterns of the filter are larger than {PATTERNS_SIZE_MAX} instructions of RE2 together."
-            )
+            raise InvalidFilter(at, f"{exc}.") from exc
 
 
 def _positive(field: Field, segments: tuple[str, ...], model: ConditionModel, name: str, path: str) -> Node:
@@ -202,7 +192,7 @@ def _operand(field: Field, name: str, model: ConditionModel, path: str) -> Opera
     if name == "btwn":
         return read_ends(field, value, at)
     if name == "in":
-        return read_list(value, at, read=partial(read_scalar, field))
+        return read_scalars(field, value, at)
     if name in TEXT_OPERATORS:
         return read_pattern(value, at)
     if name == "has" and value is None:

@@ -8,6 +8,7 @@ dot matches a newline. So every pattern begins with its flags.
 from __future__ import annotations
 
 import operator
+import re
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any, Final
@@ -19,10 +20,24 @@ from common.filter.ast import Condition, Operator
 from common.filter.folding import fold
 from common.filter.values import is_number
 
-PATTERN_MEMORY_BYTES: Final = 6 * 1024 * 1024
+PATTERN_MEMORY_BYTES: Final = 4 * 1024 * 1024
 """What a compiled pattern may take. The engine allows 8 MiB, so that it never refuses what was accepted here."""
 
+PATTERNS_SIZE_MAX: Final = 128 * 1024
+"""Instructions of RE2, of every ``like`` and ``matches`` in one filter together. A pattern of 64 KiB that is mostly literal has half
+of it, ``\\pL{100}`` nearly all."""
+
+PATTERNS_LENGTH_MAX: Final = 128 * 1024
+"""Characters of the same patterns, looked at before any is compiled: a character takes up to 1 µs."""
+
+UNICODE_CLASSES_MAX: Final = 256
+"""Unicode classes (``\\pL``) in the same patterns, looked at before any is compiled: each takes RE2 up to 0.1 ms, whatever comes of it."""
+
 _CACHED_MAX: Final = 256
+
+
+_LIKE_RUN: Final = re.compile(r"%|_|\\.?|[^%_\\]+", re.DOTALL)
+_UNICODE_CLASS: Final = re.compile(r"\\[pP]")
 
 
 def text_of(value: Any) -> str | None:
@@ -43,6 +58,38 @@ def text_holds(condition: Condition, text: str) -> bool:
     if not condition.is_case_sensitive:
         literal, text = fold(literal), fold(text)
     return text == literal if condition.is_exact else finds(text, literal)
+
+
+class PatternTotals:
+    """What the patterns of one filter come to together, condition by condition."""
+
+    def __init__(self) -> None:
+        self._length = 0
+        self._classes_count = 0
+        self._size = 0
+
+    def add(self, condition: Condition) -> None:
+        """Count a condition of a text operator. Raises ``ValueError`` with the reason where the pattern does not compile or a total
+        is passed."""
+        if condition.operator in _LITERALS:
+            return
+        text = _text(condition)
+        self._length += len(text)
+        if self._length > PATTERNS_LENGTH_MAX:
+            raise ValueError(f"the patterns of the filter are longer than {PATTERNS_LENGTH_MAX} characters together")
+        self._classes_count += len(_UNICODE_CLASS.findall(text))
+        if self._classes_count > UNICODE_CLASSES_MAX:
+            raise ValueError(
+                f"the patterns of the filter have more than {UNICODE_CLASSES_MAX} classes like \\pL together"
+            )
+        try:
+            self._size += pattern_size(condition)
+        except ValueError as exc:
+            raise ValueError(f"RE2 does not compile the pattern: {exc}") from exc
+        if self._size > PATTERNS_SIZE_MAX:
+            raise ValueError(
+                f"the patterns of the filter are larger than {PATTERNS_SIZE_MAX} instructions of RE2 together"
+            )
 
 
 def pattern_size(condition: Condition) -> int:
@@ -74,14 +121,16 @@ def _literal(before: str, after: str) -> Callable[[str, bool], str]:
 
 def _like(text: str, _is_exact: bool) -> str:  # noqa: FBT001 - a row of a table
     r"""``%`` is any run of code points, ``_`` is one, newlines included; a backslash takes its meaning from what follows."""
-    parts, characters = [r"\A"], iter(text)
-    for character in characters:
-        if character == "%":
+    parts = [r"\A"]
+    for run in _LIKE_RUN.findall(text):
+        if run == "%":
             part = "(?s:.*)"
-        elif character == "_":
+        elif run == "_":
             part = "(?s:.)"
+        elif run[0] == "\\":
+            part = re2.escape(run[1:] or run)
         else:
-            part = re2.escape(next(characters, "\\") if character == "\\" else character)
+            part = re2.escape(run)
         if part != "(?s:.*)" or parts[-1] != part:
             parts.append(part)
     return "".join([*parts, r"\z"])

@@ -16,8 +16,9 @@ from common.filter.fields import FIELDS, Kind
 from common.filter.values import is_index
 from common.filter.words import words_of
 
-VALUES_MAX: Final = 100_000
-"""Values of lists, members and elements inside of them, and words of ``content``: ten lists that are full."""
+VALUES_MAX: Final = 40_000
+"""Values of lists, members and elements inside of them, and words of ``content``: four lists that are full, which take the event loop
+some 50 ms to parse."""
 
 STEPS_MAX: Final = 4_096
 """Into JSON. Each is about 30 bytes of a statement, and the engine takes some seconds for a megabyte of them before it reads a
@@ -68,6 +69,8 @@ class Totals:
 def _values_count(condition: Condition) -> int:
     if FIELDS[condition.field].kind is Kind.CONTENT:
         return len(words_of(str(condition.operand)))
+    if condition.operator is Operator.IN and FIELDS[condition.field].kind is not Kind.ELEMENTS:
+        return len(condition.operand)  # of scalars
     if isinstance(condition.operand, list | Mapping):
         return sum(not isinstance(value, list | Mapping) for value, _ in _parts(condition.operand))
     return 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
@@ -10,8 +11,16 @@ from common.errors import InvalidFilter
 from common.filter.ast import Condition, Group, Operator
 from common.filter.models import FilteringModel
 from common.filter.operands import VALUE_BYTES_MAX
-from common.filter.parse import PATTERNS_SIZE_MAX, parse
-from common.filter.patterns import pattern_of, pattern_size, text_holds, text_of
+from common.filter.parse import parse
+from common.filter.patterns import (
+    PATTERNS_LENGTH_MAX,
+    PATTERNS_SIZE_MAX,
+    UNICODE_CLASSES_MAX,
+    pattern_of,
+    pattern_size,
+    text_holds,
+    text_of,
+)
 
 
 def holds(operator: str, operand: Any, text: str, **options: bool) -> bool:
@@ -161,6 +170,31 @@ def test_patterns_of_one_filter_at_the_limit_together_and_one_past() -> None:
         InvalidFilter, match=r"conditions\[4\]\.value: the patterns of the filter are larger than 131072"
     ):
         parse(FilteringModel.model_validate({"conditions": [*most, {**wanted, "value": ""}]}))
+
+
+@pytest.mark.parametrize(
+    ("pattern", "reason"),
+    [
+        (r"\pL" * 20_000, f"more than {UNICODE_CLASSES_MAX} classes like \\pL together"),
+        ("[" + r"\PN" * (UNICODE_CLASSES_MAX + 1) + "]", f"more than {UNICODE_CLASSES_MAX} classes like \\pL together"),
+        ("(?i)" + "ſ" * PATTERNS_LENGTH_MAX, "the value has"),
+    ],
+)
+def test_a_pattern_that_takes_long_to_compile_is_refused_before_it_is(pattern: str, reason: str) -> None:
+    started_s = time.perf_counter()
+    with pytest.raises(InvalidFilter) as caught:
+        holds("matches", pattern, "")
+
+    assert reason in caught.value.detail
+    assert time.perf_counter() - started_s < 0.1  # the first takes a second to compile
+
+
+def test_the_length_of_patterns_counts_for_a_filter_together() -> None:
+    half = {"field": "span_name", "operator": "matches", "value": "(?:)" * (PATTERNS_LENGTH_MAX // 8)}
+    parse(FilteringModel.model_validate({"conditions": [half, half]}))
+
+    with pytest.raises(InvalidFilter, match=r"conditions\[2\]\.value: the patterns of the filter are longer than"):
+        parse(FilteringModel.model_validate({"conditions": [half, half, {**half, "value": "y"}]}))
 
 
 def test_neighbouring_wildcards_are_one() -> None:
