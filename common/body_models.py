@@ -6,7 +6,7 @@ spans should be would keep a process for a minute, and take gigabytes. Whoever s
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final, TypeAlias, TypeVar
+from typing import Annotated, Any, Final, TypeAlias, TypeVar, cast
 
 from pydantic import (
     BaseModel,
@@ -17,10 +17,17 @@ from pydantic import (
     ValidationInfo,
     model_validator,
 )
-from pydantic_core import CoreSchema, PydanticOmit, core_schema
+from pydantic_core import CoreSchema, PydanticKnownError, PydanticOmit, core_schema
 
 PROBLEMS_MAX: Final = 100
 """So many elements of a body may be wrong; what comes behind is not looked at."""
+
+LENGTH_MAX: Final = 20_000
+"""Elements of a list, and members of an object whose names are the client's. Lists that become part of a filter end at 10,000, with a
+message of their own."""
+
+SPANS_LENGTH_MAX: Final = 200_000
+"""The same where spans are sent: more than fit into a body of 10 MiB."""
 
 MEMBERS_MAX: Final = 200
 """Of an object that takes none that it does not know."""
@@ -44,14 +51,27 @@ class Problems:
 
 
 class _LookedAtUntilEnough:
-    """Annotates a list or an object. Without ``Problems`` as the context all of its elements are looked at."""
+    """Annotates a list or an object. Without ``Problems`` as the context all of its elements are looked at, but never more than
+    ``length_max``: with more it is refused before the first."""
+
+    def __init__(self, length_max: int) -> None:
+        self._length_max = length_max
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        """The annotated schema, with a look at ``Problems`` before each element, and each name of one."""
+        """The annotated schema, with a look at its length, and at ``Problems`` before each element, and each name of one."""
         schema: dict[str, Any] = dict(handler(source))
         for part in _ELEMENTS & schema.keys():
             schema[part] = core_schema.with_info_wrap_validator_function(_look_at, schema[part])
-        return schema
+        schema.setdefault("max_length", self._length_max)
+        if schema["type"] == "dict":  # pydantic looks at the length of a list first, at that of an object last
+            return core_schema.no_info_before_validator_function(self._refuse_long, cast(CoreSchema, schema))
+        return cast(CoreSchema, schema)
+
+    def _refuse_long(self, value: Any) -> Any:
+        if isinstance(value, dict) and len(value) > self._length_max:
+            length = {"field_type": "Dictionary", "max_length": self._length_max, "actual_length": len(value)}
+            raise PydanticKnownError("too_long", length)
+        return value
 
 
 def _look_at(value: Any, check: core_schema.ValidatorFunctionWrapHandler, info: ValidationInfo) -> Any:
@@ -67,11 +87,17 @@ def _look_at(value: Any, check: core_schema.ValidatorFunctionWrapHandler, info: 
         raise
 
 
-Listed: TypeAlias = Annotated[list[Element], _LookedAtUntilEnough()]
+Listed: TypeAlias = Annotated[list[Element], _LookedAtUntilEnough(LENGTH_MAX)]
 """A list in a body."""
 
-Named: TypeAlias = Annotated[dict[Name, Element], _LookedAtUntilEnough()]
+Named: TypeAlias = Annotated[dict[Name, Element], _LookedAtUntilEnough(LENGTH_MAX)]
 """An object in a body whose names are the client's."""
+
+ListedSpans: TypeAlias = Annotated[list[Element], _LookedAtUntilEnough(SPANS_LENGTH_MAX)]
+"""A list of spans, or of what a span holds."""
+
+NamedSpans: TypeAlias = Annotated[dict[Name, Element], _LookedAtUntilEnough(SPANS_LENGTH_MAX)]
+"""Spans or traces by names of the client."""
 
 LISTED: Final = "list"
 UNLISTED: Final = "object"

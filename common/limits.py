@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+KIB = 1024
 MIB = 1024 * 1024
 
 NESTING_DEPTH_BOUND = 31

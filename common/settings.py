@@ -35,7 +35,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticCustomError
 from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
 
-from common.limits import MIB, NESTING_DEPTH_BOUND, SpanLimits
+from common.limits import KIB, MIB, NESTING_DEPTH_BOUND, SpanLimits
 from common.project import DEFAULT_PROJECT_ID
 
 PREFIX: Final = "CLEARSPAN_"
@@ -300,10 +300,56 @@ class QuerySettings(_Group):
     )
 
 
+class HttpSettings(_Group):
+    """Connections, of the API and of the worker's port."""
+
+    connections_max: int = Field(
+        2_000, ge=10, le=1_000_000, description="Open connections of one port; a further one gets 503 and is closed."
+    )
+    header_timeout_s: float = Field(
+        10.0, gt=0, le=300, description="A request whose headers are not complete by then gets 408, in seconds."
+    )
+    headers_bytes_max: int = Field(
+        64 * KIB, ge=1_000, le=MIB, description="Request line and headers of one request together; 400 past it."
+    )
+    body_timeout_s: float = Field(
+        120.0, gt=0, le=3_600, description="A body that is not complete by then gets 400, in seconds."
+    )
+    body_rate_min: int = Field(
+        KIB,
+        ge=0,
+        le=MIB,
+        description="A body that arrives more slowly gets 400, in bytes a second, from the tenth second on.",
+    )
+
+
+class ComputeSettings(_Group):
+    """Child processes of the API, which read large bodies."""
+
+    processes: int = Field(
+        2,
+        ge=0,
+        le=64,
+        description="Processes that read large bodies, started when needed; 0: threads of the API do it.",
+    )
+    waiting_max: int = Field(
+        32, ge=1, le=10_000, description="Large bodies that wait for a process, in memory; 429 past it."
+    )
+    wait_s: float = Field(10.0, gt=0, le=300, description="How long a large body waits for a process; 429 past it.")
+    run_s: float = Field(60.0, ge=1, le=600, description="How long a process may take for one body; 503 past it.")
+
+
 class LimitSettings(_Group):
     """What is taken in at most (contract §6)."""
 
     body_bytes_max: int = Field(10 * MIB, ge=1_000, le=1_024 * MIB, description="HTTP body, inflated; 413 past it.")
+    body_values_max: int = Field(
+        200_000,
+        ge=1_000,
+        le=10_000_000,
+        description="Values in a JSON body, on the routes that take no spans: texts, numbers, booleans, nulls, objects and"
+        " arrays; 413 past it.",
+    )
     record_bytes_max: int = Field(10 * MIB, ge=1_000, le=1_024 * MIB, description="Value of a Kafka record.")
     span_bytes_max: int = Field(4 * MIB, ge=1_000, le=1_024 * MIB, description="One span, as it stood in its record.")
     nesting_depth_max: int = Field(24, ge=1, le=NESTING_DEPTH_BOUND, description="Levels of nested attribute values.")
@@ -330,6 +376,9 @@ class Settings(BaseSettings):
 
     api_host: Name = Field("127.0.0.1", description="Address the API listens on.")
     api_port: Port = Field(8080, description="Port of the API.")
+    otlp_http_port: Port = Field(
+        4318, description="Second port of the API, for OTLP over HTTP alone: where SDKs send by default. 0: off."
+    )
     worker_host: Name = Field("127.0.0.1", description="Address of the worker's health and metrics.")
     worker_port: Port = Field(8081, description="Port of the worker's health and metrics.")
     kafka_port: Port = Field(9092, description="Port of the embedded broker.")
@@ -352,6 +401,8 @@ class Settings(BaseSettings):
     ingest: IngestSettings = Field(default_factory=IngestSettings)
     query: QuerySettings = Field(default_factory=QuerySettings)
     limits: LimitSettings = Field(default_factory=LimitSettings)
+    http: HttpSettings = Field(default_factory=HttpSettings)
+    compute: ComputeSettings = Field(default_factory=ComputeSettings)
 
 
 class IllegalSettings(Exception):

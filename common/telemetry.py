@@ -86,6 +86,9 @@ CALLS_WAITING: Final = Gauge("clearspan_calls_waiting", "Calls that wait for som
 DATA_BEHIND_SECONDS: Final = Gauge(
     "clearspan_data_behind_seconds", "Age of the time up to which the last answer was complete (X-Data-Through)."
 )
+COMPUTE_RESTARTS: Final = Counter(
+    "clearspan_compute_restarts_total", "Processes for large requests that ended unasked or hung, and were replaced."
+)
 INTAKE_SPANS: Final = Counter(
     "clearspan_intake_spans_total", "Spans that came over HTTP, by outcome.", ["route", "outcome"]
 )

@@ -35,6 +35,7 @@ from common.settings import IllegalSettings, QuerySettings, Settings
 from common.telemetry import configure_logging, get_logger
 from common.waiting import wait_for
 from query_api.auth import refuse_open_door
+from query_api.compute.pool import open_compute
 from query_api.context import ApiContext, Check, waiting_places
 from query_api.dispatch import Dispatcher
 from query_api.freshness.ends import KnownEnds
@@ -92,6 +93,8 @@ async def open_api(
         if publisher is None:
             publisher = KafkaPublisher(settings.kafka)
             resources.push_async_callback(publisher.close)
+        compute = open_compute(settings.compute, is_shared=settings.auth == "on")
+        resources.push_async_callback(compute.close)
         clock = clock or SystemClock()
         known_ends = KnownEnds(ends or KafkaLogEnds(settings.kafka), clock)
         resources.push_async_callback(known_ends.close)
@@ -105,6 +108,7 @@ async def open_api(
                 ends=known_ends,
                 cursor_secret=settings.query.cursor_secret.get_secret_value().encode(),
                 waiting=waiting_places(settings.query.waiting_max),
+                compute=compute,
                 database=database,
             )
         )

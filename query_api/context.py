@@ -17,6 +17,7 @@ from common.kafka.record import Publisher
 from common.postgres.keys import KeyOwner
 from common.postgres.pool import Database
 from common.settings import Settings
+from query_api.compute.pool import Compute, ThreadCompute
 from query_api.freshness.ends import KnownEnds
 from query_api.freshness.stored import StoredThrough
 
@@ -69,6 +70,9 @@ class ApiContext:
 
     ends: KnownEnds | None = None
     """Where Kafka's logs end; ``None`` where nobody asks: then answers do not say how fresh they are."""
+
+    compute: Compute = field(default_factory=ThreadCompute)
+    """Runs what would hold up the event loop."""
 
     database: Database | None = None
     """Postgres: projects, keys and histories; ``None`` where nobody asks for them."""

@@ -19,15 +19,18 @@ from aiohttp.http_exceptions import PayloadEncodingError
 
 from common.errors import ErrorCode, InvalidInput, Overloaded, ServiceError, TooLarge, Unavailable, UnsupportedMedia
 from common.postgres.keys import KeyOwner
+from common.settings import HttpSettings
 from common.telemetry import HTTP_REQUEST_SECONDS, get_logger
 from common.tenant import OWN_WORK, working_for
 from query_api.auth import NO_PROJECT, owner_of, tenant_of
-from query_api.content_encoding import COMPRESS_BYTES_MIN, compress, inflate, takes_gzip
+from query_api.content_encoding import COMPRESS_BYTES_MIN, compress, takes_gzip
+from query_api.context import ApiContext
 from query_api.errors import answer_of, internal_answer, new_operation_id
 from query_api.freshness.answers import answer_fresh
-from query_api.json_body import read_body, read_query
-from query_api.route import Access, Answer, Call, Route
-from query_api.router import Router, guard_of
+from query_api.json_body import read_query
+from query_api.request_body import BodyRules, read_request_body
+from query_api.route import Access, Answer, Call, PrepareContext, Route
+from query_api.router import Match, Router, guard_of
 from query_api.stage import Stage
 
 REQUEST_ID_HEADER: Final = "X-Request-Id"
@@ -35,8 +38,8 @@ NO_ROUTE: Final = "none"
 OTHER_METHOD: Final = "other"
 """Labels in metrics for a path that no route answers and for a method that none has: what a client makes up never becomes one."""
 
-BODY_TIMEOUT_S: Final = 120.0
-"""How long a body may take to arrive: 10 MiB at less than 100 KB a second. Then the connection is not worth its memory."""
+BODY_GRACE_S: Final = 10.0
+"""How long a body may take to arrive before it has to keep up with the least rate."""
 
 CLIENT_GONE_STATUS: Final = 499
 """In the log and the metrics of a request whose client left before the answer; nobody is sent it."""
@@ -102,7 +105,7 @@ class Dispatcher:
         passage.tenant = await tenant_of(context, owner.project_id)
         with working_for(passage.tenant):
             query = read_query(route.query, request.query) if route.query is not None else None
-            body = await _read(request, route, bytes_max=context.settings.limits.body_bytes_max)
+            body = await _read(request, match, context, owner)
             call = Call(context, owner.project_id, match.path, query, body, request.headers, owner.user_id)
             return await (answer_fresh(call, route.handler) if route.reads_spans else route.handler(call))
 
@@ -123,22 +126,28 @@ class _Passage:
         self.is_in_route = False
 
 
-async def _read(request: web.BaseRequest, route: Route, *, bytes_max: int) -> Any:
+async def _read(request: web.BaseRequest, match: Match, context: ApiContext, owner: KeyOwner) -> Any:
     """The body as the route takes it; a route that takes none leaves it unread."""
+    route, limits = match.route, context.settings.limits
     if route.body is None and not route.raw_body:
         return None
     content_type = request.headers.get("Content-Type")
     if route.raw_body and not _is_one_of(content_type, route.raw_body):
         raise UnsupportedMedia(f"Content-Type '{content_type}' is not supported; legal: {', '.join(route.raw_body)}.")
-    wire = await _read_wire(request, bytes_max=bytes_max)
-    encodings = ",".join(request.headers.getall("Content-Encoding", []))
-    body = inflate(wire, content_encoding=encodings, bytes_max=bytes_max)
-    if route.body is None:
-        return body
-    return read_body(route.body, body, content_type=content_type, required=route.body_required)
+    wire = await _read_wire(request, context.settings.http, bytes_max=limits.body_bytes_max)
+    rules = BodyRules(
+        model=route.body,
+        required=route.body_required,
+        prepare=route.prepare,
+        content_encoding=",".join(request.headers.getall("Content-Encoding", [])),
+        bytes_max=limits.body_bytes_max,
+        values_max=limits.body_values_max,
+        context=PrepareContext(match.path, content_type, limits.span_limits(), context.clock.now_ns()),
+    )
+    return await read_request_body(context.compute, owner.project_id, wire, rules)
 
 
-async def _read_wire(request: web.BaseRequest, *, bytes_max: int) -> bytes:
+async def _read_wire(request: web.BaseRequest, http: HttpSettings, *, bytes_max: int) -> bytes:
     too_large = TooLarge(f"The body is larger than {bytes_max} bytes.")
     if (request.content_length or 0) > bytes_max:
         raise too_large
@@ -148,17 +157,41 @@ async def _read_wire(request: web.BaseRequest, *, bytes_max: int) -> bytes:
             raise too_large
         return wire
     pieces: list[bytes] = []
-    room = bytes_max
+    arrival = _Arrival(http)
     try:
-        async with asyncio.timeout(BODY_TIMEOUT_S):
+        async with asyncio.timeout_at(arrival.ends_s) as timeout:
             async for piece in request.content.iter_any():
-                room -= len(piece)
-                if room < 0:
-                    raise too_large
                 pieces.append(piece)
+                arrival.add(len(piece))
+                if arrival.bytes_count > bytes_max:
+                    raise too_large
+                timeout.reschedule(arrival.ends_s)
     except TimeoutError as exc:
-        raise InvalidInput(f"The body did not arrive within {BODY_TIMEOUT_S:g} s.") from exc
+        raise InvalidInput(
+            f"The body did not arrive in time: {arrival.bytes_count} bytes came; legal are {http.body_rate_min} bytes a second"
+            f" and {http.body_timeout_s:g} s."
+        ) from exc
     return b"".join(pieces)
+
+
+class _Arrival:
+    """How much of a body has arrived, and until when more has to: each byte buys time, up to the timeout of the whole body."""
+
+    def __init__(self, http: HttpSettings) -> None:
+        self._http = http
+        self._began_s = asyncio.get_running_loop().time()
+        self.bytes_count = 0
+
+    def add(self, bytes_count: int) -> None:
+        self.bytes_count += bytes_count
+
+    @property
+    def ends_s(self) -> float:
+        """On the clock of the event loop."""
+        timeout_s = self._http.body_timeout_s
+        if self._http.body_rate_min:
+            timeout_s = min(timeout_s, BODY_GRACE_S + self.bytes_count / self._http.body_rate_min)
+        return self._began_s + timeout_s
 
 
 async def _let_come(request: web.BaseRequest) -> None:

@@ -12,6 +12,7 @@ from multidict import MultiMapping
 from pydantic import BaseModel
 
 from common.errors import ServiceError
+from common.limits import SpanLimits
 from common.project import DEFAULT_USER_ID
 from query_api.context import ApiContext
 
@@ -41,7 +42,8 @@ class Call:
     """An instance of the route's ``query`` model, or ``None`` where it has none."""
 
     body: Any
-    """An instance of the route's ``body`` model, the inflated bytes where ``raw_body``, else ``None``."""
+    """An instance of the route's ``body`` model, the inflated bytes where ``raw_body``, else ``None``; what ``prepare`` makes of it
+    where the route has that."""
 
     headers: MultiMapping[str]
     """The request's headers; names compare without case."""
@@ -60,6 +62,17 @@ class Answer:
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class PrepareContext:
+    """What ``prepare`` may know of a request besides its body."""
+
+    path: Mapping[str, str]
+    content_type: str | None
+    limits: SpanLimits
+    now_ns: int
+
+
+Prepare: TypeAlias = Callable[[Any, PrepareContext], Any]
 Handler: TypeAlias = Callable[[Call], Awaitable[Answer]]
 ErrorShape: TypeAlias = Callable[[ServiceError, Mapping[str, str]], Answer | None]
 
@@ -95,7 +108,11 @@ class Route:
 
     access: Access = Access.PROJECT
     raw_body: tuple[str, ...] = ()
-    """Content types whose body the handler takes as bytes; any other is 415."""
+    """Content types whose body the handler takes as bytes; any other is 415. It may be compressed without saying so."""
+
+    prepare: Prepare | None = None
+    """Turns the body into what the handler takes. A pure function of a module, whose result can be pickled: it runs where the
+    body is validated, for a large one in another process (``request_body.py``)."""
 
     answer_type: str = "application/json"
     error_shape: ErrorShape | None = None

@@ -23,7 +23,7 @@ from query_api.environments.routes import ENVIRONMENT_ROUTES
 from query_api.freshness import handlers as freshness
 from query_api.freshness.models import Freshness
 from query_api.intake import handlers as intake
-from query_api.intake import otlp
+from query_api.intake import otlp, prepare
 from query_api.intake.models import (
     IntakeReady,
     LinksAnswer,
@@ -46,6 +46,7 @@ from query_api.simple_traces.models import (
     SimpleTraceDeleted,
     SimpleTracesAnswer,
 )
+from query_api.simple_traces.prepare import spans_of_new
 from query_api.spans import handlers as spans
 from query_api.spans.models import SpanAnswer, SpanIds, SpansAnswer, SpansQuery
 from query_api.traces import flat_handlers as flat
@@ -102,22 +103,22 @@ SIMPLE: Final = (
 )
 INTAKE: Final = (
     Route("POST", "/simple/traces", simple.create_simple_trace, "Write a simple trace", "Simple traces", SimpleTraceAnswer,
-          body=CreateSimpleTrace, body_required=True, status=202),
+          body=CreateSimpleTrace, body_required=True, prepare=spans_of_new, status=202),
     Route("GET",  "/otlp/v1/traces", otlp.ready, "Whether OTLP can be sent here", "Intake", IntakeReady),
     Route("POST", "/otlp/v1/traces", otlp.export_traces, "Send spans by OTLP", "Intake", None,
-          raw_body=otlp.CONTENT_TYPES, answer_type=otlp.PROTOBUF, error_shape=otlp.error_shape),
+          raw_body=otlp.CONTENT_TYPES, prepare=otlp.prepare_traces, answer_type=otlp.PROTOBUF, error_shape=otlp.error_shape),
     Route("POST", "/tracing/spans/ingest", intake.ingest_spans, "Send spans as JSON", "Intake", LinksAnswer,
-          body=SpansIngest, body_required=True, status=202),
+          body=SpansIngest, prepare=prepare.spans_of_ingest, body_required=True, status=202),
     Route("POST", "/traces/ingest", intake.ingest_traces, "Send traces as JSON", "Intake", TraceIdsAnswer,
-          body=TracesIngest, body_required=True, status=202, deprecated=True),
+          body=TracesIngest, prepare=prepare.spans_of_traces, body_required=True, status=202, deprecated=True),
     Route("POST", "/traces", intake.create_trace, "Send one trace", "Intake", TraceIdAnswer,
-          body=TraceIngest, body_required=True, status=202),
+          body=TraceIngest, prepare=prepare.spans_of_new_trace, body_required=True, status=202),
     Route("PUT",  "/traces/{trace_id}", intake.replace_trace, "Send one trace again", "Intake", TraceIdAnswer,
-          body=TraceIngest, body_required=True, status=202),
+          body=TraceIngest, prepare=prepare.spans_of_replaced_trace, body_required=True, status=202),
     Route("POST", "/tracing/traces", intake.create_trace_of_spans, "Send one trace", "Intake", LinksAnswer,
-          body=SpansIngest, body_required=True, status=202, deprecated=True),
+          body=SpansIngest, prepare=prepare.spans_of_new_trace_of_spans, body_required=True, status=202, deprecated=True),
     Route("PUT",  "/tracing/traces/{trace_id}", intake.replace_trace_of_spans, "Send one trace again", "Intake", LinksAnswer,
-          body=SpansIngest, body_required=True, status=202, deprecated=True),
+          body=SpansIngest, prepare=prepare.spans_of_replaced_trace_of_spans, body_required=True, status=202, deprecated=True),
 )
 STATUS: Final = (
     Route("GET", "/status/freshness", freshness.freshness_of_project, "Up to where what was produced is queryable", "Status",

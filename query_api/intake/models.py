@@ -15,7 +15,7 @@ from uuid import UUID
 from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, Tag
 from pydantic_core import CoreSchema, core_schema
 
-from common.body_models import BY_FORM, LISTED, UNLISTED, Listed, Named
+from common.body_models import BY_FORM, LISTED, UNLISTED, ListedSpans, NamedSpans
 from common.span import SPAN_TYPES, TRACE_TYPES, SpanKind, StatusCode
 
 Json: TypeAlias = dict[str, Any]
@@ -85,7 +85,7 @@ class EventInput(_Sent):
 
 
 SpanNodes: TypeAlias = Annotated[
-    Annotated["SpanInput", Tag(UNLISTED)] | Annotated[Listed["SpanInput"], Tag(LISTED)], BY_FORM
+    Annotated["SpanInput", Tag(UNLISTED)] | Annotated[ListedSpans["SpanInput"], Tag(LISTED)], BY_FORM
 ]
 
 
@@ -107,18 +107,18 @@ class SpanInput(_Sent):
     user_id: str | None = None
     agent_id: str | None = None
     attributes: Json | None = None
-    references: Listed[ReferenceInput] | None = None
-    links: Listed[LinkInput] | None = None
-    hashes: Listed[HashInput] | None = None
-    events: Listed[EventInput] | None = None
-    spans: Named[str, SpanNodes] | None = None
+    references: ListedSpans[ReferenceInput] | None = None
+    links: ListedSpans[LinkInput] | None = None
+    hashes: ListedSpans[HashInput] | None = None
+    events: ListedSpans[EventInput] | None = None
+    spans: NamedSpans[str, SpanNodes] | None = None
 
 
 class TraceInput(_Sent):
     """A trace as a tree: its roots by name, a list where several have the same."""
 
     trace_id: str | None = None
-    spans: Named[str, SpanNodes] | None = None
+    spans: NamedSpans[str, SpanNodes] | None = None
 
 
 SpanJson: TypeAlias = Annotated[Json, AsSent(lambda: SpanInput)]
@@ -141,8 +141,8 @@ class SpansIngest(BaseModel):
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"spans": [_SPAN_EXAMPLE]}]})
 
-    spans: Listed[SpanJson] | None = None
-    traces: Named[str, TraceJson] | None = None
+    spans: ListedSpans[SpanJson] | None = None
+    traces: NamedSpans[str, TraceJson] | None = None
 
 
 class TracesIngest(BaseModel):
@@ -150,7 +150,7 @@ class TracesIngest(BaseModel):
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"traces": [_TRACE_EXAMPLE]}]})
 
-    traces: Listed[TraceJson] | None = None
+    traces: ListedSpans[TraceJson] | None = None
 
 
 class TraceIngest(BaseModel):

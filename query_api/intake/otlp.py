@@ -24,23 +24,19 @@ from common.errors import ErrorCode, ServiceError, UnsupportedMedia
 from common.limits import SpanLimits
 from common.settings import Encoding
 from common.telemetry import INTAKE_SPANS
-from common.threads import in_thread
-from query_api.content_encoding import inflate_by_magic
 from query_api.errors import headers_of, status_of
 from query_api.intake.models import IntakeReady
-from query_api.intake.publish import TraceRecord, coordinates_header, publish
+from query_api.intake.prepare import PreparedIntake
+from query_api.intake.publish import TraceRecord, TraceRecords, coordinates_header, publish
 from query_api.intake.split import GROWTH_MAX, split_by_trace
 from query_api.json_body import json_answer
-from query_api.route import Answer, Call
+from query_api.route import Answer, Call, PrepareContext
 
 PROTOBUF: Final = record_headers.CONTENT_TYPES[Encoding.OTLP_PROTO]
 JSON: Final = record_headers.CONTENT_TYPES[Encoding.OTLP_JSON]
 CONTENT_TYPES: Final = (PROTOBUF, JSON)
 REASONS_MAX: Final = 10
 """So many refusals are told one by one."""
-
-OFF_LOOP_BYTES_MIN: Final = 128 * 1024
-"""About 2 ms of decoding: from here on a thread does it, so that other requests go on."""
 
 _GRPC_CODES: Final[Mapping[ErrorCode, int]] = {
     ErrorCode.INVALID: 3,
@@ -78,26 +74,26 @@ async def ready(call: Call) -> Answer:  # noqa: ARG001 - the one shape of handle
 
 async def export_traces(call: Call) -> Answer:
     """Publish the spans of an ``ExportTraceServiceRequest``; answer when Kafka has acknowledged all of them."""
-    settings = call.context.settings
-    encoding = _encoding(call.headers)
-    limits = settings.limits.span_limits()
-    now_ns = call.context.clock.now_ns()
-    body = inflate_by_magic(call.body, bytes_max=settings.limits.body_bytes_max)
-    if len(body) < OFF_LOOP_BYTES_MIN:
-        taken = take(body, encoding=encoding, limits=limits, now_ns=now_ns)
-    else:
-        taken = await in_thread(take, body, encoding=encoding, limits=limits, now_ns=now_ns)
+    spans: PreparedIntake = call.body
+    encoding = _encoding(call.headers.get("Content-Type"))
     where = await publish(
         call.context.publisher,
-        taken.records,
-        topic=settings.kafka.otlp_topic,
+        spans.records,
+        topic=call.context.settings.kafka.otlp_topic,
         content_type=encoding,
         project_id=call.project_id,
     )
-    INTAKE_SPANS.labels("otlp", "accepted").inc(taken.spans_count)
-    INTAKE_SPANS.labels("otlp", "rejected").inc(len(taken.refusals))
-    body = _response(taken.refusals, encoding=encoding)
-    return Answer(body, content_type=encoding, headers=coordinates_header(where))
+    INTAKE_SPANS.labels("otlp", "accepted").inc(spans.spans_count)
+    INTAKE_SPANS.labels("otlp", "rejected").inc(spans.rejected_count)
+    return Answer(spans.answer, content_type=encoding, headers=coordinates_header(where))
+
+
+def prepare_traces(body: bytes, context: PrepareContext) -> PreparedIntake:
+    """What an ``ExportTraceServiceRequest`` publishes, and the answer to it. Raises ``Rejected`` when nothing can be read."""
+    encoding = _encoding(context.content_type)
+    taken = take(body, encoding=encoding, limits=context.limits, now_ns=context.now_ns)
+    answer = _response(taken.refusals, encoding=encoding)
+    return PreparedIntake(TraceRecords.of(taken.records), taken.spans_count, answer, len(taken.refusals))
 
 
 def take(body: bytes, *, encoding: str, limits: SpanLimits, now_ns: int) -> Taken:
@@ -119,7 +115,7 @@ def error_shape(error: ServiceError, headers: Mapping[str, str]) -> Answer | Non
     """``google.rpc.Status`` in the encoding of the request; a body whose type is refused has the usual shape."""
     if isinstance(error, UnsupportedMedia):
         return None
-    encoding = _encoding(headers)
+    encoding = _encoding(headers.get("Content-Type"))
     code = _GRPC_CODES.get(error.code, _GRPC_INTERNAL)
     if encoding == JSON:
         body = orjson.dumps({"code": code, "message": error.told})
@@ -128,8 +124,8 @@ def error_shape(error: ServiceError, headers: Mapping[str, str]) -> Answer | Non
     return Answer(body, status=status_of(error), content_type=encoding, headers=headers_of(error))
 
 
-def _encoding(headers: Mapping[str, str]) -> str:
-    sent = headers.get("Content-Type", PROTOBUF).partition(";")[0].strip().lower()
+def _encoding(content_type: str | None) -> str:
+    sent = (content_type or PROTOBUF).partition(";")[0].strip().lower()
     return JSON if sent == JSON else PROTOBUF
 
 

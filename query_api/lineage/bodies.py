@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Annotated, Any, TypeAlias
 from uuid import UUID
 
-from pydantic import Field
+from pydantic import Field, PrivateAttr
 
 from common.body_models import Listed, Strict
 from query_api.lineage.models import HeaderIn, IdWindowing, Loose, Meta, Moment, Slug, Tags, Text, json_text
@@ -32,9 +32,15 @@ class FlagsIn(Loose):
 class RevisionData(Strict):
     """What a revision holds. Unknown members are refused: a typo would be lost in silence."""
 
+    _text: str = PrivateAttr("{}")
+
+    def model_post_init(self, _context: Any, /) -> None:
+        """Write the text where the data is validated: for a large body that is another process."""
+        self._text = json_text(self.model_dump(mode="json", by_alias=True, exclude_none=True)) or "{}"
+
     def text(self) -> str:
         """As it is stored: without the members that are null."""
-        return json_text(self.model_dump(mode="json", by_alias=True, exclude_none=True)) or "{}"
+        return self._text
 
 
 class ArtifactCreate(HeaderIn):

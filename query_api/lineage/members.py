@@ -18,9 +18,23 @@ from query_api.lineage.shapes import Model
 _OLDER: Final = "The same under another name."
 
 
+_models: Final[dict[str, Model]] = {}
+
+
 def model_of(name: str, doc: str, *bases: Model, **fields: Any) -> Model:
     """A model with the members of its bases, and ``fields``."""
-    return create_model(name, __base__=bases, __doc__=doc, __module__=__name__, **fields)
+    model = create_model(name, __base__=bases, __doc__=doc, __module__=__name__, **fields)
+    if _models.setdefault(name, model) is not model:
+        raise ValueError(f"two models have the name {name}")
+    return model
+
+
+def __getattr__(name: str) -> Model:
+    """A model that was made here, so that pickle finds it by its name, in another process too."""
+    try:
+        return _models[name]
+    except KeyError:
+        raise AttributeError(name) from None
 
 
 def wrapping(name: str, member: str, model: Model, *, example: Mapping[str, Any] | None = None) -> Model:

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import secrets
+import asyncio
 
 import orjson
 
-from query_api.intake.handlers import take_in
-from query_api.intake.publish import coordinates_header
-from query_api.intake.trees import Placed
+from query_api.intake.handlers import publish_spans
 from query_api.json_body import json_answer
-from query_api.route import Answer, Call
+from query_api.route import Answer, Call, PrepareContext
 from query_api.simple_traces.filters import node_of
 from query_api.simple_traces.models import (
-    CreateSimpleTrace,
     EditSimpleTrace,
     Json,
     QuerySimpleTraces,
@@ -22,21 +19,20 @@ from query_api.simple_traces.models import (
     SimpleTraceDeleted,
     SimpleTracesAnswer,
 )
-from query_api.simple_traces.spans import edited_span, new_span, simple_trace_of
+from query_api.simple_traces.prepare import spans_of_edited
+from query_api.simple_traces.spans import simple_trace_of
 from query_api.spans.deletions import delete_trace
 from query_api.spans.models import Windowing, WindowingAnswer
 from query_api.spans.render import Rendered
 from query_api.spans.request_spans import project_spans
 from query_api.spans.windowing import refuse_feed
-from query_api.traces.handlers import ACCEPTED, trace_id_of, trace_page, traces_of
+from query_api.traces.handlers import trace_id_of, trace_page, traces_of
 from query_api.traces.whole import Trace
 
 
 async def create_simple_trace(call: Call) -> Answer:
     """Write a trace of one span; answered when Kafka has acknowledged it."""
-    body: CreateSimpleTrace = call.body
-    span = new_span(body.trace, trace_id=secrets.token_hex(16), span_id=secrets.token_hex(8))
-    return await _take_in(call, span, status=ACCEPTED)
+    return await publish_spans(call, call.body)
 
 
 async def get_simple_trace(call: Call) -> Answer:
@@ -53,8 +49,10 @@ async def edit_simple_trace(call: Call) -> Answer:
     found = await traces_of(call, [trace_id_of(call)])
     if not found:
         return json_answer(SimpleTraceAnswer(count=0))
-    root = _root_of(found[0])
-    return await _take_in(call, edited_span(_shown(root), body.trace), status=200, ids=_ids(root))
+    settings, now_ns = call.context.settings, call.context.clock.now_ns()
+    context = PrepareContext(call.path, None, settings.limits.span_limits(), now_ns)
+    edited = await asyncio.to_thread(spans_of_edited, _root_of(found[0]), body.trace, context)
+    return await publish_spans(call, edited, status=200)
 
 
 async def delete_simple_trace(call: Call) -> Answer:
@@ -84,12 +82,6 @@ async def query_simple_traces(call: Call) -> Answer:
     )
 
 
-async def _take_in(call: Call, span: Json, *, status: int, ids: Json | None = None) -> Answer:
-    _, where = await take_in(call, [Placed("trace", span | (ids or {}), is_top=True)])
-    answer = SimpleTraceAnswer(count=1, trace=simple_trace_of(span))
-    return json_answer(answer, status=status, headers=coordinates_header(where))
-
-
 async def _root(call: Call) -> Json | None:
     found = await traces_of(call, [trace_id_of(call)])
     return _shown(_root_of(found[0])) if found else None
@@ -103,9 +95,3 @@ def _root_of(trace: Trace) -> Rendered:
 def _shown(span: Rendered) -> Json:
     loaded: Json = orjson.loads(span.json)
     return loaded
-
-
-def _ids(span: Rendered) -> Json:
-    """The ids by which a span is written again: all of their digits, of which answers show the last 16."""
-    above = {} if span.parent_id is None else {"parent_id": span.parent_id.hex()}
-    return {"span_id": span.key.span_id.hex(), **above}

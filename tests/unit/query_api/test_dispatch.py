@@ -14,7 +14,7 @@ from pydantic import BaseModel
 from structlog.testing import capture_logs
 
 from common.errors import NotFound, ServiceError
-from common.settings import LimitSettings, QuerySettings, Settings
+from common.settings import HttpSettings, LimitSettings, QuerySettings, Settings
 from common.tenant import OWN_WORK, current_tenant
 from query_api import dispatch
 from query_api.app import make_runner
@@ -232,13 +232,19 @@ async def test_body_that_breaks_off_is_no_failure_of_ours(client: aiohttp.Client
     assert [(line["event"], line["status"]) for line in logs] == [("request", 499)]
 
 
-async def test_body_that_does_not_arrive_is_given_up(
-    client: aiohttp.ClientSession, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    "http", [HttpSettings(body_timeout_s=0.05), HttpSettings(body_rate_min=1_000_000)], ids=["late", "too slow"]
+)
+async def test_a_body_that_drips_is_given_up(
+    http: HttpSettings, aiohttp_client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(dispatch, "BODY_TIMEOUT_S", 0.01)
+    monkeypatch.setattr(dispatch, "BODY_GRACE_S", 0.05)
+    client = await aiohttp_client(context_of(settings=Settings(auth="off", http=http)), routes=ROUTES)
     with capture_logs() as logs:
-        writer = await _send(client, b"POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nabc")
-        await _until_logged(logs)
+        writer = await _send(client, b"POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\nabc")
+        while not logs:
+            writer.write(b"d")
+            await asyncio.sleep(0.02)
         writer.close()
 
     assert [(line["event"], line["status"]) for line in logs] == [("request", 400)]

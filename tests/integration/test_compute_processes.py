@@ -1,0 +1,191 @@
+"""Child processes of the API that read large bodies: what comes back, who waits, and what becomes of them when they or the API die."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from uuid import UUID
+
+import psutil
+import pytest
+
+from common.errors import InvalidInput, Overloaded, Unavailable
+from common.settings import ComputeSettings
+from query_api.compute.pool import ComputeFailed, ProcessCompute
+from query_api.errors import InvalidRequest
+
+ONE, OTHER = UUID(int=1), UUID(int=2)
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+async def compute() -> AsyncIterator[ProcessCompute]:
+    pool = ProcessCompute(ComputeSettings(processes=2, waiting_max=4, wait_s=30, run_s=20), is_shared=True)
+    yield pool
+    await pool.close()
+
+
+async def _until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(20):
+        while not condition():  # noqa: ASYNC110 - processes have no event to wait for
+            await asyncio.sleep(0.01)
+
+
+def raise_invalid_request() -> None:
+    raise InvalidRequest([{"type": "missing", "loc": ["body"], "msg": "Field required", "input": None}])
+
+
+def raise_invalid_input() -> None:
+    raise InvalidInput("for us", told="for them")
+
+
+def die_once(marker: str) -> str:
+    """End the process, unless that was done before."""
+    if not Path(marker).exists():
+        Path(marker).touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return "done"
+
+
+async def test_nothing_is_started_before_the_first_task(compute: ProcessCompute) -> None:
+    assert compute.process_ids == []
+
+
+async def test_a_large_value_comes_back_as_it_was_sent(compute: ProcessCompute) -> None:
+    sent = os.urandom(9_000_000)
+
+    assert await compute.run(ONE, bytes.upper, sent) == sent.upper()
+
+
+async def test_errors_come_back_with_all_that_they_say(compute: ProcessCompute) -> None:
+    with pytest.raises(InvalidRequest) as invalid:
+        await compute.run(ONE, raise_invalid_request)
+    with pytest.raises(InvalidInput) as refused:
+        await compute.run(ONE, raise_invalid_input)
+    with pytest.raises(ComputeFailed, match="invalid literal for int"):
+        await compute.run(ONE, int, "no number")
+
+    assert invalid.value.problems[0]["loc"] == ["body"]
+    assert (refused.value.detail, refused.value.told) == ("for us", "for them")
+
+
+async def test_a_process_that_is_killed_is_replaced_and_its_task_run_again(
+    compute: ProcessCompute, tmp_path: Path
+) -> None:
+    assert await compute.run(ONE, die_once, str(tmp_path / "died")) == "done"
+
+
+async def test_a_task_that_ends_every_process_fails_and_the_next_one_is_run(compute: ProcessCompute) -> None:
+    with pytest.raises(ComputeFailed, match="ended its process 2 times"):
+        await compute.run(ONE, os._exit, 1)
+
+    assert await compute.run(ONE, int, "1") == 1
+
+
+async def test_a_task_that_takes_too_long_is_given_up_with_its_process() -> None:
+    compute = ProcessCompute(ComputeSettings(processes=1, run_s=3), is_shared=False)
+    try:
+        await compute.run(ONE, int, "1")
+        (process_id,) = compute.process_ids
+        with pytest.raises(Unavailable, match="took longer than 3 s"):
+            await compute.run(ONE, time.sleep, 60)
+
+        assert not psutil.pid_exists(process_id)
+        assert await compute.run(ONE, int, "2") == 2
+    finally:
+        await compute.close()
+
+
+async def test_a_project_never_takes_what_is_left_for_others(compute: ProcessCompute) -> None:
+    sleeping = [asyncio.create_task(compute.run(ONE, time.sleep, 3)) for _ in range(3)]
+    await asyncio.sleep(0)
+
+    with pytest.raises(Overloaded, match="wait already"):
+        await compute.run(ONE, int, "1")
+    assert await compute.run(OTHER, int, "1") == 1
+    assert not any(task.done() for task in sleeping[1:])
+    for task in sleeping:
+        task.cancel()
+
+
+async def test_a_task_whose_request_is_gone_is_never_run(tmp_path: Path) -> None:
+    compute = ProcessCompute(ComputeSettings(processes=1, waiting_max=1), is_shared=False)
+    try:
+        first = asyncio.create_task(compute.run(ONE, time.sleep, 1))
+        await asyncio.sleep(0.01)
+        waiting = asyncio.create_task(compute.run(ONE, Path.touch, tmp_path / "run"))
+        await asyncio.sleep(0.01)
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+        await compute.run(OTHER, int, "1")  # its place is free again
+
+        assert first.done()
+        assert not (tmp_path / "run").exists()
+    finally:
+        await compute.close()
+
+
+async def test_a_response_that_nobody_waits_for_does_not_become_the_next_one() -> None:
+    compute = ProcessCompute(ComputeSettings(processes=1), is_shared=False)
+    try:
+        running = asyncio.create_task(compute.run(ONE, int, "1"))
+        await asyncio.sleep(0.01)
+        running.cancel()
+
+        assert await compute.run(ONE, int, "2") == 2
+    finally:
+        await compute.close()
+
+
+async def test_who_waits_too_long_is_told_to_come_back() -> None:
+    compute = ProcessCompute(ComputeSettings(processes=1, wait_s=0.2), is_shared=False)
+    try:
+        first = asyncio.create_task(compute.run(ONE, time.sleep, 60))
+        await asyncio.sleep(0.01)
+        with pytest.raises(Overloaded, match=r"within 0\.2 s"):
+            await compute.run(OTHER, int, "1")
+        first.cancel()
+    finally:
+        await compute.close()
+
+
+async def test_closing_ends_the_processes(compute: ProcessCompute) -> None:
+    await asyncio.gather(compute.run(ONE, int, "1"), compute.run(OTHER, int, "1"))
+    process_ids = compute.process_ids
+    assert len(process_ids) == 2
+
+    await compute.close()
+
+    assert not any(psutil.pid_exists(each) for each in process_ids)
+    with pytest.raises(Unavailable):
+        await compute.run(ONE, int, "1")
+
+
+OWNER = """
+import asyncio, uuid
+from common.settings import ComputeSettings
+from query_api.compute.pool import ProcessCompute
+async def main():
+    compute = ProcessCompute(ComputeSettings(processes=1), is_shared=False)
+    await compute.run(uuid.UUID(int=1), int, "1")
+    print(*compute.process_ids, flush=True)
+    await asyncio.sleep(60)
+asyncio.run(main())
+"""
+
+
+async def test_processes_end_with_the_api_however_it_dies() -> None:
+    with subprocess.Popen([sys.executable, "-c", OWNER], cwd=ROOT, stdout=subprocess.PIPE, text=True) as owner:
+        assert owner.stdout is not None
+        process_id = int(await asyncio.to_thread(owner.stdout.readline))
+        assert psutil.pid_exists(process_id)
+        owner.kill()
+
+        await _until(lambda: not psutil.pid_exists(process_id))
