@@ -57,7 +57,9 @@ async def open_worker(
         # First of all: a process needs a second until it is there, in which the rest of us starts too.
         opener = await open_opener(policy.rules, processes=settings.ingest.decode_processes)
         stack.push_async_callback(opener.close)
-        await stack.enter_async_context(open_health(readiness, host=settings.worker_host, port=settings.worker_port))
+        await stack.enter_async_context(
+            open_health(readiness, host=settings.worker_host, port=settings.worker_port, http=settings.http)
+        )
         if store is None:
             store = open_store(settings.clickhouse, data_dir=settings.data_dir)
             stack.push_async_callback(store.close)

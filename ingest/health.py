@@ -4,30 +4,86 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any, Final
 
+import orjson
 from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
-from common.settings import IllegalSettings
+from common.http.server import RESPONSE_HEADERS, Connection, Server, headers_size, headers_too_large
+from common.settings import HttpSettings, IllegalSettings
+from common.telemetry import get_logger
 from ingest.readiness import Readiness
 
-READINESS: web.AppKey[Readiness] = web.AppKey("readiness", Readiness)
+METHODS: Final = ("GET", "HEAD")
+BAD_REQUEST: Final = 400
+
+_log: Final = get_logger(__name__)
 
 
-def health_app(readiness: Readiness) -> web.Application:
-    """The routes, on their own so that another process can host them."""
-    app = web.Application()
-    app[READINESS] = readiness
-    app.router.add_get("/livez", _livez)
-    app.router.add_get("/readyz", _readyz)
-    app.router.add_get("/metrics", _metrics)
-    return app
+class _Server(Server):
+    """Answers from what the worker waits for."""
+
+    def __init__(self, readiness: Readiness, http: HttpSettings) -> None:
+        super().__init__(self._answer, http)
+        self._readiness = readiness
+
+    def __call__(self) -> web.RequestHandler:
+        return _Connection(self)
+
+    async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
+        if headers_size(request) > self.http.headers_bytes_max:
+            return _last_response(BAD_REQUEST, headers_too_large(self.http))
+        if request.path not in ("/livez", "/readyz", "/metrics"):
+            return _json({"detail": "Not Found"}, status=404)
+        if request.method not in METHODS:
+            return _json({"detail": "Method Not Allowed"}, status=405, Allow=", ".join(METHODS))
+        if request.path == "/livez":
+            return _json({"status": "alive"})
+        if request.path == "/metrics":
+            return web.Response(
+                body=generate_latest(), headers={**RESPONSE_HEADERS, "Content-Type": CONTENT_TYPE_LATEST}
+            )
+        reasons = self._readiness.reasons
+        return (
+            _json({"status": "not ready", "waiting_for": reasons}, status=503)
+            if reasons
+            else _json({"status": "ready"})
+        )
+
+
+class _Connection(Connection):
+    __slots__ = ()
+
+    def handle_error(
+        self, request: web.BaseRequest, status: int = 500, exc: BaseException | None = None, message: str | None = None
+    ) -> web.StreamResponse:
+        """The answer to what cannot be read as a request; to a failure of ours, whose trace is in the log, too."""
+        if exc is not None and status != BAD_REQUEST:
+            _log.error("failed", exc_info=exc)
+        del request, message  # they may repeat what was sent
+        return _last_response(
+            status, "This cannot be read as HTTP/1.1." if status == BAD_REQUEST else "Internal Server Error"
+        )
+
+
+def _json(body: Any, *, status: int = 200, **headers: str) -> web.Response:
+    content = {**RESPONSE_HEADERS, "Content-Type": "application/json; charset=utf-8", **headers}
+    return web.Response(body=orjson.dumps(body), status=status, headers=content)
+
+
+def _last_response(status: int, detail: str) -> web.Response:
+    response = _json({"detail": detail}, status=status)
+    response.force_close()
+    return response
 
 
 @asynccontextmanager
-async def open_health(readiness: Readiness, *, host: str, port: int) -> AsyncIterator[int]:
+async def open_health(
+    readiness: Readiness, *, host: str, port: int, http: HttpSettings | None = None
+) -> AsyncIterator[int]:
     """Listen while inside; gives the port, which is another one where ``port`` is 0. Raises ``IllegalSettings``."""
-    runner = web.AppRunner(health_app(readiness), access_log=None)
+    runner = web.ServerRunner(_Server(readiness, http or HttpSettings()))
     await runner.setup()
     try:
         await _listen(runner, host, port)
@@ -36,25 +92,10 @@ async def open_health(readiness: Readiness, *, host: str, port: int) -> AsyncIte
         await runner.cleanup()
 
 
-async def _listen(runner: web.AppRunner, host: str, port: int) -> None:
+async def _listen(runner: web.ServerRunner, host: str, port: int) -> None:
     try:
         await web.TCPSite(runner, host, port).start()
     except OSError as exc:
         raise IllegalSettings(
             f"CLEARSPAN_WORKER_HOST and CLEARSPAN_WORKER_PORT are {host}:{port}, which cannot be had: {exc.strerror}."
         ) from exc
-
-
-async def _livez(_: web.Request) -> web.Response:
-    return web.json_response({"status": "alive"})
-
-
-async def _readyz(request: web.Request) -> web.Response:
-    reasons = request.app[READINESS].reasons
-    if reasons:
-        return web.json_response({"status": "not ready", "waiting_for": reasons}, status=503)
-    return web.json_response({"status": "ready"})
-
-
-async def _metrics(_: web.Request) -> web.Response:
-    return web.Response(body=generate_latest(), headers={"Content-Type": CONTENT_TYPE_LATEST})

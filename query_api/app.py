@@ -43,7 +43,7 @@ from query_api.freshness.follow import Follower, following
 from query_api.intake.publish import refuse_unread_intake
 from query_api.route import Route
 from query_api.router import Router
-from query_api.routes import ROUTES
+from query_api.routes import OTLP_ROUTES, ROUTES
 from query_api.server import Runner
 from query_api.stage import Stage
 
@@ -64,8 +64,9 @@ def make_runner(stage: Stage, routes: tuple[Route, ...] = ROUTES) -> Runner:
     def let_go() -> None:
         stage.context.stored.release()
 
-    grace_s = request_s_max(stage.context.settings.query)
-    return Runner(Dispatcher(Router(routes), stage).answer, let_go=let_go, grace_s=grace_s)
+    settings = stage.context.settings
+    grace_s = request_s_max(settings.query)
+    return Runner(Dispatcher(Router(routes), stage).answer, settings.http, let_go=let_go, grace_s=grace_s)
 
 
 @asynccontextmanager
@@ -118,9 +119,16 @@ async def open_api(
             stage.waits_for = "Starting: waiting for Postgres."
             starting = asyncio.create_task(_find_cursor_secret(stage, database), name="find-cursor-secret")
             resources.push_async_callback(_end, starting)
-        runner = make_runner(stage)
-        resources.push_async_callback(runner.cleanup)
-        yield await _listen(runner, settings)
+        runner, otlp_runner = make_runner(stage), make_runner(stage, OTLP_ROUTES)
+        resources.push_async_callback(_clean_up, runner, otlp_runner)
+        if settings.otlp_http_port:
+            await _listen(otlp_runner, settings.api_host, settings.otlp_http_port, port_name="CLEARSPAN_OTLP_HTTP_PORT")
+        yield await _listen(runner, settings.api_host, settings.api_port, port_name="CLEARSPAN_API_PORT")
+
+
+async def _clean_up(*runners: Runner) -> None:
+    """End all at once: each waits for the requests under way."""
+    await asyncio.gather(*(runner.cleanup() for runner in runners))
 
 
 def run(settings: Settings) -> int:
@@ -137,7 +145,7 @@ async def _serve(settings: Settings) -> None:
     for each in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(each, asked_to_end.set)
     async with open_api(settings) as port:
-        _log.info("listening", host=settings.api_host, port=port)
+        _log.info("listening", host=settings.api_host, port=port, otlp_http_port=settings.otlp_http_port)
         await asked_to_end.wait()
         _log.info("ending")
 
@@ -196,13 +204,12 @@ async def _end(task: asyncio.Task[None]) -> None:
         await task
 
 
-async def _listen(runner: Runner, settings: Settings) -> int:
+async def _listen(runner: Runner, host: str, port: int, *, port_name: str) -> int:
     await runner.setup()
     try:
-        await web.TCPSite(runner, settings.api_host, settings.api_port).start()
+        await web.TCPSite(runner, host, port).start()
     except OSError as exc:
         raise IllegalSettings(
-            f"CLEARSPAN_API_HOST and CLEARSPAN_API_PORT are {settings.api_host}:{settings.api_port}, "
-            f"which cannot be had: {exc.strerror}."
+            f"CLEARSPAN_API_HOST and {port_name} are {host}:{port}, which cannot be had: {exc.strerror}."
         ) from exc
     return int(runner.addresses[0][1])

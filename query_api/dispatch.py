@@ -18,6 +18,7 @@ from aiohttp import HttpVersion11, web
 from aiohttp.http_exceptions import PayloadEncodingError
 
 from common.errors import ErrorCode, InvalidInput, Overloaded, ServiceError, TooLarge, Unavailable, UnsupportedMedia
+from common.http.server import RESPONSE_HEADERS
 from common.postgres.keys import KeyOwner
 from common.settings import HttpSettings
 from common.telemetry import HTTP_REQUEST_SECONDS, get_logger
@@ -231,10 +232,10 @@ async def _response(request: web.BaseRequest, answer: Answer, passage: _Passage)
 def plain_response(answer: Answer, *, request_id: str) -> web.Response:
     """The answer as it is, under the id of its request."""
     headers = {
+        **RESPONSE_HEADERS,
         **answer.headers,
         REQUEST_ID_HEADER: request_id,
         "Content-Type": answer.content_type,
-        "Server": "clearspan",  # in place of the versions that aiohttp would show
     }
     return web.Response(body=answer.body, status=answer.status, headers=headers)
 

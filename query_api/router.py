@@ -113,4 +113,4 @@ def _segments(raw_path: str) -> list[str]:
         del segments[0]
     if len(segments) > 1 and segments[-1] == "":
         del segments[-1]
-    return segments
+    return segments or [""]  # what is below a prefix, without a slash, is its root

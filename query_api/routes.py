@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
-from query_api import health
+from query_api import health, home_page
 from query_api.accounts import handlers as accounts
 from query_api.accounts.models import AccountsAnswer, CreateAccounts, CurrentProject
 from query_api.analytics import handlers as analytics
@@ -23,7 +23,7 @@ from query_api.environments.routes import ENVIRONMENT_ROUTES
 from query_api.freshness import handlers as freshness
 from query_api.freshness.models import Freshness
 from query_api.intake import handlers as intake
-from query_api.intake import otlp, prepare
+from query_api.intake import otlp, otlp_rejected, prepare
 from query_api.intake.models import (
     IntakeReady,
     LinksAnswer,
@@ -101,12 +101,26 @@ SIMPLE: Final = (
     Route("DELETE", "/simple/traces/{trace_id}", simple.delete_simple_trace, "Delete a simple trace", "Simple traces",
           SimpleTraceDeleted),
 )
+
+
+def _otlp(prefix: str) -> tuple[Route, ...]:
+    """OTLP over HTTP, below a prefix. Errors have the protocol's own form."""
+    in_otlp: dict[str, Any] = {"raw_body": otlp.CONTENT_TYPES, "answer_type": otlp.PROTOBUF, "error_shape": otlp.error_shape}
+    return (
+        Route("GET",  f"{prefix}/v1/traces", otlp.ready, "Whether OTLP can be sent here", "Intake", IntakeReady),
+        Route("POST", f"{prefix}/v1/traces", otlp.export_traces, "Send spans by OTLP", "Intake", None,
+              prepare=otlp.prepare_traces, **in_otlp),
+        Route("POST", f"{prefix}/v1/metrics", otlp_rejected.reject_metrics, "Reject metrics", "Intake", None,
+              prepare=otlp_rejected.prepare_metrics, **in_otlp),
+        Route("POST", f"{prefix}/v1/logs", otlp_rejected.reject_logs, "Reject logs", "Intake", None,
+              prepare=otlp_rejected.prepare_logs, **in_otlp),
+    )
+
+
+OTLP: Final = (*_otlp(""), *_otlp("/otlp"))
 INTAKE: Final = (
     Route("POST", "/simple/traces", simple.create_simple_trace, "Write a simple trace", "Simple traces", SimpleTraceAnswer,
           body=CreateSimpleTrace, body_required=True, prepare=spans_of_new, status=202),
-    Route("GET",  "/otlp/v1/traces", otlp.ready, "Whether OTLP can be sent here", "Intake", IntakeReady),
-    Route("POST", "/otlp/v1/traces", otlp.export_traces, "Send spans by OTLP", "Intake", None,
-          raw_body=otlp.CONTENT_TYPES, prepare=otlp.prepare_traces, answer_type=otlp.PROTOBUF, error_shape=otlp.error_shape),
     Route("POST", "/tracing/spans/ingest", intake.ingest_spans, "Send spans as JSON", "Intake", LinksAnswer,
           body=SpansIngest, prepare=prepare.spans_of_ingest, body_required=True, status=202),
     Route("POST", "/traces/ingest", intake.ingest_traces, "Send traces as JSON", "Intake", TraceIdsAnswer,
@@ -136,12 +150,18 @@ ACCOUNTS: Final = (
     Route("POST", "/admin/simple/accounts", accounts.create_accounts, "Make accounts with projects and keys", "Accounts",
           AccountsAnswer, body=CreateAccounts, body_required=True, access=Access.ADMIN),
 )
-HEALTH: Final = (
+PROBES: Final = (
     Route("GET", "/livez",   health.livez,   "Whether the process lives", "Health", health.Liveness, access=Access.PUBLIC),
     Route("GET", "/health",  health.livez,   "The same, under its older name", "Health", health.Liveness, access=Access.PUBLIC),
     Route("GET", "/readyz",  health.readyz,  "Whether it can work, and what is missing", "Health", health.Readiness, access=Access.PUBLIC,
           unready_statuses=(503,)),
+)
+HEALTH: Final = (
+    *PROBES,
     Route("GET", "/metrics", health.metrics, "What it counts, for Prometheus", "Health", None, access=Access.PUBLIC, answer_type="text/plain"),
+)
+HOME: Final = (
+    Route("GET", "/", home_page.home, "Where everything is", "About", home_page.Home, access=Access.PUBLIC),
 )
 # fmt: on
 
@@ -154,6 +174,7 @@ def _reading(*routes: Route) -> tuple[Route, ...]:
 ROUTES: Final = with_docs(
     (
         *_reading(*SPANS, *TRACES, *TRACING, *SIMPLE, *NUMBERS),
+        *OTLP,
         *INTAKE,
         *APPLICATION_ROUTES,
         *ENVIRONMENT_ROUTES,
@@ -162,5 +183,9 @@ ROUTES: Final = with_docs(
         *ACCOUNTS,
         *STATUS,
         *HEALTH,
+        *HOME,
     )
 )
+
+OTLP_ROUTES: Final = (*OTLP, *PROBES)
+"""What answers on the port for OTLP over HTTP."""

@@ -5,8 +5,7 @@ aiohttp's low-level server, without its application: routes, errors and limits o
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from secrets import token_hex
 from typing import Any, Final
 
@@ -14,19 +13,17 @@ from aiohttp import web
 from aiohttp.http_exceptions import LineTooLong
 
 from common.errors import InvalidInput
+from common.http.server import HEADER_BYTES_MAX, Connection, Handler, Server, headers_size, headers_too_large
+from common.settings import HttpSettings
 from common.telemetry import HTTP_REQUEST_SECONDS, get_logger
 from query_api.dispatch import NO_ROUTE, OTHER_METHOD, plain_response
 from query_api.errors import answer_of, internal_answer, new_operation_id
-
-HEADER_BYTES_MAX: Final = 16 * 1024
-"""Of the request line, and of each header."""
+from query_api.route import Answer
 
 BAD_REQUEST: Final = 400
 REASON_CHARACTERS_MAX: Final = 200
 
 _log: Final = get_logger("clearspan.api")
-
-Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
 
 class Runner(web.ServerRunner):
@@ -37,8 +34,8 @@ class Runner(web.ServerRunner):
     it awaits, so that nobody waits for news that nobody hears. Make it inside a running loop.
     """
 
-    def __init__(self, handler: Handler, *, let_go: Callable[[], None], grace_s: float) -> None:
-        super().__init__(_Server(handler), shutdown_timeout=grace_s)
+    def __init__(self, handler: Handler, http: HttpSettings, *, let_go: Callable[[], None], grace_s: float) -> None:
+        super().__init__(_Server(handler, http), shutdown_timeout=grace_s)
         self._let_go = let_go
 
     async def shutdown(self) -> None:
@@ -46,22 +43,20 @@ class Runner(web.ServerRunner):
         self._let_go()
 
 
-class _Server(web.Server):
-    def __init__(self, handler: Handler) -> None:
-        super().__init__(handler, handler_cancellation=True)
+class _Server(Server):
+    def __init__(self, handler: Handler, http: HttpSettings) -> None:
+        async def bounded(request: web.BaseRequest) -> web.StreamResponse:
+            if headers_size(request) > http.headers_bytes_max:
+                return _refused(headers_too_large(http))
+            return await handler(request)
+
+        super().__init__(bounded, http)
 
     def __call__(self) -> web.RequestHandler:
-        return _Connection(
-            self,
-            loop=asyncio.get_running_loop(),
-            access_log=None,  # type: ignore[arg-type] # documented; typed without
-            auto_decompress=False,
-            max_line_size=HEADER_BYTES_MAX,
-            max_field_size=HEADER_BYTES_MAX,
-        )
+        return _Connection(self)
 
 
-class _Connection(web.RequestHandler):
+class _Connection(Connection):
     __slots__ = ()
 
     def handle_error(
@@ -70,19 +65,24 @@ class _Connection(web.RequestHandler):
         """The answer to what never came to the handler, or came out of it; the connection ends with it."""
         if request.writer.output_size > 0:
             raise ConnectionError("The answer has begun already, so an error cannot be told.")
-        request_id = token_hex(16)
         if status == BAD_REQUEST:
-            reason = _reason(exc, message)
-            _log.info("unreadable", reason=reason, request_id=request_id)
-            answer = answer_of(InvalidInput(reason))
-        else:
-            operation_id = new_operation_id()
-            _log.error("failed", operation_id=operation_id, request_id=request_id, exc_info=exc)
-            answer = internal_answer(operation_id)
-        HTTP_REQUEST_SECONDS.labels(OTHER_METHOD, NO_ROUTE, str(answer.status)).observe(0.0)
-        response = plain_response(answer, request_id=request_id)
-        response.force_close()
-        return response
+            return _refused(_reason(exc, message))
+        request_id, operation_id = token_hex(16), new_operation_id()
+        _log.error("failed", operation_id=operation_id, request_id=request_id, exc_info=exc)
+        return _last_response(internal_answer(operation_id), request_id)
+
+
+def _refused(reason: str) -> web.StreamResponse:
+    request_id = token_hex(16)
+    _log.info("unreadable", reason=reason, request_id=request_id)
+    return _last_response(answer_of(InvalidInput(reason)), request_id)
+
+
+def _last_response(answer: Answer, request_id: str) -> web.StreamResponse:
+    HTTP_REQUEST_SECONDS.labels(OTHER_METHOD, NO_ROUTE, str(answer.status)).observe(0.0)
+    response = plain_response(answer, request_id=request_id)
+    response.force_close()
+    return response
 
 
 def _reason(exc: BaseException | None, message: str | None) -> str:

@@ -126,7 +126,8 @@ def _show_first_span(settings: Settings, running: Running) -> int:
 def _addresses(running: Running) -> str:
     key = "" if running.auth == "off" else " -H 'authorization: ApiKey KEY'"
     return f"""\
-  API     {running.api}   (OTLP over HTTP: OTEL_EXPORTER_OTLP_ENDPOINT={running.api}/otlp)
+  API     {running.api}
+  OTLP    {_otlp(running)}
   docs    {running.api}/docs
   Kafka   {running.kafka}   (topics {", ".join(running.topics)})
   worker  {running.worker}/metrics
@@ -137,6 +138,13 @@ Two commands worth trying next:
   curl -s {running.api}/traces/{FIRST_TRACE_ID}{key} | python3 -m json.tool
 
 `make logs` follows the log, `make down` drains and stops."""
+
+
+def _otlp(running: Running) -> str:
+    if running.otlp:
+        return f"{running.otlp}   (over HTTP: OTEL_EXPORTER_OTLP_ENDPOINT={running.otlp})"
+    why = f"; {running.otlp_left_out}: CLEARSPAN_OTLP_HTTP_PORT moves it" if running.otlp_left_out else ""
+    return f"{running.api}/otlp   (over HTTP: OTEL_EXPORTER_OTLP_ENDPOINT={running.api}/otlp{why})"
 
 
 def down() -> int:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import os
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -93,6 +94,12 @@ class Running:
     topics: Sequence[str] = ()
     """Those that its worker reads."""
 
+    otlp: str = ""
+    """Where OTLP is taken besides the API; empty: nowhere."""
+
+    otlp_left_out: str = ""
+    """Why it is not taken at its usual port, if that was not wished."""
+
     stop_s: float = STOP_S
     """How long it may take to drain and stop."""
 
@@ -123,6 +130,25 @@ def make_root(layout: Layout) -> None:
     except OSError as exc:
         raise StackError(
             f"CLEARSPAN_DATA_DIR is {layout.root}, where nothing can be kept: {exc.strerror}. Set it to another directory."
+        ) from exc
+    make_private(layout)
+
+
+def make_private(layout: Layout) -> None:
+    """Let nobody but the owner read what lies in the data directory, or list it; what is written from now on included.
+
+    Postgres does not run as root: for root, its user may pass through the directory, and no more. Its library opens the
+    directory to all each time it starts, so this has to be done again after that. Raises ``StackError``.
+    """
+    os.umask(0o077)
+    try:
+        layout.root.chmod(0o711 if os.geteuid() == 0 else 0o700)
+        for path in layout.kept:
+            if path.exists() and not path.is_symlink():
+                path.chmod(0o700 if path.is_dir() else 0o600)
+    except OSError as exc:
+        raise StackError(
+            f"{exc.filename} cannot be closed to other users: {exc.strerror}. Set CLEARSPAN_DATA_DIR to a directory of your own."
         ) from exc
 
 

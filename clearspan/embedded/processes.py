@@ -83,14 +83,21 @@ def require_free_ports(ports: Mapping[str, int]) -> None:
 
 def _require_free_port(port: int, variable: str) -> None:
     """Raise ``StackError`` when somebody listens on the port; names the port, who it is, and the variable that moves us."""
+    if taken := why_taken(port):
+        raise StackError(f"{taken}. Set {variable} to another one.")
+
+
+def why_taken(port: int) -> str:
+    """That somebody listens on the port, and who; empty if nobody does, or if the port is 0."""
     if port == 0:
-        return
+        return ""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((LOOPBACK, port))
         except OSError:
-            raise StackError(f"Port {port} is taken{_by_whom(port)}. Set {variable} to another one.") from None
+            return f"Port {port} is taken{_by_whom(port)}"
+    return ""
 
 
 def _by_whom(port: int) -> str:

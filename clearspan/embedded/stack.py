@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+from collections.abc import Iterable
 from contextlib import AsyncExitStack
 from typing import Final, Literal
 
@@ -24,9 +25,9 @@ from clearspan.embedded.broker import EmbeddedBroker
 from clearspan.embedded.front import SETTLING_CLIENT
 from clearspan.embedded.guard import Guard
 from clearspan.embedded.journal import Journal, JournallingPublisher, Letter
-from clearspan.embedded.layout import Layout, Running, hold
+from clearspan.embedded.layout import Layout, Running, hold, make_private
 from clearspan.embedded.postgres import EmbeddedPostgres
-from clearspan.embedded.processes import Child, end_left_over, free_port, require_free_ports, write_children
+from clearspan.embedded.processes import Child, end_left_over, free_port, require_free_ports, why_taken, write_children
 from clearspan.migrate import migrate_all
 from common.clickhouse.connect import open_store
 from common.clickhouse.store import ColumnStore
@@ -69,16 +70,19 @@ async def run_stack(settings: Settings) -> None:
     with hold(layout):
         for child in end_left_over(layout):
             _log.warning("Ended what an earlier stack had left behind.", name=child.name, pid=child.pid)
-        require_free_ports(
-            {
-                "CLEARSPAN_API_PORT": settings.api_port,
-                "CLEARSPAN_WORKER_PORT": settings.worker_port,
-                "CLEARSPAN_KAFKA_PORT": settings.kafka_port,
-            }
-        )
+        ports = {
+            "CLEARSPAN_API_PORT": settings.api_port,
+            "CLEARSPAN_WORKER_PORT": settings.worker_port,
+            "CLEARSPAN_KAFKA_PORT": settings.kafka_port,
+        }
+        otlp_left_out = _why_otlp_is_left_out(settings, ports.values())
+        if otlp_left_out:
+            _log.warning("OTLP over HTTP is not taken at its usual port.", reason=otlp_left_out)
+            settings = settings.model_copy(update={"otlp_http_port": 0})
+        require_free_ports(ports | {"CLEARSPAN_OTLP_HTTP_PORT": settings.otlp_http_port})
         prices_in(settings.ingest.prices_file)  # the worker's, told before there is something to take back
         async with AsyncExitStack() as resources:
-            await _Stack(settings, layout).run(resources)
+            await _Stack(settings, layout, otlp_left_out=otlp_left_out).run(resources)
     _log.info("Stopped.")
 
 
@@ -97,6 +101,15 @@ def _embedded(settings: Settings) -> Settings:
     )
 
 
+def _why_otlp_is_left_out(settings: Settings, other_ports: Iterable[int]) -> str:
+    """Why nobody can listen on the usual port of OTLP; empty where that is possible, or where it was set by hand and so has to be."""
+    if "otlp_http_port" in settings.model_fields_set:
+        return ""
+    if settings.otlp_http_port in other_ports:
+        return f"Port {settings.otlp_http_port} has another use"
+    return why_taken(settings.otlp_http_port)
+
+
 def _address(host: str, port: int) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
@@ -109,8 +122,9 @@ def _stop_s(settings: Settings) -> float:
 class _Stack:
     """The parts that live as long as the process, and the worker, which is made anew with each broker."""
 
-    def __init__(self, settings: Settings, layout: Layout) -> None:
+    def __init__(self, settings: Settings, layout: Layout, *, otlp_left_out: str) -> None:
         self._settings = settings
+        self._otlp_left_out = otlp_left_out
         self._layout = layout
         self._broker = EmbeddedBroker(layout.broker_log)
         self._journal = Journal(layout.dead_letters)
@@ -155,6 +169,7 @@ class _Stack:
     async def _start_servers(self, resources: AsyncExitStack, guard: Guard) -> EmbeddedPostgres:
         postgres = await asyncio.to_thread(EmbeddedPostgres, self._layout.postgres)
         resources.push_async_callback(asyncio.to_thread, postgres.stop)
+        make_private(self._layout)
         self._watch_children(guard, [postgres.child])
         await self._broker.start(self._settings.kafka_port)
         resources.push_async_callback(self._broker.close)
@@ -175,6 +190,8 @@ class _Stack:
             postgres=dsn,
             auth=settings.auth,
             topics=list(settings.kafka.topics),
+            otlp=_address(settings.api_host, settings.otlp_http_port) if settings.otlp_http_port else "",
+            otlp_left_out=self._otlp_left_out,
             stop_s=_stop_s(settings),
         ).write(self._layout)
 

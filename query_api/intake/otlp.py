@@ -75,7 +75,7 @@ async def ready(call: Call) -> Answer:  # noqa: ARG001 - the one shape of handle
 async def export_traces(call: Call) -> Answer:
     """Publish the spans of an ``ExportTraceServiceRequest``; answer when Kafka has acknowledged all of them."""
     spans: PreparedIntake = call.body
-    encoding = _encoding(call.headers.get("Content-Type"))
+    encoding = encoding_of(call.headers.get("Content-Type"))
     where = await publish(
         call.context.publisher,
         spans.records,
@@ -90,7 +90,7 @@ async def export_traces(call: Call) -> Answer:
 
 def prepare_traces(body: bytes, context: PrepareContext) -> PreparedIntake:
     """What an ``ExportTraceServiceRequest`` publishes, and the answer to it. Raises ``Rejected`` when nothing can be read."""
-    encoding = _encoding(context.content_type)
+    encoding = encoding_of(context.content_type)
     taken = take(body, encoding=encoding, limits=context.limits, now_ns=context.now_ns)
     answer = _response(taken.refusals, encoding=encoding)
     return PreparedIntake(TraceRecords.of(taken.records), taken.spans_count, answer, len(taken.refusals))
@@ -115,7 +115,7 @@ def error_shape(error: ServiceError, headers: Mapping[str, str]) -> Answer | Non
     """``google.rpc.Status`` in the encoding of the request; a body whose type is refused has the usual shape."""
     if isinstance(error, UnsupportedMedia):
         return None
-    encoding = _encoding(headers.get("Content-Type"))
+    encoding = encoding_of(headers.get("Content-Type"))
     code = _GRPC_CODES.get(error.code, _GRPC_INTERNAL)
     if encoding == JSON:
         body = orjson.dumps({"code": code, "message": error.told})
@@ -124,7 +124,8 @@ def error_shape(error: ServiceError, headers: Mapping[str, str]) -> Answer | Non
     return Answer(body, status=status_of(error), content_type=encoding, headers=headers_of(error))
 
 
-def _encoding(content_type: str | None) -> str:
+def encoding_of(content_type: str | None) -> str:
+    """The encoding that a ``Content-Type`` names: protobuf where it is missing."""
     sent = (content_type or PROTOBUF).partition(";")[0].strip().lower()
     return JSON if sent == JSON else PROTOBUF
 

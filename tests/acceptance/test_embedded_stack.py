@@ -10,7 +10,9 @@ import socket
 import subprocess
 import sys
 import time
+import urllib.request
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -284,3 +286,76 @@ def test_a_stack_whose_postgres_is_gone_before_there_are_tables_can_be_stopped(e
         assert stack.wait(30.0) == 0
     finally:
         stack.kill()
+
+
+def _otlp_traces(address: str) -> int:
+    request = urllib.request.Request(
+        f"{address}/v1/traces", data=b"", headers={"content-type": "application/x-protobuf"}
+    )
+    with urllib.request.urlopen(request, timeout=20) as answer:
+        return int(answer.status)
+
+
+def test_a_port_of_otlp_that_is_taken_stops_the_start_only_where_it_was_set_by_hand(
+    environment: Mapping[str, str],
+):
+    port = environment["CLEARSPAN_OTLP_HTTP_PORT"]
+    with socket.socket() as holder:
+        holder.bind(("127.0.0.1", int(port)))
+        holder.listen()
+        refused = clearspan(environment, "up", "--detach")
+
+    assert refused.returncode == 1
+    assert f"Port {port} is taken" in refused.stderr
+    assert "CLEARSPAN_OTLP_HTTP_PORT" in refused.stderr
+
+
+def test_otlp_at_its_usual_port_is_printed_or_left_out_where_that_is_taken(environment: Mapping[str, str]):
+    unset = {name: value for name, value in environment.items() if name != "CLEARSPAN_OTLP_HTTP_PORT"}
+    with socket.socket() as holder:
+        holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        with suppress(OSError):  # somebody else's will do
+            holder.bind(("127.0.0.1", 4318))
+            holder.listen()
+        left_out = clearspan(unset, "up", "--detach")
+    stopped = clearspan(unset, "down")
+    printed = clearspan(environment, "up", "--detach")
+    status = clearspan(environment, "status")
+
+    api, otlp = (f"http://127.0.0.1:{environment[f'CLEARSPAN_{name}_PORT']}" for name in ("API", "OTLP_HTTP"))
+    assert (left_out.returncode, stopped.returncode, printed.returncode) == (0, 0, 0), left_out.stderr + printed.stderr
+    assert f"OTEL_EXPORTER_OTLP_ENDPOINT={api}/otlp; Port 4318 is taken" in left_out.stdout
+    assert f"OTEL_EXPORTER_OTLP_ENDPOINT={otlp})" in printed.stdout
+    assert f"OTEL_EXPORTER_OTLP_ENDPOINT={otlp})" in status.stdout
+    assert _otlp_traces(otlp) == 200
+
+
+def test_nobody_else_can_read_the_data_of_a_stack_old_files_included(tmp_path: Path):
+    root = tmp_path / "data"
+    root.mkdir(mode=0o755)
+    (root / "clearspan.log").write_text("of an earlier stack")
+    (root / "clearspan.log").chmod(0o644)
+    with running_stack(root):
+        modes = {path.name: path.stat().st_mode & 0o777 for path in [root, *root.iterdir()]}
+
+    assert modes.pop("data") == (0o711 if os.geteuid() == 0 else 0o700)
+    assert {"clearspan.log", "clickhouse", "postgres", "running.json", "broker.log"} <= modes.keys()
+    assert {name: oct(mode) for name, mode in modes.items() if mode & 0o077} == {}
+
+
+def test_the_processes_of_large_bodies_end_with_the_stack(tmp_path: Path):
+    with running_stack(tmp_path / "data") as stack:
+        span = {
+            "trace_id": "c0ffee00c0ffee00c0ffee00c0ffee01",
+            "span_id": "c0ffee0000000001",
+            "attributes": {"a": "x" * 100_000},
+        }
+        assert stack.ask("/tracing/spans/ingest", {"spans": [span]})["count"] == 1
+        children = psutil.Process(stack.process.pid).children(recursive=True)
+        computing = [child for child in children if "query_api.compute.child" in child.cmdline()]
+        assert computing
+        stack.process.kill()
+        stack.process.wait()
+
+        _, alive = psutil.wait_procs(computing, timeout=20)
+        assert alive == []

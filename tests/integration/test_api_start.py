@@ -36,7 +36,7 @@ class ReadyStore(UntouchedStore):
 
 
 async def test_goes_on_by_itself_once_migrate_has_run(postgres_settings: PostgresSettings) -> None:
-    settings = Settings(api_port=0, postgres=postgres_settings, kafka=NOBODY)
+    settings = Settings(api_port=0, otlp_http_port=0, postgres=postgres_settings, kafka=NOBODY)
     async with (
         open_api(settings, store=ReadyStore(), publisher=MemoryBroker().publisher()) as port,
         aiohttp.ClientSession(f"http://127.0.0.1:{port}") as client,
@@ -65,7 +65,9 @@ async def test_a_default_project_that_nobody_made_is_missing_until_migrate_makes
 ) -> None:
     another = uuid4()
     await migrate(postgres_settings, default_project_id=DEFAULT_PROJECT_ID)
-    settings = Settings(auth="off", api_port=0, postgres=postgres_settings, kafka=NOBODY, default_project_id=another)
+    settings = Settings(
+        auth="off", api_port=0, otlp_http_port=0, postgres=postgres_settings, kafka=NOBODY, default_project_id=another
+    )
     async with (
         open_api(settings, store=ReadyStore(), publisher=MemoryBroker().publisher()) as port,
         aiohttp.ClientSession(f"http://127.0.0.1:{port}") as client,
@@ -83,7 +85,7 @@ async def test_a_default_project_that_nobody_made_is_missing_until_migrate_makes
 
 async def test_postgres_away_is_no_reason_not_to_listen() -> None:
     away = PostgresSettings.model_validate({"dsn": "postgresql://nobody@127.0.0.1:1/none", "timeout_s": 0.5})
-    settings = Settings(auth="off", api_port=0, postgres=away, kafka=NOBODY)
+    settings = Settings(auth="off", api_port=0, otlp_http_port=0, postgres=away, kafka=NOBODY)
     async with (
         open_api(settings, store=ReadyStore()) as port,
         aiohttp.ClientSession(f"http://127.0.0.1:{port}") as client,
@@ -96,7 +98,7 @@ async def test_port_that_is_taken_is_told_with_its_setting(postgres_settings: Po
     with closing(socket()) as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
-        settings = Settings(api_port=taken.getsockname()[1], postgres=postgres_settings, kafka=NOBODY)
+        settings = Settings(api_port=taken.getsockname()[1], otlp_http_port=0, postgres=postgres_settings, kafka=NOBODY)
 
         with pytest.raises(IllegalSettings, match="CLEARSPAN_API_PORT"):
             async with open_api(settings, store=ReadyStore()):
@@ -105,7 +107,7 @@ async def test_port_that_is_taken_is_told_with_its_setting(postgres_settings: Po
 
 async def test_open_address_without_authentication_is_refused() -> None:
     with pytest.raises(IllegalSettings, match="CLEARSPAN_AUTH=off"):
-        async with open_api(Settings(auth="off", api_host="0.0.0.0", api_port=0)):
+        async with open_api(Settings(auth="off", api_host="0.0.0.0", api_port=0, otlp_http_port=0)):
             pass
 
 
@@ -120,7 +122,7 @@ async def test_intake_that_nobody_would_read_is_refused(topics: set[str], unread
     with pytest.raises(
         IllegalSettings, match=f"^CLEARSPAN_KAFKA__{unread} is otlp_spans, which .+TOPICS does not name"
     ):
-        async with open_api(Settings(auth="off", api_port=0, kafka=kafka)):
+        async with open_api(Settings(auth="off", api_port=0, otlp_http_port=0, kafka=kafka)):
             pass
 
 

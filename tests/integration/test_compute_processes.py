@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Callable
@@ -182,10 +181,11 @@ asyncio.run(main())
 
 
 async def test_processes_end_with_the_api_however_it_dies() -> None:
-    with subprocess.Popen([sys.executable, "-c", OWNER], cwd=ROOT, stdout=subprocess.PIPE, text=True) as owner:
-        assert owner.stdout is not None
-        process_id = int(await asyncio.to_thread(owner.stdout.readline))
-        assert psutil.pid_exists(process_id)
-        owner.kill()
+    owner = await asyncio.create_subprocess_exec(sys.executable, "-c", OWNER, cwd=ROOT, stdout=asyncio.subprocess.PIPE)
+    assert owner.stdout is not None
+    process_id = int(await owner.stdout.readline())
+    assert psutil.pid_exists(process_id)
+    owner.kill()
+    await owner.wait()
 
-        await _until(lambda: not psutil.pid_exists(process_id))
+    await _until(lambda: not psutil.pid_exists(process_id))

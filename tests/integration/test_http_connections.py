@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, NamedTuple
 
 import pytest
 from yarl import URL
 
+from common.http.server import HEADER_BYTES_MAX
 from common.project import DEFAULT_PROJECT_ID
+from common.settings import HttpSettings, Settings
+from ingest.health import open_health
+from ingest.readiness import Readiness
 from query_api.route import Access, Answer, Call, Route
-from query_api.server import HEADER_BYTES_MAX
 from tests.support.api import KnownKeys, context_of, serving
 
 KEY = "cs_a-key"
@@ -111,3 +116,107 @@ async def test_a_body_that_is_refused_is_not_asked_for(request_bytes: bytes, sta
         reply = await sent(client._base_url or URL(), request_bytes)
 
     assert reply.status == status
+
+
+@asynccontextmanager
+async def api_port(http: HttpSettings) -> AsyncIterator[int]:
+    async with serving(context_of(settings=Settings(auth="off", http=http))) as client:
+        assert client._base_url is not None
+        assert client._base_url.port is not None
+        yield client._base_url.port
+
+
+@asynccontextmanager
+async def worker_port(http: HttpSettings) -> AsyncIterator[int]:
+    async with open_health(Readiness(), host="127.0.0.1", port=0, http=http) as port:
+        yield port
+
+
+PORTS = pytest.mark.parametrize("serve", [api_port, worker_port])
+Serve = Callable[[HttpSettings], AbstractAsyncContextManager[int]]
+
+
+@PORTS
+@pytest.mark.parametrize("before", [b"", b"GET /livez HTTP/1.1\r\nHost: a\r\n\r\n"], ids=["first", "second"])
+@pytest.mark.parametrize("beginning", [b"GET /livez HTTP/1.1\r\n", b"G"])
+async def test_headers_that_do_not_end_are_given_up(serve: Serve, before: bytes, beginning: bytes) -> None:
+    async with serve(HttpSettings(header_timeout_s=0.2)) as port, asyncio.timeout(10):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(before)
+        if before:
+            assert (await reply_to(reader)).status == 200
+        writer.write(beginning)
+        while reader.at_eof() is False and not reader._buffer:  # type: ignore[attr-defined] # it drips until it is answered
+            writer.write(b"X: y\r\n" if len(beginning) > 1 else b"")
+            await asyncio.sleep(0.02)
+        reply = await reply_to(reader)
+        writer.close()
+
+    assert (reply.status, reply.headers["x-content-type-options"]) == (408, "nosniff")
+    assert reply.body["detail"] == "The headers did not arrive within 0.2 s."
+
+
+@PORTS
+async def test_a_connection_that_says_nothing_is_closed(serve: Serve) -> None:
+    async with serve(HttpSettings(header_timeout_s=0.1)) as port, asyncio.timeout(10):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        assert (await reader.read()).startswith(b"HTTP/1.1 408 ")
+        writer.close()
+
+
+@PORTS
+async def test_a_connection_between_two_requests_is_kept(serve: Serve) -> None:
+    async with serve(HttpSettings(header_timeout_s=0.1)) as port, asyncio.timeout(10):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        for _ in range(3):
+            writer.write(b"GET /livez HTTP/1.1\r\nHost: a\r\n\r\n")
+            assert (await reply_to(reader)).status == 200
+            await asyncio.sleep(0.2)
+        writer.close()
+
+
+@PORTS
+@pytest.mark.parametrize("ends", [True, False], ids=["whole", "without an end"])
+async def test_headers_are_bounded_together(serve: Serve, ends: bool) -> None:
+    header = b"X-%d: " + b"a" * 8_000 + b"\r\n"
+    lines = b"".join(header % number for number in range(4 if ends else 6))
+    async with serve(HttpSettings(headers_bytes_max=24_000)) as port, asyncio.timeout(10):
+        url = URL(f"http://127.0.0.1:{port}")
+        reply = await sent(url, b"GET /livez HTTP/1.1\r\nHost: a\r\n" + lines + (b"\r\n" if ends else b""), ends=True)
+
+    assert reply.status == 400
+    assert reply.body["detail"] == "The request line and the headers are larger than 24000 bytes together."
+
+
+@PORTS
+async def test_a_connection_too_many_is_refused_until_another_one_ends(serve: Serve) -> None:
+    async with serve(HttpSettings(connections_max=10)) as port, asyncio.timeout(10):
+        url = URL(f"http://127.0.0.1:{port}")
+        held = [await asyncio.open_connection("127.0.0.1", port) for _ in range(10)]
+        await asyncio.sleep(0.05)
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        assert (await reply_to(reader)).status == 503
+        writer.close()
+        held[0][1].close()
+        await asyncio.sleep(0.05)
+        assert (await sent(url, b"GET /livez HTTP/1.1\r\nHost: a\r\n\r\n")).status == 200
+        for _, each in held:
+            each.close()
+
+
+@PORTS
+@pytest.mark.parametrize(
+    ("request_bytes", "status"),
+    [
+        (b"GET /livez HTTP/1.1\r\nHost: a\r\n\r\n", 200),
+        (b"GET /nowhere HTTP/1.1\r\nHost: a\r\n\r\n", 404),
+        (b"DELETE /livez HTTP/1.1\r\nHost: a\r\n\r\n", 405),
+        (b"this is no request\r\n\r\n", 400),
+    ],
+)
+async def test_every_answer_forbids_to_guess_its_type(serve: Serve, request_bytes: bytes, status: int) -> None:
+    async with serve(HttpSettings()) as port:
+        reply = await sent(URL(f"http://127.0.0.1:{port}"), request_bytes)
+
+    assert (reply.status, reply.headers["x-content-type-options"]) == (status, "nosniff")
+    assert reply.headers["server"] == "clearspan"

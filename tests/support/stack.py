@@ -32,6 +32,7 @@ def stack_environment(data_dir: Path, **more: str) -> dict[str, str]:
         "CLEARSPAN_API_PORT": str(free_port()),
         "CLEARSPAN_WORKER_PORT": str(free_port()),
         "CLEARSPAN_KAFKA_PORT": str(free_port()),
+        "CLEARSPAN_OTLP_HTTP_PORT": str(free_port()),
         **more,
     }
 
@@ -46,6 +47,10 @@ class RunningStack:
     @property
     def api(self) -> str:
         return f"http://127.0.0.1:{self.environment['CLEARSPAN_API_PORT']}"
+
+    @property
+    def otlp(self) -> str:
+        return f"http://127.0.0.1:{self.environment['CLEARSPAN_OTLP_HTTP_PORT']}"
 
     @property
     def worker(self) -> str:

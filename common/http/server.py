@@ -1,0 +1,141 @@
+"""Connections with bounds: how many there are, how long headers may take, and how large they may be together.
+
+aiohttp has a limit for each header and none for these. A connection that passes one of them is answered and closed; the
+body of a request is the handler's (``query_api/dispatch.py``).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from http import HTTPStatus
+from typing import Final
+from weakref import WeakSet
+
+import orjson
+from aiohttp import web
+
+from common.limits import KIB
+from common.settings import HttpSettings
+
+Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
+
+HEADER_BYTES_MAX: Final = 16 * KIB
+"""Of the request line, and of each header."""
+
+KEEPALIVE_S: Final = 75.0
+"""How long a connection may be idle between two requests."""
+
+RESPONSE_HEADERS: Final[Mapping[str, str]] = {
+    "X-Content-Type-Options": "nosniff",
+    "Server": "clearspan",  # in place of the versions that aiohttp would show
+}
+"""On every response, whatever it is."""
+
+
+class Server(web.Server):
+    """Serves one handler. Bodies are not inflated, requests are not logged; a request whose client has gone is cancelled."""
+
+    def __init__(self, handler: Handler, http: HttpSettings) -> None:
+        super().__init__(handler, handler_cancellation=True)
+        self.http = http
+        self.open: WeakSet[Connection] = WeakSet()
+
+    def __call__(self) -> web.RequestHandler:
+        """Return what serves a new connection."""
+        return Connection(self)
+
+
+class Connection(web.RequestHandler):
+    """One connection. The headers of a request have a time from their first byte, those of the first request from the beginning."""
+
+    __slots__ = ("__weakref__", "_header_bytes", "_header_timer", "_server")
+
+    def __init__(self, server: Server) -> None:
+        super().__init__(
+            server,
+            loop=asyncio.get_running_loop(),
+            access_log=None,  # type: ignore[arg-type] # documented; typed without
+            auto_decompress=False,
+            keepalive_timeout=KEEPALIVE_S,
+            max_line_size=HEADER_BYTES_MAX,
+            max_field_size=HEADER_BYTES_MAX,
+        )
+        self._server = server
+        self._header_bytes = 0
+        self._header_timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Begin to wait for a request; with too many connections, refuse this one."""
+        if len(self._server.open) >= self._server.http.connections_max:
+            assert isinstance(transport, asyncio.Transport)  # noqa: S101 - of a server of streams
+            _refuse(transport, HTTPStatus.SERVICE_UNAVAILABLE, "Too many connections are open.")
+            return
+        self._server.open.add(self)
+        super().connection_made(transport)
+        self._start_header_timer()
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        """Forget the connection."""
+        self._server.open.discard(self)
+        self._stop_header_timer()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Take bytes of a request; count them while its headers are not complete."""
+        super().data_received(data)
+        if not self._waits_for_headers():
+            self._stop_header_timer()
+            self._header_bytes = 0
+        elif data:
+            self._header_bytes += len(data)
+            if self._header_timer is None:
+                self._start_header_timer()
+            if self._header_bytes > self._server.http.headers_bytes_max:
+                self._refuse(HTTPStatus.BAD_REQUEST, headers_too_large(self._server.http))
+
+    def _waits_for_headers(self) -> bool:
+        return self._waiter is not None and not self._waiter.done()
+
+    def _start_header_timer(self) -> None:
+        self._header_timer = self._loop.call_later(self._server.http.header_timeout_s, self._headers_are_late)
+
+    def _stop_header_timer(self) -> None:
+        if self._header_timer is not None:
+            self._header_timer.cancel()
+            self._header_timer = None
+
+    def _headers_are_late(self) -> None:
+        self._header_timer = None
+        if self._waits_for_headers():
+            timeout_s = self._server.http.header_timeout_s
+            self._refuse(HTTPStatus.REQUEST_TIMEOUT, f"The headers did not arrive within {timeout_s:g} s.")
+
+    def _refuse(self, status: HTTPStatus, detail: str) -> None:
+        if self.transport is not None:
+            _refuse(self.transport, status, detail)
+        self.force_close()
+
+
+def headers_too_large(http: HttpSettings) -> str:
+    """What to say of a request whose request line and headers are too large together."""
+    return f"The request line and the headers are larger than {http.headers_bytes_max} bytes together."
+
+
+def headers_size(request: web.BaseRequest) -> int:
+    """Bytes of the request line and the headers, about."""
+    return len(request.raw_path) + sum(len(name) + len(value) + 4 for name, value in request.raw_headers)
+
+
+def _refuse(transport: asyncio.WriteTransport, status: HTTPStatus, detail: str) -> None:
+    """Answer without a request, and close."""
+    body = orjson.dumps({"detail": detail})
+    headers = {
+        **RESPONSE_HEADERS,
+        "Connection": "close",
+        "Content-Type": "application/json",
+        "Content-Length": str(len(body)),
+    }
+    lines = [f"HTTP/1.1 {status.value} {status.phrase}", *(f"{name}: {value}" for name, value in headers.items())]
+    transport.write("\r\n".join([*lines, "", ""]).encode() + body)
+    transport.close()

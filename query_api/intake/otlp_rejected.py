@@ -1,0 +1,160 @@
+"""Metrics and logs over OTLP/HTTP: counted, and rejected as a whole, because Clearspan keeps traces only (contract §4).
+
+SDKs that send all three signals to one address would otherwise report a failure with every export. Source: OpenTelemetry
+Protocol 1.x, “Partial Success”.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import orjson
+from google.protobuf.message import DecodeError, Message
+from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest, ExportLogsServiceResponse
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
+    ExportMetricsServiceRequest,
+    ExportMetricsServiceResponse,
+)
+
+from common.errors import InvalidInput
+from query_api.intake.otlp import JSON, encoding_of
+from query_api.route import Answer, Call, PrepareContext
+
+MESSAGE: Final = (
+    "Clearspan keeps traces only: nothing of this request is stored. Send metrics and logs to another backend."
+)
+
+_METRIC_KINDS: Final = ("gauge", "sum", "histogram", "exponential_histogram", "summary")
+
+
+@dataclass(frozen=True, slots=True)
+class _Signal:
+    """What is exported, and how it is counted in both encodings."""
+
+    request: type[Message]
+    response: type[Message]
+    rejected_field: str
+    count_message: Callable[[Any], int]
+    count_json: Callable[[Any], int]
+
+
+async def reject_metrics(call: Call) -> Answer:
+    """Reject every data point: Clearspan keeps traces only. The answer is 200 with ``partial_success``, so that SDKs go on."""
+    return _answer(call)
+
+
+async def reject_logs(call: Call) -> Answer:
+    """Reject every log record: Clearspan keeps traces only. The answer is 200 with ``partial_success``, so that SDKs go on."""
+    return _answer(call)
+
+
+def prepare_metrics(body: bytes, context: PrepareContext) -> bytes:
+    """The response to an ``ExportMetricsServiceRequest``. Raises ``InvalidInput`` where it cannot be read."""
+    return _response(_METRICS, body, context)
+
+
+def prepare_logs(body: bytes, context: PrepareContext) -> bytes:
+    """The response to an ``ExportLogsServiceRequest``. Raises ``InvalidInput`` where it cannot be read."""
+    return _response(_LOGS, body, context)
+
+
+def _answer(call: Call) -> Answer:
+    return Answer(call.body, content_type=encoding_of(call.headers.get("Content-Type")))
+
+
+def _response(signal: _Signal, body: bytes, context: PrepareContext) -> bytes:
+    if encoding_of(context.content_type) == JSON:
+        count = signal.count_json(_json_object(body)) if body else 0
+        name = _camel_case(signal.rejected_field)
+        return orjson.dumps({"partialSuccess": {name: str(count), "errorMessage": MESSAGE} if count else {}})
+    try:
+        count = signal.count_message(signal.request.FromString(body))
+    except DecodeError as exc:
+        raise InvalidInput(f"The body is no {signal.request.DESCRIPTOR.name}: {exc}.") from exc
+    response: Any = signal.response()
+    if count:
+        setattr(response.partial_success, signal.rejected_field, count)
+        response.partial_success.error_message = MESSAGE
+    content: bytes = response.SerializeToString()
+    return content
+
+
+def _data_points_of_message(request: Any) -> int:
+    metrics = (
+        metric for resource in request.resource_metrics for scope in resource.scope_metrics for metric in scope.metrics
+    )
+    return sum(len(getattr(metric, kind).data_points) for metric in metrics if (kind := metric.WhichOneof("data")))
+
+
+def _log_records_of_message(request: Any) -> int:
+    return sum(len(scope.log_records) for resource in request.resource_logs for scope in resource.scope_logs)
+
+
+def _data_points_of_json(request: Mapping[str, Any]) -> int:
+    metrics = [
+        metric
+        for resource in _objects(request, "resourceMetrics")
+        for scope in _objects(resource, "scopeMetrics")
+        for metric in _objects(scope, "metrics")
+    ]
+    kinds = [_camel_case(kind) for kind in _METRIC_KINDS]
+    return sum(_length(metric[kind], "dataPoints") for metric in metrics for kind in kinds if kind in metric)
+
+
+def _log_records_of_json(request: Mapping[str, Any]) -> int:
+    scopes = (scope for resource in _objects(request, "resourceLogs") for scope in _objects(resource, "scopeLogs"))
+    return sum(_length(scope, "logRecords") for scope in scopes)
+
+
+def _json_object(body: bytes) -> Mapping[str, Any]:
+    try:
+        value = orjson.loads(body)
+    except orjson.JSONDecodeError as exc:
+        raise InvalidInput(f"The body is not JSON: {exc}.") from exc
+    return _object(value, "the body")
+
+
+def _objects(value: Mapping[str, Any], name: str) -> Iterator[Mapping[str, Any]]:
+    return (_object(each, name) for each in _list(value, name))
+
+
+def _length(value: Any, name: str) -> int:
+    return len(_list(_object(value, name), name))
+
+
+def _list(value: Mapping[str, Any], name: str) -> list[Any]:
+    members = value.get(name)
+    if members is None:
+        return []
+    if not isinstance(members, list):
+        raise InvalidInput(f"{name} has to be a list.")
+    return members
+
+
+def _object(value: Any, name: str) -> Mapping[str, Any]:
+    if not isinstance(value, dict):
+        raise InvalidInput(f"{name} has to be, or to hold, JSON objects.")
+    return value
+
+
+def _camel_case(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join(map(str.title, rest))
+
+
+_METRICS: Final = _Signal(
+    request=ExportMetricsServiceRequest,
+    response=ExportMetricsServiceResponse,
+    rejected_field="rejected_data_points",
+    count_message=_data_points_of_message,
+    count_json=_data_points_of_json,
+)
+_LOGS: Final = _Signal(
+    request=ExportLogsServiceRequest,
+    response=ExportLogsServiceResponse,
+    rejected_field="rejected_log_records",
+    count_message=_log_records_of_message,
+    count_json=_log_records_of_json,
+)
