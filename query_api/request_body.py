@@ -1,7 +1,7 @@
 """From the bytes of a request to what its handler takes: in this process if they are few, else in another one.
 
 Reading a few megabytes of JSON can take seconds and holds the interpreter lock most of the time, in the event loop as well as
-in a thread. So a body that is large, or becomes large when it is inflated, is read in a child process (ADR 0011).
+in a thread. So a body that is large, or becomes large when it is inflated, is read in a child process (ADR 0014).
 """
 
 from __future__ import annotations

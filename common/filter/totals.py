@@ -69,9 +69,9 @@ class Totals:
 def _values_count(condition: Condition) -> int:
     if FIELDS[condition.field].kind is Kind.CONTENT:
         return len(words_of(str(condition.operand)))
-    if condition.operator is Operator.IN and FIELDS[condition.field].kind is not Kind.ELEMENTS:
-        return len(condition.operand)  # of scalars
     if isinstance(condition.operand, list | Mapping):
+        if condition.operator is Operator.IN and FIELDS[condition.field].kind is not Kind.ELEMENTS:
+            return len(condition.operand)  # of scalars
         return sum(not isinstance(value, list | Mapping) for value, _ in _parts(condition.operand))
     return 1
 

@@ -23,10 +23,10 @@ _models: Final[dict[str, Model]] = {}
 
 def model_of(name: str, doc: str, *bases: Model, **fields: Any) -> Model:
     """A model with the members of its bases, and ``fields``."""
-    model = create_model(name, __base__=bases, __doc__=doc, __module__=__name__, **fields)
-    if _models.setdefault(name, model) is not model:
+    if name in _models:
         raise ValueError(f"two models have the name {name}")
-    return model
+    _models[name] = create_model(name, __base__=bases, __doc__=doc, __module__=__name__, **fields)
+    return _models[name]
 
 
 def __getattr__(name: str) -> Model:

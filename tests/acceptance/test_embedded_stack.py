@@ -184,7 +184,7 @@ def test_ports_that_are_chosen_freely_are_told_and_addresses_of_ipv6_are_in_brac
     started = clearspan({**environment, **free, "CLEARSPAN_KAFKA_PORT": "0"}, "up", "--detach")
 
     assert started.returncode == 0, started.stderr
-    assert re.search(r"API +http://\[::1\]:[1-9]\d+ ", started.stdout)
+    assert re.search(r"API +http://\[::1\]:[1-9]\d+\n", started.stdout)
     assert re.search(r"worker +http://127.0.0.1:[1-9]\d+/metrics", started.stdout)
 
 

@@ -41,10 +41,10 @@ async def api(*, routes: tuple[Route, ...] = ROUTES, broker: MemoryBroker | None
 def _metrics() -> ExportMetricsServiceRequest:
     """Nine data points of every kind, in two resources; a metric without data has none."""
     request = ExportMetricsServiceRequest()
-    for _ in range(2):
-        metrics = request.resource_metrics.add().scope_metrics.add().metrics
-        metrics.add(name="empty")
-        metrics.add(name="gauge").gauge.data_points.add(as_int=1)
+    first, metrics = (request.resource_metrics.add().scope_metrics.add().metrics for _ in range(2))
+    for each in (first, metrics):
+        each.add(name="empty")
+        each.add(name="gauge").gauge.data_points.add(as_int=1)
     metrics.add().sum.data_points.extend(metrics[1].gauge.data_points)
     for kind in ("histogram", "exponential_histogram", "summary"):
         points = getattr(metrics.add(), kind).data_points
@@ -80,7 +80,9 @@ METRICS_JSON = {
         },
     ]
 }
-LOGS_JSON = {"resourceLogs": [{"scopeLogs": [{"logRecords": [{}]}]}, {"scopeLogs": [{"logRecords": [{}, {}]}]}, {}]}
+LOGS_JSON: dict[str, Any] = {
+    "resourceLogs": [{"scopeLogs": [{"logRecords": [{}]}]}, {"scopeLogs": [{"logRecords": [{}, {}]}]}, {}]
+}
 SIGNALS = pytest.mark.parametrize(
     ("signal", "as_protobuf", "as_json", "response_type", "member", "count"),
     [
