@@ -7,6 +7,7 @@ body of a request is the handler's (``query_api/dispatch.py``).
 from __future__ import annotations
 
 import asyncio
+import resource
 from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPStatus
 from typing import Final
@@ -23,6 +24,9 @@ Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 HEADER_BYTES_MAX: Final = 16 * KIB
 """Of the request line, and of each header."""
 
+OTHER_FILES_MAX: Final = 2_000
+"""Files and connections to other systems, those of the embedded engine included."""
+
 KEEPALIVE_S: Final = 75.0
 """How long a connection may be idle between two requests."""
 
@@ -38,12 +42,21 @@ class Server(web.Server):
 
     def __init__(self, handler: Handler, http: HttpSettings) -> None:
         super().__init__(handler, handler_cancellation=True)
+        _allow_open_files(http.connections_max + OTHER_FILES_MAX)
         self.http = http
         self.open: WeakSet[Connection] = WeakSet()
 
     def __call__(self) -> web.RequestHandler:
         """Return what serves a new connection."""
         return Connection(self)
+
+
+def _allow_open_files(count: int) -> None:
+    """Raise the limit of this process, which is 1,024 on many systems, as far as the system lets it."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != resource.RLIM_INFINITY and soft < count:
+        most = count if hard == resource.RLIM_INFINITY else min(count, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
 
 
 class Connection(web.RequestHandler):

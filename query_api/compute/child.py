@@ -7,15 +7,17 @@ signals of the terminal to the API.
 from __future__ import annotations
 
 import os
+import select
 import signal
 import socket
 import sys
+import threading
 import traceback
-from typing import BinaryIO, Final
+from typing import Any, BinaryIO, Final
 
 from common.errors import ServiceError
 from common.memory import tune_for_batches
-from query_api.compute.ipc import Failure, Rejection, Response, Success, Task, receive, send
+from query_api.compute.ipc import Failure, Rejection, Success, Task, encode, receive, send
 
 NICENESS: Final = 5
 """The event loop of the API goes first where there are fewer cores than processes."""
@@ -30,10 +32,19 @@ def main() -> None:
 
     tune_for_batches()
     with socket.socket(fileno=int(sys.argv[1])) as connection:
+        threading.Thread(target=_end_with, args=(connection.fileno(),), daemon=True).start()
         try:
             serve(connection.makefile("rb"), connection.makefile("wb"))
         except (EOFError, OSError):
             os._exit(0)  # nobody waits for what is left
+
+
+def _end_with(connection: int) -> None:
+    """End this process, in the middle of a task too, when the other end of the socket is gone."""
+    poll = select.poll()
+    poll.register(connection, 0)  # what ends a connection is always reported
+    poll.poll()
+    os._exit(0)
 
 
 def serve(requests: BinaryIO, responses: BinaryIO) -> None:
@@ -44,13 +55,14 @@ def serve(requests: BinaryIO, responses: BinaryIO) -> None:
         del task
 
 
-def _run(task: Task) -> Response:
+def _run(task: Task) -> list[Any]:
+    """The frame of the response."""
     try:
-        return Success(task.function(*task.arguments))
+        return encode(Success(task.function(*task.arguments)))
     except ServiceError as error:
-        return Rejection.of(error)
+        return encode(Rejection.of(error))
     except Exception:  # noqa: BLE001 - whatever it is, the API reports it
-        return Failure(traceback.format_exc())
+        return encode(Failure(traceback.format_exc()))
 
 
 if __name__ == "__main__":

@@ -84,9 +84,9 @@ def decode(parts: Sequence[bytes]) -> Any:
     return receive(BytesIO(b"".join(parts)))
 
 
-def send(stream: BinaryIO, message: Any) -> None:
-    """Write one message. Raises ``OSError`` when the other end has gone."""
-    for part in encode(message):
+def send(stream: BinaryIO, parts: Sequence[Any]) -> None:
+    """Write one frame. Raises ``OSError`` when the other end has gone."""
+    for part in parts:
         stream.write(part)
     stream.flush()
 

@@ -12,6 +12,7 @@ import os
 import socket
 import subprocess
 import sys
+import traceback
 from collections import Counter, deque
 from collections.abc import Callable
 from contextlib import suppress
@@ -159,7 +160,7 @@ class ProcessCompute:
     async def _work(self, lane: _Lane, project_id: UUID, job: _Job) -> None:
         """Run one job on one process. Cancelling the request does not reach this: the response has to be read off the socket."""
         try:
-            response = await lane.run(job.task)
+            response = await _response_of(lane, job.task)
             if not job.result.done():
                 job.result.set_result(response)
         finally:
@@ -170,6 +171,13 @@ class ProcessCompute:
                 del self._running[project_id]
             if not self._closed:
                 self._start_waiting()
+
+
+async def _response_of(lane: _Lane, task: Task) -> Response:
+    try:
+        return await lane.run(task)
+    except Exception:  # noqa: BLE001 - no process can be started, or something cannot be pickled: the request reports it
+        return Failure(traceback.format_exc())
 
 
 class _Job:

@@ -74,6 +74,15 @@ async def test_errors_come_back_with_all_that_they_say(compute: ProcessCompute) 
     assert (refused.value.detail, refused.value.told) == ("for us", "for them")
 
 
+async def test_what_cannot_be_sent_fails_its_request_and_no_other(compute: ProcessCompute) -> None:
+    with pytest.raises(ComputeFailed, match="pickle"):
+        await compute.run(ONE, lambda: 1)
+    with pytest.raises(ComputeFailed, match="pickle"):
+        await compute.run(ONE, memoryview, b"1")
+
+    assert await compute.run(ONE, int, "1") == 1
+
+
 async def test_a_process_that_is_killed_is_replaced_and_its_task_run_again(
     compute: ProcessCompute, tmp_path: Path
 ) -> None:
@@ -168,14 +177,14 @@ async def test_closing_ends_the_processes(compute: ProcessCompute) -> None:
 
 
 OWNER = """
-import asyncio, uuid
+import asyncio, time, uuid
 from common.settings import ComputeSettings
 from query_api.compute.pool import ProcessCompute
 async def main():
     compute = ProcessCompute(ComputeSettings(processes=1), is_shared=False)
     await compute.run(uuid.UUID(int=1), int, "1")
     print(*compute.process_ids, flush=True)
-    await asyncio.sleep(60)
+    await compute.run(uuid.UUID(int=1), time.sleep, 60)
 asyncio.run(main())
 """
 
