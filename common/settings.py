@@ -312,6 +312,9 @@ class HttpSettings(_Group):
     headers_bytes_max: int = Field(
         64 * KIB, ge=1_000, le=MIB, description="Request line and headers of one request together; 400 past it."
     )
+    bodies_bytes_max: int = Field(
+        512 * MIB, ge=MIB, description="Bodies of all requests that are being received or read, in memory; 429 past it."
+    )
     body_timeout_s: float = Field(
         120.0, gt=0, le=3_600, description="A body that is not complete by then gets 400, in seconds."
     )

@@ -13,6 +13,7 @@ from contextlib import suppress
 from functools import partial
 from secrets import token_hex
 from typing import Any, Final
+from uuid import UUID
 
 from aiohttp import HttpVersion11, web
 from aiohttp.http_exceptions import PayloadEncodingError
@@ -24,6 +25,7 @@ from common.settings import HttpSettings
 from common.telemetry import HTTP_REQUEST_SECONDS, get_logger
 from common.tenant import OWN_WORK, working_for
 from query_api.auth import NO_PROJECT, owner_of, tenant_of
+from query_api.body_budget import BodyBudget
 from query_api.content_encoding import COMPRESS_BYTES_MIN, compress, takes_gzip
 from query_api.context import ApiContext
 from query_api.errors import answer_of, internal_answer, new_operation_id
@@ -57,6 +59,7 @@ class Dispatcher:
     def __init__(self, router: Router, stage: Stage) -> None:
         self._router = router
         self._stage = stage
+        self._budget = BodyBudget(stage.context.settings)
 
     async def answer(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answer one request; nothing but a cancellation gets out."""
@@ -106,7 +109,7 @@ class Dispatcher:
         passage.tenant = await tenant_of(context, owner.project_id)
         with working_for(passage.tenant):
             query = read_query(route.query, request.query) if route.query is not None else None
-            body = await _read(request, match, context, owner)
+            body = await _read(request, match, context, owner, self._budget)
             call = Call(context, owner.project_id, match.path, query, body, request.headers, owner.user_id)
             return await (answer_fresh(call, route.handler) if route.reads_spans else route.handler(call))
 
@@ -127,7 +130,9 @@ class _Passage:
         self.is_in_route = False
 
 
-async def _read(request: web.BaseRequest, match: Match, context: ApiContext, owner: KeyOwner) -> Any:
+async def _read(
+    request: web.BaseRequest, match: Match, context: ApiContext, owner: KeyOwner, budget: BodyBudget
+) -> Any:
     """The body as the route takes it; a route that takes none leaves it unread."""
     route, limits = match.route, context.settings.limits
     if route.body is None and not route.raw_body:
@@ -135,7 +140,6 @@ async def _read(request: web.BaseRequest, match: Match, context: ApiContext, own
     content_type = request.headers.get("Content-Type")
     if route.raw_body and not _is_one_of(content_type, route.raw_body):
         raise UnsupportedMedia(f"Content-Type '{content_type}' is not supported; legal: {', '.join(route.raw_body)}.")
-    wire = await _read_wire(request, context.settings.http, bytes_max=limits.body_bytes_max)
     rules = BodyRules(
         model=route.body,
         required=route.body_required,
@@ -145,10 +149,15 @@ async def _read(request: web.BaseRequest, match: Match, context: ApiContext, own
         values_max=limits.body_values_max,
         context=PrepareContext(match.path, content_type, limits.span_limits(), context.clock.now_ns()),
     )
-    return await read_request_body(context.compute, owner.project_id, wire, rules)
+    arrival = _Arrival(context.settings.http, budget, owner.project_id)
+    try:
+        wire = await _read_wire(request, arrival, bytes_max=limits.body_bytes_max)
+        return await read_request_body(context.compute, owner.project_id, wire, rules)
+    finally:
+        arrival.close()
 
 
-async def _read_wire(request: web.BaseRequest, http: HttpSettings, *, bytes_max: int) -> bytes:
+async def _read_wire(request: web.BaseRequest, arrival: _Arrival, *, bytes_max: int) -> bytes:
     too_large = TooLarge(f"The body is larger than {bytes_max} bytes.")
     if (request.content_length or 0) > bytes_max:
         raise too_large
@@ -156,9 +165,9 @@ async def _read_wire(request: web.BaseRequest, http: HttpSettings, *, bytes_max:
     if request.content.is_eof() and (wire := request.content.read_nowait()):  # it came with its head, as small ones do
         if len(wire) > bytes_max:
             raise too_large
+        arrival.add(len(wire))
         return wire
     pieces: list[bytes] = []
-    arrival = _Arrival(http)
     try:
         async with asyncio.timeout_at(arrival.ends_s) as timeout:
             async for piece in request.content.iter_any():
@@ -169,29 +178,38 @@ async def _read_wire(request: web.BaseRequest, http: HttpSettings, *, bytes_max:
                 timeout.reschedule(arrival.ends_s)
     except TimeoutError as exc:
         raise InvalidInput(
-            f"The body did not arrive in time: {arrival.bytes_count} bytes came; legal are {http.body_rate_min} bytes a second"
-            f" and {http.body_timeout_s:g} s."
+            f"The body did not arrive in time: {arrival.bytes_count} bytes came; legal are {arrival.http.body_rate_min} bytes a"
+            f" second and {arrival.http.body_timeout_s:g} s."
         ) from exc
     return b"".join(pieces)
 
 
 class _Arrival:
-    """How much of a body has arrived, and until when more has to: each byte buys time, up to the timeout of the whole body."""
+    """How much of a body has arrived and is held, and until when more has to: each byte buys time, up to the timeout of the whole
+    body."""
 
-    def __init__(self, http: HttpSettings) -> None:
-        self._http = http
+    def __init__(self, http: HttpSettings, budget: BodyBudget, project_id: UUID) -> None:
+        self.http = http
+        self._budget = budget
+        self._project_id = project_id
         self._began_s = asyncio.get_running_loop().time()
         self.bytes_count = 0
 
     def add(self, bytes_count: int) -> None:
+        """Count bytes that came. Raises ``Overloaded``."""
+        self._budget.take(self._project_id, bytes_count)
         self.bytes_count += bytes_count
+
+    def close(self) -> None:
+        """Nothing is held any more."""
+        self._budget.give_back(self._project_id, self.bytes_count)
 
     @property
     def ends_s(self) -> float:
         """On the clock of the event loop."""
-        timeout_s = self._http.body_timeout_s
-        if self._http.body_rate_min:
-            timeout_s = min(timeout_s, BODY_GRACE_S + self.bytes_count / self._http.body_rate_min)
+        timeout_s = self.http.body_timeout_s
+        if self.http.body_rate_min:
+            timeout_s = min(timeout_s, BODY_GRACE_S + self.bytes_count / self.http.body_rate_min)
         return self._began_s + timeout_s
 
 

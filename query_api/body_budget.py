@@ -1,0 +1,37 @@
+"""The memory that bodies of requests take together, from their first byte until they are read."""
+
+from __future__ import annotations
+
+from collections import Counter
+from uuid import UUID
+
+from common.errors import Overloaded
+from common.settings import Settings
+
+
+class BodyBudget:
+    """Bytes of all bodies of one process. With authentication on, one project has at most half, but always room for one body."""
+
+    def __init__(self, settings: Settings) -> None:
+        body_bytes_max = settings.limits.body_bytes_max
+        self._bytes_max = max(settings.http.bodies_bytes_max, body_bytes_max)
+        self._share_max = max(self._bytes_max // 2, body_bytes_max) if settings.auth == "on" else self._bytes_max
+        self._held: Counter[UUID] = Counter()
+        self._held_together = 0
+
+    def take(self, project_id: UUID, bytes_count: int) -> None:
+        """Hold so many bytes more. Raises ``Overloaded``."""
+        if (
+            self._held[project_id] + bytes_count > self._share_max
+            or self._held_together + bytes_count > self._bytes_max
+        ):
+            raise Overloaded("The bodies of other requests take all memory that there is for them.")
+        self._held[project_id] += bytes_count
+        self._held_together += bytes_count
+
+    def give_back(self, project_id: UUID, bytes_count: int) -> None:
+        """Hold so many bytes less."""
+        self._held_together -= bytes_count
+        self._held[project_id] -= bytes_count
+        if not self._held[project_id]:
+            del self._held[project_id]
