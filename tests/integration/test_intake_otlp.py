@@ -32,7 +32,7 @@ from common.limits import SpanLimits
 from common.project import DEFAULT_PROJECT_ID
 from common.settings import LimitSettings, Settings
 from common.span import Span
-from query_api.intake.otlp import REASONS_MAX
+from query_api.intake.otlp import REASONS_MAX, SPANS_MAX
 from tests.fakes.kafka import MemoryBroker
 from tests.support.api import context_of, serving
 
@@ -282,3 +282,25 @@ def _spans_of_the_sdk() -> Sequence[ReadableSpan]:
 
 
 GZIP = {"Content-Encoding": "gzip"}
+
+
+@pytest.mark.parametrize("element", ["spans", "scopes"])
+@pytest.mark.parametrize("content_type", [PROTOBUF, JSON])
+async def test_a_request_of_too_many_elements_is_413_before_any_is_looked_at(
+    element: str, content_type: str, client: aiohttp.ClientSession, broker: MemoryBroker
+) -> None:
+    request = ExportTraceServiceRequest()
+    scopes = request.resource_spans.add().scope_spans
+    for _ in range(SPANS_MAX):
+        (scopes.add() if element == "scopes" or not scopes else scopes[0].spans.add())
+    if content_type == PROTOBUF:
+        body = request.SerializeToString()
+    else:
+        empty = ",".join(["{}"] * SPANS_MAX)
+        inner = empty if element == "scopes" else '{"spans": [' + empty + "]}"
+        body = ('{"resourceSpans": [{"scopeSpans": [' + inner + "]}]}").encode()
+
+    response = await client.post("/otlp/v1/traces", data=body, headers=_type(content_type))
+
+    assert response.status == 413
+    assert b"more than 250000 spans" in await response.read()
