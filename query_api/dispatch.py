@@ -140,18 +140,18 @@ async def _read(
     content_type = request.headers.get("Content-Type")
     if route.raw_body and not _is_one_of(content_type, route.raw_body):
         raise UnsupportedMedia(f"Content-Type '{content_type}' is not supported; legal: {', '.join(route.raw_body)}.")
-    rules = BodyRules(
-        model=route.body,
-        required=route.body_required,
-        prepare=route.prepare,
-        content_encoding=",".join(request.headers.getall("Content-Encoding", [])),
-        bytes_max=limits.body_bytes_max,
-        values_max=limits.body_values_max,
-        context=PrepareContext(match.path, content_type, limits.span_limits(), context.clock.now_ns()),
-    )
     arrival = _Arrival(context.settings.http, budget, owner.project_id)
     try:
         wire = await _read_wire(request, arrival, bytes_max=limits.body_bytes_max)
+        rules = BodyRules(
+            model=route.body,
+            required=route.body_required,
+            prepare=route.prepare,
+            content_encoding=",".join(request.headers.getall("Content-Encoding", [])),
+            bytes_max=limits.body_bytes_max,
+            values_max=limits.body_values_max,
+            context=PrepareContext(match.path, content_type, limits.span_limits(), context.clock.now_ns()),
+        )
         return await read_request_body(context.compute, owner.project_id, wire, rules)
     finally:
         arrival.close()
