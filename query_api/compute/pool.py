@@ -24,6 +24,7 @@ from common.errors import Overloaded, ServiceError, Unavailable
 from common.limits import MIB
 from common.settings import ComputeSettings
 from common.telemetry import COMPUTE_RESTARTS, get_logger
+from common.threads import in_thread
 from query_api.compute.ipc import Failure, Rejection, Response, Success, Task, encode, packed, receive_async
 
 TRIES_MAX: Final = 2
@@ -53,7 +54,7 @@ class ThreadCompute:
 
     async def run(self, project_id: UUID, function: Callable[..., Any], /, *arguments: Any) -> Any:  # noqa: ARG002 - see Compute
         """Return ``function(*arguments)``."""
-        return await asyncio.to_thread(function, *arguments)
+        return await in_thread(function, *arguments)
 
     async def close(self) -> None:
         """Nothing is held."""

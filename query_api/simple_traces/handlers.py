@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import orjson
 
+from common.threads import in_thread
 from query_api.intake.handlers import publish_spans
 from query_api.json_body import json_answer
 from query_api.route import Answer, Call, PrepareContext
@@ -51,7 +50,7 @@ async def edit_simple_trace(call: Call) -> Answer:
         return json_answer(SimpleTraceAnswer(count=0))
     settings, now_ns = call.context.settings, call.context.clock.now_ns()
     context = PrepareContext(call.path, None, settings.limits.span_limits(), now_ns)
-    edited = await asyncio.to_thread(spans_of_edited, _root_of(found[0]), body.trace, context)
+    edited = await in_thread(spans_of_edited, _root_of(found[0]), body.trace, context)
     return await publish_spans(call, edited, status=200)
 
 
