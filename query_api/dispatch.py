@@ -18,6 +18,7 @@ from uuid import UUID
 from aiohttp import HttpVersion11, web
 from aiohttp.http_exceptions import PayloadEncodingError
 
+from common.body_models import Strict
 from common.errors import ErrorCode, InvalidInput, Overloaded, ServiceError, TooLarge, Unavailable, UnsupportedMedia
 from common.http.server import RESPONSE_HEADERS
 from common.postgres.keys import KeyOwner
@@ -108,7 +109,7 @@ class Dispatcher:
         passage.is_in_route = True
         passage.tenant = await tenant_of(context, owner.project_id)
         with working_for(passage.tenant):
-            query = read_query(route.query, request.query) if route.query is not None else None
+            query = _read_parameters(request, route)
             body = await _read(request, match, context, owner, self._budget)
             call = Call(context, owner.project_id, match.path, query, body, request.headers, owner.user_id)
             return await (answer_fresh(call, route.handler) if route.reads_spans else route.handler(call))
@@ -128,6 +129,19 @@ class _Passage:
         self.project_id = NO_PROJECT
         self.tenant = OWN_WORK
         self.is_in_route = False
+
+
+class _NoParameters(Strict):
+    """The query string of a route that takes none."""
+
+
+def _read_parameters(request: web.BaseRequest, route: Route) -> Any:
+    """The query string as the route takes it. Where a body narrows the answer, a query string is not ignored: it is refused."""
+    if route.query is not None:
+        return read_query(route.query, request.query)
+    if route.body is not None and not route.ignores_unknown:
+        read_query(_NoParameters, request.query)
+    return None
 
 
 async def _read(

@@ -28,6 +28,9 @@ INPUT_BYTES_MAX: Final = 2_000
 NAME_CHARACTERS_MAX: Final = 200
 """So much of a name that no route knows is repeated."""
 
+SCOPE_PARAMETERS: Final = frozenset({"project_id", "workspace_id", "organization_id", "scope_type", "scope_id"})
+"""Query parameters that clients of the reference send with every request. The key decides the project, so they have no effect."""
+
 _LONG_INTEGER: Final = re.compile(rb"\d{19}")
 _HUGE_INTEGER: Final = re.compile(r"-?\d{309,}(?![\d.eE])")  # past the doubles, where the fast parser gives up
 
@@ -83,12 +86,15 @@ def read_body(
 
 
 def read_query(model: type[Model], query: MultiMapping[str]) -> Model:
-    """The query string as a model: a list where the field is one, else the last value. Raises ``InvalidRequest``."""
-    names = {field.alias or name: field.annotation for name, field in model.model_fields.items()}
+    """The query string as a model: a list where the field is one, else the last value. ``SCOPE_PARAMETERS`` are left out.
+
+    Raises ``InvalidRequest``.
+    """
+    lists = {field.alias or name for name, field in model.model_fields.items() if _is_list(field.annotation)}
     values = {
-        name: query.getall(name) if _is_list(annotation) else query.getall(name)[-1]
-        for name, annotation in names.items()
-        if name in query
+        name: query.getall(name) if name in lists else query.getall(name)[-1]
+        for name in dict.fromkeys(query)
+        if name not in SCOPE_PARAMETERS
     }
     return validated(model, values, at="query")
 

@@ -106,6 +106,10 @@ class Route:
     refused_statuses: tuple[int, ...] = ()
     """Statuses of refusal that its input does not explain, for the document."""
 
+    ignores_unknown: bool = False
+    """Whether unknown members of its body and query string are ignored: so where it creates or edits. Everywhere else they would
+    widen the answer in silence, and are refused (contract §1)."""
+
     access: Access = Access.PROJECT
     raw_body: tuple[str, ...] = ()
     """Content types whose body the handler takes as bytes; any other is 415. It may be compressed without saying so."""

@@ -97,7 +97,7 @@ SIMPLE: Final = (
           SimpleTracesAnswer, body=QuerySimpleTraces),
     Route("GET",  "/simple/traces/{trace_id}", simple.get_simple_trace, "One simple trace", "Simple traces", SimpleTraceAnswer),
     Route("PATCH", "/simple/traces/{trace_id}", simple.edit_simple_trace, "Change a simple trace", "Simple traces",
-          SimpleTraceAnswer, body=EditSimpleTrace, body_required=True),
+          SimpleTraceAnswer, body=EditSimpleTrace, body_required=True, ignores_unknown=True),
     Route("DELETE", "/simple/traces/{trace_id}", simple.delete_simple_trace, "Delete a simple trace", "Simple traces",
           SimpleTraceDeleted),
 )
@@ -120,19 +120,19 @@ def _otlp(prefix: str) -> tuple[Route, ...]:
 OTLP: Final = (*_otlp(""), *_otlp("/otlp"))
 INTAKE: Final = (
     Route("POST", "/simple/traces", simple.create_simple_trace, "Write a simple trace", "Simple traces", SimpleTraceAnswer,
-          body=CreateSimpleTrace, body_required=True, prepare=spans_of_new, status=202),
+          body=CreateSimpleTrace, body_required=True, ignores_unknown=True, prepare=spans_of_new, status=202),
     Route("POST", "/tracing/spans/ingest", intake.ingest_spans, "Send spans as JSON", "Intake", LinksAnswer,
-          body=SpansIngest, prepare=prepare.spans_of_ingest, body_required=True, status=202),
+          body=SpansIngest, prepare=prepare.spans_of_ingest, body_required=True, ignores_unknown=True, status=202),
     Route("POST", "/traces/ingest", intake.ingest_traces, "Send traces as JSON", "Intake", TraceIdsAnswer,
-          body=TracesIngest, prepare=prepare.spans_of_traces, body_required=True, status=202, deprecated=True),
+          body=TracesIngest, prepare=prepare.spans_of_traces, body_required=True, ignores_unknown=True, status=202, deprecated=True),
     Route("POST", "/traces", intake.create_trace, "Send one trace", "Intake", TraceIdAnswer,
-          body=TraceIngest, prepare=prepare.spans_of_new_trace, body_required=True, status=202),
+          body=TraceIngest, prepare=prepare.spans_of_new_trace, body_required=True, ignores_unknown=True, status=202),
     Route("PUT",  "/traces/{trace_id}", intake.replace_trace, "Send one trace again", "Intake", TraceIdAnswer,
-          body=TraceIngest, prepare=prepare.spans_of_replaced_trace, body_required=True, status=202),
+          body=TraceIngest, prepare=prepare.spans_of_replaced_trace, body_required=True, ignores_unknown=True, status=202),
     Route("POST", "/tracing/traces", intake.create_trace_of_spans, "Send one trace", "Intake", LinksAnswer,
-          body=SpansIngest, prepare=prepare.spans_of_new_trace_of_spans, body_required=True, status=202, deprecated=True),
+          body=SpansIngest, prepare=prepare.spans_of_new_trace_of_spans, body_required=True, ignores_unknown=True, status=202, deprecated=True),
     Route("PUT",  "/tracing/traces/{trace_id}", intake.replace_trace_of_spans, "Send one trace again", "Intake", LinksAnswer,
-          body=SpansIngest, prepare=prepare.spans_of_replaced_trace_of_spans, body_required=True, status=202, deprecated=True),
+          body=SpansIngest, prepare=prepare.spans_of_replaced_trace_of_spans, body_required=True, ignores_unknown=True, status=202, deprecated=True),
 )
 STATUS: Final = (
     Route("GET", "/status/freshness", freshness.freshness_of_project, "Up to where what was produced is queryable", "Status",
@@ -148,7 +148,7 @@ ACCOUNTS: Final = (
     Route("GET",  "/projects/current", accounts.current_project, "The project of the key", "Accounts", CurrentProject,
           refused_statuses=(404,)),
     Route("POST", "/admin/simple/accounts", accounts.create_accounts, "Make accounts with projects and keys", "Accounts",
-          AccountsAnswer, body=CreateAccounts, body_required=True, access=Access.ADMIN),
+          AccountsAnswer, body=CreateAccounts, body_required=True, ignores_unknown=True, access=Access.ADMIN),
 )
 PROBES: Final = (
     Route("GET", "/livez",   health.livez,   "Whether the process lives", "Health", health.Liveness, access=Access.PUBLIC),

@@ -17,7 +17,7 @@ from common.times import format_us
 from query_api.analytics.buckets import Buckets, buckets_of
 from query_api.analytics.counts import counts_of
 from query_api.analytics.metrics import bins_in_all, metrics_of
-from query_api.analytics.models import CountsParameters, CountsQuery, MetricsParameters, MetricsQuery
+from query_api.analytics.models import AnalyticsParameters, CountsQuery, MetricsParameters, MetricsQuery
 from query_api.analytics.specs import DEFAULT_SPECS, MetricSpec
 from query_api.analytics.values import Values
 from query_api.explain import explain_member
@@ -93,7 +93,7 @@ async def query_counts(call: Call) -> Answer:
     return await _answer({"count": len(buckets), "buckets": buckets}, spans, asked)
 
 
-def _asked(call: Call, parameters: CountsParameters, body: CountsQuery | MetricsQuery) -> _Asked:
+def _asked(call: Call, parameters: AnalyticsParameters, body: CountsQuery | MetricsQuery) -> _Asked:
     """A question with its defaults, and what the statement about it needs."""
     given = _given(parameters, body)
     buckets = buckets_of(
@@ -123,7 +123,7 @@ def _asked(call: Call, parameters: CountsParameters, body: CountsQuery | Metrics
     )
 
 
-def _given(parameters: CountsParameters, body: CountsQuery | MetricsQuery) -> dict[str, Any]:
+def _given(parameters: AnalyticsParameters, body: CountsQuery | MetricsQuery) -> dict[str, Any]:
     """Flat members of the body win over those of the query string, and these over the body's ``windowing`` and ``filtering``."""
     windowing = body.windowing or Windowing()
     nested = {
@@ -136,7 +136,7 @@ def _given(parameters: CountsParameters, body: CountsQuery | MetricsQuery) -> di
     }
     return {
         name: _first(getattr(body, name), getattr(parameters, name), nested.get(name))
-        for name in CountsParameters.model_fields
+        for name in AnalyticsParameters.model_fields
     }
 
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator
+from pydantic import BaseModel, BeforeValidator, Field, field_validator
 
-from common.body_models import Listed
+from common.body_models import Listed, Strict
 from common.filter.models import FilteringModel
 from common.filter.parse import check_groups
 from common.times import parse_time_ns
@@ -57,10 +57,8 @@ Specs = Annotated[
 ]
 
 
-class CountsParameters(BaseModel):
+class AnalyticsParameters(Strict):
     """Which spans count, and in which buckets of time."""
-
-    model_config = ConfigDict(frozen=True)
 
     focus: Focus | None = Field(None, description="`trace` (default): roots; `span`: every span.")
     format: Format | None = Field(None, description="Legal, and makes no difference here.")
@@ -79,7 +77,13 @@ class CountsParameters(BaseModel):
     _are_numbers = field_validator("interval", "rate", mode="before")(refuse_boolean)
 
 
-class MetricsParameters(CountsParameters):
+class CountsParameters(AnalyticsParameters):
+    """Which spans count, and in which buckets of time."""
+
+    limit: int | None = Field(None, description="No effect: every bucket of the window is answered.")
+
+
+class MetricsParameters(AnalyticsParameters):
     """The same, and which statistics of which values."""
 
     specs: Specs = Field(
@@ -87,7 +91,7 @@ class MetricsParameters(CountsParameters):
     )
 
 
-class _Nested(BaseModel):
+class _Nested(Strict):
     windowing: Windowing | None = Field(
         None, description="by, newest, oldest, interval and rate, where not given flat."
     )

@@ -5,8 +5,9 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Final
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
+from common.body_models import Strict
 from common.filter.parse import PATH_SEGMENTS_MAX
 from query_api.spans.models import refuse_boolean
 
@@ -29,10 +30,8 @@ class MetricType(StrEnum):
     ANY = "*"
 
 
-class MetricSpec(BaseModel):
+class MetricSpec(Strict):
     """One value of spans, and what is to be said of it."""
-
-    model_config = ConfigDict(frozen=True)
 
     type: MetricType = Field(description="Which values count. `*`: any; `none`: nothing is said.")
     path: str = Field(

@@ -8,12 +8,12 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from enum import StrEnum
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, TypeAlias
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BaseModel, Field, create_model
+from pydantic import AfterValidator, BaseModel, Discriminator, Field, Tag, create_model
 
-from common.body_models import Named
+from common.body_models import Named, Strict
 from common.filter.models import FilteringModel
 from query_api.analytics.models import Moment as StartTime
 from query_api.applications.json_schemas import check_json_schema
@@ -21,7 +21,6 @@ from query_api.environments.models import EnvironmentReferences
 from query_api.lineage.bodies import FlagsIn, RevisionData
 from query_api.lineage.models import Loose, Meta, ReferenceIn, Text
 from query_api.lineage.names import APPLICATIONS
-from query_api.lineage.parameters import parameters_model
 from query_api.lineage.shapes import Example, Held
 from query_api.lineage.shaping import shapes_of
 
@@ -39,6 +38,16 @@ def _web_address(text: str) -> str:
 
 WebAddress = Annotated[Text, AfterValidator(_web_address)]
 JsonSchema = Annotated[Meta, AfterValidator(check_json_schema)]
+
+
+def _form(value: Any) -> str:
+    return "object" if isinstance(value, dict | ReferenceIn) else "text"
+
+
+HeaderValue: TypeAlias = Annotated[
+    Annotated[Text, Tag("text")] | Annotated[ReferenceIn, Tag("object")], Discriminator(_form)
+]
+"""A text, or a reference to what holds it."""
 
 
 class Runtime(StrEnum):
@@ -62,7 +71,7 @@ class ApplicationData(RevisionData):
 
     uri: Text | None = Field(None, description="provider:kind:key:version")
     url: WebAddress | None = None
-    headers: Named[Text, Text | ReferenceIn] | None = None
+    headers: Named[Text, HeaderValue] | None = None
     runtime: Runtime | None = None
     script: Text | None = None
     schemas: Schemas | None = None
@@ -96,6 +105,10 @@ class Flags(Roles):
     is_static: bool | None = None
 
 
+class FlagsAsked(Flags, Strict):
+    """Flags in a question: an unknown one is refused."""
+
+
 class RetrieveRevision(EnvironmentReferences):
     """References that lead to a revision: directly, or by what is deployed to an environment."""
 
@@ -106,7 +119,7 @@ class RetrieveRevision(EnvironmentReferences):
     resolve: bool | None = Field(None, description="Tell also what was embedded in the data.")
 
 
-class InlineRevision(Loose):
+class InlineRevision(Strict):
     """A revision that is sent and not stored."""
 
     data: ApplicationData | None = None
@@ -126,7 +139,7 @@ class ErrorPolicy(StrEnum):
     KEEP = "keep"
 
 
-class ResolveRevision(Loose):
+class ResolveRevision(Strict):
     """References that lead to a revision, or one that is sent."""
 
     application_ref: ReferenceIn | None = None
@@ -138,7 +151,7 @@ class ResolveRevision(Loose):
     error_policy: ErrorPolicy = ErrorPolicy.EXCEPTION
 
 
-class RevisionParameters(Loose):
+class RevisionParameters(Strict):
     """What to tell besides the revision: what the spans that refer to it took, in a window of their start_time."""
 
     include_counts: bool | None = Field(None, description="Whether the spans of the revision are counted.")
@@ -191,7 +204,9 @@ class RevisionCounts(BaseModel):
 
 
 _EXAMPLE: Final = Example(slug="faq-bot", name="FAQ bot", data={"parameters": {"prompt": "Be brief."}})
-_MADE: Final = shapes_of(APPLICATIONS, Held(data=ApplicationData, roles=Roles, flags=Flags, example=_EXAMPLE))
+_MADE: Final = shapes_of(
+    APPLICATIONS, Held(data=ApplicationData, roles=Roles, flags=Flags, asked_flags=FlagsAsked, example=_EXAMPLE)
+)
 _COUNTED: Final = create_model(
     "CountedRevisionAnswer",
     __base__=_MADE.revisions.one,
@@ -207,9 +222,9 @@ RESOLVED: Final = create_model(
     __module__=__name__,
     application_revision=(_STORED | ResolvedData, None),
 )
-_NAMED: Final = (APPLICATIONS.artifact, APPLICATIONS.variant)
 SHAPES: Final = replace(
     _MADE,
-    variants=replace(_MADE.variants, parameters=parameters_model("VariantsParameters", _NAMED, flags=Roles)),
-    revisions=replace(_MADE.revisions, retrieve=RetrieveRevision, parameters=RevisionParameters, looked_at=_COUNTED),
+    revisions=replace(
+        _MADE.revisions, retrieve=RetrieveRevision, get_parameters=RevisionParameters, looked_at=_COUNTED
+    ),
 )

@@ -9,9 +9,9 @@ from typing import Annotated, Final, TypeAlias
 
 from pydantic import Field
 
-from common.body_models import Listed, Named
+from common.body_models import Listed, Named, Strict
 from query_api.lineage.bodies import Delta, RevisionData
-from query_api.lineage.models import Loose, ReferenceIn, Text
+from query_api.lineage.models import CreatingReference, Loose, ReferenceIn, Text
 from query_api.lineage.names import ENVIRONMENTS
 from query_api.lineage.shapes import Example, Held
 from query_api.lineage.shaping import shapes_of
@@ -36,7 +36,7 @@ class EnvironmentDelta(Delta):
     remove: Listed[Text] | None = Field(None, description="Keys under which nothing is deployed any more.")
 
 
-class EnvironmentReferences(Loose):
+class EnvironmentReferences(Strict):
     """Names a revision of an environment."""
 
     environment_ref: ReferenceIn | None = None
@@ -44,12 +44,15 @@ class EnvironmentReferences(Loose):
     environment_revision_ref: ReferenceIn | None = None
 
 
-class DeployApplication(EnvironmentReferences):
+class DeployApplication(Loose):
     """What is deployed, and where. What is named has to be there."""
 
-    application_ref: ReferenceIn | None = None
-    application_variant_ref: ReferenceIn | None = None
-    application_revision_ref: ReferenceIn | None = None
+    environment_ref: CreatingReference | None = None
+    environment_variant_ref: CreatingReference | None = None
+    environment_revision_ref: CreatingReference | None = None
+    application_ref: CreatingReference | None = None
+    application_variant_ref: CreatingReference | None = None
+    application_revision_ref: CreatingReference | None = None
     key: Text | None = Field(None, description="Under which it is deployed; `<application slug>.revision` if absent.")
     message: Text | None = Field(None, description="Of the commit on the environment.")
 

@@ -16,7 +16,7 @@ WORDS: Final = Words(one="an environment", several="environments", tag="Environm
 # fmt: off
 DEPLOYING: Final = (
     Route("POST", "/applications/revisions/deploy", deploy_application, "Deploy a revision to an environment", "Environments",
-          APPLICATION_SHAPES.revisions.one, body=DeployApplication),
+          APPLICATION_SHAPES.revisions.one, body=DeployApplication, ignores_unknown=True),
 )
 # fmt: on
 

@@ -9,13 +9,15 @@ Source: reference ``applications-api`` §4–§8.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any, Final, TypeAlias
 from uuid import UUID
 
 from pydantic import Field, PrivateAttr
 
 from common.body_models import Listed, Strict
 from query_api.lineage.models import HeaderIn, IdWindowing, Loose, Meta, Moment, Slug, Tags, Text, json_text
+
+_NO_LOG_OF_ARCHIVED: Final = "No effect: a log holds live revisions."
 
 Json: TypeAlias = dict[str, Any]
 Path = Annotated[Text, Field(min_length=1)]
@@ -27,6 +29,10 @@ class FlagsIn(Loose):
     def given(self) -> Mapping[str, bool]:
         """Those that were sent, by their names."""
         return self.model_dump(exclude_none=True)
+
+
+class AskedFlags(FlagsIn, Strict):
+    """Flags in a question, of a kind that has none: an unknown flag is refused."""
 
 
 class RevisionData(Strict):
@@ -112,7 +118,7 @@ class SimpleEdit(ArtifactEdit):
     data: RevisionData | None = None
 
 
-class Asked(Loose):
+class Asked(Strict):
     """What rows have in common; each member that is given must fit."""
 
     slug: Text | None = None
@@ -121,7 +127,7 @@ class Asked(Loose):
     description: Text | None = Field(None, description="A part of it, without case.")
     tags: Tags | None = Field(None, description="All of these.")
     meta: Meta | None = Field(None, description="All of this.")
-    flags: FlagsIn | None = None
+    flags: AskedFlags | None = None
 
 
 class ArtifactAsked(Asked):
@@ -133,6 +139,7 @@ class ArtifactAsked(Asked):
 class RevisionAsked(Asked):
     """What revisions have in common."""
 
+    version: Text | None = None
     message: Text | None = Field(None, description="A part of it, without case.")
     author: UUID | None = None
     authors: Listed[UUID] | None = None
@@ -140,16 +147,24 @@ class RevisionAsked(Asked):
     dates: Listed[Moment] | None = None
 
 
-class Question(Loose):
+class Question(Strict):
     """What every question may say. A kind adds what is asked of the rows, and the references, under its own names."""
 
     include_archived: bool | None = None
     windowing: IdWindowing | None = None
 
 
-class LogAsked(Loose):
+class LogAsked(Strict):
     """Whose log. A kind adds the ids of a revision, a variant or an artifact: the first of these that is given counts."""
+
+    include_archived: bool | None = Field(None, description=_NO_LOG_OF_ARCHIVED)
 
     depth: int | None = Field(
         None, description="So many entries at most, the newest first; all if absent, up to 64 MiB."
     )
+
+
+class LogQuestion(Strict):
+    """A question for a log. A kind adds whose log it is, under its own name."""
+
+    include_archived: bool | None = Field(None, description=_NO_LOG_OF_ARCHIVED)

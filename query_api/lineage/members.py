@@ -52,6 +52,11 @@ def with_example(example: Mapping[str, Any]) -> Model:
     return Exemplary
 
 
+def flags_asked(model: type[FlagsIn]) -> dict[str, Any]:
+    """As questions take them."""
+    return {"flags": (model | None, None)}
+
+
 def answer_of_one(name: str, member: str, shown: Model) -> Model:
     """``{count, <member>}``, the member absent where there is none."""
     return model_of(name, "One, or none.", BaseModel, count=(int, ...), **{member: (shown | None, None)})
@@ -68,9 +73,11 @@ def flags_taken(model: type[FlagsIn], description: str | None = None) -> dict[st
     return {} if model is FlagsIn else {"flags": (model | None, Field(None, description=description))}
 
 
-def flags_shown(model: type[FlagsIn]) -> dict[str, Any]:
+def flags_shown(model: type[FlagsIn], *, always: bool) -> dict[str, Any]:
     """As answers show them; kinds without flags show none."""
-    return {} if model is FlagsIn else {"flags": (model, ...)}
+    if model is FlagsIn:
+        return {}
+    return {"flags": (model, ...) if always else (model | None, None)}
 
 
 def references_taken(members: Iterable[str]) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """What people write about artifacts, variants and revisions, as pydantic models: shared by every kind.
 
-Source: reference ``applications-api`` §1.1, §1.5, §8.1. Unknown members are ignored, as its clients rely on.
+Source: reference ``applications-api`` §1.1, §1.5, §8.1; contract §1: unknown members are ignored where something is created or edited
+(``Loose``) and refused where a question would be answered with more than was asked for (``Strict``).
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from uuid import UUID
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
+from common.body_models import Strict
 from query_api.lineage.pages import IdWindow
 from query_api.lineage.values import Header, Reference
 
@@ -109,7 +111,7 @@ class Loose(BaseModel):
     model_config = ConfigDict(frozen=True)
 
 
-class ReferenceIn(Loose):
+class ReferenceIn(Strict):
     """Names something; what is given has to be true of it."""
 
     id: UUID | None = None
@@ -119,6 +121,12 @@ class ReferenceIn(Loose):
     def value(self) -> Reference:
         """As the store takes it."""
         return Reference(self.id, self.slug, self.version)
+
+
+class CreatingReference(ReferenceIn):
+    """A reference in a body that creates something: unknown members are ignored."""
+
+    model_config = ConfigDict(extra="ignore")
 
 
 class HeaderIn(Loose):
@@ -134,7 +142,7 @@ class HeaderIn(Loose):
         return Header(self.name, self.description, json_text(self.tags), json_text(self.meta))
 
 
-class DiffParameters(Loose):
+class DiffParameters(Strict):
     """Which two revisions."""
 
     from_: UUID = Field(alias="from", description="The id of the older one.")
@@ -148,7 +156,7 @@ class Order(StrEnum):
     DESCENDING = "descending"
 
 
-class IdWindowing(Loose):
+class IdWindowing(Strict):
     """Which page, and in which order; descending unless said otherwise."""
 
     newest: Moment | None = Field(None, description="Bound of created_at: excluded when descending.")

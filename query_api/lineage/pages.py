@@ -6,6 +6,7 @@ Pages go along ids, which are of version 7 and so stand in the order of creation
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from datetime import datetime
@@ -38,10 +39,15 @@ class IdWindow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Named:
-    """Those that have one of the ids or one of the slugs."""
+    """Those that have one of the ids or one of the slugs; ``None`` in both says nothing.
 
-    ids: tuple[UUID, ...] = ()
-    slugs: tuple[str, ...] = ()
+    ``versions`` stand beside the ids and slugs, place by place, where any is asked for: what has the id or the slug of a place has to
+    have its version too.
+    """
+
+    ids: tuple[UUID | None, ...] = ()
+    slugs: tuple[str | None, ...] = ()
+    versions: tuple[int | None, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +63,7 @@ class Search:
     name: str | None = None
     description: str | None = None
     message: str | None = None
+    version: int | None = None
     tags: str | None = None
     meta: str | None = None
     role_flags: str | None = None
@@ -64,6 +71,8 @@ class Search:
     folder_id: tuple[UUID | None] | None = None
     authors: tuple[UUID, ...] | None = None
     dates: tuple[datetime, ...] | None = None
+    artifact_id: UUID | None = None
+    variant_id: UUID | None = None
     artifacts: Named | None = None
     variants: Named | None = None
     revisions: Named | None = None
@@ -71,9 +80,17 @@ class Search:
 
 
 TABLES: Final[Mapping[type, str]] = {
-    Artifact: "(SELECT *, id AS artifact_id, slug AS artifact_slug, flags AS artifact_flags FROM artifacts)",
+    Artifact: """(
+    SELECT *, id AS artifact_id, slug AS artifact_slug, flags AS artifact_flags, (
+        SELECT r.flags FROM revisions r
+        WHERE r.project_id = a.project_id AND r.variant_id = (
+            SELECT id FROM variants WHERE project_id = a.project_id AND artifact_id = a.id ORDER BY created_at, id LIMIT 1)
+        ORDER BY r.version DESC LIMIT 1) AS revision_flags
+    FROM artifacts a)""",
     Variant: """(
-    SELECT v.*, v.id AS variant_id, v.slug AS variant_slug, a.slug AS artifact_slug, a.flags AS artifact_flags
+    SELECT v.*, v.id AS variant_id, v.slug AS variant_slug, a.slug AS artifact_slug, a.flags AS artifact_flags, (
+        SELECT r.flags FROM revisions r
+        WHERE r.project_id = v.project_id AND r.variant_id = v.id ORDER BY r.version DESC LIMIT 1) AS revision_flags
     FROM variants v JOIN artifacts a ON a.project_id = v.project_id AND a.id = v.artifact_id)""",
     Revision: """(
     SELECT r.*, r.flags AS revision_flags, a.slug AS artifact_slug, a.flags AS artifact_flags, v.slug AS variant_slug
@@ -91,7 +108,7 @@ TABLES: Final[Mapping[type, str]] = {
         SELECT id, flags, data FROM revisions
         WHERE project_id = a.project_id AND variant_id = v.id ORDER BY version DESC LIMIT 1) r)""",
 }
-"""The rows of each layer, with the ids and slugs of the layers above."""
+"""The rows of each layer, with the ids and slugs of the layers above. ``revision_flags`` are those of the revision, else of the head."""
 
 
 def page_statement(
@@ -157,10 +174,13 @@ def _add_search(where: _Where, search: Search) -> None:
         where.add_given(f"position(lower({{}}::text) IN lower({column})) > 0", getattr(search, column))
     where.add_given("tags @> {}::jsonb", search.tags)
     where.add_given("meta::jsonb @> {}::jsonb", search.meta)
-    where.add_given("artifact_flags @> {}::jsonb", search.role_flags)
-    where.add_given("revision_flags @> {}::jsonb", search.revision_flags)
+    _add_flags(where, "artifact_flags", search.role_flags)
+    _add_flags(where, "revision_flags", search.revision_flags)
     where.add_given("created_by = ANY({}::uuid[])", search.authors)
     where.add_given("created_at = ANY({}::timestamptz[])", search.dates)
+    where.add_given("version = {}::integer", search.version)
+    where.add_given("artifact_id = {}::uuid", search.artifact_id)
+    where.add_given("variant_id = {}::uuid", search.variant_id)
     if search.folder_id is not None:
         where.add("folder_id IS NOT DISTINCT FROM {}::uuid", search.folder_id[0])
     _add_named(where, search.artifacts, id_column="artifact_id", slug_column="artifact_slug")
@@ -168,13 +188,25 @@ def _add_search(where: _Where, search: Search) -> None:
     _add_named(where, search.revisions, id_column="id", slug_column="slug")
 
 
+def _add_flags(where: _Where, column: str, asked: str | None) -> None:
+    """A flag that was never set is false."""
+    if asked is not None:
+        unset = json.dumps(dict.fromkeys(json.loads(asked), False))
+        where.add(f"({{}}::jsonb || coalesce({column}, '{{{{}}}}')) @> {{}}::jsonb", unset, asked)
+
+
 def _add_named(where: _Where, named: Named | None, *, id_column: str, slug_column: str) -> None:
-    if named is not None:
-        where.add(
-            f"({id_column} = ANY({{}}::uuid[]) OR {slug_column} = ANY({{}}::text[]))",
-            list(named.ids),
-            list(named.slugs),
-        )
+    if named is None:
+        return
+    if not named.versions:
+        clause = f"({id_column} = ANY({{}}::uuid[]) OR {slug_column} = ANY({{}}::text[]))"
+        where.add(clause, list(named.ids), list(named.slugs))
+        return
+    clause = f"""EXISTS (
+        SELECT FROM unnest({{}}::uuid[], {{}}::text[], {{}}::integer[]) AS named (id, slug, version)
+        WHERE (shown.{id_column} = named.id OR shown.{slug_column} = named.slug OR coalesce(named.id::text, named.slug) IS NULL)
+            AND coalesce(shown.version = named.version, true))"""
+    where.add(clause, list(named.ids), list(named.slugs), list(named.versions))
 
 
 def _add_window(where: _Where, window: IdWindow) -> None:

@@ -1,6 +1,6 @@
 """A question in the query string, beside the one in the body, which wins (reference ``applications-api`` §8.3, ``spans-api`` §9.2). Pure.
 
-A kind says on which layers it may be asked so: it makes a model with ``parameters_model`` and puts it into its shapes.
+Every layer of every kind takes both: ``parameters_model`` makes the parameters of each.
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ from uuid import UUID
 
 from pydantic import BeforeValidator, Field, Json, create_model
 
-from query_api.lineage.bodies import FlagsIn, Question
-from query_api.lineage.models import Loose, Meta, Moment, NamedSlug, Order, Tags, Text, storable_json
+from common.body_models import Strict
+from query_api.lineage.bodies import AskedFlags, FlagsIn, Question
+from query_api.lineage.models import Meta, Moment, NamedSlug, Order, Tags, Text, storable_json
 
 AnyQuestion = TypeVar("AnyQuestion", bound=Question)
 
@@ -20,7 +21,7 @@ _COMMON = ("name", "description", "tags", "meta", "flags")
 _WINDOW = ("next", "newest", "oldest", "limit", "order")
 
 
-class QuestionParameters(Loose):
+class QuestionParameters(Strict):
     """What every question may say in the query string."""
 
     name: Text | None = None
@@ -35,15 +36,15 @@ class QuestionParameters(Loose):
     order: Order | None = None
 
 
-def parameters_model(name: str, words: Sequence[str], *, flags: type[FlagsIn] = FlagsIn) -> type[QuestionParameters]:
+def parameters_model(name: str, words: Sequence[str], *, flags: type[FlagsIn] = AskedFlags) -> type[QuestionParameters]:
     """The parameters of a question that may name what ``words`` call so: ``query_id``, ``query_ids``, ``query_slug``, ``query_slugs``.
 
-    ``flags`` are those of the rows; ``FlagsIn`` itself: they have none.
+    ``flags`` are those that may be asked for.
     """
-    members: dict[str, Any] = {}
-    if flags is not FlagsIn:
-        finite = Annotated[flags, BeforeValidator(storable_json)]  # type: ignore[valid-type] # a model that is handed in
-        members["flags"] = (Json[finite] | None, Field(None, description="A JSON object."))  # type: ignore[misc] # as above
+    finite = Annotated[flags, BeforeValidator(storable_json)]  # type: ignore[valid-type] # a model that is handed in
+    members: dict[str, Any] = {
+        "flags": (Json[finite] | None, Field(None, description="A JSON object.")),  # type: ignore[misc] # as above
+    }
     for word in words:
         members |= dict.fromkeys((f"{word}_id", f"{word}_ids"), (list[UUID], Field([])))
         members |= dict.fromkeys((f"{word}_slug", f"{word}_slugs"), (list[NamedSlug], Field([])))

@@ -6,12 +6,17 @@ Source: reference ``applications-api`` §8. References of one list are alternati
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
+from common.errors import InvalidInput
 from query_api.lineage.bodies import Asked, Question
-from query_api.lineage.history import History
+from query_api.lineage.history import History, first_given
 from query_api.lineage.models import ReferenceIn, id_window, json_text
 from query_api.lineage.pages import IdWindow, Named, Search
+from query_api.lineage.references import number_of
+from query_api.lineage.values import Reference
+
+NO_VERSION: Final = -1
 
 
 def search_of(history: History, question: Question, *, layer: str) -> Search:
@@ -23,9 +28,11 @@ def search_of(history: History, question: Question, *, layer: str) -> Search:
         **_of_rows(asked),
         role_flags=flags.of_artifact,
         revision_flags=flags.of_revision,
-        artifacts=_named(getattr(question, f"{names.artifact_ref}s", None)),
-        variants=_named(getattr(question, f"{names.variant_ref}s", None)),
-        revisions=_named(getattr(question, f"{names.revision_ref}s", None)),
+        artifact_id=first_given(asked, names.artifact_members("id")),
+        variant_id=first_given(asked, names.variant_members("id")),
+        artifacts=_named(question, f"{names.artifact_ref}s"),
+        variants=_named(question, f"{names.variant_ref}s"),
+        revisions=_named(question, f"{names.revision_ref}s", has_versions=True),
         includes_archived=bool(question.include_archived),
     )
 
@@ -43,6 +50,7 @@ def _of_rows(asked: Asked | None) -> dict[str, Any]:
         "name": asked.name,
         "description": asked.description,
         "message": getattr(asked, "message", None),
+        "version": _number(getattr(asked, "version", None)),
         "tags": json_text(asked.tags or None),  # an empty object asks nothing, also of rows that have none
         "meta": json_text(asked.meta or None),
         "folder_id": (getattr(asked, "folder_id", None),) if "folder_id" in asked.model_fields_set else None,
@@ -58,12 +66,26 @@ def _either(one: Any, several: Sequence[Any] | None) -> tuple[Any, ...] | None:
     return (*([one] if one is not None else []), *(several or []))
 
 
-def _named(references: Sequence[ReferenceIn] | None) -> Named | None:
-    """Nothing is asked by no references, nor by empty ones."""
-    given = [reference for reference in references or () if reference.value().identifies]
+def _named(question: Question, member: str, *, has_versions: bool = False) -> Named | None:
+    """Nothing is asked by no references, nor by empty ones. Raises ``InvalidInput`` for a version of what has none."""
+    references: Sequence[ReferenceIn] = getattr(question, member, None) or ()
+    for index, each in enumerate(references):
+        if each.version is not None and not has_versions and not each.value().identifies:
+            raise InvalidInput(f"{member}[{index}]: only revisions have a version; give an id or a slug.")
+    given = [each for each in references if each.value() != Reference()]
     if not given:
         return None
+    versions = [_number(each.version) for each in given] if has_versions else []
     return Named(
-        ids=tuple(reference.id for reference in given if reference.id is not None),
-        slugs=tuple(reference.slug for reference in given if reference.slug is not None),
+        ids=tuple(each.id for each in given),
+        slugs=tuple(each.slug for each in given),
+        versions=tuple(versions) if any(version is not None for version in versions) else (),
     )
+
+
+def _number(version: str | None) -> int | None:
+    """The number of a version; one that no revision has for a text that is none."""
+    if version is None:
+        return None
+    number = number_of(version)
+    return NO_VERSION if number is None else number

@@ -17,6 +17,7 @@ from query_api.lineage.differences import ABSENT, Difference, differences
 from query_api.lineage.history import History, first_given, lineage_of
 from query_api.lineage.models import DiffParameters, ReferenceIn, json_text
 from query_api.lineage.names import Names
+from query_api.lineage.parameters import or_parameters
 from query_api.lineage.questions import search_of, window_of
 from query_api.lineage.references import References, find_named_revision
 from query_api.lineage.requests import edited_id, missing, path_id
@@ -76,8 +77,11 @@ class RevisionHandlers:
 
     async def query(self, call: Call) -> Answer:
         """Ask for revisions, in pages along their ids."""
-        search = search_of(self._history, call.body, layer=self._names.revision)
-        found = await self._lineage(call).page(Revision, search, window_of(call.body))
+        names = self._names
+        words = [names.artifact, names.variant, names.revision]
+        question = or_parameters(call.body, call.query, layer=names.revision, words=words)
+        search = search_of(self._history, question, layer=names.revision)
+        found = await self._lineage(call).page(Revision, search, window_of(question))
         return list_answer(
             self._names.revisions, [revision_members(self._names, each, with_slugs=True) for each in found]
         )

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 from pydantic import BaseModel
 
-from query_api.lineage.bodies import Delta, FlagsIn, RevisionData
+from query_api.lineage.bodies import AskedFlags, Delta, FlagsIn, RevisionData
 
 Model: TypeAlias = type[BaseModel]
 
@@ -40,18 +40,24 @@ class Held:
     flags: type[FlagsIn] = FlagsIn
     """The flags of a revision: the roles of its artifact, and those that follow from its data."""
 
+    always_shows_flags: bool = True
+    """Whether answers show flags that nobody set."""
+
+    asked_flags: type[FlagsIn] = AskedFlags
+    """All of these in a question, whichever layer it is about: the roles of the artifact, the others of a revision or the head."""
+
     example: Example
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArtifactShapes:
-    """Of artifacts. ``parameters`` is a question in the query string, where a kind takes that."""
+    """Of artifacts. ``parameters`` is the question in the query string."""
 
     chosen_id: Model
     create: Model
     edit: Model
     question: Model
-    parameters: Model | None = None
+    parameters: Model
     one: Model
     several: Model
 
@@ -65,7 +71,7 @@ class VariantShapes:
     fork: Model
     fork_parameters: Model
     question: Model
-    parameters: Model | None = None
+    parameters: Model
     one: Model
     several: Model
 
@@ -79,9 +85,10 @@ class RevisionShapes:
     edit: Model
     revert: Model
     question: Model
+    parameters: Model
     log: Model
     retrieve: Model
-    parameters: Model | None = None
+    get_parameters: Model | None = None
     """What to tell besides of one that is looked at, where a kind takes that."""
 
     one: Model

@@ -13,7 +13,7 @@ from uuid import UUID
 
 from pydantic import Field
 
-from common.body_models import Listed
+from common.body_models import Listed, Strict
 from query_api.lineage.answered import ForkedFrom, Header, Lifecycle, ResolutionInfo, RetrievalInfo
 from query_api.lineage.bodies import (
     ArtifactAsked,
@@ -21,7 +21,9 @@ from query_api.lineage.bodies import (
     ArtifactEdit,
     Asked,
     EntityEdit,
+    FlagsIn,
     LogAsked,
+    LogQuestion,
     Question,
     RevisionAsked,
     RevisionCommit,
@@ -34,6 +36,7 @@ from query_api.lineage.bodies import (
 from query_api.lineage.members import (
     answer_of_one,
     answer_of_several,
+    flags_asked,
     flags_shown,
     flags_taken,
     ids_shown,
@@ -44,8 +47,9 @@ from query_api.lineage.members import (
     with_example,
     wrapping,
 )
-from query_api.lineage.models import Loose, ReferenceIn
+from query_api.lineage.models import CreatingReference, Loose, ReferenceIn
 from query_api.lineage.names import Names
+from query_api.lineage.parameters import parameters_model
 from query_api.lineage.shapes import ArtifactShapes, Held, Model, RevisionShapes, Shapes, SimpleShapes, VariantShapes
 
 _OF_PARENT: Final = "Ignored: a variant shows those of its parent."
@@ -77,9 +81,14 @@ class _Maker:
         roles = flags_taken(self._held.roles)
         create = model_of(f"{one}Create", "What is made.", ArtifactCreate, **roles)
         edit = model_of(f"{one}Edit", "What changes; what is absent stays.", ArtifactEdit, **roles)
-        asked = model_of(f"{one}Asked", "What they have in common.", ArtifactAsked, **roles)
+        asked = model_of(f"{one}Asked", "What they have in common.", ArtifactAsked, **self._flags_asked)
         shown = model_of(
-            one, "As it is shown.", Header, Lifecycle, **flags_shown(self._held.roles), folder_id=(UUID | None, None)
+            one,
+            "As it is shown.",
+            Header,
+            Lifecycle,
+            **self._flags_shown(self._held.roles),
+            folder_id=(UUID | None, None),
         )
         chosen_id = {
             f"{member}_id": (UUID | None, Field(None, description="Of what is made, if the caller chooses it."))
@@ -89,6 +98,7 @@ class _Maker:
             create=wrapping(f"Create{one}", member, create, example=self._described()),
             edit=wrapping(f"Edit{one}", member, edit),
             question=self._question(f"{self._several}Question", member, asked, [self._names.artifact_ref]),
+            parameters=self._parameters(f"{self._several}Parameters", member),
             one=answer_of_one(f"{one}Answer", member, shown),
             several=answer_of_several(f"{self._several}Answer", self._names.artifacts, shown),
         )
@@ -97,7 +107,7 @@ class _Maker:
         one, names = f"{self._one}Variant", self._names
         members = {**flags_taken(self._held.roles, _OF_PARENT), **ids_taken(names.artifact_members("id"))}
         create = model_of(f"{one}Create", "What is made.", VariantCreate, **members)
-        asked = model_of(f"{one}Asked", "What they have in common.", Asked, **flags_taken(self._held.roles))
+        asked = model_of(f"{one}Asked", "What they have in common.", Asked, **self._flags_asked)
         shown = self._shown_variant(one)
         other_way = {f"{names.variant}_id": (UUID | None, None)}
         return VariantShapes(
@@ -106,6 +116,7 @@ class _Maker:
             fork=self._fork(one),
             fork_parameters=model_of(f"Fork{one}Parameters", "Which one, another way to say it.", Loose, **other_way),
             question=self._question(f"{one}sQuestion", names.variant, asked, [names.artifact_ref, names.variant_ref]),
+            parameters=self._parameters(f"{one}sParameters", names.artifact, names.variant),
             one=answer_of_one(f"{one}Answer", names.variant, shown),
             several=answer_of_several(f"{one}sAnswer", names.variants, shown),
         )
@@ -117,7 +128,7 @@ class _Maker:
         flags = flags_taken(self._held.flags, _DERIVED)
         create = model_of(f"{one}Create", "The first of its variant, without data.", RevisionCreate, **target, **flags)
         edit = model_of(f"{one}Edit", "What is written about it; what is absent is cleared.", EntityEdit, **flags)
-        asked = model_of(f"{one}Asked", "What they have in common.", RevisionAsked, **flags_taken(self._held.flags))
+        asked = model_of(f"{one}Asked", "What they have in common.", RevisionAsked, **target, **self._flags_asked)
         logged = model_of(
             f"{one}sLogged", "Back from a revision, else of a variant, else of the first there is.", LogAsked, **ids
         )
@@ -135,8 +146,9 @@ class _Maker:
             edit=wrapping(f"Edit{one}", names.revision, edit),
             revert=model_of(f"Revert{one}", "How it is committed.", Loose, **revert),
             question=self._question(f"{one}sQuestion", names.revision, asked, references),
-            log=wrapping(f"Log{one}s", names.revisions, logged),
-            retrieve=model_of(f"Retrieve{one}", "Which revision.", Loose, **named),
+            parameters=self._parameters(f"{one}sParameters", names.artifact, names.variant, names.revision),
+            log=model_of(f"Log{one}s", "Whose log.", LogQuestion, **{names.revisions: (logged, ...)}),
+            retrieve=model_of(f"Retrieve{one}", "Which revision.", Strict, **named),
             one=answer,
             looked_at=answer,
             several=answer_of_several(f"{one}sAnswer", names.revisions, shown),
@@ -149,13 +161,13 @@ class _Maker:
         taken: dict[str, Any] = {**flags, "data": (self._held.data | None, None)}
         create = model_of(f"{one}Create", "What is made, with what its first revision holds.", SimpleCreate, **taken)
         edit = model_of(f"{one}Edit", "What changes; anything but `id` makes a revision.", SimpleEdit, **taken)
-        asked = model_of(f"{one}Asked", "What they have in common.", ArtifactAsked, **flags)
+        asked = model_of(f"{one}Asked", "What they have in common.", ArtifactAsked, **self._flags_asked)
         shown = model_of(
             one,
             "With what the newest revision of its first variant holds.",
             Header,
             Lifecycle,
-            **flags_shown(self._held.flags),
+            **self._flags_shown(self._held.flags),
             folder_id=(UUID | None, None),
             data=(self._held.data, ...),
             variant_id=(UUID, ...),
@@ -176,8 +188,8 @@ class _Maker:
         cut = Field(None, description="The last revision to copy; the newest if absent.")
         members: dict[str, Any] = {
             names.variant: (forked, ...),
-            names.variant_ref: (ReferenceIn, Field(description="The variant to fork, by id or slug.")),
-            names.revision_ref: (ReferenceIn | None, cut),
+            names.variant_ref: (CreatingReference, Field(description="The variant to fork, by id or slug.")),
+            names.revision_ref: (CreatingReference | None, cut),
         }
         example = {
             names.variant: {"slug": f"{self._example.slug}.experiment"},
@@ -202,6 +214,16 @@ class _Maker:
         several = {f"{each}s": (Listed[ReferenceIn] | None, None) for each in references}
         return model_of(name, "Which ones.", Question, **{member: (asked | None, None)}, **several)
 
+    def _parameters(self, name: str, *words: str) -> Model:
+        return parameters_model(name, words, flags=self._held.asked_flags)
+
+    def _flags_shown(self, model: type[FlagsIn]) -> dict[str, Any]:
+        return flags_shown(model, always=self._held.always_shows_flags)
+
+    @property
+    def _flags_asked(self) -> dict[str, Any]:
+        return flags_asked(self._held.asked_flags)
+
     def _shown_variant(self, one: str) -> Model:
         names = self._names
         return model_of(
@@ -211,7 +233,7 @@ class _Maker:
             Lifecycle,
             **ids_shown(names.artifact_members("id")),
             **slugs_shown(names.artifact_members("slug")),
-            **flags_shown(self._held.roles),
+            **self._flags_shown(self._held.roles),
             forked_from=(ForkedFrom | None, None),
         )
 
@@ -229,7 +251,7 @@ class _Maker:
             author=(UUID, ...),
             date=(datetime, ...),
             message=(str | None, None),
-            **flags_shown(self._held.flags),
+            **self._flags_shown(self._held.flags),
             data=(self._held.data | None, None),
         )
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from query_api.lineage.answers import list_answer, one_answer, simple_members
 from query_api.lineage.bodies import SimpleCreate, SimpleEdit
 from query_api.lineage.history import History, Snapshot, first_given, lineage_of
+from query_api.lineage.parameters import or_parameters
 from query_api.lineage.questions import search_of, window_of
 from query_api.lineage.requests import edited_id, path_id, refuse_reserved, telling_conflicts
 from query_api.lineage.store import Lineage, slug_of_chance
@@ -83,8 +84,10 @@ class SimpleHandlers:
 
     async def query(self, call: Call) -> Answer:
         """Ask for them, in pages along their ids."""
-        search = search_of(self._history, call.body, layer=self._names.artifact)
-        found = await self._lineage(call).page(SimpleArtifact, search, window_of(call.body))
+        member = self._names.artifact
+        question = or_parameters(call.body, call.query, layer=member, words=[member])
+        search = search_of(self._history, question, layer=member)
+        found = await self._lineage(call).page(SimpleArtifact, search, window_of(question))
         return list_answer(self._names.artifacts, [simple_members(each) for each in found])
 
     async def _archived_with_it(self, lineage: Lineage, artifact: Artifact) -> Variant | None:

@@ -12,9 +12,8 @@ from common.filter.models import FilteringModel
 from common.filter.parse import check_groups
 from query_api.lineage.answered import RetrievalInfo
 from query_api.lineage.bodies import RevisionData
-from query_api.lineage.models import Loose, Moment, ReferenceIn, Text, json_text, storable_json
+from query_api.lineage.models import Moment, ReferenceIn, Text, json_text, storable_json
 from query_api.lineage.names import QUERIES
-from query_api.lineage.parameters import parameters_model
 from query_api.lineage.shapes import Example, Held
 from query_api.lineage.shaping import shapes_of
 from query_api.spans.models import Focus, Format, Windowing, WindowingAnswer
@@ -69,7 +68,7 @@ class QueryData(RevisionData):
         return json_text(stored) or "{}"
 
 
-class RetrieveQueryRevision(Loose):
+class RetrieveQueryRevision(Strict):
     """Which revision, and whether it is run."""
 
     query_ref: ReferenceIn | None = None
@@ -97,6 +96,5 @@ _RETRIEVED: Final = create_model(
 )
 SHAPES: Final = replace(
     _MADE,
-    artifacts=replace(_MADE.artifacts, parameters=parameters_model("QueriesParameters", [QUERIES.artifact])),
     revisions=replace(_MADE.revisions, retrieve=RetrieveQueryRevision, retrieved=_RETRIEVED),
 )

@@ -5,8 +5,9 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Annotated, Any, Final, TypeAlias
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator
+from pydantic import AfterValidator, BaseModel, Field, field_validator
 
+from common.body_models import Strict
 from query_api.lineage.models import Time
 from query_api.spans.models import Filtering, Order, refuse_boolean
 
@@ -27,10 +28,8 @@ Moment: TypeAlias = Annotated[Time, AfterValidator(_in_utc)]
 """A bound that answers give back, so that it must be one that they can show."""
 
 
-class ActivityWindowing(BaseModel):
+class ActivityWindowing(Strict):
     """Which part of the ids, and in which order. What an answer gives as ``windowing`` can be sent back as it is."""
-
-    model_config = ConfigDict(frozen=True)
 
     newest: Moment | None = Field(None, description="Bound of start_time: excluded when descending.")
     oldest: Moment | None = Field(None, description="Bound of start_time: excluded when ascending.")
@@ -39,13 +38,13 @@ class ActivityWindowing(BaseModel):
     order: Order | None = Field(None, description="Default descending: latest activity first.")
     rate: float | None = Field(None, ge=0, le=1, description="Which part of all traces is looked at.")
 
-    _are_numbers = field_validator("limit", "rate", mode="before")(refuse_boolean)
+    interval: int | None = Field(None, gt=0, description="No effect here.")
+
+    _are_numbers = field_validator("limit", "rate", "interval", mode="before")(refuse_boolean)
 
 
-class ActivityQuery(BaseModel):
+class ActivityQuery(Strict):
     """A question for ids. Everything may be absent: then it is the first page of all."""
-
-    model_config = ConfigDict(frozen=True)
 
     realtime: bool | None = Field(
         None, description="Whether the activity of an id is its latest span in the window, instead of its earliest."

@@ -14,11 +14,12 @@ from common.filter.parse import parse
 from query_api.json_body import validated
 from query_api.simple_traces.flags import wanted_flags
 from query_api.simple_traces.models import (
+    AskedLink,
+    AskedLinks,
+    AskedReferences,
     Json,
     QuerySimpleTraces,
     SimpleLink,
-    SimpleLinks,
-    SimpleReferences,
     SimpleTraceFilter,
 )
 
@@ -44,7 +45,7 @@ def node_of(query: QuerySimpleTraces) -> Node:
         raise InvalidFilter(at, exc.detail.removeprefix(f"{exc.path}: ")) from exc
 
 
-def _of_ids(links: list[SimpleLink] | None) -> Iterator[_Condition]:
+def _of_ids(links: list[AskedLink] | None) -> Iterator[_Condition]:
     if links is not None:
         ids = [read_trace_id(link.trace_id, f"links[{index}].trace_id") for index, link in enumerate(links)]
         yield _condition("links", "trace_id", "in", ids)
@@ -57,11 +58,11 @@ def _of_trace(trace: SimpleTraceFilter) -> Iterator[_Condition]:
     for name, members in (("tags", trace.tags), ("meta", trace.meta)):
         if members:
             yield _condition(f"trace.{name}", "attributes", "is", members, key=f"ag.{name}")
-    yield from _of_references(trace.references or SimpleReferences())
+    yield from _of_references(trace.references or AskedReferences())
     yield from _of_links(trace.links)
 
 
-def _of_references(references: SimpleReferences) -> Iterator[_Condition]:
+def _of_references(references: AskedReferences) -> Iterator[_Condition]:
     for name, reference in references.named.items():
         partial = {**reference, "attributes.key": name}
         yield _condition(f"trace.references.{name}", "references", "in", [partial])
@@ -69,7 +70,7 @@ def _of_references(references: SimpleReferences) -> Iterator[_Condition]:
         yield _condition("trace.references.selector", "attributes", "is", references.selector, key="ag.selector")
 
 
-def _of_links(links: SimpleLinks | None) -> Iterator[_Condition]:
+def _of_links(links: AskedLinks | None) -> Iterator[_Condition]:
     if isinstance(links, dict):
         for name, link in links.items():
             at = f"trace.links.{name}"

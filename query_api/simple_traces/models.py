@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated, Any, Final, TypeAlias
+from typing import Annotated, Any, Final, Generic, TypeAlias, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, Tag
 
-from common.body_models import BY_FORM, LISTED, UNLISTED, Listed, Named
-from query_api.lineage.models import ReferenceIn
+from common.body_models import BY_FORM, LISTED, UNLISTED, Listed, Named, Strict
+from query_api.lineage.models import CreatingReference, ReferenceIn
 from query_api.spans.models import Windowing, WindowingAnswer
 
 Json: TypeAlias = dict[str, Any]
@@ -39,31 +39,40 @@ class Channel(StrEnum):
     API = "api"
 
 
-class SimpleReferences(BaseModel):
-    """What it is about: applications, variants, revisions, …"""
+Referring = TypeVar("Referring", bound=ReferenceIn)
 
-    query: ReferenceIn | None = None
-    query_variant: ReferenceIn | None = None
-    query_revision: ReferenceIn | None = None
-    testset: ReferenceIn | None = None
-    testset_variant: ReferenceIn | None = None
-    testset_revision: ReferenceIn | None = None
-    application: ReferenceIn | None = None
-    application_variant: ReferenceIn | None = None
-    application_revision: ReferenceIn | None = None
-    evaluator: ReferenceIn | None = None
-    evaluator_variant: ReferenceIn | None = None
-    evaluator_revision: ReferenceIn | None = None
-    environment: ReferenceIn | None = None
-    environment_variant: ReferenceIn | None = None
-    environment_revision: ReferenceIn | None = None
-    testcase: ReferenceIn | None = None
+
+class _References(BaseModel, Generic[Referring]):
+    query: Referring | None = None
+    query_variant: Referring | None = None
+    query_revision: Referring | None = None
+    testset: Referring | None = None
+    testset_variant: Referring | None = None
+    testset_revision: Referring | None = None
+    application: Referring | None = None
+    application_variant: Referring | None = None
+    application_revision: Referring | None = None
+    evaluator: Referring | None = None
+    evaluator_variant: Referring | None = None
+    evaluator_revision: Referring | None = None
+    environment: Referring | None = None
+    environment_variant: Referring | None = None
+    environment_revision: Referring | None = None
+    testcase: Referring | None = None
     selector: Named[str, str] | None = None
 
     @property
     def named(self) -> dict[str, Json]:
         """The references alone, by their names, as JSON."""
         return self.model_dump(mode="json", exclude_none=True, exclude={"selector"})
+
+
+class SimpleReferences(_References[CreatingReference]):
+    """What a trace is about: applications, variants, revisions, …"""
+
+
+class AskedReferences(_References[ReferenceIn], Strict):
+    """What the traces are about."""
 
 
 class SimpleLink(BaseModel):
@@ -73,8 +82,15 @@ class SimpleLink(BaseModel):
     span_id: str = Field(description="16 hexadecimal digits, or any spelling of a UUID.")
 
 
+class AskedLink(SimpleLink, Strict):
+    """A span, in a question."""
+
+
 SimpleLinks: TypeAlias = Annotated[
     Annotated[Named[str, SimpleLink], Tag(UNLISTED)] | Annotated[Listed[SimpleLink], Tag(LISTED)], BY_FORM
+]
+AskedLinks: TypeAlias = Annotated[
+    Annotated[Named[str, AskedLink], Tag(UNLISTED)] | Annotated[Listed[AskedLink], Tag(LISTED)], BY_FORM
 ]
 
 _CREATE_EXAMPLE: Final[Json] = {
@@ -111,7 +127,7 @@ class SimpleTraceEdit(BaseModel):
     links: SimpleLinks | None = None
 
 
-class SimpleTraceFilter(BaseModel):
+class SimpleTraceFilter(Strict):
     """What the traces have in common; each member that is given must fit."""
 
     origin: Origin | None = None
@@ -119,8 +135,8 @@ class SimpleTraceFilter(BaseModel):
     channel: Channel | None = None
     tags: Json | None = None
     meta: Json | None = None
-    references: SimpleReferences | None = None
-    links: SimpleLinks | None = Field(None, description="By names: all of them; a list: one of them.")
+    references: AskedReferences | None = None
+    links: AskedLinks | None = Field(None, description="By names: all of them; a list: one of them.")
 
 
 class CreateSimpleTrace(BaseModel):
@@ -137,11 +153,11 @@ class EditSimpleTrace(BaseModel):
     trace: SimpleTraceEdit
 
 
-class QuerySimpleTraces(BaseModel):
+class QuerySimpleTraces(Strict):
     """A question about simple traces. Everything may be absent: then it is the newest page of all."""
 
     trace: SimpleTraceFilter | None = None
-    links: Listed[SimpleLink] | None = Field(None, description="The traces themselves, by their ids.")
+    links: Listed[AskedLink] | None = Field(None, description="The traces themselves, by their ids.")
     windowing: Windowing | None = None
 
 

@@ -89,7 +89,7 @@ class SpansQuery(Strict):
     explain: bool | None = Field(None, description="Whether the answer says how it was found.")
 
 
-class SpanIds(BaseModel):
+class SpanIds(Strict):
     """Spans by their ids: those of the given traces that have one of the given ids."""
 
     trace_id: list[str] = Field(default_factory=list, description="A trace id; may be repeated.")

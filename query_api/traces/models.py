@@ -6,6 +6,7 @@ from typing import Any
 
 from pydantic import BaseModel, Field
 
+from common.body_models import Strict
 from query_api.spans.models import SpanModel, SpansQuery, WindowingAnswer
 
 
@@ -13,7 +14,7 @@ class TracesQuery(SpansQuery):
     """A question about traces: those of which a span matches. Everything may be absent: then it is the newest page of all."""
 
 
-class TraceIds(BaseModel):
+class TraceIds(Strict):
     """Traces by their ids."""
 
     trace_id: list[str] = Field(default_factory=list, description="A trace id; may be repeated.")

@@ -112,6 +112,16 @@ ARTIFACTS = {
         "/applications/query", {"windowing": {"oldest": "2020-01-01T00:00:00"}}, 200, '"count":2'
     ),
     "query, NUL in the name": post("/applications/query", application(name="\0"), 422, "U+0000"),
+    "query, a typo": post("/applications/query", application(slugg="app"), 422, '["body","application","slugg"]'),
+    "query, a typo in a reference": post(
+        "/applications/query", {"application_refs": [{"slugg": "app"}]}, 422, '["body","application_refs",0,"slugg"]'
+    ),
+    "query, an unknown flag": post("/applications/query", application(flags={"is_chatt": True}), 422, '"is_chatt"'),
+    "query by a flag of the head": post("/applications/query", application(flags={"is_chat": False}), 200, '"count":2'),
+    "query by parameters": post("/applications/query?application_slug=app&limit=1", None, 200, '"count":1'),
+    "query with the scope": post(
+        "/applications/query?project_id=x&scope_type=project&scope_id=y", {}, 200, '"count":2'
+    ),
     "query by GET": Row("GET", "/applications/query", None, 405),
     "delete": Row("DELETE", "/applications/$app", None, 405),
 }
@@ -205,7 +215,25 @@ VARIANTS = {
     "query, an order unknown": post("/applications/variants/query?order=up", None, 422, "order"),
     "query, a wrong type": post("/applications/variants/query", {"application_refs": "app"}, 422, "application_refs"),
     "query, unknown members": post(
-        "/applications/variants/query", {"application_ref": 1, "application_refs": [{"slug": "app"}]}, 200, '"count":2'
+        "/applications/variants/query",
+        {"application_ref": 1, "application_refs": [{"slug": "app"}]},
+        422,
+        '"application_ref"',
+    ),
+    "query, an unknown parameter": post(
+        "/applications/variants/query?application=app", None, 422, '["query","application"]'
+    ),
+    "query, an unknown flag in the string": post(
+        '/applications/variants/query?flags={"is_snipet":true}', None, 422, '["query","flags","is_snipet"]'
+    ),
+    "query by a flag of the head": post(
+        "/applications/variants/query", variant(flags={"is_chat": True}), 200, '"count":0'
+    ),
+    "query by an artifact's version": post(
+        "/applications/variants/query",
+        {"application_refs": [{"slug": "app"}, {"version": "1"}]},
+        400,
+        "application_refs[1]",
     ),
     "query, a bare text as reference": post("/applications/variants/query", {"application_refs": ["app"]}, 422),
     "fork": post(FORKS, fork(**OF_MAIN), 200, '"forked_from":{"variant_id":"$main","revision_id":"$r2"}'),
@@ -356,6 +384,29 @@ REVISIONS = {
     "query of a variant": post(
         "/applications/revisions/query", {"application_variant_refs": [{"id": "$main"}]}, 200, '"count":3'
     ),
+    "query, a version": post("/applications/revisions/query", revision(version="1"), 200, '"count":1'),
+    "query, a version that is none": post("/applications/revisions/query", revision(version="x"), 200, '"count":0'),
+    "query, a version of a variant": post(
+        "/applications/revisions/query", revision(workflow_variant_id="$main", version="1"), 200, '"id":"$r1"'
+    ),
+    "query of another variant's versions": post(
+        "/applications/revisions/query", revision(variant_id="$main", application_id="$other"), 200, '"count":0'
+    ),
+    "query, versions by reference": post(
+        "/applications/revisions/query",
+        {"application_variant_refs": [{"id": "$main"}], "application_revision_refs": [{"version": "1"}, {"id": "$r0"}]},
+        200,
+        '"count":2',
+    ),
+    "query, a reference that contradicts itself": post(
+        "/applications/revisions/query",
+        {"application_revision_refs": [{"id": "$r0", "version": "1"}]},
+        200,
+        '"count":0',
+    ),
+    "query by parameters": post(
+        "/applications/revisions/query?application_variant_slug=app.main&limit=2", None, 200, '"count":2'
+    ),
     "query, an author unreadable": post("/applications/revisions/query", revision(author="x"), 422, "author"),
     "log": post(LOGS, logged(**ON_MAIN), 200, '"count":3'),
     "log of a revision": post(
@@ -371,6 +422,10 @@ REVISIONS = {
     "log of an unknown revision": post(LOGS, logged(application_revision_id=NO_ID), 200, '"count":0'),
     "log of an unknown application": post(LOGS, logged(application_id=NO_ID), 200, '"count":0'),
     "log of a stranger": post(LOGS, logged(application_variant_id="$foreign_main"), 200, '"count":0'),
+    "log, archived ones": post(
+        LOGS, {**logged(**ON_MAIN, include_archived=True), "include_archived": True}, 200, '"count":3'
+    ),
+    "log, a typo": post(LOGS, logged(**ON_MAIN, dept=1), 422, '["body","application_revisions","dept"]'),
     "log, no wrapper": post(LOGS, {}, 422, '"application_revisions"'),
     "retrieve": post(RETRIEVALS, {"application_ref": {"slug": "app"}}, 200, '"application_revision":{"id":"$r2"'),
     "retrieve a version": post(
@@ -393,7 +448,7 @@ REVISIONS = {
     "retrieve, a version of an application": post(RETRIEVALS, {"application_ref": {"version": "1"}}, 200, NONE),
     "retrieve, nothing": post(RETRIEVALS, {}, 400, "_ref"),
     "retrieve, no body": post(RETRIEVALS, None, 400, "_ref"),
-    "retrieve, unknown members": post(RETRIEVALS, {"app": 1}, 400, "_ref"),
+    "retrieve, unknown members": post(RETRIEVALS, {"app": 1}, 422, '["body","app"]'),
     "retrieve, a version alone": post(RETRIEVALS, {"application_revision_ref": {"version": "1"}}, 400, "variant_ref"),
     "retrieve, a variant by version": post(
         RETRIEVALS, {"application_variant_ref": {"version": "1"}}, 400, "variant_ref"
@@ -484,6 +539,8 @@ SIMPLE = {
     "unarchive unknown": post(f"/simple/applications/{NO_ID}/unarchive", None, 200, NONE),
     "query": post("/simple/applications/query", {}, 200, '"count":2'),
     "query as the SDK does": post("/simple/applications/query", application(slug="app"), 200, '"count":1'),
+    "query, an unknown parameter": post("/simple/applications/query?slug=app", None, 422, '["query","slug"]'),
+    "query by a flag": post("/simple/applications/query", application(flags={"is_custom": False}), 200, '"count":2'),
     "query below /preview": post("/api/preview/simple/applications/query", {}, 200, '"count":2'),
 }
 

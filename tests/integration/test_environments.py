@@ -112,6 +112,55 @@ class TestSimpleEnvironments:
         assert (await api.ok("/environments/query", {}))["count"] == 0
 
 
+class TestQueries:
+    """Of environments, their variants and revisions: by the body and by the query string."""
+
+    @pytest.mark.parametrize("layer", ["", "/variants", "/revisions"])
+    async def test_the_query_string_narrows(self, api: Api, layer: str):
+        for slug in ("one", "two"):
+            await api.environment(slug)
+        path = f"/environments{layer}/query"
+        everything = (await api.ok(path))["count"]
+
+        found = [
+            (await api.ok(f"{path}?{parameters}", body))["count"]
+            for parameters, body in (
+                ("environment_slug=one", None),
+                ("environment_slug=nope", None),
+                ("environment_slug=one&environment_slugs=two", {}),
+                ("environment_slug=nope", {"environment_refs": [{"slug": "one"}]}),
+                ("limit=1", None),
+            )
+        ]
+
+        assert found == [everything // 2, 0, everything, everything // 2, 1]
+
+    @pytest.mark.parametrize("layer", ["", "/variants", "/revisions"])
+    @pytest.mark.parametrize(
+        ("parameters", "loc"),
+        [
+            ("environment_id=x", ["query", "environment_id", 0]),
+            ("order=up", ["query", "order"]),
+            ("slug=one", ["query", "slug"]),
+            ("tags={", ["query", "tags"]),
+        ],
+    )
+    async def test_what_cannot_be_read_is_422(self, api: Api, layer: str, parameters: str, loc: list[str]):
+        status, answer = await api.post(f"/environments{layer}/query?{parameters}")
+
+        assert (status, answer["detail"][0]["loc"]) == (422, loc)
+
+    async def test_variants_and_revisions_are_named_in_the_string_too(self, api: Api):
+        made = await api.environment()
+        await api.environment("other")
+
+        by_variant = await api.ok(f"/environments/revisions/query?environment_variant_id={made['variant_id']}")
+        by_revision = await api.ok(f"/environments/revisions/query?environment_revision_id={made['revision_id']}")
+
+        assert [each["version"] for each in by_variant["environment_revisions"]] == ["0", "1"]
+        assert [each["id"] for each in by_revision["environment_revisions"]] == [made["revision_id"]]
+
+
 class TestCommits:
     async def _variant(self, api: Api) -> dict[str, Any]:
         environment = (await api.ok("/environments/", {"environment": {"slug": "staging"}}))["environment"]

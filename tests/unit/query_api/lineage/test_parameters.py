@@ -6,6 +6,7 @@ from uuid import UUID
 import pytest
 from pydantic import ValidationError
 
+from common.body_models import Strict
 from query_api.lineage.bodies import Asked, FlagsIn, Question
 from query_api.lineage.models import IdWindowing, ReferenceIn
 from query_api.lineage.parameters import or_parameters, parameters_model
@@ -54,17 +55,23 @@ def test_the_body_wins_member_by_member() -> None:
     assert question.windowing == IdWindowing(limit=3)
 
 
-class Lit(FlagsIn):
+class Lit(FlagsIn, Strict):
     is_lit: bool | None = None
 
 
 def test_flags_are_those_of_the_kind() -> None:
     parameters = parameters_model("Parameters", ["thing"], flags=Lit)
 
-    assert parameters(flags='{"is_lit": true, "is_loud": true}').flags == Lit(is_lit=True)  # type: ignore[attr-defined]
+    assert parameters(flags='{"is_lit": true}').flags == Lit(is_lit=True)  # type: ignore[attr-defined]
+    for flags in ('{"is_lit": "maybe"}', '{"is_lit": true, "is_loud": true}'):
+        with pytest.raises(ValidationError):
+            parameters(flags=flags)
+
+
+def test_a_kind_without_flags_knows_none() -> None:
+    PARAMETERS(flags="{}")
     with pytest.raises(ValidationError):
-        parameters(flags='{"is_lit": "maybe"}')
-    assert "flags" not in PARAMETERS.model_fields
+        PARAMETERS(flags='{"is_lit": true}')
 
 
 @pytest.mark.parametrize("text", ['{"a": NaN}', '{"a": [{"b": -Infinity}]}', '{"a": 1e999}'])
