@@ -7,7 +7,13 @@ from typing import Any, Final
 
 from query_api import health, home_page
 from query_api.accounts import handlers as accounts
-from query_api.accounts.models import AccountsAnswer, CreateAccounts, CurrentProject
+from query_api.accounts.models import (
+    AccountsAnswer,
+    CreateAccounts,
+    CurrentProject,
+    Permission,
+    PermissionParameters,
+)
 from query_api.analytics import handlers as analytics
 from query_api.analytics.models import (
     CountsAnswer,
@@ -147,6 +153,8 @@ WORKFLOWS: Final = (
 ACCOUNTS: Final = (
     Route("GET",  "/projects/current", accounts.current_project, "The project of the key", "Accounts", CurrentProject,
           refused_statuses=(404,)),
+    Route("GET",  "/access/permissions/check", accounts.check_permission, "Check a permission", "Accounts", Permission,
+          query=PermissionParameters, ignores_unknown=True),
     Route("POST", "/admin/simple/accounts", accounts.create_accounts, "Make accounts with projects and keys", "Accounts",
           AccountsAnswer, body=CreateAccounts, body_required=True, ignores_unknown=True, access=Access.ADMIN),
 )

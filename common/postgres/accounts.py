@@ -18,6 +18,7 @@ class WantedAccount(NamedTuple):
 
     email: str
     with_key: bool
+    seed_defaults: bool = True
 
 
 class Account(NamedTuple):
@@ -39,6 +40,6 @@ async def open_accounts(database: Database, wanted: Mapping[str, WantedAccount],
 
 async def _open(transaction: Transaction, wanted: WantedAccount) -> Account:
     user = await ensure_user(transaction, wanted.email)
-    project = await insert_project(transaction, wanted.email)
+    project = await insert_project(transaction, wanted.email, seed_defaults=wanted.seed_defaults, user_id=user.id)
     key = await insert_key(transaction, project.id, name=KEY_NAME, user_id=user.id) if wanted.with_key else None
     return Account(user, project, key)

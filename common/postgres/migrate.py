@@ -17,8 +17,10 @@ from common.errors import NotMigrated
 from common.migrations import Migration, is_behind, load_migrations, pending
 from common.postgres.errors import translated
 from common.postgres.pool import Database
+from common.postgres.projects import FIRST_ENVIRONMENTS
 from common.postgres.queries import SQL
 from common.postgres.secrets import OF_CURSORS
+from common.project import DEFAULT_USER_ID
 from common.settings import PostgresSettings
 
 DDL: Final = Path(__file__).parent / "ddl"
@@ -32,7 +34,7 @@ SECRET_BYTES: Final = 32
 async def migrate(settings: PostgresSettings, /, *, default_project_id: UUID, folder: Path = DDL) -> list[str]:
     """The names of the files that were applied now, in order; empty when nothing was left to do.
 
-    Also makes the default project and the secret of the cursors, once. Raises ``IllegalMigration`` when an applied
+    Also makes the default project with its environments and the secret of the cursors, once. Raises ``IllegalMigration`` when an applied
     file has changed, and the errors of ``Database``.
     """
     with translated():
@@ -43,7 +45,8 @@ async def migrate(settings: PostgresSettings, /, *, default_project_id: UUID, fo
             async with connection.transaction():
                 await connection.execute("SELECT pg_advisory_xact_lock($1)", LOCK_KEY)
                 migrations = await _apply_pending(connection, folder)
-                await connection.execute(SQL["ensure_project"], default_project_id, "default")
+                default = (default_project_id, "default", FIRST_ENVIRONMENTS, DEFAULT_USER_ID)
+                await connection.execute(SQL["create_project"], *default)
                 await connection.execute(SQL["ensure_secret"], OF_CURSORS, secrets.token_bytes(SECRET_BYTES))
         finally:
             await connection.close(timeout=settings.timeout_s)

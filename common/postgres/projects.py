@@ -10,6 +10,10 @@ from common.clock import Clock
 from common.postgres.pool import Database, Row, Transaction
 from common.postgres.queries import SQL
 from common.postgres.remembering import Remembering
+from common.project import DEFAULT_USER_ID
+
+FIRST_ENVIRONMENTS: Final = ("development", "staging", "production")
+"""What a new project has from the start (contract §5)."""
 
 REMEMBERED_MAX: Final = 10_000
 PRESENT_FOR_S: Final = 60.0
@@ -43,9 +47,9 @@ class Projects:
         self._remembered.remember(project_id, exists, for_s=PRESENT_FOR_S if exists else ABSENT_FOR_S)
         return exists
 
-    async def create(self, name: str, /) -> Project:
-        """A new project. Names need not be unique."""
-        return await insert_project(self._database, name)
+    async def create(self, name: str, /, *, seed_defaults: bool = True) -> Project:
+        """A new project, with environments unless ``seed_defaults`` is false. Names need not be unique."""
+        return await insert_project(self._database, name, seed_defaults=seed_defaults)
 
     async def find(self, project_id: UUID, /) -> Project | None:
         """The project of that id."""
@@ -61,9 +65,12 @@ class Projects:
         return [_project(row) for row in await self._database.fetch_all(SQL["list_projects"])]
 
 
-async def insert_project(door: Database | Transaction, name: str, /) -> Project:
-    """A new project, also as a part of a transaction."""
-    (row,) = await door.fetch_all(SQL["create_project"], uuid4(), name)
+async def insert_project(
+    door: Database | Transaction, name: str, /, *, seed_defaults: bool = True, user_id: UUID = DEFAULT_USER_ID
+) -> Project:
+    """A new project, as ``Projects.create`` makes it, also as a part of a transaction. ``user_id`` is the author of its environments."""
+    environments = FIRST_ENVIRONMENTS if seed_defaults else ()
+    (row,) = await door.fetch_all(SQL["create_project"], uuid4(), name, environments, user_id)
     return _project(row)
 
 

@@ -12,10 +12,6 @@ SELECT number, sha256 FROM schema_migrations;
 -- record_migration --
 INSERT INTO schema_migrations (number, name, sha256) VALUES ($1, $2, $3);
 
--- ensure_project --
--- Inserts a project unless its id is there already.
-INSERT INTO projects (id, name) VALUES ($1, $2) ON CONFLICT (id) DO NOTHING;
-
 -- ensure_secret --
 -- The first process that comes along decides the value.
 INSERT INTO secrets (name, value) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING;
@@ -27,7 +23,27 @@ SELECT value FROM secrets WHERE name = $1;
 SELECT 1 FROM projects WHERE id = $1;
 
 -- create_project --
-INSERT INTO projects (id, name) VALUES ($1, $2) RETURNING id, name, created_at;
+-- With the environments $3, each with a variant and two revisions, as `POST /simple/environments/` makes one; $4 is their author.
+-- Returns no row, and makes nothing, if the id is there already.
+WITH project AS (
+    INSERT INTO projects (id, name) VALUES ($1, $2) ON CONFLICT (id) DO NOTHING RETURNING id, name, created_at
+), environment AS (
+    INSERT INTO artifacts (project_id, kind, created_by, id, slug, name, flags)
+    SELECT project.id, 'environment', $4::uuid, uuid_v7(now() + place * interval '1 microsecond'), slug, initcap(slug), '{}'
+    FROM project CROSS JOIN unnest($3::text[]) WITH ORDINALITY AS wanted (slug, place)
+    RETURNING project_id, id, name
+), variant AS (
+    INSERT INTO variants (project_id, kind, created_by, artifact_id, slug, name, revisions_count)
+    SELECT project_id, 'environment', $4::uuid, id, right(gen_random_uuid()::text, 12), name, 2
+    FROM environment
+    RETURNING project_id, artifact_id, id, name
+), revision AS (
+    INSERT INTO revisions (project_id, kind, created_by, id, artifact_id, variant_id, version, slug, name, message)
+    SELECT project_id, 'environment', $4::uuid, uuid_v7(now() + version * interval '1 microsecond'), artifact_id, id, version,
+        right(gen_random_uuid()::text, 12), name, message
+    FROM variant CROSS JOIN (VALUES (0, 'Initial commit'), (1, NULL)) AS commit (version, message)
+)
+SELECT id, name, created_at FROM project;
 
 -- find_project --
 SELECT id, name, created_at FROM projects WHERE id = $1;

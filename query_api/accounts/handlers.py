@@ -1,4 +1,7 @@
-"""``POST /admin/simple/accounts`` and ``GET /projects/current`` (reference ``applications-api`` §10.2 and §12)."""
+"""``POST /admin/simple/accounts``, ``GET /projects/current`` and ``GET /access/permissions/check``.
+
+Source: reference ``applications-api`` §10.2 and §12.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +18,7 @@ from query_api.accounts.models import (
     CreateAccounts,
     CurrentProject,
     NamedEntity,
+    Permission,
 )
 from query_api.context import database_of
 from query_api.json_body import json_answer
@@ -42,9 +46,14 @@ async def current_project(call: Call) -> Answer:
     return json_answer(CurrentProject(project_id=project.id, project_name=project.name, is_default_project=is_default))
 
 
+async def check_permission(_call: Call) -> Answer:
+    """Whether the key may do something: a key that is in force may do everything in its project, and any other one is 401."""
+    return json_answer(Permission())
+
+
 def _wanted(account: AccountIn) -> WantedAccount:
     with_key = account.options.create_api_keys and account.options.return_api_keys
-    return WantedAccount(account.user.email, with_key)
+    return WantedAccount(account.user.email, with_key, account.options.seed_defaults)
 
 
 def _shown(account: Account) -> AccountAnswer:

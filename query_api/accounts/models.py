@@ -39,7 +39,9 @@ class AccountOptions(_Loose):
     return_api_keys: bool = Field(
         default=False, description="Show it: nobody can later. A key that is not shown is not made either."
     )
-    seed_defaults: bool = Field(default=False, description="No meaning here: a new project is empty.")
+    seed_defaults: bool = Field(
+        default=True, description="Make the environments `development`, `staging` and `production`."
+    )
 
 
 class AccountIn(_Loose):
@@ -97,3 +99,17 @@ class CurrentProject(BaseModel):
     is_default_project: bool
     user_role: str = "owner"
     is_demo: bool = False
+
+
+class PermissionParameters(_Loose):
+    """What is to be done. It makes no difference: the key decides."""
+
+    action: str | None = Field(None, description="What is to be done, as in `run_service`.")
+    resource_type: str | None = Field(None, description="With which kind of thing.")
+    resource_id: str | None = Field(None, description="With which one.")
+
+
+class Permission(BaseModel):
+    """Whether it may be done."""
+
+    effect: Literal["allow"] = "allow"

@@ -7,16 +7,27 @@ from typing import Final
 from query_api.environments.deployed import deploy
 from query_api.environments.deployments import changed_by_key
 from query_api.environments.models import DeployApplication, EnvironmentData
-from query_api.lineage.answers import one_answer, revision_members
+from query_api.lineage.answers import one_answer, revision_members, simple_members
 from query_api.lineage.handlers import HistoryHandlers
 from query_api.lineage.history import History, lineage_of
 from query_api.lineage.names import APPLICATIONS, ENVIRONMENTS
+from query_api.lineage.requests import path_id
 from query_api.lineage.revision_handlers import references_of
-from query_api.lineage.values import Kind
+from query_api.lineage.values import Header, Kind
 from query_api.route import Answer, Call
 
 HISTORY: Final = History(names=ENVIRONMENTS, data=EnvironmentData, change=changed_by_key)
 HANDLERS: Final = HistoryHandlers(HISTORY)
+
+
+async def guard(call: Call) -> Answer:
+    """Mark an environment as guarded. Answers show the mark; it forbids nothing."""
+    return await _mark(call, is_guarded=True)
+
+
+async def unguard(call: Call) -> Answer:
+    """Mark an environment as not guarded."""
+    return await _mark(call, is_guarded=False)
 
 
 async def deploy_application(call: Call) -> Answer:
@@ -31,3 +42,11 @@ async def deploy_application(call: Call) -> Answer:
         bytes_max=call.context.settings.limits.body_bytes_max,
     )
     return one_answer(APPLICATIONS.revision, revision_members(APPLICATIONS, deployed, with_slugs=True))
+
+
+async def _mark(call: Call, *, is_guarded: bool) -> Answer:
+    flags = HISTORY.artifact_flags({"is_guarded": is_guarded})
+    async with lineage_of(call, ENVIRONMENTS.kind).transaction() as lineage:
+        marked = await lineage.edit_artifact(path_id(call), header=Header(), flags=flags, folder_id=None)
+        simple = None if marked is None else await lineage.find_simple(marked.id)
+    return one_answer(ENVIRONMENTS.artifact, None if simple is None else simple_members(simple))

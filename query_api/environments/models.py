@@ -10,7 +10,7 @@ from typing import Annotated, Final, TypeAlias
 from pydantic import Field
 
 from common.body_models import Listed, Named, Strict
-from query_api.lineage.bodies import Delta, RevisionData
+from query_api.lineage.bodies import Delta, FlagsIn, RevisionData
 from query_api.lineage.models import CreatingReference, Loose, ReferenceIn, Text
 from query_api.lineage.names import ENVIRONMENTS
 from query_api.lineage.shapes import Example, Held
@@ -34,6 +34,18 @@ class EnvironmentDelta(Delta):
 
     set: Deployments | None = Field(None, description="Deployed under these keys, in place of what was there.")
     remove: Listed[Text] | None = Field(None, description="Keys under which nothing is deployed any more.")
+
+
+class EnvironmentFlags(FlagsIn):
+    """Flags of an environment."""
+
+    is_guarded: bool | None = Field(
+        None, description="Set by `guard` and `unguard`. A mark for people: it forbids nothing."
+    )
+
+
+class EnvironmentFlagsAsked(EnvironmentFlags, Strict):
+    """Flags in a question: an unknown one is refused."""
 
 
 class EnvironmentReferences(Strict):
@@ -66,4 +78,15 @@ _EXAMPLE: Final = Example(
         }
     },
 )
-SHAPES: Final = shapes_of(ENVIRONMENTS, Held(data=EnvironmentData, delta=EnvironmentDelta, example=_EXAMPLE))
+SHAPES: Final = shapes_of(
+    ENVIRONMENTS,
+    Held(
+        data=EnvironmentData,
+        delta=EnvironmentDelta,
+        roles=EnvironmentFlags,
+        flags=EnvironmentFlags,
+        always_shows_flags=False,
+        asked_flags=EnvironmentFlagsAsked,
+        example=_EXAMPLE,
+    ),
+)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from query_api.applications.models import SHAPES as APPLICATION_SHAPES
-from query_api.environments.handlers import HANDLERS, deploy_application
+from query_api.environments.handlers import HANDLERS, deploy_application, guard, unguard
 from query_api.environments.models import SHAPES, DeployApplication
 from query_api.lineage.names import ENVIRONMENTS
 from query_api.lineage.routes import Words, history_routes
@@ -18,6 +18,16 @@ DEPLOYING: Final = (
     Route("POST", "/applications/revisions/deploy", deploy_application, "Deploy a revision to an environment", "Environments",
           APPLICATION_SHAPES.revisions.one, body=DeployApplication, ignores_unknown=True),
 )
+GUARDING: Final = (
+    Route("POST", "/simple/environments/{environment_id}/guard", guard, "Mark an environment as guarded", "Simple environments",
+          SHAPES.simple.one),
+    Route("POST", "/simple/environments/{environment_id}/unguard", unguard, "Mark an environment as not guarded",
+          "Simple environments", SHAPES.simple.one),
+)
 # fmt: on
 
-ENVIRONMENT_ROUTES: Final = (*history_routes(ENVIRONMENTS, WORDS, handlers=HANDLERS, shapes=SHAPES), *DEPLOYING)
+ENVIRONMENT_ROUTES: Final = (
+    *history_routes(ENVIRONMENTS, WORDS, handlers=HANDLERS, shapes=SHAPES),
+    *GUARDING,
+    *DEPLOYING,
+)

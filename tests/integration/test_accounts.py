@@ -116,6 +116,27 @@ class TestAccounts:
         assert await _count(shared_database, "api_keys") == before
 
     @pytest.mark.parametrize(
+        ("options", "environments"),
+        [
+            ({}, ["development", "staging", "production"]),
+            ({"seed_defaults": True}, ["development", "staging", "production"]),
+            ({"seed_defaults": False}, []),
+        ],
+    )
+    async def test_it_has_environments_unless_that_is_not_wanted(
+        self, client: aiohttp.ClientSession, options: Any, environments: list[str]
+    ):
+        keys = {"create_api_keys": True, "return_api_keys": True}
+        _, made = await _create(client, {"accounts": {"u": {"user": {"email": _email()}, "options": keys | options}}})
+        account = made["accounts"]["u"]
+
+        headers = {"Authorization": account["api_keys"]["key"]}
+        found = await (await client.post("/simple/environments/query", headers=headers)).json()
+
+        assert [each["slug"] for each in found["environments"]] == environments
+        assert {each["created_by_id"] for each in found["environments"]} <= {account["user"]["id"]}
+
+    @pytest.mark.parametrize(
         "authorization", [None, "", "Access", "Access ", "Access wrong", ADMIN_KEY, f"ApiKey {ADMIN_KEY}"]
     )
     async def test_without_the_admin_key_it_is_401_and_nothing_is_made(
@@ -228,6 +249,29 @@ class TestCurrentProject:
         assert int(response.headers["Retry-After"]) >= 1
 
 
+class TestPermissions:
+    PATH = "/api/access/permissions/check?action=run_service&resource_type=service&scope_type=x&scope_id=y"
+
+    async def test_a_key_in_force_may_do_everything(self, client: aiohttp.ClientSession, shared_database: Database):
+        project = await Projects(shared_database, ManualClock()).create("served")
+        key = await Keys(shared_database, ManualClock()).create(project.id, name="k")
+
+        for path in (self.PATH, "/access/permissions/check"):
+            response = await client.get(path, headers={"Authorization": f"ApiKey {key.text}"})
+
+            assert (response.status, await response.json()) == (200, {"effect": "allow"})
+
+    async def test_any_other_key_is_401(self, client: aiohttp.ClientSession):
+        for headers in ({}, {"Authorization": "ApiKey aaaaaaaa." + "0" * 64}, ADMIN):
+            response = await client.get(self.PATH, headers=headers)
+
+            assert (response.status, await response.json()) == (401, {"detail": {"message": "Unauthorized"}})
+
+    async def test_without_authentication_it_is_allowed(self):
+        async with serving(context_of()) as client:
+            assert await (await client.get(self.PATH)).json() == {"effect": "allow"}
+
+
 class Command:
     """The command line, as a process on one database."""
 
@@ -262,7 +306,11 @@ class TestCommands:
         [key] = command.json("keys", "create", "laptop", "--project", name, "--user", email)
 
         owner = await Keys(shared_database, ManualClock()).find(key["key"])
+        environments = await shared_database.fetch_all(
+            "SELECT slug FROM artifacts WHERE project_id = $1 ORDER BY id", UUID(project["id"])
+        )
 
+        assert [row["slug"] for row in environments] == ["development", "staging", "production"]
         assert project in command.json("projects", "list")
         assert [listed["id"] for listed in command.json("keys", "list", "--project", name)] == [key["id"]]
         assert owner == (UUID(project["id"]), UUID(key["user_id"]))

@@ -57,7 +57,7 @@ class Api:
 
 @pytest.fixture
 async def api(shared_database: Database) -> AsyncIterator[Api]:
-    project = await insert_project(shared_database, "environments")
+    project = await insert_project(shared_database, "environments", seed_defaults=False)
     context = context_of(keys=KnownKeys({str(project.id): project.id}), database=shared_database)
     async with serving(context) as client:
         yield Api(client, project.id)
@@ -110,6 +110,100 @@ class TestSimpleEnvironments:
 
         assert (status, names in str(answer["detail"])) == (422, True)
         assert (await api.ok("/environments/query", {}))["count"] == 0
+
+
+FIRST = ["development", "staging", "production"]
+
+
+class TestFirstEnvironments:
+    """What a project has from the start."""
+
+    @pytest.fixture
+    async def fresh(self, shared_database: Database) -> AsyncIterator[Api]:
+        project = await insert_project(shared_database, "fresh")
+        context = context_of(keys=KnownKeys({str(project.id): project.id}), database=shared_database)
+        async with serving(context) as client:
+            yield Api(client, project.id)
+
+    async def test_they_are_as_the_simple_route_makes_them(self, fresh: Api):
+        by_hand = await fresh.environment("by-hand")
+
+        found = (await fresh.ok("/simple/environments/query"))["environments"]
+
+        assert [each["slug"] for each in found] == [*FIRST, "by-hand"]
+        assert [each["name"] for each in found] == ["Development", "Staging", "Production", "By-Hand"]
+        assert {frozenset(each) for each in found} == {frozenset(by_hand)}
+        log = {"environment_revisions": {"environment_id": found[2]["id"]}}
+        revisions = (await fresh.ok("/environments/revisions/log", log))["environment_revisions"]
+        assert [(each["version"], each.get("message"), "data" in each) for each in revisions] == [
+            ("1", None, False),
+            ("0", "Initial commit", False),
+        ]
+        assert found[2]["revision_id"] == revisions[0]["id"]
+
+    async def test_an_application_is_deployed_to_them_at_once(self, fresh: Api):
+        await fresh.application()
+
+        for slug in FIRST:
+            await fresh.ok(DEPLOY, {"application_ref": {"slug": "faq-bot"}, "environment_ref": {"slug": slug}})
+            assert (await fresh.deployed(slug)).keys() == {"faq-bot.revision"}
+
+    async def test_the_next_revision_of_one_is_version_2(self, fresh: Api):
+        await fresh.application()
+        await fresh.ok(DEPLOY, {"application_ref": {"slug": "faq-bot"}, "environment_ref": {"slug": "staging"}})
+
+        answer = await fresh.ok("/environments/revisions/retrieve", {"environment_ref": {"slug": "staging"}})
+
+        assert answer["environment_revision"]["version"] == "2"
+
+
+class TestGuarding:
+    async def test_the_mark_is_shown_from_then_on(self, api: Api):
+        made = await api.environment()
+
+        guarded = await api.ok(f"/simple/environments/{made['id']}/guard")
+        shown = (await api.get(f"/simple/environments/{made['id']}"))["environment"]
+        unguarded = await api.ok(f"/simple/environments/{made['id']}/unguard")
+
+        assert "flags" not in made
+        assert (guarded["count"], guarded["environment"]["flags"]) == (1, {"is_guarded": True})
+        assert shown == guarded["environment"]
+        assert unguarded["environment"]["flags"] == {"is_guarded": False}
+
+    async def test_it_has_no_other_effect(self, api: Api):
+        made = await api.environment()
+        await api.application()
+
+        guarded = (await api.ok(f"/simple/environments/{made['id']}/guard"))["environment"]
+        await api.ok(DEPLOY, {"application_ref": {"slug": "faq-bot"}, "environment_ref": {"slug": "production"}})
+
+        changed = {"flags", "updated_at", "updated_by_id"}
+        assert {name: guarded[name] for name in guarded.keys() - changed} == made
+        assert (await api.deployed()).keys() == {"faq-bot.revision"}
+
+    async def test_it_can_be_asked_for(self, api: Api):
+        one, two = await api.environment("one"), await api.environment("two")
+        await api.ok(f"/simple/environments/{one['id']}/guard")
+
+        for path in ("/environments/query", "/simple/environments/query"):
+            found = [
+                [each["slug"] for each in (await api.ok(path, {"environment": {"flags": flags}}))["environments"]]
+                for flags in ({"is_guarded": True}, {"is_guarded": False})
+            ]
+            assert found == [["one"], ["two"]]
+        assert two["slug"] == "two"
+
+    async def test_what_is_not_there_is_count_0(self, api: Api, shared_database: Database):
+        other = await insert_project(shared_database, "other")
+        context = context_of(keys=KnownKeys({str(other.id): other.id}), database=shared_database)
+        async with serving(context) as client:
+            theirs = (await Api(client, other.id).ok("/environments/query"))["environments"][0]
+
+        for action in ("guard", "unguard"):
+            for environment_id in (uuid4(), theirs["id"]):
+                assert await api.ok(f"/simple/environments/{environment_id}/{action}") == {"count": 0}
+            status, answer = await api.post(f"/simple/environments/x/{action}")
+            assert (status, answer["detail"][0]["loc"]) == (422, ["path", "environment_id"])
 
 
 class TestQueries:
@@ -382,7 +476,7 @@ class TestDeploying:
 
     async def test_another_project_has_nothing_that_could_be_deployed(self, api: Api, shared_database: Database):
         environment, application = await api.environment(), await api.application()
-        other = await insert_project(shared_database, "other")
+        other = await insert_project(shared_database, "other", seed_defaults=False)
         context = context_of(keys=KnownKeys({str(other.id): other.id}), database=shared_database)
         async with serving(context) as client:
             stranger = Api(client, other.id)

@@ -7,6 +7,7 @@ import hashlib
 import shutil
 import socket
 from pathlib import Path
+from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
@@ -34,7 +35,7 @@ from common.tenant import Tenant, working_for
 from tests.fakes.clock import ManualClock
 
 OWNER = KeyOwner(DEFAULT_PROJECT_ID, DEFAULT_USER_ID)
-MIGRATIONS = ["0001_projects", "0002_lineage", "0003_users"]
+MIGRATIONS = ["0001_projects", "0002_lineage", "0003_users", "0004_environments"]
 
 
 async def migrated(settings: PostgresSettings, folder: Path | None = None) -> list[str]:
@@ -95,8 +96,73 @@ class TestMigrations:
 
             assert await Keys(database, ManualClock()).find("abcdefgh." + "0" * 64) == OWNER
 
+    async def test_projects_that_were_there_get_environments_once_unless_they_have_some(
+        self, postgres_settings: PostgresSettings, tmp_path: Path
+    ):
+        for name in MIGRATIONS[:3]:
+            shutil.copy(DDL / f"{name}.sql", tmp_path)
+        await migrated(postgres_settings, tmp_path)
+        async with open_database(postgres_settings) as database:
+            bare, own = uuid4(), uuid4()
+            for project_id in (bare, own):
+                await database.execute("INSERT INTO projects (id, name) VALUES ($1, 'older')", project_id)
+            await database.execute("DELETE FROM revisions")
+            await database.execute("DELETE FROM variants")
+            await database.execute("DELETE FROM artifacts")
+            await database.execute(
+                "INSERT INTO artifacts (project_id, kind, slug, flags, created_by, deleted_at)"
+                " VALUES ($1, 'environment', 'mine', '{}', $2, now())",
+                *(own, DEFAULT_USER_ID),
+            )
+
+            await asyncio.gather(*(migrated(postgres_settings) for _ in range(3)))
+
+            environments = {
+                project_id: await environments_of(database, project_id)
+                for project_id in (DEFAULT_PROJECT_ID, bare, own)
+            }
+            assert environments == {
+                DEFAULT_PROJECT_ID: SEEDED,
+                bare: SEEDED,
+                own: [("mine", None, None, None)],
+            }
+
+    async def test_the_default_project_has_environments(self, database: Database):
+        assert await environments_of(database, DEFAULT_PROJECT_ID) == SEEDED
+
+    async def test_environments_that_were_archived_or_renamed_do_not_come_back(
+        self, database: Database, database_settings: PostgresSettings
+    ):
+        await database.execute("UPDATE artifacts SET deleted_at = now(), name = 'Gone'")
+
+        await migrated(database_settings)
+
+        assert len(await environments_of(database, DEFAULT_PROJECT_ID)) == len(SEEDED)
+
     async def test_the_default_project_is_there(self, database: Database):
         assert await Projects(database, ManualClock()).exists(DEFAULT_PROJECT_ID)
+
+
+SEEDED = [
+    (slug, 2, version, message)
+    for slug in ("development", "staging", "production")
+    for version, message in ((0, "Initial commit"), (1, None))
+]
+
+
+async def environments_of(database: Database, project_id: UUID) -> list[tuple[Any, ...]]:
+    """Slug, count of revisions, version and message of everything that the environments of a project hold, in the order of ids."""
+    rows = await database.fetch_all(
+        """
+        SELECT a.slug, v.revisions_count, r.version, r.message
+        FROM artifacts a
+        LEFT JOIN variants v ON v.project_id = a.project_id AND v.artifact_id = a.id
+        LEFT JOIN revisions r ON r.project_id = a.project_id AND r.variant_id = v.id
+        WHERE a.project_id = $1 AND a.kind = 'environment' ORDER BY a.id, r.id
+        """,
+        project_id,
+    )
+    return [tuple(row.values()) for row in rows]
 
 
 class TestSecrets:

@@ -57,6 +57,7 @@ TELLS_NOTHING_OF_A_PROJECT: Final = {
     "DELETE /traces/{trace_id}": "says how many it deleted",
     "DELETE /simple/traces/{trace_id}": "repeats what was sent",
     "DELETE /tracing/traces/{trace_id}": "the same",
+    "GET /access/permissions/check": "says that the key is in force",
     "POST /applications/revisions": "refused where there is a revision",
     "POST /environments/revisions": "the same",
     "POST /queries/revisions": "the same",
