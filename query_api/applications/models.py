@@ -18,7 +18,7 @@ from common.filter.models import FilteringModel
 from query_api.analytics.models import Moment as StartTime
 from query_api.applications.json_schemas import check_json_schema
 from query_api.environments.models import EnvironmentReferences
-from query_api.lineage.bodies import FlagsIn, RevisionData
+from query_api.lineage.bodies import FlagsIn, ResolveQuestion, RevisionData
 from query_api.lineage.models import Loose, Meta, ReferenceIn, Text
 from query_api.lineage.names import APPLICATIONS
 from query_api.lineage.shapes import Example, Held
@@ -116,7 +116,7 @@ class RetrieveRevision(EnvironmentReferences):
     application_variant_ref: ReferenceIn | None = None
     application_revision_ref: ReferenceIn | None = None
     key: Text | None = Field(None, description="Under which it is deployed; `<application slug>.revision` if absent.")
-    resolve: bool | None = Field(None, description="Tell also what was embedded in the data.")
+    resolve: bool | None = Field(None, description="Whether embedded references are resolved.")
 
 
 class InlineRevision(Strict):
@@ -131,24 +131,13 @@ class ResolvedData(BaseModel):
     data: ApplicationData
 
 
-class ErrorPolicy(StrEnum):
-    """What becomes of an embedded reference that leads nowhere."""
-
-    EXCEPTION = "exception"
-    PLACEHOLDER = "placeholder"
-    KEEP = "keep"
-
-
-class ResolveRevision(Strict):
-    """References that lead to a revision, or one that is sent."""
+class ResolveRevision(ResolveQuestion):
+    """References that lead to a revision, or one that is sent, and how its embedded references are resolved."""
 
     application_ref: ReferenceIn | None = None
     application_variant_ref: ReferenceIn | None = None
     application_revision_ref: ReferenceIn | None = None
     application_revision: InlineRevision | None = None
-    max_depth: int = 10
-    max_embeds: int = 100
-    error_policy: ErrorPolicy = ErrorPolicy.EXCEPTION
 
 
 class RevisionParameters(Strict):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from query_api.applications.handlers import HANDLERS, resolve
+from query_api.applications.handlers import HANDLERS
 from query_api.applications.models import RESOLVED, SHAPES, ResolveRevision
 from query_api.lineage.names import APPLICATIONS
 from query_api.lineage.routes import Words, history_routes
@@ -14,8 +14,8 @@ WORDS: Final = Words(one="an application", several="applications", tag="Applicat
 
 # fmt: off
 RESOLVING: Final = (
-    Route("POST", "/applications/revisions/resolve", resolve, "The same, with what is embedded", "Application revisions",
-          RESOLVED, body=ResolveRevision),
+    Route("POST", "/applications/revisions/resolve", HANDLERS.revisions.resolve, "Resolve embedded references",
+          "Application revisions", RESOLVED, body=ResolveRevision),
 )
 # fmt: on
 

@@ -18,9 +18,9 @@ from query_api.lineage.answers import reference_members
 from query_api.lineage.commits import refuse_grown
 from query_api.lineage.models import ReferenceIn, json_text
 from query_api.lineage.names import APPLICATIONS, ENVIRONMENTS
-from query_api.lineage.references import References, find_named_revision, refuse_contradicting
+from query_api.lineage.references import find_named_revision, refuse_contradicting
 from query_api.lineage.store import Lineage
-from query_api.lineage.values import Content, Header, Kind, Reference, Revision
+from query_api.lineage.values import Content, Header, Kind, Reference, References, Revision
 
 KEY_SUFFIX: Final = ".revision"
 

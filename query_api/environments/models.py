@@ -5,12 +5,12 @@ Source: reference ``applications-api`` §7.5 and §7.6.
 
 from __future__ import annotations
 
-from typing import Annotated, Final, TypeAlias
+from typing import Annotated, Any, Final, TypeAlias
 
-from pydantic import Field
+from pydantic import BaseModel, Field, create_model
 
 from common.body_models import Listed, Named, Strict
-from query_api.lineage.bodies import Delta, FlagsIn, RevisionData
+from query_api.lineage.bodies import Delta, FlagsIn, ResolveQuestion, RevisionData
 from query_api.lineage.models import CreatingReference, Loose, ReferenceIn, Text
 from query_api.lineage.names import ENVIRONMENTS
 from query_api.lineage.shapes import Example, Held
@@ -69,6 +69,24 @@ class DeployApplication(Loose):
     message: Text | None = Field(None, description="Of the commit on the environment.")
 
 
+class InlineEnvironmentRevision(Strict):
+    """A revision that is sent and not stored."""
+
+    data: EnvironmentData | None = None
+
+
+class ResolveEnvironmentRevision(EnvironmentReferences, ResolveQuestion):
+    """References that lead to a revision, or one that is sent, and how its embedded references are resolved."""
+
+    environment_revision: InlineEnvironmentRevision | None = None
+
+
+class ResolvedEnvironmentData(BaseModel):
+    """What was sent, with what is embedded in it."""
+
+    data: EnvironmentData
+
+
 _EXAMPLE: Final = Example(
     slug="production",
     name="Production",
@@ -89,4 +107,12 @@ SHAPES: Final = shapes_of(
         asked_flags=EnvironmentFlagsAsked,
         example=_EXAMPLE,
     ),
+)
+_STORED: Final[Any] = SHAPES.revisions.retrieved.model_fields["environment_revision"].annotation
+RESOLVED: Final = create_model(
+    "ResolvedEnvironmentRevisionAnswer",
+    __base__=SHAPES.revisions.retrieved,
+    __doc__="The revision that was named, the data that was sent, or none.",
+    __module__=__name__,
+    environment_revision=(_STORED | ResolvedEnvironmentData, None),
 )

@@ -5,8 +5,8 @@ from __future__ import annotations
 from query_api.environments.deployed import find_deployed
 from query_api.lineage.history import lineage_of
 from query_api.lineage.names import ENVIRONMENTS
-from query_api.lineage.references import References
 from query_api.lineage.revision_handlers import RevisionHandlers, references_of
+from query_api.lineage.values import References
 from query_api.route import Answer, Call
 
 
@@ -28,4 +28,4 @@ class DeployableRevisions(RevisionHandlers):
             key=call.body.key,
             word=self._names.artifact,
         )
-        return self.retrieved(deployed.revision, resolve=bool(call.body.resolve), info=deployed.info)
+        return await self.answer_found(call, deployed.revision, info=deployed.info)

@@ -6,7 +6,7 @@ from typing import Final
 
 from query_api.applications.models import SHAPES as APPLICATION_SHAPES
 from query_api.environments.handlers import HANDLERS, deploy_application, guard, unguard
-from query_api.environments.models import SHAPES, DeployApplication
+from query_api.environments.models import RESOLVED, SHAPES, DeployApplication, ResolveEnvironmentRevision
 from query_api.lineage.names import ENVIRONMENTS
 from query_api.lineage.routes import Words, history_routes
 from query_api.route import Route
@@ -18,6 +18,10 @@ DEPLOYING: Final = (
     Route("POST", "/applications/revisions/deploy", deploy_application, "Deploy a revision to an environment", "Environments",
           APPLICATION_SHAPES.revisions.one, body=DeployApplication, ignores_unknown=True),
 )
+RESOLVING: Final = (
+    Route("POST", "/environments/revisions/resolve", HANDLERS.revisions.resolve, "Resolve embedded references",
+          "Environment revisions", RESOLVED, body=ResolveEnvironmentRevision),
+)
 GUARDING: Final = (
     Route("POST", "/simple/environments/{environment_id}/guard", guard, "Mark an environment as guarded", "Simple environments",
           SHAPES.simple.one),
@@ -28,6 +32,7 @@ GUARDING: Final = (
 
 ENVIRONMENT_ROUTES: Final = (
     *history_routes(ENVIRONMENTS, WORDS, handlers=HANDLERS, shapes=SHAPES),
+    *RESOLVING,
     *GUARDING,
     *DEPLOYING,
 )

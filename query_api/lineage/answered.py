@@ -46,10 +46,12 @@ class ForkedFrom(BaseModel):
 class ResolutionInfo(BaseModel):
     """What was embedded in the data."""
 
-    references_used: list[JsonObject]
-    depth_reached: int
-    embeds_resolved: int
-    errors: list[str]
+    references_used: list[JsonObject] = Field(
+        description="The references of every revision that was embedded, each once."
+    )
+    depth_reached: int = Field(description="How deep embedded references stood in each other.")
+    embeds_resolved: int = Field(description="How many were replaced, each counted as often as it occurs.")
+    errors: list[str] = Field(description="Why others were not, with their places; at most 100.")
 
 
 class RetrievalInfo(BaseModel):

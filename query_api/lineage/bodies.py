@@ -9,6 +9,7 @@ Source: reference ``applications-api`` §4–§8.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from enum import StrEnum
 from typing import Annotated, Any, Final, TypeAlias
 from uuid import UUID
 
@@ -168,3 +169,22 @@ class LogQuestion(Strict):
     """A question for a log. A kind adds whose log it is, under its own name."""
 
     include_archived: bool | None = Field(None, description=_NO_LOG_OF_ARCHIVED)
+
+
+class ErrorPolicy(StrEnum):
+    """What becomes of an embedded reference that has no value."""
+
+    EXCEPTION = "exception"
+    PLACEHOLDER = "placeholder"
+    KEEP = "keep"
+
+
+class ResolveQuestion(Strict):
+    """How embedded references are resolved. A kind adds what holds them."""
+
+    max_depth: int = Field(10, ge=0, description="How deep embedded references may stand in what others name.")
+    max_embeds: int = Field(100, ge=0, description="How many there may be, each counted as often as it occurs.")
+    error_policy: ErrorPolicy = Field(
+        ErrorPolicy.EXCEPTION,
+        description="`exception`: 400. `placeholder`: a text in its place. `keep`: it stays. The last two fill `errors`.",
+    )

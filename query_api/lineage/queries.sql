@@ -247,3 +247,58 @@ FROM revisions r
 JOIN variants v ON v.project_id = $1 AND v.id = r.variant_id JOIN artifacts a ON a.project_id = $1 AND a.id = r.artifact_id
 WHERE r.project_id = $1 AND r.kind = $2 AND r.variant_id = $3 AND r.version <= $4 AND r.deleted_at IS NULL
 ORDER BY r.version DESC LIMIT $5;
+
+-- embedded --
+-- Parts of revisions, each named by the arrays $2 to $9 place by place, at the dotted path in $10: by the id or slug of the revision;
+-- else of the variant, else of the first variant of the artifact, by version, else the head. All that is given has to be true of it.
+-- Of a value that does not fit into $11 bytes with those before it only its size is told.
+WITH wanted AS (
+    SELECT * FROM unnest(
+        $2::text[], $3::uuid[], $4::uuid[], $5::uuid[], $6::text[], $7::text[], $8::text[], $9::integer[], $10::text[]
+    ) WITH ORDINALITY AS each (
+        kind, artifact_id, variant_id, revision_id, artifact_slug, variant_slug, revision_slug, version, path, place)
+), named AS (
+    SELECT w.*, revision.id AS found_id
+    FROM wanted w
+    LEFT JOIN LATERAL (
+        SELECT v.id FROM variants v WHERE v.project_id = $1 AND v.id = w.variant_id
+        UNION ALL
+        SELECT v.id FROM variants v
+        WHERE v.project_id = $1 AND v.kind = w.kind AND v.slug = w.variant_slug AND w.variant_id IS NULL
+        UNION ALL
+        (SELECT v.id FROM variants v
+        WHERE v.project_id = $1 AND v.artifact_id = coalesce(
+                w.artifact_id,
+                (SELECT a.id FROM artifacts a WHERE a.project_id = $1 AND a.kind = w.kind AND a.slug = w.artifact_slug))
+            AND w.variant_id IS NULL AND w.variant_slug IS NULL
+        ORDER BY v.created_at, v.id LIMIT 1)
+    ) variant ON w.revision_id IS NULL AND w.revision_slug IS NULL
+    CROSS JOIN LATERAL (
+        SELECT r.id FROM revisions r WHERE r.project_id = $1 AND r.id = w.revision_id
+        UNION ALL
+        SELECT r.id FROM revisions r
+        WHERE r.project_id = $1 AND r.kind = w.kind AND r.slug = w.revision_slug AND w.revision_id IS NULL
+        UNION ALL
+        (SELECT r.id FROM revisions r
+        WHERE r.project_id = $1 AND r.variant_id = variant.id AND (w.version IS NULL OR r.version = w.version)
+        ORDER BY r.version DESC LIMIT 1)
+    ) revision
+), found AS (
+    SELECT n.place, a.id AS artifact_id, a.slug AS artifact_slug, v.id AS variant_id, v.slug AS variant_slug, r.id, r.slug, r.version,
+        (r.data #> string_to_array(n.path, '.'))::text AS value
+    FROM named n
+    JOIN revisions r ON r.project_id = $1 AND r.id = n.found_id AND r.kind = n.kind
+    JOIN variants v ON v.project_id = $1 AND v.id = r.variant_id
+    JOIN artifacts a ON a.project_id = $1 AND a.id = r.artifact_id
+    WHERE coalesce(n.artifact_id = a.id, true) AND coalesce(n.artifact_slug = a.slug, true)
+        AND coalesce(n.variant_id = v.id, true) AND coalesce(n.variant_slug = v.slug, true)
+        AND coalesce(n.revision_id = r.id, true) AND coalesce(n.revision_slug = r.slug, true)
+        AND coalesce(n.version = r.version, true)
+    OFFSET 0
+), measured AS (
+    SELECT *, octet_length(value) AS bytes_count, sum(octet_length(value)) OVER (ORDER BY place) AS bytes_so_far FROM found
+)
+SELECT place, artifact_id, artifact_slug, variant_id, variant_slug, id, slug, version, bytes_count,
+    CASE WHEN bytes_so_far <= $11::bigint THEN value END AS value
+FROM measured
+ORDER BY place;

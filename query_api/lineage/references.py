@@ -6,22 +6,14 @@ with something else than what they named.
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final
 
 from common.errors import InvalidInput
 from query_api.lineage.store import Lineage
-from query_api.lineage.values import Reference, Revision
+from query_api.lineage.values import Reference, References, Revision
 
 _DIGITS_MAX: Final = 9
 """Versions are 32-bit integers; no variant comes near a thousand million commits."""
-
-
-class References(NamedTuple):
-    """What a request names, layer by layer; ``None`` where it names nothing."""
-
-    artifact: Reference | None = None
-    variant: Reference | None = None
-    revision: Reference | None = None
 
 
 async def find_named_revision(lineage: Lineage, references: References, *, word: str = "") -> Revision | None:
@@ -31,7 +23,7 @@ async def find_named_revision(lineage: Lineage, references: References, *, word:
     A bare variant means its head, a bare artifact the head of its default variant. Raises ``InvalidInput`` where the references do
     not say which one (nothing at all, a version without a variant), or contradict what they found.
     """
-    _refuse_insufficient(word or lineage.kind, references)
+    refuse_insufficient(word or lineage.kind, references)
     found = await _most_precise(lineage, references)
     if found is not None:
         refuse_contradicting(word or lineage.kind, references, found)
@@ -63,7 +55,8 @@ def number_of(version: str) -> int | None:
     return int(version) if str(int(version)) == version else None
 
 
-def _refuse_insufficient(word: str, references: References) -> None:
+def refuse_insufficient(word: str, references: References) -> None:
+    """Raise ``InvalidInput`` where references cannot name a revision: there are none, or a version is not said of what."""
     artifact, variant, revision = references
     if artifact is None and variant is None and revision is None:
         raise InvalidInput(f"Nothing is named: give {word}_ref, {word}_variant_ref or {word}_revision_ref.")

@@ -15,7 +15,7 @@ from pydantic import BaseModel
 from common.errors import Conflict, InvalidInput
 from common.postgres.errors import Taken
 from query_api.errors import InvalidRequest, MemberConflict, SlugTaken
-from query_api.json_body import validated
+from query_api.json_body import bounded_input, validated
 from query_api.route import Call
 
 RESERVED_PREFIX: Final = "__ag__"
@@ -47,6 +47,19 @@ def edited_id(call: Call, body_id: UUID | None) -> UUID:
 def missing(*loc: str) -> InvalidRequest:
     """What to raise for a member that the body lacks."""
     return InvalidRequest([{"type": "missing", "loc": ["body", *loc], "msg": "Field required", "input": {}}])
+
+
+def refuse_above(value: int, most: int, member: str) -> None:
+    """Raise ``InvalidRequest`` for a number in the body that is larger than a setting allows."""
+    if value > most:
+        problem = {
+            "type": "less_than_equal",
+            "loc": ["body", member],
+            "msg": f"Input should be less than or equal to {most}",
+            "input": bounded_input(value),
+            "ctx": {"le": most},
+        }
+        raise InvalidRequest([problem])
 
 
 def refuse_reserved(slug: str | None) -> None:

@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from dataclasses import replace
+from typing import Any
 from uuid import UUID
 
 import orjson
 
-from common.errors import NotFound
+from common.errors import InvalidInput, NotFound
 from common.threads import in_thread
 from query_api.lineage.answers import Members, list_answer, one_answer, reference_members, revision_members
-from query_api.lineage.bodies import EntityEdit, LogAsked, RevisionCommit, RevisionCreate, RevisionRevert
+from query_api.lineage.bodies import (
+    EntityEdit,
+    LogAsked,
+    ResolveQuestion,
+    RevisionCommit,
+    RevisionCreate,
+    RevisionRevert,
+)
 from query_api.lineage.commits import Target, commit, commit_first, json_of, revert
 from query_api.lineage.differences import ABSENT, Difference, differences
 from query_api.lineage.history import History, first_given, lineage_of
@@ -19,14 +27,12 @@ from query_api.lineage.models import DiffParameters, ReferenceIn, json_text
 from query_api.lineage.names import Names
 from query_api.lineage.parameters import or_parameters
 from query_api.lineage.questions import search_of, window_of
-from query_api.lineage.references import References, find_named_revision
-from query_api.lineage.requests import edited_id, missing, path_id
+from query_api.lineage.references import find_named_revision
+from query_api.lineage.requests import edited_id, missing, path_id, refuse_above
+from query_api.lineage.resolving import Bounds, Resolved, resolve_embeds
 from query_api.lineage.store import LOG_MAX, Lineage
-from query_api.lineage.values import Reference, Revision
+from query_api.lineage.values import Reference, References, Revision
 from query_api.route import Answer, Call
-
-EMBEDS: Final = ('"@ag.embed"', "@ag.embed[", "@{{")
-"""How a reference that is embedded in data begins (reference §7.4)."""
 
 
 class RevisionHandlers:
@@ -99,26 +105,45 @@ class RevisionHandlers:
 
     async def retrieve(self, call: Call) -> Answer:
         """The revision that references name: a bare variant means its head, a bare artifact the head of its first variant."""
-        return self.retrieved(await self._named(call), resolve=bool(getattr(call.body, "resolve", None)))
+        return await self.answer_found(call, await self._named(call))
+
+    async def resolve(self, call: Call) -> Answer:
+        """The revision that references name, or the data that is sent, with what its embedded references name in their place."""
+        asked: ResolveQuestion = call.body
+        sent = getattr(asked, self._names.revision)
+        if sent is None:
+            return await self._answer_resolved(call, await self._named(call), asked)
+        if sent.data is None:
+            raise InvalidInput(f"{self._names.revision}.data is missing: there is nothing to resolve.")
+        resolved = await self._resolve(call, sent.data.text(), asked)
+        shown = {"data": orjson.Fragment(resolved.data)}
+        return one_answer(self._names.revision, shown, resolution_info=resolved.info)
+
+    async def answer_found(
+        self, call: Call, found: Revision | None, *, info: Mapping[str, Any] | None = None
+    ) -> Answer:
+        """The answer to a retrieval, with embedded references resolved where the body asks for that. ``info`` says what led to the
+        revision besides its own references.
+        """
+        if getattr(call.body, "resolve", None):
+            return await self._answer_resolved(call, found, ResolveQuestion(), info=info)
+        return self.retrieved(found, info=info)
 
     def retrieved(
         self,
         found: Revision | None,
         *,
-        resolve: bool = False,
         info: Mapping[str, Any] | None = None,
         beside: Mapping[str, Any] | None = None,
     ) -> Answer:
         """The answer to a retrieval. ``info`` says what led to the revision besides its own references; ``beside`` are members of
         the answer.
         """
-        if found is None or (resolve and found.data is None):
+        if found is None:
             return one_answer(self._names.revision, None)
         more = dict(info or {})
         references = {**reference_members(self._names, found), **more.pop("references", {})}
         others: Members = {"retrieval_info": {"references": references, **more}, **(beside or {})}
-        if resolve:
-            others["resolution_info"] = resolution_info(found.data or "")
         members = revision_members(self._names, found, with_slugs=True)
         return one_answer(self._names.revision, members, **others)
 
@@ -132,6 +157,25 @@ class RevisionHandlers:
             side: reference_members(self._names, revision) for side, revision in (("from", before), ("to", after))
         }
         return list_answer("changes", changes, references=references)
+
+    async def _answer_resolved(
+        self, call: Call, found: Revision | None, asked: ResolveQuestion, *, info: Mapping[str, Any] | None = None
+    ) -> Answer:
+        if found is None or found.data is None:
+            return one_answer(self._names.revision, None)
+        resolved = await self._resolve(call, found.data, asked, revision_id=found.id)
+        beside = {"resolution_info": resolved.info}
+        return self.retrieved(replace(found, data=resolved.data), info=info, beside=beside)
+
+    async def _resolve(
+        self, call: Call, data: str, asked: ResolveQuestion, *, revision_id: UUID | None = None
+    ) -> Resolved:
+        limits = call.context.settings.limits
+        refuse_above(asked.max_depth, limits.embed_depth_max, "max_depth")
+        refuse_above(asked.max_embeds, limits.embeds_max, "max_embeds")
+        bounds = Bounds(asked.max_depth, asked.max_embeds, limits.resolved_bytes_max)
+        lineage = self._lineage(call)
+        return await resolve_embeds(lineage, data, bounds=bounds, policy=asked.error_policy, revision_id=revision_id)
 
     async def _named(self, call: Call) -> Revision | None:
         references = references_of(call.body, self._names)
@@ -175,17 +219,6 @@ def references_of(body: Any, names: Names) -> References:
     members = (names.artifact_ref, names.variant_ref, names.revision_ref)
     sent: list[ReferenceIn | None] = [getattr(body, member) for member in members]
     return References(*(None if each is None else each.value() for each in sent))
-
-
-def resolution_info(data: str) -> Members:
-    """What is told where resolving was asked for: data is answered as it was committed, and it is said if that is not all."""
-    unresolved = ["Embedded references are not resolved here: the data is as it was committed."]
-    return {
-        "references_used": [],
-        "depth_reached": 0,
-        "embeds_resolved": 0,
-        "errors": unresolved if any(embed in data for embed in EMBEDS) else [],
-    }
 
 
 def _changes(before: Revision, after: Revision) -> list[Members]:

@@ -55,7 +55,7 @@ from query_api.lineage.shapes import ArtifactShapes, Held, Model, RevisionShapes
 _OF_PARENT: Final = "Ignored: a variant shows those of its parent."
 _DERIVED: Final = "Ignored: they follow from the data."
 _EXAMPLE_ID: Final = "01a1fbd8-c525-7140-a8ae-e79b3fba464c"
-_RESOLVE: Final = "Data is answered as it was committed, and `resolution_info` says so."
+_RESOLVE: Final = "Whether embedded references are resolved."
 
 
 def shapes_of(names: Names, held: Held) -> Shapes:

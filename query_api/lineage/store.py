@@ -18,7 +18,18 @@ from common.errors import InvalidInput
 from common.postgres.named_sql import load_named_sql
 from common.postgres.pool import Database, Row
 from query_api.lineage.pages import BYTES_MAX, IdWindow, Named, Search, bounded_statement, page_statement
-from query_api.lineage.values import Artifact, Content, Header, Kind, Reference, Revision, SimpleArtifact, Variant
+from query_api.lineage.values import (
+    Artifact,
+    Content,
+    Embedded,
+    Header,
+    Kind,
+    Reference,
+    Revision,
+    SimpleArtifact,
+    Variant,
+    WantedEmbed,
+)
 
 Entity = TypeVar("Entity", Artifact, Variant, Revision, SimpleArtifact)
 
@@ -229,6 +240,20 @@ class Lineage:
         sql, arguments = page_statement(layer, search, window, scope=self._scope, columns=columns, bytes_max=bytes_max)
         rows = await self._door.fetch_all(sql, *arguments)
         return _entities(layer, rows, bytes_max=bytes_max, advice="windowing.limit")
+
+    async def embedded(self, wanted: Sequence[WantedEmbed], /, *, bytes_max: int) -> list[Embedded]:
+        """Parts of revisions of any kind in the project, those that are there. Values come up to ``bytes_max`` together."""
+        none = Reference()
+        named = [[each or none for each in part.references] for part in wanted]
+        columns = (
+            [None if part.kind is None else str(part.kind) for part in wanted],
+            *([layers[layer].id for layers in named] for layer in range(3)),
+            *([layers[layer].slug for layers in named] for layer in range(3)),
+            [part.version for part in wanted],
+            [part.path for part in wanted],
+        )
+        rows = await self._door.fetch_all(SQL["embedded"], self._owner.project_id, *columns, max(0, bytes_max))
+        return [Embedded(**row) for row in rows]
 
     @property
     def _scope(self) -> tuple[UUID, str]:

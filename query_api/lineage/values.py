@@ -52,6 +52,46 @@ class Reference(NamedTuple):
         return self.id is not None or self.slug is not None
 
 
+class References(NamedTuple):
+    """What a request names, layer by layer; ``None`` where it names nothing."""
+
+    artifact: Reference | None = None
+    variant: Reference | None = None
+    revision: Reference | None = None
+
+
+class WantedEmbed(NamedTuple):
+    """A part of a revision that is to be read: at a dotted path, all of it if the path is empty."""
+
+    kind: Kind | None
+    """``None``: of a kind that is not kept here."""
+
+    references: References
+    version: int | None
+    """The number of ``references.revision.version``."""
+
+    path: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Embedded:
+    """What was read of a revision. ``place`` counts the wanted parts from 1."""
+
+    place: int
+    artifact_id: UUID
+    artifact_slug: str
+    variant_id: UUID
+    variant_slug: str
+    id: UUID
+    slug: str
+    version: int
+    bytes_count: int | None
+    """Of the JSON at the path; ``None`` if there is nothing."""
+
+    value: str | None
+    """The JSON; ``None`` also if it did not fit with those before it."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Entity:
     """What all three layers have."""

@@ -9,10 +9,10 @@ from query_api.lineage.history import History, first_given, lineage_of
 from query_api.lineage.models import ReferenceIn
 from query_api.lineage.parameters import or_parameters
 from query_api.lineage.questions import search_of, window_of
-from query_api.lineage.references import References, find_named_revision
+from query_api.lineage.references import find_named_revision
 from query_api.lineage.requests import edited_id, missing, path_id, refuse_reserved, telling_conflicts
 from query_api.lineage.store import LOG_MAX, Lineage
-from query_api.lineage.values import Header, Reference, Variant
+from query_api.lineage.values import Header, Reference, References, Variant
 from query_api.route import Answer, Call
 
 

@@ -10,9 +10,8 @@ from query_api.lineage.answers import Members
 from query_api.lineage.handlers import HistoryHandlers
 from query_api.lineage.history import History
 from query_api.lineage.names import QUERIES
-from query_api.lineage.references import References
 from query_api.lineage.revision_handlers import RevisionHandlers, references_of
-from query_api.lineage.values import Revision
+from query_api.lineage.values import References, Revision
 from query_api.queries.models import QueryData, RetrieveQueryRevision
 from query_api.queries.resolve import saved_in
 from query_api.queries.run import Found, run

@@ -14,9 +14,9 @@ from common.filter.models import ConditionModel, FilteringModel
 from common.filter.parse import parse
 from query_api.lineage.history import lineage_of
 from query_api.lineage.names import QUERIES
-from query_api.lineage.references import References, find_named_revision
+from query_api.lineage.references import find_named_revision
 from query_api.lineage.revision_handlers import references_of
-from query_api.lineage.values import Revision
+from query_api.lineage.values import References, Revision
 from query_api.queries.models import QueryData
 from query_api.route import Call
 from query_api.spans.models import Focus, SpansQuery, Windowing

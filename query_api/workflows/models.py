@@ -23,7 +23,7 @@ class RetrieveWorkflowRevision(EnvironmentReferences):
     workflow_variant_ref: ReferenceIn | None = None
     workflow_revision_ref: ReferenceIn | None = None
     key: Text | None = Field(None, description="Under which it is deployed; `<workflow slug>.revision` if absent.")
-    resolve: bool | None = Field(None, description="Tell also what was embedded in the data.")
+    resolve: bool | None = Field(None, description="Whether embedded references are resolved.")
 
 
 class WorkflowRevision(Header, Lifecycle):

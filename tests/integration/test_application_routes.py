@@ -472,8 +472,18 @@ REVISIONS = {
         '{"data":{"parameters":{"a":null}}}',
     ),
     "resolve, an embed": post(
-        "/applications/revisions/resolve", revision(data={"script": "@{{application.slug=x}}"}), 200, "not resolved"
+        "/applications/revisions/resolve",
+        revision(data={"script": "@{{application.slug=app, path=parameters.prompt}}"}),
+        200,
+        '{"data":{"script":"2"}}',
     ),
+    "resolve, an embed of a stranger's": post(
+        "/applications/revisions/resolve",
+        revision(data={"script": "@{{application.slug=foreign}}"}),
+        400,
+        "data.script: ",
+    ),
+    "resolve, a typo": post("/applications/revisions/resolve", {**OF_MAIN, "max_deep": 1}, 422, '["body","max_deep"]'),
     "resolve inline without data": post("/applications/revisions/resolve", revision(), 400, "data"),
     "resolve unknown": post("/applications/revisions/resolve", {"application_ref": {"slug": "none"}}, 200, NONE),
     "diff": Row(

@@ -225,7 +225,6 @@ async def test_parallel_deltas_are_all_in_the_head(client: HistoryClient):
 
 async def test_a_change_leads_to_no_more_data_than_can_be_sent_whole(client: HistoryClient, shared_database: Database):
     _, variant, _ = await client.branch(commits=1)
-    await client.post("/simple/environments/", {"environment": {"slug": "production"}})
     empty = len(json.dumps({"parameters": {"prompt": "0", "more": ""}}, separators=(",", ":")))
     limits = {"limits": {"body_bytes_max": 1_500}}
     context = context_of(
@@ -523,7 +522,6 @@ async def test_archiving_a_simple_application_archives_the_application_alone(cli
 
 async def test_what_is_deployed_is_retrieved_by_environment(client: HistoryClient):
     application, _, revisions = await client.branch(commits=2)
-    await client.post("/simple/environments/", {"environment": {"slug": "production", "name": "production"}})
     target = {"environment_ref": {"slug": "production"}}
     deploy = {**target, "application_ref": {"slug": "app"}, "application_revision_ref": {"version": "0"}}
     await client.post("/applications/revisions/deploy", deploy)

@@ -64,13 +64,16 @@ async def test_a_process_without_postgres_says_so_on_every_route(kind: str, rout
         f"{kind}_revisions": ids,
         f"{kind}_ref": {"slug": "a"},
     }
-    if route.path.endswith("/resolve"):
-        del body[f"{kind}_revision"]
+    revision_id = body[f"{kind}_revision"]["id"]
+    if route.body is not None and not route.ignores_unknown:
+        known = {f"{kind}_ref", f"{kind}_revisions"} & route.body.model_fields.keys()
+        body = {name: body[name] for name in known}
+    params = {"from": str(uuid4()), "to": str(uuid4())} if route.path.endswith("/diff") else {}
     path = route.path
     for name in (f"{kind}_id", f"{kind}_variant_id"):
         path = path.replace(f"{{{name}}}", ids[name])
-    path = path.replace(f"{{{kind}_revision_id}}", str(body.get(f"{kind}_revision", ids).get("id", "")))
+    path = path.replace(f"{{{kind}_revision_id}}", revision_id)
     async with serving(context_of(keys=KnownKeys({"key": PROJECT_A}))) as session:
         client = HistoryClient(session, "key", PROJECT_A)
 
-        await client.call(route.method, path, json=body, params={"from": str(uuid4()), "to": str(uuid4())}, status=503)
+        await client.call(route.method, path, json=body, params=params, status=503)

@@ -1,0 +1,213 @@
+"""References that are embedded in data, in three spellings, and what each of them names. Pure; ``resolving.py`` puts them together.
+
+An object ``{"@ag.embed": {"@ag.references": {"<kind>": {…}}, "@ag.selector": {"path": "a.b"}}}`` stands for a value. In a text
+``@ag.embed[@ag.references[<kind>.<field>=<value>, …], @ag.selector[path=a.b]]`` and ``@{{<kind>.<field>=<value>, …, path=a.b}}`` stand
+for a text. Source: reference ``applications-api`` §7.4.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from pydantic import ValidationError
+
+from common.errors import InvalidInput
+from query_api.lineage.models import ReferenceIn
+from query_api.lineage.references import refuse_insufficient
+from query_api.lineage.values import Kind, References
+
+MARKER: Final = "@ag.embed"
+_REFERENCES: Final = "@ag.references"
+_SELECTOR: Final = "@ag.selector"
+_PATH: Final = "path"
+_TEXT_SPELLINGS: Final = (f"{MARKER}[", "@{{")
+
+KINDS: Final[Mapping[str, Kind | None]] = {
+    "application": Kind.APPLICATION,
+    "workflow": Kind.APPLICATION,
+    "environment": Kind.ENVIRONMENT,
+    "evaluator": None,
+}
+"""What an embed may name, and where it is kept: an application is a workflow under the same ids, and there are no evaluators."""
+
+_NAMED: Final = re.compile(r"(application|workflow|environment|evaluator)(_variant|_revision)?")
+_LAYERS: Final = {None: "artifact", "_variant": "variant", "_revision": "revision"}
+_TOKEN: Final = re.compile(
+    r"@ag\.embed\[(?:\s*@ag\.references\[(?P<references>[^\[\]]*)\]\s*"
+    r"(?:,\s*@ag\.selector\[(?P<selector>[^\[\]]*)\]\s*)?\])?"
+    r"|@\{\{(?P<compact>\s*\w+\.\w+\s*=[^{}]*)\}\}"
+)
+"""A token in a text. What begins like the first spelling and does not go on so matches without its groups: it cannot be read. What
+begins like the second one and holds no reference is left alone: templates write ``@{{name}}``."""
+
+
+class Unresolved(ValueError):
+    """Why an embedded reference has no value; the text names no place."""
+
+
+class Target(NamedTuple):
+    """What an embed names: a part of what a revision holds; all of it if the path is empty."""
+
+    word: str
+    """What the embed calls the kind, a key of ``KINDS``."""
+
+    references: References
+    path: str
+
+
+class Embed(NamedTuple):
+    """One embed, as it is found."""
+
+    source: Any
+    """The object that holds the marker, or the token."""
+
+    place: tuple[str | int, ...]
+    """Where it stands in the data."""
+
+    depth: int
+    """Objects and arrays around it."""
+
+    @property
+    def is_text(self) -> bool:
+        """Whether it stands in a text, and so for a text."""
+        return isinstance(self.source, str)
+
+    def target(self) -> Target:
+        """What it names. Raises ``Unresolved`` if it cannot be read."""
+        return _target_of_token(self.source) if self.is_text else _target_of_object(self.source)
+
+
+Replace: TypeAlias = Callable[[Embed], Any]
+"""Returns what stands in the place of an embed."""
+
+
+def may_embed(text: str) -> bool:
+    """Whether there can be an embed in a JSON text, told without parsing it."""
+    return f'"{MARKER}"' in text or (any(each in text for each in _TEXT_SPELLINGS) and _TOKEN.search(text) is not None)
+
+
+def replaced(value: Any, replace: Replace, *, place: tuple[str | int, ...] = (), depth: int = 0) -> Any:
+    """``value`` with every embed replaced, in the order in which they stand."""
+    if isinstance(value, str):
+        return _TOKEN.sub(lambda token: replace(Embed(token[0], place, depth)), value) if "@" in value else value
+    if isinstance(value, list):
+        return [replaced(each, replace, place=(*place, index), depth=depth + 1) for index, each in enumerate(value)]
+    if isinstance(value, dict):
+        if MARKER in value:
+            return replace(Embed(value, place, depth))
+        return {name: replaced(each, replace, place=(*place, name), depth=depth + 1) for name, each in value.items()}
+    return value
+
+
+def targets_in(values: Iterable[Any], *, count_max: int) -> list[Target]:
+    """The different targets of the first ``count_max`` embeds in some values, in the order in which they stand."""
+    found: dict[Target, None] = {}
+    places = iter(range(count_max))
+
+    def note(embed: Embed) -> str:
+        if next(places, None) is not None:
+            with suppress(Unresolved):  # told where the value is put together
+                found[embed.target()] = None
+        return ""
+
+    for value in values:
+        replaced(value, note)
+    return list(found)
+
+
+def depth_of(value: Any) -> int:
+    """Objects and arrays in each other."""
+    level, depth = [value], 0
+    while around := [each for each in level if isinstance(each, dict | list)]:
+        level = [member for each in around for member in (each.values() if isinstance(each, dict) else each)]
+        depth += 1
+    return depth
+
+
+def described(target: Target) -> str:
+    """The references of a target in words: ``application_revision.slug=x``."""
+    names = (f"{target.word}{suffix or ''}" for suffix in _LAYERS)
+    return ", ".join(
+        f"{name}.{member}={value}"
+        for name, reference in zip(names, target.references, strict=True)
+        for member, value in ((reference._asdict() if reference is not None else {}).items())
+        if value is not None
+    )
+
+
+def _target_of_object(source: Mapping[str, Any]) -> Target:
+    if len(source) > 1:
+        others = ", ".join(repr(name) for name in source if name != MARKER)
+        raise Unresolved(f"{others[:200]} would be lost: '{MARKER}' stands alone in its object")
+    embed = source[MARKER]
+    if not isinstance(embed, dict) or not isinstance(embed.get(_REFERENCES), dict):
+        raise Unresolved(f"'{MARKER}' needs '{_REFERENCES}': an object of references by their kind")
+    selector = embed.get(_SELECTOR) or {}
+    if not isinstance(selector, dict) or embed.keys() - {_REFERENCES, _SELECTOR} or selector.keys() - {_PATH}:
+        raise Unresolved(
+            f"'{MARKER}' holds '{_REFERENCES}' and '{_SELECTOR}', and the selector '{_PATH}', and nothing else"
+        )
+    return _target(embed[_REFERENCES], selector.get(_PATH))
+
+
+def _target_of_token(source: str) -> Target:
+    token = _TOKEN.fullmatch(source)
+    named = None if token is None else token["compact"] or token["references"]
+    if token is None or named is None:
+        raise Unresolved(f"the text after '{MARKER}' is not [{_REFERENCES}[kind.field=value], {_SELECTOR}[{_PATH}=…]]")
+    pairs = [
+        _pair(text) for text in (*named.split(","), *([token["selector"]] if token["selector"] is not None else []))
+    ]
+    path: str | None = None
+    references: dict[str, dict[str, str]] = {}
+    for name, value in pairs:
+        kind, dot, field = name.partition(".")
+        if name == _PATH and path is None:
+            path = value
+        elif dot and field not in references.setdefault(kind, {}):
+            references[kind][field] = value
+        else:
+            raise Unresolved(f"'{name[:200]}' is not kind.field, or stands twice")
+    return _target(references, path)
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise Unresolved(f"'{text.strip()[:200]}' is not name=value")
+    return name.strip(), value.strip()
+
+
+def _target(named: Mapping[str, Any], path: Any) -> Target:
+    if path is not None and (not isinstance(path, str) or "\0" in path):
+        raise Unresolved(f"'{_SELECTOR}.{_PATH}' is not a text: dotted, as in parameters.greeting")
+    words: set[str] = set()
+    layers: dict[str, Any] = {}
+    for name, sent in named.items():
+        kind = _NAMED.fullmatch(name)
+        if kind is None:
+            raise Unresolved(
+                f"'{name[:200]}' is no kind of reference; legal: {', '.join(KINDS)}, with _variant or _revision or without"
+            )
+        words.add(kind[1])
+        layers[_LAYERS[kind[2]]] = _reference(name, sent)
+    if len(words) != 1:
+        raise Unresolved("an embed names one thing: references of one kind")
+    word, references = words.pop(), References(**layers)
+    try:
+        refuse_insufficient(word, references)
+    except InvalidInput as exc:
+        raise Unresolved(exc.detail) from exc
+    return Target(word, references, path or "")
+
+
+def _reference(name: str, sent: Any) -> Any:
+    try:
+        return ReferenceIn.model_validate(sent).value()
+    except ValidationError as exc:
+        error = exc.errors()[0]
+        where = ".".join([name, *(str(step)[:200] for step in error["loc"])])
+        raise Unresolved(f"{where}: {error['msg']}") from exc

@@ -1,0 +1,541 @@
+"""Embedded references over HTTP, on a real Postgres (reference ``applications-api`` §7.4, contract §5)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from common.postgres.pool import Database
+from common.settings import LimitSettings, Settings
+from query_api.lineage.resolving import PLACEHOLDER
+from tests.support.api import KnownKeys, context_of, serving
+from tests.support.history import HistoryClient, clients_of
+
+RESOLVE = "/applications/revisions/resolve"
+RETRIEVE = "/applications/revisions/retrieve"
+OF_X = "@ag.embed[@ag.references[workflow_revision.slug=x-v1], @ag.selector[path=parameters.greeting]]"
+
+
+@pytest.fixture
+async def client(shared_database: Database) -> AsyncIterator[HistoryClient]:
+    """Whose project has the revision ``x-v1`` of the variant ``x.main`` of the application ``x``."""
+    async with clients_of(shared_database) as [client]:
+        await revision(client, "x", "x-v1", {"parameters": {"greeting": "Hello", "n": 5, "list": [{"a": None}]}})
+        yield client
+
+
+async def revision(client: HistoryClient, slug: str, revision_slug: str, data: Any) -> Any:
+    """The first revision of a new application."""
+    application = await client.application(slug)
+    variant = await client.variant(application["id"], f"{slug}.main")
+    return await client.commit(variant["id"], slug=revision_slug, data=data)
+
+
+def embed(path: str | None = "parameters.greeting", /, **references: Any) -> Any:
+    """The spelling of an object."""
+    selector = {} if path is None else {"@ag.selector": {"path": path}}
+    return {"@ag.embed": {"@ag.references": references or {"application_revision": {"slug": "x-v1"}}, **selector}}
+
+
+async def resolved(client: HistoryClient, parameters: Any, **options: Any) -> tuple[Any, Any]:
+    """The parameters with everything in its place, and ``resolution_info``."""
+    answer = await client.post(RESOLVE, {"application_revision": {"data": {"parameters": parameters}}, **options})
+    return answer["application_revision"]["data"]["parameters"], answer["resolution_info"]
+
+
+async def refused(client: HistoryClient, parameters: Any, **options: Any) -> str:
+    body = {"application_revision": {"data": {"parameters": parameters}}, **options}
+    detail: str = (await client.post(RESOLVE, body, status=400))["detail"]
+    return detail
+
+
+# Spellings
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (embed(), "Hello"),
+        (embed("parameters.n"), 5),
+        (embed("parameters.list.0"), {"a": None}),
+        (embed("parameters.list.0.a"), None),
+        (embed(None), {"parameters": {"greeting": "Hello", "n": 5, "list": [{"a": None}]}}),
+        (embed(""), {"parameters": {"greeting": "Hello", "n": 5, "list": [{"a": None}]}}),
+        (OF_X, "Hello"),
+        (f"{OF_X}, {OF_X}!", "Hello, Hello!"),
+        ("@ag.embed[@ag.references[workflow_revision.slug=x-v1],@ag.selector[path=parameters.n]]", "5"),
+        ("@{{application_revision.slug=x-v1, path=parameters.greeting}}!", "Hello!"),
+        ("@{{ application_revision.slug = x-v1 , path = parameters.list }}", '[{"a":null}]'),
+        (
+            "@ag.embed[@ag.references[application.slug=x]]",
+            '{"parameters":{"greeting":"Hello","n":5,"list":[{"a":null}]}}',
+        ),
+        (f"{OF_X} and @{{{{workflow.slug=x, path=parameters.n}}}}", "Hello and 5"),
+        ([{"deep": [embed()]}], [{"deep": ["Hello"]}]),
+    ],
+)
+async def test_each_spelling_is_replaced(client: HistoryClient, value: Any, expected: Any):
+    parameters, _ = await resolved(client, {"before": 1, "here": value, "after": [2.5]})
+
+    assert parameters == {"before": 1, "here": expected, "after": [2.5]}
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["mail me @{{handle}}", "@{{customer.name}}", "{{application.slug=x}}", "@ag.embed", "a@b.c", "@{{a b.c=d"],
+)
+async def test_what_only_looks_like_one_stays(client: HistoryClient, text: str):
+    parameters, info = await resolved(client, {"text": text, "name@ag.embed": 1})
+
+    assert parameters == {"text": text, "name@ag.embed": 1}
+    assert info == {"references_used": [], "depth_reached": 0, "embeds_resolved": 0, "errors": []}
+
+
+@pytest.mark.parametrize(
+    "references",
+    [
+        {"application": {"slug": "x"}},
+        {"workflow": {"slug": "x"}},
+        {"application_variant": {"slug": "x.main"}},
+        {"application_variant": {"slug": "x.main"}, "application_revision": {"version": "0"}},
+        {"workflow": {"slug": "x"}, "workflow_revision": {"version": "0"}},
+        {
+            "application": {"slug": "x"},
+            "application_variant": {"slug": "x.main"},
+            "application_revision": {"slug": "x-v1"},
+        },
+    ],
+)
+async def test_references_are_those_of_a_retrieval(client: HistoryClient, references: Any):
+    parameters, _ = await resolved(client, {"here": embed(**references)})
+
+    assert parameters == {"here": "Hello"}
+
+
+async def test_ids_name_as_well_as_slugs_in_any_spelling(client: HistoryClient):
+    found = await client.post(RETRIEVE, {"application_ref": {"slug": "x"}})
+    names = found["retrieval_info"]["references"]
+
+    for name, reference in names.items():
+        for spelled in (reference["id"], reference["id"].replace("-", "").upper()):
+            parameters, _ = await resolved(
+                client,
+                {
+                    "object": embed(**{name: {"id": spelled}}),
+                    "text": f"@{{{{{name}.id={spelled}, path=parameters.n}}}}",
+                },
+            )
+            assert parameters == {"object": "Hello", "text": "5"}
+
+
+async def test_a_variant_without_a_version_means_its_head(client: HistoryClient):
+    [variant] = (await client.post("/applications/variants/query"))["application_variants"]
+    await client.commit(variant["id"], data={"parameters": {"greeting": "Good day"}})
+
+    parameters, _ = await resolved(client, {"head": embed(application={"slug": "x"}), "old": embed()})
+
+    assert parameters == {"head": "Good day", "old": "Hello"}
+
+
+async def test_an_environment_is_what_is_deployed_there(client: HistoryClient):
+    await client.post(
+        "/applications/revisions/deploy", {"application_ref": {"slug": "x"}, "environment_ref": {"slug": "production"}}
+    )
+
+    parameters, info = await resolved(client, {"deployed": embed("references", environment={"slug": "production"})})
+
+    assert parameters["deployed"]["x.revision"]["application_revision"]["slug"] == "x-v1"
+    assert info["references_used"][0]["environment"]["slug"] == "production"
+
+
+# What is told
+
+
+async def test_one_embed_is_told_as_one(client: HistoryClient):
+    found = await client.post(RETRIEVE, {"application_ref": {"slug": "x"}})
+
+    _, info = await resolved(client, {"here": OF_X})
+
+    names = found["retrieval_info"]["references"]
+    used = {name.replace("application", "workflow"): reference for name, reference in names.items()}
+    assert info == {"references_used": [used], "depth_reached": 1, "embeds_resolved": 1, "errors": []}
+
+
+async def test_a_revision_is_told_once_however_often_it_is_embedded(client: HistoryClient):
+    _, info = await resolved(client, {"a": f"{OF_X} {OF_X}", "b": embed("parameters.n")})
+
+    assert (info["embeds_resolved"], info["depth_reached"], len(info["references_used"])) == (3, 1, 1)
+
+
+# Depth
+
+
+async def test_what_is_embedded_may_embed(client: HistoryClient):
+    await revision(
+        client, "y", "y-v1", {"parameters": {"text": f"<{OF_X}>", "value": {"inner": embed("parameters.n")}}}
+    )
+    outer = {
+        "text": "(@{{application_revision.slug=y-v1, path=parameters.text}})",
+        "value": embed("parameters.value", application={"slug": "y"}),
+    }
+
+    parameters, info = await resolved(client, outer)
+
+    assert parameters == {"text": "(<Hello>)", "value": {"inner": 5}}
+    assert (info["embeds_resolved"], info["depth_reached"], len(info["references_used"])) == (4, 2, 2)
+
+
+async def chain(client: HistoryClient, length: int) -> None:
+    """``c1`` embeds ``c0``, ``c2`` embeds ``c1``, …"""
+    await revision(client, "c0", "c0", {"parameters": {"v": "end"}})
+    for number in range(1, length):
+        inner = f"@{{{{application_revision.slug=c{number - 1}, path=parameters.v}}}}"
+        await revision(client, f"c{number}", f"c{number}", {"parameters": {"v": inner}})
+
+
+async def test_depth_counts_levels_and_has_a_limit(client: HistoryClient):
+    await chain(client, 4)
+    here = {"here": embed("parameters.v", application={"slug": "c3"})}
+
+    assert (await resolved(client, here, max_depth=4))[0] == {"here": "end"}
+    assert (await resolved(client, here))[1]["depth_reached"] == 4
+    detail = await refused(client, here, max_depth=3)
+    assert detail.startswith("data.parameters.here: ")
+    assert "max_depth" in detail
+
+
+async def test_embeds_are_counted_as_often_as_they_occur(client: HistoryClient):
+    here = {"a": f"{OF_X} {OF_X}", "b": embed()}
+
+    assert (await resolved(client, here, max_embeds=3))[1]["embeds_resolved"] == 3
+    detail = await refused(client, here, max_embeds=2)
+    assert detail.startswith("data.parameters.b: ")
+    assert "max_embeds" in detail
+    _, info = await resolved(client, here, max_embeds=1, error_policy="keep")
+    assert (info["embeds_resolved"], len(info["errors"])) == (1, 2)
+
+
+@pytest.mark.parametrize("member", ["max_depth", "max_embeds"])
+@pytest.mark.parametrize("number", [-1, 10**6])
+async def test_limits_of_a_request_have_bounds(client: HistoryClient, member: str, number: int):
+    body = {"application_revision": {"data": {"parameters": {}}}, member: number}
+
+    answer = await client.post(RESOLVE, body, status=422)
+
+    assert answer["detail"][0]["loc"] == ["body", member]
+
+
+@pytest.mark.parametrize(
+    ("ring", "at"),
+    [
+        ({"a": "b", "b": "a"}, "data.parameters.here"),
+        ({"a": "a"}, "data.parameters.here"),
+        ({"a": "b", "b": "c", "c": "a"}, "data.parameters.here"),
+    ],
+)
+async def test_a_cycle_is_found(client: HistoryClient, ring: dict[str, str], at: str):
+    for name, inner in ring.items():
+        value = f"@{{{{application_revision.slug={inner}, path=parameters.v}}}}"
+        await revision(client, name, name, {"parameters": {"v": value}})
+
+    detail = await refused(client, {"here": embed("parameters.v", application={"slug": "a"})})
+
+    assert detail.startswith(f"{at}: ")
+    assert "cycle" in detail
+
+
+async def test_a_revision_that_embeds_itself_as_a_whole_is_a_cycle(client: HistoryClient):
+    await revision(client, "self", "self-v1", {"parameters": {"v": embed(None, application={"slug": "self"})}})
+
+    answer = await client.post(RETRIEVE, {"application_ref": {"slug": "self"}, "resolve": True}, status=400)
+
+    assert answer["detail"].startswith("data.parameters.v: ")
+    assert "cycle" in answer["detail"]
+
+
+async def test_another_part_of_the_same_revision_is_no_cycle(client: HistoryClient):
+    value = embed("parameters.tone", application_revision={"slug": "own-v1"})
+    await revision(client, "own", "own-v1", {"parameters": {"tone": "kind", "style": value}})
+
+    answer = await client.post(RETRIEVE, {"application_ref": {"slug": "own"}, "resolve": True})
+
+    assert answer["application_revision"]["data"] == {"parameters": {"tone": "kind", "style": "kind"}}
+
+
+# What cannot be resolved
+
+UNRESOLVABLE = [
+    embed(application_revision={"slug": "none"}),
+    embed(application={"slug": "x"}, application_revision={"version": "9"}),
+    embed(application={"slug": "x"}, application_revision={"version": "zero"}),
+    embed(application_revision={"version": "0"}),
+    embed(application={"slug": "other"}, application_revision={"slug": "x-v1"}),
+    embed(application={}),
+    embed(evaluator={"slug": "x"}),
+    embed(testset={"slug": "x"}),
+    embed(application={"slug": "x"}, environment={"slug": "production"}),
+    embed(application={"slugg": "x"}),
+    embed(application={"slug": "a b"}),
+    embed(application={"id": "x"}),
+    embed("parameters.none"),
+    embed("parameters.greeting.more"),
+    embed("parameters.list.9"),
+    {"@ag.embed": {}},
+    {"@ag.embed": "x"},
+    {"@ag.embed": {"@ag.references": {}}},
+    {"@ag.embed": {"@ag.references": {"application": {"slug": "x"}}, "more": 1}},
+    {"@ag.embed": {"@ag.references": {"application": {"slug": "x"}}, "@ag.selector": {"key": "x"}}},
+    {"@ag.embed": {"@ag.references": {"application": {"slug": "x"}}, "@ag.selector": {"path": 1}}},
+    {"@ag.embed": {"@ag.references": {"application": {"slug": "x"}}}, "beside": 1},
+    "@ag.embed[]",
+    "@ag.embed[@ag.references[]]",
+    "@ag.embed[@ag.references[application.slug]]",
+    "@ag.embed[@ag.references[application.slug=x], @ag.selector[path]]",
+    "@ag.embed[@ag.references[application.slug=x, application.slug=y]]",
+    "@ag.embed[@ag.references[application.slug=x]",
+    "@{{application.slug=none}}",
+    "@{{snippet.slug=x}}",
+    "@{{application.slug=x, path=a, path=b}}",
+]
+
+
+@pytest.mark.parametrize("value", UNRESOLVABLE, ids=str)
+async def test_it_is_400_that_names_the_place(client: HistoryClient, value: Any):
+    detail = await refused(client, {"list": [1, {"here": value}]})
+
+    assert detail.startswith("data.parameters.list[1].here: the embedded reference has no value: ")
+
+
+@pytest.mark.parametrize("value", UNRESOLVABLE, ids=str)
+async def test_it_is_kept_or_replaced_where_that_is_asked_for(client: HistoryClient, value: Any):
+    for policy, expected in (("keep", value), ("placeholder", PLACEHOLDER)):
+        parameters, info = await resolved(client, {"here": value, "there": embed()}, error_policy=policy)
+
+        shown = parameters.pop("here")
+        # What follows a marker that cannot be read is text.
+        assert shown == expected or str(shown).startswith(PLACEHOLDER)
+        assert parameters == {"there": "Hello"}
+        assert (info["embeds_resolved"], len(info["errors"])) == (1, 1)
+        assert info["errors"][0].startswith("data.parameters.here: ")
+
+
+async def test_in_a_text_the_rest_stays(client: HistoryClient):
+    parameters, _ = await resolved(
+        client, {"here": f"{OF_X}: @{{{{application.slug=none}}}}."}, error_policy="placeholder"
+    )
+
+    assert parameters == {"here": f"Hello: {PLACEHOLDER}."}
+
+
+async def test_what_another_project_has_is_as_what_nobody_has(shared_database: Database):
+    async with clients_of(shared_database, count=2) as [mine, stranger]:
+        theirs = await revision(stranger, "secret", "secret-v1", {"parameters": {"greeting": "theirs"}})
+        answers = []
+        for references in (
+            {"application_revision": {"id": theirs["id"]}},
+            {"application_variant": {"id": theirs["application_variant_id"]}},
+            {"application": {"id": theirs["application_id"]}},
+            {"application": {"slug": "secret"}},
+            {"application_revision": {"slug": "secret-v1"}},
+        ):
+            [(name, reference)] = references.items()
+            [(member, value)] = reference.items()
+            other = value.replace("secret", "nobody") if member == "slug" else "00000000-0000-7000-8000-0000000000ff"
+            absent = await refused(mine, {"here": embed(**{name: {member: other}})})
+            answers.append((await refused(mine, {"here": embed(**references)}), absent.replace(other, value)))
+
+    assert all(own == absent for own, absent in answers), answers
+
+
+async def test_one_foreign_part_does_not_hide_behind_an_own_one(shared_database: Database):
+    async with clients_of(shared_database, count=2) as [mine, stranger]:
+        theirs = await revision(stranger, "x", "x-v1", {"parameters": {"greeting": "theirs"}})
+        await revision(mine, "x", "x-v1", {"parameters": {"greeting": "mine"}})
+
+        parameters, _ = await resolved(mine, {"here": embed(application={"slug": "x"})})
+        detail = await refused(mine, {"here": embed(application_revision={"id": theirs["id"], "slug": "x-v1"})})
+
+    assert parameters == {"here": "mine"}
+    assert "there is no revision" in detail
+
+
+# Routes
+
+
+async def test_a_retrieval_resolves_where_it_is_asked_to(client: HistoryClient):
+    committed = await revision(client, "y", "y-v1", {"parameters": {"here": OF_X}})
+
+    plain = await client.post(RETRIEVE, {"application_ref": {"slug": "y"}})
+    answer = await client.post(RETRIEVE, {"application_ref": {"slug": "y"}, "resolve": True})
+
+    assert plain["application_revision"] == committed
+    assert "resolution_info" not in plain
+    assert answer["application_revision"] == {**committed, "data": {"parameters": {"here": "Hello"}}}
+    assert answer["retrieval_info"] == plain["retrieval_info"]
+    assert answer["resolution_info"]["embeds_resolved"] == 1
+
+
+async def test_workflows_deployments_and_the_resolve_route_do_too(client: HistoryClient):
+    await revision(client, "y", "y-v1", {"parameters": {"here": OF_X}})
+    await client.post(
+        "/applications/revisions/deploy", {"application_ref": {"slug": "y"}, "environment_ref": {"slug": "production"}}
+    )
+
+    answers = [
+        (await client.post("/workflows/revisions/retrieve", {"workflow_ref": {"slug": "y"}, "resolve": True}))[
+            "workflow_revision"
+        ],
+        (
+            await client.post(
+                RETRIEVE, {"environment_ref": {"slug": "production"}, "key": "y.revision", "resolve": True}
+            )
+        )["application_revision"],
+        (await client.post(RESOLVE, {"application_ref": {"slug": "y"}}))["application_revision"],
+    ]
+
+    assert [each["data"] for each in answers] == [{"parameters": {"here": "Hello"}}] * 3
+
+
+async def test_a_deployed_reference_without_a_value_is_400(client: HistoryClient):
+    await revision(client, "y", "y-v1", {"parameters": {"here": "@{{application.slug=none}}"}})
+
+    for path, word in ((RETRIEVE, "application"), ("/workflows/revisions/retrieve", "workflow")):
+        answer = await client.post(path, {f"{word}_ref": {"slug": "y"}, "resolve": True}, status=400)
+        assert answer["detail"].startswith("data.parameters.here: ")
+
+
+async def test_environments_resolve_too(client: HistoryClient):
+    references = {"x.revision": {"application": {"slug": "x"}}}
+    body = {"environment": {"slug": "mine", "data": {"references": references}}}
+    made = (await client.post("/simple/environments/", body))["environment"]
+    path = "/environments/revisions/resolve"
+
+    named = await client.post(path, {"environment_ref": {"slug": "mine"}})
+    inline = await client.post(path, {"environment_revision": {"data": {"references": references}}})
+
+    assert named["environment_revision"]["id"] == made["revision_id"]
+    assert named["environment_revision"]["data"] == {"references": references}
+    assert named["resolution_info"] == {"references_used": [], "depth_reached": 0, "embeds_resolved": 0, "errors": []}
+    assert named["retrieval_info"]["references"]["environment"]["slug"] == "mine"
+    assert inline["environment_revision"] == {"data": {"references": references}}
+    assert await client.post(path, {"environment_ref": {"slug": "none"}}) == {"count": 0}
+    assert await client.post(path, {"environment_ref": {"slug": "staging"}}) == {"count": 0}  # it holds no data
+    await client.post(path, {"environment_revision": {}}, status=400)
+    await client.post(path, {}, status=400)
+    answer = await client.post(path, {"environment_revision": {"dat": {}}}, status=422)
+    assert answer["detail"][0]["loc"] == ["body", "environment_revision", "dat"]
+
+
+async def test_without_embeds_data_is_answered_as_it_was_committed(client: HistoryClient):
+    data = {"parameters": {"z": 1.0, "a": 2**70, "n": None, "text": "@{{name}}"}}
+    committed = await revision(client, "y", "y-v1", data)
+
+    answer = await client.post(RETRIEVE, {"application_ref": {"slug": "y"}, "resolve": True})
+
+    assert json.dumps(answer["application_revision"]["data"]) == json.dumps(committed["data"])
+
+
+# Bounds
+
+
+@pytest.fixture
+async def small(shared_database: Database) -> AsyncIterator[HistoryClient]:
+    """A project of an API on which resolved data has 10,000 bytes at most."""
+    async with clients_of(shared_database) as [client]:
+        settings = Settings(auth="on", limits=LimitSettings(resolved_bytes_max=10_000))
+        keys = KnownKeys({client.key: client.project_id})
+        async with serving(context_of(settings=settings, keys=keys, database=shared_database)) as session:
+            yield HistoryClient(session, client.key, client.project_id)
+
+
+async def test_references_that_multiply_end_at_the_limit_of_bytes(small: HistoryClient):
+    await revision(small, "b0", "b0", {"parameters": {"v": "x" * 100}})
+    for number in range(1, 8):
+        inner = f"@{{{{application_revision.slug=b{number - 1}, path=parameters.v}}}}"
+        await revision(small, f"b{number}", f"b{number}", {"parameters": {"v": inner * 2}})
+
+    parameters, _ = await resolved(small, {"here": embed("parameters.v", application={"slug": "b4"})})
+    detail = await refused(small, {"here": embed("parameters.v", application={"slug": "b7"})}, max_embeds=1_000)
+
+    assert parameters == {"here": "x" * 1_600}
+    assert "too large" in detail
+
+
+@pytest.mark.parametrize("policy", ["exception", "keep", "placeholder"])
+async def test_texts_that_grow_by_quoting_end_there_too(small: HistoryClient, policy: str):
+    await revision(small, "q0", "q0", {"parameters": {"v": '"' * 50}})
+    for number in range(1, 10):
+        inner = f"@{{{{application_revision.slug=q{number - 1}, path=parameters}}}}"
+        await revision(small, f"q{number}", f"q{number}", {"parameters": {"v": inner}})
+    here = {"here": embed("parameters", application={"slug": "q9"})}
+
+    body = {"application_revision": {"data": {"parameters": here}}, "error_policy": policy}
+    status, answer = await small.try_call("POST", RESOLVE, json=body)
+
+    assert (status, len(json.dumps(answer)) < 20_000) == (400 if policy == "exception" else 200, True)
+
+
+async def test_a_part_that_is_too_large_is_not_read(small: HistoryClient):
+    await revision(small, "big", "big", {"parameters": {"small": 1, "large": "x" * 11_000}})
+
+    parameters, _ = await resolved(small, {"here": embed("parameters.small", application={"slug": "big"})})
+    detail = await refused(small, {"here": embed(None, application={"slug": "big"})})
+
+    assert parameters == {"here": 1}
+    assert "too large" in detail
+
+
+async def test_data_that_is_too_large_itself_is_refused_only_where_it_embeds(small: HistoryClient):
+    large = {"large": "x" * 11_000}
+
+    assert (await resolved(small, large))[0] == large
+    assert await refused(small, {**large, "here": embed(application={"slug": "x"})})
+
+
+async def test_a_flood_of_embeds_is_looked_at_up_to_the_limit(client: HistoryClient):
+    flood = "@{{a.b=}}" * 100_000
+
+    body = {"application_revision": {"data": {"script": flood}}, "error_policy": "keep"}
+    answer = await client.post(RESOLVE, body)
+
+    assert answer["application_revision"] == {"data": {"script": flood}}
+    assert (answer["resolution_info"]["embeds_resolved"], len(answer["resolution_info"]["errors"])) == (0, 100)
+
+
+async def test_nesting_has_the_limit_of_data(client: HistoryClient):
+    deep: Any = 1
+    for _ in range(40):
+        deep = [deep]
+    await revision(client, "deep", "deep", {"parameters": {"v": deep}})
+    here: Any = embed("parameters.v", application={"slug": "deep"})
+    for _ in range(30):
+        here = [here]
+
+    assert (await resolved(client, {"here": embed("parameters.v", application={"slug": "deep"})}))[0] == {"here": deep}
+    assert "nest deeper" in await refused(client, {"here": here})
+
+
+async def test_a_level_is_read_in_one_statement(
+    client: HistoryClient, shared_database: Database, monkeypatch: pytest.MonkeyPatch
+):
+    for number in range(20):
+        inner = f"@{{{{application.slug=x, path=parameters.n}}}} {number}"
+        await revision(client, f"p{number}", f"p{number}", {"parameters": {"v": inner}})
+    here = [embed("parameters.v", application={"slug": f"p{number}"}) for number in range(20)]
+    statements: list[str] = []
+    fetch_all = Database.fetch_all
+
+    async def counted(self: Database, sql: str, *arguments: object) -> Any:
+        statements.append(sql)
+        return await fetch_all(self, sql, *arguments)
+
+    monkeypatch.setattr(Database, "fetch_all", counted)
+
+    parameters, info = await resolved(client, {"here": here})
+
+    assert parameters["here"] == [f"5 {number}" for number in range(20)]
+    assert (info["embeds_resolved"], len(info["references_used"])) == (40, 21)
+    assert len(statements) == 2
