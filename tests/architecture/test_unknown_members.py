@@ -158,3 +158,272 @@ def test_the_walk_reaches_every_depth() -> None:
         ("filtering", "conditions", 0, "options", UNKNOWN),
         ("query_ref", UNKNOWN),
     } <= paths
+
+
+ID: Final = "01a1fbd8-c525-7140-a8ae-e79b3fba464c"
+REFERENCE: Final = {"id": ID, "slug": "a", "version": "1"}
+WINDOWING: Final = {
+    "newest": "2026-01-02T00:00:00Z",
+    "oldest": "2026-01-01T00:00:00Z",
+    "limit": 10,
+    "order": "ascending",
+    "rate": 0.5,
+    "interval": 60,
+}
+PAGE: Final = {"include_archived": True, "windowing": {**WINDOWING, "next": ID}}
+ROW: Final = {
+    "slug": "a",
+    "slugs": ["a"],
+    "name": "n",
+    "description": "d",
+    "tags": {"t": {"u": True}},
+    "meta": {"m": [1]},
+}
+FLAT: Final = {
+    "focus": "span",
+    "format": "agenta",
+    "oldest": 1_700_000_000,
+    "newest": "2026-01-01T00:00:00Z",
+    "interval": 60,
+    "rate": 0.5,
+    "filter": {"conditions": []},
+}
+STRING: Final = {
+    "name": "n",
+    "description": "d",
+    "flags": "{}",
+    "tags": '{"t": "u"}',
+    "meta": '{"m": 1}',
+    "include_archived": "true",
+    "next": ID,
+    "newest": "2026-01-02T00:00:00Z",
+    "oldest": "2026-01-01T00:00:00Z",
+    "limit": "10",
+    "order": "ascending",
+}
+
+
+def _named(*words: str) -> dict[str, str]:
+    """The ids and slugs of a query string."""
+    return {
+        f"{word}_{member}{end}": ID if member == "id" else "a"
+        for word in words
+        for member in ("id", "slug")
+        for end in ("", "s")
+    }
+
+
+def _references(*words: str) -> dict[str, Any]:
+    return {f"{word}_ref": REFERENCE for word in words}
+
+
+def _layers(word: str) -> tuple[str, str, str]:
+    return word, f"{word}_variant", f"{word}_revision"
+
+
+FLAGS: Final = dict.fromkeys(
+    (
+        *(
+            "is_application",
+            "is_evaluator",
+            "is_snippet",
+            "is_managed",
+            "is_custom",
+            "is_llm",
+            "is_hook",
+            "is_code",
+            "is_match",
+        ),
+        *("is_feedback", "is_agent", "is_skill", "is_chat", "has_url", "has_script", "has_handler", "is_static"),
+    ),
+    True,
+)
+APPLICATION, QUERY, ENVIRONMENT = (_layers(word) for word in ("application", "query", "environment"))
+
+SENT_BY_CLIENTS: Final[list[tuple[str, Any, Any]]] = [
+    (
+        "/spans/query",
+        {"filtering": {"operator": "and", "conditions": []}, "windowing": WINDOWING, **_references(*QUERY)},
+        None,
+    ),
+    ("/traces/query", {"filtering": {}, "windowing": {**WINDOWING, "next": ID}, **_references(*QUERY)}, None),
+    ("/tracing/spans/query", {**FLAT, "limit": 1}, {**FLAT, "limit": 1, "filter": "{}"}),
+    ("/tracing/spans/analytics", {**FLAT, "limit": 1}, {**FLAT, "limit": 1, "filter": "{}"}),
+    (
+        "/tracing/analytics/query",
+        {**FLAT, "specs": [{"type": "binary", "path": "p"}]},
+        {**FLAT, "filter": "{}", "specs": "[]"},
+    ),
+    (
+        "/spans/analytics/query",
+        {
+            **FLAT,
+            "specs": [{"type": "numeric/continuous", "path": "p", "bins": 1, "vmin": 0, "vmax": 1, "edge": True}],
+            "windowing": {**WINDOWING, "next": ID},
+            "filtering": {},
+        },
+        None,
+    ),
+    ("/spans/sessions/query", {"realtime": True, "windowing": {**WINDOWING, "next": "n"}}, None),
+    ("/tracing/users/query", {"realtime": False, "windowing": WINDOWING}, None),
+    (
+        "/simple/traces/query",
+        {
+            "trace": {
+                "origin": "human",
+                "kind": "eval",
+                "channel": "sdk",
+                "tags": {"t": 1},
+                "meta": {"m": 1},
+                "references": {
+                    **{
+                        layer: REFERENCE
+                        for word in ("query", "testset", "application", "evaluator", "environment")
+                        for layer in _layers(word)
+                    },
+                    "testcase": REFERENCE,
+                    "selector": {"key": "k"},
+                },
+                "links": {"invocation": {"trace_id": "a" * 32, "span_id": "b" * 16}},
+            },
+            "links": [{"trace_id": "a" * 32, "span_id": "b" * 16}],
+            "windowing": WINDOWING,
+        },
+        None,
+    ),
+    (
+        "/applications/query",
+        {"application": {**ROW, "flags": FLAGS, "folder_id": None}, "application_refs": [REFERENCE], **PAGE},
+        None,
+    ),
+    (
+        "/applications/variants/query",
+        {
+            "application_variant": {**ROW, "flags": FLAGS},
+            "application_refs": [{"id": ID, "slug": "a"}],
+            "application_variant_refs": [REFERENCE],
+            **PAGE,
+        },
+        {**STRING, **_named("application", "application_variant")},
+    ),
+    (
+        "/applications/revisions/query",
+        {
+            "application_revision": {
+                **ROW,
+                "flags": FLAGS,
+                "author": ID,
+                "authors": [ID],
+                "message": "m",
+                "version": "1",
+                "date": "2026-01-01T00:00:00Z",
+                "dates": ["2026-01-01T00:00:00Z"],
+                "workflow_variant_id": ID,
+            },
+            **{f"{layer}_refs": [REFERENCE] for layer in APPLICATION},
+            **PAGE,
+        },
+        None,
+    ),
+    (
+        "/applications/revisions/log",
+        {
+            "application_revisions": {
+                **dict.fromkeys((f"{layer}_id" for word in ("application", "workflow") for layer in _layers(word)), ID),
+                "artifact_id": ID,
+                "variant_id": ID,
+                "revision_id": ID,
+                "depth": "2",
+                "include_archived": True,
+            }
+        },
+        None,
+    ),
+    (
+        "/applications/revisions/retrieve",
+        {"resolve": True, "key": "k", **_references(*APPLICATION, *ENVIRONMENT)},
+        None,
+    ),
+    (
+        "/workflows/revisions/retrieve",
+        {"resolve": True, "key": None, **_references(*_layers("workflow"), *ENVIRONMENT)},
+        None,
+    ),
+    (
+        "/applications/revisions/resolve",
+        {
+            "max_depth": 10,
+            "max_embeds": 100,
+            "error_policy": "keep",
+            "application_revision": {"data": {}},
+            **_references(*APPLICATION),
+        },
+        None,
+    ),
+    (
+        "/simple/applications/query",
+        {"application": {**ROW, "flags": FLAGS}, "application_refs": [REFERENCE], **PAGE},
+        None,
+    ),
+    ("/environments/query", None, {**STRING, **_named("environment")}),
+    ("/environments/variants/query", None, {**STRING, **_named("environment", "environment_variant")}),
+    ("/environments/revisions/query", None, {**STRING, **_named(*ENVIRONMENT)}),
+    ("/environments/revisions/retrieve", {"resolve": True, **_references(*ENVIRONMENT)}, None),
+    ("/simple/environments/query", {"environment": {"slug": "a"}, "environment_refs": [{"slug": "a"}], **PAGE}, None),
+    ("/queries/query", None, {**STRING, **_named("query")}),
+    (
+        "/queries/variants/query",
+        {"query_variant": {**ROW, "flags": {}}, "query_refs": [REFERENCE], "query_variant_refs": [REFERENCE], **PAGE},
+        None,
+    ),
+    (
+        "/queries/revisions/query",
+        {
+            "query_revision": {**ROW, "author": ID, "message": "m"},
+            **{f"{layer}_refs": [REFERENCE] for layer in QUERY},
+            **PAGE,
+        },
+        None,
+    ),
+    (
+        "/queries/revisions/log",
+        {"query_revisions": {**{f"{layer}_id": ID for layer in QUERY}, "depth": 1}},
+        None,
+    ),
+    (
+        "/queries/revisions/retrieve",
+        {
+            **_references(*QUERY),
+            "include_trace_ids": True,
+            "include_traces": False,
+            "windowing": {"limit": 1, "next": ID},
+        },
+        None,
+    ),
+    (
+        "/simple/queries/query",
+        {"query": {"flags": {}, "tags": {"t": "u"}, "meta": {}}, "query_refs": [REFERENCE], **PAGE},
+        None,
+    ),
+]
+"""Everything that the references list for a question (``spans-api`` §1, §8 to §10; ``applications-api`` §6 to §8, §10.3): POST path, body
+and query string."""
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "params"), SENT_BY_CLIENTS, ids=lambda value: value if isinstance(value, str) else ""
+)
+@pytest.mark.asyncio(loop_scope="module")
+async def test_every_member_that_clients_of_the_reference_send_is_known(
+    client: aiohttp.ClientSession, path: str, body: Any, params: Any
+) -> None:
+    async with client.post(path, json=body, params=params) as response:
+        assert response.status == 200, await response.text()
+
+
+def test_every_question_of_the_reference_is_among_them() -> None:
+    asked = {route.path for route in NARROWING if route.method == "POST"}
+    twins = {path.replace("/tracing/", "/spans/").replace("/users/", "/sessions/") for path, *_ in SENT_BY_CLIENTS}
+    beyond = {"/environments/revisions/log", "/environments/revisions/resolve"}
+
+    assert {path.replace("/tracing/", "/spans/").replace("/users/", "/sessions/") for path in asked} - twins <= beyond
