@@ -59,8 +59,13 @@ from query_api.traces import flat_handlers as flat
 from query_api.traces import handlers as traces
 from query_api.traces.flat_models import FlatAnswer, FlatQuery, FlatTraceAnswer
 from query_api.traces.models import TraceAnswer, TraceDeleted, TraceIds, TracesAnswer, TracesQuery
-from query_api.workflows.handlers import retrieve_workflow
-from query_api.workflows.models import RetrieveWorkflowRevision, WorkflowRetrievedAnswer
+from query_api.workflows import handlers as workflows
+from query_api.workflows.models import (
+    ResolveWorkflowRevision,
+    RetrieveWorkflowRevision,
+    WorkflowResolvedAnswer,
+    WorkflowRetrievedAnswer,
+)
 
 # fmt: off
 SPANS: Final = (
@@ -147,7 +152,9 @@ STATUS: Final = (
           Freshness, access=Access.ADMIN),
 )
 WORKFLOWS: Final = (
-    Route("POST", "/workflows/revisions/retrieve", retrieve_workflow, "The revision that references name", "Workflows",
+    Route("POST", "/workflows/revisions/resolve", workflows.REVISIONS.resolve, "Resolve embedded references", "Workflows",
+          WorkflowResolvedAnswer, body=ResolveWorkflowRevision),
+    Route("POST", "/workflows/revisions/retrieve", workflows.REVISIONS.retrieve, "The revision that references name", "Workflows",
           WorkflowRetrievedAnswer, body=RetrieveWorkflowRevision),
 )
 ACCOUNTS: Final = (

@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import Annotated, Any, Final, TypeAlias
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BaseModel, Discriminator, Field, Tag, create_model
+from pydantic import AfterValidator, BaseModel, Discriminator, Field, Tag, create_model, model_validator
 
 from common.body_models import Named, Strict
 from common.filter.models import FilteringModel
@@ -19,6 +19,7 @@ from query_api.analytics.models import Moment as StartTime
 from query_api.applications.json_schemas import check_json_schema
 from query_api.environments.models import EnvironmentReferences
 from query_api.lineage.bodies import FlagsIn, ResolveQuestion, RevisionData
+from query_api.lineage.members import data_alone, revision_shown
 from query_api.lineage.models import Loose, Meta, ReferenceIn, Text
 from query_api.lineage.names import APPLICATIONS
 from query_api.lineage.shapes import Example, Held
@@ -120,9 +121,14 @@ class RetrieveRevision(EnvironmentReferences):
 
 
 class InlineRevision(Strict):
-    """A revision that is sent and not stored."""
+    """A revision that is sent and not stored. It may be sent as an answer shows it: what stands beside `data` has no effect."""
 
     data: ApplicationData | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _as_answered(cls, value: Any) -> Any:
+        return data_alone(value, ApplicationRevision)
 
 
 class ResolvedData(BaseModel):
@@ -203,13 +209,13 @@ _COUNTED: Final = create_model(
     __module__=__name__,
     counts=(RevisionCounts | None, Field(None, description="Where they were asked for.")),
 )
-_STORED: Final[Any] = _MADE.revisions.retrieved.model_fields["application_revision"].annotation
+ApplicationRevision: Final[Any] = revision_shown(_MADE.revisions, APPLICATIONS)
 RESOLVED: Final = create_model(
     "ResolvedRevisionAnswer",
     __base__=_MADE.revisions.retrieved,
     __doc__="The revision that was named, the data that were sent, or none.",
     __module__=__name__,
-    application_revision=(_STORED | ResolvedData, None),
+    application_revision=(ApplicationRevision | ResolvedData | None, None),
 )
 SHAPES: Final = replace(
     _MADE,

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Final, TypeAlias
 
-from pydantic import BaseModel, Field, create_model
+from pydantic import BaseModel, Field, create_model, model_validator
 
 from common.body_models import Listed, Named, Strict
 from query_api.lineage.bodies import Delta, FlagsIn, ResolveQuestion, RevisionData
+from query_api.lineage.members import data_alone, revision_shown
 from query_api.lineage.models import CreatingReference, Loose, ReferenceIn, Text
 from query_api.lineage.names import ENVIRONMENTS
 from query_api.lineage.shapes import Example, Held
@@ -70,9 +71,14 @@ class DeployApplication(Loose):
 
 
 class InlineEnvironmentRevision(Strict):
-    """A revision that is sent and not stored."""
+    """A revision that is sent and not stored. It may be sent as an answer shows it: what stands beside `data` has no effect."""
 
     data: EnvironmentData | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _as_answered(cls, value: Any) -> Any:
+        return data_alone(value, EnvironmentRevision)
 
 
 class ResolveEnvironmentRevision(EnvironmentReferences, ResolveQuestion):
@@ -108,11 +114,11 @@ SHAPES: Final = shapes_of(
         example=_EXAMPLE,
     ),
 )
-_STORED: Final[Any] = SHAPES.revisions.retrieved.model_fields["environment_revision"].annotation
+EnvironmentRevision: Final[Any] = revision_shown(SHAPES.revisions, ENVIRONMENTS)
 RESOLVED: Final = create_model(
     "ResolvedEnvironmentRevisionAnswer",
     __base__=SHAPES.revisions.retrieved,
     __doc__="The revision that was named, the data that was sent, or none.",
     __module__=__name__,
-    environment_revision=(_STORED | ResolvedEnvironmentData, None),
+    environment_revision=(EnvironmentRevision | ResolvedEnvironmentData | None, None),
 )

@@ -6,14 +6,15 @@ A function that gives members gives what ``model`` takes as ``fields``: a type a
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from typing import Any, Final, get_args
 from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from query_api.lineage.bodies import FlagsIn
 from query_api.lineage.models import Loose, ReferenceIn
-from query_api.lineage.shapes import Model
+from query_api.lineage.names import Names
+from query_api.lineage.shapes import Model, RevisionShapes
 
 _OLDER: Final = "The same under another name."
 
@@ -66,6 +67,20 @@ def answer_of_several(name: str, member: str, shown: Model) -> Model:
     """``{count, <member>: […]}``."""
     several = {member: (list[shown], ...)}  # type: ignore[valid-type] # a model that is made here
     return model_of(name, "A page of them.", BaseModel, count=(int, ...), **several)
+
+
+def revision_shown(shapes: RevisionShapes, names: Names) -> Model:
+    """The revision in the answers of a kind."""
+    shown, _none = get_args(shapes.one.model_fields[names.revision].annotation)
+    model: Model = shown
+    return model
+
+
+def data_alone(value: Any, shown: Model) -> Any:
+    """Of a revision as answers show it ``data`` alone. Members that no answer shows stay, to be refused."""
+    if not isinstance(value, dict):
+        return value
+    return {name: each for name, each in value.items() if name == "data" or name not in shown.model_fields}
 
 
 def flags_taken(model: type[FlagsIn], description: str | None = None) -> dict[str, Any]:

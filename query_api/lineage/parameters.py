@@ -6,7 +6,7 @@ Every layer of every kind takes both: ``parameters_model`` makes the parameters 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Final, TypeVar
 from uuid import UUID
 
 from pydantic import BeforeValidator, Field, Json, create_model
@@ -18,6 +18,9 @@ from query_api.lineage.models import Meta, Moment, NamedSlug, Order, Tags, Text,
 AnyQuestion = TypeVar("AnyQuestion", bound=Question)
 
 _COMMON = ("name", "description", "tags", "meta", "flags")
+VERSIONED: Final = "_revision"
+"""How the word ends for what has a version."""
+
 _WINDOW = ("next", "newest", "oldest", "limit", "order")
 
 
@@ -37,7 +40,8 @@ class QuestionParameters(Strict):
 
 
 def parameters_model(name: str, words: Sequence[str], *, flags: type[FlagsIn] = AskedFlags) -> type[QuestionParameters]:
-    """The parameters of a question that may name what ``words`` call so: ``query_id``, ``query_ids``, ``query_slug``, ``query_slugs``.
+    """The parameters of a question that may name what ``words`` call so: ``query_id``, ``query_ids``, ``query_slug``, ``query_slugs``;
+    revisions by their versions too.
 
     ``flags`` are those that may be asked for.
     """
@@ -45,6 +49,8 @@ def parameters_model(name: str, words: Sequence[str], *, flags: type[FlagsIn] = 
     members: dict[str, Any] = {
         "flags": (Json[finite] | None, Field(None, description="A JSON object.")),  # type: ignore[misc] # as above
     }
+    if words[-1].endswith(VERSIONED):
+        members |= dict.fromkeys((f"{words[-1]}_version", f"{words[-1]}_versions"), (list[Text], Field([])))
     for word in words:
         members |= dict.fromkeys((f"{word}_id", f"{word}_ids"), (list[UUID], Field([])))
         members |= dict.fromkeys((f"{word}_slug", f"{word}_slugs"), (list[NamedSlug], Field([])))
@@ -78,6 +84,13 @@ def _given(parameters: QuestionParameters, names: Sequence[str]) -> dict[str, An
 
 
 def _references(parameters: QuestionParameters, word: str) -> list[dict[str, Any]]:
-    """Ids and slugs as references, which are alternatives of each other."""
-    pairs = ((f"{word}_{member}{ending}", member) for member in ("id", "slug") for ending in ("", "s"))
-    return [{member: value} for name, member in pairs for value in getattr(parameters, name, ())]
+    """Ids and slugs as references, which are alternatives of each other; versions narrow all of them."""
+    named = [{member: value} for member in ("id", "slug") for value in _values(parameters, word, member)]
+    versions = _values(parameters, word, "version")
+    if not versions:
+        return named
+    return [{**reference, "version": version} for reference in named or [{}] for version in versions]
+
+
+def _values(parameters: QuestionParameters, word: str, member: str) -> list[Any]:
+    return [value for ending in ("", "s") for value in getattr(parameters, f"{word}_{member}{ending}", ())]

@@ -1,4 +1,4 @@
-"""The one workflow route that clients of applications need: retrieving a revision (reference ``applications-api`` §7.7, §10.3).
+"""The workflow routes that the SDK needs: retrieving and resolving a revision (reference ``applications-api`` §7.7, §10.3).
 
 The rows are those of applications, under the same ids; only the words differ.
 """
@@ -14,4 +14,4 @@ from query_api.lineage.names import Names
 from query_api.lineage.values import Kind
 
 WORKFLOWS: Final = Names(Kind.APPLICATION, "workflow", "workflows", ("workflow", "artifact"))
-retrieve_workflow: Final = DeployableRevisions(replace(HISTORY, names=WORKFLOWS)).retrieve
+REVISIONS: Final = DeployableRevisions(replace(HISTORY, names=WORKFLOWS))

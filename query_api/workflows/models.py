@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 from uuid import UUID
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, model_validator
 
-from query_api.applications.models import ApplicationData, Flags
+from common.body_models import Strict
+from query_api.applications.models import ApplicationData, Flags, ResolvedData
 from query_api.environments.models import EnvironmentReferences
 from query_api.lineage.answered import Header, Lifecycle, ResolutionInfo, RetrievalInfo
+from query_api.lineage.bodies import ResolveQuestion
+from query_api.lineage.members import data_alone
 from query_api.lineage.models import ReferenceIn, Text
 
 _OLDER: Final = "The same under another name."
@@ -24,6 +27,26 @@ class RetrieveWorkflowRevision(EnvironmentReferences):
     workflow_revision_ref: ReferenceIn | None = None
     key: Text | None = Field(None, description="Under which it is deployed; `<workflow slug>.revision` if absent.")
     resolve: bool | None = Field(None, description="Whether embedded references are resolved.")
+
+
+class InlineWorkflowRevision(Strict):
+    """A revision that is sent and not stored. It may be sent as an answer shows it: what stands beside `data` has no effect."""
+
+    data: ApplicationData | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _as_answered(cls, value: Any) -> Any:
+        return data_alone(value, WorkflowRevision)
+
+
+class ResolveWorkflowRevision(ResolveQuestion):
+    """References that lead to a revision, or one that is sent, and how its embedded references are resolved."""
+
+    workflow_ref: ReferenceIn | None = None
+    workflow_variant_ref: ReferenceIn | None = None
+    workflow_revision_ref: ReferenceIn | None = None
+    workflow_revision: InlineWorkflowRevision | None = None
 
 
 class WorkflowRevision(Header, Lifecycle):
@@ -52,3 +75,9 @@ class WorkflowRetrievedAnswer(BaseModel):
     workflow_revision: WorkflowRevision | None = None
     resolution_info: ResolutionInfo | None = Field(None, description="Where resolving was asked for.")
     retrieval_info: RetrievalInfo | None = None
+
+
+class WorkflowResolvedAnswer(WorkflowRetrievedAnswer):
+    """The revision that was named, the data that was sent, or none."""
+
+    workflow_revision: WorkflowRevision | ResolvedData | None = None  # type: ignore[assignment] # wider, in an answer

@@ -355,7 +355,7 @@ SENT_BY_CLIENTS: Final[list[tuple[str, Any, Any]]] = [
             "max_depth": 10,
             "max_embeds": 100,
             "error_policy": "keep",
-            "application_revision": {"data": {}},
+            "application_revision": {"data": {}, "workflow_slug": "a", "flags": {}},
             **_references(*APPLICATION),
         },
         None,
@@ -367,7 +367,27 @@ SENT_BY_CLIENTS: Final[list[tuple[str, Any, Any]]] = [
     ),
     ("/environments/query", None, {**STRING, **_named("environment")}),
     ("/environments/variants/query", None, {**STRING, **_named("environment", "environment_variant")}),
-    ("/environments/revisions/query", None, {**STRING, **_named(*ENVIRONMENT)}),
+    (
+        "/environments/revisions/query",
+        None,
+        {**STRING, **_named(*ENVIRONMENT), "environment_revision_version": "1", "environment_revision_versions": "2"},
+    ),
+    (
+        "/environments/revisions/resolve",
+        {
+            "environment_revision": {"data": {}, "id": ID, "environment_slug": "a", "author": ID},
+            **_references(*ENVIRONMENT),
+        },
+        None,
+    ),
+    (
+        "/workflows/revisions/resolve",
+        {
+            "workflow_revision": {"data": {"parameters": {}}, "version": "1"}, "error_policy": "exception",
+            **_references(*_layers("workflow")),
+        },
+        None,
+    ),
     ("/environments/revisions/retrieve", {"resolve": True, **_references(*ENVIRONMENT)}, None),
     ("/simple/environments/query", {"environment": {"slug": "a"}, "environment_refs": [{"slug": "a"}], **PAGE}, None),
     ("/queries/query", None, {**STRING, **_named("query")}),
@@ -424,6 +444,6 @@ async def test_every_member_that_clients_of_the_reference_send_is_known(
 def test_every_question_of_the_reference_is_among_them() -> None:
     asked = {route.path for route in NARROWING if route.method == "POST"}
     twins = {path.replace("/tracing/", "/spans/").replace("/users/", "/sessions/") for path, *_ in SENT_BY_CLIENTS}
-    beyond = {"/environments/revisions/log", "/environments/revisions/resolve"}
+    beyond = {"/environments/revisions/log"}
 
     assert {path.replace("/tracing/", "/spans/").replace("/users/", "/sessions/") for path in asked} - twins <= beyond

@@ -399,6 +399,29 @@ async def test_workflows_deployments_and_the_resolve_route_do_too(client: Histor
     assert [each["data"] for each in answers] == [{"parameters": {"here": "Hello"}}] * 3
 
 
+async def test_a_revision_can_be_sent_as_it_was_answered(client: HistoryClient):
+    committed = await revision(client, "y", "y-v1", {"parameters": {"here": OF_X}})
+
+    answer = await client.post(RESOLVE, {"application_revision": committed})
+
+    assert answer["application_revision"] == {"data": {"parameters": {"here": "Hello"}}}
+
+
+async def test_workflows_resolve_what_the_sdk_sends(client: HistoryClient):
+    path = "/workflows/revisions/resolve"
+    sent = {"workflow_revision": {"data": {"parameters": {"here": OF_X}}}}
+
+    inline = await client.post(path, {**sent, "max_depth": 10, "max_embeds": 100, "error_policy": "exception"})
+    named = await client.post(path, {"workflow_revision_ref": {"slug": "x-v1"}})
+
+    assert inline["workflow_revision"] == {"data": {"parameters": {"here": "Hello"}}}
+    assert inline["resolution_info"]["embeds_resolved"] == 1
+    assert named["workflow_revision"]["slug"] == "x-v1"
+    assert named["retrieval_info"]["references"].keys() == {"workflow", "workflow_variant", "workflow_revision"}
+    assert await client.post(path, {"workflow_ref": {"slug": "none"}}) == {"count": 0}
+    assert "workflow_ref" in (await client.post(path, {}, status=400))["detail"]
+
+
 async def test_a_deployed_reference_without_a_value_is_400(client: HistoryClient):
     await revision(client, "y", "y-v1", {"parameters": {"here": "@{{application.slug=none}}"}})
 

@@ -248,6 +248,20 @@ class TestQueries:
         made = await api.environment()
         await api.environment("other")
 
+        by_version = await api.ok(
+            f"/environments/revisions/query?environment_variant_id={made['variant_id']}&environment_revision_version=1"
+        )
+        by_versions = await api.ok(
+            "/environments/revisions/query?environment_slug=other"
+            "&environment_revision_versions=0&environment_revision_versions=1&environment_revision_versions=9"
+        )
+        by_both = await api.ok(
+            f"/environments/revisions/query?environment_revision_id={made['revision_id']}&environment_revision_version=0"
+        )
+        assert [each["id"] for each in by_version["environment_revisions"]] == [made["revision_id"]]
+        assert [each["version"] for each in by_versions["environment_revisions"]] == ["0", "1"]
+        assert by_both["count"] == 0
+
         by_variant = await api.ok(f"/environments/revisions/query?environment_variant_id={made['variant_id']}")
         by_revision = await api.ok(f"/environments/revisions/query?environment_revision_id={made['revision_id']}")
 

@@ -12,7 +12,7 @@ from query_api.lineage.models import IdWindowing, ReferenceIn
 from query_api.lineage.parameters import or_parameters, parameters_model
 
 ONE, TWO = UUID(int=1), UUID(int=2)
-PARAMETERS = parameters_model("Parameters", ["thing"])
+PARAMETERS: Any = parameters_model("Parameters", ["thing"])
 
 
 class Things(Question):
@@ -60,9 +60,9 @@ class Lit(FlagsIn, Strict):
 
 
 def test_flags_are_those_of_the_kind() -> None:
-    parameters = parameters_model("Parameters", ["thing"], flags=Lit)
+    parameters: Any = parameters_model("Parameters", ["thing"], flags=Lit)
 
-    assert parameters(flags='{"is_lit": true}').flags == Lit(is_lit=True)  # type: ignore[attr-defined]
+    assert parameters(flags='{"is_lit": true}').flags == Lit(is_lit=True)
     for flags in ('{"is_lit": "maybe"}', '{"is_lit": true, "is_loud": true}'):
         with pytest.raises(ValidationError):
             parameters(flags=flags)
@@ -84,7 +84,7 @@ def test_numbers_that_are_none_in_json_are_refused_in_the_string_too(text: str) 
 
 @pytest.mark.parametrize("text", ['{"is_lit": NaN}', '{"is_lit": true, "is_loud": [-Infinity]}', '{"is_loud": 1e999}'])
 def test_they_are_refused_in_flags_as_well_known_or_not(text: str) -> None:
-    parameters = parameters_model("Parameters", ["thing"], flags=Lit)
+    parameters: Any = parameters_model("Parameters", ["thing"], flags=Lit)
 
     with pytest.raises(ValidationError, match="NaN and Infinity are no JSON") as refused:
         parameters(flags=text)
