@@ -361,10 +361,13 @@ class LimitSettings(_Group):
         24 * 3600, ge=0, description="How far ahead of the clock a time may be, in seconds; no later than 2262."
     )
 
-    embeds_max: int = Field(1_000, ge=0, le=10_000, description="Embedded references that a request may have resolved.")
-    embed_depth_max: int = Field(20, ge=0, le=50, description="How deep these may stand in what others name.")
+    embeds_max: int = Field(1_000, ge=0, le=10_000, description="Embedded references that one request may resolve.")
+    embed_depth_max: int = Field(20, ge=0, le=50, description="Levels of embedded references in each other.")
     resolved_bytes_max: int = Field(
-        4 * MIB, ge=1_000, le=64 * MIB, description="Data of a revision with what is embedded in it; 400 past it."
+        4 * MIB,
+        ge=1_000,
+        le=64 * MIB,
+        description="Data of a revision after its embedded references are resolved; 400 past it.",
     )
 
     def span_limits(self) -> SpanLimits:

@@ -132,11 +132,11 @@ class _Passage:
 
 
 class _NoParameters(Strict):
-    """The query string of a route that takes none."""
+    """The query string of a route that takes no parameters."""
 
 
 def _read_parameters(request: web.BaseRequest, route: Route) -> Any:
-    """The query string as the route takes it. Where a body narrows the answer, a query string is not ignored: it is refused."""
+    """Validate the query string. If only the body narrows the answer, parameters are refused instead of ignored."""
     if route.query is not None:
         return read_query(route.query, request.query)
     if route.body is not None and not route.ignores_unknown:

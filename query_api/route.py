@@ -107,8 +107,8 @@ class Route:
     """Statuses of refusal that its input does not explain, for the document."""
 
     ignores_unknown: bool = False
-    """Whether unknown members of its body and query string are ignored: so where it creates or edits. Everywhere else they would
-    widen the answer in silence, and are refused (contract §1)."""
+    """Whether unknown members of the body and the query string are ignored, as in every route that creates or edits something. All
+    other routes refuse them: a typo would silently widen the answer (contract §1)."""
 
     access: Access = Access.PROJECT
     raw_body: tuple[str, ...] = ()

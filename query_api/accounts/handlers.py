@@ -47,7 +47,7 @@ async def current_project(call: Call) -> Answer:
 
 
 async def check_permission(_call: Call) -> Answer:
-    """Whether the key may do something: a key that is in force may do everything in its project, and any other one is 401."""
+    """Allow the action: a valid key may do everything in its project. Any other key is answered 401."""
     return json_answer(Permission())
 
 

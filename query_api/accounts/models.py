@@ -102,14 +102,14 @@ class CurrentProject(BaseModel):
 
 
 class PermissionParameters(_Loose):
-    """What is to be done. It makes no difference: the key decides."""
+    """The permission that is checked. The key alone decides, so the members have no effect."""
 
-    action: str | None = Field(None, description="What is to be done, as in `run_service`.")
-    resource_type: str | None = Field(None, description="With which kind of thing.")
-    resource_id: str | None = Field(None, description="With which one.")
+    action: str | None = Field(None, description="The action, for example `run_service`.")
+    resource_type: str | None = Field(None, description="The kind of resource, for example `service`.")
+    resource_id: str | None = Field(None, description="The id of the resource.")
 
 
 class Permission(BaseModel):
-    """Whether it may be done."""
+    """The answer to a permission check."""
 
     effect: Literal["allow"] = "allow"

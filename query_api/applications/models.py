@@ -121,7 +121,7 @@ class RetrieveRevision(EnvironmentReferences):
 
 
 class InlineRevision(Strict):
-    """A revision that is sent and not stored. It may be sent as an answer shows it: what stands beside `data` has no effect."""
+    """A revision that is sent and not stored. Only `data` counts; the other members that answers show are ignored."""
 
     data: ApplicationData | None = None
 

@@ -182,9 +182,14 @@ class ErrorPolicy(StrEnum):
 class ResolveQuestion(Strict):
     """How embedded references are resolved. A kind adds what holds them."""
 
-    max_depth: int = Field(10, ge=0, description="How deep embedded references may stand in what others name.")
-    max_embeds: int = Field(100, ge=0, description="How many there may be, each counted as often as it occurs.")
+    max_depth: int = Field(
+        10, ge=0, description="Levels of embedded references: one that another embeds is a level deeper."
+    )
+    max_embeds: int = Field(
+        100, ge=0, description="How many embedded references may be resolved, counting every occurrence."
+    )
     error_policy: ErrorPolicy = Field(
         ErrorPolicy.EXCEPTION,
-        description="`exception`: 400. `placeholder`: a text in its place. `keep`: it stays. The last two fill `errors`.",
+        description="If a reference has no value: `exception` answers 400; `placeholder` puts a text in its place; `keep` leaves it."
+        " The last two report it in `errors`.",
     )

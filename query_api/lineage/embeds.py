@@ -40,8 +40,8 @@ _TOKEN: Final = re.compile(
     r"(?:,\s*@ag\.selector\[(?P<selector>[^\[\]]*)\]\s*)?\])?"
     r"|@\{\{(?P<compact>\s*\w+\.\w+\s*=[^{}]*)\}\}"
 )
-"""A token in a text. What begins like the first spelling and does not go on so matches without its groups: it cannot be read. What
-begins like the second one and holds no reference is left alone: templates write ``@{{name}}``."""
+"""A token in a text. The first spelling also matches if only its beginning is right; it then has no groups and cannot be read. The
+second one only matches if it holds a reference: templates write ``@{{name}}``."""
 
 
 class Unresolved(ValueError):
@@ -85,12 +85,12 @@ Replace: TypeAlias = Callable[[Embed], Any]
 
 
 def may_embed(text: str) -> bool:
-    """Whether there can be an embed in a JSON text, told without parsing it."""
+    """Return whether a JSON text can hold an embed, without parsing it."""
     return f'"{MARKER}"' in text or (any(each in text for each in _TEXT_SPELLINGS) and _TOKEN.search(text) is not None)
 
 
 def replaced(value: Any, replace: Replace, *, place: tuple[str | int, ...] = (), depth: int = 0) -> Any:
-    """``value`` with every embed replaced, in the order in which they stand."""
+    """Return ``value`` with every embed replaced, from the first to the last."""
     if isinstance(value, str):
         return _TOKEN.sub(lambda token: replace(Embed(token[0], place, depth)), value) if "@" in value else value
     if isinstance(value, list):
@@ -103,13 +103,13 @@ def replaced(value: Any, replace: Replace, *, place: tuple[str | int, ...] = (),
 
 
 def targets_in(values: Iterable[Any], *, count_max: int) -> list[Target]:
-    """The different targets of the first ``count_max`` embeds in some values, in the order in which they stand."""
+    """Return the different targets of the first ``count_max`` embeds in some values, in their order."""
     found: dict[Target, None] = {}
     places = iter(range(count_max))
 
     def note(embed: Embed) -> str:
         if next(places, None) is not None:
-            with suppress(Unresolved):  # told where the value is put together
+            with suppress(Unresolved):  # reported when the value is put together
                 found[embed.target()] = None
         return ""
 
@@ -119,7 +119,7 @@ def targets_in(values: Iterable[Any], *, count_max: int) -> list[Target]:
 
 
 def depth_of(value: Any) -> int:
-    """Objects and arrays in each other."""
+    """Return how deep objects and arrays nest."""
     level, depth = [value], 0
     while around := [each for each in level if isinstance(each, dict | list)]:
         level = [member for each in around for member in (each.values() if isinstance(each, dict) else each)]
@@ -128,7 +128,7 @@ def depth_of(value: Any) -> int:
 
 
 def described(target: Target) -> str:
-    """The references of a target in words: ``application_revision.slug=x``."""
+    """Return the references of a target in words: ``application_revision.slug=x``."""
     names = (f"{target.word}{suffix or ''}" for suffix in _LAYERS)
     return ", ".join(
         f"{name}.{member}={value}"
@@ -140,17 +140,18 @@ def described(target: Target) -> str:
 
 def _target_of_object(source: Mapping[str, Any]) -> Target:
     if len(source) > 1:
-        others = ", ".join(repr(name) for name in source if name != MARKER)
-        raise Unresolved(f"{others[:200]} would be lost: '{MARKER}' stands alone in its object")
+        beside = ", ".join(repr(name) for name in source if name != MARKER)
+        raise Unresolved(f"{beside[:200]} would be lost: '{MARKER}' has to stand alone in its object")
     embed = source[MARKER]
     if not isinstance(embed, dict) or not isinstance(embed.get(_REFERENCES), dict):
         raise Unresolved(f"'{MARKER}' needs '{_REFERENCES}': an object of references by their kind")
     selector = embed.get(_SELECTOR) or {}
-    if not isinstance(selector, dict) or embed.keys() - {_REFERENCES, _SELECTOR} or selector.keys() - {_PATH}:
+    others = embed.keys() - {_REFERENCES, _SELECTOR}
+    if others or not isinstance(selector, dict) or _present(selector).keys() - {_PATH}:
         raise Unresolved(
             f"'{MARKER}' holds '{_REFERENCES}' and '{_SELECTOR}', and the selector '{_PATH}', and nothing else"
         )
-    return _target(embed[_REFERENCES], selector.get(_PATH))
+    return _target(_present(embed[_REFERENCES]), selector.get(_PATH))
 
 
 def _target_of_token(source: str) -> Target:
@@ -172,6 +173,11 @@ def _target_of_token(source: str) -> Target:
         else:
             raise Unresolved(f"'{name[:200]}' is not kind.field, or stands twice")
     return _target(references, path)
+
+
+def _present(members: Mapping[str, Any]) -> dict[str, Any]:
+    """Without the members that are null, which clients send for absent ones."""
+    return {name: member for name, member in members.items() if member is not None}
 
 
 def _pair(text: str) -> tuple[str, str]:

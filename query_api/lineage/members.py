@@ -70,14 +70,14 @@ def answer_of_several(name: str, member: str, shown: Model) -> Model:
 
 
 def revision_shown(shapes: RevisionShapes, names: Names) -> Model:
-    """The revision in the answers of a kind."""
+    """Return the model of a revision in the answers of a kind."""
     shown, _none = get_args(shapes.one.model_fields[names.revision].annotation)
     model: Model = shown
     return model
 
 
 def data_alone(value: Any, shown: Model) -> Any:
-    """Of a revision as answers show it ``data`` alone. Members that no answer shows stay, to be refused."""
+    """Return a revision without the members that answers show, except ``data``. Unknown members stay, so that they are refused."""
     if not isinstance(value, dict):
         return value
     return {name: each for name, each in value.items() if name == "data" or name not in shown.model_fields}

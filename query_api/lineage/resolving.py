@@ -1,8 +1,8 @@
 """Puts what embedded references name in their place (reference ``applications-api`` §7.4, contract §5).
 
-What the embeds of one level name is read in one statement, then what the embeds in that name, and so on; each part of a revision
-once. Then the value is put together in memory. A request can make neither reads nor memory without bound: levels, embeds and
-bytes have a limit.
+One statement reads what all embeds of a level name, each part of a revision once. The embeds in these parts are the next level. Then the
+value is put together in memory. Levels, embeds and bytes are bounded, so a request can cause neither unbounded reads nor
+unbounded memory.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from query_api.lineage.store import Lineage
 from query_api.lineage.values import Embedded, Reference, WantedEmbed
 
 ERRORS_MAX: Final = 100
-"""Of one resolution that are told."""
+"""Errors that one answer reports."""
 
 PLACEHOLDER: Final = "<unresolved reference>"
 """Stands in the place of an embed without a value where the policy asks for it."""
@@ -47,15 +47,15 @@ class Bounds(NamedTuple):
     """How far embeds are resolved."""
 
     depth_max: int
-    """Embeds in what embeds name, counted from the data."""
+    """Levels of embeds; those in the data itself are the first."""
 
     embeds_max: int
     bytes_max: int
-    """Of the resolved data, and of all that is read for it."""
+    """Limit of the resolved data, and of all that is read for it."""
 
 
 class Resolved(NamedTuple):
-    """Data with what was embedded in it, as JSON text, and what is told about that."""
+    """Resolved data as JSON text, and ``resolution_info``."""
 
     data: str
     info: Mapping[str, Any]
@@ -65,7 +65,7 @@ class _Part(NamedTuple):
     """A part of a revision that an embed names."""
 
     key: tuple[UUID, str]
-    """The revision and the path: what leads back to it is a cycle."""
+    """The revision and the path: an embed in it that leads back to it is a cycle."""
 
     references: Mapping[str, Any]
     value: Any
@@ -74,7 +74,7 @@ class _Part(NamedTuple):
 
 
 _Parts: TypeAlias = Mapping[Target, _Part | str]
-"""By what names them; a text says why there is none."""
+"""Parts by what names them. A text instead of a part says why there is none."""
 
 _Ancestors: TypeAlias = frozenset[tuple[UUID, str]]
 """The parts in which an embed stands, one in the other."""
@@ -83,10 +83,10 @@ _Ancestors: TypeAlias = frozenset[tuple[UUID, str]]
 async def resolve_embeds(
     lineage: Lineage, data: str, *, bounds: Bounds, policy: ErrorPolicy, revision_id: UUID | None = None
 ) -> Resolved:
-    """``data`` with every embed replaced by what it names in the project. ``revision_id`` is the revision that holds it, if one does.
+    """Replace every embed in ``data`` with what it names in the project. ``revision_id`` is the revision that holds the data, if any.
 
-    Raises ``InvalidInput`` that names the place of an embed without a value where the policy is an exception, and where the
-    data is too large.
+    Raises ``InvalidInput`` if the data is too large, and if an embed has no value and the policy is an exception; the error names
+    the place of the embed.
     """
     if not may_embed(data):
         return Resolved(data, _Assembly({}, bounds, policy).info)

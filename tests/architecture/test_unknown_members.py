@@ -383,7 +383,8 @@ SENT_BY_CLIENTS: Final[list[tuple[str, Any, Any]]] = [
     (
         "/workflows/revisions/resolve",
         {
-            "workflow_revision": {"data": {"parameters": {}}, "version": "1"}, "error_policy": "exception",
+            "workflow_revision": {"data": {"parameters": {}}, "version": "1"},
+            "error_policy": "exception",
             **_references(*_layers("workflow")),
         },
         None,

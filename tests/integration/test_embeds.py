@@ -59,6 +59,16 @@ async def refused(client: HistoryClient, parameters: Any, **options: Any) -> str
     ("value", "expected"),
     [
         (embed(), "Hello"),
+        (embed(application={"slug": "x"}, application_variant=None), "Hello"),
+        (
+            {
+                "@ag.embed": {
+                    "@ag.references": {"application": {"slug": "x", "id": None}},
+                    "@ag.selector": {"key": None, "path": "parameters.n"},
+                }
+            },
+            5,
+        ),
         (embed("parameters.n"), 5),
         (embed("parameters.list.0"), {"a": None}),
         (embed("parameters.list.0.a"), None),
