@@ -8,7 +8,7 @@ for a text. Source: reference ``applications-api`` §7.4.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -23,7 +23,8 @@ MARKER: Final = "@ag.embed"
 _REFERENCES: Final = "@ag.references"
 _SELECTOR: Final = "@ag.selector"
 _PATH: Final = "path"
-_TEXT_SPELLINGS: Final = (f"{MARKER}[", "@{{")
+_MARKED: Final = f'"{MARKER}"'
+_SPELLINGS: Final = (_MARKED, f"{MARKER}[", "@{{")
 
 KINDS: Final[Mapping[str, Kind | None]] = {
     "application": Kind.APPLICATION,
@@ -36,12 +37,13 @@ KINDS: Final[Mapping[str, Kind | None]] = {
 _NAMED: Final = re.compile(r"(application|workflow|environment|evaluator)(_variant|_revision)?")
 _LAYERS: Final = {None: "artifact", "_variant": "variant", "_revision": "revision"}
 _TOKEN: Final = re.compile(
-    r"@ag\.embed\[(?:\s*@ag\.references\[(?P<references>[^\[\]]*)\]\s*"
-    r"(?:,\s*@ag\.selector\[(?P<selector>[^\[\]]*)\]\s*)?\])?"
-    r"|@\{\{(?P<compact>\s*\w+\.\w+\s*=[^{}]*)\}\}"
+    r"@ag\.embed\[(?:\s{0,20}@ag\.references\[(?P<references>[^\[\]]{0,10000})\]\s{0,20}"
+    r"(?:,\s{0,20}@ag\.selector\[(?P<selector>[^\[\]]{0,10000})\]\s{0,20})?\])?"
+    r"|@\{\{(?P<compact>\s{0,20}\w{1,64}\.\w{1,64}\s{0,20}=[^{}]{0,10000})\}\}"
 )
 """A token in a text. The first spelling also matches if only its beginning is right; it then has no groups and cannot be read. The
-second one only matches if it holds a reference: templates write ``@{{name}}``."""
+second one only matches if it holds a reference: templates write ``@{{name}}``. Every part is bounded: a match holds the interpreter
+lock."""
 
 
 class Unresolved(ValueError):
@@ -85,14 +87,19 @@ Replace: TypeAlias = Callable[[Embed], Any]
 
 
 def may_embed(text: str) -> bool:
-    """Return whether a JSON text can hold an embed, without parsing it."""
-    return f'"{MARKER}"' in text or (any(each in text for each in _TEXT_SPELLINGS) and _TOKEN.search(text) is not None)
+    """Return whether a JSON text may hold an embed, by a quick look. It does not if this is false."""
+    return any(spelling in text for spelling in _SPELLINGS)
+
+
+def holds_embed(text: str) -> bool:
+    """Return whether a JSON text holds an embed, without parsing it."""
+    return _MARKED in text or any(True for _ in _tokens(text))
 
 
 def replaced(value: Any, replace: Replace, *, place: tuple[str | int, ...] = (), depth: int = 0) -> Any:
     """Return ``value`` with every embed replaced, from the first to the last."""
     if isinstance(value, str):
-        return _TOKEN.sub(lambda token: replace(Embed(token[0], place, depth)), value) if "@" in value else value
+        return _replaced_text(value, lambda token: replace(Embed(token, place, depth)))
     if isinstance(value, list):
         return [replaced(each, replace, place=(*place, index), depth=depth + 1) for index, each in enumerate(value)]
     if isinstance(value, dict):
@@ -100,6 +107,24 @@ def replaced(value: Any, replace: Replace, *, place: tuple[str | int, ...] = (),
             return replace(Embed(value, place, depth))
         return {name: replaced(each, replace, place=(*place, name), depth=depth + 1) for name, each in value.items()}
     return value
+
+
+def _replaced_text(text: str, replace: Callable[[str], str]) -> str:
+    pieces, end = [], 0
+    for token in _tokens(text):
+        pieces += [text[end : token.start()], replace(token[0])]
+        end = token.end()
+    return "".join([*pieces, text[end:]]) if pieces else text
+
+
+def _tokens(text: str) -> Iterator[re.Match[str]]:
+    """Yield the tokens of a text. Each is looked for by itself, so that other threads can run between two of them."""
+    at = text.find("@")
+    while at >= 0:
+        token = _TOKEN.match(text, at)
+        if token is not None:
+            yield token
+        at = text.find("@", at + 1 if token is None else token.end())
 
 
 def targets_in(values: Iterable[Any], *, count_max: int) -> list[Target]:

@@ -23,6 +23,7 @@ from query_api.lineage.embeds import (
     Unresolved,
     depth_of,
     described,
+    holds_embed,
     may_embed,
     replaced,
     targets_in,
@@ -88,17 +89,18 @@ async def resolve_embeds(
     Raises ``InvalidInput`` if the data is too large, and if an embed has no value and the policy is an exception; the error names
     the place of the embed.
     """
-    if not may_embed(data):
-        return Resolved(data, _Assembly({}, bounds, policy).info)
     bytes_count = len(data.encode())
-    if bytes_count > bounds.bytes_max:
+    is_large = bytes_count > bounds.bytes_max
+    if not may_embed(data) or (is_large and not await asyncio.to_thread(holds_embed, data)):
+        return Resolved(data, _Assembly({}, bounds, policy).info)
+    if is_large:
         raise InvalidInput(f"data: {bytes_count} bytes that hold embedded references; legal are {bounds.bytes_max}.")
     value = await asyncio.to_thread(json.loads, data)
     parts = await _read_parts(lineage, value, bounds)
     assembly = _Assembly(parts, bounds, policy, bytes_count=bytes_count)
     ancestors: _Ancestors = frozenset() if revision_id is None else frozenset({(revision_id, "")})
     text = await asyncio.to_thread(assembly.text_of, value, ancestors)
-    return Resolved(text, assembly.info)
+    return Resolved(text if assembly.has_seen_any else data, assembly.info)
 
 
 async def _read_parts(lineage: Lineage, value: Any, bounds: Bounds) -> _Parts:
@@ -165,6 +167,11 @@ class _Assembly:
     _seen_count: int = 0
     _resolved_count: int = 0
     _depth: int = 0
+
+    @property
+    def has_seen_any(self) -> bool:
+        """Whether there was an embed."""
+        return self._seen_count > 0
 
     @property
     def info(self) -> Mapping[str, Any]:
