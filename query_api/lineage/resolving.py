@@ -7,7 +7,6 @@ unbounded memory.
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,6 +14,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from uuid import UUID
 
 from common.errors import InvalidInput
+from common.threads import in_thread
 from query_api.lineage.bodies import ErrorPolicy
 from query_api.lineage.embeds import (
     KINDS,
@@ -91,15 +91,15 @@ async def resolve_embeds(
     """
     bytes_count = len(data.encode())
     is_large = bytes_count > bounds.bytes_max
-    if not may_embed(data) or (is_large and not await asyncio.to_thread(holds_embed, data)):
+    if not may_embed(data) or (is_large and not await in_thread(holds_embed, data)):
         return Resolved(data, _Assembly({}, bounds, policy).info)
     if is_large:
         raise InvalidInput(f"data: {bytes_count} bytes that hold embedded references; legal are {bounds.bytes_max}.")
-    value = await asyncio.to_thread(json.loads, data)
+    value = await in_thread(json.loads, data)
     parts = await _read_parts(lineage, value, bounds)
     assembly = _Assembly(parts, bounds, policy, bytes_count=bytes_count)
     ancestors: _Ancestors = frozenset() if revision_id is None else frozenset({(revision_id, "")})
-    text = await asyncio.to_thread(assembly.text_of, value, ancestors)
+    text = await in_thread(assembly.text_of, value, ancestors)
     return Resolved(text if assembly.has_seen_any else data, assembly.info)
 
 
@@ -108,13 +108,13 @@ async def _read_parts(lineage: Lineage, value: Any, bounds: Bounds) -> _Parts:
     parts: dict[Target, _Part | str] = {}
     values, bytes_left = [value], bounds.bytes_max
     for _ in range(bounds.depth_max):
-        targets = await asyncio.to_thread(targets_in, values, count_max=bounds.embeds_max)
+        targets = await in_thread(targets_in, values, count_max=bounds.embeds_max)
         new = [target for target in targets if target not in parts][: bounds.embeds_max - len(parts)]
         if not new:
             break
         wanted = [_wanted(target) for target in new]
         rows = await lineage.embedded(wanted, bytes_max=bytes_left)
-        level = await asyncio.to_thread(_level, new, rows)
+        level = await in_thread(_level, new, rows)
         parts |= level
         found = [part for part in level.values() if isinstance(part, _Part)]
         values = [part.value for part in found]
