@@ -59,7 +59,7 @@ def _statement(matching: Compiled, walk: Walk) -> tuple[str, dict[str, Any]]:
     conditions, parameters = _conditions(matching, walk)
     id_of = ID_OF[walk.kind]
     with_id = shown_spans({"id": id_of}, conditions, and_also=[f"{id_of} != ''"])
-    held, held_values = walk.snapshot.holds_sql()
+    held, held_values = walk.snapshot.held_place_sql()
     parameters |= held_values
     outermost = "max" if walk.is_realtime else "min"
     direction, sign = ("DESC", "<") if walk.order is Order.DESCENDING else ("ASC", ">")

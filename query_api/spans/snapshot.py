@@ -5,6 +5,9 @@ of them would move over the walk's position and be given twice, or never. So a c
 a log spans become queryable in the order of their offsets. What has spans of that time stands where these put it, whatever
 came since.
 
+A span that is sent again gets a later offset, and stays a span of that time: it must not move its trace or session either. Once
+the engine has merged the earlier row away, ``span_arrivals`` still has its offset and start, and no row of ``spans`` for them.
+
 A log goes by a digest of its name, the same here and in statements.
 """
 
@@ -61,6 +64,29 @@ class Snapshot:
         values = {"held_logs": list(self.offsets), "held_offsets": list(self.offsets.values())}
         through = "transform(halfMD5(log), {held_logs:Array(UInt64)}, {held_offsets:Array(Int64)}, toInt64(-1))"
         return f"log_offset <= {through}", values
+
+    def held_place_sql(self, *, starts: str | None = None) -> tuple[str, Mapping[str, Any]]:
+        """Whether the span of a row was stored then at the place of the row, in this or an earlier version: as a condition on a row
+        with ``start_us``, ``span_id``, ``trace_id``, ``log`` and ``log_offset``, and its values.
+
+        ``starts`` is the right side of an ``IN``: the starts of the rows that are asked about. Without it, those of all versions that
+        came since.
+
+        A new span is taken for one that was sent again if another one that was sent again starts in the same microsecond.
+        """
+        if self.is_empty:
+            return "0", {}
+        held, values = self.holds_sql()
+        if starts is None:
+            starts = f"(SELECT start_us FROM span_arrivals WHERE {{of_project}} AND NOT ({held}))"
+        at_starts = f"{{of_project}} AND start_us IN {starts}"
+        earlier_rows = f"SELECT start_us, span_id, trace_id FROM spans WHERE {at_starts} AND {held}"
+        merged_away = (
+            f"SELECT start_us FROM span_arrivals WHERE {at_starts} AND {held} AND (log, log_offset, span_index) NOT IN"
+            f" (SELECT log, log_offset, span_index FROM spans WHERE {at_starts})"
+        )
+        place = "(start_us, span_id, trace_id)"
+        return f"({held} OR {place} IN ({earlier_rows}) OR start_us IN ({merged_away}))", values
 
 
 @lru_cache(maxsize=LOGS_KNOWN_MAX)
