@@ -137,15 +137,16 @@ async def _examined(
     if not found:
         return None
     expected = page.expected(found)
-    (heads, sums), rows = await asyncio.gather(
+    judged, rows = await asyncio.gather(
         heads_and_sums(
             spans,
             [each.version for each in found],
+            question.matching,
             traces_to_sum={each.version.trace_id for each in found if each.is_root},
         ),
         fetch_rows(spans, [each.version for each in expected], members=[each.members for each in expected]),
     )
-    return _Examined([each for each in found if each.version in heads], sums, rows)
+    return _Examined([each for each in found if each.version in judged.heads], judged.sums, rows)
 
 
 def candidates_statement(question: Question, arrivals: Arrivals) -> tuple[str, dict[str, Any]]:

@@ -20,14 +20,13 @@ from query_api.spans.models import Focus, SpanIds, SpansQuery, WindowBy, Windowi
 from query_api.spans.project_spans import ProjectSpans
 from query_api.spans.render import Rendered
 from query_api.spans.request_spans import project_spans
-from query_api.spans.rows import fetch_rows, render_versions
+from query_api.spans.rows import fetch_rows, render_current
 from query_api.spans.search import find_page
-from query_api.spans.version import Version
+from query_api.spans.version import Version, standing_in
 from query_api.spans.windowing import belonging, limit_of, refuse_unfit, spans_window
 
 TRIES_MAX: Final = 5
-"""A version that was replaced between the two reads is gone from the table once the engine has merged, and one that is just
-being stored may not be in it yet: read both again, without those that are not there."""
+"""A version whose row is not in the table yet, because it is just being stored: read both again without it."""
 
 
 class SpanPage(NamedTuple):
@@ -102,10 +101,10 @@ async def spans_of_ids(
         rows, sums = await asyncio.gather(
             fetch_rows(spans, heads), sums_of_traces(spans, {head.trace_id for head in heads})
         )
-        found = render_versions([rows], heads, sums)
+        found = render_current([rows], heads, sums)
         if len(found) == len(heads):
             return found
-        absent |= set(heads).difference(rows.versions)
+        absent |= set(heads).difference(standing_in(heads, set(rows.versions)))
     raise Unavailable("These spans are being replaced faster than they can be read.")
 
 

@@ -9,7 +9,8 @@ SQL takes the engine longer than all else about a page. A test compares the two.
 ``usage.py``'s concern, here are the heads that it counts.
 
 An insert reaches ``span_heads`` and ``spans`` one a moment before the other, and a worker may die between. So a version of
-which there is no row (``absent``) counts as not sent, and the one before it stands.
+which there is no row (``absent``) counts as not sent, and the one before it stands. A version whose row the engine has merged
+into a later one is shown as that later one (``current_rows.py``).
 """
 
 from __future__ import annotations
@@ -18,18 +19,23 @@ from collections import defaultdict
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
 from common.span import NO_METRICS, Metrics
 from common.threads import in_thread
-from query_api.spans.columns import among_ids, among_starts, packed_ids, rows_as, values_of
+from query_api.spans.columns import among_ids, packed_ids, rows_as, values_of
+from query_api.spans.current_rows import CurrentRow, current_rows
+from query_api.spans.position import Position
 from query_api.spans.project_spans import ProjectSpans
 from query_api.spans.rollup import TraceSums
 from query_api.spans.usage import METRICS, Report, counted, sums_of_traces_sql
-from query_api.spans.version import Version, packed_versions, versions_of
+from query_api.spans.version import Version
+
+if TYPE_CHECKING:  # a filter may hold sums over traces, which need the rule that is here
+    from query_api.spans.compile import Compiled
 
 _METRICS: Final = ", ".join(Metrics._fields)
 _MERGED: Final = f"""
@@ -61,11 +67,6 @@ _ENTRIES: Final = """
 SELECT trace_id, span_id, log, version, record_ms, start_us, parent_id, usage_is_own{others}
 FROM span_heads
 PREWHERE {of_project} AND {which}
-"""
-_PRESENT: Final = f"""
-SELECT start_us, span_id, trace_id, log, log_offset
-FROM spans
-PREWHERE {{of_project}} AND start_us IN {among_starts("starts")} AND {_IN_SPANS}
 """
 MANY_ENTRIES: Final = 5_000
 """From here on they are judged in a thread: about 3 ms."""
@@ -131,22 +132,34 @@ OnSent: TypeAlias = Callable[[pa.Table], Awaitable[None]]
 columns then."""
 
 
+class HeadsAndSums(NamedTuple):
+    """Which versions of some spans are shown, and what their traces used."""
+
+    heads: set[Version]
+    sums: TraceSums
+    """What the shown spans of each trace used together, where that was asked for."""
+
+    replacements: Mapping[Position, CurrentRow]
+    """Heads that match and were not seen: they replaced a version that was seen, after that, at its place."""
+
+
 async def heads_and_sums(
     spans: ProjectSpans,
     seen: Collection[Version],
+    matching: Compiled,
     *,
     traces_to_sum: Collection[bytes],
     on_sent: OnSent | None = None,
-) -> tuple[set[Version], TraceSums]:
+) -> HeadsAndSums:
     """The shown versions of the spans of ``seen``, and of others of their traces; and what the shown spans of each of
     ``traces_to_sum``, which are among these traces, used together. One statement: to plan a second costs more than to read.
 
-    ``seen`` are rows that are there. Heads of the same spans that are not among them are looked for; those without a row are
-    not heads. ``on_sent`` is awaited with all that is known of these traces, unless it is much, before it is judged: nearly all
-    of it are heads.
+    ``seen`` are rows that are there and match. Heads of the same spans that are not among them are looked for; those without a
+    row are not heads. ``on_sent`` is awaited with all that is known of these traces, unless it is much, before it is judged:
+    nearly all of it are heads.
     """
     if not seen:
-        return set(), {}
+        return HeadsAndSums(set(), {}, {})
     trace_ids, whole = set(map(_TRACE_ID, seen)), set(traces_to_sum)
     which, parameters = _IN_TRACES, {"trace_ids": packed_ids(trace_ids)}
     if not trace_ids <= whole:
@@ -154,8 +167,11 @@ async def heads_and_sums(
         which = f"{_IN_TRACES} AND {narrowed}"
         parameters |= {"span_ids": packed_ids(set(map(_SPAN_ID, seen))), "whole_trace_ids": packed_ids(whole)}
     entries = await _entries(spans, which, parameters, with_metrics=bool(whole), on_sent=on_sent)
-    heads = await _with_rows(spans, entries, seen)
-    return {entries.sent[index] for index in heads.values()}, _summed(entries, heads, whole)
+    heads, rows = await _with_rows(spans, entries, seen, matching)
+    shown = {entries.sent[index] for index in heads.values()}
+    if rows:
+        shown = {rows[head].version if head in rows else head for head in shown}
+    return HeadsAndSums(shown, _summed(entries, heads, whole), _replacements(seen, rows.values()))
 
 
 async def heads_of_ids(
@@ -271,17 +287,28 @@ def _latest_in_logs(entries: _Entries, absent: Collection[Version]) -> Iterable[
     return (index for index in latest.values() if not entries.is_deletion(index))
 
 
-async def _with_rows(spans: ProjectSpans, entries: _Entries, seen: Collection[Version]) -> _Heads:
-    """The heads when versions of these spans without a row are left out."""
+async def _with_rows(
+    spans: ProjectSpans, entries: _Entries, seen: Collection[Version], matching: Compiled
+) -> tuple[_Heads, Mapping[Version, CurrentRow]]:
+    """The heads when versions of these spans without a row are left out, and the rows of those that were not seen."""
     heads = await _judged(entries, ())
-    present, absent = set(seen), set[Version]()
-    while unseen := _of_spans_of(seen, {entries.sent[index] for index in heads.values()} - present):
-        present |= await _present(spans, unseen)
-        if unseen <= present:
+    rows: dict[Version, CurrentRow] = {}
+    absent: set[Version] = set()
+    while unseen := _of_spans_of(seen, {entries.sent[index] for index in heads.values()}.difference(seen, rows)):
+        rows |= await current_rows(spans, unseen, matching, step="rows of heads")
+        if unseen <= rows.keys():
             break
-        absent |= unseen - present
+        absent |= unseen - rows.keys()
         heads = await _judged(entries, absent)
-    return heads
+    return heads, rows
+
+
+def _replacements(seen: Collection[Version], rows: Collection[CurrentRow]) -> Mapping[Position, CurrentRow]:
+    """The rows that match and stand where a seen version stands."""
+    if not rows:
+        return {}
+    places = {version.position for version in seen}
+    return {row.version.position: row for row in rows if row.matches and row.version.position in places}
 
 
 def _of_spans_of(seen: Collection[Version], others: set[Version]) -> set[Version]:
@@ -290,11 +317,6 @@ def _of_spans_of(seen: Collection[Version], others: set[Version]) -> set[Version
         return others
     wanted = set(map(_KEY, seen))
     return {version for version in others if _KEY(version) in wanted}
-
-
-async def _present(spans: ProjectSpans, versions: Collection[Version]) -> set[Version]:
-    """Versions that have a row, among them all of these that have one."""
-    return set(versions_of(await spans.select(_PRESENT, packed_versions(versions), step="rows of heads")))
 
 
 def _summed(entries: _Entries, heads: _Heads, trace_ids: Collection[bytes]) -> TraceSums:

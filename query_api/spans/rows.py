@@ -29,10 +29,11 @@ from query_api.spans.columns import (
     starts_as_packed,
     values_of,
 )
+from query_api.spans.compile import Compiled
 from query_api.spans.project_spans import EngineSettings, ProjectSpans
 from query_api.spans.render import NO_ROWS, Layout, Rendered, row_columns
 from query_api.spans.rollup import TraceSums
-from query_api.spans.version import Version, packed_versions
+from query_api.spans.version import Version, packed_versions, standing_in
 
 LARGE_SPANS: Final = 1_000
 LARGE_BYTES: Final = 1 * MIB
@@ -77,6 +78,13 @@ async def fetch_rows(
     return await _fetch(spans, packed_versions(versions), reduce(or_, members, 0), _SCATTERED)
 
 
+async def fetch_matching_rows(spans: ProjectSpans, versions: Collection[Version], matching: Compiled) -> Layout:
+    """Rows that match, among which are those of these versions, or those that replaced them at their places."""
+    values = {**matching.parameters, **packed_versions(versions)}
+    sql = f"{_rows_statement(ALL_MEMBERS)}WHERE {matching.sql}\n"
+    return await _laid_out(await spans.select(sql, values, step="rows", settings=_SCATTERED))
+
+
 async def _fetch_some(spans: ProjectSpans, values: Mapping[str, HexDigits], members: int = ALL_MEMBERS) -> Layout:
     """All rows, unless they are large: then little more than ``READ_BYTES_MAX`` of them, at least one."""
     bound: EngineSettings = {"max_result_bytes": READ_BYTES_MAX, "result_overflow_mode": "break"}
@@ -104,7 +112,10 @@ def _found_in(layouts: Iterable[Layout]) -> set[Version]:
 async def _fetch(
     spans: ProjectSpans, values: Mapping[str, HexDigits], members: int, settings: EngineSettings
 ) -> Layout:
-    rows = await spans.select(_rows_statement(members), values, step="rows", settings=settings)
+    return await _laid_out(await spans.select(_rows_statement(members), values, step="rows", settings=settings))
+
+
+async def _laid_out(rows: pa.Table) -> Layout:
     is_large = rows.num_rows > LARGE_SPANS or rows.get_total_buffer_size() > LARGE_BYTES
     return await in_thread(Layout.of, rows) if is_large else Layout.of(rows)
 
@@ -195,8 +206,25 @@ class RowsAhead:
 
 
 def render_versions(layouts: Iterable[Layout], versions: Sequence[Version], sums: TraceSums) -> list[Rendered]:
-    """The spans of ``versions``, in their order, without those that are not laid out: replaced a moment ago."""
+    """The spans of ``versions``, in their order, without those that are not laid out."""
+    return _in_order(_rendered(layouts, sums), versions)
+
+
+def render_current(layouts: Iterable[Layout], versions: Sequence[Version], sums: TraceSums) -> list[Rendered]:
+    """The same; where a version is not laid out, the one that replaced it at its place is shown."""
+    known = _rendered(layouts, sums)
+    if not known.keys() >= set(versions):
+        rows = standing_in(versions, known.keys())
+        versions = [rows.get(version, version) for version in versions]
+    return _in_order(known, versions)
+
+
+def _rendered(layouts: Iterable[Layout], sums: TraceSums) -> Mapping[Version, Rendered]:
     known: dict[Version, Rendered] = {}
     for layout in layouts:
         known.update(zip(layout.versions, layout.spans(sums), strict=True))
+    return known
+
+
+def _in_order(known: Mapping[Version, Rendered], versions: Iterable[Version]) -> list[Rendered]:
     return [span for span in map(known.get, versions) if span is not None]

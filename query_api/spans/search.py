@@ -7,6 +7,10 @@ A page is found in steps, each as narrow as it can be:
    rows of as many as the page can still take (``rows.py``); what comes first is made use of while the other is awaited;
 3. again from the last candidate while the page is not full and there is budget.
 
+Producers send spans again while this goes on. A candidate that was replaced at its place since it was found is given in its
+later version, if that matches too: the head check finds that version (``heads.py``), and a row that is gone is looked for again
+at its place (``current_rows.py``).
+
 Walking gives every span once because a head is one row (same key, log, offset and start) and the order is total on keys. A row
 that is stale, deleted, or there twice because the engine has not merged yet, is a candidate and no more. A page that runs
 out of budget ends where the search had come to, and the next one goes on from there.
@@ -18,7 +22,7 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import accumulate, takewhile
+from itertools import accumulate, chain, takewhile
 from typing import Any, Final
 
 from common.errors import DeadlineExceeded
@@ -30,8 +34,8 @@ from query_api.spans.position import Position
 from query_api.spans.project_spans import ProjectSpans
 from query_api.spans.render import Layout, Rendered
 from query_api.spans.rollup import TraceSums
-from query_api.spans.rows import LARGE_BYTES, LARGE_SPANS, fetch_rows, render_versions
-from query_api.spans.version import Version
+from query_api.spans.rows import LARGE_BYTES, LARGE_SPANS, fetch_matching_rows, fetch_rows, render_versions
+from query_api.spans.version import Version, standing_in
 
 SPARE_CANDIDATES: Final = 16
 """Looked at beyond what a page needs, so that a few stale versions do not cost a second round."""
@@ -65,7 +69,7 @@ async def find_page(spans: ProjectSpans, matching: Compiled, window: Window, *, 
     while True:
         batch = await search.batch(size)
         try:
-            await _judge(spans, batch, page)
+            await _judge(spans, matching, batch, page)
         except DeadlineExceeded:
             if examined is None:
                 raise
@@ -75,25 +79,30 @@ async def find_page(spans: ProjectSpans, matching: Compiled, window: Window, *, 
             break
         size = min(size * 2, CANDIDATES_MAX)
     if missing := page.missing():
-        page.add_rows(await fetch_rows(spans, missing), of=missing)
+        page.add_matching_rows(await fetch_matching_rows(spans, missing, matching), of=missing)
     finish = partial(page.finished, examined)
     return await in_thread(finish) if page.is_large else finish()
 
 
-async def _judge(spans: ProjectSpans, batch: Sequence[Candidate], page: _PageInProgress) -> None:
+async def _judge(spans: ProjectSpans, matching: Compiled, batch: Sequence[Candidate], page: _PageInProgress) -> None:
     """Put those of the batch that are shown on the page."""
     candidates = page.expected(batch)
     expected = [candidate.version for candidate in candidates]
-    (heads, sums), rows = await asyncio.gather(
+    found, rows = await asyncio.gather(
         heads_and_sums(
             spans,
             [candidate.version for candidate in batch],
+            matching,
             traces_to_sum={candidate.version.trace_id for candidate in batch if candidate.is_root},
         ),
         fetch_rows(spans, expected, members=[candidate.members for candidate in candidates]),
     )
-    page.add([candidate for candidate in batch if candidate.version in heads], sums)
-    page.add_rows(rows, of=expected)
+    for candidate in batch:
+        if candidate.version in found.heads:
+            page.add(candidate.version, candidate.answer_bytes)
+        elif (row := found.replacements.get(candidate.version.position)) is not None:
+            page.add(row.version, row.answer_bytes)
+    page.add_rows(rows, found.sums)
 
 
 class _PageInProgress:
@@ -105,7 +114,7 @@ class _PageInProgress:
         self._winners: dict[Version, int] = {}
         self._sums: dict[bytes, Any] = {}
         self._rows: list[Layout] = []
-        self._read: set[Version] = set()
+        self._replaced: dict[Version, Version] = {}
 
     @property
     def is_full(self) -> bool:
@@ -124,23 +133,30 @@ class _PageInProgress:
         fitting = takewhile(lambda pair: pair[1] < self._bytes_max, zip(batch, bytes_so_far, strict=False))
         return [candidate for candidate, _ in fitting][:room]
 
-    def add(self, heads: Sequence[Candidate], sums: TraceSums) -> None:
-        for head in heads:
-            self._winners.setdefault(head.version, head.answer_bytes)  # the same row may be there twice
+    def add(self, head: Version, answer_bytes: int) -> None:
+        """Put a head behind those that were found before."""
+        self._winners.setdefault(head, answer_bytes)  # the same row may be there twice
+
+    def add_rows(self, rows: Layout, sums: TraceSums) -> None:
+        """Keep what is needed to show heads."""
+        self._rows.append(rows)
         self._sums.update(sums)
 
-    def add_rows(self, rows: Layout, *, of: Sequence[Version]) -> None:
-        self._rows.append(rows)
-        self._read.update(of)
-
     def missing(self) -> list[Version]:
-        """What is on the page, but was not expected to be."""
-        return [version for version in self._fitting() if version not in self._read]
+        """What is on the page and has no row yet: it was not expected to be, or was replaced since."""
+        read = set(chain.from_iterable(rows.versions for rows in self._rows))
+        return [version for version in self._fitting() if version not in read]
+
+    def add_matching_rows(self, rows: Layout, *, of: Sequence[Version]) -> None:
+        """Keep the rows of versions that were missing, or of those that stand in their places."""
+        self._rows.append(rows)
+        self._replaced = standing_in(of, set(rows.versions))
 
     def finished(self, examined: Position | None) -> Page:
         """The page. ``examined``: how far the search has come, ``None`` where it came to the end."""
         fitting = self._fitting()
-        spans = render_versions(self._rows, fitting, self._sums)
+        current = [self._replaced.get(version, version) for version in fitting]
+        spans = render_versions(self._rows, current, self._sums)
         if len(self._winners) > len(fitting):
             return Page(spans, fitting[-1].position, is_complete=bool(spans))
         return Page(spans, examined, is_complete=examined is None or len(fitting) == self._limit)

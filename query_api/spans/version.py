@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -36,6 +36,21 @@ class Version(NamedTuple):
     def position(self) -> Position:
         """Where it stands in the order of pages."""
         return Position(self.start_us, self.span_id, self.trace_id)
+
+
+def standing_in(versions: Iterable[Version], rows: Collection[Version]) -> dict[Version, Version]:
+    """For each version the row that stands for it: its own, else the latest that replaced it in its log at its place.
+
+    The engine drops a row only in a merge with such a later one. So rows that were read at the place of a version, all in one
+    statement, hold one of the two, unless the version never had a row: then it is left out.
+    """
+    latest = {row[:-1]: row for row in sorted(rows)}
+    found: dict[Version, Version] = {}
+    for version in versions:
+        row = version if version in rows else latest.get(version[:-1])
+        if row is not None and row.log_offset >= version.log_offset:
+            found[version] = row
+    return found
 
 
 def packed_versions(versions: Collection[Version]) -> dict[str, HexDigits]:

@@ -25,8 +25,10 @@ from common.errors import DeadlineExceeded
 from common.span import NO_METRICS, Metrics
 from query_api.spans.columns import among_ids, among_starts
 from query_api.spans.compile import EVERY_ROW, Compiled
-from query_api.spans.heads import heads_and_sums
+from query_api.spans.current_rows import current_rows
+from query_api.spans.heads import HeadsAndSums, heads_and_sums
 from query_api.spans.models import Order
+from query_api.spans.position import Position
 from query_api.spans.project_spans import ProjectSpans
 from query_api.spans.rows import RowsAhead
 from query_api.spans.version import Version, packed_versions, versions_of
@@ -118,6 +120,8 @@ class _Judge:
         self._candidates = candidates
         self._rows = rows
         self._traces: dict[bytes, _Judged] = {}
+        self._held_places: set[Position] = set()
+        """Where versions stand that came since the walk began, and had an earlier one there before."""
 
     async def brought_by(self, batch: Sequence[Version], most: int) -> list[FoundTrace]:
         """The traces that these candidates, the last ones given, bring, in their order; ``most``, if there are so many."""
@@ -151,33 +155,74 @@ class _Judge:
         async def read(sent: pa.Table) -> None:
             await self._rows.begin(sent, expected)
 
-        shown, sums = await heads_and_sums(self._spans, seen, traces_to_sum=unknown.keys(), on_sent=read)
+        found = await heads_and_sums(self._spans, seen, self._matching, traces_to_sum=unknown.keys(), on_sent=read)
         heads: dict[bytes, list[Version]] = {trace_id: [] for trace_id in unknown}
-        for head in shown:
+        for head in found.heads:
             heads[head.trace_id].append(head)
-        for trace_id, versions in unknown.items():
-            if matching := [version for version in versions if version in shown]:
-                latest = self._latest_of(matching)
-                self._traces[trace_id] = _Judged(latest, heads[trace_id], sums.get(trace_id, NO_METRICS))
-        await self._raise([self._traces[trace_id] for trace_id in unknown if trace_id in self._traces])
+        judged = {
+            trace_id: _Judged(
+                matching, self._latest_of(matching), heads[trace_id], found.sums.get(trace_id, NO_METRICS)
+            )
+            for trace_id, versions in unknown.items()
+            if (matching := _shown_among(versions, found))
+        }
+        self._traces |= judged
+        await self._tell_sent_again(judged.values())
+        await self._raise(judged.values())
 
-    async def _raise(self, judged: Sequence[_Judged]) -> None:
+    async def _tell_sent_again(self, judged: Collection[_Judged]) -> None:
+        """Learn which versions that came since the walk began are of spans that were there before, and let these count so."""
+        since = [version for each in judged for version in self._since(each)]
+        if not since:
+            return
+        held, values = self._window.snapshot.held_place_sql(starts=among_starts("starts"))
+        sql = _AT_PLACES.replace("{held}", held)
+        rows = await self._spans.select(sql, {**values, **packed_versions(since)}, step="spans sent again")
+        self._held_places.update(version.position for version in versions_of(rows))
+        for each in judged:
+            each.latest = self._latest_of(each.matching)
+
+    def _since(self, judged: _Judged) -> list[Version]:
+        """Shown spans that came since the walk began, where it matters for the place of their trace whether they came before, too."""
+        snapshot = self._window.snapshot
+        if snapshot.is_empty:
+            return []
+        latest = judged.latest
+        is_old = snapshot.holds(latest)
+        since = [
+            head
+            for head in judged.heads
+            if (head.start_us > latest.start_us or not is_old)  # nearly none: what comes next looks each one up
+            and self._window.spans(head.start_us)
+            and not snapshot.holds(head)
+        ]
+        return (
+            since if is_old or len(since) < len(judged.heads) else []
+        )  # a trace of which all is new stands where it stands
+
+    async def _raise(self, judged: Collection[_Judged]) -> None:
         """Let spans count that match and would be later, and that were no candidates."""
         rivals = [rival for each in judged for rival in self._rivals(each)]
-        for rival in await self._matching_of(rivals):
-            trace = self._traces[rival.trace_id]
-            trace.latest = max(trace.latest, rival, key=self._rank)
+        rows = await current_rows(self._spans, rivals, self._matching, step="spans that would be later")
+        for rival, row in rows.items():
+            if row.matches:
+                trace = self._traces[rival.trace_id]
+                trace.latest = max(trace.latest, rival, key=self._rank)
 
     def _latest_of(self, in_order: Sequence[Version]) -> Version:
         """The one of the highest rank; they come in the order of the window, so it is nearly always the first or the last."""
         latest_first = in_order if self._window.order is Order.DESCENDING else in_order[::-1]
         if self._window.snapshot.is_empty:
             return latest_first[0]
-        return next(filter(self._window.snapshot.holds, latest_first), latest_first[0])
+        return next(filter(self._is_held, latest_first), latest_first[0])
+
+    def _is_held(self, version: Version) -> bool:
+        """Whether its span stood there when the walk began."""
+        return self._window.snapshot.holds(version) or version.position in self._held_places
 
     def _rank(self, version: Version) -> tuple[bool, int]:
         """By which the latest is chosen: what was stored when the walk began comes before what came since."""
-        return self._window.snapshot.holds(version), version.start_us
+        return self._is_held(version), version.start_us
 
     def _rivals(self, judged: _Judged) -> list[Version]:
         """Shown spans that would be later and that the search has not gone over."""
@@ -202,18 +247,12 @@ class _Judge:
     def _is_behind(self, place: TracePosition, other: TracePosition) -> bool:
         return place < other if self._window.order is Order.DESCENDING else place > other
 
-    async def _matching_of(self, versions: Sequence[Version]) -> set[Version]:
-        """Those of the versions that match."""
-        if not versions:
-            return set()
-        values = packed_versions(versions)
-        sql = _MATCHING_OF.replace("{matching}", self._matching.sql)
-        rows = await self._spans.select(sql, {**self._matching.parameters, **values}, step="spans that would be later")
-        return set(versions_of(rows)).intersection(versions)
-
 
 @dataclass(slots=True)
 class _Judged:
+    matching: Sequence[Version]
+    """The candidates that are shown, in order."""
+
     latest: Version
     heads: Sequence[Version]
     sums: Metrics
@@ -231,9 +270,14 @@ def _parts(batch: Sequence[Version], *, traces_count: int) -> Iterator[Sequence[
     yield batch[start:]
 
 
-_MATCHING_OF: Final = f"""
+_AT_PLACES: Final = f"""
 SELECT start_us, span_id, trace_id, log, log_offset
 FROM spans
 PREWHERE {{of_project}} AND start_us IN {among_starts("starts")} AND span_id IN {among_ids("span_ids")}
-WHERE {{matching}}
+WHERE {{held}}
 """
+
+
+def _shown_among(candidates: Sequence[Version], found: HeadsAndSums) -> list[Version]:
+    """The candidates that are heads, or that heads which match replaced at their places."""
+    return [version for version in candidates if version in found.heads or version.position in found.replacements]

@@ -16,8 +16,8 @@ from query_api.spans.heads import heads_of_traces
 from query_api.spans.project_spans import ProjectSpans
 from query_api.spans.render import Layout, Rendered
 from query_api.spans.rollup import TraceSums
-from query_api.spans.rows import LARGE_SPANS, RowsAhead, render_versions
-from query_api.spans.version import Version
+from query_api.spans.rows import LARGE_SPANS, RowsAhead, render_current
+from query_api.spans.version import Version, standing_in
 from query_api.traces.search import FoundTrace
 from query_api.traces.tree import tree_json, tree_pieces
 from query_api.traces.window import TracePosition
@@ -28,7 +28,7 @@ SPANS_PER_READ: Final = 4_000
 _BY_TRACE: Final = itemgetter(*map(Version._fields.index, ("trace_id", "start_us", "span_id")))
 
 TRIES_MAX: Final = 5
-"""A version that was replaced between the two reads is gone from the table once the engine has merged: read both again."""
+"""A version whose row is not in the table yet: read both again without it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +158,7 @@ async def _traces_of(
         read = await _rendered(layouts, heads, sums)
         if len(read) == len(heads):
             return [Trace(key, list(group)) for key, group in groupby(read, key=attrgetter("version.trace_id"))]
-        absent |= set(heads).difference(span.version for span in read)
+        absent |= set(heads).difference(standing_in(heads, {span.version for span in read}))
         found, sums = await heads_of_traces(spans, trace_ids, absent=absent)
         heads = sorted(found, key=_BY_TRACE)
         layouts = await rows.take(heads)
@@ -167,5 +167,5 @@ async def _traces_of(
 
 async def _rendered(layouts: Sequence[Layout], heads: Sequence[Version], sums: TraceSums) -> list[Rendered]:
     if len(heads) <= LARGE_SPANS:
-        return render_versions(layouts, heads, sums)
-    return await in_thread(render_versions, layouts, heads, sums)
+        return render_current(layouts, heads, sums)
+    return await in_thread(render_current, layouts, heads, sums)
