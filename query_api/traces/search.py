@@ -167,10 +167,10 @@ class _Judge:
             if (matching := _shown_among(versions, found))
         }
         self._traces |= judged
-        await self._tell_sent_again(judged.values())
+        await self._learn_sent_again(judged.values())
         await self._raise(judged.values())
 
-    async def _tell_sent_again(self, judged: Collection[_Judged]) -> None:
+    async def _learn_sent_again(self, judged: Collection[_Judged]) -> None:
         """Learn which versions that came since the walk began are of spans that were there before, and let these count so."""
         since = [version for each in judged for version in self._since(each)]
         if not since:
@@ -196,9 +196,8 @@ class _Judge:
             and self._window.spans(head.start_us)
             and not snapshot.holds(head)
         ]
-        return (
-            since if is_old or len(since) < len(judged.heads) else []
-        )  # a trace of which all is new stands where it stands
+        is_all_new = not is_old and len(since) == len(judged.heads)
+        return [] if is_all_new else since
 
     async def _raise(self, judged: Collection[_Judged]) -> None:
         """Let spans count that match and would be later, and that were no candidates."""
