@@ -144,7 +144,9 @@ def _with_kafka(run: Callable[[KafkaLog, KafkaSettings], Coroutine[Any, Any, int
 
 
 def _members(letter: DeadLetter) -> dict[str, Any]:
-    return letter._asdict()
+    """The members of contract §7; those of a shared letter only where it is one."""
+    of_many = ("span_count", "codes")
+    return {name: member for name, member in letter._asdict().items() if name not in of_many or member is not None}
 
 
 def _print_table(letters: list[DeadLetter]) -> None:
@@ -152,6 +154,8 @@ def _print_table(letters: list[DeadLetter]) -> None:
     for letter in letters:
         source = f"{letter.topic}/{letter.partition}/{letter.offset}"
         span = "all" if letter.span_index is None else str(letter.span_index)
+        if letter.span_count is not None:
+            span = f"×{letter.span_count}"
         print(
             f"{letter.id:<10} {source:<28} {span:>6} {letter.code:<24} {letter.bytes_count:>9}  {shown(letter.reason)}"
         )

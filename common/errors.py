@@ -69,6 +69,7 @@ class RejectionCode(StrEnum):
     INVALID_TYPE = "invalid_type"
     REFUSED_BY_STORE = "refused_by_store"
     OUR_FAILURE = "our_failure"
+    MANY_SPANS = "many_spans"
 
 
 class ServiceError(Exception):

@@ -250,13 +250,23 @@ class IngestSettings(_Group):
     retry_delay_max_s: float = Field(
         10.0, gt=0, le=300, description="Longest pause between two tries of a transient failure."
     )
+    flush_late_s: float = Field(
+        10.0,
+        gt=0,
+        le=600,
+        description="A batch that takes longer to decode, write, dead-letter or commit turns `/readyz` red, in seconds.",
+    )
     shutdown_grace_s: float = Field(
-        20.0, gt=0, le=600, description="Time to flush and commit after SIGTERM, in seconds."
+        20.0,
+        gt=0,
+        le=600,
+        description="Time to flush and commit after SIGTERM, in seconds; the embedded stack goes on while work progresses and gives up"
+        " when nothing has moved for so long.",
     )
     dead_letter_streak_max: int = Field(
         10_000,
         ge=1,
-        description="So many records of a partition refused in a row: the worker pauses and alerts instead of burying a topic.",
+        description="Records in a row on a partition that cannot be decoded and name no project: past it the worker holds the partition.",
     )
 
 

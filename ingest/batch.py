@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from bisect import bisect_right
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -15,9 +15,11 @@ import pyarrow as pa
 
 from common.clickhouse.span_columns import stamped
 from common.codec.decoded import Refusal
+from common.errors import RejectionCode
 from common.kafka.record import Record
 from common.limits import MIB
 from common.settings import Encoding
+from ingest.cut import CutDeadLetter, cut_dead_letters
 from ingest.opening.portion import OpenedRecord
 
 RECORD_BYTES: Final = 400
@@ -45,12 +47,12 @@ class FlushPolicy:
         return self.is_full(batch) or (not batch.is_empty and now_s - batch.opened_s >= age_s_max)
 
 
-class Burial(NamedTuple):
-    """A refusal and the record it is about; the bytes are cut when it is published."""
+class DeadLetterOf(NamedTuple):
+    """A dead letter and the record that it is about."""
 
     record: Record
     encoding: Encoding
-    refusal: Refusal
+    letter: CutDeadLetter
 
 
 class Extent(NamedTuple):
@@ -66,7 +68,7 @@ class SpanBatch:
 
     def __init__(self) -> None:
         self.records: list[Record] = []
-        self.burials: list[Burial] = []
+        self._rejected: list[OpenedRecord] = []
         self.opened_s = 0.0
         self.rows_count = 0
         self.bytes_count = 0
@@ -81,7 +83,7 @@ class SpanBatch:
         return not self.records
 
     def add(self, opened: OpenedRecord, *, now_s: float) -> None:
-        """Take in one record: its rows to be written, its refusals to be buried. ``now_s`` is when it came."""
+        """Take in one record: its rows to be written, its dead letters to be published. ``now_s`` is when it came."""
         record, log, account, rows, first_row = opened
         if self.is_empty:
             self.opened_s = now_s
@@ -89,7 +91,8 @@ class SpanBatch:
         self.bytes_count += RECORD_BYTES + len(record.value or b"") + len(record.key or b"") + account.bytes_count
         first = self._extents[log].first_offset if log in self._extents else record.offset
         self._extents[log] = Extent(first, record.offset, record.timestamp_ms)
-        self.burials += [Burial(record, account.encoding, each) for each in account.refusals]
+        if account.dead_letters:
+            self._rejected.append(opened)
         if account.rows_count:
             self._origin_starts.append(self.rows_count)
             self._origins.append(opened)
@@ -120,12 +123,33 @@ class SpanBatch:
         runs = [run.rows.slice(run.first_row, run.rows_count) for run in self._runs]
         return stamped(pa.concat_tables(runs), stored_us=stored_us)
 
-    def burial_of_row(self, row: int, refusal: Refusal) -> Burial:
-        """The burial of a row that the store refused; the refusal gets the index that the span has in its record."""
+    def dead_letters(self, refused: Iterable[tuple[int, str]] = ()) -> Iterator[DeadLetterOf]:
+        """The dead letters of the batch. ``refused`` are the rows that the store refuses: letters of their records are cut anew, so that
+        a record never has more than its share."""
+        refused_of: dict[int, list[Refusal]] = {}
+        for row, reason in refused:
+            at, span_index = self._place(row)
+            refused_of.setdefault(at, []).append(Refusal(span_index, RejectionCode.REFUSED_BY_STORE, reason))
+        anew = {id(self._origins[at]) for at in refused_of}
+        for opened in self._rejected:
+            if id(opened) not in anew:
+                yield from _letters_of(opened, opened.account.dead_letters)
+        for at, refusals in refused_of.items():
+            opened = self._origins[at]
+            rejections = opened.account.rejections.plus(refusals)
+            yield from _letters_of(
+                opened, cut_dead_letters(opened.record, rejections, encoding=opened.account.encoding)
+            )
+
+    def _place(self, row: int) -> tuple[int, int]:
+        """Which of ``_origins`` a row is of, and the index that its span has in the record."""
         at = bisect_right(self._origin_starts, row) - 1
         origin = self._origins[at]
-        span_index = origin.rows["span_index"][origin.first_row + row - self._origin_starts[at]].as_py()
-        return Burial(origin.record, origin.account.encoding, refusal._replace(span_index=span_index))
+        return at, origin.rows["span_index"][origin.first_row + row - self._origin_starts[at]].as_py()
+
+
+def _letters_of(opened: OpenedRecord, letters: Iterable[CutDeadLetter]) -> Iterator[DeadLetterOf]:
+    return (DeadLetterOf(opened.record, opened.account.encoding, each) for each in letters)
 
 
 class _Run(NamedTuple):

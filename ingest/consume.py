@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 from uuid import UUID
 
-from common.codec.decoded import Decoded, Refusal, last_of_each
+from common.codec.decoded import Decoded, Refusal, Rejections, last_of_each
+from common.codec.layout import Layout
 from common.errors import Rejected, RejectionCode
 from common.kafka.record import Record
 from common.limits import SpanLimits
@@ -22,11 +23,14 @@ from common.span import Resource, Span
 from ingest.decode import decode
 from ingest.semconv.prices import PriceTable, list_prices
 
+_UNDECODABLE: Final = frozenset({RejectionCode.UNDECODABLE, RejectionCode.UNSUPPORTED_CONTENT_TYPE})
+
 
 class Opened(NamedTuple):
     """One record, read: the spans that can be kept so far, and what cannot.
 
-    ``spans`` and ``span_indexes`` go in parallel, and so does ``projects`` where it is a list.
+    ``spans`` and ``span_indexes`` go in parallel, and so does ``projects`` where it is a list. ``layout`` is there where it had to
+    be made to read the record.
     """
 
     record: Record
@@ -34,8 +38,9 @@ class Opened(NamedTuple):
     spans: list[Span]
     span_indexes: list[int]
     projects: UUID | list[UUID]
-    refusals: list[Refusal]
+    rejections: Rejections
     base64_ids_count: int = 0
+    layout: Layout | None = None
 
     @property
     def claimed(self) -> Collection[UUID]:
@@ -47,7 +52,7 @@ class Opened(NamedTuple):
     @property
     def is_refused(self) -> bool:
         """Whether nothing of the record can be kept."""
-        return bool(self.refusals) and not self.spans
+        return bool(self.rejections) and not self.spans
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +74,7 @@ class Rules:
 
 
 def open_record(record: Record, rules: Rules, *, now_ns: int) -> Opened:
-    """What is in the record. Never raises for what the record holds: what cannot be kept is among ``refusals``.
+    """What is in the record. Never raises for what the record holds: what cannot be kept is in ``rejections``.
 
     A tombstone and an empty value hold no span and no fault: they only advance the offset.
     """
@@ -80,15 +85,23 @@ def open_record(record: Record, rules: Rules, *, now_ns: int) -> Opened:
         decoded = decode(record, encoding=nothing.encoding, limits=rules.limits, now_ns=now_ns)
         project = _project_of_header(record)
     except Rejected as exc:
-        return nothing._replace(refusals=[Refusal(None, exc.rejection, exc.detail)])
+        return nothing._replace(rejections=Rejections.of_record(exc.rejection, exc.detail))
     if project is not None:
         return _holding(nothing, decoded.without_repeats(), project)
     return _by_resource(nothing, decoded, rules.project_of(record))
 
 
+def is_undecodable(opened: Opened, rules: Rules) -> bool:
+    """Whether nothing of the record can be read and it names no project: the sign of a topic whose encoding is set wrongly."""
+    record, rejections = opened.record, opened.rejections
+    if not rejections.is_of_record or rejections.refusals[0].code not in _UNDECODABLE:
+        return False
+    return record.header(PROJECT_HEADER) is None and rules.topics[record.topic].project_id is None
+
+
 def nothing_of(record: Record, rules: Rules) -> Opened:
     """The record before anything is read of it."""
-    return Opened(record, rules.encoding_of(record), [], [], rules.default_project_id, [])
+    return Opened(record, rules.encoding_of(record), [], [], rules.default_project_id, Rejections())
 
 
 def only(opened: Opened, positions: Sequence[int]) -> Opened:
@@ -108,8 +121,8 @@ def without_projects(opened: Opened, unknown: Collection[UUID]) -> Opened:
     if isinstance(opened.projects, UUID):
         if opened.projects not in unknown:
             return opened
-        refusal = Refusal(None, RejectionCode.UNKNOWN_PROJECT, _unknown(opened.projects))
-        return opened._replace(spans=[], span_indexes=[], refusals=[refusal])
+        rejection = Rejections.of_record(RejectionCode.UNKNOWN_PROJECT, _unknown(opened.projects))
+        return opened._replace(spans=[], span_indexes=[], rejections=rejection)
     return _refusing(opened, [_refused_project(each, unknown) for each in opened.projects])
 
 
@@ -131,9 +144,10 @@ def _holding(nothing: Opened, decoded: Decoded, projects: UUID | list[UUID]) -> 
     return nothing._replace(
         spans=decoded.spans,
         span_indexes=decoded.span_indexes,
-        refusals=decoded.refusals,
+        rejections=decoded.rejections,
         projects=projects,
         base64_ids_count=decoded.base64_ids_count,
+        layout=decoded.layout,
     )
 
 
@@ -179,9 +193,9 @@ def _refusing(opened: Opened, reasons: list[str | None]) -> Opened:
     if not any(reasons):
         return opened
     kept = [position for position, reason in enumerate(reasons) if reason is None]
-    refused = [
+    rejections = opened.rejections.plus(
         Refusal(opened.span_indexes[position], RejectionCode.UNKNOWN_PROJECT, reason)
         for position, reason in enumerate(reasons)
         if reason is not None
-    ]
-    return only(opened, kept)._replace(refusals=[*opened.refusals, *refused])
+    )
+    return only(opened, kept)._replace(rejections=rejections)

@@ -5,12 +5,13 @@ The formats themselves live in ``common/codec``. A tombstone and an empty value 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Final, NamedTuple, Protocol
 
 from common.codec import otlp_json, otlp_protobuf, span_json
 from common.codec.checks import shown
-from common.codec.decoded import Decoded
+from common.codec.decoded import Decoded, Rejections
+from common.codec.layout import Layout
 from common.errors import Rejected, RejectionCode
 from common.kafka.record import Record
 from common.limits import SpanLimits
@@ -20,14 +21,6 @@ from common.settings import Encoding
 
 class _Decode(Protocol):
     def __call__(self, value: bytes, *, limits: SpanLimits, now_ns: int) -> Decoded: ...
-
-
-class Layout(Protocol):
-    """Where the spans of a record lie: made once a record, asked as often as needed."""
-
-    def cut(self, span_indexes: Sequence[int], /) -> bytes:
-        """A record value in the same encoding with only these spans, their bytes as they came."""
-        ...
 
 
 class _Codec(NamedTuple):
@@ -49,7 +42,7 @@ def decode(record: Record, *, encoding: Encoding, limits: SpanLimits, now_ns: in
     cannot be read: unknown content type, too large, undecodable.
     """
     if not record.value:
-        return Decoded([], [], [])
+        return Decoded([], [], Rejections())
     written = encoding_of(record, encoding)
     if written is Encoding.SPAN_JSON:  # the only one in which a span may have no time
         sent_ns = record.timestamp_ms * 1_000_000

@@ -8,19 +8,22 @@ refusal once, by the coordinates and the timestamp of its record: a broker that 
 
 from __future__ import annotations
 
+import json
 import re
 import sys
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from typing import Final, Literal, NamedTuple
 
 from common.errors import Conflict, InvalidInput, NotFound
 from common.kafka.record import Coordinates, Publisher, Record, RecordLog
 from ingest.dead_letter import (
     CODE_HEADER,
+    CODES_HEADER,
     OFFSET_HEADER,
     PARTITION_HEADER,
     PREFIX,
     REASON_HEADER,
+    SPAN_COUNT_HEADER,
     SPAN_INDEX_HEADER,
     TIME_HEADER,
     TIMESTAMP_HEADER,
@@ -37,7 +40,10 @@ Progress = Callable[[int], None]
 
 
 class DeadLetter(NamedTuple):
-    """One refusal, without its bytes; the members and their order are those of contract §7."""
+    """One dead letter, without its bytes; the members and their order are those of contract §7.
+
+    ``span_count`` and ``codes`` (how many spans have which code) are those of a letter that many spans share; of others ``None``.
+    """
 
     id: str
     topic: str
@@ -48,6 +54,8 @@ class DeadLetter(NamedTuple):
     reason: str
     created_at: str
     bytes_count: int
+    span_count: int | None = None
+    codes: dict[str, int] | None = None
 
 
 class DeadLetterList(NamedTuple):
@@ -63,10 +71,13 @@ async def list_dead_letters(log: RecordLog, topic: str, *, progress: Progress | 
     return DeadLetterList(sorted(found.letters, key=lambda each: (each.created_at, each.id)), found.is_complete)
 
 
-async def open_letters(log: RecordLog, topic: str) -> list[Record]:
+async def open_letters(log: RecordLog, topic: str) -> AsyncIterator[Record]:
     """The letters that are neither replayed nor dropped, as records: what is carried over to another broker, so all of them."""
     open_ids = {letter.id for letter in (await _read_letters(log, topic, letters_max=sys.maxsize)).letters}
-    return [record async for records in log.read(topic) for record in records if _id(record) in open_ids]
+    async for records in log.read(topic):
+        for record in records:
+            if _id(record) in open_ids:
+                yield record
 
 
 async def require_open(log: RecordLog, topic: str, letter_ids: Sequence[str]) -> None:
@@ -198,7 +209,8 @@ async def _fetch(log: RecordLog, topic: str, letter_id: str) -> Record:
 
 
 def _letter(record: Record) -> DeadLetter:
-    span_index = _text(record, SPAN_INDEX_HEADER)
+    span_index, span_count = _text(record, SPAN_INDEX_HEADER), _text(record, SPAN_COUNT_HEADER)
+    codes = _text(record, CODES_HEADER)
     return DeadLetter(
         id=_id(record),
         topic=_text(record, TOPIC_HEADER),
@@ -209,6 +221,8 @@ def _letter(record: Record) -> DeadLetter:
         reason=_text(record, REASON_HEADER),
         created_at=_text(record, TIME_HEADER),
         bytes_count=len(record.value or b""),
+        span_count=int(span_count) if span_count else None,
+        codes=json.loads(codes) if codes else None,
     )
 
 

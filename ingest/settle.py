@@ -12,10 +12,8 @@ from typing import Final, TypeVar
 
 from common.backoff import Backoff
 from common.clock import Clock
-from common.codec.decoded import Refusal
-from common.errors import Overloaded, Rejected, RejectionCode, ServiceError
-from common.kafka.record import LostPartition, Record, RecordSource
-from common.settings import Encoding
+from common.errors import Overloaded, ServiceError
+from common.kafka.record import LostPartition, RecordSource
 from common.telemetry import (
     BATCH_AGE_SECONDS,
     BATCH_BYTES,
@@ -27,10 +25,10 @@ from common.telemetry import (
     STAGE_SECONDS,
     get_logger,
 )
-from ingest.batch import Burial, SpanBatch
+from ingest.batch import SpanBatch
 from ingest.commit import Ledger
 from ingest.dead_letter import DeadLetters
-from ingest.decode import Layout, lay_out
+from ingest.flush_watch import FlushWatch
 from ingest.readiness import Readiness
 from ingest.sinks.sink import RefusedRow, Sink
 
@@ -42,29 +40,36 @@ QUERYABLE_SAMPLES_MAX: Final = 100
 _log = get_logger(__name__)
 
 
-async def until_done(
-    act: Callable[[], Awaitable[T]],
-    *,
-    component: str,
-    readiness: Readiness,
-    retry_delay_s_max: float,
-    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-) -> T:
-    """What ``act`` gives, tried again after each transient failure but ``LostPartition``; ``/readyz`` is red meanwhile."""
-    backoff = Backoff(delay_s_max=retry_delay_s_max)
-    while True:
-        try:
-            result = await act()
-        except ServiceError as exc:
-            if not exc.transient or isinstance(exc, LostPartition):
-                raise
-            delay_s = max(backoff.next_delay_s(), exc.retry_after_s if isinstance(exc, Overloaded) else 0.0)
-            readiness.red(component, exc.detail)
-            _log.warning("Waiting.", component=component, error=exc.detail, next_try_s=round(delay_s, 2))
-            await sleep(delay_s)
-        else:
-            readiness.green(component)
-            return result
+class Retry:
+    """Tries again what fails for a while; ``/readyz`` is red meanwhile."""
+
+    def __init__(
+        self,
+        *,
+        readiness: Readiness,
+        delay_s_max: float,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._readiness = readiness
+        self._delay_s_max = delay_s_max
+        self._sleep = sleep
+
+    async def until_done(self, act: Callable[[], Awaitable[T]], *, component: str) -> T:
+        """Return what ``act`` gives; try again after each transient failure but ``LostPartition``."""
+        backoff = Backoff(delay_s_max=self._delay_s_max)
+        while True:
+            try:
+                result = await act()
+            except ServiceError as exc:
+                if not exc.transient or isinstance(exc, LostPartition):
+                    raise
+                delay_s = max(backoff.next_delay_s(), exc.retry_after_s if isinstance(exc, Overloaded) else 0.0)
+                self._readiness.red(component, exc.detail)
+                _log.warning("Waiting.", component=component, error=exc.detail, next_try_s=round(delay_s, 2))
+                await self._sleep(delay_s)
+            else:
+                self._readiness.green(component)
+                return result
 
 
 class Settler:
@@ -78,28 +83,30 @@ class Settler:
         source: RecordSource,
         ledger: Ledger,
         clock: Clock,
-        readiness: Readiness,
-        retry_delay_s_max: float,
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        retry: Retry,
+        watch: FlushWatch,
     ) -> None:
         self._sink = sink
         self._dead_letters = dead_letters
         self._source = source
         self._ledger = ledger
         self._clock = clock
-        self._readiness = readiness
-        self._retry_delay_s_max = retry_delay_s_max
-        self._sleep = sleep
+        self._retry = retry
+        self._watch = watch
 
     async def settle(self, batch: SpanBatch) -> None:
         """Return when the batch is committed, or when its partitions turned out to be somebody else's."""
         BATCH_ROWS.observe(batch.rows_count)
         BATCH_BYTES.observe(batch.bytes_count)
         BATCH_AGE_SECONDS.observe(self._clock.monotonic_s() - batch.opened_s)
-        refused = await self._until_done(lambda: self._write(batch), component="store")
-        await self._timed("bury", self._bury(batch, refused))
-        self._ledger.settle(batch.records)
-        await self._timed("commit", self._commit())
+        async with self._watch.over(batch):
+            self._watch.enter("insert")
+            refused = await self._retry.until_done(lambda: self._write(batch), component="store")
+            self._watch.moved()
+            await self._timed("bury", self._bury(batch, refused))
+            self._ledger.settle(batch.records)
+            await self._timed("commit", self._commit())
+            self._watch.moved()
 
     async def _write(self, batch: SpanBatch) -> list[RefusedRow]:
         started_s = self._clock.monotonic_s()
@@ -116,40 +123,24 @@ class Settler:
         return refused
 
     async def _bury(self, batch: SpanBatch, refused: list[RefusedRow]) -> None:
-        cutter = _Cutter()
-        for burial in batch.burials:
-            await self._bury_one(burial, cutter)
-        for row, reason in refused:
-            refusal = Refusal(None, RejectionCode.REFUSED_BY_STORE, reason)
-            await self._bury_one(batch.burial_of_row(row, refusal), cutter)
+        # In a thread where spans are cut here: only where the store refuses some.
+        letters = await asyncio.to_thread(list, batch.dead_letters(refused)) if refused else batch.dead_letters()
+        for record, encoding, letter in letters:
+            await self._dead_letters.bury(record, letter, encoding=encoding)
         await self._dead_letters.flush()
-
-    async def _bury_one(self, burial: Burial, cutter: _Cutter) -> None:
-        record, encoding, refusal = burial
-        # One at a time, when it is needed: each copy carries the whole resource of its record.
-        value = await asyncio.to_thread(cutter.value_of, burial)
-        await self._dead_letters.bury(record, refusal, value, encoding=encoding)
 
     async def _commit(self) -> None:
         watermark = self._ledger.watermark()
         try:
-            await self._until_done(lambda: self._source.commit(watermark), component="kafka")
+            await self._retry.until_done(lambda: self._source.commit(watermark), component="kafka")
         except LostPartition as exc:
             LOST_BATCHES.inc()
             _log.warning("Not committed: the partitions moved. They are read again.", error=exc.detail)
         self._ledger.committed(watermark)
 
-    async def _until_done(self, act: Callable[[], Awaitable[T]], *, component: str) -> T:
-        return await until_done(
-            act,
-            component=component,
-            readiness=self._readiness,
-            retry_delay_s_max=self._retry_delay_s_max,
-            sleep=self._sleep,
-        )
-
     async def _timed(self, stage: str, work: Awaitable[None]) -> None:
         started_s = self._clock.monotonic_s()
+        self._watch.enter(stage)
         try:
             await work
         finally:
@@ -159,28 +150,3 @@ class Settler:
         now_ms = self._clock.now_ns() // 1_000_000
         for record in batch.records[:: len(batch.records) // QUERYABLE_SAMPLES_MAX + 1]:
             QUERYABLE_SECONDS.observe(max(0, now_ms - record.timestamp_ms) / 1_000)
-
-
-class _Cutter:
-    """Cuts the values of dead letters. The refusals of a record follow on each other, so it is laid out once for all."""
-
-    def __init__(self) -> None:
-        self._record: Record | None = None
-        self._layout: Layout | None = None
-
-    def value_of(self, burial: Burial) -> bytes:
-        """The span alone; the whole record where it is refused as a whole, or is one that cannot be laid out."""
-        record, encoding, refusal = burial
-        if refusal.span_index is None:
-            return record.value or b""
-        if record is not self._record:
-            self._record, self._layout = record, _laid_out(record, encoding)
-        return (record.value or b"") if self._layout is None else self._layout.cut([refusal.span_index])
-
-
-def _laid_out(record: Record, encoding: Encoding) -> Layout | None:
-    """``None`` where the bytes cannot be followed: a dead letter is never lost to them."""
-    try:
-        return lay_out(record, encoding)
-    except Rejected:
-        return None

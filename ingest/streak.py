@@ -1,4 +1,4 @@
-"""Refusals in a row, per partition: the sign that a producer, or we, went wrong as a whole. Pure."""
+"""Undecodable records in a row, per partition: the sign that the encoding of a topic is set wrongly. Pure."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from common.kafka.record import Partition
 
 
 class Streaks:
-    """Counts whole records refused one after the other; past ``streak_max`` the partition is held.
+    """Counts records that cannot be decoded and name no project, one after the other; past ``streak_max`` the partition is held.
 
-    A held partition is not buried any further: its offset stays, somebody has to look, and a restart tries again.
+    Nothing more of a held partition is dead-lettered: its offset stays, somebody has to look, and a restart tries again. A record of
+    a known project never counts, whatever is rejected of it: no project can stop the others on its partition.
     """
 
     def __init__(self, *, streak_max: int) -> None:
@@ -21,11 +22,11 @@ class Streaks:
         """The partitions nothing more is taken of."""
         return frozenset(self._held)
 
-    def admits(self, partition: Partition, *, is_refused: bool) -> bool:
+    def admits(self, partition: Partition, *, is_undecodable: bool) -> bool:
         """Whether this record may be handled; call once a record, in order. A good one ends the streak."""
         if partition in self._held:
             return False
-        if not is_refused:
+        if not is_undecodable:
             self._counts.pop(partition, None)
             return True
         count = self._counts.get(partition, 0) + 1

@@ -10,7 +10,7 @@ one in flight is settled, the source is paused: memory is bounded by two batches
 The second translation of errors lives here (the first is HTTP's):
 
 =====================  ==============================================================
-``Rejected``           dead letter, go on; too many in a row: hold the partition
+``Rejected``           dead letter, go on; past a streak: hold the partition
 transient              try again with back-off, keep the offset, ``/readyz`` is red
 ``LostPartition``      drop what was read, it is read again by whom it belongs to
 anything else          our bug: stop without committing, the supervisor restarts us
@@ -48,12 +48,13 @@ from ingest.batch import FlushPolicy, SpanBatch
 from ingest.commit import Ledger
 from ingest.consume import Rules
 from ingest.dead_letter import DeadLetters
+from ingest.flush_watch import FlushWatch
 from ingest.opening.opener import Opener
 from ingest.opening.portion import OpenedPortion, OpenedRecord, Portion, records_of
 from ingest.opening.waiting import Waiting
 from ingest.readiness import Readiness
 from ingest.semconv.prices import prices_in
-from ingest.settle import Settler, until_done
+from ingest.settle import Retry, Settler
 from ingest.sinks.sink import Sink
 from ingest.streak import Streaks
 
@@ -69,6 +70,7 @@ SETTLING_POLL_S: Final = 0.02
 """How often a batch that is due looks whether the one in flight is settled."""
 
 WATCH_INTERVAL_S: Final = 2.0
+DECODE: Final = "decode"
 NOT_CONNECTED: Final = "Not connected yet."
 
 REVOKE_FLUSH_S: Final = 20.0
@@ -95,6 +97,7 @@ class Policy:
     poll_records_max: int = 500
     poll_s_max: float = 0.2  # a quiet poll; also how long a rebalance or SIGTERM waits for the loop at most
     retry_delay_s_max: float = 10.0
+    flush_late_s: float = 10.0
     shutdown_grace_s: float = 20.0
     streak_max: int = 10_000
 
@@ -113,6 +116,7 @@ class Policy:
             dead_letter_topic=settings.kafka.dead_letter_topic,
             poll_records_max=ingest.poll_records_max,
             retry_delay_s_max=ingest.retry_delay_max_s,
+            flush_late_s=ingest.flush_late_s,
             shutdown_grace_s=ingest.shutdown_grace_s,
             streak_max=ingest.dead_letter_streak_max,
         )
@@ -143,10 +147,11 @@ class Doors:
 
 
 class _Opening(NamedTuple):
-    """A portion that is being opened. ``came_s`` is when its first record came."""
+    """A portion that is being opened. ``came_s`` is when its first record came, ``begun_s`` when it was handed out."""
 
     portion: Portion
     came_s: float
+    begun_s: float
     task: asyncio.Task[OpenedPortion]
 
 
@@ -161,7 +166,9 @@ class Worker:
         self._clock = doors.clock
         self._ledger = Ledger()
         self._streaks = Streaks(streak_max=policy.streak_max)
-        self._settler = _settler(policy, doors, self._ledger)
+        self._flushing = FlushWatch(readiness=doors.readiness, clock=doors.clock, late_s=policy.flush_late_s)
+        self._retry = Retry(readiness=doors.readiness, delay_s_max=policy.retry_delay_s_max, sleep=doors.sleep)
+        self._settler = _settler(policy, doors, self._ledger, retry=self._retry, watch=self._flushing)
         self._waiting = Waiting(linger_s=min(LINGER_S_MAX, LINGER_SHARE * policy.flush.age_s_max))
         self._openings: deque[_Opening] = deque()
         self._opened: deque[OpenedRecord] = deque()
@@ -175,6 +182,14 @@ class Worker:
         self._turn = asyncio.Lock()
         for system in ("kafka", *doors.systems):
             doors.readiness.red(system, NOT_CONNECTED)
+
+    @property
+    def idle_s(self) -> float:
+        """How long nothing was decoded, written, acknowledged or committed; 0 while something is being decoded, which has a limit of
+        its own."""
+        if any(not each.task.done() for each in self._openings):
+            return 0.0
+        return self._flushing.idle_s
 
     def stop(self) -> None:
         """Ask the loop to end after its current step, then to flush, commit and leave."""
@@ -287,17 +302,20 @@ class Worker:
             self._openings.append(self._open(Portion(records, logs, self._clock.now_ns()), came_s=came_s))
 
     def _open(self, portion: Portion, *, came_s: float) -> _Opening:
-        return _Opening(portion, came_s, self._tasks.create_task(self._doors.opener.open(portion), name="open"))
+        opening = self._tasks.create_task(self._doors.opener.open(portion), name="open")
+        return _Opening(portion, came_s, self._clock.monotonic_s(), opening)
 
     async def _receive(self) -> bool:
         """Take the portion whose turn it is from the opener; false if it is not there yet, a moment later.
 
         Its spans may claim projects that do not exist: then it is opened again, to refuse them. Rare, so it may cost.
         """
-        portion, came_s, opening = self._openings[0]
+        portion, came_s, begun_s, opening = self._openings[0]
         await asyncio.wait({opening}, timeout=self._policy.poll_s_max)
         if not opening.done():
+            self._tell_when_late(portion, seconds=self._clock.monotonic_s() - begun_s)
             return False
+        self._flushing.moved()
         opened = opening.result()
         unknown = await self._unknown_projects(opened.claimed)
         if unknown is None:
@@ -306,10 +324,19 @@ class Worker:
             self._openings[0] = self._open(portion.refusing(unknown), came_s=came_s)
             return False
         self._openings.popleft()
+        self._readiness.green(DECODE)
         STAGE_SECONDS.labels("decode").inc(opened.seconds)
         self._opened.extend(records_of(portion, opened))
         self._came_s = came_s
         return True
+
+    def _tell_when_late(self, portion: Portion, *, seconds: float) -> None:
+        if seconds > self._policy.flush_late_s:
+            reason = (
+                f"{len(portion.records)} records have been decoded for {seconds:.0f} s;"
+                f" CLEARSPAN_INGEST__FLUSH_LATE_S is {self._policy.flush_late_s:g}."
+            )
+            self._readiness.red(DECODE, reason)
 
     async def _unknown_projects(self, claimed: frozenset[UUID]) -> frozenset[UUID] | None:
         """Those that do not exist; ``None`` when that cannot be known now, a moment later.
@@ -335,7 +362,7 @@ class Worker:
         taken: list[OpenedRecord] = []
         while self._opened and not self._policy.flush.is_full(self._batch):
             opened = self._opened.popleft()
-            if self._streaks.admits(opened.record.source, is_refused=opened.is_refused):
+            if self._streaks.admits(opened.record.source, is_undecodable=opened.account.is_undecodable):
                 self._ledger.take(opened.record)
                 self._batch.add(opened, now_s=self._came_s)
                 taken.append(opened)
@@ -354,7 +381,10 @@ class Worker:
     def _hold(self, partition: Partition) -> None:
         self._source.pause(partition)
         PARTITIONS_HELD.labels(partition.topic, str(partition.partition)).set(1)
-        reason = f"More than {self._policy.streak_max} records in a row were refused; nothing more is taken of it."
+        reason = (
+            f"More than {self._policy.streak_max} records in a row cannot be decoded and name no project; nothing more is"
+            " taken of the partition. Is the encoding of its topic right?"
+        )
         self._readiness.red(_held_component(partition), reason)
         _log.error("Partition held.", topic=partition.topic, partition=partition.partition, reason=reason)
 
@@ -366,7 +396,7 @@ class Worker:
             await self._source.open(on_revoked=self._on_revoked, on_assigned=self._on_assigned)
 
         self._is_joining = True
-        joining = self._tasks.create_task(self._until_done(join, component="kafka"), name="join")
+        joining = self._tasks.create_task(self._retry.until_done(join, component="kafka"), name="join")
         stopped = self._tasks.create_task(self._stopping.wait(), name="stopping")
         await asyncio.wait({joining, stopped}, return_when=asyncio.FIRST_COMPLETED)
         self._is_joining = False
@@ -426,6 +456,7 @@ class Worker:
         self._opened.clear()
         while self._openings:
             self._openings.popleft().task.cancel()
+        self._readiness.green(DECODE)
 
     async def _watch(self) -> None:
         """Ask Kafka now and then how far behind we are, which also tells whether it is there."""
@@ -466,23 +497,15 @@ class Worker:
             _log.warning("Waiting.", component=component, error=reason)
         self._readiness.red(component, reason)
 
-    async def _until_done(self, act: Callable[[], Awaitable[T]], *, component: str) -> T:
-        return await until_done(
-            act,
-            component=component,
-            readiness=self._readiness,
-            retry_delay_s_max=self._policy.retry_delay_s_max,
-            sleep=self._doors.sleep,
-        )
 
-
-def _settler(policy: Policy, doors: Doors, ledger: Ledger) -> Settler:
+def _settler(policy: Policy, doors: Doors, ledger: Ledger, *, retry: Retry, watch: FlushWatch) -> Settler:
     dead_letters = DeadLetters(
         doors.publisher,
         topic=policy.dead_letter_topic,
         clock=doors.clock,
         readiness=doors.readiness,
         retry_delay_s_max=policy.retry_delay_s_max,
+        moved=watch.moved,
         sleep=doors.sleep,
     )
     return Settler(
@@ -491,9 +514,8 @@ def _settler(policy: Policy, doors: Doors, ledger: Ledger) -> Settler:
         source=doors.source,
         ledger=ledger,
         clock=doors.clock,
-        readiness=doors.readiness,
-        retry_delay_s_max=policy.retry_delay_s_max,
-        sleep=doors.sleep,
+        retry=retry,
+        watch=watch,
     )
 
 
@@ -504,8 +526,8 @@ def _count(taken: Sequence[OpenedRecord]) -> None:
         records[record.topic] += 1
         if not record.value:
             RECORDS_EMPTY.labels(record.topic).inc()
-        whole = sum(each.span_index is None for each in account.refusals)
-        spans[record.topic] += account.rows_count + len(account.refusals) - whole
+        rejections = account.rejections
+        spans[record.topic] += account.rows_count + (0 if rejections.is_of_record else len(rejections))
         BASE64_IDS.inc(account.base64_ids_count)
         for reason, count in account.misfits.items():
             MISFITS.labels(reason).inc(count)

@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
-from clearspan.embedded.layout import Layout, Running, StackError, is_held, make_root
+from clearspan.embedded.layout import Layout, Running, StackError, Stopping, is_held, make_root
 from clearspan.embedded.processes import end_left_over, is_alive
 from common.migrations import IllegalMigration
 from common.settings import IllegalSettings, Settings, read_settings
@@ -23,6 +23,7 @@ from common.settings import IllegalSettings, Settings, read_settings
 Failure = TypeVar("Failure", bound=Exception)
 
 READY_TIMEOUT_S = 60.0
+PROGRESS_INTERVAL_S = 5.0
 OTHERS_SHOWN = 5
 FIRST_TRACE_ID = "3e62f5b20306a7b90576815eceddda07"
 """The trace of the sample that ``first_span.py`` publishes."""
@@ -38,6 +39,9 @@ def up() -> int:
     try:
         asyncio.run(run_stack(read_settings()))
     except StackError as exc:
+        print(f"clearspan: {exc}", file=sys.stderr)
+        return 1
+    except IllegalMigration as exc:
         print(f"clearspan: {exc}", file=sys.stderr)
         return 1
     except ExceptionGroup as failed:
@@ -159,19 +163,43 @@ def down() -> int:
         print(f"Clearspan is not running.{' Ended what was left over.' if ended else ''}")
         return 0
     print("Stopping Clearspan: what was acknowledged is stored and committed first …", flush=True)
-    with suppress(ProcessLookupError):  # it ends just now
-        os.kill(running.pid, signal.SIGTERM)
-    deadline_s = time.monotonic() + running.stop_s
-    while is_alive(running.pid):
-        if time.monotonic() > deadline_s:
-            print(
-                f"clearspan: process {running.pid} has not stopped within {running.stop_s:.0f} s; `make logs` may say why.",
-                file=sys.stderr,
-            )
-            return 1
-        time.sleep(0.05)
+    if Stopping.read(layout) is None:  # else somebody has asked it already, and asked twice it would end at once
+        with suppress(ProcessLookupError):  # it ends just now
+            os.kill(running.pid, signal.SIGTERM)
+    if not _wait_until_ended(layout, running):
+        print(
+            f"clearspan: process {running.pid} stops, and has said nothing for {running.stop_s:.0f} s; `make logs` may say why.",
+            file=sys.stderr,
+        )
+        return 1
+    stopping = Stopping.read(layout)
+    if stopping is None or not stopping.is_done:
+        print("clearspan: it ended before everything was stored; `make logs` says why.", file=sys.stderr)
+        return 1
+    if stopping.dropped:
+        print(f"clearspan: stopped. {stopping.dropped}", file=sys.stderr)
+        return 1
     print("Stopped.")
     return 0
+
+
+def _wait_until_ended(layout: Layout, running: Running) -> bool:
+    """Wait for a stack that stops, for as long as it says that it does; false when it is silent for longer than it named."""
+    said, said_s, shown_s = "", time.monotonic(), time.monotonic()
+    while is_alive(running.pid):
+        now_s = time.monotonic()
+        with suppress(OSError):
+            modified = str(layout.stopping.stat().st_mtime_ns)
+            if modified != said:
+                said, said_s = modified, now_s
+        if now_s - said_s > running.stop_s:
+            return False
+        stopping = Stopping.read(layout)
+        if stopping is not None and stopping.left_count and now_s - shown_s > PROGRESS_INTERVAL_S:
+            print(f"  {stopping.left_count} records are not stored yet …", flush=True)
+            shown_s = now_s
+        time.sleep(0.05)
+    return True
 
 
 def status() -> int:

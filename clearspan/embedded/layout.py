@@ -21,7 +21,7 @@ keeps its tables elsewhere; a comma ends it in that of Postgres; ``pg_ctl`` writ
 
 
 STOP_S: Final = 95.0
-"""How long a stack with default settings may take to stop."""
+"""How long a stack with default settings may say nothing while it stops."""
 
 
 class StackError(Exception):
@@ -70,6 +70,11 @@ class Layout:
         return self.root / "running.json"
 
     @property
+    def stopping(self) -> Path:
+        """How far the stack that stops, or has stopped last, has got; written again every second while it stops."""
+        return self.root / "stopping.json"
+
+    @property
     def children(self) -> Path:
         """The processes the stack has started, so that the next start finds what was left over."""
         return self.root / "children.json"
@@ -77,7 +82,7 @@ class Layout:
     @property
     def kept(self) -> tuple[Path, ...]:
         """Everything that may lie there; a file that is replaced is written beside itself first."""
-        files = (self.log, self.broker_log, self.dead_letters, self.lock, self.running, self.children)
+        files = (self.log, self.broker_log, self.dead_letters, self.lock, self.running, self.stopping, self.children)
         return (self.clickhouse, self.postgres, *files, *(path.with_suffix(".new") for path in (self.postgres, *files)))
 
 
@@ -101,7 +106,7 @@ class Running:
     """Why it is not taken at its usual port, if that was not wished."""
 
     stop_s: float = STOP_S
-    """How long it may take to drain and stop."""
+    """How long it may say nothing while it drains and stops."""
 
     def write(self, layout: Layout) -> None:
         """Write it down."""
@@ -115,6 +120,29 @@ class Running:
         except (OSError, ValueError, TypeError):
             return None
         return running if is_held(layout) else None
+
+
+@dataclass(frozen=True, slots=True)
+class Stopping:
+    """A stack that stops. ``left_count`` records are not stored yet; ``dropped`` says in words what was given up."""
+
+    is_done: bool = False
+    left_count: int | None = None
+    dropped: str = ""
+
+    def write(self, layout: Layout) -> None:
+        """Write it down, in one step."""
+        fresh = layout.stopping.with_suffix(".new")
+        fresh.write_text(json.dumps(asdict(self)))
+        fresh.replace(layout.stopping)
+
+    @staticmethod
+    def read(layout: Layout) -> Stopping | None:
+        """What the stack said last, or ``None`` where it does not stop."""
+        try:
+            return Stopping(**json.loads(layout.stopping.read_text()))
+        except (OSError, ValueError, TypeError):
+            return None
 
 
 def make_root(layout: Layout) -> None:
@@ -162,6 +190,7 @@ def hold(layout: Layout) -> Iterator[None]:
         except BlockingIOError:
             raise StackError(f"A stack is already running on {layout.root}. `make down` stops it.") from None
         layout.running.unlink(missing_ok=True)  # of one that was killed: its process id may be another's by now
+        layout.stopping.unlink(missing_ok=True)
         try:
             yield
         finally:

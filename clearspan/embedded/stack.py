@@ -2,12 +2,12 @@
 
 ::
 
-    lock ── ports ── guard ── Postgres, broker ── engine ── tables, topics ── API ── worker ┐
-                                                                     ↑                      │ broker too large
-                                                                     └── renew the broker ──┘
+    lock ── ports ── guard ── Postgres, broker ── tables, topics ── API ── worker ┐
+                                                         ↑                          │ broker too large
+                                                         └──── renew the broker ────┘
 
-Everything is closed in reverse order, but for the API: it ends before the log is drained. SIGTERM and SIGINT drain; a
-second one ends the process at once.
+Everything is closed in reverse order, but for the API: it ends before the log is drained. SIGTERM and SIGINT drain, for as long as
+the work progresses; a second one ends the process at once. What is dropped all the same is said, and the exit code is 1.
 """
 
 from __future__ import annotations
@@ -15,17 +15,19 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from collections.abc import Iterable
+import time
+from collections.abc import AsyncIterator, Iterable
 from contextlib import AsyncExitStack
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from pydantic import SecretStr
 
 from clearspan.embedded.broker import EmbeddedBroker
+from clearspan.embedded.carry_over import CarryOver
 from clearspan.embedded.front import SETTLING_CLIENT
 from clearspan.embedded.guard import Guard
-from clearspan.embedded.journal import Journal, JournallingPublisher, Letter
-from clearspan.embedded.layout import Layout, Running, hold, make_private
+from clearspan.embedded.journal import Journal, JournallingPublisher
+from clearspan.embedded.layout import Layout, Running, StackError, Stopping, hold, make_private
 from clearspan.embedded.postgres import EmbeddedPostgres
 from clearspan.embedded.processes import Child, end_left_over, free_port, require_free_ports, why_taken, write_children
 from clearspan.migrate import migrate_all
@@ -33,7 +35,7 @@ from common.clickhouse.connect import open_store
 from common.clickhouse.store import ColumnStore
 from common.clock import SystemClock
 from common.errors import ServiceError
-from common.kafka.group import uncommitted_count
+from common.kafka.group import uncommitted, uncommitted_count
 from common.kafka.log import KafkaLog
 from common.kafka.producer import KafkaPublisher
 from common.kafka.topics import ensure_topics
@@ -43,12 +45,16 @@ from common.postgres.projects import Projects
 from common.settings import Settings
 from common.telemetry import configure_logging, get_logger
 from ingest.app import open_worker
+from ingest.bulk import BulkPublisher, Letter
+from ingest.readiness import Readiness
 from ingest.replay import open_letters
 from ingest.semconv.prices import prices_in
+from ingest.worker import Worker
 from query_api.app import open_api, request_s_max
 
 WATCH_INTERVAL_S: Final = 1.0
 SETTLE_INTERVAL_S: Final = 0.1
+BEAT_INTERVAL_S: Final = 1.0
 CHILDREN_GRACE_S: Final = 20.0
 """Of a stop, for the broker and for Postgres."""
 
@@ -62,7 +68,8 @@ _log = get_logger(__name__)
 
 
 async def run_stack(settings: Settings) -> None:
-    """Run everything until SIGTERM or SIGINT. Raises ``StackError`` when it cannot start, and ``IllegalSettings``."""
+    """Run everything until SIGTERM or SIGINT. Raises ``StackError`` when it cannot start, or had to drop records that were
+    acknowledged, and ``IllegalSettings``."""
     settings = _embedded(settings)
     configure_logging(log_format=settings.log_format, level=settings.log_level)
     tune_for_batches()
@@ -81,8 +88,12 @@ async def run_stack(settings: Settings) -> None:
             settings = settings.model_copy(update={"otlp_http_port": 0})
         require_free_ports(ports | {"CLEARSPAN_OTLP_HTTP_PORT": settings.otlp_http_port})
         prices_in(settings.ingest.prices_file)  # the worker's, told before there is something to take back
+        stack = _Stack(settings, layout, otlp_left_out=otlp_left_out)
         async with AsyncExitStack() as resources:
-            await _Stack(settings, layout, otlp_left_out=otlp_left_out).run(resources)
+            await stack.run(resources)
+        Stopping(is_done=True, dropped=stack.dropped).write(layout)
+    if stack.dropped:
+        raise StackError(stack.dropped)
     _log.info("Stopped.")
 
 
@@ -92,6 +103,7 @@ def _embedded(settings: Settings) -> Settings:
     return settings.model_copy(
         update={
             "data_dir": settings.data_dir.resolve(),
+            "api_port": settings.api_port or free_port(),  # written down before the API listens
             "worker_port": settings.worker_port or free_port(),  # that of all workers that follow on each other
             "auth": settings.auth if "auth" in said else "off",
             "log_format": settings.log_format if "log_format" in said else "text",
@@ -115,7 +127,7 @@ def _address(host: str, port: int) -> str:
 
 
 def _stop_s(settings: Settings) -> float:
-    """How long a stop may take: the requests under way, the log and then the worker that drains, and the children."""
+    """How long a stop may say nothing: the requests under way, the log and then the worker that drains, and the children."""
     return request_s_max(settings.query) + 2 * settings.ingest.shutdown_grace_s + CHILDREN_GRACE_S
 
 
@@ -128,8 +140,13 @@ class _Stack:
         self._layout = layout
         self._broker = EmbeddedBroker(layout.broker_log)
         self._journal = Journal(layout.dead_letters)
+        self._readiness = Readiness()
         self._stopping = asyncio.Event()
         self._api = AsyncExitStack()
+        self._left_count: int | None = None
+        self._carried_bytes = 0
+        self.dropped = ""
+        """What was acknowledged and is gone, in words."""
 
     async def run(self, resources: AsyncExitStack) -> None:
         """Start in order, work until asked to stop; ``resources`` closes in reverse."""
@@ -143,28 +160,49 @@ class _Stack:
                 "postgres": self._settings.postgres.model_copy(update={"dsn": SecretStr(postgres.dsn)}),
             }
         )
+        self._write_running(postgres.dsn)
+        beating = asyncio.create_task(self._beat(), name="beat")
+        resources.callback(beating.cancel)
+        if not await self._make_tables_and_topics():
+            return
         kafka = self._settings.kafka
         publisher = KafkaPublisher(kafka, client_id=SETTLING_CLIENT)
         self._publisher = JournallingPublisher(publisher, self._journal, topic=kafka.dead_letter_topic)
         resources.push_async_callback(self._publisher.close)
+        self._bulk = BulkPublisher(
+            publisher,
+            topic=kafka.dead_letter_topic,
+            readiness=self._readiness,
+            retry_delay_s_max=self._settings.ingest.retry_delay_max_s,
+        )
         store = open_store(self._settings.clickhouse, data_dir=self._layout.root)
         resources.push_async_callback(store.close)
         database = await resources.enter_async_context(open_database(self._settings.postgres))
         await resources.enter_async_context(self._api)
         api_port = await self._api.enter_async_context(open_api(self._settings, store=store))
-        self._write_running(api_port, postgres.dsn)
         _log.info("The API listens.", port=api_port)
-        await self._open_broker()
         async with asyncio.TaskGroup() as tasks:
-            # Joining the group takes a while: the tables are made meanwhile. Both wait for what they need.
-            migrating = tasks.create_task(migrate_all(self._settings), name="migrate")
-            while not self._stopping.is_set():
-                ended = await self._work(store, database, guard, postgres.child)
-                await self._keep_open_letters()
-                if ended == "renew":
-                    await self._renew(guard, postgres.child)
-            await asyncio.wait({migrating}, timeout=MIGRATE_GRACE_S)
-            migrating.cancel()
+            self._admit(tasks)
+            # Once in any case: what was acknowledged since is drained, also where somebody stops the stack at once.
+            while await self._work(store, database, guard, postgres.child, tasks) == "renew":
+                await self._replace_broker(guard, postgres.child, tasks)
+                _log.info("The broker is renewed.")
+
+    async def _make_tables_and_topics(self) -> bool:
+        """All that the others need, before they start; false when asked to stop before that."""
+        making = asyncio.gather(migrate_all(self._settings), ensure_topics(self._settings.kafka))
+        stopping = asyncio.create_task(self._stopping.wait(), name="stopping")
+        either: set[asyncio.Future[Any]] = {making, stopping}
+        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+        stopping.cancel()
+        if not making.done():
+            await asyncio.wait({making}, timeout=MIGRATE_GRACE_S)
+        if not making.done():
+            making.cancel()
+            await asyncio.wait({making})
+            return False
+        making.result()
+        return True
 
     async def _start_servers(self, resources: AsyncExitStack, guard: Guard) -> EmbeddedPostgres:
         postgres = await asyncio.to_thread(EmbeddedPostgres, self._layout.postgres)
@@ -180,11 +218,11 @@ class _Stack:
         write_children(self._layout, children)
         guard.watch(children)
 
-    def _write_running(self, api_port: int, dsn: str) -> None:
+    def _write_running(self, dsn: str) -> None:
         settings = self._settings
         Running(
             pid=os.getpid(),
-            api=_address(settings.api_host, api_port),
+            api=_address(settings.api_host, settings.api_port),
             worker=_address(settings.worker_host, settings.worker_port),
             kafka=self._broker.bootstrap,
             postgres=dsn,
@@ -196,21 +234,30 @@ class _Stack:
         ).write(self._layout)
 
     async def _work(
-        self, store: ColumnStore, database: Database, guard: Guard, postgres: Child
+        self, store: ColumnStore, database: Database, guard: Guard, postgres: Child, tasks: asyncio.TaskGroup
     ) -> Literal["renew", "stop"]:
-        """Run a worker until the process is asked to stop or the broker has grown too large; it is drained then."""
+        """Run a worker until the process is asked to stop or the broker has grown too large; it is drained then, and the dead letters
+        that are open are in the journal."""
+        ended = await self._run_worker(store, database, guard, postgres, tasks)
+        await self._keep_open_letters()
+        return ended
+
+    async def _run_worker(
+        self, store: ColumnStore, database: Database, guard: Guard, postgres: Child, carrying: asyncio.TaskGroup
+    ) -> Literal["renew", "stop"]:
         async with (
             open_worker(
                 self._settings,
                 projects=Projects(database, SystemClock()),
                 store=store,
+                readiness=self._readiness,
                 publisher=self._publisher,
                 database=database,
             ) as worker,
             asyncio.TaskGroup() as tasks,
         ):
             working = tasks.create_task(worker.run(), name="worker")
-            watching = tasks.create_task(self._watch_broker(guard, postgres), name="watch-broker")
+            watching = tasks.create_task(self._watch_broker(guard, postgres, carrying), name="watch-broker")
             stopping = tasks.create_task(self._stopping.wait(), name="stopping")
             await asyncio.wait({working, watching, stopping}, return_when=asyncio.FIRST_COMPLETED)
             renew = watching.done() and not self._stopping.is_set()
@@ -220,21 +267,21 @@ class _Stack:
                 await asyncio.wait({working, settling, stopping}, return_when=asyncio.FIRST_COMPLETED)
                 settling.cancel()
             if self._stopping.is_set() and not working.done():
-                await self._settle_log_to_stop()
+                await self._settle_log_to_stop(worker)
             for task in (watching, stopping):
                 task.cancel()
             worker.stop()
         return "renew" if renew and not self._stopping.is_set() else "stop"
 
-    async def _watch_broker(self, guard: Guard, postgres: Child) -> None:
-        """Return when the broker has grown too large; start it again if it has died."""
-        while self._broker.memory_bytes() < self._settings.embedded_broker_bytes_max:
+    async def _watch_broker(self, guard: Guard, postgres: Child, carrying: asyncio.TaskGroup) -> None:
+        """Return when the broker has grown too large; start it again if it has died. Dead letters that were carried over do not count:
+        they would be in the next broker, too."""
+        while self._broker.memory_bytes() < self._settings.embedded_broker_bytes_max + self._carried_bytes:
             await asyncio.sleep(WATCH_INTERVAL_S)
             if not self._broker.is_alive():
                 _log.error("The broker has died; what it held and was not stored yet is gone. Starting a fresh one.")
-                await self._broker.replace()
-                self._watch_children(guard, [postgres, self._broker.child])
-                await self._open_broker()
+                self._carrying.cancel()
+                await self._replace_broker(guard, postgres, carrying)
 
     async def _settle_log(self) -> None:
         """Hold back what is produced, and wait until everything that was acknowledged is stored and committed."""
@@ -242,52 +289,78 @@ class _Stack:
         kafka = self._settings.kafka
         while True:
             try:
-                if await uncommitted_count(kafka, kafka.topics) == 0:
+                self._left_count = await uncommitted_count(kafka, kafka.topics)
+                if self._left_count == 0:
                     return
             except ServiceError as exc:
                 _log.warning("Waiting for the broker.", error=exc.detail)
             await asyncio.sleep(SETTLE_INTERVAL_S)
 
-    async def _settle_log_to_stop(self) -> None:
-        """The log goes with the broker: what was acknowledged is stored before, as far as there is time to drain.
+    async def _settle_log_to_stop(self, worker: Worker) -> None:
+        """The log goes with the broker: what was acknowledged is stored before, for as long as the worker gets on with it.
 
         The API ends first: what it publishes is held from then on, and whoever sent it would wait in vain.
         """
         await self._api.aclose()
+        begun_s = time.monotonic()
+        settling = asyncio.create_task(self._settle_log(), name="settle-log")
+        grace_s = self._settings.ingest.shutdown_grace_s
+        while not settling.done() and min(worker.idle_s, time.monotonic() - begun_s) < grace_s:
+            await asyncio.wait({settling}, timeout=SETTLE_INTERVAL_S)
+        if settling.done():
+            settling.result()
+            return
+        settling.cancel()
+        self.dropped = await self._describe_unstored()
+        _log.error(self.dropped)
+
+    async def _describe_unstored(self) -> str:
+        kafka = self._settings.kafka
+        head = f"Nothing was stored for {self._settings.ingest.shutdown_grace_s:g} s, so what the broker still held is dropped:"
+        reasons = " ".join(f"{component}: {reason}" for component, reason in self._readiness.reasons.items())
         try:
-            async with asyncio.timeout(self._settings.ingest.shutdown_grace_s):
-                await self._settle_log()
-        except TimeoutError:
-            _log.error("What the broker held and was not stored in time is gone.")
+            counts = await uncommitted(kafka, kafka.topics)
+        except ServiceError as exc:
+            return f"{head} it cannot be counted ({exc.detail}). {reasons}".rstrip()
+        described = ", ".join(f"{count} records of {each.topic}/{each.partition}" for each, count in counts.items())
+        return f"{head} {described}. {reasons}".rstrip()
+
+    async def _beat(self) -> None:
+        """While the stack stops, say that it does, and how much is left."""
+        await self._stopping.wait()
+        while True:
+            Stopping(left_count=self._left_count).write(self._layout)
+            await asyncio.sleep(BEAT_INTERVAL_S)
 
     async def _keep_open_letters(self) -> None:
         """Leave in the journal what is neither replayed nor dropped: the broker is about to forget it."""
-        kafka = self._settings.kafka
+        self._carrying.cancel()
+        await asyncio.wait({self._carrying})
         try:
-            letters = await open_letters(KafkaLog(kafka), kafka.dead_letter_topic)
-        except ServiceError as exc:
-            _log.warning("The journal of dead letters stays as it is.", error=exc.detail)
-        else:
-            self._journal.replace(map(Letter.of, letters))
+            await self._journal.replace(self._open_letters())
+        except (ServiceError, OSError) as exc:
+            _log.warning("The journal of dead letters stays as it is.", error=str(exc))
 
-    async def _renew(self, guard: Guard, postgres: Child) -> None:
-        """Put a fresh broker in the place of the drained one, with the dead letters of the old."""
+    async def _open_letters(self) -> AsyncIterator[Letter]:
+        kafka = self._settings.kafka
+        async for record in open_letters(KafkaLog(kafka), kafka.dead_letter_topic):
+            yield Letter.of(record)
+        for letter in self._carry_over.left():
+            yield letter
+
+    async def _replace_broker(self, guard: Guard, postgres: Child, tasks: asyncio.TaskGroup) -> None:
+        """Put a fresh broker in the place of the old one, with the topics and the dead letters that are kept in the journal."""
         await self._broker.replace()
         self._watch_children(guard, [postgres, self._broker.child])
-        await self._open_broker()
-        _log.info("The broker is renewed.")
+        await ensure_topics(self._settings.kafka)
+        self._admit(tasks)
 
-    async def _open_broker(self) -> None:
-        """Give a fresh broker its topics, let in what is produced, and publish the dead letters that are kept in the journal."""
-        kafka = self._settings.kafka
-        await ensure_topics(kafka)
+    def _admit(self, tasks: asyncio.TaskGroup) -> None:
+        """Let in what is produced to a broker that has its topics, and give it the dead letters of the journal beside that."""
         self._broker.admit_produces()
-        publisher = KafkaPublisher(kafka)
-        try:
-            for value, key, headers in self._journal.letters():
-                await publisher.publish(kafka.dead_letter_topic, value, key=key, headers=headers)
-        finally:
-            await publisher.close()
+        self._carried_bytes = self._journal.size
+        self._carry_over = CarryOver(self._journal, self._bulk)
+        self._carrying = tasks.create_task(self._carry_over.run(), name="carry-over")
 
     def _heed_signals(self) -> None:
         loop = asyncio.get_running_loop()

@@ -6,15 +6,19 @@ Knows no format. A codec gives groups of spans that share a resource and a scope
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple
 
-from common.codec.decoded import Decoded, Refusal
+from common.codec.decoded import Decoded, Rejections
+from common.codec.layout import Layout
 from common.errors import Rejected, RejectionCode
 from common.span import Resource, Scope, Span
 
 NO_TRACE_ID: Final = "The span has no trace id: "
 """How a refusal begins when there is nothing like an id; a whole record of these gets a hint."""
-_Shared = TypeVar("_Shared", Resource, Scope)
+KNOWN_MAX: Final = 1_000
+KNOWN_BYTES_MAX: Final = 64
+"""Only small spans come in millions: one of 10 MiB has room for 160,000 of this size."""
+
 _HINT: Final = " No span of the record has one: an export of logs or metrics looks like this."
 
 
@@ -26,23 +30,45 @@ class Group(NamedTuple):
     members: Iterable[Any]
 
 
-def gather(groups: Iterable[Group], read: Callable[[Any, Resource, Scope], Span]) -> Decoded:
-    """Every span that ``read`` gives, those with the same ids too, and a refusal for each for which it raises ``Rejected``."""
+def gather(
+    groups: Iterable[Group], read: Callable[[Any, Resource, Scope], Span], *, layout: Layout | None = None
+) -> Decoded:
+    """Every span that ``read`` gives, those with the same ids too, and a rejection for each for which it raises ``Rejected``.
+
+    With a ``layout``, the members of the groups are the bytes of the spans; equal ones are rejected for equal reasons.
+    """
     spans: list[Span] = []
     span_indexes: list[int] = []
-    refusals: list[Refusal] = []
+    rejections = Rejections()
+    known: dict[bytes, Rejected] = {}
+    none_has_a_trace_id = True
     span_index = 0
     for resource, scope, members in groups:
+        if (rejected_wrapper := _rejected_of(resource, scope)) is not None:
+            none_has_a_trace_id = False
+            for _ in members:
+                rejections.add(span_index, rejected_wrapper.rejection, rejected_wrapper.detail)
+                span_index += 1
+            continue
         for member in members:
+            if layout is not None and (rejected_before := known.get(member)) is not None:
+                rejections.add(span_index, rejected_before.rejection, rejected_before.detail)
+                span_index += 1
+                continue
             try:
-                span = read(member, _usable(resource), _usable(scope))
+                span = read(member, resource, scope)  # type: ignore[arg-type] # a rejected wrapper went the other way
             except Rejected as rejected:
-                refusals.append(Refusal(span_index, rejected.rejection, rejected.detail))
+                rejections.add(span_index, rejected.rejection, rejected.detail)
+                none_has_a_trace_id = none_has_a_trace_id and rejected.detail.startswith(NO_TRACE_ID)
+                if layout is not None and len(member) <= KNOWN_BYTES_MAX and len(known) < KNOWN_MAX:
+                    known[member] = rejected
             else:
                 spans.append(span)
                 span_indexes.append(span_index)
             span_index += 1
-    return _hinted(Decoded(spans, span_indexes, refusals))
+    if none_has_a_trace_id and not spans:
+        rejections = rejections.with_hint(_HINT)
+    return Decoded(spans, span_indexes, rejections, layout=layout)
 
 
 def missing_trace_id(legal: str) -> Rejected:
@@ -50,13 +76,8 @@ def missing_trace_id(legal: str) -> Rejected:
     return Rejected(RejectionCode.INVALID_TRACE_ID, f"{NO_TRACE_ID}it takes {legal}.")
 
 
-def _usable(shared: _Shared | Rejected) -> _Shared:
-    if isinstance(shared, Rejected):
-        raise shared
-    return shared
-
-
-def _hinted(decoded: Decoded) -> Decoded:
-    if decoded.spans or not all(refusal.reason.startswith(NO_TRACE_ID) for refusal in decoded.refusals):
-        return decoded
-    return decoded._replace(refusals=[refusal._replace(reason=refusal.reason + _HINT) for refusal in decoded.refusals])
+def _rejected_of(resource: Resource | Rejected, scope: Scope | Rejected) -> Rejected | None:
+    """Why all spans of a group are rejected. Never raised once a span: each time would add to the traceback that it holds."""
+    if isinstance(resource, Rejected):
+        return resource
+    return scope if isinstance(scope, Rejected) else None

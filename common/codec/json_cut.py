@@ -12,8 +12,9 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from common.codec.layout import Framing, RequestLayout, ScopePart, SpanPart
+from common.codec.layout import Framing, RequestLayout, ScopePart, SpanPart, SpanParts, ascending, pieces
 
+_GAP: Final = re.compile(rb"[ \t\n\r]*,[ \t\n\r]*")
 _SPACE: Final = re.compile(r"[ \t\n\r]*")
 _SCOPE_SPANS: Final = ("scopeSpans", "scope_spans", "instrumentationLibrarySpans", "instrumentation_library_spans")
 _STRING: Final = re.compile(r'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
@@ -26,21 +27,14 @@ class BrokenJson(Exception):
     """The document cannot be followed. The message says at which byte."""
 
 
-class Piece(NamedTuple):
-    """One value, from byte ``start`` up to ``end``."""
-
-    start: int
-    end: int
-
-
 class ListLayout(NamedTuple):
     """Where the spans of a ``span_json`` record lie; ``is_single`` when the record is one span object by itself."""
 
     value: bytes
-    spans: list[Piece]
+    spans: SpanParts
     is_single: bool
 
-    def content(self, span: Piece) -> bytes:
+    def content(self, span: SpanPart) -> bytes:
         """The bytes of one span."""
         return self.value[span.start : span.end]
 
@@ -48,7 +42,8 @@ class ListLayout(NamedTuple):
         """A record with these spans alone, every byte of them as it was."""
         if self.is_single and list(span_indexes) == [0]:
             return self.value
-        return _wrapped(b"", b"spans", [self.content(self.spans[index]) for index in sorted(set(span_indexes))])
+        spans = (self.spans[index] for index in ascending(span_indexes))
+        return _wrapped(b"", b"spans", list(pieces(self.value, spans, is_gap=_GAP.fullmatch)))
 
 
 def lay_out_request(value: bytes) -> RequestLayout:
@@ -56,62 +51,82 @@ def lay_out_request(value: bytes) -> RequestLayout:
     text = value.decode("latin-1")
     request = _parted(text, _skipped(text, 0), ("resourceSpans", "resource_spans"), _resource_spans)
     _check_nothing_follows(text, request.end)
-    layout = RequestLayout(value, _FRAMING, resources=[], scopes=[], spans=[])
+    spans = SpanParts()
+    layout = RequestLayout(value, _FRAMING, resources=[], scopes=[], spans=spans)
     for resource in request.elements:
-        _lay_out_resource(layout, resource)
+        for scope in resource.elements:
+            for _, start, _, end in scope.elements:
+                spans.add(len(layout.scopes), start, start, end)
+            layout.scopes.append(ScopePart(len(layout.resources), scope.wrapper))
+        layout.resources.append(resource.wrapper)
     return layout
-
-
-def _lay_out_resource(layout: RequestLayout, resource: _Parted) -> None:
-    for each in resource.elements:
-        scope = len(layout.scopes)
-        layout.scopes.append(ScopePart(len(layout.resources), each.wrapper))
-        layout.spans.extend(SpanPart(scope, span.start, span.start, span.end) for span in each.elements)
-    layout.resources.append(resource.wrapper)
 
 
 def lay_out_spans(value: bytes) -> ListLayout:
     """The layout of a ``span_json`` record: ``{"spans": […]}``, or one span. Raises ``BrokenJson``."""
     text = value.decode("latin-1")
     start = _skipped(text, 0)
-    parted = _parted(text, start, ("spans",), _whole_value)
+    parted = _parted(text, start, ("spans",), _values)
     _check_nothing_follows(text, parted.end)
-    if "trace_id" in parted.names or "spans" not in parted.names:
-        return ListLayout(value, [Piece(start, parted.end)], is_single=True)
-    return ListLayout(value, parted.elements, is_single=False)
+    spans = parted.elements
+    is_single = "trace_id" in parted.names or "spans" not in parted.names
+    if is_single or not isinstance(spans, SpanParts):
+        spans = SpanParts()
+    if is_single:
+        spans.add(0, start, start, parted.end)
+    return ListLayout(value, spans, is_single)
 
 
 class _Parted(NamedTuple):
     """An object whose one array is told apart: what stands around it, its elements, all names, and where it ends."""
 
     wrapper: bytes
-    elements: list[Any]
+    elements: Sequence[Any]
     names: frozenset[str]
     end: int
 
 
-_ReadElement: TypeAlias = Callable[[str, int], tuple[Any, int]]
+_ReadArray: TypeAlias = Callable[[str, int], tuple[Sequence[Any], int]]
+"""Reads the array at a byte: its elements, and the byte behind it."""
 
 
-def _resource_spans(text: str, at: int) -> tuple[_Parted, int]:
-    parted = _parted(text, at, _SCOPE_SPANS, _scope_spans)
-    return parted, parted.end
+def _resource_spans(text: str, at: int) -> tuple[Sequence[_Parted], int]:
+    return _parted_elements(text, at, _SCOPE_SPANS, _scope_spans)
 
 
-def _scope_spans(text: str, at: int) -> tuple[_Parted, int]:
-    parted = _parted(text, at, ("spans",), _whole_value)
-    return parted, parted.end
+def _scope_spans(text: str, at: int) -> tuple[Sequence[_Parted], int]:
+    return _parted_elements(text, at, ("spans",), _values)
 
 
-def _whole_value(text: str, at: int) -> tuple[Piece, int]:
-    end = _value_end(text, at)
-    return Piece(at, end), end
+def _parted_elements(
+    text: str, at: int, array_names: Sequence[str], read_array: _ReadArray
+) -> tuple[Sequence[_Parted], int]:
+    """Those elements of the array that hold something: there may be millions of empty ones."""
+    elements = []
+    at = _skipped(text, _expected(text, at, "["))
+    while text[at : at + 1] != "]":
+        element = _parted(text, at, array_names, read_array)
+        if element.elements:
+            elements.append(element)
+        at = _behind_comma(text, element.end, "]")
+    return elements, at + 1
 
 
-def _parted(text: str, at: int, array_names: Sequence[str], read_element: _ReadElement) -> _Parted:
+def _values(text: str, at: int) -> tuple[SpanParts, int]:
+    """Where the elements of the array lie."""
+    parts = SpanParts()
+    at = _skipped(text, _expected(text, at, "["))
+    while text[at : at + 1] != "]":
+        end = _value_end(text, at)
+        parts.add(0, at, at, end)
+        at = _behind_comma(text, end, "]")
+    return parts, at + 1
+
+
+def _parted(text: str, at: int, array_names: Sequence[str], read_array: _ReadArray) -> _Parted:
     """The object at ``at``. Of several arrays the one whose name comes first in ``array_names`` counts, the last of a name."""
     others, names = [], set()
-    arrays: dict[str, list[Any]] = {}
+    arrays: dict[str, Sequence[Any]] = {}
     at = _skipped(text, _expected(text, at, "{"))
     while text[at : at + 1] != "}":
         token = _STRING.match(text, at)
@@ -121,24 +136,13 @@ def _parted(text: str, at: int, array_names: Sequence[str], read_element: _ReadE
         names.add(name)
         at = _skipped(text, _expected(text, _skipped(text, token.end()), ":"))
         if name in array_names and not text.startswith("null", at):
-            arrays[name], at = _elements(text, at, read_element)
+            arrays[name], at = read_array(text, at)
         else:
             at = _value_end(text, at)
             others.append(text[name_start:at].encode("latin-1"))
         at = _behind_comma(text, at, "}")
-    counting = next((arrays[name] for name in array_names if name in arrays), [])
+    counting = next((arrays[name] for name in array_names if name in arrays), ())
     return _Parted(b",".join(others), counting, frozenset(names), at + 1)
-
-
-def _elements(text: str, at: int, read_element: _ReadElement) -> tuple[list[Any], int]:
-    """The elements of the array at ``at``, each as ``read_element`` gives it, and the byte behind the array."""
-    elements = []
-    at = _skipped(text, _expected(text, at, "["))
-    while text[at : at + 1] != "]":
-        element, at = read_element(text, at)
-        elements.append(element)
-        at = _behind_comma(text, at, "]")
-    return elements, at + 1
 
 
 def _check_nothing_follows(text: str, at: int) -> None:
@@ -208,4 +212,5 @@ _FRAMING: Final = Framing(
     scope=lambda wrapper, spans: _wrapped(wrapper, b"spans", spans),
     resource=lambda wrapper, scopes: _wrapped(wrapper, b"scopeSpans", scopes),
     request=lambda resources: _wrapped(b"", b"resourceSpans", resources),
+    is_gap=_GAP.fullmatch,
 )

@@ -163,9 +163,9 @@ def _decode_split(value: bytes, limits: SpanLimits, reader: _Reader) -> Decoded:
             scope = _guarded(read_scope, b"{" + part.wrapper + b"}")
             yield Group(resources[part.resource], scope, members)
 
-    if not layout.resources:
+    if not layout.spans:
         reader.check_is_request(parsed_alone(value, "The record", nesting_depth_max=depth_max))
-    return gather(groups(), read)
+    return gather(groups(), read, layout=layout)
 
 
 def _guarded(read: Callable[[Any], _Shared], found: Any) -> _Shared | Rejected:
@@ -190,11 +190,15 @@ class _Reader:
         """The groups of a whole document. Raises ``Rejected`` when it is not the frame of a request."""
         for found in list_of(self.check_is_request(document).get("resourceSpans"), "resourceSpans"):
             resource_spans = _framed(_RESOURCE_SPANS, found, "An element of resourceSpans")
-            resource = _guarded(self.resource, resource_spans)
+            resource: Resource | Rejected | None = None
             for inner in list_of(resource_spans.get("scopeSpans"), "scopeSpans"):
                 scope_spans = _framed(_SCOPE_SPANS, inner, "An element of scopeSpans")
-                scope = _guarded(self.scope, scope_spans)
-                yield Group(resource, scope, list_of(scope_spans.get("spans"), "spans"))
+                spans = list_of(scope_spans.get("spans"), "spans")
+                if not spans:  # a record may hold millions of these
+                    continue
+                if resource is None:
+                    resource = _guarded(self.resource, resource_spans)
+                yield Group(resource, _guarded(self.scope, scope_spans), spans)
 
     def check_is_request(self, document: Any) -> dict[str, Any]:
         """The members of the request; an object of other members is some other document, not an empty request."""

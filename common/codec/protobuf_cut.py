@@ -6,10 +6,11 @@ inside a span stays bytes. Needed where protobuf's parser refuses a whole record
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from common.codec.layout import Framing, RequestLayout, ScopePart, SpanPart
+from common.codec.layout import Framing, RequestLayout, ScopePart, SpanParts
 
 VARINT: Final = 0
 FIXED64: Final = 1
@@ -40,25 +41,46 @@ class Field(NamedTuple):
 
 def lay_out_request(value: bytes) -> RequestLayout:
     """The layout of a request. Raises ``BrokenWire`` when its frame cannot be followed."""
-    layout = RequestLayout(value, _FRAMING, resources=[], scopes=[], spans=[])
-    for field in fields(value, 0, len(value)):
-        if field.number == _RESOURCE_SPANS and field.wire_type == LEN:
-            _lay_out_resource(layout, field)
+    layout = RequestLayout(value, _FRAMING, resources=[], scopes=[], spans=SpanParts())
+    for number, wire_type, _, content, after in _extents(value, 0, len(value)):
+        if number == _RESOURCE_SPANS and wire_type == LEN:
+            _lay_out_resource(layout, content, after)
     return layout
 
 
-def _lay_out_resource(layout: RequestLayout, message: Field) -> None:
-    wrapper, scopes = _parted(layout.value, message, _SCOPE_SPANS)
-    for each in scopes:
-        scope_wrapper, spans = _parted(layout.value, each, _SPANS)
-        scope = len(layout.scopes)
-        layout.scopes.append(ScopePart(len(layout.resources), scope_wrapper))
-        layout.spans.extend(SpanPart(scope, span.start, span.content, span.end) for span in spans)
-    layout.resources.append(wrapper)
+def _lay_out_resource(layout: RequestLayout, start: int, end: int) -> None:
+    others = []
+    scopes_count = len(layout.scopes)
+    for number, wire_type, at, content, after in _extents(layout.value, start, end):
+        if number == _SCOPE_SPANS and wire_type == LEN:
+            _lay_out_scope(layout, content, after)
+        else:
+            others.append(layout.value[at:after])
+    if len(layout.scopes) > scopes_count:
+        layout.resources.append(b"".join(others))
+
+
+def _lay_out_scope(layout: RequestLayout, start: int, end: int) -> None:
+    spans, scope = layout.spans, len(layout.scopes)
+    assert isinstance(spans, SpanParts)  # noqa: S101 - narrows the type: it was made here
+    others = []
+    spans_count = len(spans)
+    for number, wire_type, at, content, after in _extents(layout.value, start, end):
+        if number == _SPANS and wire_type == LEN:
+            spans.add(scope, at, content, after)
+        else:
+            others.append(layout.value[at:after])
+    if len(spans) > spans_count:
+        layout.scopes.append(ScopePart(len(layout.resources), b"".join(others)))
 
 
 def fields(value: bytes, start: int, end: int) -> Iterator[Field]:
     """The fields between two bytes, in order. Raises ``BrokenWire``."""
+    return map(Field._make, _extents(value, start, end))
+
+
+def _extents(value: bytes, start: int, end: int) -> Iterator[tuple[int, int, int, int, int]]:
+    """As ``fields``, as plain tuples: there may be millions."""
     at = start
     while at < end:
         tag, content = _varint(value, at, end)
@@ -66,19 +88,8 @@ def fields(value: bytes, start: int, end: int) -> Iterator[Field]:
         if number == 0:
             raise BrokenWire(f"byte {at} begins a field with the number 0")
         content, after = _extent(value, content, end, number=number, wire_type=wire_type)
-        yield Field(number, wire_type, at, content, after)
+        yield number, wire_type, at, content, after
         at = after
-
-
-def _parted(value: bytes, message: Field, number: int) -> tuple[bytes, list[Field]]:
-    """The other fields of a message as one piece, and its delimited fields of that number."""
-    others, inner = [], []
-    for field in fields(value, message.content, message.end):
-        if field.number == number and field.wire_type == LEN:
-            inner.append(field)
-        else:
-            others.append(value[field.start : field.end])
-    return b"".join(others), inner
 
 
 def _extent(value: bytes, at: int, end: int, *, number: int, wire_type: int) -> tuple[int, int]:
@@ -120,6 +131,8 @@ def _group_end(value: bytes, at: int, end: int, *, number: int) -> int:
 
 def _varint(value: bytes, at: int, end: int) -> tuple[int, int]:
     """An unsigned number of up to ten bytes, and the byte behind it."""
+    if at < end and value[at] < 0x80:  # as nearly all tags and most lengths
+        return value[at], at + 1
     result = 0
     for shift in range(0, 70, 7):
         if at >= end:
@@ -149,4 +162,5 @@ _FRAMING: Final = Framing(
     scope=lambda wrapper, spans: _delimited(_SCOPE_SPANS, wrapper + b"".join(spans)),
     resource=lambda wrapper, scopes: _delimited(_RESOURCE_SPANS, wrapper + b"".join(scopes)),
     request=b"".join,
+    is_gap=operator.not_,
 )

@@ -118,7 +118,7 @@ def _decode_split(value: bytes, limits: SpanLimits, reader: _Reader) -> Decoded:
         check_span_size(len(raw), limits)
         return reader.span(parsed_alone(raw, "The span", nesting_depth_max=limits.nesting_depth_max), written=raw)
 
-    return gather([Group(NO_RESOURCE, NO_SCOPE, map(layout.content, layout.spans))], read)
+    return gather([Group(NO_RESOURCE, NO_SCOPE, map(layout.content, layout.spans))], read, layout=layout)
 
 
 class _DoubtfulDouble(Exception):

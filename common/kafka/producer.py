@@ -10,7 +10,7 @@ from aiokafka import AIOKafkaProducer
 
 from common.errors import Unavailable
 from common.kafka.driver import ended, prepare_driver, translated
-from common.kafka.record import Coordinates
+from common.kafka.record import Coordinates, Header
 from common.settings import KafkaSettings
 from common.waiting import shielded
 
@@ -44,7 +44,7 @@ class KafkaPublisher:
         value: bytes,
         *,
         key: bytes | None = None,
-        headers: Sequence[tuple[str, bytes]] = (),
+        headers: Sequence[Header] = (),
     ) -> Coordinates:
         """Return when Kafka has acknowledged. Raises ``Unavailable`` (transient) or ``TooLarge``."""
         with translated("publish"):

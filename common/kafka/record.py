@@ -18,6 +18,10 @@ class Partition(NamedTuple):
     partition: int
 
 
+Header: TypeAlias = tuple[str, bytes | None]
+"""The name and the value of a header; Kafka allows a value to be null."""
+
+
 class Record(NamedTuple):
     """One record as the broker gave it. ``value`` is ``None`` for a tombstone; ``timestamp_ms`` is the record's own."""
 
@@ -27,7 +31,7 @@ class Record(NamedTuple):
     timestamp_ms: int
     key: bytes | None
     value: bytes | None
-    headers: tuple[tuple[str, bytes], ...] = ()
+    headers: tuple[Header, ...] = ()
 
     @property
     def source(self) -> Partition:
@@ -40,7 +44,7 @@ class Record(NamedTuple):
         return self.offset + 1
 
     def header(self, name: str) -> bytes | None:
-        """The last header of that name, or ``None``."""
+        """The value of the last header of that name; ``None`` where there is none, or its value is null."""
         for key, value in reversed(self.headers):
             if key == name:
                 return value
@@ -121,7 +125,7 @@ class Publisher(Protocol):
         value: bytes,
         *,
         key: bytes | None = None,
-        headers: Sequence[tuple[str, bytes]] = (),
+        headers: Sequence[Header] = (),
     ) -> Coordinates:
         """Return when Kafka has acknowledged. Raises ``Unavailable`` (transient) or ``TooLarge``."""
         ...

@@ -15,10 +15,11 @@ from uuid import UUID
 import pyarrow as pa
 
 from common.clickhouse.span_columns import SpanColumns
-from common.codec.decoded import Refusal
+from common.codec.decoded import Rejections
 from common.kafka.record import Partition, Record
 from common.settings import Encoding
-from ingest.consume import Opened, Rules, open_record, without_projects
+from ingest.consume import Opened, Rules, is_undecodable, open_record, without_projects
+from ingest.cut import CutDeadLetter, cut_dead_letters
 from ingest.opening.rows import append_rows
 from ingest.opening.wary import open_warily
 
@@ -42,15 +43,17 @@ class Portion:
 
 
 class Account(NamedTuple):
-    """What became of one record. ``bytes_count`` is its share of the memory of all rows, about.
+    """What became of one record. ``bytes_count`` is the memory of its rows and dead letters, about.
 
-    ``misfits`` counts the values of known meaning that could not be read, by reason (``ingest/semconv/rows.py``).
+    ``is_undecodable``: nothing of it can be read and it names no project (``consume.is_undecodable``). ``misfits`` counts the values of known meaning that could not be read, by reason (``ingest/semconv/rows.py``).
     """
 
     encoding: Encoding
     rows_count: int
     bytes_count: int
-    refusals: Sequence[Refusal]
+    rejections: Rejections
+    dead_letters: Sequence[CutDeadLetter]
+    is_undecodable: bool
     base64_ids_count: int
     misfits: Mapping[str, int]
 
@@ -76,11 +79,6 @@ class OpenedRecord(NamedTuple):
     rows: pa.Table
     first_row: int
 
-    @property
-    def is_refused(self) -> bool:
-        """Whether nothing of the record can be kept."""
-        return bool(self.account.refusals) and not self.account.rows_count
-
 
 def open_portion(portion: Portion, rules: Rules) -> OpenedPortion:
     """The rows of the records, and for each record what became of it.
@@ -101,15 +99,17 @@ def _opened(portion: Portion, rules: Rules, open_one: Callable[..., Opened]) -> 
     columns = SpanColumns()
     claimed: set[UUID] = set()
     opened = []
+    dead_letters = []
     misfits = []
     for record in portion.records:
         each = without_projects(open_one(record, rules, now_ns=portion.now_ns), portion.unknown)
         claimed.update(each.claimed)
         misfits.append(append_rows(columns, each, rules.prices, log=portion.logs[record.source]))
+        dead_letters.append(cut_dead_letters(record, each.rejections, encoding=each.encoding, layout=each.layout))
         # The spans are columns by now; kept alive they would double the memory of the portion.
-        opened.append(each._replace(spans=[]))
+        opened.append(each._replace(spans=[], layout=None))
     rows = columns.rows()
-    accounts = _accounts(opened, misfits, rows_bytes=rows.nbytes)
+    accounts = _accounts(opened, dead_letters, misfits, rules, rows_bytes=rows.nbytes)
     return OpenedPortion(accounts, frozenset(claimed), rows, seconds=0.0)
 
 
@@ -121,17 +121,26 @@ def records_of(portion: Portion, opened: OpenedPortion) -> Iterator[OpenedRecord
         first_row += account.rows_count
 
 
-def _accounts(opened: Sequence[Opened], misfits: Sequence[Mapping[str, int]], *, rows_bytes: int) -> list[Account]:
+def _accounts(
+    opened: Sequence[Opened],
+    dead_letters: Sequence[Sequence[CutDeadLetter]],
+    misfits: Sequence[Mapping[str, int]],
+    rules: Rules,
+    *,
+    rows_bytes: int,
+) -> list[Account]:
     """Rows are as large as what they were made of, so records share their memory by the size of their values."""
     values_bytes = sum(len(each.record.value or b"") for each in opened) or 1
     return [
         Account(
             each.encoding,
             len(each.span_indexes),
-            rows_bytes * len(each.record.value or b"") // values_bytes,
-            each.refusals,
+            rows_bytes * len(each.record.value or b"") // values_bytes + sum(len(letter.value) for letter in letters),
+            each.rejections,
+            letters,
+            is_undecodable(each, rules),
             each.base64_ids_count,
             unread,
         )
-        for each, unread in zip(opened, misfits, strict=True)
+        for each, letters, unread in zip(opened, dead_letters, misfits, strict=True)
     ]

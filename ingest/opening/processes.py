@@ -12,6 +12,7 @@ import fcntl
 import os
 import subprocess
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from itertools import cycle
@@ -30,7 +31,10 @@ PORTIONS_OF_ONE: Final = 4
 
 TRIES_MAX: Final = 3
 ANSWER_S_MAX: Final = 120.0
-"""A hundred times what the largest record takes on a busy machine, start of the process included: who needs more hangs."""
+"""Four times what the worst record of 10 MiB takes, five million empty spans, start of the process included: who needs more hangs."""
+
+PORTION_BYTES_MAX: Final = 12 * MIB
+"""A larger portion, of records past the default limit, has more time in proportion."""
 
 PIPE_BYTES: Final = MIB
 """As much as Linux gives to anybody: fewer turns between the two ends, each of which costs the loop's thread a moment."""
@@ -91,13 +95,26 @@ class _Lane:
         for _ in range(TRIES_MAX):
             child = self._child
             try:
-                async with asyncio.timeout(self._answer_s_max):
-                    return await child.open(portion)
+                return await self._answer(child, portion)
             except (_Ended, TimeoutError):
                 await self._replace(child)
         raise DecoderFailed(
             f"The decoder ended or hung {TRIES_MAX} times over the same records: {_described(portion)}."
         )
+
+    async def _answer(self, child: _Child, portion: Portion) -> OpenedPortion:
+        """The time that the portion may take begins when the child has answered those before it."""
+        begun_s, answer_s_max = time.monotonic(), self._answer_s_max * max(1.0, _size(portion) / PORTION_BYTES_MAX)
+        opening = asyncio.ensure_future(child.open(portion))
+        try:
+            while not opening.done():
+                left_s = max(begun_s, child.answered_s) + answer_s_max - time.monotonic()
+                if left_s <= 0:
+                    raise TimeoutError
+                await asyncio.wait({opening}, timeout=left_s)
+            return opening.result()
+        finally:
+            opening.cancel()
 
     async def close(self) -> None:
         await self._child.close()
@@ -129,6 +146,7 @@ class _Child:
         os.close(answer_end)
         self._requests = os.fdopen(to_child, "wb")
         self._answers = os.fdopen(from_child, "rb")
+        self.answered_s = time.monotonic()
         self._sending = ThreadPoolExecutor(1, thread_name_prefix="to-decoder")
         self._receiving = ThreadPoolExecutor(1, thread_name_prefix="from-decoder")
         self._sending.submit(send, self._requests, rules)
@@ -143,6 +161,7 @@ class _Child:
         try:
             sent = loop.run_in_executor(self._sending, send, self._requests, portion)
             received = loop.run_in_executor(self._receiving, receive, self._answers)
+            received.add_done_callback(self._note_answer)
             _, answer = await shielded(asyncio.gather(sent, received))
         except (OSError, EOFError) as exc:
             raise _Ended from exc
@@ -150,6 +169,9 @@ class _Child:
             raise DecoderFailed(f"The decoder met a bug of ours:\n{answer.trace}")
         opened: OpenedPortion = answer
         return opened
+
+    def _note_answer(self, _received: object) -> None:
+        self.answered_s = time.monotonic()
 
     async def close(self) -> int:
         """End the process at once, it has nothing to lose; the exit code."""
@@ -168,6 +190,10 @@ def _widen(pipe: int) -> None:
     if hasattr(fcntl, "F_SETPIPE_SZ"):
         with suppress(OSError):  # the user's pipes may be used up; it works without
             fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
+
+
+def _size(portion: Portion) -> int:
+    return sum(len(each.value or b"") for each in portion.records)
 
 
 def _described(portion: Portion) -> str:

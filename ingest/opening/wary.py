@@ -8,12 +8,13 @@ start. Taken only by portions that failed as a whole: it does everything twice.
 from __future__ import annotations
 
 import traceback
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
 from common.clickhouse.span_columns import SpanColumns
 from common.codec.checks import shown
-from common.codec.decoded import Refusal
+from common.codec.decoded import Refusal, Rejections
 from common.errors import RejectionCode
 from common.kafka.record import Record
 from ingest.consume import Opened, Rules, nothing_of, only, open_record
@@ -29,22 +30,37 @@ def open_warily(record: Record, rules: Rules, *, now_ns: int) -> Opened:
     except MemoryError:
         raise
     except Exception as exc:  # noqa: BLE001 - whatever it is, it is refused with its name
-        return nothing_of(record, rules)._replace(refusals=[Refusal(None, RejectionCode.OUR_FAILURE, _told(exc))])
+        return nothing_of(record, rules)._replace(
+            rejections=Rejections.of_record(RejectionCode.OUR_FAILURE, _told(exc))
+        )
     return opened if _failure_of(opened, rules) is None else _without_failures(opened, rules)
 
 
 def _without_failures(opened: Opened, rules: Rules) -> Opened:
     """The record without the spans that fail alone; without all of them where the others fail together."""
     positions = range(len(opened.spans))
-    failures = {each: failure for each in positions if (failure := _failure_of(only(opened, [each]), rules))}
+    failures = dict(_failures(opened, positions, rules))
     kept = only(opened, [each for each in positions if each not in failures])
     if failure := _failure_of(kept, rules):
         failures = {each: failures.get(each, failure) for each in positions}
         kept = only(opened, [])
-    refused = [
+    rejections = opened.rejections.plus(
         Refusal(opened.span_indexes[each], RejectionCode.OUR_FAILURE, reason) for each, reason in failures.items()
-    ]
-    return kept._replace(refusals=[*opened.refusals, *refused])
+    )
+    return kept._replace(rejections=rejections)
+
+
+def _failures(opened: Opened, positions: Sequence[int], rules: Rules) -> Iterator[tuple[int, str]]:
+    """The spans that fail alone, and why: found by halving, since a record may have a hundred thousand that do not."""
+    failure = _failure_of(only(opened, positions), rules)
+    if failure is None:
+        return
+    if len(positions) == 1:
+        yield positions[0], failure
+        return
+    half = len(positions) // 2
+    yield from _failures(opened, positions[:half], rules)
+    yield from _failures(opened, positions[half:], rules)
 
 
 def _failure_of(opened: Opened, rules: Rules) -> str | None:

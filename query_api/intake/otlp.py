@@ -7,7 +7,7 @@ Source: OpenTelemetry Protocol 1.x, “OTLP/HTTP response”; reference §4.5 fo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
 import orjson
@@ -20,7 +20,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
 
 from common import record_headers
 from common.codec import otlp_json, otlp_protobuf
-from common.codec.decoded import Decoded, Refusal
+from common.codec.decoded import Decoded, Rejections
 from common.codec.layout import RequestLayout
 from common.errors import ErrorCode, ServiceError, TooLarge, UnsupportedMedia
 from common.limits import SpanLimits
@@ -89,7 +89,7 @@ class Taken(NamedTuple):
 
     records: list[TraceRecord]
     spans_count: int
-    refusals: list[Refusal]
+    rejections: Rejections
 
 
 async def ready(call: Call) -> Answer:  # noqa: ARG001 - the one shape of handlers
@@ -117,25 +117,25 @@ def prepare_traces(body: bytes, context: PrepareContext) -> PreparedIntake:
     """What an ``ExportTraceServiceRequest`` publishes, and the answer to it. Raises ``Rejected`` when nothing can be read."""
     encoding = encoding_of(context.content_type)
     taken = take(body, encoding=encoding, limits=context.limits, now_ns=context.now_ns)
-    answer = _response(taken.refusals, encoding=encoding)
-    return PreparedIntake(TraceRecords.of(taken.records), taken.spans_count, answer, len(taken.refusals))
+    answer = _response(taken.rejections, encoding=encoding)
+    return PreparedIntake(TraceRecords.of(taken.records), taken.spans_count, answer, len(taken.rejections))
 
 
 def take(body: bytes, *, encoding: str, limits: SpanLimits, now_ns: int) -> Taken:
     """The records of a request, in the order in which their traces came. Raises ``Rejected`` when nothing can be read."""
     if not body:
-        return Taken([], 0, [])
+        return Taken([], 0, Rejections())
     codec = _CODECS[encoding]
     if len(body) > 2 * SPANS_MAX and codec.count(body) > SPANS_MAX:
         raise TooLarge(f"The request holds more than {SPANS_MAX} spans, scopes and resources; send fewer.")
     decoded = codec.decode(body, limits=limits, now_ns=now_ns).without_repeats()
     trace_ids = {index: span.trace_id for index, span in zip(decoded.span_indexes, decoded.spans, strict=True)}
-    if len(set(trace_ids.values())) == 1 and not decoded.refusals:
+    if len(set(trace_ids.values())) == 1 and not decoded.rejections:
         records = [TraceRecord(decoded.spans[0].trace_id, body)]
     else:
         bytes_max = GROWTH_MAX * limits.record_bytes_max
         records = split_by_trace(codec.lay_out(body), trace_ids, bytes_max=bytes_max)
-    return Taken(records, len(decoded.spans), decoded.refusals)
+    return Taken(records, len(decoded.spans), decoded.rejections)
 
 
 def error_shape(error: ServiceError, headers: Mapping[str, str]) -> Answer | None:
@@ -157,22 +157,22 @@ def encoding_of(content_type: str | None) -> str:
     return JSON if sent == JSON else PROTOBUF
 
 
-def _response(refusals: Sequence[Refusal], *, encoding: str) -> bytes:
-    reasons = _reasons(refusals)
+def _response(rejections: Rejections, *, encoding: str) -> bytes:
+    reasons = _reasons(rejections)
     if encoding == JSON:
-        told = {"rejectedSpans": str(len(refusals)), "errorMessage": reasons} if refusals else {}
+        told = {"rejectedSpans": str(len(rejections)), "errorMessage": reasons} if rejections else {}
         return orjson.dumps({"partialSuccess": told})
-    if not refusals:
+    if not rejections:
         return b""
-    partial = ExportTracePartialSuccess(rejected_spans=len(refusals), error_message=reasons)
+    partial = ExportTracePartialSuccess(rejected_spans=len(rejections), error_message=reasons)
     message: bytes = ExportTraceServiceResponse(partial_success=partial).SerializeToString()
     return message
 
 
-def _reasons(refusals: Sequence[Refusal]) -> str:
-    reasons = [f"span {refusal.span_index}: {refusal.reason}" for refusal in refusals[:REASONS_MAX]]
-    if len(refusals) > REASONS_MAX:
-        reasons.append(f"And {len(refusals) - REASONS_MAX} more.")
+def _reasons(rejections: Rejections) -> str:
+    reasons = [f"span {refusal.span_index}: {refusal.reason}" for refusal in rejections.refusals[:REASONS_MAX]]
+    if len(rejections) > REASONS_MAX:
+        reasons.append(f"And {len(rejections) - REASONS_MAX} more.")
     return " ".join(reasons)
 
 

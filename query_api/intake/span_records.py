@@ -75,9 +75,9 @@ def _decoded(placed: Sequence[Placed], *, limits: SpanLimits, now_ns: int) -> li
         decoded = span_json.decode(value, limits=limits, now_ns=now_ns).without_repeats()
     except Rejected as exc:
         raise InvalidInput(exc.detail) from exc
-    if decoded.refusals:
+    if decoded.rejections:
         problems = [f"{placed[r.span_index or 0].path}: {r.reason}" for r in decoded.refusals[:PROBLEMS_MAX]]
-        more = len(decoded.refusals) - len(problems)
+        more = len(decoded.rejections) - len(problems)
         raise InvalidInput(" ".join([*problems, *([f"And {more} more."] if more else [])]))
     return [(placed[index], span) for index, span in zip(decoded.span_indexes, decoded.spans, strict=True)]
 

@@ -119,6 +119,17 @@ async def test_a_record_comes_back_as_it_was_published(cluster: Cluster) -> None
     assert record.timestamp_ms > 1_600_000_000_000
 
 
+async def test_the_value_of_a_header_may_be_null(cluster: Cluster) -> None:
+    headers = [("a", b"1"), ("a", None), ("b", b"")]
+    await cluster.publisher.publish(cluster.topic, b"value", key=b"key", headers=headers)
+    member = await Member(cluster.source()).open()
+
+    (record,) = await member.read(1)
+
+    assert record.headers == tuple(headers)
+    assert (record.header("a"), record.header("b")) == (None, b"")
+
+
 async def test_one_key_keeps_its_partition_and_its_order(cluster: Cluster) -> None:
     values = [b"%d" % number for number in range(50)]
     where = await publish(cluster, *values)

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Mapping, Sequence
 
 from common.errors import ServiceError, TooLarge, Unavailable
-from common.kafka.record import Coordinates, LostPartition, Partition, Rebalanced, Record
+from common.kafka.record import Coordinates, Header, LostPartition, Partition, Rebalanced, Record
 
 
 class MemoryBroker:
@@ -63,7 +63,7 @@ class MemoryBroker:
         value: bytes | None,
         *,
         key: bytes | None = None,
-        headers: Sequence[tuple[str, bytes]] = (),
+        headers: Sequence[Header] = (),
         partition: int | None = None,
     ) -> Coordinates:
         if partition is None:
@@ -74,9 +74,7 @@ class MemoryBroker:
             self._arrived.notify_all()
         return Coordinates(topic, partition, len(log) - 1)
 
-    async def _publish(
-        self, topic: str, value: bytes, key: bytes | None, headers: Sequence[tuple[str, bytes]]
-    ) -> Coordinates:
+    async def _publish(self, topic: str, value: bytes, key: bytes | None, headers: Sequence[Header]) -> Coordinates:
         _raise_next(self.publish_faults)
         if len(value) > self._message_bytes_max:
             raise TooLarge(f"{len(value)} bytes")
@@ -253,7 +251,7 @@ class MemoryPublisher:
         value: bytes,
         *,
         key: bytes | None = None,
-        headers: Sequence[tuple[str, bytes]] = (),
+        headers: Sequence[Header] = (),
     ) -> Coordinates:
         return await self._broker._publish(topic, value, key, headers)
 

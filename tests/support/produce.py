@@ -13,7 +13,7 @@ def produce(
     topic: str,
     values: Sequence[bytes | None],
     *,
-    headers: Sequence[tuple[str, bytes]] = (),
+    headers: Sequence[tuple[str, bytes | None]] = (),
     key: bytes | None = None,
     compression: str | None = None,
 ) -> None:

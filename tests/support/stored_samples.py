@@ -76,7 +76,7 @@ class StoredSamples:
 async def stored_samples(settings: ClickHouseSettings, data_dir: Path) -> AsyncIterator[StoredSamples]:
     """All samples in a database with all tables, and the API over it."""
     opened = open_samples()
-    assert [account.refusals for account in opened.accounts if account.refusals] == []
+    assert [account.rejections for account in opened.accounts if account.rejections] == []
     store = open_store(settings, data_dir=data_dir)
     await store.insert(SPANS_TABLE, stamped(opened.rows, stored_us=STORED_US), dedup_token="samples", deadline_s=30.0)
     context = context_of(store=store, clock=SystemClock(), keys=KnownKeys(PROJECTS))

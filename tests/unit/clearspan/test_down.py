@@ -92,7 +92,7 @@ def test_one_that_does_not_stop_in_the_time_that_it_named_is_no_success(
         a_stack(os.getpid(), stop_s=0.1).write(layout)
         assert commands.down() == 1
 
-    assert "has not stopped within 0 s" in capsys.readouterr().err
+    assert "has said nothing for 0 s" in capsys.readouterr().err
 
 
 def test_a_stack_names_as_much_time_as_its_settings_let_it_take() -> None:

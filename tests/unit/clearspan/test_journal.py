@@ -2,30 +2,129 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import AsyncIterator, Iterable
 from pathlib import Path
+from typing import Any, cast
 
-from clearspan.embedded.journal import Journal, Letter
+import pytest
+
+from clearspan.embedded.journal import Journal, JournallingPublisher
+from common.errors import Unavailable
+from ingest.bulk import Letter
+from tests.fakes.kafka import MemoryBroker
 
 
 def letter(value: bytes) -> Letter:
     return Letter(value, b"key", (("clearspan-code", b"absurd_time"),))
 
 
+def kept(journal: Journal) -> list[Letter]:
+    return [each.letter for each in journal.letters()]
+
+
+async def these(*letters: Letter) -> AsyncIterator[Letter]:
+    for each in letters:
+        yield each
+
+
 def test_letters_come_back_as_they_were(tmp_path: Path) -> None:
     journal = Journal(tmp_path / "letters.jsonl")
 
-    journal.append(letter(b"\0\n\xff"))
-    journal.append(Letter(b"", None, ()))
+    journal.append([letter(b"\0\n\xff")])
+    journal.append([Letter(b"", None, ())])
 
-    assert journal.letters() == [letter(b"\0\n\xff"), Letter(b"", None, ())]
+    assert kept(journal) == [letter(b"\0\n\xff"), Letter(b"", None, ())]
+
+
+async def test_a_header_without_a_value_comes_back_without_one(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "letters.jsonl")
+    without = Letter(b"v", None, (("empty", b""), ("null", None)))
+
+    journal.append([without])
+    assert kept(journal) == [without]
+    await journal.replace(these(*kept(journal)))
+
+    assert kept(journal) == [without]
+
+
+async def test_a_letter_that_cannot_be_written_costs_itself(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "letters.jsonl")
+    illegal = Letter(b"v", None, (("number", cast(Any, 7)),))
+
+    journal.append([letter(b"before"), illegal, letter(b"behind")])
+    assert kept(journal) == [letter(b"before"), letter(b"behind")]
+    await journal.replace(these(illegal, letter(b"after")))
+
+    assert kept(journal) == [letter(b"after")]
+
+
+def test_a_line_that_cannot_be_read_costs_itself(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "letters.jsonl")
+    journal.append([letter(b"before")])
+    with (tmp_path / "letters.jsonl").open("ab") as file:
+        file.write(b"no json\n{}\n")
+    journal.append([letter(b"behind")])
+
+    assert kept(journal) == [letter(b"before"), letter(b"behind")]
+
+
+def test_letters_are_read_from_where_somebody_stopped(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "letters.jsonl")
+    journal.append([letter(b"%d" % number) for number in range(4)])
+    ends = [each.end for each in journal.letters()]
+
+    assert ends[-1] == journal.size
+    assert [each.letter.value for each in journal.letters(start=ends[0], end=ends[2])] == [b"1", b"2"]
+
+
+class CountedJournal(Journal):
+    """Counts how often it goes to the disk, which is full when the test says so."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.appends_count = 0
+        self.is_full = False
+
+    def append(self, letters: Iterable[Letter]) -> None:
+        self.appends_count += 1
+        if self.is_full:
+            raise OSError(28, "No space left on device")
+        super().append(letters)
+
+
+async def test_letters_that_come_together_are_written_together_before_they_are_published(tmp_path: Path) -> None:
+    broker, journal = MemoryBroker(partitions=1), CountedJournal(tmp_path / "letters.jsonl")
+    publisher = JournallingPublisher(broker.publisher(), journal, topic="dead")
+
+    await asyncio.gather(*[publisher.publish("dead", b"%d" % number) for number in range(500)])
+    await publisher.publish("other", b"no letter")
+
+    assert journal.appends_count <= 3
+    assert [each.value for each in kept(journal)] == [b"%d" % number for number in range(500)]
+    assert len(broker.records("dead")) == 500
+
+
+async def test_a_letter_that_the_disk_does_not_take_is_not_published_and_can_be_tried_again(tmp_path: Path) -> None:
+    broker, journal = MemoryBroker(partitions=1), CountedJournal(tmp_path / "letters.jsonl")
+    publisher = JournallingPublisher(broker.publisher(), journal, topic="dead")
+    journal.is_full = True
+
+    with pytest.raises(Unavailable, match="No space left"):
+        await publisher.publish("dead", b"letter")
+    assert broker.records("dead") == []
+    journal.is_full = False
+    await publisher.publish("dead", b"letter")
+
+    assert [each.value for each in broker.records("dead")] == [b"letter"]
 
 
 def test_a_line_that_was_cut_short_spoils_no_letter_after_it(tmp_path: Path) -> None:
     journal = Journal(tmp_path / "letters.jsonl")
-    journal.append(letter(b"first"))
+    journal.append([letter(b"first")])
     with (tmp_path / "letters.jsonl").open("ab") as file:
         file.write(b'{"value": "Zmly')
 
-    journal.append(letter(b"second"))
+    journal.append([letter(b"second")])
 
-    assert journal.letters() == [letter(b"first"), letter(b"second")]
+    assert kept(journal) == [letter(b"first"), letter(b"second")]

@@ -74,9 +74,10 @@ def test_a_batch_is_due_at_its_age_and_an_empty_one_never() -> None:
 def test_a_row_knows_its_record_and_its_index_in_it() -> None:
     batch = filled(request(["a", "b"]), b"", request(["bad", "c"], absurd=["bad"]))
 
-    burial = batch.burial_of_row(2, Refusal(None, RejectionCode.REFUSED_BY_STORE, "no"))
+    letters = {(each.record.offset, each.letter.refusal) for each in batch.dead_letters([(2, "no")])}
 
-    assert (burial.record.offset, burial.refusal.span_index) == (2, 1)
+    assert (2, Refusal(1, RejectionCode.REFUSED_BY_STORE, "no")) in letters
+    assert [(offset, refusal.span_index) for offset, refusal in sorted(letters)] == [(2, 0), (2, 1)]
 
 
 def test_a_resource_decides_the_project_of_its_spans() -> None:

@@ -49,22 +49,24 @@ def test_a_resource_names_its_project_beside_an_attribute_that_is_called_project
 def test_a_record_without_a_value_is_no_fault(value: bytes | None) -> None:
     found = opened(value)
 
-    assert (found.spans, found.refusals, found.is_refused) == ([], [], False)
+    assert (found.spans, len(found.rejections), found.is_refused) == ([], 0, False)
 
 
 def test_a_header_that_is_no_project_refuses_the_record() -> None:
     found = opened(request(["a", "b"]), project="acme")
 
     assert found.spans == []
-    assert [(each.span_index, each.code) for each in found.refusals] == [(None, RejectionCode.UNKNOWN_PROJECT)]
-    assert "acme" in found.refusals[0].reason
+    assert [(each.span_index, each.code) for each in found.rejections.refusals] == [
+        (None, RejectionCode.UNKNOWN_PROJECT)
+    ]
+    assert "acme" in found.rejections.refusals[0].reason
 
 
 def test_a_resource_that_is_no_project_refuses_its_spans() -> None:
     found = opened(request(["a", "b"], project="acme"))
 
     assert found.spans == []
-    assert [each.span_index for each in found.refusals] == [0, 1]
+    assert [each.span_index for each in found.rejections.refusals] == [0, 1]
 
 
 def test_spans_of_projects_that_exist_stay() -> None:
@@ -78,13 +80,13 @@ def test_an_unknown_project_of_a_topic_refuses_the_record() -> None:
     found = without_projects(opened(request(["a", "b"]), topic="owned"), {OF_TOPIC})
 
     assert found.is_refused
-    assert [each.span_index for each in found.refusals] == [None]
+    assert [each.span_index for each in found.rejections.refusals] == [None]
 
 
 def test_a_refused_span_keeps_its_index_when_the_project_is_unknown_too() -> None:
     found = opened(request(["bad", "a"], project=str(OF_RESOURCE), absurd=["bad"]))
 
-    refused = without_projects(found, {OF_RESOURCE}).refusals
+    refused = without_projects(found, {OF_RESOURCE}).rejections.refusals
 
     assert [(each.span_index, each.code) for each in refused] == [
         (0, RejectionCode.ABSURD_TIME),

@@ -9,7 +9,9 @@ from common.codec.decoded import Refusal
 from common.errors import RejectionCode, ServiceError, Unavailable
 from common.kafka.record import Record
 from common.settings import Encoding
-from ingest.dead_letter import WAITING_BYTES_MAX, WAITING_MAX, DeadLetters
+from ingest.bulk import WAITING_BYTES_MAX, WAITING_MAX
+from ingest.cut import CutDeadLetter
+from ingest.dead_letter import DeadLetters
 from ingest.readiness import Readiness
 from tests.fakes.clock import ManualClock
 from tests.fakes.kafka import MemoryBroker
@@ -43,7 +45,7 @@ async def test_a_letter_carries_the_original_and_where_it_came_from() -> None:
     broker = MemoryBroker(partitions=1)
     buried = dead_letters(broker)
 
-    await buried.bury(RECORD, WHOLE, b"value", encoding=Encoding.OTLP_PROTO)
+    await buried.bury(RECORD, CutDeadLetter(WHOLE, b"value"), encoding=Encoding.OTLP_PROTO)
     await buried.flush()
 
     (letter,) = broker.records(DEAD)
@@ -67,7 +69,7 @@ async def test_a_content_type_that_was_sent_stays_the_only_one() -> None:
     buried = dead_letters(broker)
     record = RECORD._replace(headers=(("content-type", b"text/csv"),))
 
-    await buried.bury(record, WHOLE._replace(span_index=2), b"v", encoding=Encoding.OTLP_PROTO)
+    await buried.bury(record, CutDeadLetter(WHOLE._replace(span_index=2), b"v"), encoding=Encoding.OTLP_PROTO)
     await buried.flush()
 
     (letter,) = broker.records(DEAD)
@@ -81,7 +83,7 @@ async def test_a_full_window_is_published_before_more_is_taken_in() -> None:
 
     for count in range(1, WAITING_MAX + 1):
         assert len(broker.records(DEAD)) == 0, count
-        await buried.bury(RECORD, WHOLE, b"v", encoding=Encoding.OTLP_PROTO)
+        await buried.bury(RECORD, CutDeadLetter(WHOLE, b"v"), encoding=Encoding.OTLP_PROTO)
 
     assert len(broker.records(DEAD)) == WAITING_MAX
 
@@ -93,7 +95,7 @@ async def test_large_letters_are_published_before_there_are_many() -> None:
 
     published = []
     for _ in range(5):
-        await buried.bury(RECORD, WHOLE, half, encoding=Encoding.OTLP_PROTO)
+        await buried.bury(RECORD, CutDeadLetter(WHOLE, half), encoding=Encoding.OTLP_PROTO)
         published.append(len(broker.records(DEAD)))
 
     assert published == [0, 2, 2, 4, 4]
@@ -104,8 +106,8 @@ async def test_flush_returns_only_when_all_are_acknowledged() -> None:
     broker.publish_faults.extend([Unavailable("away")] * 5)
     buried = dead_letters(broker)
 
-    await buried.bury(RECORD, WHOLE, b"1", encoding=Encoding.OTLP_PROTO)
-    await buried.bury(RECORD, WHOLE, b"2", encoding=Encoding.OTLP_PROTO)
+    await buried.bury(RECORD, CutDeadLetter(WHOLE, b"1"), encoding=Encoding.OTLP_PROTO)
+    await buried.bury(RECORD, CutDeadLetter(WHOLE, b"2"), encoding=Encoding.OTLP_PROTO)
     await buried.flush()
 
     assert sorted(letter.value or b"" for letter in broker.records(DEAD)) == [b"1", b"2"]
@@ -121,7 +123,7 @@ async def test_the_worker_is_ready_again_once_the_letter_that_waited_is_acknowle
         while_waiting.append(readiness.reasons)
 
     buried = dead_letters(broker, readiness, sleep=look)
-    await buried.bury(RECORD, WHOLE, b"1", encoding=Encoding.OTLP_PROTO)
+    await buried.bury(RECORD, CutDeadLetter(WHOLE, b"1"), encoding=Encoding.OTLP_PROTO)
     await buried.flush()
 
     assert while_waiting == [{"dead letters": "away"}]
@@ -133,6 +135,6 @@ async def test_a_failure_that_no_waiting_cures_comes_out() -> None:
     broker.publish_faults.append(ServiceError("not authorised"))
     buried = dead_letters(broker)
 
-    await buried.bury(RECORD, WHOLE, b"1", encoding=Encoding.OTLP_PROTO)
+    await buried.bury(RECORD, CutDeadLetter(WHOLE, b"1"), encoding=Encoding.OTLP_PROTO)
     with pytest.raises(ExceptionGroup):
         await buried.flush()

@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from common.codec.decoded import Decoded, Rejections
 from common.errors import Rejected, RejectionCode
 from common.kafka.record import Record
 from common.limits import SpanLimits
@@ -77,9 +78,9 @@ def test_another_content_type_refuses_the_record(content_type):
 @pytest.mark.parametrize("value", [None, b""])
 @pytest.mark.parametrize("encoding", Encoding)
 def test_a_tombstone_and_an_empty_value_have_no_spans(value, encoding):
-    assert read(a_record(value), encoding) == ([], [], [], 0)
+    assert read(a_record(value), encoding) == Decoded([], [], Rejections())
 
 
 @pytest.mark.parametrize("value", [None, b""])
 def test_a_tombstone_of_an_unknown_content_type_is_still_nothing(value):
-    assert read(a_record(value, b"text/plain"), Encoding.SPAN_JSON) == ([], [], [], 0)
+    assert read(a_record(value, b"text/plain"), Encoding.SPAN_JSON) == Decoded([], [], Rejections())

@@ -10,6 +10,7 @@ from common.errors import RejectionCode as Code
 from common.kafka.record import Record
 from common.settings import Encoding
 from ingest import replay
+from ingest.cut import CutDeadLetter
 from ingest.dead_letter import DeadLetters
 from ingest.readiness import Readiness
 from tests.fakes.clock import ManualClock
@@ -24,7 +25,7 @@ async def bury(broker: MemoryBroker, record: Record, refusal: Refusal, *, now_s:
     letters = DeadLetters(
         broker.publisher(), topic=DEAD, clock=clock, readiness=Readiness(), retry_delay_s_max=1.0, sleep=asyncio.sleep
     )
-    await letters.bury(record, refusal, record.value or b"", encoding=Encoding.OTLP_JSON)
+    await letters.bury(record, CutDeadLetter(refusal, record.value or b""), encoding=Encoding.OTLP_JSON)
     await letters.flush()
 
 
@@ -49,6 +50,8 @@ async def test_a_list_shows_each_refusal_with_its_members() -> None:
         "reason": "It is 1970.",
         "created_at": "2025-10-09T08:53:20Z",
         "bytes_count": 5,
+        "span_count": None,
+        "codes": None,
     }
     assert found.is_complete
 
@@ -122,7 +125,7 @@ async def test_open_letters_are_those_not_dealt_with_bytes_and_all() -> None:
         await bury(broker, record(offset, value=b"%d" % offset), Refusal(None, Code.UNDECODABLE, "r"))
     await replay.drop(broker, broker.publisher(), DEAD, "0-1")
 
-    letters = await replay.open_letters(broker, DEAD)
+    letters = [each async for each in replay.open_letters(broker, DEAD)]
 
     assert [letter.value for letter in letters] == [b"0", b"2"]
     assert all(letter.header("clearspan-code") == b"undecodable" for letter in letters)
@@ -231,7 +234,7 @@ async def test_all_open_letters_are_carried_over_be_they_more_than_a_list_shows(
         await bury(broker, record(offset), Refusal(None, Code.UNDECODABLE, "r"))
     await replay.drop(broker, broker.publisher(), DEAD, "0-0")
 
-    assert [letter.offset for letter in await replay.open_letters(broker, DEAD)] == [1, 2, 3]
+    assert [letter.offset async for letter in replay.open_letters(broker, DEAD)] == [1, 2, 3]
 
 
 async def test_letters_that_are_dealt_with_take_no_place_of_others(monkeypatch: pytest.MonkeyPatch) -> None:

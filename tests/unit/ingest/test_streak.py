@@ -9,31 +9,31 @@ P0, P1 = Partition("t", 0), Partition("t", 1)
 def test_a_streak_at_the_limit_is_admitted_and_one_past_it_holds_the_partition() -> None:
     streaks = Streaks(streak_max=3)
 
-    assert [streaks.admits(P0, is_refused=True) for _ in range(4)] == [True, True, True, False]
+    assert [streaks.admits(P0, is_undecodable=True) for _ in range(4)] == [True, True, True, False]
     assert streaks.held == {P0}
 
 
 def test_a_good_record_ends_the_streak() -> None:
     streaks = Streaks(streak_max=1)
 
-    assert all(streaks.admits(P0, is_refused=refused) for refused in (True, False, True, False))
+    assert all(streaks.admits(P0, is_undecodable=refused) for refused in (True, False, True, False))
 
 
 def test_a_held_partition_takes_no_good_record_either_so_that_its_offset_stays() -> None:
     streaks = Streaks(streak_max=1)
-    streaks.admits(P0, is_refused=True)
-    streaks.admits(P0, is_refused=True)
+    streaks.admits(P0, is_undecodable=True)
+    streaks.admits(P0, is_undecodable=True)
 
-    assert not streaks.admits(P0, is_refused=False)
-    assert streaks.admits(P1, is_refused=False)
+    assert not streaks.admits(P0, is_undecodable=False)
+    assert streaks.admits(P1, is_undecodable=False)
 
 
 def test_a_revoked_partition_starts_anew() -> None:
     streaks = Streaks(streak_max=1)
-    streaks.admits(P0, is_refused=True)
-    streaks.admits(P0, is_refused=True)
+    streaks.admits(P0, is_undecodable=True)
+    streaks.admits(P0, is_undecodable=True)
 
     streaks.forget_all()
 
-    assert streaks.admits(P0, is_refused=True)
+    assert streaks.admits(P0, is_undecodable=True)
     assert streaks.held == frozenset()

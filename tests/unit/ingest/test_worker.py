@@ -12,14 +12,12 @@ import pytest
 from structlog.testing import capture_logs
 
 from common.errors import InvalidStatement, Overloaded, RejectionCode, ServiceError, TooLarge, Unavailable
-from common.kafka.record import LostPartition, Partition, Record
+from common.kafka.record import LostPartition, Partition
 from common.limits import SpanLimits
 from common.project import DEFAULT_PROJECT_ID
 from common.settings import Encoding, TopicSettings
-from ingest import settle
 from ingest.batch import FlushPolicy
 from ingest.consume import Rules
-from ingest.decode import Layout, lay_out
 from ingest.opening.opener import ThreadOpener
 from ingest.opening.portion import OpenedPortion, Portion, open_portion
 from ingest.worker import SETTLING_POLL_S, Doors, Policy, Worker
@@ -239,26 +237,35 @@ async def test_one_bad_span_costs_one_span() -> None:
     assert sorted(names_in(letter.value or b"")[0] for letter in letters) == ["s3", "s7"]
 
 
-async def test_a_record_full_of_bad_spans_is_laid_out_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Once a dead letter would be quadratic in the spans of the record."""
-    laid_out: list[int] = []
-
-    def counted(record: Record, encoding: Encoding) -> Layout:
-        laid_out.append(record.offset)
-        return lay_out(record, encoding)
-
-    monkeypatch.setattr(settle, "lay_out", counted)
-    bench = Bench()
+async def test_a_record_full_of_bad_spans_is_a_hundred_and_one_dead_letters() -> None:
+    bench = Bench(broker=MemoryBroker(partitions=1))
     names = [f"s{number}" for number in range(3_000)]
-    for _ in range(2):
-        await bench.broker.append(TOPIC, request(names, absurd=names), partition=0)
+    await bench.broker.append(TOPIC, request(["good", *names], absurd=names), partition=0)
+
+    async with bench.running():
+        await until(lambda: bench.committed_count == 1)
+
+    *alone, shared = bench.broker.records(DEAD)
+    assert bench.sink.names == ["good"]
+    assert [names_in(letter.value or b"") for letter in alone] == [[name] for name in names[:100]]
+    assert names_in(shared.value or b"") == names[100:]
+
+
+async def test_spans_that_the_store_refuses_count_to_the_same_hundred() -> None:
+    bench = Bench()
+    bad, refused = [f"b{number}" for number in range(90)], [f"r{number}" for number in range(20)]
+    bench.sink.refused_names = {*refused}
+    await bench.broker.append(TOPIC, request([*bad, *refused, "good"], absurd=bad), partition=0)
+    await bench.broker.append(TOPIC, request(["other"], absurd=["other"]), partition=0)
 
     async with bench.running():
         await until(lambda: bench.committed_count == 2)
 
-    assert [names_in(letter.value or b"") for letter in bench.broker.records(DEAD)].count(["s2999"]) == 2
-    assert len(bench.broker.records(DEAD)) == 6_000
-    assert laid_out == [0, 1]
+    letters = {names_in(letter.value or b"")[0]: letter for letter in bench.broker.records(DEAD)}
+    assert bench.sink.names == ["good"]
+    assert letters.keys() == {*bad, *refused[:11], "other"}
+    assert names_in(letters["r10"].value or b"") == refused[10:]
+    assert letters["r10"].header("clearspan-codes") == b'{"refused_by_store": 10}'
 
 
 async def test_a_span_that_the_store_refuses_is_buried_under_its_own_index() -> None:

@@ -7,6 +7,7 @@ import json
 
 import pytest
 
+from common.codec.decoded import Decoded, Rejections
 from common.codec.otlp_json import decode, lay_out
 from common.errors import Rejected, RejectionCode
 from common.limits import SpanLimits
@@ -295,7 +296,7 @@ def test_an_export_of_logs_is_named_in_the_reason():
     "value", [b"{}", b'{"resourceSpans":[]}', b'{"resourceSpans":null}', b'{"resourceSpans":[{}]}']
 )
 def test_empty_requests_have_no_spans(value):
-    assert decode(value, limits=LIMITS, now_ns=NOW_NS) == ([], [], [], 0)
+    assert decode(value, limits=LIMITS, now_ns=NOW_NS) == Decoded([], [], Rejections())
 
 
 @pytest.mark.parametrize(

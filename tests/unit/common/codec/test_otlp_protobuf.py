@@ -9,6 +9,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue
 
 from common.codec import otlp_protobuf
+from common.codec.decoded import Decoded, Rejections
 from common.codec.otlp_protobuf import decode, lay_out
 from common.errors import Rejected, RejectionCode
 from common.limits import SpanLimits
@@ -142,7 +143,7 @@ def test_a_broken_frame_refuses_the_record(value):
 
 def test_empty_requests_have_no_spans():
     for value in (b"", a_request().resource_spans[0].SerializeToString()[:0], b"\x0a\x00", b"\x0a\x02\x12\x00"):
-        assert decode(value, limits=LIMITS, now_ns=NOW_NS) == ([], [], [], 0)
+        assert decode(value, limits=LIMITS, now_ns=NOW_NS) == Decoded([], [], Rejections())
 
 
 ZIPKIN_ROOT = b"\x0a\x26\x0a\x10" + b"\xff" * 16 + b"\x1a\x08" + b"\xee" * 8 + b"\x2a\x08" + b"an agent"

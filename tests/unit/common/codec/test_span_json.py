@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from common.codec.decoded import Decoded, Rejections
 from common.codec.span_json import decode, lay_out
 from common.errors import Rejected, RejectionCode
 from common.limits import SpanLimits
@@ -237,7 +238,7 @@ def test_another_document_refuses_the_record(value):
 
 @pytest.mark.parametrize("value", [b"{}", b'{"spans":[]}', b'{"spans":null}', b'{"count":0,"spans":[]}'])
 def test_empty_records_have_no_spans(value):
-    assert decode(value, limits=LIMITS, now_ns=NOW_NS) == ([], [], [], 0)
+    assert decode(value, limits=LIMITS, now_ns=NOW_NS) == Decoded([], [], Rejections())
 
 
 def test_levels_that_normalisation_added_do_not_count():

@@ -37,7 +37,7 @@ def test_each_record_knows_its_rows() -> None:
     assert [each.to_pylist() for each in rows] == [["a", "b"], [], [], ["c"], []]
     assert [each.record.offset for each in records] == [0, 1, 2, 3, 4]
     assert [each.log for each in records] == ["c/t/0", "c/t/1", "c/t/0", "c/t/1", "c/t/0"]
-    assert [each.is_refused for each in records] == [False, False, True, False, False]
+    assert [each.account.is_undecodable for each in records] == [False, False, True, False, False]
     assert opened.rows["log"].to_pylist() == [b"c/t/0", b"c/t/0", b"c/t/1"]
     assert opened.rows["log_offset"].to_pylist() == [0, 0, 3]
 
@@ -63,7 +63,7 @@ def test_opened_again_without_a_project_it_refuses_the_spans_of_that_one_alone()
 
     assert opened.rows["name"].to_pylist() == ["b"]
     assert opened.claimed == {DEFAULT_PROJECT_ID}
-    ((refusal,), ()) = (each.refusals for each in opened.accounts)
+    ((refusal,), ()) = (each.rejections.refusals for each in opened.accounts)
     assert (refusal.span_index, refusal.code) == (0, RejectionCode.UNKNOWN_PROJECT)
 
 

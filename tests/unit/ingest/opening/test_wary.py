@@ -31,7 +31,7 @@ def opened(*values: bytes) -> tuple[list[list[str]], list[Sequence[Refusal]]]:
     found: OpenedPortion = open_portion(portion, RULES)
     records = list(records_of(portion, found))
     names = [each.rows["name"][each.first_row : each.first_row + each.account.rows_count] for each in records]
-    return [each.to_pylist() for each in names], [each.account.refusals for each in records]
+    return [each.to_pylist() for each in names], [each.account.rejections.refusals for each in records]
 
 
 @pytest.fixture
