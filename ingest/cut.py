@@ -1,7 +1,7 @@
 """What is rejected of a record, cut into the values of dead letters: never more than ``IN_FULL_MAX`` and one (contract §4).
 
 The first rejected spans have a dead letter each, until these together exceed twice the record's size: each carries the whole
-resource of its span, and the record's key and headers. All further spans share one, in which each resource and scope is once.
+resource of its span. All further spans share one, in which each resource and scope is once.
 """
 
 from __future__ import annotations
@@ -20,6 +20,10 @@ from ingest.decode import lay_out
 
 GROWTH_MAX: Final = 2
 """How many times the size of a record the dead letters of single spans may have together."""
+
+COPIES_BYTES_MIN: Final = 64 * 1024
+"""Each dead letter has the key and the headers of its record, too. These copies have a bound of their own, the same but for this: usual
+headers are larger than small spans, and must not make them share a letter."""
 
 REASON_CHARACTERS_MAX: Final = 180
 """Of one reason among those of a shared dead letter."""
@@ -48,11 +52,13 @@ def cut_dead_letters(
     layout = layout or _laid_out(record, encoding)
     letters: list[CutDeadLetter] = []
     around = _size_around(record)
-    room = GROWTH_MAX * (around + len(whole))
+    values_room = GROWTH_MAX * len(whole)
+    copies_room = max(GROWTH_MAX * (around + len(whole)), COPIES_BYTES_MIN)
     for refusal in rejections.refusals:
         value = whole if layout is None else layout.cut([_index(refusal)])
-        room -= around + len(value)
-        if room < 0:
+        values_room -= len(value)
+        copies_room -= around
+        if values_room < 0 or copies_room < 0:
             break
         letters.append(CutDeadLetter(refusal, value))
     if len(letters) < len(rejections):

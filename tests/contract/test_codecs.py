@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -150,6 +151,46 @@ def test_the_bytes_of_a_bad_span_are_cut_out_whole_and_refused_again(codec, bad)
 
     assert [refusal.code for refusal in decode(codec, buried).refusals] == [code]
     assert codec.lay_out(buried).cut([0]) == buried
+
+
+@pytest.mark.parametrize("bad", BAD)
+def test_a_large_protobuf_record_is_read_span_by_span_with_the_same_result(bad, monkeypatch):
+    members, _ = BAD[bad]
+    values = [record_of(otlp_protobuf, [{}, members, {"number": 1}, members])]
+    values += [path.read_bytes() for path in SAMPLES.glob("*.bin")]
+    whole = [decode(otlp_protobuf, value) for value in values]
+
+    monkeypatch.setattr(otlp_protobuf, "WHOLE_BYTES_MAX", 0)
+
+    split = [decode(otlp_protobuf, value) for value in values]
+    assert all(each.layout is not None for each in split)
+    assert [each._replace(layout=None) for each in split] == [each._replace(layout=None) for each in whole]
+
+
+def test_a_large_protobuf_record_without_spans_is_empty_or_no_export(monkeypatch):
+    monkeypatch.setattr(otlp_protobuf, "WHOLE_BYTES_MAX", 0)
+
+    assert not decode(otlp_protobuf, b"\x0a\x02\x12\x00").rejections
+    with pytest.raises(Rejected, match="no resource_spans"):
+        decode(otlp_protobuf, b"\x12\x00")
+
+
+@pytest.mark.parametrize("codec", CODECS.values(), ids=CODECS)
+def test_a_layout_of_many_small_spans_takes_little_memory(codec):
+    count = 50_000
+    value = {
+        otlp_protobuf: delimited(1, delimited(2, b"\x12\x00" * count)),
+        otlp_json: b'{"resourceSpans":[{"scopeSpans":[{"spans":[' + b",".join([b"{}"] * count) + b"]}]}]}",
+        span_json: b'{"spans":[' + b",".join([b"{}"] * count) + b"]}",
+    }[codec]
+
+    tracemalloc.start()
+    layout = codec.lay_out(value)
+    _, peak_bytes = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+
+    assert len(layout.spans) == count
+    assert peak_bytes < 50 * count
 
 
 @pytest.mark.parametrize("codec", CODECS.values(), ids=CODECS)

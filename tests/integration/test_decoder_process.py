@@ -106,6 +106,25 @@ async def test_one_that_does_not_answer_is_replaced_too() -> None:
     await opener.close()
 
 
+class Slow:
+    """Keeps the process that reads it busy for a moment."""
+
+    def __reduce__(self) -> Any:
+        return time.sleep, (0.5,)
+
+
+async def test_a_portion_does_not_pay_for_the_time_that_those_before_it_took() -> None:
+    before = restarts()
+    opener = ProcessOpener(RULES, processes=1, answer_s_max=1.5)
+    await asyncio.sleep(1.0)  # it starts meanwhile
+
+    failed = await asyncio.gather(*[opener.open(portion("a", log=Slow())) for _ in range(5)], return_exceptions=True)
+
+    assert restarts() == before
+    assert not any(isinstance(each, TimeoutError) for each in failed)
+    await opener.close()
+
+
 async def test_a_worker_that_ends_while_something_is_opened_has_nothing_to_complain_about() -> None:
     complaints: list[dict[str, Any]] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context))

@@ -6,13 +6,14 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from clearspan.embedded import commands, stack
-from clearspan.embedded.layout import STOP_S, Layout, Running, hold
+from clearspan.embedded.layout import STOP_S, Layout, Running, Stopping, hold
 from clearspan.embedded.processes import Child, write_children
 from common.settings import Settings
 
@@ -93,6 +94,79 @@ def test_one_that_does_not_stop_in_the_time_that_it_named_is_no_success(
         assert commands.down() == 1
 
     assert "has said nothing for 0 s" in capsys.readouterr().err
+
+
+def ended(_pid: int) -> bool:
+    return False
+
+
+def test_what_was_dropped_is_said_and_is_no_success(
+    layout: Layout, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(os, "kill", lambda *_: Stopping(is_done=True, dropped="3 records of spans/0").write(layout))
+    monkeypatch.setattr(commands, "is_alive", ended)
+
+    with hold(layout):
+        a_stack(os.getpid()).write(layout)
+        assert commands.down() == 1
+
+    told = capsys.readouterr()
+    assert "3 records of spans/0" in told.err
+    assert "Stopped." not in told.out
+
+
+def test_one_that_ends_without_a_word_is_no_success(
+    layout: Layout, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(os, "kill", lambda *_: Stopping(left_count=2).write(layout))
+    monkeypatch.setattr(commands, "is_alive", ended)
+
+    with hold(layout):
+        a_stack(os.getpid()).write(layout)
+        assert commands.down() == 1
+
+    assert "before everything was stored" in capsys.readouterr().err
+
+
+def test_one_that_stops_already_is_waited_for_and_not_asked_again(
+    layout: Layout, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked: list[int] = []
+    monkeypatch.setattr(os, "kill", lambda *_: asked.append(1))
+    monkeypatch.setattr(commands, "is_alive", lambda _pid: not Stopping.read(layout).is_done)  # type: ignore[union-attr]
+    monkeypatch.setattr(time, "sleep", lambda _s: Stopping(is_done=True).write(layout))
+
+    with hold(layout):
+        a_stack(os.getpid()).write(layout)
+        Stopping(left_count=7).write(layout)
+        assert commands.down() == 0
+
+    assert asked == []
+    assert capsys.readouterr().out.endswith("Stopped.\n")
+
+
+def test_one_that_gets_on_is_waited_for_longer_than_it_named_and_says_what_is_left(
+    layout: Layout, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    now_s = 0.0
+    beats = iter(range(9, -1, -1))
+
+    def sleep(_s: float) -> None:
+        nonlocal now_s
+        now_s += 6.0
+        left_count = next(beats)
+        Stopping(is_done=not left_count, left_count=left_count).write(layout)
+
+    monkeypatch.setattr(os, "kill", lambda *_: Stopping(left_count=10).write(layout))
+    monkeypatch.setattr(time, "monotonic", lambda: now_s)
+    monkeypatch.setattr(time, "sleep", sleep)
+    monkeypatch.setattr(commands, "is_alive", lambda _pid: not Stopping.read(layout).is_done)  # type: ignore[union-attr]
+
+    with hold(layout):
+        a_stack(os.getpid(), stop_s=10.0).write(layout)
+        assert commands.down() == 0
+
+    assert "  5 records are not stored yet …" in capsys.readouterr().out
 
 
 def test_a_stack_names_as_much_time_as_its_settings_let_it_take() -> None:

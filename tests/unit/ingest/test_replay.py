@@ -2,19 +2,23 @@ from __future__ import annotations
 
 import asyncio
 
+import orjson
 import pytest
 
 from common.codec.decoded import Refusal
 from common.errors import Conflict, InvalidInput, NotFound
 from common.errors import RejectionCode as Code
 from common.kafka.record import Record
+from common.limits import SpanLimits
 from common.settings import Encoding
 from ingest import replay
-from ingest.cut import CutDeadLetter
+from ingest.cut import CutDeadLetter, cut_dead_letters
 from ingest.dead_letter import DeadLetters
+from ingest.decode import decode
 from ingest.readiness import Readiness
 from tests.fakes.clock import ManualClock
 from tests.fakes.kafka import MemoryBroker
+from tests.support.otlp import START_NS
 
 DEAD = "spans.dead_letter"
 
@@ -54,6 +58,35 @@ async def test_a_list_shows_each_refusal_with_its_members() -> None:
         "codes": None,
     }
     assert found.is_complete
+
+
+async def test_a_letter_of_many_spans_says_of_how_many_and_is_replayed_as_one_record() -> None:
+    broker = MemoryBroker(partitions=1)
+    value = orjson.dumps({"spans": [{"span_name": f"s{number}"} for number in range(150)]})
+    sent = record(value=value)._replace(
+        headers=(("content-type", b"application/vnd.clearspan.span+json"), ("null", None))
+    )
+    letters = DeadLetters(
+        broker.publisher(), topic=DEAD, clock=ManualClock(), readiness=Readiness(), retry_delay_s_max=1.0
+    )
+    decoded = decode(sent, encoding=Encoding.OTLP_JSON, limits=SpanLimits(), now_ns=START_NS)
+    for each in cut_dead_letters(sent, decoded.rejections, encoding=Encoding.OTLP_JSON):
+        await letters.bury(sent, each, encoding=Encoding.OTLP_JSON)
+    await letters.flush()
+
+    found = {each.code: each for each in (await replay.list_dead_letters(broker, DEAD)).letters}
+    shared = found["many_spans"]
+    assert (shared.span_index, shared.span_count, shared.codes) == (None, 50, {"invalid_trace_id": 50})
+    assert found["invalid_trace_id"].span_count is None
+    await replay.replay(broker, broker.publisher(), DEAD, shared.id)
+
+    (again,) = broker.records("otlp_spans_json")
+    assert [each["span_name"] for each in orjson.loads(again.value or b"")["spans"]] == [
+        f"s{n}" for n in range(100, 150)
+    ]
+    assert again.headers == sent.headers
+    await replay.drop(broker, broker.publisher(), DEAD, found["invalid_trace_id"].id)
+    assert len((await replay.list_dead_letters(broker, DEAD)).letters) == 99
 
 
 async def test_letters_of_two_brokers_at_one_offset_are_two() -> None:

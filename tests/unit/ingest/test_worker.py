@@ -457,6 +457,73 @@ async def test_partitions_that_were_taken_away_unasked_are_not_committed() -> No
         first.source._group.members.append(first.source)
 
 
+async def test_a_flush_that_takes_too_long_is_told_with_its_stage_until_it_is_done() -> None:
+    bench = Bench(replace(POLICY, flush_late_s=0.05))
+    bench.sink.gate.clear()
+    await bench.broker.append(TOPIC, request(["a"]))
+
+    async with bench.running():
+        await until(lambda: "flush" in bench.doors.readiness.reasons)
+        reason = bench.doors.readiness.reasons["flush"]
+        bench.sink.gate.set()
+        await until(lambda: bench.doors.readiness.reasons == {})
+
+    assert reason.startswith("A batch of 1 records with 1 spans has been flushed for 0 s, stage insert;")
+    assert "CLEARSPAN_INGEST__FLUSH_LATE_S is 0.05" in reason
+
+
+async def test_decoding_that_takes_too_long_is_told_until_it_is_done() -> None:
+    bench, opener = gated(replace(POLICY, flush_late_s=0.05))
+    await bench.broker.append(TOPIC, request(["a"]))
+
+    async with bench.running():
+        await until(lambda: "decode" in bench.doors.readiness.reasons)
+        assert bench.worker.idle_s == 0.0
+        opener.gates[0].set()
+        await until(lambda: bench.doors.readiness.reasons == {})
+
+
+async def test_a_worker_is_idle_while_nothing_is_done_for_good() -> None:
+    bench = Bench()
+    bench.sink.gate.clear()
+
+    async with bench.running():
+        await bench.broker.append(TOPIC, request(["a"]))
+        await until(lambda: bench.worker._settling is not None)
+        await asyncio.sleep(0.1)
+        assert bench.worker.idle_s >= 0.1
+        bench.sink.gate.set()
+        await until(lambda: bench.committed_count == 1)
+        assert bench.worker.idle_s < 0.1
+
+
+async def test_records_of_a_project_never_hold_a_partition() -> None:
+    bench = Bench(replace(POLICY, streak_max=1))
+    named = [("project-id", str(PROJECT).encode())]
+    unknown = [("project-id", str(UUID(int=99)).encode())]
+    for _ in range(3):
+        await bench.broker.append(TOPIC, b"\xff\xff\xff", headers=named, partition=0)
+        await bench.broker.append(TOPIC, request(["bad"], absurd=["bad"]), partition=0)
+        await bench.broker.append(TOPIC, request(["a"]), headers=unknown, partition=0)
+    await bench.broker.append(TOPIC, request(["good"]), partition=0)
+
+    async with bench.running():
+        await until(lambda: bench.committed_count == 10)
+
+    assert bench.sink.names == ["good"]
+    assert len(bench.broker.records(DEAD)) == 9
+
+
+async def test_a_topic_of_a_project_never_holds_a_partition_either() -> None:
+    rules = replace(RULES, topics={TOPIC: TopicSettings(encoding=Encoding.OTLP_PROTO, project_id=PROJECT)})
+    bench = Bench(replace(POLICY, streak_max=1, rules=rules))
+    for value in [b"\xff\xff\xff"] * 3:
+        await bench.broker.append(TOPIC, value, partition=0)
+
+    async with bench.running():
+        await until(lambda: bench.committed_count == 3)
+
+
 async def test_stop_flushes_what_is_filled_and_commits_it() -> None:
     bench = Bench(replace(POLICY, flush=FlushPolicy(rows_max=1_000, age_s_max=3_600)))
     await bench.broker.append(TOPIC, request(["a"]))

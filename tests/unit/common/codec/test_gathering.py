@@ -31,6 +31,35 @@ def test_a_refused_wrapper_refuses_its_spans_alone():
     assert {refusal.reason for refusal in decoded.refusals} == {"The resource is bad."}
 
 
+def test_a_wrapper_that_is_refused_is_not_raised_for_each_of_its_spans():
+    refused = Rejected(RejectionCode.INVALID_TYPE, "The resource is bad.")
+
+    gather([Group(refused, NO_SCOPE, [1] * 1_000)], read)
+
+    assert refused.__traceback__ is None
+
+
+def test_spans_of_equal_bytes_are_read_once_where_they_are_rejected():
+    reads = []
+
+    def read_bytes(raw, resource, scope):
+        reads.append(raw)
+        if raw.startswith(b"bad"):
+            raise missing_trace_id("16 bytes")
+        return read(raw[0], resource, scope)
+
+    members = [b"bad", b"a", b"bad", b"a", b"bad too"]
+    decoded = gather([Group(NO_RESOURCE, NO_SCOPE, members)], read_bytes, layout=NoLayout())
+
+    assert reads == [b"bad", b"a", b"a", b"bad too"]
+    assert (decoded.span_indexes, [each.span_index for each in decoded.refusals]) == ([1, 3], [0, 2, 4])
+
+
+class NoLayout:
+    def cut(self, span_indexes, /):
+        raise NotImplementedError
+
+
 def test_the_later_of_two_equal_spans_is_kept_in_its_own_place():
     decoded = gather([Group(NO_RESOURCE, NO_SCOPE, [1, 2, 1, 3])], read)
 

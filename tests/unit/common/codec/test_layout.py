@@ -6,7 +6,7 @@ import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from common.codec import otlp_json, otlp_protobuf
-from common.codec.layout import Framing, RequestLayout, ScopePart, SpanPart
+from common.codec.layout import Framing, RequestLayout, ScopePart, SpanPart, SpanParts, ascending, pieces
 from tests.support.otlp_json import request_json
 
 FRAMING = Framing(
@@ -36,6 +36,30 @@ LAYOUT = RequestLayout(
 )
 def test_neighbours_share_what_is_around_them_and_equal_wrappers_stay_apart(span_indexes, value):
     assert LAYOUT.cut(span_indexes) == value
+
+
+def test_neighbours_are_one_piece_where_what_is_between_them_is_a_gap():
+    spans = SpanParts()
+    for start, end in [(0, 1), (2, 3), (5, 6)]:
+        spans.add(0, start, start, end)
+
+    assert list(pieces(b"a,b;;c", spans, is_gap=b",".__eq__)) == [b"a,b", b"c"]
+    assert list(pieces(b"a,b;;c", [], is_gap=bool)) == []
+
+
+def test_parts_of_spans_are_a_sequence():
+    spans = SpanParts()
+    for number in range(3):
+        spans.add(0, number, number, number + 1)
+
+    assert list(spans) == spans[0:3] == [SpanPart(0, 0, 0, 1), SpanPart(0, 1, 1, 2), SpanPart(0, 2, 2, 3)]
+    assert (len(spans), spans[-1]) == (3, SpanPart(0, 2, 2, 3))
+
+
+@pytest.mark.parametrize(("given", "found"), [([3, 1, 1], [1, 3]), (range(1, 4), range(1, 4)), ([], [])])
+def test_indexes_are_brought_into_order_only_where_they_are_not(given, found):
+    assert ascending(given) == found
+    assert found != given or ascending(given) is given
 
 
 def test_groups_are_the_spans_of_each_scope():

@@ -79,6 +79,21 @@ def test_spans_that_it_fails_on_together_are_refused_together(failing: Any) -> N
     assert [each.span_index for each in refusals[0]] == [0, 1, 2]
 
 
+def test_one_span_of_many_is_found_by_halving(failing: Any) -> None:
+    tries: list[int] = []
+
+    def fails(spans: Sequence[Span]) -> bool:
+        tries.append(len(spans))
+        return named("s700")(spans)
+
+    failing(fails)
+
+    names, refusals = opened(request([f"s{number}" for number in range(1_000)]))
+
+    assert (len(names[0]), [each.span_index for each in refusals[0]]) == (999, [700])
+    assert len(tries) < 40
+
+
 def test_a_record_that_cannot_be_opened_is_refused_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     poison = request(["poison"])
 

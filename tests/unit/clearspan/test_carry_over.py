@@ -1,0 +1,83 @@
+"""The dead letters of the journal, given to a fresh broker: what a stop finds on the way is not lost."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from clearspan.embedded import carry_over
+from clearspan.embedded.carry_over import CarryOver
+from clearspan.embedded.journal import Journal
+from common.errors import ServiceError, Unavailable
+from ingest.bulk import BulkPublisher, Letter
+from ingest.readiness import Readiness
+from tests.fakes.kafka import MemoryBroker
+
+VALUES = [b"%d" % number for number in range(10)]
+
+
+@pytest.fixture
+def journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Journal:
+    """Ten letters, of which four are under way at once."""
+    monkeypatch.setattr(carry_over, "WINDOW_LETTERS_MAX", 4)
+    journal = Journal(tmp_path / "letters.jsonl")
+    journal.append([Letter(value, None, (("null", None),)) for value in VALUES])
+    return journal
+
+
+def carrying(journal: Journal, broker: MemoryBroker, sleep=asyncio.sleep) -> CarryOver:
+    bulk = BulkPublisher(broker.publisher(), topic="dead", readiness=Readiness(), retry_delay_s_max=1.0, sleep=sleep)
+    return CarryOver(journal, bulk)
+
+
+def values_left(carried: CarryOver) -> list[bytes]:
+    return [each.value for each in carried.left()]
+
+
+async def test_all_letters_are_carried_over_and_those_written_meanwhile_are_not(journal: Journal) -> None:
+    broker = MemoryBroker(partitions=1)
+    carried = carrying(journal, broker)
+    journal.append([Letter(b"published by the worker", None, ())])
+
+    await carried.run()
+
+    assert [each.value for each in broker.records("dead")] == VALUES
+    assert values_left(carried) == []
+
+
+async def test_what_was_not_acknowledged_when_it_is_stopped_is_left(journal: Journal) -> None:
+    broker = MemoryBroker(partitions=1)
+    broker.publish_faults.extend([None] * 6 + [Unavailable("away")])
+    tried = asyncio.Event()
+
+    async def never(_: float) -> None:
+        tried.set()
+        await asyncio.Event().wait()
+
+    carried = carrying(journal, broker, never)
+    running = asyncio.create_task(carried.run())
+    await tried.wait()
+    running.cancel()
+    await asyncio.wait({running})
+
+    assert values_left(carried) == VALUES[4:]
+
+
+async def test_a_failure_that_no_waiting_cures_ends_nothing_but_itself(journal: Journal) -> None:
+    broker = MemoryBroker(partitions=1)
+    broker.publish_faults.extend([None] * 4 + [ServiceError("not authorised")])
+    carried = carrying(journal, broker)
+
+    await carried.run()
+
+    assert values_left(carried) == VALUES[4:]
+
+
+async def test_a_journal_that_is_not_there_has_nothing_to_carry_over(tmp_path: Path) -> None:
+    carried = carrying(Journal(tmp_path / "none.jsonl"), MemoryBroker())
+
+    await carried.run()
+
+    assert values_left(carried) == []

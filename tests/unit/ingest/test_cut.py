@@ -1,0 +1,153 @@
+"""The dead letters of a record: at most a hundred and one, bounded in bytes, and replayed they are the same spans."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import orjson
+import pytest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+from common.codec.decoded import Rejections
+from common.errors import RejectionCode
+from common.kafka.record import Record
+from common.limits import SpanLimits
+from common.settings import Encoding
+from ingest.cut import CutDeadLetter, cut_dead_letters
+from ingest.decode import decode
+from tests.support.otlp import START_NS
+
+LIMITS = SpanLimits()
+ENCODINGS = list(Encoding)
+
+
+def record_of(
+    encoding: Encoding, names: list[str], *, resource: str = "", extra: dict[str, bytes] | None = None
+) -> Record:
+    """A record whose spans have nothing but a name of 199 letters, under two scopes of one resource where the encoding has such."""
+    names = [name.ljust(199, "_") for name in names]
+    half = len(names) // 2
+    if encoding is Encoding.OTLP_PROTO:
+        request = ExportTraceServiceRequest()
+        of_resource = request.resource_spans.add()
+        of_resource.resource.attributes.add(key="r").value.string_value = resource
+        for scope, some in (("one", names[:half]), ("two", names[half:])):
+            of_scope = of_resource.scope_spans.add()
+            of_scope.scope.name = scope
+            for name in some:
+                of_scope.spans.add(name=name)
+        value = request.SerializeToString()
+    elif encoding is Encoding.OTLP_JSON:
+        scopes = [
+            {"scope": {"name": scope}, "spans": [{"name": name} for name in some]}
+            for scope, some in (("one", names[:half]), ("two", names[half:]))
+        ]
+        attributes = [{"key": "r", "value": {"stringValue": resource}}]
+        value = orjson.dumps({"resourceSpans": [{"resource": {"attributes": attributes}, "scopeSpans": scopes}]})
+    else:
+        value = orjson.dumps({"spans": [{"span_name": name} for name in names]})
+    return Record("t", 0, 0, 5, b"key", value, tuple((extra or {}).items()))
+
+
+def cut(record: Record, encoding: Encoding) -> tuple[Rejections, list[CutDeadLetter]]:
+    decoded = decode(record, encoding=encoding, limits=LIMITS, now_ns=START_NS)
+    letters = cut_dead_letters(record, decoded.rejections, encoding=encoding, layout=decoded.layout)
+    return decoded.rejections, letters
+
+
+def again(letter: CutDeadLetter, encoding: Encoding) -> Rejections:
+    record = Record("t", 0, 1, 5, None, letter.value)
+    return decode(record, encoding=encoding, limits=LIMITS, now_ns=START_NS).rejections
+
+
+@pytest.mark.parametrize("encoding", ENCODINGS)
+@pytest.mark.parametrize("count", [1, 100])
+def test_up_to_a_hundred_spans_have_a_letter_each(encoding: Encoding, count: int) -> None:
+    _, letters = cut(record_of(encoding, [f"s{n}" for n in range(count)]), encoding)
+
+    assert [each.refusal.span_index for each in letters] == list(range(count))
+    assert not any(each.codes for each in letters)
+
+
+@pytest.mark.parametrize("encoding", ENCODINGS)
+@pytest.mark.parametrize("count", [101, 5_000, 30_000])
+def test_all_further_ones_share_one(encoding: Encoding, count: int) -> None:
+    """The largest is past what is parsed in one go."""
+    record = record_of(encoding, [f"s{n}" for n in range(count)])
+
+    rejections, letters = cut(record, encoding)
+
+    assert len(rejections) == count
+    assert len(letters) == 101
+    shared = letters[-1]
+    assert (shared.refusal.span_index, shared.refusal.code) == (None, RejectionCode.MANY_SPANS)
+    assert sum(shared.codes.values()) == count - 100
+    assert shared.refusal.reason.startswith("Span 100: The span has no trace")
+    assert shared.refusal.reason.count("Span ") == min(count - 100, 10)
+    assert len(shared.value) <= len(record.value or b"")
+    assert len(again(shared, encoding)) == count - 100
+    assert shared.value.count(b"s100_") == 1
+
+
+@pytest.mark.parametrize("encoding", [Encoding.OTLP_PROTO, Encoding.OTLP_JSON])
+def test_a_large_resource_is_sent_twice_and_once_more(encoding: Encoding) -> None:
+    record = record_of(encoding, [f"s{n}" for n in range(90)], resource="x" * 100_000)
+
+    _, letters = cut(record, encoding)
+
+    size = len(record.value or b"")
+    *alone, shared = letters
+    assert len(alone) in (1, 2)
+    assert sum(len(each.value) for each in alone) <= 2 * size
+    assert len(shared.value) <= size
+    assert shared.value.count(b"x" * 100_000) == 1
+    assert sum(shared.codes.values()) == 90 - len(alone)
+
+
+@pytest.mark.parametrize("encoding", ENCODINGS)
+def test_large_headers_and_keys_count_too(encoding: Encoding) -> None:
+    record = record_of(encoding, [f"s{n}" for n in range(90)], extra={"h": b"x" * 100_000})
+
+    _, letters = cut(record, encoding)
+
+    assert len(letters) == 3
+    assert sum(letters[-1].codes.values()) == 88
+
+
+def test_a_record_that_is_rejected_as_a_whole_is_its_own_letter() -> None:
+    record = Record("t", 0, 0, 5, None, b"no json")
+
+    (letter,) = cut_dead_letters(
+        record, Rejections.of_record(RejectionCode.UNDECODABLE, "r"), encoding=Encoding.SPAN_JSON
+    )
+
+    assert (letter.value, letter.refusal.code) == (b"no json", RejectionCode.UNDECODABLE)
+
+
+def test_nothing_rejected_is_no_letter() -> None:
+    assert cut_dead_letters(Record("t", 0, 0, 5, None, b"{}"), Rejections(), encoding=Encoding.SPAN_JSON) == []
+
+
+def test_a_record_that_cannot_be_followed_is_sent_whole_and_still_bounded() -> None:
+    rejections = Rejections()
+    for index in range(300):
+        rejections.add(index, RejectionCode.OUR_FAILURE, "r")
+    record = Record("t", 0, 0, 5, None, b"no json")
+
+    letters = cut_dead_letters(record, rejections, encoding=Encoding.SPAN_JSON)
+
+    assert {each.value for each in letters} == {b"no json"}
+    assert len(letters) == 3
+    assert letters[-1].codes == Counter({RejectionCode.OUR_FAILURE: 298})
+
+
+def test_spans_that_were_rejected_later_stand_in_the_order_of_the_record() -> None:
+    record = record_of(Encoding.SPAN_JSON, [f"s{n}" for n in range(200)])
+    rejections = Rejections()
+    for index in [*range(1, 200), 0]:
+        rejections.add(index, RejectionCode.ABSURD_TIME, "r")
+
+    shared = cut_dead_letters(record, rejections, encoding=Encoding.SPAN_JSON)[-1]
+
+    names = [each["span_name"].rstrip("_") for each in orjson.loads(shared.value)["spans"]]
+    assert names == ["s0", *(f"s{n}" for n in range(101, 200))]
