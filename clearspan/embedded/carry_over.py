@@ -34,7 +34,7 @@ class CarryOver:
             while window := await asyncio.to_thread(_window, entries):
                 await self._bulk.publish([each.letter for each in window])
                 self._carried = window[-1].end
-        except* ServiceError as failed:
+        except* (ServiceError, OSError) as failed:
             reasons = ", ".join(str(each) for each in failed.exceptions)
             _log.error("Dead letters of the journal are not in their topic; the next start tries again.", error=reasons)
         else:

@@ -266,10 +266,11 @@ class _Stack:
                 settling = tasks.create_task(self._settle_log(), name="settle-log")
                 await asyncio.wait({working, settling, stopping}, return_when=asyncio.FIRST_COMPLETED)
                 settling.cancel()
-            if self._stopping.is_set() and not working.done():
-                await self._settle_log_to_stop(worker)
+            # Before the log is drained: a broker that dies meanwhile must not be replaced by one that takes in more.
             for task in (watching, stopping):
                 task.cancel()
+            if self._stopping.is_set() and not working.done():
+                await self._settle_log_to_stop(worker)
             worker.stop()
         return "renew" if renew and not self._stopping.is_set() else "stop"
 
@@ -305,14 +306,17 @@ class _Stack:
         begun_s = time.monotonic()
         settling = asyncio.create_task(self._settle_log(), name="settle-log")
         grace_s = self._settings.ingest.shutdown_grace_s
-        while not settling.done() and min(worker.idle_s, time.monotonic() - begun_s) < grace_s:
-            await asyncio.wait({settling}, timeout=SETTLE_INTERVAL_S)
-        if settling.done():
+        try:
+            while not settling.done() and min(worker.idle_s, time.monotonic() - begun_s) < grace_s:
+                await asyncio.wait({settling}, timeout=SETTLE_INTERVAL_S)
+            is_settled = settling.done()
+        finally:
+            settling.cancel()
+        if is_settled:
             settling.result()
-            return
-        settling.cancel()
-        self.dropped = await self._describe_unstored()
-        _log.error(self.dropped)
+        else:
+            self.dropped = await self._describe_unstored()
+            _log.error(self.dropped)
 
     async def _describe_unstored(self) -> str:
         kafka = self._settings.kafka
