@@ -6,6 +6,7 @@ Knows no format. A codec gives groups of spans that share a resource and a scope
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from itertools import count
 from typing import Any, Final, NamedTuple
 
 from common.codec.decoded import Decoded, Rejections
@@ -40,32 +41,30 @@ def gather(
     spans: list[Span] = []
     span_indexes: list[int] = []
     rejections = Rejections()
-    known: dict[bytes, Rejected] = {}
+    known: dict[bytes, _Reason] = {}
     none_has_a_trace_id = True
-    span_index = 0
+    indexes = count()
     for resource, scope, members in groups:
-        if (rejected_wrapper := _rejected_of(resource, scope)) is not None:
-            none_has_a_trace_id = False
-            for _ in members:
-                rejections.add(span_index, rejected_wrapper.rejection, rejected_wrapper.detail)
-                span_index += 1
-            continue
-        for member in members:
-            if layout is not None and (rejected_before := known.get(member)) is not None:
-                rejections.add(span_index, rejected_before.rejection, rejected_before.detail)
-                span_index += 1
-                continue
-            try:
-                span = read(member, resource, scope)  # type: ignore[arg-type] # a rejected wrapper went the other way
-            except Rejected as rejected:
-                rejections.add(span_index, rejected.rejection, rejected.detail)
-                none_has_a_trace_id = none_has_a_trace_id and rejected.detail.startswith(NO_TRACE_ID)
-                if layout is not None and len(member) <= KNOWN_BYTES_MAX and len(known) < KNOWN_MAX:
-                    known[member] = rejected
-            else:
-                spans.append(span)
-                span_indexes.append(span_index)
-            span_index += 1
+        of_wrapper = _reason_of(resource, scope)
+        for member, span_index in zip(
+            members, indexes, strict=False
+        ):  # members first: else an index is lost at each end
+            reason = of_wrapper
+            if reason is None and layout is not None:
+                reason = known.get(member)
+            if reason is None:
+                try:
+                    span = read(member, resource, scope)  # type: ignore[arg-type] # a rejected wrapper has a reason
+                except Rejected as rejected:
+                    reason = _Reason(rejected.rejection, rejected.detail)
+                    if layout is not None and len(member) <= KNOWN_BYTES_MAX and len(known) < KNOWN_MAX:
+                        known[member] = reason
+                else:
+                    spans.append(span)
+                    span_indexes.append(span_index)
+                    continue
+            rejections.add(span_index, reason.code, reason.text)
+            none_has_a_trace_id = none_has_a_trace_id and reason.text.startswith(NO_TRACE_ID)
     if none_has_a_trace_id and not spans:
         rejections = rejections.with_hint(_HINT)
     return Decoded(spans, span_indexes, rejections, layout=layout)
@@ -76,8 +75,16 @@ def missing_trace_id(legal: str) -> Rejected:
     return Rejected(RejectionCode.INVALID_TRACE_ID, f"{NO_TRACE_ID}it takes {legal}.")
 
 
-def _rejected_of(resource: Resource | Rejected, scope: Scope | Rejected) -> Rejected | None:
-    """Why all spans of a group are rejected. Never raised once a span: each time would add to the traceback that it holds."""
-    if isinstance(resource, Rejected):
-        return resource
-    return scope if isinstance(scope, Rejected) else None
+class _Reason(NamedTuple):
+    """Why a span is rejected. No exception is kept or raised again: it holds its traceback, which grows each time."""
+
+    code: RejectionCode
+    text: str
+
+
+def _reason_of(resource: Resource | Rejected, scope: Scope | Rejected) -> _Reason | None:
+    """Why all spans of a group are rejected, if they are."""
+    for wrapper in (resource, scope):
+        if isinstance(wrapper, Rejected):
+            return _Reason(wrapper.rejection, wrapper.detail)
+    return None
