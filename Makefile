@@ -14,6 +14,8 @@ PACKAGES = awk '/^Collecting/ {printf "  %s\n", $$2; fflush()}'
 # Of `make test`: a file goes to one process as a whole, in the order of the folders, so that the long ones come first.
 # Each process has an engine, a Postgres and brokers of its own; `make test PROCESSES=` is one process.
 PROCESSES = --numprocesses logical --maxprocesses 4 --dist loadfile --no-loadscope-reorder
+# Ends with make, even by kill -9; the servers that tests start end with pytest.
+PYTEST = $(BIN)/python -m pytest --end-with-parent
 # Of `make test-long`: another one each time, printed first.
 SEED := $(or $(SEED),$(shell date +%s))
 SHELL := /bin/bash
@@ -38,11 +40,11 @@ reset: $(VENV)/embedded ## stop and, after asking, delete all data
 	@$(BIN)/clearspan reset
 
 test: $(VENV)/dev ## the whole suite; says what this machine could not run
-	@$(BIN)/python -m pytest $(PROCESSES) $(TESTS)
+	@$(PYTEST) $(PROCESSES) $(TESTS)
 
 test-long: $(VENV)/dev ## the property tests with 20,000 cases, forty rounds of writers (SEED=n repeats a run)
 	@echo "seed $(SEED)"
-	@HYPOTHESIS_PROFILE=long $(BIN)/python -m pytest tests/contract tests/acceptance/test_lineage_writers.py --hypothesis-seed=$(SEED) --timeout=3600 $(TESTS)
+	@HYPOTHESIS_PROFILE=long $(PYTEST) tests/contract tests/acceptance/test_lineage_writers.py --hypothesis-seed=$(SEED) --timeout=3600 $(TESTS)
 
 lint: $(VENV)/dev ## format, lint, types, layout
 	@$(BIN)/ruff format --check .
@@ -51,7 +53,7 @@ lint: $(VENV)/dev ## format, lint, types, layout
 	@$(BIN)/lint-imports --no-cache
 
 golden: $(VENV)/dev ## rewrite the golden files, to be read as a diff
-	@$(BIN)/python -m pytest --rewrite-golden tests/unit tests/contract tests/integration
+	@$(PYTEST) --rewrite-golden tests/unit tests/contract tests/integration
 
 snippets: $(VENV)/dev ## run every snippet of docs/instrumentations.md with today's releases (needs the registries)
 	@$(BIN)/python -m tests.snippets

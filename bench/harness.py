@@ -18,6 +18,7 @@ import psutil
 from pydantic import SecretStr
 
 from clearspan.embedded.broker import EmbeddedBroker
+from clearspan.embedded.guard import Guard
 from common.kafka.producer import KafkaPublisher
 from common.kafka.topics import ensure_topics
 from common.settings import Settings
@@ -44,14 +45,17 @@ def bench_settings(root: Path, *, bootstrap: str) -> Settings:
 
 @asynccontextmanager
 async def broker(root: Path) -> AsyncIterator[EmbeddedBroker]:
-    """An embedded broker on a free port; who publishes makes the topics first."""
+    """An embedded broker on a free port, which ends with this process; who publishes makes the topics first."""
+    guard = Guard()
     running = EmbeddedBroker(root / "broker.log")
-    await running.start(0)
-    running.admit_produces()
     try:
+        await running.start(0)
+        guard.watch([running.child])
+        running.admit_produces()
         yield running
     finally:
         await running.close()
+        guard.close()
 
 
 async def publish_all(settings: Settings, topic: str, records: Iterable[bytes]) -> None:

