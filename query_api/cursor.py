@@ -2,11 +2,14 @@
 
 ::
 
-    base64url( version 1 B │ fingerprint 16 B │ position, n B │ HMAC-SHA256 of it all, 16 B )
+    base64url( version 1 B │ encrypted( fingerprint 16 B │ position, n B ) │ HMAC-SHA256 of version, fingerprint, position, 16 B )
 
 The position is the business of the walk (spans: ``spans/position.py``). The fingerprint binds it to what was asked: kind of
 walk, project, filter, order and bounds; the limit may change from page to page. Text that is not one of ours to the bit
 is ``InvalidCursor``.
+
+Positions hold offsets of Kafka, which count the records of every project, so nobody may read them (ADR 0011). The HMAC is
+also the nonce of the cipher, so equal content gives equal text and there is no nonce to repeat (the SIV construction of RFC 5297).
 """
 
 from __future__ import annotations
@@ -20,10 +23,10 @@ from typing import Final
 
 from common.errors import InvalidCursor
 
-VERSION: Final = 3
+VERSION: Final = 4
 FINGERPRINT_BYTES: Final = 16
 _SIGNATURE_BYTES: Final = 16
-_POSITION_AT: Final = 1 + FINGERPRINT_BYTES
+_ENCRYPTION: Final = b"cursor encryption"
 
 
 def fingerprint(parts: Sequence[bytes]) -> bytes:
@@ -36,35 +39,47 @@ def fingerprint(parts: Sequence[bytes]) -> bytes:
 
 def write_cursor(position: bytes, *, belongs_to: bytes, secret: bytes) -> str:
     """The cursor that holds ``position``. ``belongs_to`` is a fingerprint."""
-    content = bytes([VERSION]) + belongs_to + position
-    return base64.urlsafe_b64encode(content + _signature(content, secret)).rstrip(b"=").decode()
+    content = belongs_to + position
+    signature = _signature(content, secret)
+    raw = bytes([VERSION]) + _ciphered(content, nonce=signature, secret=secret) + signature
+    return base64.urlsafe_b64encode(raw).rstrip(b"=").decode()
 
 
 def read_cursor(text: str, *, belongs_to: bytes, secret: bytes) -> bytes:
     """The position in a cursor that was written for ``belongs_to`` under ``secret``. Raises ``InvalidCursor``."""
-    content, signature = _parts(text)
+    version, ciphertext, signature = _parts(text)
+    if version != VERSION:
+        raise InvalidCursor(
+            "The cursor in windowing.next has a format of another version, or was changed: begin the walk anew."
+        )
+    content = _ciphered(ciphertext, nonce=signature, secret=secret)
     if not hmac.compare_digest(signature, _signature(content, secret)):
         raise InvalidCursor("The cursor in windowing.next is not one of this service, or was changed.")
-    if content[0] != VERSION:
-        raise InvalidCursor("The cursor in windowing.next has a format of another version: begin the walk anew.")
-    if content[1:_POSITION_AT] != belongs_to:
+    if content[:FINGERPRINT_BYTES] != belongs_to:
         raise InvalidCursor(
             "The cursor in windowing.next belongs to another query: route, project, filter, order and bounds must stay"
             " as they were on the page that gave it."
         )
-    return content[_POSITION_AT:]
+    return content[FINGERPRINT_BYTES:]
 
 
-def _parts(text: str) -> tuple[bytes, bytes]:
+def _parts(text: str) -> tuple[int, bytes, bytes]:
     try:
         raw = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
     except (binascii.Error, ValueError) as exc:
         raise InvalidCursor("The cursor in windowing.next cannot be read.") from exc
     is_canonical = base64.urlsafe_b64encode(raw).rstrip(b"=").decode() == text
-    if len(raw) < _POSITION_AT + _SIGNATURE_BYTES or not is_canonical:
+    if len(raw) < 1 + FINGERPRINT_BYTES + _SIGNATURE_BYTES or not is_canonical:
         raise InvalidCursor("The cursor in windowing.next cannot be read.")
-    return raw[:-_SIGNATURE_BYTES], raw[-_SIGNATURE_BYTES:]
+    return raw[0], raw[1:-_SIGNATURE_BYTES], raw[-_SIGNATURE_BYTES:]
 
 
 def _signature(content: bytes, secret: bytes) -> bytes:
-    return hmac.digest(secret, content, "sha256")[:_SIGNATURE_BYTES]
+    return hmac.digest(secret, bytes([VERSION]) + content, "sha256")[:_SIGNATURE_BYTES]
+
+
+def _ciphered(content: bytes, *, nonce: bytes, secret: bytes) -> bytes:
+    """Encrypt, or decrypt what was encrypted with the same nonce and secret."""
+    key = hmac.digest(secret, _ENCRYPTION, "sha256")
+    stream = hashlib.shake_256(key + nonce).digest(len(content))
+    return (int.from_bytes(content, "big") ^ int.from_bytes(stream, "big")).to_bytes(len(content), "big")

@@ -31,7 +31,8 @@ _DATA_THROUGH: Final[Json] = {
 }
 _WAIT_FOR: Final[Json] = {
     "schema": {"type": "string"},
-    "description": "topic/partition/offset with commas between them, as intake gave them: answer when these are queryable.",
+    "description": "Answer when these records are queryable: values of X-Clearspan-Coordinates, or topic/partition/offset of "
+    "records that the project has written to Kafka itself, separated by commas.",
 }
 _DESCRIPTION: Final = """\
 Keeps and queries the spans of LLM and agent applications.

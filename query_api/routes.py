@@ -149,7 +149,7 @@ STATUS: Final = (
     Route("GET", "/status/freshness", freshness.freshness_of_project, "Up to where what was produced is queryable", "Status",
           Freshness),
     Route("GET", "/admin/status/freshness", freshness.freshness_of_all, "The same, for all projects together", "Status",
-          Freshness, access=Access.ADMIN),
+          Freshness, access=Access.ADMIN, reads_spans=True),
 )
 WORKFLOWS: Final = (
     Route("POST", "/workflows/revisions/resolve", workflows.REVISIONS.resolve, "Resolve embedded references", "Workflows",

@@ -9,9 +9,10 @@ from common.filter.parse import parse
 from common.settled import ALL_PROJECTS
 from common.telemetry import DATA_BEHIND_SECONDS
 from common.times import format_us
+from query_api.auth import sees_all_projects
 from query_api.context import ApiContext
 from query_api.freshness.through import asked_through_us, through_us
-from query_api.freshness.waiting import WAIT_FOR_HEADER, read_coordinates, wait_until_stored
+from query_api.freshness.waiting import WAIT_FOR_HEADER, read_wanted, wait_until_stored
 from query_api.route import Answer, Call, Handler
 from query_api.spans.compile import compile_filter
 
@@ -28,9 +29,9 @@ async def answer_fresh(call: Call, handler: Handler) -> Answer:
     """
     context = call.context
     if text := ",".join(call.headers.getall(WAIT_FOR_HEADER, [])):
-        wanted = read_coordinates(text, topics=context.settings.kafka.topics)
+        wanted = read_wanted(text, call, sees_all=sees_all_projects(call))
         _refuse_illegal_filter(call)
-        await wait_until_stored(context, wanted)
+        await wait_until_stored(call, wanted)
     if context.ends is None:
         return await handler(call)
     stored = context.stored.through(ALL_PROJECTS)
@@ -40,7 +41,7 @@ async def answer_fresh(call: Call, handler: Handler) -> Answer:
     time_us = through_us(ends, stored) if ends is not None else None
     if time_us is not None:
         _observe(context, time_us)
-    if context.keys is not None:  # it can be the time of a record of another project
+    if not sees_all_projects(call):  # it can be the time of a record of another project
         time_us = asked_through_us(context.ends.answers, stored)
     if time_us is None:
         return answer

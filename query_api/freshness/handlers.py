@@ -1,7 +1,7 @@
 """``GET /status/freshness``: what was produced, and up to where it is queryable.
 
 Partitions are shared by projects: their offsets, their timestamps and whether there is a backlog tell of the records of all of them. So a
-project sees its own last record, and the latest time of asking Kafka at which all was stored that is stored now. The rest is for those
+project sees its own last record without its offset, and the latest time of asking Kafka at which all was stored that is stored now. The rest is for those
 who may see all projects: the administrator, and everybody where there is one project (authentication off).
 """
 
@@ -12,6 +12,7 @@ from typing import Final
 
 from common.settled import ALL_PROJECTS
 from common.times import format_us, nearest_shown_us
+from query_api.auth import sees_all_projects
 from query_api.freshness.lookup import look_up_stored
 from query_api.freshness.models import Freshness, LastStored, PartitionFreshness
 from query_api.freshness.stored import Through
@@ -29,16 +30,15 @@ async def freshness_of_project(call: Call) -> Answer:
     """Up to where what was produced is queryable, by partition and in all."""
     context = call.context
     await look_up_stored(context, call.project_id)
-    shows_logs = context.settings.auth == "off"
-    return await _answer(call, mine=context.stored.through(call.project_id), shows_logs=shows_logs)
+    return await _answer(call, mine=context.stored.through(call.project_id))
 
 
 async def freshness_of_all(call: Call) -> Answer:
     """The same with the offsets of the logs, which count the records of all projects."""
-    return await _answer(call, mine={}, shows_logs=True)
+    return await _answer(call, mine={})
 
 
-async def _answer(call: Call, *, mine: Mapping[str, Through], shows_logs: bool) -> Answer:
+async def _answer(call: Call, *, mine: Mapping[str, Through]) -> Answer:
     # An announcement may have been lost, and nobody is to be told of a backlog that is none.
     await look_up_stored(call.context, ALL_PROJECTS)
     known = call.context.ends
@@ -49,9 +49,10 @@ async def _answer(call: Call, *, mine: Mapping[str, Through], shows_logs: bool) 
     ends = await known.heard(timeout_s=ENDS_TIMEOUT_S)
     if ends is None:
         return json_answer(Freshness(count=0, reason=known.failure or _NOT_YET, partitions=[]))
+    sees_all = sees_all_projects(call)
     states = log_states(ends, stored)
-    complete_us = through_us(ends, stored) if shows_logs else asked_through_us(known.answers, stored)
-    partitions = [_partition(state, mine.get(state.log), shows_logs=shows_logs) for state in states]
+    complete_us = through_us(ends, stored) if sees_all else asked_through_us(known.answers, stored)
+    partitions = [_partition(state, mine.get(state.log), sees_all=sees_all) for state in states]
     return json_answer(
         Freshness(
             count=len(partitions),
@@ -63,13 +64,13 @@ async def _answer(call: Call, *, mine: Mapping[str, Through], shows_logs: bool) 
     )
 
 
-def _partition(state: LogState, mine: Through | None, *, shows_logs: bool) -> PartitionFreshness:
+def _partition(state: LogState, mine: Through | None, *, sees_all: bool) -> PartitionFreshness:
     shown = PartitionFreshness(
         topic=state.partition.topic,
         partition=state.partition.partition,
-        last_stored=_last_stored(mine) if mine is not None else None,
+        last_stored=_last_stored(mine, sees_all=sees_all) if mine is not None else None,
     )
-    if not shows_logs:
+    if not sees_all:
         return shown
     of_log = {
         "is_behind": state.behind_records > 0,
@@ -81,9 +82,13 @@ def _partition(state: LogState, mine: Through | None, *, shows_logs: bool) -> Pa
     return shown.model_copy(update=of_log)
 
 
-def _last_stored(through: Through) -> LastStored:
+def _last_stored(through: Through, *, sees_all: bool) -> LastStored:
     recorded_us = through.record_ms * 1_000 if through.record_ms >= 0 else None
-    return LastStored(offset=through.offset, recorded_at=_time(recorded_us), stored_at=format_us(through.stored_us))
+    return LastStored(
+        offset=through.offset if sees_all else None,
+        recorded_at=_time(recorded_us),
+        stored_at=format_us(through.stored_us),
+    )
 
 
 def _time(time_us: int | None) -> str | None:

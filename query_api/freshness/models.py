@@ -8,7 +8,7 @@ from pydantic import BaseModel, Field
 class LastStored(BaseModel):
     """The last record with spans of this project that is queryable."""
 
-    offset: int
+    offset: int | None = Field(None, description="Only where all records are yours: it counts those of all projects.")
     recorded_at: str | None = Field(None, description="The record's own timestamp.")
     stored_at: str = Field(description="When it was known to be queryable.")
 

@@ -1,54 +1,82 @@
-"""Read your own write: a request waits until the Kafka coordinates that it names are queryable.
+"""Read your own write: a request waits until the Kafka coordinates that it names are queryable (ADR 0011).
 
-It names them as intake gave them (``X-Clearspan-Coordinates``), in ``X-Clearspan-Wait-For``. A coordinate is there once
-everything up to it is settled: stored, or refused and in the dead-letter topic.
+It names them in ``X-Clearspan-Wait-For``: as intake signed them (``X-Clearspan-Coordinates``), or as ``topic/partition/offset``,
+for a producer that writes to Kafka itself. The wait ends once everything up to a coordinate is stored, or rejected and in the
+dead-letter topic. A project that names a place itself waits for a record of its own at exactly this place: whether
+another project has one there makes no difference.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Sequence, Set
+from typing import Final, NamedTuple
 
-from common.errors import DeadlineExceeded, InvalidInput
+from common.errors import DeadlineExceeded, InvalidCursor, InvalidInput
 from common.kafka.record import Coordinates, Partition
 from common.settled import ALL_PROJECTS
 from common.telemetry import CALLS_WAITING
 from query_api.context import ApiContext
+from query_api.coordinates import COORDINATES_HEADER, COORDINATES_MAX, parse_coordinates, read_signed_coordinates
+from query_api.freshness.own_records import OwnRecords, Place
 from query_api.freshness.stored import Through
-from query_api.intake.publish import COORDINATES_MAX
+from query_api.route import Call
 
 WAIT_FOR_HEADER: Final = "X-Clearspan-Wait-For"
 ENDS_TIMEOUT_S: Final = 1.0
 """So long Kafka may take to say which logs there are, before the last that it said counts."""
 
-_DIGITS_MAX: Final = 18
-"""Of a number: more than any offset has, less than 64 bits."""
+_NAME_CHARS_MAX: Final = 24
+"""Of a signed text in a message: enough to tell it from others."""
 
 
-def read_coordinates(text: str, *, topics: Mapping[str, object]) -> dict[Partition, int]:
-    """The highest offset that is named of each partition. Raises ``InvalidInput`` that says what is legal."""
+class Wanted(NamedTuple):
+    """One element of the header. ``name`` is how messages call it."""
+
+    name: str
+    coordinates: Sequence[Coordinates]
+    is_own_record: bool = False
+    """Whether only a record of the project at this place counts, and not that everything up to it is settled."""
+
+
+def read_wanted(text: str, call: Call, *, sees_all: bool) -> list[Wanted]:
+    """The elements of the header. Raises ``InvalidInput`` that says what is legal.
+
+    ``sees_all``: the caller may know what all projects store, so a place counts once everything up to it is settled.
+    """
     named = [part.strip() for part in text.split(",") if part.strip()]
     if len(named) > COORDINATES_MAX:
         raise InvalidInput(f"{WAIT_FOR_HEADER}: {len(named)} coordinates; legal are at most {COORDINATES_MAX}.")
-    wanted: dict[Partition, int] = {}
-    for each in named:
-        where = _coordinates(each)
-        if where.topic not in topics:
+    wanted = [_wanted(each, call, sees_all=sees_all) for each in named]
+    topics = call.context.settings.kafka.topics
+    for each in wanted if sees_all else ():
+        if any(where.topic not in topics for where in each.coordinates):
             raise InvalidInput(
-                f"{WAIT_FOR_HEADER}: '{each}' is of a topic that is not read; legal: {', '.join(topics)}."
+                f"{WAIT_FOR_HEADER}: '{each.name}' is of a topic that is not read; legal: {', '.join(topics)}."
             )
-        partition = Partition(where.topic, where.partition)
-        wanted[partition] = max(where.offset, wanted.get(partition, 0))
     return wanted
 
 
-async def wait_until_stored(context: ApiContext, wanted: Mapping[Partition, int]) -> None:
-    """Return once every coordinate is settled. Raises ``DeadlineExceeded`` that names what is missing, ``Overloaded``."""
+def _wanted(text: str, call: Call, *, sees_all: bool) -> Wanted:
+    try:
+        if "/" in text:
+            return Wanted(text, [parse_coordinates(text)], is_own_record=not sees_all)
+        signed = read_signed_coordinates(text, project_id=call.project_id, secret=call.context.cursor_secret)
+        return Wanted(f"{text[:_NAME_CHARS_MAX]}…", signed)
+    except (ValueError, InvalidCursor) as exc:
+        raise InvalidInput(
+            f"{WAIT_FOR_HEADER}: '{text[:100]}' is neither a value of {COORDINATES_HEADER} that this project was given"
+            " nor topic/partition/offset."
+        ) from exc
+
+
+async def wait_until_stored(call: Call, wanted: Sequence[Wanted]) -> None:
+    """Return once everything that is wanted is there. Raises ``DeadlineExceeded`` that names what is missing, ``Overloaded``."""
+    context, own_records = call.context, OwnRecords(call)
     settings = context.settings.query
     ends_s = context.clock.monotonic_s() + settings.wait_for_max_s
     while True:
         since = context.stored.news_count(ALL_PROJECTS)
-        missing = await _missing(context, wanted)
+        missing = await _missing(context, wanted, own_records)
         if not missing:
             return
         async with context.waiting.place(timeout_s=settings.queue_s):
@@ -61,17 +89,23 @@ async def wait_until_stored(context: ApiContext, wanted: Mapping[Partition, int]
             )
 
 
-async def _missing(context: ApiContext, wanted: Mapping[Partition, int]) -> list[str]:
-    logs = await _logs(context, wanted)
+async def _missing(context: ApiContext, wanted: Sequence[Wanted], own_records: OwnRecords) -> list[str]:
+    logs = await _logs(context, {_partition(where) for each in wanted for where in each.coordinates})
     stored = context.stored.through(ALL_PROJECTS)
+    places = [[Place(logs.get(_partition(where), ""), where.offset) for where in each.coordinates] for each in wanted]
+    own = await own_records.find(
+        [place for each, at in zip(wanted, places, strict=True) if each.is_own_record for place in at]
+    )
     return [
-        f"{partition.topic}/{partition.partition}/{offset}"
-        for partition, offset in wanted.items()
-        if not _is_stored(stored.get(logs.get(partition, "")), offset)
+        each.name
+        for each, at in zip(wanted, places, strict=True)
+        if not all(
+            place in own if each.is_own_record else _is_stored(stored.get(place.log), place.offset) for place in at
+        )
     ]
 
 
-async def _logs(context: ApiContext, wanted: Mapping[Partition, int]) -> dict[Partition, str]:
+async def _logs(context: ApiContext, wanted: Set[Partition]) -> dict[Partition, str]:
     """The log behind each partition: a cluster that was made anew begins all of them again."""
     if context.ends is None:
         return {}
@@ -90,12 +124,5 @@ def _is_stored(stored: Through | None, offset: int) -> bool:
     return stored is not None and offset <= stored.offset
 
 
-def _coordinates(text: str) -> Coordinates:
-    topic, *numbers = text.rsplit("/", 2)
-    if len(numbers) != 2 or not topic or not all(_is_number(number) for number in numbers):
-        raise InvalidInput(f"{WAIT_FOR_HEADER}: '{text[:100]}' is not topic/partition/offset.")
-    return Coordinates(topic, int(numbers[0]), int(numbers[1]))
-
-
-def _is_number(text: str) -> bool:
-    return text.isascii() and text.isdigit() and len(text) <= _DIGITS_MAX
+def _partition(where: Coordinates) -> Partition:
+    return Partition(where.topic, where.partition)

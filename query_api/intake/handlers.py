@@ -11,8 +11,9 @@ from typing import Final
 from common.record_headers import CONTENT_TYPES
 from common.settings import Encoding
 from common.telemetry import INTAKE_SPANS
+from query_api.coordinates import coordinates_header
 from query_api.intake.prepare import PreparedIntake
-from query_api.intake.publish import coordinates_header, publish
+from query_api.intake.publish import publish
 from query_api.route import Answer, Call
 
 SPAN_JSON: Final = CONTENT_TYPES[Encoding.SPAN_JSON]
@@ -59,4 +60,4 @@ async def publish_spans(call: Call, spans: PreparedIntake, *, status: int = ACCE
         project_id=call.project_id,
     )
     INTAKE_SPANS.labels("span_json", "accepted").inc(spans.spans_count)
-    return Answer(spans.answer, status=status, headers=coordinates_header(where))
+    return Answer(spans.answer, status=status, headers=coordinates_header(call, where))

@@ -26,10 +26,11 @@ from common.errors import ErrorCode, ServiceError, TooLarge, UnsupportedMedia
 from common.limits import SpanLimits
 from common.settings import Encoding
 from common.telemetry import INTAKE_SPANS
+from query_api.coordinates import coordinates_header
 from query_api.errors import headers_of, status_of
 from query_api.intake.models import IntakeReady
 from query_api.intake.prepare import PreparedIntake
-from query_api.intake.publish import TraceRecord, TraceRecords, coordinates_header, publish
+from query_api.intake.publish import TraceRecord, TraceRecords, publish
 from query_api.intake.split import GROWTH_MAX, split_by_trace
 from query_api.json_body import json_answer
 from query_api.route import Answer, Call, PrepareContext
@@ -110,7 +111,7 @@ async def export_traces(call: Call) -> Answer:
     )
     INTAKE_SPANS.labels("otlp", "accepted").inc(spans.spans_count)
     INTAKE_SPANS.labels("otlp", "rejected").inc(spans.rejected_count)
-    return Answer(spans.answer, content_type=encoding, headers=coordinates_header(where))
+    return Answer(spans.answer, content_type=encoding, headers=coordinates_header(call, where))
 
 
 def prepare_traces(body: bytes, context: PrepareContext) -> PreparedIntake:

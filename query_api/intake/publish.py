@@ -15,10 +15,6 @@ from common.record_headers import CONTENT_TYPE_HEADER, PROJECT_HEADER
 from common.settings import IllegalSettings, KafkaSettings
 from query_api.compute.ipc import packed
 
-COORDINATES_HEADER: Final = "X-Clearspan-Coordinates"
-COORDINATES_MAX: Final = 200
-"""So many partitions are named in a header, which clients and proxies bound at 8 KiB."""
-
 UNDER_WAY_MAX: Final = 100
 """Records of one request that wait for their acknowledgement at the same time: about 10 ms of the event loop."""
 
@@ -100,16 +96,6 @@ async def publish(
             known = last.get((outcome.topic, outcome.partition), outcome)
             last[outcome.topic, outcome.partition] = max(known, outcome)
     return list(last.values())
-
-
-def coordinates_header(where: Sequence[Coordinates]) -> dict[str, str]:
-    """``topic/partition/offset`` of the last record in each partition: a reader can wait until all up to it is stored.
-
-    No header where there are no records.
-    """
-    last = {(each.topic, each.partition): each for each in sorted(where)}
-    named = [f"{each.topic}/{each.partition}/{each.offset}" for each in last.values()]
-    return {COORDINATES_HEADER: ",".join(named[:COORDINATES_MAX])} if named else {}
 
 
 def refuse_unread_intake(kafka: KafkaSettings) -> None:

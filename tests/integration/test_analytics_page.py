@@ -15,7 +15,7 @@ from query_api.analytics.metrics import FREQUENCIES_MAX
 from query_api.analytics.models import SPECS_MAX
 from query_api.analytics.specs import BINS_MAX, MetricType
 from query_api.analytics.summaries import MIDDLES
-from tests.support.http_pages import DOCS, api_drained_by_and_by, check_exchange, exchanges
+from tests.support.http_pages import DOCS, PageReader, api_drained_by_and_by, exchanges
 
 PAGE = "analytics.md"
 
@@ -30,8 +30,9 @@ async def client(
 
 
 async def test_every_request_is_answered_as_the_page_shows(client: aiohttp.ClientSession) -> None:
+    reader = PageReader(client)
     for request, shown in exchanges(PAGE):
-        await check_exchange(client, request, shown)
+        await reader.check(request, shown)
 
 
 def test_the_page_has_an_example_of_each_route() -> None:

@@ -10,7 +10,7 @@ import aiohttp
 import pytest
 
 from common.settings import ClickHouseSettings
-from tests.support.http_pages import api_drained_by_and_by, check_exchange, exchanges
+from tests.support.http_pages import PageReader, api_drained_by_and_by, exchanges
 
 
 @pytest.fixture
@@ -25,7 +25,8 @@ async def client(
 async def test_every_request_is_answered_as_the_page_shows(client: aiohttp.ClientSession) -> None:
     pairs = exchanges("explain-and-freshness.md")
     assert len(pairs) >= 5
+    reader = PageReader(client)
     for request, shown in pairs:
         if request.first_line.endswith(" /status/freshness"):
             await asyncio.sleep(1.0)  # what Kafka said of its ends may be a second old
-        await check_exchange(client, request, shown)
+        await reader.check(request, shown)

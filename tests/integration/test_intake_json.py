@@ -11,9 +11,11 @@ import pytest
 
 from common.codec import span_json
 from common.errors import Unavailable
+from common.kafka.record import Coordinates
 from common.limits import SpanLimits
 from common.project import DEFAULT_PROJECT_ID
 from common.span import Span
+from query_api.coordinates import read_signed_coordinates
 from query_api.intake.handlers import SPAN_JSON
 from tests.fakes.clock import ManualClock
 from tests.fakes.kafka import MemoryBroker
@@ -73,9 +75,9 @@ async def test_spans_are_published_a_record_a_trace(client: aiohttp.ClientSessio
         "links": [{"trace_id": span["trace_id"], "span_id": span["span_id"]} for span in spans],
     }
     assert (_numbers(broker), _numbers(broker, TRACE_B)) == ([1, 3], [2])
-    assert sorted(response.headers["X-Clearspan-Coordinates"].split(",")) == sorted(
-        f"spans/{record.partition}/{record.offset}" for record in broker.records("spans")
-    )
+    signed = response.headers["X-Clearspan-Coordinates"]
+    where = read_signed_coordinates(signed, project_id=DEFAULT_PROJECT_ID, secret=b"secret")
+    assert where == [Coordinates("spans", record.partition, record.offset) for record in broker.records("spans")]
 
 
 async def test_everything_that_was_sent_is_published(client: aiohttp.ClientSession, broker: MemoryBroker) -> None:

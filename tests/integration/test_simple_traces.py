@@ -18,8 +18,10 @@ from common.clickhouse.migrate import migrate
 from common.clickhouse.store import ColumnStore
 from common.clock import SystemClock
 from common.codec import span_json
+from common.kafka.record import Coordinates
 from common.limits import SpanLimits
 from common.settings import ClickHouseSettings
+from query_api.coordinates import read_signed_coordinates
 from tests.fakes.kafka import MemoryBroker
 from tests.support.api import KnownKeys, context_of, serving
 from tests.support.span_corpus import store_record
@@ -154,8 +156,10 @@ async def test_who_writes_learns_until_when_to_wait(api: Simple) -> None:
     ) as edited:
         assert edited.status == 200
 
-    of_both = [f"spans/{record.partition}/{record.offset}" for record in api.broker.records("spans")]
-    assert [each.headers["X-Clearspan-Coordinates"] for each in (created, edited)] == of_both
+    of_both = [[Coordinates("spans", record.partition, record.offset)] for record in api.broker.records("spans")]
+    signed = [each.headers["X-Clearspan-Coordinates"] for each in (created, edited)]
+    read = [read_signed_coordinates(text, project_id=api.project_id, secret=b"secret") for text in signed]
+    assert read == of_both
 
 
 async def test_ids_of_links_are_answered_in_one_spelling(api: Simple) -> None:

@@ -14,6 +14,7 @@ import aiohttp
 from common.clickhouse.connect import open_store
 from common.clock import SystemClock
 from common.settings import ClickHouseSettings, Settings
+from query_api.coordinates import COORDINATES_HEADER
 from query_api.freshness.ends import KnownEnds
 from tests.fakes.kafka import MemoryBroker
 from tests.support.api import context_of, serving
@@ -52,14 +53,23 @@ async def api_drained_by_and_by(
     await store.close()
 
 
-async def check_exchange(client: aiohttp.ClientSession, request: Message, shown: Message) -> None:
-    """Ask as the page does: what it shows is answered."""
-    method, path = request.first_line.split(" ")
-    body = None if request.body is None else json.dumps(request.body)
-    async with client.request(method, path, data=body, headers=request.headers) as answer:
-        assert str(answer.status) == shown.first_line, await answer.text()
-        check_shown(shown.headers, dict(answer.headers), path)
-        check_shown(shown.body, await answer.json(), path)
+class PageReader:
+    """Asks what a page shows, one request after the other."""
+
+    def __init__(self, client: aiohttp.ClientSession) -> None:
+        self._client = client
+        self._coordinates = ""
+
+    async def check(self, request: Message, shown: Message) -> None:
+        """Ask as the page does: what it shows is answered. ``…`` as a header of a request is the coordinates of the last answer."""
+        method, path = request.first_line.split(" ")
+        body = None if request.body is None else json.dumps(request.body)
+        headers = {name: self._coordinates if value == ANYTHING else value for name, value in request.headers.items()}
+        async with self._client.request(method, path, data=body, headers=headers) as answer:
+            assert str(answer.status) == shown.first_line, await answer.text()
+            check_shown(shown.headers, dict(answer.headers), path)
+            check_shown(shown.body, await answer.json(), path)
+            self._coordinates = answer.headers.get(COORDINATES_HEADER, self._coordinates)
 
 
 def check_shown(shown: Any, answered: Any, path: str) -> None:

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 
 from aiokafka import AIOKafkaProducer
 
+from common.kafka.record import Coordinates
+
 
 def produce(
     bootstrap: str,
@@ -16,9 +18,9 @@ def produce(
     headers: Sequence[tuple[str, bytes | None]] = (),
     key: bytes | None = None,
     compression: str | None = None,
-) -> None:
-    """Publish the values in order; returns when all are acknowledged."""
-    asyncio.run(_produce(bootstrap, topic, values, headers, key, compression))
+) -> list[Coordinates]:
+    """Publish the values in order; returns where they are, when all are acknowledged."""
+    return asyncio.run(_produce(bootstrap, topic, values, headers, key, compression))
 
 
 async def _produce(bootstrap, topic, values, headers, key, compression):
@@ -31,6 +33,7 @@ async def _produce(bootstrap, topic, values, headers, key, compression):
     )
     await producer.start()
     try:
-        await asyncio.gather(*[await producer.send(topic, value, key=key, headers=list(headers)) for value in values])
+        sent = [await producer.send(topic, value, key=key, headers=list(headers)) for value in values]
+        return [Coordinates(each.topic, each.partition, each.offset) for each in await asyncio.gather(*sent)]
     finally:
         await producer.stop()

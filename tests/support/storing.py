@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from uuid import UUID
 
 from common.codec import span_json
 from common.kafka.record import Record
 from common.limits import SpanLimits
 from common.project import DEFAULT_PROJECT_ID
+from common.record_headers import PROJECT_HEADER
 from common.settled import ALL_PROJECTS, Settled
 from query_api.context import ApiContext
 from tests.fakes.kafka import MemoryBroker
@@ -17,7 +19,7 @@ from tests.support.span_corpus import store_record
 
 
 class StoringByHand:
-    """Stores the records of the topic ``spans`` for the default project."""
+    """Stores the records of the topic ``spans`` for the project that a record names, or the default one."""
 
     def __init__(self, context: ApiContext, broker: MemoryBroker) -> None:
         self._context = context
@@ -36,10 +38,18 @@ class StoringByHand:
         now_ns = self._context.clock.now_ns()
         spans = span_json.decode(record.value, limits=SpanLimits(), now_ns=now_ns).spans
         log = f"{self._broker.cluster_id}/{record.topic}/{record.partition}"
-        await store_record(self._context.store, spans, log=log, offset=record.offset, record_ms=record.timestamp_ms)
+        project_id = UUID((record.header(PROJECT_HEADER) or str(DEFAULT_PROJECT_ID).encode()).decode())
+        await store_record(
+            self._context.store,
+            spans,
+            log=log,
+            offset=record.offset,
+            record_ms=record.timestamp_ms,
+            project_id=project_id,
+        )
         settled = [
             Settled(each, log, record.offset, record.timestamp_ms, now_ns // 1_000)
-            for each in (DEFAULT_PROJECT_ID, ALL_PROJECTS)
+            for each in (project_id, ALL_PROJECTS)
         ]
         self._context.stored.learn(settled)
 

@@ -85,5 +85,15 @@ def test_a_cursor_of_another_version_says_so(monkeypatch: pytest.MonkeyPatch) ->
         read_cursor(CURSOR, belongs_to=OWNER, secret=SECRET)
 
 
+def test_nobody_can_read_what_is_in_a_cursor() -> None:
+    near = write_cursor(POSITION.pack()[:-1] + b"T", belongs_to=OWNER, secret=SECRET)
+    raw, other = (base64.urlsafe_b64decode(each + "=" * (-len(each) % 4)) for each in (CURSOR, near))
+
+    assert OWNER not in raw
+    assert POSITION.span_id not in raw
+    # What is equal in two cursors does not show: one byte in 256 is equal by chance.
+    assert sum(one == another for one, another in zip(raw, other, strict=True)) < len(raw) / 4
+
+
 def test_fingerprints_know_where_parts_end() -> None:
     assert fingerprint([b"ab", b"c"]) != fingerprint([b"a", b"bc"])

@@ -5,29 +5,42 @@ from collections.abc import Mapping
 from uuid import UUID
 
 import pytest
+from multidict import CIMultiDict
 
 from common.errors import DeadlineExceeded, InvalidInput, Overloaded
-from common.kafka.record import LogEnds, Partition
+from common.kafka.record import Coordinates, LogEnds
 from common.settings import QuerySettings, Settings
 from common.settled import ALL_PROJECTS, Settled
 from query_api.context import ApiContext
+from query_api.coordinates import COORDINATES_MAX, sign_coordinates
 from query_api.freshness import waiting
 from query_api.freshness.ends import ASKING_INTERVAL_S, KnownEnds
-from query_api.freshness.waiting import read_coordinates, wait_until_stored
-from query_api.intake.publish import COORDINATES_MAX
+from query_api.freshness.waiting import Wanted, read_wanted, wait_until_stored
+from query_api.route import Call
 from tests.fakes.clock import ManualClock
 from tests.fakes.kafka import MemoryBroker
 from tests.support.api import PROJECT_A, context_of
 
-TOPICS = {"spans": None, "otlp_spans": None}
-
 
 class TestReading:
-    def test_the_last_record_of_each_partition_counts(self) -> None:
-        wanted = read_coordinates("spans/0/7, otlp_spans/3/0,spans/0/5 ,,spans/1/18", topics=TOPICS)
+    def test_raw_coordinates_and_signed_ones_may_stand_together(self) -> None:
+        call = _call(_context())
+        signed = sign_coordinates([Coordinates("spans", 1, 5)], project_id=PROJECT_A, secret=b"secret")
 
-        assert wanted == {Partition("spans", 0): 7, Partition("otlp_spans", 3): 0, Partition("spans", 1): 18}
+        wanted = read_wanted(f"spans/0/7 ,{signed},, otlp_spans/3/0", call, sees_all=True)
 
+        assert [each.coordinates for each in wanted] == [
+            [Coordinates("spans", 0, 7)],
+            [Coordinates("spans", 1, 5)],
+            [Coordinates("otlp_spans", 3, 0)],
+        ]
+
+    def test_a_place_that_a_project_names_is_that_of_its_own_record(self) -> None:
+        for sees_all in (True, False):
+            (wanted,) = read_wanted("spans/0/7", _call(_context()), sees_all=sees_all)
+            assert wanted.is_own_record is not sees_all
+
+    @pytest.mark.parametrize("sees_all", [True, False])
     @pytest.mark.parametrize(
         "text",
         [
@@ -42,26 +55,29 @@ class TestReading:
             f"spans/0/{10**18}",
         ],
     )
-    def test_what_is_no_coordinate_is_refused_in_words(self, text: str) -> None:
-        with pytest.raises(InvalidInput, match="is not topic/partition/offset"):
-            read_coordinates(f"spans/0/1,{text}", topics=TOPICS)
+    def test_what_is_no_coordinate_is_refused_in_words(self, text: str, sees_all: bool) -> None:
+        with pytest.raises(InvalidInput, match=r"nor topic/partition/offset"):
+            read_wanted(f"spans/0/1,{text}", _call(_context()), sees_all=sees_all)
 
     def test_of_a_long_text_that_is_no_coordinate_the_beginning_is_told(self) -> None:
-        with pytest.raises(InvalidInput, match=r"'x{100}' is not"):
-            read_coordinates("x" * 10_000, topics=TOPICS)
+        with pytest.raises(InvalidInput, match=r"'x{100}' is neither"):
+            read_wanted("x" * 10_000, _call(_context()), sees_all=True)
 
     def test_a_topic_that_is_not_read_would_never_be_stored(self) -> None:
         with pytest.raises(
-            InvalidInput, match=r"'spans\.dead_letter/0/1' is of a topic that is not read; legal: spans"
+            InvalidInput, match=r"'spans\.dead_letter/0/1' is of a topic that is not read; legal: .*spans"
         ):
-            read_coordinates("spans.dead_letter/0/1", topics=TOPICS)
+            read_wanted("spans.dead_letter/0/1", _call(_context()), sees_all=True)
+
+    def test_a_project_does_not_learn_which_topics_are_read(self) -> None:
+        assert read_wanted("spans.dead_letter/0/1", _call(_context()), sees_all=False)
 
     def test_there_may_be_so_many_and_no_more(self) -> None:
         named = [f"spans/{partition}/0" for partition in range(COORDINATES_MAX + 1)]
 
-        assert len(read_coordinates(",".join(named[:-1]), topics=TOPICS)) == COORDINATES_MAX
+        assert len(read_wanted(",".join(named[:-1]), _call(_context()), sees_all=True)) == COORDINATES_MAX
         with pytest.raises(InvalidInput, match="at most 200"):
-            read_coordinates(",".join(named), topics=TOPICS)
+            read_wanted(",".join(named), _call(_context()), sees_all=True)
 
 
 def _context(*, ends: LogEnds | None = None, clock: ManualClock | None = None, **query: float) -> ApiContext:
@@ -73,6 +89,18 @@ def _context(*, ends: LogEnds | None = None, clock: ManualClock | None = None, *
     )
 
 
+def _call(context: ApiContext) -> Call:
+    return Call(context, PROJECT_A, path={}, query=None, body=None, headers=CIMultiDict())
+
+
+async def _wait(context: ApiContext, *places: tuple[int, int]) -> None:
+    """Wait for places in the topic ``spans``, given by partition and offset, of which the caller may know everything."""
+    wanted = [
+        Wanted(f"spans/{partition}/{offset}", [Coordinates("spans", partition, offset)]) for partition, offset in places
+    ]
+    await wait_until_stored(_call(context), wanted)
+
+
 def _learn(context: ApiContext, offset: int, *, log: str = "memory/spans/0", project: UUID = ALL_PROJECTS) -> None:
     context.stored.learn([Settled(project, log, offset, 1, 1)])
 
@@ -82,11 +110,11 @@ class TestWaiting:
         context = _context()
         _learn(context, 7)
 
-        await wait_until_stored(context, {Partition("spans", 0): 7})
+        await _wait(context, (0, 7))
 
     async def test_a_call_goes_on_when_the_last_of_its_coordinates_is_stored(self) -> None:
         context = _context()
-        waiting = asyncio.create_task(wait_until_stored(context, {Partition("spans", 0): 7, Partition("spans", 1): 1}))
+        waiting = asyncio.create_task(_wait(context, (0, 7), (1, 1)))
         for offset, log in ((6, "memory/spans/0"), (1, "memory/spans/1")):
             await _until_waiting(context)
             _learn(context, offset, log=log)
@@ -102,14 +130,14 @@ class TestWaiting:
         _learn(context, 7)
 
         with pytest.raises(DeadlineExceeded, match=r"not queryable after 0.05 s: spans/1/3\.$"):
-            await wait_until_stored(context, {Partition("spans", 0): 7, Partition("spans", 1): 3})
+            await _wait(context, (0, 7), (1, 3))
 
     async def test_what_one_project_has_stored_is_not_the_whole_log(self) -> None:
         context = _context(wait_for_max_s=0.05)
         _learn(context, 7, project=PROJECT_A)
 
         with pytest.raises(DeadlineExceeded):
-            await wait_until_stored(context, {Partition("spans", 0): 7})
+            await _wait(context, (0, 7))
 
     async def test_a_log_of_a_broker_that_is_no_more_does_not_count(self) -> None:
         broker = MemoryBroker()
@@ -118,7 +146,7 @@ class TestWaiting:
         _learn(context, 5_000)
 
         with pytest.raises(DeadlineExceeded):
-            await wait_until_stored(context, {Partition("spans", 0): 7})
+            await _wait(context, (0, 7))
 
     async def test_who_is_first_to_ask_waits_for_kafka_and_not_for_news(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """A process that has just started knows no logs, and all may be stored already."""
@@ -127,7 +155,7 @@ class TestWaiting:
         _learn(context, 7)
 
         async with asyncio.timeout(1.0):
-            await wait_until_stored(context, {Partition("spans", 0): 7})
+            await _wait(context, (0, 7))
 
     async def test_a_kafka_that_no_longer_answers_does_not_hold_up_what_is_stored(
         self, monkeypatch: pytest.MonkeyPatch
@@ -136,19 +164,19 @@ class TestWaiting:
         clock = ManualClock()
         context = _context(ends=_OnceAnswering(), clock=clock, wait_for_max_s=5.0)
         _learn(context, 7)
-        await wait_until_stored(context, {Partition("spans", 0): 7})
+        await _wait(context, (0, 7))
         clock.advance(ASKING_INTERVAL_S)
 
         async with asyncio.timeout(1.0):
-            await wait_until_stored(context, {Partition("spans", 0): 7})
+            await _wait(context, (0, 7))
 
     async def test_past_so_many_calls_that_wait_a_call_is_sent_away(self) -> None:
         context = _context(waiting_max=1, wait_for_max_s=1.0, queue_s=0.05)
-        first = asyncio.create_task(wait_until_stored(context, {Partition("spans", 0): 7}))
+        first = asyncio.create_task(_wait(context, (0, 7)))
         await _until_waiting(context)
 
         with pytest.raises(Overloaded):
-            await wait_until_stored(context, {Partition("spans", 0): 7})
+            await _wait(context, (0, 7))
 
         _learn(context, 7)
         await first

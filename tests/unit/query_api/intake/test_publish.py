@@ -4,7 +4,7 @@ import pytest
 
 from common.errors import Unavailable
 from common.kafka.record import Coordinates
-from query_api.intake.publish import COORDINATES_MAX, UNDER_WAY_MAX, TraceRecord, coordinates_header, publish
+from query_api.intake.publish import UNDER_WAY_MAX, TraceRecord, publish
 from tests.fakes.kafka import MemoryBroker
 from tests.support.api import PROJECT_A
 
@@ -41,22 +41,3 @@ async def test_one_record_that_is_not_acknowledged_fails_the_request() -> None:
 
     with pytest.raises(Unavailable, match="away"):
         await _publish(broker, 3)
-
-
-def test_header_names_the_last_record_of_each_partition() -> None:
-    where = [
-        Coordinates("spans", 1, 7),
-        Coordinates("spans", 0, 9),
-        Coordinates("spans", 1, 10),
-        Coordinates("s", 1, 8),
-    ]
-
-    assert coordinates_header(where) == {"X-Clearspan-Coordinates": "s/1/8,spans/0/9,spans/1/10"}
-    assert coordinates_header([]) == {}
-
-
-def test_header_names_so_many_partitions_and_no_more() -> None:
-    where = [Coordinates("spans", partition, 0) for partition in range(COORDINATES_MAX + 1)]
-
-    assert coordinates_header(where[:-1])["X-Clearspan-Coordinates"].count(",") == COORDINATES_MAX - 1
-    assert coordinates_header(where) == coordinates_header(where[:-1])

@@ -1,0 +1,58 @@
+"""Which records of the project of a request are queryable, by the place at which Kafka keeps them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence, Set
+from typing import Final, NamedTuple
+
+from query_api.freshness.lookup import look_up_stored
+from query_api.route import Call
+from query_api.spans.request_spans import project_spans
+
+_AT_PLACES: Final = """\
+SELECT DISTINCT log, log_offset
+FROM span_arrivals
+WHERE {of_project} AND log IN {logs:Array(String)} AND log_offset IN {offsets:Array(UInt64)}"""
+
+
+class Place(NamedTuple):
+    """Where Kafka keeps a record."""
+
+    log: str
+    offset: int
+
+
+class OwnRecords:
+    """Looks up records of one project for one request. A place is looked up once, when the project is stored beyond it."""
+
+    def __init__(self, call: Call) -> None:
+        self._call = call
+        self._is_looked_up = False
+        self._stored_at: dict[Place, bool] = {}
+
+    async def find(self, places: Sequence[Place]) -> Set[Place]:
+        """The places at which a record with spans of the project is stored. Raises the errors of ``ColumnStore``."""
+        if not places:
+            return set()
+        context, project_id = self._call.context, self._call.project_id
+        if not self._is_looked_up:
+            self._is_looked_up = True
+            await look_up_stored(context, project_id)
+        through = context.stored.through(project_id)
+        due = [
+            each
+            for each in places
+            if each not in self._stored_at and each.log in through and each.offset <= through[each.log].offset
+        ]
+        if due:
+            await self._look_up(due)
+        return {each for each in places if self._stored_at.get(each)}
+
+    async def _look_up(self, places: Sequence[Place]) -> None:
+        parameters = {"logs": [each.log for each in places], "offsets": [each.offset for each in places]}
+        rows = await project_spans(self._call, explain=False).select(_AT_PLACES, parameters)
+        stored = {
+            Place(log.decode(), offset)
+            for log, offset in zip(rows["log"].to_pylist(), rows["log_offset"].to_pylist(), strict=True)
+        }
+        self._stored_at |= {each: each in stored for each in places}

@@ -1,0 +1,203 @@
+"""``X-Clearspan-Wait-For`` with keys: a project waits for its own records, and learns nothing about those of others."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+from uuid import UUID
+
+import aiohttp
+import orjson
+import pytest
+from pydantic import SecretStr
+
+from common.clickhouse.connect import open_store
+from common.clock import SystemClock
+from common.settings import ClickHouseSettings, QuerySettings, Settings
+from query_api.context import ApiContext
+from query_api.freshness.ends import KnownEnds
+from tests.fakes.kafka import MemoryBroker
+from tests.support.api import PROJECT_A, KnownKeys, context_of, serving
+from tests.support.storing import StoringByHand
+
+PROJECT_B: Final = UUID("00000000-0000-7000-8000-00000000000b")
+WAIT_S: Final = 0.5
+ADMIN: Final = {"Authorization": "Access admin"}
+KEY_A: Final = {"Authorization": "ApiKey a"}
+KEY_B: Final = {"Authorization": "ApiKey b"}
+
+
+class Ended(NamedTuple):
+    """How a request ended that waited."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: Any
+    seconds: float
+
+
+@pytest.fixture
+def broker() -> MemoryBroker:
+    return MemoryBroker(partitions=1)
+
+
+@pytest.fixture
+async def context(
+    broker: MemoryBroker, chdb_dir: Path, chdb_settings: Callable[[], ClickHouseSettings]
+) -> AsyncIterator[ApiContext]:
+    clock = SystemClock()
+    store = open_store(chdb_settings(), data_dir=chdb_dir)
+    yield context_of(
+        broker=broker,
+        settings=Settings(auth="on", admin_key=SecretStr("admin")),
+        keys=KnownKeys({"a": PROJECT_A, "b": PROJECT_B}),
+        clock=clock,
+        store=store,
+        ends=KnownEnds(broker.ends("spans", "otlp_spans"), clock),
+    )
+    await store.close()
+
+
+@pytest.fixture
+async def client(context: ApiContext) -> AsyncIterator[aiohttp.ClientSession]:
+    async with serving(context) as client:
+        yield client
+
+
+@pytest.fixture
+async def impatient(context: ApiContext) -> AsyncIterator[aiohttp.ClientSession]:
+    """A client of an API that lets nobody wait longer than ``WAIT_S``."""
+    settings = context.settings.model_copy(update={"query": QuerySettings(wait_for_max_s=WAIT_S)})
+    async with serving(replace(context, settings=settings)) as client:
+        yield client
+
+
+@pytest.fixture
+def worker(context: ApiContext, broker: MemoryBroker) -> StoringByHand:
+    return StoringByHand(context, broker)
+
+
+async def send(client: aiohttp.ClientSession, key: Mapping[str, str], *, number: int = 1) -> str:
+    span = {"trace_id": f"{number:032x}", "span_id": f"{number:016x}", "span_name": "sent", "start_time": 1_750_000_000}
+    async with client.post("/tracing/spans/ingest", json={"spans": [span]}, headers=key) as answer:
+        assert answer.status == 202
+        return answer.headers["X-Clearspan-Coordinates"]
+
+
+async def wait_for(
+    client: aiohttp.ClientSession, key: Mapping[str, str], *coordinates: str, path: str = "/spans/sessions/query"
+) -> Ended:
+    began_s = time.monotonic()
+    headers = {**key, "X-Clearspan-Wait-For": ",".join(coordinates)}
+    method = "GET" if path.startswith("/admin") else "POST"
+    async with client.request(method, path, headers=headers) as answer:
+        body = orjson.loads(await answer.read())
+        shown = {name: value for name, value in answer.headers.items() if name not in ("X-Request-ID", "Date")}
+        return Ended(answer.status, shown, body, time.monotonic() - began_s)
+
+
+async def test_a_project_waits_for_what_it_has_sent(client: aiohttp.ClientSession, worker: StoringByHand) -> None:
+    coordinates = await send(client, KEY_A)
+    waiting = asyncio.create_task(wait_for(client, KEY_A, coordinates))
+    await asyncio.sleep(0.1)
+    assert not waiting.done()
+
+    await worker.store_all()
+
+    assert (await waiting).status == 200
+
+
+async def test_coordinates_of_another_project_are_refused(client: aiohttp.ClientSession, worker: StoringByHand) -> None:
+    coordinates = await send(client, KEY_B)
+    await worker.store_all()
+
+    changed = coordinates[:-2] + ("A" if coordinates[-2] != "A" else "B") + coordinates[-1]
+    for text, key in ((coordinates, KEY_A), (changed, KEY_B), (coordinates, ADMIN)):
+        ended = await wait_for(client, key, text, path="/admin/status/freshness" if key is ADMIN else "/spans/query")
+        assert ended.status == 400
+        assert "is neither a value of X-Clearspan-Coordinates" in ended.body["detail"]
+
+
+async def test_coordinates_do_not_show_how_many_records_there_are(client: aiohttp.ClientSession) -> None:
+    first = await send(client, KEY_A)
+    for _ in range(3):
+        await send(client, KEY_B)
+    second = await send(client, KEY_A)
+
+    raw = [base64.urlsafe_b64decode(each + "=" * (-len(each) % 4)) for each in (first, second)]
+    assert b"spans" not in raw[0] + raw[1]
+    # Equal plain text in equal places would show as equal bytes of the two.
+    equal = [index for index, (one, other) in enumerate(zip(*raw, strict=True)) if one == other]
+    assert len(equal) < len(raw[0]) / 4
+
+
+async def test_a_producer_waits_for_its_own_record(client: aiohttp.ClientSession, worker: StoringByHand) -> None:
+    await send(client, KEY_B)
+    await send(client, KEY_A)
+    waiting = asyncio.create_task(wait_for(client, KEY_A, "spans/0/1"))
+    await asyncio.sleep(0.1)
+    assert not waiting.done()
+
+    await worker.store_all()
+
+    assert (await waiting).status == 200
+
+
+async def test_a_record_whose_spans_were_sent_again_is_still_there(
+    client: aiohttp.ClientSession, worker: StoringByHand
+) -> None:
+    for _ in range(2):
+        await send(client, KEY_A)
+        await worker.store_all()
+
+    assert (await wait_for(client, KEY_A, "spans/0/0,spans/0/1")).status == 200
+
+
+@pytest.mark.parametrize("path", ["/spans/query", "/traces/query", "/spans/sessions/query"])
+async def test_the_record_of_another_project_is_as_if_it_were_not_stored(
+    impatient: aiohttp.ClientSession, worker: StoringByHand, path: str
+) -> None:
+    """At the first place there is a record of another project, at the third nothing yet; the others do not exist."""
+    await send(impatient, KEY_B, number=1)
+    await send(impatient, KEY_A, number=2)
+    before_storing = await wait_for(impatient, KEY_A, "spans/0/0", path=path)
+    await worker.store_all()
+
+    places = ("spans/0/0", "spans/0/2", "spans/7/0", "otlp_spans/0/0", "no_topic/0/0")
+    ended = await asyncio.gather(*(wait_for(impatient, KEY_A, place, path=path) for place in places))
+
+    assert ended[0]._replace(seconds=0) == before_storing._replace(seconds=0)
+    for place, each in zip(places, ended, strict=True):
+        assert each.status == 504
+        assert each.body == {"detail": f"X-Clearspan-Wait-For: not queryable after {WAIT_S:g} s: {place}."}
+        assert {**each.headers, "Content-Length": 0} == {**before_storing.headers, "Content-Length": 0}
+        assert WAIT_S <= each.seconds < WAIT_S + 0.25
+
+
+async def test_the_administrator_may_ask_about_any_place(
+    impatient: aiohttp.ClientSession, worker: StoringByHand
+) -> None:
+    await send(impatient, KEY_B)
+    path = "/admin/status/freshness"
+    assert (await wait_for(impatient, ADMIN, "spans/0/0", path=path)).status == 504
+    await worker.store_all()
+
+    ended = await wait_for(impatient, ADMIN, "spans/0/0", path=path)
+
+    assert ended.status == 200
+    assert ended.body["partitions"][1]["stored_offset"] == 0
+
+
+async def test_freshness_shows_a_project_no_offset(client: aiohttp.ClientSession, worker: StoringByHand) -> None:
+    await send(client, KEY_A)
+    await worker.store_all()
+
+    async with client.get("/status/freshness", headers=KEY_A) as answer:
+        of_spans = (await answer.json())["partitions"][1]
+
+    assert set(of_spans["last_stored"]) == {"recorded_at", "stored_at"}
