@@ -3,26 +3,28 @@
 ::
 
     ServiceError
-    ├── InvalidInput            the request means nothing              400
-    │   ├── InvalidFilter       … because of its filter                400
-    │   └── InvalidCursor       … because of its cursor                400
-    ├── TooLarge                past a limit                           413
-    ├── UnsupportedMedia        a content type or encoding we refuse   415
-    ├── Unauthorized            no key, or one that does not count     401
-    ├── Forbidden               a key that may not do this             403
-    ├── NotFound                what was named does not exist          404
-    ├── Conflict                taken, or changed meanwhile            409
-    ├── Rejected                a record or span that cannot be kept   dead letter
+    ├── InvalidInput            the request means nothing
+    │   ├── InvalidFilter       … because of its filter
+    │   └── InvalidCursor       … because of its cursor
+    ├── TooLarge                past a limit
+    ├── UnsupportedMedia        a content type or encoding we refuse
+    ├── Unauthorized            no key, or one that does not count
+    │   └── NotAdmin            … where the admin key is needed
+    ├── Forbidden               a key that may not do this
+    ├── NotFound                what was named does not exist
+    ├── Conflict                taken, or changed meanwhile
+    ├── Rejected                a record or span that cannot be kept
     ├── ComeBack                transient: later it can be had
-    │   ├── Overloaded          … when somebody is less busy           429, 503
-    │   └── Unavailable         … when a system is there again         503
-    │       └── NotMigrated     … or has its tables                    503
-    ├── DeadlineExceeded        transient: out of time                 504
-    │   └── OutOfMemory         … or of the memory of one query        504
-    ├── RefusedByStore          the engine refuses these rows          bisected, dead letter
-    └── InvalidStatement        the engine refuses our SQL: our bug    500
+    │   ├── Overloaded          … when somebody is less busy
+    │   └── Unavailable         … when a system is there again
+    │       └── NotMigrated     … or has its tables
+    ├── DeadlineExceeded        transient: out of time
+    │   └── OutOfMemory         … or of the memory of one query
+    ├── RefusedByStore          the engine refuses these rows
+    └── InvalidStatement        the engine refuses our SQL: our bug
 
-Two translations exist and no third: to HTTP in ``query_api/errors.py``, to dispositions in ``ingest/worker.py``.
+Two translations exist and no third: to HTTP in ``query_api/errors.py``, to dispositions in ``ingest/worker.py``. ARCHITECTURE has
+the table of both.
 Errors of other systems are translated once, in the room of that system, with ``from exc``.
 """
 
@@ -205,8 +207,6 @@ class OutOfMemory(DeadlineExceeded):
 
 class RefusedByStore(ServiceError):
     """The engine refuses these rows; the same rows will be refused again."""
-
-    code = ErrorCode.REJECTED
 
 
 class InvalidStatement(ServiceError):

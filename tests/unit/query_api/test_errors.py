@@ -20,6 +20,7 @@ from common.errors import (
     InvalidStatement,
     NotFound,
     Overloaded,
+    RefusedByStore,
     ServiceError,
     TooLarge,
     Unauthorized,
@@ -64,8 +65,9 @@ def _raising(error: BaseException) -> Handler:
 
 def _routes() -> tuple[Route, ...]:
     failing = [Route("GET", f"/fail/{name}", _raising(error), "", "", None) for name, error in ERRORS.items()]
+    refused = Route("GET", "/refused", _raising(RefusedByStore("Code: 27. secret")), "", "", None)
     unexpected = Route("GET", "/unexpected", _raising(RuntimeError("secret")), "", "", None)
-    return (*failing, unexpected, Route("POST", "/read", _raising(AssertionError()), "", "", None, body=Body))
+    return (*failing, refused, unexpected, Route("POST", "/read", _raising(AssertionError()), "", "", None, body=Body))
 
 
 def test_every_code_has_a_status() -> None:
@@ -109,7 +111,7 @@ async def test_transient_errors_say_when_to_come_back(name: str, seconds: str, a
     assert response.headers["Retry-After"] == seconds
 
 
-@pytest.mark.parametrize("path", ["/unexpected", "/fail/500"])
+@pytest.mark.parametrize("path", ["/unexpected", "/fail/500", "/refused"])
 async def test_failure_of_ours_shows_an_id_that_is_in_the_log_and_nothing_else(
     path: str, aiohttp_client: Client
 ) -> None:
