@@ -25,7 +25,8 @@ from common.times import format_us, nearest_shown_us
 from query_api.explain_hint import hint, static_hint
 from query_api.explain_plan import TableRead, table_reads
 from query_api.spans.columns import HexDigits
-from query_api.spans.project_spans import OF_PROJECT, ProjectSpans, Ran, fenced
+from query_api.spans.project_spans import ProjectSpans, Ran, fenced
+from query_api.spans.tables import Table, read_from
 
 Json: TypeAlias = dict[str, Any]
 
@@ -41,7 +42,7 @@ TEXT_CHARS_MAX: Final = 1_000
 SEARCH_STEPS: Final = frozenset({"candidates", "statement"})
 """What the hint is about: not the steps that fetch what a search has found."""
 
-_TABLES: Final = ("spans", "span_heads")
+_TABLES: Final = (Table.SPANS, Table.HEADS)
 _LENGTHS: Final = frozenset({"interval_us"})
 """Parameters in microseconds that are no moments."""
 
@@ -148,14 +149,14 @@ class _Explaining:
         plan = await self._plan(ran.sql, ran.parameters)
         for read in table_reads(plan, of_project={}):
             if read.table in _TABLES and read.table not in self.of_project:
-                self.of_project[read.table] = await self._size(read.table)
+                self.of_project[read.table] = await self._size(Table(read.table))
         return table_reads(plan, of_project={table: size.granules or 0 for table, size in self.of_project.items()})
 
-    async def _size(self, table: str) -> TableSize:
-        counted = await self._spans.select(f"SELECT count() AS rows FROM {table} WHERE {OF_PROJECT}", {})
+    async def _size(self, table: Table) -> TableSize:
+        counted = await self._spans.select(f"SELECT count() AS rows {read_from(table)}", {})
         if not (rows := counted.column("rows").to_pylist()[0]):
             return TableSize(0, 0, 0)  # a granule may begin before the project and end after it
-        plan = await self._plan(f"SELECT project_id FROM {table} WHERE {OF_PROJECT}", {})
+        plan = await self._plan(f"SELECT project_id {read_from(table)}", {})
         reads = table_reads(plan, of_project={})
         return TableSize(
             rows=rows,

@@ -22,6 +22,7 @@ from typing import Final
 from common.span import Metrics
 from query_api.spans.compile import EVERY_ROW
 from query_api.spans.heads import SHOWN_HEADS, SHOWN_REPORTS, SHOWN_SUMS
+from query_api.spans.tables import Table, read_from
 from query_api.spans.usage import counted_totals_sql
 
 _PLACE: Final = ("trace_id", "span_id", "log", "start_us")
@@ -54,17 +55,18 @@ def shown_spans(
     adds ``is_counted_in_part``: 1 where spans below it say again what it says; then ``counted_tokens`` and ``counted_costs`` are what
     counts of its totals.
     """
-    where = " AND ".join(["{of_project}", *conditions])
-    rows_where = " AND ".join([where, *and_also])
     members = "".join(f", {expression} AS {name}" for name, expression in columns.items())
     has_conditions = any(condition != EVERY_ROW.sql for condition in conditions)
-    in_traces = f"trace_id IN (SELECT trace_id FROM spans WHERE {where})" if has_conditions else EVERY_ROW.sql
+    in_traces = (
+        f"trace_id IN (SELECT trace_id {read_from(Table.SPANS, *conditions)})" if has_conditions else EVERY_ROW.sql
+    )
     heads = SHOWN_HEADS.replace("{which}", in_traces)
     if are_many:
         in_heads = f"{_HASH} IN (SELECT {_HASH} FROM ({heads}))"
-        shown = f"SELECT {_VERSION}{members}\nFROM spans FINAL WHERE {rows_where} AND {in_heads}"
+        rows = read_from(Table.SPANS, *conditions, *and_also, in_heads, final=True)
+        shown = f"SELECT {_VERSION}{members}\n{rows}"
     else:
-        rows = f"SELECT {_VERSION}{members} FROM spans WHERE {rows_where}"
+        rows = f"SELECT {_VERSION}{members} {read_from(Table.SPANS, *conditions, *and_also)}"
         later = f"{_SAME_PLACE} AND heads.log_offset <= matching.log_offset"
         of_row = ", ".join(f"matching.{name} AS {name}" for name in (*_PLACE, "log_offset", *columns))
         shown = f"SELECT {of_row}\nFROM ({heads}) AS heads\nASOF INNER JOIN ({rows}) AS matching ON {later}"
@@ -83,5 +85,5 @@ def shown_spans(
 
 def _with_reports(least: int) -> str:
     """A condition on ``trace_id``: that so many spans of it, or versions of these, say that they used something."""
-    traces = f"SELECT trace_id FROM span_heads WHERE {{of_project}} AND ({_SAYS_SOMETHING}) GROUP BY trace_id"
+    traces = f"SELECT trace_id {read_from(Table.HEADS, _SAYS_SOMETHING)} GROUP BY trace_id"
     return f"trace_id IN ({traces} HAVING count() >= {least})"

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from query_api.feed.positions import WHOLE_RECORD, Place
 from query_api.spans.project_spans import ProjectSpans
+from query_api.spans.tables import Table, read_from
 
 LOGS_MAX: Final = 64
 """Read in one statement, one branch each; the others have their turn when these are at their end."""
@@ -76,11 +77,11 @@ async def next_arrivals(spans: ProjectSpans, pending: Sequence[Pending], bounds:
 
 def arrivals_statement(pending: Sequence[Pending], bounds: StartBounds) -> tuple[str, dict[str, Any]]:
     """The statement for ``{size:UInt32}`` rows of each log, and its other values."""
-    window = "".join(
-        f"\n    AND start_us {sign} {{{name}:Int64}}"
+    window = [
+        f"start_us {sign} {{{name}:Int64}}"
         for sign, name, bound in ((">", "oldest_us", bounds.oldest_us), ("<=", "newest_us", bounds.newest_us))
         if bound is not None
-    )
+    ]
     parameters: dict[str, Any] = {"oldest_us": bounds.oldest_us, "newest_us": bounds.newest_us}
     branches = []
     for index, (log, after, through_offset) in enumerate(pending):
@@ -91,12 +92,15 @@ def arrivals_statement(pending: Sequence[Pending], bounds: StartBounds) -> tuple
             f"index_{index}": from_index,
             f"through_{index}": through_offset,
         }
+        places = (
+            f"log = {{log_{index}:String}}",
+            f"log_offset >= {{from_{index}:UInt64}}",
+            f"log_offset <= {{through_{index}:UInt64}}",
+            f"log_offset > {{from_{index}:UInt64}} OR span_index > {{index_{index}:Int64}}",
+        )
         branches.append(f"""\
 (SELECT toUInt8({index}) AS log_index, log_offset, span_index, start_us, stored_us
-FROM span_arrivals
-WHERE {{of_project}} AND log = {{log_{index}:String}}
-    AND log_offset >= {{from_{index}:UInt64}} AND log_offset <= {{through_{index}:UInt64}}
-    AND (log_offset > {{from_{index}:UInt64}} OR span_index > {{index_{index}:Int64}}){window}
+{read_from(Table.ARRIVALS, *places, *window)}
 ORDER BY log_offset, span_index
 LIMIT {{size:UInt32}})""")
     used = {name: value for name, value in parameters.items() if value is not None}

@@ -33,6 +33,7 @@ from query_api.spans.project_spans import ProjectSpans
 from query_api.spans.render import Layout, Rendered
 from query_api.spans.rows import fetch_rows, render_versions
 from query_api.spans.sampling import SAMPLED
+from query_api.spans.tables import Table, read_from
 from query_api.spans.version import Version, versions_of
 
 SPARE_ARRIVALS: Final = 16
@@ -164,7 +165,6 @@ def candidates_statement(question: Question, arrivals: Arrivals) -> tuple[str, d
             f" AND log_offset <= {{last_{index}:UInt64}})"
         )
     conditions = [
-        "{of_project}",
         "start_us >= {low:Int64} AND start_us <= {high:Int64}",
         "start_us IN (SELECT arrayJoin({starts:Array(Int64)}))",
         f"({' OR '.join(parts)})",
@@ -174,8 +174,8 @@ def candidates_statement(question: Question, arrivals: Arrivals) -> tuple[str, d
         conditions.append(SAMPLED)
         parameters["rate_percent"] = question.rate_percent
     sql = (
-        "SELECT start_us, span_id, trace_id, log, log_offset, span_index, parent_id, answer_bytes, members\nFROM spans\nWHERE "
-        + "\n    AND ".join(conditions)
+        "SELECT start_us, span_id, trace_id, log, log_offset, span_index, parent_id, answer_bytes, members\n"
+        + read_from(Table.SPANS, *conditions)
     )
     return sql, {**parameters, **question.matching.parameters}
 

@@ -8,11 +8,11 @@ from typing import Final, NamedTuple
 from query_api.freshness.lookup import look_up_stored
 from query_api.route import Call
 from query_api.spans.request_spans import project_spans
+from query_api.spans.tables import Table, read_from
 
-_AT_PLACES: Final = """\
-SELECT DISTINCT log, log_offset
-FROM span_arrivals
-WHERE {of_project} AND log IN {logs:Array(String)} AND log_offset IN {offsets:Array(UInt64)}"""
+_AT_PLACES: Final = "SELECT DISTINCT log, log_offset\n" + read_from(
+    Table.ARRIVALS, "log IN {logs:Array(String)}", "log_offset IN {offsets:Array(UInt64)}"
+)
 
 
 class Place(NamedTuple):

@@ -13,15 +13,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, Final, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from common.errors import DeadlineExceeded
 from query_api.spans.compile import EVERY_ROW, Compiled
 from query_api.spans.models import Order
 from query_api.spans.project_spans import ProjectSpans, Share
 from query_api.spans.search_budget import SearchBudget
-
-_AND: Final = "\n    AND "
+from query_api.spans.tables import Table, read_from
 
 Row = TypeVar("Row")
 Place = TypeVar("Place")
@@ -56,12 +55,9 @@ def statement_in_order(
     stretch = (
         Bounds([], {}) if until_us is None else Bounds([f"start_us {sign} {{until_us:Int64}}"], {"until_us": until_us})
     )
-    conditions = ["{of_project}", *bounds.conditions, *stretch.conditions, matching.sql]
+    rows = read_from(Table.SPANS, *bounds.conditions, *stretch.conditions, matching.sql)
     in_order = [f"{column} {direction}" for column in by]
-    sql = (
-        f"SELECT {', '.join(columns)}\nFROM spans\nWHERE {_AND.join(conditions)}\n"
-        f"ORDER BY {', '.join(in_order)}\nLIMIT {{candidates:UInt32}}\n"
-    )
+    sql = f"SELECT {', '.join(columns)}\n{rows}\nORDER BY {', '.join(in_order)}\nLIMIT {{candidates:UInt32}}\n"
     return sql, {**bounds.parameters, **stretch.parameters, **matching.parameters}
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from query_api.spans.columns import among_ids, among_starts, values_of
 from query_api.spans.project_spans import ProjectSpans
+from query_api.spans.tables import Table, read_from
 from query_api.spans.version import Version, packed_versions, standing_in, versions_of
 
 if TYPE_CHECKING:  # a filter may hold sums over traces, which need the rule of `heads.py`, which needs this
@@ -18,8 +19,7 @@ if TYPE_CHECKING:  # a filter may hold sums over traces, which need the rule of 
 
 _ROWS: Final = f"""
 SELECT start_us, span_id, trace_id, log, log_offset, answer_bytes, {{matching}} AS matches
-FROM spans
-PREWHERE {{of_project}} AND start_us IN {among_starts("starts")} AND span_id IN {among_ids("span_ids")}
+{read_from(Table.SPANS, prewhere=[f"start_us IN {among_starts('starts')}", f"span_id IN {among_ids('span_ids')}"])}
 """
 
 

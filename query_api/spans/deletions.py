@@ -13,6 +13,7 @@ from typing import Final
 from common.clickhouse.span_columns import HEADS_TABLE
 from query_api.spans.heads import heads_of_ids
 from query_api.spans.project_spans import ProjectSpans
+from query_api.spans.tables import Table, read_from
 from query_api.spans.version import SpanKey
 
 _DELETE: Final = f"""
@@ -25,8 +26,7 @@ SELECT
     max(version) + 1 AS deletion,
     argMax(record_ms, version),
     argMax(start_us, version)
-FROM span_heads
-WHERE {{of_project}} AND trace_id = toFixedString(unhex({{trace_id:String}}), 16)
+{read_from(Table.HEADS, "trace_id = toFixedString(unhex({trace_id:String}), 16)")}
 GROUP BY project_id, trace_id, span_id, log
 HAVING max(version) % 2 = 0
 """

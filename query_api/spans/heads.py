@@ -31,6 +31,7 @@ from query_api.spans.current_rows import CurrentRow, current_rows
 from query_api.spans.position import Position
 from query_api.spans.project_spans import ProjectSpans
 from query_api.spans.rollup import TraceSums
+from query_api.spans.tables import Table, read_from
 from query_api.spans.usage import METRICS, Report, counted, sums_of_traces_sql
 from query_api.spans.version import Version
 
@@ -40,8 +41,7 @@ if TYPE_CHECKING:  # a filter may hold sums over traces, which need the rule tha
 _METRICS: Final = ", ".join(Metrics._fields)
 _MERGED: Final = f"""
 SELECT trace_id, span_id, log, intDiv(version, 2) AS log_offset, start_us, parent_id, usage_is_own, {_METRICS}
-FROM span_heads FINAL
-WHERE {{of_project}} AND {{which}} AND version % 2 = 0
+{read_from(Table.HEADS, "({which})", "version % 2 = 0", final=True)}
 ORDER BY trace_id, span_id, record_ms DESC, version DESC, log DESC
 LIMIT 1 BY trace_id, span_id
 """
@@ -63,10 +63,9 @@ TRACES_WITH_SUMS: Final[Mapping[str, str]] = {
 _IN_TRACES: Final = f"trace_id IN {among_ids('trace_ids')}"
 _IN_SPANS: Final = f"span_id IN {among_ids('span_ids')}"
 _IN_WHOLE_TRACES: Final = f"trace_id IN {among_ids('whole_trace_ids')}"
-_ENTRIES: Final = """
-SELECT trace_id, span_id, log, version, record_ms, start_us, parent_id, usage_is_own{others}
-FROM span_heads
-PREWHERE {of_project} AND {which}
+_ENTRIES: Final = f"""
+SELECT trace_id, span_id, log, version, record_ms, start_us, parent_id, usage_is_own{{others}}
+{read_from(Table.HEADS, prewhere=["({which})"])}
 """
 MANY_ENTRIES: Final = 5_000
 """From here on they are judged in a thread: about 3 ms."""

@@ -15,9 +15,7 @@ import pyarrow as pa
 from common.clickhouse.store import ColumnStore, Statement
 from common.clock import Clock
 from common.errors import DeadlineExceeded, ErrorCode, ServiceError
-
-OF_PROJECT: Final = "{of_project}"
-"""Stands in a statement behind each ``WHERE``, or ``PREWHERE``, of a table that is read."""
+from query_api.spans.tables import OF_PROJECT, require_project
 
 ANY_NUMBER: Final = 2**62
 """Of rows: no budget."""
@@ -123,7 +121,7 @@ class ProjectSpans:
         share: Share | None = None,
         settings: EngineSettings = _NO_SETTINGS,
     ) -> pa.Table:
-        """The answer of a statement, in which ``{of_project}`` stands once for each table that is read.
+        """The answer of a statement that names tables as ``read_from`` does.
 
         ``step`` is what an explanation calls it; ``settings`` are the engine's, for this statement alone. Raises
         ``DeadlineExceeded`` when the budget, or its ``share`` of it, is spent, and the errors of ``ColumnStore``.
@@ -157,8 +155,7 @@ class ProjectSpans:
 
     def _bounded(self, sql: str, parameters: Mapping[str, Any]) -> tuple[Statement, float]:
         """The statement within its project, and the seconds that are left for it."""
-        if sql.count(OF_PROJECT) != sql.count("FROM span") or OF_PROJECT not in sql:
-            raise ValueError("a statement that reads a table without its project")
+        require_project(sql)
         remaining_s = self.remaining_s
         if remaining_s <= 0:
             raise DeadlineExceeded(f"The query did not end within its budget of {self.budget_s:g} s.")

@@ -33,6 +33,7 @@ from query_api.spans.compile import Compiled
 from query_api.spans.project_spans import EngineSettings, ProjectSpans
 from query_api.spans.render import NO_ROWS, Layout, Rendered, row_columns
 from query_api.spans.rollup import TraceSums
+from query_api.spans.tables import Table, read_from
 from query_api.spans.version import Version, packed_versions, standing_in
 
 LARGE_SPANS: Final = 1_000
@@ -122,7 +123,7 @@ async def _laid_out(rows: pa.Table) -> Layout:
 
 @lru_cache(maxsize=SHAPES_MAX)
 def _rows_statement(members: int) -> str:
-    return f"\nSELECT {', '.join(row_columns(members))}\nFROM spans\nPREWHERE {{of_project}} AND {_OF_VERSIONS}\n"
+    return f"\nSELECT {', '.join(row_columns(members))}\n{read_from(Table.SPANS, prewhere=[_OF_VERSIONS])}\n"
 
 
 class RowsAhead:

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Final
 
+from query_api.spans.tables import Table, read_from
 from query_api.spans.version import Version
 
 _LOG: Final = struct.Struct(">QQ")
@@ -78,13 +79,12 @@ class Snapshot:
             return "0", {}
         held, values = self.holds_sql()
         if starts is None:
-            starts = f"(SELECT start_us FROM span_arrivals WHERE {{of_project}} AND NOT ({held}))"
-        at_starts = f"{{of_project}} AND start_us IN {starts}"
-        earlier_rows = f"SELECT start_us, span_id, trace_id FROM spans WHERE {at_starts} AND {held}"
-        merged_away = (
-            f"SELECT start_us FROM span_arrivals WHERE {at_starts} AND {held} AND (log, log_offset, span_index) NOT IN"
-            f" (SELECT log, log_offset, span_index FROM spans WHERE {at_starts})"
-        )
+            starts = f"(SELECT start_us {read_from(Table.ARRIVALS, f'NOT ({held})')})"
+        at_starts = f"start_us IN {starts}"
+        earlier_rows = f"SELECT start_us, span_id, trace_id {read_from(Table.SPANS, at_starts, held)}"
+        rows = f"SELECT log, log_offset, span_index {read_from(Table.SPANS, at_starts)}"
+        is_gone = f"(log, log_offset, span_index) NOT IN ({rows})"
+        merged_away = f"SELECT start_us {read_from(Table.ARRIVALS, at_starts, held, is_gone)}"
         place = "(start_us, span_id, trace_id)"
         return f"({held} OR {place} IN ({earlier_rows}) OR start_us IN ({merged_away}))", values
 

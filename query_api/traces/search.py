@@ -31,6 +31,7 @@ from query_api.spans.models import Order
 from query_api.spans.position import Position
 from query_api.spans.project_spans import ProjectSpans
 from query_api.spans.rows import RowsAhead
+from query_api.spans.tables import Table, read_from
 from query_api.spans.version import Version, packed_versions, versions_of
 from query_api.traces.candidates import TraceCandidates, place_of
 from query_api.traces.window import TracePosition, TraceWindow
@@ -271,9 +272,7 @@ def _parts(batch: Sequence[Version], *, traces_count: int) -> Iterator[Sequence[
 
 _AT_PLACES: Final = f"""
 SELECT start_us, span_id, trace_id, log, log_offset
-FROM spans
-PREWHERE {{of_project}} AND start_us IN {among_starts("starts")} AND span_id IN {among_ids("span_ids")}
-WHERE {{held}}
+{read_from(Table.SPANS, "({held})", prewhere=[f"start_us IN {among_starts('starts')}", f"span_id IN {among_ids('span_ids')}"])}
 """
 
 

@@ -29,7 +29,8 @@ from query_api.json_body import read_body
 from query_api.route import Call
 from query_api.spans.handlers import query_spans
 from query_api.spans.models import SpansQuery
-from query_api.spans.project_spans import OF_PROJECT, ProjectSpans
+from query_api.spans.project_spans import ProjectSpans
+from query_api.spans.tables import OF_PROJECT
 from tests.fakes.faulty_store import Fault, FaultyStore
 from tests.support.api import KnownKeys, context_of
 from tests.support.feed import settle

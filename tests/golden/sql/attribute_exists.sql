@@ -3,6 +3,6 @@
 SELECT start_us, span_id, trace_id, log, log_offset, parent_id, answer_bytes, members
 FROM spans
 WHERE {of_project}
-    AND (NOT ((leaves[{p2:String}] != '' OR arrayExists(path -> startsWith(path, {p1:String}), mapKeys(leaves)))))
+    AND ((NOT ((leaves[{p2:String}] != '' OR arrayExists(path -> startsWith(path, {p1:String}), mapKeys(leaves))))))
 ORDER BY start_us DESC, span_id DESC, trace_id DESC
 LIMIT {candidates:UInt32}

@@ -3,6 +3,6 @@
 SELECT start_us, span_id, trace_id, log, log_offset, parent_id, answer_bytes, members
 FROM spans
 WHERE {of_project}
-    AND ((indexHint(mapContains(leaves, {p1:String})) AND (((startsWith(leaves[{p1:String}], 's') OR startsWith(leaves[{p1:String}], 'n')) AND match(substring(leaves[{p1:String}], 2), {p2:String})) OR leaves[{p1:String}] = 'b1')))
+    AND (((indexHint(mapContains(leaves, {p1:String})) AND (((startsWith(leaves[{p1:String}], 's') OR startsWith(leaves[{p1:String}], 'n')) AND match(substring(leaves[{p1:String}], 2), {p2:String})) OR leaves[{p1:String}] = 'b1'))))
 ORDER BY start_us DESC, span_id DESC, trace_id DESC
 LIMIT {candidates:UInt32}

@@ -3,7 +3,7 @@
 SELECT start_us, span_id, trace_id, log, log_offset, parent_id, answer_bytes, members
 FROM spans
 WHERE {of_project}
-    AND (if(parent_id = toFixedString(unhex('00000000000000000000000000000000'), 16) AND trace_id IN (SELECT trace_id FROM (SELECT trace_id, arraySum(counted_tokens_prompt) AS tokens_prompt, arraySum(counted_tokens_completion) AS tokens_completion, arraySum(counted_tokens_total) AS tokens_total
+    AND ((if(parent_id = toFixedString(unhex('00000000000000000000000000000000'), 16) AND trace_id IN (SELECT trace_id FROM (SELECT trace_id, arraySum(counted_tokens_prompt) AS tokens_prompt, arraySum(counted_tokens_completion) AS tokens_completion, arraySum(counted_tokens_total) AS tokens_total
 FROM (SELECT *, arrayMap((amount, counts, is_own) -> if(counts OR is_own, amount, 0), at_tokens_prompt, verdicts_of_sets[1], report_is_own) AS counted_tokens_prompt, arrayMap((amount, counts, is_own) -> if(counts OR is_own, amount, 0), at_tokens_completion, verdicts_of_sets[2], report_is_own) AS counted_tokens_completion, arrayMap((p, c, t, counts_t, counts_p, counts_c, is_own) -> if(counts_t OR is_own, t, if(counts_p, p, 0) + if(counts_c, c, 0)), at_tokens_prompt, at_tokens_completion, at_tokens_total, verdicts_of_sets[3], verdicts_of_sets[4], verdicts_of_sets[5], report_is_own) AS counted_tokens_total
 FROM (SELECT *, arrayMap((members, found) -> arrayResize(if(arrayExists((counts, is_member) -> counts AND is_member, arrayResize(found, length(members)), members), found, emptyArrayUInt8()), length(report_ids), 1), sets, found_of_sets) AS verdicts_of_sets
 FROM (SELECT *, arrayMap(members -> arraySlice(verdicts, (indexOf(judged_sets, members) - 1) * length(ids) + 1, if(has(judged_sets, members), length(ids), 0)), sets) AS found_of_sets
@@ -37,7 +37,9 @@ FROM
     FROM (SELECT trace_id, span_id, parent_id, usage_is_own, tokens_prompt, tokens_completion, tokens_total, costs_prompt, costs_completion, costs_total, errors FROM (
 SELECT trace_id, span_id, log, intDiv(version, 2) AS log_offset, start_us, parent_id, usage_is_own, tokens_prompt, tokens_completion, tokens_total, costs_prompt, costs_completion, costs_total, errors
 FROM span_heads FINAL
-WHERE {of_project} AND 1 AND version % 2 = 0
+WHERE {of_project}
+    AND (1)
+    AND version % 2 = 0
 ORDER BY trace_id, span_id, record_ms DESC, version DESC, log DESC
 LIMIT 1 BY trace_id, span_id
 ))
@@ -77,12 +79,14 @@ FROM
     FROM (SELECT trace_id, span_id, parent_id, usage_is_own, tokens_prompt, tokens_completion, tokens_total, costs_prompt, costs_completion, costs_total, errors FROM (
 SELECT trace_id, span_id, log, intDiv(version, 2) AS log_offset, start_us, parent_id, usage_is_own, tokens_prompt, tokens_completion, tokens_total, costs_prompt, costs_completion, costs_total, errors
 FROM span_heads FINAL
-WHERE {of_project} AND 1 AND version % 2 = 0
+WHERE {of_project}
+    AND (1)
+    AND version % 2 = 0
 ORDER BY trace_id, span_id, record_ms DESC, version DESC, log DESC
 LIMIT 1 BY trace_id, span_id
 ))
 )
 GROUP BY trace_id
-))))))))))))))) WHERE (tokens_prompt != 0 OR tokens_completion != 0 OR tokens_total != 0) AND isFinite(tokens_prompt) AND isFinite(tokens_completion) AND isFinite(tokens_total) AND (tokens_total != 0) AND match(if(tokens_total = trunc(tokens_total) AND tokens_total >= -pow(2., 63) AND tokens_total < pow(2., 64), toString(toInt128(tokens_total)), arrayMap(number -> if(NOT match(number, '^-?[0-9]{19}') OR toInt128OrZero(number) BETWEEN -9223372036854775808 AND 18446744073709551615, number, concat(replaceRegexpOne(replaceRegexpOne(number, '0+$', ''), '^(-?[0-9])([0-9])', '\\1.\\2'), 'e+', toString(length(replaceOne(number, '-', '')) - 1))), [replaceRegexpOne(replaceRegexpOne(replaceRegexpOne(replaceRegexpOne(toString(tokens_total), 'e([0-9])', 'e+\\1'), '^(-?)0[.]00000([0-9])', '\\1\\2.e-6 '), '[.]e-6 ([0-9]+)$', '.\\1e-6'), '[.]e-6 $', 'e-6')])[1]), {p2:String})), (indexHint(mapContains(leaves, {p1:String})) AND (((startsWith(leaves[{p1:String}], 's') OR startsWith(leaves[{p1:String}], 'n')) AND match(substring(leaves[{p1:String}], 2), {p2:String}))))))
+))))))))))))))) WHERE (tokens_prompt != 0 OR tokens_completion != 0 OR tokens_total != 0) AND isFinite(tokens_prompt) AND isFinite(tokens_completion) AND isFinite(tokens_total) AND (tokens_total != 0) AND match(if(tokens_total = trunc(tokens_total) AND tokens_total >= -pow(2., 63) AND tokens_total < pow(2., 64), toString(toInt128(tokens_total)), arrayMap(number -> if(NOT match(number, '^-?[0-9]{19}') OR toInt128OrZero(number) BETWEEN -9223372036854775808 AND 18446744073709551615, number, concat(replaceRegexpOne(replaceRegexpOne(number, '0+$', ''), '^(-?[0-9])([0-9])', '\\1.\\2'), 'e+', toString(length(replaceOne(number, '-', '')) - 1))), [replaceRegexpOne(replaceRegexpOne(replaceRegexpOne(replaceRegexpOne(toString(tokens_total), 'e([0-9])', 'e+\\1'), '^(-?)0[.]00000([0-9])', '\\1\\2.e-6 '), '[.]e-6 ([0-9]+)$', '.\\1e-6'), '[.]e-6 $', 'e-6')])[1]), {p2:String})), (indexHint(mapContains(leaves, {p1:String})) AND (((startsWith(leaves[{p1:String}], 's') OR startsWith(leaves[{p1:String}], 'n')) AND match(substring(leaves[{p1:String}], 2), {p2:String})))))))
 ORDER BY start_us DESC, span_id DESC, trace_id DESC
 LIMIT {candidates:UInt32}

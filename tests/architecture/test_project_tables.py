@@ -1,0 +1,56 @@
+"""Spans are read by one way: ``read_from`` names the tables, ``ProjectSpans`` runs the statement. No other source does either."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+ROOT: Final = Path(__file__).parents[2]
+QUERY_API: Final = ROOT / "query_api"
+TABLES: Final = QUERY_API / "spans/tables.py"
+PROJECT_SPANS: Final = QUERY_API / "spans/project_spans.py"
+POSTGRES: Final = QUERY_API / "lineage"
+"""Has tables of another engine, whose statements another test reads."""
+
+SOURCES: Final = sorted(
+    path for path in QUERY_API.rglob("*.py") if path != TABLES and not path.is_relative_to(POSTGRES)
+)
+_NAMED: Final = re.compile(r"\b(?:FROM|JOIN)\s*(?:[\w`\"]|$)|\{of_project\}")
+"""A table by its name, or the end of a literal at which a name is put in; and the project's condition by hand."""
+
+
+def _literals(tree: ast.AST) -> Iterator[str]:
+    """Texts in the code, those inside f-strings too; docstrings, which are statements of their own, are none."""
+    docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings:
+            yield node.value
+
+
+def _tables_named(source: str) -> list[str]:
+    return [match[0] for each in _literals(ast.parse(source)) if (match := _NAMED.search(each))]
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(QUERY_API)))
+def test_no_source_names_a_table_but_the_one_that_adds_the_project(path: Path) -> None:
+    assert _tables_named(path.read_text()) == []
+
+
+def test_a_name_is_found_in_every_kind_of_literal() -> None:
+    assert _tables_named('a = "SELECT 1 FROM spans"')
+    assert _tables_named('a = f"SELECT 1 FROM {table} WHERE 1"')
+    assert _tables_named('a = f"SELECT {b}\\nFROM span_heads FINAL"')
+    assert _tables_named('a = "ANY INNER JOIN spans"')
+    assert _tables_named('a = "WHERE {of_project} AND 1"')
+    assert not _tables_named('"""Read FROM spans."""\na = f"SELECT 1 FROM ({b})"\n"""FROM spans"""')
+
+
+def test_only_the_spans_of_a_project_make_statements() -> None:
+    made_in = [path for path in [*SOURCES, TABLES] if re.search(r"\bStatement\b.*|\bimport_module\b", path.read_text())]
+
+    assert made_in == [PROJECT_SPANS]
