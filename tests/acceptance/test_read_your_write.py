@@ -82,7 +82,7 @@ def test_a_project_learns_nothing_about_the_records_of_another(tmp_path: Path) -
         for place, (status, body, seconds) in zip(hidden, ended, strict=True):
             assert status == 504
             assert body == {"detail": f"X-Clearspan-Wait-For: not queryable after {WAIT_S:g} s: {place}."}
-            assert WAIT_S <= seconds < WAIT_S + 0.5
+            assert WAIT_S <= seconds < 2 * WAIT_S
         for place in (of_other, of_mine):
             assert _waited(stack, ADMIN, place, path="/admin/status/freshness")[0] == 200
         signed = _sent(stack, other["key"])

@@ -176,7 +176,10 @@ async def test_the_record_of_another_project_is_as_if_it_were_not_stored(
         assert each.status == 504
         assert each.body == {"detail": f"X-Clearspan-Wait-For: not queryable after {WAIT_S:g} s: {place}."}
         assert {**each.headers, "Content-Length": 0} == {**before_storing.headers, "Content-Length": 0}
-        assert WAIT_S <= each.seconds < WAIT_S + 0.25
+    seconds = [each.seconds for each in ended]
+    assert (
+        WAIT_S <= min(seconds) <= max(seconds) < min(seconds) + WAIT_S / 2
+    )  # side by side, so a busy machine slows all
 
 
 async def test_the_administrator_may_ask_about_any_place(
