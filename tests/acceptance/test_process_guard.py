@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -29,7 +31,9 @@ pytestmark = pytest.mark.timeout(120)
 def servers_of(command: Sequence[str], directory: Path) -> Iterator[tuple[subprocess.Popen[bytes], dict[str, Any]]]:
     """A run of tests whose servers run, and what it wrote down about them; both are killed at the end."""
     file, log = directory / "servers.json", directory / "run.log"
-    environment = {**os.environ, "SERVERS_FILE": str(file)}
+    own = tempfile.mkdtemp(prefix="clearspan-tests-")
+    # With temporary directories of its own: where it is root, a new pytest takes the right to enter the shared ones from Postgres.
+    environment = {**os.environ, "SERVERS_FILE": str(file), "PYTEST_DEBUG_TEMPROOT": own}
     with log.open("wb") as output:
         run = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=output, stderr=output)
     try:
@@ -46,6 +50,7 @@ def servers_of(command: Sequence[str], directory: Path) -> Iterator[tuple[subpro
     finally:
         run.kill()
         run.wait()
+        shutil.rmtree(own, ignore_errors=True)
 
 
 def wait_until_gone(servers: dict[str, Any]) -> None:
