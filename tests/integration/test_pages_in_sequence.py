@@ -1,4 +1,4 @@
-"""Pages of the docs with commands of a shell, followed one after the other on one stack: each prints what it shows, whatever was
+"""Pages of the docs with commands or requests, followed one after the other on one stack: each shows what is answered, whatever was
 followed before."""
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from common.postgres.keys import Keys
 from common.postgres.pool import Database
 from common.settings import ClickHouseSettings, PostgresSettings, Settings
 from tests.support.api import context_of, serving
+from tests.support.http_pages import PageReader, exchanges
 from tests.support.shell_pages import DOCS, api_of_a_page, blocks, check_commands, commands
 
 ROOT = DOCS.parent
@@ -27,7 +28,11 @@ NOT_FOLLOWED = {"instrumentations.md"}
 """Its commands install packages from a registry; its snippets are run by hand, with the versions that it names."""
 
 INDEX = list(dict.fromkeys(re.findall(r"\(docs/([a-z-]+\.md)\)", (ROOT / "README.md").read_text())))
-PAGES = [page for page in INDEX if page not in NOT_FOLLOWED and any(kind == "bash" for kind, _ in blocks(page))]
+REQUESTS = {"analytics.md": None, "explain-and-freshness.md": 2}
+"""Pages of requests, and how many are followed here. The others of that page show how much a stack holds, and hold for its span alone."""
+
+COMMANDS = [page for page in INDEX if page not in NOT_FOLLOWED and any(kind == "bash" for kind, _ in blocks(page))]
+PAGES = [page for page in INDEX if page in COMMANDS or page in REQUESTS]
 
 
 @dataclass(frozen=True)
@@ -40,7 +45,10 @@ class Stack:
     directory: Path
 
     async def follow(self, page: str) -> None:
-        """Run the commands of a page in a shell of its own, and compare what they print with what it shows."""
+        """Run the commands of a page in a shell of its own, or send its requests, and compare the answers with what it shows."""
+        if page in REQUESTS:
+            await self._ask(page)
+            return
         if page == "query-language.md":
             await self._send(orjson.loads(next(text for kind, text in blocks(page) if kind == "json")))
         at_hand = f'clearspan() {{ "{sys.executable}" -m clearspan "$@"; }}\ncd "{self.directory}"\n'
@@ -48,6 +56,12 @@ class Stack:
         printed = await check_commands(here, environment=self._environment, prelude=at_hand)
         if page == "query-language.md":
             assert [span["span_name"] for span in orjson.loads(printed[0])["spans"]] == ["checkout"]
+
+    async def _ask(self, page: str) -> None:
+        async with aiohttp.ClientSession(self.address) as client:
+            reader = PageReader(client)
+            for request, shown in exchanges(page)[: REQUESTS[page]]:
+                await reader.check(request, shown)
 
     async def _send(self, spans: object) -> None:
         async with aiohttp.ClientSession(self.address) as client:
@@ -88,8 +102,10 @@ async def stack(
         yield Stack(address, str(client._base_url).rstrip("/"), database_settings.dsn.get_secret_value(), tmp_path)
 
 
-def test_the_pages_with_commands_are_those_that_are_followed() -> None:
-    assert PAGES == ["query-language.md", "prices.md", "variants.md", "saved-queries.md", "projects-and-keys.md"]
+def test_the_pages_with_commands_and_requests_are_those_that_are_followed() -> None:
+    commands_of = ["query-language.md", "prices.md", "variants.md", "saved-queries.md", "projects-and-keys.md"]
+    assert commands_of == COMMANDS
+    assert set(PAGES) == {*COMMANDS, *REQUESTS}
 
 
 @pytest.mark.parametrize("is_reversed", [False, True], ids=["in the order of the index", "backwards"])
