@@ -71,7 +71,9 @@ def _show(arguments: argparse.Namespace) -> int:
             print(json.dumps({**_members(letter), "value_base64": base64.b64encode(value).decode()}))
         else:
             for name, member in _members(letter).items():
-                print(f"{name:<12} {shown(str(member))}")
+                if member is not None:
+                    text = json.dumps(member) if isinstance(member, dict) else str(member)
+                    print(f"{name:<12} {shown(text)}")
             print(f"{'value':<12} {_readable(value)}")
         return 0
 
@@ -131,7 +133,7 @@ def _drop(arguments: argparse.Namespace) -> int:
 
 
 def _with_kafka(run: Callable[[KafkaLog, KafkaSettings], Coroutine[Any, Any, int]]) -> int:
-    from clearspan.target import target_settings  # noqa: PLC0415 - as above
+    from clearspan.target import explained, target_settings  # noqa: PLC0415 - as above
     from common.errors import ServiceError  # noqa: PLC0415
     from common.kafka.log import KafkaLog  # noqa: PLC0415
 
@@ -139,7 +141,7 @@ def _with_kafka(run: Callable[[KafkaLog, KafkaSettings], Coroutine[Any, Any, int
     try:
         return asyncio.run(run(KafkaLog(kafka), kafka))
     except ServiceError as exc:
-        print(f"clearspan: {exc.detail}", file=sys.stderr)
+        print(f"clearspan: {explained(exc, 'kafka')}", file=sys.stderr)
         return 1
 
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 def on_postgres(run: Callable[[Database], Awaitable[None]]) -> int:
     """Do something with the database; 1 with a sentence on standard error where that fails."""
-    from clearspan.target import target_settings  # noqa: PLC0415 - rooms are loaded by the command that needs them
+    from clearspan.target import explained, target_settings  # noqa: PLC0415 - rooms are loaded by the command that needs them
     from common.errors import ServiceError  # noqa: PLC0415
     from common.postgres.pool import open_database  # noqa: PLC0415
 
@@ -24,6 +24,6 @@ def on_postgres(run: Callable[[Database], Awaitable[None]]) -> int:
     try:
         asyncio.run(run_on_database())
     except ServiceError as exc:
-        print(f"clearspan: {exc.detail}", file=sys.stderr)
+        print(f"clearspan: {explained(exc, 'postgres')}", file=sys.stderr)
         return 1
     return 0

@@ -147,6 +147,31 @@ def test_a_letter_is_shown_with_its_bytes(command: Command, capfdbinary: pytest.
     assert lines[-1] == "value        /3t9   (base64; --raw writes the bytes)"
 
 
+def test_a_letter_that_many_spans_share_says_how_many_and_why(
+    command: Command, broker: MemoryBroker, capsys: pytest.CaptureFixture[str]
+) -> None:
+    headers = {
+        "clearspan-topic": "spans",
+        "clearspan-partition": "1",
+        "clearspan-offset": "20",
+        "clearspan-code": "many_spans",
+        "clearspan-reason": "Span 100: no id.",
+        "clearspan-time": "2026-01-09T00:00:00Z",
+        "clearspan-span-count": "5",
+        "clearspan-codes": '{"invalid_trace_id": 3, "absurd_time": 2}',
+    }
+    sent = [(name, text.encode()) for name, text in headers.items()]
+    asyncio.run(broker.append(KafkaSettings().dead_letter_topic, b'{"spans":[]}', headers=sent))
+
+    assert command("list") == 0
+    assert capsys.readouterr().out.splitlines()[-1].split()[:4] == ["0-3", "spans/1/20", "×5", "many_spans"]
+    assert command("show", "0-3") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert "span_count   5" in lines
+    assert 'codes        {"invalid_trace_id": 3, "absurd_time": 2}' in lines
+    assert not [line for line in lines if "None" in line]
+
+
 def test_a_replay_says_where_it_went(
     command: Command, broker: MemoryBroker, capsys: pytest.CaptureFixture[str]
 ) -> None:
