@@ -52,9 +52,15 @@ def translated(doing: str) -> Iterator[None]:
     except TOO_LARGE as exc:
         raise TooLarge(f"{doing}: {exc}") from exc
     except OURS as exc:
-        raise ServiceError(f"{doing}: {type(exc).__name__}: {exc}") from exc
+        raise ServiceError(f"{doing}: {_with_its_name(exc)}") from exc
     except (driver_errors.KafkaError, driver_errors.ConsumerStoppedError, OSError, TimeoutError) as exc:
-        raise Unavailable(f"Kafka is away ({doing}: {type(exc).__name__}: {exc})", told="Kafka is away.") from exc
+        raise Unavailable(f"Kafka is away ({doing}: {_with_its_name(exc)})", told="Kafka is away.") from exc
+
+
+def _with_its_name(exc: Exception) -> str:
+    """Return the text of an error after the name of its class, which errors of the driver begin with themselves."""
+    name = type(exc).__name__
+    return str(exc) if name in str(exc) else f"{name}: {exc}"
 
 
 async def ended(ending: Coroutine[Any, Any, None]) -> None:
