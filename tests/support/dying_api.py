@@ -13,6 +13,7 @@ import json
 import os
 import signal
 import sys
+import traceback
 from typing import Any
 
 from common.postgres.pool import Database, open_database
@@ -75,6 +76,10 @@ class DyingPool:
         self._pool = pool
         self._steps = steps
 
+    def get_max_size(self) -> int:
+        size: int = self._pool.get_max_size()
+        return size
+
     async def acquire(self, *, timeout: float) -> DyingConnection:  # noqa: ASYNC109 - as the driver's has it
         return DyingConnection(await self._pool.acquire(timeout=timeout), self._steps)
 
@@ -95,15 +100,21 @@ async def run(settings: PostgresSettings, case: dict[str, Any]) -> dict[str, Any
 
 
 def in_a_child(settings: PostgresSettings, case: dict[str, Any]) -> str:
-    """What a child says before it ends; nothing if it is killed."""
+    """What a child says before it ends. Raises ``RuntimeError`` if it neither answered nor was killed."""
     reading, writing = os.pipe()
     if os.fork() == 0:
-        os.write(writing, json.dumps(asyncio.run(run(settings, case))).encode())
-        os._exit(0)
+        try:
+            os.write(writing, json.dumps(asyncio.run(run(settings, case))).encode())
+            os._exit(0)
+        except BaseException:  # noqa: BLE001 - a child never runs what its parent goes on with
+            traceback.print_exc()
+            os._exit(1)
     os.close(writing)
     with os.fdopen(reading) as said:
         text = said.read()
-    os.wait()
+    _, status = os.wait()
+    if os.WIFEXITED(status) and os.WEXITSTATUS(status):
+        raise RuntimeError("the API failed before the step at which it was to die")
     return text or json.dumps({"steps": case["dies_at"], "status": None})
 
 
