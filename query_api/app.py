@@ -94,7 +94,7 @@ async def open_api(
         if publisher is None:
             publisher = KafkaPublisher(settings.kafka)
             resources.push_async_callback(publisher.close)
-        compute = open_compute(settings.compute, is_shared=settings.auth == "on")
+        compute = open_compute(settings.compute)
         resources.push_async_callback(compute.close)
         clock = clock or SystemClock()
         known_ends = KnownEnds(ends or KafkaLogEnds(settings.kafka), clock)

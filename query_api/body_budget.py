@@ -7,22 +7,24 @@ from uuid import UUID
 
 from common.errors import Overloaded
 from common.settings import Settings
+from common.tenant import current_tenant
 
 
 class BodyBudget:
-    """Bytes of all bodies of one process. With authentication on, one project has at most half, but always room for one body."""
+    """Bytes of all bodies of one process. A project that has neighbours has at most half, but always room for one body."""
 
     def __init__(self, settings: Settings) -> None:
         body_bytes_max = settings.limits.body_bytes_max
         self._bytes_max = max(settings.http.bodies_bytes_max, body_bytes_max)
-        self._share_max = max(self._bytes_max // 2, body_bytes_max) if settings.auth == "on" else self._bytes_max
+        self._share_max = max(self._bytes_max // 2, body_bytes_max)
         self._held: Counter[UUID] = Counter()
         self._held_together = 0
 
     def take(self, project_id: UUID, bytes_count: int) -> None:
         """Hold so many bytes more. Raises ``Overloaded``."""
+        own_max = self._share_max if current_tenant().has_neighbours else self._bytes_max
         if (
-            self._held[project_id] + bytes_count > self._share_max
+            self._held[project_id] + bytes_count > own_max
             or self._held_together + bytes_count > self._bytes_max
         ):
             raise Overloaded("The bodies of other requests take all memory that there is for them.")

@@ -24,6 +24,7 @@ from common.errors import Overloaded, ServiceError, Unavailable
 from common.limits import MIB
 from common.settings import ComputeSettings
 from common.telemetry import COMPUTE_RESTARTS, get_logger
+from common.tenant import current_tenant
 from common.threads import in_thread
 from query_api.compute.ipc import Failure, Rejection, Response, Success, Task, encode, packed, receive_async
 
@@ -76,14 +77,10 @@ def result_of(response: Response) -> Any:
 
 
 class ProcessCompute:
-    """Runs tasks in child processes.
+    """Runs tasks in child processes. A project that has neighbours gets at most half of them and of the waiting places, rounded up."""
 
-    ``is_shared``: several projects may have keys, so each gets at most half of the processes and of the waiting places, rounded up.
-    """
-
-    def __init__(self, settings: ComputeSettings, *, is_shared: bool) -> None:
+    def __init__(self, settings: ComputeSettings) -> None:
         self._settings = settings
-        self._is_shared = is_shared
         self._idle = [_Lane(run_s_max=settings.run_s) for _ in range(settings.processes)]
         self._lanes = tuple(self._idle)
         self._waiting: dict[UUID, deque[_Job]] = {}
@@ -100,7 +97,10 @@ class ProcessCompute:
         """Return ``function(*arguments)``; see ``Compute``. Cancelling the call drops the task if it is still waiting."""
         if self._closed:
             raise Unavailable("The API is stopping.")
-        job = _Job(Task(function, [packed(argument) for argument in arguments]))
+        job = _Job(
+            Task(function, [packed(argument) for argument in arguments]),
+            has_neighbours=current_tenant().has_neighbours,
+        )
         self._enqueue(project_id, job)
         self._start_waiting()
         try:
@@ -126,7 +126,7 @@ class ProcessCompute:
     def _enqueue(self, project_id: UUID, job: _Job) -> None:
         places_max = self._settings.waiting_max
         own = self._waiting.get(project_id, ())
-        if len(own) >= self._share(places_max) or sum(map(len, self._waiting.values())) >= places_max:
+        if len(own) >= _share(places_max, job) or sum(map(len, self._waiting.values())) >= places_max:
             raise Overloaded("Too many large requests wait already.")
         self._waiting.setdefault(project_id, deque()).append(job)
 
@@ -136,17 +136,12 @@ class ProcessCompute:
         if not jobs:
             del self._waiting[project_id]
 
-    def _share(self, count: int) -> int:
-        """At most half, rounded up, for one project. Where projects with keys are counted, that count decides instead."""
-        return (count + 1) // 2 if self._is_shared else count
-
     def _start_waiting(self) -> None:
         """Start as many waiting jobs as there are idle processes. The project that was served goes to the end of the line."""
-        share = self._share(len(self._lanes))
-        for project_id in list(self._waiting):
+        for project_id, waiting in list(self._waiting.items()):
             if not self._idle:
                 return
-            if self._running[project_id] >= share:
+            if self._running[project_id] >= _share(len(self._lanes), waiting[0]):
                 continue
             jobs = self._waiting.pop(project_id)
             job = jobs.popleft()
@@ -184,10 +179,16 @@ async def _response_of(lane: _Lane, task: Task) -> Response:
 class _Job:
     """A task, and where its response is awaited: never an exception, whose traceback would keep a large task alive in a cycle."""
 
-    def __init__(self, task: Task) -> None:
+    def __init__(self, task: Task, *, has_neighbours: bool) -> None:
         self.task = task
+        self.has_neighbours = has_neighbours
         self.started = asyncio.Event()
         self.result: asyncio.Future[Response] = asyncio.get_running_loop().create_future()
+
+
+def _share(count: int, job: _Job) -> int:
+    """How many of ``count`` places the project of a job may hold."""
+    return (count + 1) // 2 if job.has_neighbours else count
 
 
 class _Ended(Exception):
@@ -278,6 +279,6 @@ class _Process:
         await asyncio.to_thread(self._process.wait)
 
 
-def open_compute(settings: ComputeSettings, *, is_shared: bool) -> Compute:
+def open_compute(settings: ComputeSettings) -> Compute:
     """Return a pool of ``settings.processes`` child processes, or threads of this process if that is 0."""
-    return ProcessCompute(settings, is_shared=is_shared) if settings.processes else ThreadCompute()
+    return ProcessCompute(settings) if settings.processes else ThreadCompute()

@@ -16,6 +16,7 @@ import pytest
 
 from common.errors import InvalidInput, Overloaded, Unavailable
 from common.settings import ComputeSettings
+from common.tenant import Tenant, working_for
 from query_api.compute.pool import ComputeFailed, ProcessCompute
 from query_api.errors import InvalidRequest
 
@@ -25,7 +26,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture
 async def compute() -> AsyncIterator[ProcessCompute]:
-    pool = ProcessCompute(ComputeSettings(processes=2, waiting_max=4, wait_s=30, run_s=20), is_shared=True)
+    pool = ProcessCompute(ComputeSettings(processes=2, waiting_max=4, wait_s=30, run_s=20))
     yield pool
     await pool.close()
 
@@ -97,7 +98,7 @@ async def test_a_task_that_ends_every_process_fails_and_the_next_one_is_run(comp
 
 
 async def test_a_task_that_takes_too_long_is_given_up_with_its_process() -> None:
-    compute = ProcessCompute(ComputeSettings(processes=1, run_s=3), is_shared=False)
+    compute = ProcessCompute(ComputeSettings(processes=1, run_s=3))
     try:
         await compute.run(ONE, int, "1")
         (process_id,) = compute.process_ids
@@ -111,19 +112,30 @@ async def test_a_task_that_takes_too_long_is_given_up_with_its_process() -> None
 
 
 async def test_a_project_never_takes_what_is_left_for_others(compute: ProcessCompute) -> None:
-    sleeping = [asyncio.create_task(compute.run(ONE, time.sleep, 3)) for _ in range(3)]
-    await asyncio.sleep(0)
+    with working_for(Tenant(ONE, has_neighbours=True)):
+        sleeping = [asyncio.create_task(compute.run(ONE, time.sleep, 3)) for _ in range(3)]
+        await asyncio.sleep(0)
 
-    with pytest.raises(Overloaded, match="wait already"):
-        await compute.run(ONE, int, "1")
-    assert await compute.run(OTHER, int, "1") == 1
+        with pytest.raises(Overloaded, match="wait already"):
+            await compute.run(ONE, int, "1")
+    with working_for(Tenant(OTHER, has_neighbours=True)):
+        assert await compute.run(OTHER, int, "1") == 1
     assert not any(task.done() for task in sleeping[1:])
     for task in sleeping:
         task.cancel()
 
 
+async def test_the_only_project_with_keys_may_take_every_process(compute: ProcessCompute) -> None:
+    with working_for(Tenant(ONE, has_neighbours=False)):
+        sleeping = [asyncio.create_task(compute.run(ONE, time.sleep, 3)) for _ in range(2)]
+        await _until(lambda: len(compute.process_ids) == 2)
+
+    for task in sleeping:
+        task.cancel()
+
+
 async def test_a_task_whose_request_is_gone_is_never_run(tmp_path: Path) -> None:
-    compute = ProcessCompute(ComputeSettings(processes=1, waiting_max=1), is_shared=False)
+    compute = ProcessCompute(ComputeSettings(processes=1, waiting_max=1))
     try:
         first = asyncio.create_task(compute.run(ONE, time.sleep, 1))
         await asyncio.sleep(0.01)
@@ -141,7 +153,7 @@ async def test_a_task_whose_request_is_gone_is_never_run(tmp_path: Path) -> None
 
 
 async def test_a_response_that_nobody_waits_for_does_not_become_the_next_one() -> None:
-    compute = ProcessCompute(ComputeSettings(processes=1), is_shared=False)
+    compute = ProcessCompute(ComputeSettings(processes=1))
     try:
         running = asyncio.create_task(compute.run(ONE, int, "1"))
         await asyncio.sleep(0.01)
@@ -153,7 +165,7 @@ async def test_a_response_that_nobody_waits_for_does_not_become_the_next_one() -
 
 
 async def test_who_waits_too_long_is_told_to_come_back() -> None:
-    compute = ProcessCompute(ComputeSettings(processes=1, wait_s=0.2), is_shared=False)
+    compute = ProcessCompute(ComputeSettings(processes=1, wait_s=0.2))
     try:
         first = asyncio.create_task(compute.run(ONE, time.sleep, 60))
         await asyncio.sleep(0.01)
@@ -181,7 +193,7 @@ import asyncio, time, uuid
 from common.settings import ComputeSettings
 from query_api.compute.pool import ProcessCompute
 async def main():
-    compute = ProcessCompute(ComputeSettings(processes=1), is_shared=False)
+    compute = ProcessCompute(ComputeSettings(processes=1))
     await compute.run(uuid.UUID(int=1), int, "1")
     print(*compute.process_ids, flush=True)
     await compute.run(uuid.UUID(int=1), time.sleep, 60)
