@@ -182,14 +182,14 @@ class ErrorPolicy(StrEnum):
 class ResolveQuestion(Strict):
     """How embedded references are resolved. A kind adds what holds them."""
 
-    max_depth: int = Field(
-        10, ge=0, description="Levels of embedded references: one that another embeds is a level deeper."
+    max_depth: int | None = Field(
+        None, ge=0, description="Levels of embedded references: one that another embeds is a level deeper. 10 if absent."
     )
-    max_embeds: int = Field(
-        100, ge=0, description="How many embedded references may be resolved, counting every occurrence."
+    max_embeds: int | None = Field(
+        None, ge=0, description="How many embedded references may be resolved, counting every occurrence. 100 if absent."
     )
-    error_policy: ErrorPolicy = Field(
-        ErrorPolicy.EXCEPTION,
-        description="If a reference has no value: `exception` answers 400; `placeholder` puts a text in its place; `keep` leaves it."
+    error_policy: ErrorPolicy | None = Field(
+        None,
+        description="If a reference has no value: `exception`, the default, answers 400; `placeholder` puts a text in its place; `keep` leaves it."
         " The last two report it in `errors`.",
     )

@@ -49,17 +49,23 @@ def missing(*loc: str) -> InvalidRequest:
     return InvalidRequest([{"type": "missing", "loc": ["body", *loc], "msg": "Field required", "input": {}}])
 
 
-def refuse_above(value: int, most: int, member: str) -> None:
-    """Raise ``InvalidRequest`` for a number in the body that is larger than a setting allows."""
-    if value > most:
+def number_up_to(most: int, sent: int | None, *, default: int, member: str) -> int:
+    """Return a number of the body; if it is absent the default, or ``most`` if that is less.
+
+    Raises ``InvalidRequest`` if it is larger than the setting ``most`` allows.
+    """
+    if sent is None:
+        return min(default, most)
+    if sent > most:
         problem = {
             "type": "less_than_equal",
             "loc": ["body", member],
             "msg": f"Input should be less than or equal to {most}",
-            "input": bounded_input(value),
+            "input": bounded_input(sent),
             "ctx": {"le": most},
         }
         raise InvalidRequest([problem])
+    return sent
 
 
 def refuse_reserved(slug: str | None) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
 import orjson
@@ -14,6 +14,7 @@ from common.threads import in_thread
 from query_api.lineage.answers import Members, list_answer, one_answer, reference_members, revision_members
 from query_api.lineage.bodies import (
     EntityEdit,
+    ErrorPolicy,
     LogAsked,
     ResolveQuestion,
     RevisionCommit,
@@ -28,11 +29,15 @@ from query_api.lineage.names import Names
 from query_api.lineage.parameters import or_parameters
 from query_api.lineage.questions import search_of, window_of
 from query_api.lineage.references import find_named_revision
-from query_api.lineage.requests import edited_id, missing, path_id, refuse_above
+from query_api.lineage.requests import edited_id, missing, number_up_to, path_id
 from query_api.lineage.resolving import Bounds, Resolved, resolve_embeds
 from query_api.lineage.store import LOG_MAX, Lineage
 from query_api.lineage.values import Reference, References, Revision
 from query_api.route import Answer, Call
+
+DEPTH_DEFAULT: Final = 10
+EMBEDS_DEFAULT: Final = 100
+"""Of the reference, where a request does not say."""
 
 
 class RevisionHandlers:
@@ -171,11 +176,13 @@ class RevisionHandlers:
         self, call: Call, data: str, asked: ResolveQuestion, *, revision_id: UUID | None = None
     ) -> Resolved:
         limits = call.context.settings.limits
-        refuse_above(asked.max_depth, limits.embed_depth_max, "max_depth")
-        refuse_above(asked.max_embeds, limits.embeds_max, "max_embeds")
-        bounds = Bounds(asked.max_depth, asked.max_embeds, limits.resolved_bytes_max)
-        lineage = self._lineage(call)
-        return await resolve_embeds(lineage, data, bounds=bounds, policy=asked.error_policy, revision_id=revision_id)
+        bounds = Bounds(
+            number_up_to(limits.embed_depth_max, asked.max_depth, default=DEPTH_DEFAULT, member="max_depth"),
+            number_up_to(limits.embeds_max, asked.max_embeds, default=EMBEDS_DEFAULT, member="max_embeds"),
+            limits.resolved_bytes_max,
+        )
+        policy = asked.error_policy or ErrorPolicy.EXCEPTION
+        return await resolve_embeds(self._lineage(call), data, bounds=bounds, policy=policy, revision_id=revision_id)
 
     async def _named(self, call: Call) -> Revision | None:
         references = references_of(call.body, self._names)

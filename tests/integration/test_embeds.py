@@ -484,6 +484,34 @@ async def small(shared_database: Database) -> AsyncIterator[HistoryClient]:
             yield HistoryClient(session, client.key, client.project_id)
 
 
+@pytest.fixture
+async def shallow(shared_database: Database) -> AsyncIterator[HistoryClient]:
+    """A project of an API on which the limits of embedded references are below the defaults of a request."""
+    async with clients_of(shared_database) as [client]:
+        settings = Settings(auth="on", limits=LimitSettings(embed_depth_max=1, embeds_max=2))
+        keys = KnownKeys({client.key: client.project_id})
+        async with serving(context_of(settings=settings, keys=keys, database=shared_database)) as session:
+            yield HistoryClient(session, client.key, client.project_id)
+
+
+async def test_a_limit_below_the_default_counts_where_a_request_does_not_say(shallow: HistoryClient):
+    await revision(shallow, "x", "x-v1", {"parameters": {"greeting": "Hello"}})
+    await revision(shallow, "y", "y-v1", {"parameters": {"v": OF_X}})
+
+    assert (await resolved(shallow, {"here": f"{OF_X} {OF_X}"}))[0] == {"here": "Hello Hello"}
+    retrieved = await shallow.post(RETRIEVE, {"application_ref": {"slug": "y"}, "resolve": True})
+    assert retrieved["application_revision"]["data"] == {"parameters": {"v": "Hello"}}
+    assert "max_embeds" in await refused(shallow, {"here": f"{OF_X} {OF_X} {OF_X}"})
+    assert "max_depth" in await refused(shallow, {"here": embed("parameters.v", application={"slug": "y"})})
+
+
+async def test_null_options_are_absent(client: HistoryClient):
+    options = dict.fromkeys(("max_depth", "max_embeds", "error_policy"))
+
+    assert (await resolved(client, {"here": OF_X}, **options))[0] == {"here": "Hello"}
+    assert "x-v2" in await refused(client, {"here": OF_X.replace("x-v1", "x-v2")}, **options)
+
+
 async def test_references_that_multiply_end_at_the_limit_of_bytes(small: HistoryClient):
     await revision(small, "b0", "b0", {"parameters": {"v": "x" * 100}})
     for number in range(1, 8):
