@@ -183,10 +183,14 @@ class ResolveQuestion(Strict):
     """How embedded references are resolved. A kind adds what holds them."""
 
     max_depth: int | None = Field(
-        None, ge=0, description="Levels of embedded references: one that another embeds is a level deeper. 10 if absent."
+        None,
+        ge=0,
+        description="Levels of embedded references: one that another embeds is a level deeper. 10 if absent.",
     )
     max_embeds: int | None = Field(
-        None, ge=0, description="How many embedded references may be resolved, counting every occurrence. 100 if absent."
+        None,
+        ge=0,
+        description="How many embedded references may be resolved, counting every occurrence. 100 if absent.",
     )
     error_policy: ErrorPolicy | None = Field(
         None,

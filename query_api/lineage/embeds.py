@@ -236,9 +236,11 @@ def _target(named: Mapping[str, Any], path: Any) -> Target:
 
 
 def _reference(name: str, sent: Any) -> Any:
+    if not isinstance(sent, dict):
+        raise Unresolved(f"{name} is not an object: id, slug and version")
     try:
         return ReferenceIn.model_validate(sent).value()
     except ValidationError as exc:
         error = exc.errors()[0]
         where = ".".join([name, *(str(step)[:200] for step in error["loc"])])
-        raise Unresolved(f"{where}: {error['msg']}") from exc
+        raise Unresolved(f"{where}: {error['msg'].removeprefix('Value error, ').rstrip('.')}") from exc

@@ -319,6 +319,19 @@ async def test_it_is_400_that_names_the_place(client: HistoryClient, value: Any)
     assert detail.startswith("data.parameters.list[1].here: the embedded reference has no value: ")
 
 
+@pytest.mark.parametrize(
+    ("sent", "reason"),
+    [
+        ({"slug": "no/slug"}, "application.slug: 'slug' must be URL-safe."),
+        (["x"], "application is not an object: id, slug and version."),
+    ],
+)
+async def test_a_reference_that_cannot_be_read_says_why(client: HistoryClient, sent: Any, reason: str):
+    detail = await refused(client, {"here": embed(application=sent)})
+
+    assert detail == f"data.parameters.here: the embedded reference has no value: {reason}"
+
+
 @pytest.mark.parametrize("value", UNRESOLVABLE, ids=str)
 async def test_it_is_kept_or_replaced_where_that_is_asked_for(client: HistoryClient, value: Any):
     for policy, expected in (("keep", value), ("placeholder", PLACEHOLDER)):
