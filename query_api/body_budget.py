@@ -23,10 +23,7 @@ class BodyBudget:
     def take(self, project_id: UUID, bytes_count: int) -> None:
         """Hold so many bytes more. Raises ``Overloaded``."""
         own_max = self._share_max if current_tenant().has_neighbours else self._bytes_max
-        if (
-            self._held[project_id] + bytes_count > own_max
-            or self._held_together + bytes_count > self._bytes_max
-        ):
+        if self._held[project_id] + bytes_count > own_max or self._held_together + bytes_count > self._bytes_max:
             raise Overloaded("The bodies of other requests take all memory that there is for them.")
         self._held[project_id] += bytes_count
         self._held_together += bytes_count

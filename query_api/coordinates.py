@@ -17,6 +17,9 @@ COORDINATES_HEADER: Final = "X-Clearspan-Coordinates"
 COORDINATES_MAX: Final = 200
 """Partitions in one header, and coordinates in one request: clients and proxies bound a header at 8 KiB."""
 
+_DIGITS_WRITTEN: Final = 12
+"""Of an offset at least: the length of the text must not show how many records of all projects a partition holds."""
+
 _DIGITS_MAX: Final = 18
 """Of a number: more than any offset has, less than 64 bits."""
 
@@ -31,7 +34,7 @@ def coordinates_header(call: Call, where: Sequence[Coordinates]) -> dict[str, st
 def sign_coordinates(where: Sequence[Coordinates], *, project_id: UUID, secret: bytes) -> str:
     """The last record in each partition, as a text that only its project can use."""
     last = {(each.topic, each.partition): each for each in sorted(where)}
-    named = [f"{each.topic}/{each.partition}/{each.offset}" for each in last.values()]
+    named = [f"{each.topic}/{each.partition}/{each.offset:0{_DIGITS_WRITTEN}}" for each in last.values()]
     position = ",".join(named[:COORDINATES_MAX]).encode()
     return write_cursor(position, belongs_to=_scope(project_id), secret=secret)
 

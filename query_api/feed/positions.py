@@ -4,7 +4,8 @@
 
     entry of a log = first 8 bytes of the SHA-256 of its name │ offset │ span index + 1, or 0 for the whole record
 
-Offset and index are variable-length integers, so a log costs about 12 bytes. A log that has no entry is at its beginning.
+Offset and index are variable-length integers, so a log costs about 14 bytes. Offsets take five bytes at least: the size of a cursor must
+not show how many records of all projects a log holds. A log that has no entry is at its beginning.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ _ID_BYTES: Final = 8
 _SEVEN_BITS: Final = 0x7F
 _MORE: Final = 0x80
 _VARINT_BYTES_MAX: Final = 10
+_OFFSET_BYTES_MIN: Final = 5
 
 
 class Place(NamedTuple):
@@ -53,7 +55,9 @@ class Positions:
         if len(self._places) > LOGS_MAX:
             raise Unavailable(f"This project has spans of more than {LOGS_MAX} logs, which is what a cursor can hold.")
         return b"".join(
-            each + _varint(place.log_offset) + _varint(0 if place.span_index == WHOLE_RECORD else place.span_index + 1)
+            each
+            + _varint(place.log_offset, bytes_min=_OFFSET_BYTES_MIN)
+            + _varint(0 if place.span_index == WHOLE_RECORD else place.span_index + 1)
             for each, place in sorted(self._places.items())
         )
 
@@ -79,9 +83,9 @@ def _entries(packed: bytes) -> Iterator[tuple[bytes, Place]]:
         yield log_id, Place(offset, index - 1 if index else WHOLE_RECORD)
 
 
-def _varint(number: int) -> bytes:
+def _varint(number: int, *, bytes_min: int = 1) -> bytes:
     written = bytearray()
-    while number > _SEVEN_BITS:
+    while number > _SEVEN_BITS or len(written) < bytes_min - 1:
         written.append(number & _SEVEN_BITS | _MORE)
         number >>= 7
     written.append(number)

@@ -38,6 +38,10 @@ def test_another_project_and_another_secret_cannot_read_them() -> None:
             _read(_signed(WHERE), project_id=project_id, secret=secret)
 
 
+def test_the_length_does_not_show_how_many_records_a_partition_holds() -> None:
+    assert len(_signed([Coordinates("spans", 0, 9)])) == len(_signed([Coordinates("spans", 0, 10**11)]))
+
+
 def test_at_most_so_many_partitions_are_signed() -> None:
     where = [Coordinates("otlp_spans", partition, 10**12) for partition in range(COORDINATES_MAX + 1)]
 

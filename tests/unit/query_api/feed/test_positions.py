@@ -28,6 +28,12 @@ def test_moving_in_one_log_leaves_the_others() -> None:
     assert before.after("b") == Place(3, 4)
 
 
+def test_the_size_does_not_show_how_many_records_a_log_holds() -> None:
+    near, far = (Positions().moved({"a": Place(offset, 0)}) for offset in (0, 10**9))
+
+    assert len(near.pack()) == len(far.pack())
+
+
 @pytest.mark.parametrize("packed", [b"\0", bytes(8), bytes(9), bytes(8) + b"\x80" * 11, bytes(8) + b"\1"])
 def test_what_is_cut_off_is_no_position(packed: bytes) -> None:
     with pytest.raises(InvalidCursor):
