@@ -6,17 +6,15 @@ Source: reference ``applications-api`` §8. References of one list are alternati
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any
 
 from common.errors import InvalidInput
 from query_api.lineage.bodies import Asked, Question
 from query_api.lineage.history import History, first_given
 from query_api.lineage.models import ReferenceIn, id_window, json_text
 from query_api.lineage.pages import IdWindow, Named, Search
-from query_api.lineage.references import number_of
+from query_api.lineage.references import wanted_number
 from query_api.lineage.values import Reference
-
-NO_VERSION: Final = -1
 
 
 def search_of(history: History, question: Question, *, layer: str) -> Search:
@@ -50,7 +48,7 @@ def _of_rows(asked: Asked | None) -> dict[str, Any]:
         "name": asked.name,
         "description": asked.description,
         "message": getattr(asked, "message", None),
-        "version": _number(getattr(asked, "version", None)),
+        "version": wanted_number(getattr(asked, "version", None)),
         "tags": json_text(asked.tags or None),  # an empty object asks nothing, also of rows that have none
         "meta": json_text(asked.meta or None),
         "folder_id": (getattr(asked, "folder_id", None),) if "folder_id" in asked.model_fields_set else None,
@@ -75,17 +73,9 @@ def _named(question: Question, member: str, *, has_versions: bool = False) -> Na
     given = [each for each in references if each.value() != Reference()]
     if not given:
         return None
-    versions = [_number(each.version) for each in given] if has_versions else []
+    versions = [wanted_number(each.version) for each in given] if has_versions else []
     return Named(
         ids=tuple(each.id for each in given),
         slugs=tuple(each.slug for each in given),
         versions=tuple(versions) if any(version is not None for version in versions) else (),
     )
-
-
-def _number(version: str | None) -> int | None:
-    """The number of a version; one that no revision has for a text that is none."""
-    if version is None:
-        return None
-    number = number_of(version)
-    return NO_VERSION if number is None else number

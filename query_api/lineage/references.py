@@ -12,6 +12,9 @@ from common.errors import InvalidInput
 from query_api.lineage.store import Lineage
 from query_api.lineage.values import Reference, References, Revision
 
+NO_VERSION: Final = -1
+"""No revision has this number."""
+
 _DIGITS_MAX: Final = 9
 """Versions are 32-bit integers; no variant comes near a thousand million commits."""
 
@@ -53,6 +56,12 @@ def number_of(version: str) -> int | None:
     if not (version.isascii() and version.isdecimal()) or len(version) > _DIGITS_MAX:
         return None
     return int(version) if str(int(version)) == version else None
+
+
+def wanted_number(version: str | None) -> int | None:
+    """Return the number of a version that is looked for, ``NO_VERSION`` for a text that cannot be one."""
+    number = None if version is None else number_of(version)
+    return NO_VERSION if version is not None and number is None else number
 
 
 def refuse_insufficient(word: str, references: References) -> None:

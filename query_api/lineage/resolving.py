@@ -29,7 +29,7 @@ from query_api.lineage.embeds import (
     targets_in,
 )
 from query_api.lineage.models import JSON_DEPTH_MAX, json_text
-from query_api.lineage.references import number_of
+from query_api.lineage.references import wanted_number
 from query_api.lineage.store import Lineage
 from query_api.lineage.values import Embedded, Reference, WantedEmbed
 
@@ -41,7 +41,6 @@ PLACEHOLDER: Final = "<unresolved reference>"
 
 TOO_LARGE: Final = "with it the data would be too large"
 TOO_MANY: Final = "there are more of them than max_embeds allows"
-NO_VERSION: Final = -1
 
 
 class Bounds(NamedTuple):
@@ -123,9 +122,7 @@ async def _read_parts(lineage: Lineage, value: Any, bounds: Bounds) -> _Parts:
 
 
 def _wanted(target: Target) -> WantedEmbed:
-    text = (target.references.revision or Reference()).version
-    number = None if text is None else number_of(text)
-    version = NO_VERSION if text is not None and number is None else number
+    version = wanted_number((target.references.revision or Reference()).version)
     return WantedEmbed(KINDS[target.word], target.references, version, target.path)
 
 
