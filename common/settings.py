@@ -290,8 +290,8 @@ class QuerySettings(_Group):
         15.0,
         gt=0,
         le=300,
-        description="How long a call waits for its turn at a shared resource (handles of the engine, threads, connections to"
-        " Postgres, places to wait), in seconds; 429 past it. If it is at least the budget, a call within its share always gets its turn.",
+        description="How long a call waits for its turn at a shared resource (handles of the engine, threads, processes"
+        " for large bodies, connections to Postgres, places to wait), in seconds; 429 past it. If it is at least the budget, a call within its share always gets its turn.",
     )
     waiting_max: int = Field(
         1_000, ge=0, le=100_000, description="Calls that wait for something new at the same time; 429 past it."
@@ -345,10 +345,6 @@ class ComputeSettings(_Group):
         le=64,
         description="Processes that read large bodies, started when needed; 0: threads of the API do it.",
     )
-    waiting_max: int = Field(
-        32, ge=1, le=10_000, description="Large bodies that wait for a process, in memory; 429 past it."
-    )
-    wait_s: float = Field(10.0, gt=0, le=300, description="How long a large body waits for a process; 429 past it.")
     run_s: float = Field(60.0, ge=1, le=600, description="How long a process may take for one body; 503 past it.")
 
 

@@ -7,11 +7,11 @@ from uuid import UUID
 
 from common.errors import Overloaded
 from common.settings import Settings
-from common.tenant import current_tenant
+from common.tenant import Tenant
 
 
 class BodyBudget:
-    """Bytes of all bodies of one process. A project that has neighbours has at most half, but always room for one body."""
+    """Bytes of all bodies of one process. A project with neighbours has at most half, but always room for one body."""
 
     def __init__(self, settings: Settings) -> None:
         body_bytes_max = settings.limits.body_bytes_max
@@ -20,17 +20,17 @@ class BodyBudget:
         self._held: Counter[UUID] = Counter()
         self._held_together = 0
 
-    def take(self, project_id: UUID, bytes_count: int) -> None:
+    def take(self, tenant: Tenant, bytes_count: int) -> None:
         """Hold so many bytes more. Raises ``Overloaded``."""
-        own_max = self._share_max if current_tenant().has_neighbours else self._bytes_max
-        if self._held[project_id] + bytes_count > own_max or self._held_together + bytes_count > self._bytes_max:
+        own_max = self._share_max if tenant.has_neighbours else self._bytes_max
+        if self._held[tenant.project_id] + bytes_count > own_max or self._held_together + bytes_count > self._bytes_max:
             raise Overloaded("The bodies of other requests take all memory that there is for them.")
-        self._held[project_id] += bytes_count
+        self._held[tenant.project_id] += bytes_count
         self._held_together += bytes_count
 
-    def give_back(self, project_id: UUID, bytes_count: int) -> None:
+    def give_back(self, tenant: Tenant, bytes_count: int) -> None:
         """Hold so many bytes less."""
         self._held_together -= bytes_count
-        self._held[project_id] -= bytes_count
-        if not self._held[project_id]:
-            del self._held[project_id]
+        self._held[tenant.project_id] -= bytes_count
+        if not self._held[tenant.project_id]:
+            del self._held[tenant.project_id]

@@ -13,7 +13,6 @@ from contextlib import suppress
 from functools import partial
 from secrets import token_hex
 from typing import Any, Final
-from uuid import UUID
 
 from aiohttp import HttpVersion11, web
 from aiohttp.http_exceptions import PayloadEncodingError
@@ -24,7 +23,7 @@ from common.http.server import RESPONSE_HEADERS
 from common.postgres.keys import KeyOwner
 from common.settings import HttpSettings
 from common.telemetry import HTTP_REQUEST_SECONDS, get_logger
-from common.tenant import OWN_WORK, working_for
+from common.tenant import OWN_WORK, current_tenant, working_for
 from query_api.auth import NO_PROJECT, owner_of, tenant_of
 from query_api.body_budget import BodyBudget
 from query_api.content_encoding import COMPRESS_BYTES_MIN, compress, takes_gzip
@@ -110,7 +109,7 @@ class Dispatcher:
         passage.tenant = await tenant_of(context, owner.project_id)
         with working_for(passage.tenant):
             query = _read_parameters(request, route)
-            body = await _read(request, match, context, owner, self._budget)
+            body = await _read(request, match, context, self._budget)
             call = Call(context, owner.project_id, match.path, query, body, request.headers, owner.user_id)
             return await (answer_fresh(call, route.handler) if route.reads_spans else route.handler(call))
 
@@ -144,9 +143,7 @@ def _read_parameters(request: web.BaseRequest, route: Route) -> Any:
     return None
 
 
-async def _read(
-    request: web.BaseRequest, match: Match, context: ApiContext, owner: KeyOwner, budget: BodyBudget
-) -> Any:
+async def _read(request: web.BaseRequest, match: Match, context: ApiContext, budget: BodyBudget) -> Any:
     """The body as the route takes it; a route that takes none leaves it unread."""
     route, limits = match.route, context.settings.limits
     if route.body is None and not route.raw_body:
@@ -154,7 +151,7 @@ async def _read(
     content_type = request.headers.get("Content-Type")
     if route.raw_body and not _is_one_of(content_type, route.raw_body):
         raise UnsupportedMedia(f"Content-Type '{content_type}' is not supported; legal: {', '.join(route.raw_body)}.")
-    arrival = _Arrival(context.settings.http, budget, owner.project_id)
+    arrival = _Arrival(context.settings.http, budget)
     try:
         wire = await _read_wire(request, arrival, bytes_max=limits.body_bytes_max)
         rules = BodyRules(
@@ -166,7 +163,7 @@ async def _read(
             values_max=limits.body_values_max,
             context=PrepareContext(match.path, content_type, limits.span_limits(), context.clock.now_ns()),
         )
-        return await read_request_body(context.compute, owner.project_id, wire, rules)
+        return await read_request_body(context.compute, wire, rules)
     finally:
         arrival.close()
 
@@ -202,21 +199,21 @@ class _Arrival:
     """How much of a body has arrived and is held, and until when more has to: each byte buys time, up to the timeout of the whole
     body."""
 
-    def __init__(self, http: HttpSettings, budget: BodyBudget, project_id: UUID) -> None:
+    def __init__(self, http: HttpSettings, budget: BodyBudget) -> None:
         self.http = http
         self._budget = budget
-        self._project_id = project_id
+        self._tenant = current_tenant()
         self._began_s = asyncio.get_running_loop().time()
         self.bytes_count = 0
 
     def add(self, bytes_count: int) -> None:
         """Count bytes that came. Raises ``Overloaded``."""
-        self._budget.take(self._project_id, bytes_count)
+        self._budget.take(self._tenant, bytes_count)
         self.bytes_count += bytes_count
 
     def close(self) -> None:
         """Nothing is held any more."""
-        self._budget.give_back(self._project_id, self.bytes_count)
+        self._budget.give_back(self._tenant, self.bytes_count)
 
     @property
     def ends_s(self) -> float:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any, Final
-from uuid import UUID
 
 from pydantic import BaseModel
 
@@ -41,7 +40,7 @@ class BodyRules:
     context: PrepareContext
 
 
-async def read_request_body(compute: Compute, project_id: UUID, wire: bytes, rules: BodyRules) -> Any:
+async def read_request_body(compute: Compute, wire: bytes, rules: BodyRules) -> Any:
     """Return what ``read`` returns, without holding up the event loop. Raises ``Overloaded`` too."""
     bytes_max = PREPARED_BYTES_MAX if rules.prepare else IN_PROCESS_BYTES_MAX
     if len(wire) <= bytes_max:
@@ -52,7 +51,7 @@ async def read_request_body(compute: Compute, project_id: UUID, wire: bytes, rul
                 raise
         else:
             return _read_inflated(body, rules)
-    return await compute.run(project_id, read, wire, rules)
+    return await compute.run(read, wire, rules)
 
 
 def read(wire: bytes, rules: BodyRules) -> Any:

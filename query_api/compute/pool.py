@@ -1,8 +1,7 @@
 """Child processes that run CPU-bound tasks, shared fairly among projects (contract §2).
 
 Processes start with the first task, because most installations never need them. One that dies is replaced, and its task
-is run once more. Tasks wait in a queue of bounded length; projects take turns, and none has more than its share of
-the processes and of the waiting places.
+is run once more. Of the bodies that wait for their turn, the bytes are bounded (``query_api/body_budget.py``).
 """
 
 from __future__ import annotations
@@ -13,19 +12,19 @@ import socket
 import subprocess
 import sys
 import traceback
-from collections import Counter, deque
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, Protocol
-from uuid import UUID
 
-from common.errors import Overloaded, ServiceError, Unavailable
+from common.errors import ServiceError, Unavailable
+from common.fair_share import FairShare
 from common.limits import MIB
 from common.settings import ComputeSettings
 from common.telemetry import COMPUTE_RESTARTS, get_logger
-from common.tenant import current_tenant
-from common.threads import in_thread
+from common.tenant import Tenant, current_tenant
+from common.threads import QUEUE_S, in_thread
+from common.waiting import shielded
 from query_api.compute.ipc import Failure, Rejection, Response, Success, Task, encode, packed, receive_async
 
 TRIES_MAX: Final = 2
@@ -38,10 +37,10 @@ _log: Final = get_logger("clearspan.compute")
 class Compute(Protocol):
     """Runs functions that take long outside of the event loop."""
 
-    async def run(self, project_id: UUID, function: Callable[..., Any], /, *arguments: Any) -> Any:
+    async def run(self, function: Callable[..., Any], /, *arguments: Any) -> Any:
         """Return ``function(*arguments)``. Function, arguments and result can be pickled.
 
-        Raises the ``ServiceError`` that the function raises, ``Overloaded`` when the project's share is used up.
+        Raises the ``ServiceError`` that the function raises, ``Overloaded`` when the current tenant gets no turn in time.
         """
         ...
 
@@ -53,7 +52,7 @@ class Compute(Protocol):
 class ThreadCompute:
     """Runs tasks in threads of this process: they share its interpreter lock."""
 
-    async def run(self, project_id: UUID, function: Callable[..., Any], /, *arguments: Any) -> Any:  # noqa: ARG002 - see Compute
+    async def run(self, function: Callable[..., Any], /, *arguments: Any) -> Any:
         """Return ``function(*arguments)``."""
         return await in_thread(function, *arguments)
 
@@ -77,15 +76,13 @@ def result_of(response: Response) -> Any:
 
 
 class ProcessCompute:
-    """Runs tasks in child processes. A project that has neighbours gets at most half of them and of the waiting places, rounded up."""
+    """Runs tasks in child processes."""
 
     def __init__(self, settings: ComputeSettings) -> None:
-        self._settings = settings
-        self._idle = [_Lane(run_s_max=settings.run_s) for _ in range(settings.processes)]
-        self._lanes = tuple(self._idle)
-        self._waiting: dict[UUID, deque[_Job]] = {}
-        self._running: Counter[UUID] = Counter()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._lanes = tuple(_Lane(run_s_max=settings.run_s) for _ in range(settings.processes))
+        self._idle = [*self._lanes]
+        self._places = FairShare("processes for large requests", settings.processes)
+        self._running: set[asyncio.Task[Response]] = set()
         self._closed = False
 
     @property
@@ -93,102 +90,48 @@ class ProcessCompute:
         """The processes that are alive."""
         return [lane.process_id for lane in self._lanes if lane.process_id is not None]
 
-    async def run(self, project_id: UUID, function: Callable[..., Any], /, *arguments: Any) -> Any:
-        """Return ``function(*arguments)``; see ``Compute``. Cancelling the call drops the task if it is still waiting."""
-        if self._closed:
-            raise Unavailable("The API is stopping.")
-        job = _Job(
-            Task(function, [packed(argument) for argument in arguments]),
-            has_neighbours=current_tenant().has_neighbours,
-        )
-        self._enqueue(project_id, job)
-        self._start_waiting()
-        try:
-            async with asyncio.timeout(self._settings.wait_s):
-                await job.started.wait()
-        except TimeoutError:
-            job.result.cancel()
-            raise Overloaded(f"No process came free for this request within {self._settings.wait_s:g} s.") from None
-        finally:
-            if not job.started.is_set():
-                self._drop(project_id, job)
-        return result_of(await job.result)
+    async def run(self, function: Callable[..., Any], /, *arguments: Any) -> Any:
+        """Return ``function(*arguments)``; see ``Compute``.
+
+        Cancelling the call drops the task if it is still waiting. One that runs goes on, and counts to its tenant until then, because
+        its response has to be read off the socket.
+        """
+        tenant = current_tenant()
+        lane = await self._take(tenant)
+        task = Task(function, [packed(argument) for argument in arguments])
+        running = asyncio.create_task(_response_of(lane, task), name="compute")
+        self._running.add(running)
+        running.add_done_callback(lambda _: self._give_back(running, lane, tenant))
+        return result_of(await shielded(running))
 
     async def close(self) -> None:
         """End the processes; tasks that run or wait are dropped."""
         self._closed = True
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        for running in self._running:
+            running.cancel()
+        await asyncio.gather(*self._running, return_exceptions=True)
         for lane in self._lanes:
             await lane.close()
 
-    def _enqueue(self, project_id: UUID, job: _Job) -> None:
-        places_max = self._settings.waiting_max
-        own = self._waiting.get(project_id, ())
-        if len(own) >= _share(places_max, job) or sum(map(len, self._waiting.values())) >= places_max:
-            raise Overloaded("Too many large requests wait already.")
-        self._waiting.setdefault(project_id, deque()).append(job)
+    async def _take(self, tenant: Tenant) -> _Lane:
+        await self._places.acquire(tenant, timeout_s=QUEUE_S)
+        if self._closed:
+            self._places.release(tenant)
+            raise Unavailable("The API is stopping.")
+        return self._idle.pop()
 
-    def _drop(self, project_id: UUID, job: _Job) -> None:
-        jobs = self._waiting[project_id]
-        jobs.remove(job)
-        if not jobs:
-            del self._waiting[project_id]
-
-    def _start_waiting(self) -> None:
-        """Start as many waiting jobs as there are idle processes. The project that was served goes to the end of the line."""
-        for project_id, waiting in list(self._waiting.items()):
-            if not self._idle:
-                return
-            if self._running[project_id] >= _share(len(self._lanes), waiting[0]):
-                continue
-            jobs = self._waiting.pop(project_id)
-            job = jobs.popleft()
-            if jobs:
-                self._waiting[project_id] = jobs
-            self._running[project_id] += 1
-            job.started.set()
-            task = asyncio.create_task(self._work(self._idle.pop(), project_id, job), name="compute")
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
-
-    async def _work(self, lane: _Lane, project_id: UUID, job: _Job) -> None:
-        """Run one job on one process. Cancelling the request does not reach this: the response has to be read off the socket."""
-        try:
-            response = await _response_of(lane, job.task)
-            if not job.result.done():
-                job.result.set_result(response)
-        finally:
-            job.result.cancel()  # of no effect unless this task was cancelled
-            self._idle.append(lane)
-            self._running[project_id] -= 1
-            if not self._running[project_id]:
-                del self._running[project_id]
-            if not self._closed:
-                self._start_waiting()
+    def _give_back(self, running: asyncio.Task[Response], lane: _Lane, tenant: Tenant) -> None:
+        self._running.discard(running)
+        self._idle.append(lane)
+        self._places.release(tenant)
 
 
 async def _response_of(lane: _Lane, task: Task) -> Response:
+    """Never raises: the traceback of an exception would keep a large task alive in a cycle."""
     try:
         return await lane.run(task)
     except Exception:  # noqa: BLE001 - no process can be started, or something cannot be pickled: the request reports it
         return Failure(traceback.format_exc())
-
-
-class _Job:
-    """A task, and where its response is awaited: never an exception, whose traceback would keep a large task alive in a cycle."""
-
-    def __init__(self, task: Task, *, has_neighbours: bool) -> None:
-        self.task = task
-        self.has_neighbours = has_neighbours
-        self.started = asyncio.Event()
-        self.result: asyncio.Future[Response] = asyncio.get_running_loop().create_future()
-
-
-def _share(count: int, job: _Job) -> int:
-    """How many of ``count`` places the project of a job may hold."""
-    return (count + 1) // 2 if job.has_neighbours else count
 
 
 class _Ended(Exception):

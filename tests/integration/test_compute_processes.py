@@ -8,7 +8,9 @@ import signal
 import sys
 import time
 from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 from uuid import UUID
 
 import psutil
@@ -20,15 +22,20 @@ from common.tenant import Tenant, working_for
 from query_api.compute.pool import ComputeFailed, ProcessCompute
 from query_api.errors import InvalidRequest
 
-ONE, OTHER = UUID(int=1), UUID(int=2)
+ONE, OTHER = Tenant(UUID(int=1), has_neighbours=True, queue_s=0.2), Tenant(UUID(int=2), has_neighbours=True)
 ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
 async def compute() -> AsyncIterator[ProcessCompute]:
-    pool = ProcessCompute(ComputeSettings(processes=2, waiting_max=4, wait_s=30, run_s=20))
+    pool = ProcessCompute(ComputeSettings(processes=2, run_s=20))
     yield pool
     await pool.close()
+
+
+async def _run_for(tenant: Tenant, compute: ProcessCompute, function: Callable[..., Any], *arguments: Any) -> Any:
+    with working_for(tenant):
+        return await compute.run(function, *arguments)
 
 
 async def _until(condition: Callable[[], bool]) -> None:
@@ -60,16 +67,16 @@ async def test_nothing_is_started_before_the_first_task(compute: ProcessCompute)
 async def test_a_large_value_comes_back_as_it_was_sent(compute: ProcessCompute) -> None:
     sent = os.urandom(9_000_000)
 
-    assert await compute.run(ONE, bytes.upper, sent) == sent.upper()
+    assert await compute.run(bytes.upper, sent) == sent.upper()
 
 
 async def test_errors_come_back_with_all_that_they_say(compute: ProcessCompute) -> None:
     with pytest.raises(InvalidRequest) as invalid:
-        await compute.run(ONE, raise_invalid_request)
+        await compute.run(raise_invalid_request)
     with pytest.raises(InvalidInput) as refused:
-        await compute.run(ONE, raise_invalid_input)
+        await compute.run(raise_invalid_input)
     with pytest.raises(ComputeFailed, match="invalid literal for int"):
-        await compute.run(ONE, int, "no number")
+        await compute.run(int, "no number")
 
     assert invalid.value.problems[0]["loc"] == ["body"]
     assert (refused.value.detail, refused.value.told) == ("for us", "for them")
@@ -77,74 +84,72 @@ async def test_errors_come_back_with_all_that_they_say(compute: ProcessCompute) 
 
 async def test_what_cannot_be_sent_fails_its_request_and_no_other(compute: ProcessCompute) -> None:
     with pytest.raises(ComputeFailed, match="pickle"):
-        await compute.run(ONE, lambda: 1)
+        await compute.run(lambda: 1)
     with pytest.raises(ComputeFailed, match="pickle"):
-        await compute.run(ONE, memoryview, b"1")
+        await compute.run(memoryview, b"1")
 
-    assert await compute.run(ONE, int, "1") == 1
+    assert await compute.run(int, "1") == 1
 
 
 async def test_a_process_that_is_killed_is_replaced_and_its_task_run_again(
     compute: ProcessCompute, tmp_path: Path
 ) -> None:
-    assert await compute.run(ONE, die_once, str(tmp_path / "died")) == "done"
+    assert await compute.run(die_once, str(tmp_path / "died")) == "done"
 
 
 async def test_a_task_that_ends_every_process_fails_and_the_next_one_is_run(compute: ProcessCompute) -> None:
     with pytest.raises(ComputeFailed, match="ended its process 2 times"):
-        await compute.run(ONE, os._exit, 1)
+        await compute.run(os._exit, 1)
 
-    assert await compute.run(ONE, int, "1") == 1
+    assert await compute.run(int, "1") == 1
 
 
 async def test_a_task_that_takes_too_long_is_given_up_with_its_process() -> None:
     compute = ProcessCompute(ComputeSettings(processes=1, run_s=3))
     try:
-        await compute.run(ONE, int, "1")
+        await compute.run(int, "1")
         (process_id,) = compute.process_ids
         with pytest.raises(Unavailable, match="took longer than 3 s"):
-            await compute.run(ONE, time.sleep, 60)
+            await compute.run(time.sleep, 60)
 
         assert not psutil.pid_exists(process_id)
-        assert await compute.run(ONE, int, "2") == 2
+        assert await compute.run(int, "2") == 2
     finally:
         await compute.close()
 
 
-async def test_a_project_never_takes_what_is_left_for_others(compute: ProcessCompute) -> None:
-    with working_for(Tenant(ONE, has_neighbours=True)):
-        sleeping = [asyncio.create_task(compute.run(ONE, time.sleep, 3)) for _ in range(3)]
-        await asyncio.sleep(0)
+async def test_a_project_with_neighbours_never_takes_what_is_left_for_them(compute: ProcessCompute) -> None:
+    running = asyncio.create_task(_run_for(ONE, compute, time.sleep, 5))
+    await asyncio.sleep(0)
 
-        with pytest.raises(Overloaded, match="wait already"):
-            await compute.run(ONE, int, "1")
-    with working_for(Tenant(OTHER, has_neighbours=True)):
-        assert await compute.run(OTHER, int, "1") == 1
-    assert not any(task.done() for task in sleeping[1:])
-    for task in sleeping:
-        task.cancel()
+    with pytest.raises(Overloaded, match=r"within 0\.2 s; this project may use 1 "):
+        await _run_for(ONE, compute, int, "1")
+    assert await _run_for(OTHER, compute, int, "1") == 1
+    assert not running.done()
+    running.cancel()
 
 
-async def test_the_only_project_with_keys_may_take_every_process(compute: ProcessCompute) -> None:
-    with working_for(Tenant(ONE, has_neighbours=False)):
-        sleeping = [asyncio.create_task(compute.run(ONE, time.sleep, 3)) for _ in range(2)]
-        await _until(lambda: len(compute.process_ids) == 2)
+async def test_a_project_without_neighbours_has_all_processes(compute: ProcessCompute) -> None:
+    alone = replace(ONE, has_neighbours=False)
+    running = asyncio.create_task(_run_for(alone, compute, time.sleep, 60))
+    await asyncio.sleep(0)
 
-    for task in sleeping:
-        task.cancel()
+    assert await _run_for(alone, compute, int, "1") == 1
+    assert not running.done()
+    running.cancel()
 
 
 async def test_a_task_whose_request_is_gone_is_never_run(tmp_path: Path) -> None:
-    compute = ProcessCompute(ComputeSettings(processes=1, waiting_max=1))
+    compute = ProcessCompute(ComputeSettings(processes=1))
     try:
-        first = asyncio.create_task(compute.run(ONE, time.sleep, 1))
+        first = asyncio.create_task(compute.run(time.sleep, 1))
         await asyncio.sleep(0.01)
-        waiting = asyncio.create_task(compute.run(ONE, Path.touch, tmp_path / "run"))
+        waiting = asyncio.create_task(compute.run(Path.touch, tmp_path / "run"))
         await asyncio.sleep(0.01)
         waiting.cancel()
         with pytest.raises(asyncio.CancelledError):
             await waiting
-        await compute.run(OTHER, int, "1")  # its place is free again
+        await compute.run(int, "1")  # its turn is the next one's
 
         assert first.done()
         assert not (tmp_path / "run").exists()
@@ -155,29 +160,30 @@ async def test_a_task_whose_request_is_gone_is_never_run(tmp_path: Path) -> None
 async def test_a_response_that_nobody_waits_for_does_not_become_the_next_one() -> None:
     compute = ProcessCompute(ComputeSettings(processes=1))
     try:
-        running = asyncio.create_task(compute.run(ONE, int, "1"))
+        running = asyncio.create_task(compute.run(int, "1"))
         await asyncio.sleep(0.01)
         running.cancel()
 
-        assert await compute.run(ONE, int, "2") == 2
+        assert await compute.run(int, "2") == 2
     finally:
         await compute.close()
 
 
-async def test_who_waits_too_long_is_told_to_come_back() -> None:
-    compute = ProcessCompute(ComputeSettings(processes=1, wait_s=0.2))
-    try:
-        first = asyncio.create_task(compute.run(ONE, time.sleep, 60))
-        await asyncio.sleep(0.01)
-        with pytest.raises(Overloaded, match=r"within 0\.2 s"):
-            await compute.run(OTHER, int, "1")
-        first.cancel()
-    finally:
-        await compute.close()
+async def test_who_waits_when_the_processes_are_closed_is_told_so() -> None:
+    compute = ProcessCompute(ComputeSettings(processes=1))
+    running, waiting = (asyncio.create_task(compute.run(time.sleep, 60)) for _ in range(2))
+    await asyncio.sleep(0.01)
+
+    await compute.close()
+
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    with pytest.raises(Unavailable, match="stopping"):
+        await waiting
 
 
 async def test_closing_ends_the_processes(compute: ProcessCompute) -> None:
-    await asyncio.gather(compute.run(ONE, int, "1"), compute.run(OTHER, int, "1"))
+    await asyncio.gather(compute.run(int, "1"), compute.run(int, "2"))
     process_ids = compute.process_ids
     assert len(process_ids) == 2
 
@@ -185,18 +191,18 @@ async def test_closing_ends_the_processes(compute: ProcessCompute) -> None:
 
     assert not any(psutil.pid_exists(each) for each in process_ids)
     with pytest.raises(Unavailable):
-        await compute.run(ONE, int, "1")
+        await compute.run(int, "1")
 
 
 OWNER = """
-import asyncio, time, uuid
+import asyncio, time
 from common.settings import ComputeSettings
 from query_api.compute.pool import ProcessCompute
 async def main():
     compute = ProcessCompute(ComputeSettings(processes=1))
-    await compute.run(uuid.UUID(int=1), int, "1")
+    await compute.run(int, "1")
     print(*compute.process_ids, flush=True)
-    await compute.run(uuid.UUID(int=1), time.sleep, 60)
+    await compute.run(time.sleep, 60)
 asyncio.run(main())
 """
 

@@ -6,7 +6,6 @@ import gzip
 import json
 from collections.abc import Callable
 from typing import Any
-from uuid import UUID
 
 import pytest
 from pydantic import BaseModel
@@ -20,8 +19,6 @@ from query_api.request_body import IN_PROCESS_BYTES_MAX, BodyRules, read_request
 from query_api.route import PrepareContext
 from query_api.routes import ROUTES
 
-PROJECT = UUID(int=1)
-
 
 class Body(BaseModel):
     text: str = ""
@@ -34,7 +31,7 @@ class CountingCompute:
     def __init__(self) -> None:
         self.count = 0
 
-    async def run(self, project_id: UUID, function: Callable[..., Any], /, *arguments: Any) -> Any:
+    async def run(self, function: Callable[..., Any], /, *arguments: Any) -> Any:
         self.count += 1
         return function(*arguments)
 
@@ -65,7 +62,7 @@ async def test_a_large_body_is_read_elsewhere_however_small_it_was_sent(length: 
     compute = CountingCompute()
     wire = gzip.compress(_json_of(length)) if encoding else _json_of(length)
 
-    body = await read_request_body(compute, PROJECT, wire, _rules(content_encoding=encoding))
+    body = await read_request_body(compute, wire, _rules(content_encoding=encoding))
 
     assert len(body.text) == length - len('{"text":""}')
     assert compute.count == count
@@ -76,7 +73,7 @@ async def test_a_body_past_a_small_limit_is_refused_here() -> None:
 
     with pytest.raises(TooLarge, match="larger than 1000 bytes when inflated"):
         await read_request_body(
-            compute, PROJECT, gzip.compress(_json_of(2_000)), _rules(content_encoding="gzip", bytes_max=1_000)
+            compute, gzip.compress(_json_of(2_000)), _rules(content_encoding="gzip", bytes_max=1_000)
         )
     assert compute.count == 0
 
@@ -88,9 +85,9 @@ async def test_values_are_counted_up_to_the_limit_and_no_further(free: list[Any]
     legal = json.dumps({"text": ",:[{" * 999, "free": [*free, 1]}).encode()
     one_more = json.dumps({"text": ",:[{" * 999, "free": [*free, 1, 1]}).encode()
 
-    assert len((await read_request_body(compute, PROJECT, legal, _rules())).free) == len(free) + 1
+    assert len((await read_request_body(compute, legal, _rules())).free) == len(free) + 1
     with pytest.raises(TooLarge, match="more than 1000 JSON values"):
-        await read_request_body(compute, PROJECT, one_more, _rules())
+        await read_request_body(compute, one_more, _rules())
 
 
 def test_every_body_can_go_to_another_process() -> None:
