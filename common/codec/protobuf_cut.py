@@ -74,6 +74,21 @@ def _lay_out_scope(layout: RequestLayout, start: int, end: int) -> None:
         layout.scopes.append(ScopePart(len(layout.resources), b"".join(others)))
 
 
+def parts(value: bytes) -> Iterator[tuple[int, int]]:
+    """Where each resource, scope and span of a request begins and ends, one at a time. Raises ``BrokenWire``."""
+    for resource in _delimited_extents(value, (0, len(value)), _RESOURCE_SPANS):
+        yield resource
+        for scope in _delimited_extents(value, resource, _SCOPE_SPANS):
+            yield scope
+            yield from _delimited_extents(value, scope, _SPANS)
+
+
+def _delimited_extents(value: bytes, within: tuple[int, int], wanted: int) -> Iterator[tuple[int, int]]:
+    for number, wire_type, _, content, after in _extents(value, *within):
+        if number == wanted and wire_type == LEN:
+            yield content, after
+
+
 def fields(value: bytes, start: int, end: int) -> Iterator[Field]:
     """The fields between two bytes, in order. Raises ``BrokenWire``."""
     return map(Field._make, _extents(value, start, end))

@@ -304,3 +304,32 @@ async def test_a_request_of_too_many_elements_is_413_before_any_is_looked_at(
 
     assert response.status == 413
     assert b"more than 250000 spans" in await response.read()
+
+
+BROKEN_TEXT = b"\x2a\x01\xff"
+"""The field ``name`` of a span, which is not UTF-8."""
+
+
+@pytest.mark.parametrize("content_type", [PROTOBUF, JSON])
+async def test_a_broken_span_does_not_lift_the_limit_of_its_request(
+    content_type: str, client: aiohttp.ClientSession, broker: MemoryBroker
+) -> None:
+    if content_type == PROTOBUF:
+        body = _message(1, _message(2, _message(2, BROKEN_TEXT) + _message(2, b"") * SPANS_MAX))
+    else:
+        body = b'{"resourceSpans": [{"scopeSpans": [{"spans": ["\xff"' + b",{}" * SPANS_MAX + b"]}]}]}"
+
+    response = await client.post("/otlp/v1/traces", data=body, headers=_type(content_type))
+
+    assert response.status == 413
+    assert b"more than 250000 spans" in await response.read()
+
+
+def _message(number: int, content: bytes) -> bytes:
+    """A delimited field on the wire."""
+    size = bytearray()
+    rest = len(content)
+    while rest > 0x7F:
+        size.append(rest & 0x7F | 0x80)
+        rest >>= 7
+    return bytes([number << 3 | 2, *size, rest]) + content
