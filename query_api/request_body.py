@@ -13,13 +13,10 @@ from pydantic import BaseModel
 
 from common.errors import TooLarge
 from common.limits import KIB
-from query_api.compute.pool import Compute
+from query_api.compute.pool import IN_PROCESS_BYTES_MAX, Compute
 from query_api.content_encoding import inflate, inflate_by_magic
 from query_api.json_body import read_body
 from query_api.route import Prepare, PrepareContext
-
-IN_PROCESS_BYTES_MAX: Final = 64 * KIB
-"""Of an inflated body: some 10 ms at worst."""
 
 PREPARED_BYTES_MAX: Final = 4 * KIB
 """The same, on routes that prepare what they publish: a rejected span costs 8 µs, and two bytes can be one."""

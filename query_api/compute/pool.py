@@ -15,11 +15,11 @@ import traceback
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeVar
 
 from common.errors import ServiceError, Unavailable
 from common.fair_share import FairShare
-from common.limits import MIB
+from common.limits import KIB, MIB
 from common.settings import ComputeSettings
 from common.telemetry import COMPUTE_RESTARTS, get_logger
 from common.tenant import Tenant, current_tenant
@@ -27,9 +27,14 @@ from common.threads import QUEUE_S, in_thread
 from common.waiting import shielded
 from query_api.compute.ipc import Failure, Rejection, Response, Success, Task, encode, packed, receive_async
 
+IN_PROCESS_BYTES_MAX: Final = 64 * KIB
+"""Of JSON that is read: some 10 ms at worst."""
+
 TRIES_MAX: Final = 2
 READ_BUFFER_BYTES: Final = MIB
 ROOT: Final = Path(__file__).parents[2]
+
+Result = TypeVar("Result")
 
 _log: Final = get_logger("clearspan.compute")
 
@@ -220,6 +225,14 @@ class _Process:
         with suppress(OSError):
             await self._writer.wait_closed()
         await asyncio.to_thread(self._process.wait)
+
+
+async def run_if_large(compute: Compute, function: Callable[..., Result], /, *arguments: Any, is_large: bool) -> Result:
+    """Return ``function(*arguments)``, called in this thread unless it is large. Raises as ``Compute.run``."""
+    if not is_large:
+        return function(*arguments)
+    result: Result = await compute.run(function, *arguments)
+    return result
 
 
 def open_compute(settings: ComputeSettings) -> Compute:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
@@ -10,7 +11,7 @@ from uuid import UUID
 import orjson
 
 from common.errors import InvalidInput, NotFound
-from common.threads import in_thread
+from query_api.compute.pool import IN_PROCESS_BYTES_MAX, run_if_large
 from query_api.lineage.answers import Members, list_answer, one_answer, reference_members, revision_members
 from query_api.lineage.bodies import (
     EntityEdit,
@@ -21,7 +22,7 @@ from query_api.lineage.bodies import (
     RevisionCreate,
     RevisionRevert,
 )
-from query_api.lineage.commits import Target, commit, commit_first, json_of, revert
+from query_api.lineage.commits import Target, commit, commit_first, revert
 from query_api.lineage.differences import ABSENT, Difference, differences
 from query_api.lineage.history import History, first_given, lineage_of
 from query_api.lineage.models import DiffParameters, ReferenceIn, json_text
@@ -51,8 +52,14 @@ class RevisionHandlers:
         """A new head of a variant, with the next version. With `base_revision_id` only if that is still the head."""
         sent: RevisionCommit = getattr(call.body, self._names.revision)
         target = self._target(sent, base_revision_id=sent.base_revision_id)
-        bytes_max = call.context.settings.limits.body_bytes_max
-        committed = await commit(self._lineage(call), self._history, target, sent=sent, bytes_max=bytes_max)
+        committed = await commit(
+            self._lineage(call),
+            self._history,
+            target,
+            sent=sent,
+            bytes_max=call.context.settings.limits.body_bytes_max,
+            compute=call.context.compute,
+        )
         return self._answer(committed, with_slugs=True)
 
     async def create(self, call: Call) -> Answer:
@@ -157,11 +164,14 @@ class RevisionHandlers:
         asked: DiffParameters = call.query
         lineage = self._lineage(call)
         before, after = [await self._existing(lineage, revision_id) for revision_id in (asked.from_, asked.to)]
-        changes = await in_thread(_changes, before, after)
+        texts = [each.data or "{}" for each in (before, after)]
+        is_large = sum(map(len, texts)) > IN_PROCESS_BYTES_MAX
+        count, changes = await run_if_large(call.context.compute, _changes, *texts, is_large=is_large)
         references = {
             side: reference_members(self._names, revision) for side, revision in (("from", before), ("to", after))
         }
-        return list_answer("changes", changes, references=references)
+        members = {"count": count, "changes": orjson.Fragment(changes), "references": references}
+        return Answer(orjson.dumps(members))
 
     async def _answer_resolved(
         self, call: Call, found: Revision | None, asked: ResolveQuestion, *, info: Mapping[str, Any] | None = None
@@ -228,8 +238,10 @@ def references_of(body: Any, names: Names) -> References:
     return References(*(None if each is None else each.value() for each in sent))
 
 
-def _changes(before: Revision, after: Revision) -> list[Members]:
-    return [_change_members(each) for each in differences(json_of(before), json_of(after))]
+def _changes(before: str, after: str) -> tuple[int, bytes]:
+    """How many changes there are between two JSON texts, and the list of them as JSON."""
+    changes = [_change_members(each) for each in differences(json.loads(before), json.loads(after))]
+    return len(changes), orjson.dumps(changes)
 
 
 def _change_members(change: Difference) -> Members:

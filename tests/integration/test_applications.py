@@ -7,13 +7,15 @@ import json
 import random
 from collections import Counter
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
 import pytest
 
 from common.postgres.pool import Database
-from common.settings import Settings
+from common.settings import ComputeSettings, Settings
+from query_api.compute.pool import ProcessCompute
 from query_api.lineage.store import Lineage, Owner
 from query_api.lineage.values import Content, Header, Kind
 from tests.support.api import KnownKeys, context_of, serving
@@ -306,6 +308,30 @@ async def test_a_difference_keeps_numbers_exactly(client: HistoryClient):
         ("added", "/parameters/list"),
     ]
     assert answer["changes"][1]["from"] is None
+
+
+async def test_large_data_is_changed_and_compared_outside_of_the_event_loop(
+    client: HistoryClient, shared_database: Database
+):
+    _, variant, _ = await client.branch()
+    first = await client.commit(variant["id"], data={"parameters": {f"p{n}": "x" * 40 for n in range(2_000)}})
+    compute = ProcessCompute(ComputeSettings(processes=1))
+    keys = KnownKeys({"key": client.project_id}, user_id=USER_ID)
+    context = replace(context_of(keys=keys, database=shared_database), compute=compute)
+    illegal = {"application_variant_id": variant["id"], "delta": {"set": {"parameters": 1}}}
+
+    try:
+        async with serving(context) as session:
+            large = HistoryClient(session, "key", client.project_id)
+            second = await large.commit(variant["id"], delta={"set": {"parameters": {"p0": 2**70}}})
+            assert len(compute.process_ids) == 1
+            answer = await large.call("GET", f"/applications/revisions/diff?from={first['id']}&to={second['id']}")
+            refused = await large.post("/applications/revisions/commit", {"application_revision": illegal}, status=422)
+    finally:
+        await compute.close()
+
+    assert answer["changes"] == [{"op": "changed", "path": "/parameters/p0", "from": "x" * 40, "to": float(2**70)}]
+    assert refused["detail"][0]["loc"] == ["body", "application_revision", "delta", "set", "parameters"]
 
 
 # Questions

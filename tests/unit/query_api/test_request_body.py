@@ -13,9 +13,10 @@ from pydantic import BaseModel
 from common.errors import TooLarge
 from common.limits import MIB, SpanLimits
 from query_api.compute.ipc import Rejection, decode, encode
+from query_api.compute.pool import IN_PROCESS_BYTES_MAX
 from query_api.errors import InvalidRequest
 from query_api.intake.publish import TraceRecord, TraceRecords
-from query_api.request_body import IN_PROCESS_BYTES_MAX, BodyRules, read_request_body
+from query_api.request_body import BodyRules, read_request_body
 from query_api.route import PrepareContext
 from query_api.routes import ROUTES
 
