@@ -12,7 +12,6 @@ from common.errors import InvalidInput
 from common.filter.ast import Node
 from common.filter.fields import OperatorName
 from common.filter.models import ConditionModel, FilteringModel
-from common.filter.parse import parse
 from common.times import format_us
 from query_api.analytics.buckets import Buckets, buckets_of
 from query_api.analytics.counts import counts_of
@@ -22,8 +21,8 @@ from query_api.analytics.specs import DEFAULT_SPECS, MetricSpec
 from query_api.analytics.values import Values
 from query_api.explain import explain_member
 from query_api.route import Answer, Call
-from query_api.spans.compile import compile_filter
 from query_api.spans.fields import IS_ROOT
+from query_api.spans.large_filters import compile_node, parse_filter
 from query_api.spans.models import Focus, Format, WindowBy, Windowing
 from query_api.spans.project_spans import ProjectSpans
 from query_api.spans.request_spans import project_spans
@@ -65,7 +64,7 @@ async def query_metrics(call: Call) -> Answer:
     parameters: MetricsParameters = call.query
     body: MetricsQuery = call.body
     specs = body.specs or parameters.specs or list(DEFAULT_SPECS)
-    asked = _asked(call, parameters, body)
+    asked = await _asked(call, parameters, body)
     if bins_in_all(specs, asked.buckets) > BINS_IN_ALL_MAX:
         raise InvalidInput(
             f"specs: {bins_in_all(specs, asked.buckets)} bins in all buckets; {BINS_IN_ALL_MAX} are legal."
@@ -83,7 +82,7 @@ async def query_counts(call: Call) -> Answer:
 
     ``GET`` and ``POST /tracing/spans/analytics``.
     """
-    asked = _asked(call, call.query, call.body or CountsQuery())
+    asked = await _asked(call, call.query, call.body or CountsQuery())
     spans = project_spans(call, explain=asked.explain)
     counts = await counts_of(spans, asked.values, asked.conditions, asked.buckets, focus=asked.focus)
     buckets = [
@@ -93,7 +92,7 @@ async def query_counts(call: Call) -> Answer:
     return await _answer({"count": len(buckets), "buckets": buckets}, spans, asked)
 
 
-def _asked(call: Call, parameters: AnalyticsParameters, body: CountsQuery | MetricsQuery) -> _Asked:
+async def _asked(call: Call, parameters: AnalyticsParameters, body: CountsQuery | MetricsQuery) -> _Asked:
     """A question with its defaults, and what the statement about it needs."""
     given = _given(parameters, body)
     buckets = buckets_of(
@@ -103,8 +102,8 @@ def _asked(call: Call, parameters: AnalyticsParameters, body: CountsQuery | Metr
         now_us=call.context.clock.now_ns() // 1000,
     )
     is_flat = body.filter is not None or parameters.filter is not None
-    node = parse(given["filter"], path="filter" if is_flat else "filtering")
-    matching = compile_filter(node)
+    node = await parse_filter(given["filter"], path="filter" if is_flat else "filtering")
+    matching = await compile_node(node)
     focus = given["focus"] or Focus.TRACE
     by = given["by"] or WindowBy.START_TIME
     values = Values(matching, time_us=TIMES_US[by])

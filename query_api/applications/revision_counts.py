@@ -13,13 +13,12 @@ from typing import Any, Final
 
 from common.codec.checks import json_double
 from common.filter.models import FilteringModel
-from common.filter.parse import parse
 from common.span import AMOUNTS, MODEL_CALLS, Metrics, StatusCode
 from common.times import format_us
 from query_api.analytics.buckets import Buckets
 from query_api.analytics.counts import IS_ERROR
 from query_api.analytics.shown import shown_spans
-from query_api.spans.compile import compile_filter
+from query_api.spans.large_filters import compile_node, parse_filter
 from query_api.spans.project_spans import ProjectSpans
 from query_api.spans.usage import sums_of_traces_sql
 
@@ -52,7 +51,7 @@ class Counted:
 
 async def counts_of(spans: ProjectSpans, counted: Counted) -> dict[str, Any]:
     """The member ``counts`` of an answer. Raises what ``ProjectSpans.select`` raises: numbers are whole, or there are none."""
-    matching = compile_filter(parse(counted.filtering))
+    matching = await compile_node(await parse_filter(counted.filtering))
     conditions = ["start_us >= {oldest_us:Int64}", "start_us < {newest_us:Int64}", matching.sql]
     window = {"oldest_us": counted.window.oldest_us, "newest_us": counted.window.newest_us}
     runs = f"SELECT {_OF_RUN}\nFROM ({shown_spans(_OF_SPAN, conditions)})\nGROUP BY trace_id"

@@ -14,7 +14,7 @@ from query_api.feed.positions import Positions
 from query_api.feed.read import FeedPage, Question, read_feed
 from query_api.freshness.lookup import look_up_stored
 from query_api.route import Answer, Call
-from query_api.spans.compile import compile_filter
+from query_api.spans.large_filters import compile_node
 from query_api.spans.models import Order, SpansQuery, Windowing
 from query_api.spans.project_spans import ProjectSpans
 from query_api.spans.request_spans import project_spans
@@ -35,7 +35,7 @@ async def query_feed(call: Call, query: SpansQuery, filtering: Node) -> Answer:
         packed = read_cursor(windowing.next, belongs_to=belongs_to, secret=context.cursor_secret)
         positions = Positions.unpack(packed)
     question = Question(
-        compile_filter(filtering),
+        await compile_node(filtering),
         StartBounds(microseconds(windowing.oldest), microseconds(windowing.newest)),
         rate_percent=percent_of(windowing.rate),
         limit=limit_of(windowing, default=settings.page_limit_default, most=settings.page_limit_max),

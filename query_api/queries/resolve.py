@@ -11,7 +11,6 @@ from typing import Final, NamedTuple
 from common.errors import Conflict, InvalidFilter, InvalidInput, NotFound
 from common.filter.ast import GroupOperator, Node
 from common.filter.models import ConditionModel, FilteringModel
-from common.filter.parse import parse
 from query_api.lineage.history import lineage_of
 from query_api.lineage.names import QUERIES
 from query_api.lineage.references import find_named_revision
@@ -19,6 +18,7 @@ from query_api.lineage.revision_handlers import references_of
 from query_api.lineage.values import References, Revision
 from query_api.queries.models import QueryData
 from query_api.route import Call
+from query_api.spans.large_filters import parse_filter
 from query_api.spans.models import Focus, SpansQuery, Windowing
 
 SAVED_AT: Final = "data.filtering"
@@ -38,16 +38,16 @@ async def asked_of(call: Call, query: SpansQuery, *, focus: Focus) -> Asked:
     Raises ``NotFound`` where the references name nothing; ``InvalidInput`` where they say too little, contradict each other, lead to
     a revision without data, or both filters are too much together; ``Conflict`` where the saved query is about the other focus.
     """
-    own = Asked(parse(query.filtering), query.windowing or Windowing())
+    own = Asked(await parse_filter(query.filtering), query.windowing or Windowing())
     references = references_of(query, QUERIES)
     if references == References():
         return own
     saved = saved_in(await _named(call, references))
     _refuse_other_focus(saved, focus)
     if query.filtering is None:
-        filtering = parse(saved.filtering, path=SAVED_AT)
+        filtering = await parse_filter(saved.filtering, path=SAVED_AT)
     else:
-        filtering = own.filtering if saved.filtering is None else _both(saved.filtering, query.filtering)
+        filtering = own.filtering if saved.filtering is None else await _both(saved.filtering, query.filtering)
     return Asked(filtering, overridden(saved.windowing, own.windowing))
 
 
@@ -83,7 +83,7 @@ def _refuse_other_focus(saved: QueryData, focus: Focus) -> None:
         raise Conflict(f"Query revision formatting.focus={kept}. Use /{kept}s/query for this query revision.")
 
 
-def _both(saved: FilteringModel, own: FilteringModel) -> Node:
+async def _both(saved: FilteringModel, own: FilteringModel) -> Node:
     """All conditions of both. Each is legal for itself: what can be wrong is that they are too many together."""
     members = [*_members(saved), *_members(own)]
     match members:
@@ -92,7 +92,7 @@ def _both(saved: FilteringModel, own: FilteringModel) -> Node:
         case _:
             both = FilteringModel.model_construct(operator=GroupOperator.AND, conditions=members)
     try:
-        return parse(both)
+        return await parse_filter(both)
     except InvalidFilter as exc:
         reason = exc.detail.removeprefix(f"{exc.path}: ")
         raise InvalidFilter("filtering", f"together with the saved query's: {reason}") from exc

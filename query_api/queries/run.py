@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from common.filter.parse import parse
 from common.ids import span_id_hex, trace_id_hex
 from query_api.queries.models import QueryData
 from query_api.queries.resolve import SAVED_AT, overridden
 from query_api.route import Call
 from query_api.spans.handlers import span_page
+from query_api.spans.large_filters import parse_filter
 from query_api.spans.models import Focus, Windowing
 from query_api.spans.render import Rendered
 from query_api.spans.windowing import refuse_feed
@@ -39,7 +39,8 @@ class Found(NamedTuple):
 
 async def run(call: Call, saved: QueryData, own: Windowing | None) -> Found:
     """The page that the saved query asks for, with what the request says of it. Without a focus it is about traces."""
-    filtering, windowing = parse(saved.filtering, path=SAVED_AT), overridden(saved.windowing, own)
+    filtering = await parse_filter(saved.filtering, path=SAVED_AT)
+    windowing = overridden(saved.windowing, own)
     refuse_feed(windowing)
     if saved.formatting is not None and saved.formatting.focus is Focus.SPAN:
         page = await span_page(call, filtering, windowing)

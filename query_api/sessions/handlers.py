@@ -8,7 +8,6 @@ from typing import Any
 import orjson
 
 from common.errors import InvalidCursor
-from common.filter.parse import parse
 from common.times import format_us
 from query_api.cursor import read_cursor, write_cursor
 from query_api.explain import explain_member
@@ -17,7 +16,7 @@ from query_api.route import Answer, Call
 from query_api.sessions.activity import ActiveId, Walk, find_ids
 from query_api.sessions.models import ActivityQuery, ActivityWindowing
 from query_api.sessions.position import IdPosition
-from query_api.spans.compile import compile_filter
+from query_api.spans.large_filters import compile_node, parse_filter
 from query_api.spans.models import Order, Windowing
 from query_api.spans.request_spans import project_spans
 from query_api.spans.sampling import percent_of
@@ -43,7 +42,7 @@ async def query_users(call: Call) -> Answer:
 async def _query(call: Call, *, kind: str) -> Answer:
     query: ActivityQuery = call.body
     windowing = query.windowing or ActivityWindowing()
-    filtering = parse(query.filtering)
+    filtering = await parse_filter(query.filtering)
     settings, secret = call.context.settings.query, call.context.cursor_secret
     limit = limit_of(
         Windowing(limit=windowing.limit), default=settings.page_limit_default, most=settings.page_limit_max
@@ -57,7 +56,7 @@ async def _query(call: Call, *, kind: str) -> Answer:
         after = IdPosition.unpack(read_cursor(windowing.next, belongs_to=belongs_to, secret=secret))
         walk = _continued(walk, after)
     spans = project_spans(call)
-    found = await find_ids(spans, compile_filter(filtering), walk, limit=limit + 1)
+    found = await find_ids(spans, await compile_node(filtering), walk, limit=limit + 1)
     page = found[:limit]
     members: dict[str, Any] = {"count": len(page), f"{kind}_ids": [each.text for each in page]}
     if len(found) > limit:

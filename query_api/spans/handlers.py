@@ -14,8 +14,8 @@ from query_api.explain import explain_member
 from query_api.feed.handlers import query_feed
 from query_api.queries.resolve import asked_of
 from query_api.route import Answer, Call
-from query_api.spans.compile import compile_filter
 from query_api.spans.heads import heads_of_ids, sums_of_traces
+from query_api.spans.large_filters import compile_node
 from query_api.spans.models import Focus, SpanIds, SpansQuery, WindowBy, Windowing
 from query_api.spans.project_spans import ProjectSpans
 from query_api.spans.render import Rendered
@@ -60,7 +60,7 @@ async def span_page(call: Call, filtering: Node, windowing: Windowing) -> SpanPa
     spans = project_spans(call)
     page = await find_page(
         spans,
-        compile_filter(filtering),
+        await compile_node(filtering),
         spans_window(windowing, belongs_to=belongs_to, secret=secret),
         limit=limit_of(windowing, default=settings.page_limit_default, most=settings.page_limit_max),
         bytes_max=settings.page_bytes_max,

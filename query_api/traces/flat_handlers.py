@@ -8,13 +8,13 @@ from typing import Final
 
 from common.errors import InvalidCursor
 from common.filter.ast import Node
-from common.filter.parse import parse
 from common.ids import span_id_hex, trace_id_hex
 from query_api.intake.models import LinksAnswer, SpanLink
 from query_api.json_body import json_answer
 from query_api.route import Answer, Call
 from query_api.spans.deletions import delete_trace
 from query_api.spans.handlers import query_spans
+from query_api.spans.large_filters import parse_filter
 from query_api.spans.models import Focus, Format, SpansQuery
 from query_api.spans.request_spans import project_spans
 from query_api.spans.windowing import limit_of
@@ -30,7 +30,7 @@ async def query_flat(call: Call) -> Answer:
     limit_at = ("query" if call.body.limit is None else "body", "limit")
     query: FlatQuery = call.body.or_else(call.query)
     call = replace(call, body=query, query=None)
-    filtering = parse(query.filter, path="filter")
+    filtering = await parse_filter(query.filter, path="filter")
     settings = call.context.settings.query
     limit_of(query.windowing, default=settings.page_limit_default, most=settings.page_limit_max, at=limit_at)
     try:

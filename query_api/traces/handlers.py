@@ -13,8 +13,8 @@ from query_api.explain import explain_member
 from query_api.freshness.lookup import snapshot_of_walk
 from query_api.queries.resolve import asked_of
 from query_api.route import Answer, Call
-from query_api.spans.compile import compile_filter
 from query_api.spans.deletions import delete_trace as delete_spans_of_trace
+from query_api.spans.large_filters import compile_node
 from query_api.spans.models import Focus, Windowing
 from query_api.spans.request_spans import project_spans
 from query_api.spans.rows import RowsAhead
@@ -92,7 +92,7 @@ async def trace_page(call: Call, filtering: Node, windowing: Windowing) -> Trace
     limit = limit_of(windowing, default=settings.page_limit_default, most=settings.page_limit_max)
     spans = project_spans(call)
     async with RowsAhead(spans, bytes_max=settings.trace_bytes_max) as rows:
-        found = await find_traces(spans, compile_filter(filtering), window, limit=limit, rows=rows)
+        found = await find_traces(spans, await compile_node(filtering), window, limit=limit, rows=rows)
         page = await read_page(spans, found.traces, bytes_max=settings.page_bytes_max, rows=rows)
     explanation = await explain_member(spans, filtering)
     ends_at = page.ends_at if page.is_cut else found.searched_to or page.ends_at
