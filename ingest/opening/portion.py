@@ -43,7 +43,7 @@ class Portion:
 
 
 class Account(NamedTuple):
-    """What became of one record. ``bytes_count`` is the memory of its rows and dead letters, about.
+    """What became of one record. ``bytes_count`` is the memory of its rows, dead letters and rejections, about.
 
     ``is_undecodable``: nothing of it can be read and it names no project (``consume.is_undecodable``). ``misfits`` counts the values of known meaning that could not be read, by reason (``ingest/semconv/rows.py``).
     """
@@ -135,7 +135,9 @@ def _accounts(
         Account(
             each.encoding,
             len(each.span_indexes),
-            rows_bytes * len(each.record.value or b"") // values_bytes + sum(len(letter.value) for letter in letters),
+            rows_bytes * len(each.record.value or b"") // values_bytes
+            + sum(len(letter.value) for letter in letters)
+            + each.rejections.further_indexes.itemsize * len(each.rejections.further_indexes),
             each.rejections,
             letters,
             is_undecodable(each, rules),

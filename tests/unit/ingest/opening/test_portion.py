@@ -9,6 +9,7 @@ from uuid import UUID
 
 import pytest
 
+from common.codec.decoded import IN_FULL_MAX
 from common.errors import RejectionCode
 from common.kafka.record import Partition, Record
 from common.limits import SpanLimits
@@ -48,6 +49,15 @@ def test_records_share_the_memory_of_the_rows_by_their_size() -> None:
     small, large, none = (each.bytes_count for each in opened.accounts)
     assert none == 0 < small < large
     assert opened.rows.nbytes - 3 <= small + large <= opened.rows.nbytes
+
+
+def test_rejected_spans_that_have_no_dead_letter_of_their_own_count_too() -> None:
+    names = [f"s{n}" for n in range(10_000)]
+
+    account = open_portion(portion(request(names, absurd=names)), RULES).accounts[0]
+
+    letters_bytes = sum(len(letter.value) for letter in account.dead_letters)
+    assert account.bytes_count >= letters_bytes + 4 * (10_000 - IN_FULL_MAX)
 
 
 def test_what_is_claimed_is_what_rows_belong_to() -> None:
