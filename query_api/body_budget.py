@@ -21,15 +21,15 @@ class BodyBudget:
         self._held_together = 0
 
     def take(self, tenant: Tenant, bytes_count: int) -> None:
-        """Hold so many bytes more. Raises ``Overloaded``."""
+        """Reserve ``bytes_count`` bytes. Raises ``Overloaded``."""
         own_max = self._share_max if tenant.has_neighbours else self._bytes_max
         if self._held[tenant.project_id] + bytes_count > own_max or self._held_together + bytes_count > self._bytes_max:
-            raise Overloaded("The bodies of other requests take all memory that there is for them.")
+            raise Overloaded("Other requests use all the memory for bodies.")
         self._held[tenant.project_id] += bytes_count
         self._held_together += bytes_count
 
     def give_back(self, tenant: Tenant, bytes_count: int) -> None:
-        """Hold so many bytes less."""
+        """Release ``bytes_count`` bytes."""
         self._held_together -= bytes_count
         self._held[tenant.project_id] -= bytes_count
         if not self._held[tenant.project_id]:
