@@ -22,7 +22,7 @@ from common.kafka.producer import KafkaPublisher
 from common.kafka.topics import ensure_topics
 from common.telemetry import configure_logging
 from ingest.app import open_worker
-from query_api.app import open_api
+from query_api.http.app import open_api
 
 RATE_SPANS_PER_S: Final = 1_000
 SPANS_PER_RECORD: Final = 20

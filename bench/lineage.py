@@ -31,9 +31,9 @@ from common.postgres.pool import Database, open_database
 from common.project import DEFAULT_PROJECT_ID, DEFAULT_USER_ID
 from common.settings import Settings
 from common.telemetry import configure_logging
-from query_api.app import open_api
-from query_api.lineage.store import Lineage, Owner
-from query_api.lineage.values import Content, Header, Kind
+from query_api.http.app import open_api
+from query_api.registry.store import Lineage, Owner
+from query_api.registry.values import Content, Header, Kind
 
 TIMES: Final = 400
 """How often each thing is done alone, the first tenth to warm up."""

@@ -36,7 +36,7 @@ from common.clickhouse.store import ColumnStore, Statement
 from common.memory import tune_for_batches
 from common.telemetry import configure_logging
 from common.times import format_us
-from query_api.app import open_api
+from query_api.http.app import open_api
 
 TIMES: Final = 60
 """How often each question is asked, the first tenth to warm up."""

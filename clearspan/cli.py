@@ -222,7 +222,7 @@ def _ingest(_arguments: Arguments) -> int:
 
 def _serve(_arguments: Arguments) -> int:
     from common.settings import read_settings  # noqa: PLC0415 - see the module docstring
-    from query_api.app import run  # noqa: PLC0415
+    from query_api.http.app import run  # noqa: PLC0415
 
     return run(read_settings())
 

@@ -23,7 +23,7 @@
     ├── RefusedByStore          the engine refuses these rows
     └── InvalidStatement        the engine refuses our SQL: our bug
 
-Two translations exist and no third: to HTTP in ``query_api/errors.py``, to dispositions in ``ingest/worker.py``. ARCHITECTURE has
+Two translations exist and no third: to HTTP in ``query_api/request/errors.py``, to dispositions in ``ingest/worker.py``. ARCHITECTURE has
 the table of both.
 Errors of other systems are translated once, in the room of that system, with ``from exc``.
 """

@@ -50,7 +50,7 @@ from ingest.readiness import Readiness
 from ingest.replay import open_letters
 from ingest.semconv.prices import prices_in
 from ingest.worker import Worker
-from query_api.app import open_api, request_s_max
+from query_api.http.app import open_api, request_s_max
 
 WATCH_INTERVAL_S: Final = 1.0
 SETTLE_INTERVAL_S: Final = 0.1

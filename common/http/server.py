@@ -1,7 +1,7 @@
 """Connections with bounds: how many there are, how long headers may take, and how large they may be together.
 
 aiohttp has a limit for each header and none for these. A connection that passes one of them is answered and closed; the
-body of a request is the handler's (``query_api/dispatch.py``).
+body of a request is the handler's (``query_api/http/dispatch.py``).
 """
 
 from __future__ import annotations

@@ -9,9 +9,6 @@ from typing import Any, Final
 import orjson
 
 from common.errors import InvalidInput
-from common.filter.ast import Node
-from common.filter.fields import OperatorName
-from common.filter.models import ConditionModel, FilteringModel
 from common.times import format_us
 from query_api.analytics.buckets import Buckets, buckets_of
 from query_api.analytics.counts import counts_of
@@ -19,15 +16,18 @@ from query_api.analytics.metrics import bins_in_all, metrics_of
 from query_api.analytics.models import AnalyticsParameters, CountsQuery, MetricsParameters, MetricsQuery
 from query_api.analytics.specs import DEFAULT_SPECS, MetricSpec
 from query_api.analytics.values import Values
-from query_api.explain import explain_member
-from query_api.route import Answer, Call
-from query_api.spans.fields import IS_ROOT
-from query_api.spans.large_filters import compile_node, parse_filter
-from query_api.spans.models import Focus, Format, WindowBy, Windowing
+from query_api.explain.explain import explain_member
+from query_api.filter.ast import Node
+from query_api.filter.fields import OperatorName
+from query_api.filter.large_filters import compile_node, parse_filter
+from query_api.filter.models import ConditionModel, FilteringModel
+from query_api.filter.sql.columns import IS_ROOT
+from query_api.pages.sampling import SAMPLED, percent_of
+from query_api.pages.spans_models import Focus, Format, WindowBy, Windowing
+from query_api.pages.windowing import microseconds
+from query_api.request.route import Answer, Call
 from query_api.spans.project_spans import ProjectSpans
 from query_api.spans.request_spans import project_spans
-from query_api.spans.sampling import SAMPLED, percent_of
-from query_api.spans.windowing import microseconds
 
 BINS_IN_ALL_MAX: Final = 262_144
 """Of all histograms of an answer, where their bins are asked for: about 30 MB of JSON."""

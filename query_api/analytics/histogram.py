@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from common.codec.checks import json_double
 from query_api.analytics.specs import BINS_MAX, MetricSpec
-from query_api.spans.parameters import Parameters
+from query_api.filter.sql.parameters import Parameters
 
 HUGE: Final = 1e300
 SHRINKING: Final = 2.0**-12

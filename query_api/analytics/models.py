@@ -10,13 +10,13 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import BaseModel, BeforeValidator, Field, field_validator
 
-from common.body_models import Listed, Strict
-from common.filter.models import FilteringModel
-from common.filter.parse import check_groups
 from common.times import parse_time_ns
 from query_api.analytics.specs import MetricSpec
-from query_api.json_body import parse_json_text
-from query_api.spans.models import Filtering, Focus, Format, WindowBy, Windowing, refuse_boolean
+from query_api.filter.models import FilteringModel
+from query_api.filter.parse import check_groups
+from query_api.pages.spans_models import Filtering, Focus, Format, WindowBy, Windowing, refuse_boolean
+from query_api.request.body_models import Listed, Strict
+from query_api.request.json_body import parse_json_text
 
 SPECS_MAX = 64
 

@@ -20,7 +20,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from common.span import Metrics
-from query_api.spans.compile import EVERY_ROW
+from query_api.filter.sql.compile import EVERY_ROW
 from query_api.spans.heads import SHOWN_HEADS, SHOWN_REPORTS, SHOWN_SUMS
 from query_api.spans.tables import Table, read_from
 from query_api.spans.usage import counted_totals_sql

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from common.filter.ast import Condition, Operand, Operator
 from common.span import AMOUNTS
 from query_api.analytics.shown import shown_spans
-from query_api.spans.compile import EVERY_ROW, Compiled
-from query_api.spans.fields import IS_ROOT, JsonColumn
-from query_api.spans.parameters import Parameters
-from query_api.spans.rollup_conditions import attributes_condition
+from query_api.filter.ast import Condition, Operand, Operator
+from query_api.filter.sql.columns import IS_ROOT, JsonColumn
+from query_api.filter.sql.compile import EVERY_ROW, Compiled
+from query_api.filter.sql.parameters import Parameters
+from query_api.filter.sql.rollup_conditions import attributes_condition
 
 _ATTRIBUTES: Final = JsonColumn("attributes", leaves="leaves", leaf_items="leaf_items")
 

@@ -28,7 +28,7 @@ def main() -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
     os.nice(NICENESS)
-    import query_api.routes  # noqa: F401, PLC0415 - makes every model that a task may name
+    import query_api.http.routes  # noqa: F401, PLC0415 - makes every model that a task may name
 
     tune_for_batches()
     with socket.socket(fileno=int(sys.argv[1])) as connection:

@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from common.filter.parse import parse
 from common.settled import ALL_PROJECTS
 from common.telemetry import DATA_BEHIND_SECONDS
 from common.times import format_us
-from query_api.auth import sees_all_projects
-from query_api.context import ApiContext
+from query_api.filter.parse import parse
+from query_api.filter.sql.compile import compile_filter
 from query_api.freshness.through import asked_through_us, through_us
 from query_api.freshness.waiting import WAIT_FOR_HEADER, read_wanted, wait_until_stored
-from query_api.route import Answer, Call, Handler
-from query_api.spans.compile import compile_filter
+from query_api.http.auth import sees_all_projects
+from query_api.request.context import ApiContext
+from query_api.request.route import Answer, Call, Handler
 
 DATA_THROUGH_HEADER: Final = "X-Data-Through"
 ENDS_TIMEOUT_S: Final = 0.25

@@ -12,13 +12,13 @@ from typing import Final
 
 from common.settled import ALL_PROJECTS
 from common.times import format_us, nearest_shown_us
-from query_api.auth import sees_all_projects
 from query_api.freshness.lookup import look_up_stored
 from query_api.freshness.models import Freshness, LastStored, PartitionFreshness
 from query_api.freshness.stored import Through
 from query_api.freshness.through import LogState, asked_through_us, log_states, through_us
-from query_api.json_body import json_answer
-from query_api.route import Answer, Call
+from query_api.http.auth import sees_all_projects
+from query_api.request.json_body import json_answer
+from query_api.request.route import Answer, Call
 
 ENDS_TIMEOUT_S: Final = 2.0
 _NOT_ASKED: Final = "Kafka is not asked by this process."

@@ -6,8 +6,8 @@ from typing import Final
 from uuid import UUID
 
 from common.clickhouse.stored_through import read_settled_of
-from query_api.context import ApiContext
-from query_api.spans.snapshot import Snapshot
+from query_api.pages.snapshot import Snapshot
+from query_api.request.context import ApiContext
 
 LOGS_MAX: Final = 4_000
 """Remembered by a walk, in up to 85 KB of a cursor: those stored last. The embedded broker adds some at each start, and nothing is added

@@ -6,7 +6,7 @@ from collections.abc import Sequence, Set
 from typing import Final, NamedTuple
 
 from query_api.freshness.lookup import look_up_stored
-from query_api.route import Call
+from query_api.request.route import Call
 from query_api.spans.request_spans import project_spans
 from query_api.spans.tables import Table, read_from
 

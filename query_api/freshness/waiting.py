@@ -15,11 +15,16 @@ from common.errors import DeadlineExceeded, InvalidCursor, InvalidInput
 from common.kafka.record import Coordinates, Partition
 from common.settled import ALL_PROJECTS
 from common.telemetry import CALLS_WAITING
-from query_api.context import ApiContext
-from query_api.coordinates import COORDINATES_HEADER, COORDINATES_MAX, parse_coordinates, read_signed_coordinates
 from query_api.freshness.own_records import OwnRecords, Place
 from query_api.freshness.stored import Through
-from query_api.route import Call
+from query_api.request.context import ApiContext
+from query_api.request.coordinates import (
+    COORDINATES_HEADER,
+    COORDINATES_MAX,
+    parse_coordinates,
+    read_signed_coordinates,
+)
+from query_api.request.route import Call
 
 WAIT_FOR_HEADER: Final = "X-Clearspan-Wait-For"
 ENDS_TIMEOUT_S: Final = 1.0

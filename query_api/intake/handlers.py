@@ -11,10 +11,10 @@ from typing import Final
 from common.record_headers import CONTENT_TYPES
 from common.settings import Encoding
 from common.telemetry import INTAKE_SPANS
-from query_api.coordinates import coordinates_header
 from query_api.intake.prepare import PreparedIntake
 from query_api.intake.publish import publish
-from query_api.route import Answer, Call
+from query_api.request.coordinates import coordinates_header
+from query_api.request.route import Answer, Call
 
 SPAN_JSON: Final = CONTENT_TYPES[Encoding.SPAN_JSON]
 ACCEPTED: Final = 202

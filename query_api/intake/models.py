@@ -15,8 +15,8 @@ from uuid import UUID
 from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, Tag
 from pydantic_core import CoreSchema, core_schema
 
-from common.body_models import BY_FORM, LISTED, UNLISTED, ListedSpans, NamedSpans
 from common.span import SPAN_TYPES, TRACE_TYPES, SpanKind, StatusCode
+from query_api.request.body_models import BY_FORM, LISTED, UNLISTED, ListedSpans, NamedSpans
 
 Json: TypeAlias = dict[str, Any]
 

@@ -25,14 +25,14 @@ from common.errors import ErrorCode, Rejected, ServiceError, TooLarge, Unsupport
 from common.limits import SpanLimits
 from common.settings import Encoding
 from common.telemetry import INTAKE_SPANS
-from query_api.coordinates import coordinates_header
-from query_api.errors import headers_of, status_of
 from query_api.intake.models import IntakeReady
 from query_api.intake.prepare import PreparedIntake
 from query_api.intake.publish import TraceRecord, TraceRecords, publish
 from query_api.intake.split import GROWTH_MAX, split_by_trace
-from query_api.json_body import json_answer
-from query_api.route import Answer, Call, PrepareContext
+from query_api.request.coordinates import coordinates_header
+from query_api.request.errors import headers_of, status_of
+from query_api.request.json_body import json_answer
+from query_api.request.route import Answer, Call, PrepareContext
 
 PROTOBUF: Final = record_headers.CONTENT_TYPES[Encoding.OTLP_PROTO]
 JSON: Final = record_headers.CONTENT_TYPES[Encoding.OTLP_JSON]

@@ -20,7 +20,7 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
 
 from common.errors import InvalidInput
 from query_api.intake.otlp import JSON, encoding_of
-from query_api.route import Answer, Call, PrepareContext
+from query_api.request.route import Answer, Call, PrepareContext
 
 MESSAGE: Final = (
     "Clearspan keeps traces only: nothing of this request is stored. Send metrics and logs to another backend."

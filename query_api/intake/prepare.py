@@ -24,8 +24,8 @@ from query_api.intake.models import (
 from query_api.intake.publish import TraceRecords
 from query_api.intake.span_records import Prepared, prepare
 from query_api.intake.trees import Placed, flatten, flatten_node
-from query_api.json_body import json_answer
-from query_api.route import PrepareContext
+from query_api.request.json_body import json_answer
+from query_api.request.route import PrepareContext
 
 
 class PreparedIntake(NamedTuple):

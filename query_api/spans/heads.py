@@ -26,9 +26,9 @@ import pyarrow as pa
 
 from common.span import NO_METRICS, Metrics
 from common.threads import in_thread
+from query_api.pages.position import Position
 from query_api.spans.columns import among_ids, packed_ids, rows_as, values_of
 from query_api.spans.current_rows import CurrentRow, current_rows
-from query_api.spans.position import Position
 from query_api.spans.project_spans import ProjectSpans
 from query_api.spans.rollup import TraceSums
 from query_api.spans.tables import Table, read_from
@@ -36,7 +36,7 @@ from query_api.spans.usage import METRICS, Report, counted, sums_of_traces_sql
 from query_api.spans.version import Version
 
 if TYPE_CHECKING:  # a filter may hold sums over traces, which need the rule that is here
-    from query_api.spans.compile import Compiled
+    from query_api.filter.sql.compile import Compiled
 
 _METRICS: Final = ", ".join(Metrics._fields)
 _MERGED: Final = f"""

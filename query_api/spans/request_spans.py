@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from query_api.route import Call
+from query_api.request.route import Call
 from query_api.spans.project_spans import ProjectSpans
 
 

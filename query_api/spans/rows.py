@@ -20,6 +20,7 @@ from common.errors import InvalidInput
 from common.ids import trace_id_hex
 from common.limits import MIB
 from common.threads import in_thread
+from query_api.filter.sql.compile import Compiled
 from query_api.spans.columns import (
     HexDigits,
     among_ids,
@@ -29,7 +30,6 @@ from query_api.spans.columns import (
     starts_as_packed,
     values_of,
 )
-from query_api.spans.compile import Compiled
 from query_api.spans.project_spans import EngineSettings, ProjectSpans
 from query_api.spans.render import NO_ROWS, Layout, Rendered, row_columns
 from query_api.spans.rollup import TraceSums

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
+from query_api.pages.position import Position
 from query_api.spans.columns import HexDigits, packed_ids, packed_starts, rows_as, values_of
-from query_api.spans.position import Position
 
 
 class SpanKey(NamedTuple):

@@ -17,8 +17,8 @@ import pytest
 from common.postgres.pool import Database
 from common.project import DEFAULT_PROJECT_ID
 from common.settings import PostgresSettings
-from query_api.lineage.store import Lineage, Owner
-from query_api.lineage.values import Content, Header, Kind, Reference, Variant
+from query_api.registry.store import Lineage, Owner
+from query_api.registry.values import Content, Header, Kind, Reference, Variant
 
 ROOT: Final = Path(__file__).parents[2]
 COUNTS: Final = """

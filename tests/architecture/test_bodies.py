@@ -7,11 +7,11 @@ from typing import Any, Final
 
 import pytest
 
-from common.filter.models import FilteringModel
-from query_api.routes import ROUTES
+from query_api.filter.models import FilteringModel
+from query_api.http.routes import ROUTES
 
 _BOUNDED_BEFORE: Final = {FilteringModel}
-"""Counted before any of it is validated (``common/filter/parse.py``)."""
+"""Counted before any of it is validated (``query_api/filter/parse.py``)."""
 
 BODIES: Final = sorted({route.body for route in ROUTES if route.body is not None}, key=lambda model: model.__name__)
 
@@ -35,4 +35,4 @@ def collections_of(schema: Any) -> Iterator[tuple[str, Any]]:
 def test_elements_are_looked_at_until_enough_of_them_are_wrong(model: Any) -> None:
     for part, elements in collections_of(model.__pydantic_core_schema__):
         assert elements["type"] == "function-wrap", (part, elements)
-        assert elements["function"]["function"].__module__ == "common.body_models", (part, elements)
+        assert elements["function"]["function"].__module__ == "query_api.request.body_models", (part, elements)

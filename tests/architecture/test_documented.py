@@ -10,7 +10,7 @@ from prometheus_client import Counter, Gauge, Histogram
 from common import telemetry
 from common.errors import RejectionCode
 from common.settings import IngestSettings, KafkaSettings, QuerySettings, describe_settings
-from query_api.app import request_s_max
+from query_api.http.app import request_s_max
 
 ROOT = Path(__file__).parents[2]
 

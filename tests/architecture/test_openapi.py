@@ -9,10 +9,10 @@ import orjson
 import pytest
 from pydantic import ValidationError
 
+from query_api.http.openapi import openapi_document
+from query_api.http.routes import ROUTES
 from query_api.intake.otlp import CONTENT_TYPES
-from query_api.openapi import openapi_document
-from query_api.route import Access, Route
-from query_api.routes import ROUTES
+from query_api.request.route import Access, Route
 
 DOCUMENT = orjson.loads(orjson.dumps(openapi_document(ROUTES)))
 IDS = [f"{route.method} {route.path}" for route in ROUTES]

@@ -14,7 +14,7 @@ ROOT: Final = Path(__file__).parents[2]
 QUERY_API: Final = ROOT / "query_api"
 TABLES: Final = QUERY_API / "spans/tables.py"
 PROJECT_SPANS: Final = QUERY_API / "spans/project_spans.py"
-POSTGRES: Final = QUERY_API / "lineage"
+POSTGRES: Final = QUERY_API / "registry"
 """Has tables of another engine, whose statements another test reads."""
 
 SOURCES: Final = sorted(

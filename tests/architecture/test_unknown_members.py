@@ -14,9 +14,9 @@ import aiohttp
 import pytest
 import pytest_asyncio
 
-from query_api.json_body import SCOPE_PARAMETERS
-from query_api.route import Access, Answer, Call, Route
-from query_api.routes import ROUTES
+from query_api.http.routes import ROUTES
+from query_api.request.json_body import SCOPE_PARAMETERS
+from query_api.request.route import Access, Answer, Call, Route
 from tests.support.api import context_of, serving
 
 UNKNOWN: Final = "slugg"

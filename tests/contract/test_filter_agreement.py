@@ -17,16 +17,16 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from common.clickhouse.leaves import number_text
-from common.filter.ast import Condition, Node, Operator
-from common.filter.folding import FOLDING, fold
-from common.filter.models import FilteringModel
-from common.filter.parse import parse
-from common.filter.totals import SUMS_MAX
 from common.settings import ClickHouseSettings
-from query_api.spans.compile import compile_filter
-from query_api.spans.parameters import Parameters
-from query_api.spans.text_conditions import text_condition
-from query_api.spans.typed_text import shown_number
+from query_api.filter.ast import Condition, Node, Operator
+from query_api.filter.folding import FOLDING, fold
+from query_api.filter.models import FilteringModel
+from query_api.filter.parse import parse
+from query_api.filter.sql.compile import compile_filter
+from query_api.filter.sql.parameters import Parameters
+from query_api.filter.sql.text_conditions import text_condition
+from query_api.filter.sql.typed_text import shown_number
+from query_api.filter.totals import SUMS_MAX
 from tests.support.filter_corpus import FilterCorpus, filter_corpus
 from tests.support.filters import FILTERS
 

@@ -17,12 +17,12 @@ from hypothesis import strategies as st
 
 from common.clock import SystemClock
 from common.errors import InvalidInput
-from common.filter.ast import GroupOperator, Node
-from common.filter.fields import FIELDS, OperatorName
-from common.filter.parse import parse
 from common.settings import ClickHouseSettings
-from query_api.json_body import read_body
-from query_api.spans.models import SpansQuery
+from query_api.filter.ast import GroupOperator, Node
+from query_api.filter.fields import FIELDS, OperatorName
+from query_api.filter.parse import parse
+from query_api.pages.spans_models import SpansQuery
+from query_api.request.json_body import read_body
 from tests.support.api import context_of, serving
 from tests.support.filter_corpus import FilterCorpus, filter_corpus
 from tests.support.filters import FILTERS

@@ -20,7 +20,7 @@ from common.postgres.migrate import migrate
 from common.postgres.pool import open_database
 from common.project import DEFAULT_PROJECT_ID
 from common.settings import Encoding, IllegalSettings, KafkaSettings, PostgresSettings, Settings, TopicSettings
-from query_api.app import open_api
+from query_api.http.app import open_api
 from tests.fakes.kafka import MemoryBroker
 from tests.support.api import UntouchedStore
 

@@ -16,8 +16,8 @@ import pytest
 from common.postgres.pool import Database
 from common.settings import ComputeSettings, Settings
 from query_api.compute.pool import ProcessCompute
-from query_api.lineage.store import Lineage, Owner
-from query_api.lineage.values import Content, Header, Kind
+from query_api.registry.store import Lineage, Owner
+from query_api.registry.values import Content, Header, Kind
 from tests.support.api import KnownKeys, context_of, serving
 from tests.support.history import USER_ID, HistoryClient, clients_of
 

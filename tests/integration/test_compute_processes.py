@@ -20,7 +20,7 @@ from common.errors import InvalidInput, Overloaded, Unavailable
 from common.settings import ComputeSettings
 from common.tenant import Tenant, working_for
 from query_api.compute.pool import ComputeFailed, ProcessCompute
-from query_api.errors import InvalidRequest
+from query_api.request.errors import InvalidRequest
 
 ONE, OTHER = Tenant(UUID(int=1), has_neighbours=True, queue_s=0.2), Tenant(UUID(int=2), has_neighbours=True)
 ROOT = Path(__file__).parents[2]

@@ -13,11 +13,11 @@ import pytest
 from common.clickhouse.connect import open_store
 from common.clickhouse.migrate import DDL, migrate
 from common.clickhouse.store import ColumnStore, Statement
-from common.filter.words import words_of
 from common.settings import ClickHouseSettings
 from common.span import Event
-from query_api.spans.content_conditions import content_condition
-from query_api.spans.parameters import Parameters
+from query_api.filter.sql.content_conditions import content_condition
+from query_api.filter.sql.parameters import Parameters
+from query_api.filter.words import words_of
 from tests.support.span_corpus import START_NS, random_span, store_record
 
 ASSIGNED = [*range(1, 0xD800), *range(0xE000, 0x34000), *range(0xE0000, 0xE1000)]

@@ -10,7 +10,7 @@ import pytest
 
 from common.postgres.pool import Database
 from common.settings import LimitSettings, Settings
-from query_api.lineage.resolving import PLACEHOLDER
+from query_api.registry.resolving import PLACEHOLDER
 from tests.support.api import KnownKeys, context_of, serving
 from tests.support.history import HistoryClient, clients_of
 

@@ -19,16 +19,16 @@ from common.clickhouse.migrate import migrate
 from common.clickhouse.store import ColumnStore, Statement
 from common.clock import SystemClock
 from common.errors import DeadlineExceeded, InvalidStatement
-from common.filter.ast import EVERYTHING, Condition, Operator
 from common.project import DEFAULT_PROJECT_ID
 from common.settings import ClickHouseSettings
 from common.span import Span
-from query_api.explain import STATEMENTS_EXPLAINED_MAX, VALUES_SHOWN_MAX, explained
-from query_api.explain_hint import INDEXED_FIELDS
-from query_api.json_body import read_body
-from query_api.route import Call
-from query_api.spans.handlers import query_spans
-from query_api.spans.models import SpansQuery
+from query_api.explain.explain import STATEMENTS_EXPLAINED_MAX, VALUES_SHOWN_MAX, explained
+from query_api.explain.hint import INDEXED_FIELDS
+from query_api.filter.ast import EVERYTHING, Condition, Operator
+from query_api.pages.spans_handlers import query_spans
+from query_api.pages.spans_models import SpansQuery
+from query_api.request.json_body import read_body
+from query_api.request.route import Call
 from query_api.spans.project_spans import ProjectSpans
 from query_api.spans.tables import OF_PROJECT
 from tests.fakes.faulty_store import Fault, FaultyStore

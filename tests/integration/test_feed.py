@@ -23,8 +23,8 @@ from common.project import DEFAULT_PROJECT_ID
 from common.settings import ClickHouseSettings
 from common.span import Span
 from common.times import format_us
-from query_api.context import ApiContext
-from query_api.errors import InvalidRequest
+from query_api.request.context import ApiContext
+from query_api.request.errors import InvalidRequest
 from tests.support.api import context_of
 from tests.support.feed import Reader, StoreInFront, settle, with_query_settings
 from tests.support.span_corpus import OTHER_PROJECT_ID, START_NS, store_record

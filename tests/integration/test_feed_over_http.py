@@ -20,9 +20,9 @@ from common.clickhouse.migrate import migrate
 from common.clock import SystemClock
 from common.settings import ClickHouseSettings
 from common.span import Span
-from query_api.app import make_runner
-from query_api.context import ApiContext
-from query_api.stage import Stage
+from query_api.http.app import make_runner
+from query_api.http.stage import Stage
+from query_api.request.context import ApiContext
 from tests.support.api import context_of, serving
 from tests.support.feed import settle
 from tests.support.span_corpus import START_NS, store_record

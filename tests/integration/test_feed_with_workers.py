@@ -30,7 +30,7 @@ from ingest.consume import Rules
 from ingest.opening.opener import ThreadOpener
 from ingest.sinks.clickhouse import ClickHouseSink
 from ingest.worker import Doors, Policy, Worker
-from query_api.context import ApiContext
+from query_api.request.context import ApiContext
 from tests.fakes.kafka import MemoryBroker, MemorySource
 from tests.support.api import context_of
 from tests.support.feed import PartByPartStore, Reader, versions

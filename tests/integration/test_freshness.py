@@ -21,9 +21,9 @@ from common.project import DEFAULT_PROJECT_ID
 from common.settings import ClickHouseSettings, QuerySettings, Settings
 from common.settled import ALL_PROJECTS
 from common.times import format_us
-from query_api.context import ApiContext
 from query_api.freshness.ends import ASKING_INTERVAL_S, KnownEnds
-from query_api.routes import ROUTES
+from query_api.http.routes import ROUTES
+from query_api.request.context import ApiContext
 from tests.fakes.clock import ManualClock
 from tests.fakes.kafka import MemoryBroker, MemoryLogEnds
 from tests.support.api import PROJECT_A, KnownKeys, context_of, serving

@@ -16,14 +16,14 @@ import pytest
 from common.clickhouse.connect import open_store
 from common.clickhouse.migrate import migrate
 from common.clock import SystemClock
-from common.filter.models import FilteringModel
-from common.filter.parse import parse
 from common.project import DEFAULT_PROJECT_ID
 from common.settings import ClickHouseSettings
-from query_api.spans.candidates import Window, candidates_statement
-from query_api.spans.compile import compile_filter
-from query_api.spans.models import Order
-from query_api.spans.position import Position
+from query_api.filter.models import FilteringModel
+from query_api.filter.parse import parse
+from query_api.filter.sql.compile import compile_filter
+from query_api.pages.position import Position
+from query_api.pages.spans_candidates import Window, candidates_statement
+from query_api.pages.spans_models import Order
 from query_api.spans.project_spans import ProjectSpans
 
 FOLDER = Path(__file__).parents[1] / "golden/sql"

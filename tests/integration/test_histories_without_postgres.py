@@ -8,10 +8,10 @@ import pytest
 
 from common.postgres.pool import open_database
 from common.settings import PostgresSettings
-from query_api.applications.routes import APPLICATION_ROUTES
-from query_api.environments.routes import ENVIRONMENT_ROUTES
-from query_api.queries.routes import QUERY_ROUTES
-from query_api.route import Route
+from query_api.registry.applications_routes import APPLICATION_ROUTES
+from query_api.registry.environments_routes import ENVIRONMENT_ROUTES
+from query_api.registry.queries_routes import QUERY_ROUTES
+from query_api.request.route import Route
 from tests.fakes.kafka import MemoryBroker
 from tests.support.api import PROJECT_A, KnownKeys, context_of, serving
 from tests.support.history import HistoryClient

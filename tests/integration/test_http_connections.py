@@ -16,7 +16,7 @@ from common.project import DEFAULT_PROJECT_ID
 from common.settings import HttpSettings, Settings
 from ingest.health import open_health
 from ingest.readiness import Readiness
-from query_api.route import Access, Answer, Call, Route
+from query_api.request.route import Access, Answer, Call, Route
 from tests.support.api import KnownKeys, context_of, serving
 
 KEY = "cs_a-key"

@@ -15,8 +15,8 @@ from common.kafka.record import Coordinates
 from common.limits import SpanLimits
 from common.project import DEFAULT_PROJECT_ID
 from common.span import Span
-from query_api.coordinates import read_signed_coordinates
 from query_api.intake.handlers import SPAN_JSON
+from query_api.request.coordinates import read_signed_coordinates
 from tests.fakes.clock import ManualClock
 from tests.fakes.kafka import MemoryBroker
 from tests.support.api import context_of, serving

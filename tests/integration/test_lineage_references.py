@@ -10,10 +10,10 @@ import pytest
 from common.errors import InvalidInput
 from common.postgres.pool import Database
 from common.project import DEFAULT_PROJECT_ID
-from query_api.lineage.pages import ROW_BYTES, IdWindow, Named, Search
-from query_api.lineage.references import find_named_revision
-from query_api.lineage.store import Lineage, Owner
-from query_api.lineage.values import Artifact, Content, Header, Kind, Reference, References, Revision, Variant
+from query_api.registry.pages import ROW_BYTES, IdWindow, Named, Search
+from query_api.registry.references import find_named_revision
+from query_api.registry.store import Lineage, Owner
+from query_api.registry.values import Artifact, Content, Header, Kind, Reference, References, Revision, Variant
 
 NOTHING = Content(Header())
 

@@ -15,9 +15,9 @@ from common.clock import SystemClock
 from common.project import DEFAULT_PROJECT_ID
 from common.settings import ClickHouseSettings
 from common.span import Span
-from query_api.sessions.activity import Walk, find_ids
-from query_api.spans.compile import EVERY_ROW
-from query_api.spans.models import Order
+from query_api.filter.sql.compile import EVERY_ROW
+from query_api.pages.sessions_activity import Walk, find_ids
+from query_api.pages.spans_models import Order
 from query_api.spans.project_spans import ProjectSpans
 from tests.support.older_tables import apply_again, tables_before
 from tests.support.span_corpus import START_NS, store_record

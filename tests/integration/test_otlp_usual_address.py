@@ -20,8 +20,8 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from common.clock import SystemClock
 from common.project import DEFAULT_PROJECT_ID
-from query_api.route import Route
-from query_api.routes import OTLP_ROUTES, ROUTES
+from query_api.http.routes import OTLP_ROUTES, ROUTES
+from query_api.request.route import Route
 from tests.fakes.kafka import MemoryBroker
 from tests.support.api import KnownKeys, context_of, serving
 

@@ -17,14 +17,14 @@ from common.limits import MIB
 from common.project import DEFAULT_PROJECT_ID
 from common.settings import ClickHouseSettings
 from common.span import Span
-from query_api.spans.candidates import Window
-from query_api.spans.compile import EVERY_ROW
+from query_api.filter.sql.compile import EVERY_ROW
+from query_api.pages.spans_candidates import Window
+from query_api.pages.spans_search import find_page
+from query_api.pages.traces_search import find_traces
+from query_api.pages.traces_whole import read_page, traces_of_ids
+from query_api.pages.traces_window import TraceWindow
 from query_api.spans.project_spans import ProjectSpans
 from query_api.spans.rows import RowsAhead
-from query_api.spans.search import find_page
-from query_api.traces.search import find_traces
-from query_api.traces.whole import read_page, traces_of_ids
-from query_api.traces.window import TraceWindow
 from tests.support.span_corpus import START_NS, store_record
 
 SPANS_COUNT = 40_000

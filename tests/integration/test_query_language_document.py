@@ -20,9 +20,9 @@ from common.clickhouse.connect import open_store
 from common.clickhouse.migrate import migrate
 from common.clock import SystemClock
 from common.codec import span_json
-from common.filter.fields import FIELDS, OperatorName
 from common.limits import SpanLimits
 from common.settings import ClickHouseSettings
+from query_api.filter.fields import FIELDS, OperatorName
 from tests.strategies import NOW_NS
 from tests.support.api import context_of, serving
 from tests.support.missing import missing

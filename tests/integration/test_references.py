@@ -14,11 +14,11 @@ import pytest
 from common.clickhouse.connect import open_store
 from common.clickhouse.migrate import DDL, migrate
 from common.clickhouse.store import ColumnStore, Statement
-from common.filter.models import FilteringModel
-from common.filter.parse import parse
 from common.settings import ClickHouseSettings
-from query_api.spans.compile import compile_filter
-from query_api.spans.reference_conditions import ASKED_MAX, REFERENCES
+from query_api.filter.models import FilteringModel
+from query_api.filter.parse import parse
+from query_api.filter.sql.compile import compile_filter
+from query_api.filter.sql.reference_conditions import ASKED_MAX, REFERENCES
 from tests.support.span_corpus import random_span, store_record
 
 QUOTED = 'says "so", \\ and\n{p1:String}'

@@ -21,8 +21,8 @@ from common.settings import ClickHouseSettings, PostgresSettings
 from common.settled import Settled
 from common.span import Span
 from common.times import format_us
-from query_api.auth import NO_PROJECT
-from query_api.context import ApiContext
+from query_api.http.auth import NO_PROJECT
+from query_api.request.context import ApiContext
 from tests.fakes.rowless_store import RowlessStore
 from tests.support.api import KnownKeys, context_of, serving
 from tests.support.history import HistoryClient

@@ -26,14 +26,14 @@ from common.project import DEFAULT_PROJECT_ID
 from common.settings import ClickHouseSettings, QuerySettings
 from common.span import Event, Link, Metrics, Resource, Scope, Span
 from common.times import format_us
-from query_api.context import ApiContext
-from query_api.errors import InvalidRequest, answer_of
-from query_api.json_body import read_body, read_query
-from query_api.route import Answer, Call
-from query_api.spans import handlers as spans_routes
-from query_api.spans.models import SpanIds, SpansQuery
-from query_api.traces import handlers as traces_routes
-from query_api.traces.models import TraceIds
+from query_api.pages import spans_handlers as spans_routes
+from query_api.pages import traces_handlers as traces_routes
+from query_api.pages.spans_models import SpanIds, SpansQuery
+from query_api.pages.traces_models import TraceIds
+from query_api.request.context import ApiContext
+from query_api.request.errors import InvalidRequest, answer_of
+from query_api.request.json_body import read_body, read_query
+from query_api.request.route import Answer, Call
 from tests.support.api import context_of
 from tests.support.span_corpus import OTHER_PROJECT_ID, START_NS, STORED_US, random_span, store_record
 

@@ -26,8 +26,8 @@ from common.postgres.keys import Keys
 from common.postgres.pool import Database
 from common.settings import ClickHouseSettings
 from common.span import Resource, Span
-from query_api.route import Access, Route
-from query_api.routes import ROUTES
+from query_api.http.routes import ROUTES
+from query_api.request.route import Access, Route
 from tests.fakes.clock import ManualClock
 from tests.fakes.kafka import MemoryBroker
 from tests.support.api import context_of, serving

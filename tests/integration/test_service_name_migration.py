@@ -12,11 +12,11 @@ import pytest
 
 from common.clickhouse.migrate import migrate
 from common.clickhouse.store import ColumnStore, Statement
-from common.filter.models import FilteringModel
-from common.filter.parse import parse
 from common.settings import ClickHouseSettings
 from common.span import Resource, Span
-from query_api.spans.compile import compile_filter
+from query_api.filter.models import FilteringModel
+from query_api.filter.parse import parse
+from query_api.filter.sql.compile import compile_filter
 from tests.support.older_tables import apply_again, tables_before
 from tests.support.span_corpus import START_NS, store_record
 from tests.support.span_pages import SpanPages, ids_of

@@ -17,7 +17,7 @@ from common.clickhouse.migrate import migrate
 from common.clickhouse.store import ColumnStore, Statement
 from common.clock import SystemClock
 from common.settings import ClickHouseSettings, QuerySettings, Settings
-from query_api.context import ApiContext
+from query_api.request.context import ApiContext
 from tests.fakes.faulty_store import FaultyStore
 from tests.support.api import KnownKeys, context_of, serving
 

@@ -25,16 +25,16 @@ from common.project import DEFAULT_PROJECT_ID
 from common.settings import ClickHouseSettings
 from common.span import Span
 from common.times import format_us
-from query_api.spans.candidates import Window
-from query_api.spans.compile import EVERY_ROW
-from query_api.spans.handlers import spans_of_ids
+from query_api.filter.sql.compile import EVERY_ROW
+from query_api.pages.position import Position
+from query_api.pages.spans_candidates import Window
+from query_api.pages.spans_handlers import spans_of_ids
+from query_api.pages.spans_models import Order
+from query_api.pages.spans_search import find_page
 from query_api.spans.heads import SHOWN_HEADS, SHOWN_SUMS, heads_of_traces
-from query_api.spans.models import Order
-from query_api.spans.position import Position
 from query_api.spans.project_spans import ProjectSpans
 from query_api.spans.render import Rendered
 from query_api.spans.rollup import TraceSums
-from query_api.spans.search import find_page
 from query_api.spans.version import Version, versions_of
 from tests.fakes.faulty_store import Fault, FaultyStore
 from tests.support.span_corpus import START_NS, store_record, store_year

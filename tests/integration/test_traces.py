@@ -26,7 +26,7 @@ from common.settings import ClickHouseSettings, QuerySettings, Settings
 from common.settled import Settled
 from common.span import Span
 from common.times import format_us
-from query_api.context import ApiContext
+from query_api.request.context import ApiContext
 from tests.fakes.clock import ManualClock
 from tests.fakes.rowless_store import RowlessStore
 from tests.support.api import KnownKeys, context_of, serving
@@ -443,7 +443,7 @@ async def test_a_page_ends_when_it_is_full_of_bytes_with_at_least_one_trace(stor
 
 
 async def test_a_page_that_is_read_in_parts_has_every_trace(api: Traces, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("query_api.traces.whole.SPANS_PER_READ", 4)
+    monkeypatch.setattr("query_api.pages.traces_whole.SPANS_PER_READ", 4)
     await api.ingest(*(span(number, trace=trace, at=trace) for trace in range(1, 6) for number in (1, 2, 3)))
 
     assert await api.numbers() == [5, 4, 3, 2, 1]

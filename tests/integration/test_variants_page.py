@@ -6,10 +6,10 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-from common.filter.models import FilteringModel
-from common.filter.parse import parse
 from common.postgres.pool import Database
 from common.settings import ClickHouseSettings
+from query_api.filter.models import FilteringModel
+from query_api.filter.parse import parse
 from tests.support.shell_pages import api_of_a_page, blocks, check_commands, commands
 
 

@@ -19,8 +19,8 @@ from pydantic import SecretStr
 from common.clickhouse.connect import open_store
 from common.clock import SystemClock
 from common.settings import ClickHouseSettings, QuerySettings, Settings
-from query_api.context import ApiContext
 from query_api.freshness.ends import KnownEnds
+from query_api.request.context import ApiContext
 from tests.fakes.kafka import MemoryBroker
 from tests.support.api import PROJECT_A, KnownKeys, context_of, serving
 from tests.support.storing import StoringByHand

@@ -19,12 +19,12 @@ from common.postgres.keys import KeyOwner
 from common.postgres.pool import Database
 from common.project import DEFAULT_USER_ID
 from common.settings import Settings
-from query_api.app import make_runner
-from query_api.context import ApiContext, Check, KeyFinder, waiting_places
 from query_api.freshness.ends import KnownEnds
-from query_api.route import Route
-from query_api.routes import ROUTES
-from query_api.stage import Stage
+from query_api.http.app import make_runner
+from query_api.http.routes import ROUTES
+from query_api.http.stage import Stage
+from query_api.request.context import ApiContext, Check, KeyFinder, waiting_places
+from query_api.request.route import Route
 from tests.fakes.clock import ManualClock
 from tests.fakes.kafka import MemoryBroker
 

@@ -17,14 +17,14 @@ from multidict import CIMultiDict
 from common.clickhouse.span_columns import SPANS_TABLE
 from common.clickhouse.store import ColumnStore, Statement
 from common.clickhouse.stored_through import STORED_THROUGH_TABLE, settled_table
-from common.filter.parse import parse
 from common.project import DEFAULT_PROJECT_ID
 from common.settled import Settled
-from query_api.context import ApiContext, waiting_places
-from query_api.feed.handlers import query_feed
-from query_api.json_body import read_body
-from query_api.route import Call
-from query_api.spans.models import SpansQuery
+from query_api.filter.parse import parse
+from query_api.pages.feed_handlers import query_feed
+from query_api.pages.spans_models import SpansQuery
+from query_api.request.context import ApiContext, waiting_places
+from query_api.request.json_body import read_body
+from query_api.request.route import Call
 
 
 class Reader:

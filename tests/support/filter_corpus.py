@@ -16,14 +16,14 @@ from common.clickhouse.connect import open_store
 from common.clickhouse.migrate import migrate
 from common.clickhouse.store import ColumnStore, Statement
 from common.clock import SystemClock
-from common.filter.ast import EVERYTHING, Node
-from common.filter.matches import matches
 from common.project import DEFAULT_PROJECT_ID
 from common.settings import ClickHouseSettings
-from query_api.spans.candidates import Window
-from query_api.spans.compile import compile_filter
+from query_api.filter.ast import EVERYTHING, Node
+from query_api.filter.matches import matches
+from query_api.filter.sql.compile import compile_filter
+from query_api.pages.spans_candidates import Window
+from query_api.pages.spans_search import find_page
 from query_api.spans.project_spans import ProjectSpans
-from query_api.spans.search import find_page
 from tests.support.span_corpus import OTHER_PROJECT_ID, random_span, store_record
 
 SPANS_A_PART: Final = 20

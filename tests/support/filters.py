@@ -8,8 +8,8 @@ from uuid import UUID
 
 from hypothesis import strategies as st
 
-from common.filter.ast import GroupOperator
-from common.filter.fields import FIELDS, LEGAL_OPERATORS, Field, Kind
+from query_api.filter.ast import GroupOperator
+from query_api.filter.fields import FIELDS, LEGAL_OPERATORS, Field, Kind
 from tests.support.span_corpus import KEYS, NUMBERS, SCALARS, SEGMENTS, START_NS, TEXTS
 
 PATHS = st.lists(st.sampled_from(SEGMENTS), min_size=1, max_size=4).map(".".join) | st.sampled_from(

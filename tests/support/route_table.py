@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from query_api.route import Route
+from query_api.request.route import Route
 from tests.support.history import HistoryClient
 
 NO_ID = "00000000-0000-7000-8000-0000000000ff"

@@ -13,7 +13,7 @@ from common.limits import SpanLimits
 from common.project import DEFAULT_PROJECT_ID
 from common.record_headers import PROJECT_HEADER
 from common.settled import ALL_PROJECTS, Settled
-from query_api.context import ApiContext
+from query_api.request.context import ApiContext
 from tests.fakes.kafka import MemoryBroker
 from tests.support.span_corpus import store_record
 

@@ -18,7 +18,7 @@ from uuid import UUID, uuid4
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from query_api.route import Route
+from query_api.request.route import Route
 
 _PLACE: Final = re.compile(r"\{(\w+)\}")
 

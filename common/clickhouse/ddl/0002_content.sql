@@ -1,7 +1,7 @@
 -- What `content` looks at (ADR 0008): the texts among the leaves, then the names of events and the texts in their attributes.
 -- An ALIAS: nothing is stored but the index, and rows that were there before are found as well.
--- Each text comes prepared, so that the engine's words are those of common/filter/words.py: folded, code point by code point
--- (common/filter/folding.py), and with a space for whatever beyond ASCII is no letter, number or mark. The tokenizer takes
+-- Each text comes prepared, so that the engine's words are those of query_api/filter/words.py: folded, code point by code point
+-- (query_api/filter/folding.py), and with a space for whatever beyond ASCII is no letter, number or mark. The tokenizer takes
 -- ASCII letters and digits and everything beyond ASCII. In the JSON of an event a key ends with its colon, a text does not.
 ALTER TABLE spans{on_cluster} ADD COLUMN IF NOT EXISTS content Array(String) ALIAS arrayMap(
     text -> if(

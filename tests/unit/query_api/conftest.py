@@ -8,9 +8,9 @@ from contextlib import AsyncExitStack
 import aiohttp
 import pytest
 
-from query_api.context import ApiContext
-from query_api.route import Route
-from query_api.routes import ROUTES
+from query_api.http.routes import ROUTES
+from query_api.request.context import ApiContext
+from query_api.request.route import Route
 from tests.support.api import serving
 
 Client = Callable[..., Awaitable[aiohttp.ClientSession]]

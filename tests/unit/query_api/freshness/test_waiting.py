@@ -11,12 +11,12 @@ from common.errors import DeadlineExceeded, InvalidInput, Overloaded
 from common.kafka.record import Coordinates, LogEnds
 from common.settings import QuerySettings, Settings
 from common.settled import ALL_PROJECTS, Settled
-from query_api.context import ApiContext
-from query_api.coordinates import COORDINATES_MAX, sign_coordinates
 from query_api.freshness import waiting
 from query_api.freshness.ends import ASKING_INTERVAL_S, KnownEnds
 from query_api.freshness.waiting import Wanted, read_wanted, wait_until_stored
-from query_api.route import Call
+from query_api.request.context import ApiContext
+from query_api.request.coordinates import COORDINATES_MAX, sign_coordinates
+from query_api.request.route import Call
 from tests.fakes.clock import ManualClock
 from tests.fakes.kafka import MemoryBroker
 from tests.support.api import PROJECT_A, context_of

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from query_api.applications.handlers import HISTORY as APPLICATIONS
 from query_api.compute.ipc import decode, encode
-from query_api.environments.handlers import HISTORY as ENVIRONMENTS
-from query_api.lineage.history import History
-from query_api.queries.handlers import HISTORY as QUERIES
+from query_api.registry.applications_handlers import HISTORY as APPLICATIONS
+from query_api.registry.environments_handlers import HISTORY as ENVIRONMENTS
+from query_api.registry.history import History
+from query_api.registry.queries_handlers import HISTORY as QUERIES
 
 
 @pytest.mark.parametrize("history", [APPLICATIONS, ENVIRONMENTS, QUERIES], ids=lambda each: each.names.artifact)

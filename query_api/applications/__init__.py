@@ -1,1 +1,0 @@
-"""Applications: their variants and revisions, on the wire."""

@@ -1,0 +1,1 @@
+"""Routes that exist for clients of the reference API only."""

@@ -1,0 +1,67 @@
+"""``POST /admin/simple/accounts``, ``GET /projects/current`` and ``GET /access/permissions/check``.
+
+Source: reference ``applications-api`` §10.2 and §12.
+"""
+
+from __future__ import annotations
+
+from common.errors import NotFound
+from common.postgres.accounts import Account, WantedAccount, open_accounts
+from common.postgres.projects import Projects
+from query_api.compat.accounts_models import (
+    INSTALLATION_ID,
+    INSTALLATION_NAME,
+    AccountAnswer,
+    AccountIn,
+    AccountsAnswer,
+    AccountUser,
+    CreateAccounts,
+    CurrentProject,
+    NamedEntity,
+    Permission,
+)
+from query_api.request.context import database_of
+from query_api.request.json_body import json_answer
+from query_api.request.route import Answer, Call
+
+
+async def create_accounts(call: Call) -> Answer:
+    """Make accounts: to each a fresh project that nobody else sees, and a key to it where one is asked for.
+
+    All of them or none. A user whose address is known stays the same user.
+    """
+    body: CreateAccounts = call.body
+    wanted = {name: _wanted(account) for name, account in body.accounts.items()}
+    made = await open_accounts(database_of(call.context), wanted)
+    return json_answer(AccountsAnswer(accounts={name: _shown(account) for name, account in made.items()}))
+
+
+async def current_project(call: Call) -> Answer:
+    """The project that the key belongs to."""
+    context = call.context
+    project = await Projects(database_of(context), context.clock).find(call.project_id)
+    if project is None:
+        raise NotFound(f"There is no project {call.project_id}.")
+    is_default = project.id == context.settings.default_project_id
+    return json_answer(CurrentProject(project_id=project.id, project_name=project.name, is_default_project=is_default))
+
+
+async def check_permission(_call: Call) -> Answer:
+    """Allow the action: a valid key may do everything in its project. Any other key is answered 401."""
+    return json_answer(Permission())
+
+
+def _wanted(account: AccountIn) -> WantedAccount:
+    with_key = account.options.create_api_keys and account.options.return_api_keys
+    return WantedAccount(account.user.email, with_key, account.options.seed_defaults)
+
+
+def _shown(account: Account) -> AccountAnswer:
+    installation = NamedEntity(id=INSTALLATION_ID, name=INSTALLATION_NAME)
+    return AccountAnswer(
+        user=AccountUser(id=account.user.id, email=account.user.email or ""),
+        organizations={"org": installation},
+        workspaces={"wrk": installation},
+        projects={"prj": NamedEntity(id=account.project.id, name=account.project.name)},
+        api_keys={} if account.key is None else {"key": account.key.text},
+    )

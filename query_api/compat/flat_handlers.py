@@ -1,0 +1,75 @@
+"""The older routes below ``/tracing`` that read and delete traces: the same engine, other shapes (reference §1.4)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+from common.errors import InvalidCursor
+from common.ids import span_id_hex, trace_id_hex
+from query_api.compat.flat_models import FlatQuery
+from query_api.filter.ast import Node
+from query_api.filter.large_filters import parse_filter
+from query_api.intake.models import LinksAnswer, SpanLink
+from query_api.pages.spans_handlers import query_spans
+from query_api.pages.spans_models import Focus, Format, SpansQuery
+from query_api.pages.traces_handlers import ACCEPTED, page_members, trace_id_of, trace_page, traces_of
+from query_api.pages.traces_whole import Trace
+from query_api.pages.windowing import limit_of
+from query_api.request.json_body import json_answer
+from query_api.request.route import Answer, Call
+from query_api.spans.deletions import delete_trace
+from query_api.spans.request_spans import project_spans
+
+_NO_SPANS: Final = b'{"count":0,"spans":[]'
+
+
+async def query_flat(call: Call) -> Answer:
+    """Ask for traces or spans in the older form, by the body or by the query string; the body wins, member by member."""
+    limit_at = ("query" if call.body.limit is None else "body", "limit")
+    query: FlatQuery = call.body.or_else(call.query)
+    call = replace(call, body=query, query=None)
+    filtering = await parse_filter(query.filter, path="filter")
+    settings = call.context.settings.query
+    limit_of(query.windowing, default=settings.page_limit_default, most=settings.page_limit_max, at=limit_at)
+    try:
+        return await (_spans(call, query) if query.focus is Focus.SPAN else _traces(call, query, filtering))
+    except InvalidCursor as exc:  # it names members where the newer routes have them
+        raise InvalidCursor(exc.detail.replace("windowing.", "")) from exc
+
+
+async def get_flat_trace(call: Call) -> Answer:
+    """One trace as a tree, by its id."""
+    found = await traces_of(call, [trace_id_of(call)])
+    return Answer(b'{"count":1,"traces":%b}' % _by_id(found) if found else b'{"count":0}')
+
+
+async def delete_flat_trace(call: Call) -> Answer:
+    """All spans of the trace are gone, at once and from every route; answers which these were. Safe to repeat."""
+    deleted = await delete_trace(project_spans(call), trace_id_of(call))
+    links = [SpanLink(trace_id=trace_id_hex(key.trace_id), span_id=span_id_hex(key.span_id)) for key in deleted]
+    return json_answer(LinksAnswer(count=len(links), links=links), status=ACCEPTED)
+
+
+async def _spans(call: Call, query: FlatQuery) -> Answer:
+    same = SpansQuery.model_construct(filtering=query.filter, windowing=query.windowing, explain=query.explain)
+    answer = await query_spans(replace(call, body=same))
+    if not answer.body.startswith(_NO_SPANS):
+        return answer
+    return replace(answer, body=b'{"count":0' + answer.body.removeprefix(_NO_SPANS))
+
+
+async def _traces(call: Call, query: FlatQuery, filtering: Node) -> Answer:
+    page = await trace_page(call, filtering, query.windowing)
+    if query.format is not Format.OPENTELEMETRY:
+        count, shown = len(page.traces), b',"traces":%b' % _by_id(page.traces)
+    else:
+        spans = [span.json for trace in page.traces for span in trace.spans]
+        count, shown = len(spans), b',"spans":[%b]' % b",".join(spans) if spans else b""
+    return Answer(b'{"count":%d%b%b}' % (count, shown, page_members(page)))
+
+
+def _by_id(traces: Sequence[Trace]) -> bytes:
+    members = (b'"%b":{"spans":%b}' % (trace_id_hex(trace.trace_id).encode(), trace.tree) for trace in traces)
+    return b"{%b}" % b",".join(members)

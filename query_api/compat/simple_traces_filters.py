@@ -1,0 +1,92 @@
+"""A question about simple traces as a filter of the one language (reference §1.6)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any, Final, NamedTuple
+
+from common.errors import InvalidFilter
+from query_api.compat.simple_traces_flags import wanted_flags
+from query_api.compat.simple_traces_models import (
+    AskedLink,
+    AskedLinks,
+    AskedReferences,
+    Json,
+    QuerySimpleTraces,
+    SimpleLink,
+    SimpleTraceFilter,
+)
+from query_api.filter.ast import Node
+from query_api.filter.models import FilteringModel
+from query_api.filter.operands import read_span_id, read_trace_id
+from query_api.filter.parse import parse
+from query_api.request.json_body import validated
+
+_NUMBER_OF_CONDITION: Final = re.compile(r"filtering\.conditions\[(\d+)\]")
+
+
+class _Condition(NamedTuple):
+    """A condition, and what of the question it stands for."""
+
+    at: str
+    json: Json
+
+
+def node_of(query: QuerySimpleTraces) -> Node:
+    """The conditions on the span of a trace that fits. Raises ``InvalidFilter`` that names the place in the question."""
+    conditions = [*_of_ids(query.links), *_of_trace(query.trace or SimpleTraceFilter())]
+    filtering = {"conditions": [each.json for each in conditions]}
+    try:
+        return parse(validated(FilteringModel, filtering, at="body"))
+    except InvalidFilter as exc:
+        number = _NUMBER_OF_CONDITION.match(exc.path)
+        at = "trace" if number is None else conditions[int(number[1])].at
+        raise InvalidFilter(at, exc.detail.removeprefix(f"{exc.path}: ")) from exc
+
+
+def _of_ids(links: list[AskedLink] | None) -> Iterator[_Condition]:
+    if links is not None:
+        ids = [read_trace_id(link.trace_id, f"links[{index}].trace_id") for index, link in enumerate(links)]
+        yield _condition("links", "trace_id", "in", ids)
+
+
+def _of_trace(trace: SimpleTraceFilter) -> Iterator[_Condition]:
+    for flag, is_set in wanted_flags(trace.origin, trace.kind, trace.channel).items():
+        operator = "is" if is_set else "is_not"
+        yield _condition("trace", "attributes", operator, value=True, key=f"ag.flags.{flag}")
+    for name, members in (("tags", trace.tags), ("meta", trace.meta)):
+        if members:
+            yield _condition(f"trace.{name}", "attributes", "is", members, key=f"ag.{name}")
+    yield from _of_references(trace.references or AskedReferences())
+    yield from _of_links(trace.links)
+
+
+def _of_references(references: AskedReferences) -> Iterator[_Condition]:
+    for name, reference in references.named.items():
+        partial = {**reference, "attributes.key": name}
+        yield _condition(f"trace.references.{name}", "references", "in", [partial])
+    if references.selector:
+        yield _condition("trace.references.selector", "attributes", "is", references.selector, key="ag.selector")
+
+
+def _of_links(links: AskedLinks | None) -> Iterator[_Condition]:
+    if isinstance(links, dict):
+        for name, link in links.items():
+            at = f"trace.links.{name}"
+            yield _condition(at, "links", "in", [{**_ids(link, at), "attributes.key": name}])
+    elif links is not None:
+        ids = [_ids(link, f"trace.links[{index}]") for index, link in enumerate(links)]
+        yield _condition("trace.links", "links", "in", ids)
+
+
+def _ids(link: SimpleLink, at: str) -> Json:
+    return {
+        "trace_id": read_trace_id(link.trace_id, f"{at}.trace_id"),
+        "span_id": read_span_id(link.span_id, f"{at}.span_id"),
+    }
+
+
+def _condition(at: str, field: str, operator: str, value: Any, *, key: str | None = None) -> _Condition:
+    members = {"field": field, "operator": operator, "value": value}
+    return _Condition(at, members if key is None else {**members, "key": key})

@@ -1,0 +1,127 @@
+"""A simple trace is one span: how it is written as one, and read from one (reference §1.6).
+
+Works on span JSON, the shape of answers, which is also what intake publishes: what is sent again with changes keeps
+everything else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from common.ids import parse_span_id, parse_trace_id, span_id_hex, trace_id_hex
+from query_api.compat.simple_traces_flags import flags_of, read_flags
+from query_api.compat.simple_traces_models import (
+    Json,
+    SimpleLink,
+    SimpleLinks,
+    SimpleReferences,
+    SimpleTrace,
+    SimpleTraceCreate,
+    SimpleTraceEdit,
+)
+
+LIST_KEY: Final = "key"
+"""The name that all links of a list have."""
+
+_DERIVED: Final = ("hashes", "created_at", "trace_type")
+"""Members that normalisation makes anew."""
+
+
+def new_span(trace: SimpleTraceCreate, *, trace_id: str, span_id: str) -> Json:
+    """The span of a new trace."""
+    ag = {
+        "type": {"span": "task"},
+        "flags": flags_of(trace.origin, trace.kind, trace.channel),
+        "data": trace.data,
+        **_given(tags=trace.tags, meta=trace.meta),
+        **_ag_of(trace.references),
+    }
+    evaluator = trace.references.evaluator
+    name = evaluator.slug if evaluator is not None and evaluator.slug else "trace"
+    span = {"trace_id": trace_id, "span_id": span_id, "span_name": name, "attributes": {"ag": ag}}
+    return span | _given(links=_written_links(trace.links))
+
+
+def edited_span(span: Json, edit: SimpleTraceEdit) -> Json:
+    """The span with the changes; what the edit does not name stays."""
+    ag = {name: value for name, value in _ag(span).items() if name != "unsupported"}
+    unsupported = {name: value for name, value in _ag(span).get("unsupported", {}).items() if name != "data"}
+    ag |= {"data": edit.data, **_given(tags=edit.tags, meta=edit.meta, unsupported=unsupported or None)}
+    kept = {name: value for name, value in span.items() if name not in _DERIVED}
+    if edit.references is not None:
+        ag = {name: value for name, value in ag.items() if name not in ("references", "selector")}
+        ag |= _ag_of(edit.references)
+        kept = {name: value for name, value in kept.items() if name != "references"}
+    if edit.links is not None:
+        kept = {name: value for name, value in kept.items() if name != "links"}
+        kept |= _given(links=_written_links(edit.links))
+    return kept | {"attributes": {**span["attributes"], "ag": ag}}
+
+
+def simple_trace_of(span: Json) -> SimpleTrace:
+    """The trace whose root the span is."""
+    ag = _ag(span)
+    origin, kind, channel = read_flags(ag.get("flags", {}))
+    return SimpleTrace(
+        trace_id=span["trace_id"],
+        span_id=span["span_id"],
+        created_at=span.get("created_at"),
+        origin=origin,
+        kind=kind,
+        channel=channel,
+        tags=ag.get("tags"),
+        meta=ag.get("meta"),
+        data={**ag.get("data", {}), **_object(_object(ag.get("unsupported")).get("data"))},
+        references=_read_references(span, ag),
+        links=_read_links(span.get("links") or []),
+    )
+
+
+def _ag(span: Json) -> Json:
+    ag: Json = span["attributes"]["ag"]
+    return ag
+
+
+def _object(value: Any) -> Json:
+    return value if isinstance(value, dict) else {}
+
+
+def _given(**members: Any) -> Json:
+    return {name: value for name, value in members.items() if value is not None}
+
+
+def _ag_of(references: SimpleReferences) -> Json:
+    return _given(references=references.named or None, selector=references.selector)
+
+
+def _written_links(links: SimpleLinks) -> list[Json] | None:
+    """As spans have them; none at all where there are none, since an empty list makes an annotation, too."""
+    named = links.items() if isinstance(links, dict) else ((LIST_KEY, link) for link in links)
+    return [{**link.model_dump(), "attributes": {"key": name}} for name, link in named] or None
+
+
+def _read_links(links: list[Json]) -> SimpleLinks:
+    """By their names, as far as these tell them apart; else as a list, as a single one is that has the name of those."""
+    names = [_object(link.get("attributes")).get("key") for link in links]
+    read = [_read_link(link["trace_id"], link["span_id"]) for link in links]
+    if names != [LIST_KEY] and all(isinstance(name, str) for name in names) and len(set(names)) == len(names):
+        return {str(name): link for name, link in zip(names, read, strict=True)}
+    return read
+
+
+def _read_link(trace_id: str, span_id: str) -> SimpleLink:
+    """As stored spans show it, however its ids were sent."""
+    try:
+        return SimpleLink(trace_id=trace_id_hex(parse_trace_id(trace_id)), span_id=span_id_hex(parse_span_id(span_id)))
+    except ValueError:  # half of an id of 128 bits, which may be all zeros
+        return SimpleLink(trace_id=trace_id, span_id=span_id)
+
+
+def _read_references(span: Json, ag: Mapping[str, Any]) -> Json:
+    named = ag.get("references") or {
+        name: {member: value for member, value in reference.items() if member != "attributes"}
+        for reference in span.get("references") or []
+        if isinstance(name := _object(reference.get("attributes")).get("key"), str)
+    }
+    return {**named, **_given(selector=ag.get("selector"))}

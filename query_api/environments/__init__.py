@@ -1,1 +1,0 @@
-"""Environments: what is deployed where, as a history of its own."""

@@ -1,0 +1,1 @@
+"""The ``explain`` member of an answer: statements, rows read, and a hint."""

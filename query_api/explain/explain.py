@@ -1,0 +1,250 @@
+"""The member ``explain`` of an answer: which statements were run, what they read, of how much, and a hint in words.
+
+Explaining runs statements of its own, within the same budget and the same fence; where that is spent, the member says so
+and the answer stays what it is.
+
+With authentication on, the tables hold rows of other projects, and the plan of a statement depends on them: which parts and
+granules there are, how many rows a granule at the border of two projects has, and even which indexes are listed (contract §2). So
+the engine is not asked for a plan then. Shown are the statements, how long they took, how many rows the project itself has, and what
+follows from the filter.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Final, TypeAlias
+from uuid import UUID
+
+import orjson
+
+from common.errors import ErrorCode, ServiceError
+from common.times import format_us, nearest_shown_us
+from query_api.explain.hint import hint, static_hint
+from query_api.explain.plan import TableRead, table_reads
+from query_api.filter.ast import Node
+from query_api.spans.columns import HexDigits
+from query_api.spans.project_spans import ProjectSpans, Ran, fenced
+from query_api.spans.tables import Table, read_from
+
+Json: TypeAlias = dict[str, Any]
+
+STATEMENTS_SHOWN_MAX: Final = 100
+STATEMENTS_EXPLAINED_MAX: Final = 20
+"""Each costs two more."""
+
+SQL_CHARS_MAX: Final = 20_000
+VALUES_SHOWN_MAX: Final = 20
+"""Of a list; the ids of a page are a list of ten thousand."""
+
+TEXT_CHARS_MAX: Final = 1_000
+SEARCH_STEPS: Final = frozenset({"candidates", "statement"})
+"""What the hint is about: not the steps that fetch what a search has found."""
+
+_TABLES: Final = (Table.SPANS, Table.HEADS)
+_LENGTHS: Final = frozenset({"interval_us"})
+"""Parameters in microseconds that are no moments."""
+
+_WITHOUT_CACHE: Final = "\nSETTINGS use_query_condition_cache = 0"
+"""An earlier run has left there which granules hold no match: the plan would not show what led to it."""
+
+_OWN_ROWS: Final = f"SELECT uniq(start_us, span_id, trace_id, log) AS rows {read_from(Table.SPANS)}"
+
+_BUDGET_SPENT: Final = "The budget of the query was spent before everything could be explained."
+
+
+@dataclass(frozen=True, slots=True)
+class TableSize:
+    """What of a table is the project's: its rows, every version counted, and what they are spread over, unless neighbours are too."""
+
+    rows: int
+    granules: int | None = None
+    parts: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Explained:
+    """A statement, and what the engine says of it: ``None`` where it was not asked, or could not say."""
+
+    ran: Ran
+    reads: Sequence[TableRead] | None = None
+    granules_read: int | None = None
+    rows_read_max: int | None = None
+
+
+async def explained(spans: ProjectSpans, filtering: Node | None = None) -> bytes:
+    """The explanation of what ``spans`` has run, as JSON; it never fails. ``filtering`` is what the hint is about.
+
+    ``{statements_count, statements, of_project?, hint?, incomplete?}``.
+    """
+    ran = spans.ran
+    explaining = _Explaining(spans.unrecorded())
+    explained_count = 0 if spans.has_neighbours else STATEMENTS_EXPLAINED_MAX
+    statements = [await explaining.explain(each) for each in ran[:explained_count]]
+    statements += [_Explained(each) for each in ran[explained_count:STATEMENTS_SHOWN_MAX]]
+    if spans.has_neighbours:
+        await explaining.count_own_rows()
+    elif len(ran) > STATEMENTS_EXPLAINED_MAX:
+        explaining.fail(f"Explained are the first {STATEMENTS_EXPLAINED_MAX} of {len(ran)} statements.")
+    member = {
+        "statements_count": len(ran),
+        "statements": [_statement_json(each, spans.project_id) for each in statements],
+        "of_project": {table: _present(asdict(size)) for table, size in explaining.of_project.items()} or None,
+        "hint": static_hint(filtering) if spans.has_neighbours else _hint(statements, filtering),
+        "incomplete": explaining.incomplete,
+    }
+    return orjson.dumps({name: value for name, value in member.items() if value is not None}, default=str)
+
+
+async def explain_member(spans: ProjectSpans, filtering: Node | None = None) -> bytes:
+    """``,"explain":{…}``, to be appended to the members of an answer whose request asked for it; else nothing."""
+    return b',"explain":%b' % await explained(spans, filtering) if spans.is_recorded else b""
+
+
+class _Explaining:
+    """Asks the engine about statements until it cannot any more; then ``incomplete`` says why."""
+
+    def __init__(self, spans: ProjectSpans) -> None:
+        self._spans = spans
+        self._has_ended = False
+        self.of_project: dict[str, TableSize] = {}
+        self.incomplete: str | None = None
+
+    async def explain(self, ran: Ran) -> _Explained:
+        """The statement with what it reads. One that did not end well is not run again."""
+        if self._has_ended or not ran.sql.lstrip().upper().startswith(("SELECT", "WITH")):
+            return _Explained(ran)
+        try:
+            reads = await self._reads(ran)
+            rows_count = await self._spans.rows_read(ran.sql, ran.parameters) if ran.failure is None else None
+        except ServiceError as error:
+            self._end(error)
+            return _Explained(ran)
+        if rows_count is None:
+            return _Explained(ran, reads)
+        return _Explained(ran, reads, *_whole_granules(rows_count, reads, self.of_project))
+
+    async def count_own_rows(self) -> None:
+        """Count the rows of the project alone. Rows that the engine has not merged yet count once, because when it merges depends on all
+        projects; above some ten thousand the count is near.
+        """
+        try:
+            counted = await self._spans.select(_OWN_ROWS, {})
+        except ServiceError as error:
+            self._end(error)
+        else:
+            self.of_project["spans"] = TableSize(rows=counted.column("rows").to_pylist()[0])
+
+    def _end(self, error: ServiceError) -> None:
+        self._has_ended = True
+        is_spent = error.code is ErrorCode.DEADLINE_EXCEEDED
+        self.fail(_BUDGET_SPENT if is_spent else f"The engine did not explain everything ({error.code}).")
+
+    def fail(self, reason: str) -> None:
+        """Say what is missing; what was said first stands."""
+        self.incomplete = self.incomplete or reason
+
+    async def _reads(self, ran: Ran) -> list[TableRead]:
+        plan = await self._plan(ran.sql, ran.parameters)
+        for read in table_reads(plan, of_project={}):
+            if read.table in _TABLES and read.table not in self.of_project:
+                self.of_project[read.table] = await self._size(Table(read.table))
+        return table_reads(plan, of_project={table: size.granules or 0 for table, size in self.of_project.items()})
+
+    async def _size(self, table: Table) -> TableSize:
+        counted = await self._spans.select(f"SELECT count() AS rows {read_from(table)}", {})
+        if not (rows := counted.column("rows").to_pylist()[0]):
+            return TableSize(0, 0, 0)  # a granule may begin before the project and end after it
+        plan = await self._plan(f"SELECT project_id {read_from(table)}", {})
+        reads = table_reads(plan, of_project={})
+        return TableSize(
+            rows=rows,
+            granules=sum(read.granules or 0 for read in reads),
+            parts=sum(read.parts or 0 for read in reads),
+        )
+
+    async def _plan(self, sql: str, parameters: Mapping[str, Any]) -> bytes:
+        asked = f"SELECT explain FROM (EXPLAIN indexes = 1, json = 1 {sql}{_WITHOUT_CACHE})"
+        plan = await self._spans.select(asked, parameters)
+        lines = plan.column("explain").to_pylist()
+        return b"\n".join(line.encode() if isinstance(line, str) else line for line in lines)
+
+
+def _whole_granules(
+    rows_count: int, reads: Sequence[TableRead], of_project: Mapping[str, TableSize]
+) -> tuple[int, int]:
+    """How many of the granules that were left were read, at most, and how many rows of the project that can be."""
+    sizes = [size for read in reads if (size := of_project.get(read.table)) is not None and size.rows]
+    rows_of_granule = min((size.rows / (size.granules or 1) for size in sizes), default=1.0)
+    granules_count = min(sum(read.granules or 0 for read in reads), math.ceil(rows_count / rows_of_granule))
+    return granules_count, min(sum(size.rows for size in sizes), math.ceil(granules_count * rows_of_granule))
+
+
+def _hint(statements: Sequence[_Explained], filtering: Node | None) -> str | None:
+    searches = [each for each in statements if each.ran.step in SEARCH_STEPS and each.reads is not None]
+    if not searches:
+        return None
+    reads = [read for each in searches for read in each.reads or () if read.table == "spans"]
+    counts = [each.granules_read for each in searches]
+    known = [count for count in counts if count is not None]
+    return hint(reads, filtering, granules_read=sum(known) if len(known) == len(counts) else None)
+
+
+def _statement_json(each: _Explained, project_id: UUID) -> Json:
+    parameters = {"project_id": str(project_id), **each.ran.parameters}
+    statement = {
+        "step": each.ran.step,
+        "window": _window(each.ran.parameters),
+        "sql": _shortened(fenced(each.ran.sql).strip(), SQL_CHARS_MAX),
+        "parameters": {name: _shown(value) for name, value in parameters.items()},
+        "elapsed_ms": round(each.ran.elapsed_ms, 3),
+        "failure": _failure(each.ran.failure),
+        "granules_read": each.granules_read,
+        "rows_read_max": each.rows_read_max,
+        "reads": [_read_json(read) for read in each.reads] if each.reads is not None else None,
+    }
+    return _present(statement)
+
+
+def _read_json(read: TableRead) -> Json:
+    indexes = [_present(asdict(use)) for use in read.indexes]
+    return {**_present(asdict(read)), "indexes": indexes}
+
+
+def _present(members: Json) -> Json:
+    return {name: value for name, value in members.items() if value is not None}
+
+
+def _window(parameters: Mapping[str, Any]) -> Json | None:
+    """The times among the values: the bounds of the search, and where it goes on from."""
+    times = {name: value for name, value in parameters.items() if name.endswith("_us") and name not in _LENGTHS}
+    shown = {
+        name.removesuffix("_us"): format_us(nearest_shown_us(value))
+        for name, value in times.items()
+        if isinstance(value, int)
+    }
+    return shown or None
+
+
+def _failure(code: ErrorCode | None) -> str | None:
+    match code:
+        case None:
+            return None
+        case ErrorCode.DEADLINE_EXCEEDED:
+            return "It did not end within its part of the budget."
+        case _:
+            return f"It failed ({code})."
+
+
+def _shown(value: Any) -> Any:
+    if isinstance(value, str | HexDigits):
+        return _shortened(str(value), TEXT_CHARS_MAX)
+    if isinstance(value, list | tuple):
+        more = len(value) - VALUES_SHOWN_MAX
+        return [*map(_shown, value[:VALUES_SHOWN_MAX]), *([f"… and {more:,} more"] if more > 0 else [])]
+    return value
+
+
+def _shortened(text: str, chars_max: int) -> str:
+    return text if len(text) <= chars_max else f"{text[:chars_max]}… and {len(text) - chars_max:,} more characters"

@@ -1,0 +1,177 @@
+"""What a person can learn from an explanation, in words: what the indexes did, and what would let them do more."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from query_api.explain.plan import PRIMARY_KEY, IndexUse, TableRead
+from query_api.filter.ast import Condition, GroupOperator, Node, Operator
+from query_api.filter.fields import SERVICE_NAME_PATH
+from query_api.filter.words import words_of
+
+_SERVICE_NAME: Final = "`service.name` of the resource"
+_OF_VALUES: Final = {
+    "trace_id_index": "trace_id",
+    "span_id_index": "span_id",
+    "parent_id_index": "parent_id",
+    "name_index": "span_name",
+    "session_id_index": "session_id",
+    "user_id_index": "user_id",
+    "agent_id_index": "agent_id",
+    "service_name_index": _SERVICE_NAME,
+}
+INDEXED_FIELDS: Final[Mapping[str, str]] = {
+    "leaf_items_index": "attributes",
+    "leaf_paths_index": "the paths of attributes",
+    "content_index": "content",
+    "references_index": "references",
+    **_OF_VALUES,
+}
+"""What an index of the table ``spans`` is on."""
+
+_NEGATIONS: Final = frozenset({GroupOperator.NOT, GroupOperator.NAND, GroupOperator.NOR})
+_BY_EQUALITY: Final = frozenset({Operator.IS, Operator.IN})
+_BY_PATH: Final = frozenset(Operator) - _BY_EQUALITY - {Operator.EXISTS, Operator.HAS}
+"""Comparisons and text operators, which are made only where the path occurs."""
+
+_IN_ORDER_OF_TABLE: Final = "start_time"
+
+
+def hint(reads: Sequence[TableRead], filtering: Node | None, *, granules_read: int | None) -> str:
+    """Sentences about the search: ``reads`` are of the table that was searched, stretch by stretch.
+
+    ``granules_read``: how many were read before the page was full; ``None`` where that is not known.
+    """
+    return " ".join([*_what_was_read(reads, filtering, granules_read), *_what_cannot_help(filtering)])
+
+
+def static_hint(filtering: Node | None) -> str | None:
+    """Sentences about a filter that follow from it alone, whatever is stored; ``None`` where there is nothing to say."""
+    usable = sorted(_usable_indexes(filtering)) if filtering is not None else []
+    sentences = [f"The index on {field} can be used." for field in usable]
+    return " ".join([*sentences, *_what_cannot_help(filtering)]) or None
+
+
+def _usable_indexes(node: Node) -> frozenset[str]:
+    """The fields whose index narrows the search for ``node``: of an ``or``, every member has to have one."""
+    if isinstance(node, Condition):
+        return _usable_index(node)
+    found = [_usable_indexes(member) for member in node.members]
+    match node.operator:
+        case GroupOperator.AND:
+            return frozenset().union(*found)
+        case GroupOperator.OR if all(found):
+            return frozenset().union(*found)
+        case _:
+            return frozenset()
+
+
+def _usable_index(condition: Condition) -> frozenset[str]:
+    operator = condition.operator
+    match _subject(condition):
+        case "attributes" if operator in _BY_EQUALITY and _has_indexed_value(condition.operand):
+            return frozenset({"attributes"})
+        case "attributes" if operator in _BY_PATH:
+            return frozenset({"the paths of attributes"})
+        case "references" if operator is Operator.IN:
+            return frozenset({"references"})
+        case "content" as field:
+            return frozenset({field})
+        case field if field in _OF_VALUES.values() and operator in _BY_EQUALITY:
+            return frozenset({field})
+        case _:
+            return frozenset()
+
+
+def _has_indexed_value(operand: Any) -> bool:
+    """Whether the index of values knows something of each match: a scalar, one in an object, or a word of each text in a list."""
+    if isinstance(operand, Mapping):
+        return any(_has_indexed_value(member) for member in operand.values() if not isinstance(member, list))
+    if isinstance(operand, list):
+        return all(isinstance(value, str) and words_of(value) for value in operand)
+    return operand is not None
+
+
+def _what_was_read(reads: Sequence[TableRead], filtering: Node | None, granules_read: int | None) -> Iterator[str]:
+    in_window = sum(_after_primary_key(read) for read in reads)
+    used = _of_contents(reads)
+    if in_window == 0:
+        yield "Nothing was read: there are no spans in the window."
+        return
+    yield from _what_indexes_left(used)
+    left = sum(read.granules for read in reads)
+    fields = {condition.field for condition, _ in _conditions(filtering)}
+    if left < in_window:
+        return
+    if granules_read is not None and granules_read < in_window:
+        yield f"Spans were read in order until the page was full: {granules_read:,} of {in_window:,} granules."
+    elif used:
+        yield "Every span of the window was read: what the index was asked for may stand in each granule."
+    elif not fields:
+        yield "Every span of the window was read: there is no condition."
+    elif fields == {_IN_ORDER_OF_TABLE}:
+        yield "Every span of the window was read: it is what the conditions on `start_time` left."
+    else:
+        yield (
+            "Every span of the window was read: no condition could use an index. Add one that can (`is` or `in` on attributes,"
+            " ids, `span_name` or `service.name` of the resource; `references`; `content`), or bound the window (`oldest`,"
+            " `newest`)."
+        )
+
+
+def _what_indexes_left(used: Sequence[IndexUse]) -> Iterator[str]:
+    for name in dict.fromkeys(use.name for use in used):
+        uses = [use for use in used if use.name == name]
+        field = INDEXED_FIELDS.get(name, name)
+        before, after = sum(use.granules_before for use in uses), sum(use.granules_after for use in uses)
+        yield f"The index on {field} left {after:,} of {before:,} granules."
+
+
+def _what_cannot_help(filtering: Node | None) -> Iterator[str]:
+    conditions = list(_conditions(filtering))
+    if any(is_negated for _, is_negated in conditions):
+        yield "`not` (and `is_not`, `not_in`, `has_not`, `not_exists`) cannot use an index: it holds what is there."
+    on_attributes = _not_by_equality(each for each, _ in conditions if each.field == "attributes")
+    if on_attributes:
+        yield (
+            f"On attributes an index holds values for equality (`is`, `in`), and for {on_attributes} at most the paths that there are;"
+            " `content` finds whole words by index."
+        )
+    asked = {_subject(each) for each, _ in conditions}
+    for field in sorted(asked & set(_OF_VALUES.values())):
+        if operators := _not_by_equality(each for each, _ in conditions if _subject(each) == field):
+            yield f"The index on {field} is for equality (`is`, `in`), not for {operators}."
+    without = asked - {*INDEXED_FIELDS.values(), _IN_ORDER_OF_TABLE}
+    if without:
+        yield f"No index holds {', '.join(sorted(without))}."
+
+
+def _subject(condition: Condition) -> str:
+    """What an index would have to be on: the field, or the one path that has its own index."""
+    is_service = condition.field == "resource" and condition.path == SERVICE_NAME_PATH
+    return _SERVICE_NAME if is_service else condition.field
+
+
+def _not_by_equality(conditions: Iterable[Condition]) -> str:
+    return ", ".join(f"`{operator}`" for operator in sorted({each.operator for each in conditions} - _BY_EQUALITY))
+
+
+def _conditions(node: Node | None, *, is_negated: bool = False) -> Iterator[tuple[Condition, bool]]:
+    """Every condition, and whether a negation stands around it."""
+    match node:
+        case None:
+            return
+        case Condition():
+            yield node, is_negated
+        case _:
+            for member in node.members:
+                yield from _conditions(member, is_negated=is_negated or node.operator in _NEGATIONS)
+
+
+def _after_primary_key(read: TableRead) -> int:
+    return next((use.granules_after for use in read.indexes if use.name == PRIMARY_KEY), read.granules)
+
+
+def _of_contents(reads: Sequence[TableRead]) -> list[IndexUse]:
+    return [use for read in reads for use in read.indexes if use.name in INDEXED_FIELDS]

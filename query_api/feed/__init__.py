@@ -1,1 +1,0 @@
-"""The feed: spans in the order in which they became queryable, streamed page by page."""

@@ -1,0 +1,1 @@
+"""Filters: the tree, its fields, parsing, and its meaning in plain Python."""

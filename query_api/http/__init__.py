@@ -1,0 +1,1 @@
+"""HTTP: the application, the table of routes, middleware, and the pages about the API itself."""

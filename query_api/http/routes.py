@@ -1,0 +1,206 @@
+"""The whole API on one screen."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Final
+
+from query_api.analytics import handlers as analytics
+from query_api.analytics.models import (
+    CountsAnswer,
+    CountsParameters,
+    CountsQuery,
+    MetricsAnswer,
+    MetricsParameters,
+    MetricsQuery,
+)
+from query_api.compat import accounts_handlers as accounts
+from query_api.compat import flat_handlers as flat
+from query_api.compat import simple_traces_handlers as simple
+from query_api.compat import workflows_handlers as workflows
+from query_api.compat.accounts_models import (
+    AccountsAnswer,
+    CreateAccounts,
+    CurrentProject,
+    Permission,
+    PermissionParameters,
+)
+from query_api.compat.flat_models import FlatAnswer, FlatQuery, FlatTraceAnswer
+from query_api.compat.simple_traces_models import (
+    CreateSimpleTrace,
+    EditSimpleTrace,
+    QuerySimpleTraces,
+    SimpleTraceAnswer,
+    SimpleTraceDeleted,
+    SimpleTracesAnswer,
+)
+from query_api.compat.simple_traces_prepare import spans_of_new
+from query_api.compat.workflows_models import (
+    ResolveWorkflowRevision,
+    RetrieveWorkflowRevision,
+    WorkflowResolvedAnswer,
+    WorkflowRetrievedAnswer,
+)
+from query_api.freshness import handlers as freshness
+from query_api.freshness.models import Freshness
+from query_api.http import health, home_page
+from query_api.http.docs_page import with_docs
+from query_api.intake import handlers as intake
+from query_api.intake import otlp, otlp_rejected, prepare
+from query_api.intake.models import (
+    IntakeReady,
+    LinksAnswer,
+    SpansIngest,
+    TraceIdAnswer,
+    TraceIdsAnswer,
+    TraceIngest,
+    TracesIngest,
+)
+from query_api.pages import sessions_handlers as sessions
+from query_api.pages import spans_handlers as spans
+from query_api.pages import traces_handlers as traces
+from query_api.pages.sessions_models import ActivityQuery, SessionIds, UserIds
+from query_api.pages.spans_models import SpanAnswer, SpanIds, SpansAnswer, SpansQuery
+from query_api.pages.traces_models import TraceAnswer, TraceDeleted, TraceIds, TracesAnswer, TracesQuery
+from query_api.registry.applications_routes import APPLICATION_ROUTES
+from query_api.registry.environments_routes import ENVIRONMENT_ROUTES
+from query_api.registry.queries_routes import QUERY_ROUTES
+from query_api.request.route import Access, Route
+
+# fmt: off
+SPANS: Final = (
+    Route("POST", "/spans/query", spans.query_spans, "Ask for spans", "Spans", SpansAnswer, body=SpansQuery),
+    Route("GET",  "/spans", spans.list_spans, "Spans by their ids", "Spans", SpansAnswer, query=SpanIds),
+    Route("GET",  "/spans/{trace_id}/{span_id}", spans.get_span, "One span", "Spans", SpanAnswer),
+)
+TRACES: Final = (
+    Route("GET",  "/traces", traces.list_traces, "Traces by their ids", "Traces", TracesAnswer, query=TraceIds),
+    Route("POST", "/traces/query", traces.query_traces, "Ask for traces", "Traces", TracesAnswer, body=TracesQuery),
+    Route("GET",  "/traces/{trace_id}", traces.get_trace, "One trace as a tree", "Traces", TraceAnswer),
+    Route("DELETE", "/traces/{trace_id}", traces.delete_trace, "Delete a trace", "Traces", TraceDeleted, status=202),
+)
+NUMBERS: Final = (
+    Route("POST", "/spans/analytics/query", analytics.query_metrics, "Statistics of values", "Numbers", MetricsAnswer,
+          query=MetricsParameters, body=MetricsQuery),
+    Route("POST", "/tracing/analytics/query", analytics.query_metrics, "Statistics of values", "Numbers", MetricsAnswer,
+          query=MetricsParameters, body=MetricsQuery, deprecated=True),
+    Route("POST", "/tracing/spans/analytics", analytics.query_counts, "Counts and sums", "Numbers", CountsAnswer,
+          query=CountsParameters, body=CountsQuery),
+    Route("GET",  "/tracing/spans/analytics", analytics.query_counts, "Counts and sums", "Numbers", CountsAnswer,
+          query=CountsParameters),
+    Route("POST", "/spans/sessions/query", sessions.query_sessions, "Ask for sessions", "Numbers", SessionIds, body=ActivityQuery),
+    Route("POST", "/spans/users/query", sessions.query_users, "Ask for users", "Numbers", UserIds, body=ActivityQuery),
+    Route("POST", "/tracing/sessions/query", sessions.query_sessions, "Ask for sessions", "Numbers", SessionIds,
+          body=ActivityQuery, deprecated=True),
+    Route("POST", "/tracing/users/query", sessions.query_users, "Ask for users", "Numbers", UserIds,
+          body=ActivityQuery, deprecated=True),
+)
+TRACING: Final = (
+    Route("POST", "/tracing/spans/query", flat.query_flat, "Ask for traces or spans, in the older form", "Tracing", FlatAnswer,
+          body=FlatQuery, query=FlatQuery, deprecated=True),
+    Route("GET",  "/tracing/traces/{trace_id}", flat.get_flat_trace, "One trace as a tree, in the older form", "Tracing",
+          FlatTraceAnswer, deprecated=True),
+    Route("DELETE", "/tracing/traces/{trace_id}", flat.delete_flat_trace, "Delete a trace, in the older form", "Tracing",
+          LinksAnswer, status=202, deprecated=True),
+)
+SIMPLE: Final = (
+    Route("POST", "/simple/traces/query", simple.query_simple_traces, "Ask for simple traces", "Simple traces",
+          SimpleTracesAnswer, body=QuerySimpleTraces),
+    Route("GET",  "/simple/traces/{trace_id}", simple.get_simple_trace, "One simple trace", "Simple traces", SimpleTraceAnswer),
+    Route("PATCH", "/simple/traces/{trace_id}", simple.edit_simple_trace, "Change a simple trace", "Simple traces",
+          SimpleTraceAnswer, body=EditSimpleTrace, body_required=True, ignores_unknown=True),
+    Route("DELETE", "/simple/traces/{trace_id}", simple.delete_simple_trace, "Delete a simple trace", "Simple traces",
+          SimpleTraceDeleted),
+)
+
+
+def _otlp(prefix: str) -> tuple[Route, ...]:
+    """OTLP over HTTP, below a prefix. Errors have the protocol's own form."""
+    in_otlp: dict[str, Any] = {"raw_body": otlp.CONTENT_TYPES, "answer_type": otlp.PROTOBUF, "error_shape": otlp.error_shape}
+    return (
+        Route("GET",  f"{prefix}/v1/traces", otlp.ready, "Whether OTLP can be sent here", "Intake", IntakeReady),
+        Route("POST", f"{prefix}/v1/traces", otlp.export_traces, "Send spans by OTLP", "Intake", None,
+              prepare=otlp.prepare_traces, **in_otlp),
+        Route("POST", f"{prefix}/v1/metrics", otlp_rejected.reject_metrics, "Reject metrics", "Intake", None,
+              prepare=otlp_rejected.prepare_metrics, **in_otlp),
+        Route("POST", f"{prefix}/v1/logs", otlp_rejected.reject_logs, "Reject logs", "Intake", None,
+              prepare=otlp_rejected.prepare_logs, **in_otlp),
+    )
+
+
+OTLP: Final = (*_otlp(""), *_otlp("/otlp"))
+INTAKE: Final = (
+    Route("POST", "/simple/traces", simple.create_simple_trace, "Write a simple trace", "Simple traces", SimpleTraceAnswer,
+          body=CreateSimpleTrace, body_required=True, ignores_unknown=True, prepare=spans_of_new, status=202),
+    Route("POST", "/tracing/spans/ingest", intake.ingest_spans, "Send spans as JSON", "Intake", LinksAnswer,
+          body=SpansIngest, prepare=prepare.spans_of_ingest, body_required=True, ignores_unknown=True, status=202),
+    Route("POST", "/traces/ingest", intake.ingest_traces, "Send traces as JSON", "Intake", TraceIdsAnswer,
+          body=TracesIngest, prepare=prepare.spans_of_traces, body_required=True, ignores_unknown=True, status=202, deprecated=True),
+    Route("POST", "/traces", intake.create_trace, "Send one trace", "Intake", TraceIdAnswer,
+          body=TraceIngest, prepare=prepare.spans_of_new_trace, body_required=True, ignores_unknown=True, status=202),
+    Route("PUT",  "/traces/{trace_id}", intake.replace_trace, "Send one trace again", "Intake", TraceIdAnswer,
+          body=TraceIngest, prepare=prepare.spans_of_replaced_trace, body_required=True, ignores_unknown=True, status=202),
+    Route("POST", "/tracing/traces", intake.create_trace_of_spans, "Send one trace", "Intake", LinksAnswer,
+          body=SpansIngest, prepare=prepare.spans_of_new_trace_of_spans, body_required=True, ignores_unknown=True, status=202, deprecated=True),
+    Route("PUT",  "/tracing/traces/{trace_id}", intake.replace_trace_of_spans, "Send one trace again", "Intake", LinksAnswer,
+          body=SpansIngest, prepare=prepare.spans_of_replaced_trace_of_spans, body_required=True, ignores_unknown=True, status=202, deprecated=True),
+)
+STATUS: Final = (
+    Route("GET", "/status/freshness", freshness.freshness_of_project, "Up to where what was produced is queryable", "Status",
+          Freshness),
+    Route("GET", "/admin/status/freshness", freshness.freshness_of_all, "The same, for all projects together", "Status",
+          Freshness, access=Access.ADMIN, reads_spans=True),
+)
+WORKFLOWS: Final = (
+    Route("POST", "/workflows/revisions/resolve", workflows.REVISIONS.resolve, "Resolve embedded references", "Workflows",
+          WorkflowResolvedAnswer, body=ResolveWorkflowRevision),
+    Route("POST", "/workflows/revisions/retrieve", workflows.REVISIONS.retrieve, "The revision that references name", "Workflows",
+          WorkflowRetrievedAnswer, body=RetrieveWorkflowRevision),
+)
+ACCOUNTS: Final = (
+    Route("GET",  "/projects/current", accounts.current_project, "The project of the key", "Accounts", CurrentProject,
+          refused_statuses=(404,)),
+    Route("GET",  "/access/permissions/check", accounts.check_permission, "Check a permission", "Accounts", Permission,
+          query=PermissionParameters, ignores_unknown=True),
+    Route("POST", "/admin/simple/accounts", accounts.create_accounts, "Make accounts with projects and keys", "Accounts",
+          AccountsAnswer, body=CreateAccounts, body_required=True, ignores_unknown=True, access=Access.ADMIN),
+)
+PROBES: Final = (
+    Route("GET", "/livez",   health.livez,   "Whether the process lives", "Health", health.Liveness, access=Access.PUBLIC),
+    Route("GET", "/health",  health.livez,   "The same, under its older name", "Health", health.Liveness, access=Access.PUBLIC),
+    Route("GET", "/readyz",  health.readyz,  "Whether it can work, and what is missing", "Health", health.Readiness, access=Access.PUBLIC,
+          unready_statuses=(503,)),
+)
+HEALTH: Final = (
+    *PROBES,
+    Route("GET", "/metrics", health.metrics, "What it counts, for Prometheus", "Health", None, access=Access.PUBLIC, answer_type="text/plain"),
+)
+HOME: Final = (
+    Route("GET", "/", home_page.home, "Where everything is", "About", home_page.Home, access=Access.PUBLIC),
+)
+# fmt: on
+
+
+def _reading(*routes: Route) -> tuple[Route, ...]:
+    """Routes that are answered from spans: they say how fresh they are, and wait if they are asked to."""
+    return tuple(replace(route, reads_spans=True) for route in routes)
+
+
+ROUTES: Final = with_docs(
+    (
+        *_reading(*SPANS, *TRACES, *TRACING, *SIMPLE, *NUMBERS),
+        *OTLP,
+        *INTAKE,
+        *APPLICATION_ROUTES,
+        *ENVIRONMENT_ROUTES,
+        *QUERY_ROUTES,
+        *WORKFLOWS,
+        *ACCOUNTS,
+        *STATUS,
+        *HEALTH,
+        *HOME,
+    )
+)
+
+OTLP_ROUTES: Final = (*OTLP, *PROBES)
+"""What answers on the port for OTLP over HTTP."""

@@ -1,0 +1,1 @@
+"""Pages of spans, traces, sessions and the feed."""

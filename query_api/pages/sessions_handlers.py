@@ -1,0 +1,118 @@
+"""The session and user routes: what was asked, put to ``activity``, and the answer in its shape (reference §10.3)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import orjson
+
+from common.errors import InvalidCursor
+from common.times import format_us
+from query_api.explain.explain import explain_member
+from query_api.filter.large_filters import compile_node, parse_filter
+from query_api.freshness.lookup import snapshot_of_walk
+from query_api.pages.sampling import percent_of
+from query_api.pages.sessions_activity import ActiveId, Walk, find_ids
+from query_api.pages.sessions_models import ActivityQuery, ActivityWindowing
+from query_api.pages.sessions_position import IdPosition
+from query_api.pages.spans_models import Order, Windowing
+from query_api.pages.windowing import belonging, limit_of, microseconds
+from query_api.request.cursor import read_cursor, write_cursor
+from query_api.request.route import Answer, Call
+from query_api.spans.request_spans import project_spans
+
+
+async def query_sessions(call: Call) -> Answer:
+    """The distinct session ids of spans, by their activity, in pages.
+
+    ``POST /spans/sessions/query``, ``POST /tracing/sessions/query``.
+    """
+    return await _query(call, kind="session")
+
+
+async def query_users(call: Call) -> Answer:
+    """The distinct user ids of spans, by their activity, in pages.
+
+    ``POST /spans/users/query``, ``POST /tracing/users/query``.
+    """
+    return await _query(call, kind="user")
+
+
+async def _query(call: Call, *, kind: str) -> Answer:
+    query: ActivityQuery = call.body
+    windowing = query.windowing or ActivityWindowing()
+    filtering = await parse_filter(query.filtering)
+    settings, secret = call.context.settings.query, call.context.cursor_secret
+    limit = limit_of(
+        Windowing(limit=windowing.limit), default=settings.page_limit_default, most=settings.page_limit_max
+    )
+    walk_name = f"{kind}s by {'latest' if query.realtime else 'earliest'} span"
+    belongs_to = belonging(walk_name, call.project_id, filtering, _without_leading_bound(windowing))
+    walk = _walk(windowing, kind=kind, is_realtime=bool(query.realtime))
+    if windowing.next is None:
+        walk = replace(walk, snapshot=await snapshot_of_walk(call.context, call.project_id, is_continued=False))
+    else:
+        after = IdPosition.unpack(read_cursor(windowing.next, belongs_to=belongs_to, secret=secret))
+        walk = _continued(walk, after)
+    spans = project_spans(call)
+    found = await find_ids(spans, await compile_node(filtering), walk, limit=limit + 1)
+    page = found[:limit]
+    members: dict[str, Any] = {"count": len(page), f"{kind}_ids": [each.text for each in page]}
+    if len(found) > limit:
+        position = _position(walk, page[-1])
+        cursor = write_cursor(position.pack(), belongs_to=belongs_to, secret=secret)
+        members["windowing"] = _following(windowing, walk, position, cursor=cursor, limit=limit)
+    return Answer(b"%b%b}" % (orjson.dumps(members)[:-1], await explain_member(spans, filtering)))
+
+
+def _without_leading_bound(windowing: ActivityWindowing) -> Windowing:
+    """What a cursor belongs to. The leading bound is in the cursor, because two spellings of it are legal."""
+    if windowing.order is Order.ASCENDING:
+        return Windowing(order=windowing.order, newest=windowing.newest, rate=windowing.rate)
+    return Windowing(order=windowing.order, oldest=windowing.oldest, rate=windowing.rate)
+
+
+def _walk(windowing: ActivityWindowing, *, kind: str, is_realtime: bool) -> Walk:
+    return Walk(
+        kind=kind,
+        is_realtime=is_realtime,
+        order=windowing.order or Order.DESCENDING,
+        newest_us=microseconds(windowing.newest),
+        oldest_us=microseconds(windowing.oldest),
+        rate_percent=percent_of(windowing.rate),
+    )
+
+
+def _continued(walk: Walk, after: IdPosition) -> Walk:
+    """The walk behind a position, in the window of its first page, over what was stored then."""
+    leading_us = walk.newest_us if walk.order is Order.DESCENDING else walk.oldest_us
+    if leading_us not in (after.leading_us, after.activity_us):
+        name = "newest" if walk.order is Order.DESCENDING else "oldest"
+        raise InvalidCursor(
+            f"The cursor in windowing.next belongs to another windowing.{name}: give it as on the page before, or as that"
+            " page gave it."
+        )
+    is_descending = walk.order is Order.DESCENDING
+    newest_us, oldest_us = (after.leading_us, walk.oldest_us) if is_descending else (walk.newest_us, after.leading_us)
+    return replace(walk, newest_us=newest_us, oldest_us=oldest_us, after=after, snapshot=after.snapshot)
+
+
+def _position(walk: Walk, last: ActiveId) -> IdPosition:
+    leading_us = walk.newest_us if walk.order is Order.DESCENDING else walk.oldest_us
+    return IdPosition(last.activity_us, last.beginning, last.tail, leading_us, walk.snapshot)
+
+
+def _following(
+    windowing: ActivityWindowing, walk: Walk, position: IdPosition, *, cursor: str, limit: int
+) -> dict[str, Any]:
+    """The ``windowing`` of the next page: as the reference gives it, and the cursor that keeps it exact."""
+    newest_us, oldest_us = microseconds(windowing.newest), microseconds(windowing.oldest)
+    if walk.order is Order.DESCENDING:
+        newest_us = position.activity_us
+    else:
+        oldest_us = position.activity_us
+    bounds = {"newest": newest_us, "oldest": oldest_us}
+    following: dict[str, Any] = {name: format_us(bound) for name, bound in bounds.items() if bound is not None}
+    following |= {"next": cursor, "limit": limit, "order": walk.order}
+    return following if windowing.rate is None else {**following, "rate": windowing.rate}

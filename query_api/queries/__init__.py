@@ -1,1 +1,0 @@
-"""Saved queries: questions about spans and traces, with a history."""

@@ -1,0 +1,1 @@
+"""Histories: artifacts, variants and revisions of applications, queries and environments."""

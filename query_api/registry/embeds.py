@@ -1,0 +1,246 @@
+"""References that are embedded in data, in three spellings, and what each of them names. Pure; ``resolving.py`` puts them together.
+
+An object ``{"@ag.embed": {"@ag.references": {"<kind>": {…}}, "@ag.selector": {"path": "a.b"}}}`` stands for a value. In a text
+``@ag.embed[@ag.references[<kind>.<field>=<value>, …], @ag.selector[path=a.b]]`` and ``@{{<kind>.<field>=<value>, …, path=a.b}}`` stand
+for a text. Source: reference ``applications-api`` §7.4.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from pydantic import ValidationError
+
+from common.errors import InvalidInput
+from query_api.registry.models import ReferenceIn
+from query_api.registry.references import refuse_insufficient
+from query_api.registry.values import Kind, References
+
+MARKER: Final = "@ag.embed"
+_REFERENCES: Final = "@ag.references"
+_SELECTOR: Final = "@ag.selector"
+_PATH: Final = "path"
+_MARKED: Final = f'"{MARKER}"'
+_SPELLINGS: Final = (_MARKED, f"{MARKER}[", "@{{")
+
+KINDS: Final[Mapping[str, Kind | None]] = {
+    "application": Kind.APPLICATION,
+    "workflow": Kind.APPLICATION,
+    "environment": Kind.ENVIRONMENT,
+    "evaluator": None,
+}
+"""What an embed may name, and where it is kept: an application is a workflow under the same ids, and there are no evaluators."""
+
+_NAMED: Final = re.compile(r"(application|workflow|environment|evaluator)(_variant|_revision)?")
+_LAYERS: Final = {None: "artifact", "_variant": "variant", "_revision": "revision"}
+_TOKEN: Final = re.compile(
+    r"@ag\.embed\[(?:\s{0,20}@ag\.references\[(?P<references>[^\[\]]{0,10000})\]\s{0,20}"
+    r"(?:,\s{0,20}@ag\.selector\[(?P<selector>[^\[\]]{0,10000})\]\s{0,20})?\])?"
+    r"|@\{\{(?P<compact>\s{0,20}\w{1,64}\.\w{1,64}\s{0,20}=[^{}]{0,10000})\}\}"
+)
+"""A token in a text. The first spelling also matches if only its beginning is right; it then has no groups and cannot be read. The
+second one only matches if it holds a reference: templates write ``@{{name}}``. Every part is bounded: a match holds the interpreter
+lock."""
+
+
+class Unresolved(ValueError):
+    """Why an embedded reference has no value; the text names no place."""
+
+
+class Target(NamedTuple):
+    """What an embed names: a part of what a revision holds; all of it if the path is empty."""
+
+    word: str
+    """What the embed calls the kind, a key of ``KINDS``."""
+
+    references: References
+    path: str
+
+
+class Embed(NamedTuple):
+    """One embed, as it is found."""
+
+    source: Any
+    """The object that holds the marker, or the token."""
+
+    place: tuple[str | int, ...]
+    """Where it stands in the data."""
+
+    depth: int
+    """Objects and arrays around it."""
+
+    @property
+    def is_text(self) -> bool:
+        """Whether it stands in a text, and so for a text."""
+        return isinstance(self.source, str)
+
+    def target(self) -> Target:
+        """What it names. Raises ``Unresolved`` if it cannot be read."""
+        return _target_of_token(self.source) if self.is_text else _target_of_object(self.source)
+
+
+Replace: TypeAlias = Callable[[Embed], Any]
+"""Returns what stands in the place of an embed."""
+
+
+def may_embed(text: str) -> bool:
+    """Return whether a JSON text may hold an embed, by a quick look. It does not if this is false."""
+    return any(spelling in text for spelling in _SPELLINGS)
+
+
+def holds_embed(text: str) -> bool:
+    """Return whether a JSON text holds an embed, without parsing it."""
+    return _MARKED in text or any(True for _ in _tokens(text))
+
+
+def replaced(value: Any, replace: Replace, *, place: tuple[str | int, ...] = (), depth: int = 0) -> Any:
+    """Return ``value`` with every embed replaced, from the first to the last."""
+    if isinstance(value, str):
+        return _replaced_text(value, lambda token: replace(Embed(token, place, depth)))
+    if isinstance(value, list):
+        return [replaced(each, replace, place=(*place, index), depth=depth + 1) for index, each in enumerate(value)]
+    if isinstance(value, dict):
+        if MARKER in value:
+            return replace(Embed(value, place, depth))
+        return {name: replaced(each, replace, place=(*place, name), depth=depth + 1) for name, each in value.items()}
+    return value
+
+
+def _replaced_text(text: str, replace: Callable[[str], str]) -> str:
+    pieces, end = [], 0
+    for token in _tokens(text):
+        pieces += [text[end : token.start()], replace(token[0])]
+        end = token.end()
+    return "".join([*pieces, text[end:]]) if pieces else text
+
+
+def _tokens(text: str) -> Iterator[re.Match[str]]:
+    """Yield the tokens of a text. Each is looked for by itself, so that other threads can run between two of them."""
+    at = text.find("@")
+    while at >= 0:
+        token = _TOKEN.match(text, at)
+        if token is not None:
+            yield token
+        at = text.find("@", at + 1 if token is None else token.end())
+
+
+def targets_in(values: Iterable[Any], *, count_max: int) -> list[Target]:
+    """Return the different targets of the first ``count_max`` embeds in some values, in their order."""
+    found: dict[Target, None] = {}
+    places = iter(range(count_max))
+
+    def note(embed: Embed) -> str:
+        if next(places, None) is not None:
+            with suppress(Unresolved):  # reported when the value is put together
+                found[embed.target()] = None
+        return ""
+
+    for value in values:
+        replaced(value, note)
+    return list(found)
+
+
+def depth_of(value: Any) -> int:
+    """Return how deep objects and arrays nest."""
+    level, depth = [value], 0
+    while around := [each for each in level if isinstance(each, dict | list)]:
+        level = [member for each in around for member in (each.values() if isinstance(each, dict) else each)]
+        depth += 1
+    return depth
+
+
+def described(target: Target) -> str:
+    """Return the references of a target in words: ``application_revision.slug=x``."""
+    names = (f"{target.word}{suffix or ''}" for suffix in _LAYERS)
+    return ", ".join(
+        f"{name}.{member}={value}"
+        for name, reference in zip(names, target.references, strict=True)
+        for member, value in ((reference._asdict() if reference is not None else {}).items())
+        if value is not None
+    )
+
+
+def _target_of_object(source: Mapping[str, Any]) -> Target:
+    if len(source) > 1:
+        beside = ", ".join(repr(name) for name in source if name != MARKER)
+        raise Unresolved(f"{beside[:200]} would be lost: '{MARKER}' has to stand alone in its object")
+    embed = source[MARKER]
+    if not isinstance(embed, dict) or not isinstance(embed.get(_REFERENCES), dict):
+        raise Unresolved(f"'{MARKER}' needs '{_REFERENCES}': an object of references by their kind")
+    selector = embed.get(_SELECTOR) or {}
+    others = embed.keys() - {_REFERENCES, _SELECTOR}
+    if others or not isinstance(selector, dict) or _present(selector).keys() - {_PATH}:
+        raise Unresolved(
+            f"'{MARKER}' holds '{_REFERENCES}' and '{_SELECTOR}', and the selector '{_PATH}', and nothing else"
+        )
+    return _target(_present(embed[_REFERENCES]), selector.get(_PATH))
+
+
+def _target_of_token(source: str) -> Target:
+    token = _TOKEN.fullmatch(source)
+    named = None if token is None else token["compact"] or token["references"]
+    if token is None or named is None:
+        raise Unresolved(f"the text after '{MARKER}' is not [{_REFERENCES}[kind.field=value], {_SELECTOR}[{_PATH}=…]]")
+    pairs = [
+        _pair(text) for text in (*named.split(","), *([token["selector"]] if token["selector"] is not None else []))
+    ]
+    path: str | None = None
+    references: dict[str, dict[str, str]] = {}
+    for name, value in pairs:
+        kind, dot, field = name.partition(".")
+        if name == _PATH and path is None:
+            path = value
+        elif dot and field not in references.setdefault(kind, {}):
+            references[kind][field] = value
+        else:
+            raise Unresolved(f"'{name[:200]}' is not kind.field, or stands twice")
+    return _target(references, path)
+
+
+def _present(members: Mapping[str, Any]) -> dict[str, Any]:
+    """Without the members that are null, which clients send for absent ones."""
+    return {name: member for name, member in members.items() if member is not None}
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise Unresolved(f"'{text.strip()[:200]}' is not name=value")
+    return name.strip(), value.strip()
+
+
+def _target(named: Mapping[str, Any], path: Any) -> Target:
+    if path is not None and (not isinstance(path, str) or "\0" in path):
+        raise Unresolved(f"'{_SELECTOR}.{_PATH}' is not a text: dotted, as in parameters.greeting")
+    words: set[str] = set()
+    layers: dict[str, Any] = {}
+    for name, sent in named.items():
+        kind = _NAMED.fullmatch(name)
+        if kind is None:
+            raise Unresolved(
+                f"'{name[:200]}' is no kind of reference; legal: {', '.join(KINDS)}, with _variant or _revision or without"
+            )
+        words.add(kind[1])
+        layers[_LAYERS[kind[2]]] = _reference(name, sent)
+    if len(words) != 1:
+        raise Unresolved("an embed names one thing: references of one kind")
+    word, references = words.pop(), References(**layers)
+    try:
+        refuse_insufficient(word, references)
+    except InvalidInput as exc:
+        raise Unresolved(exc.detail) from exc
+    return Target(word, references, path or "")
+
+
+def _reference(name: str, sent: Any) -> Any:
+    if not isinstance(sent, dict):
+        raise Unresolved(f"{name} is not an object: id, slug and version")
+    try:
+        return ReferenceIn.model_validate(sent).value()
+    except ValidationError as exc:
+        error = exc.errors()[0]
+        where = ".".join([name, *(str(step)[:200] for step in error["loc"])])
+        raise Unresolved(f"{where}: {error['msg'].removeprefix('Value error, ').rstrip('.')}") from exc

@@ -1,0 +1,1 @@
+"""What a handler gets and returns: requests, responses, JSON bodies, errors, cursors."""

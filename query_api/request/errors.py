@@ -1,0 +1,149 @@
+"""From an error to the answer: the one table of statuses and the body each has (contract §1).
+
+Errors that exist only over HTTP live here: ``InvalidRequest`` (422, the list of what is wrong), ``MethodNotAllowed``, and the
+conflicts that say with what (409): ``MemberConflict``, ``SlugTaken``, ``RevisionConflict``. Everything that is not a
+``ServiceError`` is our bug: 500, and the user sees only an id.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+from uuid import UUID, uuid4
+
+import orjson
+
+from common.errors import (
+    ComeBack,
+    Conflict,
+    ErrorCode,
+    InvalidInput,
+    ServiceError,
+    Unauthorized,
+)
+from query_api.request.route import Answer
+
+STATUS: Final[Mapping[ErrorCode, int]] = {
+    ErrorCode.INVALID: 400,
+    ErrorCode.REJECTED: 400,
+    ErrorCode.UNAUTHORIZED: 401,
+    ErrorCode.FORBIDDEN: 403,
+    ErrorCode.NOT_FOUND: 404,
+    ErrorCode.CONFLICT: 409,
+    ErrorCode.TOO_LARGE: 413,
+    ErrorCode.UNSUPPORTED_MEDIA: 415,
+    ErrorCode.OVERLOADED: 429,
+    ErrorCode.INTERNAL: 500,
+    ErrorCode.UNAVAILABLE: 503,
+    ErrorCode.DEADLINE_EXCEEDED: 504,
+}
+INVALID_REQUEST_STATUS: Final = 422
+METHOD_NOT_ALLOWED_STATUS: Final = 405
+INTERNAL_MESSAGE: Final = "An unexpected error occurred. Please try again later or contact support."
+
+
+class InvalidRequest(InvalidInput):
+    """The request does not have the shape that the route wants.
+
+    ``problems`` are ``{"type", "loc", "msg", "input", "ctx"?}``, ``loc`` beginning with ``body``, ``path`` or ``query``.
+    """
+
+    def __init__(self, problems: Sequence[Mapping[str, Any]]) -> None:
+        self.problems = problems
+        super().__init__("; ".join(str(problem["msg"]) for problem in problems))
+
+
+class MethodNotAllowed(InvalidInput):
+    """Method Not Allowed"""
+
+    def __init__(self, allowed: Sequence[str], detail: str | None = None) -> None:
+        self.allowed = allowed
+        super().__init__(detail)
+
+
+class MemberConflict(Conflict):
+    """A member of the request contradicts what is stored. ``conflict`` is that member with its value."""
+
+    def __init__(self, detail: str, *, conflict: Mapping[str, str]) -> None:
+        self.conflict = conflict
+        super().__init__(detail)
+
+
+class SlugTaken(MemberConflict):
+    """Another one of its kind has the slug, archived or not."""
+
+    def __init__(self, slug: str) -> None:
+        super().__init__(f"A resource with slug '{slug}' already exists in this project.", conflict={"slug": slug})
+
+
+class RevisionConflict(Conflict):
+    """The base revision is not the head of the variant: somebody else committed first."""
+
+    def __init__(self, *, base_revision_id: UUID, current_revision_id: UUID | None) -> None:
+        self.base_revision_id = base_revision_id
+        self.current_revision_id = current_revision_id
+        super().__init__()
+
+
+def status_of(error: ServiceError) -> int:
+    """The status an error is answered with."""
+    match error:
+        case InvalidRequest():
+            return INVALID_REQUEST_STATUS
+        case MethodNotAllowed():
+            return METHOD_NOT_ALLOWED_STATUS
+        case _:
+            return STATUS[error.code]
+
+
+def answer_of(error: ServiceError) -> Answer:
+    """The answer that tells of an error. An ``internal`` one goes by ``internal_answer``: it must be logged."""
+    return Answer(orjson.dumps({"detail": _detail(error)}), status=status_of(error), headers=headers_of(error))
+
+
+def headers_of(error: ServiceError) -> dict[str, str]:
+    """The headers that belong to an error, whatever its body."""
+    match error:
+        case ComeBack():
+            return {"Retry-After": str(max(1, math.ceil(error.retry_after_s)))}
+        case MethodNotAllowed():
+            return {"Allow": ", ".join(error.allowed)}
+        case Unauthorized():
+            return {"WWW-Authenticate": error.scheme}
+        case _:
+            return {}
+
+
+def internal_answer(operation_id: str) -> Answer:
+    """The answer to a failure of ours: nothing of it but the id under which the log tells more."""
+    detail = {"message": INTERNAL_MESSAGE, "operation_id": operation_id}
+    return Answer(orjson.dumps({"detail": detail}), status=STATUS[ErrorCode.INTERNAL])
+
+
+def new_operation_id() -> str:
+    """An id that joins a 500 with its line in the log."""
+    return uuid4().hex
+
+
+def _detail(error: ServiceError) -> Any:
+    match error:
+        case InvalidRequest():
+            return error.problems
+        case MemberConflict():
+            return {"message": error.detail, "conflict": error.conflict}
+        case RevisionConflict():
+            return {
+                "code": "revision_conflict",
+                "message": error.detail,
+                "retryable": False,
+                "next_step": "Read the current revision, bring your change to it, and commit with it as the base.",
+                "details": {
+                    "base_revision_id": error.base_revision_id,
+                    "current_revision_id": error.current_revision_id,
+                },
+            }
+        case _ if error.code is ErrorCode.UNAUTHORIZED:
+            return {"message": error.detail}
+        case _:
+            return error.told

@@ -1,1 +1,0 @@
-"""Sessions and users: the distinct ids that spans carry, in the order of their activity."""

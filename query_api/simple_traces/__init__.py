@@ -1,1 +1,0 @@
-"""Traces of one span that people and evaluations write: annotations, feedback."""

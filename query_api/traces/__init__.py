@@ -1,1 +1,0 @@
-"""Traces: the spans of one id as trees."""

@@ -1,1 +1,0 @@
-"""Workflows: what applications are called by clients that know no difference."""

@@ -1,0 +1,111 @@
+"""What an explanation shows of statements, with an engine that explains none of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+import pyarrow as pa
+import pytest
+
+from common.clickhouse.store import Statement
+from common.errors import ErrorCode, Unavailable
+from common.project import DEFAULT_PROJECT_ID
+from query_api.explain.explain import SQL_CHARS_MAX, STATEMENTS_SHOWN_MAX, TEXT_CHARS_MAX, explained
+from query_api.spans.project_spans import ProjectSpans, Ran
+from tests.fakes.clock import ManualClock
+from tests.support.api import UntouchedStore
+
+SQL = "SELECT 1 FROM spans WHERE {of_project}"
+SHOWN_SQL = "SELECT 1 FROM spans WHERE project_id = {project_id:UUID}"
+
+
+class AwayStore(UntouchedStore):
+    """Counts what it is asked and answers nothing."""
+
+    def __init__(self) -> None:
+        self.selects_count = 0
+
+    async def select(self, statement: Statement, /, *, deadline_s: float) -> pa.Table:
+        self.selects_count += 1
+        raise Unavailable("ClickHouse is away.")
+
+
+@pytest.fixture
+def store() -> AwayStore:
+    return AwayStore()
+
+
+async def _explained(store: AwayStore, *ran: Ran) -> dict[str, Any]:
+    spans = ProjectSpans(store, DEFAULT_PROJECT_ID, clock=ManualClock(), budget_s=15.0, is_recorded=True)
+    spans._ran = list(ran)
+    member: dict[str, Any] = orjson.loads(await explained(spans))
+    return member
+
+
+def _ran(sql: str = SQL, *, failure: ErrorCode | None = None, **parameters: Any) -> Ran:
+    return Ran("candidates", sql, parameters, started_s=0.0, elapsed_ms=1.25, failure=failure)
+
+
+async def test_the_first_statements_are_shown_and_all_are_counted(store: AwayStore) -> None:
+    member = await _explained(store, *[_ran()] * (STATEMENTS_SHOWN_MAX + 1))
+
+    assert member["statements_count"] == STATEMENTS_SHOWN_MAX + 1
+    assert len(member["statements"]) == STATEMENTS_SHOWN_MAX
+
+
+async def test_an_engine_that_is_away_is_asked_once_and_that_is_what_is_said(store: AwayStore) -> None:
+    member = await _explained(store, *[_ran()] * 30)
+
+    assert store.selects_count == 1
+    assert member["incomplete"] == "The engine did not explain everything (unavailable)."
+    assert {"of_project", "hint"}.isdisjoint(member)
+
+
+async def test_a_statement_that_selects_nothing_is_shown_and_not_explained(store: AwayStore) -> None:
+    member = await _explained(store, _ran("INSERT INTO spans SELECT 1 FROM spans WHERE {of_project}"))
+
+    assert (store.selects_count, "incomplete" in member) == (0, False)
+
+
+@pytest.mark.parametrize(("length", "shown"), [(0, ""), (1, "… and 1 more characters")])
+async def test_a_long_text_is_cut_and_says_so_alone_and_in_a_list(store: AwayStore, length: int, shown: str) -> None:
+    text = "x" * (TEXT_CHARS_MAX + length)
+
+    [statement] = (await _explained(store, _ran(text=text, texts=(text,))))["statements"]
+
+    cut = "x" * TEXT_CHARS_MAX + shown
+    assert statement["parameters"] == {"project_id": str(DEFAULT_PROJECT_ID), "text": cut, "texts": [cut]}
+
+
+async def test_a_long_statement_is_cut_and_says_so(store: AwayStore) -> None:
+    long = SQL + " " * SQL_CHARS_MAX + "LIMIT 1"
+
+    [short, cut] = (await _explained(store, _ran(f"\n{SQL}\n"), _ran(long)))["statements"]
+
+    assert short["sql"] == SHOWN_SQL
+    assert cut["sql"].endswith(f"… and {len(SHOWN_SQL) + len('LIMIT 1'):,} more characters")
+    assert len(cut["sql"].partition("…")[0]) == SQL_CHARS_MAX
+
+
+async def test_of_the_times_among_the_values_the_moments_are_the_window(store: AwayStore) -> None:
+    moments = _ran(oldest_us=0, newest_us=10**18, interval_us=60_000_000, starts_us=[1, 2], limit=5)
+
+    [with_times, without] = (await _explained(store, moments, _ran(interval_us=1)))["statements"]
+
+    assert with_times["window"] == {"oldest": "1970-01-01T00:00:00Z", "newest": "9999-12-31T23:59:59.999999Z"}
+    assert "window" not in without
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        (ErrorCode.DEADLINE_EXCEEDED, "It did not end within its part of the budget."),
+        (ErrorCode.UNAVAILABLE, "It failed (unavailable)."),
+    ],
+)
+async def test_a_statement_that_failed_says_how(store: AwayStore, code: ErrorCode, said: str) -> None:
+    [failed, ended] = (await _explained(store, _ran(failure=code), _ran()))["statements"]
+
+    assert failed["failure"] == said
+    assert "failure" not in ended

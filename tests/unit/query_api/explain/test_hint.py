@@ -1,0 +1,186 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from query_api.explain.hint import hint, static_hint
+from query_api.explain.plan import PRIMARY_KEY, IndexUse, TableRead
+from query_api.filter.ast import EVERYTHING, Condition, Group, GroupOperator, Node, Operator
+
+IS_A = Condition("attributes", Operator.IS, "a", ("a",))
+UNINDEXED = Condition("status_message", Operator.IS, "a")
+FIELDS_WITH_AN_INDEX_OF_VALUES = (
+    "trace_id",
+    "span_id",
+    "parent_id",
+    "span_name",
+    "session_id",
+    "user_id",
+    "agent_id",
+)
+
+
+def _read(after_key: int, *, index: int | None = None, name: str = "leaf_items_index") -> TableRead:
+    uses = [IndexUse(PRIMARY_KEY, "sparse", "", 2_441, after_key)]
+    if index is not None:
+        uses.append(IndexUse(name, "text", "", after_key, index))
+    return TableRead("spans", 1, after_key if index is None else index, tuple(uses))
+
+
+def _hint(read: TableRead, filtering: Node = EVERYTHING, granules_read: int | None = None) -> str:
+    return hint([read], filtering, granules_read=granules_read)
+
+
+def test_what_an_index_left_is_said_with_its_field() -> None:
+    assert _hint(_read(2_441, index=3), IS_A) == "The index on attributes left 3 of 2,441 granules."
+    assert "on content left" in _hint(_read(2_441, index=3, name="content_index"), IS_A)
+    assert "on references left" in _hint(_read(2_441, index=3, name="references_index"), IS_A)
+
+
+def test_what_two_indexes_left_is_said_in_the_order_in_which_they_were_applied() -> None:
+    uses = [IndexUse(PRIMARY_KEY, "sparse", "", 90, 90)]
+    uses += [IndexUse("name_index", "text", "", 90, 9), IndexUse("content_index", "text", "", 9, 1)]
+
+    assert hint([TableRead("spans", 1, 1, tuple(uses))], IS_A, granules_read=None) == (
+        "The index on span_name left 9 of 90 granules. The index on content left 1 of 9 granules."
+    )
+
+
+def test_the_index_on_the_service_is_named_and_other_attributes_of_the_resource_have_none() -> None:
+    service, other = (
+        Condition("resource", Operator.IS, "a", ("attributes", name, "name")) for name in ("service", "host")
+    )
+
+    used = _hint(_read(2_441, index=3, name="service_name_index"), service)
+    assert used == "The index on `service.name` of the resource left 3 of 2,441 granules."
+    assert _hint(_read(9), other).endswith("No index holds resource.")
+    assert _hint(_read(9), replace(service, operator=Operator.CONTAINS)).endswith(
+        "The index on `service.name` of the resource is for equality (`is`, `in`), not for `contains`."
+    )
+
+
+@pytest.mark.parametrize("field", FIELDS_WITH_AN_INDEX_OF_VALUES)
+def test_every_index_is_on_a_field(field: str) -> None:
+    said = _hint(_read(9), Condition(field, Operator.CONTAINS, "a"))
+
+    assert said.endswith(f"The index on {field} is for equality (`is`, `in`), not for `contains`.")
+    assert "is for equality" not in _hint(_read(9), Condition(field, Operator.IN, ("a",)))
+
+
+def test_fields_and_operators_are_named_in_the_order_of_the_alphabet_each_with_its_own() -> None:
+    asked = (
+        Condition("user_id", Operator.CONTAINS, "a"),
+        Condition("span_name", Operator.STARTSWITH, "a"),
+        Condition("span_name", Operator.ENDSWITH, "a"),
+        Condition("span_name", Operator.LIKE, "a"),
+        *(Condition(field, Operator.IS, "a") for field in ("status_message", "span_type", "span_kind")),
+    )
+
+    assert _hint(_read(9), Group(GroupOperator.AND, asked)).endswith(
+        "The index on span_name is for equality (`is`, `in`), not for `endswith`, `like`, `startswith`."
+        " The index on user_id is for equality (`is`, `in`), not for `contains`."
+        " No index holds span_kind, span_type, status_message."
+    )
+
+
+def test_stretches_of_a_walk_are_counted_together() -> None:
+    reads = [_read(10, index=1), _read(20, index=2)]
+
+    assert hint(reads, IS_A, granules_read=None) == "The index on attributes left 3 of 30 granules."
+
+
+def test_an_index_that_excluded_nothing_is_not_praised() -> None:
+    assert _hint(_read(9, index=9), IS_A, 9).endswith("what the index was asked for may stand in each granule.")
+
+
+@pytest.mark.parametrize("granules_read", [9, None])
+def test_a_whole_window_that_was_read_is_said_with_what_would_help(granules_read: int | None) -> None:
+    said = _hint(_read(9), UNINDEXED, granules_read)
+
+    assert said.startswith("Every span of the window was read: no condition could use an index.")
+    assert "`oldest`" in said
+    assert said.endswith("No index holds status_message.")
+
+
+def test_references_are_not_said_to_be_without_an_index() -> None:
+    said = _hint(_read(9), Condition("references", Operator.IN, ({"slug": "a"},)), 9)
+
+    assert "No index holds" not in said
+
+
+def test_a_bound_of_time_is_not_said_to_be_of_no_use() -> None:
+    said = _hint(_read(9), Condition("start_time", Operator.GT, 1))
+
+    assert said == "Every span of the window was read: it is what the conditions on `start_time` left."
+
+
+def test_a_bound_of_time_beside_another_condition_is_not_all_that_there_is() -> None:
+    asked = Group(GroupOperator.AND, (Condition("start_time", Operator.GT, 1), UNINDEXED))
+
+    assert "no condition could use an index" in _hint(_read(9), asked)
+    assert _hint(_read(9)) == "Every span of the window was read: there is no condition."
+
+
+def test_a_page_that_was_full_before_the_end_is_said() -> None:
+    assert "until the page was full: 2 of 9 granules." in _hint(_read(9), UNINDEXED, 2)
+    assert "until the page was full: 2,440 of 2,441 granules." in _hint(_read(2_441), UNINDEXED, 2_440)
+
+
+def test_an_empty_window_is_said() -> None:
+    assert hint([], EVERYTHING, granules_read=0) == "Nothing was read: there are no spans in the window."
+
+
+@pytest.mark.parametrize("operator", [GroupOperator.NOT, GroupOperator.NAND, GroupOperator.NOR])
+def test_negations_cannot_use_an_index_however_deep(operator: GroupOperator) -> None:
+    filtering = Group(operator, (Group(GroupOperator.AND, (IS_A,)),))
+
+    assert "`not` (and" in _hint(_read(9), filtering)
+    assert "`not` (and" not in _hint(_read(9), Group(GroupOperator.OR, (IS_A,)))
+
+
+def test_on_attributes_the_operators_without_an_index_are_named() -> None:
+    asked = Group(GroupOperator.AND, (Condition("attributes", Operator.CONTAINS, "a"), IS_A))
+
+    said = _hint(_read(9), asked)
+    assert (
+        "equality (`is`, `in`), and for `contains` at most the paths that there are; `content` finds whole words by index."
+        in said
+    )
+
+
+def test_what_the_index_on_a_name_is_not_for_is_said() -> None:
+    asked = Condition("span_name", Operator.CONTAINS, "a")
+
+    assert _hint(_read(9), asked).endswith("The index on span_name is for equality (`is`, `in`), not for `contains`.")
+    assert "span_name" not in _hint(_read(9, index=3, name="name_index"), Condition("span_name", Operator.IS, "a"))[30:]
+
+
+IS_NAMED = Condition("span_name", Operator.IS, "a")
+GREATER = Condition("attributes", Operator.GT, 1, ("a",))
+
+
+@pytest.mark.parametrize(
+    ("node", "usable"),
+    [
+        (IS_A, ["attributes"]),
+        (GREATER, ["the paths of attributes"]),
+        (Condition("attributes", Operator.IN, ["one", "two"], ("a",)), ["attributes"]),
+        (Condition("attributes", Operator.IN, ["one", 2], ("a",)), []),
+        (Condition("attributes", Operator.IS, {"b": {"c": 1}}, ("a",)), ["attributes"]),
+        (Condition("attributes", Operator.IS, {"b": [1]}, ("a",)), []),
+        (Condition("attributes", Operator.EXISTS, path=("a",)), []),
+        (UNINDEXED, []),
+        (Group(GroupOperator.AND, (IS_A, UNINDEXED, IS_NAMED)), ["attributes", "span_name"]),
+        (Group(GroupOperator.OR, (IS_A, IS_NAMED)), ["attributes", "span_name"]),
+        (Group(GroupOperator.OR, (IS_A, UNINDEXED)), []),
+        (Group(GroupOperator.NOT, (IS_A,)), []),
+        (EVERYTHING, []),
+    ],
+)
+def test_which_indexes_can_be_used_follows_from_the_filter_alone(node: Node, usable: list[str]) -> None:
+    said = static_hint(node) or ""
+
+    assert [
+        field for field in ("attributes", "span_name", "the paths of attributes") if f"on {field} can" in said
+    ] == usable

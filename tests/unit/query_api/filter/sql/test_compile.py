@@ -1,0 +1,84 @@
+"""What a filter may cost the engine: bounded by what it compiles to; usual filters stay far below."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from common.errors import InvalidFilter, InvalidInput
+from query_api.filter.models import FilteringModel
+from query_api.filter.operands import LIST_VALUES_MAX, VALUE_BYTES_MAX
+from query_api.filter.parse import CONDITIONS_MAX, parse
+from query_api.filter.sql.compile import SQL_BYTES_MAX, VALUES_BYTES_MAX, Compiled, compile_filter
+from query_api.registry.queries_models import QueryData
+from query_api.registry.queries_saving import snapshot
+
+USUAL_VALUES = {"in": ["x", 1], "btwn": [1, 2.5], "gt": 5, "exists": None}
+
+
+def compiled(*conditions: dict[str, Any]) -> Compiled:
+    return compile_filter(parse(FilteringModel.model_validate({"conditions": list(conditions)})))
+
+
+def condition(operator: str, value: Any = "x", *, key: str, field: str = "attributes") -> dict[str, Any]:
+    return {"field": field, "key": key, "operator": operator, "value": value}
+
+
+COSTLY = [condition("in", ["x", 1], key=f"a{number}.0.1", field="resource") for number in range(CONDITIONS_MAX)]
+
+
+@pytest.mark.parametrize("field", ["attributes", "resource"])
+@pytest.mark.parametrize("operator", ["is", "gt", "btwn", "contains", "matches", "in", "has", "exists"])
+def test_as_many_usual_conditions_as_are_legal_compile(field: str, operator: str) -> None:
+    value = USUAL_VALUES.get(operator, "x")
+
+    found = compiled(
+        *(condition(operator, value, key=f"service.name{number}", field=field) for number in range(CONDITIONS_MAX))
+    )
+
+    assert len(found.sql) <= SQL_BYTES_MAX
+
+
+def test_a_range_of_numbers_compiles_to_little_more_than_one_bound() -> None:
+    one, both = (compiled(condition(*each, key="a")) for each in (("gte", 1), ("btwn", [1, 2])))
+
+    assert len(both.sql) < 1.5 * len(one.sql)
+
+
+def test_few_conditions_that_compile_to_much_are_refused_with_the_limit() -> None:
+    with pytest.raises(InvalidFilter, match=r"^The filter compiles to \d+ bytes of SQL; at most 393216 are legal: "):
+        compiled(*COSTLY)
+
+
+@pytest.mark.parametrize(
+    "large",
+    [
+        condition("is", "x" * VALUE_BYTES_MAX, key="a"),
+        condition("contains", "x" * VALUE_BYTES_MAX, key="a"),
+        condition("gt", 1, key="k" * VALUE_BYTES_MAX),
+        condition("in", [f"value number {number}" for number in range(LIST_VALUES_MAX)], key="a"),
+    ],
+    ids=["value", "text", "key", "list"],
+)
+def test_a_condition_at_its_own_limit_compiles_and_very_many_of_them_do_not(large: dict[str, Any]) -> None:
+    compiled(large)
+
+    with pytest.raises(InvalidInput, match=r"together|bytes of keys and values, .* at most 8388608 are legal"):
+        compiled(*[{**large, "key": f"{number}{large['key'][:-3]}"} for number in range(CONDITIONS_MAX)])
+
+
+def test_values_count_as_often_as_the_statement_names_them() -> None:
+    key = "k" * (VALUE_BYTES_MAX - 3)
+    conditions = [condition("gt", 1, key=f"{number}{key}") for number in range(100)]
+
+    assert sum(len(str(value)) for value in compiled(*conditions[:10]).parameters.values()) < VALUES_BYTES_MAX / 10
+    with pytest.raises(InvalidFilter, match="bytes of keys and values"):
+        compiled(*conditions)
+
+
+def test_a_filter_that_compiles_to_too_much_is_not_saved() -> None:
+    data = QueryData.model_validate({"filtering": {"conditions": COSTLY}})
+
+    with pytest.raises(InvalidFilter, match="bytes of SQL"):
+        snapshot(data)

@@ -1,0 +1,57 @@
+"""Filters with many values are read and compiled while other calls go on."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from common.errors import InvalidFilter
+from query_api.filter.large_filters import compile_node, parse_filter
+from query_api.filter.models import FilteringModel
+from query_api.filter.parse import parse
+from query_api.filter.sql.compile import compile_filter
+
+
+def filter_of(*conditions: dict[str, Any]) -> FilteringModel:
+    return FilteringModel.model_validate({"operator": "or", "conditions": [{"conditions": [*conditions]}]})
+
+
+def slugs(count: int) -> dict[str, Any]:
+    values = [{"slug": f"s{number}"} for number in range(count)]
+    return {"field": "references", "operator": "in", "value": values}
+
+
+def words(count: int) -> dict[str, Any]:
+    return {"field": "content", "operator": "contains", "value": "flavourful " * count}
+
+
+@pytest.mark.parametrize("condition", [slugs(5_000), words(3_000)])
+async def test_other_calls_go_on_while_a_large_filter_is_read_and_compiled(condition: dict[str, Any]) -> None:
+    model = filter_of(condition)
+
+    reading = asyncio.create_task(parse_filter(model))
+    await asyncio.sleep(0)
+    assert not reading.done()
+    compiling = asyncio.create_task(compile_node(await reading))
+    await asyncio.sleep(0)
+    assert not compiling.done()
+
+    assert await reading == parse(model)
+    assert await compiling == compile_filter(parse(model))
+
+
+async def test_a_usual_filter_needs_no_thread() -> None:
+    model = filter_of({"field": "span_name", "value": "a"}, slugs(10))
+
+    reading = asyncio.create_task(parse_filter(model))
+    await asyncio.sleep(0)
+
+    assert reading.done()
+    assert await compile_node(await reading) == compile_filter(parse(model))
+
+
+async def test_what_is_illegal_in_a_large_filter_is_named_at_its_place() -> None:
+    with pytest.raises(InvalidFilter, match=r"^filter\.conditions\[0\]\.conditions\[1\]"):
+        await parse_filter(filter_of(slugs(5_000), {"field": "nowhere"}), path="filter")

@@ -1,0 +1,110 @@
+"""What a text of ``content`` asks for, and which spans have it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from query_api.filter.words import Content, content_matches, parse_content, words_of
+
+
+@pytest.mark.parametrize(
+    ("text", "content"),
+    [
+        ("hello", Content(words=("hello",))),
+        ("  Hello, HELLO world! ", Content(words=("hello", "world"))),
+        ("well-known e-mail: a@b.c", Content(words=("well", "known", "e", "mail", "a", "b", "c"))),
+        ('"Big  bad, wolf"', Content(phrases=(("big", "bad", "wolf"),))),
+        ('"wolf" "" ""', Content(words=("wolf",))),
+        ("-wolf", Content(excluded_words=("wolf",))),
+        ("a -Wolf -wolf", Content(words=("a",), excluded_words=("wolf",))),
+        ('a -"Bad wolf"', Content(words=("a",), excluded_phrases=(("bad", "wolf"),))),
+        ("-bad-wolf", Content(excluded_phrases=(("bad", "wolf"),))),
+        ("bad- wolf - sheep --!", Content(words=("bad", "wolf", "sheep"))),
+        ("cats or dogs", Content(words=("cats", "or", "dogs"))),
+        ('5" screen', Content(words=("5", "screen"))),
+        ('say"big wolf"now', Content(words=("say", "now"), phrases=(("big", "wolf"),))),
+        ('"big wolf"-now', Content(words=("now",), phrases=(("big", "wolf"),))),
+        ("“Straße” 日本語、x²", Content(words=("straße", "日本語", "x²"))),
+        ("e\u0301te\u0301 ٣٤ Ⅳ", Content(words=("e\u0301te\u0301", "٣٤", "ⅳ"))),
+        ("snake_case", Content(words=("snake", "case"))),
+    ],
+)
+def test_a_text_is_words_phrases_and_what_is_excluded(text: str, content: Content):
+    assert parse_content(text) == content
+
+
+@pytest.mark.parametrize("text", ["", " \n", '""', '-""', "-", "!? …", "😀", '"', "Ⓐ"])
+def test_a_text_without_a_word_asks_for_nothing(text: str):
+    with pytest.raises(ValueError, match="at least one word"):
+        parse_content(text)
+
+
+def test_words_come_folded_and_in_order():
+    assert words_of("Ünïcode—K and “ſ”") == ("ünïcode", "k", "and", "s")
+
+
+def span(*texts: str, **members: Any) -> dict[str, Any]:
+    return {"attributes": {str(number): text for number, text in enumerate(texts)}, **members}
+
+
+def has(text: str, of: dict[str, Any]) -> bool:
+    return content_matches(parse_content(text), of)
+
+
+def test_words_stand_in_different_texts_and_in_any_order():
+    assert has("wolf big", span("the big one", "a Wolf"))
+    assert not has("wolf small", span("the big one", "a wolf"))
+
+
+def test_only_whole_words_count():
+    assert not has("hel", span("hello"))
+    assert not has("hello", span("hello2", "hello\u0301"))
+    assert has("hello", span("(hello)"))
+
+
+def test_a_phrase_stands_in_one_text():
+    assert has('"big bad wolf"', span("The BIG, bad\n— wolf!"))
+    assert not has('"big wolf"', span("the big bad wolf"))
+    assert not has('"big wolf"', span("the big", "wolf"))
+    assert not has('"big wolf"', span("a big wolfhound", "the unbig wolf"))
+    assert has('"a a b"', span("a a a b"))
+
+
+def test_what_is_excluded_is_nowhere():
+    assert has("-wolf", span("sheep"))
+    assert not has("-wolf", span("sheep", "wolf"))
+    assert has('-"bad wolf"', span("bad sheep and wolf"))
+    assert not has('-"bad wolf"', span("sheep", "a bad wolf"))
+    assert has("-wolf", {})
+
+
+def test_texts_are_found_as_deep_as_they_stand():
+    nested = {"attributes": {"a": {"b": [1, [{"c": "deep"}], None]}}}
+
+    assert has("deep", nested)
+
+
+def test_keys_numbers_and_booleans_are_no_texts():
+    for word in ("key", "5", "true", "null"):
+        assert not has(word, {"attributes": {"key": 5, "b": True, "c": None}})
+
+
+def test_the_names_of_events_and_what_their_attributes_say_count():
+    event = {
+        "name": "exception",
+        "timestamp": "2026-05-28T20:26:40Z",
+        "time_unix_nano": "17",
+        "attributes": {"m": "boom"},
+    }
+
+    assert has("exception boom", {"events": [event]})
+    for word in ("2026", "17", "name", "m"):
+        assert not has(word, {"events": [event]})
+
+
+def test_nothing_else_of_a_span_counts():
+    other = {"span_name": "wolf", "status_message": "wolf", "resource": {"attributes": {"a": "wolf"}}, "links": []}
+
+    assert not has("wolf", span("sheep", **other))

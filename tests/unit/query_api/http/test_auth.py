@@ -1,0 +1,159 @@
+from __future__ import annotations
+
+from uuid import UUID
+
+import orjson
+import pytest
+from pydantic import SecretStr
+
+from common.project import DEFAULT_PROJECT_ID, DEFAULT_USER_ID
+from common.settings import IllegalSettings, Settings
+from query_api.http.auth import refuse_open_door
+from query_api.request.route import Access, Answer, Call, Route
+from tests.support.api import PROJECT_A, KnownKeys, context_of
+from tests.unit.query_api.conftest import Client
+
+KEY = "abcdefgh." + "0" * 64
+ADMIN = Settings(auth="on", admin_key=SecretStr("a-long-admin-key"))
+
+
+async def _who(call: Call) -> Answer:
+    return Answer(orjson.dumps({"project": str(call.project_id), "user": str(call.user_id)}))
+
+
+ROUTES = (
+    Route("GET", "/who", _who, "", "", None),
+    Route("GET", "/public", _who, "", "", None, access=Access.PUBLIC),
+    Route("GET", "/admin/who", _who, "", "", None, access=Access.ADMIN),
+)
+
+
+@pytest.mark.parametrize("authorization", [f"ApiKey {KEY}", KEY, f"apikey  {KEY}"])
+async def test_key_decides_the_project_and_the_user(authorization: str, aiohttp_client: Client) -> None:
+    keys = KnownKeys({KEY: PROJECT_A}, user_id=UUID(int=5))
+    client = await aiohttp_client(context_of(keys=keys), routes=ROUTES)
+
+    response = await client.get(f"/who?project_id={DEFAULT_PROJECT_ID}", headers={"Authorization": authorization})
+
+    assert await response.json() == {"project": str(PROJECT_A), "user": str(UUID(int=5))}
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {},
+        {"Authorization": ""},
+        {"Authorization": "ApiKey"},
+        {"Authorization": "ApiKey nobody"},
+        {"Authorization": f"Bearer {KEY}"},
+        {"Authorization": f"Access {KEY}"},
+        {"Authorization": f"ApiKey {KEY} more"},
+        {"Authorization": "ApiKey schlüssel"},
+        {"Authorization": "ApiKey " + "x" * 5_000},
+    ],
+)
+@pytest.mark.parametrize("path", ["/who", "/unknown/path"])
+async def test_without_a_key_that_counts_everything_is_401(
+    headers: dict[str, str], path: str, aiohttp_client: Client
+) -> None:
+    client = await aiohttp_client(context_of(keys=KnownKeys({KEY: PROJECT_A})), routes=ROUTES)
+
+    response = await client.get(path, headers=headers)
+
+    assert response.status == 401
+    assert await response.json() == {"detail": {"message": "Unauthorized"}}
+
+
+@pytest.mark.parametrize("project_id", ["null", str(UUID(int=0)), UUID(int=0).hex])
+async def test_client_that_lost_its_project_is_401(project_id: str, aiohttp_client: Client) -> None:
+    client = await aiohttp_client(context_of(keys=KnownKeys({KEY: PROJECT_A})), routes=ROUTES)
+
+    response = await client.get(f"/who?project_id={project_id}", headers={"Authorization": KEY})
+
+    assert response.status == 401
+
+
+async def test_unknown_path_is_404_with_a_key(aiohttp_client: Client) -> None:
+    client = await aiohttp_client(context_of(keys=KnownKeys({KEY: PROJECT_A})), routes=ROUTES)
+
+    response = await client.get("/unknown", headers={"Authorization": KEY})
+
+    assert (response.status, await response.json()) == (404, {"detail": "Not Found"})
+
+
+async def test_public_route_needs_no_key(aiohttp_client: Client) -> None:
+    client = await aiohttp_client(context_of(keys=KnownKeys({})), routes=ROUTES)
+
+    assert (await client.get("/public")).status == 200
+
+
+async def test_keys_that_cannot_be_looked_up_are_503(aiohttp_client: Client) -> None:
+    keys = KnownKeys({KEY: PROJECT_A})
+    keys.is_away = True
+    client = await aiohttp_client(context_of(keys=keys), routes=ROUTES)
+
+    response = await client.get("/who", headers={"Authorization": KEY})
+
+    assert (response.status, response.headers["Retry-After"]) == (503, "3")
+
+
+@pytest.mark.parametrize("headers", [{}, {"Authorization": "ApiKey whatever"}, {"Authorization": "Bearer x"}])
+async def test_off_everything_is_the_default_project_and_user(headers: dict[str, str], aiohttp_client: Client) -> None:
+    client = await aiohttp_client(context_of(), routes=ROUTES)
+
+    response = await client.get("/who?project_id=null", headers=headers)
+
+    assert await response.json() == {"project": str(DEFAULT_PROJECT_ID), "user": str(DEFAULT_USER_ID)}
+
+
+@pytest.mark.parametrize(
+    ("authorization", "status"),
+    [
+        ("Access a-long-admin-key", 200),
+        ("Access a-long-admin-kex", 401),
+        (f"ApiKey {KEY}", 401),
+        ("a-long-admin-key", 401),
+        ("Access", 401),
+    ],
+)
+async def test_admin_routes_take_the_admin_key_alone(authorization: str, status: int, aiohttp_client: Client) -> None:
+    client = await aiohttp_client(context_of(settings=ADMIN, keys=KnownKeys({KEY: PROJECT_A})), routes=ROUTES)
+
+    response = await client.get("/admin/who", headers={"Authorization": authorization})
+
+    assert response.status == status
+
+
+@pytest.mark.parametrize(
+    ("authorization", "statuses"),
+    [("Access a-long-admin-key", [405, 404, 401]), (f"ApiKey {KEY}", [401, 401, 404])],
+)
+async def test_a_key_learns_what_is_not_there_where_it_opens_something(
+    authorization: str, statuses: list[int], aiohttp_client: Client
+) -> None:
+    client = await aiohttp_client(context_of(settings=ADMIN, keys=KnownKeys({KEY: PROJECT_A})), routes=ROUTES)
+
+    answers = [
+        await client.post(path, headers={"Authorization": authorization})
+        for path in ("/api/admin/who", "/admin/nobody", "/nobody")
+    ]
+
+    assert [answer.status for answer in answers] == statuses
+
+
+async def test_without_an_admin_key_nobody_is_admin(aiohttp_client: Client) -> None:
+    client = await aiohttp_client(context_of(keys=KnownKeys({})), routes=ROUTES)
+
+    assert (await client.get("/admin/who", headers={"Authorization": "Access "})).status == 401
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "10.0.0.1", "example.org"])
+def test_off_refuses_any_address_but_loopback(host: str) -> None:
+    with pytest.raises(IllegalSettings, match="CLEARSPAN_AUTH=off listens on loopback alone"):
+        refuse_open_door(Settings(auth="off", api_host=host))
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1", "localhost", "127.3.2.1"])
+def test_off_listens_on_loopback(host: str) -> None:
+    refuse_open_door(Settings(auth="off", api_host=host))
+    refuse_open_door(Settings(auth="on", api_host="0.0.0.0"))

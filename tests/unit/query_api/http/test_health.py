@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from common.errors import Unavailable
+from query_api.http import health
+from tests.support.api import context_of
+from tests.unit.query_api.conftest import Client
+
+
+async def _answers() -> None:
+    """As a system that is there."""
+
+
+async def _is_away() -> None:
+    raise Unavailable("Connection refused.")
+
+
+async def _hangs() -> None:
+    await asyncio.Event().wait()
+
+
+@pytest.mark.parametrize("path", ["/livez", "/health", "/api/health/"])
+async def test_process_that_answers_lives(path: str, aiohttp_client: Client) -> None:
+    client = await aiohttp_client(context_of(checks={"kafka": _is_away}))
+
+    response = await client.get(path)
+
+    assert (response.status, await response.json()) == (200, {"status": "ok"})
+
+
+async def test_ready_when_every_system_answers(aiohttp_client: Client) -> None:
+    client = await aiohttp_client(context_of(checks={"kafka": _answers, "clickhouse": _answers}))
+
+    response = await client.get("/readyz")
+
+    assert (response.status, await response.json()) == (200, {"status": "ready"})
+
+
+async def test_not_ready_names_what_is_missing_and_why(aiohttp_client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(health, "CHECK_TIMEOUT_S", 0.01)
+    client = await aiohttp_client(context_of(checks={"kafka": _is_away, "clickhouse": _answers, "postgres": _hangs}))
+
+    response = await client.get("/readyz")
+
+    assert (response.status, response.headers["Retry-After"]) == (503, "1")
+    assert await response.json() == {
+        "status": "not ready",
+        "waiting_for": {"kafka": "Connection refused.", "postgres": "No answer within 0.01 s."},
+    }
+
+
+async def test_metrics_count_requests_by_route_and_status(aiohttp_client: Client) -> None:
+    client = await aiohttp_client(context_of())
+    await client.get("/livez")
+    await client.get("/no/such/path")
+
+    text = await (await client.get("/metrics")).text()
+
+    assert 'clearspan_http_request_seconds_count{method="GET",route="/livez",status="200"}' in text
+    assert 'clearspan_http_request_seconds_count{method="GET",route="none",status="404"}' in text
+    assert "/no/such/path" not in text

@@ -1,0 +1,118 @@
+"""Where a body is read, and that it means the same there: large ones outside of the event loop."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from common.errors import TooLarge
+from common.limits import MIB, SpanLimits
+from query_api.compute.ipc import Rejection, decode, encode
+from query_api.compute.pool import IN_PROCESS_BYTES_MAX
+from query_api.http.request_body import BodyRules, read_request_body
+from query_api.http.routes import ROUTES
+from query_api.intake.publish import TraceRecord, TraceRecords
+from query_api.request.errors import InvalidRequest
+from query_api.request.route import PrepareContext
+
+
+class Body(BaseModel):
+    text: str = ""
+    free: list[Any] | None = None
+
+
+class CountingCompute:
+    """Runs at once, and counts."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    async def run(self, function: Callable[..., Any], /, *arguments: Any) -> Any:
+        self.count += 1
+        return function(*arguments)
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+
+def _rules(**more: Any) -> BodyRules:
+    rules: dict[str, Any] = {
+        "model": Body,
+        "required": True,
+        "prepare": None,
+        "content_encoding": "",
+        "bytes_max": MIB,
+        "values_max": 1_000,
+        "context": PrepareContext({}, None, SpanLimits(), 0),
+    }
+    return BodyRules(**rules | more)
+
+
+def _json_of(length: int) -> bytes:
+    return b'{"text":"%b"}' % (b"x" * (length - len('{"text":""}')))
+
+
+@pytest.mark.parametrize(("length", "count"), [(IN_PROCESS_BYTES_MAX, 0), (IN_PROCESS_BYTES_MAX + 1, 1)])
+@pytest.mark.parametrize("encoding", ["", "gzip"])
+async def test_a_large_body_is_read_elsewhere_however_small_it_was_sent(length: int, count: int, encoding: str) -> None:
+    compute = CountingCompute()
+    wire = gzip.compress(_json_of(length)) if encoding else _json_of(length)
+
+    body = await read_request_body(compute, wire, _rules(content_encoding=encoding))
+
+    assert len(body.text) == length - len('{"text":""}')
+    assert compute.count == count
+
+
+async def test_a_body_past_a_small_limit_is_refused_here() -> None:
+    compute = CountingCompute()
+
+    with pytest.raises(TooLarge, match="larger than 1000 bytes when inflated"):
+        await read_request_body(
+            compute, gzip.compress(_json_of(2_000)), _rules(content_encoding="gzip", bytes_max=1_000)
+        )
+    assert compute.count == 0
+
+
+@pytest.mark.parametrize("free", [[{}] * 996, [[]] * 996, [{"a": 1}] * 498, ["a,b:c{d[e"] * 996])
+async def test_values_are_counted_up_to_the_limit_and_no_further(free: list[Any]) -> None:
+    """The body, its text and its list are three; what looks like a value inside of a text is none."""
+    compute = CountingCompute()
+    legal = json.dumps({"text": ",:[{" * 999, "free": [*free, 1]}).encode()
+    one_more = json.dumps({"text": ",:[{" * 999, "free": [*free, 1, 1]}).encode()
+
+    assert len((await read_request_body(compute, legal, _rules())).free) == len(free) + 1
+    with pytest.raises(TooLarge, match="more than 1000 JSON values"):
+        await read_request_body(compute, one_more, _rules())
+
+
+def test_every_body_can_go_to_another_process() -> None:
+    for route in ROUTES:
+        if route.body is not None or route.raw_body:
+            parts = [bytes(part) for part in encode((route.body, route.prepare))]
+            assert decode(parts) == (route.body, route.prepare), route.path
+
+
+def test_records_come_out_as_they_went_in() -> None:
+    records = [
+        TraceRecord(number.to_bytes(16, "big"), b"%d" % number * (300_000 if number % 3 else 0)) for number in range(9)
+    ]
+    packed = TraceRecords.of(records)
+
+    for each in (packed, decode([bytes(part) for part in encode(packed)])):
+        assert len(each) == 9
+        assert list(each) == records
+    assert list(TraceRecords.of([])) == []
+
+
+def test_an_error_comes_out_as_it_went_in() -> None:
+    error = InvalidRequest([{"type": "missing", "loc": ["body"], "msg": "Field required", "input": None}])
+
+    again = decode([bytes(part) for part in encode(Rejection.of(error))]).error()
+
+    assert (type(again), again.args, vars(again)) == (type(error), error.args, vars(error))

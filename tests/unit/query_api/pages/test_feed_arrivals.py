@@ -1,0 +1,112 @@
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pyarrow as pa
+from hypothesis import given
+from hypothesis import strategies as st
+
+from query_api.pages.feed_arrivals import Arrivals, Pending, StartBounds, arrivals_statement, merged_arrivals
+from query_api.pages.feed_positions import WHOLE_RECORD, Place
+
+Row = tuple[int, int, int]
+"""Offset, index, stored_us."""
+
+
+def merged(logs: Mapping[str, Sequence[Row]], *, size: int) -> Arrivals:
+    """What the engine would give of each log, merged; the start is the number of the row in its log."""
+    pending = [Pending(log, None, 1_000) for log in logs]
+    rows = [
+        (number, offset, index, nth, stored_us)
+        for number, of_log in enumerate(logs.values())
+        for nth, (offset, index, stored_us) in enumerate(sorted(of_log)[:size])
+    ]
+    names = ("log_index", "log_offset", "span_index", "start_us", "stored_us")
+    kinds = (np.uint8, np.uint64, np.uint32, np.int64, np.int64)
+    columns = zip(*rows, strict=True) if rows else [()] * 5
+    table = pa.table({name: np.array(column, kind) for name, kind, column in zip(names, kinds, columns, strict=True)})
+    return merged_arrivals(table, pending, size=size)
+
+
+def test_across_logs_the_order_is_by_when_things_were_stored() -> None:
+    arrivals = merged({"a": [(0, 0, 10), (1, 0, 30)], "b": [(0, 0, 20), (5, 0, 40)]}, size=10)
+
+    assert list(arrivals.logs) == ["a", "b", "a", "b"]
+
+
+def test_inside_a_log_the_order_is_its_own_whatever_the_clocks_say() -> None:
+    arrivals = merged({"a": [(0, 0, 50), (1, 0, 10)], "b": [(0, 0, 20)]}, size=10)
+
+    assert list(zip(arrivals.logs, arrivals.places, strict=True)) == [
+        ("b", Place(0, 0)),
+        ("a", Place(0, 0)),
+        ("a", Place(1, 0)),
+    ]
+
+
+def test_nothing_is_taken_behind_a_log_that_has_more() -> None:
+    """Its next row, which was not read, may come before what other logs have there."""
+    arrivals = merged({"a": [(0, 0, 10), (1, 0, 11), (2, 0, 12)], "b": [(0, 0, 20)]}, size=2)
+
+    assert list(arrivals.logs) == ["a", "a"]
+    assert arrivals.last_places(2) == {"a": Place(1, 0)}
+
+
+def test_nothing_is_taken_behind_a_log_that_has_more_and_rows_twice() -> None:
+    """Of a log with rows that are not merged yet, fewer are known than were asked for."""
+    arrivals = merged({"a": [(0, 0, 10), (0, 0, 10), (1, 0, 11)], "b": [(0, 0, 20), (1, 0, 21)]}, size=2)
+
+    assert list(arrivals.logs) == ["a"]
+    assert arrivals.last_places(1) == {"a": Place(0, 0)}
+
+
+def test_a_reader_is_at_the_end_of_logs_that_have_no_more() -> None:
+    arrivals = merged({"a": [(0, 0, 10)], "b": []}, size=2)
+
+    assert arrivals.last_places(1) == {"a": Place(1_000, WHOLE_RECORD), "b": Place(1_000, WHOLE_RECORD)}
+    assert arrivals.last_places(0) == {}
+
+
+logs = st.dictionaries(
+    st.sampled_from("abc"),
+    st.lists(st.tuples(st.integers(0, 5), st.integers(0, 3), st.integers(0, 9)), max_size=12),
+    min_size=1,
+)
+
+
+@given(logs, st.integers(1, 6))
+def test_what_is_taken_is_the_beginning_of_each_log_once(of_logs: dict[str, list[Row]], size: int) -> None:
+    arrivals = merged(of_logs, size=size)
+
+    given = list(zip(arrivals.logs, arrivals.places, strict=True))
+    assert len(given) == len(set(given)) <= size
+    for log, rows in of_logs.items():
+        there = sorted({Place(offset, index) for offset, index, _ in rows})
+        mine = [place for each, place in given if each == log]
+        assert mine == there[: len(mine)]
+        if arrivals.ends.get(log):
+            assert mine == there
+    if any(of_logs.values()):
+        assert given
+
+
+def test_values_and_logs_are_parameters() -> None:
+    sql, parameters = arrivals_statement(
+        [Pending("a'b", None, 5), Pending("{x:String}", Place(3, 4), 9)], StartBounds(oldest_us=7)
+    )
+
+    assert "a'b" not in sql
+    assert "{x:String}" not in sql
+    assert "newest" not in sql
+    assert parameters == {
+        "oldest_us": 7,
+        "log_0": "a'b",
+        "from_0": 0,
+        "index_0": -1,
+        "through_0": 5,
+        "log_1": "{x:String}",
+        "from_1": 3,
+        "index_1": 4,
+        "through_1": 9,
+    }

@@ -1,0 +1,52 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from common.errors import InvalidCursor, Unavailable
+from query_api.pages.feed_positions import LOGS_MAX, WHOLE_RECORD, Place, Positions
+from query_api.pages.spans_models import Windowing
+from query_api.request.cursor import write_cursor
+
+places = st.builds(Place, st.integers(0, 2**64 - 1), st.integers(0, WHOLE_RECORD))
+
+
+@given(st.dictionaries(st.text(), places))
+def test_a_reader_stands_where_it_stood(stood: dict[str, Place]) -> None:
+    read = Positions.unpack(Positions().moved(stood).pack())
+
+    assert {log: read.after(log) for log in stood} == stood
+    assert read.after("another log") is None or "another log" in stood
+
+
+def test_moving_in_one_log_leaves_the_others() -> None:
+    before = Positions().moved({"a": Place(1, 2), "b": Place(3, 4)})
+    after = before.moved({"b": Place(5, 6)})
+
+    assert (after.after("a"), after.after("b")) == (Place(1, 2), Place(5, 6))
+    assert before.after("b") == Place(3, 4)
+
+
+def test_the_size_does_not_show_how_many_records_a_log_holds() -> None:
+    near, far = (Positions().moved({"a": Place(offset, 0)}) for offset in (0, 10**9))
+
+    assert len(near.pack()) == len(far.pack())
+
+
+@pytest.mark.parametrize("packed", [b"\0", bytes(8), bytes(9), bytes(8) + b"\x80" * 11, bytes(8) + b"\1"])
+def test_what_is_cut_off_is_no_position(packed: bytes) -> None:
+    with pytest.raises(InvalidCursor):
+        Positions.unpack(packed)
+
+
+def _far_along(logs_count: int) -> Positions:
+    return Positions().moved({str(number): Place(2**64 - 1, 2**32 - 1) for number in range(logs_count)})
+
+
+def test_so_many_logs_fit_into_a_cursor_and_one_more_does_not() -> None:
+    cursor = write_cursor(_far_along(LOGS_MAX).pack(), belongs_to=bytes(16), secret=b"s")
+
+    assert Windowing(next=cursor).next == cursor
+    with pytest.raises(Unavailable, match="4000 logs"):
+        _far_along(LOGS_MAX + 1).pack()

@@ -1,0 +1,72 @@
+"""What a search may use is given out in shares, and a stretch that is too long is made shorter until it is admitted."""
+
+from __future__ import annotations
+
+import pytest
+
+from common.errors import DeadlineExceeded
+from common.project import DEFAULT_PROJECT_ID
+from query_api.pages.search_budget import FIRST_STRETCH_US, SearchBudget
+from query_api.spans.project_spans import ProjectSpans
+from tests.fakes.clock import ManualClock
+from tests.support.api import UntouchedStore
+
+
+def budget_of(clock: ManualClock, *, seconds: float = 5.0, rows: int = 1_000) -> SearchBudget:
+    return SearchBudget(
+        ProjectSpans(UntouchedStore(), DEFAULT_PROJECT_ID, clock=clock, budget_s=seconds, budget_rows=rows)
+    )
+
+
+def test_a_statement_gets_a_fifth_and_the_last_fifth_is_kept() -> None:
+    clock = ManualClock()
+    budget = budget_of(clock)
+    assert (budget.share().seconds_max, budget.share().rows_max) == (1.0, None)
+    assert budget.straight_share().rows_max == 200
+    clock.advance(3.5)
+    assert budget.share().seconds_max == pytest.approx(0.5)
+    clock.advance(0.5)
+    with pytest.raises(DeadlineExceeded, match=r"its budget of 5 s"):
+        budget.share()
+    assert budget.is_spent
+
+
+def test_a_stretch_is_halved_as_often_as_its_rows_ask_for_until_it_is_admitted() -> None:
+    budget = budget_of(ManualClock())
+    assert not budget.admits(2_000)
+    assert budget.stretch_us == FIRST_STRETCH_US // 16
+    assert not budget.admits(201), "one row too many, so it is halved at least"
+    assert budget.stretch_us == FIRST_STRETCH_US // 32
+    assert budget.admits(200)
+    budget.walked_through()
+    assert budget.stretch_us == FIRST_STRETCH_US // 16
+    budget.failed_stretch()
+    assert budget.stretch_us == FIRST_STRETCH_US // 32
+
+
+@pytest.mark.parametrize("rows_of_neighbours", [0, 1, 512])
+def test_rows_of_neighbours_at_the_border_do_not_show_in_the_bounds_of_a_stretch(rows_of_neighbours: int) -> None:
+    budget = budget_of(ManualClock(), rows=50_000)
+
+    budget.admits(25_000 + rows_of_neighbours)
+
+    assert budget.stretch_us == FIRST_STRETCH_US // 4
+
+
+def test_rows_end_a_search_that_has_moved_and_no_other() -> None:
+    budget = budget_of(ManualClock())
+    budget.failed_straight()
+    for _ in range(4):
+        assert budget.admits(200)
+    assert budget.admits(1), "nothing was found so far, and a page gets on whatever it costs"
+    budget.moved()
+    assert not budget.admits(1)
+    assert budget.is_spent
+
+
+def test_the_shortest_stretch_is_walked_whatever_it_costs() -> None:
+    budget = budget_of(ManualClock(), rows=5)
+    while budget.stretch_us > 1:
+        assert not budget.admits(10**12)
+    assert budget.admits(10**12)
+    assert not budget.is_spent

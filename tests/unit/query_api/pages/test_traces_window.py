@@ -1,0 +1,70 @@
+"""Positions of walks over traces: what a cursor holds, and what a window takes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from uuid import UUID
+
+import pytest
+
+from common.errors import InvalidCursor
+from query_api.pages.snapshot import Snapshot
+from query_api.pages.spans_models import Order, Windowing
+from query_api.pages.traces_window import TracePosition, TraceWindow, traces_window
+from query_api.request.cursor import FINGERPRINT_BYTES, write_cursor
+
+BELONGS_TO = bytes(FINGERPRINT_BYTES)
+SECRET = b"secret"
+POSITION = TracePosition(-5, b"t" * 16)
+
+
+def read(window: TraceWindow, **windowing: object) -> TraceWindow:
+    cursor = write_cursor(window.pack(POSITION), belongs_to=BELONGS_TO, secret=SECRET)
+    asked = Windowing.model_validate({"next": cursor, **windowing})
+    return traces_window(asked, snapshot=Snapshot.of_logs({"new": 99}), belongs_to=BELONGS_TO, secret=SECRET)
+
+
+@pytest.mark.parametrize("logs_count", [0, 1, 300])
+def test_a_cursor_keeps_the_position_and_what_was_stored_when_the_walk_began(logs_count: int) -> None:
+    window = TraceWindow(snapshot=Snapshot.of_logs({f"log {number}": number for number in range(logs_count)}))
+
+    found = read(window)
+
+    assert found == replace(window, after=POSITION)
+
+
+def test_the_references_cursor_includes_its_newest_and_so_do_the_pages_behind_it() -> None:
+    asked = {"newest": "2026-01-01", "order": "descending"}
+    window = traces_window(
+        Windowing.model_validate({**asked, "next": str(UUID(int=7))}),
+        snapshot=Snapshot(),
+        belongs_to=BELONGS_TO,
+        secret=SECRET,
+    )
+
+    assert window.after == TracePosition(window.newest_us or 0, UUID(int=7).bytes)
+    assert window.end_us == (window.newest_us or 0) + 1
+    assert read(window, **asked).end_us == window.end_us
+
+
+@pytest.mark.parametrize("order", list(Order))
+def test_the_references_cursor_without_its_bound_is_refused(order: Order) -> None:
+    asked = Windowing.model_validate({"next": str(UUID(int=7)), "order": order})
+
+    with pytest.raises(InvalidCursor):
+        traces_window(asked, snapshot=Snapshot(), belongs_to=BELONGS_TO, secret=SECRET)
+
+
+@pytest.mark.parametrize("packed", [b"", b"short", bytes(25) + b"x"])
+def test_a_position_that_is_none_is_refused(packed: bytes) -> None:
+    cursor = write_cursor(packed, belongs_to=BELONGS_TO, secret=SECRET)
+
+    with pytest.raises(InvalidCursor):
+        traces_window(Windowing(next=cursor), snapshot=Snapshot(), belongs_to=BELONGS_TO, secret=SECRET)
+
+
+def test_the_window_takes_its_oldest_and_not_its_newest() -> None:
+    window = TraceWindow(oldest_us=3, newest_us=5)
+
+    assert [window.spans(start_us) for start_us in (2, 3, 4, 5)] == [False, True, True, False]
+    assert TraceWindow().spans(0)

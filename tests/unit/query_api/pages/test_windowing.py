@@ -1,0 +1,45 @@
+"""What ``windowing`` of a request means (contract §3.3)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pydantic import BaseModel, ValidationError
+
+from query_api.analytics.models import CountsQuery
+from query_api.analytics.specs import MetricSpec
+from query_api.compat.flat_models import FlatQuery
+from query_api.pages.sessions_models import ActivityWindowing
+from query_api.pages.spans_models import Windowing
+from query_api.pages.windowing import limit_of
+from query_api.registry.queries_models import SavedWindowing
+from query_api.request.errors import InvalidRequest
+
+
+def test_a_request_that_says_no_limit_is_not_refused_where_pages_are_shorter_than_the_default() -> None:
+    assert limit_of(Windowing(), default=100, most=50) == 50
+
+
+def test_a_limit_is_legal_up_to_the_most_and_refused_one_past_it() -> None:
+    assert limit_of(Windowing(limit=50), default=100, most=50) == 50
+    with pytest.raises(InvalidRequest):
+        limit_of(Windowing(limit=51), default=100, most=50)
+
+
+@pytest.mark.parametrize(
+    ("model", "names", "others"),
+    [
+        (Windowing, ["limit", "wait_s", "rate", "interval"], {}),
+        (SavedWindowing, ["limit"], {}),
+        (FlatQuery, ["limit", "rate", "interval"], {}),
+        (ActivityWindowing, ["limit", "rate"], {}),
+        (CountsQuery, ["rate", "interval"], {}),
+        (MetricSpec, ["bins", "vmin", "vmax"], {"type": "string", "path": "a"}),
+    ],
+)
+def test_a_boolean_is_no_number(model: type[BaseModel], names: list[str], others: dict[str, Any]) -> None:
+    for name in names:
+        assert getattr(model.model_validate({**others, name: 1}), name) == 1
+        with pytest.raises(ValidationError, match="a boolean is no number"):
+            model.model_validate({**others, name: True})

@@ -1,0 +1,99 @@
+"""The cursor: what is written is read, for its own walk alone, and nothing else is."""
+
+from __future__ import annotations
+
+import base64
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from common.errors import InvalidCursor
+from query_api.pages.position import Position
+from query_api.pages.spans_models import Order
+from query_api.request.cursor import VERSION, fingerprint, read_cursor, write_cursor
+
+SECRET = b"secret"
+OWNER = fingerprint([b"project", b"filter"])
+POSITION = Position(1_780_000_000_000_000, b"s" * 16, b"t" * 16)
+CURSOR = write_cursor(POSITION.pack(), belongs_to=OWNER, secret=SECRET)
+
+
+@given(st.integers(-(2**63), 2**63 - 1), st.binary(min_size=16, max_size=16), st.binary(min_size=16, max_size=16))
+def test_what_is_written_is_read(start_us: int, span_id: bytes, trace_id: bytes) -> None:
+    position = Position(start_us, span_id, trace_id)
+
+    text = write_cursor(position.pack(), belongs_to=OWNER, secret=SECRET)
+
+    assert Position.unpack(read_cursor(text, belongs_to=OWNER, secret=SECRET)) == position
+    assert set(text) <= set("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_")
+
+
+@given(st.integers(-(2**63), 2**63 - 1), st.binary(min_size=16, max_size=16), st.binary(min_size=16, max_size=16))
+def test_an_edge_is_behind_every_span_of_its_start(start_us: int, span_id: bytes, trace_id: bytes) -> None:
+    assert Position.edge(start_us, Order.DESCENDING) <= Position(start_us, span_id, trace_id)
+    assert Position.edge(start_us, Order.ASCENDING) >= Position(start_us, span_id, trace_id)
+    assert Position.edge(start_us, Order.ASCENDING).is_edge
+    assert Position.edge(start_us, Order.DESCENDING).is_edge
+    assert not POSITION.is_edge
+
+
+@pytest.mark.parametrize("index", range(0, len(CURSOR), 7))
+def test_any_changed_character_is_noticed(index: int) -> None:
+    other = "A" if CURSOR[index] != "A" else "B"
+
+    with pytest.raises(InvalidCursor, match=r"windowing\.next"):
+        read_cursor(CURSOR[:index] + other + CURSOR[index + 1 :], belongs_to=OWNER, secret=SECRET)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "x", CURSOR[:-1], CURSOR + "A", CURSOR + "=", CURSOR + "\n", "é" * 20, CURSOR.replace("_", "/")[:-4] + "!!!!"],
+)
+def test_what_is_no_cursor_cannot_be_read(text: str) -> None:
+    with pytest.raises(InvalidCursor, match=r"cannot be read|was changed"):
+        read_cursor(text, belongs_to=OWNER, secret=SECRET)
+
+
+def test_bits_that_no_byte_holds_are_noticed() -> None:
+    raw = base64.urlsafe_b64decode(CURSOR + "==" if len(CURSOR) % 4 == 2 else CURSOR + "=" * (-len(CURSOR) % 4))
+    twins = [
+        CURSOR[:-1] + last
+        for last in "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+        if CURSOR[-1] != last and base64.urlsafe_b64decode(CURSOR[:-1] + last + "=" * (-len(CURSOR) % 4)) == raw
+    ]
+
+    for twin in twins:
+        with pytest.raises(InvalidCursor):
+            read_cursor(twin, belongs_to=OWNER, secret=SECRET)
+
+
+def test_a_cursor_of_another_query_is_refused() -> None:
+    with pytest.raises(InvalidCursor, match="belongs to another query"):
+        read_cursor(CURSOR, belongs_to=fingerprint([b"project", b"other"]), secret=SECRET)
+
+
+def test_a_cursor_under_another_secret_is_refused() -> None:
+    with pytest.raises(InvalidCursor, match="not one of this service"):
+        read_cursor(CURSOR, belongs_to=OWNER, secret=b"other")
+
+
+def test_a_cursor_of_another_version_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("query_api.request.cursor.VERSION", VERSION + 1)
+
+    with pytest.raises(InvalidCursor, match="another version"):
+        read_cursor(CURSOR, belongs_to=OWNER, secret=SECRET)
+
+
+def test_nobody_can_read_what_is_in_a_cursor() -> None:
+    near = write_cursor(POSITION.pack()[:-1] + b"T", belongs_to=OWNER, secret=SECRET)
+    raw, other = (base64.urlsafe_b64decode(each + "=" * (-len(each) % 4)) for each in (CURSOR, near))
+
+    assert OWNER not in raw
+    assert POSITION.span_id not in raw
+    # What is equal in two cursors does not show: one byte in 256 is equal by chance.
+    assert sum(one == another for one, another in zip(raw, other, strict=True)) < len(raw) / 4
+
+
+def test_fingerprints_know_where_parts_end() -> None:
+    assert fingerprint([b"ab", b"c"]) != fingerprint([b"a", b"bc"])

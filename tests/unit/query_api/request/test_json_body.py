@@ -1,0 +1,284 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from multidict import MultiDict
+from pydantic import BaseModel, Field, field_validator
+
+from common.errors import InvalidInput
+from query_api.compat.simple_traces_models import CreateSimpleTrace
+from query_api.intake.models import SpansIngest
+from query_api.pages.spans_models import SpansQuery
+from query_api.request.body_models import PROBLEMS_MAX, Listed
+from query_api.request.errors import InvalidRequest, answer_of, status_of
+from query_api.request.json_body import (
+    INPUT_BYTES_MAX,
+    NAME_CHARACTERS_MAX,
+    json_answer,
+    parse_json,
+    parse_json_text,
+    read_body,
+    read_query,
+)
+
+
+class Sample(BaseModel):
+    count: int = 1
+    names: list[str] | None = None
+    free: dict[str, Any] | None = None
+
+    @field_validator("count")
+    @classmethod
+    def _is_small(cls, value: int) -> int:
+        if value > 10:
+            raise ValueError("too many")
+        return value
+
+
+class Asked(BaseModel):
+    trace_id: list[str] = Field(default_factory=list)
+    span_ids: str | None = None
+
+
+class Either(BaseModel):
+    either: Listed[Listed[int] | Listed[str]]
+
+
+def _problems(body: bytes, *, content_type: str | None = "application/json", required: bool = False) -> list[Any]:
+    with pytest.raises(InvalidRequest) as raised:
+        read_body(Sample, body, content_type=content_type, required=required)
+    return list(raised.value.problems)
+
+
+@pytest.mark.parametrize("body", [b"", b"null", b"{}"])
+def test_nothing_is_the_model_without_conditions(body: bytes) -> None:
+    assert read_body(Sample, body, content_type=None, required=False) == Sample()
+
+
+@pytest.mark.parametrize("body", [b"", b"null"])
+def test_missing_body_is_named_where_it_is_required(body: bytes) -> None:
+    assert _problems(body, required=True) == [
+        {"type": "missing", "loc": ["body"], "msg": "Field required", "input": None}
+    ]
+
+
+@pytest.mark.parametrize(
+    ("body", "offset"),
+    [
+        (b'{"count":', 9),
+        (b'{"a":1,}', 6),
+        (b'{"count": NaN}', 10),
+        (b"[Infinity]", 1),
+        (b"-Infinity", 0),
+        (b'"\\ud800"', 1),
+        (b'"\xed\xa0\x80"', 0),
+        (b"\xff", 0),
+        (b"1e999", 0),
+        (b"{}{}", 2),
+        (b"\xef\xbb\xbf{}", 0),
+    ],
+)
+def test_malformed_json_is_json_invalid_at_its_offset(body: bytes, offset: int) -> None:
+    (problem,) = _problems(body)
+
+    assert (problem["type"], problem["loc"][0]) == ("json_invalid", "body")
+    assert abs(problem["loc"][1] - offset) <= 1
+    assert problem["ctx"]["error"]
+
+
+@pytest.mark.parametrize(
+    "bomb", [b"[" * 100_000, b"[" * 100_000 + b"]" * 100_000, b'{"a":' * 5_000 + b"1" + b"}" * 5_000]
+)
+def test_nesting_bomb_is_json_invalid(bomb: bytes) -> None:
+    assert _problems(bomb)[0]["type"] == "json_invalid"
+
+
+def test_nesting_bomb_with_a_long_integer_is_json_invalid() -> None:
+    """The slow parser, which long integers ask for, has a limit of its own."""
+    body = b"[" * 1_000 + b"18446744073709551616" + b"]" * 1_000
+
+    with pytest.raises(InvalidRequest):
+        parse_json(body)
+
+
+def test_an_input_that_nests_as_deep_as_json_may_is_told_of() -> None:
+    """It is deeper than Python writes values."""
+    (problem,) = _problems(b'{"free": %b}' % (b"[" * 1_020 + b"]" * 1_020))
+
+    assert (problem["loc"], problem["input"]) == (["body", "free"], "a value that nests too deep to be shown")
+
+
+@pytest.mark.parametrize("levels", range(240, 260))
+def test_an_input_of_any_depth_can_be_answered(levels: int) -> None:
+    """What tells of it nests it deeper, where the fast writer may give up."""
+    body = b'{"free": %b}' % (b"[" * levels + b"]" * levels)
+
+    with pytest.raises(InvalidRequest) as raised:
+        read_body(Sample, body, content_type=None, required=False)
+
+    assert answer_of(raised.value).status == 422
+
+
+def test_integers_past_64_bits_stay_exact() -> None:
+    assert parse_json(b"[18446744073709551616, -9223372036854775809, 1]") == [2**64, -(2**63) - 1, 1]
+
+
+def test_in_a_text_inside_of_a_request_too() -> None:
+    assert parse_json_text("[18446744073709551616, -9223372036854775809, 1]") == [2**64, -(2**63) - 1, 1]
+
+
+@pytest.mark.parametrize("text", ["", " \n"])
+def test_an_empty_text_is_nothing(text: str) -> None:
+    assert parse_json_text(text) is None
+
+
+@pytest.mark.parametrize("text", ["{", "NaN", "1e999", "\udcff", "[" * 1_000 + str(2**64) + "]" * 1_000])
+def test_a_text_that_is_no_json_is_a_value_error(text: str) -> None:
+    with pytest.raises(ValueError, match="the text is not JSON"):
+        parse_json_text(text)
+
+
+@pytest.mark.parametrize("digits", [308, 309, 5_000])
+@pytest.mark.parametrize("frame", [b'{"a": %b}', '{"ä": [%b]}'.encode(), b"-%b"])
+def test_an_integer_of_any_length_is_no_malformed_json(frame: bytes, digits: int) -> None:
+    body = frame % (b"9" * digits)
+
+    if digits <= 308:
+        assert str(parse_json(body)).count("9") == digits
+        return
+    with pytest.raises(InvalidInput, match="more than 308 digits") as raised:
+        parse_json(body)
+    assert status_of(raised.value) == 400
+
+
+@pytest.mark.parametrize("number", [b"9" * 400 + b".5", b"1e999", b"9" * 309 + b"e9"])
+def test_a_number_with_a_fraction_or_exponent_past_the_doubles_is_as_infinity_is(number: bytes) -> None:
+    with pytest.raises(InvalidRequest):
+        parse_json(b"[%b]" % number)
+
+
+def test_an_integer_of_any_length_is_no_malformed_json_in_a_text_either() -> None:
+    assert parse_json_text("9" * 308) == 10**308 - 1
+    with pytest.raises(InvalidInput, match="character 1 of the text has more than 308 digits"):
+        parse_json_text("[" + "9" * 309 + "]")
+
+
+def test_digits_inside_a_text_are_text() -> None:
+    assert parse_json(b'["%b"]' % (b"9" * 400)) == ["9" * 400]
+
+
+def test_of_a_member_given_twice_the_last_counts() -> None:
+    assert parse_json(b'{"a": 1, "a": 2}') == {"a": 2}
+
+
+@pytest.mark.parametrize("body", [b"[]", b'"text"', b"3", b"true"])
+def test_what_is_no_object_is_refused_at_the_body(body: bytes) -> None:
+    (problem,) = _problems(body)
+
+    assert (problem["type"], problem["loc"]) == ("model_attributes_type", ["body"])
+
+
+@pytest.mark.parametrize("content_type", ["text/plain", "application/x-www-form-urlencoded", "text/json", ""])
+def test_other_content_types_are_refused_at_the_body(content_type: str) -> None:
+    (problem,) = _problems(b'{"count": 2}', content_type=content_type)
+
+    assert (problem["type"], problem["loc"], problem["input"]) == ("model_attributes_type", ["body"], '{"count": 2}')
+
+
+@pytest.mark.parametrize(
+    "content_type", [None, "application/json", "Application/JSON; charset=utf-8", "application/x+json"]
+)
+def test_json_by_any_of_its_names_is_read(content_type: str | None) -> None:
+    assert read_body(Sample, b'{"count": 2}', content_type=content_type, required=True).count == 2
+
+
+def test_problem_says_where_and_what() -> None:
+    (problem,) = _problems(b'{"names": ["a", 5]}')
+
+    assert problem == {
+        "type": "string_type",
+        "loc": ["body", "names", 1],
+        "msg": "Input should be a valid string",
+        "input": 5,
+    }
+
+
+def test_exception_in_a_context_is_an_empty_object() -> None:
+    (problem,) = _problems(b'{"count": 11}')
+
+    assert problem["ctx"] == {"error": {}}
+    assert problem["msg"] == "Value error, too many"
+
+
+def test_long_input_is_shortened() -> None:
+    at_limit = "x" * (INPUT_BYTES_MAX - 2)
+
+    assert _problems(f'{{"count": "{at_limit}"}}'.encode())[0]["input"] == at_limit
+    assert _problems(f'{{"count": "{at_limit}x"}}'.encode())[0]["input"].endswith("…")
+
+
+def test_a_long_name_is_shortened_where_it_is_told_of() -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        read_body(SpansQuery, b'{"%s": 1}' % (b"n" * 3_000), content_type=None, required=False)
+
+    (problem,) = refused.value.problems
+    assert problem["loc"] == ["body", "n" * NAME_CHARACTERS_MAX + "…"]
+
+
+def test_problems_are_bounded() -> None:
+    body = b'{"names": [' + b",".join([b"1"] * (PROBLEMS_MAX + 1)) + b"]}"
+
+    assert len(_problems(body)) == PROBLEMS_MAX
+
+
+def test_what_is_wrong_as_one_kind_and_right_as_another_is_no_problem() -> None:
+    texts = [["a"]] * (PROBLEMS_MAX + 1)
+
+    assert read_body(Either, json.dumps({"either": texts}).encode(), content_type=None, required=True).either == texts
+
+
+def test_query_lists_take_every_value_and_others_the_last() -> None:
+    query = MultiDict([("trace_id", "a"), ("trace_id", "b"), ("span_ids", "1"), ("span_ids", "2"), ("project_id", "x")])
+
+    assert read_query(Asked, query) == Asked(trace_id=["a", "b"], span_ids="2")
+
+
+def test_answer_omits_nulls_of_models_and_keeps_those_of_free_objects() -> None:
+    assert json_answer(Sample(free={"a": None})).body == b'{"count":1,"free":{"a":null}}'
+
+
+@pytest.mark.parametrize(
+    ("model", "body", "paths"),
+    [
+        (
+            SpansIngest,
+            {"traces": {"t": {"spans": {"a": {"span_id": "1"}}}}},
+            [["traces", "t", "spans", "a", "object", "trace_id"]],
+        ),
+        (SpansIngest, {"traces": {"t": {"spans": {"a": [5]}}}}, [["traces", "t", "spans", "a", "list", 0]]),
+        (CreateSimpleTrace, {"trace": {"data": {}, "references": {}, "links": 5}}, [["trace", "links", "object"]]),
+        (CreateSimpleTrace, {"trace": {"data": {}, "references": {}, "links": ["x"]}}, [["trace", "links", "list", 0]]),
+    ],
+)
+def test_what_may_be_a_list_or_not_is_judged_by_what_was_sent(
+    model: type[BaseModel], body: dict[str, Any], paths: list[list[str | int]]
+) -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        read_body(model, json.dumps(body).encode(), content_type=None, required=True)
+
+    assert [problem["loc"][1:] for problem in refused.value.problems] == paths
+
+
+def test_a_tree_that_nests_too_deep_is_a_problem_whether_its_nodes_are_lists_or_not() -> None:
+    for of_one, of_two in (("", ""), ("[", ',{"trace_id":"t","span_id":"1"}]')):
+        node = '{"trace_id":"t","span_id":"1"}'
+        for _ in range(300):
+            node = f'{{"trace_id":"t","span_id":"1","spans":{{"x":{of_one}{node}{of_two}}}}}'
+
+        with pytest.raises(InvalidRequest) as refused:
+            read_body(SpansIngest, f'{{"spans":[{node}]}}'.encode(), content_type=None, required=True)
+
+        (problem,) = refused.value.problems
+        assert (problem["type"], problem["loc"][0]) == ("recursion_depth_exceeded", "body")
