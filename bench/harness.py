@@ -63,13 +63,13 @@ async def publish_all(settings: Settings, topic: str, records: Iterable[bytes]) 
     await ensure_topics(settings.kafka)
     publisher = KafkaPublisher(settings.kafka)
     try:
-        portion: list[bytes] = []
+        chunk: list[bytes] = []
         for record in records:
-            portion.append(record)
-            if len(portion) == 100:
-                await asyncio.gather(*(publisher.publish(topic, each) for each in portion))
-                portion.clear()
-        await asyncio.gather(*(publisher.publish(topic, each) for each in portion))
+            chunk.append(record)
+            if len(chunk) == 100:
+                await asyncio.gather(*(publisher.publish(topic, each) for each in chunk))
+                chunk.clear()
+        await asyncio.gather(*(publisher.publish(topic, each) for each in chunk))
     finally:
         await publisher.close()
 

@@ -34,7 +34,7 @@ from common.settings import Settings
 from common.telemetry import SPANS_STORED, configure_logging
 from ingest.app import open_worker
 from ingest.batch import SpanBatch
-from ingest.opening.portion import Portion, open_portion, records_of
+from ingest.decoding.chunk import Chunk, decode_chunk, records_of
 from ingest.worker import Policy
 
 SETS: Final[dict[str, Callable[[int], Iterable[bytes]]]] = {"plain": plain_records, "llm": llm_records}
@@ -116,9 +116,9 @@ def tables_of(records: Iterable[bytes], settings: Settings) -> Sequence[pa.Table
     tables, batch = [], SpanBatch()
     for offset, value in enumerate(records):
         record = Record(TOPIC, 0, offset, 1, None, value)
-        portion = Portion([record], {record.source: LOG}, time.time_ns())
-        for opened in records_of(portion, open_portion(portion, policy.rules)):
-            batch.add(opened, now_s=0.0)
+        chunk = Chunk([record], {record.source: LOG}, time.time_ns())
+        for decoded in records_of(chunk, decode_chunk(chunk, policy.rules)):
+            batch.add(decoded, now_s=0.0)
         if policy.flush.is_full(batch):
             tables.append(batch.table(stored_us=1))
             batch = SpanBatch()

@@ -107,7 +107,7 @@ class Bench:
 
 async def measure(seconds: float = SECONDS) -> dict[str, Any]:
     """Milliseconds of one commit and one retrieval, and commits a second, each beside bare transactions."""
-    async with _opened() as bench:
+    async with _decoded() as bench:
         alone = await _alone(bench)
         rates = {
             "commits_per_s_one_variant": await _rate(lambda n: bench.commit(n, on_variant=0), seconds),
@@ -163,7 +163,7 @@ async def _rate(act: Callable[[int], Awaitable[object]], seconds: float) -> int:
 
 
 @asynccontextmanager
-async def _opened() -> AsyncIterator[Bench]:
+async def _decoded() -> AsyncIterator[Bench]:
     with tempfile.TemporaryDirectory() as directory:
         root = Path(directory)
         postgres = await asyncio.to_thread(EmbeddedPostgres, root / "postgres")

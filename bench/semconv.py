@@ -25,7 +25,7 @@ from common.project import DEFAULT_PROJECT_ID
 from common.settings import Encoding, TopicSettings
 from common.span import Attributes
 from ingest.consume import Rules
-from ingest.opening.portion import OpenedPortion, Portion, open_portion
+from ingest.decoding.chunk import Chunk, DecodedChunk, decode_chunk
 
 SPANS: Final = 4_000
 RULES: Final = Rules({"t": TopicSettings(encoding=Encoding.OTLP_PROTO)}, SpanLimits(), DEFAULT_PROJECT_ID)
@@ -49,19 +49,19 @@ def sample_records() -> Iterator[bytes]:
     return islice(cycle(values), len(values) * 20)
 
 
-def portion_of(values: Iterable[bytes]) -> Portion:
+def portion_of(values: Iterable[bytes]) -> Chunk:
     """The records as the worker hands them to be opened."""
     records = [Record("t", 0, offset, 1, None, value) for offset, value in enumerate(values)]
-    return Portion(records, {records[0].source: "bench/t/0"}, time.time_ns())
+    return Chunk(records, {records[0].source: "bench/t/0"}, time.time_ns())
 
 
-def _compared(portion: Portion, *, rounds: int) -> dict[str, Any]:
-    open_portion(portion, RULES)
+def _compared(chunk: Chunk, *, rounds: int) -> dict[str, Any]:
+    decode_chunk(chunk, RULES)
     pairs = []
     for _ in range(rounds):
-        mapped = _spans_per_s(portion)
+        mapped = _spans_per_s(chunk)
         with without_mappings():
-            pairs.append((mapped, _spans_per_s(portion)))
+            pairs.append((mapped, _spans_per_s(chunk)))
     return {
         "spans_per_s": round(median([mapped for mapped, _ in pairs])),
         "spans_per_s_without": round(median([bare for _, bare in pairs])),
@@ -69,14 +69,14 @@ def _compared(portion: Portion, *, rounds: int) -> dict[str, Any]:
     }
 
 
-def _spans_per_s(portion: Portion) -> float:
+def _spans_per_s(chunk: Chunk) -> float:
     started_s = time.process_time()
-    opened = open_portion(portion, RULES)
-    return _spans_count(opened) / (time.process_time() - started_s)
+    decoded = decode_chunk(chunk, RULES)
+    return _spans_count(decoded) / (time.process_time() - started_s)
 
 
-def _spans_count(opened: OpenedPortion) -> int:
-    return sum(account.rows_count for account in opened.accounts)
+def _spans_count(decoded: DecodedChunk) -> int:
+    return sum(outcome.rows_count for outcome in decoded.outcomes)
 
 
 @contextmanager

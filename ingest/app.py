@@ -24,8 +24,8 @@ from common.postgres.projects import Projects
 from common.settings import IllegalSettings, Settings, read_settings
 from common.telemetry import configure_logging, get_logger
 from ingest.announce import open_announcer
+from ingest.decoding.decoder import open_decoder
 from ingest.health import open_health
-from ingest.opening.opener import open_opener
 from ingest.readiness import Readiness
 from ingest.semconv.prices import prices_in
 from ingest.sinks.clickhouse import ClickHouseSink
@@ -55,8 +55,8 @@ async def open_worker(
     policy = Policy.of(settings)
     async with AsyncExitStack() as stack:
         # First of all: a process needs a second until it is there, in which the rest of us starts too.
-        opener = await open_opener(policy.rules, processes=settings.ingest.decode_processes)
-        stack.push_async_callback(opener.close)
+        decoder = await open_decoder(policy.rules, processes=settings.ingest.decode_processes)
+        stack.push_async_callback(decoder.close)
         await stack.enter_async_context(
             open_health(readiness, host=settings.worker_host, port=settings.worker_port, http=settings.http)
         )
@@ -73,7 +73,7 @@ async def open_worker(
         announcer = await stack.enter_async_context(open_announcer(publisher, topic=settings.kafka.stored_topic))
         doors = Doors(
             source=source or KafkaSource(settings.kafka),
-            opener=opener,
+            decoder=decoder,
             sink=ClickHouseSink(
                 store,
                 clock=clock,

@@ -20,7 +20,7 @@ from common.kafka.record import Record
 from common.limits import MIB
 from common.settings import Encoding
 from ingest.cut import CutDeadLetter, cut_dead_letters
-from ingest.opening.portion import OpenedRecord
+from ingest.decoding.chunk import ChunkRecord
 
 RECORD_BYTES: Final = 400
 """What a record costs beside its key and value, about: the tuple, its headers and its place in lists."""
@@ -68,12 +68,12 @@ class SpanBatch:
 
     def __init__(self) -> None:
         self.records: list[Record] = []
-        self._rejected: list[OpenedRecord] = []
+        self._rejected: list[ChunkRecord] = []
         self.opened_s = 0.0
         self.rows_count = 0
         self.bytes_count = 0
         self._runs: list[_Run] = []
-        self._origins: list[OpenedRecord] = []
+        self._origins: list[ChunkRecord] = []
         self._origin_starts: list[int] = []
         self._extents: dict[str, Extent] = {}
 
@@ -82,22 +82,22 @@ class SpanBatch:
         """Whether it holds no record. A batch without spans may still hold offsets to commit."""
         return not self.records
 
-    def add(self, opened: OpenedRecord, *, now_s: float) -> None:
+    def add(self, decoded: ChunkRecord, *, now_s: float) -> None:
         """Take in one record: its rows to be written, its dead letters to be published. ``now_s`` is when it came."""
-        record, log, account, rows, first_row = opened
+        record, log, outcome, rows, first_row = decoded
         if self.is_empty:
             self.opened_s = now_s
         self.records.append(record)
-        self.bytes_count += RECORD_BYTES + len(record.value or b"") + len(record.key or b"") + account.bytes_count
+        self.bytes_count += RECORD_BYTES + len(record.value or b"") + len(record.key or b"") + outcome.bytes_count
         first = self._extents[log].first_offset if log in self._extents else record.offset
         self._extents[log] = Extent(first, record.offset, record.timestamp_ms)
-        if account.dead_letters:
-            self._rejected.append(opened)
-        if account.rows_count:
+        if outcome.dead_letters:
+            self._rejected.append(decoded)
+        if outcome.rows_count:
             self._origin_starts.append(self.rows_count)
-            self._origins.append(opened)
-            self._take(rows, first_row, account.rows_count)
-            self.rows_count += account.rows_count
+            self._origins.append(decoded)
+            self._take(rows, first_row, outcome.rows_count)
+            self.rows_count += outcome.rows_count
 
     def _take(self, rows: pa.Table, first_row: int, count: int) -> None:
         """Rows that follow on each other are one run, be they of many records: a slice costs as much as fifty spans."""
@@ -131,14 +131,14 @@ class SpanBatch:
             at, span_index = self._place(row)
             refused_of.setdefault(at, []).append(Refusal(span_index, RejectionCode.REFUSED_BY_STORE, reason))
         anew = {id(self._origins[at]) for at in refused_of}
-        for opened in self._rejected:
-            if id(opened) not in anew:
-                yield from _letters_of(opened, opened.account.dead_letters)
+        for decoded in self._rejected:
+            if id(decoded) not in anew:
+                yield from _letters_of(decoded, decoded.outcome.dead_letters)
         for at, refusals in refused_of.items():
-            opened = self._origins[at]
-            rejections = opened.account.rejections.plus(refusals)
+            decoded = self._origins[at]
+            rejections = decoded.outcome.rejections.plus(refusals)
             yield from _letters_of(
-                opened, cut_dead_letters(opened.record, rejections, encoding=opened.account.encoding)
+                decoded, cut_dead_letters(decoded.record, rejections, encoding=decoded.outcome.encoding)
             )
 
     def _place(self, row: int) -> tuple[int, int]:
@@ -148,12 +148,12 @@ class SpanBatch:
         return at, origin.rows["span_index"][origin.first_row + row - self._origin_starts[at]].as_py()
 
 
-def _letters_of(opened: OpenedRecord, letters: Iterable[CutDeadLetter]) -> Iterator[DeadLetterOf]:
-    return (DeadLetterOf(opened.record, opened.account.encoding, each) for each in letters)
+def _letters_of(decoded: ChunkRecord, letters: Iterable[CutDeadLetter]) -> Iterator[DeadLetterOf]:
+    return (DeadLetterOf(decoded.record, decoded.outcome.encoding, each) for each in letters)
 
 
 class _Run(NamedTuple):
-    """``rows_count`` rows of an opened portion, from ``first_row`` on."""
+    """``rows_count`` rows of an opened chunk, from ``first_row`` on."""
 
     rows: pa.Table
     first_row: int

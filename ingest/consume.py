@@ -1,4 +1,4 @@
-"""Records in, spans with their projects out: the first step of the way, pure, so that it runs in any process (``ingest/opening``).
+"""Records in, spans with their projects out: the first step of the way, pure, so that it runs in any process (``ingest/decoding``).
 
 The project of a span (contract §2): the record's header ``project-id``, else the resource attribute ``project.id``,
 else the topic's project, else the default one. Whether a project exists is asked by the worker, since that needs
@@ -26,7 +26,7 @@ from ingest.semconv.prices import PriceTable, list_prices
 _UNDECODABLE: Final = frozenset({RejectionCode.UNDECODABLE, RejectionCode.UNSUPPORTED_CONTENT_TYPE})
 
 
-class Opened(NamedTuple):
+class DecodedRecord(NamedTuple):
     """One record, read: the spans that can be kept so far, and what cannot.
 
     ``spans`` and ``span_indexes`` go in parallel, and so does ``projects`` where it is a list. ``layout`` is there where it had to
@@ -73,7 +73,7 @@ class Rules:
         return self.topics[record.topic].project_id or self.default_project_id
 
 
-def open_record(record: Record, rules: Rules, *, now_ns: int) -> Opened:
+def decode_record(record: Record, rules: Rules, *, now_ns: int) -> DecodedRecord:
     """What is in the record. Never raises for what the record holds: what cannot be kept is in ``rejections``.
 
     A tombstone and an empty value hold no span and no fault: they only advance the offset.
@@ -91,39 +91,39 @@ def open_record(record: Record, rules: Rules, *, now_ns: int) -> Opened:
     return _by_resource(nothing, decoded, rules.project_of(record))
 
 
-def is_undecodable(opened: Opened, rules: Rules) -> bool:
+def is_undecodable(decoded: DecodedRecord, rules: Rules) -> bool:
     """Whether nothing of the record can be read and it names no project: the sign of a topic whose encoding is set wrongly."""
-    record, rejections = opened.record, opened.rejections
+    record, rejections = decoded.record, decoded.rejections
     if not rejections.is_of_record or rejections.refusals[0].code not in _UNDECODABLE:
         return False
     return record.header(PROJECT_HEADER) is None and rules.topics[record.topic].project_id is None
 
 
-def nothing_of(record: Record, rules: Rules) -> Opened:
+def nothing_of(record: Record, rules: Rules) -> DecodedRecord:
     """The record before anything is read of it."""
-    return Opened(record, rules.encoding_of(record), [], [], rules.default_project_id, Rejections())
+    return DecodedRecord(record, rules.encoding_of(record), [], [], rules.default_project_id, Rejections())
 
 
-def only(opened: Opened, positions: Sequence[int]) -> Opened:
+def only(decoded: DecodedRecord, positions: Sequence[int]) -> DecodedRecord:
     """The same with the spans at these positions alone."""
-    projects = opened.projects
-    return opened._replace(
-        spans=[opened.spans[each] for each in positions],
-        span_indexes=[opened.span_indexes[each] for each in positions],
+    projects = decoded.projects
+    return decoded._replace(
+        spans=[decoded.spans[each] for each in positions],
+        span_indexes=[decoded.span_indexes[each] for each in positions],
         projects=projects if isinstance(projects, UUID) else [projects[each] for each in positions],
     )
 
 
-def without_projects(opened: Opened, unknown: Collection[UUID]) -> Opened:
+def without_projects(decoded: DecodedRecord, unknown: Collection[UUID]) -> DecodedRecord:
     """The same without the spans of projects that do not exist: they are refused, and so is the record if a header or a setting said so."""
-    if not unknown or not opened.spans:
-        return opened
-    if isinstance(opened.projects, UUID):
-        if opened.projects not in unknown:
-            return opened
-        rejection = Rejections.of_record(RejectionCode.UNKNOWN_PROJECT, _unknown(opened.projects))
-        return opened._replace(spans=[], span_indexes=[], rejections=rejection)
-    return _refusing(opened, [_refused_project(each, unknown) for each in opened.projects])
+    if not unknown or not decoded.spans:
+        return decoded
+    if isinstance(decoded.projects, UUID):
+        if decoded.projects not in unknown:
+            return decoded
+        rejection = Rejections.of_record(RejectionCode.UNKNOWN_PROJECT, _unknown(decoded.projects))
+        return decoded._replace(spans=[], span_indexes=[], rejections=rejection)
+    return _refusing(decoded, [_refused_project(each, unknown) for each in decoded.projects])
 
 
 def _project_of_header(record: Record) -> UUID | None:
@@ -139,7 +139,7 @@ def _project_of_header(record: Record) -> UUID | None:
         ) from None
 
 
-def _holding(nothing: Opened, decoded: Decoded, projects: UUID | list[UUID]) -> Opened:
+def _holding(nothing: DecodedRecord, decoded: Decoded, projects: UUID | list[UUID]) -> DecodedRecord:
     """``nothing`` with what was decoded, of these projects: one, or one for each span."""
     return nothing._replace(
         spans=decoded.spans,
@@ -151,7 +151,7 @@ def _holding(nothing: Opened, decoded: Decoded, projects: UUID | list[UUID]) -> 
     )
 
 
-def _by_resource(nothing: Opened, decoded: Decoded, fallback: UUID) -> Opened:
+def _by_resource(nothing: DecodedRecord, decoded: Decoded, fallback: UUID) -> DecodedRecord:
     """Spans of several projects may have the same ids: a repeat is one inside a project."""
     named = {id(each): each for each in (span.resource for span in decoded.spans)}
     claims = {key: claim for key, each in named.items() if (claim := _claim(each)) is not None}
@@ -159,8 +159,8 @@ def _by_resource(nothing: Opened, decoded: Decoded, fallback: UUID) -> Opened:
         return _holding(nothing, decoded.without_repeats(), fallback)
     parsed = {key: _parsed(claim) for key, claim in claims.items()}
     per_span = [parsed.get(id(span.resource), fallback) for span in decoded.spans]
-    opened = _holding(nothing, decoded, [each if isinstance(each, UUID) else fallback for each in per_span])
-    kept = _refusing(opened, [None if isinstance(each, UUID) else each for each in per_span])
+    held = _holding(nothing, decoded, [each if isinstance(each, UUID) else fallback for each in per_span])
+    kept = _refusing(held, [None if isinstance(each, UUID) else each for each in per_span])
     assert isinstance(kept.projects, list)  # noqa: S101 - narrows the type: it was made here
     return only(kept, last_of_each(kept.spans, kept.projects))
 
@@ -188,14 +188,14 @@ def _unknown(project: UUID) -> str:
     return f"There is no project {project}."
 
 
-def _refusing(opened: Opened, reasons: list[str | None]) -> Opened:
+def _refusing(decoded: DecodedRecord, reasons: list[str | None]) -> DecodedRecord:
     """The spans without a reason stay; the others are refused for theirs."""
     if not any(reasons):
-        return opened
+        return decoded
     kept = [position for position, reason in enumerate(reasons) if reason is None]
-    rejections = opened.rejections.plus(
-        Refusal(opened.span_indexes[position], RejectionCode.UNKNOWN_PROJECT, reason)
+    rejections = decoded.rejections.plus(
+        Refusal(decoded.span_indexes[position], RejectionCode.UNKNOWN_PROJECT, reason)
         for position, reason in enumerate(reasons)
         if reason is not None
     )
-    return only(opened, kept)._replace(rejections=rejections)
+    return only(decoded, kept)._replace(rejections=rejections)

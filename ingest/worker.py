@@ -2,11 +2,11 @@
 
 ::
 
-    poll ── portions ── opener ── batch ──┐      one batch fills, its portions opened in other processes …
+    poll ── chunks ── decoder ── batch ──┐      one batch fills, its chunks opened in other processes …
                                           └── settle      … while the one before is written, buried, committed
 
-At most one batch is in flight, and as many portions as keep the opener busy. When the next batch is full before the
-one in flight is settled, the source is paused: memory is bounded by two batches and these portions, never by a queue.
+At most one batch is in flight, and as many chunks as keep the decoder busy. When the next batch is full before the
+one in flight is settled, the source is paused: memory is bounded by two batches and these chunks, never by a queue.
 The second translation of errors lives here (the first is HTTP's):
 
 =====================  ==============================================================
@@ -48,10 +48,10 @@ from ingest.batch import FlushPolicy, SpanBatch
 from ingest.commit import Ledger
 from ingest.consume import Rules
 from ingest.dead_letter import DeadLetters
+from ingest.decoding.accumulator import Waiting
+from ingest.decoding.chunk import Chunk, ChunkRecord, DecodedChunk, records_of
+from ingest.decoding.decoder import Decoder
 from ingest.flush_watch import FlushWatch
-from ingest.opening.opener import Opener
-from ingest.opening.portion import OpenedPortion, OpenedRecord, Portion, records_of
-from ingest.opening.waiting import Waiting
 from ingest.readiness import Readiness
 from ingest.semconv.prices import prices_in
 from ingest.settle import Retry, Settler
@@ -61,7 +61,7 @@ from ingest.streak import Streaks
 T = TypeVar("T")
 
 LINGER_S_MAX: Final = 0.1
-"""How long a portion waits for more records, because making one costs as much as fifty spans. It counts as age of the batch."""
+"""How long a chunk waits for more records, because making one costs as much as fifty spans. It counts as age of the batch."""
 
 LINGER_SHARE: Final = 0.2
 """… or for this share of the age at which batches are written."""
@@ -135,7 +135,7 @@ class Doors:
     """
 
     source: RecordSource
-    opener: Opener
+    decoder: Decoder
     sink: Sink
     publisher: Publisher
     projects: KnownProjects
@@ -146,13 +146,13 @@ class Doors:
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
 
 
-class _Opening(NamedTuple):
-    """A portion that is being opened. ``came_s`` is when its first record came, ``begun_s`` when it was handed out."""
+class _Decoding(NamedTuple):
+    """A chunk that is being opened. ``came_s`` is when its first record came, ``begun_s`` when it was handed out."""
 
-    portion: Portion
+    chunk: Chunk
     came_s: float
     begun_s: float
-    task: asyncio.Task[OpenedPortion]
+    task: asyncio.Task[DecodedChunk]
 
 
 class Worker:
@@ -170,8 +170,8 @@ class Worker:
         self._retry = Retry(readiness=doors.readiness, delay_s_max=policy.retry_delay_s_max, sleep=doors.sleep)
         self._settler = _settler(policy, doors, self._ledger, retry=self._retry, watch=self._flushing)
         self._waiting = Waiting(linger_s=min(LINGER_S_MAX, LINGER_SHARE * policy.flush.age_s_max))
-        self._openings: deque[_Opening] = deque()
-        self._opened: deque[OpenedRecord] = deque()
+        self._decodings: deque[_Decoding] = deque()
+        self._decoded: deque[ChunkRecord] = deque()
         self._came_s = 0.0
         self._batch = SpanBatch()
         self._is_joining = False
@@ -187,7 +187,7 @@ class Worker:
     def idle_s(self) -> float:
         """How long nothing was decoded, written, acknowledged or committed; 0 while something is being decoded, which has a limit of
         its own."""
-        if any(not each.task.done() for each in self._openings):
+        if any(not each.task.done() for each in self._decodings):
             return 0.0
         return self._flushing.idle_s
 
@@ -231,8 +231,8 @@ class Worker:
         """One turn: take in, or wait; then write if it is time."""
         if self._policy.flush.is_full(self._batch) and self._settling is not None:
             await self._wait_for_settled()
-        elif self._opened:
-            self._add_opened()
+        elif self._decoded:
+            self._add_decoded()
         else:
             await self._take_in()
         if self._settling is not None and self._settling.done():
@@ -244,12 +244,12 @@ class Worker:
             self._settling = self._tasks.create_task(self._settler.settle(batch), name="settle")
 
     async def _take_in(self) -> None:
-        """Keep the opener busy, and add the portion whose turn it is."""
-        if len(self._openings) < self._doors.opener.portions_max and not self._waiting.is_whole:
+        """Keep the decoder busy, and add the chunk whose turn it is."""
+        if len(self._decodings) < self._doors.decoder.chunks_max and not self._waiting.is_whole:
             await self._poll()
         self._hand_out()
-        if self._openings and await self._receive():
-            self._add_opened()
+        if self._decodings and await self._receive():
+            self._add_decoded()
 
     async def _poll(self) -> None:
         started_s = self._clock.monotonic_s()
@@ -258,16 +258,16 @@ class Worker:
         )
         now_s = self._clock.monotonic_s()
         self._waiting.extend(records, now_s=now_s)
-        if records or not self._openings:
+        if records or not self._decodings:
             self._is_behind = self._waiting.is_whole
         STAGE_SECONDS.labels("poll").inc(now_s - started_s)
 
     def _poll_timeout_s(self, *, now_s: float) -> float:
-        """Until the portion or the batch is due; not at all while a portion is being opened, which is what to wait for.
+        """Until the chunk or the batch is due; not at all while a chunk is being opened, which is what to wait for.
 
         While a batch is in flight nothing can be done about one that is due, so never at once then.
         """
-        if self._openings:
+        if self._decodings:
             return 0.0
         longest_s = self._policy.poll_s_max
         if self._waiting:
@@ -293,47 +293,47 @@ class Worker:
         STAGE_SECONDS.labels("paused").inc(self._clock.monotonic_s() - started_s)
 
     def _hand_out(self) -> None:
-        """Have portions opened that are due, as many as the opener takes."""
+        """Have chunks opened that are due, as many as the decoder takes."""
         now_s = self._clock.monotonic_s()
-        while len(self._openings) < self._doors.opener.portions_max and self._waiting.is_due(now_s=now_s):
+        while len(self._decodings) < self._doors.decoder.chunks_max and self._waiting.is_due(now_s=now_s):
             came_s = self._waiting.since_s
             records = self._waiting.take(now_s=now_s)
             logs = {partition: self._source.log_of(partition) for partition in {each.source for each in records}}
-            self._openings.append(self._open(Portion(records, logs, self._clock.now_ns()), came_s=came_s))
+            self._decodings.append(self._open(Chunk(records, logs, self._clock.now_ns()), came_s=came_s))
 
-    def _open(self, portion: Portion, *, came_s: float) -> _Opening:
-        opening = self._tasks.create_task(self._doors.opener.open(portion), name="open")
-        return _Opening(portion, came_s, self._clock.monotonic_s(), opening)
+    def _open(self, chunk: Chunk, *, came_s: float) -> _Decoding:
+        decoding = self._tasks.create_task(self._doors.decoder.open(chunk), name="open")
+        return _Decoding(chunk, came_s, self._clock.monotonic_s(), decoding)
 
     async def _receive(self) -> bool:
-        """Take the portion whose turn it is from the opener; false if it is not there yet, a moment later.
+        """Take the chunk whose turn it is from the decoder; false if it is not there yet, a moment later.
 
         Its spans may claim projects that do not exist: then it is opened again, to refuse them. Rare, so it may cost.
         """
-        portion, came_s, begun_s, opening = self._openings[0]
-        await asyncio.wait({opening}, timeout=self._policy.poll_s_max)
-        if not opening.done():
-            self._tell_when_late(portion, seconds=self._clock.monotonic_s() - begun_s)
+        chunk, came_s, begun_s, decoding = self._decodings[0]
+        await asyncio.wait({decoding}, timeout=self._policy.poll_s_max)
+        if not decoding.done():
+            self._tell_when_late(chunk, seconds=self._clock.monotonic_s() - begun_s)
             return False
         self._flushing.moved()
-        opened = opening.result()
-        unknown = await self._unknown_projects(opened.claimed)
+        decoded = decoding.result()
+        unknown = await self._unknown_projects(decoded.claimed)
         if unknown is None:
             return False
         if unknown:
-            self._openings[0] = self._open(portion.refusing(unknown), came_s=came_s)
+            self._decodings[0] = self._open(chunk.refusing(unknown), came_s=came_s)
             return False
-        self._openings.popleft()
+        self._decodings.popleft()
         self._readiness.green(DECODE)
-        STAGE_SECONDS.labels("decode").inc(opened.seconds)
-        self._opened.extend(records_of(portion, opened))
+        STAGE_SECONDS.labels("decode").inc(decoded.seconds)
+        self._decoded.extend(records_of(chunk, decoded))
         self._came_s = came_s
         return True
 
-    def _tell_when_late(self, portion: Portion, *, seconds: float) -> None:
+    def _tell_when_late(self, chunk: Chunk, *, seconds: float) -> None:
         if seconds > self._policy.flush_late_s:
             reason = (
-                f"{len(portion.records)} records have been decoded for {seconds:.0f} s;"
+                f"{len(chunk.records)} records have been decoded for {seconds:.0f} s;"
                 f" CLEARSPAN_INGEST__FLUSH_LATE_S is {self._policy.flush_late_s:g}."
             )
             self._readiness.red(DECODE, reason)
@@ -356,16 +356,16 @@ class Worker:
         self._readiness.green("projects")
         return unknown
 
-    def _add_opened(self) -> None:
+    def _add_decoded(self) -> None:
         """Add as much of what is opened as the batch has room for."""
         held_before = self._streaks.held
-        taken: list[OpenedRecord] = []
-        while self._opened and not self._policy.flush.is_full(self._batch):
-            opened = self._opened.popleft()
-            if self._streaks.admits(opened.record.source, is_undecodable=opened.account.is_undecodable):
-                self._ledger.take(opened.record)
-                self._batch.add(opened, now_s=self._came_s)
-                taken.append(opened)
+        taken: list[ChunkRecord] = []
+        while self._decoded and not self._policy.flush.is_full(self._batch):
+            decoded = self._decoded.popleft()
+            if self._streaks.admits(decoded.record.source, is_undecodable=decoded.outcome.is_undecodable):
+                self._ledger.take(decoded.record)
+                self._batch.add(decoded, now_s=self._came_s)
+                taken.append(decoded)
         _count(taken)
         for partition in self._streaks.held - held_before:
             self._hold(partition)
@@ -453,9 +453,9 @@ class Worker:
 
     def _forget_unsettled_input(self) -> None:
         self._waiting.clear()
-        self._opened.clear()
-        while self._openings:
-            self._openings.popleft().task.cancel()
+        self._decoded.clear()
+        while self._decodings:
+            self._decodings.popleft().task.cancel()
         self._readiness.green(DECODE)
 
     async def _watch(self) -> None:
@@ -519,17 +519,17 @@ def _settler(policy: Policy, doors: Doors, ledger: Ledger, *, retry: Retry, watc
     )
 
 
-def _count(taken: Sequence[OpenedRecord]) -> None:
+def _count(taken: Sequence[ChunkRecord]) -> None:
     records: Counter[str] = Counter()
     spans: Counter[str] = Counter()
-    for record, _, account, *_rest in taken:
+    for record, _, outcome, *_rest in taken:
         records[record.topic] += 1
         if not record.value:
             RECORDS_EMPTY.labels(record.topic).inc()
-        rejections = account.rejections
-        spans[record.topic] += account.rows_count + (0 if rejections.is_of_record else len(rejections))
-        BASE64_IDS.inc(account.base64_ids_count)
-        for reason, count in account.misfits.items():
+        rejections = outcome.rejections
+        spans[record.topic] += outcome.rows_count + (0 if rejections.is_of_record else len(rejections))
+        BASE64_IDS.inc(outcome.base64_ids_count)
+        for reason, count in outcome.misfits.items():
             MISFITS.labels(reason).inc(count)
     for topic, count in records.items():
         RECORDS_IN.labels(topic).inc(count)

@@ -37,7 +37,7 @@ REMAINING_S_MIN: Final = 0.001
 
 
 class HandlePool:
-    """Handles of one kind, and as many threads. Opened when first used."""
+    """Handles of one kind, and as many threads. DecodedRecord when first used."""
 
     def __init__(self, open_client: Callable[[], Client], *, count: int, name: str) -> None:
         self._handles = [_Handle(open_client) for _ in range(count)]

@@ -59,7 +59,7 @@ _ID = pa.binary(16)
 
 
 class SpanColumns:
-    """The columns of one portion of records, in the order in which spans were appended.
+    """The columns of one chunk of records, in the order in which spans were appended.
 
     Not safe to append to from two threads; ``rows`` and ``table`` may be called once all is appended.
     """
@@ -111,7 +111,7 @@ class SpanColumns:
 
 class _Chunk:
     """Rows that are still Python lists. Few enough that they become Arrow while the processor still has them at hand:
-    a whole portion at once costs three times as much, and keeps a hundred times the objects alive."""
+    a whole chunk at once costs three times as much, and keeps a hundred times the objects alive."""
 
     def __init__(self) -> None:
         self.bytes_count = 0
@@ -232,7 +232,7 @@ def stamped(rows: pa.Table, *, stored_us: int) -> pa.Table:
 
 
 def warm_up() -> None:
-    """Load what the first table would load, so that the first portion does not wait a second for it.
+    """Load what the first table would load, so that the first chunk does not wait a second for it.
 
     Arrow asks of each list whether it is a pandas one, and imports pandas to know.
     """

@@ -16,7 +16,7 @@ from common.kafka.reader import open_reader
 from common.kafka.record import Coordinates, Record
 from common.settings import KafkaSettings
 
-PORTION_RECORDS: Final = 500
+CHUNK_RECORDS: Final = 500
 SILENCE_S_MAX: Final = 10.0
 """A broker that sends nothing for so long, although the end is not reached, counts as away."""
 
@@ -34,7 +34,7 @@ class KafkaLog:
         self._settings = settings
 
     async def read(self, topic: str) -> AsyncIterator[Sequence[Record]]:
-        """Everything that was there when the reading began, in portions, in offset order per partition."""
+        """Everything that was there when the reading began, in chunks, in offset order per partition."""
         async with open_reader(self._settings) as consumer:
             with translated("read the topic"):
                 partitions = [TopicPartition(topic, each) for each in await partitions_of(self._settings, topic)]
@@ -47,14 +47,14 @@ class KafkaLog:
             while left := await self._unread(consumer, left, ends):
                 with translated("read the topic"):
                     taken = await consumer.getmany(
-                        *left, timeout_ms=int(SILENCE_S_MAX * 1000), max_records=PORTION_RECORDS
+                        *left, timeout_ms=int(SILENCE_S_MAX * 1000), max_records=CHUNK_RECORDS
                     )
                 if not taken:
                     raise Unavailable(f"Kafka sent nothing of {topic} for {SILENCE_S_MAX:g} s.")
                 yield [as_record(each) for at, records in taken.items() for each in records if each.offset < ends[at]]
 
     async def tail(self, topic: str) -> AsyncIterator[Sequence[Record]]:
-        """What is published from now on; the first portion is empty, and one now and then while all is quiet."""
+        """What is published from now on; the first chunk is empty, and one now and then while all is quiet."""
         async with open_reader(self._settings, fetch_wait_ms=TAIL_FETCH_WAIT_MS) as consumer:
             with translated("follow the topic"):
                 partitions = [TopicPartition(topic, each) for each in await partitions_of(self._settings, topic)]
@@ -67,7 +67,7 @@ class KafkaLog:
             while True:
                 with translated("follow the topic"):
                     taken = await consumer.getmany(
-                        *partitions, timeout_ms=int(TAIL_QUIET_S * 1000), max_records=PORTION_RECORDS
+                        *partitions, timeout_ms=int(TAIL_QUIET_S * 1000), max_records=CHUNK_RECORDS
                     )
                     for partition in partitions:
                         end = consumer.highwater(partition)

@@ -139,7 +139,7 @@ class RecordLog(Protocol):
     """Reads a topic without being a member of a group: nothing is committed, nobody is disturbed."""
 
     def read(self, topic: str) -> AsyncIterator[Sequence[Record]]:
-        """Everything that was there when the reading began, in portions, in offset order per partition.
+        """Everything that was there when the reading began, in chunks, in offset order per partition.
 
         Raises ``Unavailable`` (transient).
         """
@@ -150,7 +150,7 @@ class RecordLog(Protocol):
         ...
 
     def tail(self, topic: str) -> AsyncIterator[Sequence[Record]]:
-        """What is published from now on, for as long as it is read. The first portion is empty and says that it has begun;
+        """What is published from now on, for as long as it is read. The first chunk is empty and says that it has begun;
         an empty one now and then says that all is quiet.
 
         Raises ``Unavailable`` (transient), also when there is no such topic yet or it has begun anew.

@@ -219,8 +219,8 @@ def test_a_broker_that_has_grown_too_large_is_renewed_and_loses_nothing(tmp_path
     padding = b'"' + b"x" * 500_000 + b'"'
     with running_stack(tmp_path / "data", CLEARSPAN_EMBEDDED_BROKER_BYTES_MAX=str(64 * 1024 * 1024)) as stack:
         produce(stack.kafka, "otlp_spans", [b"not a span"])
-        for portion in range(10):
-            values = [_span_json(portion * 20 + number, padding) for number in range(20)]
+        for chunk in range(10):
+            values = [_span_json(chunk * 20 + number, padding) for number in range(20)]
             produce(stack.kafka, "spans", values)
             time.sleep(0.2)
         _wait_for_log(tmp_path / "data.log", "The broker is renewed.")

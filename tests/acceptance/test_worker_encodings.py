@@ -23,7 +23,7 @@ from common.project import DEFAULT_PROJECT_ID
 from common.settings import Encoding, TopicSettings
 from ingest.batch import FlushPolicy, SpanBatch
 from ingest.consume import Rules
-from ingest.opening.opener import ThreadOpener
+from ingest.decoding.decoder import ThreadDecoder
 from ingest.sinks.sink import RefusedRow
 from ingest.worker import Doors, Policy, Worker
 from tests.support.kafka import Broker
@@ -181,8 +181,8 @@ def test_every_encoding_with_every_compression_gives_equal_rows(
             rules=Rules(settings.topics, SpanLimits(), DEFAULT_PROJECT_ID), flush=FlushPolicy(age_s_max=0.1)
         )
         source = KafkaSource(settings.model_copy(update={"session_timeout_s": 2.0}))
-        opener = ThreadOpener(policy.rules)
-        doors = Doors(source=source, opener=opener, sink=sink, publisher=publisher, projects=AllProjects())
+        decoder = ThreadDecoder(policy.rules)
+        doors = Doors(source=source, decoder=decoder, sink=sink, publisher=publisher, projects=AllProjects())
         worker = Worker(policy, doors)
         async with asyncio.timeout(60), asyncio.TaskGroup() as tasks:
             tasks.create_task(worker.run())

@@ -116,7 +116,7 @@ def test_killed_ten_times_it_loses_no_span_and_shows_none_twice(scene: Scene) ->
     scene.worker.wait_until_ready()
 
     for number in range(kills):
-        # Each portion is published while the worker that will be killed amid it runs.
+        # Each chunk is published while the worker that will be killed amid it runs.
         scene.publish(values[number::kills])
         until(lambda: scene.worker.metric("clearspan_insert_seconds_count") > 0, within_s=60)
         time.sleep(number * 0.007)  # a little later each time: into another step of a batch's life

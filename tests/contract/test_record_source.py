@@ -280,7 +280,7 @@ async def test_close_is_safe_twice_and_before_open(cluster: Cluster) -> None:
 async def test_a_topic_is_read_from_end_to_end_outside_of_the_group(cluster: Cluster) -> None:
     where = await publish(cluster, b"0", b"1") + await publish(cluster, b"2", key=b"other")
 
-    records = [record async for portion in cluster.log.read(cluster.topic) for record in portion]
+    records = [record async for chunk in cluster.log.read(cluster.topic) for record in chunk]
 
     assert sorted(record.value or b"" for record in records) == [b"0", b"1", b"2"]
     fetched = await cluster.log.fetch(where[1])
@@ -299,10 +299,10 @@ async def test_records_that_were_published_together_are_all_read_and_counted(clu
     where = await asyncio.gather(*(cluster.publisher.publish(cluster.topic, value, key=b"k") for value in sent))
     in_log = sorted(zip(where, sent, strict=True))
 
-    portions = [portion async for portion in cluster.log.read(cluster.topic)]
+    chunks = [chunk async for chunk in cluster.log.read(cluster.topic)]
     last = await cluster.log.fetch(in_log[-1][0])
 
-    assert [record.value for portion in portions for record in portion] == [value for _, value in in_log]
+    assert [record.value for chunk in chunks for record in chunk] == [value for _, value in in_log]
     assert last is not None
     assert last.value == in_log[-1][1]
     if cluster.settings is not None:

@@ -89,13 +89,13 @@ class MemoryBroker:
 
     async def tail(self, topic: str) -> AsyncIterator[Sequence[Record]]:
         read = {each: len(self.log(each)) for each in self.partitions_of(topic)}
-        portion: list[Record] = []
+        chunk: list[Record] = []
         while True:
-            yield portion
+            yield chunk
             async with self._arrived:
                 await self._arrived.wait()
             _raise_next(self.tail_faults)
-            portion = [record for each, at in read.items() for record in self.log(each)[at:]]
+            chunk = [record for each, at in read.items() for record in self.log(each)[at:]]
             read = {each: len(self.log(each)) for each in read}
 
     async def fetch(self, where: Coordinates) -> Record | None:
@@ -233,9 +233,9 @@ class MemorySource:
         taken: list[Record] = []
         for partition, position in self._positions.items():
             if partition not in self._paused:
-                portion = self._broker.log(partition)[position : position + records_max - len(taken)]
-                self._positions[partition] += len(portion)
-                taken += portion
+                chunk = self._broker.log(partition)[position : position + records_max - len(taken)]
+                self._positions[partition] += len(chunk)
+                taken += chunk
         return taken
 
 

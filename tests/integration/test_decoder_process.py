@@ -24,8 +24,8 @@ from common.settings import Encoding, TopicSettings
 from common.telemetry import DECODER_RESTARTS
 from ingest.batch import FlushPolicy
 from ingest.consume import Rules
-from ingest.opening.portion import Portion
-from ingest.opening.processes import TRIES_MAX, DecoderFailed, ProcessOpener
+from ingest.decoding.chunk import Chunk
+from ingest.decoding.processes import TRIES_MAX, DecoderFailed, ProcessDecoder
 from ingest.worker import Doors, Policy, Worker
 from tests.fakes.kafka import MemoryBroker
 from tests.fakes.sink import RecordingSink
@@ -50,60 +50,60 @@ class AllProjects:
 
 
 @pytest.fixture
-async def opener() -> AsyncIterator[ProcessOpener]:
-    found = ProcessOpener(RULES, processes=1)
+async def decoder() -> AsyncIterator[ProcessDecoder]:
+    found = ProcessDecoder(RULES, processes=1)
     yield found
     await found.close()
 
 
-def portion(name: str, *, log: object = "c/t/0") -> Portion:
+def chunk(name: str, *, log: object = "c/t/0") -> Chunk:
     records = [Record(TOPIC, 0, 0, 5, None, request([name]))]
-    return Portion(records, {Partition(TOPIC, 0): cast(str, log)}, START_NS)
+    return Chunk(records, {Partition(TOPIC, 0): cast(str, log)}, START_NS)
 
 
 def restarts() -> float:
     return float(DECODER_RESTARTS._value.get())
 
 
-def worker_on(broker: MemoryBroker, opener: ProcessOpener, sink: RecordingSink) -> Worker:
+def worker_on(broker: MemoryBroker, decoder: ProcessDecoder, sink: RecordingSink) -> Worker:
     source = broker.source(TOPIC)
     return Worker(
         POLICY,
-        Doors(source=source, opener=opener, sink=sink, publisher=broker.publisher(), projects=AllProjects()),
+        Doors(source=source, decoder=decoder, sink=sink, publisher=broker.publisher(), projects=AllProjects()),
     )
 
 
-async def test_one_that_is_killed_is_replaced_and_its_portions_are_opened_all_the_same(opener: ProcessOpener) -> None:
+async def test_one_that_is_killed_is_replaced_and_its_portions_are_opened_all_the_same(decoder: ProcessDecoder) -> None:
     before = restarts()
-    opening = [asyncio.create_task(opener.open(portion(f"s{number}"))) for number in range(3)]
+    decoding = [asyncio.create_task(decoder.open(chunk(f"s{number}"))) for number in range(3)]
     await asyncio.sleep(0)
 
-    os.kill(opener.process_ids[0], signal.SIGKILL)
-    opened = [await each for each in opening]
+    os.kill(decoder.process_ids[0], signal.SIGKILL)
+    decoded = [await each for each in decoding]
 
-    assert [each.rows["name"].to_pylist() for each in opened] == [["s0"], ["s1"], ["s2"]]
+    assert [each.rows["name"].to_pylist() for each in decoded] == [["s0"], ["s1"], ["s2"]]
     assert restarts() == before + 1
 
 
-async def test_records_that_end_it_each_time_are_a_bug_that_is_named(opener: ProcessOpener) -> None:
+async def test_records_that_end_it_each_time_are_a_bug_that_is_named(decoder: ProcessDecoder) -> None:
     before = restarts()
 
     with pytest.raises(DecoderFailed, match="3 times over the same records"):
-        await opener.open(portion("a", log=Deadly()))
+        await decoder.open(chunk("a", log=Deadly()))
 
     assert restarts() == before + TRIES_MAX
-    assert (await opener.open(portion("b"))).rows["name"].to_pylist() == ["b"]
+    assert (await decoder.open(chunk("b"))).rows["name"].to_pylist() == ["b"]
 
 
 async def test_one_that_does_not_answer_is_replaced_too() -> None:
     before = restarts()
-    opener = ProcessOpener(RULES, processes=1, answer_s_max=0.001)  # none starts so fast
+    decoder = ProcessDecoder(RULES, processes=1, answer_s_max=0.001)  # none starts so fast
 
     with pytest.raises(DecoderFailed, match="hung"):
-        await opener.open(portion("a"))
+        await decoder.open(chunk("a"))
 
     assert restarts() == before + TRIES_MAX
-    await opener.close()
+    await decoder.close()
 
 
 class Slow:
@@ -115,35 +115,35 @@ class Slow:
 
 async def test_a_portion_does_not_pay_for_the_time_that_those_before_it_took() -> None:
     before = restarts()
-    opener = ProcessOpener(RULES, processes=1, answer_s_max=1.5)
+    decoder = ProcessDecoder(RULES, processes=1, answer_s_max=1.5)
     await asyncio.sleep(1.0)  # it starts meanwhile
 
-    failed = await asyncio.gather(*[opener.open(portion("a", log=Slow())) for _ in range(5)], return_exceptions=True)
+    failed = await asyncio.gather(*[decoder.open(chunk("a", log=Slow())) for _ in range(5)], return_exceptions=True)
 
     assert restarts() == before
     assert not any(isinstance(each, TimeoutError) for each in failed)
-    await opener.close()
+    await decoder.close()
 
 
 async def test_a_worker_that_ends_while_something_is_opened_has_nothing_to_complain_about() -> None:
     complaints: list[dict[str, Any]] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context))
-    opener = ProcessOpener(RULES, processes=1)
-    opening = asyncio.create_task(opener.open(portion("a")))
+    decoder = ProcessDecoder(RULES, processes=1)
+    decoding = asyncio.create_task(decoder.open(chunk("a")))
     await asyncio.sleep(0)
 
-    opening.cancel()
-    await asyncio.wait({opening})
-    await opener.close()
+    decoding.cancel()
+    await asyncio.wait({decoding})
+    await decoder.close()
     await asyncio.sleep(0.05)
     gc.collect()
 
     assert complaints == []
 
 
-async def test_a_worker_whose_decoder_is_killed_loses_nothing(opener: ProcessOpener) -> None:
+async def test_a_worker_whose_decoder_is_killed_loses_nothing(decoder: ProcessDecoder) -> None:
     broker, sink = MemoryBroker(partitions=1), RecordingSink()
-    worker = worker_on(broker, opener, sink)
+    worker = worker_on(broker, decoder, sink)
     names = [f"s{number}" for number in range(20)]
 
     async with asyncio.timeout(30), asyncio.TaskGroup() as tasks:
@@ -152,7 +152,7 @@ async def test_a_worker_whose_decoder_is_killed_loses_nothing(opener: ProcessOpe
             await broker.append(TOPIC, request([name]))
             await asyncio.sleep(0.02)
             if name in {"s3", "s9"}:
-                os.kill(opener.process_ids[0], signal.SIGKILL)
+                os.kill(decoder.process_ids[0], signal.SIGKILL)
         while broker.committed() != {Partition(TOPIC, 0): 20}:  # noqa: ASYNC110 - the broker tells nobody
             await asyncio.sleep(0.01)
         worker.stop()
@@ -160,9 +160,9 @@ async def test_a_worker_whose_decoder_is_killed_loses_nothing(opener: ProcessOpe
     assert sink.names == names
 
 
-async def test_a_worker_whose_decoder_fails_for_good_ends_and_commits_nothing(opener: ProcessOpener) -> None:
+async def test_a_worker_whose_decoder_fails_for_good_ends_and_commits_nothing(decoder: ProcessDecoder) -> None:
     broker = MemoryBroker(partitions=1)
-    worker = worker_on(broker, opener, RecordingSink())
+    worker = worker_on(broker, decoder, RecordingSink())
     worker._source.log_of = lambda _partition: Deadly()  # type: ignore[method-assign, return-value, assignment]
     await broker.append(TOPIC, request(["a"]))
 
@@ -173,22 +173,22 @@ async def test_a_worker_whose_decoder_fails_for_good_ends_and_commits_nothing(op
     assert broker.committed() == {}
 
 
-async def test_signals_are_left_to_the_worker(opener: ProcessOpener) -> None:
-    await opener.open(portion("a"))
-    process_id = opener.process_ids[0]
+async def test_signals_are_left_to_the_worker(decoder: ProcessDecoder) -> None:
+    await decoder.open(chunk("a"))
+    process_id = decoder.process_ids[0]
 
     for number in (signal.SIGINT, signal.SIGTERM):
         os.kill(process_id, number)
 
-    assert (await opener.open(portion("b"))).rows["name"].to_pylist() == ["b"]
-    assert opener.process_ids == [process_id]
+    assert (await decoder.open(chunk("b"))).rows["name"].to_pylist() == ["b"]
+    assert decoder.process_ids == [process_id]
     assert os.getpgid(process_id) != os.getpgid(0), "Ctrl-C in a terminal goes to the whole group"
 
 
 def test_none_outlives_a_worker_that_is_killed() -> None:
     script = (
-        "import time; from tests.integration.test_decoder_process import RULES, ProcessOpener;"
-        "print(ProcessOpener(RULES, processes=1).process_ids[0], flush=True); time.sleep(60)"
+        "import time; from tests.integration.test_decoder_process import RULES, ProcessDecoder;"
+        "print(ProcessDecoder(RULES, processes=1).process_ids[0], flush=True); time.sleep(60)"
     )
     with subprocess.Popen([sys.executable, "-c", script], cwd=ROOT, stdout=subprocess.PIPE, text=True) as worker:
         assert worker.stdout is not None
@@ -202,21 +202,25 @@ def test_none_outlives_a_worker_that_is_killed() -> None:
         time.sleep(0.05)
 
 
-async def test_who_drains_does_not_wait_for_a_decoder_that_hangs(opener: ProcessOpener) -> None:
+async def test_who_drains_does_not_wait_for_a_decoder_that_hangs(decoder: ProcessDecoder) -> None:
     broker, sink = MemoryBroker(partitions=1), RecordingSink()
     worker = Worker(
         replace(POLICY, flush=FlushPolicy(rows_max=1_000, age_s_max=3_600)),
         Doors(
-            source=broker.source(TOPIC), opener=opener, sink=sink, publisher=broker.publisher(), projects=AllProjects()
+            source=broker.source(TOPIC),
+            decoder=decoder,
+            sink=sink,
+            publisher=broker.publisher(),
+            projects=AllProjects(),
         ),
     )
     await broker.append(TOPIC, request(["a"]))
 
     async with asyncio.timeout(30):
         running = asyncio.create_task(worker.run())
-        while not worker._openings:  # noqa: ASYNC110 - the worker tells nobody
+        while not worker._decodings:  # noqa: ASYNC110 - the worker tells nobody
             await asyncio.sleep(0.001)
-        os.kill(opener.process_ids[0], signal.SIGSTOP)
+        os.kill(decoder.process_ids[0], signal.SIGSTOP)
         worker.stop()
         await running
 

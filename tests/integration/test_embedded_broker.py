@@ -53,7 +53,7 @@ async def test_what_is_produced_before_a_fresh_broker_has_its_topics_is_not_lost
     broker.admit_produces()
     await publishing
 
-    assert [record.value async for portion in KafkaLog(kafka).read(TOPIC) for record in portion] == [b"held"]
+    assert [record.value async for chunk in KafkaLog(kafka).read(TOPIC) for record in chunk] == [b"held"]
     await publisher.close()
 
 
@@ -125,5 +125,5 @@ async def test_the_first_trace_says_its_encoding_whatever_that_of_its_topic_is(
 
     await first_span.show_first_span(kafka, "http://nobody")
 
-    records = [record async for portion in KafkaLog(kafka).read(kafka.otlp_topic) for record in portion]
+    records = [record async for chunk in KafkaLog(kafka).read(kafka.otlp_topic) for record in chunk]
     assert [record.headers for record in records] == [(("content-type", b"application/x-protobuf"),)]

@@ -27,7 +27,7 @@ from common.project import DEFAULT_PROJECT_ID
 from common.settings import ClickHouseSettings, Encoding, TopicSettings
 from ingest.batch import FlushPolicy
 from ingest.consume import Rules
-from ingest.opening.opener import ThreadOpener
+from ingest.decoding.decoder import ThreadDecoder
 from ingest.sinks.clickhouse import ClickHouseSink
 from ingest.worker import Doors, Policy, Worker
 from query_api.request.context import ApiContext
@@ -113,7 +113,7 @@ async def worker_running(
     paused = PartByPartStore(store, source=source, pause_s_max=PAUSE_S_MAX)
     sink = ClickHouseSink(paused, clock=SystemClock(), insert_timeout_s=10.0, announce=context.stored.learn)
     doors = Doors(
-        source=member, opener=ThreadOpener(RULES), sink=sink, publisher=broker.publisher(), projects=AnyProject()
+        source=member, decoder=ThreadDecoder(RULES), sink=sink, publisher=broker.publisher(), projects=AnyProject()
     )
     worker = Worker(POLICY, doors)
     running = asyncio.create_task(worker.run(), name="worker")

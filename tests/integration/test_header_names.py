@@ -69,7 +69,7 @@ async def test_every_record_is_read(
         while len(records) < len(values):
             records += await source.poll(timeout_s=0.2, records_max=2)
     await source.close()
-    again = [record async for portion in KafkaLog(settings).read(unique) for record in portion]
+    again = [record async for chunk in KafkaLog(settings).read(unique) for record in chunk]
 
     assert [record.value for record in records] == values
     assert [record.headers for record in records[:2]] == [(("tenant", b"1"),), (("\\xfftenant", b"1"),)]

@@ -38,7 +38,7 @@ async def test_everything_says_that_the_broker_is_away_within_its_deadline() -> 
     with pytest.raises(Unavailable):
         await ensure_topics(settings)
     with pytest.raises(Unavailable):
-        _ = [portion async for portion in KafkaLog(settings).read("t")]
+        _ = [chunk async for chunk in KafkaLog(settings).read("t")]
 
     assert time.monotonic() - started_s < 10
     await publisher.close()

@@ -13,8 +13,8 @@ from common.limits import SpanLimits
 from common.project import DEFAULT_PROJECT_ID
 from common.settings import Encoding, TopicSettings
 from ingest.consume import Rules
-from ingest.opening.opener import open_opener
-from ingest.opening.portion import Portion
+from ingest.decoding.chunk import Chunk
+from ingest.decoding.decoder import open_decoder
 from ingest.semconv.prices import list_prices, prices_in
 
 PRICES = "provider,model,input,cached_input,cache_write,output\nme,my-model,1,,,2\n"
@@ -106,9 +106,9 @@ async def test_they_reach_where_spans_are_decoded(own: Path, processes: int) -> 
     rules = Rules({"t": TopicSettings(encoding=Encoding.SPAN_JSON)}, SpanLimits(), DEFAULT_PROJECT_ID, prices_in(own))
     span = {"trace_id": "1" * 32, "span_id": "1" * 16, "start_time": "2026-11-21T12:00:00Z", "attributes": attributes}
     record = Record("t", 0, 0, 5, b"key", orjson.dumps(span), ())
-    opener = await open_opener(rules, processes=processes)
+    decoder = await open_decoder(rules, processes=processes)
 
-    opened = await opener.open(Portion([record], {Partition("t", 0): "c/t/0"}, NOW_NS))
-    await opener.close()
+    opened = await decoder.open(Chunk([record], {Partition("t", 0): "c/t/0"}, NOW_NS))
+    await decoder.close()
 
     assert opened.rows.column("costs_total").to_pylist() == [2.0]

@@ -22,7 +22,7 @@ from common.limits import SpanLimits
 from common.project import DEFAULT_PROJECT_ID
 from common.settings import ClickHouseSettings, Encoding, TopicSettings
 from ingest.consume import Rules
-from ingest.opening.portion import OpenedPortion, Portion, open_portion
+from ingest.decoding.chunk import Chunk, DecodedChunk, decode_chunk
 from tests.support.api import KnownKeys, context_of, serving
 from tests.support.sample_records import NAMES, NOW_NS, SAMPLES
 from tests.support.span_corpus import STORED_US
@@ -40,15 +40,15 @@ _TOPICS = {
 }
 
 
-def open_samples() -> OpenedPortion:
-    """All records, opened as one portion."""
+def open_samples() -> DecodedChunk:
+    """All records, opened as one chunk."""
     records = [
         Record(topic, 0, offset, 5, None, value)
         for topic, values in _VALUES.items()
         for offset, value in enumerate(values)
     ]
     logs = {record.source: f"cluster/{record.topic}/0" for record in records}
-    return open_portion(Portion(records, logs, NOW_NS), Rules(_TOPICS, SpanLimits(), DEFAULT_PROJECT_ID))
+    return decode_chunk(Chunk(records, logs, NOW_NS), Rules(_TOPICS, SpanLimits(), DEFAULT_PROJECT_ID))
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class StoredSamples:
 async def stored_samples(settings: ClickHouseSettings, data_dir: Path) -> AsyncIterator[StoredSamples]:
     """All samples in a database with all tables, and the API over it."""
     opened = open_samples()
-    assert [account.rejections for account in opened.accounts if account.rejections] == []
+    assert [account.rejections for account in opened.outcomes if account.rejections] == []
     store = open_store(settings, data_dir=data_dir)
     await store.insert(SPANS_TABLE, stamped(opened.rows, stored_us=STORED_US), dedup_token="samples", deadline_s=30.0)
     context = context_of(store=store, clock=SystemClock(), keys=KnownKeys(PROJECTS))

@@ -10,7 +10,7 @@ from common.project import DEFAULT_PROJECT_ID
 from common.settings import Encoding, TopicSettings
 from ingest.batch import RECORD_BYTES, FlushPolicy, SpanBatch
 from ingest.consume import Rules
-from ingest.opening.portion import Portion, open_portion, records_of
+from ingest.decoding.chunk import Chunk, decode_chunk, records_of
 from tests.support.otlp import START_NS, request
 
 RULES = Rules({"t": TopicSettings(encoding=Encoding.OTLP_PROTO)}, SpanLimits(), DEFAULT_PROJECT_ID)
@@ -18,9 +18,9 @@ RULES = Rules({"t": TopicSettings(encoding=Encoding.OTLP_PROTO)}, SpanLimits(), 
 
 def filled(*requests: bytes, first_offset: int = 0, log: str = "c/t/0", now_s: float = 0.0) -> SpanBatch:
     records = [Record("t", 0, offset, 5, None, value) for offset, value in enumerate(requests, first_offset)]
-    portion = Portion(records, {Partition("t", 0): log}, START_NS)
+    chunk = Chunk(records, {Partition("t", 0): log}, START_NS)
     batch = SpanBatch()
-    for each in records_of(portion, open_portion(portion, RULES)):
+    for each in records_of(chunk, decode_chunk(chunk, RULES)):
         batch.add(each, now_s=now_s)
     return batch
 

@@ -10,7 +10,7 @@ from common.kafka.record import Record
 from common.limits import SpanLimits
 from common.project import DEFAULT_PROJECT_ID
 from common.settings import Encoding, TopicSettings
-from ingest.consume import Rules, open_record, without_projects
+from ingest.consume import Rules, decode_record, without_projects
 from tests.support.otlp import START_NS, request
 
 OF_TOPIC, OF_HEADER, OF_RESOURCE = UUID(int=1), UUID(int=2), UUID(int=3)
@@ -24,36 +24,36 @@ RULES = Rules(
 )
 
 
-def opened(value: bytes | None, *, topic: str = "t", project: str | None = None):
+def decoded(value: bytes | None, *, topic: str = "t", project: str | None = None):
     headers = () if project is None else (("project-id", project.encode()),)
-    return open_record(Record(topic, 0, 0, 0, None, value, headers), RULES, now_ns=START_NS)
+    return decode_record(Record(topic, 0, 0, 0, None, value, headers), RULES, now_ns=START_NS)
 
 
 def test_header_wins_over_resource_over_topic_over_default() -> None:
     with_resource = request(["a"], project=str(OF_RESOURCE))
 
-    assert opened(with_resource, topic="owned", project=str(OF_HEADER)).projects == OF_HEADER
-    assert opened(with_resource, topic="owned").projects == [OF_RESOURCE]
-    assert opened(request(["a"]), topic="owned").projects == OF_TOPIC
-    assert opened(request(["a"])).projects == DEFAULT_PROJECT_ID
+    assert decoded(with_resource, topic="owned", project=str(OF_HEADER)).projects == OF_HEADER
+    assert decoded(with_resource, topic="owned").projects == [OF_RESOURCE]
+    assert decoded(request(["a"]), topic="owned").projects == OF_TOPIC
+    assert decoded(request(["a"])).projects == DEFAULT_PROJECT_ID
 
 
 def test_a_resource_names_its_project_beside_an_attribute_that_is_called_project() -> None:
     message = ExportTraceServiceRequest.FromString(request(["a"], project=str(OF_RESOURCE)))
     message.resource_spans[0].resource.attributes.add(key="project").value.string_value = "shop"
 
-    assert opened(message.SerializeToString()).projects == [OF_RESOURCE]
+    assert decoded(message.SerializeToString()).projects == [OF_RESOURCE]
 
 
 @pytest.mark.parametrize("value", [None, b""])
 def test_a_record_without_a_value_is_no_fault(value: bytes | None) -> None:
-    found = opened(value)
+    found = decoded(value)
 
     assert (found.spans, len(found.rejections), found.is_refused) == ([], 0, False)
 
 
 def test_a_header_that_is_no_project_refuses_the_record() -> None:
-    found = opened(request(["a", "b"]), project="acme")
+    found = decoded(request(["a", "b"]), project="acme")
 
     assert found.spans == []
     assert [(each.span_index, each.code) for each in found.rejections.refusals] == [
@@ -63,28 +63,28 @@ def test_a_header_that_is_no_project_refuses_the_record() -> None:
 
 
 def test_a_resource_that_is_no_project_refuses_its_spans() -> None:
-    found = opened(request(["a", "b"], project="acme"))
+    found = decoded(request(["a", "b"], project="acme"))
 
     assert found.spans == []
     assert [each.span_index for each in found.rejections.refusals] == [0, 1]
 
 
 def test_spans_of_projects_that_exist_stay() -> None:
-    found = opened(request(["a"], project=str(OF_RESOURCE)))
+    found = decoded(request(["a"], project=str(OF_RESOURCE)))
 
     assert found.claimed == {OF_RESOURCE}
     assert without_projects(found, {OF_TOPIC}) == found
 
 
 def test_an_unknown_project_of_a_topic_refuses_the_record() -> None:
-    found = without_projects(opened(request(["a", "b"]), topic="owned"), {OF_TOPIC})
+    found = without_projects(decoded(request(["a", "b"]), topic="owned"), {OF_TOPIC})
 
     assert found.is_refused
     assert [each.span_index for each in found.rejections.refusals] == [None]
 
 
 def test_a_refused_span_keeps_its_index_when_the_project_is_unknown_too() -> None:
-    found = opened(request(["bad", "a"], project=str(OF_RESOURCE), absurd=["bad"]))
+    found = decoded(request(["bad", "a"], project=str(OF_RESOURCE), absurd=["bad"]))
 
     refused = without_projects(found, {OF_RESOURCE}).rejections.refusals
 
@@ -97,8 +97,8 @@ def test_a_refused_span_keeps_its_index_when_the_project_is_unknown_too() -> Non
 def test_two_projects_may_hold_the_same_span_in_one_record() -> None:
     both = request(["a"], project=str(OF_RESOURCE)) + request(["a"], project=str(OF_TOPIC)) + request(["a", "a"])
 
-    found = opened(both)
+    found = decoded(both)
 
     assert found.projects == [OF_RESOURCE, OF_TOPIC, DEFAULT_PROJECT_ID]
     assert found.span_indexes == [0, 1, 3]
-    assert opened(both, project=str(OF_HEADER)).span_indexes == [3]
+    assert decoded(both, project=str(OF_HEADER)).span_indexes == [3]

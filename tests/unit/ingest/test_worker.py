@@ -18,8 +18,8 @@ from common.project import DEFAULT_PROJECT_ID
 from common.settings import Encoding, TopicSettings
 from ingest.batch import FlushPolicy
 from ingest.consume import Rules
-from ingest.opening.opener import ThreadOpener
-from ingest.opening.portion import OpenedPortion, Portion, open_portion
+from ingest.decoding.chunk import Chunk, DecodedChunk, decode_chunk
+from ingest.decoding.decoder import ThreadDecoder
 from ingest.worker import SETTLING_POLL_S, Doors, Policy, Worker
 from tests.fakes.kafka import MemoryBroker, MemorySource
 from tests.fakes.sink import RecordingSink
@@ -57,7 +57,7 @@ class Bench:
         self.source: MemorySource = self.broker.source(TOPIC)
         self.doors = Doors(
             source=self.source,
-            opener=ThreadOpener(policy.rules),
+            decoder=ThreadDecoder(policy.rules),
             sink=self.sink,
             publisher=self.broker.publisher(),
             projects=self.projects,
@@ -473,13 +473,13 @@ async def test_a_flush_that_takes_too_long_is_told_with_its_stage_until_it_is_do
 
 
 async def test_decoding_that_takes_too_long_is_told_until_it_is_done() -> None:
-    bench, opener = gated(replace(POLICY, flush_late_s=0.05))
+    bench, decoder = gated(replace(POLICY, flush_late_s=0.05))
     await bench.broker.append(TOPIC, request(["a"]))
 
     async with bench.running():
         await until(lambda: "decode" in bench.doors.readiness.reasons)
         assert bench.worker.idle_s == 0.0
-        opener.gates[0].set()
+        decoder.gates[0].set()
         await until(lambda: bench.doors.readiness.reasons == {})
 
 
@@ -637,91 +637,91 @@ async def test_the_log_says_once_what_is_waited_for_and_that_it_is_there_again(
 
 
 class GatedOpener:
-    """Opens in this thread, each portion when the test says so."""
+    """Opens in this thread, each chunk when the test says so."""
 
-    portions_max = 2
+    chunks_max = 2
 
     def __init__(self) -> None:
-        self.portions: list[Portion] = []
+        self.chunks: list[Chunk] = []
         self.gates: list[asyncio.Event] = []
 
-    async def open(self, portion: Portion, /) -> OpenedPortion:
+    async def open(self, chunk: Chunk, /) -> DecodedChunk:
         gate = asyncio.Event()
-        self.portions.append(portion)
+        self.chunks.append(chunk)
         self.gates.append(gate)
         await gate.wait()
-        return open_portion(portion, RULES)
+        return decode_chunk(chunk, RULES)
 
     async def close(self) -> None:
         """Nothing is held."""
 
 
 def gated(policy: Policy = POLICY) -> tuple[Bench, GatedOpener]:
-    bench, opener = Bench(policy), GatedOpener()
-    bench.doors = replace(bench.doors, opener=opener)
+    bench, decoder = Bench(policy), GatedOpener()
+    bench.doors = replace(bench.doors, decoder=decoder)
     bench.worker = Worker(policy, bench.doors)
-    return bench, opener
+    return bench, decoder
 
 
 async def test_portions_are_taken_in_their_order_whichever_is_opened_first() -> None:
-    bench, opener = gated()
+    bench, decoder = gated()
 
     async with bench.running():
         for number in range(2):
             await bench.broker.append(TOPIC, request([f"s{number}"]), partition=0)
-            await until(lambda number=number: len(opener.gates) == number + 1)  # type: ignore[misc]
-        opener.gates[1].set()
+            await until(lambda number=number: len(decoder.gates) == number + 1)  # type: ignore[misc]
+        decoder.gates[1].set()
         await asyncio.sleep(0.05)
         assert bench.sink.names == []
-        opener.gates[0].set()
+        decoder.gates[0].set()
         await until(lambda: bench.committed_count == 2)
 
     assert bench.sink.names == ["s0", "s1"]
 
 
 async def test_the_opener_gets_so_many_portions_as_keep_it_busy_and_not_one_more() -> None:
-    bench, opener = gated()
+    bench, decoder = gated()
 
     async with bench.running():
         for number in range(2):
             await bench.broker.append(TOPIC, request([f"s{number}"]), partition=0)
-            await until(lambda number=number: len(opener.gates) == number + 1)  # type: ignore[misc]
+            await until(lambda number=number: len(decoder.gates) == number + 1)  # type: ignore[misc]
         await bench.broker.append(TOPIC, request(["s2"]), partition=0)
         await asyncio.sleep(0.05)
-        assert len(opener.portions) == 2
-        for gate in opener.gates:
+        assert len(decoder.chunks) == 2
+        for gate in decoder.gates:
             gate.set()
-        await until(lambda: len(opener.gates) == 3)
-        opener.gates[2].set()
+        await until(lambda: len(decoder.gates) == 3)
+        decoder.gates[2].set()
         await until(lambda: bench.committed_count == 3)
 
     assert bench.sink.names == ["s0", "s1", "s2"]
 
 
 async def test_records_that_come_one_by_one_are_opened_together() -> None:
-    bench, opener = gated(replace(POLICY, flush=FlushPolicy(age_s_max=2.5)))  # so a portion waits 0.1 s
+    bench, decoder = gated(replace(POLICY, flush=FlushPolicy(age_s_max=2.5)))  # so a chunk waits 0.1 s
 
     async with bench.running():
         for number in range(10):
             await bench.broker.append(TOPIC, request([f"s{number}"]), partition=0)
             await asyncio.sleep(0.001)
-        await until(lambda: len(opener.portions) == 1)
+        await until(lambda: len(decoder.chunks) == 1)
 
-    assert len(opener.portions[0].records) == 10
+    assert len(decoder.chunks[0].records) == 10
 
 
 async def test_what_is_being_opened_when_partitions_move_is_read_again_by_whom_they_go_to() -> None:
-    first, opener = gated()
+    first, decoder = gated()
     second = Bench(broker=first.broker)
     for number in range(4):
         await first.broker.append(TOPIC, request([f"s{number}"]), partition=number % 2)
 
     async with first.running():
-        await until(lambda: len(opener.gates) == 1)
+        await until(lambda: len(decoder.gates) == 1)
         async with second.running():
             await until(lambda: len(second.sink.names) == 2)
-            await until(lambda: len(opener.gates) == 2)
-            for gate in opener.gates:
+            await until(lambda: len(decoder.gates) == 2)
+            for gate in decoder.gates:
                 gate.set()
             await until(lambda: first.committed_count == 4)
 

@@ -10,7 +10,7 @@ from common.project import DEFAULT_PROJECT_ID
 from common.settings import Encoding, TopicSettings
 from common.telemetry import MISFITS
 from ingest.consume import Rules
-from ingest.opening.portion import Portion, open_portion, records_of
+from ingest.decoding.chunk import Chunk, decode_chunk, records_of
 from ingest.worker import _count
 from tests.support.otlp import START_NS, request
 
@@ -18,9 +18,9 @@ RULES = Rules({"t": TopicSettings(encoding=Encoding.OTLP_PROTO)}, SpanLimits(), 
 ODD = {"gen_ai.usage.input_tokens": "many", "gen_ai.output.messages": "[{", "gen_ai.request.model": "m"}
 
 
-def a_portion(*values: bytes | None) -> Portion:
+def a_portion(*values: bytes | None) -> Chunk:
     records = [Record("t", 0, at, 5, None, value) for at, value in enumerate(values)]
-    return Portion(records, {Partition("t", 0): "c/t/0"}, START_NS)
+    return Chunk(records, {Partition("t", 0): "c/t/0"}, START_NS)
 
 
 def counted(reason: str) -> float:
@@ -28,7 +28,7 @@ def counted(reason: str) -> float:
 
 
 def test_a_value_that_cannot_be_read_stays_and_becomes_nothing() -> None:
-    rows = open_portion(a_portion(request(["a"], attributes=ODD)), RULES).rows
+    rows = decode_chunk(a_portion(request(["a"], attributes=ODD)), RULES).rows
 
     (attributes,) = map(orjson.loads, rows["attributes"].to_pylist())
     assert attributes["gen_ai"]["usage"]["input_tokens"] == "many"
@@ -41,7 +41,7 @@ def test_a_value_that_cannot_be_read_stays_and_becomes_nothing() -> None:
 def test_each_record_counts_its_own() -> None:
     given = a_portion(request(["a", "b"], attributes=ODD), None, request(["c"]))
 
-    accounts = open_portion(given, RULES).accounts
+    accounts = decode_chunk(given, RULES).outcomes
 
     assert [dict(account.misfits) for account in accounts] == [{"not_a_count": 2, "not_json": 2}, {}, {}]
 
@@ -50,6 +50,6 @@ def test_the_worker_adds_them_to_the_metric() -> None:
     given = a_portion(request(["a", "b"], attributes=ODD))
     before = counted("not_a_count"), counted("not_json")
 
-    _count(list(records_of(given, open_portion(given, RULES))))
+    _count(list(records_of(given, decode_chunk(given, RULES))))
 
     assert (counted("not_a_count") - before[0], counted("not_json") - before[1]) == (2, 2)

@@ -1,6 +1,6 @@
-"""``python -m ingest.opening.child <requests> <answers>``: the process that opens portions; started by ``processes.py``.
+"""``python -m ingest.decoding.child <requests> <answers>``: the process that opens chunks; started by ``processes.py``.
 
-Two open pipes are all it knows of the world: rules first, then portions, an answer to each. It ends when nobody writes
+Two open pipes are all it knows of the world: rules first, then chunks, an answer to each. It ends when nobody writes
 to it any more, so it cannot outlive its worker, and it leaves signals to the worker: that drains with it.
 """
 
@@ -16,8 +16,8 @@ from typing import Any, BinaryIO
 from common.clickhouse.span_columns import warm_up
 from common.memory import tune_for_batches
 from ingest.consume import Rules
-from ingest.opening.portion import Portion, open_portion
-from ingest.opening.wire import Failure, receive, send
+from ingest.decoding.chunk import Chunk, decode_chunk
+from ingest.decoding.ipc import Failure, receive, send
 
 
 class _NoPandas(MetaPathFinder):
@@ -43,16 +43,16 @@ def main() -> None:
 
 
 def serve(requests: BinaryIO, answers: BinaryIO) -> None:
-    """Answer each portion with the opened one, or with ``Failure``. Raises ``EOFError`` at the end of ``requests``."""
+    """Answer each chunk with the opened one, or with ``Failure``. Raises ``EOFError`` at the end of ``requests``."""
     rules: Rules = receive(requests)
     while True:
-        portion: Portion = receive(requests)
-        send(answers, _opened(portion, rules))
+        chunk: Chunk = receive(requests)
+        send(answers, _decoded(chunk, rules))
 
 
-def _opened(portion: Portion, rules: Rules) -> Any:
+def _decoded(chunk: Chunk, rules: Rules) -> Any:
     try:
-        return open_portion(portion, rules)
+        return decode_chunk(chunk, rules)
     except Exception:  # noqa: BLE001 - whatever it is, the worker has to know, and decides
         return Failure(traceback.format_exc())
 

@@ -1,4 +1,4 @@
-"""How a portion goes to a process and comes back: frames over a pair of pipes.
+"""How a chunk goes to a process and comes back: frames over a pair of pipes.
 
 A frame is two sizes, a head and a body. The head is pickled: both ends are the same program, and nobody else holds the
 pipes. The body is an Arrow IPC stream, read where it lies; it is empty but for rows.
@@ -12,7 +12,7 @@ from typing import Any, BinaryIO, Final, NamedTuple
 
 import pyarrow as pa
 
-from ingest.opening.portion import OpenedPortion
+from ingest.decoding.chunk import DecodedChunk
 
 _SIZES: Final = Struct("<QQ")
 
@@ -26,7 +26,7 @@ class Failure(NamedTuple):
 def send(stream: BinaryIO, message: Any) -> None:
     """Write one message. Raises ``OSError`` when nobody reads any more."""
     body: Any = b""
-    if isinstance(message, OpenedPortion):
+    if isinstance(message, DecodedChunk):
         body = _as_ipc(message.rows)
         message = message._replace(rows=None)
     head = pickle.dumps(message, pickle.HIGHEST_PROTOCOL)
@@ -40,7 +40,7 @@ def receive(stream: BinaryIO) -> Any:
     """Read one message. Raises ``EOFError`` when the other end has gone, be it in the middle."""
     head_size, body_size = _SIZES.unpack(_exactly(stream, _SIZES.size))
     message = pickle.loads(_exactly(stream, head_size))  # noqa: S301 - written by the function above, in a process of ours
-    if isinstance(message, OpenedPortion):
+    if isinstance(message, DecodedChunk):
         rows = pa.ipc.open_stream(pa.py_buffer(_exactly(stream, body_size))).read_all()
         message = message._replace(rows=rows)
     return message

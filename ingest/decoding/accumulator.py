@@ -1,4 +1,4 @@
-"""Records that were polled and are in no portion yet: when they make one. Pure book-keeping, time is passed in."""
+"""Records that were polled and are in no chunk yet: when they make one. Pure book-keeping, time is passed in."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from typing import Final
 from common.kafka.record import Record
 from common.limits import MIB
 
-PORTION_BYTES: Final = MIB
-"""A portion ends with the record that brings it here: what is opened and not yet in a batch stays small."""
+CHUNK_BYTES: Final = MIB
+"""A chunk ends with the record that brings it here: what is opened and not yet in a batch stays small."""
 
-PORTION_RECORDS_MAX: Final = 1_000
+CHUNK_RECORDS_MAX: Final = 1_000
 
 
 class Waiting:
-    """A queue of records. A portion is due at so many bytes or records, or when its first record has waited ``linger_s``.
+    """A queue of records. A chunk is due at so many bytes or records, or when its first record has waited ``linger_s``.
 
-    The rows of a portion cost as much as fifty spans before the first one is made: a portion a record would be the
+    The rows of a chunk cost as much as fifty spans before the first one is made: a chunk a record would be the
     whole work of a worker that gets its spans one by one.
     """
 
@@ -33,8 +33,8 @@ class Waiting:
 
     @property
     def is_whole(self) -> bool:
-        """Whether there is enough for a portion."""
-        return self._bytes_count >= PORTION_BYTES or len(self._records) >= PORTION_RECORDS_MAX
+        """Whether there is enough for a chunk."""
+        return self._bytes_count >= CHUNK_BYTES or len(self._records) >= CHUNK_RECORDS_MAX
 
     @property
     def due_s(self) -> float:
@@ -42,7 +42,7 @@ class Waiting:
         return self.since_s + self._linger_s
 
     def is_due(self, *, now_s: float) -> bool:
-        """Whether it is time to open a portion."""
+        """Whether it is time to open a chunk."""
         return self.is_whole or (bool(self._records) and now_s >= self.due_s)
 
     def extend(self, records: Iterable[Record], *, now_s: float) -> None:
@@ -54,10 +54,10 @@ class Waiting:
             self._bytes_count += _size(record)
 
     def take(self, *, now_s: float) -> list[Record]:
-        """The next portion, of one record at least; those behind it begin to wait now. There must be a record."""
+        """The next chunk, of one record at least; those behind it begin to wait now. There must be a record."""
         taken: list[Record] = []
         bytes_count = 0
-        while self._records and bytes_count < PORTION_BYTES and len(taken) < PORTION_RECORDS_MAX:
+        while self._records and bytes_count < CHUNK_BYTES and len(taken) < CHUNK_RECORDS_MAX:
             taken.append(self._records.popleft())
             bytes_count += _size(taken[-1])
         self._bytes_count -= bytes_count

@@ -1,4 +1,4 @@
-"""Rows and accounts of a portion: which row belongs to which record, what is claimed, what is refused."""
+"""Rows and accounts of a chunk: which row belongs to which record, what is claimed, what is refused."""
 
 from __future__ import annotations
 
@@ -16,79 +16,79 @@ from common.limits import SpanLimits
 from common.project import DEFAULT_PROJECT_ID
 from common.settings import Encoding, TopicSettings
 from ingest.consume import Rules
-from ingest.opening.portion import Portion, open_portion, records_of
+from ingest.decoding.chunk import Chunk, decode_chunk, records_of
 from tests.support.otlp import START_NS, request
 
 RULES = Rules({"t": TopicSettings(encoding=Encoding.OTLP_PROTO)}, SpanLimits(), DEFAULT_PROJECT_ID)
 PROJECT = UUID(int=7)
 
 
-def portion(*values: bytes | None) -> Portion:
+def chunk(*values: bytes | None) -> Chunk:
     records = [Record("t", at % 2, at, 5, None, value) for at, value in enumerate(values)]
-    return Portion(records, {Partition("t", 0): "c/t/0", Partition("t", 1): "c/t/1"}, START_NS)
+    return Chunk(records, {Partition("t", 0): "c/t/0", Partition("t", 1): "c/t/1"}, START_NS)
 
 
 def test_each_record_knows_its_rows() -> None:
-    given = portion(request(["a", "b"]), None, b"\xff\xff", request(["bad", "c"], absurd=["bad"]), request([]))
+    given = chunk(request(["a", "b"]), None, b"\xff\xff", request(["bad", "c"], absurd=["bad"]), request([]))
 
-    opened = open_portion(given, RULES)
+    decoded = decode_chunk(given, RULES)
 
-    records = list(records_of(given, opened))
-    rows = [each.rows["name"][each.first_row : each.first_row + each.account.rows_count] for each in records]
+    records = list(records_of(given, decoded))
+    rows = [each.rows["name"][each.first_row : each.first_row + each.outcome.rows_count] for each in records]
     assert [each.to_pylist() for each in rows] == [["a", "b"], [], [], ["c"], []]
     assert [each.record.offset for each in records] == [0, 1, 2, 3, 4]
     assert [each.log for each in records] == ["c/t/0", "c/t/1", "c/t/0", "c/t/1", "c/t/0"]
-    assert [each.account.is_undecodable for each in records] == [False, False, True, False, False]
-    assert opened.rows["log"].to_pylist() == [b"c/t/0", b"c/t/0", b"c/t/1"]
-    assert opened.rows["log_offset"].to_pylist() == [0, 0, 3]
+    assert [each.outcome.is_undecodable for each in records] == [False, False, True, False, False]
+    assert decoded.rows["log"].to_pylist() == [b"c/t/0", b"c/t/0", b"c/t/1"]
+    assert decoded.rows["log_offset"].to_pylist() == [0, 0, 3]
 
 
 def test_records_share_the_memory_of_the_rows_by_their_size() -> None:
-    opened = open_portion(portion(request(["a"] * 1), request([f"s{n}" for n in range(50)]), None), RULES)
+    decoded = decode_chunk(chunk(request(["a"] * 1), request([f"s{n}" for n in range(50)]), None), RULES)
 
-    small, large, none = (each.bytes_count for each in opened.accounts)
+    small, large, none = (each.bytes_count for each in decoded.outcomes)
     assert none == 0 < small < large
-    assert opened.rows.nbytes - 3 <= small + large <= opened.rows.nbytes
+    assert decoded.rows.nbytes - 3 <= small + large <= decoded.rows.nbytes
 
 
 def test_rejected_spans_that_have_no_dead_letter_of_their_own_count_too() -> None:
     names = [f"s{n}" for n in range(10_000)]
 
-    account = open_portion(portion(request(names, absurd=names)), RULES).accounts[0]
+    outcome = decode_chunk(chunk(request(names, absurd=names)), RULES).outcomes[0]
 
-    letters_bytes = sum(len(letter.value) for letter in account.dead_letters)
-    assert account.bytes_count >= letters_bytes + 4 * (10_000 - IN_FULL_MAX)
+    letters_bytes = sum(len(letter.value) for letter in outcome.dead_letters)
+    assert outcome.bytes_count >= letters_bytes + 4 * (10_000 - IN_FULL_MAX)
 
 
 def test_what_is_claimed_is_what_rows_belong_to() -> None:
-    given = portion(request(["a"], project=str(PROJECT)), request(["b"]), request(["bad"], absurd=["bad"]))
+    given = chunk(request(["a"], project=str(PROJECT)), request(["b"]), request(["bad"], absurd=["bad"]))
 
-    assert open_portion(given, RULES).claimed == {PROJECT, DEFAULT_PROJECT_ID}
+    assert decode_chunk(given, RULES).claimed == {PROJECT, DEFAULT_PROJECT_ID}
 
 
 def test_opened_again_without_a_project_it_refuses_the_spans_of_that_one_alone() -> None:
-    given = portion(request(["a"], project=str(PROJECT)), request(["b"]))
+    given = chunk(request(["a"], project=str(PROJECT)), request(["b"]))
 
-    opened = open_portion(given.refusing(frozenset({PROJECT})), RULES)
+    decoded = decode_chunk(given.refusing(frozenset({PROJECT})), RULES)
 
-    assert opened.rows["name"].to_pylist() == ["b"]
-    assert opened.claimed == {DEFAULT_PROJECT_ID}
-    ((refusal,), ()) = (each.rejections.refusals for each in opened.accounts)
+    assert decoded.rows["name"].to_pylist() == ["b"]
+    assert decoded.claimed == {DEFAULT_PROJECT_ID}
+    ((refusal,), ()) = (each.rejections.refusals for each in decoded.outcomes)
     assert (refusal.span_index, refusal.code) == (0, RejectionCode.UNKNOWN_PROJECT)
 
 
 def test_projects_that_are_refused_add_up() -> None:
-    twice = portion().refusing(frozenset({PROJECT})).refusing(frozenset({DEFAULT_PROJECT_ID}))
+    twice = chunk().refusing(frozenset({PROJECT})).refusing(frozenset({DEFAULT_PROJECT_ID}))
 
     assert twice.unknown == {PROJECT, DEFAULT_PROJECT_ID}
 
 
 @pytest.mark.parametrize("value", [b"\xff\xff", request(["a"])])
 def test_what_goes_to_a_process_and_back_can_be_sent(value: bytes) -> None:
-    given = portion(value)
-    accounts = open_portion(given, RULES).accounts
+    given = chunk(value)
+    outcomes = decode_chunk(given, RULES).outcomes
 
-    assert pickle.loads(pickle.dumps((given, RULES, accounts))) == (given, RULES, accounts)
+    assert pickle.loads(pickle.dumps((given, RULES, outcomes))) == (given, RULES, outcomes)
 
 
 def test_a_trace_of_two_projects_is_two_traces() -> None:
@@ -100,7 +100,7 @@ def test_a_trace_of_two_projects_is_two_traces() -> None:
     value = json.dumps({"spans": spans}).encode()
     record = Record("t", 0, 0, 5, None, value, (("content-type", b"application/vnd.clearspan.span+json"),))
 
-    rows = open_portion(Portion([record], {Partition("t", 0): "c/t/0"}, START_NS), RULES).rows
+    rows = decode_chunk(Chunk([record], {Partition("t", 0): "c/t/0"}, START_NS), RULES).rows
 
     tokens = [json.loads(each)["ag"]["metrics"]["tokens"] for each in rows["attributes"].to_pylist()]
     assert [each["cumulative"]["total"] for each in tokens] == [10, 5, 5]

@@ -16,22 +16,22 @@ from common.settings import Encoding, TopicSettings
 from common.span import Span
 from ingest.consume import Rules
 from ingest.decode import decode
+from ingest.decoding.chunk import Chunk, DecodedChunk, decode_chunk, records_of
 from ingest.normalise import normalise
-from ingest.opening.portion import OpenedPortion, Portion, open_portion, records_of
 from tests.support.otlp import START_NS, request
 
 RULES = Rules({"t": TopicSettings(encoding=Encoding.OTLP_PROTO)}, SpanLimits(), DEFAULT_PROJECT_ID)
 
 
-def opened(*values: bytes) -> tuple[list[list[str]], list[Sequence[Refusal]]]:
+def decoded(*values: bytes) -> tuple[list[list[str]], list[Sequence[Refusal]]]:
     """The names of the spans that each record has rows of, and its refusals."""
-    portion = Portion(
+    chunk = Chunk(
         [Record("t", 0, at, 5, None, value) for at, value in enumerate(values)], {Partition("t", 0): "c/t/0"}, START_NS
     )
-    found: OpenedPortion = open_portion(portion, RULES)
-    records = list(records_of(portion, found))
-    names = [each.rows["name"][each.first_row : each.first_row + each.account.rows_count] for each in records]
-    return [each.to_pylist() for each in names], [each.account.rejections.refusals for each in records]
+    found: DecodedChunk = decode_chunk(chunk, RULES)
+    records = list(records_of(chunk, found))
+    names = [each.rows["name"][each.first_row : each.first_row + each.outcome.rows_count] for each in records]
+    return [each.to_pylist() for each in names], [each.outcome.rejections.refusals for each in records]
 
 
 @pytest.fixture
@@ -44,7 +44,7 @@ def failing(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[Sequence[Spa
                 raise error("a defect")
             return normalise(spans, *rest)
 
-        monkeypatch.setattr("ingest.opening.rows.normalise", normalise_or_fail)
+        monkeypatch.setattr("ingest.decoding.rows.normalise", normalise_or_fail)
 
     return fail_where
 
@@ -56,7 +56,7 @@ def named(name: str) -> Callable[[Sequence[Span]], bool]:
 def test_a_span_that_it_fails_on_is_refused_alone(failing: Any) -> None:
     failing(named("poison"))
 
-    names, refusals = opened(request(["a"]), request(["b", "poison", "bad", "c"], absurd=["bad"]), request(["d"]))
+    names, refusals = decoded(request(["a"]), request(["b", "poison", "bad", "c"], absurd=["bad"]), request(["d"]))
 
     assert names == [["a"], ["b", "c"], ["d"]]
     assert [[(each.span_index, each.code) for each in of_record] for of_record in refusals] == [
@@ -73,7 +73,7 @@ def test_a_span_that_it_fails_on_is_refused_alone(failing: Any) -> None:
 def test_spans_that_it_fails_on_together_are_refused_together(failing: Any) -> None:
     failing(lambda spans: named("one")(spans) and named("other")(spans))
 
-    names, refusals = opened(request(["one", "a", "other"]), request(["one"]))
+    names, refusals = decoded(request(["one", "a", "other"]), request(["one"]))
 
     assert names == [[], ["one"]]
     assert [each.span_index for each in refusals[0]] == [0, 1, 2]
@@ -88,7 +88,7 @@ def test_one_span_of_many_is_found_by_halving(failing: Any) -> None:
 
     failing(fails)
 
-    names, refusals = opened(request([f"s{number}" for number in range(1_000)]))
+    names, refusals = decoded(request([f"s{number}" for number in range(1_000)]))
 
     assert (len(names[0]), [each.span_index for each in refusals[0]]) == (999, [700])
     assert len(tries) < 40
@@ -104,7 +104,7 @@ def test_a_record_that_cannot_be_opened_is_refused_whole(monkeypatch: pytest.Mon
 
     monkeypatch.setattr("ingest.consume.decode", decode_or_fail)
 
-    names, refusals = opened(request(["a"]), poison, request(["b"]))
+    names, refusals = decoded(request(["a"]), poison, request(["b"]))
 
     assert names == [["a"], [], ["b"]]
     assert [(each.span_index, each.code) for each in refusals[1]] == [(None, RejectionCode.OUR_FAILURE)]
@@ -114,4 +114,4 @@ def test_memory_that_runs_out_is_no_fault_of_a_span(failing: Any) -> None:
     failing(named("poison"), error=MemoryError)
 
     with pytest.raises(MemoryError):
-        opened(request(["poison"]))
+        decoded(request(["poison"]))

@@ -1,7 +1,7 @@
-"""Portions opened in processes of their own, so that decoding has an interpreter for itself (ADR 0006).
+"""Chunks opened in processes of their own, so that decoding has an interpreter for itself (ADR 0006).
 
-A process holds nothing that could be lost: when one ends unasked, another is started and gets the same portion again.
-Order is kept by who awaits: answers of one process come in the order of its portions, and the worker takes them in the
+A process holds nothing that could be lost: when one ends unasked, another is started and gets the same chunk again.
+Order is kept by who awaits: answers of one process come in the order of its chunks, and the worker takes them in the
 order in which it handed them out.
 """
 
@@ -23,18 +23,18 @@ from common.limits import MIB
 from common.telemetry import DECODER_RESTARTS, get_logger
 from common.waiting import shielded
 from ingest.consume import Rules
-from ingest.opening.portion import OpenedPortion, Portion
-from ingest.opening.wire import Failure, receive, send
+from ingest.decoding.chunk import Chunk, DecodedChunk
+from ingest.decoding.ipc import Failure, receive, send
 
-PORTIONS_OF_ONE: Final = 4
+CHUNKS_OF_ONE: Final = 4
 """One is opened while the next one already lies in the pipe; more, so that it works on while a batch waits for the engine."""
 
 TRIES_MAX: Final = 3
 ANSWER_S_MAX: Final = 120.0
 """Four times what the worst record of 10 MiB takes, five million empty spans, start of the process included: who needs more hangs."""
 
-PORTION_BYTES_MAX: Final = 12 * MIB
-"""A larger portion, of records past the default limit, has more time in proportion."""
+CHUNK_BYTES_MAX: Final = 12 * MIB
+"""A larger chunk, of records past the default limit, has more time in proportion."""
 
 PIPE_BYTES: Final = MIB
 """As much as Linux gives to anybody: fewer turns between the two ends, each of which costs the loop's thread a moment."""
@@ -52,26 +52,26 @@ class _Ended(Exception):
     """The process has ended before it answered."""
 
 
-class ProcessOpener:
-    """``processes`` of them, each with portions in turn; they start at once and need a second until they are there."""
+class ProcessDecoder:
+    """``processes`` of them, each with chunks in turn; they start at once and need a second until they are there."""
 
     def __init__(self, rules: Rules, *, processes: int, answer_s_max: float = ANSWER_S_MAX) -> None:
         self._lanes = [_Lane(rules, answer_s_max=answer_s_max) for _ in range(processes)]
         self._turns = cycle(self._lanes)
 
     @property
-    def portions_max(self) -> int:
+    def chunks_max(self) -> int:
         """So many at once keep them busy."""
-        return PORTIONS_OF_ONE * len(self._lanes)
+        return CHUNKS_OF_ONE * len(self._lanes)
 
     @property
     def process_ids(self) -> list[int]:
         """Of those that run now."""
         return [lane.process_id for lane in self._lanes]
 
-    async def open(self, portion: Portion, /) -> OpenedPortion:
-        """The portion, opened by the process whose turn it is. Raises ``DecoderFailed``."""
-        return await next(self._turns).open(portion)
+    async def open(self, chunk: Chunk, /) -> DecodedChunk:
+        """The chunk, opened by the process whose turn it is. Raises ``DecoderFailed``."""
+        return await next(self._turns).open(chunk)
 
     async def close(self) -> None:
         """End the processes. Safe to call twice."""
@@ -91,36 +91,34 @@ class _Lane:
     def process_id(self) -> int:
         return self._child.process_id
 
-    async def open(self, portion: Portion) -> OpenedPortion:
+    async def open(self, chunk: Chunk) -> DecodedChunk:
         for _ in range(TRIES_MAX):
             child = self._child
             try:
-                return await self._answer(child, portion)
+                return await self._answer(child, chunk)
             except (_Ended, TimeoutError):
                 await self._replace(child)
-        raise DecoderFailed(
-            f"The decoder ended or hung {TRIES_MAX} times over the same records: {_described(portion)}."
-        )
+        raise DecoderFailed(f"The decoder ended or hung {TRIES_MAX} times over the same records: {_described(chunk)}.")
 
-    async def _answer(self, child: _Child, portion: Portion) -> OpenedPortion:
-        """The time that the portion may take begins when the child has answered those before it."""
-        begun_s, answer_s_max = time.monotonic(), self._answer_s_max * max(1.0, _size(portion) / PORTION_BYTES_MAX)
-        opening = asyncio.ensure_future(child.open(portion))
+    async def _answer(self, child: _Child, chunk: Chunk) -> DecodedChunk:
+        """The time that the chunk may take begins when the child has answered those before it."""
+        begun_s, answer_s_max = time.monotonic(), self._answer_s_max * max(1.0, _size(chunk) / CHUNK_BYTES_MAX)
+        decoding = asyncio.ensure_future(child.open(chunk))
         try:
-            while not opening.done():
+            while not decoding.done():
                 left_s = max(begun_s, child.answered_s) + answer_s_max - time.monotonic()
                 if left_s <= 0:
                     raise TimeoutError
-                await asyncio.wait({opening}, timeout=left_s)
-            return opening.result()
+                await asyncio.wait({decoding}, timeout=left_s)
+            return decoding.result()
         finally:
-            opening.cancel()
+            decoding.cancel()
 
     async def close(self) -> None:
         await self._child.close()
 
     async def _replace(self, ended: _Child) -> None:
-        if self._child is not ended:  # another portion was with it, and has seen to it already
+        if self._child is not ended:  # another chunk was with it, and has seen to it already
             return
         self._child = _Child(self._rules)
         DECODER_RESTARTS.inc()
@@ -136,7 +134,7 @@ class _Child:
         for each in (to_child, from_child):
             _widen(each)
         self._process = subprocess.Popen(  # noqa: S603 - this program itself, no input of a user
-            [sys.executable, "-m", "ingest.opening.child", str(request_end), str(answer_end)],
+            [sys.executable, "-m", "ingest.decoding.child", str(request_end), str(answer_end)],
             stdin=subprocess.DEVNULL,
             pass_fds=(request_end, answer_end),
             env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), *sys.path]))},
@@ -155,11 +153,11 @@ class _Child:
     def process_id(self) -> int:
         return self._process.pid
 
-    async def open(self, portion: Portion) -> OpenedPortion:
+    async def open(self, chunk: Chunk) -> DecodedChunk:
         """Raises ``_Ended`` and ``DecoderFailed``. Shielded: an answer that nobody waits for must still be read."""
         loop = asyncio.get_running_loop()
         try:
-            sent = loop.run_in_executor(self._sending, send, self._requests, portion)
+            sent = loop.run_in_executor(self._sending, send, self._requests, chunk)
             received = loop.run_in_executor(self._receiving, receive, self._answers)
             received.add_done_callback(self._note_answer)
             _, answer = await shielded(asyncio.gather(sent, received))
@@ -167,8 +165,8 @@ class _Child:
             raise _Ended from exc
         if isinstance(answer, Failure):
             raise DecoderFailed(f"The decoder met a bug of ours:\n{answer.trace}")
-        opened: OpenedPortion = answer
-        return opened
+        decoded: DecodedChunk = answer
+        return decoded
 
     def _note_answer(self, _received: object) -> None:
         self.answered_s = time.monotonic()
@@ -192,13 +190,13 @@ def _widen(pipe: int) -> None:
             fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
 
 
-def _size(portion: Portion) -> int:
-    return sum(len(each.value or b"") for each in portion.records)
+def _size(chunk: Chunk) -> int:
+    return sum(len(each.value or b"") for each in chunk.records)
 
 
-def _described(portion: Portion) -> str:
+def _described(chunk: Chunk) -> str:
     extents: dict[str, tuple[int, int]] = {}
-    for record in portion.records:
-        log = portion.logs[record.source]
+    for record in chunk.records:
+        log = chunk.logs[record.source]
         extents[log] = (extents.get(log, (record.offset, 0))[0], record.offset)
     return ", ".join(f"{log} {first}–{last}" for log, (first, last) in extents.items())

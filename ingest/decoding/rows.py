@@ -1,0 +1,38 @@
+"""The spans of one record as rows: what is derived from them, and the columns that they become."""
+
+from __future__ import annotations
+
+from collections import Counter
+from uuid import UUID
+
+from common.clickhouse.span_columns import SpanColumns
+from common.span import Normal
+from ingest.consume import DecodedRecord
+from ingest.normalise import normalise
+from ingest.semconv.prices import PriceTable
+
+
+def append_rows(columns: SpanColumns, decoded: DecodedRecord, prices: PriceTable, *, log: str) -> Counter[str]:
+    """Append the spans of a record; the values of known meaning in them that could not be read, counted by reason."""
+    normals = _normals(decoded, prices)
+    columns.append_record(
+        project_ids=decoded.projects,
+        log=log,
+        log_offset=decoded.record.offset,
+        record_ms=decoded.record.timestamp_ms,
+        spans=decoded.spans,
+        span_indexes=decoded.span_indexes,
+        normals=normals,
+    )
+    return Counter(reason for normal in normals for reason in normal.misfits)
+
+
+def _normals(decoded: DecodedRecord, prices: PriceTable) -> list[Normal]:
+    """What is derived from each span: of the others, those of its project alone have a say in it."""
+    if isinstance(decoded.projects, UUID) or len(set(decoded.projects)) < 2:
+        return normalise(decoded.spans, prices) if decoded.spans else []
+    normals: dict[int, Normal] = {}
+    for project in set(decoded.projects):
+        own = [position for position, each in enumerate(decoded.projects) if each == project]
+        normals.update(zip(own, normalise([decoded.spans[each] for each in own], prices), strict=True))
+    return [normals[position] for position in range(len(decoded.spans))]

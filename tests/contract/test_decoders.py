@@ -1,0 +1,89 @@
+"""Where a chunk is opened makes no difference: a thread of the worker, one process, several."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from uuid import UUID
+
+import pytest
+
+from common.kafka.record import Partition, Record
+from common.limits import SpanLimits
+from common.project import DEFAULT_PROJECT_ID
+from common.settings import Encoding, TopicSettings
+from ingest.consume import Rules
+from ingest.decoding.chunk import Chunk, DecodedChunk, decode_chunk
+from ingest.decoding.decoder import Decoder, open_decoder
+from tests.support.otlp import START_NS, request
+
+RULES = Rules(
+    {"t": TopicSettings(encoding=Encoding.OTLP_PROTO), "s": TopicSettings(encoding=Encoding.SPAN_JSON)},
+    SpanLimits(),
+    DEFAULT_PROJECT_ID,
+)
+VALUES = [
+    request([f"s{number}" for number in range(3_000)]),
+    None,
+    b"\xff\xff\xff",
+    request(["bad", "good"], absurd=["bad"]),
+    request(["owned"], project=str(UUID(int=7))),
+    request(["odd", "odder"], attributes={"gen_ai.usage.input_tokens": "many"}),
+]
+
+
+@pytest.fixture(params=[0, 1, 2], ids=["thread", "process", "two processes"], scope="module")
+def decoder(request: pytest.FixtureRequest) -> Iterator[Decoder]:
+    """One for all tests, each with a loop of its own: a process takes a second to start."""
+    found = asyncio.run(open_decoder(RULES, processes=request.param))
+    yield found
+    asyncio.run(found.close())
+    asyncio.run(found.close())  # twice is as good as once
+
+
+def chunk(*values: bytes | None, first_offset: int = 0) -> Chunk:
+    records = [
+        Record("t", 0, offset, 5, b"key", value, (("h", b"v"),)) for offset, value in enumerate(values, first_offset)
+    ]
+    return Chunk(records, {Partition("t", 0): "c/t/0"}, START_NS)
+
+
+def shown(decoded: DecodedChunk) -> tuple[object, ...]:
+    return decoded.outcomes, decoded.claimed, decoded.rows.to_pylist()
+
+
+async def test_a_portion_gives_the_same_wherever_it_is_opened(decoder: Decoder) -> None:
+    unknown = chunk(*VALUES).refusing(frozenset({UUID(int=7)}))
+
+    assert shown(await decoder.open(chunk(*VALUES))) == shown(decode_chunk(chunk(*VALUES), RULES))
+    assert shown(await decoder.open(unknown)) == shown(decode_chunk(unknown, RULES))
+    assert shown(await decoder.open(chunk(None))) == shown(decode_chunk(chunk(None), RULES))
+
+
+async def test_each_who_waits_gets_the_portion_that_is_theirs(decoder: Decoder) -> None:
+    given = [chunk(request([f"s{number}"]), first_offset=number) for number in range(10)]
+
+    decoded = await asyncio.gather(*map(decoder.open, given))
+
+    assert [each.rows["name"].to_pylist() for each in decoded] == [[f"s{number}"] for number in range(10)]
+
+
+async def test_who_no_longer_waits_disturbs_nobody(decoder: Decoder) -> None:
+    first, second, third = (
+        asyncio.create_task(decoder.open(chunk(request([name] * 1)))) for name in ("first", "second", "third")
+    )
+    await asyncio.sleep(0)
+    first.cancel()
+    second.cancel()
+
+    assert (await third).rows["name"].to_pylist() == ["third"]
+    assert (await decoder.open(chunk(request(["later"])))).rows["name"].to_pylist() == ["later"]
+
+
+async def test_a_bug_of_ours_comes_out(decoder: Decoder) -> None:
+    no_such_topic = Chunk([Record("unheard-of", 0, 0, 5, None, b"x")], {Partition("unheard-of", 0): "c"}, START_NS)
+
+    with pytest.raises(Exception, match="unheard-of"):
+        await decoder.open(no_such_topic)
+
+    assert (await decoder.open(chunk(request(["a"])))).rows.num_rows == 1
