@@ -20,7 +20,7 @@
     │       └── NotMigrated     … or has its tables
     ├── DeadlineExceeded        transient: out of time
     │   └── OutOfMemory         … or of the memory of one query
-    ├── RefusedByStore          the engine refuses these rows
+    ├── RejectedByStore          the engine refuses these rows
     └── InvalidStatement        the engine refuses our SQL: our bug
 
 Two translations exist and no third: to HTTP in ``query_api/request/errors.py``, to dispositions in ``ingest/worker.py``. ARCHITECTURE has
@@ -69,7 +69,7 @@ class RejectionCode(StrEnum):
     INVALID_UTF8 = "invalid_utf8"
     NESTING_TOO_DEEP = "nesting_too_deep"
     INVALID_TYPE = "invalid_type"
-    REFUSED_BY_STORE = "refused_by_store"
+    REJECTED_BY_STORE = "refused_by_store"
     OUR_FAILURE = "our_failure"
     MANY_SPANS = "many_spans"
 
@@ -205,7 +205,7 @@ class OutOfMemory(DeadlineExceeded):
     """The query ran out of its memory budget."""
 
 
-class RefusedByStore(ServiceError):
+class RejectedByStore(ServiceError):
     """The engine refuses these rows; the same rows will be refused again."""
 
 

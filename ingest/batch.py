@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 import pyarrow as pa
 
 from common.clickhouse.span_columns import stamped
-from common.codec.decoded import Refusal
+from common.codec.decoded import Rejection
 from common.errors import RejectionCode
 from common.kafka.record import Record
 from common.limits import MIB
@@ -126,10 +126,10 @@ class SpanBatch:
     def dead_letters(self, refused: Iterable[tuple[int, str]] = ()) -> Iterator[DeadLetterOf]:
         """The dead letters of the batch. ``refused`` are the rows that the store refuses: letters of their records are cut anew, so that
         a record never has more than its share."""
-        refused_of: dict[int, list[Refusal]] = {}
+        refused_of: dict[int, list[Rejection]] = {}
         for row, reason in refused:
             at, span_index = self._place(row)
-            refused_of.setdefault(at, []).append(Refusal(span_index, RejectionCode.REFUSED_BY_STORE, reason))
+            refused_of.setdefault(at, []).append(Rejection(span_index, RejectionCode.REJECTED_BY_STORE, reason))
         anew = {id(self._origins[at]) for at in refused_of}
         for decoded in self._rejected:
             if id(decoded) not in anew:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
-from common.codec.decoded import Decoded, Refusal, Rejections, last_of_each
+from common.codec.decoded import Decoded, Rejection, Rejections, last_of_each
 from common.codec.layout import Layout
 from common.errors import Rejected, RejectionCode
 from common.kafka.record import Record
@@ -194,7 +194,7 @@ def _refusing(decoded: DecodedRecord, reasons: list[str | None]) -> DecodedRecor
         return decoded
     kept = [position for position, reason in enumerate(reasons) if reason is None]
     rejections = decoded.rejections.plus(
-        Refusal(decoded.span_indexes[position], RejectionCode.UNKNOWN_PROJECT, reason)
+        Rejection(decoded.span_indexes[position], RejectionCode.UNKNOWN_PROJECT, reason)
         for position, reason in enumerate(reasons)
         if reason is not None
     )

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from itertools import chain
 from typing import Final, NamedTuple
 
-from common.codec.decoded import REASONS_MAX, Refusal, Rejections
+from common.codec.decoded import REASONS_MAX, Rejection, Rejections
 from common.codec.layout import Layout
 from common.errors import Rejected, RejectionCode
 from common.kafka.record import Record
@@ -32,7 +32,7 @@ REASON_CHARACTERS_MAX: Final = 180
 class CutDeadLetter(NamedTuple):
     """What one dead letter holds. ``codes`` says how many spans of a shared one have which code; of others it is empty."""
 
-    refusal: Refusal
+    refusal: Rejection
     value: bytes
     codes: Mapping[RejectionCode, int] = {}
 
@@ -76,10 +76,10 @@ def _shared(whole: bytes, rejections: Rejections, layout: Layout | None, *, alon
         further = rejections.further_indexes
         value = layout.cut([*map(_index, others), *further] if others else further)
     reasons = " ".join(f"Span {each.span_index}: {each.reason[:REASON_CHARACTERS_MAX]}" for each in examples)
-    return CutDeadLetter(Refusal(None, RejectionCode.MANY_SPANS, reasons), value, codes)
+    return CutDeadLetter(Rejection(None, RejectionCode.MANY_SPANS, reasons), value, codes)
 
 
-def _index(refusal: Refusal) -> int:
+def _index(refusal: Rejection) -> int:
     assert refusal.span_index is not None  # noqa: S101 - narrows the type: a whole record went the other way
     return refusal.span_index
 

@@ -30,7 +30,7 @@ from ingest.commit import Ledger
 from ingest.dead_letter import DeadLetters
 from ingest.flush_watch import FlushWatch
 from ingest.readiness import Readiness
-from ingest.sinks.sink import RefusedRow, Sink
+from ingest.sinks.sink import RejectedRow, Sink
 
 T = TypeVar("T")
 
@@ -108,7 +108,7 @@ class Settler:
             await self._timed("commit", self._commit())
             self._watch.moved()
 
-    async def _write(self, batch: SpanBatch) -> list[RefusedRow]:
+    async def _write(self, batch: SpanBatch) -> list[RejectedRow]:
         started_s = self._clock.monotonic_s()
         outcome = "failed"
         try:
@@ -122,7 +122,7 @@ class Settler:
         self._observe_age(batch)
         return refused
 
-    async def _bury(self, batch: SpanBatch, refused: list[RefusedRow]) -> None:
+    async def _bury(self, batch: SpanBatch, refused: list[RejectedRow]) -> None:
         # In a thread where spans are cut here: only where the store refuses some.
         letters = await asyncio.to_thread(list, batch.dead_letters(refused)) if refused else batch.dead_letters()
         for record, encoding, letter in letters:

@@ -1,7 +1,7 @@
 """What the engine's errors mean for us: one table of its codes, for both ways to reach it.
 
 Codes are those of ClickHouse's ``ErrorCodes.cpp``. The table is short on purpose. Above all, only what depends on the
-value in a row is ``RefusedByStore``: a mistake in our schema or SQL would refuse every row alike and must stop the
+value in a row is ``RejectedByStore``: a mistake in our schema or SQL would refuse every row alike and must stop the
 worker instead of burying a topic.
 """
 
@@ -20,7 +20,7 @@ from common.errors import (
     NotMigrated,
     OutOfMemory,
     Overloaded,
-    RefusedByStore,
+    RejectedByStore,
     ServiceError,
     Unavailable,
 )
@@ -121,5 +121,5 @@ def _translation(error: ClickHouseError, *, inserting: bool) -> ServiceError:
     if code in AWAY or (code is None and type(error) in NOT_FROM_THE_ENGINE):
         return Unavailable(text, told="ClickHouse is away.")
     if inserting and code in BAD_VALUES:
-        return RefusedByStore(text)
+        return RejectedByStore(text)
     return InvalidStatement(text)

@@ -33,7 +33,7 @@ class ColumnStore(Protocol):
     is up to the current tenant (``common/tenant.py``).
 
     Raises ``Unavailable`` and ``Overloaded`` (transient), ``DeadlineExceeded``, ``InvalidStatement`` (a bug of ours),
-    ``RefusedByStore`` (``insert`` alone: these rows will never fit).
+    ``RejectedByStore`` (``insert`` alone: these rows will never fit).
     """
 
     async def insert(self, table: str, rows: pa.Table, /, *, dedup_token: str, deadline_s: float) -> None:

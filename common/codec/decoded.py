@@ -24,7 +24,7 @@ def _no_indexes() -> array[int]:
     return array("I")
 
 
-class Refusal(NamedTuple):
+class Rejection(NamedTuple):
     """A span, or a whole record where ``span_index`` is ``None``, that becomes a dead letter."""
 
     span_index: int | None
@@ -40,15 +40,15 @@ class Rejections:
     the first ``REASONS_MAX`` in full.
     """
 
-    refusals: list[Refusal] = field(default_factory=list)
+    refusals: list[Rejection] = field(default_factory=list)
     further_indexes: array[int] = field(default_factory=_no_indexes)
     further_codes: Counter[RejectionCode] = field(default_factory=Counter)
-    further_examples: list[Refusal] = field(default_factory=list)
+    further_examples: list[Rejection] = field(default_factory=list)
 
     @classmethod
     def of_record(cls, code: RejectionCode, reason: str) -> Rejections:
         """The rejection of a whole record."""
-        return cls([Refusal(None, code, reason)])
+        return cls([Rejection(None, code, reason)])
 
     def __len__(self) -> int:
         """How many spans are rejected; a whole record counts as one."""
@@ -62,14 +62,14 @@ class Rejections:
     def add(self, span_index: int, code: RejectionCode, reason: str) -> None:
         """Reject one span."""
         if len(self.refusals) < IN_FULL_MAX:
-            self.refusals.append(Refusal(span_index, code, reason))
+            self.refusals.append(Rejection(span_index, code, reason))
             return
         self.further_indexes.append(span_index)
         self.further_codes[code] += 1
         if len(self.further_examples) < REASONS_MAX:
-            self.further_examples.append(Refusal(span_index, code, reason))
+            self.further_examples.append(Rejection(span_index, code, reason))
 
-    def plus(self, more: Iterable[Refusal]) -> Rejections:
+    def plus(self, more: Iterable[Rejection]) -> Rejections:
         """These and further spans, as another value."""
         both = Rejections(
             [*self.refusals], self.further_indexes[:], Counter(self.further_codes), [*self.further_examples]
@@ -104,7 +104,7 @@ class Decoded(NamedTuple):
     layout: Layout | None = None
 
     @property
-    def refusals(self) -> list[Refusal]:
+    def refusals(self) -> list[Rejection]:
         """The rejected spans that are kept in full: all of them, up to ``IN_FULL_MAX``."""
         return self.rejections.refusals
 

@@ -14,7 +14,7 @@ from typing import Final
 
 from common.clickhouse.span_columns import SpanColumns
 from common.codec.checks import shown
-from common.codec.decoded import Refusal, Rejections
+from common.codec.decoded import Rejection, Rejections
 from common.errors import RejectionCode
 from common.kafka.record import Record
 from ingest.consume import DecodedRecord, Rules, decode_record, nothing_of, only
@@ -45,7 +45,7 @@ def _without_failures(decoded: DecodedRecord, rules: Rules) -> DecodedRecord:
         failures = {each: failures.get(each, failure) for each in positions}
         kept = only(decoded, [])
     rejections = decoded.rejections.plus(
-        Refusal(decoded.span_indexes[each], RejectionCode.OUR_FAILURE, reason) for each, reason in failures.items()
+        Rejection(decoded.span_indexes[each], RejectionCode.OUR_FAILURE, reason) for each, reason in failures.items()
     )
     return kept._replace(rejections=rejections)
 

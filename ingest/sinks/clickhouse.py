@@ -19,10 +19,10 @@ from common.clickhouse.span_columns import SPANS_TABLE
 from common.clickhouse.store import ColumnStore
 from common.clickhouse.stored_through import STORED_THROUGH_TABLE, settled_table
 from common.clock import Clock
-from common.errors import RefusedByStore, ServiceError
+from common.errors import RejectedByStore, ServiceError
 from common.settled import Settled
 from ingest.batch import SpanBatch
-from ingest.sinks.sink import RefusedRow
+from ingest.sinks.sink import RejectedRow
 from ingest.sinks.watermark import settled_by
 
 REFUSED_ROWS_MAX: Final = 1_000
@@ -49,12 +49,12 @@ class ClickHouseSink:
         self._insert_timeout_s = insert_timeout_s
         self._announce = announce
 
-    async def write(self, batch: SpanBatch, /) -> Sequence[RefusedRow]:
+    async def write(self, batch: SpanBatch, /) -> Sequence[RejectedRow]:
         """Return when every row is durable, but for those given back, and the watermark says so.
 
         Transient errors come out as they are.
         """
-        refused: list[RefusedRow] = []
+        refused: list[RejectedRow] = []
         rows: pa.Table | None = None
         if batch.rows_count:
             # Stamped anew at each try: `stored_us` says when the rows became visible, not when that was first attempted.
@@ -73,12 +73,12 @@ class ClickHouseSink:
         )
         self._announce(settled)
 
-    async def _insert(self, rows: pa.Table, first_row: int, token: str, refused: list[RefusedRow]) -> None:
+    async def _insert(self, rows: pa.Table, first_row: int, token: str, refused: list[RejectedRow]) -> None:
         try:
             await self._store.insert(SPANS_TABLE, rows, dedup_token=token, deadline_s=self._insert_timeout_s)
-        except RefusedByStore as exc:
+        except RejectedByStore as exc:
             if rows.num_rows == 1:
-                self._refuse(RefusedRow(first_row, exc.detail), refused)
+                self._refuse(RejectedRow(first_row, exc.detail), refused)
                 return
         else:
             return
@@ -86,7 +86,7 @@ class ClickHouseSink:
         for start, count in ((0, half), (half, rows.num_rows - half)):
             await self._insert(rows.slice(start, count), first_row + start, _slice_token(token, start, count), refused)
 
-    def _refuse(self, row: RefusedRow, refused: list[RefusedRow]) -> None:
+    def _refuse(self, row: RejectedRow, refused: list[RejectedRow]) -> None:
         refused.append(row)
         if len(refused) > REFUSED_ROWS_MAX:
             raise ServiceError(

@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol
 from ingest.batch import SpanBatch
 
 
-class RefusedRow(NamedTuple):
+class RejectedRow(NamedTuple):
     """A row that the destination will never take, and why."""
 
     row: int
@@ -18,7 +18,7 @@ class RefusedRow(NamedTuple):
 class Sink(Protocol):
     """Where a batch ends."""
 
-    async def write(self, batch: SpanBatch, /) -> Sequence[RefusedRow]:
+    async def write(self, batch: SpanBatch, /) -> Sequence[RejectedRow]:
         """Return when every row is durable there, but for those given back.
 
         Calling it again with the same batch is harmless. Raises transient errors; anything else is a bug of ours.

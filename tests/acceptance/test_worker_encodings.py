@@ -24,7 +24,7 @@ from common.settings import Encoding, TopicSettings
 from ingest.batch import FlushPolicy, SpanBatch
 from ingest.consume import Rules
 from ingest.decoding.decoder import ThreadDecoder
-from ingest.sinks.sink import RefusedRow
+from ingest.sinks.sink import RejectedRow
 from ingest.worker import Doors, Policy, Worker
 from tests.support.kafka import Broker
 from tests.support.otlp import START_NS
@@ -42,7 +42,7 @@ class Rows:
         self.rows: list[dict[str, Any]] = []
         self.arrived = asyncio.Event()
 
-    async def write(self, batch: SpanBatch, /) -> Sequence[RefusedRow]:
+    async def write(self, batch: SpanBatch, /) -> Sequence[RejectedRow]:
         if batch.rows_count:
             self.rows += batch.table(stored_us=0).to_pylist()
             self.arrived.set()

@@ -24,7 +24,7 @@ from common.errors import (
     InvalidStatement,
     OutOfMemory,
     Overloaded,
-    RefusedByStore,
+    RejectedByStore,
     ServiceError,
     Unavailable,
 )
@@ -232,7 +232,7 @@ class TestRepeatedInserts:
         """The table has the rows, the table behind its view refused them: the token must not hide the missing half."""
         never = "ALTER TABLE span_heads ADD CONSTRAINT never CHECK version = 0"
         await store.execute(Statement(never), deadline_s=DEADLINE_S)
-        with pytest.raises(RefusedByStore):
+        with pytest.raises(RejectedByStore):
             await insert(store, span_row(1))
         await store.execute(Statement("ALTER TABLE span_heads DROP CONSTRAINT never"), deadline_s=DEADLINE_S)
 
@@ -385,7 +385,7 @@ class TestErrors:
         rows = span_table([span_row(1)])
         rows = rows.set_column(rows.schema.get_field_index(column), column, values)
 
-        with pytest.raises(RefusedByStore):
+        with pytest.raises(RejectedByStore):
             await store.insert("spans", rows, dedup_token="token", deadline_s=DEADLINE_S)
 
         assert await counts(store) == (0, 0)

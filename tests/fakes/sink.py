@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from common.errors import ServiceError
 from ingest.batch import SpanBatch
-from ingest.sinks.sink import RefusedRow
+from ingest.sinks.sink import RejectedRow
 
 
 class RecordingSink:
@@ -28,14 +28,14 @@ class RecordingSink:
         """The names of all spans that were stored, in order."""
         return [name for batch in self.batches for name in batch]
 
-    async def write(self, batch: SpanBatch, /) -> Sequence[RefusedRow]:
+    async def write(self, batch: SpanBatch, /) -> Sequence[RejectedRow]:
         await self.gate.wait()
         self.tokens.append(batch.dedup_token)
         fault = self.faults.popleft() if self.faults else None
         if fault is not None:
             raise fault
         names = [str(name) for name in batch.table(stored_us=0).column("name").to_pylist()] if batch.rows_count else []
-        refused = [RefusedRow(row, "not storable") for row, name in enumerate(names) if name in self.refused_names]
+        refused = [RejectedRow(row, "not storable") for row, name in enumerate(names) if name in self.refused_names]
         self.batches.append([name for name in names if name not in self.refused_names])
         self.journal.append("write")
         return refused

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from common.codec.decoded import Refusal
+from common.codec.decoded import Rejection
 from common.errors import RejectionCode
 from common.kafka.record import Partition, Record
 from common.limits import SpanLimits
@@ -76,7 +76,7 @@ def test_a_row_knows_its_record_and_its_index_in_it() -> None:
 
     letters = {(each.record.offset, each.letter.refusal) for each in batch.dead_letters([(2, "no")])}
 
-    assert (2, Refusal(1, RejectionCode.REFUSED_BY_STORE, "no")) in letters
+    assert (2, Rejection(1, RejectionCode.REJECTED_BY_STORE, "no")) in letters
     assert [(offset, refusal.span_index) for offset, refusal in sorted(letters)] == [(2, 0), (2, 1)]
 
 

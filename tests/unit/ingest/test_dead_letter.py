@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from common.codec.decoded import Refusal
+from common.codec.decoded import Rejection
 from common.errors import RejectionCode, ServiceError, Unavailable
 from common.kafka.record import Record
 from common.settings import Encoding
@@ -18,7 +18,7 @@ from tests.fakes.kafka import MemoryBroker
 
 DEAD = "spans.dead_letter"
 RECORD = Record("otlp_spans", 3, 41, 1_000, b"key", b"value", (("project-id", b"p"), ("clearspan-code", b"forged")))
-WHOLE = Refusal(None, RejectionCode.UNDECODABLE, "It’s not protobuf.")
+WHOLE = Rejection(None, RejectionCode.UNDECODABLE, "It’s not protobuf.")
 
 
 async def no_sleep(_: float) -> None:

@@ -5,7 +5,7 @@ import asyncio
 import orjson
 import pytest
 
-from common.codec.decoded import Refusal
+from common.codec.decoded import Rejection
 from common.errors import Conflict, InvalidInput, NotFound
 from common.errors import RejectionCode as Code
 from common.kafka.record import Record
@@ -23,7 +23,7 @@ from tests.support.otlp import START_NS
 DEAD = "spans.dead_letter"
 
 
-async def bury(broker: MemoryBroker, record: Record, refusal: Refusal, *, now_s: float = 0.0) -> None:
+async def bury(broker: MemoryBroker, record: Record, refusal: Rejection, *, now_s: float = 0.0) -> None:
     clock = ManualClock()
     clock.advance(now_s)
     letters = DeadLetters(
@@ -39,7 +39,7 @@ def record(offset: int = 5, *, key: bytes = b"k", value: bytes = b"{}") -> Recor
 
 async def test_a_list_shows_each_refusal_with_its_members() -> None:
     broker = MemoryBroker(partitions=1)
-    await bury(broker, record(value=b"12345"), Refusal(7, Code.ABSURD_TIME, "It is 1970."))
+    await bury(broker, record(value=b"12345"), Rejection(7, Code.ABSURD_TIME, "It is 1970."))
 
     found = await replay.list_dead_letters(broker, DEAD)
 
@@ -92,8 +92,8 @@ async def test_a_letter_of_many_spans_says_of_how_many_and_is_replayed_as_one_re
 async def test_letters_of_two_brokers_at_one_offset_are_two() -> None:
     """A broker that was made anew counts from 0 again; the record's own timestamp tells the two apart."""
     broker = MemoryBroker(partitions=1)
-    await bury(broker, record(), Refusal(None, Code.UNDECODABLE, "of the old broker"))
-    await bury(broker, record()._replace(timestamp_ms=1), Refusal(None, Code.UNDECODABLE, "of the new one"))
+    await bury(broker, record(), Rejection(None, Code.UNDECODABLE, "of the old broker"))
+    await bury(broker, record()._replace(timestamp_ms=1), Rejection(None, Code.UNDECODABLE, "of the new one"))
 
     found = await replay.list_dead_letters(broker, DEAD)
 
@@ -103,8 +103,8 @@ async def test_letters_of_two_brokers_at_one_offset_are_two() -> None:
 async def test_a_letter_buried_twice_is_listed_once() -> None:
     broker = MemoryBroker(partitions=1)
     for _ in range(2):
-        await bury(broker, record(), Refusal(0, Code.ABSURD_TIME, "r"))
-        await bury(broker, record(), Refusal(1, Code.ABSURD_TIME, "r"))
+        await bury(broker, record(), Rejection(0, Code.ABSURD_TIME, "r"))
+        await bury(broker, record(), Rejection(1, Code.ABSURD_TIME, "r"))
 
     found = await replay.list_dead_letters(broker, DEAD)
 
@@ -113,15 +113,15 @@ async def test_a_letter_buried_twice_is_listed_once() -> None:
 
 async def test_the_oldest_stands_first() -> None:
     broker = MemoryBroker(partitions=2)
-    await bury(broker, record(1, key=b"a"), Refusal(None, Code.UNDECODABLE, "r"), now_s=9.0)
-    await bury(broker, record(2, key=b"b"), Refusal(None, Code.UNDECODABLE, "r"), now_s=1.0)
+    await bury(broker, record(1, key=b"a"), Rejection(None, Code.UNDECODABLE, "r"), now_s=9.0)
+    await bury(broker, record(2, key=b"b"), Rejection(None, Code.UNDECODABLE, "r"), now_s=1.0)
 
     assert [each.offset for each in (await replay.list_dead_letters(broker, DEAD)).letters] == [2, 1]
 
 
 async def test_replay_publishes_the_original_to_where_it_came_from_and_marks_it() -> None:
     broker = MemoryBroker(partitions=1)
-    await bury(broker, record(value=b"{1}"), Refusal(None, Code.UNDECODABLE, "r"))
+    await bury(broker, record(value=b"{1}"), Rejection(None, Code.UNDECODABLE, "r"))
 
     went_to = await replay.replay(broker, broker.publisher(), DEAD, "0-0")
 
@@ -135,7 +135,7 @@ async def test_replay_publishes_the_original_to_where_it_came_from_and_marks_it(
 async def test_a_duplicate_of_a_replayed_letter_is_not_listed_either() -> None:
     broker = MemoryBroker(partitions=1)
     for _ in range(2):
-        await bury(broker, record(), Refusal(None, Code.UNDECODABLE, "r"))
+        await bury(broker, record(), Rejection(None, Code.UNDECODABLE, "r"))
 
     await replay.replay(broker, broker.publisher(), DEAD, "0-1")
 
@@ -144,7 +144,7 @@ async def test_a_duplicate_of_a_replayed_letter_is_not_listed_either() -> None:
 
 async def test_a_dropped_letter_is_not_listed_but_still_shown() -> None:
     broker = MemoryBroker(partitions=1)
-    await bury(broker, record(value=b"xyz"), Refusal(None, Code.UNDECODABLE, "r"))
+    await bury(broker, record(value=b"xyz"), Rejection(None, Code.UNDECODABLE, "r"))
 
     await replay.drop(broker, broker.publisher(), DEAD, "0-0")
 
@@ -155,7 +155,7 @@ async def test_a_dropped_letter_is_not_listed_but_still_shown() -> None:
 async def test_open_letters_are_those_not_dealt_with_bytes_and_all() -> None:
     broker = MemoryBroker(partitions=1)
     for offset in range(3):
-        await bury(broker, record(offset, value=b"%d" % offset), Refusal(None, Code.UNDECODABLE, "r"))
+        await bury(broker, record(offset, value=b"%d" % offset), Rejection(None, Code.UNDECODABLE, "r"))
     await replay.drop(broker, broker.publisher(), DEAD, "0-1")
 
     letters = [each async for each in replay.open_letters(broker, DEAD)]
@@ -167,7 +167,7 @@ async def test_open_letters_are_those_not_dealt_with_bytes_and_all() -> None:
 async def test_what_is_marked_says_which_letter_and_what_became_of_it() -> None:
     broker = MemoryBroker(partitions=1)
     for offset in range(2):
-        await bury(broker, record(offset), Refusal(None, Code.UNDECODABLE, "r"))
+        await bury(broker, record(offset), Rejection(None, Code.UNDECODABLE, "r"))
 
     await replay.replay(broker, broker.publisher(), DEAD, "0-0")
     await replay.drop(broker, broker.publisher(), DEAD, "0-1")
@@ -191,7 +191,7 @@ async def test_another_record_in_the_topic_is_no_letter() -> None:
 async def test_a_letter_that_is_dealt_with_is_named_and_one_that_is_not_there_is_not_found() -> None:
     broker = MemoryBroker(partitions=1)
     for offset in range(2):
-        await bury(broker, record(offset), Refusal(None, Code.UNDECODABLE, "r"))
+        await bury(broker, record(offset), Rejection(None, Code.UNDECODABLE, "r"))
     await replay.drop(broker, broker.publisher(), DEAD, "0-1")
 
     await replay.require_open(broker, DEAD, ["0-0"])
@@ -207,7 +207,7 @@ async def test_each_duplicate_of_an_open_letter_is_open() -> None:
     """Without a key they lie in any partition, and which of them is read first is never the same."""
     broker = MemoryBroker(partitions=2)
     for _ in range(2):
-        await bury(broker, record()._replace(key=None), Refusal(None, Code.UNDECODABLE, "r"))
+        await bury(broker, record()._replace(key=None), Rejection(None, Code.UNDECODABLE, "r"))
 
     await replay.require_open(broker, DEAD, ["0-0", "1-0"])
     await replay.drop(broker, broker.publisher(), DEAD, "1-0")
@@ -224,7 +224,7 @@ async def test_an_id_that_is_none_is_refused(letter_id: str) -> None:
 
 async def test_what_is_not_there_is_not_found_and_a_resolution_is_no_letter() -> None:
     broker = MemoryBroker(partitions=1)
-    await bury(broker, record(), Refusal(None, Code.UNDECODABLE, "r"))
+    await bury(broker, record(), Rejection(None, Code.UNDECODABLE, "r"))
     await replay.drop(broker, broker.publisher(), DEAD, "0-0")
 
     for letter_id in ("0-1", "0-2", "9-0"):
@@ -235,7 +235,7 @@ async def test_what_is_not_there_is_not_found_and_a_resolution_is_no_letter() ->
 async def test_progress_hears_how_much_was_read() -> None:
     broker = MemoryBroker(partitions=1)
     for offset in range(3):
-        await bury(broker, record(offset), Refusal(None, Code.UNDECODABLE, "r"))
+        await bury(broker, record(offset), Rejection(None, Code.UNDECODABLE, "r"))
     heard: list[int] = []
 
     await replay.list_dead_letters(broker, DEAD, progress=heard.append)
@@ -247,10 +247,10 @@ async def test_a_list_past_its_limit_says_so(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(replay, "LETTERS_MAX", 2)
     broker = MemoryBroker(partitions=1)
     for offset in range(2):
-        await bury(broker, record(offset), Refusal(None, Code.UNDECODABLE, "r"))
+        await bury(broker, record(offset), Rejection(None, Code.UNDECODABLE, "r"))
     assert (await replay.list_dead_letters(broker, DEAD)).is_complete
 
-    await bury(broker, record(2), Refusal(None, Code.UNDECODABLE, "r"))
+    await bury(broker, record(2), Rejection(None, Code.UNDECODABLE, "r"))
 
     found = await replay.list_dead_letters(broker, DEAD)
     assert (len(found.letters), found.is_complete) == (2, False)
@@ -264,7 +264,7 @@ async def test_all_open_letters_are_carried_over_be_they_more_than_a_list_shows(
     monkeypatch.setattr(replay, "LETTERS_MAX", 2)
     broker = MemoryBroker(partitions=1)
     for offset in range(4):
-        await bury(broker, record(offset), Refusal(None, Code.UNDECODABLE, "r"))
+        await bury(broker, record(offset), Rejection(None, Code.UNDECODABLE, "r"))
     await replay.drop(broker, broker.publisher(), DEAD, "0-0")
 
     assert [letter.offset async for letter in replay.open_letters(broker, DEAD)] == [1, 2, 3]
@@ -274,11 +274,11 @@ async def test_letters_that_are_dealt_with_take_no_place_of_others(monkeypatch: 
     monkeypatch.setattr(replay, "LETTERS_MAX", 2)
     broker = MemoryBroker(partitions=1)
     for offset in range(3):
-        await bury(broker, record(offset), Refusal(None, Code.UNDECODABLE, "r"))
+        await bury(broker, record(offset), Rejection(None, Code.UNDECODABLE, "r"))
     for offset in range(3):
         await replay.drop(broker, broker.publisher(), DEAD, f"0-{offset}")
-    await bury(broker, record(2), Refusal(None, Code.UNDECODABLE, "a duplicate of one that was dropped"))
-    await bury(broker, record(9), Refusal(None, Code.UNDECODABLE, "new"))
+    await bury(broker, record(2), Rejection(None, Code.UNDECODABLE, "a duplicate of one that was dropped"))
+    await bury(broker, record(9), Rejection(None, Code.UNDECODABLE, "new"))
 
     found = await replay.list_dead_letters(broker, DEAD)
 
@@ -289,7 +289,7 @@ async def test_letters_that_are_dealt_with_take_no_place_of_others(monkeypatch: 
 
 async def test_a_letter_from_a_topic_that_nobody_reads_is_not_replayed() -> None:
     broker = MemoryBroker(partitions=1)
-    await bury(broker, record(), Refusal(None, Code.UNDECODABLE, "r"))
+    await bury(broker, record(), Rejection(None, Code.UNDECODABLE, "r"))
 
     await replay.require_read(broker, DEAD, ["0-0"], topics=["otlp_spans_json"])
     with pytest.raises(

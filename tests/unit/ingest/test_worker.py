@@ -281,7 +281,7 @@ async def test_a_span_that_the_store_refuses_is_buried_under_its_own_index() -> 
     letter = next(
         each
         for each in bench.broker.records(DEAD)
-        if each.header("clearspan-code") == RejectionCode.REFUSED_BY_STORE.encode()
+        if each.header("clearspan-code") == RejectionCode.REJECTED_BY_STORE.encode()
     )
     assert letter.header("clearspan-span-index") == b"2"
     assert letter.header("clearspan-offset") == b"1"

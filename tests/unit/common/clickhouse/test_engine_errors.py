@@ -9,7 +9,7 @@ from common.errors import (
     InvalidStatement,
     NotMigrated,
     Overloaded,
-    RefusedByStore,
+    RejectedByStore,
     ServiceError,
     Unavailable,
 )
@@ -46,7 +46,7 @@ def test_callers_hear_no_words_of_the_driver(code: int):
         (BUSY, Overloaded, Overloaded),
         (AWAY, Unavailable, Unavailable),
         (UNMADE, NotMigrated, NotMigrated),
-        (BAD_VALUES, InvalidStatement, RefusedByStore),
+        (BAD_VALUES, InvalidStatement, RejectedByStore),
         ({UNKNOWN}, InvalidStatement, InvalidStatement),
     ],
 )

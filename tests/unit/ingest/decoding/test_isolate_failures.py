@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from common.codec.decoded import Refusal
+from common.codec.decoded import Rejection
 from common.errors import RejectionCode
 from common.kafka.record import Partition, Record
 from common.limits import SpanLimits
@@ -23,7 +23,7 @@ from tests.support.otlp import START_NS, request
 RULES = Rules({"t": TopicSettings(encoding=Encoding.OTLP_PROTO)}, SpanLimits(), DEFAULT_PROJECT_ID)
 
 
-def decoded(*values: bytes) -> tuple[list[list[str]], list[Sequence[Refusal]]]:
+def decoded(*values: bytes) -> tuple[list[list[str]], list[Sequence[Rejection]]]:
     """The names of the spans that each record has rows of, and its refusals."""
     chunk = Chunk(
         [Record("t", 0, at, 5, None, value) for at, value in enumerate(values)], {Partition("t", 0): "c/t/0"}, START_NS

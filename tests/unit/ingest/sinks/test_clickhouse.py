@@ -10,7 +10,7 @@ import pytest
 from common.clickhouse.span_columns import SPANS_TABLE
 from common.clickhouse.store import Statement
 from common.clickhouse.stored_through import STORED_THROUGH_TABLE
-from common.errors import InvalidStatement, RefusedByStore, ServiceError, Unavailable
+from common.errors import InvalidStatement, RejectedByStore, ServiceError, Unavailable
 from common.project import DEFAULT_PROJECT_ID
 from common.settled import ALL_PROJECTS, Settled
 from ingest.batch import SpanBatch
@@ -38,7 +38,7 @@ class PickyStore:
             return
         names = rows.column("name").to_pylist()
         if self.refused & set(names):
-            raise RefusedByStore("no such thing")
+            raise RejectedByStore("no such thing")
         self.rows_of_token.setdefault(dedup_token, names)
         self.stored_us.append(rows.column("stored_us")[0].as_py())
 

@@ -20,7 +20,7 @@ from common.errors import (
     InvalidStatement,
     NotFound,
     Overloaded,
-    RefusedByStore,
+    RejectedByStore,
     ServiceError,
     TooLarge,
     Unauthorized,
@@ -65,7 +65,7 @@ def _raising(error: BaseException) -> Handler:
 
 def _routes() -> tuple[Route, ...]:
     failing = [Route("GET", f"/fail/{name}", _raising(error), "", "", None) for name, error in ERRORS.items()]
-    refused = Route("GET", "/refused", _raising(RefusedByStore("Code: 27. secret")), "", "", None)
+    refused = Route("GET", "/refused", _raising(RejectedByStore("Code: 27. secret")), "", "", None)
     unexpected = Route("GET", "/unexpected", _raising(RuntimeError("secret")), "", "", None)
     return (*failing, refused, unexpected, Route("POST", "/read", _raising(AssertionError()), "", "", None, body=Body))
 
