@@ -1,4 +1,4 @@
-"""What the mappings of instrumentations cost on the way of a span: decoded, normalised, made into columns, with them and without.
+"""What the mappings of instrumentations cost on the way of a span: decoded, normalized, made into columns, with them and without.
 
 One process, one thread; passes with and without take turns and are measured in processor time, so that both share what the
 machine does meanwhile. ``openinference`` is the set of the ingest bench, ``every instrumentation`` the records of all of
@@ -82,7 +82,7 @@ def _spans_count(decoded: DecodedChunk) -> int:
 @contextmanager
 def without_mappings() -> Iterator[None]:
     """No convention is known: the tables are empty, as the step that applies them would find them."""
-    with mock.patch("ingest.normalise.map_attributes", _no_mapping):
+    with mock.patch("ingest.normalize.map_attributes", _no_mapping):
         yield
 
 

@@ -102,7 +102,7 @@ class Link(NamedTuple):
 class Span(NamedTuple):
     """One span as sent.
 
-    ``attributes`` are flat or nested, in the order in which they came: ``normalise`` nests them.
+    ``attributes`` are flat or nested, in the order in which they came: ``normalize`` nests them.
     ``links`` is ``None`` where the member was absent: an empty list makes an annotation (reference §3.4).
     ``references`` and ``hashes`` are JSON-ready objects, only ``span_json`` carries them.
     ``resource`` and ``scope`` are shared between the spans of one record: the same object, not an equal one.
@@ -162,7 +162,7 @@ def is_more_than_parts(prompt: float, completion: float, total: float) -> bool:
     return total > (prompt + completion) * TOTAL_TOLERANCE
 
 
-class Normal(NamedTuple):
+class NormalizedSpan(NamedTuple):
     """What normalisation makes of one span (reference §2.2, §3): everything that is derived, nothing that was sent.
 
     ``attributes`` are nested and hold ``ag`` in its canonical shape. ``references`` and ``hashes`` are as answers show them.

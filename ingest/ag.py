@@ -2,7 +2,7 @@
 
 Whatever is sent under ``ag`` is taken apart and put together anew; what does not fit moves under ``ag.unsupported``,
 nothing is refused. What is read is never changed: the result shares its inner values and no container it builds.
-Here are the rules of shape alone; what is computed from the rest of the span is ``ingest/normalise.py``.
+Here are the rules of shape alone; what is computed from the rest of the span is ``ingest/normalize.py``.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import Any, Final, TypeAlias
 
 from common.ids import span_id_hex, trace_id_hex
-from common.span import NO_METRICS, Metrics, Normal, Span
+from common.span import NO_METRICS, Metrics, NormalizedSpan, Span
 
 CLIENTS: Final = frozenset({"com.anthropic.sdk.python"})
 """Scopes of the spans that model clients make themselves."""
@@ -25,31 +25,33 @@ _Calls: TypeAlias = dict[tuple[float, ...], list[tuple[int, int]]]
 """Usage → start and index of each span that reports it."""
 
 
-def without_echoes(spans: Sequence[Span], normals: list[Normal]) -> list[Normal]:
+def without_echoes(spans: Sequence[Span], normalized_spans: list[NormalizedSpan]) -> list[NormalizedSpan]:
     """The same, but that a span whose usage counts in another trace adds only its errors. A record that was published again
     says so itself, in attributes that it keeps.
     """
-    echoes = [index for index, span in enumerate(spans) if span.scope.name in CLIENTS and _reports(normals[index])]
+    echoes = [
+        index for index, span in enumerate(spans) if span.scope.name in CLIENTS and _reports(normalized_spans[index])
+    ]
     if not echoes:
-        return normals
-    calls = _calls_around(spans, normals)
-    heard = list(normals)
+        return normalized_spans
+    calls = _calls_around(spans, normalized_spans)
+    heard = list(normalized_spans)
     for index in sorted(echoes, key=lambda echo: spans[echo].start_ns):
-        original = None if spans[index].parent_id else _original(spans, index, calls[_usage(normals[index])])
+        original = None if spans[index].parent_id else _original(spans, index, calls[_usage(normalized_spans[index])])
         if original is not None:
             counted_in = {"trace_id": trace_id_hex(original.trace_id), "span_id": span_id_hex(original.span_id)}
-            _ag(normals[index])["meta"] = {**_meta(normals[index]), COUNTED_IN: counted_in}
-        if COUNTED_IN in _meta(normals[index]):
-            heard[index] = _silenced(normals[index])
+            _ag(normalized_spans[index])["meta"] = {**_meta(normalized_spans[index]), COUNTED_IN: counted_in}
+        if COUNTED_IN in _meta(normalized_spans[index]):
+            heard[index] = _silenced(normalized_spans[index])
     return heard
 
 
-def _calls_around(spans: Sequence[Span], normals: Sequence[Normal]) -> _Calls:
+def _calls_around(spans: Sequence[Span], normalized_spans: Sequence[NormalizedSpan]) -> _Calls:
     """The reports that may be of the same calls, by start."""
     calls: _Calls = defaultdict(list)
-    for index, (span, normal) in enumerate(zip(spans, normals, strict=True)):
-        if span.scope.name not in CLIENTS and _reports(normal):
-            calls[_usage(normal)].append((span.start_ns, index))
+    for index, (span, normalized) in enumerate(zip(spans, normalized_spans, strict=True)):
+        if span.scope.name not in CLIENTS and _reports(normalized):
+            calls[_usage(normalized)].append((span.start_ns, index))
     for each in calls.values():
         each.sort()
     return calls
@@ -67,24 +69,24 @@ def _original(spans: Sequence[Span], echo: int, calls: list[tuple[int, int]]) ->
     return span
 
 
-def _reports(normal: Normal) -> bool:
-    return normal.metrics is not NO_METRICS and any(_usage(normal))
+def _reports(normalized: NormalizedSpan) -> bool:
+    return normalized.metrics is not NO_METRICS and any(_usage(normalized))
 
 
-def _usage(normal: Normal) -> tuple[float, ...]:
-    return normal.metrics[0:3]
+def _usage(normalized: NormalizedSpan) -> tuple[float, ...]:
+    return normalized.metrics[0:3]
 
 
-def _silenced(normal: Normal) -> Normal:
-    errors = normal.metrics.errors
-    return normal._replace(metrics=Metrics(errors=errors) if errors else NO_METRICS)
+def _silenced(normalized: NormalizedSpan) -> NormalizedSpan:
+    errors = normalized.metrics.errors
+    return normalized._replace(metrics=Metrics(errors=errors) if errors else NO_METRICS)
 
 
-def _ag(normal: Normal) -> dict[str, Any]:
-    ag: dict[str, Any] = normal.attributes["ag"]
+def _ag(normalized: NormalizedSpan) -> dict[str, Any]:
+    ag: dict[str, Any] = normalized.attributes["ag"]
     return ag
 
 
-def _meta(normal: Normal) -> dict[str, Any]:
-    meta: dict[str, Any] = _ag(normal).get("meta", {})
+def _meta(normalized: NormalizedSpan) -> dict[str, Any]:
+    meta: dict[str, Any] = _ag(normalized).get("meta", {})
     return meta

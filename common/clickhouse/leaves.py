@@ -168,7 +168,7 @@ def append_ag_leaves(ag: dict[str, Any], paths: list[str], texts: list[str]) -> 
 
 
 def append_flat_leaves(flat: dict[str, Any], paths: list[str], texts: list[str]) -> bool:
-    """The same from flat attributes whose dotted keys are the paths of their values (``Normal.flat``): only what is
+    """The same from flat attributes whose dotted keys are the paths of their values (``NormalizedSpan.flat``): only what is
     structured is walked.
 
     False, and nothing is appended, where a value holds no scalar: what that makes of the containers around it needs the walk.

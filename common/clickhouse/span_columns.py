@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from common.clickhouse.leaves import append_ag_leaves, append_flat_leaves, append_leaves
 from common.ids import span_id_hex, trace_id_hex
-from common.span import NO_METRICS, Attributes, Event, Link, Metrics, Normal, Resource, Scope, Span
+from common.span import NO_METRICS, Attributes, Event, Link, Metrics, NormalizedSpan, Resource, Scope, Span
 from common.times import format_us
 
 SPANS_TABLE: Final = "spans"
@@ -77,9 +77,9 @@ class SpanColumns:
         record_ms: int,
         spans: Sequence[Span],
         span_indexes: Sequence[int],
-        normals: Sequence[Normal],
+        normalized_spans: Sequence[NormalizedSpan],
     ) -> None:
-        """Append the spans of one record; ``spans``, ``span_indexes`` and ``normals`` go in parallel.
+        """Append the spans of one record; ``spans``, ``span_indexes`` and ``normalized_spans`` go in parallel.
 
         ``project_ids`` is one for all of them or one each. ``log`` and ``log_offset`` decide which version of a span is
         the latest (``RecordSource.log_of``), ``record_ms`` decides between logs.
@@ -90,7 +90,7 @@ class SpanColumns:
         projects = (
             repeat(project_ids.bytes, count) if isinstance(project_ids, UUID) else (each.bytes for each in project_ids)
         )
-        self._open.append(projects, log, log_offset, record_ms, spans, span_indexes, normals)
+        self._open.append(projects, log, log_offset, record_ms, spans, span_indexes, normalized_spans)
         if self._open.rows_count >= CHUNK_ROWS or self._open.bytes_count >= CHUNK_BYTES:
             self._seal()
 
@@ -141,7 +141,7 @@ class _Chunk:
         record_ms: int,
         spans: Sequence[Span],
         span_indexes: Sequence[int],
-        normals: Sequence[Normal],
+        normalized_spans: Sequence[NormalizedSpan],
     ) -> None:
         count = len(spans)
         self._projects.extend(projects)
@@ -150,7 +150,7 @@ class _Chunk:
         self._record_ms.extend(repeat(record_ms, count))
         self._span_indexes.extend(span_indexes)
         self._append_sent(spans)
-        self._append_derived(normals)
+        self._append_derived(normalized_spans)
 
     def _append_sent(self, spans: Sequence[Span]) -> None:
         fields: dict[str, tuple[Any, ...]] = dict(zip(Span._fields, zip(*spans, strict=True), strict=True))
@@ -165,16 +165,18 @@ class _Chunk:
         self._scopes.extend(fields["scope"], _scope_json)
         self._sent["payload_bytes"].extend(len(event) + len(link) for event, link in zip(events, links, strict=True))
 
-    def _append_derived(self, normals: Sequence[Normal]) -> None:
-        fields: dict[str, tuple[Any, ...]] = dict(zip(Normal._fields, zip(*normals, strict=True), strict=True))
+    def _append_derived(self, normalized_spans: Sequence[NormalizedSpan]) -> None:
+        fields: dict[str, tuple[Any, ...]] = dict(
+            zip(NormalizedSpan._fields, zip(*normalized_spans, strict=True), strict=True)
+        )
         for column in _DERIVED_AS_IS:
             self._derived[column].extend(fields[column])
         for column in ("references", "hashes"):
             self._derived[column].extend(b"" if each is None else orjson.dumps(each) for each in fields[column])
         attributes = [self._appended(*each) for each in zip(fields["attributes"], fields["flat"], strict=True)]
         self._derived["attributes"].extend(attributes)
-        self.bytes_count += 2 * sum(map(len, attributes)) + sum(self._sent["payload_bytes"][-len(normals) :])
-        self.bytes_count += len(normals) * ANSWER_FRAME_BYTES
+        self.bytes_count += 2 * sum(map(len, attributes)) + sum(self._sent["payload_bytes"][-len(normalized_spans) :])
+        self.bytes_count += len(normalized_spans) * ANSWER_FRAME_BYTES
         self._metrics.extend(fields["metrics"])
 
     def _appended(self, nested: Attributes, flat: Attributes | None) -> bytes:

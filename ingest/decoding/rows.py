@@ -6,15 +6,15 @@ from collections import Counter
 from uuid import UUID
 
 from common.clickhouse.span_columns import SpanColumns
-from common.span import Normal
+from common.span import NormalizedSpan
 from ingest.consume import DecodedRecord
-from ingest.normalise import normalise
+from ingest.normalize import normalize
 from ingest.semconv.prices import PriceTable
 
 
 def append_rows(columns: SpanColumns, decoded: DecodedRecord, prices: PriceTable, *, log: str) -> Counter[str]:
     """Append the spans of a record; the values of known meaning in them that could not be read, counted by reason."""
-    normals = _normals(decoded, prices)
+    normalized_spans = _normalized(decoded, prices)
     columns.append_record(
         project_ids=decoded.projects,
         log=log,
@@ -22,17 +22,17 @@ def append_rows(columns: SpanColumns, decoded: DecodedRecord, prices: PriceTable
         record_ms=decoded.record.timestamp_ms,
         spans=decoded.spans,
         span_indexes=decoded.span_indexes,
-        normals=normals,
+        normalized_spans=normalized_spans,
     )
-    return Counter(reason for normal in normals for reason in normal.misfits)
+    return Counter(reason for normalized in normalized_spans for reason in normalized.misfits)
 
 
-def _normals(decoded: DecodedRecord, prices: PriceTable) -> list[Normal]:
+def _normalized(decoded: DecodedRecord, prices: PriceTable) -> list[NormalizedSpan]:
     """What is derived from each span: of the others, those of its project alone have a say in it."""
     if isinstance(decoded.projects, UUID) or len(set(decoded.projects)) < 2:
-        return normalise(decoded.spans, prices) if decoded.spans else []
-    normals: dict[int, Normal] = {}
+        return normalize(decoded.spans, prices) if decoded.spans else []
+    normalized_spans: dict[int, NormalizedSpan] = {}
     for project in set(decoded.projects):
         own = [position for position, each in enumerate(decoded.projects) if each == project]
-        normals.update(zip(own, normalise([decoded.spans[each] for each in own], prices), strict=True))
-    return [normals[position] for position in range(len(decoded.spans))]
+        normalized_spans.update(zip(own, normalize([decoded.spans[each] for each in own], prices), strict=True))
+    return [normalized_spans[position] for position in range(len(decoded.spans))]

@@ -1,6 +1,6 @@
 """A filter as a tree: what ``parse`` makes, and what ``matches`` and the compiler to SQL read.
 
-Normal form, so that both readers have little to say: ``is_not``, ``not_in``, ``has_not`` and ``not_exists`` are a ``not``
+NormalizedSpan form, so that both readers have little to say: ``is_not``, ``not_in``, ``has_not`` and ``not_exists`` are a ``not``
 around their positive condition (contract §3.2: exact complements), ``is null`` is ``not exists``, ``has`` on a field of
 elements is ``in``, and operands are already in the form in which a field is compared (``parse.py``).
 """

@@ -14,7 +14,7 @@ from common.clock import SystemClock
 from common.project import DEFAULT_PROJECT_ID
 from common.settings import ClickHouseSettings
 from common.span import Span
-from ingest.normalise import normalise
+from ingest.normalize import normalize
 from tests.support.api import context_of
 from tests.support.feed import Reader
 from tests.support.older_tables import apply_again, tables_before
@@ -37,7 +37,7 @@ async def store_records(store: ColumnStore, *offsets: int, stored_us: int) -> No
             record_ms=1,
             spans=spans,
             span_indexes=[0],
-            normals=normalise(spans),
+            normals=normalize(spans),
         )
     await store.insert(
         SPANS_TABLE,

@@ -13,7 +13,7 @@ import pytest
 from common.clock import SystemClock
 from common.codec import otlp_protobuf
 from common.limits import SpanLimits
-from ingest.normalise import normalise
+from ingest.normalize import normalize
 from tests.fakes.kafka import MemoryBroker
 from tests.snippets import snippets
 from tests.support.api import context_of, serving
@@ -86,7 +86,7 @@ async def test_a_first_span_of_opentelemetry_alone_arrives_as_a_call_of_a_model(
     assert errors == b""
     (record,) = broker.records("otlp_spans")
     assert record.value is not None
-    (normal,) = normalise(otlp_protobuf.decode(record.value, limits=SpanLimits(), now_ns=NOW_NS).spans)
+    (normal,) = normalize(otlp_protobuf.decode(record.value, limits=SpanLimits(), now_ns=NOW_NS).spans)
     assert (normal.span_type, normal.session_id) == ("chat", "trip-21")
     assert normal.attributes["ag"]["metrics"]["tokens"]["incremental"] == {"prompt": 12, "total": 12}
     assert normal.attributes["ag"]["meta"]["request"] == {"model": "gpt-4o-mini"}

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 import orjson
 
-from common.span import Normal, Span, StatusCode
+from common.span import NormalizedSpan, Span, StatusCode
 from ingest import native
 from ingest.semconv.conventions import CONVENTIONS
 from ingest.semconv.failure import EXCEPTION_EVENT
@@ -24,7 +24,7 @@ from tests.support.sample_records import SAMPLES, normals_of, spans_of
 PAGE: Final = Path(__file__).parents[2] / "docs/instrumentations.md"
 MODEL_CALLS: Final = frozenset({"chat", "completion", "embedding", "llm", "rerank"})
 
-_Pairs: TypeAlias = Sequence[tuple[Span, Normal]]
+_Pairs: TypeAlias = Sequence[tuple[Span, NormalizedSpan]]
 _PART: Final = re.compile(r"(<!-- made: (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
@@ -127,33 +127,33 @@ def presence_table() -> str:
 
 def _presence(pairs: _Pairs) -> Iterable[str]:
     calls = [pair for pair in pairs if pair[1].span_type in MODEL_CALLS]
-    answered = [normal for span, normal in calls if not _is_failed(span)]
+    answered = [normalized for span, normalized in calls if not _is_failed(span)]
     by_trace: dict[bytes, bool] = {}
-    for span, normal in pairs:
-        by_trace[span.trace_id] = by_trace.get(span.trace_id, False) or "session" in _ag(normal)
-    yield _share("inputs" in _ag(normal)["data"] for _, normal in calls)
-    yield _share("outputs" in _ag(normal)["data"] for normal in answered if normal.span_type != "embedding")
-    yield _share("incremental" in _ag(normal)["metrics"]["tokens"] for normal in answered)
-    yield _share(map(_names_model, (normal for _, normal in calls)))
+    for span, normalized in pairs:
+        by_trace[span.trace_id] = by_trace.get(span.trace_id, False) or "session" in _ag(normalized)
+    yield _share("inputs" in _ag(normalized)["data"] for _, normalized in calls)
+    yield _share("outputs" in _ag(normalized)["data"] for normalized in answered if normalized.span_type != "embedding")
+    yield _share("incremental" in _ag(normalized)["metrics"]["tokens"] for normalized in answered)
+    yield _share(map(_names_model, (normalized for _, normalized in calls)))
     yield _share(by_trace.values())
-    yield _share("span" in _ag(normal)["type"] for _, normal in pairs)
+    yield _share("span" in _ag(normalized)["type"] for _, normalized in pairs)
     yield _tools(pairs)
-    yield _share("exception" in _ag(normal) for span, normal in pairs if _is_failed(span))
+    yield _share("exception" in _ag(normalized) for span, normalized in pairs if _is_failed(span))
 
 
-def _names_model(normal: Normal) -> bool:
-    meta, parameters = _ag(normal).get("meta", {}), _ag(normal)["data"].get("parameters", {})
+def _names_model(normalized: NormalizedSpan) -> bool:
+    meta, parameters = _ag(normalized).get("meta", {}), _ag(normalized)["data"].get("parameters", {})
     return any("model" in where for where in (meta.get("request", {}), meta.get("response", {}), parameters))
 
 
 def _tools(pairs: _Pairs) -> str:
     asked = sum(
         len(message.get("tool_calls", ()))
-        for _, normal in pairs
-        if normal.span_type in MODEL_CALLS
-        for message in _messages(_ag(normal)["data"].get("outputs"))
+        for _, normalized in pairs
+        if normalized.span_type in MODEL_CALLS
+        for message in _messages(_ag(normalized)["data"].get("outputs"))
     )
-    ran = sum(normal.span_type == "tool" for _, normal in pairs)
+    ran = sum(normalized.span_type == "tool" for _, normalized in pairs)
     told = [f"{count} {word}" for count, word in ((asked, "asked for"), (ran, "run")) if count]
     return ", ".join(told) or "–"
 
@@ -179,8 +179,8 @@ def _versions() -> Mapping[str, Mapping[str, str]]:
     return {each["file"].partition(".")[0]: each["versions"] for each in files}
 
 
-def _ag(normal: Normal) -> dict[str, Any]:
-    ag: dict[str, Any] = normal.attributes["ag"]
+def _ag(normalized: NormalizedSpan) -> dict[str, Any]:
+    ag: dict[str, Any] = normalized.attributes["ag"]
     return ag
 
 

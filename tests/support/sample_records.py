@@ -9,8 +9,8 @@ from typing import Any
 
 from common.codec import otlp_json, otlp_protobuf
 from common.limits import SpanLimits
-from common.span import Normal, Span
-from ingest.normalise import normalise
+from common.span import NormalizedSpan, Span
+from ingest.normalize import normalize
 
 SAMPLES = Path(__file__).parents[1] / "data/samples"
 NAMES = sorted(path.name.removesuffix(".otlp_json.json") for path in SAMPLES.glob("*.otlp_json.json"))
@@ -31,14 +31,16 @@ def spans_of_json(name: str) -> Sequence[Span]:
 
 
 @cache
-def normals_of(name: str) -> Sequence[Normal]:
+def normals_of(name: str) -> Sequence[NormalizedSpan]:
     """What normalisation makes of them."""
-    return normalise(spans_of(name))
+    return normalize(spans_of(name))
 
 
-def normal_named(name: str, span_name: str, *, at: int = 0) -> Normal:
+def normal_named(name: str, span_name: str, *, at: int = 0) -> NormalizedSpan:
     """Of the spans with this name the one at this position, in the order of the record."""
-    found = [normal for span, normal in zip(spans_of(name), normals_of(name), strict=True) if span.name == span_name]
+    found = [
+        normalized for span, normalized in zip(spans_of(name), normals_of(name), strict=True) if span.name == span_name
+    ]
     return found[at]
 
 

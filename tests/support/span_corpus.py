@@ -11,7 +11,7 @@ from common.clickhouse.span_columns import SPANS_TABLE, SpanColumns
 from common.clickhouse.store import ColumnStore, Statement
 from common.project import DEFAULT_PROJECT_ID
 from common.span import Event, Link, Resource, Scope, Span
-from ingest.normalise import normalise
+from ingest.normalize import normalize
 
 START_NS = 1_780_000_000_000_000_000
 STORED_US = 1_790_000_000_000_001
@@ -199,7 +199,7 @@ async def store_record(
         record_ms=record_ms,
         spans=spans,
         span_indexes=range(len(spans)),
-        normals=normalise(spans),
+        normalized_spans=normalize(spans),
     )
     token = f"{log}-{offset}-{record_ms}-{uuid4()}"  # not of ``random``, which hypothesis sets back
     rows = columns.table(stored_us=STORED_US).drop_columns(list(without))

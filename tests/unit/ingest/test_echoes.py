@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from common.ids import span_id_hex, trace_id_hex
-from common.span import Normal, Resource, Scope, Span
-from ingest.normalise import normalise
+from common.span import NormalizedSpan, Resource, Scope, Span
+from ingest.normalize import normalize
 
 CLIENT = Scope("com.anthropic.sdk.python")
 INSTRUMENTATION = Scope("openinference.instrumentation.anthropic")
@@ -43,11 +43,11 @@ def echo(number: int, *, at: tuple[int, int] = (1, 99), tokens: int = 40, parent
 
 
 def counting(*spans: Span) -> list[bool]:
-    return [normal.metrics.tokens_total > 0 for normal in normalise(spans)]
+    return [normalized.metrics.tokens_total > 0 for normalized in normalize(spans)]
 
 
-def meta(normal: Normal) -> dict[str, object]:
-    found: dict[str, object] = normal.attributes["ag"].get("meta", {})
+def meta(normalized: NormalizedSpan) -> dict[str, object]:
+    found: dict[str, object] = normalized.attributes["ag"].get("meta", {})
     return found
 
 
@@ -57,7 +57,7 @@ def test_the_clients_own_span_does_not_count_beside_the_one_around_it() -> None:
 
 
 def test_it_keeps_what_it_reports_and_says_where_that_counts() -> None:
-    original, heard = normalise([call(1), echo(2)])
+    original, heard = normalize([call(1), echo(2)])
 
     assert heard.attributes["ag"]["metrics"]["tokens"] == {"incremental": {"prompt": 40}}
     assert meta(heard)["counted_in"] == {
@@ -96,16 +96,16 @@ def test_an_error_is_counted_in_either_trace() -> None:
     failed = echo(2)
     failed = failed._replace(attributes=failed.attributes | {"ag.metrics.errors.incremental": 1})
 
-    _, heard = normalise([call(1), failed])
+    _, heard = normalize([call(1), failed])
 
     assert heard.metrics == heard.metrics._replace(errors=1, tokens_total=0)
     assert heard.metrics.tokens_prompt == heard.metrics.costs_total == 0
 
 
 def test_published_again_alone_it_still_does_not_count() -> None:
-    heard = normalise([call(1), echo(2)])[1]
+    heard = normalize([call(1), echo(2)])[1]
 
-    (again,) = normalise([echo(2)._replace(attributes=heard.attributes)])
+    (again,) = normalize([echo(2)._replace(attributes=heard.attributes)])
 
     assert again.attributes == heard.attributes
     assert again.metrics == heard.metrics

@@ -15,8 +15,8 @@ import pytest
 
 from common.codec import otlp_protobuf
 from common.limits import SpanLimits
-from common.span import Metrics, Normal, Span
-from ingest.normalise import normalise
+from common.span import Metrics, NormalizedSpan, Span
+from ingest.normalize import normalize
 from query_api.spans.usage import Report, counted
 from tests.support.provider_tokens import GIVEN
 
@@ -25,33 +25,37 @@ NOW_NS = 1_795_260_000_000_000_000
 
 
 @cache
-def records(source: str) -> list[tuple[list[Span], list[Normal]]]:
+def records(source: str) -> list[tuple[list[Span], list[NormalizedSpan]]]:
     """The spans of each record of a source, and what is derived from them."""
     found = []
     for path in sorted(SAMPLES.glob(f"{source}-[0-9][0-9].otlp_proto.bin")):
         spans = list(otlp_protobuf.decode(path.read_bytes(), limits=SpanLimits(), now_ns=NOW_NS).spans)
-        found.append((spans, normalise(spans)))
+        found.append((spans, normalize(spans)))
     return found
 
 
-def spans_of(source: str, trace: str = "") -> Iterator[tuple[Span, Normal]]:
-    pairs = chain.from_iterable(zip(spans, normals, strict=True) for spans, normals in records(source))
+def spans_of(source: str, trace: str = "") -> Iterator[tuple[Span, NormalizedSpan]]:
+    pairs = chain.from_iterable(
+        zip(spans, normalized_spans, strict=True) for spans, normalized_spans in records(source)
+    )
     return (pair for pair in pairs if pair[0].trace_id.hex().startswith(trace))
 
 
-def used(pairs: Iterable[tuple[Span, Normal]]) -> Metrics:
-    return counted(Report(span.span_id, span.parent_id, normal.metrics, normal.usage_is_own) for span, normal in pairs)
+def used(pairs: Iterable[tuple[Span, NormalizedSpan]]) -> Metrics:
+    return counted(
+        Report(span.span_id, span.parent_id, normalized.metrics, normalized.usage_is_own) for span, normalized in pairs
+    )
 
 
-def blindly_added(pairs: Iterable[tuple[Span, Normal]]) -> float:
-    return sum(normal.metrics.tokens_total for _, normal in pairs)
+def blindly_added(pairs: Iterable[tuple[Span, NormalizedSpan]]) -> float:
+    return sum(normalized.metrics.tokens_total for _, normalized in pairs)
 
 
 @pytest.mark.parametrize("source", GIVEN)
 def test_tokens_of_each_trace_are_those_the_provider_gave(source: str) -> None:
-    by_trace: dict[str, list[tuple[Span, Normal]]] = defaultdict(list)
-    for span, normal in spans_of(source):
-        by_trace[span.trace_id.hex()[:8]].append((span, normal))
+    by_trace: dict[str, list[tuple[Span, NormalizedSpan]]] = defaultdict(list)
+    for span, normalized in spans_of(source):
+        by_trace[span.trace_id.hex()[:8]].append((span, normalized))
 
     totals = {trace: used(pairs)[0:3] for trace, pairs in by_trace.items()}
 
@@ -77,17 +81,17 @@ def test_what_is_there_twice_is_counted_once(source: str, trace: str, blindly: f
 
 def test_a_metric_stored_by_hand_is_not_counted_beside_the_call_below_it() -> None:
     pairs = list(spans_of("agenta-sdk", "2d3fdf8b"))
-    by_hand = next(normal for span, normal in pairs if span.name == "ask")
+    by_hand = next(normalized for span, normalized in pairs if span.name == "ask")
     by_hand = by_hand._replace(metrics=Metrics(42, 11, 53, costs_total=2.1e-05))
 
-    again = [(span, by_hand if span.name == "ask" else normal) for span, normal in pairs]
+    again = [(span, by_hand if span.name == "ask" else normalized) for span, normalized in pairs]
 
     assert used(again)[0:3] == (42, 11, 53)
 
 
 @pytest.mark.parametrize("source", ["pydantic-ai-v1", "vercel-ai-v5", "vercel-ai-v7"])
 def test_an_agent_whose_model_calls_are_not_there_counts_itself(source: str) -> None:
-    agents = [(span, normal) for span, normal in spans_of(source) if normal.span_type == "agent"]
+    agents = [(span, normalized) for span, normalized in spans_of(source) if normalized.span_type == "agent"]
 
     assert used(agents).tokens_total == blindly_added(agents) > 0
 
@@ -95,11 +99,11 @@ def test_an_agent_whose_model_calls_are_not_there_counts_itself(source: str) -> 
 @pytest.mark.parametrize("source", GIVEN)
 def test_the_roll_up_inside_a_record_counts_likewise(source: str) -> None:
     """Of roots whose whole trace is in one record."""
-    for spans, normals in records(source):
+    for spans, normalized_spans in records(source):
         in_record = {span.trace_id for span in spans}
-        for span, normal in zip(spans, normals, strict=True):
+        for span, normalized in zip(spans, normalized_spans, strict=True):
             whole = [pair for pair in spans_of(source) if pair[0].trace_id == span.trace_id]
             if span.parent_id is None and len(whole) == sum(each.trace_id == span.trace_id for each in spans):
-                shown = normal.attributes["ag"]["metrics"]["tokens"].get("cumulative", {"total": 0})
+                shown = normalized.attributes["ag"]["metrics"]["tokens"].get("cumulative", {"total": 0})
                 assert shown["total"] == used(whole).tokens_total
         assert in_record

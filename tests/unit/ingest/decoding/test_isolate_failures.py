@@ -17,7 +17,7 @@ from common.span import Span
 from ingest.consume import Rules
 from ingest.decode import decode
 from ingest.decoding.chunk import Chunk, DecodedChunk, decode_chunk, records_of
-from ingest.normalise import normalise
+from ingest.normalize import normalize
 from tests.support.otlp import START_NS, request
 
 RULES = Rules({"t": TopicSettings(encoding=Encoding.OTLP_PROTO)}, SpanLimits(), DEFAULT_PROJECT_ID)
@@ -42,9 +42,9 @@ def failing(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[Sequence[Spa
         def normalise_or_fail(spans: Sequence[Span], *rest: Any) -> Any:
             if fails(spans):
                 raise error("a defect")
-            return normalise(spans, *rest)
+            return normalize(spans, *rest)
 
-        monkeypatch.setattr("ingest.decoding.rows.normalise", normalise_or_fail)
+        monkeypatch.setattr("ingest.decoding.rows.normalize", normalise_or_fail)
 
     return fail_where
 

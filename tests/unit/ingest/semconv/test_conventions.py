@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ingest.normalise import normalise
+from ingest.normalize import normalize
 from tests.support.sample_records import NAMES, ag_named, normal_named, normals_of, spans_of, spans_of_json
 
 HOW_OF_PORTO = [
@@ -446,13 +446,13 @@ def test_vercel_5_a_text_stays_where_its_calls_were_cut_off() -> None:
     (span, *_) = spans_of("vercel-ai-v5-01")
     sent = {"ai.response.text": "Let me look.", "ai.response.toolCalls": '[{"toolCallId": "call_1", "toolNa'}
 
-    (normal,) = normalise([span._replace(attributes=sent)])
+    (normalized,) = normalize([span._replace(attributes=sent)])
 
-    assert normal.attributes["ag"]["data"]["outputs"] == {
+    assert normalized.attributes["ag"]["data"]["outputs"] == {
         "messages": [{"role": "assistant", "content": "Let me look."}]
     }
-    assert normal.attributes["ai"]["response"]["toolCalls"] == sent["ai.response.toolCalls"]
-    assert list(normal.misfits) == ["not_json"]
+    assert normalized.attributes["ai"]["response"]["toolCalls"] == sent["ai.response.toolCalls"]
+    assert list(normalized.misfits) == ["not_json"]
 
 
 @pytest.mark.parametrize(
@@ -469,10 +469,10 @@ def test_vercel_5_a_text_stays_where_its_calls_were_cut_off() -> None:
 def test_tools_stay_where_one_of_them_was_cut_off(sent: dict[str, Any]) -> None:
     (span, *_) = spans_of("vercel-ai-v5-01")
 
-    (normal,) = normalise([span._replace(attributes=sent)])
+    (normalized,) = normalize([span._replace(attributes=sent)])
 
-    assert normal.attributes["ag"]["data"]["parameters"] == {"tools": [{"type": "function", "name": "trainTimes"}]}
-    assert list(normal.misfits) == ["not_tools"]
+    assert normalized.attributes["ag"]["data"]["parameters"] == {"tools": [{"type": "function", "name": "trainTimes"}]}
+    assert list(normalized.misfits) == ["not_tools"]
 
 
 def test_vercel_7_context_and_messages() -> None:
@@ -504,12 +504,13 @@ def test_agenta_what_it_says_itself_is_left_alone() -> None:
 def test_spans_of_the_plain_sdk_say_nothing() -> None:
     for name in ("plain-sdk-go-01", "plain-sdk-services-01", "telemetrygen-plain-01"):
         assert all(
-            set(normal.attributes["ag"]) <= {"type", "data", "metrics", "exception"} for normal in normals_of(name)
+            set(normalized.attributes["ag"]) <= {"type", "data", "metrics", "exception"}
+            for normalized in normals_of(name)
         )
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_both_encodings_say_the_same_and_nothing_in_real_records_is_a_misfit(name: str) -> None:
-    assert [normal.misfits for normal in normals_of(name) if normal.misfits] == []
-    assert normalise(spans_of_json(name)) == normals_of(name)
+    assert [normalized.misfits for normalized in normals_of(name) if normalized.misfits] == []
+    assert normalize(spans_of_json(name)) == normals_of(name)
     assert len(spans_of(name)) == len(normals_of(name))

@@ -8,7 +8,7 @@ import pytest
 
 from common.ids import parse_span_id, parse_trace_id
 from common.span import Event, Span
-from ingest.normalise import normalise
+from ingest.normalize import normalize
 from tests.support.sample_records import NAMES, normals_of, spans_of
 
 CHAT = {"gen_ai.operation.name": "chat"}
@@ -27,8 +27,8 @@ def ag_of(attributes: dict[str, Any], **members: Any) -> dict[str, Any]:
         status_message=None,
         attributes=attributes,
     )
-    (normal,) = normalise([span._replace(**members)])
-    ag: dict[str, Any] = normal.attributes["ag"]
+    (normalized,) = normalize([span._replace(**members)])
+    ag: dict[str, Any] = normalized.attributes["ag"]
     return ag
 
 
@@ -107,8 +107,8 @@ def test_the_failed_model_calls_of_all_real_records() -> None:
     failed = {
         (name, span.name)
         for name in NAMES
-        for span, normal in zip(spans_of(name), normals_of(name), strict=True)
-        if normal.span_type in MODEL_CALLS and "exception" in normal.attributes["ag"]
+        for span, normalized in zip(spans_of(name), normals_of(name), strict=True)
+        if normalized.span_type in MODEL_CALLS and "exception" in normalized.attributes["ag"]
     }
 
     assert failed == {
@@ -126,6 +126,8 @@ def test_the_failed_model_calls_of_all_real_records() -> None:
         ("vercel-ai-v7-01", "chat gpt-4o-mini"),
     }
     counted = sum(
-        normal.metrics.errors >= 1 and normal.span_type in MODEL_CALLS for name in NAMES for normal in normals_of(name)
+        normalized.metrics.errors >= 1 and normalized.span_type in MODEL_CALLS
+        for name in NAMES
+        for normalized in normals_of(name)
     )
     assert counted == 13  # two of `genai-openai-v2`: one refused, one broken off

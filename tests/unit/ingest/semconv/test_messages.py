@@ -13,7 +13,7 @@ from common.codec import span_json
 from common.limits import SpanLimits
 from common.nesting import nest
 from common.span import Span
-from ingest.normalise import normalise
+from ingest.normalize import normalize
 from ingest.semconv import messages
 from ingest.semconv.chats import EVENTS
 from ingest.semconv.engine import map_attributes
@@ -457,20 +457,20 @@ def test_the_deepest_values_can_be_published_again() -> None:
     """``span_json`` takes an ``ag`` of 24 levels and the three around ``ag.data.inputs``."""
     deepest = {"llm.input_messages.0.message.tool_calls.0.tool_call.function.arguments": nested(VALUE_LEVELS_MAX)}
     too_deep = {"llm.input_messages.0.message.tool_calls.0.tool_call.function.arguments": nested(VALUE_LEVELS_MAX + 1)}
-    (normal,) = normalise([a_span(deepest)])
-    assert "inputs" in normal.attributes["ag"]["data"]
+    (normalized,) = normalize([a_span(deepest)])
+    assert "inputs" in normalized.attributes["ag"]["data"]
     answer = {
         "trace_id": "a" * 32,
         "span_id": "b" * 16,
         "start_time": "2026-01-01T00:00:00Z",
-        "attributes": {"ag": normal.attributes["ag"]},
+        "attributes": {"ag": normalized.attributes["ag"]},
     }
 
     decoded = span_json.decode(json.dumps(answer).encode(), limits=SpanLimits(), now_ns=NOW_NS, sent_ns=NOW_NS)
 
     assert decoded.refusals == []
-    assert decoded.spans[0].attributes["ag"] == normal.attributes["ag"]
-    assert normalise([a_span(too_deep)])[0].misfits == ["too_deep"]
+    assert decoded.spans[0].attributes["ag"] == normalized.attributes["ag"]
+    assert normalize([a_span(too_deep)])[0].misfits == ["too_deep"]
 
 
 def a_span(attributes: dict[str, Any]) -> Span:

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from common.clickhouse.leaves import append_ag_leaves, append_flat_leaves, append_leaves
 from common.ids import parse_span_id, parse_trace_id
-from common.span import NO_METRICS, Attributes, Event, Link, Metrics, Normal, Resource, Span
-from ingest.normalise import normalise
+from common.span import NO_METRICS, Attributes, Event, Link, Metrics, NormalizedSpan, Resource, Span
+from ingest.normalize import normalize
 from tests.support.sample_records import NAMES, normals_of, spans_of
 
 TRACE = parse_trace_id("a0000001000000000000000000000000")
@@ -130,9 +130,9 @@ def an_event(name: str) -> Event:
     return Event(name, 1_700_000_000_000_000_000, {})
 
 
-def the_normal(span: Span) -> Normal:
-    (normal,) = normalise([span])
-    return normal
+def the_normal(span: Span) -> NormalizedSpan:
+    (normalized,) = normalize([span])
+    return normalized
 
 
 def metrics_shown(span: Span) -> dict[str, Any]:
@@ -167,21 +167,21 @@ SPANS = st.builds(
 )
 
 
-def published_again(span: Span, normal: Normal) -> Span:
+def published_again(span: Span, normalized: NormalizedSpan) -> Span:
     """The span as a client that has read it would send it."""
     return span._replace(
-        attributes=normal.attributes,
-        references=normal.references,
-        hashes=normal.hashes,
-        session_id=normal.session_id,
-        user_id=normal.user_id,
-        agent_id=normal.agent_id,
+        attributes=normalized.attributes,
+        references=normalized.references,
+        hashes=normalized.hashes,
+        session_id=normalized.session_id,
+        user_id=normalized.user_id,
+        agent_id=normalized.agent_id,
     )
 
 
-def as_stored(normal: Normal) -> Normal:
+def as_stored(normalized: NormalizedSpan) -> NormalizedSpan:
     """Without what is only about the way it was sent."""
-    return normal._replace(flat=None, misfits=())
+    return normalized._replace(flat=None, misfits=())
 
 
 @given(st.lists(SPANS, max_size=6))
@@ -191,30 +191,32 @@ def as_stored(normal: Normal) -> Normal:
 def test_a_record_of_answers_published_again_is_the_same(spans: list[Span]) -> None:
     sent = copy.deepcopy(spans)
 
-    normals = normalise(spans)
+    normalized_spans = normalize(spans)
 
     assert spans == sent
-    again = [published_again(span, normal) for span, normal in zip(spans, normals, strict=True)]
-    assert list(map(as_stored, normalise(again))) == list(map(as_stored, normals))
+    again = [published_again(span, normalized) for span, normalized in zip(spans, normalized_spans, strict=True)]
+    assert list(map(as_stored, normalize(again))) == list(map(as_stored, normalized_spans))
 
 
 @given(st.lists(SPANS, max_size=6))
 def test_what_comes_out_is_json(spans: list[Span]) -> None:
-    for normal in normalise(spans):
-        assert orjson.loads(orjson.dumps(normal.attributes)) == normal.attributes
+    for normalized in normalize(spans):
+        assert orjson.loads(orjson.dumps(normalized.attributes)) == normalized.attributes
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_real_records_published_again_as_answers_are_the_same(name: str) -> None:
-    again = [published_again(span, normal) for span, normal in zip(spans_of(name), normals_of(name), strict=True)]
+    again = [
+        published_again(span, normalized) for span, normalized in zip(spans_of(name), normals_of(name), strict=True)
+    ]
 
-    assert list(map(as_stored, normalise(again))) == list(map(as_stored, normals_of(name)))
+    assert list(map(as_stored, normalize(again))) == list(map(as_stored, normals_of(name)))
 
 
 def test_a_plain_span() -> None:
     span = a_span({"http.method": "GET", "http.status": 200, "ok": True}, end_ns=1_700_000_000_012_345_678)
 
-    assert the_normal(span) == Normal(
+    assert the_normal(span) == NormalizedSpan(
         attributes={
             "http": {"method": "GET", "status": 200},
             "ok": True,
@@ -240,12 +242,12 @@ def test_a_plain_span() -> None:
 @example([a_span({"tool_response": "r", "gen_ai.agent.name": ""})])
 def test_flat_leaves_are_those_of_the_walk(spans: list[Span]) -> None:
     """The short way and the long way agree wherever the short one is taken."""
-    for normal in normalise(spans):
+    for normalized in normalize(spans):
         short: tuple[list[str], list[str]] = ([], [])
-        if normal.flat is not None and append_flat_leaves(normal.flat, *short):
-            append_ag_leaves(normal.attributes["ag"], *short)
+        if normalized.flat is not None and append_flat_leaves(normalized.flat, *short):
+            append_ag_leaves(normalized.attributes["ag"], *short)
             walked: tuple[list[str], list[str]] = ([], [])
-            append_leaves(normal.attributes, *walked)
+            append_leaves(normalized.attributes, *walked)
             assert dict(zip(*short, strict=True)) == dict(zip(*walked, strict=True))
 
 
@@ -254,7 +256,7 @@ def test_shared_values_are_not_changed() -> None:
     spans = [a_span(nested, events=(an_event("log"),)), a_span(nested, number=2, parent=1, resource=Resource(nested))]
     before = copy.deepcopy(nested)
 
-    first, second = normalise(spans)
+    first, second = normalize(spans)
 
     assert nested == before
     assert first.attributes["ag"] is not second.attributes["ag"]
@@ -300,10 +302,10 @@ def test_errors_are_the_exceptions_among_the_events(names: list[str], shown: dic
 def test_links_make_an_annotation_of_their_trace_alone(links: tuple[Link, ...]) -> None:
     spans = [a_span(number=1), a_span(number=2, parent=1, links=links), a_span(trace_id=OTHER_TRACE)]
 
-    normals = normalise(spans)
+    normalized_spans = normalize(spans)
 
-    assert [normal.trace_type for normal in normals] == ["annotation", "annotation", "invocation"]
-    assert [normal.attributes["ag"]["type"]["trace"] for normal in normals] == [
+    assert [normalized.trace_type for normalized in normalized_spans] == ["annotation", "annotation", "invocation"]
+    assert [normalized.attributes["ag"]["type"]["trace"] for normalized in normalized_spans] == [
         "annotation",
         "annotation",
         "invocation",
@@ -326,19 +328,19 @@ def test_the_trace_type_sent_does_not_count() -> None:
 def test_the_span_type_stands_in_ag_when_it_was_sent(
     attributes: Attributes, span_type: str, shown: dict[str, str]
 ) -> None:
-    normal = the_normal(a_span(attributes))
+    normalized = the_normal(a_span(attributes))
 
-    assert normal.span_type == span_type
-    assert normal.attributes["ag"]["type"] == {"trace": "invocation"} | shown
+    assert normalized.span_type == span_type
+    assert normalized.attributes["ag"]["type"] == {"trace": "invocation"} | shown
 
 
 def test_references_of_ag_replace_those_sent_beside() -> None:
     sent = [{"slug": "beside", "attributes": {"key": "query"}}]
     attributes = {"ag.refs.application.id": APPLICATION_ID.upper(), "ag.refs.variant.version": 3}
 
-    normal = the_normal(a_span(attributes, references=sent))
+    normalized = the_normal(a_span(attributes, references=sent))
 
-    assert normal.references == [
+    assert normalized.references == [
         {"id": APPLICATION_ID, "attributes": {"key": "application"}},
         {"version": "3", "attributes": {"key": "application_revision"}},
     ]
@@ -404,7 +406,7 @@ def test_sums_of_the_record_are_written_over_what_was_sent() -> None:
         a_span(tokens(0.5, 1, 1.5), number=4, parent=3),
     ]
 
-    root, call, middle, leaf = (normal.attributes["ag"]["metrics"] for normal in normalise(spans))
+    root, call, middle, leaf = (normalized.attributes["ag"]["metrics"] for normalized in normalize(spans))
 
     assert root["tokens"] == {"cumulative": {"prompt": 10.5, "completion": 6, "total": 16.5}}
     assert root["costs"] == {"cumulative": {"total": 0.5}}
@@ -425,10 +427,10 @@ def test_other_attributes_beside_ag_are_left_alone() -> None:
         "ag.data.outputs": "@ag.type=json:[1]",
     }
 
-    normal = the_normal(a_span(attributes))
+    normalized = the_normal(a_span(attributes))
 
-    assert normal.attributes["gen_ai"] == {"prompt": "@ag.type=json:1"}
-    assert normal.attributes["ag"]["data"] == {"outputs": [1]}
+    assert normalized.attributes["gen_ai"] == {"prompt": "@ag.type=json:1"}
+    assert normalized.attributes["ag"]["data"] == {"outputs": [1]}
 
 
 @pytest.mark.parametrize(
@@ -481,11 +483,11 @@ TOLD = (
     ],
 )
 def test_events_tell_what_attributes_of_their_convention_do_not(attributes: Attributes, inputs: Any) -> None:
-    normal = the_normal(a_span(attributes, events=TOLD))
+    normalized = the_normal(a_span(attributes, events=TOLD))
 
-    assert normal.attributes["ag"]["data"] == ({} if inputs is None else {"inputs": inputs})
-    assert list(normal.misfits) == (["not_json"] if attributes else [])
+    assert normalized.attributes["ag"]["data"] == ({} if inputs is None else {"inputs": inputs})
+    assert list(normalized.misfits) == (["not_json"] if attributes else [])
 
 
 def test_an_empty_record() -> None:
-    assert normalise([]) == []
+    assert normalize([]) == []

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from common.json_numbers import json_number
 from common.nesting import nest_and_tell
-from common.span import NO_METRICS, Metrics, Normal, Span, Value
+from common.span import NO_METRICS, Metrics, NormalizedSpan, Span, Value
 from ingest.ag import as_number, canonical_ag, empty_ag
 from ingest.echoes import without_echoes
 from ingest.hashes import hashes_of
@@ -31,29 +31,31 @@ from ingest.semconv.failure import EXCEPTION_EVENT, failure_of
 from ingest.semconv.prices import PriceTable, add_costs, list_prices
 
 
-def normalise(spans: Sequence[Span], prices: PriceTable | None = None) -> list[Normal]:
+def normalize(spans: Sequence[Span], prices: PriceTable | None = None) -> list[NormalizedSpan]:
     """What is derived from each of the spans of one record, in their order.
 
     A trace is an annotation when any of its spans in this record has links, be it an empty list. Sums over a span's
     descendants see this record alone. Model calls cost what ``prices`` say, by default the program's own, unless they say it.
 
-    Spans whose attributes are those of the result are normalised to the same result, so that a record of answers can
+    Spans whose attributes are those of the result are normalized to the same result, so that a record of answers can
     be published again. Published alone, a span loses the part of its cumulative metrics that its children had added.
     """
     annotated = {span.trace_id for span in spans if span.links is not None}
     table = prices or list_prices()
-    normals = [_normal(span, "annotation" if span.trace_id in annotated else "invocation", table) for span in spans]
-    normals = without_echoes(spans, normals)
-    own = [normal.metrics for normal in normals]
+    normalized_spans = [
+        _normalized(span, "annotation" if span.trace_id in annotated else "invocation", table) for span in spans
+    ]
+    normalized_spans = without_echoes(spans, normalized_spans)
+    own = [normalized.metrics for normalized in normalized_spans]
     if any(metrics is not NO_METRICS for metrics in own):
-        always = {index for index, normal in enumerate(normals) if normal.usage_is_own}
-        for normal, cumulative in zip(normals, roll_up(spans, own, always), strict=True):
+        always = {index for index, normalized in enumerate(normalized_spans) if normalized.usage_is_own}
+        for normalized, cumulative in zip(normalized_spans, roll_up(spans, own, always), strict=True):
             if cumulative is not NO_METRICS:
-                _write_cumulative(normal.attributes["ag"]["metrics"], cumulative)
-    return normals
+                _write_cumulative(normalized.attributes["ag"]["metrics"], cumulative)
+    return normalized_spans
 
 
-def _normal(span: Span, trace_type: str, prices: PriceTable) -> Normal:
+def _normalized(span: Span, trace_type: str, prices: PriceTable) -> NormalizedSpan:
     flat = span.attributes
     attributes, is_regular = nest_and_tell(decode_native(flat) if has_native(flat) else flat)
     mapped = map_attributes(flat, attributes)
@@ -71,7 +73,7 @@ def _normal(span: Span, trace_type: str, prices: PriceTable) -> Normal:
     hashes = hashes_of(references, span.links or ()) if references or span.links else None
     is_root = span.parent_id is None
     metrics = _own_metrics(ag["metrics"])
-    return Normal(
+    return NormalizedSpan(
         attributes=attributes,
         trace_type=trace_type,
         span_type=ag["type"].get("span", "task"),
