@@ -167,7 +167,7 @@ class NormalizedSpan(NamedTuple):
 
     ``attributes`` are nested and hold ``ag`` in its canonical shape. ``references`` and ``hashes`` are as answers show them.
     ``flat`` are the same attributes without ``ag``, as sent, where each value stands at the path that its key spells: so it is
-    with most spans, and their leaves need no walk. Else ``None``. ``misfits`` are the reasons why attributes of known
+    with most spans, and their leaves need no walk. Else ``None``. ``mapping_errors`` are the reasons why attributes of known
     meaning could not be read (``ingest/semconv/rows.py``), one each. ``usage_is_own``: whether ``metrics`` are the span's own by
     their meaning, and no part of what spans above and below it say (ADR 0010).
     """
@@ -182,5 +182,5 @@ class NormalizedSpan(NamedTuple):
     agent_id: str | None = None
     metrics: Metrics = NO_METRICS
     flat: Attributes | None = None
-    misfits: Sequence[str] = ()
+    mapping_errors: Sequence[str] = ()
     usage_is_own: bool = False

@@ -30,7 +30,7 @@ DEAD_LETTERS: Final = Counter(
     "clearspan_dead_letters_total", "Records and spans published to the dead-letter topic.", ["code"]
 )
 BASE64_IDS: Final = Counter("clearspan_base64_ids_total", "Ids in JSON that came as base64 where hex is the rule.")
-MISFITS: Final = Counter(
+MAPPING_ERRORS: Final = Counter(
     "clearspan_semconv_misfits_total",
     "Attributes whose value cannot be what their key says; they stay as they were sent and become no metric.",
     ["reason"],

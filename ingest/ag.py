@@ -38,7 +38,7 @@ def canonical_ag(sent: Value, *, trace_type: str) -> dict[str, Any]:
         return empty_ag(trace_type) | ({} if sent is None else {"unsupported": {"_invalid": sent}})
     aside = _carried(sent.get("unsupported"))
     free = {key: value for key in _FREE_OBJECTS if isinstance(value := sent.get(key), dict)}
-    aside.update((key, value) for key, value in sent.items() if _is_misfit(key, value))
+    aside.update((key, value) for key, value in sent.items() if _is_mapping_error(key, value))
     data = _data(sent, aside)
     ag = {
         "type": {"trace": trace_type, **_type(sent, aside)},
@@ -60,7 +60,7 @@ def as_number(value: Value) -> int | float | None:
     return value if type(value) is int or type(value) is float else None
 
 
-def _is_misfit(key: str, value: Value) -> bool:
+def _is_mapping_error(key: str, value: Value) -> bool:
     if key in _FREE_OBJECTS:
         return value is not None and not isinstance(value, dict)
     return key not in _SHAPED
@@ -72,13 +72,13 @@ def _carried(unsupported: Value) -> dict[str, Any]:
     return {} if unsupported is None else {"_unsupported": unsupported}
 
 
-def _set_aside(aside: dict[str, Any], misfits: Mapping[str, Any], *path: str) -> None:
+def _set_aside(aside: dict[str, Any], mapping_errors: Mapping[str, Any], *path: str) -> None:
     """Put what does not fit below ``path``; what is there already stays beside it."""
-    if not misfits:
+    if not mapping_errors:
         return
     for key in path:
         aside[key] = aside = _carried(aside.get(key))
-    aside.update(misfits)
+    aside.update(mapping_errors)
 
 
 def _object(sent: dict[str, Any], key: str, aside: dict[str, Any]) -> dict[str, Any]:
@@ -99,19 +99,19 @@ def _type(sent: dict[str, Any], aside: dict[str, Any]) -> dict[str, str]:
 
 
 def _data(sent: dict[str, Any], aside: dict[str, Any]) -> dict[str, Any]:
-    data, misfits = {}, {}
+    data, mapping_errors = {}, {}
     for key, value in _object(sent, "data", aside).items():
         if key == "outputs":
             data[key] = value
         elif key not in _OBJECTS_OF_DATA:
-            misfits[key] = value
+            mapping_errors[key] = value
         elif value is not None:
             found = _object_in(value)
             if found is None:
-                misfits[key] = value
+                mapping_errors[key] = value
             else:
                 data[key] = found
-    _set_aside(aside, misfits, "data")
+    _set_aside(aside, mapping_errors, "data")
     return data
 
 
@@ -153,14 +153,14 @@ def _metric(sent: Value, name: str, aside: dict[str, Any]) -> dict[str, Any]:
         _set_aside(aside, {} if sent is None else {name: sent}, "metrics")
         return {}
     fitting = _scalar_metric if name in _SCALAR_METRICS else _object_metric
-    metric, misfits = {}, {}
+    metric, mapping_errors = {}, {}
     for key, value in sent.items():
         found = fitting(value) if key in ("cumulative", "incremental") else None
         if found is not None:
             metric[key] = found
         elif value is not None:
-            misfits[key] = value
-    _set_aside(aside, misfits, "metrics", name)
+            mapping_errors[key] = value
+    _set_aside(aside, mapping_errors, "metrics", name)
     return metric
 
 
@@ -189,13 +189,13 @@ def _selector(sent: dict[str, Any], aside: dict[str, Any]) -> dict[str, str]:
 
 
 def _references(sent: dict[str, Any], aside: dict[str, Any]) -> dict[str, dict[str, str]]:
-    references, misfits = {}, {}
+    references, mapping_errors = {}, {}
     for key, value in _object(sent, "references", aside).items():
         if key not in REFERENCE_KEYS or value is None:
             continue
         if isinstance(value, dict):
             references[key] = clean_reference(value)
         else:
-            misfits[key] = value
-    _set_aside(aside, misfits, "references")
+            mapping_errors[key] = value
+    _set_aside(aside, mapping_errors, "references")
     return references

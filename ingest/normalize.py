@@ -85,7 +85,7 @@ def _normalized(span: Span, trace_type: str, prices: PriceTable) -> NormalizedSp
         agent_id=_id(ag.get("unsupported", {}), "agent") if is_root else span.agent_id,
         metrics=metrics,
         flat=flat if is_regular and not is_native else None,
-        misfits=() if mapped is None else mapped.misfits,
+        mapping_errors=() if mapped is None else mapped.mapping_errors,
         usage_is_own=metrics is not NO_METRICS and USAGE_ROOTS.isdisjoint(attributes),
     )
 

@@ -36,7 +36,7 @@ from common.telemetry import (
     CONSUMER_PAUSED,
     LAG_RECORDS,
     LOST_BATCHES,
-    MISFITS,
+    MAPPING_ERRORS,
     PARTITIONS_HELD,
     RECORDS_EMPTY,
     RECORDS_IN,
@@ -529,8 +529,8 @@ def _count(taken: Sequence[ChunkRecord]) -> None:
         rejections = outcome.rejections
         spans[record.topic] += outcome.rows_count + (0 if rejections.is_of_record else len(rejections))
         BASE64_IDS.inc(outcome.base64_ids_count)
-        for reason, count in outcome.misfits.items():
-            MISFITS.labels(reason).inc(count)
+        for reason, count in outcome.mapping_errors.items():
+            MAPPING_ERRORS.labels(reason).inc(count)
     for topic, count in records.items():
         RECORDS_IN.labels(topic).inc(count)
         SPANS_IN.labels(topic).inc(spans[topic])

@@ -45,7 +45,7 @@ class Chunk:
 class RecordOutcome(NamedTuple):
     """What became of one record. ``bytes_count`` is the memory of its rows, dead letters and rejections, about.
 
-    ``is_undecodable``: nothing of it can be read and it names no project (``consume.is_undecodable``). ``misfits`` counts the values of known meaning that could not be read, by reason (``ingest/semconv/rows.py``).
+    ``is_undecodable``: nothing of it can be read and it names no project (``consume.is_undecodable``). ``mapping_errors`` counts the values of known meaning that could not be read, by reason (``ingest/semconv/rows.py``).
     """
 
     encoding: Encoding
@@ -55,7 +55,7 @@ class RecordOutcome(NamedTuple):
     dead_letters: Sequence[CutDeadLetter]
     is_undecodable: bool
     base64_ids_count: int
-    misfits: Mapping[str, int]
+    mapping_errors: Mapping[str, int]
 
 
 class DecodedChunk(NamedTuple):
@@ -100,16 +100,16 @@ def _decoded(chunk: Chunk, rules: Rules, decode_one: Callable[..., DecodedRecord
     claimed: set[UUID] = set()
     decoded = []
     dead_letters = []
-    misfits = []
+    mapping_errors = []
     for record in chunk.records:
         each = without_projects(decode_one(record, rules, now_ns=chunk.now_ns), chunk.unknown)
         claimed.update(each.claimed)
-        misfits.append(append_rows(columns, each, rules.prices, log=chunk.logs[record.source]))
+        mapping_errors.append(append_rows(columns, each, rules.prices, log=chunk.logs[record.source]))
         dead_letters.append(cut_dead_letters(record, each.rejections, encoding=each.encoding, layout=each.layout))
         # The spans are columns by now; kept alive they would double the memory of the chunk.
         decoded.append(each._replace(spans=[], layout=None))
     rows = columns.rows()
-    outcomes = _outcomes(decoded, dead_letters, misfits, rules, rows_bytes=rows.nbytes)
+    outcomes = _outcomes(decoded, dead_letters, mapping_errors, rules, rows_bytes=rows.nbytes)
     return DecodedChunk(outcomes, frozenset(claimed), rows, seconds=0.0)
 
 
@@ -124,7 +124,7 @@ def records_of(chunk: Chunk, decoded: DecodedChunk) -> Iterator[ChunkRecord]:
 def _outcomes(
     decoded: Sequence[DecodedRecord],
     dead_letters: Sequence[Sequence[CutDeadLetter]],
-    misfits: Sequence[Mapping[str, int]],
+    mapping_errors: Sequence[Mapping[str, int]],
     rules: Rules,
     *,
     rows_bytes: int,
@@ -144,5 +144,5 @@ def _outcomes(
             each.base64_ids_count,
             unread,
         )
-        for each, letters, unread in zip(decoded, dead_letters, misfits, strict=True)
+        for each, letters, unread in zip(decoded, dead_letters, mapping_errors, strict=True)
     ]

@@ -24,7 +24,7 @@ def append_rows(columns: SpanColumns, decoded: DecodedRecord, prices: PriceTable
         span_indexes=decoded.span_indexes,
         normalized_spans=normalized_spans,
     )
-    return Counter(reason for normalized in normalized_spans for reason in normalized.misfits)
+    return Counter(reason for normalized in normalized_spans for reason in normalized.mapping_errors)
 
 
 def _normalized(decoded: DecodedRecord, prices: PriceTable) -> list[NormalizedSpan]:

@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import Any
 
 from common.span import Value
+from ingest.semconv.converters import as_inputs, as_object, of_mime_type, parsed_if_json, structured
 from ingest.semconv.messages import messages_of
-from ingest.semconv.readings import as_inputs, as_object, of_mime_type, parsed_if_json, structured
-from ingest.semconv.rows import NOT_MESSAGES, Misfit, Reading
+from ingest.semconv.rows import NOT_MESSAGES, Converter, MappingError
 
 
 def _chat(sent: Value) -> dict[str, Any] | None:
@@ -42,7 +42,7 @@ def _spoken(value: Value) -> Value:
     if isinstance(value, dict) and isinstance(value.get("messages"), list):
         try:
             return {**value, "messages": messages_of(value["messages"])}
-        except Misfit:
+        except MappingError:
             return value
     return value
 
@@ -73,8 +73,8 @@ def _vercel_answer(text: Value, calls: Value, instead: Value) -> dict[str, Any] 
     said = {"role": "assistant", "content": instead if text is None else text}
     try:
         sent = None if calls is None else structured(calls)
-    except Misfit as misfit:  # cut off, as by a limit of the sender: the text stays
-        raise Misfit(misfit.reason, found=_chat([said]) if said["content"] else None) from misfit
+    except MappingError as mapping_error:  # cut off, as by a limit of the sender: the text stays
+        raise MappingError(mapping_error.reason, found=_chat([said]) if said["content"] else None) from mapping_error
     return _chat([{**said, "tool_calls": sent}])
 
 
@@ -90,7 +90,7 @@ def _events(sent: Value) -> dict[str, Any]:
     """Messages as events: ``gen_ai.choice`` is what came out."""
     events = structured(sent)
     if not isinstance(events, list) or not all(isinstance(event, dict) for event in events):
-        raise Misfit(NOT_MESSAGES)
+        raise MappingError(NOT_MESSAGES)
     choices = [event for event in events if event.get("event.name") == "gen_ai.choice"]
     data: dict[str, Any] = {
         "inputs": {"messages": messages_of([event for event in events if event.get("event.name") != "gen_ai.choice"])}
@@ -100,16 +100,16 @@ def _events(sent: Value) -> dict[str, Any]:
     return data
 
 
-CHAT = Reading("messages", _chat)
-CHAT_WITH_INSTRUCTIONS = Reading("messages, the instructions as the first", _chat_with_instructions)
-PROMPTS = Reading("messages; texts without a role as `value`", _prompts)
-EVENTS = Reading("messages; `gen_ai.choice` into the outputs", _events)
-WHOLE_CONVERSATION = Reading(
+CHAT = Converter("messages", _chat)
+CHAT_WITH_INSTRUCTIONS = Converter("messages, the instructions as the first", _chat_with_instructions)
+PROMPTS = Converter("messages; texts without a role as `value`", _prompts)
+EVENTS = Converter("messages; `gen_ai.choice` into the outputs", _events)
+WHOLE_CONVERSATION = Converter(
     "messages: all into the internals, those until the user's last word into the inputs", _whole_conversation
 )
-INPUTS_OF_MIME_TYPE = Reading(
+INPUTS_OF_MIME_TYPE = Converter(
     "by its type: JSON that is an object; other JSON and text as `value`", _inputs_of_mime_type
 )
-OUTPUTS_OF_MIME_TYPE = Reading("by its type: JSON or text", _outputs_of_mime_type)
-VERCEL_PROMPT = Reading("messages", _vercel_prompt)
-VERCEL_ANSWER = Reading("one message", _vercel_answer)
+OUTPUTS_OF_MIME_TYPE = Converter("by its type: JSON or text", _outputs_of_mime_type)
+VERCEL_PROMPT = Converter("messages", _vercel_prompt)
+VERCEL_ANSWER = Converter("one message", _vercel_answer)

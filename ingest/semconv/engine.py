@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from common.plans import Plans
 from common.span import Attributes
 from ingest.semconv.conventions import CONVENTIONS
-from ingest.semconv.rows import ALL, Misfit, Row
+from ingest.semconv.rows import ALL, MappingError, Row
 
 TOTAL_END: Final = 2**64
 """Of what was used: integers that are written as JSON have 64 bits, and nobody spends as many dollars."""
@@ -31,7 +31,7 @@ class Mapped(NamedTuple):
     """What the attributes of a span say: members of ``ag`` that hold something, and a reason for each value that cannot be read."""
 
     ag: dict[str, Any]
-    misfits: Sequence[str] = ()
+    mapping_errors: Sequence[str] = ()
 
 
 def map_attributes(flat: Attributes, nested: Attributes) -> Mapped | None:
@@ -87,7 +87,7 @@ class _Plan(NamedTuple):
 
 def _carried_out(plan: _Plan, flat: Attributes, nested: Attributes) -> Mapped:
     made: list[dict[str, Any]] = [{} for _ in plan.places]
-    misfits: list[str] = []
+    mapping_errors: list[str] = []
     for key, keys, below, names, read, place, leaf in plan.steps:
         try:
             if key:
@@ -102,16 +102,16 @@ def _carried_out(plan: _Plan, flat: Attributes, nested: Attributes) -> Mapped:
                 if container is None:
                     continue
                 found = read(container)
-        except Misfit as misfit:
-            misfits.append(misfit.reason)
-            found = misfit.found
+        except MappingError as mapping_error:
+            mapping_errors.append(mapping_error.reason)
+            found = mapping_error.found
         if found is None:
             continue
         if leaf:
             made[place][leaf] = found
         else:
             made[place].update(found)
-    return Mapped(_put_together(plan.places, made), misfits)
+    return Mapped(_put_together(plan.places, made), mapping_errors)
 
 
 def _container(nested: Attributes, below: tuple[str, ...], names: tuple[str, ...]) -> Any:

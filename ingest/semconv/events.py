@@ -14,10 +14,10 @@ from typing import Any, Final
 
 from common.span import Attributes, Event, Value
 from ingest.semconv.chats import CHAT, CHAT_WITH_INSTRUCTIONS
+from ingest.semconv.converters import parsed_if_json
 from ingest.semconv.engine import Mapped
 from ingest.semconv.messages import Message, messages_of
-from ingest.semconv.readings import parsed_if_json
-from ingest.semconv.rows import Misfit
+from ingest.semconv.rows import MappingError
 
 _BEGINNING: Final = "gen_ai."
 _CHOICE: Final = "gen_ai.choice"
@@ -28,26 +28,26 @@ _OUTPUTS: Final = frozenset({"gen_ai.content.completion", "gen_ai.client.inferen
 
 def with_events(mapped: Mapped, events: Iterable[Event]) -> Mapped:
     """What was mapped, with the inputs or the outputs that events alone tell."""
-    data, misfits = data_of_events(events)
-    if not data and not misfits:
+    data, mapping_errors = data_of_events(events)
+    if not data and not mapping_errors:
         return mapped
-    return Mapped(mapped.ag | {"data": data | mapped.ag.get("data", {})}, [*mapped.misfits, *misfits])
+    return Mapped(mapped.ag | {"data": data | mapped.ag.get("data", {})}, [*mapped.mapping_errors, *mapping_errors])
 
 
 def data_of_events(events: Iterable[Event]) -> tuple[dict[str, Any], Sequence[str]]:
     """The members of ``ag.data`` that events tell, and a reason for each of these that cannot be read."""
     told = [event for event in events if event.name.startswith(_BEGINNING)]
     data: dict[str, Any] = {}
-    misfits: list[str] = []
+    mapping_errors: list[str] = []
     for name, names, read in (("inputs", _INPUTS, _asked), ("outputs", _OUTPUTS, _answered)):
         try:
             messages = _read([event for event in told if event.name in names], read)
-        except Misfit as misfit:
-            misfits.append(misfit.reason)
+        except MappingError as mapping_error:
+            mapping_errors.append(mapping_error.reason)
             continue
         if messages:
             data[name] = {"messages": messages}
-    return data, misfits
+    return data, mapping_errors
 
 
 def _read(events: Iterable[Event], read: Callable[[str, Attributes], list[Message]]) -> list[Message]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from ingest.semconv.chats import CHAT, CHAT_WITH_INSTRUCTIONS
-from ingest.semconv.readings import (
+from ingest.semconv.converters import (
     AMOUNT,
     COUNT,
     FINISH_REASONS_READ,

@@ -17,8 +17,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from common.span import Value
-from ingest.semconv.readings import as_text, elements_of, parsed_if_json, structured
-from ingest.semconv.rows import NOT_MESSAGES, TOO_DEEP, Misfit
+from ingest.semconv.converters import as_text, elements_of, parsed_if_json, structured
+from ingest.semconv.rows import NOT_MESSAGES, TOO_DEEP, MappingError
 from ingest.semconv.vocabulary import finish_reason_named
 
 VALUE_LEVELS_MAX: Final = 20
@@ -44,10 +44,10 @@ _REASONING_PARTS: Final = frozenset({"reasoning", "thinking"})
 
 
 def messages_of(sent: Value) -> list[Message]:
-    """The messages of a list, of an object with numbered members, or of JSON that holds a list. Raises ``Misfit``."""
+    """The messages of a list, of an object with numbered members, or of JSON that holds a list. Raises ``MappingError``."""
     found = elements_of(structured(sent))
     if not isinstance(found, list):
-        raise Misfit(NOT_MESSAGES)
+        raise MappingError(NOT_MESSAGES)
     messages: list[Message] = []
     for each in found:
         plain = _plain(each)
@@ -80,7 +80,7 @@ def _plain(sent: Value) -> Message | None:
 def _messages(sent: Value) -> Iterable[Message]:
     """The message that was sent, and one for each result of a tool in it."""
     if not isinstance(sent, dict):
-        raise Misfit(NOT_MESSAGES)
+        raise MappingError(NOT_MESSAGES)
     inner = _unwrapped(sent)
     role = inner.get("role") or _ROLES.get(str(inner.get("type", sent.get("type"))))
     gathered = _Gathered()
@@ -99,7 +99,7 @@ def _messages(sent: Value) -> Iterable[Message]:
 
 
 def _texts(**members: Value) -> dict[str, str]:
-    """The members that hold a text, or what has one. Raises ``Misfit``."""
+    """The members that hold a text, or what has one. Raises ``MappingError``."""
     texts = {name: as_text(member) for name, member in members.items() if member is not None}
     return {name: text for name, text in texts.items() if text is not None}
 
@@ -146,7 +146,7 @@ class _Gathered:
         if calls is None:
             return
         if not isinstance(calls, list):
-            raise Misfit(NOT_MESSAGES)
+            raise MappingError(NOT_MESSAGES)
         for sent in calls:
             self._add_call(sent)
 
@@ -166,10 +166,10 @@ class _Gathered:
             self.parts.append({"type": "text", "content": sent})
             return
         if not isinstance(sent, dict):
-            raise Misfit(NOT_MESSAGES)
+            raise MappingError(NOT_MESSAGES)
         part = sent.get("message_content", sent)  # OpenInference wraps them
         if not isinstance(part, dict):
-            raise Misfit(NOT_MESSAGES)
+            raise MappingError(NOT_MESSAGES)
         kind = str(part.get("type"))
         if kind in _TEXT_PARTS:
             self.parts.append({"type": "text", "content": first_of(part, "content", "text")})
@@ -202,11 +202,11 @@ def _are_parts(content: list[Any]) -> bool:
 def _call(sent: Value) -> dict[str, Any]:
     """A call of a tool: ``{id, name, arguments}`` as far as they are there."""
     if not isinstance(sent, dict):
-        raise Misfit(NOT_MESSAGES)
+        raise MappingError(NOT_MESSAGES)
     call = sent.get("tool_call", sent)
     function = call.get("function", call) if isinstance(call, dict) else None
     if not isinstance(function, dict):
-        raise Misfit(NOT_MESSAGES)
+        raise MappingError(NOT_MESSAGES)
     return _present(
         id=first_of(call, "id", "toolCallId"),
         name=first_of(function, "name", "toolName"),
@@ -246,7 +246,7 @@ def value_of(sent: Value) -> Value:
 
 
 def within(value: Any, levels: int = VALUE_LEVELS_MAX) -> Any:
-    """The value, if it is not nested too deep for its place. Raises ``Misfit``."""
+    """The value, if it is not nested too deep for its place. Raises ``MappingError``."""
     kind = type(value)
     if kind is dict:
         members = value.values()
@@ -255,7 +255,7 @@ def within(value: Any, levels: int = VALUE_LEVELS_MAX) -> Any:
     else:
         return value
     if levels == 0:
-        raise Misfit(TOO_DEEP)
+        raise MappingError(TOO_DEEP)
     for member in members:
         kind = type(member)
         if kind is dict or kind is list:

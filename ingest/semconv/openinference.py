@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from ingest.semconv.chats import CHAT, INPUTS_OF_MIME_TYPE, OUTPUTS_OF_MIME_TYPE
-from ingest.semconv.readings import (
+from ingest.semconv.converters import (
     AMOUNT,
     AS_SENT,
     COUNT,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from ingest.semconv.chats import CHAT, PROMPTS
-from ingest.semconv.readings import (
+from ingest.semconv.converters import (
     AS_SENT,
     COUNT,
     JSON_INPUTS,

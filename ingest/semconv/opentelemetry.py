@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ingest.semconv.readings import TEXT
+from ingest.semconv.converters import TEXT
 from ingest.semconv.rows import Convention, Row
 
 OPENTELEMETRY: Final = Convention(

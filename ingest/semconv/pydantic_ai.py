@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from ingest.semconv.chats import EVENTS, WHOLE_CONVERSATION
-from ingest.semconv.readings import AMOUNT, INPUTS, OUTPUTS, TEXT, always
+from ingest.semconv.converters import AMOUNT, INPUTS, OUTPUTS, TEXT, always
 from ingest.semconv.rows import Convention, Row
 from ingest.semconv.tools import TOOLS_OF_REQUEST
 

@@ -14,7 +14,7 @@ ALL = ".*"
 """The end of a source or a target that stands for everything below it."""
 
 
-class Misfit(ValueError):
+class MappingError(ValueError):
     """The value cannot be what its key says. It stays among the attributes as it was sent, and is counted by ``reason``.
 
     ``found`` is what was read all the same, where a part of what is read together can be.
@@ -35,7 +35,7 @@ NOT_AN_OBJECT = "not_an_object"
 NOT_MESSAGES = "not_messages"
 NOT_TOOLS = "not_tools"
 TOO_DEEP = "too_deep"
-MISFIT_REASONS = (
+MAPPING_ERROR_REASONS = (
     NOT_A_COUNT,
     NOT_AN_AMOUNT,
     NOT_A_NUMBER,
@@ -48,10 +48,10 @@ MISFIT_REASONS = (
 )
 
 
-class Reading(NamedTuple):
+class Converter(NamedTuple):
     """How a value is read: in words for the docs, and as a function of the value or values.
 
-    ``read`` gives what is put under ``ag``, ``None`` where there is nothing to say, and raises ``Misfit``. It never
+    ``read`` gives what is put under ``ag``, ``None`` where there is nothing to say, and raises ``MappingError``. It never
     changes what it is given, and what it gives is JSON-ready.
     """
 
@@ -72,7 +72,7 @@ class Row:
 
     source: str | tuple[str, ...]
     target: str
-    reading: Reading
+    reading: Converter
     note: str = ""
     generations: str = ""
     beside: str = ""

@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from common.span import Value
-from ingest.semconv.readings import elements_of, parsed_if_json
-from ingest.semconv.rows import NOT_TEXT, Misfit, Reading
+from ingest.semconv.converters import elements_of, parsed_if_json
+from ingest.semconv.rows import NOT_TEXT, Converter, MappingError
 
 
 def _members_of(sent: Value) -> list[Any]:
-    """The elements of an array, numbered members included where some are missing. Raises ``Misfit``."""
+    """The elements of an array, numbered members included where some are missing. Raises ``MappingError``."""
     found = elements_of(sent)
     if not isinstance(found, list):
-        raise Misfit(NOT_TEXT)
+        raise MappingError(NOT_TEXT)
     return found
 
 
@@ -33,5 +33,5 @@ def _documents(sent: Value) -> dict[str, Any] | None:
     return {"documents": documents} if documents else None
 
 
-EMBEDDED_TEXTS = Reading("the texts that were embedded, as `value`", _embedded)
-DOCUMENTS = Reading("the documents, as `documents`", _documents)
+EMBEDDED_TEXTS = Converter("the texts that were embedded, as `value`", _embedded)
+DOCUMENTS = Converter("the documents, as `documents`", _documents)

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from common.span import Value
+from ingest.semconv.converters import as_object, elements_of, parsed_if_json, remembered, structured
 from ingest.semconv.messages import VALUE_LEVELS_MAX, first_of, value_of
-from ingest.semconv.readings import as_object, elements_of, parsed_if_json, remembered, structured
-from ingest.semconv.rows import NOT_TOOLS, Misfit, Reading
+from ingest.semconv.rows import NOT_TOOLS, Converter, MappingError
 
 
 def tool_offered(sent: Value) -> dict[str, Any]:
-    """A tool that the model may call, as ``{type?, name, description?, parameters?}``. Raises ``Misfit``."""
+    """A tool that the model may call, as ``{type?, name, description?, parameters?}``. Raises ``MappingError``."""
     found = value_of(sent)
     if isinstance(found, dict):
         tool: dict[str, Any] | None = _described(first_of(_object_below(found, "tool"), "json_schema"))
@@ -30,7 +30,7 @@ def _described(schema: Value) -> dict[str, Any] | None:
 
 def _tool(found: Value) -> dict[str, Any]:
     if not isinstance(found, dict):
-        raise Misfit(NOT_TOOLS)
+        raise MappingError(NOT_TOOLS)
     function = _object_below(found, "function")
     parameters = first_of(function, "parameters", "input_schema", "inputSchema", "parameters_json_schema")
     members = {
@@ -50,21 +50,21 @@ def _object_below(members: dict[str, Any], name: str) -> dict[str, Any]:
 def _tools(sent: Value) -> list[dict[str, Any]] | None:
     found = elements_of(structured(sent))
     if not isinstance(found, list):
-        raise Misfit(NOT_TOOLS)
+        raise MappingError(NOT_TOOLS)
     return _offered(found)
 
 
 def _offered(sent: Sequence[Value]) -> list[dict[str, Any]] | None:
-    """The tools of a list. Raises ``Misfit`` with those that can be read, where one cannot, as one that was cut off."""
+    """The tools of a list. Raises ``MappingError`` with those that can be read, where one cannot, as one that was cut off."""
     tools: list[dict[str, Any]] = []
-    misfits: list[Misfit] = []
+    mapping_errors: list[MappingError] = []
     for each in sent:
         try:
             tools.append(tool_offered(each))
-        except Misfit as misfit:
-            misfits.append(misfit)
-    if misfits:
-        raise Misfit(misfits[0].reason, found=tools or None) from misfits[0]
+        except MappingError as mapping_error:
+            mapping_errors.append(mapping_error)
+    if mapping_errors:
+        raise MappingError(mapping_errors[0].reason, found=tools or None) from mapping_errors[0]
     return tools or None
 
 
@@ -75,5 +75,5 @@ def _tools_of_request(sent: Value) -> list[dict[str, Any]] | None:
     return _offered([each for found in lists for each in found])
 
 
-TOOLS = Reading("tools: type, name, description, parameters", remembered(_tools))
-TOOLS_OF_REQUEST = Reading("tools: type, name, description, parameters", remembered(_tools_of_request))
+TOOLS = Converter("tools: type, name, description, parameters", remembered(_tools))
+TOOLS_OF_REQUEST = Converter("tools: type, name, description, parameters", remembered(_tools_of_request))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from ingest.semconv.chats import CHAT, VERCEL_ANSWER, VERCEL_PROMPT
-from ingest.semconv.readings import (
+from ingest.semconv.converters import (
     COUNT,
     EMBEDDED,
     FINISH_REASONS_READ,

@@ -197,6 +197,9 @@ def test_amounts_are_kept_as_they_are() -> None:
 
 
 def test_a_hundred_thousand_misfits_take_linear_time() -> None:
-    misfits = {str(number): number for number in range(100_000)}
+    mapping_errors = {str(number): number for number in range(100_000)}
 
-    assert canonical({"metrics": misfits, "type": misfits})["unsupported"] == {"metrics": misfits, "type": misfits}
+    assert canonical({"metrics": mapping_errors, "type": mapping_errors})["unsupported"] == {
+        "metrics": mapping_errors,
+        "type": mapping_errors,
+    }

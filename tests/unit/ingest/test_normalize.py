@@ -181,7 +181,7 @@ def published_again(span: Span, normalized: NormalizedSpan) -> Span:
 
 def as_stored(normalized: NormalizedSpan) -> NormalizedSpan:
     """Without what is only about the way it was sent."""
-    return normalized._replace(flat=None, misfits=())
+    return normalized._replace(flat=None, mapping_errors=())
 
 
 @given(st.lists(SPANS, max_size=6))
@@ -486,7 +486,7 @@ def test_events_tell_what_attributes_of_their_convention_do_not(attributes: Attr
     normalized = the_normal(a_span(attributes, events=TOLD))
 
     assert normalized.attributes["ag"]["data"] == ({} if inputs is None else {"inputs": inputs})
-    assert list(normalized.misfits) == (["not_json"] if attributes else [])
+    assert list(normalized.mapping_errors) == (["not_json"] if attributes else [])
 
 
 def test_an_empty_record() -> None:

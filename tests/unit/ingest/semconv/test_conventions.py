@@ -452,7 +452,7 @@ def test_vercel_5_a_text_stays_where_its_calls_were_cut_off() -> None:
         "messages": [{"role": "assistant", "content": "Let me look."}]
     }
     assert normalized.attributes["ai"]["response"]["toolCalls"] == sent["ai.response.toolCalls"]
-    assert list(normalized.misfits) == ["not_json"]
+    assert list(normalized.mapping_errors) == ["not_json"]
 
 
 @pytest.mark.parametrize(
@@ -472,7 +472,7 @@ def test_tools_stay_where_one_of_them_was_cut_off(sent: dict[str, Any]) -> None:
     (normalized,) = normalize([span._replace(attributes=sent)])
 
     assert normalized.attributes["ag"]["data"]["parameters"] == {"tools": [{"type": "function", "name": "trainTimes"}]}
-    assert list(normalized.misfits) == ["not_tools"]
+    assert list(normalized.mapping_errors) == ["not_tools"]
 
 
 def test_vercel_7_context_and_messages() -> None:
@@ -511,6 +511,6 @@ def test_spans_of_the_plain_sdk_say_nothing() -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_both_encodings_say_the_same_and_nothing_in_real_records_is_a_misfit(name: str) -> None:
-    assert [normalized.misfits for normalized in normals_of(name) if normalized.misfits] == []
+    assert [normalized.mapping_errors for normalized in normals_of(name) if normalized.mapping_errors] == []
     assert normalize(spans_of_json(name)) == normals_of(name)
     assert len(spans_of(name)) == len(normals_of(name))

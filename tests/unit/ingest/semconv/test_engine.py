@@ -15,7 +15,7 @@ from ingest.ag import canonical_ag
 from ingest.semconv import engine
 from ingest.semconv.conventions import CONVENTIONS
 from ingest.semconv.engine import Mapped, map_attributes, united
-from ingest.semconv.rows import ALL, MISFIT_REASONS
+from ingest.semconv.rows import ALL, MAPPING_ERROR_REASONS
 
 ROWS = [row for convention in CONVENTIONS for row in convention.rows]
 SOURCES = sorted({source for row in ROWS for source in row.sources})
@@ -287,7 +287,7 @@ def test_whatever_is_sent_is_read_and_never_changed(flat: dict[str, Any]) -> Non
     found = what_is_mapped(flat)
 
     assert (flat, nested) == before
-    assert set(found.misfits) <= set(MISFIT_REASONS)
+    assert set(found.mapping_errors) <= set(MAPPING_ERROR_REASONS)
     assert canonical_ag(found.ag, trace_type="invocation") == _laid_out(found.ag)
     assert _levels(found.ag) <= 27
 

@@ -76,7 +76,7 @@ def test_messages_stand_in_the_order_of_their_events_with_calls_and_results() ->
         ("gen_ai.choice", {"finish_reason": "tool_calls", "tool_calls": function}),
     )
 
-    data, misfits = data_of_events(sent)
+    data, mapping_errors = data_of_events(sent)
 
     assert data["inputs"]["messages"] == [
         {"role": "system", "content": "Be brief."},
@@ -85,7 +85,7 @@ def test_messages_stand_in_the_order_of_their_events_with_calls_and_results() ->
         {"role": "tool", "content": "4", "tool_call_id": "c1"},
     ]
     assert data["outputs"]["messages"] == [{"role": "assistant", "tool_calls": [CALL], "finish_reason": "tool_call"}]
-    assert not misfits
+    assert not mapping_errors
 
 
 def test_instructions_come_first() -> None:

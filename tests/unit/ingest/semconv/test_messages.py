@@ -18,7 +18,7 @@ from ingest.semconv import messages
 from ingest.semconv.chats import EVENTS
 from ingest.semconv.engine import map_attributes
 from ingest.semconv.messages import VALUE_LEVELS_MAX, messages_of
-from ingest.semconv.rows import Misfit
+from ingest.semconv.rows import MappingError
 from ingest.semconv.tools import tool_offered
 
 NOW_NS = 1_800_000_000_000_000_000
@@ -209,7 +209,7 @@ def test_numbered_calls_and_parts_of_which_some_did_not_come_are_read_in_their_o
     mapped = map_attributes(sent, nest(sent))
 
     assert mapped is not None
-    assert mapped.misfits == []
+    assert mapped.mapping_errors == []
     assert mapped.ag["data"] == {
         "inputs": {
             "messages": [
@@ -243,7 +243,7 @@ def test_numbered_calls_and_parts_of_which_some_did_not_come_are_read_in_their_o
     ],
 )
 def test_what_is_no_message(sent: Any, reason: str) -> None:
-    with pytest.raises(Misfit) as caught:
+    with pytest.raises(MappingError) as caught:
         messages_of(sent)
 
     assert caught.value.reason == reason
@@ -264,7 +264,7 @@ def test_values_in_messages_are_as_deep_as_an_answer_may_be() -> None:
 
     assert call(deepest) == call(json.dumps(deepest))
     assert call(json.dumps(too_deep))[0]["tool_calls"][0]["arguments"] == json.dumps(too_deep)
-    with pytest.raises(Misfit, match="too_deep"):
+    with pytest.raises(MappingError, match="too_deep"):
         call(too_deep)
 
 
@@ -319,7 +319,7 @@ def test_a_tool_that_is_offered(sent: Any) -> None:
 def said(**attributes: Any) -> Any:
     flat = {key.replace("__", "."): value for key, value in attributes.items()}
     mapped = map_attributes(flat, nest(flat))
-    return mapped and (mapped.ag.get("data"), mapped.misfits)
+    return mapped and (mapped.ag.get("data"), mapped.mapping_errors)
 
 
 @pytest.mark.parametrize(
@@ -430,13 +430,13 @@ def test_nothing_of_a_simple_message_is_lost(sent: dict[str, Any], read: dict[st
 
 @pytest.mark.parametrize("sent", [5, None, True, "x", ["x"], {"role": "assistant", "tool_calls": 5}])
 def test_what_is_no_object_is_no_message(sent: Any) -> None:
-    with pytest.raises(Misfit, match="not_messages"):
+    with pytest.raises(MappingError, match="not_messages"):
         messages_of([{"role": "user", "content": "x"}, sent])
 
 
 @pytest.mark.parametrize("sent", ["5", "{}", "[5]"])
 def test_what_are_no_objects_are_no_events(sent: str) -> None:
-    with pytest.raises(Misfit, match="not_messages"):
+    with pytest.raises(MappingError, match="not_messages"):
         EVENTS.read(sent)
 
 
@@ -470,7 +470,7 @@ def test_the_deepest_values_can_be_published_again() -> None:
 
     assert decoded.refusals == []
     assert decoded.spans[0].attributes["ag"] == normalized.attributes["ag"]
-    assert normalize([a_span(too_deep)])[0].misfits == ["too_deep"]
+    assert normalize([a_span(too_deep)])[0].mapping_errors == ["too_deep"]
 
 
 def a_span(attributes: dict[str, Any]) -> Span:

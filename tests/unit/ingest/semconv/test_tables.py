@@ -9,7 +9,7 @@ import pytest
 from common.span import SPAN_TYPES
 from ingest.semconv import vocabulary
 from ingest.semconv.conventions import CONVENTIONS
-from ingest.semconv.readings import RESERVED_META
+from ingest.semconv.converters import RESERVED_META
 from ingest.semconv.rows import ALL, Convention, Row
 
 ROWS = [row for convention in CONVENTIONS for row in convention.rows]

@@ -1,4 +1,4 @@
-"""Single values: what each may be, what is a misfit and why; one name for one thing."""
+"""Single values: what each may be, what is a mapping_error and why; one name for one thing."""
 
 from __future__ import annotations
 
@@ -7,25 +7,25 @@ from typing import Any
 import pytest
 
 from common.nesting import nest
+from ingest.semconv.converters import REMEMBERED_CHARACTERS_MAX, remembered
 from ingest.semconv.engine import map_attributes
-from ingest.semconv.readings import REMEMBERED_CHARACTERS_MAX, remembered
-from ingest.semconv.rows import NOT_JSON, Misfit
+from ingest.semconv.rows import NOT_JSON, MappingError
 from ingest.semconv.vocabulary import finish_reason_named, provider_named
 
 
 def read(key: str, value: Any, **others: Any) -> tuple[Any, list[str]]:
-    """What one attribute says under ``ag``, and the misfits."""
+    """What one attribute says under ``ag``, and the mapping_errors."""
     flat = {key: value} | {name.replace("__", "."): other for name, other in others.items()}
     mapped = map_attributes(flat, nest(flat))
     assert mapped is not None
-    return mapped.ag, list(mapped.misfits)
+    return mapped.ag, list(mapped.mapping_errors)
 
 
 @pytest.mark.parametrize("value", [0, 7, 2**64 - 1])
 def test_counts(value: int) -> None:
-    ag, misfits = read("gen_ai.usage.cache_read.input_tokens", value)
+    ag, mapping_errors = read("gen_ai.usage.cache_read.input_tokens", value)
 
-    assert (ag, misfits) == ({"metrics": {"tokens": {"incremental": {"cached": value}}}}, [])
+    assert (ag, mapping_errors) == ({"metrics": {"tokens": {"incremental": {"cached": value}}}}, [])
 
 
 @pytest.mark.parametrize(("completion", "total"), [(2**63 - 1, 2**64 - 1), (2**63, None)])
@@ -55,7 +55,7 @@ def test_costs(key: str, value: Any, fits: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "value", "ag", "misfits"),
+    ("key", "value", "ag", "mapping_errors"),
     [
         ("session.id", "s", {"session": {"id": "s"}}, []),
         ("session.id", 5, {"session": {"id": "5"}}, []),
@@ -107,8 +107,8 @@ def test_costs(key: str, value: Any, fits: bool) -> None:
         ("retrieval.documents.0.document.content", "c", {"data": {"outputs": {"documents": [{"content": "c"}]}}}, []),
     ],
 )
-def test_values(key: str, value: Any, ag: dict[str, Any], misfits: list[str]) -> None:
-    assert read(key, value) == ({name: member for name, member in ag.items() if member}, misfits)
+def test_values(key: str, value: Any, ag: dict[str, Any], mapping_errors: list[str]) -> None:
+    assert read(key, value) == ({name: member for name, member in ag.items() if member}, mapping_errors)
 
 
 @pytest.mark.parametrize("key", ["ai.response.object", "ai.response.text"])
@@ -125,9 +125,9 @@ def test_an_answer_that_came_with_results_of_tools_is_several_messages(key: str)
 
 
 def test_several_misfits_of_one_span_are_each_counted() -> None:
-    ag, misfits = read("gen_ai.usage.input_tokens", -1, gen_ai__usage__output_tokens="x", session__id=[])
+    ag, mapping_errors = read("gen_ai.usage.input_tokens", -1, gen_ai__usage__output_tokens="x", session__id=[])
 
-    assert (ag, sorted(misfits)) == ({}, ["not_a_count", "not_a_count", "not_text"])
+    assert (ag, sorted(mapping_errors)) == ({}, ["not_a_count", "not_a_count", "not_text"])
 
 
 @pytest.mark.parametrize(("sent", "said"), [({"completion": 0.5}, {"total": 0.75}), ({}, {"total": 0.25})])
@@ -214,8 +214,8 @@ def test_a_text_that_comes_again_is_not_read_again() -> None:
 def test_a_misfit_is_one_each_time() -> None:
     @remembered
     def never(_: Any) -> None:
-        raise Misfit(NOT_JSON)
+        raise MappingError(NOT_JSON)
 
     for _ in range(2):
-        with pytest.raises(Misfit, match=NOT_JSON):
+        with pytest.raises(MappingError, match=NOT_JSON):
             never("text")

@@ -16,8 +16,8 @@ from ingest.semconv.rows import (
     NOT_AN_OBJECT,
     NOT_JSON,
     NOT_TEXT,
-    Misfit,
-    Reading,
+    Converter,
+    MappingError,
 )
 from ingest.semconv.vocabulary import finish_reason_named, in_words, provider_named
 
@@ -50,11 +50,11 @@ def remembered(read: Callable[[Value], Any]) -> Callable[[Value], Any]:
 
 
 def parsed(text: str, *, levels_max: int = LEVELS_MAX) -> Value:
-    """The value that a text holds as JSON. Raises ``Misfit``."""
+    """The value that a text holds as JSON. Raises ``MappingError``."""
     try:
         return read_json(text, levels_max=levels_max)
     except NotJson:
-        raise Misfit(NOT_JSON) from None
+        raise MappingError(NOT_JSON) from None
 
 
 def parsed_if_json(value: Value, *, levels_max: int = LEVELS_MAX) -> Value:
@@ -68,7 +68,7 @@ def parsed_if_json(value: Value, *, levels_max: int = LEVELS_MAX) -> Value:
 
 
 def structured(value: Value) -> Value:
-    """What a text holds as JSON, or what came structured already. Raises ``Misfit`` for text that is no JSON."""
+    """What a text holds as JSON, or what came structured already. Raises ``MappingError`` for text that is no JSON."""
     return parsed(value) if isinstance(value, str) else value
 
 
@@ -82,20 +82,20 @@ def elements_of(value: Value) -> Value:
 
 
 def as_text(value: Value) -> str | None:
-    """The text of a scalar; nothing for an empty one. Raises ``Misfit``."""
+    """The text of a scalar; nothing for an empty one. Raises ``MappingError``."""
     if isinstance(value, str):
         return value or None
     text = scalar_text(value)
     if text is None:
-        raise Misfit(NOT_TEXT)
+        raise MappingError(NOT_TEXT)
     return text
 
 
 def as_object(value: Value) -> dict[str, Any]:
-    """The object, or the one that a text holds. Raises ``Misfit``."""
+    """The object, or the one that a text holds. Raises ``MappingError``."""
     found = structured(value)
     if not isinstance(found, dict):
-        raise Misfit(NOT_AN_OBJECT)
+        raise MappingError(NOT_AN_OBJECT)
     return found
 
 
@@ -107,19 +107,19 @@ def as_inputs(value: Value) -> dict[str, Any]:
 def _count(value: Value) -> int:
     if type(value) is int and value >= 0:
         return value
-    raise Misfit(NOT_A_COUNT)
+    raise MappingError(NOT_A_COUNT)
 
 
 def _amount(value: Value) -> float:
     if isinstance(value, int | float) and not isinstance(value, bool) and value >= 0 and isfinite(value):
         return value
-    raise Misfit(NOT_AN_AMOUNT)
+    raise MappingError(NOT_AN_AMOUNT)
 
 
 def _number(value: Value) -> float:
     if isinstance(value, int | float) and not isinstance(value, bool):
         return value
-    raise Misfit(NOT_A_NUMBER)
+    raise MappingError(NOT_A_NUMBER)
 
 
 def _as_sent(value: Value) -> Value:
@@ -226,40 +226,40 @@ def _name_of(kind: str) -> Any:
     return read
 
 
-def word(words: Mapping[str, str]) -> Reading:
+def word(words: Mapping[str, str]) -> Converter:
     """A word of a vocabulary; one that is not in it says nothing."""
 
     def read(value: Value) -> str | None:
         text = as_text(value)
         return None if text is None else words.get(text)
 
-    return Reading(f"a kind of span: {in_words(words)}", read)
+    return Converter(f"a kind of span: {in_words(words)}", read)
 
 
-def always(said: str) -> Reading:
+def always(said: str) -> Converter:
     """The same, whatever the value: that the key is there says it."""
-    return Reading(f"`{said}`, because the key is there", lambda _: said)
+    return Converter(f"`{said}`, because the key is there", lambda _: said)
 
 
-def entity_named(kind: str) -> Reading:
+def entity_named(kind: str) -> Converter:
     """The name, where the kind beside it is this one."""
-    return Reading(f"the name, where the kind is `{kind}`", _name_of(kind))
+    return Converter(f"the name, where the kind is `{kind}`", _name_of(kind))
 
 
-COUNT = Reading("an integer, zero or more", _count)
-AMOUNT = Reading("a number, zero or more", _amount)
-NUMBER = Reading("a number", _number)
-TEXT = Reading("a text", as_text)
-TEXTS = Reading("texts", _texts)
-AS_SENT = Reading("as it was sent", _as_sent)
-TAGS = Reading("each text a tag that is true", _tags)
-FINISH_REASONS_READ = Reading("a list of reasons, in one word each", _finish_reasons)
-PROVIDER = Reading("the provider's one name", remembered(_provider))
-METADATA = Reading("the members of the object", _metadata)
-SETTINGS = Reading("the settings, in one spelling", remembered(_settings))
-OBJECT = Reading("an object, or JSON that holds one", as_object)
-INPUTS = Reading("an object; other JSON and text as `value`", _inputs)
-JSON_INPUTS = Reading("JSON: an object, or else `value`", _json_inputs)
-OUTPUTS = Reading("an object or array where it is one in JSON, else the text", _outputs)
-JSON_OUTPUTS = Reading("JSON", _json_outputs)
-EMBEDDED = Reading("the texts that were embedded, as `value`", _json_texts)
+COUNT = Converter("an integer, zero or more", _count)
+AMOUNT = Converter("a number, zero or more", _amount)
+NUMBER = Converter("a number", _number)
+TEXT = Converter("a text", as_text)
+TEXTS = Converter("texts", _texts)
+AS_SENT = Converter("as it was sent", _as_sent)
+TAGS = Converter("each text a tag that is true", _tags)
+FINISH_REASONS_READ = Converter("a list of reasons, in one word each", _finish_reasons)
+PROVIDER = Converter("the provider's one name", remembered(_provider))
+METADATA = Converter("the members of the object", _metadata)
+SETTINGS = Converter("the settings, in one spelling", remembered(_settings))
+OBJECT = Converter("an object, or JSON that holds one", as_object)
+INPUTS = Converter("an object; other JSON and text as `value`", _inputs)
+JSON_INPUTS = Converter("JSON: an object, or else `value`", _json_inputs)
+OUTPUTS = Converter("an object or array where it is one in JSON, else the text", _outputs)
+JSON_OUTPUTS = Converter("JSON", _json_outputs)
+EMBEDDED = Converter("the texts that were embedded, as `value`", _json_texts)

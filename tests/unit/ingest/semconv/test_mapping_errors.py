@@ -8,7 +8,7 @@ from common.kafka.record import Partition, Record
 from common.limits import SpanLimits
 from common.project import DEFAULT_PROJECT_ID
 from common.settings import Encoding, TopicSettings
-from common.telemetry import MISFITS
+from common.telemetry import MAPPING_ERRORS
 from ingest.consume import Rules
 from ingest.decoding.chunk import Chunk, decode_chunk, records_of
 from ingest.worker import _count
@@ -24,7 +24,7 @@ def a_portion(*values: bytes | None) -> Chunk:
 
 
 def counted(reason: str) -> float:
-    return float(MISFITS.labels(reason)._value.get())
+    return float(MAPPING_ERRORS.labels(reason)._value.get())
 
 
 def test_a_value_that_cannot_be_read_stays_and_becomes_nothing() -> None:
@@ -43,7 +43,7 @@ def test_each_record_counts_its_own() -> None:
 
     accounts = decode_chunk(given, RULES).outcomes
 
-    assert [dict(account.misfits) for account in accounts] == [{"not_a_count": 2, "not_json": 2}, {}, {}]
+    assert [dict(account.mapping_errors) for account in accounts] == [{"not_a_count": 2, "not_json": 2}, {}, {}]
 
 
 def test_the_worker_adds_them_to_the_metric() -> None:
