@@ -18,10 +18,10 @@ from common.json_numbers import json_number
 from common.nesting import nest_and_tell
 from common.span import NO_METRICS, Metrics, NormalizedSpan, Span, Value
 from ingest.ag import as_number, canonical_ag, empty_ag
-from ingest.echoes import without_echoes
+from ingest.ag_attributes import decode_ag_attributes, has_ag_attributes
+from ingest.duplicate_calls import without_echoes
 from ingest.hashes import hashes_of
 from ingest.json_text import scalar_text
-from ingest.native import decode_native, has_native
 from ingest.references import references_of, references_sent
 from ingest.rollup import roll_up
 from ingest.semconv.conventions import USAGE_ROOTS
@@ -57,7 +57,7 @@ def normalize(spans: Sequence[Span], prices: PriceTable | None = None) -> list[N
 
 def _normalized(span: Span, trace_type: str, prices: PriceTable) -> NormalizedSpan:
     flat = span.attributes
-    attributes, is_regular = nest_and_tell(decode_native(flat) if has_native(flat) else flat)
+    attributes, is_regular = nest_and_tell(decode_ag_attributes(flat) if has_ag_attributes(flat) else flat)
     mapped = map_attributes(flat, attributes)
     if mapped is not None and span.events:
         mapped = with_events(mapped, span.events)

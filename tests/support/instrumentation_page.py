@@ -15,7 +15,6 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import orjson
 
 from common.span import NormalizedSpan, Span, StatusCode
-from ingest import native
 from ingest.semconv.conventions import CONVENTIONS
 from ingest.semconv.failure import EXCEPTION_EVENT
 from ingest.semconv.rows import Convention, Row

@@ -236,11 +236,11 @@ async def test_progress_hears_how_much_was_read() -> None:
     broker = MemoryBroker(partitions=1)
     for offset in range(3):
         await bury(broker, record(offset), Rejection(None, Code.UNDECODABLE, "r"))
-    heard: list[int] = []
+    kept: list[int] = []
 
-    await replay.list_dead_letters(broker, DEAD, progress=heard.append)
+    await replay.list_dead_letters(broker, DEAD, progress=kept.append)
 
-    assert heard == [3]
+    assert kept == [3]
 
 
 async def test_a_list_past_its_limit_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

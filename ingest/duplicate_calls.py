@@ -35,15 +35,15 @@ def without_echoes(spans: Sequence[Span], normalized_spans: list[NormalizedSpan]
     if not echoes:
         return normalized_spans
     calls = _calls_around(spans, normalized_spans)
-    heard = list(normalized_spans)
+    kept = list(normalized_spans)
     for index in sorted(echoes, key=lambda echo: spans[echo].start_ns):
         original = None if spans[index].parent_id else _original(spans, index, calls[_usage(normalized_spans[index])])
         if original is not None:
             counted_in = {"trace_id": trace_id_hex(original.trace_id), "span_id": span_id_hex(original.span_id)}
             _ag(normalized_spans[index])["meta"] = {**_meta(normalized_spans[index]), COUNTED_IN: counted_in}
         if COUNTED_IN in _meta(normalized_spans[index]):
-            heard[index] = _silenced(normalized_spans[index])
-    return heard
+            kept[index] = _without_usage(normalized_spans[index])
+    return kept
 
 
 def _calls_around(spans: Sequence[Span], normalized_spans: Sequence[NormalizedSpan]) -> _Calls:
@@ -77,7 +77,7 @@ def _usage(normalized: NormalizedSpan) -> tuple[float, ...]:
     return normalized.metrics[0:3]
 
 
-def _silenced(normalized: NormalizedSpan) -> NormalizedSpan:
+def _without_usage(normalized: NormalizedSpan) -> NormalizedSpan:
     errors = normalized.metrics.errors
     return normalized._replace(metrics=Metrics(errors=errors) if errors else NO_METRICS)
 

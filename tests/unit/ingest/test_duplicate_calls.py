@@ -57,10 +57,10 @@ def test_the_clients_own_span_does_not_count_beside_the_one_around_it() -> None:
 
 
 def test_it_keeps_what_it_reports_and_says_where_that_counts() -> None:
-    original, heard = normalize([call(1), echo(2)])
+    original, kept = normalize([call(1), echo(2)])
 
-    assert heard.attributes["ag"]["metrics"]["tokens"] == {"incremental": {"prompt": 40}}
-    assert meta(heard)["counted_in"] == {
+    assert kept.attributes["ag"]["metrics"]["tokens"] == {"incremental": {"prompt": 40}}
+    assert meta(kept)["counted_in"] == {
         "trace_id": trace_id_hex(call(1).trace_id),
         "span_id": span_id_hex(call(1).span_id),
     }
@@ -96,16 +96,16 @@ def test_an_error_is_counted_in_either_trace() -> None:
     failed = echo(2)
     failed = failed._replace(attributes=failed.attributes | {"ag.metrics.errors.incremental": 1})
 
-    _, heard = normalize([call(1), failed])
+    _, kept = normalize([call(1), failed])
 
-    assert heard.metrics == heard.metrics._replace(errors=1, tokens_total=0)
-    assert heard.metrics.tokens_prompt == heard.metrics.costs_total == 0
+    assert kept.metrics == kept.metrics._replace(errors=1, tokens_total=0)
+    assert kept.metrics.tokens_prompt == kept.metrics.costs_total == 0
 
 
 def test_published_again_alone_it_still_does_not_count() -> None:
-    heard = normalize([call(1), echo(2)])[1]
+    kept = normalize([call(1), echo(2)])[1]
 
-    (again,) = normalize([echo(2)._replace(attributes=heard.attributes)])
+    (again,) = normalize([echo(2)._replace(attributes=kept.attributes)])
 
-    assert again.attributes == heard.attributes
-    assert again.metrics == heard.metrics
+    assert again.attributes == kept.attributes
+    assert again.metrics == kept.metrics

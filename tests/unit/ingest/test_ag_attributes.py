@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from ingest.native import decode_native, has_native
+from ingest.ag_attributes import decode_ag_attributes, has_ag_attributes
 
 
 @pytest.mark.parametrize(
@@ -18,7 +18,7 @@ from ingest.native import decode_native, has_native
     ],
 )
 def test_has_native(flat: dict[str, Any], found: bool) -> None:
-    assert has_native(flat) is found
+    assert has_ag_attributes(flat) is found
 
 
 @pytest.mark.parametrize(
@@ -27,24 +27,24 @@ def test_has_native(flat: dict[str, Any], found: bool) -> None:
 def test_typed_texts_are_read_under_the_listed_keys(part: str) -> None:
     key = f"ag.{part}.x"
 
-    assert decode_native({key: '@ag.type=json:{"a": [1.0]}'}) == {key: {"a": [1]}}
-    assert decode_native({key: "@ag.type=none:"}) == {key: None}
+    assert decode_ag_attributes({key: '@ag.type=json:{"a": [1.0]}'}) == {key: {"a": [1]}}
+    assert decode_ag_attributes({key: "@ag.type=none:"}) == {key: None}
 
 
 def test_typed_texts_are_read_under_refs() -> None:
-    assert decode_native({"ag.refs.application.slug": '@ag.type=json:"app"'}) == {
+    assert decode_ag_attributes({"ag.refs.application.slug": '@ag.type=json:"app"'}) == {
         "ag.references.application.slug": "app"
     }
 
 
 @pytest.mark.parametrize("key", ["ag.tags.x", "ag.unsupported.x", "ag.dat", "other.ag.data.x", "gen_ai.prompt"])
 def test_typed_texts_elsewhere_stay_texts(key: str) -> None:
-    assert decode_native({key: "@ag.type=json:1"}) == {key: "@ag.type=json:1"}
+    assert decode_ag_attributes({key: "@ag.type=json:1"}) == {key: "@ag.type=json:1"}
 
 
 @pytest.mark.parametrize("text", ["@ag.type=json:{", "@ag.type=json:", "@ag.type=yaml:1", "x@ag.type=json:1"])
 def test_a_typed_text_that_cannot_be_read_stays_as_sent(text: str) -> None:
-    assert decode_native({"ag.data.inputs": text}) == {"ag.data.inputs": text}
+    assert decode_ag_attributes({"ag.data.inputs": text}) == {"ag.data.inputs": text}
 
 
 @pytest.mark.parametrize(
@@ -66,26 +66,26 @@ def test_a_typed_text_that_cannot_be_read_stays_as_sent(text: str) -> None:
     ],
 )
 def test_older_names_become_current(older: str, current: str) -> None:
-    assert decode_native({older: "1"}) == {current: "1"}
+    assert decode_ag_attributes({older: "1"}) == {current: "1"}
 
 
 def test_the_type_of_a_node_is_lower_cased() -> None:
-    assert decode_native({"ag.type.node": "CHAT"}) == {"ag.type.span": "chat"}
-    assert decode_native({"ag.type.node": 5}) == {"ag.type.span": 5}
-    assert decode_native({"ag.type.span": "CHAT"}) == {"ag.type.span": "CHAT"}
+    assert decode_ag_attributes({"ag.type.node": "CHAT"}) == {"ag.type.span": "chat"}
+    assert decode_ag_attributes({"ag.type.node": 5}) == {"ag.type.span": 5}
+    assert decode_ag_attributes({"ag.type.span": "CHAT"}) == {"ag.type.span": "CHAT"}
 
 
 def test_the_duration_of_older_sdks_is_dropped() -> None:
-    assert decode_native({"ag.metrics.acc.duration.total": 5}) == {}
+    assert decode_ag_attributes({"ag.metrics.acc.duration.total": 5}) == {}
 
 
 def test_the_later_of_two_names_wins() -> None:
-    assert decode_native({"ag.refs.query.slug": "a", "ag.references.query.slug": "b"}) == {
+    assert decode_ag_attributes({"ag.refs.query.slug": "a", "ag.references.query.slug": "b"}) == {
         "ag.references.query.slug": "b"
     }
 
 
 def test_an_ag_that_is_no_object_steps_aside() -> None:
-    assert decode_native({"ag": 5, "ag.data.outputs": 1}) == {"ag.unsupported._invalid": 5, "ag.data.outputs": 1}
-    assert decode_native({"ag": None, "ag.data.outputs": 1}) == {"ag.data.outputs": 1}
-    assert decode_native({"ag": {"x": 1}, "ag.data.outputs": 1}) == {"ag": {"x": 1}, "ag.data.outputs": 1}
+    assert decode_ag_attributes({"ag": 5, "ag.data.outputs": 1}) == {"ag.unsupported._invalid": 5, "ag.data.outputs": 1}
+    assert decode_ag_attributes({"ag": None, "ag.data.outputs": 1}) == {"ag.data.outputs": 1}
+    assert decode_ag_attributes({"ag": {"x": 1}, "ag.data.outputs": 1}) == {"ag": {"x": 1}, "ag.data.outputs": 1}

@@ -45,14 +45,14 @@ _RENAMED = ("ag.metrics.", "ag.references.", "ag.refs.", "ag.type.")  # where th
 _DROPPED_KEY = "ag.metrics.acc.duration.total"  # the duration is computed from the times
 
 
-def has_native(flat: Attributes) -> bool:
+def has_ag_attributes(flat: Attributes) -> bool:
     """Whether any key begins with ``ag.``; most spans have none."""
     # One search in C over all keys: a fifth of the time of asking each. No key holds U+0000.
     joined = "\0".join(flat)
     return joined.startswith("ag.") or "\0ag." in joined
 
 
-def decode_native(flat: Attributes) -> Attributes:
+def decode_ag_attributes(flat: Attributes) -> Attributes:
     """The same attributes with typed ``ag.*`` texts read and older names made current. The later of two keys wins.
 
     An ``ag`` that is no object would stand in the way of the keys below it, so it steps aside already here.
