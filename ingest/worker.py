@@ -51,10 +51,10 @@ from ingest.dead_letter import DeadLetters
 from ingest.decoding.accumulator import Waiting
 from ingest.decoding.chunk import Chunk, ChunkRecord, DecodedChunk, records_of
 from ingest.decoding.decoder import Decoder
+from ingest.flush import Flusher, Retry
 from ingest.flush_watch import FlushWatch
 from ingest.readiness import Readiness
 from ingest.semconv.prices import prices_in
-from ingest.settle import Retry, Settler
 from ingest.sinks.sink import Sink
 from ingest.streak import Streaks
 
@@ -168,7 +168,7 @@ class Worker:
         self._streaks = Streaks(streak_max=policy.streak_max)
         self._flushing = FlushWatch(readiness=doors.readiness, clock=doors.clock, late_s=policy.flush_late_s)
         self._retry = Retry(readiness=doors.readiness, delay_s_max=policy.retry_delay_s_max, sleep=doors.sleep)
-        self._settler = _settler(policy, doors, self._ledger, retry=self._retry, watch=self._flushing)
+        self._flusher = _flusher(policy, doors, self._ledger, retry=self._retry, watch=self._flushing)
         self._waiting = Waiting(linger_s=min(LINGER_S_MAX, LINGER_SHARE * policy.flush.age_s_max))
         self._decodings: deque[_Decoding] = deque()
         self._decoded: deque[ChunkRecord] = deque()
@@ -176,7 +176,7 @@ class Worker:
         self._batch = SpanBatch()
         self._is_joining = False
         self._is_behind = False
-        self._settling: asyncio.Task[None] | None = None
+        self._flush_task: asyncio.Task[None] | None = None
         self._stopping = asyncio.Event()
         # Held for one step of the loop, or while partitions move: what is polled belongs to us until it is settled.
         self._turn = asyncio.Lock()
@@ -229,19 +229,19 @@ class Worker:
 
     async def _step(self) -> None:
         """One turn: take in, or wait; then write if it is time."""
-        if self._policy.flush.is_full(self._batch) and self._settling is not None:
-            await self._wait_for_settled()
+        if self._policy.flush.is_full(self._batch) and self._flush_task is not None:
+            await self._wait_for_flush()
         elif self._decoded:
             self._add_decoded()
         else:
             await self._take_in()
-        if self._settling is not None and self._settling.done():
-            self._settling = None
-        if self._settling is None and self._policy.flush.is_due(
+        if self._flush_task is not None and self._flush_task.done():
+            self._flush_task = None
+        if self._flush_task is None and self._policy.flush.is_due(
             self._batch, now_s=self._clock.monotonic_s(), is_behind=self._is_behind
         ):
             batch, self._batch = self._batch, SpanBatch()
-            self._settling = self._tasks.create_task(self._settler.settle(batch), name="settle")
+            self._flush_task = self._tasks.create_task(self._flusher.flush(batch), name="flush")
 
     async def _take_in(self) -> None:
         """Keep the decoder busy, and add the chunk whose turn it is."""
@@ -275,17 +275,17 @@ class Worker:
         if self._batch.is_empty:
             return longest_s
         left_s = self._batch.opened_s + self._policy.flush.age_s_max - now_s
-        shortest_s = 0.0 if self._settling is None else SETTLING_POLL_S
+        shortest_s = 0.0 if self._flush_task is None else SETTLING_POLL_S
         return min(longest_s, max(shortest_s, left_s))
 
-    async def _wait_for_settled(self) -> None:
+    async def _wait_for_flush(self) -> None:
         """Backpressure: the next batch is full and the one before is not settled."""
-        assert self._settling is not None  # noqa: S101 - narrows the type: the caller checked
+        assert self._flush_task is not None  # noqa: S101 - narrows the type: the caller checked
         started_s = self._clock.monotonic_s()
         self._source.pause()
         CONSUMER_PAUSED.set(1)
-        await asyncio.wait({self._settling}, timeout=self._policy.poll_s_max)
-        if self._settling.done():
+        await asyncio.wait({self._flush_task}, timeout=self._policy.poll_s_max)
+        if self._flush_task.done():
             self._source.resume()
             CONSUMER_PAUSED.set(0)
         else:
@@ -419,25 +419,25 @@ class Worker:
 
     async def _drain(self, *, within_s: float) -> None:
         """Settle what is in batches, within the time; what is not settled then is forgotten, and read again."""
-        self._forget_unsettled_input()
+        self._forget_unflushed_input()
         try:
             async with asyncio.timeout(within_s):
-                if self._settling is not None:
-                    await self._settling
+                if self._flush_task is not None:
+                    await self._flush_task
                 if not self._batch.is_empty:
-                    await self._settler.settle(self._batch)
+                    await self._flusher.flush(self._batch)
         except TimeoutError:
             LOST_BATCHES.inc()
-            _log.warning("Not settled in time; what was read is read again.", within_s=within_s)
+            _log.warning("Not flushed in time; what was read is read again.", within_s=within_s)
         await self._discard()
 
     async def _discard(self) -> None:
         """Let go of everything that is not settled."""
-        settling, self._settling = self._settling, None
+        settling, self._flush_task = self._flush_task, None
         if settling is not None and not settling.done():
             settling.cancel()
             await asyncio.wait({settling})
-        self._forget_unsettled_input()
+        self._forget_unflushed_input()
         self._batch = SpanBatch()
         self._ledger.forget_all()
         self._forget_streaks()
@@ -451,7 +451,7 @@ class Worker:
             PARTITIONS_HELD.labels(partition.topic, str(partition.partition)).set(0)
         self._streaks.forget_all()
 
-    def _forget_unsettled_input(self) -> None:
+    def _forget_unflushed_input(self) -> None:
         self._waiting.clear()
         self._decoded.clear()
         while self._decodings:
@@ -498,7 +498,7 @@ class Worker:
         self._readiness.red(component, reason)
 
 
-def _settler(policy: Policy, doors: Doors, ledger: Ledger, *, retry: Retry, watch: FlushWatch) -> Settler:
+def _flusher(policy: Policy, doors: Doors, ledger: Ledger, *, retry: Retry, watch: FlushWatch) -> Flusher:
     dead_letters = DeadLetters(
         doors.publisher,
         topic=policy.dead_letter_topic,
@@ -508,7 +508,7 @@ def _settler(policy: Policy, doors: Doors, ledger: Ledger, *, retry: Retry, watc
         moved=watch.moved,
         sleep=doors.sleep,
     )
-    return Settler(
+    return Flusher(
         sink=doors.sink,
         dead_letters=dead_letters,
         source=doors.source,

@@ -37,7 +37,7 @@ async def store_records(store: ColumnStore, *offsets: int, stored_us: int) -> No
             record_ms=1,
             spans=spans,
             span_indexes=[0],
-            normals=normalize(spans),
+            normalized_spans=normalize(spans),
         )
     await store.insert(
         SPANS_TABLE,

@@ -23,57 +23,57 @@ def ledger_with(*offsets: int) -> Ledger:
 def test_watermark_is_the_next_offset_after_the_last_settled_record() -> None:
     ledger = ledger_with(0, 1)
 
-    ledger.settle([record(0), record(1)])
+    ledger.mark_done([record(0), record(1)])
 
-    assert ledger.watermark() == {P0: 2}
+    assert ledger.committable() == {P0: 2}
 
 
 def test_gap_holds_the_watermark_back() -> None:
     ledger = ledger_with(0, 1, 2)
 
-    ledger.settle([record(0), record(2)])
-    assert ledger.watermark() == {P0: 1}
-    ledger.settle([record(1)])
+    ledger.mark_done([record(0), record(2)])
+    assert ledger.committable() == {P0: 1}
+    ledger.mark_done([record(1)])
 
-    assert ledger.watermark() == {P0: 3}
+    assert ledger.committable() == {P0: 3}
 
 
 def test_offsets_that_were_never_taken_hold_nothing() -> None:
     ledger = ledger_with(0, 7)
 
-    ledger.settle([record(0), record(7)])
+    ledger.mark_done([record(0), record(7)])
 
-    assert ledger.watermark() == {P0: 8}
+    assert ledger.committable() == {P0: 8}
 
 
 def test_a_committed_watermark_is_no_longer_due() -> None:
     ledger = ledger_with(0)
-    ledger.settle([record(0)])
+    ledger.mark_done([record(0)])
 
-    ledger.committed(ledger.watermark())
+    ledger.committed(ledger.committable())
 
-    assert ledger.watermark() == {}
+    assert ledger.committable() == {}
 
 
 def test_what_moved_on_during_a_commit_stays_due() -> None:
     ledger = ledger_with(0, 1)
-    ledger.settle([record(0)])
-    watermark = ledger.watermark()
-    ledger.settle([record(1)])
+    ledger.mark_done([record(0)])
+    watermark = ledger.committable()
+    ledger.mark_done([record(1)])
 
     ledger.committed(watermark)
 
-    assert ledger.watermark() == {P0: 2}
+    assert ledger.committable() == {P0: 2}
 
 
 def test_what_is_forgotten_is_not_committed_any_more() -> None:
     ledger = ledger_with(0, 1)
-    ledger.settle([record(0)])
+    ledger.mark_done([record(0)])
 
     ledger.forget_all()
-    ledger.settle([record(1)])
+    ledger.mark_done([record(1)])
 
-    assert ledger.watermark() == {}
+    assert ledger.committable() == {}
 
 
 @given(st.lists(st.integers(0, 200), unique=True).map(sorted), st.data())
@@ -81,8 +81,8 @@ def test_the_ledger_agrees_with_a_naive_model(offsets: list[int], data: st.DataO
     ledger = ledger_with(*offsets)
     settled: set[int] = set()
     for offset in data.draw(st.permutations(offsets)):
-        ledger.settle([record(offset)])
+        ledger.mark_done([record(offset)])
         settled.add(offset)
 
         prefix = [each for at, each in enumerate(offsets) if settled.issuperset(offsets[: at + 1])]
-        assert ledger.watermark() == ({P0: prefix[-1] + 1} if prefix else {})
+        assert ledger.committable() == ({P0: prefix[-1] + 1} if prefix else {})

@@ -72,7 +72,7 @@ class Retry:
                 return result
 
 
-class Settler:
+class Flusher:
     """Settles one batch after the other; never two at once."""
 
     def __init__(
@@ -94,7 +94,7 @@ class Settler:
         self._retry = retry
         self._watch = watch
 
-    async def settle(self, batch: SpanBatch) -> None:
+    async def flush(self, batch: SpanBatch) -> None:
         """Return when the batch is committed, or when its partitions turned out to be somebody else's."""
         BATCH_ROWS.observe(batch.rows_count)
         BATCH_BYTES.observe(batch.bytes_count)
@@ -104,7 +104,7 @@ class Settler:
             refused = await self._retry.until_done(lambda: self._write(batch), component="store")
             self._watch.moved()
             await self._timed("bury", self._bury(batch, refused))
-            self._ledger.settle(batch.records)
+            self._ledger.mark_done(batch.records)
             await self._timed("commit", self._commit())
             self._watch.moved()
 
@@ -130,13 +130,13 @@ class Settler:
         await self._dead_letters.flush()
 
     async def _commit(self) -> None:
-        watermark = self._ledger.watermark()
+        committable = self._ledger.committable()
         try:
-            await self._retry.until_done(lambda: self._source.commit(watermark), component="kafka")
+            await self._retry.until_done(lambda: self._source.commit(committable), component="kafka")
         except LostPartition as exc:
             LOST_BATCHES.inc()
             _log.warning("Not committed: the partitions moved. They are read again.", error=exc.detail)
-        self._ledger.committed(watermark)
+        self._ledger.committed(committable)
 
     async def _timed(self, stage: str, work: Awaitable[None]) -> None:
         started_s = self._clock.monotonic_s()
