@@ -14,7 +14,7 @@ from uuid import UUID
 
 from common.errors import ServiceError
 from common.kafka.record import Publisher
-from common.settled import Settled, encode_settled
+from common.stored_position import StoredPosition, encode_positions
 from common.telemetry import ANNOUNCEMENTS, get_logger
 
 PENDING_MAX: Final = 10_000
@@ -32,12 +32,12 @@ class Announcer:
     def __init__(self, publisher: Publisher, *, topic: str) -> None:
         self._publisher = publisher
         self._topic = topic
-        self._pending: dict[tuple[UUID, str], Settled] = {}
+        self._pending: dict[tuple[UUID, str], StoredPosition] = {}
         self._has_pending = asyncio.Event()
 
-    def announce(self, settled: Sequence[Settled]) -> None:
+    def announce(self, positions: Sequence[StoredPosition]) -> None:
         """Take these to be published; returns at once."""
-        for each in settled:
+        for each in positions:
             self._pending.pop((each.project_id, each.log), None)
             self._pending[each.project_id, each.log] = each
         while len(self._pending) > PENDING_MAX:
@@ -55,7 +55,7 @@ class Announcer:
         """Publish what was taken until now, or drop it."""
         self._has_pending.clear()
         pending, self._pending = self._pending, {}
-        for message in encode_settled(list(pending.values())):
+        for message in encode_positions(list(pending.values())):
             try:
                 await self._publisher.publish(self._topic, message)
             except ServiceError as exc:

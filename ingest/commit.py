@@ -1,6 +1,6 @@
 """Which offsets may be committed: everything below the committable is durable or buried.
 
-Pure book-keeping, no I/O. “Settled” means written and, where refused, buried; the order law (ADR 0004) stands in
+Pure book-keeping, no I/O. “StoredPosition” means written and, where refused, buried; the order law (ADR 0004) stands in
 ``ingest/flush.py``.
 """
 

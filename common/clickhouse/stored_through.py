@@ -9,7 +9,7 @@ from uuid import UUID
 import pyarrow as pa
 
 from common.clickhouse.store import ColumnStore, Statement
-from common.settled import Settled
+from common.stored_position import StoredPosition
 
 STORED_THROUGH_TABLE: Final = "stored_through"
 
@@ -22,9 +22,9 @@ _OF_ALL: Final = f"{_WHAT}GROUP BY project_id, log ORDER BY at_stored_us DESC LI
 _OF_PROJECT: Final = f"{_WHAT}WHERE project_id = {{project_id:UUID}}\nGROUP BY project_id, log"
 
 
-def settled_table(settled: Sequence[Settled]) -> pa.Table:
+def positions_table(positions: Sequence[StoredPosition]) -> pa.Table:
     """The rows to insert."""
-    projects, logs, offsets, record_ms, stored_us = zip(*settled, strict=True) if settled else ((),) * 5
+    projects, logs, offsets, record_ms, stored_us = zip(*positions, strict=True) if positions else ((),) * 5
     return pa.table(
         {
             "project_id": pa.array([each.bytes for each in projects], pa.binary(16)),
@@ -36,20 +36,20 @@ def settled_table(settled: Sequence[Settled]) -> pa.Table:
     )
 
 
-async def read_settled(store: ColumnStore, *, rows_max: int, deadline_s: float) -> list[Settled]:
+async def read_positions(store: ColumnStore, *, rows_max: int, deadline_s: float) -> list[StoredPosition]:
     """How far every log is stored for every project, ``rows_max`` of them: where something was stored last."""
-    return _settled(await store.select(Statement(_OF_ALL, {"rows_max": rows_max}), deadline_s=deadline_s))
+    return _positions(await store.select(Statement(_OF_ALL, {"rows_max": rows_max}), deadline_s=deadline_s))
 
 
-async def read_settled_of(store: ColumnStore, project_id: UUID, *, deadline_s: float) -> list[Settled]:
+async def read_positions_of(store: ColumnStore, project_id: UUID, *, deadline_s: float) -> list[StoredPosition]:
     """How far every log is stored for one project."""
     statement = Statement(_OF_PROJECT, {"project_id": str(project_id)})
-    return _settled(await store.select(statement, deadline_s=deadline_s))
+    return _positions(await store.select(statement, deadline_s=deadline_s))
 
 
-def _settled(rows: pa.Table) -> list[Settled]:
+def _positions(rows: pa.Table) -> list[StoredPosition]:
     columns = (rows.column(name).to_pylist() for name in ("project", "log", "through", "at_record_ms", "at_stored_us"))
     return [
-        Settled(UUID(project.decode()), log.decode(), offset, record_ms, stored_us)
+        StoredPosition(UUID(project.decode()), log.decode(), offset, record_ms, stored_us)
         for project, log, offset, record_ms, stored_us in zip(*columns, strict=True)
     ]

@@ -17,19 +17,19 @@ import pyarrow as pa
 
 from common.clickhouse.span_columns import SPANS_TABLE
 from common.clickhouse.store import ColumnStore
-from common.clickhouse.stored_through import STORED_THROUGH_TABLE, settled_table
+from common.clickhouse.stored_through import STORED_THROUGH_TABLE, positions_table
 from common.clock import Clock
 from common.errors import RejectedByStore, ServiceError
-from common.settled import Settled
+from common.stored_position import StoredPosition
 from ingest.batch import SpanBatch
 from ingest.sinks.sink import RejectedRow
-from ingest.sinks.watermark import settled_by
+from ingest.sinks.stored_positions import positions_after
 
 REFUSED_ROWS_MAX: Final = 1_000
 """More than this in one batch is not the fault of spans but of a table that is not the one we know: we stop."""
 
 
-def _tell_nobody(_settled: Sequence[Settled]) -> None:
+def _tell_nobody(_positions: Sequence[StoredPosition]) -> None:
     """Nobody waits."""
 
 
@@ -42,7 +42,7 @@ class ClickHouseSink:
         *,
         clock: Clock,
         insert_timeout_s: float,
-        announce: Callable[[Sequence[Settled]], None] = _tell_nobody,
+        announce: Callable[[Sequence[StoredPosition]], None] = _tell_nobody,
     ) -> None:
         self._store = store
         self._clock = clock
@@ -60,18 +60,18 @@ class ClickHouseSink:
             # Stamped anew at each try: `stored_us` says when the rows became visible, not when that was first attempted.
             rows = await asyncio.to_thread(batch.table, stored_us=self._clock.now_ns() // 1_000)
             await self._insert(rows, 0, batch.dedup_token, refused)
-        await self._raise_watermark(batch, rows)
+        await self._store_positions(batch, rows)
         return refused
 
-    async def _raise_watermark(self, batch: SpanBatch, rows: pa.Table | None) -> None:
-        settled = settled_by(batch.extents, rows, stored_us=self._clock.now_ns() // 1_000)
+    async def _store_positions(self, batch: SpanBatch, rows: pa.Table | None) -> None:
+        positions = positions_after(batch.extents, rows, stored_us=self._clock.now_ns() // 1_000)
         await self._store.insert(
             STORED_THROUGH_TABLE,
-            settled_table(settled),
+            positions_table(positions),
             dedup_token=f"{batch.dedup_token}/through",
             deadline_s=self._insert_timeout_s,
         )
-        self._announce(settled)
+        self._announce(positions)
 
     async def _insert(self, rows: pa.Table, first_row: int, token: str, refused: list[RejectedRow]) -> None:
         try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from common.settled import ALL_PROJECTS
+from common.stored_position import ALL_PROJECTS
 from common.telemetry import DATA_BEHIND_SECONDS
 from common.times import format_us
 from query_api.filter.parse import parse

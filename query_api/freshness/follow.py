@@ -12,11 +12,11 @@ from contextlib import asynccontextmanager, suppress
 from typing import Final
 
 from common.clickhouse.store import ColumnStore
-from common.clickhouse.stored_through import read_settled
+from common.clickhouse.stored_through import read_positions
 from common.clock import Clock
 from common.errors import InvalidInput, ServiceError
 from common.kafka.record import Record, RecordLog
-from common.settled import decode_settled
+from common.stored_position import decode_positions
 from common.telemetry import get_logger
 from query_api.freshness.stored import StoredThrough
 
@@ -78,7 +78,7 @@ class Follower:
         for record in records:
             self._heard_s = self._clock.monotonic_s()
             try:
-                self._stored.learn(decode_settled(record.value or b""))
+                self._stored.learn(decode_positions(record.value or b""))
             except InvalidInput as exc:
                 _log.warning("Somebody else writes to the topic of announcements.", topic=self._topic, error=exc.detail)
 
@@ -94,11 +94,11 @@ class Follower:
     async def reread(self) -> bool:
         """Learn what the table says; whether it could be read."""
         try:
-            settled = await read_settled(self._store, rows_max=ROWS_MAX, deadline_s=DEADLINE_S)
+            positions = await read_positions(self._store, rows_max=ROWS_MAX, deadline_s=DEADLINE_S)
         except ServiceError as exc:
             _log.debug("How far spans are stored cannot be read now.", error=exc.detail)
             return False
-        self._stored.learn(settled)
+        self._stored.learn(positions)
         return True
 
 

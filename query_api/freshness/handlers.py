@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from common.settled import ALL_PROJECTS
+from common.stored_position import ALL_PROJECTS
 from common.times import format_us, nearest_shown_us
 from query_api.freshness.lookup import look_up_stored
 from query_api.freshness.models import Freshness, LastStored, PartitionFreshness

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 from uuid import UUID
 
-from common.clickhouse.stored_through import read_settled_of
+from common.clickhouse.stored_through import read_positions_of
 from query_api.pages.snapshot import Snapshot
 from query_api.request.context import ApiContext
 
@@ -17,7 +17,7 @@ to older ones any more."""
 async def look_up_stored(context: ApiContext, project_id: UUID) -> None:
     """Let ``context.stored`` know what the table says; a statement of 2 ms. ``ALL_PROJECTS`` stands for every record of a log."""
     deadline_s = context.settings.query.budget_s
-    context.stored.learn(await read_settled_of(context.store, project_id, deadline_s=deadline_s))
+    context.stored.learn(await read_positions_of(context.store, project_id, deadline_s=deadline_s))
 
 
 async def snapshot_of_walk(context: ApiContext, project_id: UUID, *, is_continued: bool) -> Snapshot:

@@ -14,7 +14,7 @@ from heapq import nlargest
 from typing import Final, NamedTuple
 from uuid import UUID
 
-from common.settled import Settled
+from common.stored_position import StoredPosition
 
 PROJECTS_MAX: Final = 10_000
 """Of which something is kept in memory: about 2 KB each with a dozen logs. Those that were quiet longest are forgotten."""
@@ -50,10 +50,10 @@ class StoredThrough:
         self.waiting_count = 0
         """Calls that wait for news now."""
 
-    def learn(self, settled: Iterable[Settled]) -> None:
+    def learn(self, positions: Iterable[StoredPosition]) -> None:
         """Take in what is settled, in any order; wakes who waits for a project of which it is news."""
         advanced: dict[UUID, _Known] = {}
-        for each in settled:
+        for each in positions:
             known = self._of_project.setdefault(each.project_id, _Known())
             before = known.through.get(each.log)
             if before is None or before.offset < each.through_offset:

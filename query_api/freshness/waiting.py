@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from common.errors import DeadlineExceeded, InvalidCursor, InvalidInput
 from common.kafka.record import Coordinates, Partition
-from common.settled import ALL_PROJECTS
+from common.stored_position import ALL_PROJECTS
 from common.telemetry import CALLS_WAITING
 from query_api.freshness.own_records import OwnRecords, Place
 from query_api.freshness.stored import Through

@@ -19,7 +19,7 @@ from common.clickhouse.migrate import migrate
 from common.errors import Unavailable
 from common.project import DEFAULT_PROJECT_ID
 from common.settings import ClickHouseSettings, QuerySettings, Settings
-from common.settled import ALL_PROJECTS
+from common.stored_position import ALL_PROJECTS
 from common.times import format_us
 from query_api.freshness.ends import ASKING_INTERVAL_S, KnownEnds
 from query_api.http.routes import ROUTES

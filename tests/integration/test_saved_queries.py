@@ -18,8 +18,8 @@ from common.clock import SystemClock
 from common.postgres.pool import open_database
 from common.postgres.projects import insert_project
 from common.settings import ClickHouseSettings, PostgresSettings
-from common.settled import Settled
 from common.span import Span
+from common.stored_position import StoredPosition
 from common.times import format_us
 from query_api.http.auth import NO_PROJECT
 from query_api.request.context import ApiContext
@@ -149,7 +149,7 @@ async def add_record(context: ApiContext, key: str, *numbers: int, offset: int =
     assert owner is not None
     spans = [span(number) for number in numbers]
     await store_record(context.store, spans, log=LOG, offset=offset, project_id=owner.project_id)
-    context.stored.learn([Settled(owner.project_id, LOG, offset, 1, 0)])
+    context.stored.learn([StoredPosition(owner.project_id, LOG, offset, 1, 0)])
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

@@ -19,12 +19,12 @@ import pytest
 from common.clickhouse.connect import open_store
 from common.clickhouse.migrate import migrate
 from common.clickhouse.store import Statement
-from common.clickhouse.stored_through import STORED_THROUGH_TABLE, settled_table
+from common.clickhouse.stored_through import STORED_THROUGH_TABLE, positions_table
 from common.clock import SystemClock
 from common.project import DEFAULT_PROJECT_ID
 from common.settings import ClickHouseSettings
-from common.settled import Settled
 from common.span import Span
+from common.stored_position import StoredPosition
 from common.times import format_us
 from tests.fakes.intervening_store import InterveningStore
 from tests.support.api import context_of, serving
@@ -96,7 +96,7 @@ class Stack:
             if self.merges == "heads come later":
                 await self.execute("ATTACH TABLE span_heads_of_spans")
             else:
-                settled = settled_table([Settled(DEFAULT_PROJECT_ID, log, offset, offset, 0)])
+                settled = positions_table([StoredPosition(DEFAULT_PROJECT_ID, log, offset, offset, 0)])
                 await self.store.insert(STORED_THROUGH_TABLE, settled, dedup_token=str(uuid4()), deadline_s=30.0)
             if self.merges != "rows stay":
                 await self.execute("OPTIMIZE TABLE spans FINAL")

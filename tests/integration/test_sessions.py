@@ -14,12 +14,12 @@ import pytest
 from common.clickhouse.connect import open_store
 from common.clickhouse.migrate import migrate
 from common.clickhouse.store import ColumnStore
-from common.clickhouse.stored_through import STORED_THROUGH_TABLE, settled_table
+from common.clickhouse.stored_through import STORED_THROUGH_TABLE, positions_table
 from common.clock import SystemClock
 from common.project import DEFAULT_PROJECT_ID
 from common.settings import ClickHouseSettings
-from common.settled import Settled
 from common.span import Span
+from common.stored_position import StoredPosition
 from common.times import format_us
 from tests.support.api import context_of, serving
 from tests.support.span_corpus import OTHER_PROJECT_ID, START_NS, store_record
@@ -39,7 +39,7 @@ class Api:
     async def ingest(self, spans: Sequence[Span], *, offset: int) -> None:
         """Store spans as a record; the worker then says so, in the table alone: its announcement is lost."""
         await store_record(self.store, spans, offset=offset)
-        settled = settled_table([Settled(DEFAULT_PROJECT_ID, LOG, offset, 1, 0)])
+        settled = positions_table([StoredPosition(DEFAULT_PROJECT_ID, LOG, offset, 1, 0)])
         await self.store.insert(STORED_THROUGH_TABLE, settled, dedup_token=f"settled {offset}", deadline_s=30.0)
 
     async def post(self, path: str, body: Any = None, *, status: int = 200) -> Any:

@@ -19,12 +19,12 @@ import pytest
 from common.clickhouse.connect import open_store
 from common.clickhouse.migrate import migrate
 from common.clickhouse.store import ColumnStore, Statement
-from common.clickhouse.stored_through import STORED_THROUGH_TABLE, settled_table
+from common.clickhouse.stored_through import STORED_THROUGH_TABLE, positions_table
 from common.clock import Clock, SystemClock
 from common.errors import DeadlineExceeded
 from common.settings import ClickHouseSettings, QuerySettings, Settings
-from common.settled import Settled
 from common.span import Span
+from common.stored_position import StoredPosition
 from common.times import format_us
 from query_api.request.context import ApiContext
 from tests.fakes.clock import ManualClock
@@ -56,7 +56,7 @@ class Traces:
         offset, self.offset = self.offset, self.offset + 1
         await self.deliver(spans, log=log, offset=offset, record_ms=record_ms)
         if settled:
-            self.context.stored.learn([Settled(self.projects["one"], log, offset, record_ms, 0)])
+            self.context.stored.learn([StoredPosition(self.projects["one"], log, offset, record_ms, 0)])
         return offset
 
     async def deliver(
@@ -272,8 +272,8 @@ async def test_what_was_stored_unannounced_when_a_walk_began_is_given_once_as_we
     """The table says how far spans are stored, and the announcement of it was lost."""
     stored = [span(1, trace=trace, at=trace, name="m") for trace in (1, 2, 3)]
     offset = await api.ingest(*stored, settled=False)
-    lost = [Settled(api.projects["one"], LOG, offset, 1, 0)]
-    await api.store.insert(STORED_THROUGH_TABLE, settled_table(lost), dedup_token=str(uuid4()), deadline_s=30.0)
+    lost = [StoredPosition(api.projects["one"], LOG, offset, 1, 0)]
+    await api.store.insert(STORED_THROUGH_TABLE, positions_table(lost), dedup_token=str(uuid4()), deadline_s=30.0)
     numbers = iter(range(100, 110))
 
     async def others_ingest() -> None:

@@ -16,9 +16,9 @@ from multidict import CIMultiDict
 
 from common.clickhouse.span_columns import SPANS_TABLE
 from common.clickhouse.store import ColumnStore, Statement
-from common.clickhouse.stored_through import STORED_THROUGH_TABLE, settled_table
+from common.clickhouse.stored_through import STORED_THROUGH_TABLE, positions_table
 from common.project import DEFAULT_PROJECT_ID
-from common.settled import Settled
+from common.stored_position import StoredPosition
 from query_api.filter.parse import parse
 from query_api.pages.feed_handlers import query_feed
 from query_api.pages.spans_models import SpansQuery
@@ -69,11 +69,11 @@ class Reader:
 
 async def settle(
     store: ColumnStore, *, offset: int, log: str = "cluster/spans/0", project_id: UUID = DEFAULT_PROJECT_ID
-) -> Settled:
+) -> StoredPosition:
     """Say that a log is stored up to this offset."""
-    settled = Settled(project_id, log, offset, 1, offset + 1)
+    settled = StoredPosition(project_id, log, offset, 1, offset + 1)
     await store.insert(
-        STORED_THROUGH_TABLE, settled_table([settled]), dedup_token=f"{project_id}/{log}/{offset}", deadline_s=10.0
+        STORED_THROUGH_TABLE, positions_table([settled]), dedup_token=f"{project_id}/{log}/{offset}", deadline_s=10.0
     )
     return settled
 

@@ -12,7 +12,7 @@ from common.kafka.record import Record
 from common.limits import SpanLimits
 from common.project import DEFAULT_PROJECT_ID
 from common.record_headers import PROJECT_HEADER
-from common.settled import ALL_PROJECTS, Settled
+from common.stored_position import ALL_PROJECTS, StoredPosition
 from query_api.request.context import ApiContext
 from tests.fakes.kafka import MemoryBroker
 from tests.support.span_corpus import store_record
@@ -48,7 +48,7 @@ class StoringByHand:
             project_id=project_id,
         )
         settled = [
-            Settled(each, log, record.offset, record.timestamp_ms, now_ns // 1_000)
+            StoredPosition(each, log, record.offset, record.timestamp_ms, now_ns // 1_000)
             for each in (project_id, ALL_PROJECTS)
         ]
         self._context.stored.learn(settled)

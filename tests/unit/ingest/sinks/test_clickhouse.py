@@ -12,7 +12,7 @@ from common.clickhouse.store import Statement
 from common.clickhouse.stored_through import STORED_THROUGH_TABLE
 from common.errors import InvalidStatement, RejectedByStore, ServiceError, Unavailable
 from common.project import DEFAULT_PROJECT_ID
-from common.settled import ALL_PROJECTS, Settled
+from common.stored_position import ALL_PROJECTS, StoredPosition
 from ingest.batch import SpanBatch
 from ingest.sinks.clickhouse import REFUSED_ROWS_MAX, ClickHouseSink
 from tests.fakes.clock import ManualClock
@@ -112,11 +112,11 @@ async def test_of_a_batch_without_spans_only_the_watermark_is_written() -> None:
 
 
 async def test_the_watermark_is_written_when_all_rows_are_there_and_then_announced() -> None:
-    clock, store, announced = ManualClock(), PickyStore("s1"), list[Settled]()
+    clock, store, announced = ManualClock(), PickyStore("s1"), list[StoredPosition]()
 
-    def announce(settled: Sequence[Settled]) -> None:
+    def announce(positions: Sequence[StoredPosition]) -> None:
         store.journal.append("announce")
-        announced.extend(settled)
+        announced.extend(positions)
 
     sink = ClickHouseSink(store, clock=clock, insert_timeout_s=1.0, announce=announce)
     await sink.write(batch_of(2))
@@ -124,13 +124,13 @@ async def test_the_watermark_is_written_when_all_rows_are_there_and_then_announc
     assert store.journal == [*[SPANS_TABLE] * 3, STORED_THROUGH_TABLE, "announce"]
     stored_us = clock.now_ns() // 1_000
     assert announced == [
-        Settled(ALL_PROJECTS, "c/t/0", 0, 5, stored_us),
-        Settled(DEFAULT_PROJECT_ID, "c/t/0", 0, 5, stored_us),
+        StoredPosition(ALL_PROJECTS, "c/t/0", 0, 5, stored_us),
+        StoredPosition(DEFAULT_PROJECT_ID, "c/t/0", 0, 5, stored_us),
     ]
 
 
 async def test_what_is_not_stored_raises_no_watermark() -> None:
-    store, announced = PickyStore(), list[Settled]()
+    store, announced = PickyStore(), list[StoredPosition]()
     store.faults.append(Unavailable("away"))
     sink = ClickHouseSink(store, clock=ManualClock(), insert_timeout_s=1.0, announce=announced.extend)
 

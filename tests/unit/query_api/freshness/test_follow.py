@@ -11,7 +11,7 @@ import pytest
 from common.clickhouse.store import Statement
 from common.clock import Clock, SystemClock
 from common.errors import Unavailable
-from common.settled import Settled, encode_settled
+from common.stored_position import StoredPosition, encode_positions
 from query_api.freshness import follow
 from query_api.freshness.follow import Follower, following
 from query_api.freshness.stored import StoredThrough
@@ -63,7 +63,7 @@ async def until(condition: Callable[[], bool]) -> None:
 
 
 async def announce(broker: MemoryBroker, offset: int) -> None:
-    for message in encode_settled([Settled(A, "x", offset, 1, 2)]):
+    for message in encode_positions([StoredPosition(A, "x", offset, 1, 2)]):
         await broker.append(TOPIC, message)
 
 

@@ -3,14 +3,14 @@ from __future__ import annotations
 import asyncio
 from uuid import UUID
 
-from common.settled import Settled
+from common.stored_position import StoredPosition
 from query_api.freshness.stored import PROJECTS_MAX, StoredThrough, Through
 
 A, B = UUID(int=1), UUID(int=2)
 
 
-def settled(offset: int, *, project_id: UUID = A, log: str = "x") -> Settled:
-    return Settled(project_id, log, offset, 10 * offset, 100 * offset)
+def settled(offset: int, *, project_id: UUID = A, log: str = "x") -> StoredPosition:
+    return StoredPosition(project_id, log, offset, 10 * offset, 100 * offset)
 
 
 def test_of_each_log_the_furthest_counts_in_whatever_order_it_is_learnt() -> None:
@@ -35,7 +35,7 @@ def test_what_was_looked_at_stays_as_it_was_when_more_is_learnt() -> None:
 
 def test_the_offsets_of_the_logs_that_were_stored_last_are_known() -> None:
     stored = StoredThrough()
-    stored.learn(Settled(A, f"log {number}", number, 1, 10 - number) for number in range(5))
+    stored.learn(StoredPosition(A, f"log {number}", number, 1, 10 - number) for number in range(5))
 
     assert stored.offsets(A, most=5) == {f"log {number}": number for number in range(5)}
     assert stored.offsets(A, most=2) == {"log 0": 0, "log 1": 1}

@@ -10,7 +10,7 @@ from multidict import CIMultiDict
 from common.errors import DeadlineExceeded, InvalidInput, Overloaded
 from common.kafka.record import Coordinates, LogEnds
 from common.settings import QuerySettings, Settings
-from common.settled import ALL_PROJECTS, Settled
+from common.stored_position import ALL_PROJECTS, StoredPosition
 from query_api.freshness import waiting
 from query_api.freshness.ends import ASKING_INTERVAL_S, KnownEnds
 from query_api.freshness.waiting import Wanted, read_wanted, wait_until_stored
@@ -102,7 +102,7 @@ async def _wait(context: ApiContext, *places: tuple[int, int]) -> None:
 
 
 def _learn(context: ApiContext, offset: int, *, log: str = "memory/spans/0", project: UUID = ALL_PROJECTS) -> None:
-    context.stored.learn([Settled(project, log, offset, 1, 1)])
+    context.stored.learn([StoredPosition(project, log, offset, 1, 1)])
 
 
 class TestWaiting:

@@ -7,23 +7,25 @@ from uuid import UUID
 
 import pyarrow as pa
 
-from common.settled import ALL_PROJECTS, Settled
+from common.stored_position import ALL_PROJECTS, StoredPosition
 from ingest.batch import Extent
 
 
-def settled_by(extents: Mapping[str, Extent], rows: pa.Table | None, *, stored_us: int) -> list[Settled]:
+def positions_after(extents: Mapping[str, Extent], rows: pa.Table | None, *, stored_us: int) -> list[StoredPosition]:
     """What is known once every row is stored: each project that has rows up to its last offset in each log, and
     ``ALL_PROJECTS`` up to the last record of each log, which may have held no spans. ``rows`` are in the order of their logs.
     """
-    settled = [Settled(ALL_PROJECTS, log, each.last_offset, each.record_ms, stored_us) for log, each in extents.items()]
+    positions = [
+        StoredPosition(ALL_PROJECTS, log, each.last_offset, each.record_ms, stored_us) for log, each in extents.items()
+    ]
     if rows is None:
-        return settled
+        return positions
     ends = rows.select(["project_id", "log", "log_offset", "record_ms"]).group_by(
         ["project_id", "log"],
         use_threads=False,  # with threads there is no last
     )
     columns = ends.aggregate([("log_offset", "last"), ("record_ms", "last")]).to_pydict().values()
-    return settled + [
-        Settled(UUID(bytes=project_id), log.decode(), offset, record_ms, stored_us)
+    return positions + [
+        StoredPosition(UUID(bytes=project_id), log.decode(), offset, record_ms, stored_us)
         for project_id, log, offset, record_ms in zip(*columns, strict=True)
     ]

@@ -1,6 +1,6 @@
 """How far a log is stored: the value that the worker writes after each insert, and as it is announced (ADR 0007).
 
-``Settled(P, L, n)`` says: every span of project P that came by log L up to offset n, included, is queryable or refused.
+``StoredPosition(P, L, n)`` says: every span of project P that came by log L up to offset n, included, is queryable or refused.
 Of one project and log only the highest offset means anything, so these may come late, twice and in any order.
 """
 
@@ -21,7 +21,7 @@ ANNOUNCED_TOGETHER_MAX: Final = 1_000
 """In one message: at most 200 KB."""
 
 
-class Settled(NamedTuple):
+class StoredPosition(NamedTuple):
     """One project in one log, settled up to ``through_offset``, included."""
 
     project_id: UUID
@@ -34,18 +34,18 @@ class Settled(NamedTuple):
     """When it was known to be stored, microseconds since 1970."""
 
 
-def encode_settled(settled: Sequence[Settled]) -> Iterator[bytes]:
+def encode_positions(positions: Sequence[StoredPosition]) -> Iterator[bytes]:
     """The messages that announce these: JSON arrays of ``[project, log, offset, record_ms, stored_us]``."""
-    for first in range(0, len(settled), ANNOUNCED_TOGETHER_MAX):
-        together = settled[first : first + ANNOUNCED_TOGETHER_MAX]
+    for first in range(0, len(positions), ANNOUNCED_TOGETHER_MAX):
+        together = positions[first : first + ANNOUNCED_TOGETHER_MAX]
         yield orjson.dumps([[str(each.project_id), *each[1:]] for each in together])
 
 
-def decode_settled(message: bytes) -> list[Settled]:
-    """What ``encode_settled`` announced. Raises ``InvalidInput`` for anything else."""
+def decode_positions(message: bytes) -> list[StoredPosition]:
+    """What ``encode_positions`` announced. Raises ``InvalidInput`` for anything else."""
     try:
         return [
-            Settled(UUID(project_id), str(log), int(offset), int(record_ms), int(stored_us))
+            StoredPosition(UUID(project_id), str(log), int(offset), int(record_ms), int(stored_us))
             for project_id, log, offset, record_ms, stored_us in orjson.loads(message)
         ]
     except (ValueError, TypeError, AttributeError) as exc:
