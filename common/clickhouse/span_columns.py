@@ -22,7 +22,7 @@ from common.span import NO_METRICS, Attributes, Event, Link, Metrics, Normalized
 from common.times import format_us
 
 SPANS_TABLE: Final = "spans"
-HEADS_TABLE: Final = "span_heads"
+VERSIONS_TABLE: Final = "span_versions"
 
 NO_PARENT: Final = bytes(16)
 """What ``parent_id`` holds for a root."""

@@ -1,6 +1,6 @@
 """Spans that are shown, as a table inside a larger statement: for numbers over many spans instead of pages of them.
 
-A row of ``spans`` counts where it is the head of its key (``spans/heads.py``), so that a version that was replaced or deleted, or that is
+A row of ``spans`` counts where it is the head of its key (``spans/latest_versions.py``), so that a version that was replaced or deleted, or that is
 there twice because the engine has not merged yet, is not counted. The window and the filter are applied twice: to the
 rows, and to find the traces whose heads are looked up.
 
@@ -8,7 +8,7 @@ Rows that a filter leaves are joined to their heads. All rows of a window are lo
 hash, and ``FINAL`` leaves the latest of each log at its place: ten million spans in 3 s instead of 23 (ADR 0003). A version that is not
 shown counts where it has the hash of one that is: with a million of the former and ten of the latter, in one answer of two million.
 
-An insert reaches ``spans`` a moment before ``span_heads``, and the engine takes its view of the tables of a statement one by one. So a
+An insert reaches ``spans`` a moment before ``span_versions``, and the engine takes its view of the tables of a statement one by one. So a
 head may be replaced already by a later row at its place, and the engine may have merged its own row away. Then that later row
 counts: the set is of places, and the join takes the row of the head or the next one of its log there. The join names the heads first,
 so that no head is later than the rows.
@@ -21,7 +21,7 @@ from typing import Final
 
 from common.span import Metrics
 from query_api.filter.sql.compile import EVERY_ROW
-from query_api.spans.heads import SHOWN_HEADS, SHOWN_REPORTS, SHOWN_SUMS
+from query_api.spans.latest_versions import LATEST_REPORTS, LATEST_SUMS, LATEST_VERSIONS
 from query_api.spans.tables import Table, read_from
 from query_api.spans.usage import counted_totals_sql
 
@@ -33,7 +33,7 @@ _SAYS_SOMETHING: Final = " OR ".join(f"{amount} != 0" for amount in Metrics._fie
 
 _COUNTED_TOTALS: Final = (
     "SELECT trace_id, span_id, 1 AS is_counted_in_part, counted_tokens, counted_costs"
-    f" FROM ({counted_totals_sql(SHOWN_REPORTS)})"
+    f" FROM ({counted_totals_sql(LATEST_REPORTS)})"
 )
 """The spans whose tokens or costs do not count as a whole, because spans below report some of them (ADR 0010), and what counts."""
 
@@ -60,19 +60,19 @@ def shown_spans(
     in_traces = (
         f"trace_id IN (SELECT trace_id {read_from(Table.SPANS, *conditions)})" if has_conditions else EVERY_ROW.sql
     )
-    heads = SHOWN_HEADS.replace("{which}", in_traces)
+    latest = LATEST_VERSIONS.replace("{which}", in_traces)
     if are_many:
-        in_heads = f"{_HASH} IN (SELECT {_HASH} FROM ({heads}))"
-        rows = read_from(Table.SPANS, *conditions, *and_also, in_heads, final=True)
+        in_latest = f"{_HASH} IN (SELECT {_HASH} FROM ({latest}))"
+        rows = read_from(Table.SPANS, *conditions, *and_also, in_latest, final=True)
         shown = f"SELECT {_VERSION}{members}\n{rows}"
     else:
         rows = f"SELECT {_VERSION}{members} {read_from(Table.SPANS, *conditions, *and_also)}"
         later = f"{_SAME_PLACE} AND heads.log_offset <= matching.log_offset"
         of_row = ", ".join(f"matching.{name} AS {name}" for name in (*_PLACE, "log_offset", *columns))
-        shown = f"SELECT {of_row}\nFROM ({heads}) AS heads\nASOF INNER JOIN ({rows}) AS matching ON {later}"
+        shown = f"SELECT {of_row}\nFROM ({latest}) AS heads\nASOF INNER JOIN ({rows}) AS matching ON {later}"
     joined = ""
     if with_sums:
-        sums = SHOWN_SUMS.replace("{which}", f"{in_traces} AND {_with_reports(1)}")
+        sums = LATEST_SUMS.replace("{which}", f"{in_traces} AND {_with_reports(1)}")
         joined += f"LEFT ANY JOIN ({sums}) AS sums ON sums.trace_id = shown.trace_id\n"
     if with_counted_totals:
         counted = _COUNTED_TOTALS.replace("{which}", f"{in_traces} AND {_with_reports(2)}")
@@ -85,5 +85,5 @@ def shown_spans(
 
 def _with_reports(least: int) -> str:
     """A condition on ``trace_id``: that so many spans of it, or versions of these, say that they used something."""
-    traces = f"SELECT trace_id {read_from(Table.HEADS, _SAYS_SOMETHING)} GROUP BY trace_id"
+    traces = f"SELECT trace_id {read_from(Table.VERSIONS, _SAYS_SOMETHING)} GROUP BY trace_id"
     return f"trace_id IN ({traces} HAVING count() >= {least})"

@@ -42,7 +42,7 @@ TEXT_CHARS_MAX: Final = 1_000
 SEARCH_STEPS: Final = frozenset({"candidates", "statement"})
 """What the hint is about: not the steps that fetch what a search has found."""
 
-_TABLES: Final = (Table.SPANS, Table.HEADS)
+_TABLES: Final = (Table.SPANS, Table.VERSIONS)
 _LENGTHS: Final = frozenset({"interval_us"})
 """Parameters in microseconds that are no moments."""
 

@@ -29,7 +29,7 @@ from query_api.freshness.stored import Through
 from query_api.pages.feed_arrivals import LOGS_MAX, Arrivals, Pending, StartBounds, next_arrivals
 from query_api.pages.feed_positions import Positions
 from query_api.pages.sampling import SAMPLED
-from query_api.spans.heads import heads_and_sums
+from query_api.spans.latest_versions import latest_and_sums
 from query_api.spans.project_spans import ProjectSpans
 from query_api.spans.render import Layout, Rendered
 from query_api.spans.rows import fetch_rows, render_versions
@@ -123,7 +123,7 @@ class _Candidate(NamedTuple):
 class _Examined(NamedTuple):
     """What a round found: the candidates that are heads, in order, and what is known for showing them."""
 
-    heads: Sequence[_Candidate]
+    latest: Sequence[_Candidate]
     sums: Mapping[bytes, Metrics]
     rows: Layout
 
@@ -139,7 +139,7 @@ async def _examined(
         return None
     expected = page.expected(found)
     judged, rows = await asyncio.gather(
-        heads_and_sums(
+        latest_and_sums(
             spans,
             [each.version for each in found],
             question.matching,
@@ -147,7 +147,7 @@ async def _examined(
         ),
         fetch_rows(spans, [each.version for each in expected], members=[each.members for each in expected]),
     )
-    return _Examined([each for each in found if each.version in judged.heads], judged.sums, rows)
+    return _Examined([each for each in found if each.version in judged.latest], judged.sums, rows)
 
 
 def candidates_statement(question: Question, arrivals: Arrivals) -> tuple[str, dict[str, Any]]:
@@ -219,12 +219,12 @@ class _PageInProgress:
         if examined is not None:
             self._sums.update(examined.sums)
             self._rows.append(examined.rows)
-            count = self._take(examined.heads, count)
+            count = self._take(examined.latest, count)
         self.positions = self.positions.moved(arrivals.last_places(count))
 
-    def _take(self, heads: Sequence[_Candidate], count: int) -> int:
+    def _take(self, latest: Sequence[_Candidate], count: int) -> int:
         """How many of ``count`` arrivals are behind the reader once the page holds what fits."""
-        for head in heads:
+        for head in latest:
             bytes_count = self._bytes_count + head.answer_bytes
             if self._shown and bytes_count > self.question.bytes_max:
                 self.is_full = True

@@ -18,7 +18,7 @@ from query_api.pages.windowing import belonging, limit_of, refuse_unfit, spans_w
 from query_api.request.cursor import write_cursor
 from query_api.request.route import Answer, Call
 from query_api.saved.resolve import asked_of
-from query_api.spans.heads import heads_of_ids, sums_of_traces
+from query_api.spans.latest_versions import latest_of_ids, sums_of_traces
 from query_api.spans.project_spans import ProjectSpans
 from query_api.spans.render import Rendered
 from query_api.spans.request_spans import project_spans
@@ -97,14 +97,14 @@ async def spans_of_ids(
     """All spans of the traces that have one of the span ids, where these are given; earliest first, then by ids."""
     absent: set[Version] = set()
     for _ in range(TRIES_MAX):
-        heads = sorted(await heads_of_ids(spans, trace_ids=trace_ids, span_ids=span_ids or [], absent=absent))
+        latest = sorted(await latest_of_ids(spans, trace_ids=trace_ids, span_ids=span_ids or [], absent=absent))
         rows, sums = await asyncio.gather(
-            fetch_rows(spans, heads), sums_of_traces(spans, {head.trace_id for head in heads})
+            fetch_rows(spans, latest), sums_of_traces(spans, {head.trace_id for head in latest})
         )
-        found = render_current([rows], heads, sums)
-        if len(found) == len(heads):
+        found = render_current([rows], latest, sums)
+        if len(found) == len(latest):
             return found
-        absent |= set(heads).difference(standing_in(heads, set(rows.versions)))
+        absent |= set(latest).difference(standing_in(latest, set(rows.versions)))
     raise Unavailable("These spans are being replaced faster than they can be read.")
 
 

@@ -8,7 +8,7 @@ A page is found in steps, each as narrow as it can be:
 3. again from the last candidate while the page is not full and there is budget.
 
 Producers send spans again while this goes on. A candidate that was replaced at its place since it was found is given in its
-later version, if that matches too: the head check finds that version (``heads.py``), and a row that is gone is looked for again
+later version, if that matches too: the head check finds that version (``latest_versions.py``), and a row that is gone is looked for again
 at its place (``current_rows.py``).
 
 Walking gives every span once because a head is one row (same key, log, offset and start) and the order is total on keys. A row
@@ -30,7 +30,7 @@ from common.threads import in_thread
 from query_api.filter.sql.compile import Compiled
 from query_api.pages.position import Position
 from query_api.pages.spans_candidates import Candidate, Candidates, Window
-from query_api.spans.heads import heads_and_sums
+from query_api.spans.latest_versions import latest_and_sums
 from query_api.spans.project_spans import ProjectSpans
 from query_api.spans.render import Layout, Rendered
 from query_api.spans.rollup import TraceSums
@@ -89,7 +89,7 @@ async def _judge(spans: ProjectSpans, matching: Compiled, batch: Sequence[Candid
     candidates = page.expected(batch)
     expected = [candidate.version for candidate in candidates]
     found, rows = await asyncio.gather(
-        heads_and_sums(
+        latest_and_sums(
             spans,
             [candidate.version for candidate in batch],
             matching,
@@ -98,7 +98,7 @@ async def _judge(spans: ProjectSpans, matching: Compiled, batch: Sequence[Candid
         fetch_rows(spans, expected, members=[candidate.members for candidate in candidates]),
     )
     for candidate in batch:
-        if candidate.version in found.heads:
+        if candidate.version in found.latest:
             page.add(candidate.version, candidate.answer_bytes)
         elif (row := found.replacements.get(candidate.version.position)) is not None:
             page.add(row.version, row.answer_bytes)

@@ -3,7 +3,7 @@
 In rounds, each of few statements:
 
 1. *candidates*: rows of spans that match, in the order of pages, behind the position (``candidates.py``);
-2. of the traces that are new among them: which version of each span is shown (``spans/heads.py``);
+2. of the traces that are new among them: which version of each span is shown (``spans/latest_versions.py``);
 3. of shown spans that would put a trace elsewhere and were no candidates: which of them match. On a first page in
    descending order there are none; behind it, only traces that reach over the page's beginning have some.
 
@@ -30,7 +30,7 @@ from query_api.pages.traces_candidates import TraceCandidates, place_of
 from query_api.pages.traces_window import TracePosition, TraceWindow
 from query_api.spans.columns import among_ids, among_starts
 from query_api.spans.current_rows import current_rows
-from query_api.spans.heads import HeadsAndSums, heads_and_sums
+from query_api.spans.latest_versions import LatestAndSums, latest_and_sums
 from query_api.spans.project_spans import ProjectSpans
 from query_api.spans.rows import RowsAhead
 from query_api.spans.tables import Table, read_from
@@ -56,7 +56,7 @@ class FoundTrace:
     """A trace, where it stands, the shown versions of all its spans, and what these used together."""
 
     position: TracePosition
-    heads: Collection[Version]
+    latest: Collection[Version]
     sums: Metrics
 
 
@@ -145,7 +145,7 @@ class _Judge:
             judged = self._traces.get(candidate.trace_id)
             if judged is not None and not judged.is_given and judged.latest.start_us == candidate.start_us:
                 judged.is_given = True
-                yield FoundTrace(place_of(candidate), judged.heads, judged.sums)
+                yield FoundTrace(place_of(candidate), judged.latest, judged.sums)
 
     async def _judge(self, candidates: Mapping[bytes, Sequence[Version]], *, most_shown: int) -> None:
         """Learn what is not known yet of the traces of these candidates, and begin to read those that the page can take."""
@@ -156,13 +156,13 @@ class _Judge:
         async def read(sent: pa.Table) -> None:
             await self._rows.begin(sent, expected)
 
-        found = await heads_and_sums(self._spans, seen, self._matching, traces_to_sum=unknown.keys(), on_sent=read)
-        heads: dict[bytes, list[Version]] = {trace_id: [] for trace_id in unknown}
-        for head in found.heads:
-            heads[head.trace_id].append(head)
+        found = await latest_and_sums(self._spans, seen, self._matching, traces_to_sum=unknown.keys(), on_sent=read)
+        latest: dict[bytes, list[Version]] = {trace_id: [] for trace_id in unknown}
+        for head in found.latest:
+            latest[head.trace_id].append(head)
         judged = {
             trace_id: _Judged(
-                matching, self._latest_of(matching), heads[trace_id], found.sums.get(trace_id, NO_METRICS)
+                matching, self._latest_of(matching), latest[trace_id], found.sums.get(trace_id, NO_METRICS)
             )
             for trace_id, versions in unknown.items()
             if (matching := _shown_among(versions, found))
@@ -192,12 +192,12 @@ class _Judge:
         is_old = snapshot.holds(latest)
         since = [
             head
-            for head in judged.heads
+            for head in judged.latest
             if (head.start_us > latest.start_us or not is_old)  # nearly none: what comes next looks each one up
             and self._window.spans(head.start_us)
             and not snapshot.holds(head)
         ]
-        is_all_new = not is_old and len(since) == len(judged.heads)
+        is_all_new = not is_old and len(since) == len(judged.latest)
         return [] if is_all_new else since
 
     async def _raise(self, judged: Collection[_Judged]) -> None:
@@ -230,7 +230,7 @@ class _Judge:
         may_start_earlier = not is_old and not self._window.snapshot.is_empty
         return [
             head
-            for head in judged.heads
+            for head in judged.latest
             if (head.start_us > latest_us or may_start_earlier)  # nearly none: what comes next looks each one up
             and self._rank(head) > rank
             and self._window.spans(head.start_us)
@@ -254,7 +254,7 @@ class _Judged:
     """The candidates that are shown, in order."""
 
     latest: Version
-    heads: Sequence[Version]
+    latest: Sequence[Version]
     sums: Metrics
     is_given: bool = False
 
@@ -276,6 +276,6 @@ SELECT start_us, span_id, trace_id, log, log_offset
 """
 
 
-def _shown_among(candidates: Sequence[Version], found: HeadsAndSums) -> list[Version]:
+def _shown_among(candidates: Sequence[Version], found: LatestAndSums) -> list[Version]:
     """The candidates that are heads, or that heads which match replaced at their places."""
-    return [version for version in candidates if version in found.heads or version.position in found.replacements]
+    return [version for version in candidates if version in found.latest or version.position in found.replacements]

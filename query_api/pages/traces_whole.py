@@ -15,7 +15,7 @@ from common.threads import in_thread
 from query_api.pages.traces_search import FoundTrace
 from query_api.pages.traces_window import TracePosition
 from query_api.pages.tree import tree_json, tree_pieces
-from query_api.spans.heads import heads_of_traces
+from query_api.spans.latest_versions import latest_of_traces
 from query_api.spans.project_spans import ProjectSpans
 from query_api.spans.render import Layout, Rendered
 from query_api.spans.rollup import TraceSums
@@ -65,8 +65,8 @@ async def traces_of_ids(spans: ProjectSpans, trace_ids: Sequence[bytes], *, byte
     Raises ``InvalidInput`` when they are larger than ``bytes_max``.
     """
     async with RowsAhead(spans, bytes_max=bytes_max) as rows:
-        heads, sums = await heads_of_traces(spans, trace_ids, on_sent=partial(rows.begin, trace_ids=trace_ids))
-        in_order = sorted(heads, key=_BY_TRACE)
+        latest, sums = await latest_of_traces(spans, trace_ids, on_sent=partial(rows.begin, trace_ids=trace_ids))
+        in_order = sorted(latest, key=_BY_TRACE)
         read = await _traces_of(spans, in_order, sums, await rows.take(in_order), rows)
     by_id = {trace.trace_id: trace for trace in read}
     return [by_id[trace_id] for trace_id in trace_ids if trace_id in by_id]
@@ -109,12 +109,12 @@ class _PageInProgress:
 
     async def takes(self, part: Sequence[FoundTrace]) -> bool:
         """Put the traces behind the others, those that are still there; false at the first for which there is no room."""
-        heads = sorted((head for each in part for head in each.heads), key=_BY_TRACE)  # while they are read
-        layouts = await (self._rows.take(heads) if len(part) == 1 else self._rows.take_together(heads))
+        latest = sorted((head for each in part for head in each.latest), key=_BY_TRACE)  # while they are read
+        layouts = await (self._rows.take(latest) if len(part) == 1 else self._rows.take_together(latest))
         if layouts is None:
             return await self._takes_one_by_one(part)
         sums = {each.position.trace_id: each.sums for each in part}
-        return self._holds(part, await _traces_of(self._spans, heads, sums, layouts, self._rows))
+        return self._holds(part, await _traces_of(self._spans, latest, sums, layouts, self._rows))
 
     async def _takes_one_by_one(self, part: Sequence[FoundTrace]) -> bool:
         for each in part:
@@ -138,34 +138,34 @@ def _parts(found: Sequence[FoundTrace]) -> Iterator[list[FoundTrace]]:
     part: list[FoundTrace] = []
     spans_count = 0
     for each in found:
-        if part and spans_count + len(each.heads) > SPANS_PER_READ:
+        if part and spans_count + len(each.latest) > SPANS_PER_READ:
             yield part
             part, spans_count = [], 0
         part.append(each)
-        spans_count += len(each.heads)
+        spans_count += len(each.latest)
     if part:
         yield part
 
 
 async def _traces_of(
-    spans: ProjectSpans, heads: Sequence[Version], sums: TraceSums, layouts: Sequence[Layout], rows: RowsAhead
+    spans: ProjectSpans, latest: Sequence[Version], sums: TraceSums, layouts: Sequence[Layout], rows: RowsAhead
 ) -> list[Trace]:
     """The traces of these heads, which are in order, used these sums and are laid out. When the heads are no longer those of now, the
     traces of now."""
-    trace_ids = {head.trace_id for head in heads}
+    trace_ids = {head.trace_id for head in latest}
     absent: set[Version] = set()
     for _ in range(TRIES_MAX):
-        read = await _rendered(layouts, heads, sums)
-        if len(read) == len(heads):
+        read = await _rendered(layouts, latest, sums)
+        if len(read) == len(latest):
             return [Trace(key, list(group)) for key, group in groupby(read, key=attrgetter("version.trace_id"))]
-        absent |= set(heads).difference(standing_in(heads, {span.version for span in read}))
-        found, sums = await heads_of_traces(spans, trace_ids, absent=absent)
-        heads = sorted(found, key=_BY_TRACE)
-        layouts = await rows.take(heads)
+        absent |= set(latest).difference(standing_in(latest, {span.version for span in read}))
+        found, sums = await latest_of_traces(spans, trace_ids, absent=absent)
+        latest = sorted(found, key=_BY_TRACE)
+        layouts = await rows.take(latest)
     raise Unavailable("These spans are being replaced faster than they can be read.")
 
 
-async def _rendered(layouts: Sequence[Layout], heads: Sequence[Version], sums: TraceSums) -> list[Rendered]:
-    if len(heads) <= LARGE_SPANS:
-        return render_current(layouts, heads, sums)
-    return await in_thread(render_current, layouts, heads, sums)
+async def _rendered(layouts: Sequence[Layout], latest: Sequence[Version], sums: TraceSums) -> list[Rendered]:
+    if len(latest) <= LARGE_SPANS:
+        return render_current(layouts, latest, sums)
+    return await in_thread(render_current, layouts, latest, sums)

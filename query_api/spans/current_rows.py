@@ -14,7 +14,7 @@ from query_api.spans.project_spans import ProjectSpans
 from query_api.spans.tables import Table, read_from
 from query_api.spans.version import Version, packed_versions, standing_in, versions_of
 
-if TYPE_CHECKING:  # a filter may hold sums over traces, which need the rule of `heads.py`, which needs this
+if TYPE_CHECKING:  # a filter may hold sums over traces, which need the rule of `latest_versions.py`, which needs this
     from query_api.filter.sql.compile import Compiled
 
 _ROWS: Final = f"""

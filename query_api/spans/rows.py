@@ -1,7 +1,7 @@
 """Rows of spans by their versions: read, laid out, and put into the order of an answer.
 
 Versions are asked for before it is certain that they are shown, so that nothing waits: while one statement runs, what another one
-found is laid out (``render.py``). What is shown is decided elsewhere (``heads.py``).
+found is laid out (``render.py``). What is shown is decided elsewhere (``latest_versions.py``).
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ class Table(StrEnum):
     """A table of spans."""
 
     SPANS = "spans"
-    HEADS = "span_heads"
+    VERSIONS = "span_versions"
     ARRIVALS = "span_arrivals"
 
 

@@ -12,7 +12,7 @@ at the top. Reports in a circle stand below each other, so none of them counts, 
 then all do, because what was used must not vanish.
 
 The rule is here twice, because a page has the heads of its traces at hand, and sums over many traces must not leave the
-engine. A test compares the two. Which versions of spans are shown is the concern of ``heads.py`` alone.
+engine. A test compares the two. Which versions of spans are shown is the concern of ``latest_versions.py`` alone.
 """
 
 from __future__ import annotations
@@ -124,30 +124,30 @@ def _nearest_above(reports: Collection[bytes], parent_of: Mapping[bytes, bytes |
             yield nearest
 
 
-def sums_of_traces_sql(heads: str, metrics: Sequence[str] = METRICS) -> str:
+def sums_of_traces_sql(latest: str, metrics: Sequence[str] = METRICS) -> str:
     """A statement that gives ``trace_id`` and the columns of ``Metrics``: what the spans of each trace used together.
 
-    ``heads`` gives ``trace_id``, ``span_id``, ``parent_id``, ``usage_is_own`` and the columns of ``Metrics``, a row for each span
+    ``latest`` gives ``trace_id``, ``span_id``, ``parent_id``, ``usage_is_own`` and the columns of ``Metrics``, a row for each span
     of these traces. ``metrics`` are those that are summed, by default all.
     """
     sums = ", ".join(f"arraySum(counted_{name}) AS {name}" for name in _columns(metrics))
-    return f"SELECT trace_id, {sums}\nFROM ({_judged(heads, metrics)})"
+    return f"SELECT trace_id, {sums}\nFROM ({_judged(latest, metrics)})"
 
 
-def counted_totals_sql(heads: str) -> str:
+def counted_totals_sql(latest: str) -> str:
     """A statement that gives ``trace_id``, ``span_id``, ``counted_tokens`` and ``counted_costs``: what counts of the totals of a span,
-    a row for each span of which not all counts. ``heads`` as above.
+    a row for each span of which not all counts. ``latest`` as above.
     """
     totals = ("tokens_total", "costs_total")
     reports = ", ".join(["report_ids", *(f"counted_{name}" for name in totals), *(f"at_{name}" for name in totals)])
     return (
         "SELECT trace_id, reinterpretAsFixedString(report.1) AS span_id, report.2 AS counted_tokens, report.3 AS counted_costs\n"
         "FROM (SELECT trace_id, arrayJoin(arrayFilter(report -> report.2 != report.4 OR report.3 != report.5,"
-        f" arrayZip({reports}))) AS report\nFROM ({_judged(heads, UNITS)}))"
+        f" arrayZip({reports}))) AS report\nFROM ({_judged(latest, UNITS)}))"
     )
 
 
-def _judged(heads: str, metrics: Sequence[str]) -> str:
+def _judged(latest: str, metrics: Sequence[str]) -> str:
     """A row for each trace: the amounts of its reports (``at_…``), and what counts of each (``counted_…``).
 
     Where no report has a span below it, which is the common trace, the lists of places are empty and cost nothing.
@@ -157,7 +157,7 @@ def _judged(heads: str, metrics: Sequence[str]) -> str:
     element.
     """
     first, *others = _layers(metrics)
-    statement = first.replace("{heads}", heads)
+    statement = first.replace("{heads}", latest)
     for layer in others:
         statement = f"SELECT *, {layer}\nFROM ({statement})"
     return statement

@@ -1,4 +1,4 @@
-"""What tells spans, and the versions of one, apart. Values only; which version of a span is shown: ``heads.py``."""
+"""What tells spans, and the versions of one, apart. Values only; which version of a span is shown: ``latest_versions.py``."""
 
 from __future__ import annotations
 

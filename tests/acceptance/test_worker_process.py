@@ -35,12 +35,12 @@ SELECT count() AS rows, uniqExact(trace_id, span_id) AS spans FROM
     INNER JOIN
     (
         SELECT trace_id, span_id, argMax((log, intDiv(version, 2)), (record_ms, version)) AS head
-        FROM span_heads FINAL GROUP BY project_id, trace_id, span_id
+        FROM span_versions FINAL GROUP BY project_id, trace_id, span_id
     ) AS h ON h.trace_id = s.trace_id AND h.span_id = s.span_id
     WHERE (s.log, s.log_offset) = h.head
 )
 """
-"""What a reader sees: of every span the version that ``span_heads`` calls the latest, each row of it."""
+"""What a reader sees: of every span the version that ``span_versions`` calls the latest, each row of it."""
 
 
 @dataclass

@@ -44,7 +44,7 @@ def test_no_source_names_a_table_but_the_one_that_adds_the_project(path: Path) -
 def test_a_name_is_found_in_every_kind_of_literal() -> None:
     assert _tables_named('a = "SELECT 1 FROM spans"')
     assert _tables_named('a = f"SELECT 1 FROM {table} WHERE 1"')
-    assert _tables_named('a = f"SELECT {b}\\nFROM span_heads FINAL"')
+    assert _tables_named('a = f"SELECT {b}\\nFROM span_versions FINAL"')
     assert _tables_named('a = "ANY INNER JOIN spans"')
     assert _tables_named('a = "WHERE {of_project} AND 1"')
     assert not _tables_named('"""Read FROM spans."""\na = f"SELECT 1 FROM ({b})"\n"""FROM spans"""')

@@ -87,9 +87,9 @@ async def select(store: ColumnStore, sql: str, **parameters: Any) -> list[dict[s
 
 
 async def counts(store: ColumnStore) -> tuple[int, int]:
-    """Rows in ``spans`` and in ``span_heads``, before any merge."""
+    """Rows in ``spans`` and in ``span_versions``, before any merge."""
     [row] = await select(
-        store, "SELECT (SELECT count() FROM spans) AS spans, (SELECT count() FROM span_heads) AS heads"
+        store, "SELECT (SELECT count() FROM spans) AS spans, (SELECT count() FROM span_versions) AS heads"
     )
     return row["spans"], row["heads"]
 
@@ -217,7 +217,7 @@ class TestRepeatedInserts:
 
         assert await counts(store) == (4, 4)
         await store.execute(Statement("OPTIMIZE TABLE spans FINAL"), deadline_s=DEADLINE_S)
-        await store.execute(Statement("OPTIMIZE TABLE span_heads FINAL"), deadline_s=DEADLINE_S)
+        await store.execute(Statement("OPTIMIZE TABLE span_versions FINAL"), deadline_s=DEADLINE_S)
         assert await counts(store) == (2, 2)
 
     async def test_a_token_counts_for_every_month_of_its_batch(self, store: ColumnStore):
@@ -230,11 +230,11 @@ class TestRepeatedInserts:
 
     async def test_an_insert_that_failed_half_way_is_completed_by_its_repetition(self, store: ColumnStore):
         """The table has the rows, the table behind its view refused them: the token must not hide the missing half."""
-        never = "ALTER TABLE span_heads ADD CONSTRAINT never CHECK version = 0"
+        never = "ALTER TABLE span_versions ADD CONSTRAINT never CHECK version = 0"
         await store.execute(Statement(never), deadline_s=DEADLINE_S)
         with pytest.raises(RejectedByStore):
             await insert(store, span_row(1))
-        await store.execute(Statement("ALTER TABLE span_heads DROP CONSTRAINT never"), deadline_s=DEADLINE_S)
+        await store.execute(Statement("ALTER TABLE span_versions DROP CONSTRAINT never"), deadline_s=DEADLINE_S)
 
         await insert(store, span_row(1))
 

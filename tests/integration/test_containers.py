@@ -82,7 +82,7 @@ async def test_the_tables_and_a_repeated_insert_on_a_real_server(clickhouse: Cli
         await store.insert("spans", rows, dedup_token="one", deadline_s=30)
 
     counts = await store.select(
-        Statement("SELECT (SELECT count() FROM spans) AS spans, (SELECT count() FROM span_heads) AS heads"),
+        Statement("SELECT (SELECT count() FROM spans) AS spans, (SELECT count() FROM span_versions) AS heads"),
         deadline_s=30,
     )
     await store.close()

@@ -82,7 +82,7 @@ async def _opened(configured: ClickHouseSettings, chdb_dir: Path) -> AsyncIterat
 
 
 async def _merge(store: ColumnStore) -> None:
-    for table in ("spans", "span_heads"):
+    for table in ("spans", "span_versions"):
         await store.execute(Statement(f"OPTIMIZE TABLE {table} FINAL"), deadline_s=30.0)
 
 

@@ -15,7 +15,7 @@ import pytest
 
 from common.clickhouse.connect import open_store
 from common.clickhouse.migrate import migrate
-from common.clickhouse.span_columns import HEADS_TABLE
+from common.clickhouse.span_columns import VERSIONS_TABLE
 from common.clickhouse.store import Statement
 from common.clock import SystemClock
 from common.errors import DeadlineExceeded, InvalidCursor, InvalidInput, Overloaded
@@ -165,8 +165,8 @@ async def test_a_deletion_is_silent(api: ApiContext) -> None:
     reader = Reader(api)
     await stored(api, 1, 2, offset=0)
     delete = (
-        f"INSERT INTO {HEADS_TABLE} (project_id, trace_id, span_id, log, version, record_ms, start_us)"
-        f" SELECT project_id, trace_id, span_id, log, version + 1, record_ms, start_us FROM {HEADS_TABLE}"
+        f"INSERT INTO {VERSIONS_TABLE} (project_id, trace_id, span_id, log, version, record_ms, start_us)"
+        f" SELECT project_id, trace_id, span_id, log, version + 1, record_ms, start_us FROM {VERSIONS_TABLE}"
         " WHERE span_id = unhex({span:String}) AND project_id = {project:UUID}"
     )
     values = {"span": (1).to_bytes(8, "big").hex() * 2, "project": str(DEFAULT_PROJECT_ID)}

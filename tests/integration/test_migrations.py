@@ -37,7 +37,7 @@ async def test_from_empty_and_then_nothing_is_left_to_do(settings: ClickHouseSet
     assert await migrate(settings, data_dir=chdb_dir) == sorted(path.stem for path in DDL.glob("*.sql"))
     assert await migrate(settings, data_dir=chdb_dir) == []
 
-    assert {"migrations", "span_heads", "span_heads_of_spans", "spans"} <= set(await tables(settings, chdb_dir))
+    assert {"migrations", "span_versions", "span_versions_of_spans", "spans"} <= set(await tables(settings, chdb_dir))
 
 
 async def test_tables_that_are_missing_or_older_are_told_with_what_makes_them(

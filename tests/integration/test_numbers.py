@@ -19,7 +19,7 @@ import pytest
 
 from common.clickhouse.connect import open_store
 from common.clickhouse.migrate import migrate
-from common.clickhouse.span_columns import HEADS_TABLE
+from common.clickhouse.span_columns import VERSIONS_TABLE
 from common.clickhouse.store import ColumnStore, Statement
 from common.clock import SystemClock
 from common.project import DEFAULT_PROJECT_ID
@@ -168,9 +168,9 @@ async def delete(store: ColumnStore, deleted: Span) -> None:
     """Every version that is there."""
     await store.execute(
         Statement(
-            f"INSERT INTO {HEADS_TABLE} SELECT * REPLACE (version + 1 AS version) FROM {HEADS_TABLE}"
+            f"INSERT INTO {VERSIONS_TABLE} SELECT * REPLACE (version + 1 AS version) FROM {VERSIONS_TABLE}"
             " WHERE project_id = {project:UUID} AND trace_id = unhex({trace:String}) AND span_id = unhex({span:String})"
-            f" AND {HEADS_TABLE}.version % 2 = 0",
+            f" AND {VERSIONS_TABLE}.version % 2 = 0",
             {"project": str(DEFAULT_PROJECT_ID), "trace": deleted.trace_id.hex(), "span": deleted.span_id.hex()},
         ),
         deadline_s=10.0,

@@ -136,7 +136,7 @@ async def test_each_is_shown_where_it_is_alone_on_a_page_of_the_feed(store: Colu
 
 async def test_heads_say_the_same_as_rows_of_what_was_stored_since(store: ColumnStore) -> None:
     of_rows = await members_of(store, "spans")
-    of_heads = await members_of(store, "span_heads")
+    of_heads = await members_of(store, "span_versions")
 
     for first, is_known in ((100, False), (200, True)):
         for number in range(first, first + len(OPTIONAL_MEMBERS) + 2):

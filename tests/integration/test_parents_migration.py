@@ -1,4 +1,4 @@
-"""The parents in ``span_heads``, over spans that were stored before there were any."""
+"""The parents in ``span_versions``, over spans that were stored before there were any."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from common.project import DEFAULT_PROJECT_ID
 from common.settings import ClickHouseSettings
 from common.span import Span
 from query_api.spans.deletions import delete_trace
-from query_api.spans.heads import sums_of_traces
+from query_api.spans.latest_versions import sums_of_traces
 from query_api.spans.project_spans import ProjectSpans
 from tests.support.older_tables import apply_again, tables_before
 from tests.support.span_corpus import START_NS, store_record
 
-PARENTS = "SELECT span_id, parent_id, count() OVER () AS rows FROM span_heads FINAL ORDER BY span_id"
+PARENTS = "SELECT span_id, parent_id, count() OVER () AS rows FROM span_versions FINAL ORDER BY span_id"
 TOKENS = "ag.metrics.tokens.incremental.total"
 
 
@@ -69,8 +69,8 @@ async def test_what_was_deleted_before_stays_deleted(
     await store_record(store, [span(1, tokens=9), span(2, 1, tokens=9)], without=["usage_is_own"])
     await store.execute(
         Statement(
-            "INSERT INTO span_heads (project_id, trace_id, span_id, log, version, record_ms, start_us)"
-            " SELECT project_id, trace_id, span_id, log, version + 1 AS deletion, record_ms, start_us FROM span_heads"
+            "INSERT INTO span_versions (project_id, trace_id, span_id, log, version, record_ms, start_us)"
+            " SELECT project_id, trace_id, span_id, log, version + 1 AS deletion, record_ms, start_us FROM span_versions"
         ),
         deadline_s=10.0,
     )

@@ -18,7 +18,7 @@ from multidict import CIMultiDict, MultiDict
 
 from common.clickhouse.connect import open_store
 from common.clickhouse.migrate import migrate
-from common.clickhouse.span_columns import HEADS_TABLE
+from common.clickhouse.span_columns import VERSIONS_TABLE
 from common.clickhouse.store import ColumnStore, Statement
 from common.clock import SystemClock
 from common.errors import DeadlineExceeded, InvalidCursor, InvalidFilter, InvalidInput
@@ -129,8 +129,8 @@ def hex_ids(spans: list[Span]) -> list[tuple[str, str]]:
 
 async def delete(store: ColumnStore, deleted: Span, *, log: str, offset: int) -> None:
     sql = (
-        f"INSERT INTO {HEADS_TABLE} (project_id, trace_id, span_id, log, version, record_ms, start_us) "
-        f"SELECT project_id, trace_id, span_id, log, version + 1, record_ms, start_us FROM {HEADS_TABLE} "
+        f"INSERT INTO {VERSIONS_TABLE} (project_id, trace_id, span_id, log, version, record_ms, start_us) "
+        f"SELECT project_id, trace_id, span_id, log, version + 1, record_ms, start_us FROM {VERSIONS_TABLE} "
         "WHERE project_id = {project:UUID} AND trace_id = unhex({trace:String}) AND span_id = unhex({span:String})"
         " AND log = {log:String} AND version = {version:UInt64} LIMIT 1"
     )
@@ -213,7 +213,7 @@ async def test_a_deleted_span_stays_gone_when_the_engine_has_merged(api: Api) ->
     """Then the deletion is all that is left of it among the heads."""
     await store_record(api.store, [span(1), span(2)])
     await delete(api.store, span(1), log="cluster/spans/0", offset=0)
-    await api.store.execute(Statement("OPTIMIZE TABLE span_heads FINAL"), deadline_s=10.0)
+    await api.store.execute(Statement("OPTIMIZE TABLE span_versions FINAL"), deadline_s=10.0)
 
     assert await api.ids() == [2]
 
@@ -224,10 +224,10 @@ async def test_a_head_from_before_parents_were_kept_gives_way_to_the_same_with_i
     used = {"gen_ai.usage.input_tokens": 5}
     await store_record(api.store, [span(1), span(2, parent=1, attributes=used), span(3, parent=2, attributes=used)])
     before = f"project_id, trace_id, span_id, log, record_ms, start_us, {', '.join(Metrics._fields)}"
-    for statement in ("TRUNCATE TABLE span_heads", "SYSTEM STOP MERGES span_heads"):
+    for statement in ("TRUNCATE TABLE span_versions", "SYSTEM STOP MERGES span_versions"):
         await api.store.execute(Statement(statement), deadline_s=10.0)
     for columns in (before, f"{before}, parent_id, usage_is_own")[::order]:
-        copied = f"INSERT INTO span_heads (version, {columns}) SELECT log_offset * 2, {columns} FROM spans"
+        copied = f"INSERT INTO span_versions (version, {columns}) SELECT log_offset * 2, {columns} FROM spans"
         await api.store.execute(Statement(copied), deadline_s=10.0)
 
     [root] = [each for each in (await api.query())["spans"] if each["span_name"] == "s1"]

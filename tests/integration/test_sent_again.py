@@ -90,11 +90,11 @@ class Stack:
         async with self.sending:
             offset, self.offset = self.offset, self.offset + 1
             if self.merges == "heads come later":
-                await self.execute("DETACH TABLE span_heads_of_spans")
+                await self.execute("DETACH TABLE span_versions_of_spans")
             sent = [each._replace(attributes={**each.attributes, "version": offset}) for each in spans]
             await store_record(self.store, sent, offset=offset, log=log, record_ms=offset)
             if self.merges == "heads come later":
-                await self.execute("ATTACH TABLE span_heads_of_spans")
+                await self.execute("ATTACH TABLE span_versions_of_spans")
             else:
                 settled = positions_table([StoredPosition(DEFAULT_PROJECT_ID, log, offset, offset, 0)])
                 await self.store.insert(STORED_THROUGH_TABLE, settled, dedup_token=str(uuid4()), deadline_s=30.0)

@@ -31,7 +31,7 @@ from query_api.pages.spans_candidates import Window
 from query_api.pages.spans_handlers import spans_of_ids
 from query_api.pages.spans_models import Order
 from query_api.pages.spans_search import find_page
-from query_api.spans.heads import SHOWN_HEADS, SHOWN_SUMS, heads_of_traces
+from query_api.spans.latest_versions import LATEST_SUMS, LATEST_VERSIONS, latest_of_traces
 from query_api.spans.project_spans import ProjectSpans
 from query_api.spans.render import Rendered
 from query_api.spans.rollup import TraceSums
@@ -104,9 +104,9 @@ async def delete(store: ColumnStore, project_id: UUID, trace: int, number: int, 
 async def add_head(
     store: ColumnStore, project_id: UUID, place: Place, *, log: str, version: int, record_ms: int = 1
 ) -> None:
-    """A row of ``span_heads`` alone, as it stands there before its row of ``spans``, or when a span is deleted."""
+    """A row of ``span_versions`` alone, as it stands there before its row of ``spans``, or when a span is deleted."""
     sql = (
-        "INSERT INTO span_heads (project_id, trace_id, span_id, log, version, record_ms, start_us) SELECT {project:UUID},"
+        "INSERT INTO span_versions (project_id, trace_id, span_id, log, version, record_ms, start_us) SELECT {project:UUID},"
         " unhex({trace:String}), unhex({span:String}), {log:String}, {version:UInt64}, {ms:Int64}, {start:Int64}"
     )
     span = place.span
@@ -371,7 +371,7 @@ async def test_without_any_time_there_is_no_page(store: ColumnStore) -> None:
 
 @pytest.mark.parametrize(("start_us", "log"), [(0, "a"), (7, "a"), (-7, "a"), (0, "b"), (7, "b")])
 async def test_a_span_stays_while_its_next_version_is_being_stored(store: ColumnStore, start_us: int, log: str) -> None:
-    """The engine may show a version in ``span_heads`` a moment before its row is in ``spans``."""
+    """The engine may show a version in ``span_versions`` a moment before its row is in ``spans``."""
     old, new = Place(1, 1, 0), Place(1, 1, start_us)
     await store_record(store, [old.span, Place(1, 2, 0).span], log="a", offset=1)
     await add_head(store, DEFAULT_PROJECT_ID, new, log=log, version=4, record_ms=2)
@@ -410,9 +410,9 @@ def test_the_rule_in_sql_is_the_rule_in_python(engine: Engine, sent: list[Record
     async def in_python_and_in_sql() -> tuple[list[Version], TraceSums, pa.Table, pa.Table]:
         for record in sent:
             await record.store(engine.store, project_id)
-        heads, sums = await heads_of_traces(spans, [trace.to_bytes(16, "big") for trace in range(1, 4)])
-        rows = await spans.select(SHOWN_HEADS.replace("{which}", "1"), {})
-        return heads, sums, rows, await spans.select(SHOWN_SUMS.replace("{which}", "1"), {})
+        heads, sums = await latest_of_traces(spans, [trace.to_bytes(16, "big") for trace in range(1, 4)])
+        rows = await spans.select(LATEST_VERSIONS.replace("{which}", "1"), {})
+        return heads, sums, rows, await spans.select(LATEST_SUMS.replace("{which}", "1"), {})
 
     heads, sums, rows, sums_rows = engine.runner.run(in_python_and_in_sql())
 

@@ -747,7 +747,7 @@ class SlowlyJudgedStore(StrainedStore):
     """Which versions are shown takes the engine longer still: a second and a half."""
 
     async def select(self, statement: Statement, /, *, deadline_s: float) -> pa.Table:
-        if "FROM span_heads" in statement.sql:
+        if "FROM span_versions" in statement.sql:
             self._clock.advance(min(deadline_s, 1.5))
             if deadline_s < 1.5:
                 raise DeadlineExceeded

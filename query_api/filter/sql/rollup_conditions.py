@@ -1,7 +1,7 @@
 """Conditions on ``ag.metrics.*.cumulative`` of roots, which answers show as sums over the trace (ADR 0005): filters see the same.
 
 A root whose trace has a sum is judged by that sum, any other span by what it stores. The traces whose sum passes are
-a subquery over ``span_heads``: it reads the heads of the whole project, so such a condition costs more than others.
+a subquery over ``span_versions``: it reads the heads of the whole project, so such a condition costs more than others.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from query_api.filter.sql.parameters import Parameters
 from query_api.filter.sql.text_conditions import text_condition
 from query_api.filter.sql.typed_text import SIGNS, shown_number
 from query_api.filter.values import is_number
-from query_api.spans.heads import TRACES_WITH_SUMS
+from query_api.spans.latest_versions import TRACES_WITH_SUMS
 
 _SUMS: Final[Mapping[str, Mapping[str, str]]] = {
     "tokens": {amount: f"tokens_{amount}" for amount in AMOUNTS},
     "costs": {amount: f"costs_{amount}" for amount in AMOUNTS},
     "errors": {"": "errors"},
 }
-"""Metric → its amounts and where ``span_heads`` has them; errors are a bare number."""
+"""Metric → its amounts and where ``span_versions`` has them; errors are a bare number."""
 
 _ABOVE: Final = {("ag",), ("ag", "metrics"), *(("ag", "metrics", metric) for metric in _SUMS)}
 """Objects that every span has, and that hold a sum somewhere beneath."""

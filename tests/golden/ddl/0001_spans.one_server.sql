@@ -60,7 +60,7 @@ SETTINGS non_replicated_deduplication_window = 1000, index_granularity = 512, mi
 
 -- Which version of a span is the latest, and where it stands: a narrow row a version, in the order of traces.
 -- Answers the head check of a page, a trace by its id, the roll-up of a trace, and deletions (`deleted` = 1).
-CREATE TABLE IF NOT EXISTS span_heads
+CREATE TABLE IF NOT EXISTS span_versions
 (
     project_id                 UUID,
     trace_id                   FixedString(16)                    CODEC(ZSTD(1)),
@@ -83,7 +83,7 @@ SETTINGS non_replicated_deduplication_window = 1000, index_granularity = 512, mi
 
 -- `version` is the offset doubled; a deletion of that version is one more (odd), so it wins over what it deletes and
 -- loses to the next record.
-CREATE MATERIALIZED VIEW IF NOT EXISTS span_heads_of_spans TO span_heads AS
+CREATE MATERIALIZED VIEW IF NOT EXISTS span_versions_of_spans TO span_versions AS
 SELECT
     project_id, trace_id, span_id, log, log_offset * 2 AS version, record_ms, start_us,
     tokens_prompt, tokens_completion, tokens_total, costs_prompt, costs_completion, costs_total, errors

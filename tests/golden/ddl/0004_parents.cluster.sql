@@ -2,11 +2,11 @@
 -- the span's own (ADR 0010). Zeros where there is no parent, and in rows of deletions, which say nothing of spans.
 -- What was stored before is the span's own: nothing else was understood.
 ALTER TABLE spans ON CLUSTER `main` ADD COLUMN IF NOT EXISTS usage_is_own UInt8 DEFAULT 1 CODEC(ZSTD(1)) AFTER errors;
-ALTER TABLE span_heads ON CLUSTER `main` ADD COLUMN IF NOT EXISTS parent_id FixedString(16) CODEC(ZSTD(1)) AFTER start_us;
-ALTER TABLE span_heads ON CLUSTER `main` ADD COLUMN IF NOT EXISTS usage_is_own UInt8 DEFAULT 1 CODEC(ZSTD(1)) AFTER errors;
+ALTER TABLE span_versions ON CLUSTER `main` ADD COLUMN IF NOT EXISTS parent_id FixedString(16) CODEC(ZSTD(1)) AFTER start_us;
+ALTER TABLE span_versions ON CLUSTER `main` ADD COLUMN IF NOT EXISTS usage_is_own UInt8 DEFAULT 1 CODEC(ZSTD(1)) AFTER errors;
 
 -- In place: the view is there all the time, so no row of a worker that goes on meanwhile is missing.
-ALTER TABLE span_heads_of_spans ON CLUSTER `main` MODIFY QUERY
+ALTER TABLE span_versions_of_spans ON CLUSTER `main` MODIFY QUERY
 SELECT
     project_id, trace_id, span_id, log, log_offset * 2 AS version, record_ms, start_us, parent_id,
     tokens_prompt, tokens_completion, tokens_total, costs_prompt, costs_completion, costs_total, errors, usage_is_own
@@ -14,7 +14,7 @@ FROM spans;
 
 -- The parents of what was stored before. Of two rows of one version the one that was inserted last stays, so doing it twice is
 -- harmless, and a deletion, which is a higher version, stays as well.
-INSERT INTO span_heads (
+INSERT INTO span_versions (
     project_id, trace_id, span_id, log, version, record_ms, start_us, parent_id,
     tokens_prompt, tokens_completion, tokens_total, costs_prompt, costs_completion, costs_total, errors, usage_is_own
 )

@@ -36,7 +36,7 @@ FROM
         NOT is_report AND parent != 0 AS is_link
     FROM (SELECT trace_id, span_id, parent_id, usage_is_own, tokens_prompt, tokens_completion, tokens_total, costs_prompt, costs_completion, costs_total, errors FROM (
 SELECT trace_id, span_id, log, intDiv(version, 2) AS log_offset, start_us, parent_id, usage_is_own, tokens_prompt, tokens_completion, tokens_total, costs_prompt, costs_completion, costs_total, errors
-FROM span_heads FINAL
+FROM span_versions FINAL
 WHERE {of_project}
     AND (1)
     AND version % 2 = 0
@@ -78,7 +78,7 @@ FROM
         NOT is_report AND parent != 0 AS is_link
     FROM (SELECT trace_id, span_id, parent_id, usage_is_own, tokens_prompt, tokens_completion, tokens_total, costs_prompt, costs_completion, costs_total, errors FROM (
 SELECT trace_id, span_id, log, intDiv(version, 2) AS log_offset, start_us, parent_id, usage_is_own, tokens_prompt, tokens_completion, tokens_total, costs_prompt, costs_completion, costs_total, errors
-FROM span_heads FINAL
+FROM span_versions FINAL
 WHERE {of_project}
     AND (1)
     AND version % 2 = 0

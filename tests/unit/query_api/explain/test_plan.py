@@ -61,10 +61,10 @@ def test_without_a_primary_key_nothing_is_said_of_what_is_left() -> None:
 
 def test_the_tables_of_a_join_stand_in_its_order() -> None:
     reads = [orjson.loads(_plan(_index("PrimaryKey", 9, 4)))[0]["Plan"]["Plans"][0]["Plans"][0] for _ in range(2)]
-    reads[1]["Description"] = "more.of.span_heads"
+    reads[1]["Description"] = "more.of.span_versions"
     plan = orjson.dumps([{"Plan": {"Node Type": "Join", "Plans": reads}}])
 
-    assert [read.table for read in table_reads(plan, of_project={})] == ["spans", "span_heads"]
+    assert [read.table for read in table_reads(plan, of_project={})] == ["spans", "span_versions"]
 
 
 def test_no_count_is_of_other_projects() -> None:

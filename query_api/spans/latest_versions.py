@@ -2,13 +2,13 @@
 
 A span may have been sent several times. In one log the version with the highest offset stands, unless it was deleted (a
 deletion is the odd version above it); across logs the one whose record is latest, then the higher offset. That one is the
-span's *head*, in ``span_heads``; a row of ``spans`` is shown exactly when it is the head of its key.
+span's *head*, in ``span_versions``; a row of ``spans`` is shown exactly when it is the head of its key.
 
 The rule is here twice: in SQL, for numbers over many spans, and in Python, for the spans of a page, because to plan the
 SQL takes the engine longer than all else about a page. A test compares the two. What the spans of a trace used together is
 ``usage.py``'s concern, here are the heads that it counts.
 
-An insert reaches ``span_heads`` and ``spans`` one a moment before the other, and a worker may die between. So a version of
+An insert reaches ``span_versions`` and ``spans`` one a moment before the other, and a worker may die between. So a version of
 which there is no row (``absent``) counts as not sent, and the one before it stands. A version whose row the engine has merged
 into a later one is shown as that later one (``current_rows.py``).
 """
@@ -41,22 +41,22 @@ if TYPE_CHECKING:  # a filter may hold sums over traces, which need the rule tha
 _METRICS: Final = ", ".join(Metrics._fields)
 _MERGED: Final = f"""
 SELECT trace_id, span_id, log, intDiv(version, 2) AS log_offset, start_us, parent_id, usage_is_own, {_METRICS}
-{read_from(Table.HEADS, "({which})", "version % 2 = 0", final=True)}
+{read_from(Table.VERSIONS, "({which})", "version % 2 = 0", final=True)}
 ORDER BY trace_id, span_id, record_ms DESC, version DESC, log DESC
 LIMIT 1 BY trace_id, span_id
 """
-SHOWN_HEADS: Final = f"SELECT trace_id, span_id, log, log_offset, start_us FROM ({_MERGED})"
+LATEST_VERSIONS: Final = f"SELECT trace_id, span_id, log, log_offset, start_us FROM ({_MERGED})"
 """The rule for many spans at once, which it reads in the order of the table: 9 ms for 100,000 heads instead of 70 by groups.
 ``{which}`` is a condition on ``trace_id`` and ``span_id`` alone."""
 
-SHOWN_REPORTS: Final = f"SELECT trace_id, span_id, parent_id, usage_is_own, {_METRICS} FROM ({_MERGED})"
+LATEST_REPORTS: Final = f"SELECT trace_id, span_id, parent_id, usage_is_own, {_METRICS} FROM ({_MERGED})"
 """What each shown span says that it used, as ``usage.py`` takes it; read likewise."""
 
-SHOWN_SUMS: Final = sums_of_traces_sql(SHOWN_REPORTS)
+LATEST_SUMS: Final = sums_of_traces_sql(LATEST_REPORTS)
 """What the shown spans of each trace used together: ``trace_id`` and a column each of ``Metrics``; read likewise."""
 
 TRACES_WITH_SUMS: Final[Mapping[str, str]] = {
-    metric: sums_of_traces_sql(SHOWN_REPORTS, [metric]).replace("{which}", "1").strip() for metric in METRICS
+    metric: sums_of_traces_sql(LATEST_REPORTS, [metric]).replace("{which}", "1").strip() for metric in METRICS
 }
 """The same of every trace of the project, metric by metric."""
 
@@ -65,7 +65,7 @@ _IN_SPANS: Final = f"span_id IN {among_ids('span_ids')}"
 _IN_WHOLE_TRACES: Final = f"trace_id IN {among_ids('whole_trace_ids')}"
 _ENTRIES: Final = f"""
 SELECT trace_id, span_id, log, version, record_ms, start_us, parent_id, usage_is_own{{others}}
-{read_from(Table.HEADS, prewhere=["({which})"])}
+{read_from(Table.VERSIONS, prewhere=["({which})"])}
 """
 MANY_ENTRIES: Final = 5_000
 """From here on they are judged in a thread: about 3 ms."""
@@ -77,7 +77,7 @@ _KEY: Final = attrgetter("trace_id", "span_id")
 
 @dataclass(frozen=True, slots=True)
 class _Entries:
-    """Rows of ``span_heads``, column by column: versions that were sent, and deletions of such."""
+    """Rows of ``span_versions``, column by column: versions that were sent, and deletions of such."""
 
     keys: list[tuple[bytes, bytes]]
     """As of ``SpanKey``."""
@@ -123,18 +123,18 @@ class _Entries:
         return self.record_ms[index], self.versions[index], self.sent[index].log
 
 
-_Heads = dict[tuple[bytes, bytes], int]
+_Latest = dict[tuple[bytes, bytes], int]
 """Span → the entry that is its head, by its index."""
 
 OnSent: TypeAlias = Callable[[pa.Table], Awaitable[None]]
-"""Is told which versions were sent, as rows of ``span_heads``, before it is known which of them are shown; ``members`` are among their
+"""Is told which versions were sent, as rows of ``span_versions``, before it is known which of them are shown; ``members`` are among their
 columns then."""
 
 
-class HeadsAndSums(NamedTuple):
+class LatestAndSums(NamedTuple):
     """Which versions of some spans are shown, and what their traces used."""
 
-    heads: set[Version]
+    latest: set[Version]
     sums: TraceSums
     """What the shown spans of each trace used together, where that was asked for."""
 
@@ -142,14 +142,14 @@ class HeadsAndSums(NamedTuple):
     """Heads that match and were not seen: they replaced a version that was seen, after that, at its place."""
 
 
-async def heads_and_sums(
+async def latest_and_sums(
     spans: ProjectSpans,
     seen: Collection[Version],
     matching: Compiled,
     *,
     traces_to_sum: Collection[bytes],
     on_sent: OnSent | None = None,
-) -> HeadsAndSums:
+) -> LatestAndSums:
     """The shown versions of the spans of ``seen``, and of others of their traces; and what the shown spans of each of
     ``traces_to_sum``, which are among these traces, used together. One statement: to plan a second costs more than to read.
 
@@ -158,7 +158,7 @@ async def heads_and_sums(
     nearly all of it are heads.
     """
     if not seen:
-        return HeadsAndSums(set(), {}, {})
+        return LatestAndSums(set(), {}, {})
     trace_ids, whole = set(map(_TRACE_ID, seen)), set(traces_to_sum)
     which, parameters = _IN_TRACES, {"trace_ids": packed_ids(trace_ids)}
     if not trace_ids <= whole:
@@ -166,14 +166,14 @@ async def heads_and_sums(
         which = f"{_IN_TRACES} AND {narrowed}"
         parameters |= {"span_ids": packed_ids(set(map(_SPAN_ID, seen))), "whole_trace_ids": packed_ids(whole)}
     entries = await _entries(spans, which, parameters, with_metrics=bool(whole), on_sent=on_sent)
-    heads, rows = await _with_rows(spans, entries, seen, matching)
-    shown = {entries.sent[index] for index in heads.values()}
+    latest, rows = await _with_rows(spans, entries, seen, matching)
+    shown = {entries.sent[index] for index in latest.values()}
     if rows:
         shown = {rows[head].version if head in rows else head for head in shown}
-    return HeadsAndSums(shown, _summed(entries, heads, whole), _replacements(seen, rows.values()))
+    return LatestAndSums(shown, _summed(entries, latest, whole), _replacements(seen, rows.values()))
 
 
-async def heads_of_ids(
+async def latest_of_ids(
     spans: ProjectSpans,
     *,
     trace_ids: Collection[bytes] = (),
@@ -192,28 +192,28 @@ async def heads_of_ids(
     return [entries.sent[index] for index in (await _judged(entries, absent)).values()]
 
 
-async def heads_of_traces(
+async def latest_of_traces(
     spans: ProjectSpans,
     trace_ids: Collection[bytes],
     *,
     absent: Collection[Version] = (),
     on_sent: OnSent | None = None,
 ) -> tuple[list[Version], TraceSums]:
-    """The shown versions of all spans of the traces, and what those of each used together. ``absent`` as for ``heads_of_ids``,
-    ``on_sent`` as for ``heads_and_sums``.
+    """The shown versions of all spans of the traces, and what those of each used together. ``absent`` as for ``latest_of_ids``,
+    ``on_sent`` as for ``latest_and_sums``.
     """
     if not trace_ids:
         return [], {}
     entries = await _entries(
         spans, _IN_TRACES, {"trace_ids": packed_ids(trace_ids)}, with_metrics=True, on_sent=on_sent
     )
-    heads = await _judged(entries, absent)
-    return [entries.sent[index] for index in heads.values()], _summed(entries, heads, trace_ids)
+    latest = await _judged(entries, absent)
+    return [entries.sent[index] for index in latest.values()], _summed(entries, latest, trace_ids)
 
 
 async def sums_of_traces(spans: ProjectSpans, trace_ids: Iterable[bytes]) -> TraceSums:
     """What the shown spans of each trace used together."""
-    return (await heads_of_traces(spans, set(trace_ids)))[1]
+    return (await latest_of_traces(spans, set(trace_ids)))[1]
 
 
 async def _entries(
@@ -235,7 +235,7 @@ async def _entries(
 
 
 def _sent(rows: pa.Table) -> list[Version]:
-    """The version that each row of ``span_heads`` is about."""
+    """The version that each row of ``span_versions`` is about."""
     starts, span_ids, trace_ids, logs, versions = (
         values_of(rows, name) for name in ("start_us", "span_id", "trace_id", "log", "version")
     )
@@ -253,25 +253,25 @@ def _reports(rows: pa.Table) -> dict[int, Metrics]:
     return dict(zip(indexes.tolist(), map(Metrics._make, amounts[indexes].tolist()), strict=True))
 
 
-async def _judged(entries: _Entries, absent: Collection[Version]) -> _Heads:
+async def _judged(entries: _Entries, absent: Collection[Version]) -> _Latest:
     if len(entries.keys) < MANY_ENTRIES:
-        return _heads_among(entries, absent)
-    return await in_thread(_heads_among, entries, absent)
+        return _latest_among(entries, absent)
+    return await in_thread(_latest_among, entries, absent)
 
 
-def _heads_among(entries: _Entries, absent: Collection[Version]) -> _Heads:
+def _latest_among(entries: _Entries, absent: Collection[Version]) -> _Latest:
     """The rule, over all that is known of some spans."""
     once = dict(zip(entries.keys, range(len(entries.keys)), strict=True))
     if len(once) == len(entries.keys) and not absent:  # as nearly always: each span came once
         versions = entries.versions
         return {key: index for key, index in once.items() if versions[index] % 2 == 0}
-    heads: _Heads = {}
+    latest: _Latest = {}
     for index in _latest_in_logs(entries, absent):
         key = entries.keys[index]
-        known = heads.setdefault(key, index)
+        known = latest.setdefault(key, index)
         if entries.rank(known) < entries.rank(index):
-            heads[key] = index
-    return heads
+            latest[key] = index
+    return latest
 
 
 def _latest_in_logs(entries: _Entries, absent: Collection[Version]) -> Iterable[int]:
@@ -288,18 +288,18 @@ def _latest_in_logs(entries: _Entries, absent: Collection[Version]) -> Iterable[
 
 async def _with_rows(
     spans: ProjectSpans, entries: _Entries, seen: Collection[Version], matching: Compiled
-) -> tuple[_Heads, Mapping[Version, CurrentRow]]:
+) -> tuple[_Latest, Mapping[Version, CurrentRow]]:
     """The heads when versions of these spans without a row are left out, and the rows of those that were not seen."""
-    heads = await _judged(entries, ())
+    latest = await _judged(entries, ())
     rows: dict[Version, CurrentRow] = {}
     absent: set[Version] = set()
-    while unseen := _of_spans_of(seen, {entries.sent[index] for index in heads.values()}.difference(seen, rows)):
+    while unseen := _of_spans_of(seen, {entries.sent[index] for index in latest.values()}.difference(seen, rows)):
         rows |= await current_rows(spans, unseen, matching, step="rows of heads")
         if unseen <= rows.keys():
             break
         absent |= unseen - rows.keys()
-        heads = await _judged(entries, absent)
-    return heads, rows
+        latest = await _judged(entries, absent)
+    return latest, rows
 
 
 def _replacements(seen: Collection[Version], rows: Collection[CurrentRow]) -> Mapping[Position, CurrentRow]:
@@ -318,12 +318,12 @@ def _of_spans_of(seen: Collection[Version], others: set[Version]) -> set[Version
     return {version for version in others if _KEY(version) in wanted}
 
 
-def _summed(entries: _Entries, heads: _Heads, trace_ids: Collection[bytes]) -> TraceSums:
+def _summed(entries: _Entries, latest: _Latest, trace_ids: Collection[bytes]) -> TraceSums:
     """What counts of the heads of each trace that used something."""
     if not entries.reports:
         return {}
     by_trace: dict[bytes, list[int]] = defaultdict(list)
-    for (trace_id, _), index in heads.items():
+    for (trace_id, _), index in latest.items():
         if trace_id in trace_ids:
             by_trace[trace_id].append(index)
     return {
