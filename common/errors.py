@@ -14,7 +14,7 @@
     ├── NotFound                what was named does not exist
     ├── Conflict                taken, or changed meanwhile
     ├── Rejected                a record or span that cannot be kept
-    ├── ComeBack                transient: later it can be had
+    ├── Retryable                transient: later it can be had
     │   ├── Overloaded          … when somebody is less busy
     │   └── Unavailable         … when a system is there again
     │       └── NotMigrated     … or has its tables
@@ -165,7 +165,7 @@ class Rejected(ServiceError):
         super().__init__(detail)
 
 
-class ComeBack(ServiceError):
+class Retryable(ServiceError):
     """What is asked cannot be had now; it can after ``retry_after_s``."""
 
     transient = True
@@ -175,13 +175,13 @@ class ComeBack(ServiceError):
         super().__init__(detail, told=told)
 
 
-class Overloaded(ComeBack):
+class Overloaded(Retryable):
     """The service is busy."""
 
     code = ErrorCode.OVERLOADED
 
 
-class Unavailable(ComeBack):
+class Unavailable(Retryable):
     """A system that is needed is away."""
 
     code = ErrorCode.UNAVAILABLE

@@ -29,7 +29,7 @@ from ingest.health import open_health
 from ingest.readiness import Readiness
 from ingest.semconv.prices import prices_in
 from ingest.sinks.clickhouse import ClickHouseSink
-from ingest.worker import NOT_CONNECTED, Doors, KnownProjects, Policy, Worker
+from ingest.worker import NOT_CONNECTED, Dependencies, KnownProjects, Policy, Worker
 
 _log = get_logger(__name__)
 
@@ -71,7 +71,7 @@ async def open_worker(
             systems["postgres"] = partial(require_postgres_tables, database)
         clock = SystemClock()
         announcer = await stack.enter_async_context(open_announcer(publisher, topic=settings.kafka.stored_topic))
-        doors = Doors(
+        dependencies = Dependencies(
             source=source or KafkaSource(settings.kafka),
             decoder=decoder,
             sink=ClickHouseSink(
@@ -87,7 +87,7 @@ async def open_worker(
             systems=systems,
             clock=clock,
         )
-        yield Worker(policy, doors)
+        yield Worker(policy, dependencies)
 
 
 async def serve(settings: Settings, *, projects: KnownProjects, database: Database | None = None) -> None:

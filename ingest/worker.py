@@ -127,7 +127,7 @@ async def _nothing() -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Doors:
+class Dependencies:
     """Everything outside that the worker touches.
 
     ``prepare`` is awaited before each joining of the group. ``systems`` are asked now and then whether they are there, so
@@ -158,17 +158,21 @@ class _Decoding(NamedTuple):
 class Worker:
     """One member of the consumer group. ``run`` once; ``stop`` from anywhere on the loop."""
 
-    def __init__(self, policy: Policy, doors: Doors) -> None:
+    def __init__(self, policy: Policy, dependencies: Dependencies) -> None:
         self._policy = policy
-        self._doors = doors
-        self._source = doors.source
-        self._readiness = doors.readiness
-        self._clock = doors.clock
+        self._doors = dependencies
+        self._source = dependencies.source
+        self._readiness = dependencies.readiness
+        self._clock = dependencies.clock
         self._ledger = Ledger()
         self._streaks = Streaks(streak_max=policy.streak_max)
-        self._flushing = FlushWatch(readiness=doors.readiness, clock=doors.clock, late_s=policy.flush_late_s)
-        self._retry = Retry(readiness=doors.readiness, delay_s_max=policy.retry_delay_s_max, sleep=doors.sleep)
-        self._flusher = _flusher(policy, doors, self._ledger, retry=self._retry, watch=self._flushing)
+        self._flushing = FlushWatch(
+            readiness=dependencies.readiness, clock=dependencies.clock, late_s=policy.flush_late_s
+        )
+        self._retry = Retry(
+            readiness=dependencies.readiness, delay_s_max=policy.retry_delay_s_max, sleep=dependencies.sleep
+        )
+        self._flusher = _flusher(policy, dependencies, self._ledger, retry=self._retry, watch=self._flushing)
         self._waiting = Waiting(linger_s=min(LINGER_S_MAX, LINGER_SHARE * policy.flush.age_s_max))
         self._decodings: deque[_Decoding] = deque()
         self._decoded: deque[ChunkRecord] = deque()
@@ -180,8 +184,8 @@ class Worker:
         self._stopping = asyncio.Event()
         # Held for one step of the loop, or while partitions move: what is polled belongs to us until it is settled.
         self._turn = asyncio.Lock()
-        for system in ("kafka", *doors.systems):
-            doors.readiness.red(system, NOT_CONNECTED)
+        for system in ("kafka", *dependencies.systems):
+            dependencies.readiness.red(system, NOT_CONNECTED)
 
     @property
     def idle_s(self) -> float:
@@ -498,22 +502,22 @@ class Worker:
         self._readiness.red(component, reason)
 
 
-def _flusher(policy: Policy, doors: Doors, ledger: Ledger, *, retry: Retry, watch: FlushWatch) -> Flusher:
+def _flusher(policy: Policy, dependencies: Dependencies, ledger: Ledger, *, retry: Retry, watch: FlushWatch) -> Flusher:
     dead_letters = DeadLetters(
-        doors.publisher,
+        dependencies.publisher,
         topic=policy.dead_letter_topic,
-        clock=doors.clock,
-        readiness=doors.readiness,
+        clock=dependencies.clock,
+        readiness=dependencies.readiness,
         retry_delay_s_max=policy.retry_delay_s_max,
         moved=watch.moved,
-        sleep=doors.sleep,
+        sleep=dependencies.sleep,
     )
     return Flusher(
-        sink=doors.sink,
+        sink=dependencies.sink,
         dead_letters=dead_letters,
-        source=doors.source,
+        source=dependencies.source,
         ledger=ledger,
-        clock=doors.clock,
+        clock=dependencies.clock,
         retry=retry,
         watch=watch,
     )

@@ -25,7 +25,7 @@ from query_api.filter.sql.columns import IS_ROOT
 from query_api.pages.sampling import SAMPLED, percent_of
 from query_api.pages.spans_models import Focus, Format, WindowBy, Windowing
 from query_api.pages.windowing import microseconds
-from query_api.request.route import Answer, Call
+from query_api.request.route import Request, Response
 from query_api.spans.project_spans import ProjectSpans
 from query_api.spans.request_spans import project_spans
 
@@ -56,34 +56,34 @@ class _Asked:
     explain: bool | None
 
 
-async def query_metrics(call: Call) -> Answer:
+async def query_metrics(request: Request) -> Response:
     """Statistics of values of spans, bucket by bucket of time.
 
     ``POST /spans/analytics/query``, ``POST /tracing/analytics/query``.
     """
-    parameters: MetricsParameters = call.query
-    body: MetricsQuery = call.body
+    parameters: MetricsParameters = request.query
+    body: MetricsQuery = request.body
     specs = body.specs or parameters.specs or list(DEFAULT_SPECS)
-    asked = await _asked(call, parameters, body)
+    asked = await _asked(request, parameters, body)
     if bins_in_all(specs, asked.buckets) > BINS_IN_ALL_MAX:
         raise InvalidInput(
             f"specs: {bins_in_all(specs, asked.buckets)} bins in all buckets; {BINS_IN_ALL_MAX} are legal."
             " Ask for fewer bins, or for a longer interval."
         )
-    spans = project_spans(call, explain=asked.explain)
+    spans = project_spans(request, explain=asked.explain)
     metrics = await metrics_of(spans, specs, asked.values, asked.conditions, asked.buckets)
     buckets = [{**_bucket(asked.buckets, index), "metrics": each} for index, each in metrics.items()]
     members = {"count": len(buckets), "buckets": buckets, "query": _applied(asked), "specs": _shown_specs(specs)}
     return await _answer(members, spans, asked)
 
 
-async def query_counts(call: Call) -> Answer:
+async def query_counts(request: Request) -> Response:
     """How many traces or spans there are, and what they took, bucket by bucket of time; empty buckets too.
 
     ``GET`` and ``POST /tracing/spans/analytics``.
     """
-    asked = await _asked(call, call.query, call.body or CountsQuery())
-    spans = project_spans(call, explain=asked.explain)
+    asked = await _asked(request, request.query, request.body or CountsQuery())
+    spans = project_spans(request, explain=asked.explain)
     counts = await counts_of(spans, asked.values, asked.conditions, asked.buckets, focus=asked.focus)
     buckets = [
         {**_bucket(asked.buckets, index), "total": total, "errors": errors}
@@ -92,14 +92,14 @@ async def query_counts(call: Call) -> Answer:
     return await _answer({"count": len(buckets), "buckets": buckets}, spans, asked)
 
 
-async def _asked(call: Call, parameters: AnalyticsParameters, body: CountsQuery | MetricsQuery) -> _Asked:
+async def _asked(request: Request, parameters: AnalyticsParameters, body: CountsQuery | MetricsQuery) -> _Asked:
     """A question with its defaults, and what the statement about it needs."""
     given = _given(parameters, body)
     buckets = buckets_of(
         oldest_us=given["oldest"],
         newest_us=given["newest"],
         interval_min=given["interval"],
-        now_us=call.context.clock.now_ns() // 1000,
+        now_us=request.context.clock.now_ns() // 1000,
     )
     is_flat = body.filter is not None or parameters.filter is not None
     node = await parse_filter(given["filter"], path="filter" if is_flat else "filtering")
@@ -185,5 +185,5 @@ def _shown_specs(specs: Sequence[MetricSpec]) -> list[dict[str, Any]]:
     return [spec.model_dump(mode="json", exclude_none=True) for spec in specs]
 
 
-async def _answer(members: dict[str, Any], spans: ProjectSpans, asked: _Asked) -> Answer:
-    return Answer(b"%b%b}" % (orjson.dumps(members)[:-1], await explain_member(spans, asked.node)))
+async def _answer(members: dict[str, Any], spans: ProjectSpans, asked: _Asked) -> Response:
+    return Response(b"%b%b}" % (orjson.dumps(members)[:-1], await explain_member(spans, asked.node)))

@@ -128,7 +128,7 @@ class CountsBucket(BaseModel):
     errors: TotalsModel = Field(description="Of the spans that have an event named exception.")
 
 
-class CountsAnswer(BaseModel):
+class CountsResponse(BaseModel):
     """Every bucket of the window, earliest first."""
 
     count: int = Field(description="Of buckets.")
@@ -171,7 +171,7 @@ class AppliedQuery(BaseModel):
     filtering: FilteringModel
 
 
-class MetricsAnswer(BaseModel):
+class MetricsResponse(BaseModel):
     """The buckets that have anything, earliest first."""
 
     count: int = Field(description="Of buckets.")

@@ -11,9 +11,9 @@ from common.postgres.projects import Projects
 from query_api.compat.accounts_models import (
     INSTALLATION_ID,
     INSTALLATION_NAME,
-    AccountAnswer,
     AccountIn,
-    AccountsAnswer,
+    AccountResponse,
+    AccountsResponse,
     AccountUser,
     CreateAccounts,
     CurrentProject,
@@ -22,31 +22,31 @@ from query_api.compat.accounts_models import (
 )
 from query_api.request.context import database_of
 from query_api.request.json_body import json_answer
-from query_api.request.route import Answer, Call
+from query_api.request.route import Request, Response
 
 
-async def create_accounts(call: Call) -> Answer:
+async def create_accounts(request: Request) -> Response:
     """Make accounts: to each a fresh project that nobody else sees, and a key to it where one is asked for.
 
     All of them or none. A user whose address is known stays the same user.
     """
-    body: CreateAccounts = call.body
+    body: CreateAccounts = request.body
     wanted = {name: _wanted(account) for name, account in body.accounts.items()}
-    made = await open_accounts(database_of(call.context), wanted)
-    return json_answer(AccountsAnswer(accounts={name: _shown(account) for name, account in made.items()}))
+    made = await open_accounts(database_of(request.context), wanted)
+    return json_answer(AccountsResponse(accounts={name: _shown(account) for name, account in made.items()}))
 
 
-async def current_project(call: Call) -> Answer:
+async def current_project(request: Request) -> Response:
     """The project that the key belongs to."""
-    context = call.context
-    project = await Projects(database_of(context), context.clock).find(call.project_id)
+    context = request.context
+    project = await Projects(database_of(context), context.clock).find(request.project_id)
     if project is None:
-        raise NotFound(f"There is no project {call.project_id}.")
+        raise NotFound(f"There is no project {request.project_id}.")
     is_default = project.id == context.settings.default_project_id
     return json_answer(CurrentProject(project_id=project.id, project_name=project.name, is_default_project=is_default))
 
 
-async def check_permission(_call: Call) -> Answer:
+async def check_permission(_call: Request) -> Response:
     """Allow the action: a valid key may do everything in its project. Any other key is answered 401."""
     return json_answer(Permission())
 
@@ -56,9 +56,9 @@ def _wanted(account: AccountIn) -> WantedAccount:
     return WantedAccount(account.user.email, with_key, account.options.seed_defaults)
 
 
-def _shown(account: Account) -> AccountAnswer:
+def _shown(account: Account) -> AccountResponse:
     installation = NamedEntity(id=INSTALLATION_ID, name=INSTALLATION_NAME)
-    return AccountAnswer(
+    return AccountResponse(
         user=AccountUser(id=account.user.id, email=account.user.email or ""),
         organizations={"org": installation},
         workspaces={"wrk": installation},

@@ -71,7 +71,7 @@ class NamedEntity(BaseModel):
     name: str
 
 
-class AccountAnswer(BaseModel):
+class AccountResponse(BaseModel):
     """What was made. The organization and the workspace are the installation, the same for all."""
 
     user: AccountUser
@@ -81,10 +81,10 @@ class AccountAnswer(BaseModel):
     api_keys: dict[Literal["key"], str] = Field(description="The key, this once; empty unless it was asked for.")
 
 
-class AccountsAnswer(BaseModel):
+class AccountsResponse(BaseModel):
     """The accounts by their names."""
 
-    accounts: dict[str, AccountAnswer]
+    accounts: dict[str, AccountResponse]
 
 
 class CurrentProject(BaseModel):

@@ -11,63 +11,63 @@ from common.ids import span_id_hex, trace_id_hex
 from query_api.compat.flat_models import FlatQuery
 from query_api.filter.ast import Node
 from query_api.filter.large_filters import parse_filter
-from query_api.intake.models import LinksAnswer, SpanLink
+from query_api.intake.models import LinksResponse, SpanLink
 from query_api.pages.spans_handlers import query_spans
 from query_api.pages.spans_models import Focus, Format, SpansQuery
 from query_api.pages.traces_handlers import ACCEPTED, page_members, trace_id_of, trace_page, traces_of
 from query_api.pages.traces_whole import Trace
 from query_api.pages.windowing import limit_of
 from query_api.request.json_body import json_answer
-from query_api.request.route import Answer, Call
+from query_api.request.route import Request, Response
 from query_api.spans.deletions import delete_trace
 from query_api.spans.request_spans import project_spans
 
 _NO_SPANS: Final = b'{"count":0,"spans":[]'
 
 
-async def query_flat(call: Call) -> Answer:
+async def query_flat(request: Request) -> Response:
     """Ask for traces or spans in the older form, by the body or by the query string; the body wins, member by member."""
-    limit_at = ("query" if call.body.limit is None else "body", "limit")
-    query: FlatQuery = call.body.or_else(call.query)
-    call = replace(call, body=query, query=None)
+    limit_at = ("query" if request.body.limit is None else "body", "limit")
+    query: FlatQuery = request.body.or_else(request.query)
+    request = replace(request, body=query, query=None)
     filtering = await parse_filter(query.filter, path="filter")
-    settings = call.context.settings.query
+    settings = request.context.settings.query
     limit_of(query.windowing, default=settings.page_limit_default, most=settings.page_limit_max, at=limit_at)
     try:
-        return await (_spans(call, query) if query.focus is Focus.SPAN else _traces(call, query, filtering))
+        return await (_spans(request, query) if query.focus is Focus.SPAN else _traces(request, query, filtering))
     except InvalidCursor as exc:  # it names members where the newer routes have them
         raise InvalidCursor(exc.detail.replace("windowing.", "")) from exc
 
 
-async def get_flat_trace(call: Call) -> Answer:
+async def get_flat_trace(request: Request) -> Response:
     """One trace as a tree, by its id."""
-    found = await traces_of(call, [trace_id_of(call)])
-    return Answer(b'{"count":1,"traces":%b}' % _by_id(found) if found else b'{"count":0}')
+    found = await traces_of(request, [trace_id_of(request)])
+    return Response(b'{"count":1,"traces":%b}' % _by_id(found) if found else b'{"count":0}')
 
 
-async def delete_flat_trace(call: Call) -> Answer:
+async def delete_flat_trace(request: Request) -> Response:
     """All spans of the trace are gone, at once and from every route; answers which these were. Safe to repeat."""
-    deleted = await delete_trace(project_spans(call), trace_id_of(call))
+    deleted = await delete_trace(project_spans(request), trace_id_of(request))
     links = [SpanLink(trace_id=trace_id_hex(key.trace_id), span_id=span_id_hex(key.span_id)) for key in deleted]
-    return json_answer(LinksAnswer(count=len(links), links=links), status=ACCEPTED)
+    return json_answer(LinksResponse(count=len(links), links=links), status=ACCEPTED)
 
 
-async def _spans(call: Call, query: FlatQuery) -> Answer:
+async def _spans(request: Request, query: FlatQuery) -> Response:
     same = SpansQuery.model_construct(filtering=query.filter, windowing=query.windowing, explain=query.explain)
-    answer = await query_spans(replace(call, body=same))
+    answer = await query_spans(replace(request, body=same))
     if not answer.body.startswith(_NO_SPANS):
         return answer
     return replace(answer, body=b'{"count":0' + answer.body.removeprefix(_NO_SPANS))
 
 
-async def _traces(call: Call, query: FlatQuery, filtering: Node) -> Answer:
-    page = await trace_page(call, filtering, query.windowing)
+async def _traces(request: Request, query: FlatQuery, filtering: Node) -> Response:
+    page = await trace_page(request, filtering, query.windowing)
     if query.format is not Format.OPENTELEMETRY:
         count, shown = len(page.traces), b',"traces":%b' % _by_id(page.traces)
     else:
         spans = [span.json for trace in page.traces for span in trace.spans]
         count, shown = len(spans), b',"spans":[%b]' % b",".join(spans) if spans else b""
-    return Answer(b'{"count":%d%b%b}' % (count, shown, page_members(page)))
+    return Response(b'{"count":%d%b%b}' % (count, shown, page_members(page)))
 
 
 def _by_id(traces: Sequence[Trace]) -> bytes:

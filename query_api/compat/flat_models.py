@@ -10,7 +10,7 @@ from pydantic import BaseModel, BeforeValidator, Field, field_validator
 from common.times import parse_time_ns
 from query_api.filter.models import FilteringModel
 from query_api.filter.parse import check_groups
-from query_api.pages.spans_models import Focus, Format, Order, SpanModel, Windowing, WindowingAnswer, refuse_boolean
+from query_api.pages.spans_models import Focus, Format, Order, SpanModel, Windowing, WindowingResponse, refuse_boolean
 from query_api.pages.traces_models import NodeModel
 from query_api.request.body_models import Strict
 from query_api.request.json_body import parse_json_text
@@ -78,20 +78,20 @@ class FlatTraceModel(BaseModel):
     spans: dict[str, NodeModel | list[NodeModel]]
 
 
-class FlatAnswer(BaseModel):
+class FlatResponse(BaseModel):
     """Traces by their ids, or a list of spans. Without spans the list is absent."""
 
     count: int
     traces: dict[str, FlatTraceModel] | None = None
     spans: list[SpanModel] | None = None
-    windowing: WindowingAnswer | None = None
+    windowing: WindowingResponse | None = None
     complete: bool | None = Field(
         None, description="False when the query's budget ended before the page was full; absent otherwise."
     )
     explain: dict[str, Any] | None = Field(None, description="How the answer was found, where that was asked.")
 
 
-class FlatTraceAnswer(BaseModel):
+class FlatTraceResponse(BaseModel):
     """One trace by its id, or none."""
 
     count: int

@@ -11,78 +11,78 @@ from query_api.compat.simple_traces_models import (
     Json,
     QuerySimpleTraces,
     SimpleLink,
-    SimpleTraceAnswer,
     SimpleTraceDeleted,
-    SimpleTracesAnswer,
+    SimpleTraceResponse,
+    SimpleTracesResponse,
 )
 from query_api.compat.simple_traces_prepare import spans_of_edited
 from query_api.compat.simple_traces_spans import simple_trace_of
 from query_api.intake.handlers import publish_spans
-from query_api.pages.spans_models import Windowing, WindowingAnswer
+from query_api.pages.spans_models import Windowing, WindowingResponse
 from query_api.pages.traces_handlers import trace_id_of, trace_page, traces_of
 from query_api.pages.traces_whole import Trace
 from query_api.pages.windowing import refuse_feed
 from query_api.request.json_body import json_answer
-from query_api.request.route import Answer, Call, PrepareContext
+from query_api.request.route import PrepareContext, Request, Response
 from query_api.spans.deletions import delete_trace
 from query_api.spans.render import Rendered
 from query_api.spans.request_spans import project_spans
 
 
-async def create_simple_trace(call: Call) -> Answer:
+async def create_simple_trace(request: Request) -> Response:
     """Write a trace of one span; answered when Kafka has acknowledged it."""
-    return await publish_spans(call, call.body)
+    return await publish_spans(request, request.body)
 
 
-async def get_simple_trace(call: Call) -> Answer:
+async def get_simple_trace(request: Request) -> Response:
     """A trace, as its root shows it."""
-    root = await _root(call)
+    root = await _root(request)
     if root is None:
-        return json_answer(SimpleTraceAnswer(count=0))
-    return json_answer(SimpleTraceAnswer(count=1, trace=simple_trace_of(root)))
+        return json_answer(SimpleTraceResponse(count=0))
+    return json_answer(SimpleTraceResponse(count=1, trace=simple_trace_of(root)))
 
 
-async def edit_simple_trace(call: Call) -> Answer:
+async def edit_simple_trace(request: Request) -> Response:
     """Write the root of a trace again, with changes. What is not named stays; answered when Kafka has acknowledged it."""
-    body: EditSimpleTrace = call.body
-    found = await traces_of(call, [trace_id_of(call)])
+    body: EditSimpleTrace = request.body
+    found = await traces_of(request, [trace_id_of(request)])
     if not found:
-        return json_answer(SimpleTraceAnswer(count=0))
-    settings, now_ns = call.context.settings, call.context.clock.now_ns()
-    context = PrepareContext(call.path, None, settings.limits.span_limits(), now_ns)
+        return json_answer(SimpleTraceResponse(count=0))
+    settings, now_ns = request.context.settings, request.context.clock.now_ns()
+    context = PrepareContext(request.path, None, settings.limits.span_limits(), now_ns)
     edited = await in_thread(spans_of_edited, _root_of(found[0]), body.trace, context)
-    return await publish_spans(call, edited, status=200)
+    return await publish_spans(request, edited, status=200)
 
 
-async def delete_simple_trace(call: Call) -> Answer:
+async def delete_simple_trace(request: Request) -> Response:
     """All spans of the trace are gone, at once and from every route. Safe to repeat."""
-    root = await _root(call)
+    root = await _root(request)
     if root is None:
         return json_answer(SimpleTraceDeleted(count=0))
-    await delete_trace(project_spans(call), trace_id_of(call))
+    await delete_trace(project_spans(request), trace_id_of(request))
     link = SimpleLink(trace_id=root["trace_id"], span_id=root["span_id"])
     return json_answer(SimpleTraceDeleted(count=1, link=link))
 
 
-async def query_simple_traces(call: Call) -> Answer:
+async def query_simple_traces(request: Request) -> Response:
     """Traces that fit, the one with the latest match first; in pages."""
-    query: QuerySimpleTraces = call.body
+    query: QuerySimpleTraces = request.body
     windowing = query.windowing or Windowing()
     refuse_feed(windowing)
-    page = await trace_page(call, node_of(query), windowing)
+    page = await trace_page(request, node_of(query), windowing)
     traces = [simple_trace_of(_shown(_root_of(trace))) for trace in page.traces]
     return json_answer(
-        SimpleTracesAnswer(
+        SimpleTracesResponse(
             count=len(traces),
             traces=traces,
-            windowing=None if page.cursor is None else WindowingAnswer(next=page.cursor),
+            windowing=None if page.cursor is None else WindowingResponse(next=page.cursor),
             complete=None if page.is_complete else False,
         )
     )
 
 
-async def _root(call: Call) -> Json | None:
-    found = await traces_of(call, [trace_id_of(call)])
+async def _root(request: Request) -> Json | None:
+    found = await traces_of(request, [trace_id_of(request)])
     return _shown(_root_of(found[0])) if found else None
 
 

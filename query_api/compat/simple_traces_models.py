@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final, Generic, TypeAlias, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, Tag
 
-from query_api.pages.spans_models import Windowing, WindowingAnswer
+from query_api.pages.spans_models import Windowing, WindowingResponse
 from query_api.registry.models import CreatingReference, ReferenceIn
 from query_api.request.body_models import BY_FORM, LISTED, UNLISTED, Listed, Named, Strict
 
@@ -177,19 +177,19 @@ class SimpleTrace(BaseModel):
     links: dict[str, SimpleLink] | list[SimpleLink]
 
 
-class SimpleTraceAnswer(BaseModel):
+class SimpleTraceResponse(BaseModel):
     """One trace, or none."""
 
     count: int
     trace: SimpleTrace | None = None
 
 
-class SimpleTracesAnswer(BaseModel):
+class SimpleTracesResponse(BaseModel):
     """Traces, the one with the latest match first."""
 
     count: int
     traces: list[SimpleTrace]
-    windowing: WindowingAnswer | None = None
+    windowing: WindowingResponse | None = None
     complete: bool | None = Field(
         None, description="False when the query's budget ended before the page was full; absent otherwise."
     )

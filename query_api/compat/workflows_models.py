@@ -68,7 +68,7 @@ class WorkflowRevision(Header, Lifecycle):
     data: ApplicationData | None = None
 
 
-class WorkflowRetrievedAnswer(BaseModel):
+class WorkflowRetrievedResponse(BaseModel):
     """The revision that was named, or none."""
 
     count: int
@@ -77,7 +77,7 @@ class WorkflowRetrievedAnswer(BaseModel):
     retrieval_info: RetrievalInfo | None = None
 
 
-class WorkflowResolvedAnswer(WorkflowRetrievedAnswer):
+class WorkflowResolvedResponse(WorkflowRetrievedResponse):
     """The revision that was named, the data that was sent, or none."""
 
     workflow_revision: WorkflowRevision | ResolvedData | None = None  # type: ignore[assignment] # wider, in an answer

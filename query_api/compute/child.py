@@ -48,7 +48,7 @@ def _end_with(connection: int) -> None:
 
 
 def serve(requests: BinaryIO, responses: BinaryIO) -> None:
-    """Answer each task. Raises ``EOFError`` or ``OSError`` when the other end has gone."""
+    """Response each task. Raises ``EOFError`` or ``OSError`` when the other end has gone."""
     while True:
         task: Task = receive(requests)
         send(responses, _run(task))

@@ -25,7 +25,7 @@ from query_api.explain.hint import hint, static_hint
 from query_api.explain.plan import TableRead, table_reads
 from query_api.filter.ast import Node
 from query_api.spans.columns import HexDigits
-from query_api.spans.project_spans import ProjectSpans, Ran, fenced
+from query_api.spans.project_spans import ExecutedStatement, ProjectSpans, fenced
 from query_api.spans.tables import Table, read_from
 
 Json: TypeAlias = dict[str, Any]
@@ -67,7 +67,7 @@ class TableSize:
 class _Explained:
     """A statement, and what the engine says of it: ``None`` where it was not asked, or could not say."""
 
-    ran: Ran
+    ran: ExecutedStatement
     reads: Sequence[TableRead] | None = None
     granules_read: int | None = None
     rows_read_max: int | None = None
@@ -111,7 +111,7 @@ class _Explaining:
         self.of_project: dict[str, TableSize] = {}
         self.incomplete: str | None = None
 
-    async def explain(self, ran: Ran) -> _Explained:
+    async def explain(self, ran: ExecutedStatement) -> _Explained:
         """The statement with what it reads. One that did not end well is not run again."""
         if self._has_ended or not ran.sql.lstrip().upper().startswith(("SELECT", "WITH")):
             return _Explained(ran)
@@ -145,7 +145,7 @@ class _Explaining:
         """Say what is missing; what was said first stands."""
         self.incomplete = self.incomplete or reason
 
-    async def _reads(self, ran: Ran) -> list[TableRead]:
+    async def _reads(self, ran: ExecutedStatement) -> list[TableRead]:
         plan = await self._plan(ran.sql, ran.parameters)
         for read in table_reads(plan, of_project={}):
             if read.table in _TABLES and read.table not in self.of_project:

@@ -18,7 +18,7 @@ from query_api.freshness.stored import Through
 from query_api.freshness.through import LogState, asked_through_us, log_states, through_us
 from query_api.http.auth import sees_all_projects
 from query_api.request.json_body import json_answer
-from query_api.request.route import Answer, Call
+from query_api.request.route import Request, Response
 
 ENDS_TIMEOUT_S: Final = 2.0
 _NOT_ASKED: Final = "Kafka is not asked by this process."
@@ -26,30 +26,30 @@ _NOT_YET: Final = "Kafka has not said yet where its logs end."
 _NOTHING_STORED: Final = "Of a partition that holds records nothing is known to be queryable."
 
 
-async def freshness_of_project(call: Call) -> Answer:
+async def freshness_of_project(request: Request) -> Response:
     """Up to where what was produced is queryable, by partition and in all."""
-    context = call.context
-    await look_up_stored(context, call.project_id)
-    return await _answer(call, mine=context.stored.through(call.project_id))
+    context = request.context
+    await look_up_stored(context, request.project_id)
+    return await _answer(request, mine=context.stored.through(request.project_id))
 
 
-async def freshness_of_all(call: Call) -> Answer:
+async def freshness_of_all(request: Request) -> Response:
     """The same with the offsets of the logs, which count the records of all projects."""
-    return await _answer(call, mine={})
+    return await _answer(request, mine={})
 
 
-async def _answer(call: Call, *, mine: Mapping[str, Through]) -> Answer:
+async def _answer(request: Request, *, mine: Mapping[str, Through]) -> Response:
     # An announcement may have been lost, and nobody is to be told of a backlog that is none.
-    await look_up_stored(call.context, ALL_PROJECTS)
-    known = call.context.ends
-    stored = call.context.stored.through(ALL_PROJECTS)
+    await look_up_stored(request.context, ALL_PROJECTS)
+    known = request.context.ends
+    stored = request.context.stored.through(ALL_PROJECTS)
     if known is None:
         return json_answer(Freshness(count=0, reason=_NOT_ASKED, partitions=[]))
     known.ask()
     ends = await known.heard(timeout_s=ENDS_TIMEOUT_S)
     if ends is None:
         return json_answer(Freshness(count=0, reason=known.failure or _NOT_YET, partitions=[]))
-    sees_all = sees_all_projects(call)
+    sees_all = sees_all_projects(request)
     states = log_states(ends, stored)
     complete_us = through_us(ends, stored) if sees_all else asked_through_us(known.answers, stored)
     partitions = [_partition(state, mine.get(state.log), sees_all=sees_all) for state in states]

@@ -6,7 +6,7 @@ from collections.abc import Sequence, Set
 from typing import Final, NamedTuple
 
 from query_api.freshness.lookup import look_up_stored
-from query_api.request.route import Call
+from query_api.request.route import Request
 from query_api.spans.request_spans import project_spans
 from query_api.spans.tables import Table, read_from
 
@@ -25,8 +25,8 @@ class Place(NamedTuple):
 class OwnRecords:
     """Looks up records of one project for one request. A place is looked up once, when the project is stored beyond it."""
 
-    def __init__(self, call: Call) -> None:
-        self._call = call
+    def __init__(self, request: Request) -> None:
+        self._call = request
         self._is_looked_up = False
         self._stored_at: dict[Place, bool] = {}
 

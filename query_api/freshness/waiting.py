@@ -24,7 +24,7 @@ from query_api.request.coordinates import (
     parse_coordinates,
     read_signed_coordinates,
 )
-from query_api.request.route import Call
+from query_api.request.route import Request
 
 WAIT_FOR_HEADER: Final = "X-Clearspan-Wait-For"
 ENDS_TIMEOUT_S: Final = 1.0
@@ -43,7 +43,7 @@ class Wanted(NamedTuple):
     """Whether only a record of the project at this place counts, and not that everything up to it is settled."""
 
 
-def read_wanted(text: str, call: Call, *, sees_all: bool) -> list[Wanted]:
+def read_wanted(text: str, request: Request, *, sees_all: bool) -> list[Wanted]:
     """The elements of the header. Raises ``InvalidInput`` that says what is legal.
 
     ``sees_all``: the caller may know what all projects store, so a place counts once everything up to it is settled.
@@ -51,8 +51,8 @@ def read_wanted(text: str, call: Call, *, sees_all: bool) -> list[Wanted]:
     named = [part.strip() for part in text.split(",") if part.strip()]
     if len(named) > COORDINATES_MAX:
         raise InvalidInput(f"{WAIT_FOR_HEADER}: {len(named)} coordinates; legal are at most {COORDINATES_MAX}.")
-    wanted = [_wanted(each, call, sees_all=sees_all) for each in named]
-    topics = call.context.settings.kafka.topics
+    wanted = [_wanted(each, request, sees_all=sees_all) for each in named]
+    topics = request.context.settings.kafka.topics
     for each in wanted if sees_all else ():
         if any(where.topic not in topics for where in each.coordinates):
             raise InvalidInput(
@@ -61,11 +61,11 @@ def read_wanted(text: str, call: Call, *, sees_all: bool) -> list[Wanted]:
     return wanted
 
 
-def _wanted(text: str, call: Call, *, sees_all: bool) -> Wanted:
+def _wanted(text: str, request: Request, *, sees_all: bool) -> Wanted:
     try:
         if "/" in text:
             return Wanted(text, [parse_coordinates(text)], is_own_record=not sees_all)
-        signed = read_signed_coordinates(text, project_id=call.project_id, secret=call.context.cursor_secret)
+        signed = read_signed_coordinates(text, project_id=request.project_id, secret=request.context.cursor_secret)
         return Wanted(f"{text[:_NAME_CHARS_MAX]}…", signed)
     except (ValueError, InvalidCursor) as exc:
         raise InvalidInput(
@@ -74,9 +74,9 @@ def _wanted(text: str, call: Call, *, sees_all: bool) -> Wanted:
         ) from exc
 
 
-async def wait_until_stored(call: Call, wanted: Sequence[Wanted]) -> None:
+async def wait_until_stored(request: Request, wanted: Sequence[Wanted]) -> None:
     """Return once everything that is wanted is there. Raises ``DeadlineExceeded`` that names what is missing, ``Overloaded``."""
-    context, own_records = call.context, OwnRecords(call)
+    context, own_records = request.context, OwnRecords(request)
     settings = context.settings.query
     ends_s = context.clock.monotonic_s() + settings.wait_for_max_s
     while True:

@@ -42,7 +42,7 @@ from query_api.http.dispatch import Dispatcher
 from query_api.http.router import Router
 from query_api.http.routes import OTLP_ROUTES, ROUTES
 from query_api.http.server import Runner
-from query_api.http.stage import Stage
+from query_api.http.startup_state import StartupState
 from query_api.intake.publish import refuse_unread_intake
 from query_api.request.context import ApiContext, Check, waiting_places
 from query_api.request.route import Route
@@ -58,15 +58,15 @@ def request_s_max(query: QuerySettings) -> float:
     return query.queue_s + query.budget_s + BESIDE_QUERY_S
 
 
-def make_runner(stage: Stage, routes: tuple[Route, ...] = ROUTES) -> Runner:
+def make_runner(state: StartupState, routes: tuple[Route, ...] = ROUTES) -> Runner:
     """The API over a stage, which may still change. Make it inside a running loop."""
 
     def let_go() -> None:
-        stage.context.stored.release()
+        state.context.stored.release()
 
-    settings = stage.context.settings
+    settings = state.context.settings
     grace_s = request_s_max(settings.query)
-    return Runner(Dispatcher(Router(routes), stage).answer, settings.http, let_go=let_go, grace_s=grace_s)
+    return Runner(Dispatcher(Router(routes), state).answer, settings.http, let_go=let_go, grace_s=grace_s)
 
 
 @asynccontextmanager
@@ -99,7 +99,7 @@ async def open_api(
         clock = clock or SystemClock()
         known_ends = KnownEnds(ends or KafkaLogEnds(settings.kafka), clock)
         resources.push_async_callback(known_ends.close)
-        stage = Stage(
+        state = StartupState(
             ApiContext(
                 settings=settings,
                 store=store,
@@ -113,13 +113,13 @@ async def open_api(
                 database=database,
             )
         )
-        stage.context = replace(stage.context, checks=_checks(stage, database))
-        await resources.enter_async_context(following(_follower(stage.context)))
-        if not stage.context.cursor_secret:
-            stage.waits_for = "Starting: waiting for Postgres."
-            starting = asyncio.create_task(_find_cursor_secret(stage, database), name="find-cursor-secret")
+        state.context = replace(state.context, checks=_checks(state, database))
+        await resources.enter_async_context(following(_follower(state.context)))
+        if not state.context.cursor_secret:
+            state.waits_for = "Starting: waiting for Postgres."
+            starting = asyncio.create_task(_find_cursor_secret(state, database), name="find-cursor-secret")
             resources.push_async_callback(_end, starting)
-        runner, otlp_runner = make_runner(stage), make_runner(stage, OTLP_ROUTES)
+        runner, otlp_runner = make_runner(state), make_runner(state, OTLP_ROUTES)
         resources.push_async_callback(_clean_up, runner, otlp_runner)
         if settings.otlp_http_port:
             await _listen(otlp_runner, settings.api_host, settings.otlp_http_port, port_name="CLEARSPAN_OTLP_HTTP_PORT")
@@ -162,20 +162,20 @@ def _follower(context: ApiContext) -> Follower:
     )
 
 
-def _checks(stage: Stage, database: Database) -> Mapping[str, Check]:
-    projects = Projects(database, stage.context.clock)
-    default_project_id = stage.context.settings.default_project_id
+def _checks(state: StartupState, database: Database) -> Mapping[str, Check]:
+    projects = Projects(database, state.context.clock)
+    default_project_id = state.context.settings.default_project_id
 
     async def kafka() -> None:
-        await read_cluster_id(stage.context.settings.kafka)
+        await read_cluster_id(state.context.settings.kafka)
 
     async def clickhouse() -> None:
-        await require_clickhouse_tables(stage.context.store)
+        await require_clickhouse_tables(state.context.store)
 
     async def postgres() -> None:
         await require_postgres_tables(database)
-        if stage.waits_for:
-            raise Unavailable(stage.waits_for)
+        if state.waits_for:
+            raise Unavailable(state.waits_for)
         if not await projects.exists(default_project_id):
             raise Unavailable(
                 f"There is no project {default_project_id}, which CLEARSPAN_DEFAULT_PROJECT_ID names;"
@@ -185,15 +185,15 @@ def _checks(stage: Stage, database: Database) -> Mapping[str, Check]:
     return {"clickhouse": clickhouse, "kafka": kafka, "postgres": postgres}
 
 
-async def _find_cursor_secret(stage: Stage, database: Database) -> None:
+async def _find_cursor_secret(state: StartupState, database: Database) -> None:
     async def probe() -> None:
         try:
             secret = await cursor_secret(database)
         except Unavailable as exc:
-            stage.waits_for = f"Starting: {exc.told}"
+            state.waits_for = f"Starting: {exc.told}"
             raise
-        stage.context = replace(stage.context, cursor_secret=secret)
-        stage.waits_for = ""
+        state.context = replace(state.context, cursor_secret=secret)
+        state.waits_for = ""
 
     await wait_for(probe, "postgres", log=_log)
 

@@ -20,7 +20,7 @@ from common.project import DEFAULT_USER_ID
 from common.settings import IllegalSettings, Settings
 from common.tenant import OWN_WORK, Tenant
 from query_api.request.context import ApiContext
-from query_api.request.route import Access, Call
+from query_api.request.route import Access, Request
 
 NO_PROJECT: Final = UUID(int=0)
 _NOBODY: Final = KeyOwner(NO_PROJECT, DEFAULT_USER_ID)
@@ -57,9 +57,9 @@ async def tenant_of(context: ApiContext, project_id: UUID) -> Tenant:
     return Tenant(project_id, has_neighbours, context.settings.query.queue_s)
 
 
-def sees_all_projects(call: Call) -> bool:
+def sees_all_projects(request: Request) -> bool:
     """Whether the caller may know how much all projects together have stored: the administrator, and everybody without keys."""
-    return call.context.keys is None or call.project_id == NO_PROJECT
+    return request.context.keys is None or request.project_id == NO_PROJECT
 
 
 def refuse_open_door(settings: Settings) -> None:

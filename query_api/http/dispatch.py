@@ -29,12 +29,12 @@ from query_api.http.body_budget import BodyBudget
 from query_api.http.content_encoding import COMPRESS_BYTES_MIN, compress, takes_gzip
 from query_api.http.request_body import BodyRules, read_request_body
 from query_api.http.router import Match, Router, guard_of
-from query_api.http.stage import Stage
+from query_api.http.startup_state import StartupState
 from query_api.request.body_models import Strict
 from query_api.request.context import ApiContext
 from query_api.request.errors import answer_of, internal_answer, new_operation_id
 from query_api.request.json_body import read_query
-from query_api.request.route import Access, Answer, Call, PrepareContext, Route
+from query_api.request.route import Access, PrepareContext, Request, Response, Route
 
 REQUEST_ID_HEADER: Final = "X-Request-Id"
 NO_ROUTE: Final = "none"
@@ -56,70 +56,70 @@ _log: Final = get_logger("clearspan.api")
 class Dispatcher:
     """Answers every request of the process."""
 
-    def __init__(self, router: Router, stage: Stage) -> None:
+    def __init__(self, router: Router, state: StartupState) -> None:
         self._router = router
-        self._stage = stage
-        self._budget = BodyBudget(stage.context.settings)
+        self._state = state
+        self._budget = BodyBudget(state.context.settings)
 
     async def answer(self, request: web.BaseRequest) -> web.StreamResponse:
-        """Answer one request; nothing but a cancellation gets out."""
-        passage = _Passage(request_id=_request_id(request))
-        clock = self._stage.context.clock
+        """Response one request; nothing but a cancellation gets out."""
+        request_log = _RequestLog(request_id=_request_id(request))
+        clock = self._state.context.clock
         started_s = clock.monotonic_s()
         try:
-            response = await self._response(request, passage)
+            response = await self._response(request, request_log)
         except asyncio.CancelledError:
-            _record(request.method, passage, status=CLIENT_GONE_STATUS, seconds=clock.monotonic_s() - started_s)
+            _record(request.method, request_log, status=CLIENT_GONE_STATUS, seconds=clock.monotonic_s() - started_s)
             raise
         seconds = clock.monotonic_s() - started_s
-        told = partial(_record, request.method, passage, status=response.status, seconds=seconds)
+        told = partial(_record, request.method, request_log, status=response.status, seconds=seconds)
         asyncio.get_running_loop().call_soon(told)  # behind the answer: nobody waits for a line in the log
         return response
 
-    async def _response(self, request: web.BaseRequest, passage: _Passage) -> web.Response:
+    async def _response(self, request: web.BaseRequest, request_log: _RequestLog) -> web.Response:
         try:
-            return await _response(request, await self._answer(request, passage), passage)
+            return await _response(request, await self._answer(request, request_log), request_log)
         except Exception:  # noqa: BLE001 - the last line of defence, where telling of an error fails too
-            return await _response(request, _our_failure(passage), passage)
+            return await _response(request, _our_failure(request_log), request_log)
 
-    async def _answer(self, request: web.BaseRequest, passage: _Passage) -> Answer:
+    async def _answer(self, request: web.BaseRequest, request_log: _RequestLog) -> Response:
         try:
-            return await self._handled(request, passage)
+            return await self._handled(request, request_log)
         except ServiceError as error:
             if error.code is ErrorCode.INTERNAL:
-                return _our_failure(passage)
+                return _our_failure(request_log)
             if error.told != error.detail:
-                _log.warning("system_failed", told=error.told, reason=error.detail, request_id=passage.request_id)
-            return _error_answer(error, request, passage)
+                _log.warning("system_failed", told=error.told, reason=error.detail, request_id=request_log.request_id)
+            return _error_answer(error, request, request_log)
         except (web.RequestPayloadError, PayloadEncodingError, ConnectionError) as exc:
-            return _error_answer(InvalidInput(f"The body cannot be read: {exc}."), request, passage)
+            return _error_answer(InvalidInput(f"The body cannot be read: {exc}."), request, request_log)
 
-    async def _handled(self, request: web.BaseRequest, passage: _Passage) -> Answer:
-        context = self._stage.context
+    async def _handled(self, request: web.BaseRequest, request_log: _RequestLog) -> Response:
+        context = self._state.context
         try:
             match = self._router.match(request.method, request.rel_url.raw_path)
         except ServiceError:
             # Without a key nobody learns which paths there are.
             await self._owner_of(request, guard_of(request.rel_url.raw_path))
             raise
-        route = passage.route = match.route
+        route = request_log.route = match.route
         owner = await self._owner_of(request, route.access)
-        passage.project_id = owner.project_id
-        passage.is_in_route = True
-        passage.tenant = await tenant_of(context, owner.project_id)
-        with working_for(passage.tenant):
+        request_log.project_id = owner.project_id
+        request_log.is_in_route = True
+        request_log.tenant = await tenant_of(context, owner.project_id)
+        with working_for(request_log.tenant):
             query = _read_parameters(request, route)
             body = await _read(request, match, context, self._budget)
-            call = Call(context, owner.project_id, match.path, query, body, request.headers, owner.user_id)
+            call = Request(context, owner.project_id, match.path, query, body, request.headers, owner.user_id)
             return await (answer_fresh(call, route.handler) if route.reads_spans else route.handler(call))
 
     async def _owner_of(self, request: web.BaseRequest, access: Access) -> KeyOwner:
-        if access is not Access.PUBLIC and self._stage.waits_for:
-            raise Unavailable(self._stage.waits_for)
-        return await owner_of(self._stage.context, access=access, headers=request.headers, query=request.query)
+        if access is not Access.PUBLIC and self._state.waits_for:
+            raise Unavailable(self._state.waits_for)
+        return await owner_of(self._state.context, access=access, headers=request.headers, query=request.query)
 
 
-class _Passage:
+class _RequestLog:
     """What becomes known of a request on its way, for its line in the log."""
 
     def __init__(self, *, request_id: str) -> None:
@@ -236,29 +236,29 @@ def _is_one_of(content_type: str | None, legal: tuple[str, ...]) -> bool:
     return content_type is None or content_type.partition(";")[0].strip().lower() in legal
 
 
-def _error_answer(error: ServiceError, request: web.BaseRequest, passage: _Passage) -> Answer:
-    shape = passage.route.error_shape if passage.route is not None and passage.is_in_route else None
+def _error_answer(error: ServiceError, request: web.BaseRequest, request_log: _RequestLog) -> Response:
+    shape = request_log.route.error_shape if request_log.route is not None and request_log.is_in_route else None
     return (shape(error, request.headers) if shape is not None else None) or answer_of(error)
 
 
-def _our_failure(passage: _Passage) -> Answer:
+def _our_failure(request_log: _RequestLog) -> Response:
     operation_id = new_operation_id()
-    _log.exception("failed", operation_id=operation_id, request_id=passage.request_id)
+    _log.exception("failed", operation_id=operation_id, request_id=request_log.request_id)
     return internal_answer(operation_id)
 
 
-async def _response(request: web.BaseRequest, answer: Answer, passage: _Passage) -> web.Response:
-    response = plain_response(answer, request_id=passage.request_id)
+async def _response(request: web.BaseRequest, answer: Response, request_log: _RequestLog) -> web.Response:
+    response = plain_response(answer, request_id=request_log.request_id)
     if len(answer.body) >= COMPRESS_BYTES_MIN:
         response.headers["Vary"] = "Accept-Encoding"
         if takes_gzip(request.headers.get("Accept-Encoding", "")):
-            with suppress(Overloaded), working_for(passage.tenant):  # without a thread it goes out as it is
+            with suppress(Overloaded), working_for(request_log.tenant):  # without a thread it goes out as it is
                 response.body = await compress(answer.body)
                 response.headers["Content-Encoding"] = "gzip"
     return response
 
 
-def plain_response(answer: Answer, *, request_id: str) -> web.Response:
+def plain_response(answer: Response, *, request_id: str) -> web.Response:
     """The answer as it is, under the id of its request."""
     headers = {
         **RESPONSE_HEADERS,
@@ -275,19 +275,19 @@ def _request_id(request: web.BaseRequest) -> str:
     return sent if _REQUEST_ID.fullmatch(sent) else token_hex(16)
 
 
-def _record(method: str, passage: _Passage, *, status: int, seconds: float) -> None:
-    route = passage.route.path if passage.route is not None else NO_ROUTE
+def _record(method: str, request_log: _RequestLog, *, status: int, seconds: float) -> None:
+    route = request_log.route.path if request_log.route is not None else NO_ROUTE
     known_method = method if method in _METHODS else OTHER_METHOD
     HTTP_REQUEST_SECONDS.labels(known_method, route, str(status)).observe(seconds)
     # Probes and scrapes come every few seconds and say nothing that the metrics do not.
-    is_probe = passage.route is not None and passage.route.access is Access.PUBLIC
+    is_probe = request_log.route is not None and request_log.route.access is Access.PUBLIC
     _log.log(
         logging.DEBUG if is_probe else logging.INFO,
         "request",
-        request_id=passage.request_id,
+        request_id=request_log.request_id,
         method=known_method,
         route=route,
         status=status,
         ms=round(seconds * 1000, 3),
-        project_id=str(passage.project_id),
+        project_id=str(request_log.project_id),
     )

@@ -16,7 +16,7 @@ from typing import Final
 import orjson
 
 from query_api.http.openapi import openapi_document
-from query_api.request.route import Access, Answer, Call, Route
+from query_api.request.route import Access, Request, Response, Route
 
 TAG: Final = "About"
 HTML: Final = "text/html; charset=utf-8"
@@ -25,9 +25,9 @@ HTML: Final = "text/html; charset=utf-8"
 def with_docs(routes: Sequence[Route]) -> tuple[Route, ...]:
     """The routes, and the two that tell of all of them."""
 
-    async def show_document(call: Call) -> Answer:  # noqa: ARG001 - the one shape of handlers
+    async def show_document(request: Request) -> Response:  # noqa: ARG001 - the one shape of handlers
         """Every route, generated from the models that validate."""
-        return Answer(document())
+        return Response(document())
 
     @cache
     def document() -> bytes:
@@ -43,10 +43,10 @@ def with_docs(routes: Sequence[Route]) -> tuple[Route, ...]:
     return described
 
 
-async def show_page(call: Call) -> Answer:  # noqa: ARG001 - the one shape of handlers
+async def show_page(request: Request) -> Response:  # noqa: ARG001 - the one shape of handlers
     """The document for people: every route, its shapes, and a request to try."""
     page, policy = _page()
-    return Answer(page, content_type=HTML, headers={"Content-Security-Policy": policy, "Cache-Control": "no-cache"})
+    return Response(page, content_type=HTML, headers={"Content-Security-Policy": policy, "Cache-Control": "no-cache"})
 
 
 @cache

@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field
 from common.errors import ServiceError
 from query_api.request.context import Check
 from query_api.request.json_body import json_answer
-from query_api.request.route import Answer, Call
+from query_api.request.route import Request, Response
 
 CHECK_TIMEOUT_S: Final = 2.0
 
@@ -29,14 +29,14 @@ class Readiness(BaseModel):
     waiting_for: dict[str, str] | None = Field(None, description="What does not answer, and why.")
 
 
-async def livez(call: Call) -> Answer:  # noqa: ARG001 - the one shape of handlers
+async def livez(request: Request) -> Response:  # noqa: ARG001 - the one shape of handlers
     """200 while the process answers at all."""
     return json_answer(Liveness())
 
 
-async def readyz(call: Call) -> Answer:
+async def readyz(request: Request) -> Response:
     """200 when every system answers, else 503 that names the ones that do not, with reasons."""
-    checks = call.context.checks
+    checks = request.context.checks
     reasons = await asyncio.gather(*(_reason(check) for check in checks.values()))
     missing = {name: reason for name, reason in zip(checks, reasons, strict=True) if reason is not None}
     if missing:
@@ -45,9 +45,9 @@ async def readyz(call: Call) -> Answer:
     return json_answer(Readiness(status="ready"))
 
 
-async def metrics(call: Call) -> Answer:  # noqa: ARG001 - the one shape of handlers
+async def metrics(request: Request) -> Response:  # noqa: ARG001 - the one shape of handlers
     """Everything that is counted, in Prometheus' text format."""
-    return Answer(generate_latest(), content_type=CONTENT_TYPE_LATEST)
+    return Response(generate_latest(), content_type=CONTENT_TYPE_LATEST)
 
 
 async def _reason(check: Check) -> str | None:

@@ -7,7 +7,7 @@ from typing import Final
 from pydantic import BaseModel, Field
 
 from query_api.request.json_body import json_answer
-from query_api.request.route import Answer, Call
+from query_api.request.route import Request, Response
 
 HTML: Final = "text/html; charset=utf-8"
 POLICY: Final = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -31,12 +31,12 @@ class Home(BaseModel):
     links: Links = Links()
 
 
-async def home(call: Call) -> Answer:
+async def home(request: Request) -> Response:
     """Where everything is: a page for clients that accept HTML, JSON for others."""
-    if not _accepts_html(call.headers.get("Accept", "")):
+    if not _accepts_html(request.headers.get("Accept", "")):
         return json_answer(Home(), headers={"Vary": "Accept"})
     headers = {"Content-Security-Policy": POLICY, "Vary": "Accept"}
-    return Answer(_PAGE.encode(), content_type=HTML, headers=headers)
+    return Response(_PAGE.encode(), content_type=HTML, headers=headers)
 
 
 def _accepts_html(accept: str) -> bool:

@@ -31,7 +31,7 @@ _DATA_THROUGH: Final[Json] = {
 }
 _WAIT_FOR: Final[Json] = {
     "schema": {"type": "string"},
-    "description": "Answer when these records are queryable: values of X-Clearspan-Coordinates, or topic/partition/offset of "
+    "description": "Response when these records are queryable: values of X-Clearspan-Coordinates, or topic/partition/offset of "
     "records that the project has written to Kafka itself, separated by commas.",
 }
 _DESCRIPTION: Final = """\

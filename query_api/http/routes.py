@@ -7,39 +7,39 @@ from typing import Any, Final
 
 from query_api.analytics import handlers as analytics
 from query_api.analytics.models import (
-    CountsAnswer,
     CountsParameters,
     CountsQuery,
-    MetricsAnswer,
+    CountsResponse,
     MetricsParameters,
     MetricsQuery,
+    MetricsResponse,
 )
 from query_api.compat import accounts_handlers as accounts
 from query_api.compat import flat_handlers as flat
 from query_api.compat import simple_traces_handlers as simple
 from query_api.compat import workflows_handlers as workflows
 from query_api.compat.accounts_models import (
-    AccountsAnswer,
+    AccountsResponse,
     CreateAccounts,
     CurrentProject,
     Permission,
     PermissionParameters,
 )
-from query_api.compat.flat_models import FlatAnswer, FlatQuery, FlatTraceAnswer
+from query_api.compat.flat_models import FlatQuery, FlatResponse, FlatTraceResponse
 from query_api.compat.simple_traces_models import (
     CreateSimpleTrace,
     EditSimpleTrace,
     QuerySimpleTraces,
-    SimpleTraceAnswer,
     SimpleTraceDeleted,
-    SimpleTracesAnswer,
+    SimpleTraceResponse,
+    SimpleTracesResponse,
 )
 from query_api.compat.simple_traces_prepare import spans_of_new
 from query_api.compat.workflows_models import (
     ResolveWorkflowRevision,
     RetrieveWorkflowRevision,
-    WorkflowResolvedAnswer,
-    WorkflowRetrievedAnswer,
+    WorkflowResolvedResponse,
+    WorkflowRetrievedResponse,
 )
 from query_api.freshness import handlers as freshness
 from query_api.freshness.models import Freshness
@@ -49,10 +49,10 @@ from query_api.intake import handlers as intake
 from query_api.intake import otlp, otlp_rejected, prepare
 from query_api.intake.models import (
     IntakeReady,
-    LinksAnswer,
+    LinksResponse,
     SpansIngest,
-    TraceIdAnswer,
-    TraceIdsAnswer,
+    TraceIdResponse,
+    TraceIdsResponse,
     TraceIngest,
     TracesIngest,
 )
@@ -60,8 +60,8 @@ from query_api.pages import sessions_handlers as sessions
 from query_api.pages import spans_handlers as spans
 from query_api.pages import traces_handlers as traces
 from query_api.pages.sessions_models import ActivityQuery, SessionIds, UserIds
-from query_api.pages.spans_models import SpanAnswer, SpanIds, SpansAnswer, SpansQuery
-from query_api.pages.traces_models import TraceAnswer, TraceDeleted, TraceIds, TracesAnswer, TracesQuery
+from query_api.pages.spans_models import SpanIds, SpanResponse, SpansQuery, SpansResponse
+from query_api.pages.traces_models import TraceDeleted, TraceIds, TraceResponse, TracesQuery, TracesResponse
 from query_api.registry.applications_routes import APPLICATION_ROUTES
 from query_api.registry.environments_routes import ENVIRONMENT_ROUTES
 from query_api.registry.queries_routes import QUERY_ROUTES
@@ -69,24 +69,24 @@ from query_api.request.route import Access, Route
 
 # fmt: off
 SPANS: Final = (
-    Route("POST", "/spans/query", spans.query_spans, "Ask for spans", "Spans", SpansAnswer, body=SpansQuery),
-    Route("GET",  "/spans", spans.list_spans, "Spans by their ids", "Spans", SpansAnswer, query=SpanIds),
-    Route("GET",  "/spans/{trace_id}/{span_id}", spans.get_span, "One span", "Spans", SpanAnswer),
+    Route("POST", "/spans/query", spans.query_spans, "Ask for spans", "Spans", SpansResponse, body=SpansQuery),
+    Route("GET",  "/spans", spans.list_spans, "Spans by their ids", "Spans", SpansResponse, query=SpanIds),
+    Route("GET",  "/spans/{trace_id}/{span_id}", spans.get_span, "One span", "Spans", SpanResponse),
 )
 TRACES: Final = (
-    Route("GET",  "/traces", traces.list_traces, "Traces by their ids", "Traces", TracesAnswer, query=TraceIds),
-    Route("POST", "/traces/query", traces.query_traces, "Ask for traces", "Traces", TracesAnswer, body=TracesQuery),
-    Route("GET",  "/traces/{trace_id}", traces.get_trace, "One trace as a tree", "Traces", TraceAnswer),
+    Route("GET",  "/traces", traces.list_traces, "Traces by their ids", "Traces", TracesResponse, query=TraceIds),
+    Route("POST", "/traces/query", traces.query_traces, "Ask for traces", "Traces", TracesResponse, body=TracesQuery),
+    Route("GET",  "/traces/{trace_id}", traces.get_trace, "One trace as a tree", "Traces", TraceResponse),
     Route("DELETE", "/traces/{trace_id}", traces.delete_trace, "Delete a trace", "Traces", TraceDeleted, status=202),
 )
 NUMBERS: Final = (
-    Route("POST", "/spans/analytics/query", analytics.query_metrics, "Statistics of values", "Numbers", MetricsAnswer,
+    Route("POST", "/spans/analytics/query", analytics.query_metrics, "Statistics of values", "Numbers", MetricsResponse,
           query=MetricsParameters, body=MetricsQuery),
-    Route("POST", "/tracing/analytics/query", analytics.query_metrics, "Statistics of values", "Numbers", MetricsAnswer,
+    Route("POST", "/tracing/analytics/query", analytics.query_metrics, "Statistics of values", "Numbers", MetricsResponse,
           query=MetricsParameters, body=MetricsQuery, deprecated=True),
-    Route("POST", "/tracing/spans/analytics", analytics.query_counts, "Counts and sums", "Numbers", CountsAnswer,
+    Route("POST", "/tracing/spans/analytics", analytics.query_counts, "Counts and sums", "Numbers", CountsResponse,
           query=CountsParameters, body=CountsQuery),
-    Route("GET",  "/tracing/spans/analytics", analytics.query_counts, "Counts and sums", "Numbers", CountsAnswer,
+    Route("GET",  "/tracing/spans/analytics", analytics.query_counts, "Counts and sums", "Numbers", CountsResponse,
           query=CountsParameters),
     Route("POST", "/spans/sessions/query", sessions.query_sessions, "Ask for sessions", "Numbers", SessionIds, body=ActivityQuery),
     Route("POST", "/spans/users/query", sessions.query_users, "Ask for users", "Numbers", UserIds, body=ActivityQuery),
@@ -96,19 +96,19 @@ NUMBERS: Final = (
           body=ActivityQuery, deprecated=True),
 )
 TRACING: Final = (
-    Route("POST", "/tracing/spans/query", flat.query_flat, "Ask for traces or spans, in the older form", "Tracing", FlatAnswer,
+    Route("POST", "/tracing/spans/query", flat.query_flat, "Ask for traces or spans, in the older form", "Tracing", FlatResponse,
           body=FlatQuery, query=FlatQuery, deprecated=True),
     Route("GET",  "/tracing/traces/{trace_id}", flat.get_flat_trace, "One trace as a tree, in the older form", "Tracing",
-          FlatTraceAnswer, deprecated=True),
+          FlatTraceResponse, deprecated=True),
     Route("DELETE", "/tracing/traces/{trace_id}", flat.delete_flat_trace, "Delete a trace, in the older form", "Tracing",
-          LinksAnswer, status=202, deprecated=True),
+          LinksResponse, status=202, deprecated=True),
 )
 SIMPLE: Final = (
     Route("POST", "/simple/traces/query", simple.query_simple_traces, "Ask for simple traces", "Simple traces",
-          SimpleTracesAnswer, body=QuerySimpleTraces),
-    Route("GET",  "/simple/traces/{trace_id}", simple.get_simple_trace, "One simple trace", "Simple traces", SimpleTraceAnswer),
+          SimpleTracesResponse, body=QuerySimpleTraces),
+    Route("GET",  "/simple/traces/{trace_id}", simple.get_simple_trace, "One simple trace", "Simple traces", SimpleTraceResponse),
     Route("PATCH", "/simple/traces/{trace_id}", simple.edit_simple_trace, "Change a simple trace", "Simple traces",
-          SimpleTraceAnswer, body=EditSimpleTrace, body_required=True, ignores_unknown=True),
+          SimpleTraceResponse, body=EditSimpleTrace, body_required=True, ignores_unknown=True),
     Route("DELETE", "/simple/traces/{trace_id}", simple.delete_simple_trace, "Delete a simple trace", "Simple traces",
           SimpleTraceDeleted),
 )
@@ -130,19 +130,19 @@ def _otlp(prefix: str) -> tuple[Route, ...]:
 
 OTLP: Final = (*_otlp(""), *_otlp("/otlp"))
 INTAKE: Final = (
-    Route("POST", "/simple/traces", simple.create_simple_trace, "Write a simple trace", "Simple traces", SimpleTraceAnswer,
+    Route("POST", "/simple/traces", simple.create_simple_trace, "Write a simple trace", "Simple traces", SimpleTraceResponse,
           body=CreateSimpleTrace, body_required=True, ignores_unknown=True, prepare=spans_of_new, status=202),
-    Route("POST", "/tracing/spans/ingest", intake.ingest_spans, "Send spans as JSON", "Intake", LinksAnswer,
+    Route("POST", "/tracing/spans/ingest", intake.ingest_spans, "Send spans as JSON", "Intake", LinksResponse,
           body=SpansIngest, prepare=prepare.spans_of_ingest, body_required=True, ignores_unknown=True, status=202),
-    Route("POST", "/traces/ingest", intake.ingest_traces, "Send traces as JSON", "Intake", TraceIdsAnswer,
+    Route("POST", "/traces/ingest", intake.ingest_traces, "Send traces as JSON", "Intake", TraceIdsResponse,
           body=TracesIngest, prepare=prepare.spans_of_traces, body_required=True, ignores_unknown=True, status=202, deprecated=True),
-    Route("POST", "/traces", intake.create_trace, "Send one trace", "Intake", TraceIdAnswer,
+    Route("POST", "/traces", intake.create_trace, "Send one trace", "Intake", TraceIdResponse,
           body=TraceIngest, prepare=prepare.spans_of_new_trace, body_required=True, ignores_unknown=True, status=202),
-    Route("PUT",  "/traces/{trace_id}", intake.replace_trace, "Send one trace again", "Intake", TraceIdAnswer,
+    Route("PUT",  "/traces/{trace_id}", intake.replace_trace, "Send one trace again", "Intake", TraceIdResponse,
           body=TraceIngest, prepare=prepare.spans_of_replaced_trace, body_required=True, ignores_unknown=True, status=202),
-    Route("POST", "/tracing/traces", intake.create_trace_of_spans, "Send one trace", "Intake", LinksAnswer,
+    Route("POST", "/tracing/traces", intake.create_trace_of_spans, "Send one trace", "Intake", LinksResponse,
           body=SpansIngest, prepare=prepare.spans_of_new_trace_of_spans, body_required=True, ignores_unknown=True, status=202, deprecated=True),
-    Route("PUT",  "/tracing/traces/{trace_id}", intake.replace_trace_of_spans, "Send one trace again", "Intake", LinksAnswer,
+    Route("PUT",  "/tracing/traces/{trace_id}", intake.replace_trace_of_spans, "Send one trace again", "Intake", LinksResponse,
           body=SpansIngest, prepare=prepare.spans_of_replaced_trace_of_spans, body_required=True, ignores_unknown=True, status=202, deprecated=True),
 )
 STATUS: Final = (
@@ -153,9 +153,9 @@ STATUS: Final = (
 )
 WORKFLOWS: Final = (
     Route("POST", "/workflows/revisions/resolve", workflows.REVISIONS.resolve, "Resolve embedded references", "Workflows",
-          WorkflowResolvedAnswer, body=ResolveWorkflowRevision),
+          WorkflowResolvedResponse, body=ResolveWorkflowRevision),
     Route("POST", "/workflows/revisions/retrieve", workflows.REVISIONS.retrieve, "The revision that references name", "Workflows",
-          WorkflowRetrievedAnswer, body=RetrieveWorkflowRevision),
+          WorkflowRetrievedResponse, body=RetrieveWorkflowRevision),
 )
 ACCOUNTS: Final = (
     Route("GET",  "/projects/current", accounts.current_project, "The project of the key", "Accounts", CurrentProject,
@@ -163,7 +163,7 @@ ACCOUNTS: Final = (
     Route("GET",  "/access/permissions/check", accounts.check_permission, "Check a permission", "Accounts", Permission,
           query=PermissionParameters, ignores_unknown=True),
     Route("POST", "/admin/simple/accounts", accounts.create_accounts, "Make accounts with projects and keys", "Accounts",
-          AccountsAnswer, body=CreateAccounts, body_required=True, ignores_unknown=True, access=Access.ADMIN),
+          AccountsResponse, body=CreateAccounts, body_required=True, ignores_unknown=True, access=Access.ADMIN),
 )
 PROBES: Final = (
     Route("GET", "/livez",   health.livez,   "Whether the process lives", "Health", health.Liveness, access=Access.PUBLIC),

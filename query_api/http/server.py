@@ -18,7 +18,7 @@ from common.settings import HttpSettings
 from common.telemetry import HTTP_REQUEST_SECONDS, get_logger
 from query_api.http.dispatch import NO_ROUTE, OTHER_METHOD, plain_response
 from query_api.request.errors import answer_of, internal_answer, new_operation_id
-from query_api.request.route import Answer
+from query_api.request.route import Response
 
 BAD_REQUEST: Final = 400
 REASON_CHARACTERS_MAX: Final = 200
@@ -78,7 +78,7 @@ def _refused(reason: str) -> web.StreamResponse:
     return _last_response(answer_of(InvalidInput(reason)), request_id)
 
 
-def _last_response(answer: Answer, request_id: str) -> web.StreamResponse:
+def _last_response(answer: Response, request_id: str) -> web.StreamResponse:
     HTTP_REQUEST_SECONDS.labels(OTHER_METHOD, NO_ROUTE, str(answer.status)).observe(0.0)
     response = plain_response(answer, request_id=request_id)
     response.force_close()

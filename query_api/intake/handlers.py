@@ -14,50 +14,50 @@ from common.telemetry import INTAKE_SPANS
 from query_api.intake.prepare import PreparedIntake
 from query_api.intake.publish import publish
 from query_api.request.coordinates import coordinates_header
-from query_api.request.route import Answer, Call
+from query_api.request.route import Request, Response
 
 SPAN_JSON: Final = CONTENT_TYPES[Encoding.SPAN_JSON]
 ACCEPTED: Final = 202
 
 
-async def ingest_spans(call: Call) -> Answer:
+async def ingest_spans(request: Request) -> Response:
     """Any number of spans of any number of traces."""
-    return await publish_spans(call, call.body)
+    return await publish_spans(request, request.body)
 
 
-async def ingest_traces(call: Call) -> Answer:
+async def ingest_traces(request: Request) -> Response:
     """Any number of traces."""
-    return await publish_spans(call, call.body)
+    return await publish_spans(request, request.body)
 
 
-async def create_trace(call: Call) -> Answer:
+async def create_trace(request: Request) -> Response:
     """One trace with exactly one root."""
-    return await publish_spans(call, call.body)
+    return await publish_spans(request, request.body)
 
 
-async def replace_trace(call: Call) -> Answer:
+async def replace_trace(request: Request) -> Response:
     """One trace with exactly one root, under the id of the path. Spans that the payload does not hold stay."""
-    return await publish_spans(call, call.body)
+    return await publish_spans(request, request.body)
 
 
-async def create_trace_of_spans(call: Call) -> Answer:
+async def create_trace_of_spans(request: Request) -> Response:
     """One trace with exactly one root, in the shape of ``/tracing/spans/ingest``."""
-    return await publish_spans(call, call.body)
+    return await publish_spans(request, request.body)
 
 
-async def replace_trace_of_spans(call: Call) -> Answer:
+async def replace_trace_of_spans(request: Request) -> Response:
     """One trace in the shape of ``/tracing/spans/ingest``, under the id of the path."""
-    return await publish_spans(call, call.body)
+    return await publish_spans(request, request.body)
 
 
-async def publish_spans(call: Call, spans: PreparedIntake, *, status: int = ACCEPTED) -> Answer:
+async def publish_spans(request: Request, spans: PreparedIntake, *, status: int = ACCEPTED) -> Response:
     """Publish the spans for the project of the call; answer when Kafka has acknowledged all of them."""
     where = await publish(
-        call.context.publisher,
+        request.context.publisher,
         spans.records,
-        topic=call.context.settings.kafka.intake_topic,
+        topic=request.context.settings.kafka.intake_topic,
         content_type=SPAN_JSON,
-        project_id=call.project_id,
+        project_id=request.project_id,
     )
     INTAKE_SPANS.labels("span_json", "accepted").inc(spans.spans_count)
-    return Answer(spans.answer, status=status, headers=coordinates_header(call, where))
+    return Response(spans.answer, status=status, headers=coordinates_header(request, where))

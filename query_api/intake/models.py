@@ -168,21 +168,21 @@ class SpanLink(BaseModel):
     span_id: str
 
 
-class LinksAnswer(BaseModel):
+class LinksResponse(BaseModel):
     """The spans that were taken in."""
 
     count: int
     links: list[SpanLink]
 
 
-class TraceIdAnswer(BaseModel):
+class TraceIdResponse(BaseModel):
     """The trace that was taken in."""
 
     count: int
     trace_id: str | None = None
 
 
-class TraceIdsAnswer(BaseModel):
+class TraceIdsResponse(BaseModel):
     """The traces that were taken in."""
 
     count: int

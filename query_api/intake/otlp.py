@@ -32,7 +32,7 @@ from query_api.intake.split import GROWTH_MAX, split_by_trace
 from query_api.request.coordinates import coordinates_header
 from query_api.request.errors import headers_of, status_of
 from query_api.request.json_body import json_answer
-from query_api.request.route import Answer, Call, PrepareContext
+from query_api.request.route import PrepareContext, Request, Response
 
 PROTOBUF: Final = record_headers.CONTENT_TYPES[Encoding.OTLP_PROTO]
 JSON: Final = record_headers.CONTENT_TYPES[Encoding.OTLP_JSON]
@@ -102,25 +102,25 @@ class Taken(NamedTuple):
     rejections: Rejections
 
 
-async def ready(call: Call) -> Answer:  # noqa: ARG001 - the one shape of handlers
+async def ready(request: Request) -> Response:  # noqa: ARG001 - the one shape of handlers
     """OTLP can be sent here."""
     return json_answer(IntakeReady())
 
 
-async def export_traces(call: Call) -> Answer:
+async def export_traces(request: Request) -> Response:
     """Publish the spans of an ``ExportTraceServiceRequest``; answer when Kafka has acknowledged all of them."""
-    spans: PreparedIntake = call.body
-    encoding = encoding_of(call.headers.get("Content-Type"))
+    spans: PreparedIntake = request.body
+    encoding = encoding_of(request.headers.get("Content-Type"))
     where = await publish(
-        call.context.publisher,
+        request.context.publisher,
         spans.records,
-        topic=call.context.settings.kafka.otlp_topic,
+        topic=request.context.settings.kafka.otlp_topic,
         content_type=encoding,
-        project_id=call.project_id,
+        project_id=request.project_id,
     )
     INTAKE_SPANS.labels("otlp", "accepted").inc(spans.spans_count)
     INTAKE_SPANS.labels("otlp", "rejected").inc(spans.rejected_count)
-    return Answer(spans.answer, content_type=encoding, headers=coordinates_header(call, where))
+    return Response(spans.answer, content_type=encoding, headers=coordinates_header(request, where))
 
 
 def prepare_traces(body: bytes, context: PrepareContext) -> PreparedIntake:
@@ -148,7 +148,7 @@ def take(body: bytes, *, encoding: str, limits: SpanLimits, now_ns: int) -> Take
     return Taken(records, len(decoded.spans), decoded.rejections)
 
 
-def error_shape(error: ServiceError, headers: Mapping[str, str]) -> Answer | None:
+def error_shape(error: ServiceError, headers: Mapping[str, str]) -> Response | None:
     """``google.rpc.Status`` in the encoding of the request; a body whose type is refused has the usual shape."""
     if isinstance(error, UnsupportedMedia):
         return None
@@ -158,7 +158,7 @@ def error_shape(error: ServiceError, headers: Mapping[str, str]) -> Answer | Non
         body = orjson.dumps({"code": code, "message": error.told})
     else:
         body = _status_message(code, error.told)
-    return Answer(body, status=status_of(error), content_type=encoding, headers=headers_of(error))
+    return Response(body, status=status_of(error), content_type=encoding, headers=headers_of(error))
 
 
 def encoding_of(content_type: str | None) -> str:

@@ -20,7 +20,7 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
 
 from common.errors import InvalidInput
 from query_api.intake.otlp import JSON, encoding_of
-from query_api.request.route import Answer, Call, PrepareContext
+from query_api.request.route import PrepareContext, Request, Response
 
 MESSAGE: Final = (
     "Clearspan keeps traces only: nothing of this request is stored. Send metrics and logs to another backend."
@@ -40,14 +40,14 @@ class _Signal:
     count_json: Callable[[Any], int]
 
 
-async def reject_metrics(call: Call) -> Answer:
+async def reject_metrics(request: Request) -> Response:
     """Reject every data point: Clearspan keeps traces only. The answer is 200 with ``partial_success``, so that SDKs go on."""
-    return _answer(call)
+    return _answer(request)
 
 
-async def reject_logs(call: Call) -> Answer:
+async def reject_logs(request: Request) -> Response:
     """Reject every log record: Clearspan keeps traces only. The answer is 200 with ``partial_success``, so that SDKs go on."""
-    return _answer(call)
+    return _answer(request)
 
 
 def prepare_metrics(body: bytes, context: PrepareContext) -> bytes:
@@ -60,8 +60,8 @@ def prepare_logs(body: bytes, context: PrepareContext) -> bytes:
     return _response(_LOGS, body, context)
 
 
-def _answer(call: Call) -> Answer:
-    return Answer(call.body, content_type=encoding_of(call.headers.get("Content-Type")))
+def _answer(request: Request) -> Response:
+    return Response(request.body, content_type=encoding_of(request.headers.get("Content-Type")))
 
 
 def _response(signal: _Signal, body: bytes, context: PrepareContext) -> bytes:

@@ -14,10 +14,10 @@ from common.errors import InvalidInput
 from common.ids import parse_trace_id
 from query_api.intake.models import (
     Json,
-    LinksAnswer,
+    LinksResponse,
     SpansIngest,
-    TraceIdAnswer,
-    TraceIdsAnswer,
+    TraceIdResponse,
+    TraceIdsResponse,
     TraceIngest,
     TracesIngest,
 )
@@ -50,7 +50,7 @@ def spans_of_traces(body: TracesIngest, context: PrepareContext) -> PreparedInta
     for index, trace in enumerate(body.traces):
         placed += _placed_trace(trace, path=f"traces[{index}]")
     made = prepared(placed, context)
-    return with_answer(made, TraceIdsAnswer(count=len(made.trace_ids), trace_ids=made.trace_ids))
+    return with_answer(made, TraceIdsResponse(count=len(made.trace_ids), trace_ids=made.trace_ids))
 
 
 def spans_of_new_trace(body: TraceIngest, context: PrepareContext) -> PreparedIntake:
@@ -88,11 +88,11 @@ def with_answer(made: Prepared, answer: BaseModel) -> PreparedIntake:
 
 
 def _with_links(made: Prepared) -> PreparedIntake:
-    return with_answer(made, LinksAnswer(count=len(made.links), links=made.links))
+    return with_answer(made, LinksResponse(count=len(made.links), links=made.links))
 
 
 def _with_trace_id(made: Prepared) -> PreparedIntake:
-    return with_answer(made, TraceIdAnswer(count=1, trace_id=made.trace_ids[0]))
+    return with_answer(made, TraceIdResponse(count=1, trace_id=made.trace_ids[0]))
 
 
 def _placed_spans(body: SpansIngest) -> list[Placed]:

@@ -19,7 +19,7 @@ from common.errors import DeadlineExceeded
 from query_api.filter.sql.compile import EVERY_ROW, Compiled
 from query_api.pages.search_budget import SearchBudget
 from query_api.pages.spans_models import Order
-from query_api.spans.project_spans import ProjectSpans, Share
+from query_api.spans.project_spans import ProjectSpans, StatementBudget
 from query_api.spans.tables import Table, read_from
 
 Row = TypeVar("Row")
@@ -107,7 +107,7 @@ class BoundedSearch(ABC, Generic[Row, Place]):
         """The statement of the first ``{candidates:UInt32}`` rows behind the position, none behind ``until_us``; its other values."""
 
     @abstractmethod
-    async def _select(self, size: int, share: Share, *, until_us: int | None = None) -> Portion[Row, Place]:
+    async def _select(self, size: int, share: StatementBudget, *, until_us: int | None = None) -> Portion[Row, Place]:
         """About ``size`` rows behind the position, none behind ``until_us``; at least one unless these are all."""
 
     @abstractmethod

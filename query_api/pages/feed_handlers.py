@@ -14,25 +14,25 @@ from query_api.pages.feed_arrivals import StartBounds
 from query_api.pages.feed_positions import Positions
 from query_api.pages.sampling import percent_of
 from query_api.pages.spans_models import Order, SpansQuery, Windowing
-from query_api.pages.windowing import belonging, limit_of, microseconds, refuse_unfit
+from query_api.pages.windowing import cursor_scope, limit_of, microseconds, refuse_unfit
 from query_api.request.context import ApiContext
 from query_api.request.cursor import read_cursor, write_cursor
-from query_api.request.route import Answer, Call
+from query_api.request.route import Request, Response
 from query_api.spans.project_spans import ProjectSpans
 from query_api.spans.request_spans import project_spans
 
 
-async def query_feed(call: Call, query: SpansQuery, filtering: Node) -> Answer:
+async def query_feed(request: Request, query: SpansQuery, filtering: Node) -> Response:
     """What has become queryable since the page that gave ``windowing.next``; without one, since the beginning of all.
 
     The engine is asked how far spans are stored once a call; while it waits, announcements tell.
     """
     windowing = _ascending(query.windowing or Windowing())
-    context, settings = call.context, call.context.settings.query
-    belongs_to = belonging("feed", call.project_id, filtering, windowing)
+    context, settings = request.context, request.context.settings.query
+    scope = cursor_scope("feed", request.project_id, filtering, windowing)
     positions = Positions()
     if windowing.next is not None:
-        packed = read_cursor(windowing.next, belongs_to=belongs_to, secret=context.cursor_secret)
+        packed = read_cursor(windowing.next, scope=scope, secret=context.cursor_secret)
         positions = Positions.unpack(packed)
     question = Question(
         await compile_node(filtering),
@@ -41,46 +41,46 @@ async def query_feed(call: Call, query: SpansQuery, filtering: Node) -> Answer:
         limit=limit_of(windowing, default=settings.page_limit_default, most=settings.page_limit_max),
         bytes_max=settings.page_bytes_max,
     )
-    await look_up_stored(context, call.project_id)
+    await look_up_stored(context, request.project_id)
 
     async def look(positions: Positions) -> tuple[FeedPage, ProjectSpans]:
         # Each look has a budget of its own: the time that was waited is nobody's work.
-        spans = project_spans(call, explain=query.explain is True)
-        through = context.stored.through(call.project_id)
+        spans = project_spans(request, explain=query.explain is True)
+        through = context.stored.through(request.project_id)
         return await read_feed(spans, question, positions, through=through), spans
 
-    page, spans = await _first_with_news(call, look, positions, wait_s=windowing.wait_s or 0.0)
-    cursor = write_cursor(page.positions.pack(), belongs_to=belongs_to, secret=context.cursor_secret)
-    return Answer(_page_json(page, cursor, explanation=await explain_member(spans, filtering)))
+    page, spans = await _first_with_news(request, look, positions, wait_s=windowing.wait_s or 0.0)
+    cursor = write_cursor(page.positions.pack(), scope=scope, secret=context.cursor_secret)
+    return Response(_page_json(page, cursor, explanation=await explain_member(spans, filtering)))
 
 
 async def _first_with_news(
-    call: Call,
+    request: Request,
     look: Callable[[Positions], Awaitable[tuple[FeedPage, ProjectSpans]]],
     positions: Positions,
     *,
     wait_s: float,
 ) -> tuple[FeedPage, ProjectSpans]:
     """The first look that finds something or is not complete; the last one when ``wait_s`` is over."""
-    stored, clock = call.context.stored, call.context.clock
+    stored, clock = request.context.stored, request.context.clock
     ends_s = clock.monotonic_s() + wait_s
     while True:
-        since = stored.news_count(call.project_id)
+        since = stored.news_count(request.project_id)
         page, spans = await look(positions)
         positions = page.positions
         left_s = ends_s - clock.monotonic_s()
         if page.spans or not page.is_complete or left_s <= 0:
             return page, spans
-        if not await _wait_for_news(call, since=since, ends_s=ends_s):
+        if not await _wait_for_news(request, since=since, ends_s=ends_s):
             return page, spans
 
 
-async def _wait_for_news(call: Call, *, since: int, ends_s: float) -> bool:
-    context: ApiContext = call.context
+async def _wait_for_news(request: Request, *, since: int, ends_s: float) -> bool:
+    context: ApiContext = request.context
     async with context.waiting.place(timeout_s=context.settings.query.queue_s):
         with CALLS_WAITING.track_inprogress():
             left_s = ends_s - context.clock.monotonic_s()
-            return await context.stored.wait_for_news(call.project_id, since=since, timeout_s=left_s)
+            return await context.stored.wait_for_news(request.project_id, since=since, timeout_s=left_s)
 
 
 def _ascending(windowing: Windowing) -> Windowing:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Final
 
 from common.errors import DeadlineExceeded
-from query_api.spans.project_spans import ProjectSpans, Share
+from query_api.spans.project_spans import ProjectSpans, StatementBudget
 
 SHARES: Final = 5
 """Of the budget. One is the most that a statement may use, and one is kept for what comes after the search."""
@@ -30,16 +30,16 @@ class SearchBudget:
         self.has_moved = False
         self.is_spent = False
 
-    def share(self) -> Share:
+    def share(self) -> StatementBudget:
         """The time that a statement may take now. Raises ``DeadlineExceeded`` when the search has had its part, and then is spent."""
         share_s = self._spans.budget_s / SHARES
         left_s = self._spans.remaining_s - share_s
         if left_s <= 0:
             self.is_spent = True
             raise DeadlineExceeded(f"The query did not end within its budget of {self._spans.budget_s:g} s.")
-        return Share(min(left_s, share_s))
+        return StatementBudget(min(left_s, share_s))
 
-    def straight_share(self) -> Share:
+    def straight_share(self) -> StatementBudget:
         """Time and rows for the statement that is asked of the whole window; raises as ``share`` does."""
         return replace(self.share(), rows_max=self._rows_share)
 

@@ -17,53 +17,53 @@ from query_api.pages.sessions_activity import ActiveId, Walk, find_ids
 from query_api.pages.sessions_models import ActivityQuery, ActivityWindowing
 from query_api.pages.sessions_position import IdPosition
 from query_api.pages.spans_models import Order, Windowing
-from query_api.pages.windowing import belonging, limit_of, microseconds
+from query_api.pages.windowing import cursor_scope, limit_of, microseconds
 from query_api.request.cursor import read_cursor, write_cursor
-from query_api.request.route import Answer, Call
+from query_api.request.route import Request, Response
 from query_api.spans.request_spans import project_spans
 
 
-async def query_sessions(call: Call) -> Answer:
+async def query_sessions(request: Request) -> Response:
     """The distinct session ids of spans, by their activity, in pages.
 
     ``POST /spans/sessions/query``, ``POST /tracing/sessions/query``.
     """
-    return await _query(call, kind="session")
+    return await _query(request, kind="session")
 
 
-async def query_users(call: Call) -> Answer:
+async def query_users(request: Request) -> Response:
     """The distinct user ids of spans, by their activity, in pages.
 
     ``POST /spans/users/query``, ``POST /tracing/users/query``.
     """
-    return await _query(call, kind="user")
+    return await _query(request, kind="user")
 
 
-async def _query(call: Call, *, kind: str) -> Answer:
-    query: ActivityQuery = call.body
+async def _query(request: Request, *, kind: str) -> Response:
+    query: ActivityQuery = request.body
     windowing = query.windowing or ActivityWindowing()
     filtering = await parse_filter(query.filtering)
-    settings, secret = call.context.settings.query, call.context.cursor_secret
+    settings, secret = request.context.settings.query, request.context.cursor_secret
     limit = limit_of(
         Windowing(limit=windowing.limit), default=settings.page_limit_default, most=settings.page_limit_max
     )
     walk_name = f"{kind}s by {'latest' if query.realtime else 'earliest'} span"
-    belongs_to = belonging(walk_name, call.project_id, filtering, _without_leading_bound(windowing))
+    scope = cursor_scope(walk_name, request.project_id, filtering, _without_leading_bound(windowing))
     walk = _walk(windowing, kind=kind, is_realtime=bool(query.realtime))
     if windowing.next is None:
-        walk = replace(walk, snapshot=await snapshot_of_walk(call.context, call.project_id, is_continued=False))
+        walk = replace(walk, snapshot=await snapshot_of_walk(request.context, request.project_id, is_continued=False))
     else:
-        after = IdPosition.unpack(read_cursor(windowing.next, belongs_to=belongs_to, secret=secret))
+        after = IdPosition.unpack(read_cursor(windowing.next, scope=scope, secret=secret))
         walk = _continued(walk, after)
-    spans = project_spans(call)
+    spans = project_spans(request)
     found = await find_ids(spans, await compile_node(filtering), walk, limit=limit + 1)
     page = found[:limit]
     members: dict[str, Any] = {"count": len(page), f"{kind}_ids": [each.text for each in page]}
     if len(found) > limit:
         position = _position(walk, page[-1])
-        cursor = write_cursor(position.pack(), belongs_to=belongs_to, secret=secret)
+        cursor = write_cursor(position.pack(), scope=scope, secret=secret)
         members["windowing"] = _following(windowing, walk, position, cursor=cursor, limit=limit)
-    return Answer(b"%b%b}" % (orjson.dumps(members)[:-1], await explain_member(spans, filtering)))
+    return Response(b"%b%b}" % (orjson.dumps(members)[:-1], await explain_member(spans, filtering)))
 
 
 def _without_leading_bound(windowing: ActivityWindowing) -> Windowing:

@@ -54,7 +54,7 @@ class ActivityQuery(Strict):
     explain: bool | None = Field(None, description="Whether the answer says how it was found.")
 
 
-class ActivityWindowingAnswer(BaseModel):
+class ActivityWindowingResponse(BaseModel):
     """Present exactly when more can follow. Send it back as ``windowing``, or put ``next`` into the one that was sent."""
 
     newest: str | None = Field(None, description="Descending: the activity of the last id on this page.")
@@ -70,7 +70,7 @@ class SessionIds(BaseModel):
 
     count: int
     session_ids: list[str]
-    windowing: ActivityWindowingAnswer | None = None
+    windowing: ActivityWindowingResponse | None = None
     explain: dict[str, Any] | None = Field(None, description="How the answer was found, where that was asked.")
 
 
@@ -79,5 +79,5 @@ class UserIds(BaseModel):
 
     count: int
     user_ids: list[str]
-    windowing: ActivityWindowingAnswer | None = None
+    windowing: ActivityWindowingResponse | None = None
     explain: dict[str, Any] | None = Field(None, description="How the answer was found, where that was asked.")

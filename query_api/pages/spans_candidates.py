@@ -14,7 +14,7 @@ from query_api.pages.position import Position
 from query_api.pages.sampling import SAMPLED
 from query_api.pages.spans_models import Order
 from query_api.spans.columns import rows_as, values_of
-from query_api.spans.project_spans import ProjectSpans, Share
+from query_api.spans.project_spans import ProjectSpans, StatementBudget
 from query_api.spans.version import Version, versions_of
 
 
@@ -54,7 +54,9 @@ class Candidates(BoundedSearch[Candidate, Position]):
     def _statement(self, matching: Compiled, *, until_us: int | None = None) -> tuple[str, dict[str, Any]]:
         return candidates_statement(matching, replace(self._window, after=self.position), until_us=until_us)
 
-    async def _select(self, size: int, share: Share, *, until_us: int | None = None) -> Portion[Candidate, Position]:
+    async def _select(
+        self, size: int, share: StatementBudget, *, until_us: int | None = None
+    ) -> Portion[Candidate, Position]:
         while True:
             sql, parameters = self._statement(self._matching, until_us=until_us)
             rows = await self._spans.select(sql, {**parameters, "candidates": size}, step="candidates", share=share)

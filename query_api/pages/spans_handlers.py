@@ -14,9 +14,9 @@ from query_api.filter.large_filters import compile_node
 from query_api.pages.feed_handlers import query_feed
 from query_api.pages.spans_models import Focus, SpanIds, SpansQuery, WindowBy, Windowing
 from query_api.pages.spans_search import find_page
-from query_api.pages.windowing import belonging, limit_of, refuse_unfit, spans_window
+from query_api.pages.windowing import cursor_scope, limit_of, refuse_unfit, spans_window
 from query_api.request.cursor import write_cursor
-from query_api.request.route import Answer, Call
+from query_api.request.route import Request, Response
 from query_api.saved.resolve import asked_of
 from query_api.spans.latest_versions import latest_of_ids, sums_of_traces
 from query_api.spans.project_spans import ProjectSpans
@@ -43,52 +43,52 @@ class SpanPage(NamedTuple):
     """False when the budget ended before the page was full."""
 
 
-async def query_spans(call: Call) -> Answer:
+async def query_spans(request: Request) -> Response:
     """``POST /spans/query``."""
-    query: SpansQuery = call.body
-    filtering, windowing = await asked_of(call, query, focus=Focus.SPAN)
+    query: SpansQuery = request.body
+    filtering, windowing = await asked_of(request, query, focus=Focus.SPAN)
     refuse_unfit(windowing)
     if windowing.by is WindowBy.CREATED_AT:
-        return await query_feed(call, query.model_copy(update={"windowing": windowing}), filtering)
-    return Answer(_page_json(await span_page(call, filtering, windowing)))
+        return await query_feed(request, query.model_copy(update={"windowing": windowing}), filtering)
+    return Response(_page_json(await span_page(request, filtering, windowing)))
 
 
-async def span_page(call: Call, filtering: Node, windowing: Windowing) -> SpanPage:
+async def span_page(request: Request, filtering: Node, windowing: Windowing) -> SpanPage:
     """The page of spans that ``windowing`` asks for."""
-    settings, secret = call.context.settings.query, call.context.cursor_secret
-    belongs_to = belonging("spans", call.project_id, filtering, windowing)
-    spans = project_spans(call)
+    settings, secret = request.context.settings.query, request.context.cursor_secret
+    scope = cursor_scope("spans", request.project_id, filtering, windowing)
+    spans = project_spans(request)
     page = await find_page(
         spans,
         await compile_node(filtering),
-        spans_window(windowing, belongs_to=belongs_to, secret=secret),
+        spans_window(windowing, scope=scope, secret=secret),
         limit=limit_of(windowing, default=settings.page_limit_default, most=settings.page_limit_max),
         bytes_max=settings.page_bytes_max,
     )
     explanation = await explain_member(spans, filtering)
     cursor = None
     if page.ends_at is not None:
-        cursor = write_cursor(page.ends_at.pack(), belongs_to=belongs_to, secret=secret)
+        cursor = write_cursor(page.ends_at.pack(), scope=scope, secret=secret)
     return SpanPage(page.spans, cursor, explanation, page.is_complete)
 
 
-async def list_spans(call: Call) -> Answer:
+async def list_spans(request: Request) -> Response:
     """``GET /spans/``: spans by ids, in the order of their start."""
-    ids: SpanIds = call.query
+    ids: SpanIds = request.query
     trace_ids = _ids([*ids.trace_id, *_split(ids.trace_ids)], parse_trace_id)
     span_ids = _ids([*ids.span_id, *_split(ids.span_ids)], parse_span_id)
     if not trace_ids and not span_ids:
         raise InvalidInput("At least one trace_id or span_id query parameter is required.")
-    found = await spans_of_ids(project_spans(call), trace_ids=trace_ids, span_ids=span_ids)
-    return Answer(b'{"count":%d,"spans":[%b]}' % (len(found), b",".join(span.json for span in found)))
+    found = await spans_of_ids(project_spans(request), trace_ids=trace_ids, span_ids=span_ids)
+    return Response(b'{"count":%d,"spans":[%b]}' % (len(found), b",".join(span.json for span in found)))
 
 
-async def get_span(call: Call) -> Answer:
+async def get_span(request: Request) -> Response:
     """``GET /spans/{trace_id}/{span_id}``."""
-    [trace_id] = _ids([call.path["trace_id"]], parse_trace_id)
-    [span_id] = _ids([call.path["span_id"]], parse_span_id)
-    found = await spans_of_ids(project_spans(call), trace_ids=[trace_id], span_ids=[span_id])
-    return Answer(b'{"count":1,"span":%b}' % found[0].json if found else b'{"count":0}')
+    [trace_id] = _ids([request.path["trace_id"]], parse_trace_id)
+    [span_id] = _ids([request.path["span_id"]], parse_span_id)
+    found = await spans_of_ids(project_spans(request), trace_ids=[trace_id], span_ids=[span_id])
+    return Response(b'{"count":1,"span":%b}' % found[0].json if found else b'{"count":0}')
 
 
 async def spans_of_ids(

@@ -132,25 +132,25 @@ class SpanModel(BaseModel):
     dropped_links_count: int | None = None
 
 
-class WindowingAnswer(BaseModel):
+class WindowingResponse(BaseModel):
     """Present exactly when more can follow."""
 
     next: str = Field(description="Put it into windowing.next, leave the rest of the query as it is.")
 
 
-class SpansAnswer(BaseModel):
+class SpansResponse(BaseModel):
     """Spans in order."""
 
     count: int
     spans: list[SpanModel]
-    windowing: WindowingAnswer | None = None
+    windowing: WindowingResponse | None = None
     complete: bool | None = Field(
         None, description="False when the query's budget ended before the page was full; absent otherwise."
     )
     explain: dict[str, Any] | None = Field(None, description="How the answer was found, where that was asked.")
 
 
-class SpanAnswer(BaseModel):
+class SpanResponse(BaseModel):
     """One span, or none."""
 
     count: int

@@ -17,7 +17,7 @@ from query_api.pages.bounded_search import BoundedSearch, Bounds, Portion, state
 from query_api.pages.sampling import SAMPLED
 from query_api.pages.spans_models import Order
 from query_api.pages.traces_window import TracePosition, TraceWindow
-from query_api.spans.project_spans import ProjectSpans, Share
+from query_api.spans.project_spans import ProjectSpans, StatementBudget
 from query_api.spans.version import Version, versions_of
 
 _TABLE_ORDER: Final = ("start_us", "span_id", "trace_id")
@@ -37,7 +37,9 @@ class TraceCandidates(BoundedSearch[Version, TracePosition]):
         window = replace(self._window, after=self.position)
         return candidates_statement(matching, window, order=_TABLE_ORDER, until_us=until_us)
 
-    async def _select(self, size: int, share: Share, *, until_us: int | None = None) -> Portion[Version, TracePosition]:
+    async def _select(
+        self, size: int, share: StatementBudget, *, until_us: int | None = None
+    ) -> Portion[Version, TracePosition]:
         """Of whole microseconds, or of the first one if that has more than ``size``."""
         found = await self._rows(*self._statement(self._matching, until_us=until_us), size, share)
         if len(found) < size:
@@ -62,7 +64,7 @@ class TraceCandidates(BoundedSearch[Version, TracePosition]):
                 return Portion(whole, place_of(whole[-1]))
             size *= 2  # so many spans of one trace that start together
 
-    async def _rows(self, sql: str, parameters: dict[str, Any], size: int, share: Share) -> list[Version]:
+    async def _rows(self, sql: str, parameters: dict[str, Any], size: int, share: StatementBudget) -> list[Version]:
         values = {**parameters, "candidates": size}
         return versions_of(await self._spans.select(sql, values, step="candidates", share=share))
 

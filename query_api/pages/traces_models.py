@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import BaseModel, Field
 
-from query_api.pages.spans_models import SpanModel, SpansQuery, WindowingAnswer
+from query_api.pages.spans_models import SpanModel, SpansQuery, WindowingResponse
 from query_api.request.body_models import Strict
 
 
@@ -34,19 +34,19 @@ class TraceModel(BaseModel):
     spans: dict[str, NodeModel | list[NodeModel]]
 
 
-class TraceAnswer(BaseModel):
+class TraceResponse(BaseModel):
     """One trace, or none."""
 
     count: int
     trace: TraceModel | None = None
 
 
-class TracesAnswer(BaseModel):
+class TracesResponse(BaseModel):
     """Traces in order."""
 
     count: int
     traces: list[TraceModel]
-    windowing: WindowingAnswer | None = None
+    windowing: WindowingResponse | None = None
     complete: bool | None = Field(
         None, description="False when the query's budget ended before the page was full; absent otherwise."
     )

@@ -145,7 +145,7 @@ class _Judge:
             judged = self._traces.get(candidate.trace_id)
             if judged is not None and not judged.is_given and judged.latest.start_us == candidate.start_us:
                 judged.is_given = True
-                yield FoundTrace(place_of(candidate), judged.latest, judged.sums)
+                yield FoundTrace(place_of(candidate), judged.versions, judged.sums)
 
     async def _judge(self, candidates: Mapping[bytes, Sequence[Version]], *, most_shown: int) -> None:
         """Learn what is not known yet of the traces of these candidates, and begin to read those that the page can take."""
@@ -192,12 +192,12 @@ class _Judge:
         is_old = snapshot.holds(latest)
         since = [
             head
-            for head in judged.latest
+            for head in judged.versions
             if (head.start_us > latest.start_us or not is_old)  # nearly none: what comes next looks each one up
             and self._window.spans(head.start_us)
             and not snapshot.holds(head)
         ]
-        is_all_new = not is_old and len(since) == len(judged.latest)
+        is_all_new = not is_old and len(since) == len(judged.versions)
         return [] if is_all_new else since
 
     async def _raise(self, judged: Collection[_Judged]) -> None:
@@ -230,7 +230,7 @@ class _Judge:
         may_start_earlier = not is_old and not self._window.snapshot.is_empty
         return [
             head
-            for head in judged.latest
+            for head in judged.versions
             if (head.start_us > latest_us or may_start_earlier)  # nearly none: what comes next looks each one up
             and self._rank(head) > rank
             and self._window.spans(head.start_us)
@@ -254,7 +254,7 @@ class _Judged:
     """The candidates that are shown, in order."""
 
     latest: Version
-    latest: Sequence[Version]
+    versions: Sequence[Version]
     sums: Metrics
     is_given: bool = False
 

@@ -72,7 +72,7 @@ class TraceWindow:
         return head + self.snapshot.pack()
 
 
-def traces_window(windowing: Windowing, *, snapshot: Snapshot, belongs_to: bytes, secret: bytes) -> TraceWindow:
+def traces_window(windowing: Windowing, *, snapshot: Snapshot, scope: bytes, secret: bytes) -> TraceWindow:
     """The part of the traces that a page is taken from.
 
     ``snapshot``: what is stored now, for a walk that begins. Raises ``InvalidCursor``.
@@ -85,14 +85,14 @@ def traces_window(windowing: Windowing, *, snapshot: Snapshot, belongs_to: bytes
         rate_percent=percent_of(windowing.rate),
         snapshot=snapshot,
     )
-    return window if windowing.next is None else _from(window, windowing.next, belongs_to=belongs_to, secret=secret)
+    return window if windowing.next is None else _from(window, windowing.next, scope=scope, secret=secret)
 
 
-def _from(window: TraceWindow, cursor: str, *, belongs_to: bytes, secret: bytes) -> TraceWindow:
+def _from(window: TraceWindow, cursor: str, *, scope: bytes, secret: bytes) -> TraceWindow:
     try:
         trace_id = UUID(cursor).bytes
     except ValueError:
-        return _unpacked(window, read_cursor(cursor, belongs_to=belongs_to, secret=secret))
+        return _unpacked(window, read_cursor(cursor, scope=scope, secret=secret))
     is_descending = window.order is Order.DESCENDING
     name, bound_us = ("newest", window.newest_us) if is_descending else ("oldest", window.oldest_us)
     if bound_us is None:

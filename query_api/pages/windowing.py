@@ -69,7 +69,7 @@ def microseconds(moment: datetime | None) -> int | None:
     return ((moment if moment.tzinfo else moment.replace(tzinfo=UTC)) - _EPOCH) // _MICROSECOND
 
 
-def belonging(kind: str, project_id: UUID, filtering: Node, windowing: Windowing) -> bytes:
+def cursor_scope(kind: str, project_id: UUID, filtering: Node, windowing: Windowing) -> bytes:
     """The fingerprint of a walk: all that decides what there is to walk and in which order; not the limit.
 
     ``kind`` names the walk, so that a cursor of one route is no cursor of another.
@@ -80,22 +80,22 @@ def belonging(kind: str, project_id: UUID, filtering: Node, windowing: Windowing
     return fingerprint([kind.encode(), project_id.bytes, canonical_text(filtering), rest])
 
 
-def spans_window(windowing: Windowing, *, belongs_to: bytes, secret: bytes) -> Window:
+def spans_window(windowing: Windowing, *, scope: bytes, secret: bytes) -> Window:
     """The part of the spans that a page is taken from. Raises ``InvalidCursor``."""
     order = windowing.order or Order.DESCENDING
     newest_us, oldest_us = microseconds(windowing.newest), microseconds(windowing.oldest)
     after = None
     if windowing.next is not None:
         leading = ("newest", newest_us) if order is Order.DESCENDING else ("oldest", oldest_us)
-        after = _after(windowing.next, order, leading, belongs_to=belongs_to, secret=secret)
+        after = _after(windowing.next, order, leading, scope=scope, secret=secret)
     return Window(order, newest_us, oldest_us, percent_of(windowing.rate), after)
 
 
-def _after(cursor: str, order: Order, leading: tuple[str, int | None], *, belongs_to: bytes, secret: bytes) -> Position:
+def _after(cursor: str, order: Order, leading: tuple[str, int | None], *, scope: bytes, secret: bytes) -> Position:
     try:
         span_id = UUID(cursor).bytes
     except ValueError:
-        return Position.unpack(read_cursor(cursor, belongs_to=belongs_to, secret=secret))
+        return Position.unpack(read_cursor(cursor, scope=scope, secret=secret))
     name, bound_us = leading
     if bound_us is None:
         raise InvalidCursor(f"windowing.next as a span id needs windowing.{name}: the start_time of that span.")

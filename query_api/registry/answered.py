@@ -70,7 +70,7 @@ class Change(BaseModel):
     to: Any = None
 
 
-class DiffAnswer(BaseModel):
+class DiffResponse(BaseModel):
     """What differs between two revisions."""
 
     count: int

@@ -12,23 +12,23 @@ import orjson
 
 from query_api.registry.names import Names
 from query_api.registry.values import Artifact, Revision, SimpleArtifact, Variant
-from query_api.request.route import Answer
+from query_api.request.route import Response
 
 Members: TypeAlias = dict[str, Any]
 
 _OPTIONS: Final = orjson.OPT_UTC_Z
 
 
-def one_answer(name: str, members: Members | None, **others: Any) -> Answer:
+def one_answer(name: str, members: Members | None, **others: Any) -> Response:
     """``{count, <name>}``: an entity, or ``{"count": 0}`` where there is none."""
     if members is None:
-        return Answer(b'{"count":0}')
-    return Answer(orjson.dumps({"count": 1, name: members, **others}, option=_OPTIONS))
+        return Response(b'{"count":0}')
+    return Response(orjson.dumps({"count": 1, name: members, **others}, option=_OPTIONS))
 
 
-def list_answer(name: str, entities: Sequence[Members], **others: Any) -> Answer:
+def list_answer(name: str, entities: Sequence[Members], **others: Any) -> Response:
     """``{count, <name>: [...]}``."""
-    return Answer(orjson.dumps({"count": len(entities), name: entities, **others}, option=_OPTIONS))
+    return Response(orjson.dumps({"count": len(entities), name: entities, **others}, option=_OPTIONS))
 
 
 def artifact_members(artifact: Artifact) -> Members:

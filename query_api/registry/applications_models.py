@@ -203,7 +203,7 @@ _MADE: Final = shapes_of(
     APPLICATIONS, Held(data=ApplicationData, roles=Roles, flags=Flags, asked_flags=FlagsAsked, example=_EXAMPLE)
 )
 _COUNTED: Final = create_model(
-    "CountedRevisionAnswer",
+    "CountedRevisionResponse",
     __base__=_MADE.revisions.one,
     __doc__="One revision, or none.",
     __module__=__name__,
@@ -211,7 +211,7 @@ _COUNTED: Final = create_model(
 )
 ApplicationRevision: Final[Any] = revision_shown(_MADE.revisions, APPLICATIONS)
 RESOLVED: Final = create_model(
-    "ResolvedRevisionAnswer",
+    "ResolvedRevisionResponse",
     __base__=_MADE.revisions.retrieved,
     __doc__="The revision that was named, the data that were sent, or none.",
     __module__=__name__,

@@ -116,7 +116,7 @@ SHAPES: Final = shapes_of(
 )
 EnvironmentRevision: Final[Any] = revision_shown(SHAPES.revisions, ENVIRONMENTS)
 RESOLVED: Final = create_model(
-    "ResolvedEnvironmentRevisionAnswer",
+    "ResolvedEnvironmentRevisionResponse",
     __base__=SHAPES.revisions.retrieved,
     __doc__="The revision that was named, the data that was sent, or none.",
     __module__=__name__,

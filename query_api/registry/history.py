@@ -17,7 +17,7 @@ from query_api.registry.models import json_text
 from query_api.registry.names import Names
 from query_api.registry.store import Lineage, Owner
 from query_api.registry.values import Kind
-from query_api.request.route import Call
+from query_api.request.route import Request
 
 
 class Snapshot(NamedTuple):
@@ -74,11 +74,11 @@ class History:
     """Whether its simple routes archive an artifact together with its first variant."""
 
 
-def lineage_of(call: Call, kind: Kind) -> Lineage:
+def lineage_of(request: Request, kind: Kind) -> Lineage:
     """The histories of the project that asks. Raises ``Unavailable`` where there is no Postgres."""
-    if call.context.database is None:
+    if request.context.database is None:
         raise Unavailable("This process has no Postgres.")
-    return Lineage(call.context.database, kind, Owner(call.project_id, call.user_id))
+    return Lineage(request.context.database, kind, Owner(request.project_id, request.user_id))
 
 
 def first_given(sent: Any, members: tuple[str, ...]) -> UUID | None:

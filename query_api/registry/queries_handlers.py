@@ -14,7 +14,7 @@ from query_api.registry.queries_models import QueryData, RetrieveQueryRevision
 from query_api.registry.queries_saving import snapshot
 from query_api.registry.revision_handlers import RevisionHandlers, references_of
 from query_api.registry.values import References, Revision
-from query_api.request.route import Answer, Call
+from query_api.request.route import Request, Response
 from query_api.saved.resolve import saved_in
 from query_api.saved.run import Found, run
 
@@ -24,23 +24,23 @@ HISTORY: Final = History(names=QUERIES, data=QueryData, snapshot=snapshot, archi
 class QueryRevisionHandlers(RevisionHandlers):
     """Revisions that can be run."""
 
-    async def retrieve(self, call: Call) -> Answer:
+    async def retrieve(self, request: Request) -> Response:
         """The revision that references name: a bare variant means its newest, a bare query that of its first variant. It can be run
         on the way; then `data` shows a page of what it finds, and the answer says how fresh that is.
         """
-        asked: RetrieveQueryRevision = call.body
+        asked: RetrieveQueryRevision = request.body
         if references_of(asked, QUERIES) == References():
             return self.retrieved(None)
         if asked.include_trace_ids or asked.include_traces:
-            return await answer_fresh(call, self._run)
-        return self.retrieved(await self._named(call))
+            return await answer_fresh(request, self._run)
+        return self.retrieved(await self._named(request))
 
-    async def _run(self, call: Call) -> Answer:
-        asked: RetrieveQueryRevision = call.body
-        revision = await self._named(call)
+    async def _run(self, request: Request) -> Response:
+        asked: RetrieveQueryRevision = request.body
+        revision = await self._named(request)
         if revision is None:
             return self.retrieved(None)
-        found = await run(call, saved_in(revision), asked.windowing)
+        found = await run(request, saved_in(revision), asked.windowing)
         return self.retrieved(_with_found(revision, found, whole=bool(asked.include_traces)), beside=_beside(found))
 
 

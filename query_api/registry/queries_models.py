@@ -9,7 +9,7 @@ from pydantic import Field, create_model, field_validator
 
 from query_api.filter.models import FilteringModel
 from query_api.filter.parse import check_groups
-from query_api.pages.spans_models import Focus, Format, Windowing, WindowingAnswer
+from query_api.pages.spans_models import Focus, Format, Windowing, WindowingResponse
 from query_api.registry.answered import RetrievalInfo
 from query_api.registry.bodies import RevisionData
 from query_api.registry.models import Moment, ReferenceIn, Text, json_text, storable_json
@@ -86,12 +86,12 @@ _EXAMPLE: Final = Example(
 )
 _MADE: Final = shapes_of(QUERIES, Held(data=QueryData, example=_EXAMPLE))
 _RETRIEVED: Final = create_model(
-    "RetrievedQueryRevisionAnswer",
+    "RetrievedQueryRevisionResponse",
     __base__=_MADE.revisions.one,
     __doc__="The revision that was named, or none; with what it finds, where that was asked for.",
     __module__=__name__,
     retrieval_info=(RetrievalInfo | None, None),
-    windowing=(WindowingAnswer | None, Field(None, description="When it was run, and there are more traces.")),
+    windowing=(WindowingResponse | None, Field(None, description="When it was run, and there are more traces.")),
     complete=(bool | None, Field(None, description="False when the budget ended before the page was full.")),
 )
 SHAPES: Final = replace(

@@ -16,7 +16,7 @@ from common.errors import Conflict, InvalidInput
 from common.postgres.errors import Taken
 from query_api.request.errors import InvalidRequest, MemberConflict, SlugTaken
 from query_api.request.json_body import bounded_input, validated
-from query_api.request.route import Call
+from query_api.request.route import Request
 
 RESERVED_PREFIX: Final = "__ag__"
 
@@ -25,18 +25,18 @@ class _PathId(BaseModel):
     id: UUID
 
 
-def path_id(call: Call) -> UUID:
+def path_id(request: Request) -> UUID:
     """The id in the path, in any spelling. Raises ``InvalidRequest``."""
-    ((place, text),) = call.path.items()
+    ((place, text),) = request.path.items()
     try:
         return validated(_PathId, {"id": text}, at="path").id
     except InvalidRequest as exc:
         raise InvalidRequest([{**problem, "loc": ["path", place]} for problem in exc.problems]) from exc
 
 
-def edited_id(call: Call, body_id: UUID | None) -> UUID:
+def edited_id(request: Request, body_id: UUID | None) -> UUID:
     """The id in the path, which the body has to repeat. Raises ``InvalidInput``."""
-    named = path_id(call)
+    named = path_id(request)
     if body_id is None:
         raise InvalidInput(f"The body has no id: it has to repeat that of the path, '{named}'.")
     if body_id != named:

@@ -34,7 +34,7 @@ from query_api.registry.requests import edited_id, missing, number_up_to, path_i
 from query_api.registry.resolving import Bounds, Resolved, resolve_embeds
 from query_api.registry.store import LOG_MAX, Lineage
 from query_api.registry.values import Reference, References, Revision
-from query_api.request.route import Answer, Call
+from query_api.request.route import Request, Response
 
 DEPTH_DEFAULT: Final = 10
 EMBEDS_DEFAULT: Final = 100
@@ -48,66 +48,66 @@ class RevisionHandlers:
         self._history = history
         self._names = history.names
 
-    async def commit(self, call: Call) -> Answer:
+    async def commit(self, request: Request) -> Response:
         """A new head of a variant, with the next version. With `base_revision_id` only if that is still the head."""
-        sent: RevisionCommit = getattr(call.body, self._names.revision)
+        sent: RevisionCommit = getattr(request.body, self._names.revision)
         target = self._target(sent, base_revision_id=sent.base_revision_id)
         committed = await commit(
-            self._lineage(call),
+            self._lineage(request),
             self._history,
             target,
             sent=sent,
-            bytes_max=call.context.settings.limits.body_bytes_max,
-            compute=call.context.compute,
+            bytes_max=request.context.settings.limits.body_bytes_max,
+            compute=request.context.compute,
         )
         return self._answer(committed, with_slugs=True)
 
-    async def create(self, call: Call) -> Answer:
+    async def create(self, request: Request) -> Response:
         """Version 0 of a variant that has no revision yet, without data."""
-        sent: RevisionCreate = getattr(call.body, self._names.revision)
-        created = await commit_first(self._lineage(call), self._history, self._target(sent), sent=sent)
+        sent: RevisionCreate = getattr(request.body, self._names.revision)
+        created = await commit_first(self._lineage(request), self._history, self._target(sent), sent=sent)
         return self._answer(created, with_slugs=True)
 
-    async def revert(self, call: Call) -> Answer:
+    async def revert(self, request: Request) -> Response:
         """Commit what an older revision holds on its variant again: history grows, nothing is taken back."""
-        sent: RevisionRevert = getattr(call.body, self._names.revision) or RevisionRevert()
-        reverted = await revert(self._lineage(call), self._history, path_id(call), sent=sent)
+        sent: RevisionRevert = getattr(request.body, self._names.revision) or RevisionRevert()
+        reverted = await revert(self._lineage(request), self._history, path_id(request), sent=sent)
         return self._answer(reverted, with_slugs=True)
 
-    async def get(self, call: Call) -> Answer:
+    async def get(self, request: Request) -> Response:
         """One revision, archived or not."""
-        found = await self._lineage(call).find_revision(Reference(path_id(call)))
+        found = await self._lineage(request).find_revision(Reference(path_id(request)))
         return self._answer(found, with_slugs=True)
 
-    async def edit(self, call: Call) -> Answer:
+    async def edit(self, request: Request) -> Response:
         """Replace what is written about a revision: what is absent is cleared. What it holds never changes."""
-        sent: EntityEdit = getattr(call.body, self._names.revision)
-        revision_id = edited_id(call, sent.id)
-        return self._answer(await self._lineage(call).edit_revision(revision_id, header=sent.header()))
+        sent: EntityEdit = getattr(request.body, self._names.revision)
+        revision_id = edited_id(request, sent.id)
+        return self._answer(await self._lineage(request).edit_revision(revision_id, header=sent.header()))
 
-    async def archive(self, call: Call) -> Answer:
+    async def archive(self, request: Request) -> Response:
         """Archive one revision."""
-        return self._answer(await self._lineage(call).archive_revision(path_id(call)))
+        return self._answer(await self._lineage(request).archive_revision(path_id(request)))
 
-    async def unarchive(self, call: Call) -> Answer:
+    async def unarchive(self, request: Request) -> Response:
         """Bring one revision back."""
-        return self._answer(await self._lineage(call).unarchive_revision(path_id(call)))
+        return self._answer(await self._lineage(request).unarchive_revision(path_id(request)))
 
-    async def query(self, call: Call) -> Answer:
+    async def query(self, request: Request) -> Response:
         """Ask for revisions, in pages along their ids."""
         names = self._names
         words = [names.artifact, names.variant, names.revision]
-        question = or_parameters(call.body, call.query, layer=names.revision, words=words)
+        question = or_parameters(request.body, request.query, layer=names.revision, words=words)
         search = search_of(self._history, question, layer=names.revision)
-        found = await self._lineage(call).page(Revision, search, window_of(question))
+        found = await self._lineage(request).page(Revision, search, window_of(question))
         return list_answer(
             self._names.revisions, [revision_members(self._names, each, with_slugs=True) for each in found]
         )
 
-    async def log(self, call: Call) -> Answer:
+    async def log(self, request: Request) -> Response:
         """The live revisions of a variant, newest first, from a revision back."""
-        sent: LogAsked = getattr(call.body, self._names.revisions)
-        lineage = self._lineage(call)
+        sent: LogAsked = getattr(request.body, self._names.revisions)
+        lineage = self._lineage(request)
         variant_id, from_version = await self._log_target(lineage, sent)
         depth = LOG_MAX if sent.depth is None else sent.depth
         found = [] if variant_id is None else await lineage.log(variant_id, from_version=from_version, depth=depth)
@@ -115,30 +115,30 @@ class RevisionHandlers:
             self._names.revisions, [revision_members(self._names, each, with_slugs=False) for each in found]
         )
 
-    async def retrieve(self, call: Call) -> Answer:
+    async def retrieve(self, request: Request) -> Response:
         """The revision that references name: a bare variant means its head, a bare artifact the head of its first variant."""
-        return await self.answer_found(call, await self._named(call))
+        return await self.answer_found(request, await self._named(request))
 
-    async def resolve(self, call: Call) -> Answer:
+    async def resolve(self, request: Request) -> Response:
         """The revision that references name, or the data that is sent, with what its embedded references name in their place."""
-        asked: ResolveQuestion = call.body
+        asked: ResolveQuestion = request.body
         sent = getattr(asked, self._names.revision)
         if sent is None:
-            return await self._answer_resolved(call, await self._named(call), asked)
+            return await self._answer_resolved(request, await self._named(request), asked)
         if sent.data is None:
             raise InvalidInput(f"{self._names.revision}.data is missing: there is nothing to resolve.")
-        resolved = await self._resolve(call, sent.data.text(), asked)
+        resolved = await self._resolve(request, sent.data.text(), asked)
         shown = {"data": orjson.Fragment(resolved.data)}
         return one_answer(self._names.revision, shown, resolution_info=resolved.info)
 
     async def answer_found(
-        self, call: Call, found: Revision | None, *, info: Mapping[str, Any] | None = None
-    ) -> Answer:
+        self, request: Request, found: Revision | None, *, info: Mapping[str, Any] | None = None
+    ) -> Response:
         """The answer to a retrieval, with embedded references resolved where the body asks for that. ``info`` says what led to the
         revision besides its own references.
         """
-        if getattr(call.body, "resolve", None):
-            return await self._answer_resolved(call, found, ResolveQuestion(), info=info)
+        if getattr(request.body, "resolve", None):
+            return await self._answer_resolved(request, found, ResolveQuestion(), info=info)
         return self.retrieved(found, info=info)
 
     def retrieved(
@@ -147,7 +147,7 @@ class RevisionHandlers:
         *,
         info: Mapping[str, Any] | None = None,
         beside: Mapping[str, Any] | None = None,
-    ) -> Answer:
+    ) -> Response:
         """The answer to a retrieval. ``info`` says what led to the revision besides its own references; ``beside`` are members of
         the answer.
         """
@@ -159,44 +159,44 @@ class RevisionHandlers:
         members = revision_members(self._names, found, with_slugs=True)
         return one_answer(self._names.revision, members, **others)
 
-    async def diff(self, call: Call) -> Answer:
+    async def diff(self, request: Request) -> Response:
         """What differs between what two revisions hold, as a list of changes that leads from the one to the other."""
-        asked: DiffParameters = call.query
-        lineage = self._lineage(call)
+        asked: DiffParameters = request.query
+        lineage = self._lineage(request)
         before, after = [await self._existing(lineage, revision_id) for revision_id in (asked.from_, asked.to)]
         texts = [each.data or "{}" for each in (before, after)]
         is_large = sum(map(len, texts)) > IN_PROCESS_BYTES_MAX
-        count, changes = await run_if_large(call.context.compute, _changes, *texts, is_large=is_large)
+        count, changes = await run_if_large(request.context.compute, _changes, *texts, is_large=is_large)
         references = {
             side: reference_members(self._names, revision) for side, revision in (("from", before), ("to", after))
         }
         members = {"count": count, "changes": orjson.Fragment(changes), "references": references}
-        return Answer(orjson.dumps(members))
+        return Response(orjson.dumps(members))
 
     async def _answer_resolved(
-        self, call: Call, found: Revision | None, asked: ResolveQuestion, *, info: Mapping[str, Any] | None = None
-    ) -> Answer:
+        self, request: Request, found: Revision | None, asked: ResolveQuestion, *, info: Mapping[str, Any] | None = None
+    ) -> Response:
         if found is None or found.data is None:
             return one_answer(self._names.revision, None)
-        resolved = await self._resolve(call, found.data, asked, revision_id=found.id)
+        resolved = await self._resolve(request, found.data, asked, revision_id=found.id)
         beside = {"resolution_info": resolved.info}
         return self.retrieved(replace(found, data=resolved.data), info=info, beside=beside)
 
     async def _resolve(
-        self, call: Call, data: str, asked: ResolveQuestion, *, revision_id: UUID | None = None
+        self, request: Request, data: str, asked: ResolveQuestion, *, revision_id: UUID | None = None
     ) -> Resolved:
-        limits = call.context.settings.limits
+        limits = request.context.settings.limits
         bounds = Bounds(
             number_up_to(limits.embed_depth_max, asked.max_depth, default=DEPTH_DEFAULT, member="max_depth"),
             number_up_to(limits.embeds_max, asked.max_embeds, default=EMBEDS_DEFAULT, member="max_embeds"),
             limits.resolved_bytes_max,
         )
         policy = asked.error_policy or ErrorPolicy.EXCEPTION
-        return await resolve_embeds(self._lineage(call), data, bounds=bounds, policy=policy, revision_id=revision_id)
+        return await resolve_embeds(self._lineage(request), data, bounds=bounds, policy=policy, revision_id=revision_id)
 
-    async def _named(self, call: Call) -> Revision | None:
-        references = references_of(call.body, self._names)
-        return await find_named_revision(self._lineage(call), references, word=self._names.artifact)
+    async def _named(self, request: Request) -> Revision | None:
+        references = references_of(request.body, self._names)
+        return await find_named_revision(self._lineage(request), references, word=self._names.artifact)
 
     async def _existing(self, lineage: Lineage, revision_id: UUID) -> Revision:
         found = await lineage.find_revision(Reference(revision_id))
@@ -223,12 +223,12 @@ class RevisionHandlers:
             raise missing(names.revision, f"{names.variant}_id")
         return Target(variant_id, first_given(sent, names.artifact_members("id")), base_revision_id)
 
-    def _answer(self, revision: Revision | None, *, with_slugs: bool = False) -> Answer:
+    def _answer(self, revision: Revision | None, *, with_slugs: bool = False) -> Response:
         shown = None if revision is None else revision_members(self._names, revision, with_slugs=with_slugs)
         return one_answer(self._names.revision, shown)
 
-    def _lineage(self, call: Call) -> Lineage:
-        return lineage_of(call, self._names.kind)
+    def _lineage(self, request: Request) -> Lineage:
+        return lineage_of(request, self._names.kind)
 
 
 def references_of(body: Any, names: Names) -> References:

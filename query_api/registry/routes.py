@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from query_api.registry.answered import DiffAnswer
+from query_api.registry.answered import DiffResponse
 from query_api.registry.handlers import HistoryHandlers
 from query_api.registry.models import DiffParameters
 from query_api.registry.names import Names
@@ -87,7 +87,7 @@ def _revisions(names: Names, words: Words, handlers: HistoryHandlers, shapes: Sh
               body=models.log, body_required=True),
         Route("POST", f"{all_of}/retrieve", routes.retrieve, "The revision that references name", tag, models.retrieved,
               body=models.retrieve),
-        Route("GET",  f"{all_of}/diff", routes.diff, "What differs between two revisions", tag, DiffAnswer, query=DiffParameters),
+        Route("GET",  f"{all_of}/diff", routes.diff, "What differs between two revisions", tag, DiffResponse, query=DiffParameters),
         Route("GET",  one_of, routes.get, "Look at a revision", tag, models.looked_at, query=models.get_parameters),
         Route("PUT",  one_of, routes.edit, "Change what is written about a revision", tag, models.one,
               body=models.edit, body_required=True, ignores_unknown=True),

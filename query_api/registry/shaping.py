@@ -59,7 +59,7 @@ _RESOLVE: Final = "Whether embedded references are resolved."
 
 
 def shapes_of(names: Names, held: Held) -> Shapes:
-    """The shapes of a kind. Models are named after it: ``CreateQuery``, ``QueryVariantAnswer``."""
+    """The shapes of a kind. Models are named after it: ``CreateQuery``, ``QueryVariantResponse``."""
     maker = _Maker(names, held)
     return Shapes(
         artifacts=maker.artifacts(), variants=maker.variants(), revisions=maker.revisions(), simple=maker.simple()
@@ -99,8 +99,8 @@ class _Maker:
             edit=wrapping(f"Edit{one}", member, edit),
             question=self._question(f"{self._several}Question", member, asked, [self._names.artifact_ref]),
             parameters=self._parameters(f"{self._several}Parameters", member),
-            one=answer_of_one(f"{one}Answer", member, shown),
-            several=answer_of_several(f"{self._several}Answer", self._names.artifacts, shown),
+            one=answer_of_one(f"{one}Response", member, shown),
+            several=answer_of_several(f"{self._several}Response", self._names.artifacts, shown),
         )
 
     def variants(self) -> VariantShapes:
@@ -117,7 +117,7 @@ class _Maker:
             fork_parameters=model_of(f"Fork{one}Parameters", "Which one, another way to say it.", Loose, **other_way),
             question=self._question(f"{one}sQuestion", names.variant, asked, [names.artifact_ref, names.variant_ref]),
             parameters=self._parameters(f"{one}sParameters", names.artifact, names.variant),
-            one=answer_of_one(f"{one}Answer", names.variant, shown),
+            one=answer_of_one(f"{one}Response", names.variant, shown),
             several=answer_of_several(f"{one}sAnswer", names.variants, shown),
         )
 
@@ -139,7 +139,7 @@ class _Maker:
             "resolve": (bool | None, Field(None, description=_RESOLVE)),
         }
         shown = self._shown_revision(one)
-        answer = answer_of_one(f"{one}Answer", names.revision, shown)
+        answer = answer_of_one(f"{one}Response", names.revision, shown)
         return RevisionShapes(
             create=wrapping(f"Create{one}", names.revision, create),
             commit=self._commit(one, {**target, **flags}),
@@ -152,7 +152,7 @@ class _Maker:
             one=answer,
             looked_at=answer,
             several=answer_of_several(f"{one}sAnswer", names.revisions, shown),
-            retrieved=_retrieved(f"Retrieved{one}Answer", answer),
+            retrieved=_retrieved(f"Retrieved{one}Response", answer),
         )
 
     def simple(self) -> SimpleShapes:
@@ -177,8 +177,8 @@ class _Maker:
             create=wrapping(f"Create{one}", member, create, example=self._described(data=self._example.data)),
             edit=wrapping(f"Edit{one}", member, edit),
             question=self._question(f"Simple{self._several}Question", member, asked, [self._names.artifact_ref]),
-            one=answer_of_one(f"{one}Answer", member, shown),
-            several=answer_of_several(f"Simple{self._several}Answer", self._names.artifacts, shown),
+            one=answer_of_one(f"{one}Response", member, shown),
+            several=answer_of_several(f"Simple{self._several}Response", self._names.artifacts, shown),
         )
 
     def _fork(self, one: str) -> Model:

@@ -13,7 +13,7 @@ from query_api.registry.questions import search_of, window_of
 from query_api.registry.requests import edited_id, path_id, refuse_reserved, telling_conflicts
 from query_api.registry.store import Lineage, slug_of_chance
 from query_api.registry.values import Artifact, Content, Header, SimpleArtifact, Variant
-from query_api.request.route import Answer, Call
+from query_api.request.route import Request, Response
 
 SEED_MESSAGE = "Initial commit"
 
@@ -25,13 +25,13 @@ class SimpleHandlers:
         self._history = history
         self._names = history.names
 
-    async def create(self, call: Call) -> Answer:
+    async def create(self, request: Request) -> Response:
         """An artifact with a variant and two revisions: 0, which is empty, and 1 with the data. All of it, or nothing."""
-        sent: SimpleCreate = getattr(call.body, self._names.artifact)
+        sent: SimpleCreate = getattr(request.body, self._names.artifact)
         refuse_reserved(sent.slug)
-        chosen_id = first_given(call.query, self._names.artifact_members("id"))
+        chosen_id = first_given(request.query, self._names.artifact_members("id"))
         with telling_conflicts(slug=sent.slug, chosen_id=chosen_id):
-            async with self._lineage(call).transaction() as lineage:
+            async with self._lineage(request).transaction() as lineage:
                 flags = self._history.artifact_flags(sent.flags.given() if sent.flags is not None else {})
                 artifact = await lineage.create_artifact(
                     sent.slug, header=sent.header(), flags=flags, artifact_id=chosen_id
@@ -40,15 +40,15 @@ class SimpleHandlers:
                 created = await lineage.find_simple(artifact.id)
         return self._answer(created)
 
-    async def get(self, call: Call) -> Answer:
+    async def get(self, request: Request) -> Response:
         """One, archived or not; none where its first variant has no revision."""
-        return self._answer(await self._lineage(call).find_simple(path_id(call)))
+        return self._answer(await self._lineage(request).find_simple(path_id(request)))
 
-    async def edit(self, call: Call) -> Answer:
+    async def edit(self, request: Request) -> Response:
         """Change what is given of one. Anything but its id makes a revision, with the data that is given or the head's."""
-        sent: SimpleEdit = getattr(call.body, self._names.artifact)
-        artifact_id = edited_id(call, sent.id)
-        async with self._lineage(call).transaction() as lineage:
+        sent: SimpleEdit = getattr(request.body, self._names.artifact)
+        artifact_id = edited_id(request, sent.id)
+        async with self._lineage(request).transaction() as lineage:
             before = await lineage.find_simple(artifact_id)
             if before is None:
                 return self._answer(None)
@@ -62,32 +62,32 @@ class SimpleHandlers:
                 await self._next_revision(lineage, artifact, before, sent)
             return self._answer(await lineage.find_simple(artifact_id))
 
-    async def archive(self, call: Call) -> Answer:
+    async def archive(self, request: Request) -> Response:
         """Archive the artifact; whether its first variant goes with it, its kind says."""
-        async with self._lineage(call).transaction() as lineage:
-            archived = await lineage.archive_artifact(path_id(call))
+        async with self._lineage(request).transaction() as lineage:
+            archived = await lineage.archive_artifact(path_id(request))
             if archived is None:
                 return self._answer(None)
             if variant := await self._archived_with_it(lineage, archived):
                 await lineage.archive_variant(variant.id)
             return self._answer(await lineage.find_simple(archived.id))
 
-    async def unarchive(self, call: Call) -> Answer:
+    async def unarchive(self, request: Request) -> Response:
         """Bring the artifact back, with what was archived with it."""
-        async with self._lineage(call).transaction() as lineage:
-            restored = await lineage.unarchive_artifact(path_id(call))
+        async with self._lineage(request).transaction() as lineage:
+            restored = await lineage.unarchive_artifact(path_id(request))
             if restored is None:
                 return self._answer(None)
             if variant := await self._archived_with_it(lineage, restored):
                 await lineage.unarchive_variant(variant.id)
             return self._answer(await lineage.find_simple(restored.id))
 
-    async def query(self, call: Call) -> Answer:
+    async def query(self, request: Request) -> Response:
         """Ask for them, in pages along their ids."""
         member = self._names.artifact
-        question = or_parameters(call.body, call.query, layer=member, words=[member])
+        question = or_parameters(request.body, request.query, layer=member, words=[member])
         search = search_of(self._history, question, layer=member)
-        found = await self._lineage(call).page(SimpleArtifact, search, window_of(question))
+        found = await self._lineage(request).page(SimpleArtifact, search, window_of(question))
         return list_answer(self._names.artifacts, [simple_members(each) for each in found])
 
     async def _archived_with_it(self, lineage: Lineage, artifact: Artifact) -> Variant | None:
@@ -114,11 +114,11 @@ class SimpleHandlers:
         header = Header(sent.name, sent.description, artifact.tags, artifact.meta)
         await lineage.commit(before.variant_id, Content(header, None, snapshot.flags, snapshot.data))
 
-    def _answer(self, simple: SimpleArtifact | None) -> Answer:
+    def _answer(self, simple: SimpleArtifact | None) -> Response:
         return one_answer(self._names.artifact, None if simple is None else simple_members(simple))
 
-    def _lineage(self, call: Call) -> Lineage:
-        return lineage_of(call, self._names.kind)
+    def _lineage(self, request: Request) -> Lineage:
+        return lineage_of(request, self._names.kind)
 
 
 def _changes_something(sent: SimpleEdit) -> bool:

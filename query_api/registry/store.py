@@ -61,7 +61,7 @@ class Owner(NamedTuple):
     user_id: UUID
 
 
-class _Door(Protocol):
+class _Executor(Protocol):
     """What runs a statement: the database, or a transaction on it."""
 
     async def fetch_one(self, sql: str, /, *arguments: object) -> Row | None: ...
@@ -78,7 +78,7 @@ class Lineage:
 
     def __init__(self, database: Database, kind: Kind, owner: Owner) -> None:
         self._database = database
-        self._door: _Door = database
+        self._executor: _Executor = database
         self._kind = kind
         self._owner = owner
 
@@ -90,7 +90,7 @@ class Lineage:
     def of(self, kind: Kind, /) -> Lineage:
         """The histories of another kind, in the same project and transaction."""
         other = Lineage(self._database, kind, self._owner)
-        other._door = self._door
+        other._executor = self._executor
         return other
 
     @asynccontextmanager
@@ -98,7 +98,7 @@ class Lineage:
         """All that is done with what it yields happens, or nothing of it."""
         async with self._database.transaction() as transaction:
             within = Lineage(self._database, self._kind, self._owner)
-            within._door = transaction
+            within._executor = transaction
             yield within
 
     # Artifacts
@@ -194,7 +194,7 @@ class Lineage:
 
     async def lock_variant(self, variant_id: UUID, /) -> bool:
         """Whether there is the variant; until the transaction ends nobody else commits on it."""
-        return await self._door.fetch_one(SQL["lock_variant"], *self._scope, variant_id) is not None
+        return await self._executor.fetch_one(SQL["lock_variant"], *self._scope, variant_id) is not None
 
     async def find_revision(self, reference: Reference, /) -> Revision | None:
         """The revision of that id, else of that slug."""
@@ -227,7 +227,7 @@ class Lineage:
         have more than ``bytes_max``.
         """
         arguments = (variant_id, from_version, max(0, min(depth, LOG_MAX)), bytes_max)
-        rows = await self._door.fetch_all(BOUNDED_LOG, *self._scope, *arguments)
+        rows = await self._executor.fetch_all(BOUNDED_LOG, *self._scope, *arguments)
         return _entities(Revision, rows, bytes_max=bytes_max, advice="depth")
 
     async def page(
@@ -238,7 +238,7 @@ class Lineage:
         """
         columns = COLUMNS[layer]
         sql, arguments = page_statement(layer, search, window, scope=self._scope, columns=columns, bytes_max=bytes_max)
-        rows = await self._door.fetch_all(sql, *arguments)
+        rows = await self._executor.fetch_all(sql, *arguments)
         return _entities(layer, rows, bytes_max=bytes_max, advice="windowing.limit")
 
     async def embedded(self, wanted: Sequence[WantedEmbed], /, *, bytes_max: int) -> list[Embedded]:
@@ -252,7 +252,7 @@ class Lineage:
             [part.version for part in wanted],
             [part.path for part in wanted],
         )
-        rows = await self._door.fetch_all(SQL["embedded"], self._owner.project_id, *columns, max(0, bytes_max))
+        rows = await self._executor.fetch_all(SQL["embedded"], self._owner.project_id, *columns, max(0, bytes_max))
         return [Embedded(**row) for row in rows]
 
     @property
@@ -260,11 +260,11 @@ class Lineage:
         return self._owner.project_id, str(self._kind)
 
     async def _read(self, name: str, kind: type[Entity], /, *arguments: object) -> Entity | None:
-        row = await self._door.fetch_one(SQL[name], *self._scope, *arguments)
+        row = await self._executor.fetch_one(SQL[name], *self._scope, *arguments)
         return None if row is None else _entity(kind, row)
 
     async def _write(self, name: str, kind: type[Entity], /, *arguments: object) -> Entity | None:
-        row = await self._door.fetch_one(SQL[name], *self._scope, self._owner.user_id, *arguments)
+        row = await self._executor.fetch_one(SQL[name], *self._scope, self._owner.user_id, *arguments)
         return None if row is None else _entity(kind, row)
 
 

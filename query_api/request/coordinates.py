@@ -11,7 +11,7 @@ from uuid import UUID
 
 from common.kafka.record import Coordinates
 from query_api.request.cursor import fingerprint, read_cursor, write_cursor
-from query_api.request.route import Call
+from query_api.request.route import Request
 
 COORDINATES_HEADER: Final = "X-Clearspan-Coordinates"
 COORDINATES_MAX: Final = 200
@@ -24,11 +24,13 @@ _DIGITS_MAX: Final = 18
 """Of a number: more than any offset has, less than 64 bits."""
 
 
-def coordinates_header(call: Call, where: Sequence[Coordinates]) -> dict[str, str]:
+def coordinates_header(request: Request, where: Sequence[Coordinates]) -> dict[str, str]:
     """The header that says where the records of a request are; none where there are no records."""
     if not where:
         return {}
-    return {COORDINATES_HEADER: sign_coordinates(where, project_id=call.project_id, secret=call.context.cursor_secret)}
+    return {
+        COORDINATES_HEADER: sign_coordinates(where, project_id=request.project_id, secret=request.context.cursor_secret)
+    }
 
 
 def sign_coordinates(where: Sequence[Coordinates], *, project_id: UUID, secret: bytes) -> str:
@@ -36,12 +38,12 @@ def sign_coordinates(where: Sequence[Coordinates], *, project_id: UUID, secret: 
     last = {(each.topic, each.partition): each for each in sorted(where)}
     named = [f"{each.topic}/{each.partition}/{each.offset:0{_DIGITS_WRITTEN}}" for each in last.values()]
     position = ",".join(named[:COORDINATES_MAX]).encode()
-    return write_cursor(position, belongs_to=_scope(project_id), secret=secret)
+    return write_cursor(position, scope=_scope(project_id), secret=secret)
 
 
 def read_signed_coordinates(text: str, *, project_id: UUID, secret: bytes) -> list[Coordinates]:
     """What ``sign_coordinates`` signed for the project. Raises ``InvalidCursor``."""
-    position = read_cursor(text, belongs_to=_scope(project_id), secret=secret).decode()
+    position = read_cursor(text, scope=_scope(project_id), secret=secret).decode()
     return [parse_coordinates(each) for each in position.split(",")]
 
 

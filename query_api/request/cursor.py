@@ -45,14 +45,14 @@ def fingerprint(parts: Sequence[bytes]) -> bytes:
     return digest.digest()[:FINGERPRINT_BYTES]
 
 
-def write_cursor(position: bytes, *, belongs_to: bytes, secret: bytes) -> str:
-    """The cursor that holds ``position``. ``belongs_to`` is a fingerprint."""
-    raw = _VERSION_BYTE + _cipher(secret).encrypt(belongs_to + position, [_VERSION_BYTE])
+def write_cursor(position: bytes, *, scope: bytes, secret: bytes) -> str:
+    """The cursor that holds ``position``. ``scope`` is a fingerprint."""
+    raw = _VERSION_BYTE + _cipher(secret).encrypt(scope + position, [_VERSION_BYTE])
     return base64.urlsafe_b64encode(raw).rstrip(b"=").decode()
 
 
-def read_cursor(text: str, *, belongs_to: bytes, secret: bytes) -> bytes:
-    """The position in a cursor that was written for ``belongs_to`` under ``secret``. Raises ``InvalidCursor``."""
+def read_cursor(text: str, *, scope: bytes, secret: bytes) -> bytes:
+    """The position in a cursor that was written for ``scope`` under ``secret``. Raises ``InvalidCursor``."""
     version, ciphertext = _parts(text)
     if version != VERSION:
         raise InvalidCursor(
@@ -62,7 +62,7 @@ def read_cursor(text: str, *, belongs_to: bytes, secret: bytes) -> bytes:
         content = _cipher(secret).decrypt(ciphertext, [_VERSION_BYTE])
     except InvalidTag as exc:
         raise InvalidCursor("The cursor in windowing.next is not one of this service, or was changed.") from exc
-    if content[:FINGERPRINT_BYTES] != belongs_to:
+    if content[:FINGERPRINT_BYTES] != scope:
         raise InvalidCursor(
             "The cursor in windowing.next belongs to another query: route, project, filter, order and bounds must stay"
             " as they were on the page that gave it."

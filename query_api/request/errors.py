@@ -15,14 +15,14 @@ from uuid import UUID, uuid4
 import orjson
 
 from common.errors import (
-    ComeBack,
     Conflict,
     ErrorCode,
     InvalidInput,
+    Retryable,
     ServiceError,
     Unauthorized,
 )
-from query_api.request.route import Answer
+from query_api.request.route import Response
 
 STATUS: Final[Mapping[ErrorCode, int]] = {
     ErrorCode.INVALID: 400,
@@ -97,15 +97,15 @@ def status_of(error: ServiceError) -> int:
             return STATUS[error.code]
 
 
-def answer_of(error: ServiceError) -> Answer:
+def answer_of(error: ServiceError) -> Response:
     """The answer that tells of an error. An ``internal`` one goes by ``internal_answer``: it must be logged."""
-    return Answer(orjson.dumps({"detail": _detail(error)}), status=status_of(error), headers=headers_of(error))
+    return Response(orjson.dumps({"detail": _detail(error)}), status=status_of(error), headers=headers_of(error))
 
 
 def headers_of(error: ServiceError) -> dict[str, str]:
     """The headers that belong to an error, whatever its body."""
     match error:
-        case ComeBack():
+        case Retryable():
             return {"Retry-After": str(max(1, math.ceil(error.retry_after_s)))}
         case MethodNotAllowed():
             return {"Allow": ", ".join(error.allowed)}
@@ -115,10 +115,10 @@ def headers_of(error: ServiceError) -> dict[str, str]:
             return {}
 
 
-def internal_answer(operation_id: str) -> Answer:
+def internal_answer(operation_id: str) -> Response:
     """The answer to a failure of ours: nothing of it but the id under which the log tells more."""
     detail = {"message": INTERNAL_MESSAGE, "operation_id": operation_id}
-    return Answer(orjson.dumps({"detail": detail}), status=STATUS[ErrorCode.INTERNAL])
+    return Response(orjson.dumps({"detail": detail}), status=STATUS[ErrorCode.INTERNAL])
 
 
 def new_operation_id() -> str:

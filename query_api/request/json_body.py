@@ -18,7 +18,7 @@ from pydantic import BaseModel, ValidationError
 from common.errors import InvalidInput, TooLarge
 from query_api.request.body_models import PROBLEMS_MAX, Problems
 from query_api.request.errors import InvalidRequest
-from query_api.request.route import Answer
+from query_api.request.route import Response
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -113,9 +113,9 @@ def validated(model: type[Model], value: Any, *, at: str) -> Model:
         raise InvalidRequest([_problem("recursion_depth_exceeded", (at,), _TOO_DEEP, None)]) from exc
 
 
-def json_answer(value: BaseModel, *, status: int = 200, headers: Mapping[str, str] | None = None) -> Answer:
+def json_answer(value: BaseModel, *, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
     """An answer that is a model: null fields omitted, nulls inside free-form objects kept."""
-    return Answer(value.model_dump_json(exclude_none=True).encode(), status=status, headers=headers or {})
+    return Response(value.model_dump_json(exclude_none=True).encode(), status=status, headers=headers or {})
 
 
 def has_more_values(value: Any, count_max: int) -> bool:

@@ -26,7 +26,7 @@ class Access(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class Request:
     """One request after authentication and validation."""
 
     context: ApiContext
@@ -53,7 +53,7 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class Response:
     """What a handler gives back: the bytes as they go over the wire, before compression."""
 
     body: bytes
@@ -73,8 +73,8 @@ class PrepareContext:
 
 
 Prepare: TypeAlias = Callable[[Any, PrepareContext], Any]
-Handler: TypeAlias = Callable[[Call], Awaitable[Answer]]
-ErrorShape: TypeAlias = Callable[[ServiceError, Mapping[str, str]], Answer | None]
+Handler: TypeAlias = Callable[[Request], Awaitable[Response]]
+ErrorShape: TypeAlias = Callable[[ServiceError, Mapping[str, str]], Response | None]
 
 
 @dataclass(frozen=True, slots=True)

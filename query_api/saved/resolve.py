@@ -19,7 +19,7 @@ from query_api.registry.queries_models import QueryData
 from query_api.registry.references import find_named_revision
 from query_api.registry.revision_handlers import references_of
 from query_api.registry.values import References, Revision
-from query_api.request.route import Call
+from query_api.request.route import Request
 
 SAVED_AT: Final = "data.filtering"
 """Where conditions of a saved query stand, in messages about them."""
@@ -32,7 +32,7 @@ class Asked(NamedTuple):
     windowing: Windowing
 
 
-async def asked_of(call: Call, query: SpansQuery, *, focus: Focus) -> Asked:
+async def asked_of(request: Request, query: SpansQuery, *, focus: Focus) -> Asked:
     """What ``query`` asks on a route about ``focus``: its own conditions and those saved, its own page over the saved one.
 
     Raises ``NotFound`` where the references name nothing; ``InvalidInput`` where they say too little, contradict each other, lead to
@@ -42,7 +42,7 @@ async def asked_of(call: Call, query: SpansQuery, *, focus: Focus) -> Asked:
     references = references_of(query, QUERIES)
     if references == References():
         return own
-    saved = saved_in(await _named(call, references))
+    saved = saved_in(await _named(request, references))
     _refuse_other_focus(saved, focus)
     if query.filtering is None:
         filtering = await parse_filter(saved.filtering, path=SAVED_AT)
@@ -66,8 +66,8 @@ def overridden(saved: Windowing | None, own: Windowing | None) -> Windowing:
     return (saved or Windowing()).model_copy(update=said)
 
 
-async def _named(call: Call, references: References) -> Revision:
-    found = await find_named_revision(lineage_of(call, QUERIES.kind), references)
+async def _named(request: Request, references: References) -> Revision:
+    found = await find_named_revision(lineage_of(request, QUERIES.kind), references)
     if found is not None:
         return found
     if not any(each is not None and each.identifies for each in references):

@@ -11,7 +11,7 @@ from query_api.registry.history import lineage_of
 from query_api.registry.names import APPLICATIONS
 from query_api.registry.requests import path_id
 from query_api.registry.values import Reference
-from query_api.request.route import Answer, Call
+from query_api.request.route import Request, Response
 from query_api.saved.revision_counts import Counted, counts_of
 from query_api.saved.revision_spans import spans_of
 from query_api.spans.request_spans import project_spans
@@ -20,23 +20,23 @@ from query_api.spans.request_spans import project_spans
 class ApplicationRevisions(DeployableRevisions):
     """The routes of revisions, for applications."""
 
-    async def get(self, call: Call) -> Answer:
+    async def get(self, request: Request) -> Response:
         """One revision, archived or not. With `include_counts` also what its spans took; then the answer says how fresh it is."""
-        asked: RevisionParameters = call.query
-        return await (answer_fresh(call, _with_counts) if asked.include_counts else super().get(call))
+        asked: RevisionParameters = request.query
+        return await (answer_fresh(request, _with_counts) if asked.include_counts else super().get(request))
 
 
-async def _with_counts(call: Call) -> Answer:
-    revision = await lineage_of(call, APPLICATIONS.kind).find_revision(Reference(path_id(call)))
+async def _with_counts(request: Request) -> Response:
+    revision = await lineage_of(request, APPLICATIONS.kind).find_revision(Reference(path_id(request)))
     if revision is None:
         return one_answer(APPLICATIONS.revision, None)
-    asked: RevisionParameters = call.query
+    asked: RevisionParameters = request.query
     window = buckets_of(
         oldest_us=asked.oldest,
         newest_us=asked.newest,
         interval_min=None,
-        now_us=call.context.clock.now_ns() // 1000,
+        now_us=request.context.clock.now_ns() // 1000,
     )
-    counts = await counts_of(project_spans(call), Counted(spans_of(APPLICATIONS, revision), window))
+    counts = await counts_of(project_spans(request), Counted(spans_of(APPLICATIONS, revision), window))
     members = revision_members(APPLICATIONS, revision, with_slugs=True)
     return one_answer(APPLICATIONS.revision, members, counts=counts)

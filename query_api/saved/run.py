@@ -12,7 +12,7 @@ from query_api.pages.spans_models import Focus, Windowing
 from query_api.pages.traces_handlers import trace_page
 from query_api.pages.windowing import refuse_feed
 from query_api.registry.queries_models import QueryData
-from query_api.request.route import Call
+from query_api.request.route import Request
 from query_api.saved.resolve import SAVED_AT, overridden
 from query_api.spans.render import Rendered
 
@@ -37,15 +37,15 @@ class Found(NamedTuple):
         return b"[%b]" % b",".join(_trace_json(*each) for each in self.spans.items())
 
 
-async def run(call: Call, saved: QueryData, own: Windowing | None) -> Found:
+async def run(request: Request, saved: QueryData, own: Windowing | None) -> Found:
     """The page that the saved query asks for, with what the request says of it. Without a focus it is about traces."""
     filtering = await parse_filter(saved.filtering, path=SAVED_AT)
     windowing = overridden(saved.windowing, own)
     refuse_feed(windowing)
     if saved.formatting is not None and saved.formatting.focus is Focus.SPAN:
-        page = await span_page(call, filtering, windowing)
+        page = await span_page(request, filtering, windowing)
         return Found(_by_trace(page.spans), page.cursor, page.is_complete)
-    traces = await trace_page(call, filtering, windowing)
+    traces = await trace_page(request, filtering, windowing)
     return Found({trace.trace_id: trace.spans for trace in traces.traces}, traces.cursor, traces.is_complete)
 
 

@@ -36,7 +36,7 @@ _NO_SETTINGS: Final[EngineSettings] = {}
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class StatementBudget:
     """What one statement may use of the request's budget; the engine ends it past that."""
 
     seconds_max: float
@@ -45,7 +45,7 @@ class Share:
 
 
 @dataclass(frozen=True, slots=True)
-class Ran:
+class ExecutedStatement:
     """A statement that was run, as ``select`` was given it. ``step`` says what for; ``failure`` how it ended, unless well."""
 
     step: str
@@ -84,7 +84,7 @@ class ProjectSpans:
         self.budget_rows: Final = budget_rows
         self.has_neighbours: Final = has_neighbours
         self._ends_s = clock.monotonic_s() + budget_s
-        self._ran: list[Ran] | None = [] if is_recorded else None
+        self._ran: list[ExecutedStatement] | None = [] if is_recorded else None
 
     @property
     def project_id(self) -> UUID:
@@ -102,7 +102,7 @@ class ProjectSpans:
         return self._ran is not None
 
     @property
-    def ran(self) -> tuple[Ran, ...]:
+    def ran(self) -> tuple[ExecutedStatement, ...]:
         """What was run until now, in the order in which it began; nothing where it is not recorded."""
         return tuple(sorted(self._ran or (), key=attrgetter("started_s")))
 
@@ -118,7 +118,7 @@ class ProjectSpans:
         parameters: Mapping[str, Any],
         *,
         step: str = "statement",
-        share: Share | None = None,
+        share: StatementBudget | None = None,
         settings: EngineSettings = _NO_SETTINGS,
     ) -> pa.Table:
         """The answer of a statement that names tables as ``read_from`` does.
@@ -144,7 +144,7 @@ class ProjectSpans:
         statement, remaining_s = self._bounded(sql, parameters)
         return await self._store.rows_read(statement, deadline_s=remaining_s)
 
-    async def rows_estimated(self, sql: str, parameters: Mapping[str, Any], *, share: Share) -> int:
+    async def rows_estimated(self, sql: str, parameters: Mapping[str, Any], *, share: StatementBudget) -> int:
         """How many rows the engine would read for a statement that is not to end early, as it knows from its indexes; the same
         errors as ``select``."""
         rows = await self.select(
@@ -176,10 +176,10 @@ class ProjectSpans:
             raise
         finally:
             elapsed_ms = (self._clock.monotonic_s() - started_s) * 1_000
-            self._ran.append(Ran(step, sql, parameters, started_s, elapsed_ms, failure))
+            self._ran.append(ExecutedStatement(step, sql, parameters, started_s, elapsed_ms, failure))
 
 
-def _rows_bound(share: Share) -> EngineSettings:
+def _rows_bound(share: StatementBudget) -> EngineSettings:
     return {} if share.rows_max is None else {"max_rows_to_read": share.rows_max, "read_overflow_mode": "throw"}
 
 

@@ -25,7 +25,7 @@ from ingest.batch import FlushPolicy, SpanBatch
 from ingest.consume import Rules
 from ingest.decoding.decoder import ThreadDecoder
 from ingest.sinks.sink import RejectedRow
-from ingest.worker import Doors, Policy, Worker
+from ingest.worker import Dependencies, Policy, Worker
 from tests.support.kafka import Broker
 from tests.support.otlp import START_NS
 from tests.support.produce import produce
@@ -182,8 +182,10 @@ def test_every_encoding_with_every_compression_gives_equal_rows(
         )
         source = KafkaSource(settings.model_copy(update={"session_timeout_s": 2.0}))
         decoder = ThreadDecoder(policy.rules)
-        doors = Doors(source=source, decoder=decoder, sink=sink, publisher=publisher, projects=AllProjects())
-        worker = Worker(policy, doors)
+        dependencies = Dependencies(
+            source=source, decoder=decoder, sink=sink, publisher=publisher, projects=AllProjects()
+        )
+        worker = Worker(policy, dependencies)
         async with asyncio.timeout(60), asyncio.TaskGroup() as tasks:
             tasks.create_task(worker.run())
             while len(sink.rows) < len(values) * len(COMPRESSIONS):

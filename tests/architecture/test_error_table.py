@@ -12,12 +12,12 @@ import common.kafka.record
 import common.postgres.errors
 import query_api.compute.pool
 import query_api.request.errors
-from common.errors import ComeBack, ServiceError
+from common.errors import Retryable, ServiceError
 from query_api.request.errors import headers_of, status_of
 
 ROOT: Final = Path(__file__).parents[2]
 PACKAGES: Final = ("common.", "ingest.", "query_api.", "clearspan.")
-GROUPS: Final = {ComeBack}
+GROUPS: Final = {Retryable}
 """Classes that only have others below them: nobody raises them."""
 
 

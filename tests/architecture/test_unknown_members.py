@@ -16,7 +16,7 @@ import pytest_asyncio
 
 from query_api.http.routes import ROUTES
 from query_api.request.json_body import SCOPE_PARAMETERS
-from query_api.request.route import Access, Answer, Call, Route
+from query_api.request.route import Access, Request, Response, Route
 from tests.support.api import context_of, serving
 
 UNKNOWN: Final = "slugg"
@@ -67,8 +67,8 @@ def _places_of_object(schema: Any, definitions: Any, *, seen: tuple[str, ...]) -
             yield Place((name, *path), {**required, name: body})
 
 
-async def _accept(_call: Call) -> Answer:
-    return Answer(b"{}")
+async def _accept(_call: Request) -> Response:
+    return Response(b"{}")
 
 
 TAKING = [route for route in ROUTES if route.body is not None or route.query is not None]

@@ -26,7 +26,7 @@ from ingest.batch import FlushPolicy
 from ingest.consume import Rules
 from ingest.decoding.chunk import Chunk
 from ingest.decoding.processes import TRIES_MAX, DecoderFailed, ProcessDecoder
-from ingest.worker import Doors, Policy, Worker
+from ingest.worker import Dependencies, Policy, Worker
 from tests.fakes.kafka import MemoryBroker
 from tests.fakes.sink import RecordingSink
 from tests.support.otlp import START_NS, request
@@ -69,7 +69,7 @@ def worker_on(broker: MemoryBroker, decoder: ProcessDecoder, sink: RecordingSink
     source = broker.source(TOPIC)
     return Worker(
         POLICY,
-        Doors(source=source, decoder=decoder, sink=sink, publisher=broker.publisher(), projects=AllProjects()),
+        Dependencies(source=source, decoder=decoder, sink=sink, publisher=broker.publisher(), projects=AllProjects()),
     )
 
 
@@ -206,7 +206,7 @@ async def test_who_drains_does_not_wait_for_a_decoder_that_hangs(decoder: Proces
     broker, sink = MemoryBroker(partitions=1), RecordingSink()
     worker = Worker(
         replace(POLICY, flush=FlushPolicy(rows_max=1_000, age_s_max=3_600)),
-        Doors(
+        Dependencies(
             source=broker.source(TOPIC),
             decoder=decoder,
             sink=sink,

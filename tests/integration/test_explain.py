@@ -28,7 +28,7 @@ from query_api.filter.ast import EVERYTHING, Condition, Operator
 from query_api.pages.spans_handlers import query_spans
 from query_api.pages.spans_models import SpansQuery
 from query_api.request.json_body import read_body
-from query_api.request.route import Call
+from query_api.request.route import Request
 from query_api.spans.project_spans import ProjectSpans
 from query_api.spans.tables import OF_PROJECT
 from tests.fakes.faulty_store import Fault, FaultyStore
@@ -114,7 +114,7 @@ async def _query(
 ) -> dict[str, Any]:
     context = context_of(store=store, clock=SystemClock(), keys=keys)
     model = read_body(SpansQuery, orjson.dumps(body), content_type=None, required=False)
-    answer = await query_spans(Call(context, project_id, {}, None, model, CIMultiDict()))
+    answer = await query_spans(Request(context, project_id, {}, None, model, CIMultiDict()))
     found: dict[str, Any] = orjson.loads(answer.body)
     return found
 

@@ -21,7 +21,7 @@ from common.clock import SystemClock
 from common.settings import ClickHouseSettings
 from common.span import Span
 from query_api.http.app import make_runner
-from query_api.http.stage import Stage
+from query_api.http.startup_state import StartupState
 from query_api.request.context import ApiContext
 from tests.support.api import context_of, serving
 from tests.support.feed import settle
@@ -90,7 +90,7 @@ async def test_a_client_that_goes_away_waits_no_more(api: ApiContext) -> None:
 
 
 async def test_an_api_that_ends_answers_who_waits_at_once(api: ApiContext) -> None:
-    runner = make_runner(Stage(api))
+    runner = make_runner(StartupState(api))
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()
     async with aiohttp.ClientSession(f"http://127.0.0.1:{runner.addresses[0][1]}") as client:

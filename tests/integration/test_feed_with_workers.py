@@ -29,7 +29,7 @@ from ingest.batch import FlushPolicy
 from ingest.consume import Rules
 from ingest.decoding.decoder import ThreadDecoder
 from ingest.sinks.clickhouse import ClickHouseSink
-from ingest.worker import Doors, Policy, Worker
+from ingest.worker import Dependencies, Policy, Worker
 from query_api.request.context import ApiContext
 from tests.fakes.kafka import MemoryBroker, MemorySource
 from tests.support.api import context_of
@@ -112,10 +112,10 @@ async def worker_running(
     member = broker.source(*TOPICS)
     paused = PartByPartStore(store, source=source, pause_s_max=PAUSE_S_MAX)
     sink = ClickHouseSink(paused, clock=SystemClock(), insert_timeout_s=10.0, announce=context.stored.learn)
-    doors = Doors(
+    dependencies = Dependencies(
         source=member, decoder=ThreadDecoder(RULES), sink=sink, publisher=broker.publisher(), projects=AnyProject()
     )
-    worker = Worker(POLICY, doors)
+    worker = Worker(POLICY, dependencies)
     running = asyncio.create_task(worker.run(), name="worker")
     try:
         yield member

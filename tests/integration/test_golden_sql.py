@@ -60,7 +60,7 @@ FILTERS: dict[str, list[dict[str, Any]]] = {
     "name_contains": [{"field": "span_name", "operator": "contains", "value": "50% {x:String}"}],
     "name_contains_long_text": [{"field": "span_name", "operator": "contains", "value": "é" * 65}],
     "name_startswith_with_case": [
-        {"field": "span_name", "operator": "startswith", "value": "Call", "options": {"case_sensitive": True}}
+        {"field": "span_name", "operator": "startswith", "value": "Request", "options": {"case_sensitive": True}}
     ],
     "nullable_text_like": [{"field": "session_id", "operator": "like", "value": r"50\%_%"}],
     "time_startswith": [{"field": "start_time", "operator": "startswith", "value": "2024-05-01T12"}],

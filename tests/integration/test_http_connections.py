@@ -16,7 +16,7 @@ from common.project import DEFAULT_PROJECT_ID
 from common.settings import HttpSettings, Settings
 from ingest.health import open_health
 from ingest.readiness import Readiness
-from query_api.request.route import Access, Answer, Call, Route
+from query_api.request.route import Access, Request, Response, Route
 from tests.support.api import KnownKeys, context_of, serving
 
 KEY = "cs_a-key"
@@ -80,8 +80,8 @@ async def test_a_method_that_no_route_has_is_405() -> None:
         assert (await answer.json())["detail"] == "Method Not Allowed"
 
 
-async def length_of(call: Call) -> Answer:
-    return Answer(str(len(call.body)).encode())
+async def length_of(call: Request) -> Response:
+    return Response(str(len(call.body)).encode())
 
 
 UPLOAD = Route("POST", "/upload", length_of, "", "", None, raw_body=("application/json",), access=Access.PROJECT)

@@ -95,7 +95,7 @@ async def test_rows_of_the_traces_of_a_page_and_of_no_others_are_read_ahead(span
     async with BegunRows(spans, bytes_max=16 * MIB) as rows:
         found = await find_traces(spans, EVERY_ROW, TraceWindow(), limit=3, rows=rows)
 
-        read = await rows.take([head for each in found.traces for head in each.heads])
+        read = await rows.take([head for each in found.traces for head in each.latest])
 
     assert sorted(rows.begun) == sorted(each.position.trace_id for each in found.traces)
     assert sorted(version.trace_id for layout in read for version in layout.versions) == sorted(rows.begun)

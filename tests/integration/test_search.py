@@ -33,7 +33,7 @@ from query_api.pages.traces_models import TraceIds
 from query_api.request.context import ApiContext
 from query_api.request.errors import InvalidRequest, answer_of
 from query_api.request.json_body import read_body, read_query
-from query_api.request.route import Answer, Call
+from query_api.request.route import Request, Response
 from tests.support.api import context_of
 from tests.support.span_corpus import OTHER_PROJECT_ID, START_NS, STORED_US, random_span, store_record
 
@@ -93,11 +93,11 @@ class Api:
             assert page["count"] > 0
             following = page["windowing"]
 
-    def _call(self, *, path: dict[str, str] | None = None, query: Any = None, body: Any = None) -> Call:
-        return Call(self.context, self.project_id, path or {}, query, body, CIMultiDict())
+    def _call(self, *, path: dict[str, str] | None = None, query: Any = None, body: Any = None) -> Request:
+        return Request(self.context, self.project_id, path or {}, query, body, CIMultiDict())
 
 
-def _object(answer: Answer) -> dict[str, Any]:
+def _object(answer: Response) -> dict[str, Any]:
     loaded: dict[str, Any] = orjson.loads(answer.body)
     return loaded
 

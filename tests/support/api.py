@@ -22,7 +22,7 @@ from common.settings import Settings
 from query_api.freshness.ends import KnownEnds
 from query_api.http.app import make_runner
 from query_api.http.routes import ROUTES
-from query_api.http.stage import Stage
+from query_api.http.startup_state import StartupState
 from query_api.request.context import ApiContext, Check, KeyFinder, waiting_places
 from query_api.request.route import Route
 from tests.fakes.clock import ManualClock
@@ -99,7 +99,7 @@ def context_of(
 @asynccontextmanager
 async def serving(context: ApiContext, *, routes: tuple[Route, ...] = ROUTES) -> AsyncIterator[aiohttp.ClientSession]:
     """A client whose paths are relative to the server."""
-    runner = make_runner(Stage(context), routes)
+    runner = make_runner(StartupState(context), routes)
     await runner.setup()
     try:
         await web.TCPSite(runner, "127.0.0.1", 0).start()

@@ -24,7 +24,7 @@ from query_api.pages.feed_handlers import query_feed
 from query_api.pages.spans_models import SpansQuery
 from query_api.request.context import ApiContext, waiting_places
 from query_api.request.json_body import read_body
-from query_api.request.route import Call
+from query_api.request.route import Request
 
 
 class Reader:
@@ -49,7 +49,7 @@ class Reader:
         at = {} if self.next is None else {"next": self.next}
         body = {**self._body, "windowing": {**self._windowing, **at, **windowing}}
         query = read_body(SpansQuery, json.dumps(body).encode(), content_type=None, required=False)
-        call = Call(self._context, self._project_id, {}, None, query, CIMultiDict())
+        call = Request(self._context, self._project_id, {}, None, query, CIMultiDict())
         page: dict[str, Any] = orjson.loads((await query_feed(call, query, parse(query.filtering))).body)
         assert page["count"] == len(page["spans"])
         self.next = page["windowing"]["next"]

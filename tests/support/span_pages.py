@@ -19,7 +19,7 @@ from query_api.pages.spans_handlers import query_spans
 from query_api.pages.spans_models import SpansQuery
 from query_api.request.context import ApiContext
 from query_api.request.json_body import read_body
-from query_api.request.route import Call
+from query_api.request.route import Request
 from tests.support.api import context_of
 
 SpanId = tuple[str, str]
@@ -42,7 +42,7 @@ class SpanPages:
 
     async def page(self, **body: Any) -> dict[str, Any]:
         model = read_body(SpansQuery, json.dumps(body).encode(), content_type=None, required=False)
-        answer = await query_spans(Call(self.context, self.project_id, {}, None, model, CIMultiDict()))
+        answer = await query_spans(Request(self.context, self.project_id, {}, None, model, CIMultiDict()))
         page: dict[str, Any] = orjson.loads(answer.body)
         assert page["count"] == len(page["spans"])
         return page

@@ -20,7 +20,7 @@ from ingest.batch import FlushPolicy
 from ingest.consume import Rules
 from ingest.decoding.chunk import Chunk, DecodedChunk, decode_chunk
 from ingest.decoding.decoder import ThreadDecoder
-from ingest.worker import SETTLING_POLL_S, Doors, Policy, Worker
+from ingest.worker import SETTLING_POLL_S, Dependencies, Policy, Worker
 from tests.fakes.kafka import MemoryBroker, MemorySource
 from tests.fakes.sink import RecordingSink
 from tests.support.otlp import names_in, request
@@ -55,7 +55,7 @@ class Bench:
         self.projects = SomeProjects()
         self.slept_s: list[float] = []
         self.source: MemorySource = self.broker.source(TOPIC)
-        self.doors = Doors(
+        self.dependencies = Dependencies(
             source=self.source,
             decoder=ThreadDecoder(policy.rules),
             sink=self.sink,
@@ -63,7 +63,7 @@ class Bench:
             projects=self.projects,
             sleep=self._sleep,
         )
-        self.worker = Worker(policy, self.doors)
+        self.worker = Worker(policy, self.dependencies)
         self.waits_red: list[dict[str, str]] = []
 
     @property
@@ -76,7 +76,7 @@ class Bench:
             await asyncio.sleep(0.02)
             return
         self.slept_s.append(seconds)
-        self.waits_red.append(self.doors.readiness.reasons)
+        self.waits_red.append(self.dependencies.readiness.reasons)
         await asyncio.sleep(0)
 
     @asynccontextmanager
@@ -132,7 +132,7 @@ async def test_a_transient_insert_is_tried_again_with_the_same_token(fault: Serv
     assert all("store" in red for red in bench.waits_red)
     if isinstance(fault, Overloaded):
         assert min(bench.slept_s) >= 3.0
-    assert bench.doors.readiness.reasons == {}
+    assert bench.dependencies.readiness.reasons == {}
 
 
 async def test_nothing_is_buried_or_committed_before_it_is_written() -> None:
@@ -384,7 +384,7 @@ async def test_a_partition_of_nothing_but_refusals_is_held_and_its_offset_stays(
         await bench.broker.append(TOPIC, request(["later"]), partition=0)
         await asyncio.sleep(0.05)
         assert bench.broker.committed() == {Partition(TOPIC, 0): 3, Partition(TOPIC, 1): 1}
-        assert f"{TOPIC}/0" in bench.doors.readiness.reasons
+        assert f"{TOPIC}/0" in bench.dependencies.readiness.reasons
         assert bench.source.paused_partitions == {Partition(TOPIC, 0)}
 
     assert len(bench.broker.records(DEAD)) == 3
@@ -400,7 +400,7 @@ async def test_refusals_that_are_read_again_after_a_failure_are_counted_anew() -
         await until(lambda: len(bench.worker._batch.records) == 3)
         bench.broker.poll_faults.append(Unavailable("away"))
         await until(lambda: bench.source._group.generation > 1 and len(bench.worker._batch.records) == 3)
-        assert f"{TOPIC}/0" not in bench.doors.readiness.reasons
+        assert f"{TOPIC}/0" not in bench.dependencies.readiness.reasons
 
     assert bench.broker.committed() == {Partition(TOPIC, 0): 3}
 
@@ -414,7 +414,7 @@ async def test_a_held_partition_is_tried_anew_and_held_again_after_a_failure() -
         await until(lambda: bench.source.paused_partitions == {Partition(TOPIC, 0)} and bench.committed_count == 1)
         bench.broker.poll_faults.append(Unavailable("away"))
         await until(lambda: bench.source.paused_partitions == {Partition(TOPIC, 0)} and bench.committed_count == 2)
-        assert f"{TOPIC}/0" in bench.doors.readiness.reasons
+        assert f"{TOPIC}/0" in bench.dependencies.readiness.reasons
 
 
 async def test_partitions_that_move_are_settled_first_and_read_by_nobody_twice() -> None:
@@ -463,10 +463,10 @@ async def test_a_flush_that_takes_too_long_is_told_with_its_stage_until_it_is_do
     await bench.broker.append(TOPIC, request(["a"]))
 
     async with bench.running():
-        await until(lambda: "flush" in bench.doors.readiness.reasons)
-        reason = bench.doors.readiness.reasons["flush"]
+        await until(lambda: "flush" in bench.dependencies.readiness.reasons)
+        reason = bench.dependencies.readiness.reasons["flush"]
         bench.sink.gate.set()
-        await until(lambda: bench.doors.readiness.reasons == {})
+        await until(lambda: bench.dependencies.readiness.reasons == {})
 
     assert reason.startswith("A batch of 1 records with 1 spans has been flushed for 0 s, stage insert;")
     assert "CLEARSPAN_INGEST__FLUSH_LATE_S is 0.05" in reason
@@ -477,10 +477,10 @@ async def test_decoding_that_takes_too_long_is_told_until_it_is_done() -> None:
     await bench.broker.append(TOPIC, request(["a"]))
 
     async with bench.running():
-        await until(lambda: "decode" in bench.doors.readiness.reasons)
+        await until(lambda: "decode" in bench.dependencies.readiness.reasons)
         assert bench.worker.idle_s == 0.0
         decoder.gates[0].set()
-        await until(lambda: bench.doors.readiness.reasons == {})
+        await until(lambda: bench.dependencies.readiness.reasons == {})
 
 
 async def test_a_worker_is_idle_while_nothing_is_done_for_good() -> None:
@@ -565,11 +565,11 @@ async def test_stop_is_heard_while_the_broker_is_waited_for() -> None:
         away.set()
         raise Unavailable("Kafka is away.")
 
-    bench.worker = Worker(POLICY, replace(bench.doors, prepare=prepare))
+    bench.worker = Worker(POLICY, replace(bench.dependencies, prepare=prepare))
 
     async with bench.running():
         await away.wait()
-        await until(lambda: bench.doors.readiness.reasons == {"kafka": "Kafka is away."})
+        await until(lambda: bench.dependencies.readiness.reasons == {"kafka": "Kafka is away."})
 
 
 async def test_what_keeps_it_from_joining_is_told_as_long_as_it_does() -> None:
@@ -578,10 +578,10 @@ async def test_what_keeps_it_from_joining_is_told_as_long_as_it_does() -> None:
 
     async def prepare() -> None:
         await asyncio.sleep(0.05)  # the watcher asks meanwhile
-        reasons_seen.append(bench.doors.readiness.reasons.get("kafka"))
+        reasons_seen.append(bench.dependencies.readiness.reasons.get("kafka"))
         raise Unavailable("Kafka is away.")
 
-    bench.worker = Worker(POLICY, replace(bench.doors, prepare=prepare))
+    bench.worker = Worker(POLICY, replace(bench.dependencies, prepare=prepare))
 
     async with bench.running():
         await until(lambda: len(reasons_seen) >= 4)
@@ -594,13 +594,13 @@ async def test_a_system_that_is_away_is_named_before_any_batch_needs_it() -> Non
     readiness_seen: list[str | None] = []
 
     async def ask() -> None:
-        readiness_seen.append(bench.doors.readiness.reasons.get("clickhouse"))
+        readiness_seen.append(bench.dependencies.readiness.reasons.get("clickhouse"))
         if answers and (fault := answers.pop(0)) is not None:
             raise fault
 
     bench = Bench()
-    bench.doors = replace(bench.doors, systems={"clickhouse": ask})
-    bench.worker = Worker(POLICY, bench.doors)
+    bench.dependencies = replace(bench.dependencies, systems={"clickhouse": ask})
+    bench.worker = Worker(POLICY, bench.dependencies)
     async with bench.running():
         await until(lambda: len(readiness_seen) >= 5)
 
@@ -658,8 +658,8 @@ class GatedOpener:
 
 def gated(policy: Policy = POLICY) -> tuple[Bench, GatedOpener]:
     bench, decoder = Bench(policy), GatedOpener()
-    bench.doors = replace(bench.doors, decoder=decoder)
-    bench.worker = Worker(policy, bench.doors)
+    bench.dependencies = replace(bench.dependencies, decoder=decoder)
+    bench.worker = Worker(policy, bench.dependencies)
     return bench, decoder
 
 

@@ -12,7 +12,7 @@ from common.clickhouse.store import Statement
 from common.errors import ErrorCode, Unavailable
 from common.project import DEFAULT_PROJECT_ID
 from query_api.explain.explain import SQL_CHARS_MAX, STATEMENTS_SHOWN_MAX, TEXT_CHARS_MAX, explained
-from query_api.spans.project_spans import ProjectSpans, Ran
+from query_api.spans.project_spans import ExecutedStatement, ProjectSpans
 from tests.fakes.clock import ManualClock
 from tests.support.api import UntouchedStore
 
@@ -36,15 +36,15 @@ def store() -> AwayStore:
     return AwayStore()
 
 
-async def _explained(store: AwayStore, *ran: Ran) -> dict[str, Any]:
+async def _explained(store: AwayStore, *ran: ExecutedStatement) -> dict[str, Any]:
     spans = ProjectSpans(store, DEFAULT_PROJECT_ID, clock=ManualClock(), budget_s=15.0, is_recorded=True)
     spans._ran = list(ran)
     member: dict[str, Any] = orjson.loads(await explained(spans))
     return member
 
 
-def _ran(sql: str = SQL, *, failure: ErrorCode | None = None, **parameters: Any) -> Ran:
-    return Ran("candidates", sql, parameters, started_s=0.0, elapsed_ms=1.25, failure=failure)
+def _ran(sql: str = SQL, *, failure: ErrorCode | None = None, **parameters: Any) -> ExecutedStatement:
+    return ExecutedStatement("candidates", sql, parameters, started_s=0.0, elapsed_ms=1.25, failure=failure)
 
 
 async def test_the_first_statements_are_shown_and_all_are_counted(store: AwayStore) -> None:

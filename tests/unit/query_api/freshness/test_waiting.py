@@ -16,7 +16,7 @@ from query_api.freshness.ends import ASKING_INTERVAL_S, KnownEnds
 from query_api.freshness.waiting import Wanted, read_wanted, wait_until_stored
 from query_api.request.context import ApiContext
 from query_api.request.coordinates import COORDINATES_MAX, sign_coordinates
-from query_api.request.route import Call
+from query_api.request.route import Request
 from tests.fakes.clock import ManualClock
 from tests.fakes.kafka import MemoryBroker
 from tests.support.api import PROJECT_A, context_of
@@ -89,8 +89,8 @@ def _context(*, ends: LogEnds | None = None, clock: ManualClock | None = None, *
     )
 
 
-def _call(context: ApiContext) -> Call:
-    return Call(context, PROJECT_A, path={}, query=None, body=None, headers=CIMultiDict())
+def _call(context: ApiContext) -> Request:
+    return Request(context, PROJECT_A, path={}, query=None, body=None, headers=CIMultiDict())
 
 
 async def _wait(context: ApiContext, *places: tuple[int, int]) -> None:

@@ -9,7 +9,7 @@ from pydantic import SecretStr
 from common.project import DEFAULT_PROJECT_ID, DEFAULT_USER_ID
 from common.settings import IllegalSettings, Settings
 from query_api.http.auth import refuse_open_door
-from query_api.request.route import Access, Answer, Call, Route
+from query_api.request.route import Access, Request, Response, Route
 from tests.support.api import PROJECT_A, KnownKeys, context_of
 from tests.unit.query_api.conftest import Client
 
@@ -17,8 +17,8 @@ KEY = "abcdefgh." + "0" * 64
 ADMIN = Settings(auth="on", admin_key=SecretStr("a-long-admin-key"))
 
 
-async def _who(call: Call) -> Answer:
-    return Answer(orjson.dumps({"project": str(call.project_id), "user": str(call.user_id)}))
+async def _who(call: Request) -> Response:
+    return Response(orjson.dumps({"project": str(call.project_id), "user": str(call.user_id)}))
 
 
 ROUTES = (

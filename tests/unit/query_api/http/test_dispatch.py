@@ -19,8 +19,8 @@ from common.tenant import OWN_WORK, current_tenant
 from query_api.http import dispatch
 from query_api.http.app import make_runner
 from query_api.http.dispatch import REQUEST_ID_HEADER
-from query_api.http.stage import Stage
-from query_api.request.route import Access, Answer, Call, Route
+from query_api.http.startup_state import StartupState
+from query_api.request.route import Access, Request, Response, Route
 from tests.support.api import KnownKeys, context_of
 from tests.unit.query_api.conftest import Client
 
@@ -36,20 +36,20 @@ class Asked(BaseModel):
     limit: int = 1
 
 
-async def _echo(call: Call) -> Answer:
-    return Answer(orjson.dumps({"length": len(call.body.text)}))
+async def _echo(call: Request) -> Response:
+    return Response(orjson.dumps({"length": len(call.body.text)}))
 
 
-async def _count(call: Call) -> Answer:
-    return Answer(orjson.dumps({"length": len(call.body)}))
+async def _count(call: Request) -> Response:
+    return Response(orjson.dumps({"length": len(call.body)}))
 
 
-async def _long(call: Call) -> Answer:
-    return Answer(b"x" * int(call.path["length"]))
+async def _long(call: Request) -> Response:
+    return Response(b"x" * int(call.path["length"]))
 
 
-async def _asked(call: Call) -> Answer:
-    return Answer(orjson.dumps({"limit": call.query.limit}))
+async def _asked(call: Request) -> Response:
+    return Response(orjson.dumps({"limit": call.query.limit}))
 
 
 ROUTES = (
@@ -185,16 +185,16 @@ async def test_each_request_is_one_line_without_what_it_carried(client: aiohttp.
     assert "secret" not in str(line)
 
 
-async def _unspeakable(_call: Call) -> Answer:
+async def _unspeakable(_call: Request) -> Response:
     raise NotFound("half of a surrogate pair: \ud800")
 
 
-def _no_shape(error: ServiceError, _headers: Mapping[str, str]) -> Answer:
+def _no_shape(error: ServiceError, _headers: Mapping[str, str]) -> Response:
     raise ValueError("no words for it") from error
 
 
-async def _unsendable(_call: Call) -> Answer:
-    return Answer(5)  # type: ignore[arg-type]  # what is wrong with it
+async def _unsendable(_call: Request) -> Response:
+    return Response(5)  # type: ignore[arg-type]  # what is wrong with it
 
 
 @pytest.mark.parametrize(
@@ -266,12 +266,12 @@ async def _until_logged(logs: Sequence[object]) -> None:
 
 
 async def test_while_starting_only_public_routes_answer(aiohttp_client: Client) -> None:
-    async def public(call: Call) -> Answer:
-        return Answer(b"{}")
+    async def public(call: Request) -> Response:
+        return Response(b"{}")
 
     routes = (*ROUTES, Route("GET", "/public", public, "", "", None, access=Access.PUBLIC))
-    stage = Stage(replace(context_of(), cursor_secret=b""), waits_for="Starting: waiting for Postgres.")
-    runner = make_runner(stage, routes)
+    state = StartupState(replace(context_of(), cursor_secret=b""), waits_for="Starting: waiting for Postgres.")
+    runner = make_runner(state, routes)
     await runner.setup()
     try:
         site = web.TCPSite(runner, "127.0.0.1", 0)
@@ -280,7 +280,7 @@ async def test_while_starting_only_public_routes_answer(aiohttp_client: Client) 
             public_status = (await session.get("/public")).status
             refused = await session.get("/asked")
             refused_body = await refused.json()
-            stage.waits_for = ""
+            state.waits_for = ""
             later = (await session.get("/asked")).status
     finally:
         await runner.cleanup()
@@ -298,16 +298,16 @@ async def test_the_end_waits_no_longer_for_a_request_than_a_query_may_take(
 ) -> None:
     begun, was_cancelled = asyncio.Event(), asyncio.Event()
 
-    async def stuck(call: Call) -> Answer:
+    async def stuck(call: Request) -> Response:
         begun.set()
         try:
-            return await asyncio.Future[Answer]()
+            return await asyncio.Future[Response]()
         finally:
             was_cancelled.set()
 
     monkeypatch.setattr("query_api.http.app.BESIDE_QUERY_S", 0.1)
     context = context_of(settings=Settings(auth="off", query=QuerySettings(budget_s=0.1, queue_s=0.1)))
-    runner = make_runner(Stage(context), (Route("GET", "/stuck", stuck, "", "", None, access=Access.PUBLIC),))
+    runner = make_runner(StartupState(context), (Route("GET", "/stuck", stuck, "", "", None, access=Access.PUBLIC),))
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)
     await site.start()
@@ -322,9 +322,9 @@ async def test_the_end_waits_no_longer_for_a_request_than_a_query_may_take(
 
 
 async def test_work_counts_to_the_project_of_its_request_also_on_one_connection(aiohttp_client: Client) -> None:
-    async def whose(_: Call) -> Answer:
+    async def whose(_: Request) -> Response:
         tenant = current_tenant()
-        return Answer(orjson.dumps([tenant.project_id.int, tenant.has_neighbours, tenant.queue_s]))
+        return Response(orjson.dumps([tenant.project_id.int, tenant.has_neighbours, tenant.queue_s]))
 
     routes = (
         Route("GET", "/mine", whose, "", "", None),

@@ -5,11 +5,11 @@ import pytest
 from common.errors import NotFound
 from query_api.http.router import Router
 from query_api.request.errors import MethodNotAllowed
-from query_api.request.route import Answer, Call, Route
+from query_api.request.route import Request, Response, Route
 
 
-async def _handler(call: Call) -> Answer:
-    return Answer(b"")
+async def _handler(call: Request) -> Response:
+    return Response(b"")
 
 
 def _route(method: str, path: str) -> Route:

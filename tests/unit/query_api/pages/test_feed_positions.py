@@ -45,7 +45,7 @@ def _far_along(logs_count: int) -> Positions:
 
 
 def test_so_many_logs_fit_into_a_cursor_and_one_more_does_not() -> None:
-    cursor = write_cursor(_far_along(LOGS_MAX).pack(), belongs_to=bytes(16), secret=b"s")
+    cursor = write_cursor(_far_along(LOGS_MAX).pack(), scope=bytes(16), secret=b"s")
 
     assert Windowing(next=cursor).next == cursor
     with pytest.raises(Unavailable, match="4000 logs"):

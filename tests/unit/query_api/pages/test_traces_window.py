@@ -19,9 +19,9 @@ POSITION = TracePosition(-5, b"t" * 16)
 
 
 def read(window: TraceWindow, **windowing: object) -> TraceWindow:
-    cursor = write_cursor(window.pack(POSITION), belongs_to=BELONGS_TO, secret=SECRET)
+    cursor = write_cursor(window.pack(POSITION), scope=BELONGS_TO, secret=SECRET)
     asked = Windowing.model_validate({"next": cursor, **windowing})
-    return traces_window(asked, snapshot=Snapshot.of_logs({"new": 99}), belongs_to=BELONGS_TO, secret=SECRET)
+    return traces_window(asked, snapshot=Snapshot.of_logs({"new": 99}), scope=BELONGS_TO, secret=SECRET)
 
 
 @pytest.mark.parametrize("logs_count", [0, 1, 300])
@@ -38,7 +38,7 @@ def test_the_references_cursor_includes_its_newest_and_so_do_the_pages_behind_it
     window = traces_window(
         Windowing.model_validate({**asked, "next": str(UUID(int=7))}),
         snapshot=Snapshot(),
-        belongs_to=BELONGS_TO,
+        scope=BELONGS_TO,
         secret=SECRET,
     )
 
@@ -52,15 +52,15 @@ def test_the_references_cursor_without_its_bound_is_refused(order: Order) -> Non
     asked = Windowing.model_validate({"next": str(UUID(int=7)), "order": order})
 
     with pytest.raises(InvalidCursor):
-        traces_window(asked, snapshot=Snapshot(), belongs_to=BELONGS_TO, secret=SECRET)
+        traces_window(asked, snapshot=Snapshot(), scope=BELONGS_TO, secret=SECRET)
 
 
 @pytest.mark.parametrize("packed", [b"", b"short", bytes(25) + b"x"])
 def test_a_position_that_is_none_is_refused(packed: bytes) -> None:
-    cursor = write_cursor(packed, belongs_to=BELONGS_TO, secret=SECRET)
+    cursor = write_cursor(packed, scope=BELONGS_TO, secret=SECRET)
 
     with pytest.raises(InvalidCursor):
-        traces_window(Windowing(next=cursor), snapshot=Snapshot(), belongs_to=BELONGS_TO, secret=SECRET)
+        traces_window(Windowing(next=cursor), snapshot=Snapshot(), scope=BELONGS_TO, secret=SECRET)
 
 
 def test_the_window_takes_its_oldest_and_not_its_newest() -> None:

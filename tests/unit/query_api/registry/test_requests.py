@@ -9,14 +9,14 @@ from common.errors import Conflict, InvalidInput
 from common.postgres.errors import Taken
 from query_api.registry.requests import edited_id, path_id, refuse_reserved, telling_conflicts
 from query_api.request.errors import InvalidRequest, MemberConflict, SlugTaken
-from query_api.request.route import Call
+from query_api.request.route import Request
 from tests.support.api import PROJECT_A, context_of
 
 ID = UUID("01a1fbd8-c525-7140-a8ae-e79b3fba464c")
 
 
-def call(text: str) -> Call:
-    return Call(context_of(), PROJECT_A, {"application_id": text}, None, None, CIMultiDict())
+def call(text: str) -> Request:
+    return Request(context_of(), PROJECT_A, {"application_id": text}, None, None, CIMultiDict())
 
 
 @pytest.mark.parametrize("text", [str(ID), ID.hex, ID.hex.upper()])

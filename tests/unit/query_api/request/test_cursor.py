@@ -16,16 +16,16 @@ from query_api.request.cursor import VERSION, fingerprint, read_cursor, write_cu
 SECRET = b"secret"
 OWNER = fingerprint([b"project", b"filter"])
 POSITION = Position(1_780_000_000_000_000, b"s" * 16, b"t" * 16)
-CURSOR = write_cursor(POSITION.pack(), belongs_to=OWNER, secret=SECRET)
+CURSOR = write_cursor(POSITION.pack(), scope=OWNER, secret=SECRET)
 
 
 @given(st.integers(-(2**63), 2**63 - 1), st.binary(min_size=16, max_size=16), st.binary(min_size=16, max_size=16))
 def test_what_is_written_is_read(start_us: int, span_id: bytes, trace_id: bytes) -> None:
     position = Position(start_us, span_id, trace_id)
 
-    text = write_cursor(position.pack(), belongs_to=OWNER, secret=SECRET)
+    text = write_cursor(position.pack(), scope=OWNER, secret=SECRET)
 
-    assert Position.unpack(read_cursor(text, belongs_to=OWNER, secret=SECRET)) == position
+    assert Position.unpack(read_cursor(text, scope=OWNER, secret=SECRET)) == position
     assert set(text) <= set("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_")
 
 
@@ -43,7 +43,7 @@ def test_any_changed_character_is_noticed(index: int) -> None:
     other = "A" if CURSOR[index] != "A" else "B"
 
     with pytest.raises(InvalidCursor, match=r"windowing\.next"):
-        read_cursor(CURSOR[:index] + other + CURSOR[index + 1 :], belongs_to=OWNER, secret=SECRET)
+        read_cursor(CURSOR[:index] + other + CURSOR[index + 1 :], scope=OWNER, secret=SECRET)
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_any_changed_character_is_noticed(index: int) -> None:
 )
 def test_what_is_no_cursor_cannot_be_read(text: str) -> None:
     with pytest.raises(InvalidCursor, match=r"cannot be read|was changed"):
-        read_cursor(text, belongs_to=OWNER, secret=SECRET)
+        read_cursor(text, scope=OWNER, secret=SECRET)
 
 
 def test_bits_that_no_byte_holds_are_noticed() -> None:
@@ -65,28 +65,28 @@ def test_bits_that_no_byte_holds_are_noticed() -> None:
 
     for twin in twins:
         with pytest.raises(InvalidCursor):
-            read_cursor(twin, belongs_to=OWNER, secret=SECRET)
+            read_cursor(twin, scope=OWNER, secret=SECRET)
 
 
 def test_a_cursor_of_another_query_is_refused() -> None:
     with pytest.raises(InvalidCursor, match="belongs to another query"):
-        read_cursor(CURSOR, belongs_to=fingerprint([b"project", b"other"]), secret=SECRET)
+        read_cursor(CURSOR, scope=fingerprint([b"project", b"other"]), secret=SECRET)
 
 
 def test_a_cursor_under_another_secret_is_refused() -> None:
     with pytest.raises(InvalidCursor, match="not one of this service"):
-        read_cursor(CURSOR, belongs_to=OWNER, secret=b"other")
+        read_cursor(CURSOR, scope=OWNER, secret=b"other")
 
 
 def test_a_cursor_of_another_version_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("query_api.request.cursor.VERSION", VERSION + 1)
 
     with pytest.raises(InvalidCursor, match="another version"):
-        read_cursor(CURSOR, belongs_to=OWNER, secret=SECRET)
+        read_cursor(CURSOR, scope=OWNER, secret=SECRET)
 
 
 def test_nobody_can_read_what_is_in_a_cursor() -> None:
-    near = write_cursor(POSITION.pack()[:-1] + b"T", belongs_to=OWNER, secret=SECRET)
+    near = write_cursor(POSITION.pack()[:-1] + b"T", scope=OWNER, secret=SECRET)
     raw, other = (base64.urlsafe_b64decode(each + "=" * (-len(each) % 4)) for each in (CURSOR, near))
 
     assert OWNER not in raw

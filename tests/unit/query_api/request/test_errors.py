@@ -28,7 +28,7 @@ from common.errors import (
     UnsupportedMedia,
 )
 from query_api.request.errors import STATUS, RevisionConflict, SlugTaken
-from query_api.request.route import Answer, Call, Handler, Route
+from query_api.request.route import Handler, Request, Response, Route
 from tests.support.api import context_of
 from tests.unit.query_api.conftest import Client
 
@@ -57,7 +57,7 @@ ERRORS: dict[str, ServiceError] = {
 
 
 def _raising(error: BaseException) -> Handler:
-    async def handler(call: Call) -> Answer:
+    async def handler(call: Request) -> Response:
         raise error
 
     return handler

@@ -12,7 +12,7 @@ from query_api.request.context import ApiContext
 
 
 @dataclass(slots=True)
-class Stage:
+class StartupState:
     """The one value of the process that changes, once: when what the start waits for is there."""
 
     context: ApiContext
