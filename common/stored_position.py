@@ -25,7 +25,7 @@ class StoredPosition(NamedTuple):
     """One project in one log, settled up to ``through_offset``, included."""
 
     project_id: UUID
-    log: str
+    partition_id: str
     through_offset: int
     record_ms: int
     """The timestamp of the record at that offset."""
@@ -45,8 +45,8 @@ def decode_positions(message: bytes) -> list[StoredPosition]:
     """What ``encode_positions`` announced. Raises ``InvalidInput`` for anything else."""
     try:
         return [
-            StoredPosition(UUID(project_id), str(log), int(offset), int(record_ms), int(stored_us))
-            for project_id, log, offset, record_ms, stored_us in orjson.loads(message)
+            StoredPosition(UUID(project_id), str(partition_id), int(offset), int(record_ms), int(stored_us))
+            for project_id, partition_id, offset, record_ms, stored_us in orjson.loads(message)
         ]
     except (ValueError, TypeError, AttributeError) as exc:
         raise InvalidInput(f"This is no announcement of what is stored: {exc}") from exc

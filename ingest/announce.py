@@ -38,8 +38,8 @@ class Announcer:
     def announce(self, positions: Sequence[StoredPosition]) -> None:
         """Take these to be published; returns at once."""
         for each in positions:
-            self._pending.pop((each.project_id, each.log), None)
-            self._pending[each.project_id, each.log] = each
+            self._pending.pop((each.project_id, each.partition_id), None)
+            self._pending[each.project_id, each.partition_id] = each
         while len(self._pending) > PENDING_MAX:
             del self._pending[next(iter(self._pending))]
             ANNOUNCEMENTS.labels("dropped").inc()

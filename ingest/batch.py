@@ -84,13 +84,13 @@ class SpanBatch:
 
     def add(self, decoded: ChunkRecord, *, now_s: float) -> None:
         """Take in one record: its rows to be written, its dead letters to be published. ``now_s`` is when it came."""
-        record, log, outcome, rows, first_row = decoded
+        record, partition_id, outcome, rows, first_row = decoded
         if self.is_empty:
             self.opened_s = now_s
         self.records.append(record)
         self.bytes_count += RECORD_BYTES + len(record.value or b"") + len(record.key or b"") + outcome.bytes_count
-        first = self._extents[log].first_offset if log in self._extents else record.offset
-        self._extents[log] = Extent(first, record.offset, record.timestamp_ms)
+        first = self._extents[partition_id].first_offset if partition_id in self._extents else record.offset
+        self._extents[partition_id] = Extent(first, record.offset, record.timestamp_ms)
         if outcome.dead_letters:
             self._rejected.append(decoded)
         if outcome.rows_count:
@@ -110,7 +110,9 @@ class SpanBatch:
     @property
     def dedup_token(self) -> str:
         """Names the content: the same records in the same order give the same token, so a repeated write changes nothing."""
-        extents = [f"{log}:{each.first_offset}-{each.last_offset}" for log, each in self._extents.items()]
+        extents = [
+            f"{partition_id}:{each.first_offset}-{each.last_offset}" for partition_id, each in self._extents.items()
+        ]
         return hashlib.sha1("\n".join([*extents, str(self.rows_count)]).encode(), usedforsecurity=False).hexdigest()
 
     @property

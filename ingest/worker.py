@@ -302,8 +302,10 @@ class Worker:
         while len(self._decodings) < self._doors.decoder.chunks_max and self._waiting.is_due(now_s=now_s):
             came_s = self._waiting.since_s
             records = self._waiting.take(now_s=now_s)
-            logs = {partition: self._source.log_of(partition) for partition in {each.source for each in records}}
-            self._decodings.append(self._open(Chunk(records, logs, self._clock.now_ns()), came_s=came_s))
+            partition_ids = {
+                partition: self._source.partition_id_of(partition) for partition in {each.source for each in records}
+            }
+            self._decodings.append(self._open(Chunk(records, partition_ids, self._clock.now_ns()), came_s=came_s))
 
     def _open(self, chunk: Chunk, *, came_s: float) -> _Decoding:
         decoding = self._tasks.create_task(self._doors.decoder.open(chunk), name="open")

@@ -4,7 +4,7 @@ It cannot delete records, so its memory grows with what is produced. When it has
 produce requests are held at the front, the worker settles everything that was acknowledged, and a new broker with a new
 cluster id takes the place of the old one. It gets the topics, the front lets in what is produced, and the dead letters are
 carried over (ADR 0002). Offsets begin at 0 again, which is why versions are compared only inside one log
-(``RecordSource.log_of``).
+(``RecordSource.partition_id_of``).
 """
 
 from __future__ import annotations

@@ -72,8 +72,8 @@ class SpanColumns:
         self,
         *,
         project_ids: UUID | Sequence[UUID],
-        log: str,
-        log_offset: int,
+        partition_id: str,
+        record_offset: int,
         record_ms: int,
         spans: Sequence[Span],
         span_indexes: Sequence[int],
@@ -81,8 +81,8 @@ class SpanColumns:
     ) -> None:
         """Append the spans of one record; ``spans``, ``span_indexes`` and ``normalized_spans`` go in parallel.
 
-        ``project_ids`` is one for all of them or one each. ``log`` and ``log_offset`` decide which version of a span is
-        the latest (``RecordSource.log_of``), ``record_ms`` decides between logs.
+        ``project_ids`` is one for all of them or one each. ``partition_id`` and ``record_offset`` decide which version of a span is
+        the latest (``RecordSource.partition_id_of``), ``record_ms`` decides between logs.
         """
         if not spans:
             return
@@ -90,7 +90,7 @@ class SpanColumns:
         projects = (
             repeat(project_ids.bytes, count) if isinstance(project_ids, UUID) else (each.bytes for each in project_ids)
         )
-        self._open.append(projects, log, log_offset, record_ms, spans, span_indexes, normalized_spans)
+        self._open.append(projects, partition_id, record_offset, record_ms, spans, span_indexes, normalized_spans)
         if self._open.rows_count >= CHUNK_ROWS or self._open.bytes_count >= CHUNK_BYTES:
             self._seal()
 
@@ -116,8 +116,8 @@ class _Chunk:
     def __init__(self) -> None:
         self.bytes_count = 0
         self._projects: list[bytes] = []
-        self._logs = _Dictionary()
-        self._log_offsets: list[int] = []
+        self._partition_ids = _Dictionary()
+        self._record_offsets: list[int] = []
         self._record_ms: list[int] = []
         self._span_indexes: list[int] = []
         self._sent: dict[str, list[Any]] = {column: [] for column in _SENT_COLUMNS}
@@ -136,8 +136,8 @@ class _Chunk:
     def append(
         self,
         projects: Iterable[bytes],
-        log: str,
-        log_offset: int,
+        partition_id: str,
+        record_offset: int,
         record_ms: int,
         spans: Sequence[Span],
         span_indexes: Sequence[int],
@@ -145,8 +145,8 @@ class _Chunk:
     ) -> None:
         count = len(spans)
         self._projects.extend(projects)
-        self._logs.extend(repeat(log, count), _utf8)
-        self._log_offsets.extend(repeat(log_offset, count))
+        self._partition_ids.extend(repeat(partition_id, count), _utf8)
+        self._record_offsets.extend(repeat(record_offset, count))
         self._record_ms.extend(repeat(record_ms, count))
         self._span_indexes.extend(span_indexes)
         self._append_sent(spans)
@@ -199,8 +199,8 @@ class _Chunk:
             "start_us": pa.array(start_us),
             "span_id": pa.array(self._sent["span_id"], _ID),
             "trace_id": pa.array(self._sent["trace_id"], _ID),
-            "log": self._logs.array(),
-            "log_offset": pa.array(self._log_offsets, pa.uint64()),
+            "partition_id": self._partition_ids.array(),
+            "record_offset": pa.array(self._record_offsets, pa.uint64()),
             "span_index": pa.array(self._span_indexes, pa.uint32()),
             "record_ms": pa.array(self._record_ms, pa.int64()),
             "parent_id": pa.array(self._sent["parent_id"], _ID),

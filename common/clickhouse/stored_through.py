@@ -14,21 +14,21 @@ from common.stored_position import StoredPosition
 STORED_THROUGH_TABLE: Final = "stored_through"
 
 _WHAT: Final = """
-SELECT toString(project_id) AS project, log, max(through_offset) AS through,
+SELECT toString(project_id) AS project, partition_id, max(through_offset) AS through,
     argMax(record_ms, through_offset) AS at_record_ms, argMax(stored_us, through_offset) AS at_stored_us
 FROM stored_through
 """
-_OF_ALL: Final = f"{_WHAT}GROUP BY project_id, log ORDER BY at_stored_us DESC LIMIT {{rows_max:UInt32}}"
-_OF_PROJECT: Final = f"{_WHAT}WHERE project_id = {{project_id:UUID}}\nGROUP BY project_id, log"
+_OF_ALL: Final = f"{_WHAT}GROUP BY project_id, partition_id ORDER BY at_stored_us DESC LIMIT {{rows_max:UInt32}}"
+_OF_PROJECT: Final = f"{_WHAT}WHERE project_id = {{project_id:UUID}}\nGROUP BY project_id, partition_id"
 
 
 def positions_table(positions: Sequence[StoredPosition]) -> pa.Table:
     """The rows to insert."""
-    projects, logs, offsets, record_ms, stored_us = zip(*positions, strict=True) if positions else ((),) * 5
+    projects, partition_ids, offsets, record_ms, stored_us = zip(*positions, strict=True) if positions else ((),) * 5
     return pa.table(
         {
             "project_id": pa.array([each.bytes for each in projects], pa.binary(16)),
-            "log": pa.array(logs, pa.string()).dictionary_encode(),
+            "partition_id": pa.array(partition_ids, pa.string()).dictionary_encode(),
             "through_offset": pa.array(offsets, pa.uint64()),
             "record_ms": pa.array(record_ms, pa.int64()),
             "stored_us": pa.array(stored_us, pa.int64()),
@@ -48,8 +48,10 @@ async def read_positions_of(store: ColumnStore, project_id: UUID, *, deadline_s:
 
 
 def _positions(rows: pa.Table) -> list[StoredPosition]:
-    columns = (rows.column(name).to_pylist() for name in ("project", "log", "through", "at_record_ms", "at_stored_us"))
+    columns = (
+        rows.column(name).to_pylist() for name in ("project", "partition_id", "through", "at_record_ms", "at_stored_us")
+    )
     return [
-        StoredPosition(UUID(project.decode()), log.decode(), offset, record_ms, stored_us)
-        for project, log, offset, record_ms, stored_us in zip(*columns, strict=True)
+        StoredPosition(UUID(project.decode()), partition_id.decode(), offset, record_ms, stored_us)
+        for project, partition_id, offset, record_ms, stored_us in zip(*columns, strict=True)
     ]

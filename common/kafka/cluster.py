@@ -1,4 +1,4 @@
-"""Questions about the cluster itself: its id, which begins a log's identity (``RecordSource.log_of``), and its topics."""
+"""Questions about the cluster itself: its id, which begins a log's identity (``RecordSource.partition_id_of``), and its topics."""
 
 from __future__ import annotations
 

@@ -127,7 +127,7 @@ class KafkaSource:
                     if each in consumer.assignment()
                 }
 
-    def log_of(self, partition: Partition) -> str:
+    def partition_id_of(self, partition: Partition) -> str:
         """The identity of the log behind a partition: ``cluster/topic/partition``."""
         return f"{self._cluster_id}/{partition.topic}/{partition.partition}"
 

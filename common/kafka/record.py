@@ -103,7 +103,7 @@ class RecordSource(Protocol):
         """Records between the position and the end of each assigned partition."""
         ...
 
-    def log_of(self, partition: Partition) -> str:
+    def partition_id_of(self, partition: Partition) -> str:
         """The identity of the log behind a partition: ``cluster/topic/partition``.
 
         Offsets are compared only inside one log: a broker that was made anew (the embedded one, at each start) has
@@ -162,7 +162,7 @@ class LogEnds(Protocol):
     """Knows where the logs of the topics that are read end."""
 
     async def ask(self) -> Mapping[str, int]:
-        """The offset behind the last record of each partition, by the identity of its log (``RecordSource.log_of``).
+        """The offset behind the last record of each partition, by the identity of its log (``RecordSource.partition_id_of``).
 
         Everything that was acknowledged before the call lies below. Raises ``Unavailable`` (transient).
         """

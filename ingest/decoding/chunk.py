@@ -28,12 +28,12 @@ from ingest.decoding.rows import append_rows
 class Chunk:
     """Records that are opened together, in the order in which they came.
 
-    ``logs`` names the log of each partition among them (``RecordSource.log_of``). ``unknown`` are the projects that are
+    ``partition_ids`` names the log of each partition among them (``RecordSource.partition_id_of``). ``unknown`` are the projects that are
     known not to exist: their spans are refused.
     """
 
     records: Sequence[Record]
-    logs: Mapping[Partition, str]
+    partition_ids: Mapping[Partition, str]
     now_ns: int
     unknown: frozenset[UUID] = frozenset()
 
@@ -74,7 +74,7 @@ class ChunkRecord(NamedTuple):
     """One record of an opened chunk. Its rows are ``account.rows_count`` of ``rows`` from ``first_row`` on."""
 
     record: Record
-    log: str
+    partition_id: str
     outcome: RecordOutcome
     rows: pa.Table
     first_row: int
@@ -104,7 +104,7 @@ def _decoded(chunk: Chunk, rules: Rules, decode_one: Callable[..., DecodedRecord
     for record in chunk.records:
         each = without_projects(decode_one(record, rules, now_ns=chunk.now_ns), chunk.unknown)
         claimed.update(each.claimed)
-        mapping_errors.append(append_rows(columns, each, rules.prices, log=chunk.logs[record.source]))
+        mapping_errors.append(append_rows(columns, each, rules.prices, partition_id=chunk.partition_ids[record.source]))
         dead_letters.append(cut_dead_letters(record, each.rejections, encoding=each.encoding, layout=each.layout))
         # The spans are columns by now; kept alive they would double the memory of the chunk.
         decoded.append(each._replace(spans=[], layout=None))
@@ -117,7 +117,7 @@ def records_of(chunk: Chunk, decoded: DecodedChunk) -> Iterator[ChunkRecord]:
     """The records of a chunk with what became of them, in their order."""
     first_row = 0
     for record, outcome in zip(chunk.records, decoded.outcomes, strict=True):
-        yield ChunkRecord(record, chunk.logs[record.source], outcome, decoded.rows, first_row)
+        yield ChunkRecord(record, chunk.partition_ids[record.source], outcome, decoded.rows, first_row)
         first_row += outcome.rows_count
 
 

@@ -67,7 +67,7 @@ def _failure_of(decoded: DecodedRecord, rules: Rules) -> str | None:
     """Why no rows can be made of these spans, in words."""
     columns = SpanColumns()
     try:
-        append_rows(columns, decoded, rules.prices, log=_ANY_LOG)
+        append_rows(columns, decoded, rules.prices, partition_id=_ANY_LOG)
         columns.rows()
     except MemoryError:
         raise

@@ -197,6 +197,6 @@ def _size(chunk: Chunk) -> int:
 def _described(chunk: Chunk) -> str:
     extents: dict[str, tuple[int, int]] = {}
     for record in chunk.records:
-        log = chunk.logs[record.source]
-        extents[log] = (extents.get(log, (record.offset, 0))[0], record.offset)
-    return ", ".join(f"{log} {first}–{last}" for log, (first, last) in extents.items())
+        partition_id = chunk.partition_ids[record.source]
+        extents[partition_id] = (extents.get(partition_id, (record.offset, 0))[0], record.offset)
+    return ", ".join(f"{partition_id} {first}–{last}" for partition_id, (first, last) in extents.items())

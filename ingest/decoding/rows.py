@@ -12,13 +12,13 @@ from ingest.normalize import normalize
 from ingest.semconv.prices import PriceTable
 
 
-def append_rows(columns: SpanColumns, decoded: DecodedRecord, prices: PriceTable, *, log: str) -> Counter[str]:
+def append_rows(columns: SpanColumns, decoded: DecodedRecord, prices: PriceTable, *, partition_id: str) -> Counter[str]:
     """Append the spans of a record; the values of known meaning in them that could not be read, counted by reason."""
     normalized_spans = _normalized(decoded, prices)
     columns.append_record(
         project_ids=decoded.projects,
-        log=log,
-        log_offset=decoded.record.offset,
+        partition_id=partition_id,
+        record_offset=decoded.record.offset,
         record_ms=decoded.record.timestamp_ms,
         spans=decoded.spans,
         span_indexes=decoded.span_indexes,

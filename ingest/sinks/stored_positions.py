@@ -16,16 +16,17 @@ def positions_after(extents: Mapping[str, Extent], rows: pa.Table | None, *, sto
     ``ALL_PROJECTS`` up to the last record of each log, which may have held no spans. ``rows`` are in the order of their logs.
     """
     positions = [
-        StoredPosition(ALL_PROJECTS, log, each.last_offset, each.record_ms, stored_us) for log, each in extents.items()
+        StoredPosition(ALL_PROJECTS, partition_id, each.last_offset, each.record_ms, stored_us)
+        for partition_id, each in extents.items()
     ]
     if rows is None:
         return positions
-    ends = rows.select(["project_id", "log", "log_offset", "record_ms"]).group_by(
-        ["project_id", "log"],
+    ends = rows.select(["project_id", "partition_id", "record_offset", "record_ms"]).group_by(
+        ["project_id", "partition_id"],
         use_threads=False,  # with threads there is no last
     )
-    columns = ends.aggregate([("log_offset", "last"), ("record_ms", "last")]).to_pydict().values()
+    columns = ends.aggregate([("record_offset", "last"), ("record_ms", "last")]).to_pydict().values()
     return positions + [
-        StoredPosition(UUID(bytes=project_id), log.decode(), offset, record_ms, stored_us)
-        for project_id, log, offset, record_ms in zip(*columns, strict=True)
+        StoredPosition(UUID(bytes=project_id), partition_id.decode(), offset, record_ms, stored_us)
+        for project_id, partition_id, offset, record_ms in zip(*columns, strict=True)
     ]

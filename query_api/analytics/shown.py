@@ -25,8 +25,8 @@ from query_api.spans.latest_versions import LATEST_REPORTS, LATEST_SUMS, LATEST_
 from query_api.spans.tables import Table, read_from
 from query_api.spans.usage import counted_totals_sql
 
-_PLACE: Final = ("trace_id", "span_id", "log", "start_us")
-_VERSION: Final = ", ".join((*_PLACE, "log_offset"))
+_PLACE: Final = ("trace_id", "span_id", "partition_id", "start_us")
+_VERSION: Final = ", ".join((*_PLACE, "record_offset"))
 _HASH: Final = f"cityHash64({', '.join(_PLACE)})"
 _SAME_PLACE: Final = " AND ".join(f"heads.{column} = matching.{column}" for column in _PLACE)
 _SAYS_SOMETHING: Final = " OR ".join(f"{amount} != 0" for amount in Metrics._fields)
@@ -67,8 +67,8 @@ def shown_spans(
         shown = f"SELECT {_VERSION}{members}\n{rows}"
     else:
         rows = f"SELECT {_VERSION}{members} {read_from(Table.SPANS, *conditions, *and_also)}"
-        later = f"{_SAME_PLACE} AND heads.log_offset <= matching.log_offset"
-        of_row = ", ".join(f"matching.{name} AS {name}" for name in (*_PLACE, "log_offset", *columns))
+        later = f"{_SAME_PLACE} AND heads.record_offset <= matching.record_offset"
+        of_row = ", ".join(f"matching.{name} AS {name}" for name in (*_PLACE, "record_offset", *columns))
         shown = f"SELECT {of_row}\nFROM ({latest}) AS heads\nASOF INNER JOIN ({rows}) AS matching ON {later}"
     joined = ""
     if with_sums:

@@ -49,7 +49,7 @@ _LENGTHS: Final = frozenset({"interval_us"})
 _WITHOUT_CACHE: Final = "\nSETTINGS use_query_condition_cache = 0"
 """An earlier run has left there which granules hold no match: the plan would not show what led to it."""
 
-_OWN_ROWS: Final = f"SELECT uniq(start_us, span_id, trace_id, log) AS rows {read_from(Table.SPANS)}"
+_OWN_ROWS: Final = f"SELECT uniq(start_us, span_id, trace_id, partition_id) AS rows {read_from(Table.SPANS)}"
 
 _BUDGET_SPENT: Final = "The budget of the query was spent before everything could be explained."
 

@@ -26,10 +26,10 @@ class Ends:
     asked_us: int
     offsets: Mapping[str, int]
 
-    def log_of(self, partition: Partition) -> str | None:
+    def partition_id_of(self, partition: Partition) -> str | None:
         """The log that stands behind a partition now."""
         ending = f"/{partition.topic}/{partition.partition}"
-        return next((log for log in self.offsets if log.endswith(ending)), None)
+        return next((partition_id for partition_id in self.offsets if partition_id.endswith(ending)), None)
 
 
 class KnownEnds:

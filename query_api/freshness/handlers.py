@@ -15,7 +15,7 @@ from common.times import format_us, nearest_shown_us
 from query_api.freshness.lookup import look_up_stored
 from query_api.freshness.models import Freshness, LastStored, PartitionFreshness
 from query_api.freshness.stored import Through
-from query_api.freshness.through import LogState, asked_through_us, log_states, through_us
+from query_api.freshness.through import PartitionState, asked_through_us, partition_states, through_us
 from query_api.http.auth import sees_all_projects
 from query_api.request.json_body import json_answer
 from query_api.request.route import Request, Response
@@ -50,9 +50,9 @@ async def _answer(request: Request, *, mine: Mapping[str, Through]) -> Response:
     if ends is None:
         return json_answer(Freshness(count=0, reason=known.failure or _NOT_YET, partitions=[]))
     sees_all = sees_all_projects(request)
-    states = log_states(ends, stored)
+    states = partition_states(ends, stored)
     complete_us = through_us(ends, stored) if sees_all else asked_through_us(known.answers, stored)
-    partitions = [_partition(state, mine.get(state.log), sees_all=sees_all) for state in states]
+    partitions = [_partition(state, mine.get(state.partition_id), sees_all=sees_all) for state in states]
     return json_answer(
         Freshness(
             count=len(partitions),
@@ -64,7 +64,7 @@ async def _answer(request: Request, *, mine: Mapping[str, Through]) -> Response:
     )
 
 
-def _partition(state: LogState, mine: Through | None, *, sees_all: bool) -> PartitionFreshness:
+def _partition(state: PartitionState, mine: Through | None, *, sees_all: bool) -> PartitionFreshness:
     shown = PartitionFreshness(
         topic=state.partition.topic,
         partition=state.partition.partition,
@@ -72,14 +72,14 @@ def _partition(state: LogState, mine: Through | None, *, sees_all: bool) -> Part
     )
     if not sees_all:
         return shown
-    of_log = {
+    of_partition = {
         "is_behind": state.behind_records > 0,
         "data_through": _time(state.through_us),
         "produced_offset": state.end - 1 if state.end > 0 else None,
         "stored_offset": state.stored.offset if state.stored is not None else None,
         "behind_records": state.behind_records,
     }
-    return shown.model_copy(update=of_log)
+    return shown.model_copy(update=of_partition)
 
 
 def _last_stored(through: Through, *, sees_all: bool) -> LastStored:

@@ -9,7 +9,7 @@ from common.clickhouse.stored_through import read_positions_of
 from query_api.pages.snapshot import Snapshot
 from query_api.request.context import ApiContext
 
-LOGS_MAX: Final = 4_000
+PARTITIONS_MAX: Final = 4_000
 """Remembered by a walk, in up to 85 KB of a cursor: those stored last. The embedded broker adds some at each start, and nothing is added
 to older ones any more."""
 
@@ -28,4 +28,4 @@ async def snapshot_of_walk(context: ApiContext, project_id: UUID, *, is_continue
     """
     if not is_continued:
         await look_up_stored(context, project_id)
-    return Snapshot.of_logs(context.stored.offsets(project_id, most=LOGS_MAX))
+    return Snapshot.of_partitions(context.stored.offsets(project_id, most=PARTITIONS_MAX))

@@ -10,15 +10,15 @@ from query_api.request.route import Request
 from query_api.spans.request_spans import project_spans
 from query_api.spans.tables import Table, read_from
 
-_AT_PLACES: Final = "SELECT DISTINCT log, log_offset\n" + read_from(
-    Table.ARRIVALS, "log IN {logs:Array(String)}", "log_offset IN {offsets:Array(UInt64)}"
+_AT_PLACES: Final = "SELECT DISTINCT partition_id, record_offset\n" + read_from(
+    Table.ARRIVALS, "partition_id IN {logs:Array(String)}", "record_offset IN {offsets:Array(UInt64)}"
 )
 
 
 class Place(NamedTuple):
     """Where Kafka keeps a record."""
 
-    log: str
+    partition_id: str
     offset: int
 
 
@@ -42,17 +42,21 @@ class OwnRecords:
         due = [
             each
             for each in places
-            if each not in self._stored_at and each.log in through and each.offset <= through[each.log].offset
+            if each not in self._stored_at
+            and each.partition_id in through
+            and each.offset <= through[each.partition_id].offset
         ]
         if due:
             await self._look_up(due)
         return {each for each in places if self._stored_at.get(each)}
 
     async def _look_up(self, places: Sequence[Place]) -> None:
-        parameters = {"logs": [each.log for each in places], "offsets": [each.offset for each in places]}
+        parameters = {"logs": [each.partition_id for each in places], "offsets": [each.offset for each in places]}
         rows = await project_spans(self._call, explain=False).select(_AT_PLACES, parameters)
         stored = {
-            Place(log.decode(), offset)
-            for log, offset in zip(rows["log"].to_pylist(), rows["log_offset"].to_pylist(), strict=True)
+            Place(partition_id.decode(), offset)
+            for partition_id, offset in zip(
+                rows["partition_id"].to_pylist(), rows["record_offset"].to_pylist(), strict=True
+            )
         }
         self._stored_at |= {each: each in stored for each in places}

@@ -55,9 +55,9 @@ class StoredThrough:
         advanced: dict[UUID, _Known] = {}
         for each in positions:
             known = self._of_project.setdefault(each.project_id, _Known())
-            before = known.through.get(each.log)
+            before = known.through.get(each.partition_id)
             if before is None or before.offset < each.through_offset:
-                known.through[each.log] = Through(each.through_offset, each.record_ms, each.stored_us)
+                known.through[each.partition_id] = Through(each.through_offset, each.record_ms, each.stored_us)
                 advanced[each.project_id] = known
         for project_id, known in advanced.items():
             known.news_count += 1
@@ -73,8 +73,12 @@ class StoredThrough:
     def offsets(self, project_id: UUID, *, most: int) -> Mapping[str, int]:
         """The last offset of each log that is stored for the project, as of now: of ``most`` logs, those stored last."""
         through = self.through(project_id)
-        last = nlargest(most, through, key=lambda log: through[log].stored_us) if len(through) > most else through
-        return {log: through[log].offset for log in last}
+        last = (
+            nlargest(most, through, key=lambda partition_id: through[partition_id].stored_us)
+            if len(through) > most
+            else through
+        )
+        return {partition_id: through[partition_id].offset for partition_id in last}
 
     def news_count(self, project_id: UUID) -> int:
         """How often something new was learnt of the project: what ``wait_for_news`` goes by."""

@@ -15,11 +15,11 @@ from query_api.freshness.ends import Ends
 from query_api.freshness.stored import Through
 
 
-class LogState(NamedTuple):
+class PartitionState(NamedTuple):
     """One partition: where it ends, how far it is stored, and the time up to which it is complete; ``None``: not known."""
 
     partition: Partition
-    log: str
+    partition_id: str
     end: int
     stored: Through | None
     through_us: int | None
@@ -36,8 +36,8 @@ def through_us(ends: Ends, stored: Mapping[str, Through]) -> int | None:
     ``stored`` is what is known of ``ALL_PROJECTS``. Every answer says it: half a microsecond a partition.
     """
     earliest_us: int | None = None
-    for log, end in ends.offsets.items():
-        time_us = _complete_us(end, stored.get(log), asked_us=ends.asked_us)
+    for partition_id, end in ends.offsets.items():
+        time_us = _complete_us(end, stored.get(partition_id), asked_us=ends.asked_us)
         if time_us is None:
             return None
         if earliest_us is None or time_us < earliest_us:
@@ -45,15 +45,18 @@ def through_us(ends: Ends, stored: Mapping[str, Through]) -> int | None:
     return earliest_us
 
 
-def log_states(ends: Ends, stored: Mapping[str, Through]) -> list[LogState]:
+def partition_states(ends: Ends, stored: Mapping[str, Through]) -> list[PartitionState]:
     """Every partition, in the order of topics and numbers."""
-    return sorted(_state(log, end, stored.get(log), asked_us=ends.asked_us) for log, end in ends.offsets.items())
+    return sorted(
+        _state(partition_id, end, stored.get(partition_id), asked_us=ends.asked_us)
+        for partition_id, end in ends.offsets.items()
+    )
 
 
-def _state(log: str, end: int, stored: Through | None, *, asked_us: int) -> LogState:
-    _cluster, topic, number = log.rsplit("/", 2)
+def _state(partition_id: str, end: int, stored: Through | None, *, asked_us: int) -> PartitionState:
+    _cluster, topic, number = partition_id.rsplit("/", 2)
     complete_us = _complete_us(end, stored, asked_us=asked_us)
-    return LogState(Partition(topic, int(number)), log, end, stored, complete_us)
+    return PartitionState(Partition(topic, int(number)), partition_id, end, stored, complete_us)
 
 
 def _complete_us(end: int, stored: Through | None, *, asked_us: int) -> int | None:
@@ -76,6 +79,6 @@ def asked_through_us(answers: Iterable[Ends], stored: Mapping[str, Through]) -> 
 
 def _is_all_stored(ends: Ends, stored: Mapping[str, Through]) -> bool:
     return all(
-        end == 0 or ((through := stored.get(log)) is not None and through.offset + 1 >= end)
-        for log, end in ends.offsets.items()
+        end == 0 or ((through := stored.get(partition_id)) is not None and through.offset + 1 >= end)
+        for partition_id, end in ends.offsets.items()
     )

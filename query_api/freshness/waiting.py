@@ -95,9 +95,11 @@ async def wait_until_stored(request: Request, wanted: Sequence[Wanted]) -> None:
 
 
 async def _missing(context: ApiContext, wanted: Sequence[Wanted], own_records: OwnRecords) -> list[str]:
-    logs = await _logs(context, {_partition(where) for each in wanted for where in each.coordinates})
+    partition_ids = await _partition_ids(context, {_partition(where) for each in wanted for where in each.coordinates})
     stored = context.stored.through(ALL_PROJECTS)
-    places = [[Place(logs.get(_partition(where), ""), where.offset) for where in each.coordinates] for each in wanted]
+    places = [
+        [Place(partition_ids.get(_partition(where), ""), where.offset) for where in each.coordinates] for each in wanted
+    ]
     own = await own_records.find(
         [place for each, at in zip(wanted, places, strict=True) if each.is_own_record for place in at]
     )
@@ -105,12 +107,13 @@ async def _missing(context: ApiContext, wanted: Sequence[Wanted], own_records: O
         each.name
         for each, at in zip(wanted, places, strict=True)
         if not all(
-            place in own if each.is_own_record else _is_stored(stored.get(place.log), place.offset) for place in at
+            place in own if each.is_own_record else _is_stored(stored.get(place.partition_id), place.offset)
+            for place in at
         )
     ]
 
 
-async def _logs(context: ApiContext, wanted: Set[Partition]) -> dict[Partition, str]:
+async def _partition_ids(context: ApiContext, wanted: Set[Partition]) -> dict[Partition, str]:
     """The log behind each partition: a cluster that was made anew begins all of them again."""
     if context.ends is None:
         return {}
@@ -121,8 +124,8 @@ async def _logs(context: ApiContext, wanted: Set[Partition]) -> dict[Partition, 
     ends = await context.ends.heard(timeout_s=timeout_s)
     if ends is None:
         return {}
-    logs = {partition: ends.log_of(partition) for partition in wanted}
-    return {partition: log for partition, log in logs.items() if log is not None}
+    partition_ids = {partition: ends.partition_id_of(partition) for partition in wanted}
+    return {partition: partition_id for partition, partition_id in partition_ids.items() if partition_id is not None}
 
 
 def _is_stored(stored: Through | None, offset: int) -> bool:

@@ -26,7 +26,7 @@ from common.errors import DeadlineExceeded
 from common.span import Metrics
 from query_api.filter.sql.compile import Compiled
 from query_api.freshness.stored import Through
-from query_api.pages.feed_arrivals import LOGS_MAX, Arrivals, Pending, StartBounds, next_arrivals
+from query_api.pages.feed_arrivals import PARTITIONS_MAX, Arrivals, Pending, StartBounds, next_arrivals
 from query_api.pages.feed_positions import Positions
 from query_api.pages.sampling import SAMPLED
 from query_api.spans.latest_versions import latest_and_sums
@@ -103,10 +103,12 @@ async def read_feed(
 
 def _pending(positions: Positions, through: Mapping[str, Through]) -> list[Pending]:
     """What is to be read next: of the logs that are not at their end those that stood still longest."""
-    logs = [Pending(log, positions.after(log), each.offset) for log, each in through.items()]
-    unread = [each for each in logs if not each.is_empty]
-    unread.sort(key=lambda each: (through[each.log].stored_us, each.log))
-    return unread[:LOGS_MAX]
+    partition_ids = [
+        Pending(partition_id, positions.after(partition_id), each.offset) for partition_id, each in through.items()
+    ]
+    unread = [each for each in partition_ids if not each.is_empty]
+    unread.sort(key=lambda each: (through[each.partition_id].stored_us, each.partition_id))
+    return unread[:PARTITIONS_MAX]
 
 
 class _Candidate(NamedTuple):
@@ -155,14 +157,14 @@ def candidates_statement(question: Question, arrivals: Arrivals) -> tuple[str, d
     starts = sorted(set(arrivals.starts_us))
     parameters: dict[str, Any] = {"low": starts[0], "high": starts[-1], "starts": starts}
     extents: dict[str, tuple[int, int]] = {}
-    for log, (offset, _) in zip(arrivals.logs, arrivals.places, strict=True):
-        extents[log] = (extents.get(log, (offset, offset))[0], offset)
+    for partition_id, (offset, _) in zip(arrivals.partition_ids, arrivals.places, strict=True):
+        extents[partition_id] = (extents.get(partition_id, (offset, offset))[0], offset)
     parts = []
-    for index, (log, (first, last)) in enumerate(extents.items()):
-        parameters |= {f"log_{index}": log, f"first_{index}": first, f"last_{index}": last}
+    for index, (partition_id, (first, last)) in enumerate(extents.items()):
+        parameters |= {f"log_{index}": partition_id, f"first_{index}": first, f"last_{index}": last}
         parts.append(
-            f"(log = {{log_{index}:String}} AND log_offset >= {{first_{index}:UInt64}}"
-            f" AND log_offset <= {{last_{index}:UInt64}})"
+            f"(partition_id = {{log_{index}:String}} AND record_offset >= {{first_{index}:UInt64}}"
+            f" AND record_offset <= {{last_{index}:UInt64}})"
         )
     conditions = [
         "start_us >= {low:Int64} AND start_us <= {high:Int64}",
@@ -174,7 +176,7 @@ def candidates_statement(question: Question, arrivals: Arrivals) -> tuple[str, d
         conditions.append(SAMPLED)
         parameters["rate_percent"] = question.rate_percent
     sql = (
-        "SELECT start_us, span_id, trace_id, log, log_offset, span_index, parent_id, answer_bytes, members\n"
+        "SELECT start_us, span_id, trace_id, partition_id, record_offset, span_index, parent_id, answer_bytes, members\n"
         + read_from(Table.SPANS, *conditions)
     )
     return sql, {**parameters, **question.matching.parameters}
@@ -183,12 +185,13 @@ def candidates_statement(question: Question, arrivals: Arrivals) -> tuple[str, d
 def _candidates(rows: pa.Table, arrivals: Arrivals) -> list[_Candidate]:
     """In the order of the arrivals, each version once: a row may be there twice because the engine has not merged yet."""
     index_of = {
-        (log, *place): index for index, (log, place) in enumerate(zip(arrivals.logs, arrivals.places, strict=True))
+        (partition_id, *place): index
+        for index, (partition_id, place) in enumerate(zip(arrivals.partition_ids, arrivals.places, strict=True))
     }
     columns = (rows.column(name).to_pylist() for name in ("span_index", "parent_id", "answer_bytes", "members"))
     found: dict[Version, _Candidate] = {}
     for version, span_index, parent_id, answer_bytes, members in zip(versions_of(rows), *columns, strict=True):
-        index = index_of.get((version.log.decode(), version.log_offset, span_index))
+        index = index_of.get((version.partition_id.decode(), version.record_offset, span_index))
         if index is not None:
             found[version] = _Candidate(index, version, parent_id == NO_PARENT, answer_bytes, members)
     return sorted(found.values())

@@ -17,10 +17,10 @@ from query_api.pages.feed_positions import WHOLE_RECORD, Place
 from query_api.spans.project_spans import ProjectSpans
 from query_api.spans.tables import Table, read_from
 
-LOGS_MAX: Final = 64
+PARTITIONS_MAX: Final = 64
 """Read in one statement, one branch each; the others have their turn when these are at their end."""
 
-_COLUMNS: Final = "log_index, log_offset, span_index, start_us, stored_us"
+_COLUMNS: Final = "log_index, record_offset, span_index, start_us, stored_us"
 _UNION: Final = "\nUNION ALL\n"
 _BEGINNING: Final = Place(0, -1)
 """In front of the first span of the first record."""
@@ -29,7 +29,7 @@ _BEGINNING: Final = Place(0, -1)
 class Pending(NamedTuple):
     """The part of a log that is stored and not read: behind ``after``, up to ``through_offset``, included."""
 
-    log: str
+    partition_id: str
     after: Place | None
     through_offset: int
 
@@ -54,7 +54,7 @@ class Arrivals:
     ``ends`` are the places up to which these are all there is, of the logs that were read to the end.
     """
 
-    logs: Sequence[str]
+    partition_ids: Sequence[str]
     places: Sequence[Place]
     starts_us: Sequence[int]
     ends: Mapping[str, Place]
@@ -64,12 +64,12 @@ class Arrivals:
 
     def last_places(self, count: int) -> dict[str, Place]:
         """Where a reader stands in each log after the first ``count`` of these."""
-        last = dict(zip(self.logs[:count], self.places[:count], strict=True))
+        last = dict(zip(self.partition_ids[:count], self.places[:count], strict=True))
         return {**last, **self.ends} if count == len(self) else last
 
 
 async def next_arrivals(spans: ProjectSpans, pending: Sequence[Pending], bounds: StartBounds, *, size: int) -> Arrivals:
-    """The next ``size`` arrivals of these logs, ``LOGS_MAX`` of them at most, or as many as there are."""
+    """The next ``size`` arrivals of these logs, ``PARTITIONS_MAX`` of them at most, or as many as there are."""
     sql, parameters = arrivals_statement(pending, bounds)
     rows = await spans.select(sql, {**parameters, "size": size}, step="arrivals")
     return merged_arrivals(rows, pending, size=size)
@@ -84,24 +84,24 @@ def arrivals_statement(pending: Sequence[Pending], bounds: StartBounds) -> tuple
     ]
     parameters: dict[str, Any] = {"oldest_us": bounds.oldest_us, "newest_us": bounds.newest_us}
     branches = []
-    for index, (log, after, through_offset) in enumerate(pending):
+    for index, (partition_id, after, through_offset) in enumerate(pending):
         from_offset, from_index = after or _BEGINNING
         parameters |= {
-            f"log_{index}": log,
+            f"log_{index}": partition_id,
             f"from_{index}": from_offset,
             f"index_{index}": from_index,
             f"through_{index}": through_offset,
         }
         places = (
-            f"log = {{log_{index}:String}}",
-            f"log_offset >= {{from_{index}:UInt64}}",
-            f"log_offset <= {{through_{index}:UInt64}}",
-            f"log_offset > {{from_{index}:UInt64}} OR span_index > {{index_{index}:Int64}}",
+            f"partition_id = {{log_{index}:String}}",
+            f"record_offset >= {{from_{index}:UInt64}}",
+            f"record_offset <= {{through_{index}:UInt64}}",
+            f"record_offset > {{from_{index}:UInt64}} OR span_index > {{index_{index}:Int64}}",
         )
         branches.append(f"""\
-(SELECT toUInt8({index}) AS log_index, log_offset, span_index, start_us, stored_us
+(SELECT toUInt8({index}) AS log_index, record_offset, span_index, start_us, stored_us
 {read_from(Table.ARRIVALS, *places, *window)}
-ORDER BY log_offset, span_index
+ORDER BY record_offset, span_index
 LIMIT {{size:UInt32}})""")
     used = {name: value for name, value in parameters.items() if value is not None}
     return f"SELECT {_COLUMNS}\nFROM (\n{_UNION.join(branches)}\n)", used
@@ -109,35 +109,37 @@ LIMIT {{size:UInt32}})""")
 
 def merged_arrivals(rows: pa.Table, pending: Sequence[Pending], *, size: int) -> Arrivals:
     """The first ``size`` of the rows, of which there are ``size`` at most of each log, in the order of the feed."""
-    log_index, log_offset, span_index, start_us, stored_us = (
-        rows[name].to_numpy() for name in ("log_index", "log_offset", "span_index", "start_us", "stored_us")
+    partition_index, record_offset, span_index, start_us, stored_us = (
+        rows[name].to_numpy() for name in ("log_index", "record_offset", "span_index", "start_us", "stored_us")
     )
-    by_log = np.lexsort((stored_us, span_index, log_offset, log_index))
-    has_more = np.bincount(log_index, minlength=len(pending)) == size
-    by_log = _distinct(by_log, log_index, log_offset, span_index)
-    at_us = np.empty(len(log_index), np.int64)
+    by_partition = np.lexsort((stored_us, span_index, record_offset, partition_index))
+    has_more = np.bincount(partition_index, minlength=len(pending)) == size
+    by_partition = _distinct(by_partition, partition_index, record_offset, span_index)
+    at_us = np.empty(len(partition_index), np.int64)
     for index in range(len(pending)):
-        of_log = by_log[log_index[by_log] == index]
-        at_us[of_log] = np.maximum.accumulate(stored_us[of_log])
-    merged = by_log[np.lexsort([column[by_log] for column in (span_index, log_offset, log_index, at_us)])]
-    taken = merged[: min(size, _known_count(log_index[merged], has_more))]
+        of_partition = by_partition[partition_index[by_partition] == index]
+        at_us[of_partition] = np.maximum.accumulate(stored_us[of_partition])
+    merged = by_partition[
+        np.lexsort([column[by_partition] for column in (span_index, record_offset, partition_index, at_us)])
+    ]
+    taken = merged[: min(size, _known_count(partition_index[merged], has_more))]
     is_whole = len(taken) == len(merged)
     return Arrivals(
-        logs=[pending[index].log for index in log_index[taken].tolist()],
-        places=list(map(Place, log_offset[taken].tolist(), span_index[taken].tolist())),
+        partition_ids=[pending[index].partition_id for index in partition_index[taken].tolist()],
+        places=list(map(Place, record_offset[taken].tolist(), span_index[taken].tolist())),
         starts_us=start_us[taken].tolist(),
         ends={
-            each.log: Place(each.through_offset, WHOLE_RECORD)
+            each.partition_id: Place(each.through_offset, WHOLE_RECORD)
             for index, each in enumerate(pending)
             if is_whole and not has_more[index]
         },
     )
 
 
-def _known_count(log_index: np.ndarray[Any, Any], has_more: np.ndarray[Any, Any]) -> int:
+def _known_count(partition_index: np.ndarray[Any, Any], has_more: np.ndarray[Any, Any]) -> int:
     """How many of the merged rows come before everything that was not read: none behind the last of a log that has more."""
-    lasts = [np.flatnonzero(log_index == index)[-1] for index in np.flatnonzero(has_more)]
-    return int(min(lasts, default=len(log_index) - 1)) + 1
+    lasts = [np.flatnonzero(partition_index == index)[-1] for index in np.flatnonzero(has_more)]
+    return int(min(lasts, default=len(partition_index) - 1)) + 1
 
 
 def _distinct(rows: np.ndarray[Any, Any], *columns: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

@@ -1,11 +1,11 @@
-"""Where a reader of the feed stands: one place in each log, which is what its cursor holds (ADR 0007).
+"""Where a reader of the feed stands: one place in each partition_id, which is what its cursor holds (ADR 0007).
 
 ::
 
-    entry of a log = first 8 bytes of the SHA-256 of its name │ offset │ span index + 1, or 0 for the whole record
+    entry of a partition_id = first 8 bytes of the SHA-256 of its name │ offset │ span index + 1, or 0 for the whole record
 
-Offset and index are variable-length integers, so a log costs about 14 bytes. Offsets take five bytes at least: the size of a cursor must
-not show how many records of all projects a log holds. A log that has no entry is at its beginning.
+Offset and index are variable-length integers, so a partition_id costs about 14 bytes. Offsets take five bytes at least: the size of a cursor must
+not show how many records of all projects a partition_id holds. A partition_id that has no entry is at its beginning.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 
 from common.errors import InvalidCursor, Unavailable
 
-LOGS_MAX: Final = 4_000
+PARTITIONS_MAX: Final = 4_000
 """In one cursor: up to 100 KB of text. Kafka's logs are topics times partitions; the embedded broker adds some at each start."""
 
 WHOLE_RECORD: Final = 2**32
@@ -32,7 +32,7 @@ _OFFSET_BYTES_MIN: Final = 5
 class Place(NamedTuple):
     """A span in its log: the last one that a reader has gone past."""
 
-    log_offset: int
+    record_offset: int
     span_index: int
 
 
@@ -42,21 +42,23 @@ class Positions:
     def __init__(self, places: Mapping[bytes, Place] | None = None) -> None:
         self._places = dict(places or {})
 
-    def after(self, log: str) -> Place | None:
+    def after(self, partition_id: str) -> Place | None:
         """What the reader has gone past in this log; ``None`` at its beginning."""
-        return self._places.get(_id(log))
+        return self._places.get(_id(partition_id))
 
     def moved(self, places: Mapping[str, Place]) -> Positions:
         """The same reader, further on in these logs."""
-        return Positions({**self._places, **{_id(log): place for log, place in places.items()}})
+        return Positions({**self._places, **{_id(partition_id): place for partition_id, place in places.items()}})
 
     def pack(self) -> bytes:
-        """As it stands in a cursor. Raises ``Unavailable`` past ``LOGS_MAX``."""
-        if len(self._places) > LOGS_MAX:
-            raise Unavailable(f"This project has spans of more than {LOGS_MAX} logs, which is what a cursor can hold.")
+        """As it stands in a cursor. Raises ``Unavailable`` past ``PARTITIONS_MAX``."""
+        if len(self._places) > PARTITIONS_MAX:
+            raise Unavailable(
+                f"This project has spans of more than {PARTITIONS_MAX} logs, which is what a cursor can hold."
+            )
         return b"".join(
             each
-            + _varint(place.log_offset, bytes_min=_OFFSET_BYTES_MIN)
+            + _varint(place.record_offset, bytes_min=_OFFSET_BYTES_MIN)
             + _varint(0 if place.span_index == WHOLE_RECORD else place.span_index + 1)
             for each, place in sorted(self._places.items())
         )
@@ -70,17 +72,17 @@ class Positions:
             raise InvalidCursor("The cursor in windowing.next cannot be read.") from exc
 
 
-def _id(log: str) -> bytes:
-    return hashlib.sha256(log.encode()).digest()[:_ID_BYTES]
+def _id(partition_id: str) -> bytes:
+    return hashlib.sha256(partition_id.encode()).digest()[:_ID_BYTES]
 
 
 def _entries(packed: bytes) -> Iterator[tuple[bytes, Place]]:
     at = 0
     while at < len(packed):
-        log_id = packed[at : at + _ID_BYTES]
+        partition_hash = packed[at : at + _ID_BYTES]
         offset, at = _read_varint(packed, at + _ID_BYTES)
         index, at = _read_varint(packed, at)
-        yield log_id, Place(offset, index - 1 if index else WHOLE_RECORD)
+        yield partition_hash, Place(offset, index - 1 if index else WHOLE_RECORD)
 
 
 def _varint(number: int, *, bytes_min: int = 1) -> bytes:

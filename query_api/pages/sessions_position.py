@@ -45,8 +45,8 @@ class IdPosition(NamedTuple):
         """What ``pack`` wrote. Raises ``InvalidCursor``."""
         try:
             activity_us, tail, has_leading, leading_us, length = _PACKED.unpack_from(packed)
-            beginning, logs = packed[_PACKED.size :][:length], packed[_PACKED.size :][length:]
-            snapshot = Snapshot.unpack(logs)
+            beginning, partition_ids = packed[_PACKED.size :][:length], packed[_PACKED.size :][length:]
+            snapshot = Snapshot.unpack(partition_ids)
         except struct.error as exc:
             raise InvalidCursor("The cursor in windowing.next cannot be read.") from exc
         return cls(activity_us, beginning, tail, leading_us if has_leading else None, snapshot)

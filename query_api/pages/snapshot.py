@@ -36,9 +36,9 @@ class Snapshot:
     """By the digest of the log's name."""
 
     @classmethod
-    def of_logs(cls, offsets: Mapping[str, int]) -> Snapshot:
+    def of_partitions(cls, offsets: Mapping[str, int]) -> Snapshot:
         """The snapshot of logs by name."""
-        return cls({_digest(log.encode()): offset for log, offset in offsets.items()})
+        return cls({_digest(partition_id.encode()): offset for partition_id, offset in offsets.items()})
 
     @classmethod
     def unpack(cls, packed: bytes) -> Snapshot:
@@ -56,19 +56,21 @@ class Snapshot:
 
     def holds(self, version: Version) -> bool:
         """Whether the version was stored then."""
-        return self.offsets.get(_digest(version.log), -1) >= version.log_offset
+        return self.offsets.get(_digest(version.partition_id), -1) >= version.record_offset
 
     def holds_sql(self) -> tuple[str, Mapping[str, Any]]:
-        """The same of a row with ``log`` and ``log_offset``, as a condition and its values."""
+        """The same of a row with ``partition_id`` and ``record_offset``, as a condition and its values."""
         if self.is_empty:
             return "0", {}
         values = {"held_logs": list(self.offsets), "held_offsets": list(self.offsets.values())}
-        through = "transform(halfMD5(log), {held_logs:Array(UInt64)}, {held_offsets:Array(Int64)}, toInt64(-1))"
-        return f"log_offset <= {through}", values
+        through = (
+            "transform(halfMD5(partition_id), {held_logs:Array(UInt64)}, {held_offsets:Array(Int64)}, toInt64(-1))"
+        )
+        return f"record_offset <= {through}", values
 
     def held_place_sql(self, *, starts: str | None = None) -> tuple[str, Mapping[str, Any]]:
         """Whether the span of a row was stored then at the place of the row, in this or an earlier version: as a condition on a row
-        with ``start_us``, ``span_id``, ``trace_id``, ``log`` and ``log_offset``, and its values.
+        with ``start_us``, ``span_id``, ``trace_id``, ``partition_id`` and ``record_offset``, and its values.
 
         ``starts`` is the right side of an ``IN``: the starts of the rows that are asked about. Without it, those of all versions that
         came since.
@@ -82,14 +84,14 @@ class Snapshot:
             starts = f"(SELECT start_us {read_from(Table.ARRIVALS, f'NOT ({held})')})"
         at_starts = f"start_us IN {starts}"
         earlier_rows = f"SELECT start_us, span_id, trace_id {read_from(Table.SPANS, at_starts, held)}"
-        rows = f"SELECT log, log_offset, span_index {read_from(Table.SPANS, at_starts)}"
-        is_gone = f"(log, log_offset, span_index) NOT IN ({rows})"
+        rows = f"SELECT partition_id, record_offset, span_index {read_from(Table.SPANS, at_starts)}"
+        is_gone = f"(partition_id, record_offset, span_index) NOT IN ({rows})"
         merged_away = f"SELECT start_us {read_from(Table.ARRIVALS, at_starts, held, is_gone)}"
         place = "(start_us, span_id, trace_id)"
         return f"({held} OR {place} IN ({earlier_rows}) OR start_us IN ({merged_away}))", values
 
 
 @lru_cache(maxsize=LOGS_KNOWN_MAX)
-def _digest(log: bytes) -> int:
+def _digest(partition_id: bytes) -> int:
     """``halfMD5`` of the engine."""
-    return int.from_bytes(hashlib.md5(log, usedforsecurity=False).digest()[:8], "big")
+    return int.from_bytes(hashlib.md5(partition_id, usedforsecurity=False).digest()[:8], "big")

@@ -271,7 +271,7 @@ def _parts(batch: Sequence[Version], *, traces_count: int) -> Iterator[Sequence[
 
 
 _AT_PLACES: Final = f"""
-SELECT start_us, span_id, trace_id, log, log_offset
+SELECT start_us, span_id, trace_id, partition_id, record_offset
 {read_from(Table.SPANS, "({held})", prewhere=[f"start_us IN {among_starts('starts')}", f"span_id IN {among_ids('span_ids')}"])}
 """
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:  # a filter may hold sums over traces, which need the rule of 
     from query_api.filter.sql.compile import Compiled
 
 _ROWS: Final = f"""
-SELECT start_us, span_id, trace_id, log, log_offset, answer_bytes, {{matching}} AS matches
+SELECT start_us, span_id, trace_id, partition_id, record_offset, answer_bytes, {{matching}} AS matches
 {read_from(Table.SPANS, prewhere=[f"start_us IN {among_starts('starts')}", f"span_id IN {among_ids('span_ids')}"])}
 """
 

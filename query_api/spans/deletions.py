@@ -17,17 +17,17 @@ from query_api.spans.tables import Table, read_from
 from query_api.spans.version import SpanKey
 
 _DELETE: Final = f"""
-INSERT INTO {VERSIONS_TABLE} (project_id, trace_id, span_id, log, version, record_ms, start_us)
+INSERT INTO {VERSIONS_TABLE} (project_id, trace_id, span_id, partition_id, version, record_ms, start_us)
 SELECT
     project_id,
     trace_id,
     span_id,
-    log,
+    partition_id,
     max(version) + 1 AS deletion,
     argMax(record_ms, version),
     argMax(start_us, version)
 {read_from(Table.VERSIONS, "trace_id = toFixedString(unhex({trace_id:String}), 16)")}
-GROUP BY project_id, trace_id, span_id, log
+GROUP BY project_id, trace_id, span_id, partition_id
 HAVING max(version) % 2 = 0
 """
 

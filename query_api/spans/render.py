@@ -253,4 +253,4 @@ _OPTIONAL: Final[Mapping[str, tuple[Any, Callable[[Any], bytes]]]] = {
 def row_columns(members: int) -> tuple[str, ...]:
     """What a statement must select for a ``Layout`` of spans that have no more than these of ``OPTIONAL_MEMBERS``."""
     optional = (name for bit, name in enumerate(OPTIONAL_MEMBERS) if members >> bit & 1)
-    return (*_REQUIRED, *optional, "log", "log_offset")
+    return (*_REQUIRED, *optional, "partition_id", "record_offset")

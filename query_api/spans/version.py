@@ -24,8 +24,8 @@ class Version(NamedTuple):
     start_us: int
     span_id: bytes
     trace_id: bytes
-    log: bytes
-    log_offset: int
+    partition_id: bytes
+    record_offset: int
 
     @property
     def key(self) -> SpanKey:
@@ -48,7 +48,7 @@ def standing_in(versions: Iterable[Version], rows: Collection[Version]) -> dict[
     found: dict[Version, Version] = {}
     for version in versions:
         row = version if version in rows else latest.get(version[:-1])
-        if row is not None and row.log_offset >= version.log_offset:
+        if row is not None and row.record_offset >= version.record_offset:
             found[version] = row
     return found
 

@@ -164,7 +164,7 @@ class TestParameters:
 class TestReading:
     async def test_rows_are_counted_as_they_are_read_not_as_they_are_answered(self, store: ColumnStore):
         await insert(store, *(span_row(number) for number in range(5)))
-        statement = Statement("SELECT name FROM spans WHERE log_offset = {offset:UInt64}", {"offset": 2**63 + 1})
+        statement = Statement("SELECT name FROM spans WHERE record_offset = {offset:UInt64}", {"offset": 2**63 + 1})
 
         assert await store.rows_read(statement, deadline_s=DEADLINE_S) == 5
 

@@ -234,7 +234,7 @@ async def test_lag_counts_what_is_not_read_yet(cluster: Cluster) -> None:
 async def test_log_names_the_cluster_and_the_partition(cluster: Cluster) -> None:
     member = await Member(cluster.source()).open()
 
-    cluster_id, topic, partition = member.source.log_of(Partition(cluster.topic, 1)).split("/")
+    cluster_id, topic, partition = member.source.partition_id_of(Partition(cluster.topic, 1)).split("/")
 
     assert cluster_id
     assert (topic, partition) == (cluster.topic, "1")

@@ -194,7 +194,7 @@ class MemorySource:
             raise Unavailable("The source is not open.")
         return {each: len(self._broker.log(each)) - at for each, at in self._positions.items()}
 
-    def log_of(self, partition: Partition) -> str:
+    def partition_id_of(self, partition: Partition) -> str:
         return f"{self._broker.cluster_id}/{partition.topic}/{partition.partition}"
 
     async def close(self) -> None:

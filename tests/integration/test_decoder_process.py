@@ -163,7 +163,7 @@ async def test_a_worker_whose_decoder_is_killed_loses_nothing(decoder: ProcessDe
 async def test_a_worker_whose_decoder_fails_for_good_ends_and_commits_nothing(decoder: ProcessDecoder) -> None:
     broker = MemoryBroker(partitions=1)
     worker = worker_on(broker, decoder, RecordingSink())
-    worker._source.log_of = lambda _partition: Deadly()  # type: ignore[method-assign, return-value, assignment]
+    worker._source.partition_id_of = lambda _partition: Deadly()  # type: ignore[method-assign, return-value, assignment]
     await broker.append(TOPIC, request(["a"]))
 
     with pytest.raises(ExceptionGroup) as ended:

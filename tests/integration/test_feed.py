@@ -53,10 +53,10 @@ def span(number: int, *, start_us: int = 0, trace: int = 1, **members: Any) -> S
     )
 
 
-async def stored(api: ApiContext, *numbers: int, offset: int, log: str = A, **members: Any) -> None:
+async def stored(api: ApiContext, *numbers: int, offset: int, partition_id: str = A, **members: Any) -> None:
     """One record with these spans, stored and said to be."""
-    await store_record(api.store, [span(each, **members) for each in numbers], log=log, offset=offset)
-    await settle(api.store, log=log, offset=offset)
+    await store_record(api.store, [span(each, **members) for each in numbers], partition_id=partition_id, offset=offset)
+    await settle(api.store, partition_id=partition_id, offset=offset)
 
 
 async def somebody_waits(api: ApiContext) -> None:
@@ -80,7 +80,7 @@ async def test_spans_come_in_the_order_in_which_they_became_queryable_late_ones_
     reader = Reader(api)
     assert await reader.ids() == [3, 1, 2]
 
-    await stored(api, 4, offset=0, log=B, start_us=-1)
+    await stored(api, 4, offset=0, partition_id=B, start_us=-1)
     await stored(api, 5, offset=2, start_us=-2)
 
     assert sorted(await reader.ids()) == [4, 5]
@@ -90,13 +90,13 @@ async def test_spans_come_in_the_order_in_which_they_became_queryable_late_ones_
 async def test_what_is_inserted_is_not_given_before_all_of_it_is_there(api: ApiContext) -> None:
     """The part of a batch that can be seen first may be its last: a reader that took it would never see the rest."""
     reader = Reader(api)
-    await store_record(api.store, [span(2)], log=A, offset=1)
+    await store_record(api.store, [span(2)], partition_id=A, offset=1)
     assert await reader.ids() == []
 
     await stored(api, 1, offset=0)
     assert await reader.ids() == [1]
 
-    await settle(api.store, log=A, offset=1)
+    await settle(api.store, partition_id=A, offset=1)
     assert await reader.ids() == [2]
 
 
@@ -106,7 +106,7 @@ async def test_a_watermark_that_comes_late_takes_nothing_back(api: ApiContext) -
     await stored(api, 2, offset=1)
     assert await reader.ids() == [1, 2]
 
-    await settle(api.store, log=A, offset=0)
+    await settle(api.store, partition_id=A, offset=0)
 
     assert await reader.ids() == []
     assert await Reader(api).ids() == [1, 2]
@@ -117,7 +117,7 @@ async def test_a_record_that_is_delivered_again_is_not_given_again(api: ApiConte
     await stored(api, 1, 2, offset=0)
     assert await reader.ids() == [1, 2]
 
-    await store_record(api.store, [span(1), span(2)], log=A, offset=0)
+    await store_record(api.store, [span(1), span(2)], partition_id=A, offset=0)
     await stored(api, 3, offset=1)
 
     assert await reader.ids() == [3]
@@ -143,20 +143,20 @@ async def test_what_follows_replaced_versions_on_a_full_page_is_given(api: ApiCo
 
 
 async def test_a_version_that_lost_to_another_log_is_never_given(api: ApiContext) -> None:
-    await store_record(api.store, [span(1, name="later")], log=B, offset=0, record_ms=2)
-    await settle(api.store, log=B, offset=0)
+    await store_record(api.store, [span(1, name="later")], partition_id=B, offset=0, record_ms=2)
+    await settle(api.store, partition_id=B, offset=0)
     reader = Reader(api)
     assert [each["span_name"] for each in await reader.rest()] == ["later"]
 
-    await store_record(api.store, [span(1, name="earlier")], log=A, offset=9, record_ms=1)
-    await settle(api.store, log=A, offset=9)
+    await store_record(api.store, [span(1, name="earlier")], partition_id=A, offset=9, record_ms=1)
+    await settle(api.store, partition_id=A, offset=9)
 
     assert await reader.rest() == []
 
 
 async def test_the_same_span_twice_in_one_record_is_given_once(api: ApiContext) -> None:
-    await store_record(api.store, [span(1, name="first"), span(1, name="second"), span(2)], log=A, offset=0)
-    await settle(api.store, log=A, offset=0)
+    await store_record(api.store, [span(1, name="first"), span(1, name="second"), span(2)], partition_id=A, offset=0)
+    await settle(api.store, partition_id=A, offset=0)
 
     assert await Reader(api, windowing={"limit": 1}).ids() == [1, 2]
 
@@ -165,8 +165,8 @@ async def test_a_deletion_is_silent(api: ApiContext) -> None:
     reader = Reader(api)
     await stored(api, 1, 2, offset=0)
     delete = (
-        f"INSERT INTO {VERSIONS_TABLE} (project_id, trace_id, span_id, log, version, record_ms, start_us)"
-        f" SELECT project_id, trace_id, span_id, log, version + 1, record_ms, start_us FROM {VERSIONS_TABLE}"
+        f"INSERT INTO {VERSIONS_TABLE} (project_id, trace_id, span_id, partition_id, version, record_ms, start_us)"
+        f" SELECT project_id, trace_id, span_id, partition_id, version + 1, record_ms, start_us FROM {VERSIONS_TABLE}"
         " WHERE span_id = unhex({span:String}) AND project_id = {project:UUID}"
     )
     values = {"span": (1).to_bytes(8, "big").hex() * 2, "project": str(DEFAULT_PROJECT_ID)}
@@ -187,17 +187,17 @@ async def test_pages_of_any_size_over_many_logs_give_everything_once_in_the_orde
     api: ApiContext, seed: int
 ) -> None:
     source = random.Random(seed)
-    logs = [f"cluster/spans/{number}" for number in range(source.choice((1, 3, 5)))]
-    expected: dict[str, list[int]] = {log: [] for log in logs}
+    partition_ids = [f"cluster/spans/{number}" for number in range(source.choice((1, 3, 5)))]
+    expected: dict[str, list[int]] = {partition_id: [] for partition_id in partition_ids}
     given: list[int] = []
     reader = Reader(api)
     number = 0
     for offset in range(12):
-        log = source.choice(logs)
+        partition_id = source.choice(partition_ids)
         numbers = list(range(number + 1, number + 1 + source.choice((1, 4, 23))))
         number = numbers[-1]
-        await stored(api, *numbers, offset=offset * 3, log=log, start_us=source.randrange(-5, 5))
-        expected[log] += numbers
+        await stored(api, *numbers, offset=offset * 3, partition_id=partition_id, start_us=source.randrange(-5, 5))
+        expected[partition_id] += numbers
         if source.random() < 0.5:
             page = await reader.page(limit=source.choice((1, 5, 17)))
             given += [int(each["span_id"], 16) for each in page["spans"]]
@@ -255,9 +255,9 @@ async def test_a_rate_keeps_whole_traces(api: ApiContext) -> None:
 
 
 async def test_the_spans_of_another_project_are_not_given(api: ApiContext) -> None:
-    await store_record(api.store, [span(1)], log=A, offset=0, project_id=OTHER_PROJECT_ID)
-    await settle(api.store, log=A, offset=0, project_id=OTHER_PROJECT_ID)
-    await settle(api.store, log=A, offset=0)
+    await store_record(api.store, [span(1)], partition_id=A, offset=0, project_id=OTHER_PROJECT_ID)
+    await settle(api.store, partition_id=A, offset=0, project_id=OTHER_PROJECT_ID)
+    await settle(api.store, partition_id=A, offset=0)
 
     assert await Reader(api).ids() == []
     assert await Reader(api, project_id=OTHER_PROJECT_ID).ids() == [1]
@@ -362,8 +362,8 @@ async def test_a_waiting_call_wakes_within_a_moment_and_asks_nothing_meanwhile(a
     await asyncio.sleep(0.3)
     assert front.selects_count == before
 
-    await store_record(api.store, [span(1)], log=A, offset=0)
-    announced = await settle(api.store, log=A, offset=0)
+    await store_record(api.store, [span(1)], partition_id=A, offset=0)
+    announced = await settle(api.store, partition_id=A, offset=0)
     began_s = time.monotonic()
     api.stored.learn([announced])
     page = await waiting
@@ -378,8 +378,8 @@ async def test_news_that_do_not_match_leave_a_call_waiting_and_only_the_new_part
     for number in (1, 2):
         await somebody_waits(api)
         assert not waiting.done()
-        await store_record(api.store, [span(number)], log=A, offset=number)
-        api.stored.learn([await settle(api.store, log=A, offset=number)])
+        await store_record(api.store, [span(number)], partition_id=A, offset=number)
+        api.stored.learn([await settle(api.store, partition_id=A, offset=number)])
         await asyncio.sleep(0)
 
     assert [each["span_name"] for each in (await waiting)["spans"]] == ["s2"]

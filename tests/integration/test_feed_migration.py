@@ -32,8 +32,8 @@ async def store_records(store: ColumnStore, *offsets: int, stored_us: int) -> No
         spans = [Span(*ids, None, "s", 1, START_NS, START_NS, 0, None, {})]
         columns.append_record(
             project_ids=DEFAULT_PROJECT_ID,
-            log="c/spans/0",
-            log_offset=offset,
+            partition_id="c/spans/0",
+            record_offset=offset,
             record_ms=1,
             spans=spans,
             span_indexes=[0],

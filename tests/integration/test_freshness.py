@@ -263,7 +263,7 @@ async def test_status_knows_what_was_stored_also_where_nobody_announced_it(
     async with serving(context) as client:
         await _send(client)
         for project_id in (DEFAULT_PROJECT_ID, ALL_PROJECTS):
-            await settle(context.store, offset=0, log=f"{broker.cluster_id}/spans/0", project_id=project_id)
+            await settle(context.store, offset=0, partition_id=f"{broker.cluster_id}/spans/0", project_id=project_id)
         status = await _status(client)
 
     assert [each["is_behind"] for each in status["partitions"]] == [False, False]
@@ -354,7 +354,7 @@ async def test_what_a_project_is_told_of_freshness_holds_no_time_of_a_record_of_
 ) -> None:
     """A record of another project is stored, and a second one is not: only times at which Kafka was asked are said."""
     context = replace(context, settings=Settings(auth="on"), keys=KnownKeys({"key": PROJECT_A}))
-    log = f"{broker.cluster_id}/spans/0"
+    partition_id = f"{broker.cluster_id}/spans/0"
     asked_at = format_us(clock.now_ns() // 1_000)
     async with serving(context) as client:
         assert (await _ask(client, Authorization="ApiKey key"))[2] == asked_at
@@ -362,11 +362,13 @@ async def test_what_a_project_is_told_of_freshness_holds_no_time_of_a_record_of_
         for offset in range(2):
             await broker.append("spans", b"{}", headers=[("project-id", str(DEFAULT_PROJECT_ID).encode())])
             if offset == 0:
-                await settle(context.store, offset=0, log=log, project_id=ALL_PROJECTS)
+                await settle(context.store, offset=0, partition_id=partition_id, project_id=ALL_PROJECTS)
         clock.advance(5.0)
         behind_through = (await _ask(client, Authorization="ApiKey key"))[2]
         status = await _status(client, Authorization="ApiKey key")
-        context.stored.learn([await settle(context.store, offset=1, log=log, project_id=ALL_PROJECTS)])
+        context.stored.learn(
+            [await settle(context.store, offset=1, partition_id=partition_id, project_id=ALL_PROJECTS)]
+        )
         caught_up_through = (await _ask(client, Authorization="ApiKey key"))[2]
 
     assert behind_through == status["data_through"] == asked_at

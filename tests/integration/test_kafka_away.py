@@ -69,7 +69,7 @@ def test_a_broker_that_is_replaced_by_an_empty_one_is_read_from_its_beginning(tm
             await source.open(on_revoked=nothing, on_assigned=nothing)
             before = [await read_one(source) for _ in range(3)][-1]
             await source.commit({before.source: before.next_offset})
-            log_before = source.log_of(before.source)
+            log_before = source.partition_id_of(before.source)
 
             broker.command[-1] = str(uuid.uuid4())
             await asyncio.to_thread(broker.kill)
@@ -79,7 +79,7 @@ def test_a_broker_that_is_replaced_by_an_empty_one_is_read_from_its_beginning(tm
             after = await read_one(source)
 
             assert (after.value, after.offset) == (b"new", 0)
-            assert source.log_of(after.source) != log_before
+            assert source.partition_id_of(after.source) != log_before
             await publisher.close()
             await source.close()
 

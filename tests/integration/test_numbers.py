@@ -158,7 +158,7 @@ async def store_corpus(store: ColumnStore, seed: int) -> None:
     await store_record(store, first[:100], offset=1)
     await store_record(store, [random_span(source, number) for number in source.sample(numbers, 60)], offset=2)
     other_log = [random_span(source, number) for number in source.sample(numbers, 60)]
-    await store_record(store, other_log, log="cluster/spans/1", offset=1, record_ms=source.choice((0, 2)))
+    await store_record(store, other_log, partition_id="cluster/spans/1", offset=1, record_ms=source.choice((0, 2)))
     for deleted in first[:20]:
         await delete(store, deleted)
     await store_record(store, [random_span(source, n) for n in numbers[:50]], offset=9, project_id=OTHER_PROJECT_ID)

@@ -34,7 +34,7 @@ INSERT INTO spans SELECT * REPLACE
     start_us + (n + 1) * 1000000 AS start_us,
     sipHash128(n) AS span_id,
     sipHash128(n, 1) AS trace_id,
-    log_offset + n + 1 AS log_offset
+    record_offset + n + 1 AS record_offset
 )
 FROM spans ARRAY JOIN range({SPANS_COUNT}) AS n
 """

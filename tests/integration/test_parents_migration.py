@@ -69,8 +69,8 @@ async def test_what_was_deleted_before_stays_deleted(
     await store_record(store, [span(1, tokens=9), span(2, 1, tokens=9)], without=["usage_is_own"])
     await store.execute(
         Statement(
-            "INSERT INTO span_versions (project_id, trace_id, span_id, log, version, record_ms, start_us)"
-            " SELECT project_id, trace_id, span_id, log, version + 1 AS deletion, record_ms, start_us FROM span_versions"
+            "INSERT INTO span_versions (project_id, trace_id, span_id, partition_id, version, record_ms, start_us)"
+            " SELECT project_id, trace_id, span_id, partition_id, version + 1 AS deletion, record_ms, start_us FROM span_versions"
         ),
         deadline_s=10.0,
     )

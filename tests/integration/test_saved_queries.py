@@ -148,7 +148,7 @@ async def add_record(context: ApiContext, key: str, *numbers: int, offset: int =
     owner = await context.keys.find(key)
     assert owner is not None
     spans = [span(number) for number in numbers]
-    await store_record(context.store, spans, log=LOG, offset=offset, project_id=owner.project_id)
+    await store_record(context.store, spans, partition_id=LOG, offset=offset, project_id=owner.project_id)
     context.stored.learn([StoredPosition(owner.project_id, LOG, offset, 1, 0)])
 
 

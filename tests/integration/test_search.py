@@ -127,14 +127,19 @@ def hex_ids(spans: list[Span]) -> list[tuple[str, str]]:
     return [(each.trace_id.hex(), each.span_id.hex()[16:]) for each in spans]
 
 
-async def delete(store: ColumnStore, deleted: Span, *, log: str, offset: int) -> None:
+async def delete(store: ColumnStore, deleted: Span, *, partition_id: str, offset: int) -> None:
     sql = (
-        f"INSERT INTO {VERSIONS_TABLE} (project_id, trace_id, span_id, log, version, record_ms, start_us) "
-        f"SELECT project_id, trace_id, span_id, log, version + 1, record_ms, start_us FROM {VERSIONS_TABLE} "
+        f"INSERT INTO {VERSIONS_TABLE} (project_id, trace_id, span_id, partition_id, version, record_ms, start_us) "
+        f"SELECT project_id, trace_id, span_id, partition_id, version + 1, record_ms, start_us FROM {VERSIONS_TABLE} "
         "WHERE project_id = {project:UUID} AND trace_id = unhex({trace:String}) AND span_id = unhex({span:String})"
-        " AND log = {log:String} AND version = {version:UInt64} LIMIT 1"
+        " AND partition_id = {partition_id:String} AND version = {version:UInt64} LIMIT 1"
     )
-    values = {"trace": deleted.trace_id.hex(), "span": deleted.span_id.hex(), "log": log, "version": offset * 2}
+    values = {
+        "trace": deleted.trace_id.hex(),
+        "span": deleted.span_id.hex(),
+        "partition_id": partition_id,
+        "version": offset * 2,
+    }
     await store.execute(Statement(sql, {**values, "project": str(DEFAULT_PROJECT_ID)}), deadline_s=10.0)
 
 
@@ -212,7 +217,7 @@ async def test_a_root_shows_the_sums_of_its_whole_trace(api: Api) -> None:
 async def test_a_deleted_span_stays_gone_when_the_engine_has_merged(api: Api) -> None:
     """Then the deletion is all that is left of it among the heads."""
     await store_record(api.store, [span(1), span(2)])
-    await delete(api.store, span(1), log="cluster/spans/0", offset=0)
+    await delete(api.store, span(1), partition_id="cluster/spans/0", offset=0)
     await api.store.execute(Statement("OPTIMIZE TABLE span_versions FINAL"), deadline_s=10.0)
 
     assert await api.ids() == [2]
@@ -223,11 +228,11 @@ async def test_a_head_from_before_parents_were_kept_gives_way_to_the_same_with_i
     """The migration leaves two rows of one version until the engine has merged them; it gives them in any order."""
     used = {"gen_ai.usage.input_tokens": 5}
     await store_record(api.store, [span(1), span(2, parent=1, attributes=used), span(3, parent=2, attributes=used)])
-    before = f"project_id, trace_id, span_id, log, record_ms, start_us, {', '.join(Metrics._fields)}"
+    before = f"project_id, trace_id, span_id, partition_id, record_ms, start_us, {', '.join(Metrics._fields)}"
     for statement in ("TRUNCATE TABLE span_versions", "SYSTEM STOP MERGES span_versions"):
         await api.store.execute(Statement(statement), deadline_s=10.0)
     for columns in (before, f"{before}, parent_id, usage_is_own")[::order]:
-        copied = f"INSERT INTO span_versions (version, {columns}) SELECT log_offset * 2, {columns} FROM spans"
+        copied = f"INSERT INTO span_versions (version, {columns}) SELECT record_offset * 2, {columns} FROM spans"
         await api.store.execute(Statement(copied), deadline_s=10.0)
 
     [root] = [each for each in (await api.query())["spans"] if each["span_name"] == "s1"]
@@ -239,7 +244,7 @@ async def test_a_root_of_one_round_keeps_its_sums_when_a_later_round_looks_at_it
     used = {"ag.metrics.tokens.incremental.total": 5}
     for number in range(40):  # versions that fill the first rounds between the root and its last child
         resent = span(3, parent=1, start_us=10 + number, attributes=used)
-        await store_record(api.store, [resent], log=f"cluster/spans/{number}", record_ms=number)
+        await store_record(api.store, [resent], partition_id=f"cluster/spans/{number}", record_ms=number)
     last = span(4, parent=1, start_us=99, attributes=used)
     another_root = span(9, trace=2, start_us=100)
     await store_record(api.store, [span(1), last, another_root], offset=1)
@@ -283,10 +288,10 @@ async def test_a_walk_gives_every_span_exactly_once(api: Api, order: str) -> Non
     await store_record(api.store, moved, offset=0)
     await store_record(api.store, shown, offset=1)
     await store_record(api.store, shown, offset=1)
-    await store_record(api.store, moved[:40], log="cluster/spans/1", offset=99, record_ms=0)
+    await store_record(api.store, moved[:40], partition_id="cluster/spans/1", offset=99, record_ms=0)
     await store_record(api.store, [span(9, trace=99)], project_id=OTHER_PROJECT_ID)
     for each in gone:
-        await delete(api.store, each, log="cluster/spans/0", offset=1)
+        await delete(api.store, each, partition_id="cluster/spans/0", offset=1)
 
     found = await api.walk(limit=7, order=order)
 
@@ -322,7 +327,7 @@ async def test_a_walk_is_the_same_at_any_page_size_while_others_ingest(api: Api,
 async def test_a_span_with_more_versions_than_a_round_looks_at_is_on_its_page(api: Api, order: str) -> None:
     await store_record(api.store, [span(1), span(3)])
     for number in range(40):
-        await store_record(api.store, [span(2)], log=f"cluster/spans/{number}", record_ms=number * 7 % 41)
+        await store_record(api.store, [span(2)], partition_id=f"cluster/spans/{number}", record_ms=number * 7 % 41)
 
     found = await api.walk(limit=1, order=order)
 
@@ -424,13 +429,13 @@ async def test_versions_in_one_log_and_across_logs(api: Api) -> None:
     await store_record(api.store, [named("stale")], offset=4, record_ms=99)
     assert [each["span_name"] for each in (await api.query())["spans"]] == ["first"]
 
-    await store_record(api.store, [named("later log")], log="cluster/spans/1", offset=1, record_ms=11)
+    await store_record(api.store, [named("later log")], partition_id="cluster/spans/1", offset=1, record_ms=11)
     assert [each["span_name"] for each in (await api.query())["spans"]] == ["later log"]
 
-    await delete(api.store, named("x"), log="cluster/spans/1", offset=1)
+    await delete(api.store, named("x"), partition_id="cluster/spans/1", offset=1)
     assert [each["span_name"] for each in (await api.query())["spans"]] == ["first"]
 
-    await delete(api.store, named("x"), log="cluster/spans/0", offset=5)
+    await delete(api.store, named("x"), partition_id="cluster/spans/0", offset=5)
     await store_record(api.store, [named("first")], offset=5, record_ms=10)  # delivered again: stays gone
     assert (await api.query())["count"] == 0
 

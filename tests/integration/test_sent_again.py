@@ -85,18 +85,18 @@ class Stack:
 
         self.store.begin(send_again)
 
-    async def send(self, spans: Sequence[Span], *, log: str = LOG) -> None:
+    async def send(self, spans: Sequence[Span], *, partition_id: str = LOG) -> None:
         """Store the next record of a log, as a worker does."""
         async with self.sending:
             offset, self.offset = self.offset, self.offset + 1
             if self.merges == "heads come later":
                 await self.execute("DETACH TABLE span_versions_of_spans")
             sent = [each._replace(attributes={**each.attributes, "version": offset}) for each in spans]
-            await store_record(self.store, sent, offset=offset, log=log, record_ms=offset)
+            await store_record(self.store, sent, offset=offset, partition_id=partition_id, record_ms=offset)
             if self.merges == "heads come later":
                 await self.execute("ATTACH TABLE span_versions_of_spans")
             else:
-                settled = positions_table([StoredPosition(DEFAULT_PROJECT_ID, log, offset, offset, 0)])
+                settled = positions_table([StoredPosition(DEFAULT_PROJECT_ID, partition_id, offset, offset, 0)])
                 await self.store.insert(STORED_THROUGH_TABLE, settled, dedup_token=str(uuid4()), deadline_s=30.0)
             if self.merges != "rows stay":
                 await self.execute("OPTIMIZE TABLE spans FINAL")

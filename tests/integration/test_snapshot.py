@@ -24,17 +24,24 @@ OFFSETS = (0, 4, 5, 6, 2**63 - 1)
 async def test_it_holds_what_was_stored_up_to_its_offsets_in_python_and_in_sql(
     chdb_dir: Path, chdb_settings: Callable[[], ClickHouseSettings], stored: Mapping[str, int]
 ) -> None:
-    snapshot = Snapshot.of_logs(stored)
+    snapshot = Snapshot.of_partitions(stored)
     condition, values = snapshot.holds_sql()
-    rows = f"SELECT arrayJoin({list(LOGS)}) AS log, arrayJoin({list(OFFSETS)}) AS log_offset"
-    expected = {(log, offset) for log, offset in product(LOGS, OFFSETS) if offset <= stored.get(log, -1)}
+    rows = f"SELECT arrayJoin({list(LOGS)}) AS partition_id, arrayJoin({list(OFFSETS)}) AS record_offset"
+    expected = {
+        (partition_id, offset)
+        for partition_id, offset in product(LOGS, OFFSETS)
+        if offset <= stored.get(partition_id, -1)
+    }
 
     store = open_store(chdb_settings(), data_dir=chdb_dir)
     found = await store.select(
-        Statement(f"SELECT log, log_offset FROM ({rows}) WHERE {condition}", values), deadline_s=30.0
+        Statement(f"SELECT partition_id, record_offset FROM ({rows}) WHERE {condition}", values), deadline_s=30.0
     )
     await store.close()
 
-    versions = (Version(0, b"s" * 16, b"t" * 16, log.encode(), offset) for log, offset in product(LOGS, OFFSETS))
-    assert {(row["log"].decode(), row["log_offset"]) for row in found.to_pylist()} == expected
-    assert {(each.log.decode(), each.log_offset) for each in versions if snapshot.holds(each)} == expected
+    versions = (
+        Version(0, b"s" * 16, b"t" * 16, partition_id.encode(), offset)
+        for partition_id, offset in product(LOGS, OFFSETS)
+    )
+    assert {(row["partition_id"].decode(), row["record_offset"]) for row in found.to_pylist()} == expected
+    assert {(each.partition_id.decode(), each.record_offset) for each in versions if snapshot.holds(each)} == expected

@@ -83,7 +83,7 @@ class Place(NamedTuple):
 class Record:
     """A record of a log: the spans it holds, and those of its spans that were deleted since."""
 
-    log: str
+    partition_id: str
     offset: int
     record_ms: int
     places: tuple[Place, ...]
@@ -91,26 +91,33 @@ class Record:
 
     async def store(self, store: ColumnStore, project_id: UUID) -> None:
         spans = [place.span for place in self.places]
-        at = {"log": self.log, "offset": self.offset, "record_ms": self.record_ms}
+        at = {"partition_id": self.partition_id, "offset": self.offset, "record_ms": self.record_ms}
         await store_record(store, spans, project_id=project_id, **at)  # type: ignore[arg-type]
         for trace, number in self.deleted:
-            await delete(store, project_id, trace, number, log=self.log, offset=self.offset)
+            await delete(store, project_id, trace, number, partition_id=self.partition_id, offset=self.offset)
 
 
-async def delete(store: ColumnStore, project_id: UUID, trace: int, number: int, *, log: str, offset: int) -> None:
-    await add_head(store, project_id, Place(trace, number, 0), log=log, version=offset * 2 + 1)
+async def delete(
+    store: ColumnStore, project_id: UUID, trace: int, number: int, *, partition_id: str, offset: int
+) -> None:
+    await add_head(store, project_id, Place(trace, number, 0), partition_id=partition_id, version=offset * 2 + 1)
 
 
 async def add_head(
-    store: ColumnStore, project_id: UUID, place: Place, *, log: str, version: int, record_ms: int = 1
+    store: ColumnStore, project_id: UUID, place: Place, *, partition_id: str, version: int, record_ms: int = 1
 ) -> None:
     """A row of ``span_versions`` alone, as it stands there before its row of ``spans``, or when a span is deleted."""
     sql = (
-        "INSERT INTO span_versions (project_id, trace_id, span_id, log, version, record_ms, start_us) SELECT {project:UUID},"
+        "INSERT INTO span_versions (project_id, trace_id, span_id, partition_id, version, record_ms, start_us) SELECT {project:UUID},"
         " unhex({trace:String}), unhex({span:String}), {log:String}, {version:UInt64}, {ms:Int64}, {start:Int64}"
     )
     span = place.span
-    values = {"project": str(project_id), "trace": span.trace_id.hex(), "span": span.span_id.hex(), "log": log}
+    values = {
+        "project": str(project_id),
+        "trace": span.trace_id.hex(),
+        "span": span.span_id.hex(),
+        "partition_id": partition_id,
+    }
     values |= {"version": version, "ms": record_ms, "start": span.start_ns // 1000}  # type: ignore[dict-item]
     await store.execute(Statement(sql, values), deadline_s=10.0)
 
@@ -118,12 +125,14 @@ async def add_head(
 def shown(records: Sequence[Record]) -> list[Place]:
     """The rule of contract §4, written down once more and plainly."""
     spans: dict[tuple[int, int], tuple[tuple[int, int, str], Place]] = {}
-    for log in {record.log for record in records}:
+    for partition_id in {record.partition_id for record in records}:
         latest: dict[tuple[int, int], tuple[Record, Place]] = {}
-        for record in sorted((each for each in records if each.log == log), key=lambda each: each.offset):
+        for record in sorted(
+            (each for each in records if each.partition_id == partition_id), key=lambda each: each.offset
+        ):
             latest |= {place[:2]: (record, place) for place in record.places}
         for key, (record, place) in latest.items():
-            rank = (record.record_ms, record.offset, log)
+            rank = (record.record_ms, record.offset, partition_id)
             if key not in record.deleted and (key not in spans or spans[key][0] < rank):
                 spans[key] = (rank, place)
     return [place for _, place in spans.values()]
@@ -155,13 +164,13 @@ def records(draw: st.DrawFn) -> list[Record]:
     drawn = draw(st.dictionaries(places_in_logs, CONTENTS, min_size=1, max_size=5))
     return [
         Record(
-            log,
+            partition_id,
             offset,
             draw(st.integers(0, 2)),
             tuple(Place(*key, start_us) for key, start_us in content.items()),
             frozenset(draw(st.sets(st.sampled_from(sorted(content)), max_size=2))),
         )
-        for (log, offset), content in drawn.items()
+        for (partition_id, offset), content in drawn.items()
     ]
 
 
@@ -273,10 +282,10 @@ async def test_spans_of_one_instant_come_once_over_pages_without_budget(store: C
 async def test_versions_that_a_round_would_tear_apart_stay_together(store: ColumnStore, order: str) -> None:
     """Five versions of each span, in other logs, any of them the head: a round does not fill its page and ends in a span."""
     places = [Place(1, number, number // 4) for number in range(1, 41)]
-    for index, log in enumerate("abcde"):
+    for index, partition_id in enumerate("abcde"):
         for is_head in (True, False):
             spans = [place.span for place in places if (place.number % 5 == index) is is_head]
-            await store_record(store, spans, log=log, offset=int(is_head), record_ms=int(is_head))
+            await store_record(store, spans, partition_id=partition_id, offset=int(is_head), record_ms=int(is_head))
 
     expected = [place.shown_id for place in places][:: 1 if order == "ascending" else -1]
     for limit in (7, 10):
@@ -348,8 +357,8 @@ async def test_an_engine_that_runs_out_of_time_at_once_is_asked_for_less(store: 
 async def test_a_page_without_time_for_its_last_batch_is_what_was_found(store: ColumnStore) -> None:
     places = [Place(1, number, number) for number in range(1, 200)]
     await store_record(store, [place.span for place in places])
-    for log in "bcdefg":  # stale versions, so that the first batch does not fill the page
-        await store_record(store, [place.span for place in places], log=log, record_ms=0)
+    for partition_id in "bcdefg":  # stale versions, so that the first batch does not fill the page
+        await store_record(store, [place.span for place in places], partition_id=partition_id, record_ms=0)
     faulty = FaultyStore(store)
     faulty.select_faults.extend([None, None, None, None, Fault(DeadlineExceeded("late"))])
     walk = SpanPages.over(faulty)
@@ -369,27 +378,29 @@ async def test_without_any_time_there_is_no_page(store: ColumnStore) -> None:
         await SpanPages.over(store, budget_s=0.000_001).page()
 
 
-@pytest.mark.parametrize(("start_us", "log"), [(0, "a"), (7, "a"), (-7, "a"), (0, "b"), (7, "b")])
-async def test_a_span_stays_while_its_next_version_is_being_stored(store: ColumnStore, start_us: int, log: str) -> None:
+@pytest.mark.parametrize(("start_us", "partition_id"), [(0, "a"), (7, "a"), (-7, "a"), (0, "b"), (7, "b")])
+async def test_a_span_stays_while_its_next_version_is_being_stored(
+    store: ColumnStore, start_us: int, partition_id: str
+) -> None:
     """The engine may show a version in ``span_versions`` a moment before its row is in ``spans``."""
     old, new = Place(1, 1, 0), Place(1, 1, start_us)
-    await store_record(store, [old.span, Place(1, 2, 0).span], log="a", offset=1)
-    await add_head(store, DEFAULT_PROJECT_ID, new, log=log, version=4, record_ms=2)
+    await store_record(store, [old.span, Place(1, 2, 0).span], partition_id="a", offset=1)
+    await add_head(store, DEFAULT_PROJECT_ID, new, partition_id=partition_id, version=4, record_ms=2)
     pages = SpanPages.over(store)
 
     assert {old.shown_id, Place(1, 2, 0).shown_id} == set(ids_of(await pages.page()))
     assert [each.version.start_us for each in await spans_by_id(store, old)] == [START_US]
 
-    await store_record(store, [new.span], log=log, offset=2, record_ms=2)
+    await store_record(store, [new.span], partition_id=partition_id, offset=2, record_ms=2)
     assert ids_of(await pages.page()).count(old.shown_id) == 1
     assert [each.version.start_us for each in await spans_by_id(store, old)] == [START_US + start_us]
 
 
 async def test_a_deleted_span_stays_gone_while_its_next_version_is_being_stored(store: ColumnStore) -> None:
     place = Place(1, 1, 0)
-    await store_record(store, [place.span], log="a", offset=1)
-    await delete(store, DEFAULT_PROJECT_ID, 1, 1, log="a", offset=1)
-    await add_head(store, DEFAULT_PROJECT_ID, place, log="a", version=4)
+    await store_record(store, [place.span], partition_id="a", offset=1)
+    await delete(store, DEFAULT_PROJECT_ID, 1, 1, partition_id="a", offset=1)
+    await add_head(store, DEFAULT_PROJECT_ID, place, partition_id="a", version=4)
 
     assert ids_of(await SpanPages.over(store).page()) == []
     assert await spans_by_id(store, place) == []

@@ -51,20 +51,22 @@ class Traces:
     def store(self) -> ColumnStore:
         return self.context.store
 
-    async def ingest(self, *spans: Span, log: str = LOG, record_ms: int = 1, settled: bool = True) -> int:
+    async def ingest(self, *spans: Span, partition_id: str = LOG, record_ms: int = 1, settled: bool = True) -> int:
         """Store spans as the next record; the worker then says so, unless it is not ``settled`` yet."""
         offset, self.offset = self.offset, self.offset + 1
-        await self.deliver(spans, log=log, offset=offset, record_ms=record_ms)
+        await self.deliver(spans, partition_id=partition_id, offset=offset, record_ms=record_ms)
         if settled:
-            self.context.stored.learn([StoredPosition(self.projects["one"], log, offset, record_ms, 0)])
+            self.context.stored.learn([StoredPosition(self.projects["one"], partition_id, offset, record_ms, 0)])
         return offset
 
     async def deliver(
-        self, spans: Sequence[Span], *, log: str = LOG, offset: int = 0, record_ms: int = 1, key: str = "one"
+        self, spans: Sequence[Span], *, partition_id: str = LOG, offset: int = 0, record_ms: int = 1, key: str = "one"
     ) -> None:
         """Store spans as this record, whatever was stored."""
         project_id = self.projects[key]
-        await store_record(self.store, spans, log=log, offset=offset, record_ms=record_ms, project_id=project_id)
+        await store_record(
+            self.store, spans, partition_id=partition_id, offset=offset, record_ms=record_ms, project_id=project_id
+        )
 
     async def call(self, method: str, path: str, *, key: str = "one", status: int = 200, **sent: Any) -> Any:
         headers = {"Authorization": f"ApiKey {key}"}
@@ -189,7 +191,7 @@ async def test_a_walk_gives_every_trace_once_in_the_order_of_its_latest_match(
         each._replace(start_ns=each.start_ns + source.randrange(-9, 9) * 1000, name="m") for each in shown.values()
     ]
     await api.ingest(*older, record_ms=1)
-    await api.ingest(*source.sample(older, 30), log="cluster/spans/1", record_ms=0)
+    await api.ingest(*source.sample(older, 30), partition_id="cluster/spans/1", record_ms=0)
     again = await api.ingest(*shown.values(), record_ms=2)
     await api.deliver(list(shown.values()), offset=again, record_ms=2)
     await api.deliver(older, key="other")
@@ -238,7 +240,7 @@ async def test_what_stands_behind_an_instant_that_one_trace_fills_is_given(api: 
 async def test_a_trace_with_more_stale_versions_than_a_round_looks_at_is_on_its_page(api: Traces, order: str) -> None:
     stored = [span(1, trace=trace, name="m") for trace in (1, 2, 3)]
     for number in range(40):
-        await api.deliver(stored[1:2], log=f"cluster/spans/{number}", record_ms=number * 7 % 41)
+        await api.deliver(stored[1:2], partition_id=f"cluster/spans/{number}", record_ms=number * 7 % 41)
     await api.ingest(stored[0], stored[2])
 
     assert await walk(api, limit=1, order=order, filtering=named("m")) == expected_order(stored, order)
@@ -353,11 +355,11 @@ async def test_deleting_again_changes_nothing(api: Traces) -> None:
 
 async def test_the_record_that_was_deleted_stays_gone_when_it_comes_again(api: Traces) -> None:
     offset = await api.ingest(span(1))
-    await api.deliver([span(1)], log="cluster/spans/1", offset=70, record_ms=0)
+    await api.deliver([span(1)], partition_id="cluster/spans/1", offset=70, record_ms=0)
     await api.call("DELETE", f"/traces/{TRACE}", status=202)
 
     await api.deliver([span(1)], offset=offset)
-    await api.deliver([span(1)], log="cluster/spans/1", offset=70, record_ms=0)
+    await api.deliver([span(1)], partition_id="cluster/spans/1", offset=70, record_ms=0)
 
     assert await api.numbers() == []
 

@@ -68,12 +68,15 @@ class Reader:
 
 
 async def settle(
-    store: ColumnStore, *, offset: int, log: str = "cluster/spans/0", project_id: UUID = DEFAULT_PROJECT_ID
+    store: ColumnStore, *, offset: int, partition_id: str = "cluster/spans/0", project_id: UUID = DEFAULT_PROJECT_ID
 ) -> StoredPosition:
     """Say that a log is stored up to this offset."""
-    settled = StoredPosition(project_id, log, offset, 1, offset + 1)
+    settled = StoredPosition(project_id, partition_id, offset, 1, offset + 1)
     await store.insert(
-        STORED_THROUGH_TABLE, positions_table([settled]), dedup_token=f"{project_id}/{log}/{offset}", deadline_s=10.0
+        STORED_THROUGH_TABLE,
+        positions_table([settled]),
+        dedup_token=f"{project_id}/{partition_id}/{offset}",
+        deadline_s=10.0,
     )
     return settled
 

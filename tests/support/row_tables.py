@@ -37,8 +37,8 @@ def row(**members: Any) -> dict[str, Any]:
         **dict.fromkeys(TEXT_COLUMNS, None),
         **dict.fromkeys(JSON_COLUMNS, b""),
         **dict.fromkeys(COUNTS, 0),
-        "log": b"log",
-        "log_offset": 0,
+        "partition_id": b"partition_id",
+        "record_offset": 0,
     }
     return plain | members
 

@@ -183,7 +183,7 @@ async def store_record(
     store: ColumnStore,
     spans: Sequence[Span],
     *,
-    log: str = "cluster/spans/0",
+    partition_id: str = "cluster/spans/0",
     offset: int = 0,
     record_ms: int = 1,
     project_id: UUID = DEFAULT_PROJECT_ID,
@@ -194,14 +194,14 @@ async def store_record(
     columns = SpanColumns()
     columns.append_record(
         project_ids=project_id,
-        log=log,
-        log_offset=offset,
+        partition_id=partition_id,
+        record_offset=offset,
         record_ms=record_ms,
         spans=spans,
         span_indexes=range(len(spans)),
         normalized_spans=normalize(spans),
     )
-    token = f"{log}-{offset}-{record_ms}-{uuid4()}"  # not of ``random``, which hypothesis sets back
+    token = f"{partition_id}-{offset}-{record_ms}-{uuid4()}"  # not of ``random``, which hypothesis sets back
     rows = columns.table(stored_us=STORED_US).drop_columns(list(without))
     await store.insert(SPANS_TABLE, rows, dedup_token=token, deadline_s=30.0)
 
@@ -211,7 +211,7 @@ async def store_year(
 ) -> None:
     """Spans at even distances over a year, all traces of one span; every so often one that is named ``rare``."""
     sql = (
-        "INSERT INTO spans (project_id, start_us, span_id, trace_id, log, log_offset, record_ms, name, attributes)"
+        "INSERT INTO spans (project_id, start_us, span_id, trace_id, partition_id, record_offset, record_ms, name, attributes)"
         " SELECT {project:UUID}, {start:Int64} + number * {step:Int64}, unhex(repeat(leftPad(hex(number + 1), 16, '0'), 2)),"
         " unhex(leftPad(hex(number + 1), 32, '0')), 'log', number, 1,"
         " if(number % {rare:UInt32} = {rare:UInt32} - 1, 'rare', 'usual'), '{}' FROM numbers({count:UInt32})"

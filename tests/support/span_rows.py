@@ -19,8 +19,8 @@ _TYPES: Final[dict[str, pa.DataType]] = {
     "start_us": pa.int64(),
     "span_id": _ID,
     "trace_id": _ID,
-    "log": _WORD,
-    "log_offset": pa.uint64(),
+    "partition_id": _WORD,
+    "record_offset": pa.uint64(),
     "span_index": pa.uint32(),
     "record_ms": pa.int64(),
     "stored_us": pa.int64(),
@@ -70,7 +70,7 @@ def span_row(number: int, **changed: Any) -> dict[str, Any]:
         "start_us": 1_760_000_000_000_000 + number,
         "span_id": number.to_bytes(8, "big") * 2,
         "trace_id": number.to_bytes(16, "big"),
-        "log_offset": 2**63 + number,
+        "record_offset": 2**63 + number,
         "record_ms": -1,
     }
     return row | changed

@@ -47,8 +47,8 @@ def open_samples() -> DecodedChunk:
         for topic, values in _VALUES.items()
         for offset, value in enumerate(values)
     ]
-    logs = {record.source: f"cluster/{record.topic}/0" for record in records}
-    return decode_chunk(Chunk(records, logs, NOW_NS), Rules(_TOPICS, SpanLimits(), DEFAULT_PROJECT_ID))
+    partition_ids = {record.source: f"cluster/{record.topic}/0" for record in records}
+    return decode_chunk(Chunk(records, partition_ids, NOW_NS), Rules(_TOPICS, SpanLimits(), DEFAULT_PROJECT_ID))
 
 
 @dataclass(frozen=True)

@@ -37,18 +37,18 @@ class StoringByHand:
         assert record.value is not None
         now_ns = self._context.clock.now_ns()
         spans = span_json.decode(record.value, limits=SpanLimits(), now_ns=now_ns).spans
-        log = f"{self._broker.cluster_id}/{record.topic}/{record.partition}"
+        partition_id = f"{self._broker.cluster_id}/{record.topic}/{record.partition}"
         project_id = UUID((record.header(PROJECT_HEADER) or str(DEFAULT_PROJECT_ID).encode()).decode())
         await store_record(
             self._context.store,
             spans,
-            log=log,
+            partition_id=partition_id,
             offset=record.offset,
             record_ms=record.timestamp_ms,
             project_id=project_id,
         )
         settled = [
-            StoredPosition(each, log, record.offset, record.timestamp_ms, now_ns // 1_000)
+            StoredPosition(each, partition_id, record.offset, record.timestamp_ms, now_ns // 1_000)
             for each in (project_id, ALL_PROJECTS)
         ]
         self._context.stored.learn(settled)

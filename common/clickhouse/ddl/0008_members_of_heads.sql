@@ -5,6 +5,6 @@ ALTER TABLE span_versions{on_cluster} ADD COLUMN IF NOT EXISTS members UInt16 DE
 -- In place: the view is there all the time, so no row of a worker that goes on meanwhile is missing.
 ALTER TABLE span_versions_of_spans{on_cluster} MODIFY QUERY
 SELECT
-    project_id, trace_id, span_id, log, log_offset * 2 AS version, record_ms, start_us, parent_id,
+    project_id, trace_id, span_id, partition_id, record_offset * 2 AS version, record_ms, start_us, parent_id,
     tokens_prompt, tokens_completion, tokens_total, costs_prompt, costs_completion, costs_total, errors, usage_is_own, members
 FROM spans;

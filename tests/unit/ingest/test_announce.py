@@ -11,8 +11,8 @@ from tests.fakes.kafka import MemoryBroker
 TOPIC = "spans.stored"
 
 
-def position(offset: int, *, project: int = 1, log: str = "c/t/0") -> StoredPosition:
-    return StoredPosition(UUID(int=project), log, offset, 5, 6)
+def position(offset: int, *, project: int = 1, partition_id: str = "c/t/0") -> StoredPosition:
+    return StoredPosition(UUID(int=project), partition_id, offset, 5, 6)
 
 
 def announced(broker: MemoryBroker) -> list[StoredPosition]:
@@ -41,12 +41,12 @@ async def test_the_last_batch_is_announced_before_the_end() -> None:
 async def test_of_one_project_and_log_the_latest_alone_is_published() -> None:
     broker = MemoryBroker(partitions=1)
     announcer = Announcer(broker.publisher(), topic=TOPIC)
-    announcer.announce([position(1), position(1, log="c/t/1")])
+    announcer.announce([position(1), position(1, partition_id="c/t/1")])
     announcer.announce([position(2)])
 
     await announcer.publish_pending()
 
-    assert announced(broker) == [position(1, log="c/t/1"), position(2)]
+    assert announced(broker) == [position(1, partition_id="c/t/1"), position(2)]
 
 
 async def test_what_cannot_be_published_is_dropped_and_the_next_is_not() -> None:

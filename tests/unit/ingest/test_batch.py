@@ -16,9 +16,9 @@ from tests.support.otlp import START_NS, request
 RULES = Rules({"t": TopicSettings(encoding=Encoding.OTLP_PROTO)}, SpanLimits(), DEFAULT_PROJECT_ID)
 
 
-def filled(*requests: bytes, first_offset: int = 0, log: str = "c/t/0", now_s: float = 0.0) -> SpanBatch:
+def filled(*requests: bytes, first_offset: int = 0, partition_id: str = "c/t/0", now_s: float = 0.0) -> SpanBatch:
     records = [Record("t", 0, offset, 5, None, value) for offset, value in enumerate(requests, first_offset)]
-    chunk = Chunk(records, {Partition("t", 0): log}, START_NS)
+    chunk = Chunk(records, {Partition("t", 0): partition_id}, START_NS)
     batch = SpanBatch()
     for each in records_of(chunk, decode_chunk(chunk, RULES)):
         batch.add(each, now_s=now_s)
@@ -37,7 +37,7 @@ def test_other_records_give_another_token() -> None:
         filled(a).dedup_token,
         filled(a, b).dedup_token,
         filled(a, first_offset=1).dedup_token,
-        filled(a, log="other/t/0").dedup_token,
+        filled(a, partition_id="other/t/0").dedup_token,
         filled(request(["a", "b"])).dedup_token,
     }
 

@@ -94,7 +94,7 @@ async def test_what_fails_while_partitions_are_taken_over_is_told_by_the_next_po
     await source.open(on_revoked=nothing, on_assigned=on_assigned)
     assert await source.poll(timeout_s=1, records_max=1) == []
     assert assigned == [frozenset({Partition("spans", 0)})]
-    assert source.log_of(Partition("spans", 0)) == "d/spans/0"
+    assert source.partition_id_of(Partition("spans", 0)) == "d/spans/0"
     assert [each.is_stopped for each in made] == [True, False]
 
 

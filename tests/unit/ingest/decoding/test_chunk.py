@@ -37,10 +37,10 @@ def test_each_record_knows_its_rows() -> None:
     rows = [each.rows["name"][each.first_row : each.first_row + each.outcome.rows_count] for each in records]
     assert [each.to_pylist() for each in rows] == [["a", "b"], [], [], ["c"], []]
     assert [each.record.offset for each in records] == [0, 1, 2, 3, 4]
-    assert [each.log for each in records] == ["c/t/0", "c/t/1", "c/t/0", "c/t/1", "c/t/0"]
+    assert [each.partition_id for each in records] == ["c/t/0", "c/t/1", "c/t/0", "c/t/1", "c/t/0"]
     assert [each.outcome.is_undecodable for each in records] == [False, False, True, False, False]
-    assert decoded.rows["log"].to_pylist() == [b"c/t/0", b"c/t/0", b"c/t/1"]
-    assert decoded.rows["log_offset"].to_pylist() == [0, 0, 3]
+    assert decoded.rows["partition_id"].to_pylist() == [b"c/t/0", b"c/t/0", b"c/t/1"]
+    assert decoded.rows["record_offset"].to_pylist() == [0, 0, 3]
 
 
 def test_records_share_the_memory_of_the_rows_by_their_size() -> None:

@@ -12,12 +12,12 @@ A, B = UUID(int=1), UUID(int=2)
 
 
 def rows(*of: tuple[UUID, str, int, int]) -> pa.Table:
-    projects, logs, offsets, record_ms = zip(*of, strict=True)
+    projects, partition_ids, offsets, record_ms = zip(*of, strict=True)
     return pa.table(
         {
             "project_id": pa.array([each.bytes for each in projects], pa.binary(16)),
-            "log": pa.array([each.encode() for each in logs]).dictionary_encode(),
-            "log_offset": pa.array(offsets, pa.uint64()),
+            "partition_id": pa.array([each.encode() for each in partition_ids]).dictionary_encode(),
+            "record_offset": pa.array(offsets, pa.uint64()),
             "record_ms": pa.array(record_ms, pa.int64()),
         }
     )

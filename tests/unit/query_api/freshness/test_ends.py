@@ -121,8 +121,8 @@ async def test_a_question_that_fails_as_nobody_foresaw_is_not_the_last(clock: Ma
 def test_the_log_of_a_partition_is_the_one_that_kafka_has_now() -> None:
     ends = Ends(0, {"c/more_spans/1": 0, "c/spans/11": 0, "c/spans/1": 0})
 
-    assert ends.log_of(Partition("spans", 1)) == "c/spans/1"
-    assert ends.log_of(Partition("spans", 2)) is None
+    assert ends.partition_id_of(Partition("spans", 1)) == "c/spans/1"
+    assert ends.partition_id_of(Partition("spans", 2)) is None
 
 
 class _Silent(MemoryLogEnds):

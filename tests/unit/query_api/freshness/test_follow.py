@@ -40,7 +40,13 @@ class TableOfSettled(UntouchedStore):
         if self.faults_count:
             self.faults_count -= 1
             raise Unavailable("ClickHouse is away.")
-        row = {"project": str(A).encode(), "log": b"x", "through": self.offset, "at_record_ms": 1, "at_stored_us": 2}
+        row = {
+            "project": str(A).encode(),
+            "partition_id": b"x",
+            "through": self.offset,
+            "at_record_ms": 1,
+            "at_stored_us": 2,
+        }
         return pa.table({name: [value] for name, value in row.items()})
 
 

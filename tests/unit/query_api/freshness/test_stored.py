@@ -9,13 +9,13 @@ from query_api.freshness.stored import PROJECTS_MAX, StoredThrough, Through
 A, B = UUID(int=1), UUID(int=2)
 
 
-def settled(offset: int, *, project_id: UUID = A, log: str = "x") -> StoredPosition:
-    return StoredPosition(project_id, log, offset, 10 * offset, 100 * offset)
+def settled(offset: int, *, project_id: UUID = A, partition_id: str = "x") -> StoredPosition:
+    return StoredPosition(project_id, partition_id, offset, 10 * offset, 100 * offset)
 
 
 def test_of_each_log_the_furthest_counts_in_whatever_order_it_is_learnt() -> None:
     stored = StoredThrough()
-    stored.learn([settled(5), settled(3), settled(1, log="y")])
+    stored.learn([settled(5), settled(3), settled(1, partition_id="y")])
     stored.learn([settled(4)])
 
     assert stored.through(A) == {"x": Through(5, 50, 500), "y": Through(1, 10, 100)}

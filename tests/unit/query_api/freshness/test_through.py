@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from common.kafka.record import Partition
 from query_api.freshness.ends import Ends
 from query_api.freshness.stored import Through
-from query_api.freshness.through import asked_through_us, log_states, through_us
+from query_api.freshness.through import asked_through_us, partition_states, through_us
 
 LOG, OTHER_LOG = "c/spans/0", "c/spans/1"
 ASKED_US = 5_000_000
@@ -60,7 +60,7 @@ def test_a_log_of_a_broker_that_is_no_more_does_not_count() -> None:
 
 
 def test_states_name_partitions_in_their_order_and_what_they_are_behind() -> None:
-    states = log_states(Ends(1, {"c/b/10": 2, "c/b/9": 7, "c/a/0": 0}), {"c/b/9": Through(4, 1, 1)})
+    states = partition_states(Ends(1, {"c/b/10": 2, "c/b/9": 7, "c/a/0": 0}), {"c/b/9": Through(4, 1, 1)})
 
     assert [(state.partition, state.behind_records) for state in states] == [
         (Partition("a", 0), 0),
@@ -70,7 +70,7 @@ def test_states_name_partitions_in_their_order_and_what_they_are_behind() -> Non
 
 
 def test_what_is_stored_past_the_end_that_kafka_said_is_not_behind() -> None:
-    [state] = log_states(Ends(1, {LOG: 3}), {LOG: Through(9, 1, 1)})
+    [state] = partition_states(Ends(1, {LOG: 3}), {LOG: Through(9, 1, 1)})
 
     assert state.behind_records == 0
 

@@ -101,8 +101,10 @@ async def _wait(context: ApiContext, *places: tuple[int, int]) -> None:
     await wait_until_stored(_call(context), wanted)
 
 
-def _learn(context: ApiContext, offset: int, *, log: str = "memory/spans/0", project: UUID = ALL_PROJECTS) -> None:
-    context.stored.learn([StoredPosition(project, log, offset, 1, 1)])
+def _learn(
+    context: ApiContext, offset: int, *, partition_id: str = "memory/spans/0", project: UUID = ALL_PROJECTS
+) -> None:
+    context.stored.learn([StoredPosition(project, partition_id, offset, 1, 1)])
 
 
 class TestWaiting:
@@ -115,9 +117,9 @@ class TestWaiting:
     async def test_a_call_goes_on_when_the_last_of_its_coordinates_is_stored(self) -> None:
         context = _context()
         waiting = asyncio.create_task(_wait(context, (0, 7), (1, 1)))
-        for offset, log in ((6, "memory/spans/0"), (1, "memory/spans/1")):
+        for offset, partition_id in ((6, "memory/spans/0"), (1, "memory/spans/1")):
             await _until_waiting(context)
-            _learn(context, offset, log=log)
+            _learn(context, offset, partition_id=partition_id)
         await _until_waiting(context)
         assert not waiting.done()
 

@@ -14,15 +14,15 @@ Row = tuple[int, int, int]
 """Offset, index, stored_us."""
 
 
-def merged(logs: Mapping[str, Sequence[Row]], *, size: int) -> Arrivals:
+def merged(partition_ids: Mapping[str, Sequence[Row]], *, size: int) -> Arrivals:
     """What the engine would give of each log, merged; the start is the number of the row in its log."""
-    pending = [Pending(log, None, 1_000) for log in logs]
+    pending = [Pending(partition_id, None, 1_000) for partition_id in partition_ids]
     rows = [
         (number, offset, index, nth, stored_us)
-        for number, of_log in enumerate(logs.values())
-        for nth, (offset, index, stored_us) in enumerate(sorted(of_log)[:size])
+        for number, of_partition in enumerate(partition_ids.values())
+        for nth, (offset, index, stored_us) in enumerate(sorted(of_partition)[:size])
     ]
-    names = ("log_index", "log_offset", "span_index", "start_us", "stored_us")
+    names = ("log_index", "record_offset", "span_index", "start_us", "stored_us")
     kinds = (np.uint8, np.uint64, np.uint32, np.int64, np.int64)
     columns = zip(*rows, strict=True) if rows else [()] * 5
     table = pa.table({name: np.array(column, kind) for name, kind, column in zip(names, kinds, columns, strict=True)})
@@ -32,13 +32,13 @@ def merged(logs: Mapping[str, Sequence[Row]], *, size: int) -> Arrivals:
 def test_across_logs_the_order_is_by_when_things_were_stored() -> None:
     arrivals = merged({"a": [(0, 0, 10), (1, 0, 30)], "b": [(0, 0, 20), (5, 0, 40)]}, size=10)
 
-    assert list(arrivals.logs) == ["a", "b", "a", "b"]
+    assert list(arrivals.partition_ids) == ["a", "b", "a", "b"]
 
 
 def test_inside_a_log_the_order_is_its_own_whatever_the_clocks_say() -> None:
     arrivals = merged({"a": [(0, 0, 50), (1, 0, 10)], "b": [(0, 0, 20)]}, size=10)
 
-    assert list(zip(arrivals.logs, arrivals.places, strict=True)) == [
+    assert list(zip(arrivals.partition_ids, arrivals.places, strict=True)) == [
         ("b", Place(0, 0)),
         ("a", Place(0, 0)),
         ("a", Place(1, 0)),
@@ -49,7 +49,7 @@ def test_nothing_is_taken_behind_a_log_that_has_more() -> None:
     """Its next row, which was not read, may come before what other logs have there."""
     arrivals = merged({"a": [(0, 0, 10), (1, 0, 11), (2, 0, 12)], "b": [(0, 0, 20)]}, size=2)
 
-    assert list(arrivals.logs) == ["a", "a"]
+    assert list(arrivals.partition_ids) == ["a", "a"]
     assert arrivals.last_places(2) == {"a": Place(1, 0)}
 
 
@@ -57,7 +57,7 @@ def test_nothing_is_taken_behind_a_log_that_has_more_and_rows_twice() -> None:
     """Of a log with rows that are not merged yet, fewer are known than were asked for."""
     arrivals = merged({"a": [(0, 0, 10), (0, 0, 10), (1, 0, 11)], "b": [(0, 0, 20), (1, 0, 21)]}, size=2)
 
-    assert list(arrivals.logs) == ["a"]
+    assert list(arrivals.partition_ids) == ["a"]
     assert arrivals.last_places(1) == {"a": Place(0, 0)}
 
 
@@ -68,26 +68,26 @@ def test_a_reader_is_at_the_end_of_logs_that_have_no_more() -> None:
     assert arrivals.last_places(0) == {}
 
 
-logs = st.dictionaries(
+partition_ids = st.dictionaries(
     st.sampled_from("abc"),
     st.lists(st.tuples(st.integers(0, 5), st.integers(0, 3), st.integers(0, 9)), max_size=12),
     min_size=1,
 )
 
 
-@given(logs, st.integers(1, 6))
-def test_what_is_taken_is_the_beginning_of_each_log_once(of_logs: dict[str, list[Row]], size: int) -> None:
-    arrivals = merged(of_logs, size=size)
+@given(partition_ids, st.integers(1, 6))
+def test_what_is_taken_is_the_beginning_of_each_log_once(of_partitions: dict[str, list[Row]], size: int) -> None:
+    arrivals = merged(of_partitions, size=size)
 
-    given = list(zip(arrivals.logs, arrivals.places, strict=True))
+    given = list(zip(arrivals.partition_ids, arrivals.places, strict=True))
     assert len(given) == len(set(given)) <= size
-    for log, rows in of_logs.items():
+    for partition_id, rows in of_partitions.items():
         there = sorted({Place(offset, index) for offset, index, _ in rows})
-        mine = [place for each, place in given if each == log]
+        mine = [place for each, place in given if each == partition_id]
         assert mine == there[: len(mine)]
-        if arrivals.ends.get(log):
+        if arrivals.ends.get(partition_id):
             assert mine == there
-    if any(of_logs.values()):
+    if any(of_partitions.values()):
         assert given
 
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from common.errors import InvalidCursor, Unavailable
-from query_api.pages.feed_positions import LOGS_MAX, WHOLE_RECORD, Place, Positions
+from query_api.pages.feed_positions import PARTITIONS_MAX, WHOLE_RECORD, Place, Positions
 from query_api.pages.spans_models import Windowing
 from query_api.request.cursor import write_cursor
 
@@ -16,7 +16,7 @@ places = st.builds(Place, st.integers(0, 2**64 - 1), st.integers(0, WHOLE_RECORD
 def test_a_reader_stands_where_it_stood(stood: dict[str, Place]) -> None:
     read = Positions.unpack(Positions().moved(stood).pack())
 
-    assert {log: read.after(log) for log in stood} == stood
+    assert {partition_id: read.after(partition_id) for partition_id in stood} == stood
     assert read.after("another log") is None or "another log" in stood
 
 
@@ -45,8 +45,8 @@ def _far_along(logs_count: int) -> Positions:
 
 
 def test_so_many_logs_fit_into_a_cursor_and_one_more_does_not() -> None:
-    cursor = write_cursor(_far_along(LOGS_MAX).pack(), scope=bytes(16), secret=b"s")
+    cursor = write_cursor(_far_along(PARTITIONS_MAX).pack(), scope=bytes(16), secret=b"s")
 
     assert Windowing(next=cursor).next == cursor
     with pytest.raises(Unavailable, match="4000 logs"):
-        _far_along(LOGS_MAX + 1).pack()
+        _far_along(PARTITIONS_MAX + 1).pack()

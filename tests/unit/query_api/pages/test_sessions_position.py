@@ -17,7 +17,7 @@ POSITIONS = st.builds(
     st.binary(max_size=ID_BYTES_MAX),
     st.binary(min_size=16, max_size=16),
     st.none() | TIMES,
-    st.builds(Snapshot.of_logs, st.dictionaries(st.text(max_size=20), st.integers(0, 2**63 - 1), max_size=4)),
+    st.builds(Snapshot.of_partitions, st.dictionaries(st.text(max_size=20), st.integers(0, 2**63 - 1), max_size=4)),
 )
 
 

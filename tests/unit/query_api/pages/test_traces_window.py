@@ -21,12 +21,12 @@ POSITION = TracePosition(-5, b"t" * 16)
 def read(window: TraceWindow, **windowing: object) -> TraceWindow:
     cursor = write_cursor(window.pack(POSITION), scope=BELONGS_TO, secret=SECRET)
     asked = Windowing.model_validate({"next": cursor, **windowing})
-    return traces_window(asked, snapshot=Snapshot.of_logs({"new": 99}), scope=BELONGS_TO, secret=SECRET)
+    return traces_window(asked, snapshot=Snapshot.of_partitions({"new": 99}), scope=BELONGS_TO, secret=SECRET)
 
 
 @pytest.mark.parametrize("logs_count", [0, 1, 300])
 def test_a_cursor_keeps_the_position_and_what_was_stored_when_the_walk_began(logs_count: int) -> None:
-    window = TraceWindow(snapshot=Snapshot.of_logs({f"log {number}": number for number in range(logs_count)}))
+    window = TraceWindow(snapshot=Snapshot.of_partitions({f"log {number}": number for number in range(logs_count)}))
 
     found = read(window)
 

@@ -27,7 +27,7 @@ TRACE = b"t" * 16
 def span(number: int, parent: int | None = None, *, name: str = "", start_us: int = 0) -> Rendered:
     shown = {"span_name": name or f"s{number}", "number": number}
     return Rendered(
-        Version(start_us, number.to_bytes(16, "big"), TRACE, b"log", number),
+        Version(start_us, number.to_bytes(16, "big"), TRACE, b"partition_id", number),
         None if parent is None else parent.to_bytes(16, "big"),
         orjson.dumps(name or f"s{number}"),
         orjson.dumps(shown),

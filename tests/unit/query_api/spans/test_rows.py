@@ -29,8 +29,8 @@ HEADS = pa.schema(
         "start_us": pa.int64(),
         "span_id": pa.binary(16),
         "trace_id": pa.binary(16),
-        "log": pa.binary(),
-        "log_offset": pa.uint64(),
+        "partition_id": pa.binary(),
+        "record_offset": pa.uint64(),
         "members": pa.uint16(),
     }
 )
@@ -38,7 +38,7 @@ HEADS = pa.schema(
 
 def version(number: int) -> Version:
     """Of a span that is alone in its trace."""
-    return Version(number, number.to_bytes(16, "big"), number.to_bytes(16, "little"), b"log", number)
+    return Version(number, number.to_bytes(16, "big"), number.to_bytes(16, "little"), b"partition_id", number)
 
 
 class Shelf(UntouchedStore):

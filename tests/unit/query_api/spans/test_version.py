@@ -5,8 +5,8 @@ from __future__ import annotations
 from query_api.spans.version import Version, standing_in
 
 
-def version(offset: int, *, start_us: int = 1, log: bytes = b"a") -> Version:
-    return Version(start_us, b"s" * 16, b"t" * 16, log, offset)
+def version(offset: int, *, start_us: int = 1, partition_id: bytes = b"a") -> Version:
+    return Version(start_us, b"s" * 16, b"t" * 16, partition_id, offset)
 
 
 def test_a_version_with_a_row_stands_for_itself() -> None:
@@ -18,6 +18,6 @@ def test_a_version_without_a_row_is_the_latest_that_replaced_it() -> None:
 
 
 def test_only_a_later_version_of_its_log_at_its_place_replaces_a_version() -> None:
-    others = {version(1), version(3, log=b"b"), version(3, start_us=2)}
+    others = {version(1), version(3, partition_id=b"b"), version(3, start_us=2)}
 
     assert standing_in([version(2)], others) == {}
