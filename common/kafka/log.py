@@ -11,9 +11,9 @@ from common.errors import Unavailable
 from common.kafka.cluster import partitions_of
 from common.kafka.consumer import as_record
 from common.kafka.driver import translated
-from common.kafka.ends import end_offsets
 from common.kafka.reader import open_reader
 from common.kafka.record import Coordinates, Record
+from common.kafka.watermarks import end_offsets
 from common.settings import KafkaSettings
 
 CHUNK_RECORDS: Final = 500

@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 from aiokafka import AIOKafkaConsumer
 
 from common.kafka.driver import ended, prepare_driver, translated
-from common.kafka.ends import FETCH_WAIT_MS
+from common.kafka.watermarks import FETCH_WAIT_MS
 from common.settings import KafkaSettings
 
 

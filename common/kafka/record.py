@@ -158,7 +158,7 @@ class RecordLog(Protocol):
         ...
 
 
-class LogEnds(Protocol):
+class EndOffsets(Protocol):
     """Knows where the logs of the topics that are read end."""
 
     async def ask(self) -> Mapping[str, int]:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from common.kafka.record import Partition
-from query_api.freshness.ends import Ends
+from query_api.freshness.end_offsets import EndOffsetsRead
 from query_api.freshness.stored import Through
 
 
@@ -30,7 +30,7 @@ class PartitionState(NamedTuple):
         return max(0, self.end - (self.stored.offset + 1 if self.stored is not None else 0))
 
 
-def through_us(ends: Ends, stored: Mapping[str, Through]) -> int | None:
+def through_us(ends: EndOffsetsRead, stored: Mapping[str, Through]) -> int | None:
     """Microseconds since 1970 up to which every partition is complete; ``None`` where of one that is not known.
 
     ``stored`` is what is known of ``ALL_PROJECTS``. Every answer says it: half a microsecond a partition.
@@ -45,7 +45,7 @@ def through_us(ends: Ends, stored: Mapping[str, Through]) -> int | None:
     return earliest_us
 
 
-def partition_states(ends: Ends, stored: Mapping[str, Through]) -> list[PartitionState]:
+def partition_states(ends: EndOffsetsRead, stored: Mapping[str, Through]) -> list[PartitionState]:
     """Every partition, in the order of topics and numbers."""
     return sorted(
         _state(partition_id, end, stored.get(partition_id), asked_us=ends.asked_us)
@@ -69,7 +69,7 @@ def _complete_us(end: int, stored: Through | None, *, asked_us: int) -> int | No
     return asked_us if stored_us is None else max(asked_us, stored_us)
 
 
-def asked_through_us(answers: Iterable[Ends], stored: Mapping[str, Through]) -> int | None:
+def asked_through_us(answers: Iterable[EndOffsetsRead], stored: Mapping[str, Through]) -> int | None:
     """Return the latest time of asking at which Kafka held nothing that is not stored now; ``None`` if there is none.
 
     What ``through_us`` is for a caller who may not see all projects: no timestamp of a record is in it. ``answers``: the latest first.
@@ -77,7 +77,7 @@ def asked_through_us(answers: Iterable[Ends], stored: Mapping[str, Through]) -> 
     return next((ends.asked_us for ends in answers if _is_all_stored(ends, stored)), None)
 
 
-def _is_all_stored(ends: Ends, stored: Mapping[str, Through]) -> bool:
+def _is_all_stored(ends: EndOffsetsRead, stored: Mapping[str, Through]) -> bool:
     return all(
         end == 0 or ((through := stored.get(partition_id)) is not None and through.offset + 1 >= end)
         for partition_id, end in ends.offsets.items()

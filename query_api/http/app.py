@@ -21,10 +21,10 @@ from common.clickhouse.store import ColumnStore
 from common.clock import Clock, SystemClock
 from common.errors import Unavailable
 from common.kafka.cluster import read_cluster_id
+from common.kafka.end_offsets import KafkaEndOffsets
 from common.kafka.log import KafkaLog
-from common.kafka.log_ends import KafkaLogEnds
 from common.kafka.producer import KafkaPublisher
-from common.kafka.record import LogEnds, Publisher
+from common.kafka.record import EndOffsets, Publisher
 from common.memory import tune_for_batches
 from common.postgres.keys import Keys
 from common.postgres.migrate import require_tables as require_postgres_tables
@@ -35,7 +35,7 @@ from common.settings import IllegalSettings, QuerySettings, Settings
 from common.telemetry import configure_logging, get_logger
 from common.waiting import wait_for
 from query_api.compute.pool import open_compute
-from query_api.freshness.ends import KnownEnds
+from query_api.freshness.end_offsets import KnownEndOffsets
 from query_api.freshness.follow import Follower, following
 from query_api.http.auth import refuse_open_door
 from query_api.http.dispatch import Dispatcher
@@ -75,7 +75,7 @@ async def open_api(
     *,
     store: ColumnStore | None = None,
     publisher: Publisher | None = None,
-    ends: LogEnds | None = None,
+    ends: EndOffsets | None = None,
     clock: Clock | None = None,
 ) -> AsyncIterator[int]:
     """The API, listening while inside; gives the port, which is another one where ``api_port`` is 0.
@@ -97,7 +97,7 @@ async def open_api(
         compute = open_compute(settings.compute)
         resources.push_async_callback(compute.close)
         clock = clock or SystemClock()
-        known_ends = KnownEnds(ends or KafkaLogEnds(settings.kafka), clock)
+        known_ends = KnownEndOffsets(ends or KafkaEndOffsets(settings.kafka), clock)
         resources.push_async_callback(known_ends.close)
         state = StartupState(
             ApiContext(

@@ -18,7 +18,7 @@ from common.postgres.keys import KeyOwner
 from common.postgres.pool import Database
 from common.settings import Settings
 from query_api.compute.pool import Compute, ThreadCompute
-from query_api.freshness.ends import KnownEnds
+from query_api.freshness.end_offsets import KnownEndOffsets
 from query_api.freshness.stored import StoredThrough
 
 Check: TypeAlias = Callable[[], Awaitable[None]]
@@ -68,7 +68,7 @@ class ApiContext:
     stored: StoredThrough = field(default_factory=StoredThrough)
     """How far spans are stored, as far as this process knows."""
 
-    ends: KnownEnds | None = None
+    ends: KnownEndOffsets | None = None
     """Where Kafka's logs end; ``None`` where nobody asks: then answers do not say how fresh they are."""
 
     compute: Compute = field(default_factory=ThreadCompute)

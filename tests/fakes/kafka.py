@@ -37,9 +37,9 @@ class MemoryBroker:
         """A member that has not joined yet."""
         return MemorySource(self, group, topics)
 
-    def ends(self, *topics: str) -> MemoryLogEnds:
+    def ends(self, *topics: str) -> MemoryEndOffsets:
         """Where the logs of these topics end."""
-        return MemoryLogEnds(self, topics)
+        return MemoryEndOffsets(self, topics)
 
     def publisher(self) -> MemoryPublisher:
         return MemoryPublisher(self)
@@ -259,8 +259,8 @@ class MemoryPublisher:
         """Nothing is held."""
 
 
-class MemoryLogEnds:
-    """A ``LogEnds`` on the broker in memory. ``faults`` are used up one a call, ``None`` lets a call through."""
+class MemoryEndOffsets:
+    """A ``EndOffsets`` on the broker in memory. ``faults`` are used up one a call, ``None`` lets a call through."""
 
     def __init__(self, broker: MemoryBroker, topics: Sequence[str]) -> None:
         self.faults: deque[ServiceError | None] = deque()

@@ -38,7 +38,7 @@ ROOT = Path(__file__).parents[2]
 
 
 class Deadly:
-    """Ends the process that reads it."""
+    """EndOffsetsRead the process that reads it."""
 
     def __reduce__(self) -> Any:
         return os._exit, (9,)

@@ -11,11 +11,11 @@ import pytest
 
 from clearspan.embedded import first_span
 from clearspan.embedded.broker import EmbeddedBroker
-from clearspan.embedded.front import SETTLING_CLIENT
+from clearspan.embedded.broker_proxy import SETTLING_CLIENT
 from clearspan.embedded.layout import StackError
 from common.kafka.cluster import read_cluster_id
+from common.kafka.end_offsets import KafkaEndOffsets
 from common.kafka.log import KafkaLog
-from common.kafka.log_ends import KafkaLogEnds
 from common.kafka.producer import KafkaPublisher
 from common.kafka.topics import ensure_topics
 from common.settings import KafkaSettings, Settings
@@ -81,7 +81,7 @@ async def test_who_asks_for_ends_learns_at_once_that_the_broker_is_another_one(
 ) -> None:
     await ensure_topics(kafka)
     broker.admit_produces()
-    publisher, ends = KafkaPublisher(kafka), KafkaLogEnds(kafka)
+    publisher, ends = KafkaPublisher(kafka), KafkaEndOffsets(kafka)
     await publisher.publish(TOPIC, b"of the old one")
     of_the_old_one = await ends.ask()
     await broker.hold_produces()

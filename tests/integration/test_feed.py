@@ -352,15 +352,15 @@ async def test_what_was_found_before_the_time_was_over_is_given(api: ApiContext)
 
 
 async def test_a_waiting_call_wakes_within_a_moment_and_asks_nothing_meanwhile(api: ApiContext) -> None:
-    front = StoreInFront(api.store)
-    waiting_api = replace(api, store=front)
+    proxy = StoreInFront(api.store)
+    waiting_api = replace(api, store=proxy)
     reader = Reader(waiting_api)
     await reader.page()
     waiting = asyncio.create_task(reader.page(wait_s=10))
     await somebody_waits(api)
-    before = front.selects_count
+    before = proxy.selects_count
     await asyncio.sleep(0.3)
-    assert front.selects_count == before
+    assert proxy.selects_count == before
 
     await store_record(api.store, [span(1)], partition_id=A, offset=0)
     announced = await settle(api.store, partition_id=A, offset=0)

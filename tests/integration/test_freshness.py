@@ -21,11 +21,11 @@ from common.project import DEFAULT_PROJECT_ID
 from common.settings import ClickHouseSettings, QuerySettings, Settings
 from common.stored_position import ALL_PROJECTS
 from common.times import format_us
-from query_api.freshness.ends import ASKING_INTERVAL_S, KnownEnds
+from query_api.freshness.end_offsets import ASKING_INTERVAL_S, KnownEndOffsets
 from query_api.http.routes import ROUTES
 from query_api.request.context import ApiContext
 from tests.fakes.clock import ManualClock
-from tests.fakes.kafka import MemoryBroker, MemoryLogEnds
+from tests.fakes.kafka import MemoryBroker, MemoryEndOffsets
 from tests.support.api import PROJECT_A, KnownKeys, context_of, serving
 from tests.support.feed import settle
 from tests.support.storing import StoringByHand
@@ -47,7 +47,7 @@ def broker(clock: ManualClock) -> MemoryBroker:
 
 
 @pytest.fixture
-def source(broker: MemoryBroker) -> MemoryLogEnds:
+def source(broker: MemoryBroker) -> MemoryEndOffsets:
     return broker.ends("spans", "otlp_spans")
 
 
@@ -55,7 +55,7 @@ def source(broker: MemoryBroker) -> MemoryLogEnds:
 async def context(
     clock: ManualClock,
     broker: MemoryBroker,
-    source: MemoryLogEnds,
+    source: MemoryEndOffsets,
     chdb_dir: Path,
     chdb_settings: Callable[[], ClickHouseSettings],
 ) -> AsyncIterator[ApiContext]:
@@ -63,7 +63,7 @@ async def context(
     await migrate(configured, data_dir=chdb_dir)
     store = open_store(configured, data_dir=chdb_dir)
     settings = Settings(auth="off")
-    yield context_of(broker=broker, settings=settings, clock=clock, store=store, ends=KnownEnds(source, clock))
+    yield context_of(broker=broker, settings=settings, clock=clock, store=store, ends=KnownEndOffsets(source, clock))
     await store.close()
 
 
@@ -232,7 +232,7 @@ async def test_how_far_the_last_answer_was_behind_is_measured(
 
 
 async def test_without_kafka_answers_come_and_promise_nothing(
-    context: ApiContext, source: MemoryLogEnds, clock: ManualClock
+    context: ApiContext, source: MemoryEndOffsets, clock: ManualClock
 ) -> None:
     source.faults.extend([Unavailable("Kafka is away."), Unavailable("Kafka is away.")])
     async with serving(context) as client:
@@ -244,7 +244,7 @@ async def test_without_kafka_answers_come_and_promise_nothing(
 
 
 async def test_while_kafka_is_away_status_says_what_was_known_and_why_it_is_old(
-    context: ApiContext, source: MemoryLogEnds, clock: ManualClock
+    context: ApiContext, source: MemoryEndOffsets, clock: ManualClock
 ) -> None:
     asked_at = format_us(clock.now_ns() // 1_000)
     async with serving(context) as client:

@@ -63,7 +63,9 @@ class Simple:
                 decoded = span_json.decode(record.value or b"", limits=SpanLimits(), now_ns=SystemClock().now_ns())
                 assert not decoded.refusals
                 log = f"cluster/spans/{place[0]}"
-                await store_record(self.store, decoded.spans, partition_id=log, offset=place[1], project_id=self.project_id)
+                await store_record(
+                    self.store, decoded.spans, partition_id=log, offset=place[1], project_id=self.project_id
+                )
                 self.stored.add(place)
 
     async def ids(self, **query: Any) -> set[str]:

@@ -19,7 +19,7 @@ from pydantic import SecretStr
 from common.clickhouse.connect import open_store
 from common.clock import SystemClock
 from common.settings import ClickHouseSettings, QuerySettings, Settings
-from query_api.freshness.ends import KnownEnds
+from query_api.freshness.end_offsets import KnownEndOffsets
 from query_api.request.context import ApiContext
 from tests.fakes.kafka import MemoryBroker
 from tests.support.api import PROJECT_A, KnownKeys, context_of, serving
@@ -58,7 +58,7 @@ async def context(
         keys=KnownKeys({"a": PROJECT_A, "b": PROJECT_B}),
         clock=clock,
         store=store,
-        ends=KnownEnds(broker.ends("spans", "otlp_spans"), clock),
+        ends=KnownEndOffsets(broker.ends("spans", "otlp_spans"), clock),
     )
     await store.close()
 

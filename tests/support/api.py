@@ -19,7 +19,7 @@ from common.postgres.keys import KeyOwner
 from common.postgres.pool import Database
 from common.project import DEFAULT_USER_ID
 from common.settings import Settings
-from query_api.freshness.ends import KnownEnds
+from query_api.freshness.end_offsets import KnownEndOffsets
 from query_api.http.app import make_runner
 from query_api.http.routes import ROUTES
 from query_api.http.startup_state import StartupState
@@ -77,7 +77,7 @@ def context_of(
     clock: Clock | None = None,
     store: ColumnStore | None = None,
     publisher: Publisher | None = None,
-    ends: KnownEnds | None = None,
+    ends: KnownEndOffsets | None = None,
     database: Database | None = None,
 ) -> ApiContext:
     """A context whose store must stay untouched, with authentication exactly when there are keys."""

@@ -14,7 +14,7 @@ import aiohttp
 from common.clickhouse.connect import open_store
 from common.clock import SystemClock
 from common.settings import ClickHouseSettings, Settings
-from query_api.freshness.ends import KnownEnds
+from query_api.freshness.end_offsets import KnownEndOffsets
 from query_api.request.coordinates import COORDINATES_HEADER
 from tests.fakes.kafka import MemoryBroker
 from tests.support.api import context_of, serving
@@ -46,7 +46,7 @@ async def api_drained_by_and_by(
     """A client of an API over migrated tables, behind which somebody stores what is published, ten times a second."""
     store = open_store(clickhouse, data_dir=data_dir)
     settings, broker, clock = Settings(auth="off"), MemoryBroker(partitions=partitions), SystemClock()
-    ends = KnownEnds(broker.ends(*settings.kafka.topics), clock)
+    ends = KnownEndOffsets(broker.ends(*settings.kafka.topics), clock)
     context = context_of(broker=broker, settings=settings, clock=clock, store=store, ends=ends)
     async with stored_by_and_by(context, broker), serving(context) as client:
         yield client

@@ -16,7 +16,7 @@ from common.clickhouse.connect import open_store
 from common.clock import SystemClock
 from common.postgres.pool import Database
 from common.settings import ClickHouseSettings
-from query_api.freshness.ends import KnownEnds
+from query_api.freshness.end_offsets import KnownEndOffsets
 from tests.fakes.kafka import MemoryBroker
 from tests.support.api import context_of, serving
 from tests.support.http_pages import check_shown
@@ -62,7 +62,7 @@ async def check_commands(
 async def api_of_a_page(database: Database, settings: ClickHouseSettings, *, data_dir: Path) -> AsyncIterator[str]:
     """The address of an API whose broker is drained by and by."""
     store, broker, clock = open_store(settings, data_dir=data_dir), MemoryBroker(), SystemClock()
-    ends = KnownEnds(broker.ends("spans"), clock)
+    ends = KnownEndOffsets(broker.ends("spans"), clock)
     context = context_of(database=database, broker=broker, store=store, clock=clock, ends=ends)
     async with stored_by_and_by(context, broker), serving(context) as client:
         yield str(client._base_url).rstrip("/")

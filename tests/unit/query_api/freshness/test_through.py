@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from common.kafka.record import Partition
-from query_api.freshness.ends import Ends
+from query_api.freshness.end_offsets import EndOffsetsRead
 from query_api.freshness.stored import Through
 from query_api.freshness.through import asked_through_us, partition_states, through_us
 
@@ -15,7 +15,7 @@ ASKED_US = 5_000_000
 
 
 def _through_us(ends: Mapping[str, int], stored: Mapping[str, Through]) -> int | None:
-    return through_us(Ends(ASKED_US, ends), stored)
+    return through_us(EndOffsetsRead(ASKED_US, ends), stored)
 
 
 def test_a_log_that_is_stored_to_its_end_is_complete_up_to_the_question() -> None:
@@ -60,7 +60,7 @@ def test_a_log_of_a_broker_that_is_no_more_does_not_count() -> None:
 
 
 def test_states_name_partitions_in_their_order_and_what_they_are_behind() -> None:
-    states = partition_states(Ends(1, {"c/b/10": 2, "c/b/9": 7, "c/a/0": 0}), {"c/b/9": Through(4, 1, 1)})
+    states = partition_states(EndOffsetsRead(1, {"c/b/10": 2, "c/b/9": 7, "c/a/0": 0}), {"c/b/9": Through(4, 1, 1)})
 
     assert [(state.partition, state.behind_records) for state in states] == [
         (Partition("a", 0), 0),
@@ -70,7 +70,7 @@ def test_states_name_partitions_in_their_order_and_what_they_are_behind() -> Non
 
 
 def test_what_is_stored_past_the_end_that_kafka_said_is_not_behind() -> None:
-    [state] = partition_states(Ends(1, {LOG: 3}), {LOG: Through(9, 1, 1)})
+    [state] = partition_states(EndOffsetsRead(1, {LOG: 3}), {LOG: Through(9, 1, 1)})
 
     assert state.behind_records == 0
 
@@ -88,14 +88,18 @@ def test_what_kafka_took_by_then_is_stored(appended: list[tuple[int, int]], stor
     stored = min(stored_count, len(taken_ms))
     known = {LOG: Through(stored - 1, made_ms[stored - 1], 10**9)} if stored else {}
 
-    complete_us = through_us(Ends(asked_ms * 1_000, {LOG: end}), known)
+    complete_us = through_us(EndOffsetsRead(asked_ms * 1_000, {LOG: end}), known)
 
     if complete_us is not None:
         assert sum(time * 1_000 < complete_us for time in taken_ms) <= stored
 
 
 def test_without_times_of_records_it_is_the_last_question_of_which_all_is_stored() -> None:
-    answers = [Ends(3, {LOG: 9, OTHER_LOG: 1}), Ends(2, {LOG: 5, OTHER_LOG: 1}), Ends(1, {LOG: 0, OTHER_LOG: 0})]
+    answers = [
+        EndOffsetsRead(3, {LOG: 9, OTHER_LOG: 1}),
+        EndOffsetsRead(2, {LOG: 5, OTHER_LOG: 1}),
+        EndOffsetsRead(1, {LOG: 0, OTHER_LOG: 0}),
+    ]
 
     def through(offset: int, other_offset: int) -> int | None:
         stored = {LOG: Through(offset, 7_000, 7_000_000), OTHER_LOG: Through(other_offset, 7_000, 7_000_000)}

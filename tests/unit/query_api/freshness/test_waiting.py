@@ -8,11 +8,11 @@ import pytest
 from multidict import CIMultiDict
 
 from common.errors import DeadlineExceeded, InvalidInput, Overloaded
-from common.kafka.record import Coordinates, LogEnds
+from common.kafka.record import Coordinates, EndOffsets
 from common.settings import QuerySettings, Settings
 from common.stored_position import ALL_PROJECTS, StoredPosition
 from query_api.freshness import waiting
-from query_api.freshness.ends import ASKING_INTERVAL_S, KnownEnds
+from query_api.freshness.end_offsets import ASKING_INTERVAL_S, KnownEndOffsets
 from query_api.freshness.waiting import Wanted, read_wanted, wait_until_stored
 from query_api.request.context import ApiContext
 from query_api.request.coordinates import COORDINATES_MAX, sign_coordinates
@@ -80,12 +80,12 @@ class TestReading:
             read_wanted(",".join(named), _call(_context()), sees_all=True)
 
 
-def _context(*, ends: LogEnds | None = None, clock: ManualClock | None = None, **query: float) -> ApiContext:
+def _context(*, ends: EndOffsets | None = None, clock: ManualClock | None = None, **query: float) -> ApiContext:
     clock = clock or ManualClock()
     return context_of(
         settings=Settings(auth="off", query=QuerySettings(**query)),
         clock=clock,
-        ends=KnownEnds(ends or MemoryBroker().ends("spans"), clock),
+        ends=KnownEndOffsets(ends or MemoryBroker().ends("spans"), clock),
     )
 
 

@@ -30,7 +30,7 @@ UNANSWERED_MAX: Final = 1_000
 """Produce requests remembered a connection. Only a client that wants no acknowledgement has so many unanswered."""
 
 
-class Front:
+class BrokerProxy:
     """Listens for clients, forwards frames to the broker behind it."""
 
     def __init__(self, *, broker_port: int) -> None:

@@ -11,9 +11,9 @@ import pytest
 
 from common.errors import Unavailable
 from common.kafka.cluster import read_cluster_id
-from common.kafka.log_ends import KafkaLogEnds
+from common.kafka.end_offsets import KafkaEndOffsets
 from common.kafka.producer import KafkaPublisher
-from common.kafka.record import LogEnds, Publisher
+from common.kafka.record import EndOffsets, Publisher
 from common.kafka.topics import ensure_topics
 from common.settings import Encoding, KafkaSettings, TopicSettings
 from tests.fakes.kafka import MemoryBroker
@@ -30,7 +30,7 @@ class Cluster:
     cluster_id: str
     topic: str
     publisher: Publisher
-    ends: LogEnds
+    ends: EndOffsets
 
     def log(self, partition: int) -> str:
         return f"{self.cluster_id}/{self.topic}/{partition}"
@@ -47,7 +47,7 @@ async def cluster(request: pytest.FixtureRequest, unique: str) -> AsyncIterator[
     settings = broker.settings(group=unique, topics=topics, partitions=PARTITIONS)
     await ensure_topics(settings)
     async with AsyncExitStack() as opened:
-        publisher, ends = KafkaPublisher(settings), KafkaLogEnds(settings)
+        publisher, ends = KafkaPublisher(settings), KafkaEndOffsets(settings)
         opened.push_async_callback(publisher.close)
         opened.push_async_callback(ends.close)
         yield Cluster(await read_cluster_id(settings), unique, publisher, ends)
@@ -80,7 +80,7 @@ async def test_closing_twice_is_closing_once_and_asking_opens_again(cluster: Clu
 
 
 async def test_a_broker_that_is_away_is_unavailable() -> None:
-    ends = KafkaLogEnds(KafkaSettings(bootstrap="127.0.0.1:9", request_timeout_s=0.5))
+    ends = KafkaEndOffsets(KafkaSettings(bootstrap="127.0.0.1:9", request_timeout_s=0.5))
 
     with pytest.raises(Unavailable):
         await ends.ask()

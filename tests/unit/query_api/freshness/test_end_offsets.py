@@ -7,9 +7,9 @@ import pytest
 
 from common.errors import Unavailable
 from common.kafka.record import Partition
-from query_api.freshness.ends import ASKING_INTERVAL_S, Ends, KnownEnds
+from query_api.freshness.end_offsets import ASKING_INTERVAL_S, EndOffsetsRead, KnownEndOffsets
 from tests.fakes.clock import ManualClock
-from tests.fakes.kafka import MemoryBroker, MemoryLogEnds
+from tests.fakes.kafka import MemoryBroker, MemoryEndOffsets
 
 
 @pytest.fixture
@@ -18,17 +18,17 @@ def clock() -> ManualClock:
 
 
 @pytest.fixture
-def source() -> MemoryLogEnds:
+def source() -> MemoryEndOffsets:
     return MemoryBroker(partitions=1).ends("spans")
 
 
 async def test_kafka_is_asked_once_a_second_however_many_requests_come(
-    clock: ManualClock, source: MemoryLogEnds
+    clock: ManualClock, source: MemoryEndOffsets
 ) -> None:
-    known = KnownEnds(source, clock)
+    known = KnownEndOffsets(source, clock)
     for _ in range(3):
         known.ask()
-        assert await known.heard(timeout_s=1.0) == Ends(clock.now_ns() // 1_000, {"memory/spans/0": 0})
+        assert await known.heard(timeout_s=1.0) == EndOffsetsRead(clock.now_ns() // 1_000, {"memory/spans/0": 0})
     clock.advance(ASKING_INTERVAL_S - 0.01)
     known.ask()
     await known.heard(timeout_s=1.0)
@@ -41,17 +41,17 @@ async def test_kafka_is_asked_once_a_second_however_many_requests_come(
     assert source.asked_count == 2
 
 
-async def test_without_requests_nobody_asks(clock: ManualClock, source: MemoryLogEnds) -> None:
-    known = KnownEnds(source, clock)
+async def test_without_requests_nobody_asks(clock: ManualClock, source: MemoryEndOffsets) -> None:
+    known = KnownEndOffsets(source, clock)
 
     assert await known.heard(timeout_s=1.0) is None
     assert source.asked_count == 0
 
 
 async def test_the_last_answer_stands_while_kafka_is_away_and_the_reason_is_known(
-    clock: ManualClock, source: MemoryLogEnds
+    clock: ManualClock, source: MemoryEndOffsets
 ) -> None:
-    known = KnownEnds(source, clock)
+    known = KnownEndOffsets(source, clock)
     known.ask()
     first = await known.heard(timeout_s=1.0)
     clock.advance(ASKING_INTERVAL_S)
@@ -68,7 +68,7 @@ async def test_the_last_answer_stands_while_kafka_is_away_and_the_reason_is_know
 
 
 async def test_a_kafka_that_does_not_answer_holds_requests_up_once(clock: ManualClock) -> None:
-    known = KnownEnds(_Silent(), clock)
+    known = KnownEndOffsets(_Silent(), clock)
     known.ask()
 
     started_s = asyncio.get_running_loop().time()
@@ -84,7 +84,7 @@ async def test_a_kafka_that_does_not_answer_holds_requests_up_once(clock: Manual
 
 async def test_a_question_that_is_under_way_is_not_asked_again(clock: ManualClock) -> None:
     source = _Silent()
-    known = KnownEnds(source, clock)
+    known = KnownEndOffsets(source, clock)
     for _ in range(3):
         known.ask()
         await asyncio.sleep(0)
@@ -97,17 +97,17 @@ async def test_a_question_that_is_under_way_is_not_asked_again(clock: ManualCloc
 
 async def test_what_kafka_takes_while_it_answers_is_not_promised(clock: ManualClock) -> None:
     asked_us = clock.now_ns() // 1_000
-    known = KnownEnds(_Slow(clock), clock)
+    known = KnownEndOffsets(_Slow(clock), clock)
 
     known.ask()
     ends = await known.heard(timeout_s=1.0)
 
-    assert ends == Ends(asked_us, {"memory/spans/0": 0})
+    assert ends == EndOffsetsRead(asked_us, {"memory/spans/0": 0})
 
 
 async def test_a_question_that_fails_as_nobody_foresaw_is_not_the_last(clock: ManualClock) -> None:
     source = _Failing()
-    known = KnownEnds(source, clock)
+    known = KnownEndOffsets(source, clock)
     known.ask()
     await known.heard(timeout_s=1.0)
     clock.advance(ASKING_INTERVAL_S)
@@ -119,13 +119,13 @@ async def test_a_question_that_fails_as_nobody_foresaw_is_not_the_last(clock: Ma
 
 
 def test_the_log_of_a_partition_is_the_one_that_kafka_has_now() -> None:
-    ends = Ends(0, {"c/more_spans/1": 0, "c/spans/11": 0, "c/spans/1": 0})
+    ends = EndOffsetsRead(0, {"c/more_spans/1": 0, "c/spans/11": 0, "c/spans/1": 0})
 
     assert ends.partition_id_of(Partition("spans", 1)) == "c/spans/1"
     assert ends.partition_id_of(Partition("spans", 2)) is None
 
 
-class _Silent(MemoryLogEnds):
+class _Silent(MemoryEndOffsets):
     """Never answers."""
 
     def __init__(self) -> None:
@@ -141,7 +141,7 @@ class _Silent(MemoryLogEnds):
         self.is_closed = True
 
 
-class _Slow(MemoryLogEnds):
+class _Slow(MemoryEndOffsets):
     """Time passes while it answers."""
 
     def __init__(self, clock: ManualClock) -> None:
@@ -154,7 +154,7 @@ class _Slow(MemoryLogEnds):
         return found
 
 
-class _Failing(MemoryLogEnds):
+class _Failing(MemoryEndOffsets):
     """Fails by a mistake of its own."""
 
     def __init__(self) -> None:

@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 import pytest
 
-from clearspan.embedded.front import PRODUCE, SETTLING_CLIENT, UNANSWERED_MAX, Front
+from clearspan.embedded.broker_proxy import PRODUCE, SETTLING_CLIENT, UNANSWERED_MAX, BrokerProxy
 
 FETCH = 1
 
@@ -88,19 +88,19 @@ async def broker() -> AsyncIterator[_Broker]:
 
 
 @pytest.fixture
-async def front(broker: _Broker) -> AsyncIterator[Front]:
-    front = Front(broker_port=await broker.listen())
-    front.admit_produces()
-    yield front
-    await front.close()
+async def proxy(broker: _Broker) -> AsyncIterator[BrokerProxy]:
+    proxy = BrokerProxy(broker_port=await broker.listen())
+    proxy.admit_produces()
+    yield proxy
+    await proxy.close()
 
 
 Connect: TypeAlias = Callable[[], Awaitable[_Client]]
 
 
 @pytest.fixture
-async def connect(front: Front) -> AsyncIterator[Connect]:
-    port = await front.listen(0)
+async def connect(proxy: BrokerProxy) -> AsyncIterator[Connect]:
+    port = await proxy.listen(0)
     clients: list[_Client] = []
 
     async def connect() -> _Client:
@@ -121,13 +121,13 @@ async def test_frames_pass_both_ways_unchanged_whatever_their_size(connect: Conn
     assert [await client.answer(), await client.answer()] == [1, 2]
 
 
-async def test_holding_waits_for_what_is_under_way(front: Front, broker: _Broker, connect: Connect):
+async def test_holding_waits_for_what_is_under_way(proxy: BrokerProxy, broker: _Broker, connect: Connect):
     client = await connect()
     broker.may_answer.clear()
     client.send(PRODUCE, 1)
     await broker.was_asked.wait()
 
-    holding = asyncio.create_task(front.hold_produces(timeout_s=10))
+    holding = asyncio.create_task(proxy.hold_produces(timeout_s=10))
     await asyncio.sleep(0.05)
     assert not holding.done()
     broker.may_answer.set()
@@ -136,10 +136,12 @@ async def test_holding_waits_for_what_is_under_way(front: Front, broker: _Broker
     assert await client.answer() == 1
 
 
-async def test_a_held_produce_reaches_no_broker_while_others_pass(front: Front, broker: _Broker, connect: Connect):
+async def test_a_held_produce_reaches_no_broker_while_others_pass(
+    proxy: BrokerProxy, broker: _Broker, connect: Connect
+):
     client = await connect()
     other = await connect()
-    await front.hold_produces(timeout_s=1)
+    await proxy.hold_produces(timeout_s=1)
 
     client.send(PRODUCE, 1)
     other.send(FETCH, 2)
@@ -149,17 +151,17 @@ async def test_a_held_produce_reaches_no_broker_while_others_pass(front: Front, 
 
 
 async def test_the_worker_may_settle_while_others_are_held_but_not_with_a_broker_that_has_no_topics(
-    front: Front, broker: _Broker, connect: Connect
+    proxy: BrokerProxy, broker: _Broker, connect: Connect
 ):
     worker, other = await connect(), await connect()
-    await front.hold_produces(timeout_s=1)
+    await proxy.hold_produces(timeout_s=1)
     other.send(PRODUCE, 1, client_id=SETTLING_CLIENT + "s")
     worker.send(PRODUCE, 2, client_id=SETTLING_CLIENT)
     assert await worker.answer() == 2
     assert broker.requests == [(PRODUCE, 2)]
 
     successor = _Broker()
-    await front.turn_to(broker_port=await successor.listen())
+    await proxy.turn_to(broker_port=await successor.listen())
     again = await connect()
     again.send(PRODUCE, 3, client_id=SETTLING_CLIENT)
     await asyncio.sleep(0.05)
@@ -177,16 +179,16 @@ async def test_a_produce_that_is_too_short_for_who_sends_it_closes_the_connectio
 
 
 async def test_turning_sends_everybody_away_and_lets_produces_in_to_the_new_broker_when_it_is_ready(
-    front: Front, connect: Connect
+    proxy: BrokerProxy, connect: Connect
 ):
     client = await connect()
     client.send(FETCH, 0)
     assert await client.answer() == 0
-    await front.hold_produces(timeout_s=1)
+    await proxy.hold_produces(timeout_s=1)
     client.send(PRODUCE, 1)
     successor = _Broker()
 
-    await front.turn_to(broker_port=await successor.listen())
+    await proxy.turn_to(broker_port=await successor.listen())
 
     assert await client.is_closed()
     again, other = await connect(), await connect()
@@ -194,35 +196,35 @@ async def test_turning_sends_everybody_away_and_lets_produces_in_to_the_new_brok
     other.send(FETCH, 8)
     assert await other.answer() == 8
     assert successor.requests == [(FETCH, 8)], "it has no topics yet"
-    front.admit_produces()
+    proxy.admit_produces()
     assert await again.answer() == 7
     assert successor.requests == [(FETCH, 8), (PRODUCE, 7)]
     await successor.close()
 
 
 async def test_produces_are_held_until_they_are_admitted(broker: _Broker):
-    front = Front(broker_port=await broker.listen())
-    client = _Client(*await asyncio.open_connection("127.0.0.1", await front.listen(0)))
+    proxy = BrokerProxy(broker_port=await broker.listen())
+    client = _Client(*await asyncio.open_connection("127.0.0.1", await proxy.listen(0)))
     client.send(PRODUCE, 1)
     await asyncio.sleep(0.05)
     assert broker.requests == []
 
-    front.admit_produces()
+    proxy.admit_produces()
 
     assert await client.answer() == 1
     await client.close()
-    await front.close()
+    await proxy.close()
 
 
 async def test_who_is_still_not_answered_when_the_time_is_over_is_never_acknowledged(
-    front: Front, broker: _Broker, connect: Connect
+    proxy: BrokerProxy, broker: _Broker, connect: Connect
 ):
     waiting, idle = await connect(), await connect()
     broker.may_answer.clear()
     waiting.send(PRODUCE, 1)
     await broker.was_asked.wait()
 
-    await front.hold_produces(timeout_s=0.1)
+    await proxy.hold_produces(timeout_s=0.1)
     broker.may_answer.set()
 
     assert await waiting.is_closed(), "it is not known whether the record counts"
@@ -231,7 +233,7 @@ async def test_who_is_still_not_answered_when_the_time_is_over_is_never_acknowle
 
 
 async def test_a_client_that_wants_no_answers_does_not_hold_the_gate_for_ever(
-    front: Front, broker: _Broker, connect: Connect
+    proxy: BrokerProxy, broker: _Broker, connect: Connect
 ):
     client = await connect()
     broker.may_answer.clear()
@@ -239,7 +241,7 @@ async def test_a_client_that_wants_no_answers_does_not_hold_the_gate_for_ever(
         client.send(PRODUCE, number)
     await broker.was_asked.wait()
 
-    await asyncio.wait_for(front.hold_produces(timeout_s=0.2), 5)
+    await asyncio.wait_for(proxy.hold_produces(timeout_s=0.2), 5)
 
 
 async def test_a_frame_past_the_limit_closes_the_connection(connect: Connect):

@@ -11,7 +11,7 @@ from typing import Final
 
 from common.clock import Clock
 from common.errors import ServiceError
-from common.kafka.record import LogEnds, Partition
+from common.kafka.record import EndOffsets, Partition
 
 ASKING_INTERVAL_S: Final = 1.0
 
@@ -20,7 +20,7 @@ ANSWERS_KEPT: Final = 300
 
 
 @dataclass(frozen=True, slots=True)
-class Ends:
+class EndOffsetsRead:
     """What Kafka said: the offset behind the last record, by log. All that was acknowledged by ``asked_us`` lies below."""
 
     asked_us: int
@@ -32,16 +32,16 @@ class Ends:
         return next((partition_id for partition_id in self.offsets if partition_id.endswith(ending)), None)
 
 
-class KnownEnds:
+class KnownEndOffsets:
     """The last answer of Kafka, and why there is no younger one. Belongs to one event loop."""
 
-    def __init__(self, source: LogEnds, clock: Clock) -> None:
+    def __init__(self, source: EndOffsets, clock: Clock) -> None:
         self._source = source
         self._clock = clock
         self._asking: asyncio.Task[None] | None = None
         self._began_s = float("-inf")
-        self.latest: Ends | None = None
-        self.answers: deque[Ends] = deque(maxlen=ANSWERS_KEPT)
+        self.latest: EndOffsetsRead | None = None
+        self.answers: deque[EndOffsetsRead] = deque(maxlen=ANSWERS_KEPT)
         """The last answers, the latest first."""
 
         self.failure: str | None = None
@@ -54,7 +54,7 @@ class KnownEnds:
             self._began_s = now_s
             self._asking = asyncio.create_task(self._ask(), name="ask-for-ends")
 
-    async def heard(self, *, timeout_s: float) -> Ends | None:
+    async def heard(self, *, timeout_s: float) -> EndOffsetsRead | None:
         """The last answer, or the one that is under way if it comes within ``timeout_s`` after its question.
 
         After, not from now on: while Kafka is away requests wait once for each question, not each of them.
@@ -75,7 +75,7 @@ class KnownEnds:
     async def _ask(self) -> None:
         asked_us = self._clock.now_ns() // 1_000
         try:
-            self.latest = Ends(asked_us, await self._source.ask())
+            self.latest = EndOffsetsRead(asked_us, await self._source.ask())
             self.answers.appendleft(self.latest)
             self.failure = None
         except ServiceError as error:

@@ -1,4 +1,4 @@
-"""Where the logs of our topics end, asked again and again: a ``LogEnds`` on a connection that stays open.
+"""Where the logs of our topics end, asked again and again: a ``EndOffsets`` on a connection that stays open.
 
 A connection is given up after a while and after any failure, and the next one learns anew which partitions there are. A
 broker that was made anew keeps its address and begins all its logs again, and the driver finds back to it without a word: so
@@ -19,8 +19,8 @@ from aiokafka.admin import AIOKafkaAdminClient
 
 from common.kafka.cluster import cluster_id_of, open_admin, partitions_of
 from common.kafka.driver import translated
-from common.kafka.ends import FETCH_BYTES_MAX, end_offsets
 from common.kafka.reader import open_reader
+from common.kafka.watermarks import FETCH_BYTES_MAX, end_offsets
 from common.settings import KafkaSettings
 
 CONNECTION_AGE_MAX_S: Final = 60.0
@@ -37,7 +37,7 @@ class _Connection:
     resources: AsyncExitStack
 
 
-class KafkaLogEnds:
+class KafkaEndOffsets:
     """Asks one cluster for the ends of ``settings.topics``. One call at a time."""
 
     def __init__(self, settings: KafkaSettings) -> None:

@@ -8,7 +8,7 @@ import pytest
 from aiokafka import TopicPartition
 
 from common.errors import Unavailable
-from common.kafka.ends import TRIES_MAX, end_offsets
+from common.kafka.watermarks import TRIES_MAX, end_offsets
 
 ONE, OTHER = TopicPartition("spans", 0), TopicPartition("spans", 1)
 
