@@ -77,16 +77,16 @@ class RejectionCode(StrEnum):
 class ServiceError(Exception):
     """Something went wrong.
 
-    ``told`` is what callers over HTTP hear, where ``detail`` has the words of a driver, which name addresses and users: those are
+    ``public_message`` is what callers over HTTP hear, where ``detail`` has the words of a driver, which name addresses and users: those are
     for our own log.
     """
 
     code: ClassVar[ErrorCode] = ErrorCode.INTERNAL
     transient: ClassVar[bool] = False
 
-    def __init__(self, detail: str | None = None, *, told: str | None = None) -> None:
+    def __init__(self, detail: str | None = None, *, public_message: str | None = None) -> None:
         self.detail = detail or (type(self).__doc__ or "").splitlines()[0]
-        self.told = told or self.detail
+        self.public_message = public_message or self.detail
         super().__init__(self.detail)
 
 
@@ -170,9 +170,11 @@ class Retryable(ServiceError):
 
     transient = True
 
-    def __init__(self, detail: str | None = None, *, told: str | None = None, retry_after_s: float = 1.0) -> None:
+    def __init__(
+        self, detail: str | None = None, *, public_message: str | None = None, retry_after_s: float = 1.0
+    ) -> None:
         self.retry_after_s = retry_after_s
-        super().__init__(detail, told=told)
+        super().__init__(detail, public_message=public_message)
 
 
 class Overloaded(Retryable):

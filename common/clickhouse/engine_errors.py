@@ -111,15 +111,15 @@ def _translation(error: ClickHouseError, *, inserting: bool) -> ServiceError:
     code: int | None = getattr(error, "code", None)
     text = str(error)
     if code in OUT_OF_BUDGET:
-        return DeadlineExceeded(text, told="The query did not end within its budget.")
+        return DeadlineExceeded(text, public_message="The query did not end within its budget.")
     if code == MEMORY_LIMIT_EXCEEDED and OF_QUERY.search(text) and not inserting:
-        return OutOfMemory(text, told=OUT_OF_MEMORY)
+        return OutOfMemory(text, public_message=OUT_OF_MEMORY)
     if code in BUSY:
-        return Overloaded(text, told="ClickHouse is busy.", retry_after_s=RETRY_AFTER_BUSY_S)
+        return Overloaded(text, public_message="ClickHouse is busy.", retry_after_s=RETRY_AFTER_BUSY_S)
     if code in UNMADE:
         return NotMigrated("ClickHouse")
     if code in AWAY or (code is None and type(error) in NOT_FROM_THE_ENGINE):
-        return Unavailable(text, told="ClickHouse is away.")
+        return Unavailable(text, public_message="ClickHouse is away.")
     if inserting and code in BAD_VALUES:
         return RejectedByStore(text)
     return InvalidStatement(text)

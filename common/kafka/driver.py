@@ -54,7 +54,7 @@ def translated(doing: str) -> Iterator[None]:
     except OURS as exc:
         raise ServiceError(f"{doing}: {_with_its_name(exc)}") from exc
     except (driver_errors.KafkaError, driver_errors.ConsumerStoppedError, OSError, TimeoutError) as exc:
-        raise Unavailable(f"Kafka is away ({doing}: {_with_its_name(exc)})", told="Kafka is away.") from exc
+        raise Unavailable(f"Kafka is away ({doing}: {_with_its_name(exc)})", public_message="Kafka is away.") from exc
 
 
 def _with_its_name(exc: Exception) -> str:

@@ -20,7 +20,7 @@ from common.errors import (
 )
 
 
-class Taken(Conflict):
+class UniqueViolation(Conflict):
     """Another row has this value, and it has to be unique."""
 
     def __init__(self, detail: str, *, constraint_name: str) -> None:
@@ -55,7 +55,7 @@ MEANING: Final[tuple[tuple[tuple[type[Exception], ...], type[ServiceError]], ...
     ((asyncpg.InterfaceError, asyncpg.InternalClientError), Unavailable),
     ((asyncpg.PostgresError,), InvalidStatement),
 )
-TOLD: Final[Mapping[type[ServiceError], str]] = {
+PUBLIC_MESSAGES: Final[Mapping[type[ServiceError], str]] = {
     DeadlineExceeded: "Postgres did not answer in time",
     Overloaded: "Postgres is busy",
     Unavailable: "Postgres is away",
@@ -71,10 +71,12 @@ def translated() -> Iterator[None]:
     try:
         yield
     except asyncpg.UniqueViolationError as exc:
-        raise Taken(str(exc), constraint_name=exc.constraint_name or "") from exc
+        raise UniqueViolation(str(exc), constraint_name=exc.constraint_name or "") from exc
     except asyncpg.UndefinedTableError as exc:
         raise NotMigrated("Postgres") from exc
     except FOREIGN as exc:
         meaning = next(ours for kinds, ours in MEANING if isinstance(exc, kinds))
-        told, said = TOLD.get(meaning), str(exc) or type(exc).__name__
-        raise meaning(f"{told or 'Postgres'}: {said}", told=f"{told}." if told else None) from exc
+        public_message, said = PUBLIC_MESSAGES.get(meaning), str(exc) or type(exc).__name__
+        raise meaning(
+            f"{public_message or 'Postgres'}: {said}", public_message=f"{public_message}." if public_message else None
+        ) from exc

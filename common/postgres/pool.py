@@ -47,7 +47,7 @@ class Transaction:
 class Database:
     """The pool. Each statement stands alone unless it is in a ``transaction``.
 
-    Raises ``Unavailable`` and ``Overloaded`` (transient), ``DeadlineExceeded``, ``Taken`` (a ``Conflict``),
+    Raises ``Unavailable`` and ``Overloaded`` (transient), ``DeadlineExceeded``, ``UniqueViolation`` (a ``Conflict``),
     ``InvalidInput`` for text that Postgres cannot hold, ``InvalidStatement`` (a bug of ours).
     """
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from common.span import AMOUNTS
-from query_api.analytics.shown import shown_spans
+from query_api.analytics.visible_spans import visible_spans
 from query_api.filter.ast import Condition, Operand, Operator
 from query_api.filter.sql.columns import IS_ROOT, JsonColumn
 from query_api.filter.sql.compile import EVERY_ROW, Compiled
@@ -49,7 +49,7 @@ class Values:
     def rows(self, conditions: Sequence[str]) -> str:
         """The statement that gives ``time_us`` and every value that was asked for, a row a span."""
         stored = {"time_us": self._time_us, **{name: expression for expression, name in self._stored.items()}}
-        spans = shown_spans(
+        spans = visible_spans(
             stored,
             conditions,
             are_many=self._is_unfiltered,

@@ -79,6 +79,6 @@ class KnownEndOffsets:
             self.answers.appendleft(self.latest)
             self.failure = None
         except ServiceError as error:
-            self.failure = error.told
+            self.failure = error.public_message
         finally:
             self._asking = None

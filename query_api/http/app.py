@@ -190,7 +190,7 @@ async def _find_cursor_secret(state: StartupState, database: Database) -> None:
         try:
             secret = await cursor_secret(database)
         except Unavailable as exc:
-            state.waits_for = f"Starting: {exc.told}"
+            state.waits_for = f"Starting: {exc.public_message}"
             raise
         state.context = replace(state.context, cursor_secret=secret)
         state.waits_for = ""

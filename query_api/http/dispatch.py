@@ -88,8 +88,13 @@ class Dispatcher:
         except ServiceError as error:
             if error.code is ErrorCode.INTERNAL:
                 return _our_failure(request_log)
-            if error.told != error.detail:
-                _log.warning("system_failed", told=error.told, reason=error.detail, request_id=request_log.request_id)
+            if error.public_message != error.detail:
+                _log.warning(
+                    "system_failed",
+                    public_message=error.public_message,
+                    reason=error.detail,
+                    request_id=request_log.request_id,
+                )
             return _error_answer(error, request, request_log)
         except (web.RequestPayloadError, PayloadEncodingError, ConnectionError) as exc:
             return _error_answer(InvalidInput(f"The body cannot be read: {exc}."), request, request_log)

@@ -56,7 +56,7 @@ async def _reason(check: Check) -> str | None:
         async with asyncio.timeout(CHECK_TIMEOUT_S):
             await check()
     except ServiceError as error:
-        return error.told
+        return error.public_message
     except TimeoutError:
         return f"No answer within {CHECK_TIMEOUT_S:g} s."
     return None

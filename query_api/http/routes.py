@@ -79,20 +79,20 @@ TRACES: Final = (
     Route("GET",  "/traces/{trace_id}", traces.get_trace, "One trace as a tree", "Traces", TraceResponse),
     Route("DELETE", "/traces/{trace_id}", traces.delete_trace, "Delete a trace", "Traces", TraceDeleted, status=202),
 )
-NUMBERS: Final = (
-    Route("POST", "/spans/analytics/query", analytics.query_metrics, "Statistics of values", "Numbers", MetricsResponse,
+ANALYTICS: Final = (
+    Route("POST", "/spans/analytics/query", analytics.query_metrics, "Statistics of values", "Analytics", MetricsResponse,
           query=MetricsParameters, body=MetricsQuery),
-    Route("POST", "/tracing/analytics/query", analytics.query_metrics, "Statistics of values", "Numbers", MetricsResponse,
+    Route("POST", "/tracing/analytics/query", analytics.query_metrics, "Statistics of values", "Analytics", MetricsResponse,
           query=MetricsParameters, body=MetricsQuery, deprecated=True),
-    Route("POST", "/tracing/spans/analytics", analytics.query_counts, "Counts and sums", "Numbers", CountsResponse,
+    Route("POST", "/tracing/spans/analytics", analytics.query_counts, "Counts and sums", "Analytics", CountsResponse,
           query=CountsParameters, body=CountsQuery),
-    Route("GET",  "/tracing/spans/analytics", analytics.query_counts, "Counts and sums", "Numbers", CountsResponse,
+    Route("GET",  "/tracing/spans/analytics", analytics.query_counts, "Counts and sums", "Analytics", CountsResponse,
           query=CountsParameters),
-    Route("POST", "/spans/sessions/query", sessions.query_sessions, "Ask for sessions", "Numbers", SessionIds, body=ActivityQuery),
-    Route("POST", "/spans/users/query", sessions.query_users, "Ask for users", "Numbers", UserIds, body=ActivityQuery),
-    Route("POST", "/tracing/sessions/query", sessions.query_sessions, "Ask for sessions", "Numbers", SessionIds,
+    Route("POST", "/spans/sessions/query", sessions.query_sessions, "Ask for sessions", "Analytics", SessionIds, body=ActivityQuery),
+    Route("POST", "/spans/users/query", sessions.query_users, "Ask for users", "Analytics", UserIds, body=ActivityQuery),
+    Route("POST", "/tracing/sessions/query", sessions.query_sessions, "Ask for sessions", "Analytics", SessionIds,
           body=ActivityQuery, deprecated=True),
-    Route("POST", "/tracing/users/query", sessions.query_users, "Ask for users", "Numbers", UserIds,
+    Route("POST", "/tracing/users/query", sessions.query_users, "Ask for users", "Analytics", UserIds,
           body=ActivityQuery, deprecated=True),
 )
 TRACING: Final = (
@@ -188,7 +188,7 @@ def _reading(*routes: Route) -> tuple[Route, ...]:
 
 ROUTES: Final = with_docs(
     (
-        *_reading(*SPANS, *TRACES, *TRACING, *SIMPLE, *NUMBERS),
+        *_reading(*SPANS, *TRACES, *TRACING, *SIMPLE, *ANALYTICS),
         *OTLP,
         *INTAKE,
         *APPLICATION_ROUTES,

@@ -94,7 +94,7 @@ _CODECS: Final[Mapping[str, _Codec]] = {
 }
 
 
-class Taken(NamedTuple):
+class AcceptedExport(NamedTuple):
     """A request, decoded: one record a trace, and what was refused."""
 
     records: list[TraceRecord]
@@ -131,10 +131,10 @@ def prepare_traces(body: bytes, context: PrepareContext) -> PreparedIntake:
     return PreparedIntake(TraceRecords.of(taken.records), taken.spans_count, answer, len(taken.rejections))
 
 
-def take(body: bytes, *, encoding: str, limits: SpanLimits, now_ns: int) -> Taken:
+def take(body: bytes, *, encoding: str, limits: SpanLimits, now_ns: int) -> AcceptedExport:
     """The records of a request, in the order in which their traces came. Raises ``Rejected`` when nothing can be read."""
     if not body:
-        return Taken([], 0, Rejections())
+        return AcceptedExport([], 0, Rejections())
     codec = _CODECS[encoding]
     if len(body) > 2 * SPANS_MAX and codec.count(body) > SPANS_MAX:
         raise TooLarge(f"The request holds more than {SPANS_MAX} spans, scopes and resources; send fewer.")
@@ -145,7 +145,7 @@ def take(body: bytes, *, encoding: str, limits: SpanLimits, now_ns: int) -> Take
     else:
         bytes_max = GROWTH_MAX * limits.record_bytes_max
         records = split_by_trace(codec.lay_out(body), trace_ids, bytes_max=bytes_max)
-    return Taken(records, len(decoded.spans), decoded.rejections)
+    return AcceptedExport(records, len(decoded.spans), decoded.rejections)
 
 
 def error_shape(error: ServiceError, headers: Mapping[str, str]) -> Response | None:
@@ -155,9 +155,9 @@ def error_shape(error: ServiceError, headers: Mapping[str, str]) -> Response | N
     encoding = encoding_of(headers.get("Content-Type"))
     code = _GRPC_CODES.get(error.code, _GRPC_INTERNAL)
     if encoding == JSON:
-        body = orjson.dumps({"code": code, "message": error.told})
+        body = orjson.dumps({"code": code, "message": error.public_message})
     else:
-        body = _status_message(code, error.told)
+        body = _status_message(code, error.public_message)
     return Response(body, status=status_of(error), content_type=encoding, headers=headers_of(error))
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
-from query_api.analytics.shown import shown_spans
+from query_api.analytics.visible_spans import visible_spans
 from query_api.filter.sql.compile import Compiled
 from query_api.pages.sampling import SAMPLED
 from query_api.pages.sessions_position import ID_BYTES_MAX, IdPosition
@@ -58,7 +58,7 @@ async def find_ids(spans: ProjectSpans, matching: Compiled, walk: Walk, *, limit
 def _statement(matching: Compiled, walk: Walk) -> tuple[str, dict[str, Any]]:
     conditions, parameters = _conditions(matching, walk)
     id_of = ID_OF[walk.kind]
-    with_id = shown_spans({"id": id_of}, conditions, and_also=[f"{id_of} != ''"])
+    with_id = visible_spans({"id": id_of}, conditions, and_also=[f"{id_of} != ''"])
     held, held_values = walk.snapshot.held_place_sql()
     parameters |= held_values
     outermost = "max" if walk.is_realtime else "min"

@@ -13,7 +13,7 @@ from uuid import UUID
 from pydantic import BaseModel
 
 from common.errors import Conflict, InvalidInput
-from common.postgres.errors import Taken
+from common.postgres.errors import UniqueViolation
 from query_api.request.errors import InvalidRequest, MemberConflict, SlugTaken
 from query_api.request.json_body import bounded_input, validated
 from query_api.request.route import Request
@@ -76,10 +76,10 @@ def refuse_reserved(slug: str | None) -> None:
 
 @contextmanager
 def telling_conflicts(*, slug: str | None, chosen_id: UUID | None = None) -> Iterator[None]:
-    """Turn ``Taken`` into what the caller sent and somebody else has. Without ``slug`` one is made up, 1 of 2^48."""
+    """Turn ``UniqueViolation`` into what the caller sent and somebody else has. Without ``slug`` one is made up, 1 of 2^48."""
     try:
         yield
-    except Taken as taken:
+    except UniqueViolation as taken:
         if taken.constraint_name == "artifacts_pkey":
             raise MemberConflict("Entity with same keys already exists.", conflict={"id": str(chosen_id)}) from taken
         if slug is None:

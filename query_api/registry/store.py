@@ -72,7 +72,7 @@ class _Executor(Protocol):
 class Lineage:
     """The histories of one kind that one project has.
 
-    What is not there, or belongs to another project or kind, is ``None``. Raises ``Taken`` for a slug (or a chosen id) that is
+    What is not there, or belongs to another project or kind, is ``None``. Raises ``UniqueViolation`` for a slug (or a chosen id) that is
     in use, archived or not, and the errors of ``Database``.
     """
 

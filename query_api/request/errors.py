@@ -146,4 +146,4 @@ def _detail(error: ServiceError) -> Any:
         case _ if error.code is ErrorCode.UNAUTHORIZED:
             return {"message": error.detail}
         case _:
-            return error.told
+            return error.public_message

@@ -16,7 +16,7 @@ from common.span import AMOUNTS, MODEL_CALLS, Metrics, StatusCode
 from common.times import format_us
 from query_api.analytics.buckets import Buckets
 from query_api.analytics.counts import IS_ERROR
-from query_api.analytics.shown import shown_spans
+from query_api.analytics.visible_spans import visible_spans
 from query_api.filter.large_filters import compile_node, parse_filter
 from query_api.filter.models import FilteringModel
 from query_api.spans.project_spans import ProjectSpans
@@ -54,8 +54,8 @@ async def counts_of(spans: ProjectSpans, counted: Counted) -> dict[str, Any]:
     matching = await compile_node(await parse_filter(counted.filtering))
     conditions = ["start_us >= {oldest_us:Int64}", "start_us < {newest_us:Int64}", matching.sql]
     window = {"oldest_us": counted.window.oldest_us, "newest_us": counted.window.newest_us}
-    runs = f"SELECT {_OF_RUN}\nFROM ({shown_spans(_OF_SPAN, conditions)})\nGROUP BY trace_id"
-    used = sums_of_traces_sql(shown_spans(_OF_REPORT, conditions))
+    runs = f"SELECT {_OF_RUN}\nFROM ({visible_spans(_OF_SPAN, conditions)})\nGROUP BY trace_id"
+    used = sums_of_traces_sql(visible_spans(_OF_REPORT, conditions))
     sql = (
         f"SELECT *\nFROM (SELECT {_OF_ALL}\nFROM ({runs})) AS runs\nCROSS JOIN (SELECT {_USED}\nFROM ({used})) AS used"
     )

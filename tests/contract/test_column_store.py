@@ -331,7 +331,7 @@ class TestDeadlines:
         with pytest.raises(OutOfMemory) as caught:
             await select(store, "SELECT length(groupArray(repeat('x', 1000))) FROM numbers(300000)")
 
-        assert "more memory than one query may use" in caught.value.told
+        assert "more memory than one query may use" in caught.value.public_message
         await store.close()
 
     async def test_four_selects_run_side_by_side(self, store: ColumnStore):

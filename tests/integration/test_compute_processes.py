@@ -49,7 +49,7 @@ def raise_invalid_request() -> None:
 
 
 def raise_invalid_input() -> None:
-    raise InvalidInput("for us", told="for them")
+    raise InvalidInput("for us", public_message="for them")
 
 
 def die_once(marker: str) -> str:
@@ -79,7 +79,7 @@ async def test_errors_come_back_with_all_that_they_say(compute: ProcessCompute) 
         await compute.run(int, "no number")
 
     assert invalid.value.problems[0]["loc"] == ["body"]
-    assert (refused.value.detail, refused.value.told) == ("for us", "for them")
+    assert (refused.value.detail, refused.value.public_message) == ("for us", "for them")
 
 
 async def test_what_cannot_be_sent_fails_its_request_and_no_other(compute: ProcessCompute) -> None:

@@ -10,7 +10,7 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from common.postgres.errors import Taken
+from common.postgres.errors import UniqueViolation
 from common.postgres.pool import Database
 from common.postgres.projects import Projects
 from common.project import DEFAULT_PROJECT_ID
@@ -112,7 +112,7 @@ async def test_a_taken_slug_leaves_no_hole_in_the_versions(lineage: Lineage):
     main = await variant(lineage)
     await lineage.commit(main.id, content(), slug="first")
 
-    with pytest.raises(Taken) as taken:
+    with pytest.raises(UniqueViolation) as taken:
         await lineage.commit(main.id, content(), slug="first")
 
     assert taken.value.constraint_name == "revisions_slug_unique"
@@ -149,7 +149,7 @@ async def test_a_fork_whose_slug_is_taken_leaves_nothing(lineage: Lineage, datab
     main = await variant(lineage)
     await committed(lineage, main.id, "0")
 
-    with pytest.raises(Taken):
+    with pytest.raises(UniqueViolation):
         await lineage.fork_variant(main.id, "app.main", up_to_version=0, header=Header())
 
     rows = await database.fetch_all("SELECT count(*) AS count FROM revisions WHERE kind = 'application'")
@@ -230,7 +230,7 @@ async def test_a_transaction_that_fails_leaves_nothing(lineage: Lineage):
             await within.create_variant(created.id, "app.main", header=Header())
             await within.create_variant(created.id, "app.main", header=Header())
 
-    with pytest.raises(Taken):
+    with pytest.raises(UniqueViolation):
         await twice()
 
     assert await lineage.find_artifact(Reference(slug="app")) is None

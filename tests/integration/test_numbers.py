@@ -35,7 +35,7 @@ from tests.support.span_corpus import OTHER_PROJECT_ID, START_NS, store_record
 START_US = START_NS // 1000
 HOUR_US = 3_600_000_000
 WINDOW = {"oldest": format_us(START_US), "newest": format_us(START_US + 10 * HOUR_US)}
-NUMBERS = (0, 1, 2, 2.5, -3, 7.25, 100, 1e6)
+ANALYTICS = (0, 1, 2, 2.5, -3, 7.25, 100, 1e6)
 SPECS: list[dict[str, Any]] = [
     {"type": "numeric/continuous", "path": "attributes.ag.metrics.duration.cumulative"},
     {"type": "numeric/continuous", "path": "attributes.ag.metrics.tokens.cumulative.total", "bins": 4},
@@ -120,7 +120,7 @@ def random_span(source: random.Random, number: int) -> Span:
     """One of up to 40 traces of about six spans, over ten hours and a little more, some of them children."""
     start_us = source.randrange(-HOUR_US // 2, 11 * HOUR_US)
     app: dict[str, Any] = {
-        "number": source.choice((*NUMBERS, "5", True, None)),
+        "number": source.choice((*ANALYTICS, "5", True, None)),
         "few": source.choice((1, 2, 2.0, 0.5, "2")),
         "flag": source.choice((True, False, None, "true")),
         "label": source.choice(("a", "b", "é", "", 5, ["a"])),

@@ -23,7 +23,7 @@ from common.errors import (
     Unavailable,
 )
 from common.migrations import IllegalMigration
-from common.postgres.errors import Taken
+from common.postgres.errors import UniqueViolation
 from common.postgres.keys import ALONE_FOR_S, INVALID_FOR_S, NEIGHBOURS_FOR_S, VALID_FOR_S, KeyOwner, Keys
 from common.postgres.migrate import DDL, migrate, require_tables
 from common.postgres.pool import Database, open_database
@@ -340,7 +340,7 @@ class TestTransactions:
 
 class TestErrors:
     async def test_a_value_that_is_taken_names_its_constraint(self, database: Database):
-        with pytest.raises(Taken) as caught:
+        with pytest.raises(UniqueViolation) as caught:
             await database.execute("INSERT INTO projects (id, name) VALUES ($1, 'again')", DEFAULT_PROJECT_ID)
 
         assert caught.value.constraint_name == "projects_pkey"
@@ -363,7 +363,7 @@ class TestErrors:
             with pytest.raises(error) as caught:
                 await database.fetch_one(sql)
 
-            assert caught.value.told.startswith("Postgres ") or not caught.value.transient
+            assert caught.value.public_message.startswith("Postgres ") or not caught.value.transient
             await database.fetch_one("SELECT 1")
 
     async def test_a_text_with_u0000_is_the_fault_of_whoever_sent_it(self, database: Database):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from query_api.filter.ast import GroupOperator
 from query_api.filter.fields import FIELDS, LEGAL_OPERATORS, Field, Kind
-from tests.support.span_corpus import KEYS, NUMBERS, SCALARS, SEGMENTS, START_NS, TEXTS
+from tests.support.span_corpus import ANALYTICS, KEYS, SCALARS, SEGMENTS, START_NS, TEXTS
 
 PATHS = st.lists(st.sampled_from(SEGMENTS), min_size=1, max_size=4).map(".".join) | st.sampled_from(
     [
@@ -51,7 +51,9 @@ PATHS = st.lists(st.sampled_from(SEGMENTS), min_size=1, max_size=4).map(".".join
 OWNED_PATHS = st.sampled_from(["service.name", "attributes.service.name", "name", "attributes.name", "version"])
 """Keys that are frequent on ``resource`` and ``scope``."""
 
-NUMBER = st.sampled_from(NUMBERS) | st.integers(-(2**63), 2**64 - 1) | st.floats(allow_nan=False, allow_infinity=False)
+NUMBER = (
+    st.sampled_from(ANALYTICS) | st.integers(-(2**63), 2**64 - 1) | st.floats(allow_nan=False, allow_infinity=False)
+)
 TEXT = st.sampled_from(TEXTS) | st.text(max_size=3)
 SCALAR = st.sampled_from(SCALARS) | NUMBER | TEXT
 VALUE = st.recursive(

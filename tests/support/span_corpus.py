@@ -49,7 +49,7 @@ TEXTS = (
     "a\nB",
     "checkout failed, é",
 )
-NUMBERS = (
+ANALYTICS = (
     0,
     1,
     -1,
@@ -72,7 +72,7 @@ NUMBERS = (
     -0.000002,
     0.00001,
 )
-SCALARS = (*TEXTS, *NUMBERS, True, False)
+SCALARS = (*TEXTS, *ANALYTICS, True, False)
 
 
 def random_value(source: random.Random, *, depth: int = 3) -> Any:

@@ -103,7 +103,7 @@ OTHER_KEYS = st.sampled_from(
         "traceloop.entity.name",
     ]
 )
-NUMBERS = st.integers(0, 5)
+ANALYTICS = st.integers(0, 5)
 
 
 def an_id(number: int) -> bytes:
@@ -154,8 +154,8 @@ REFERENCES = st.none() | st.lists(
 SPANS = st.builds(
     a_span,
     st.dictionaries(AG_KEYS | OTHER_KEYS, VALUES, max_size=6),
-    number=NUMBERS,
-    parent=st.none() | NUMBERS,
+    number=ANALYTICS,
+    parent=st.none() | ANALYTICS,
     start_ns=st.integers(0, 3_000),
     end_ns=st.integers(0, 5_000_000),
     events=EVENTS,

@@ -35,8 +35,8 @@ def test_callers_hear_no_words_of_the_driver(code: int):
         DatabaseError("Received ClickHouse exception (for url http://10.1.2.3:8123)", code=code), inserting=False
     )
 
-    assert "10.1.2.3" not in found.told
-    assert found.told.endswith(".")
+    assert "10.1.2.3" not in found.public_message
+    assert found.public_message.endswith(".")
 
 
 @pytest.mark.parametrize(

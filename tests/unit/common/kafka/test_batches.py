@@ -31,14 +31,14 @@ def batch(records=RECORDS, *, compression=0, first_offset=0, names=()) -> bytes:
     return bytes(written)
 
 
-def told(records):
+def public_message(records):
     return [(each.offset, each.timestamp, each.timestamp_type, each.key, each.value, each.headers) for each in records]
 
 
 def read(data: bytes, kind):
     batches, records = kind(data), []
     while batches.has_next():
-        records += told(batches.next_batch())
+        records += public_message(batches.next_batch())
     return records
 
 
@@ -46,14 +46,14 @@ def read(data: bytes, kind):
 def test_a_batch_is_read_as_the_driver_reads_it(compression: int):
     data = batch(compression=compression, first_offset=2**40)
 
-    assert told(records_of(data)) == read(data, MemoryRecords) == read(data, LenientBatches)
+    assert public_message(records_of(data)) == read(data, MemoryRecords) == read(data, LenientBatches)
 
 
 def test_the_time_may_be_the_brokers():
     data = bytearray(batch())
     data[22] |= 0b1000
 
-    assert told(records_of(bytes(data))) == read(bytes(data), MemoryRecords)
+    assert public_message(records_of(bytes(data))) == read(bytes(data), MemoryRecords)
 
 
 def test_a_name_that_is_no_text_costs_nobody_anything():
@@ -104,6 +104,6 @@ def test_a_batch_that_was_cut_off_is_left_for_the_next_answer():
 
     batches = LenientBatches(data)
 
-    assert told(batches.next_batch()) == told(records_of(batch([RECORDS[0]])))
+    assert public_message(batches.next_batch()) == public_message(records_of(batch([RECORDS[0]])))
     assert not batches.has_next()
     assert batches.size_in_bytes() == len(data)

@@ -44,7 +44,7 @@ def test_what_the_driver_says_of_addresses_is_not_told() -> None:
         raise driver_errors.KafkaConnectionError("kafka-1.internal:9092")
 
     assert raised.value.detail == "Kafka is away (publish: KafkaConnectionError: kafka-1.internal:9092)"
-    assert raised.value.told == "Kafka is away."
+    assert raised.value.public_message == "Kafka is away."
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 from multidict import CIMultiDict
 
 from common.errors import Conflict, InvalidInput
-from common.postgres.errors import Taken
+from common.postgres.errors import UniqueViolation
 from query_api.registry.requests import edited_id, path_id, refuse_reserved, telling_conflicts
 from query_api.request.errors import InvalidRequest, MemberConflict, SlugTaken
 from query_api.request.route import Request
@@ -48,11 +48,11 @@ def test_reserved_slugs_are_refused():
 
 def test_what_is_taken_is_told():
     with pytest.raises(SlugTaken) as slug, telling_conflicts(slug="a"):
-        raise Taken("…", constraint_name="variants_slug_unique")
+        raise UniqueViolation("…", constraint_name="variants_slug_unique")
     with pytest.raises(MemberConflict) as chosen, telling_conflicts(slug="a", chosen_id=ID):
-        raise Taken("…", constraint_name="artifacts_pkey")
+        raise UniqueViolation("…", constraint_name="artifacts_pkey")
     with pytest.raises(Conflict, match="again") as made_up, telling_conflicts(slug=None):
-        raise Taken("duplicate key", constraint_name="revisions_slug_unique")
+        raise UniqueViolation("duplicate key", constraint_name="revisions_slug_unique")
 
     assert slug.value.conflict == {"slug": "a"}
     assert chosen.value.conflict == {"id": str(ID)}

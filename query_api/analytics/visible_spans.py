@@ -38,7 +38,7 @@ _COUNTED_TOTALS: Final = (
 """The spans whose tokens or costs do not count as a whole, because spans below report some of them (ADR 0010), and what counts."""
 
 
-def shown_spans(
+def visible_spans(
     columns: Mapping[str, str],
     conditions: Sequence[str],
     *,
