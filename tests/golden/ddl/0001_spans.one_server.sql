@@ -2,15 +2,15 @@
 -- (the same tables with granules of 4,096 and 1,024 rows: everything works on them, and takes longer; ADR 0003)
 
 -- The spans as they are answered, one row a version. In the order of pages: project, start, span, trace.
--- `log` and `log_offset` are the Kafka coordinates that decide which version is the latest (ADR 0003).
+-- `partition_id` and `record_offset` are the Kafka coordinates that decide which version is the latest (ADR 0003).
 CREATE TABLE IF NOT EXISTS spans
 (
     project_id                 UUID,
     start_us                   Int64                              CODEC(Delta, ZSTD(1)),
     span_id                    FixedString(16)                    CODEC(ZSTD(1)),
     trace_id                   FixedString(16)                    CODEC(ZSTD(1)),
-    log                        LowCardinality(String),
-    log_offset                 UInt64                             CODEC(Delta, ZSTD(1)),
+    partition_id                        LowCardinality(String),
+    record_offset                 UInt64                             CODEC(Delta, ZSTD(1)),
     span_index                 UInt32                             CODEC(T64, ZSTD(1)),
     record_ms                  Int64                              CODEC(Delta, ZSTD(1)),
     stored_us                  Int64                              CODEC(Delta, ZSTD(1)),
@@ -53,9 +53,9 @@ CREATE TABLE IF NOT EXISTS spans
     leaf_items Array(String) ALIAS arrayMap(leaf -> concat(leaf.1, '=', left(leaf.2, 64)), CAST(leaves, 'Array(Tuple(String, String))')),
     INDEX leaf_items_index leaf_items TYPE text(tokenizer = 'array')
 )
-ENGINE = ReplacingMergeTree(log_offset)
+ENGINE = ReplacingMergeTree(record_offset)
 PARTITION BY (toYYYYMM(fromUnixTimestamp64Micro(start_us)))
-ORDER BY (project_id, start_us, span_id, trace_id, log)
+ORDER BY (project_id, start_us, span_id, trace_id, partition_id)
 SETTINGS non_replicated_deduplication_window = 1000, index_granularity = 512, min_compress_block_size = 8192;
 
 -- Which version of a span is the latest, and where it stands: a narrow row a version, in the order of traces.
@@ -65,7 +65,7 @@ CREATE TABLE IF NOT EXISTS span_versions
     project_id                 UUID,
     trace_id                   FixedString(16)                    CODEC(ZSTD(1)),
     span_id                    FixedString(16)                    CODEC(ZSTD(1)),
-    log                        LowCardinality(String),
+    partition_id                        LowCardinality(String),
     version                    UInt64                             CODEC(T64, ZSTD(1)),
     record_ms                  Int64                              CODEC(T64, ZSTD(1)),
     start_us                   Int64                              CODEC(T64, ZSTD(1)),
@@ -78,13 +78,13 @@ CREATE TABLE IF NOT EXISTS span_versions
     errors                     Float64                            CODEC(ZSTD(1))
 )
 ENGINE = ReplacingMergeTree(version)
-ORDER BY (project_id, trace_id, span_id, log)
+ORDER BY (project_id, trace_id, span_id, partition_id)
 SETTINGS non_replicated_deduplication_window = 1000, index_granularity = 512, min_compress_block_size = 4096;
 
 -- `version` is the offset doubled; a deletion of that version is one more (odd), so it wins over what it deletes and
 -- loses to the next record.
 CREATE MATERIALIZED VIEW IF NOT EXISTS span_versions_of_spans TO span_versions AS
 SELECT
-    project_id, trace_id, span_id, log, log_offset * 2 AS version, record_ms, start_us,
+    project_id, trace_id, span_id, partition_id, record_offset * 2 AS version, record_ms, start_us,
     tokens_prompt, tokens_completion, tokens_total, costs_prompt, costs_completion, costs_total, errors
 FROM spans;

@@ -3,46 +3,46 @@
 CREATE TABLE IF NOT EXISTS span_arrivals
 (
     project_id                 UUID,
-    log                        LowCardinality(String),
-    log_offset                 UInt64                             CODEC(Delta, ZSTD(1)),
+    partition_id                        LowCardinality(String),
+    record_offset                 UInt64                             CODEC(Delta, ZSTD(1)),
     span_index                 UInt32                             CODEC(Delta, ZSTD(1)),
     start_us                   Int64                              CODEC(Delta, ZSTD(1)),
     stored_us                  Int64                              CODEC(Delta, ZSTD(1))
 )
-ENGINE = ReplacingMergeTree(log_offset)
-ORDER BY (project_id, log, log_offset, span_index)
+ENGINE = ReplacingMergeTree(record_offset)
+ORDER BY (project_id, partition_id, record_offset, span_index)
 SETTINGS non_replicated_deduplication_window = 1000, index_granularity = 4096;
 
 CREATE MATERIALIZED VIEW IF NOT EXISTS span_arrivals_of_spans TO span_arrivals AS
-SELECT project_id, log, log_offset, span_index, start_us, stored_us
+SELECT project_id, partition_id, record_offset, span_index, start_us, stored_us
 FROM spans;
 
--- How far each log is stored, by project; the project of zeros stands for every record. Written after the insert that it is
+-- How far each partition_id is stored, by project; the project of zeros stands for every record. Written after the insert that it is
 -- about has returned, so what it says is visible as a whole; an insert itself is not.
 CREATE TABLE IF NOT EXISTS stored_through
 (
     project_id                 UUID,
-    log                        LowCardinality(String),
+    partition_id                        LowCardinality(String),
     through_offset             UInt64,
     record_ms                  Int64,
     stored_us                  Int64
 )
 ENGINE = ReplacingMergeTree(through_offset)
-ORDER BY (project_id, log)
+ORDER BY (project_id, partition_id)
 SETTINGS non_replicated_deduplication_window = 1000;
 
 -- What was stored before there were these tables. Twice is harmless: all of them collapse.
-INSERT INTO span_arrivals SELECT project_id, log, log_offset, span_index, start_us, stored_us FROM spans;
+INSERT INTO span_arrivals SELECT project_id, partition_id, record_offset, span_index, start_us, stored_us FROM spans;
 
 -- Only what is two minutes old: a worker of the version before may be in the middle of an insert, which takes one at most.
 INSERT INTO stored_through
-SELECT project_id, log, max(log_offset), argMax(record_ms, log_offset), max(stored_us)
+SELECT project_id, partition_id, max(record_offset), argMax(record_ms, record_offset), max(stored_us)
 FROM spans
 WHERE stored_us < toUnixTimestamp64Micro(now64(6)) - 120000000
-GROUP BY project_id, log;
+GROUP BY project_id, partition_id;
 
 INSERT INTO stored_through
-SELECT toUUID('00000000-0000-0000-0000-000000000000'), log, max(log_offset), argMax(record_ms, log_offset), max(stored_us)
+SELECT toUUID('00000000-0000-0000-0000-000000000000'), partition_id, max(record_offset), argMax(record_ms, record_offset), max(stored_us)
 FROM spans
 WHERE stored_us < toUnixTimestamp64Micro(now64(6)) - 120000000
-GROUP BY log;
+GROUP BY partition_id;

@@ -8,18 +8,18 @@ ALTER TABLE span_versions ADD COLUMN IF NOT EXISTS usage_is_own UInt8 DEFAULT 1 
 -- In place: the view is there all the time, so no row of a worker that goes on meanwhile is missing.
 ALTER TABLE span_versions_of_spans MODIFY QUERY
 SELECT
-    project_id, trace_id, span_id, log, log_offset * 2 AS version, record_ms, start_us, parent_id,
+    project_id, trace_id, span_id, partition_id, record_offset * 2 AS version, record_ms, start_us, parent_id,
     tokens_prompt, tokens_completion, tokens_total, costs_prompt, costs_completion, costs_total, errors, usage_is_own
 FROM spans;
 
 -- The parents of what was stored before. Of two rows of one version the one that was inserted last stays, so doing it twice is
 -- harmless, and a deletion, which is a higher version, stays as well.
 INSERT INTO span_versions (
-    project_id, trace_id, span_id, log, version, record_ms, start_us, parent_id,
+    project_id, trace_id, span_id, partition_id, version, record_ms, start_us, parent_id,
     tokens_prompt, tokens_completion, tokens_total, costs_prompt, costs_completion, costs_total, errors, usage_is_own
 )
 SELECT
-    project_id, trace_id, span_id, log, log_offset * 2, record_ms, start_us, parent_id,
+    project_id, trace_id, span_id, partition_id, record_offset * 2, record_ms, start_us, parent_id,
     tokens_prompt, tokens_completion, tokens_total, costs_prompt, costs_completion, costs_total, errors, usage_is_own
 FROM spans
 WHERE parent_id != toFixedString('', 16);

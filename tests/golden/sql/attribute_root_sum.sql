@@ -1,7 +1,7 @@
 -- p1 = "ag.metrics.tokens.cumulative.total"
 -- p2 = 100
 -- p3 = 100
-SELECT start_us, span_id, trace_id, log, log_offset, parent_id, answer_bytes, members
+SELECT start_us, span_id, trace_id, partition_id, record_offset, parent_id, answer_bytes, members
 FROM spans
 WHERE {of_project}
     AND ((if(parent_id = toFixedString(unhex('00000000000000000000000000000000'), 16) AND trace_id IN (SELECT trace_id FROM (SELECT trace_id, arraySum(counted_tokens_prompt) AS tokens_prompt, arraySum(counted_tokens_completion) AS tokens_completion, arraySum(counted_tokens_total) AS tokens_total
@@ -36,12 +36,12 @@ FROM
         tokens_prompt != 0 OR tokens_completion != 0 OR tokens_total != 0 AS is_report,
         NOT is_report AND parent != 0 AS is_link
     FROM (SELECT trace_id, span_id, parent_id, usage_is_own, tokens_prompt, tokens_completion, tokens_total, costs_prompt, costs_completion, costs_total, errors FROM (
-SELECT trace_id, span_id, log, intDiv(version, 2) AS log_offset, start_us, parent_id, usage_is_own, tokens_prompt, tokens_completion, tokens_total, costs_prompt, costs_completion, costs_total, errors
+SELECT trace_id, span_id, partition_id, intDiv(version, 2) AS record_offset, start_us, parent_id, usage_is_own, tokens_prompt, tokens_completion, tokens_total, costs_prompt, costs_completion, costs_total, errors
 FROM span_versions FINAL
 WHERE {of_project}
     AND (1)
     AND version % 2 = 0
-ORDER BY trace_id, span_id, record_ms DESC, version DESC, log DESC
+ORDER BY trace_id, span_id, record_ms DESC, version DESC, partition_id DESC
 LIMIT 1 BY trace_id, span_id
 ))
 )
@@ -78,12 +78,12 @@ FROM
         tokens_prompt != 0 OR tokens_completion != 0 OR tokens_total != 0 AS is_report,
         NOT is_report AND parent != 0 AS is_link
     FROM (SELECT trace_id, span_id, parent_id, usage_is_own, tokens_prompt, tokens_completion, tokens_total, costs_prompt, costs_completion, costs_total, errors FROM (
-SELECT trace_id, span_id, log, intDiv(version, 2) AS log_offset, start_us, parent_id, usage_is_own, tokens_prompt, tokens_completion, tokens_total, costs_prompt, costs_completion, costs_total, errors
+SELECT trace_id, span_id, partition_id, intDiv(version, 2) AS record_offset, start_us, parent_id, usage_is_own, tokens_prompt, tokens_completion, tokens_total, costs_prompt, costs_completion, costs_total, errors
 FROM span_versions FINAL
 WHERE {of_project}
     AND (1)
     AND version % 2 = 0
-ORDER BY trace_id, span_id, record_ms DESC, version DESC, log DESC
+ORDER BY trace_id, span_id, record_ms DESC, version DESC, partition_id DESC
 LIMIT 1 BY trace_id, span_id
 ))
 )

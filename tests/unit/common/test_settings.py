@@ -86,14 +86,14 @@ def test_what_cannot_be_read_stops_the_start_with_a_sentence(
     ],
 )
 def test_what_is_wrong_in_a_topic_is_told_by_the_setting_and_the_topic_as_it_is_spelt(
-    monkeypatch: pytest.MonkeyPatch, topics: str, public_message: str
+    monkeypatch: pytest.MonkeyPatch, topics: str, told: str
 ) -> None:
     monkeypatch.setenv("CLEARSPAN_KAFKA__TOPICS", topics)
 
     with pytest.raises(IllegalSettings) as raised:
         read_settings()
 
-    assert str(raised.value) == f"CLEARSPAN_KAFKA__TOPICS is illegal: {public_message}"
+    assert str(raised.value) == f"CLEARSPAN_KAFKA__TOPICS is illegal: {told}"
 
 
 def test_a_topic_that_the_worker_writes_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:

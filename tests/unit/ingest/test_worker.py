@@ -350,7 +350,7 @@ async def test_a_due_batch_waits_for_the_one_in_flight_without_spinning() -> Non
     await bench.broker.append(TOPIC, request(["a"]), partition=0)
 
     async with bench.running():
-        await until(lambda: bench.worker._flushing is not None)
+        await until(lambda: bench.worker._flush_task is not None)
         await bench.broker.append(TOPIC, request(["b"]), partition=0)
         await until(lambda: bench.worker._batch.rows_count == 1)
         polls_before = bench.source.polls_count
@@ -444,7 +444,7 @@ async def test_partitions_that_were_taken_away_unasked_are_not_committed() -> No
     await broker.append(TOPIC, request(["a"]), partition=0)
 
     async with first.running():
-        await until(lambda: first.worker._flushing is not None)
+        await until(lambda: first.worker._flush_task is not None)
         await first.source.expire()
         async with second.running():
             await until(lambda: second.sink.names == ["a"])
@@ -489,7 +489,7 @@ async def test_a_worker_is_idle_while_nothing_is_done_for_good() -> None:
 
     async with bench.running():
         await bench.broker.append(TOPIC, request(["a"]))
-        await until(lambda: bench.worker._flushing is not None)
+        await until(lambda: bench.worker._flush_task is not None)
         await asyncio.sleep(0.1)
         assert bench.worker.idle_s >= 0.1
         bench.sink.gate.set()
@@ -541,7 +541,7 @@ async def test_stop_gives_up_after_the_grace_and_commits_nothing() -> None:
     await bench.broker.append(TOPIC, request(["a"]))
 
     async with bench.running():
-        await until(lambda: bench.worker._flushing is not None)
+        await until(lambda: bench.worker._flush_task is not None)
 
     assert bench.broker.committed() == {}
 

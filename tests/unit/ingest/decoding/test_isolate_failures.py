@@ -67,7 +67,7 @@ def test_a_span_that_it_fails_on_is_refused_alone(failing: Any) -> None:
     assert refusals[1][1].reason.startswith(
         "Clearspan failed on it, which is a defect of Clearspan: KeyError, “'a defect'”"
     )
-    assert "test_wary.py, line" in refusals[1][1].reason
+    assert "test_isolate_failures.py, line" in refusals[1][1].reason
 
 
 def test_spans_that_it_fails_on_together_are_refused_together(failing: Any) -> None:
