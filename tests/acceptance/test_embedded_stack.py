@@ -21,9 +21,10 @@ import pytest
 from clearspan.embedded.layout import Layout, Running
 from tests.support.missing import missing
 from tests.support.produce import produce
-from tests.support.stack import RunningStack, clearspan, running_stack, stack_environment
+from tests.support.stack import RunningStack, ask, clearspan, running_stack, stack_environment
 
 pytestmark = pytest.mark.timeout(180)
+README = Path(__file__).parents[2] / "README.md"
 SAMPLE = Path(__file__).parents[1] / "data/samples/traceloop-sdk-01.otlp_proto.bin"
 ROOT_OF_SAMPLE = {"filtering": {"conditions": [{"field": "span_name", "value": "joke_workflow.workflow"}]}}
 
@@ -54,15 +55,24 @@ def _is_free(port: str) -> bool:
     return True
 
 
+def _without_what_varies(printed: str) -> str:
+    """The text with the same spaces, partition, offset, port and durations in every run."""
+    varies = r"(?<=partition )\d+|(?<=offset )\d+|(?<=127\.0\.0\.1:)\d+|[\d.]+(?= s later| ms)"
+    return re.sub(r" +", " ", re.sub(varies, "0", printed))
+
+
 def test_up_shows_a_first_span_then_changes_nothing_then_leaves_nothing(environment: Mapping[str, str]):
     first = clearspan(environment, "up", "--detach")
     second = clearspan(environment, "up", "--detach")
     status = clearspan(environment, "status")
+    [query] = re.findall(r"/spans/query .* -d '(.*?)'$", README.read_text(), re.DOTALL | re.MULTILINE)
+    found = ask(f"http://127.0.0.1:{environment['CLEARSPAN_API_PORT']}", "/spans/query", json.loads(query))
     stopped = clearspan(environment, "down")
 
     assert first.returncode == 0, first.stderr
-    assert re.search(r"in +Kafka topic otlp_spans, partition \d+, offset \d+", first.stdout)
-    assert re.search(r"/spans/query gave 7 spans", first.stdout)
+    [shown] = re.findall(r"^```\n(A first trace: .*?)^ +…\n```$", README.read_text(), re.DOTALL | re.MULTILINE)
+    assert _without_what_varies(shown) in _without_what_varies(first.stdout)
+    assert (found["count"], found["spans"][0]["span_name"]) == (1, "execute_tool roll_die")
     assert second.returncode == 0
     assert "nothing was changed" in second.stdout
     assert status.returncode == 0, status.stdout

@@ -27,7 +27,7 @@ ADMIN_KEY = "the-key-of-the-admin"
 NOT_FOLLOWED = {"instrumentations.md"}
 """Its commands install packages from a registry; its snippets are run by hand, with the versions that it names."""
 
-INDEX = list(dict.fromkeys(re.findall(r"\(docs/([a-z-]+\.md)\)", (ROOT / "README.md").read_text())))
+INDEX = re.findall(r"\(([a-z-]+\.md)\)", (DOCS / "README.md").read_text())
 REQUESTS = {"analytics.md": None, "explain-and-freshness.md": 2}
 """Pages of requests, and how many are followed here. The others of that page show how much a stack holds, and hold for its span alone."""
 

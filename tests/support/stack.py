@@ -61,12 +61,8 @@ class RunningStack:
         return f"127.0.0.1:{self.environment['CLEARSPAN_KAFKA_PORT']}"
 
     def ask(self, path: str, body: Any = None) -> dict[str, Any]:
-        """POST with a body, else GET; the JSON answer."""
-        data = None if body is None else json.dumps(body).encode()
-        request = urllib.request.Request(self.api + path, data=data, headers={"content-type": "application/json"})
-        with urllib.request.urlopen(request, timeout=20) as answer:
-            result: dict[str, Any] = json.load(answer)
-        return result
+        """POST ``body``, or GET without one; return the JSON response."""
+        return ask(self.api, path, body)
 
     def ask_until(self, path: str, body: Any, is_enough: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
         """Ask again until the answer is enough; fails with the last one after a while."""
@@ -81,6 +77,15 @@ class RunningStack:
     def command(self, *arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
         """Run ``clearspan`` against this stack."""
         return clearspan(self.environment, *arguments, stdin=stdin)
+
+
+def ask(address: str, path: str, body: Any = None) -> dict[str, Any]:
+    """POST ``body`` to an API, or GET without one; return the JSON response."""
+    data = None if body is None else json.dumps(body).encode()
+    request = urllib.request.Request(address + path, data=data, headers={"content-type": "application/json"})
+    with urllib.request.urlopen(request, timeout=20) as response:
+        result: dict[str, Any] = json.load(response)
+    return result
 
 
 def clearspan(environment: Mapping[str, str], *arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
