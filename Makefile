@@ -1,22 +1,22 @@
-# Everything a person types. `make help` lists it.
+# The commands that a person types. `make help` lists them.
 # A fresh machine needs python3 (3.11 or later), pip and make; the rest is installed into .venv from pinned, hashed wheels.
 .DEFAULT_GOAL := help
-.PHONY: help up down logs reset status test test-long lint golden snippets bench requirements clean
+.PHONY: help up down logs reset status test test-unit test-long lint golden snippets bench requirements clean
 
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_ROOT_USER_ACTION := ignore
-# Says which package it is at: the large ones take a while.
+# Print the package that is being downloaded: the large ones take a while.
 INSTALL = $(BIN)/python -m pip install --no-input --progress-bar off --require-hashes
 PACKAGES = awk '/^Collecting/ {printf "  %s\n", $$2; fflush()}'
-# Of `make test`: a file goes to one process as a whole, in the order of the folders, so that the long ones come first.
-# Each process has an engine, a Postgres and brokers of its own; `make test PROCESSES=` is one process.
+# `make test` gives each file to one process, folder by folder, so that the slow acceptance tests start first.
+# Each process has its own engine, Postgres and brokers; `make test PROCESSES=` runs everything in one process.
 PROCESSES = --numprocesses logical --maxprocesses 4 --dist loadfile --no-loadscope-reorder
-# Ends with make, even by kill -9; the servers that tests start end with pytest.
+# pytest ends when make ends, even if make is killed; the servers that tests start end with pytest.
 PYTEST = $(BIN)/python -m pytest --end-with-parent
-# Of `make test-long`: another one each time, printed first.
+# The seed of `make test-long`: a new one each time, printed first.
 SEED := $(or $(SEED),$(shell date +%s))
 SHELL := /bin/bash
 .SHELLFLAGS := -o pipefail -c
@@ -33,35 +33,38 @@ down: ## drain and stop what `make up` started
 logs: $(VENV)/embedded ## follow the log
 	@$(BIN)/clearspan logs
 
-status: $(VENV)/embedded ## say what runs, and where
+status: $(VENV)/embedded ## show what runs, and where
 	@$(BIN)/clearspan status
 
 reset: $(VENV)/embedded ## stop and, after asking, delete all data
 	@$(BIN)/clearspan reset
 
-test: $(VENV)/dev ## the whole suite; says what this machine could not run
+test: $(VENV)/dev ## run every test; list what this machine could not run
 	@$(PYTEST) $(PROCESSES) $(TESTS)
 
-test-long: $(VENV)/dev ## the property tests with 20,000 cases, forty rounds of writers (SEED=n repeats a run)
-	@echo "seed $(SEED)"
-	@HYPOTHESIS_PROFILE=long $(PYTEST) tests/contract tests/acceptance/test_lineage_writers.py --hypothesis-seed=$(SEED) --timeout=3600 $(TESTS)
+test-unit: $(VENV)/dev ## run the unit tests alone, for the inner loop
+	@$(PYTEST) --quiet --numprocesses logical --maxprocesses 4 --dist worksteal tests/unit $(TESTS)
 
-lint: $(VENV)/dev ## format, lint, types, layout
+test-long: $(VENV)/dev ## run property tests with 20,000 cases, and the tests marked long (SEED=n repeats a run)
+	@echo "seed $(SEED)"
+	@HYPOTHESIS_PROFILE=long $(PYTEST) $(PROCESSES) -m "hypothesis or long" --hypothesis-seed=$(SEED) --timeout=3600 $(TESTS)
+
+lint: $(VENV)/dev ## check format, lint, types and layers
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-cache
 
-golden: $(VENV)/dev ## rewrite the golden files, to be read as a diff
+golden: $(VENV)/dev ## rewrite the golden files; read the diff
 	@$(PYTEST) --rewrite-golden tests/unit tests/contract tests/integration
 
-snippets: $(VENV)/dev ## run every snippet of docs/instrumentations.md with today's releases (needs the registries)
+snippets: $(VENV)/dev ## run every snippet of docs/instrumentations.md with the latest releases (needs the package registries)
 	@$(BIN)/python -m tests.snippets
 
-bench: $(VENV)/dev ## the performance table, beside the engine's own ceiling
+bench: $(VENV)/dev ## measure performance next to the engine alone
 	@$(BIN)/python -m bench
 
-requirements: $(VENV)/dev ## compile the pinned sets anew from pyproject.toml (needs uv)
+requirements: $(VENV)/dev ## recompile the pinned requirements from pyproject.toml (needs uv)
 	@for set in "server:" "embedded:--extra embedded" "dev:--extra embedded --extra test --extra lint"; do \
 	  uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --quiet \
 	    --extra build $${set#*:} --output-file requirements/$${set%%:*}.txt; done
@@ -69,7 +72,7 @@ requirements: $(VENV)/dev ## compile the pinned sets anew from pyproject.toml (n
 clean: ## delete the virtual environment and the caches, not the data
 	@rm -rf $(VENV) .cache .mypy_cache .ruff_cache .pytest_cache build *.egg-info
 
-# A stamp a set: written last, so that an interrupted installation is done again.
+# One stamp per set, written last: an interrupted installation is repeated.
 $(VENV)/embedded: requirements/embedded.txt pyproject.toml | $(VENV)/bin/python
 	@[ $(VENV)/dev -nt $< ] || { echo "Installing Clearspan and its pinned packages into $(VENV) (about 300 MB; a minute or two the first time) …"; \
 	  $(INSTALL) -r requirements/embedded.txt | $(PACKAGES); }

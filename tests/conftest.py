@@ -22,9 +22,10 @@ pytest_plugins = [
     "tests.fixtures_stack",
 ]
 
-settings.register_profile("default", max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("default", max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("long", max_examples=20_000, deadline=None, suppress_health_check=list(HealthCheck))
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+PROFILE: Final = os.environ.get("HYPOTHESIS_PROFILE", "default")
+settings.load_profile(PROFILE)
 
 UNIT = Path(__file__).parent / "unit"
 GUARD: Final = pytest.StashKey[ProcessGuard]()
@@ -54,9 +55,17 @@ def pytest_unconfigure(config: pytest.Config) -> None:
     config.stash[GUARD].close()
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out the tests marked ``long`` unless the long profile runs."""
+    if PROFILE == "long":
+        return
+    config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker("long")])
+    items[:] = [item for item in items if not item.get_closest_marker("long")]
+
+
 @pytest.fixture(scope="session")
 def process_guard(request: pytest.FixtureRequest) -> ProcessGuard:
-    """EndOffsetsRead the processes of this test process when it is killed."""
+    """End the processes of this test process when it is killed."""
     return request.config.stash[GUARD]
 
 
