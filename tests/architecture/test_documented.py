@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
 from prometheus_client import Counter, Gauge, Histogram
 
 from common import telemetry
@@ -13,6 +14,7 @@ from common.settings import IngestSettings, KafkaSettings, QuerySettings, descri
 from query_api.http.app import request_s_max
 
 ROOT = Path(__file__).parents[2]
+PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
 
 
 def _page(name: str) -> str:
@@ -55,10 +57,24 @@ def test_every_metric_is_observed_somewhere():
     assert {name for name in declared if not any(f"{name}." in source for source in sources)} == set()
 
 
-def test_every_file_that_architecture_names_is_there():
-    named = re.findall(r"\]\(([^)#]+)\)", _page("ARCHITECTURE.md"))
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_of_a_page_lead_to_files(page: Path) -> None:
+    links = re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text())
 
+    assert [link for link in links if "://" not in link and not (page.parent / link).exists()] == []
+
+
+def test_every_file_of_the_glossary_exists() -> None:
+    named = re.findall(r"\| `([^`]+)` \|$", _page("docs/glossary.md"), re.MULTILINE)
+
+    assert named
     assert [name for name in named if not (ROOT / name).exists()] == []
+
+
+def test_the_index_lists_every_page() -> None:
+    pages = {path.name for path in (ROOT / "docs").glob("*.md")} - {"README.md"}
+
+    assert pages - set(re.findall(r"\(([\w-]+\.md)\)", _page("docs/README.md"))) == set()
 
 
 def test_containers_are_given_longer_to_end_than_they_take_with_a_kafka_that_hangs():
