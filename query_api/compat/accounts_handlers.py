@@ -21,7 +21,7 @@ from query_api.compat.accounts_models import (
     Permission,
 )
 from query_api.request.context import database_of
-from query_api.request.json_body import json_answer
+from query_api.request.json_body import json_response
 from query_api.request.route import Request, Response
 
 
@@ -33,7 +33,7 @@ async def create_accounts(request: Request) -> Response:
     body: CreateAccounts = request.body
     wanted = {name: _wanted(account) for name, account in body.accounts.items()}
     made = await open_accounts(database_of(request.context), wanted)
-    return json_answer(AccountsResponse(accounts={name: _shown(account) for name, account in made.items()}))
+    return json_response(AccountsResponse(accounts={name: _shown(account) for name, account in made.items()}))
 
 
 async def current_project(request: Request) -> Response:
@@ -43,12 +43,14 @@ async def current_project(request: Request) -> Response:
     if project is None:
         raise NotFound(f"There is no project {request.project_id}.")
     is_default = project.id == context.settings.default_project_id
-    return json_answer(CurrentProject(project_id=project.id, project_name=project.name, is_default_project=is_default))
+    return json_response(
+        CurrentProject(project_id=project.id, project_name=project.name, is_default_project=is_default)
+    )
 
 
 async def check_permission(_call: Request) -> Response:
     """Allow the action: a valid key may do everything in its project. Any other key is answered 401."""
-    return json_answer(Permission())
+    return json_response(Permission())
 
 
 def _wanted(account: AccountIn) -> WantedAccount:

@@ -17,7 +17,7 @@ from query_api.pages.spans_models import Focus, Format, SpansQuery
 from query_api.pages.traces_handlers import ACCEPTED, page_members, trace_id_of, trace_page, traces_of
 from query_api.pages.traces_whole import Trace
 from query_api.pages.windowing import limit_of
-from query_api.request.json_body import json_answer
+from query_api.request.json_body import json_response
 from query_api.request.route import Request, Response
 from query_api.spans.deletions import delete_trace
 from query_api.spans.request_spans import project_spans
@@ -49,7 +49,7 @@ async def delete_flat_trace(request: Request) -> Response:
     """All spans of the trace are gone, at once and from every route; answers which these were. Safe to repeat."""
     deleted = await delete_trace(project_spans(request), trace_id_of(request))
     links = [SpanLink(trace_id=trace_id_hex(key.trace_id), span_id=span_id_hex(key.span_id)) for key in deleted]
-    return json_answer(LinksResponse(count=len(links), links=links), status=ACCEPTED)
+    return json_response(LinksResponse(count=len(links), links=links), status=ACCEPTED)
 
 
 async def _spans(request: Request, query: FlatQuery) -> Response:

@@ -22,7 +22,7 @@ from query_api.pages.spans_models import Windowing, WindowingResponse
 from query_api.pages.traces_handlers import trace_id_of, trace_page, traces_of
 from query_api.pages.traces_whole import Trace
 from query_api.pages.windowing import refuse_feed
-from query_api.request.json_body import json_answer
+from query_api.request.json_body import json_response
 from query_api.request.route import PrepareContext, Request, Response
 from query_api.spans.deletions import delete_trace
 from query_api.spans.render import Rendered
@@ -38,8 +38,8 @@ async def get_simple_trace(request: Request) -> Response:
     """A trace, as its root shows it."""
     root = await _root(request)
     if root is None:
-        return json_answer(SimpleTraceResponse(count=0))
-    return json_answer(SimpleTraceResponse(count=1, trace=simple_trace_of(root)))
+        return json_response(SimpleTraceResponse(count=0))
+    return json_response(SimpleTraceResponse(count=1, trace=simple_trace_of(root)))
 
 
 async def edit_simple_trace(request: Request) -> Response:
@@ -47,7 +47,7 @@ async def edit_simple_trace(request: Request) -> Response:
     body: EditSimpleTrace = request.body
     found = await traces_of(request, [trace_id_of(request)])
     if not found:
-        return json_answer(SimpleTraceResponse(count=0))
+        return json_response(SimpleTraceResponse(count=0))
     settings, now_ns = request.context.settings, request.context.clock.now_ns()
     context = PrepareContext(request.path, None, settings.limits.span_limits(), now_ns)
     edited = await in_thread(spans_of_edited, _root_of(found[0]), body.trace, context)
@@ -58,10 +58,10 @@ async def delete_simple_trace(request: Request) -> Response:
     """All spans of the trace are gone, at once and from every route. Safe to repeat."""
     root = await _root(request)
     if root is None:
-        return json_answer(SimpleTraceDeleted(count=0))
+        return json_response(SimpleTraceDeleted(count=0))
     await delete_trace(project_spans(request), trace_id_of(request))
     link = SimpleLink(trace_id=root["trace_id"], span_id=root["span_id"])
-    return json_answer(SimpleTraceDeleted(count=1, link=link))
+    return json_response(SimpleTraceDeleted(count=1, link=link))
 
 
 async def query_simple_traces(request: Request) -> Response:
@@ -71,7 +71,7 @@ async def query_simple_traces(request: Request) -> Response:
     refuse_feed(windowing)
     page = await trace_page(request, node_of(query), windowing)
     traces = [simple_trace_of(_shown(_root_of(trace))) for trace in page.traces]
-    return json_answer(
+    return json_response(
         SimpleTracesResponse(
             count=len(traces),
             traces=traces,

@@ -1,7 +1,7 @@
-"""``python -m query_api.compute.child <socket>``: run the tasks that come over the socket, one at a time; started by ``pool.py``.
+"""``python -m query_api.compute.child <socket> [<module>]``: run the tasks that arrive on the socket, one at a time.
 
-The process holds nothing that could be lost. It ends when the API closes the socket or dies, however that dies, and leaves
-signals of the terminal to the API.
+Started by ``pool.py``. The process holds no state. It ends when the API closes the socket or dies in any way, and ignores the
+terminal's signals, which the API handles.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import socket
 import sys
 import threading
 import traceback
+from importlib import import_module
 from typing import Any, BinaryIO, Final
 
 from common.errors import ServiceError
@@ -20,15 +21,16 @@ from common.memory import tune_for_batches
 from query_api.compute.ipc import Failure, Rejection, Success, Task, encode, receive, send
 
 NICENESS: Final = 5
-"""The event loop of the API goes first where there are fewer cores than processes."""
+"""Gives the event loop of the API priority if there are fewer cores than processes."""
 
 
 def main() -> None:
-    """Run tasks until the other end has gone."""
+    """Run tasks until the other end closes. The optional module is imported first, so that the first task does not wait for it."""
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
     os.nice(NICENESS)
-    import query_api.http.routes  # noqa: F401, PLC0415 - makes every model that a task may name
+    for module in sys.argv[2:]:
+        import_module(module)
 
     tune_for_batches()
     with socket.socket(fileno=int(sys.argv[1])) as connection:
@@ -36,19 +38,19 @@ def main() -> None:
         try:
             serve(connection.makefile("rb"), connection.makefile("wb"))
         except (EOFError, OSError):
-            os._exit(0)  # nobody waits for what is left
+            os._exit(0)  # nobody waits for the rest
 
 
 def _end_with(connection: int) -> None:
-    """End this process, in the middle of a task too, when the other end of the socket is gone."""
+    """End this process, even in the middle of a task, when the other end of the socket closes."""
     poll = select.poll()
-    poll.register(connection, 0)  # what ends a connection is always reported
+    poll.register(connection, 0)  # a hang-up is always reported
     poll.poll()
     os._exit(0)
 
 
 def serve(requests: BinaryIO, responses: BinaryIO) -> None:
-    """Response each task. Raises ``EOFError`` or ``OSError`` when the other end has gone."""
+    """Run each task and send its response. Raises ``EOFError`` or ``OSError`` when the other end has closed."""
     while True:
         task: Task = receive(requests)
         send(responses, _run(task))
@@ -56,12 +58,12 @@ def serve(requests: BinaryIO, responses: BinaryIO) -> None:
 
 
 def _run(task: Task) -> list[Any]:
-    """The frame of the response."""
+    """Run a task and return the frame of its response."""
     try:
         return encode(Success(task.function(*task.arguments)))
     except ServiceError as error:
         return encode(Rejection.of(error))
-    except Exception:  # noqa: BLE001 - whatever it is, the API reports it
+    except Exception:  # noqa: BLE001 - the API reports it
         return encode(Failure(traceback.format_exc()))
 
 

@@ -81,10 +81,10 @@ def result_of(response: Response) -> Any:
 
 
 class ProcessCompute:
-    """Runs tasks in child processes."""
+    """Runs tasks in child processes. Each imports the module ``preload`` when it starts."""
 
-    def __init__(self, settings: ComputeSettings) -> None:
-        self._lanes = tuple(_Lane(run_s_max=settings.run_s) for _ in range(settings.processes))
+    def __init__(self, settings: ComputeSettings, *, preload: str = "") -> None:
+        self._lanes = tuple(_Lane(run_s_max=settings.run_s, preload=preload) for _ in range(settings.processes))
         self._idle = [*self._lanes]
         self._places = FairShare("processes for large requests", settings.processes)
         self._running: set[asyncio.Task[Response]] = set()
@@ -146,8 +146,9 @@ class _Ended(Exception):
 class _Lane:
     """One process after another: when one dies or hangs, the next task starts a new one."""
 
-    def __init__(self, *, run_s_max: float) -> None:
+    def __init__(self, *, run_s_max: float, preload: str) -> None:
         self._run_s_max = run_s_max
+        self._preload = preload
         self._process: _Process | None = None
 
     @property
@@ -173,7 +174,7 @@ class _Lane:
 
     async def _try(self, task: Task) -> Response:
         if self._process is None:
-            self._process = await _Process.start()
+            self._process = await _Process.start(self._preload)
         try:
             async with asyncio.timeout(self._run_s_max):
                 return await self._process.run(task)
@@ -194,12 +195,12 @@ class _Process:
         self.id = process.pid
 
     @staticmethod
-    async def start() -> _Process:
+    async def start(preload: str) -> _Process:
         """Start the process. It needs about a second until it answers; what is sent meanwhile waits in the socket."""
         ours, theirs = socket.socketpair()
         with theirs:
             process = subprocess.Popen(  # noqa: S603, ASYNC220 - this program itself, no input of a user; returns at once
-                [sys.executable, "-m", "query_api.compute.child", str(theirs.fileno())],
+                [sys.executable, "-m", "query_api.compute.child", str(theirs.fileno()), *filter(None, [preload])],
                 stdin=subprocess.DEVNULL,
                 pass_fds=(theirs.fileno(),),
                 env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), *sys.path]))},
@@ -235,6 +236,6 @@ async def run_if_large(compute: Compute, function: Callable[..., Result], /, *ar
     return result
 
 
-def open_compute(settings: ComputeSettings) -> Compute:
-    """Return a pool of ``settings.processes`` child processes, or threads of this process if that is 0."""
-    return ProcessCompute(settings) if settings.processes else ThreadCompute()
+def open_compute(settings: ComputeSettings, *, preload: str) -> Compute:
+    """Return a pool of ``settings.processes`` child processes that import ``preload``, or of threads if that is 0."""
+    return ProcessCompute(settings, preload=preload) if settings.processes else ThreadCompute()

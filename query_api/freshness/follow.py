@@ -1,37 +1,63 @@
-"""Keeps ``StoredThrough`` up to date: the announcements of the workers, and the table behind them (ADR 0007).
+"""Keep ``StoredThrough`` up to date from the workers' announcements and from the table ``stored_through`` (ADR 0007).
 
-Announcements are quick and may be lost; the table is right and costs a statement. So the table is read whenever the following
-begins, and after that only now and then while somebody waits and all is quiet: an idle process asks nothing.
+Announcements are fast but may be lost; the table is reliable but costs a statement. So the table is read when the process
+starts, then only while calls wait and no announcement arrives. An idle process reads nothing.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Final
+from uuid import UUID
 
 from common.clickhouse.store import ColumnStore
-from common.clickhouse.stored_through import read_positions
+from common.clickhouse.stored_through import read_positions, read_positions_of
 from common.clock import Clock
 from common.errors import InvalidInput, ServiceError
 from common.kafka.record import Record, RecordLog
 from common.stored_position import decode_positions
 from common.telemetry import get_logger
-from query_api.freshness.stored import StoredThrough
+from query_api.request.context import ApiContext
+from query_api.request.progress import StoredThrough
 
 ROWS_MAX: Final = 100_000
-"""Read at once: projects times logs, those that were busy last. About 10 MB; the others are read when they are asked for."""
+"""Rows (projects times partitions) in one read, the most recently active: about 10 MB. Others are read on demand."""
 
 DEADLINE_S: Final = 10.0
 RETRY_S: Final = 1.0
-"""Between two tries to follow the topic: who waits meanwhile is served from the table."""
+"""Between two attempts to follow the topic; meanwhile waiting calls are served from the table."""
+
+SCAN_PARTITIONS_MAX: Final = 4_000
+"""Partitions that a scan remembers, in up to 85 KB of a cursor: those stored last. The embedded broker adds partition ids at each
+start, and nothing is added to older ones any more."""
 
 _log = get_logger(__name__)
 
 
+async def look_up_stored(context: ApiContext, project_id: UUID) -> None:
+    """Read from the table how far the project is stored, into ``context.stored``: a statement of 2 ms.
+
+    ``ALL_PROJECTS`` means every record of a partition.
+    """
+    deadline_s = context.settings.query.budget_s
+    context.stored.learn(await read_positions_of(context.store, project_id, deadline_s=deadline_s))
+
+
+async def stored_offsets(context: ApiContext, project_id: UUID, *, is_continued: bool) -> Mapping[str, int]:
+    """Return the last stored offset by partition id, for a scan that begins; call it before the first page is read.
+
+    Data that is unknown now would move its trace or session past the position of the scan when more of it arrives, so the
+    table is read. A scan that ``is_continued`` has this in its cursor, except where the client made the cursor itself.
+    """
+    if not is_continued:
+        await look_up_stored(context, project_id)
+    return context.stored.offsets(project_id, max_count=SCAN_PARTITIONS_MAX)
+
+
 class Follower:
-    """Feeds ``stored`` from the topic and the table until cancelled. ``announcements`` and ``store`` stay the caller's."""
+    """Feeds ``stored`` from the topic and the table until cancelled. The caller closes ``announcements`` and ``store``."""
 
     def __init__(
         self,
@@ -49,10 +75,10 @@ class Follower:
         self._topic = topic
         self._clock = clock
         self._reread_s = reread_s
-        self._heard_s = clock.monotonic_s()
+        self._last_announcement_s = clock.monotonic_s()
 
     async def run(self) -> None:
-        """Follow both, until cancelled."""
+        """Follow topic and table until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._follow_topic(), name="follow-stored")
             tasks.create_task(self._reread_when_quiet(), name="reread-stored")
@@ -63,40 +89,38 @@ class Follower:
             try:
                 async for records in self._announcements.tail(self._topic):
                     if not is_followed:
-                        _log.info("Announcements of what is stored are heard again.")
+                        _log.info("announcements_resumed", topic=self._topic)
                         is_followed = True
                     self._take(records)
             except ServiceError as exc:
                 if is_followed:
-                    _log.info(
-                        "No announcements of what is stored; waiting calls look for themselves.", reason=exc.detail
-                    )
+                    _log.info("announcements_lost", topic=self._topic, reason=exc.detail)
                 is_followed = False
             await asyncio.sleep(RETRY_S)
 
     def _take(self, records: Sequence[Record]) -> None:
         for record in records:
-            self._heard_s = self._clock.monotonic_s()
+            self._last_announcement_s = self._clock.monotonic_s()
             try:
                 self._stored.learn(decode_positions(record.value or b""))
             except InvalidInput as exc:
-                _log.warning("Somebody else writes to the topic of announcements.", topic=self._topic, error=exc.detail)
+                _log.warning("announcement_invalid", topic=self._topic, reason=exc.detail)
 
     async def _reread_when_quiet(self) -> None:
-        """Read the table at the start, and then for who waits; tries again soon while the engine is away."""
+        """Read the table at the start, then while calls wait without announcements; retry soon if it cannot be read."""
         is_read = await self.reread()
         while True:
             await asyncio.sleep(self._reread_s if is_read else min(RETRY_S, self._reread_s))
-            silent_s = self._clock.monotonic_s() - self._heard_s
+            silent_s = self._clock.monotonic_s() - self._last_announcement_s
             if not is_read or (self._stored.waiting_count and silent_s >= self._reread_s):
                 is_read = await self.reread()
 
     async def reread(self) -> bool:
-        """Learn what the table says; whether it could be read."""
+        """Learn what the table says; return whether it could be read."""
         try:
             positions = await read_positions(self._store, rows_max=ROWS_MAX, deadline_s=DEADLINE_S)
         except ServiceError as exc:
-            _log.debug("How far spans are stored cannot be read now.", error=exc.detail)
+            _log.debug("stored_through_unreadable", reason=exc.detail)
             return False
         self._stored.learn(positions)
         return True
@@ -104,7 +128,7 @@ class Follower:
 
 @asynccontextmanager
 async def following(follower: Follower) -> AsyncIterator[None]:
-    """A follower at work while inside."""
+    """Run the follower while inside."""
     running = asyncio.create_task(follower.run(), name="follow")
     try:
         yield

@@ -35,16 +35,16 @@ from common.settings import IllegalSettings, QuerySettings, Settings
 from common.telemetry import configure_logging, get_logger
 from common.waiting import wait_for
 from query_api.compute.pool import open_compute
-from query_api.freshness.end_offsets import KnownEndOffsets
 from query_api.freshness.follow import Follower, following
+from query_api.http import routes
 from query_api.http.auth import refuse_open_door
 from query_api.http.dispatch import Dispatcher
 from query_api.http.router import Router
-from query_api.http.routes import OTLP_ROUTES, ROUTES
 from query_api.http.server import Runner
 from query_api.http.startup_state import StartupState
 from query_api.intake.publish import refuse_unread_intake
 from query_api.request.context import ApiContext, Check, waiting_places
+from query_api.request.progress import KnownEndOffsets
 from query_api.request.route import Route
 
 BESIDE_QUERY_S: Final = 5.0
@@ -58,7 +58,7 @@ def request_s_max(query: QuerySettings) -> float:
     return query.queue_s + query.budget_s + BESIDE_QUERY_S
 
 
-def make_runner(state: StartupState, routes: tuple[Route, ...] = ROUTES) -> Runner:
+def make_runner(state: StartupState, served: tuple[Route, ...] = routes.ROUTES) -> Runner:
     """The API over a stage, which may still change. Make it inside a running loop."""
 
     def let_go() -> None:
@@ -66,7 +66,7 @@ def make_runner(state: StartupState, routes: tuple[Route, ...] = ROUTES) -> Runn
 
     settings = state.context.settings
     grace_s = request_s_max(settings.query)
-    return Runner(Dispatcher(Router(routes), state).answer, settings.http, let_go=let_go, grace_s=grace_s)
+    return Runner(Dispatcher(Router(served), state).answer, settings.http, let_go=let_go, grace_s=grace_s)
 
 
 @asynccontextmanager
@@ -94,7 +94,7 @@ async def open_api(
         if publisher is None:
             publisher = KafkaPublisher(settings.kafka)
             resources.push_async_callback(publisher.close)
-        compute = open_compute(settings.compute)
+        compute = open_compute(settings.compute, preload=routes.__name__)
         resources.push_async_callback(compute.close)
         clock = clock or SystemClock()
         known_ends = KnownEndOffsets(ends or KafkaEndOffsets(settings.kafka), clock)
@@ -119,7 +119,7 @@ async def open_api(
             state.waits_for = "Starting: waiting for Postgres."
             starting = asyncio.create_task(_find_cursor_secret(state, database), name="find-cursor-secret")
             resources.push_async_callback(_end, starting)
-        runner, otlp_runner = make_runner(state), make_runner(state, OTLP_ROUTES)
+        runner, otlp_runner = make_runner(state), make_runner(state, routes.OTLP_ROUTES)
         resources.push_async_callback(_clean_up, runner, otlp_runner)
         if settings.otlp_http_port:
             await _listen(otlp_runner, settings.api_host, settings.otlp_http_port, port_name="CLEARSPAN_OTLP_HTTP_PORT")

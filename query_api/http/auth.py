@@ -20,9 +20,8 @@ from common.project import DEFAULT_USER_ID
 from common.settings import IllegalSettings, Settings
 from common.tenant import OWN_WORK, Tenant
 from query_api.request.context import ApiContext
-from query_api.request.route import Access, Request
+from query_api.request.route import NO_PROJECT, Access
 
-NO_PROJECT: Final = UUID(int=0)
 _NOBODY: Final = KeyOwner(NO_PROJECT, DEFAULT_USER_ID)
 _KEY_BYTES_MAX: Final = 512
 
@@ -55,11 +54,6 @@ async def tenant_of(context: ApiContext, project_id: UUID) -> Tenant:
         return OWN_WORK
     has_neighbours = context.keys is not None and await context.keys.has_neighbours(project_id)
     return Tenant(project_id, has_neighbours, context.settings.query.queue_s)
-
-
-def sees_all_projects(request: Request) -> bool:
-    """Whether the caller may know how much all projects together have stored: the administrator, and everybody without keys."""
-    return request.context.keys is None or request.project_id == NO_PROJECT
 
 
 def refuse_open_door(settings: Settings) -> None:

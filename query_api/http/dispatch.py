@@ -23,8 +23,8 @@ from common.postgres.keys import KeyOwner
 from common.settings import HttpSettings
 from common.telemetry import HTTP_REQUEST_SECONDS, get_logger
 from common.tenant import OWN_WORK, current_tenant, working_for
-from query_api.freshness.answers import answer_fresh
-from query_api.http.auth import NO_PROJECT, owner_of, tenant_of
+from query_api.freshness.data_through import with_freshness
+from query_api.http.auth import owner_of, tenant_of
 from query_api.http.body_budget import BodyBudget
 from query_api.http.content_encoding import COMPRESS_BYTES_MIN, compress, takes_gzip
 from query_api.http.request_body import BodyRules, read_request_body
@@ -32,9 +32,9 @@ from query_api.http.router import Match, Router, guard_of
 from query_api.http.startup_state import StartupState
 from query_api.request.body_models import Strict
 from query_api.request.context import ApiContext
-from query_api.request.errors import answer_of, internal_answer, new_operation_id
+from query_api.request.errors import internal_error_response, new_operation_id, response_of
 from query_api.request.json_body import read_query
-from query_api.request.route import Access, PrepareContext, Request, Response, Route
+from query_api.request.route import NO_PROJECT, Access, PrepareContext, Request, Response, Route
 
 REQUEST_ID_HEADER: Final = "X-Request-Id"
 NO_ROUTE: Final = "none"
@@ -116,7 +116,7 @@ class Dispatcher:
             query = _read_parameters(request, route)
             body = await _read(request, match, context, self._budget)
             call = Request(context, owner.project_id, match.path, query, body, request.headers, owner.user_id)
-            return await (answer_fresh(call, route.handler) if route.reads_spans else route.handler(call))
+            return await (with_freshness(call, route.handler) if route.reads_spans else route.handler(call))
 
     async def _owner_of(self, request: web.BaseRequest, access: Access) -> KeyOwner:
         if access is not Access.PUBLIC and self._state.waits_for:
@@ -242,14 +242,14 @@ def _is_one_of(content_type: str | None, legal: tuple[str, ...]) -> bool:
 
 
 def _error_answer(error: ServiceError, request: web.BaseRequest, request_log: _RequestLog) -> Response:
-    shape = request_log.route.error_shape if request_log.route is not None and request_log.is_in_route else None
-    return (shape(error, request.headers) if shape is not None else None) or answer_of(error)
+    shape = request_log.route.error_format if request_log.route is not None and request_log.is_in_route else None
+    return (shape(error, request.headers) if shape is not None else None) or response_of(error)
 
 
 def _our_failure(request_log: _RequestLog) -> Response:
     operation_id = new_operation_id()
     _log.exception("failed", operation_id=operation_id, request_id=request_log.request_id)
-    return internal_answer(operation_id)
+    return internal_error_response(operation_id)
 
 
 async def _response(request: web.BaseRequest, answer: Response, request_log: _RequestLog) -> web.Response:

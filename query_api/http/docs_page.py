@@ -37,7 +37,7 @@ def with_docs(routes: Sequence[Route]) -> tuple[Route, ...]:
     described = (
         *routes,
         Route("GET", "/openapi.json", show_document, "This document", TAG, None, access=Access.PUBLIC),
-        Route("GET", "/docs", show_page, "A page that shows it", TAG, None, access=Access.PUBLIC, answer_type="text/html"),
+        Route("GET", "/docs", show_page, "A page that shows it", TAG, None, access=Access.PUBLIC, content_type="text/html"),
     )
     # fmt: on
     return described

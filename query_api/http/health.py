@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field
 
 from common.errors import ServiceError
 from query_api.request.context import Check
-from query_api.request.json_body import json_answer
+from query_api.request.json_body import json_response
 from query_api.request.route import Request, Response
 
 CHECK_TIMEOUT_S: Final = 2.0
@@ -31,7 +31,7 @@ class Readiness(BaseModel):
 
 async def livez(request: Request) -> Response:  # noqa: ARG001 - the one shape of handlers
     """200 while the process answers at all."""
-    return json_answer(Liveness())
+    return json_response(Liveness())
 
 
 async def readyz(request: Request) -> Response:
@@ -41,8 +41,8 @@ async def readyz(request: Request) -> Response:
     missing = {name: reason for name, reason in zip(checks, reasons, strict=True) if reason is not None}
     if missing:
         answer = Readiness(status="not ready", waiting_for=missing)
-        return json_answer(answer, status=503, headers={"Retry-After": "1"})
-    return json_answer(Readiness(status="ready"))
+        return json_response(answer, status=503, headers={"Retry-After": "1"})
+    return json_response(Readiness(status="ready"))
 
 
 async def metrics(request: Request) -> Response:  # noqa: ARG001 - the one shape of handlers

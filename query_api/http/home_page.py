@@ -6,7 +6,7 @@ from typing import Final
 
 from pydantic import BaseModel, Field
 
-from query_api.request.json_body import json_answer
+from query_api.request.json_body import json_response
 from query_api.request.route import Request, Response
 
 HTML: Final = "text/html; charset=utf-8"
@@ -34,7 +34,7 @@ class Home(BaseModel):
 async def home(request: Request) -> Response:
     """Where everything is: a page for clients that accept HTML, JSON for others."""
     if not _accepts_html(request.headers.get("Accept", "")):
-        return json_answer(Home(), headers={"Vary": "Accept"})
+        return json_response(Home(), headers={"Vary": "Accept"})
     headers = {"Content-Security-Policy": POLICY, "Vary": "Accept"}
     return Response(_PAGE.encode(), content_type=HTML, headers=headers)
 

@@ -14,8 +14,8 @@ from typing import Any, Final, Literal, TypeAlias
 from pydantic import BaseModel, Field
 from pydantic.json_schema import JsonSchemaMode, models_json_schema
 
-from query_api.freshness.answers import DATA_THROUGH_HEADER
-from query_api.freshness.waiting import WAIT_FOR_HEADER
+from query_api.freshness.data_through import DATA_THROUGH_HEADER
+from query_api.freshness.read_your_writes import WAIT_FOR_HEADER
 from query_api.request.route import Access, Route
 
 Json: TypeAlias = dict[str, Any]
@@ -24,7 +24,7 @@ REF_TEMPLATE: Final = "#/components/schemas/{model}"
 _PLACE: Final = re.compile(r"\{(\w+)\}")
 _BODY_STATUSES: Final = (404, 409, 413, 415, 422)
 _SHAPED_STATUSES: Final = (400, 413, 429, 503, 504)
-"""What a route may tell in its protocol's own form (``Route.error_shape``)."""
+"""What a route may tell in its protocol's own form (``Route.error_format``)."""
 _DATA_THROUGH: Final[Json] = {
     "schema": {"type": "string", "format": "date-time"},
     "description": "What Kafka had taken by then is in this answer; absent while that is not known.",
@@ -151,7 +151,7 @@ class _Schemas:
 
     def __init__(self, routes: Iterable[Route]) -> None:
         inputs = {model for route in routes for model in (route.body, route.query) if model is not None}
-        outputs = {route.answer for route in routes if route.answer is not None} | set(_ERROR_BODIES.values())
+        outputs = {route.response for route in routes if route.response is not None} | set(_ERROR_BODIES.values())
         modes: list[tuple[type[BaseModel], JsonSchemaMode]] = [
             *((model, _VALIDATION) for model in sorted(inputs, key=_name)),
             *((model, _SERIALIZATION) for model in sorted(outputs, key=_name)),
@@ -207,9 +207,9 @@ def _success(route: Route, schemas: _Schemas) -> Json:
 
 
 def _answered(route: Route, schemas: _Schemas) -> Json:
-    if route.answer is None:
-        return _in_each(route.raw_body or (route.answer_type,))
-    return {route.answer_type: {"schema": schemas.given(route.answer)}}
+    if route.response is None:
+        return _in_each(route.raw_body or (route.content_type,))
+    return {route.content_type: {"schema": schemas.given(route.response)}}
 
 
 def _in_each(content_types: Iterable[str]) -> Json:
@@ -241,7 +241,7 @@ def _errors(route: Route, schemas: _Schemas) -> Json:
 
 def _error(status: int, route: Route) -> Json:
     """The usual response by reference; a protocol with errors of its own tells them in the encoding of the request."""
-    if route.error_shape is None or status not in _SHAPED_STATUSES:
+    if route.error_format is None or status not in _SHAPED_STATUSES:
         return {"$ref": f"#/components/responses/{status}"}
     return {"description": HTTPStatus(status).phrase, "content": _in_each(route.raw_body)}
 

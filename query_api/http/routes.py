@@ -41,8 +41,8 @@ from query_api.compat.workflows_models import (
     WorkflowResolvedResponse,
     WorkflowRetrievedResponse,
 )
-from query_api.freshness import handlers as freshness
-from query_api.freshness.models import Freshness
+from query_api.freshness import status as freshness
+from query_api.freshness.status import Freshness
 from query_api.http import health, home_page
 from query_api.http.docs_page import with_docs
 from query_api.intake import handlers as intake
@@ -116,7 +116,7 @@ SIMPLE: Final = (
 
 def _otlp(prefix: str) -> tuple[Route, ...]:
     """OTLP over HTTP, below a prefix. Errors have the protocol's own form."""
-    in_otlp: dict[str, Any] = {"raw_body": otlp.CONTENT_TYPES, "answer_type": otlp.PROTOBUF, "error_shape": otlp.error_shape}
+    in_otlp: dict[str, Any] = {"raw_body": otlp.CONTENT_TYPES, "content_type": otlp.PROTOBUF, "error_format": otlp.error_format}
     return (
         Route("GET",  f"{prefix}/v1/traces", otlp.ready, "Whether OTLP can be sent here", "Intake", IntakeReady),
         Route("POST", f"{prefix}/v1/traces", otlp.export_traces, "Send spans by OTLP", "Intake", None,
@@ -173,7 +173,7 @@ PROBES: Final = (
 )
 HEALTH: Final = (
     *PROBES,
-    Route("GET", "/metrics", health.metrics, "What it counts, for Prometheus", "Health", None, access=Access.PUBLIC, answer_type="text/plain"),
+    Route("GET", "/metrics", health.metrics, "What it counts, for Prometheus", "Health", None, access=Access.PUBLIC, content_type="text/plain"),
 )
 HOME: Final = (
     Route("GET", "/", home_page.home, "Where everything is", "About", home_page.Home, access=Access.PUBLIC),

@@ -17,7 +17,7 @@ from common.http.server import HEADER_BYTES_MAX, Connection, Handler, Server, he
 from common.settings import HttpSettings
 from common.telemetry import HTTP_REQUEST_SECONDS, get_logger
 from query_api.http.dispatch import NO_ROUTE, OTHER_METHOD, plain_response
-from query_api.request.errors import answer_of, internal_answer, new_operation_id
+from query_api.request.errors import internal_error_response, new_operation_id, response_of
 from query_api.request.route import Response
 
 BAD_REQUEST: Final = 400
@@ -69,13 +69,13 @@ class _Connection(Connection):
             return _refused(_reason(exc, message))
         request_id, operation_id = token_hex(16), new_operation_id()
         _log.error("failed", operation_id=operation_id, request_id=request_id, exc_info=exc)
-        return _last_response(internal_answer(operation_id), request_id)
+        return _last_response(internal_error_response(operation_id), request_id)
 
 
 def _refused(reason: str) -> web.StreamResponse:
     request_id = token_hex(16)
     _log.info("unreadable", reason=reason, request_id=request_id)
-    return _last_response(answer_of(InvalidInput(reason)), request_id)
+    return _last_response(response_of(InvalidInput(reason)), request_id)
 
 
 def _last_response(answer: Response, request_id: str) -> web.StreamResponse:

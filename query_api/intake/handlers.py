@@ -60,4 +60,4 @@ async def publish_spans(request: Request, spans: PreparedIntake, *, status: int 
         project_id=request.project_id,
     )
     INTAKE_SPANS.labels("span_json", "accepted").inc(spans.spans_count)
-    return Response(spans.answer, status=status, headers=coordinates_header(request, where))
+    return Response(spans.response_body, status=status, headers=coordinates_header(request, where))

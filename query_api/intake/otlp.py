@@ -31,7 +31,7 @@ from query_api.intake.publish import TraceRecord, TraceRecords, publish
 from query_api.intake.split import GROWTH_MAX, split_by_trace
 from query_api.request.coordinates import coordinates_header
 from query_api.request.errors import headers_of, status_of
-from query_api.request.json_body import json_answer
+from query_api.request.json_body import json_response
 from query_api.request.route import PrepareContext, Request, Response
 
 PROTOBUF: Final = record_headers.CONTENT_TYPES[Encoding.OTLP_PROTO]
@@ -104,7 +104,7 @@ class AcceptedExport(NamedTuple):
 
 async def ready(request: Request) -> Response:  # noqa: ARG001 - the one shape of handlers
     """OTLP can be sent here."""
-    return json_answer(IntakeReady())
+    return json_response(IntakeReady())
 
 
 async def export_traces(request: Request) -> Response:
@@ -120,7 +120,7 @@ async def export_traces(request: Request) -> Response:
     )
     INTAKE_SPANS.labels("otlp", "accepted").inc(spans.spans_count)
     INTAKE_SPANS.labels("otlp", "rejected").inc(spans.rejected_count)
-    return Response(spans.answer, content_type=encoding, headers=coordinates_header(request, where))
+    return Response(spans.response_body, content_type=encoding, headers=coordinates_header(request, where))
 
 
 def prepare_traces(body: bytes, context: PrepareContext) -> PreparedIntake:
@@ -148,7 +148,7 @@ def take(body: bytes, *, encoding: str, limits: SpanLimits, now_ns: int) -> Acce
     return AcceptedExport(records, len(decoded.spans), decoded.rejections)
 
 
-def error_shape(error: ServiceError, headers: Mapping[str, str]) -> Response | None:
+def error_format(error: ServiceError, headers: Mapping[str, str]) -> Response | None:
     """``google.rpc.Status`` in the encoding of the request; a body whose type is refused has the usual shape."""
     if isinstance(error, UnsupportedMedia):
         return None

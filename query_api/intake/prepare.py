@@ -24,7 +24,7 @@ from query_api.intake.models import (
 from query_api.intake.publish import TraceRecords
 from query_api.intake.span_records import Prepared, prepare
 from query_api.intake.trees import Placed, flatten, flatten_node
-from query_api.request.json_body import json_answer
+from query_api.request.json_body import json_response
 from query_api.request.route import PrepareContext
 
 
@@ -33,7 +33,7 @@ class PreparedIntake(NamedTuple):
 
     records: TraceRecords
     spans_count: int
-    answer: bytes
+    response_body: bytes
     rejected_count: int = 0
 
 
@@ -50,7 +50,7 @@ def spans_of_traces(body: TracesIngest, context: PrepareContext) -> PreparedInta
     for index, trace in enumerate(body.traces):
         placed += _placed_trace(trace, path=f"traces[{index}]")
     made = prepared(placed, context)
-    return with_answer(made, TraceIdsResponse(count=len(made.trace_ids), trace_ids=made.trace_ids))
+    return with_response(made, TraceIdsResponse(count=len(made.trace_ids), trace_ids=made.trace_ids))
 
 
 def spans_of_new_trace(body: TraceIngest, context: PrepareContext) -> PreparedIntake:
@@ -82,17 +82,17 @@ def prepared(placed: Sequence[Placed], context: PrepareContext) -> Prepared:
     return prepare(placed, limits=context.limits, now_ns=context.now_ns)
 
 
-def with_answer(made: Prepared, answer: BaseModel) -> PreparedIntake:
+def with_response(made: Prepared, answer: BaseModel) -> PreparedIntake:
     """What is published, and the answer as JSON."""
-    return PreparedIntake(TraceRecords.of(made.records), len(made.links), json_answer(answer).body)
+    return PreparedIntake(TraceRecords.of(made.records), len(made.links), json_response(answer).body)
 
 
 def _with_links(made: Prepared) -> PreparedIntake:
-    return with_answer(made, LinksResponse(count=len(made.links), links=made.links))
+    return with_response(made, LinksResponse(count=len(made.links), links=made.links))
 
 
 def _with_trace_id(made: Prepared) -> PreparedIntake:
-    return with_answer(made, TraceIdResponse(count=1, trace_id=made.trace_ids[0]))
+    return with_response(made, TraceIdResponse(count=1, trace_id=made.trace_ids[0]))
 
 
 def _placed_spans(body: SpansIngest) -> list[Placed]:

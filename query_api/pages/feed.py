@@ -25,10 +25,10 @@ from common.clickhouse.span_columns import NO_PARENT
 from common.errors import DeadlineExceeded
 from common.span import Metrics
 from query_api.filter.sql.compile import Compiled
-from query_api.freshness.stored import Through
 from query_api.pages.feed_arrivals import PARTITIONS_MAX, Arrivals, Pending, StartBounds, next_arrivals
 from query_api.pages.feed_positions import Positions
 from query_api.pages.sampling import SAMPLED
+from query_api.request.progress import Through
 from query_api.spans.latest_versions import latest_and_sums
 from query_api.spans.project_spans import ProjectSpans
 from query_api.spans.render import Layout, Rendered

@@ -11,11 +11,12 @@ from common.errors import InvalidCursor
 from common.times import format_us
 from query_api.explain.explain import explain_member
 from query_api.filter.large_filters import compile_node, parse_filter
-from query_api.freshness.lookup import snapshot_of_walk
+from query_api.freshness.follow import stored_offsets
 from query_api.pages.sampling import percent_of
 from query_api.pages.sessions_activity import ActiveId, Walk, find_ids
 from query_api.pages.sessions_models import ActivityQuery, ActivityWindowing
 from query_api.pages.sessions_position import IdPosition
+from query_api.pages.snapshot import Snapshot
 from query_api.pages.spans_models import Order, Windowing
 from query_api.pages.windowing import cursor_scope, limit_of, microseconds
 from query_api.request.cursor import read_cursor, write_cursor
@@ -51,7 +52,8 @@ async def _query(request: Request, *, kind: str) -> Response:
     scope = cursor_scope(walk_name, request.project_id, filtering, _without_leading_bound(windowing))
     walk = _walk(windowing, kind=kind, is_realtime=bool(query.realtime))
     if windowing.next is None:
-        walk = replace(walk, snapshot=await snapshot_of_walk(request.context, request.project_id, is_continued=False))
+        offsets = await stored_offsets(request.context, request.project_id, is_continued=False)
+        walk = replace(walk, snapshot=Snapshot.of_partitions(offsets))
     else:
         after = IdPosition.unpack(read_cursor(windowing.next, scope=scope, secret=secret))
         walk = _continued(walk, after)

@@ -10,7 +10,8 @@ from common.ids import parse_trace_id, trace_id_hex
 from query_api.explain.explain import explain_member
 from query_api.filter.ast import Node
 from query_api.filter.large_filters import compile_node
-from query_api.freshness.lookup import snapshot_of_walk
+from query_api.freshness.follow import stored_offsets
+from query_api.pages.snapshot import Snapshot
 from query_api.pages.spans_models import Focus, Windowing
 from query_api.pages.traces_models import TraceIds
 from query_api.pages.traces_search import find_traces
@@ -89,8 +90,8 @@ async def trace_page(request: Request, filtering: Node, windowing: Windowing) ->
     settings, secret = request.context.settings.query, request.context.cursor_secret
     scope = cursor_scope("traces", request.project_id, filtering, windowing)
     is_continued = windowing.next is not None
-    snapshot = await snapshot_of_walk(request.context, request.project_id, is_continued=is_continued)
-    window = traces_window(windowing, snapshot=snapshot, scope=scope, secret=secret)
+    offsets = await stored_offsets(request.context, request.project_id, is_continued=is_continued)
+    window = traces_window(windowing, snapshot=Snapshot.of_partitions(offsets), scope=scope, secret=secret)
     limit = limit_of(windowing, default=settings.page_limit_default, most=settings.page_limit_max)
     spans = project_spans(request)
     async with RowsAhead(spans, bytes_max=settings.trace_bytes_max) as rows:

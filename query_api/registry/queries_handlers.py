@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from query_api.freshness.answers import answer_fresh
+from query_api.freshness.data_through import with_freshness
 from query_api.registry.answers import Members
 from query_api.registry.handlers import HistoryHandlers
 from query_api.registry.history import History
@@ -32,7 +32,7 @@ class QueryRevisionHandlers(RevisionHandlers):
         if references_of(asked, QUERIES) == References():
             return self.retrieved(None)
         if asked.include_trace_ids or asked.include_traces:
-            return await answer_fresh(request, self._run)
+            return await with_freshness(request, self._run)
         return self.retrieved(await self._named(request))
 
     async def _run(self, request: Request) -> Response:

@@ -18,8 +18,7 @@ from common.postgres.keys import KeyOwner
 from common.postgres.pool import Database
 from common.settings import Settings
 from query_api.compute.pool import Compute, ThreadCompute
-from query_api.freshness.end_offsets import KnownEndOffsets
-from query_api.freshness.stored import StoredThrough
+from query_api.request.progress import KnownEndOffsets, StoredThrough
 
 Check: TypeAlias = Callable[[], Awaitable[None]]
 """Returns when a system answers; raises a ``ServiceError`` that says why it does not."""

@@ -97,8 +97,8 @@ def status_of(error: ServiceError) -> int:
             return STATUS[error.code]
 
 
-def answer_of(error: ServiceError) -> Response:
-    """The answer that tells of an error. An ``internal`` one goes by ``internal_answer``: it must be logged."""
+def response_of(error: ServiceError) -> Response:
+    """The answer that tells of an error. An ``internal`` one goes by ``internal_error_response``: it must be logged."""
     return Response(orjson.dumps({"detail": _detail(error)}), status=status_of(error), headers=headers_of(error))
 
 
@@ -115,7 +115,7 @@ def headers_of(error: ServiceError) -> dict[str, str]:
             return {}
 
 
-def internal_answer(operation_id: str) -> Response:
+def internal_error_response(operation_id: str) -> Response:
     """The answer to a failure of ours: nothing of it but the id under which the log tells more."""
     detail = {"message": INTERNAL_MESSAGE, "operation_id": operation_id}
     return Response(orjson.dumps({"detail": detail}), status=STATUS[ErrorCode.INTERNAL])

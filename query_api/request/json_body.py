@@ -113,7 +113,7 @@ def validated(model: type[Model], value: Any, *, at: str) -> Model:
         raise InvalidRequest([_problem("recursion_depth_exceeded", (at,), _TOO_DEEP, None)]) from exc
 
 
-def json_answer(value: BaseModel, *, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+def json_response(value: BaseModel, *, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
     """An answer that is a model: null fields omitted, nulls inside free-form objects kept."""
     return Response(value.model_dump_json(exclude_none=True).encode(), status=status, headers=headers or {})
 

@@ -1,11 +1,11 @@
-"""What a route is, what its handler is given, and what it gives back. Values only; ``dispatch.py`` acts on them."""
+"""What a route is, what its handler receives, and what it returns. Values only; ``http/dispatch.py`` acts on them."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 from uuid import UUID
 
 from multidict import MultiMapping
@@ -16,9 +16,12 @@ from common.limits import SpanLimits
 from common.project import DEFAULT_USER_ID
 from query_api.request.context import ApiContext
 
+NO_PROJECT: Final = UUID(int=0)
+"""The project of requests to public and administrator routes."""
+
 
 class Access(StrEnum):
-    """Whose request a route answers."""
+    """The key that a route requires: none, that of a project, or the administrator's."""
 
     PUBLIC = "public"
     PROJECT = "project"
@@ -33,28 +36,33 @@ class Request:
     """The singletons of the process."""
 
     project_id: UUID
-    """Whose data this request may see and write. The zero UUID on routes that are not of a project."""
+    """The project whose data this request may read and write; ``NO_PROJECT`` on routes without a project."""
 
     path: Mapping[str, str]
-    """The ``{…}`` segments of the route's path, percent-decoded, otherwise as sent."""
+    """The values of the ``{…}`` segments of the route's path, percent-decoded."""
 
     query: Any
-    """An instance of the route's ``query`` model, or ``None`` where it has none."""
+    """An instance of the route's ``query`` model, or ``None`` if it has none."""
 
     body: Any
-    """An instance of the route's ``body`` model, the inflated bytes where ``raw_body``, else ``None``; what ``prepare`` makes of it
-    where the route has that."""
+    """The result of the route's ``prepare`` if it has one; else an instance of its ``body`` model; else the inflated bytes if it takes
+    a ``raw_body``; else ``None``."""
 
     headers: MultiMapping[str]
-    """The request's headers; names compare without case."""
+    """The request's headers; names compare case-insensitively."""
 
     user_id: UUID = DEFAULT_USER_ID
-    """Who asks, and so whom changes are put down to."""
+    """The user of the key, recorded as the author of changes."""
+
+    @property
+    def sees_all_projects(self) -> bool:
+        """Whether the caller may know how much all projects have stored: the administrator, and everybody without authentication."""
+        return self.context.keys is None or self.project_id == NO_PROJECT
 
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """What a handler gives back: the bytes as they go over the wire, before compression."""
+    """What a handler returns. ``body`` is sent as it is, except for compression."""
 
     body: bytes
     status: int = 200
@@ -74,14 +82,14 @@ class PrepareContext:
 
 Prepare: TypeAlias = Callable[[Any, PrepareContext], Any]
 Handler: TypeAlias = Callable[[Request], Awaitable[Response]]
-ErrorShape: TypeAlias = Callable[[ServiceError, Mapping[str, str]], Response | None]
+ErrorFormat: TypeAlias = Callable[[ServiceError, Mapping[str, str]], Response | None]
 
 
 @dataclass(frozen=True, slots=True)
 class Route:
     """One method on one path, with everything that validates and documents it.
 
-    ``path`` begins with a slash, ends without, and has whole segments ``{name}`` as places.
+    ``path`` begins with a slash, does not end with one, and may have whole segments ``{name}``.
     """
 
     method: str
@@ -89,11 +97,11 @@ class Route:
     handler: Handler
     summary: str
     tag: str
-    answer: type[BaseModel] | None
-    """The body of success, for the document; ``None`` where it is not JSON (``answer_type`` says what it is)."""
+    response: type[BaseModel] | None
+    """Documents the body of success; ``None`` if it is not JSON (see ``content_type``)."""
 
     body: type[BaseModel] | None = None
-    """Validates a JSON body. Where it is not required, an empty body and ``null`` are the model's defaults."""
+    """Validates a JSON body. Unless ``body_required``, an empty body and ``null`` mean the model's defaults."""
 
     body_required: bool = False
     query: type[BaseModel] | None = None
@@ -101,28 +109,31 @@ class Route:
 
     status: int = 200
     unready_statuses: tuple[int, ...] = ()
-    """Statuses of failure that have the body of success, for the document."""
+    """Documents statuses of failure whose body is that of success."""
 
     refused_statuses: tuple[int, ...] = ()
-    """Statuses of refusal that its input does not explain, for the document."""
+    """Documents error statuses that do not follow from the input of the route."""
 
     ignores_unknown: bool = False
-    """Whether unknown members of the body and the query string are ignored, as in every route that creates or edits something. All
-    other routes refuse them: a typo would silently widen the answer (contract §1)."""
+    """Whether unknown members of the body and the query string are ignored, as on every route that creates or edits something. Other
+    routes reject them, because a typo would silently widen the result (contract §1)."""
 
     access: Access = Access.PROJECT
     raw_body: tuple[str, ...] = ()
-    """Content types whose body the handler takes as bytes; any other is 415. It may be compressed without saying so."""
+    """Content types of a body that is taken as bytes; any other is 415. The body may be compressed without ``Content-Encoding``."""
 
     prepare: Prepare | None = None
-    """Turns the body into what the handler takes. A pure function of a module, whose result can be pickled: it runs where the
-    body is validated, for a large one in another process (``request_body.py``)."""
+    """Converts the body. A pure module-level function with a picklable result, because large bodies are validated and prepared in
+    another process (``http/body.py``)."""
 
-    answer_type: str = "application/json"
-    error_shape: ErrorShape | None = None
-    """Renders errors in a protocol's own form, given the request's headers; ``None`` from it: the usual body."""
+    content_type: str = "application/json"
+    """Documents the content type of success."""
+
+    error_format: ErrorFormat | None = None
+    """Renders errors in the format of a protocol, given the request's headers; ``None`` from it means the usual body."""
 
     description: str = ""
     deprecated: bool = False
     reads_spans: bool = False
-    """Whether the answer says up to when it is complete, and may be asked to wait (``freshness/answers.py``)."""
+    """Whether the response is made of spans: then it says how fresh it is, and the request may wait for its own writes
+    (``freshness/data_through.py``)."""

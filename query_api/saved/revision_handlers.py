@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from query_api.analytics.buckets import buckets_of
-from query_api.freshness.answers import answer_fresh
+from query_api.freshness.data_through import with_freshness
 from query_api.registry.answers import one_answer, revision_members
 from query_api.registry.applications_models import RevisionParameters
 from query_api.registry.environments_retrieve import DeployableRevisions
@@ -23,7 +23,7 @@ class ApplicationRevisions(DeployableRevisions):
     async def get(self, request: Request) -> Response:
         """One revision, archived or not. With `include_counts` also what its spans took; then the answer says how fresh it is."""
         asked: RevisionParameters = request.query
-        return await (answer_fresh(request, _with_counts) if asked.include_counts else super().get(request))
+        return await (with_freshness(request, _with_counts) if asked.include_counts else super().get(request))
 
 
 async def _with_counts(request: Request) -> Response:

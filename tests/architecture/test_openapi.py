@@ -69,7 +69,7 @@ def test_bodies_and_answers_are_described(route: Route) -> None:
     operation = _operation(route)
 
     assert ("requestBody" in operation) is (route.body is not None or bool(route.raw_body))
-    assert route.answer_type in operation["responses"][str(route.status)]["content"]
+    assert route.content_type in operation["responses"][str(route.status)]["content"]
     if route.access is not Access.PUBLIC:
         assert {"400", "401", "429", "500", "503", "504"} <= set(operation["responses"])
 
@@ -130,8 +130,8 @@ def test_bounds_of_a_window_are_times_or_numbers(model: str) -> None:
 
 def test_resolving_answers_a_stored_revision_or_data_alone() -> None:
     [route] = [route for route in ROUTES if route.path == "/applications/revisions/resolve"]
-    assert route.answer is not None
+    assert route.response is not None
 
-    route.answer.model_validate({"count": 1, "application_revision": {"data": {"parameters": {"a": None}}}})
+    route.response.model_validate({"count": 1, "application_revision": {"data": {"parameters": {"a": None}}}})
     with pytest.raises(ValidationError):
-        route.answer.model_validate({"count": 1, "application_revision": {"slug": "neither"}})
+        route.response.model_validate({"count": 1, "application_revision": {"slug": "neither"}})

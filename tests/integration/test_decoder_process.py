@@ -38,7 +38,7 @@ ROOT = Path(__file__).parents[2]
 
 
 class Deadly:
-    """EndOffsetsRead the process that reads it."""
+    """End the process that reads it."""
 
     def __reduce__(self) -> Any:
         return os._exit, (9,)

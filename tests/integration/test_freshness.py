@@ -21,9 +21,9 @@ from common.project import DEFAULT_PROJECT_ID
 from common.settings import ClickHouseSettings, QuerySettings, Settings
 from common.stored_position import ALL_PROJECTS
 from common.times import format_us
-from query_api.freshness.end_offsets import ASKING_INTERVAL_S, KnownEndOffsets
 from query_api.http.routes import ROUTES
 from query_api.request.context import ApiContext
+from query_api.request.progress import REFRESH_INTERVAL_S, KnownEndOffsets
 from tests.fakes.clock import ManualClock
 from tests.fakes.kafka import MemoryBroker, MemoryEndOffsets
 from tests.support.api import PROJECT_A, KnownKeys, context_of, serving
@@ -208,7 +208,7 @@ async def test_what_is_stored_while_the_answer_is_made_is_not_promised(
     intake = [route for route in ROUTES if route.path == "/tracing/spans/ingest"]
     async with serving(context, routes=(slow, *intake)) as client:
         await _ask(client)
-        clock.advance(ASKING_INTERVAL_S)
+        clock.advance(REFRESH_INTERVAL_S)
         await _send(client)
         _, body, through = await _ask(client)
 
@@ -237,7 +237,7 @@ async def test_without_kafka_answers_come_and_promise_nothing(
     source.faults.extend([Unavailable("Kafka is away."), Unavailable("Kafka is away.")])
     async with serving(context) as client:
         assert (await _ask(client))[::2] == (200, None)
-        clock.advance(ASKING_INTERVAL_S)
+        clock.advance(REFRESH_INTERVAL_S)
         status = await _status(client)
 
     assert status == {"count": 0, "reason": "Kafka is away.", "partitions": []}
@@ -249,7 +249,7 @@ async def test_while_kafka_is_away_status_says_what_was_known_and_why_it_is_old(
     asked_at = format_us(clock.now_ns() // 1_000)
     async with serving(context) as client:
         await _status(client)
-        clock.advance(ASKING_INTERVAL_S)
+        clock.advance(REFRESH_INTERVAL_S)
         source.faults.append(Unavailable("Kafka is away."))
         status = await _status(client)
 
@@ -344,7 +344,7 @@ async def test_a_project_among_others_is_not_told_how_many_records_there_are(
     assert (
         of_all["reason"]
         == of_project["reason"]
-        == "Of a partition that holds records nothing is known to be queryable."
+        == "For a partition that holds records, nothing is known to be queryable."
     )
 
 

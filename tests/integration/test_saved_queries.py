@@ -21,8 +21,8 @@ from common.settings import ClickHouseSettings, PostgresSettings
 from common.span import Span
 from common.stored_position import StoredPosition
 from common.times import format_us
-from query_api.http.auth import NO_PROJECT
 from query_api.request.context import ApiContext
+from query_api.request.route import NO_PROJECT
 from tests.fakes.rowless_store import RowlessStore
 from tests.support.api import KnownKeys, context_of, serving
 from tests.support.history import HistoryClient

@@ -31,7 +31,7 @@ from query_api.pages import traces_handlers as traces_routes
 from query_api.pages.spans_models import SpanIds, SpansQuery
 from query_api.pages.traces_models import TraceIds
 from query_api.request.context import ApiContext
-from query_api.request.errors import InvalidRequest, answer_of
+from query_api.request.errors import InvalidRequest, response_of
 from query_api.request.json_body import read_body, read_query
 from query_api.request.route import Request, Response
 from tests.support.api import context_of
@@ -562,7 +562,7 @@ async def test_a_wrong_shape_is_told_where_it_is(api: Api, body: dict[str, Any],
 
     [problem] = caught.value.problems
     assert (problem["loc"], problem["type"]) == (loc, kind)
-    assert answer_of(caught.value).status == 422
+    assert response_of(caught.value).status == 422
 
 
 async def test_the_largest_page_is_legal(api: Api) -> None:

@@ -19,8 +19,8 @@ from pydantic import SecretStr
 from common.clickhouse.connect import open_store
 from common.clock import SystemClock
 from common.settings import ClickHouseSettings, QuerySettings, Settings
-from query_api.freshness.end_offsets import KnownEndOffsets
 from query_api.request.context import ApiContext
+from query_api.request.progress import KnownEndOffsets
 from tests.fakes.kafka import MemoryBroker
 from tests.support.api import PROJECT_A, KnownKeys, context_of, serving
 from tests.support.storing import StoringByHand

@@ -19,11 +19,11 @@ from common.postgres.keys import KeyOwner
 from common.postgres.pool import Database
 from common.project import DEFAULT_USER_ID
 from common.settings import Settings
-from query_api.freshness.end_offsets import KnownEndOffsets
 from query_api.http.app import make_runner
 from query_api.http.routes import ROUTES
 from query_api.http.startup_state import StartupState
 from query_api.request.context import ApiContext, Check, KeyFinder, waiting_places
+from query_api.request.progress import KnownEndOffsets
 from query_api.request.route import Route
 from tests.fakes.clock import ManualClock
 from tests.fakes.kafka import MemoryBroker

@@ -14,8 +14,8 @@ import aiohttp
 from common.clickhouse.connect import open_store
 from common.clock import SystemClock
 from common.settings import ClickHouseSettings, Settings
-from query_api.freshness.end_offsets import KnownEndOffsets
 from query_api.request.coordinates import COORDINATES_HEADER
+from query_api.request.progress import KnownEndOffsets
 from tests.fakes.kafka import MemoryBroker
 from tests.support.api import context_of, serving
 from tests.support.storing import stored_by_and_by

@@ -1,4 +1,4 @@
-"""EndOffsetsRead every process that a test process has started, once that test process is gone, however it ended: ``kill -9`` too.
+"""End every process that a test process has started, once that test process is gone, however it ended: ``kill -9`` too.
 
 The guard is a process of its own. The test process holds the other end of the guard's standard input; the kernel closes that
 end when the test process dies. What belongs to the test process is known by its environment: each process that it starts

@@ -16,7 +16,7 @@ from common.clickhouse.connect import open_store
 from common.clock import SystemClock
 from common.postgres.pool import Database
 from common.settings import ClickHouseSettings
-from query_api.freshness.end_offsets import KnownEndOffsets
+from query_api.request.progress import KnownEndOffsets
 from tests.fakes.kafka import MemoryBroker
 from tests.support.api import context_of, serving
 from tests.support.http_pages import check_shown

@@ -7,7 +7,7 @@ import pytest
 
 from common.errors import Unavailable
 from common.kafka.record import Partition
-from query_api.freshness.end_offsets import ASKING_INTERVAL_S, EndOffsetsRead, KnownEndOffsets
+from query_api.request.progress import REFRESH_INTERVAL_S, EndOffsetsRead, KnownEndOffsets
 from tests.fakes.clock import ManualClock
 from tests.fakes.kafka import MemoryBroker, MemoryEndOffsets
 
@@ -27,16 +27,16 @@ async def test_kafka_is_asked_once_a_second_however_many_requests_come(
 ) -> None:
     known = KnownEndOffsets(source, clock)
     for _ in range(3):
-        known.ask()
-        assert await known.heard(timeout_s=1.0) == EndOffsetsRead(clock.now_ns() // 1_000, {"memory/spans/0": 0})
-    clock.advance(ASKING_INTERVAL_S - 0.01)
-    known.ask()
-    await known.heard(timeout_s=1.0)
+        known.refresh()
+        assert await known.refreshed(timeout_s=1.0) == EndOffsetsRead(clock.now_ns() // 1_000, {"memory/spans/0": 0})
+    clock.advance(REFRESH_INTERVAL_S - 0.01)
+    known.refresh()
+    await known.refreshed(timeout_s=1.0)
     assert source.asked_count == 1
 
     clock.advance(0.01)
-    known.ask()
-    await known.heard(timeout_s=1.0)
+    known.refresh()
+    await known.refreshed(timeout_s=1.0)
 
     assert source.asked_count == 2
 
@@ -44,7 +44,7 @@ async def test_kafka_is_asked_once_a_second_however_many_requests_come(
 async def test_without_requests_nobody_asks(clock: ManualClock, source: MemoryEndOffsets) -> None:
     known = KnownEndOffsets(source, clock)
 
-    assert await known.heard(timeout_s=1.0) is None
+    assert await known.refreshed(timeout_s=1.0) is None
     assert source.asked_count == 0
 
 
@@ -52,32 +52,32 @@ async def test_the_last_answer_stands_while_kafka_is_away_and_the_reason_is_know
     clock: ManualClock, source: MemoryEndOffsets
 ) -> None:
     known = KnownEndOffsets(source, clock)
-    known.ask()
-    first = await known.heard(timeout_s=1.0)
-    clock.advance(ASKING_INTERVAL_S)
+    known.refresh()
+    first = await known.refreshed(timeout_s=1.0)
+    clock.advance(REFRESH_INTERVAL_S)
     source.faults.append(Unavailable("Kafka is away."))
 
-    known.ask()
+    known.refresh()
 
-    assert await known.heard(timeout_s=1.0) == first is not None
+    assert await known.refreshed(timeout_s=1.0) == first is not None
     assert known.failure == "Kafka is away."
-    clock.advance(ASKING_INTERVAL_S)
-    known.ask()
-    await known.heard(timeout_s=1.0)
+    clock.advance(REFRESH_INTERVAL_S)
+    known.refresh()
+    await known.refreshed(timeout_s=1.0)
     assert known.failure is None
 
 
 async def test_a_kafka_that_does_not_answer_holds_requests_up_once(clock: ManualClock) -> None:
     known = KnownEndOffsets(_Silent(), clock)
-    known.ask()
+    known.refresh()
 
     started_s = asyncio.get_running_loop().time()
-    assert await known.heard(timeout_s=0.05) is None
+    assert await known.refreshed(timeout_s=0.05) is None
     assert asyncio.get_running_loop().time() - started_s >= 0.04
     clock.advance(0.05)
     started_s = asyncio.get_running_loop().time()
-    known.ask()
-    assert await known.heard(timeout_s=0.05) is None
+    known.refresh()
+    assert await known.refreshed(timeout_s=0.05) is None
     assert asyncio.get_running_loop().time() - started_s < 0.04
     await known.close()
 
@@ -86,9 +86,9 @@ async def test_a_question_that_is_under_way_is_not_asked_again(clock: ManualCloc
     source = _Silent()
     known = KnownEndOffsets(source, clock)
     for _ in range(3):
-        known.ask()
+        known.refresh()
         await asyncio.sleep(0)
-        clock.advance(ASKING_INTERVAL_S)
+        clock.advance(REFRESH_INTERVAL_S)
 
     assert source.asked_count == 1
     await known.close()
@@ -99,8 +99,8 @@ async def test_what_kafka_takes_while_it_answers_is_not_promised(clock: ManualCl
     asked_us = clock.now_ns() // 1_000
     known = KnownEndOffsets(_Slow(clock), clock)
 
-    known.ask()
-    ends = await known.heard(timeout_s=1.0)
+    known.refresh()
+    ends = await known.refreshed(timeout_s=1.0)
 
     assert ends == EndOffsetsRead(asked_us, {"memory/spans/0": 0})
 
@@ -108,12 +108,12 @@ async def test_what_kafka_takes_while_it_answers_is_not_promised(clock: ManualCl
 async def test_a_question_that_fails_as_nobody_foresaw_is_not_the_last(clock: ManualClock) -> None:
     source = _Failing()
     known = KnownEndOffsets(source, clock)
-    known.ask()
-    await known.heard(timeout_s=1.0)
-    clock.advance(ASKING_INTERVAL_S)
+    known.refresh()
+    await known.refreshed(timeout_s=1.0)
+    clock.advance(REFRESH_INTERVAL_S)
 
-    known.ask()
-    await known.heard(timeout_s=1.0)
+    known.refresh()
+    await known.refreshed(timeout_s=1.0)
 
     assert source.asked_count == 2
 

@@ -14,7 +14,7 @@ from common.errors import Unavailable
 from common.stored_position import StoredPosition, encode_positions
 from query_api.freshness import follow
 from query_api.freshness.follow import Follower, following
-from query_api.freshness.stored import StoredThrough
+from query_api.request.progress import StoredThrough
 from tests.fakes.clock import ManualClock
 from tests.fakes.kafka import MemoryBroker
 from tests.support.api import UntouchedStore

@@ -4,7 +4,7 @@ import asyncio
 from uuid import UUID
 
 from common.stored_position import StoredPosition
-from query_api.freshness.stored import PROJECTS_MAX, StoredThrough, Through
+from query_api.request.progress import PROJECTS_MAX, StoredThrough, Through
 
 A, B = UUID(int=1), UUID(int=2)
 
@@ -37,9 +37,9 @@ def test_the_offsets_of_the_logs_that_were_stored_last_are_known() -> None:
     stored = StoredThrough()
     stored.learn(StoredPosition(A, f"log {number}", number, 1, 10 - number) for number in range(5))
 
-    assert stored.offsets(A, most=5) == {f"log {number}": number for number in range(5)}
-    assert stored.offsets(A, most=2) == {"log 0": 0, "log 1": 1}
-    assert stored.offsets(B, most=2) == {}
+    assert stored.offsets(A, max_count=5) == {f"log {number}": number for number in range(5)}
+    assert stored.offsets(A, max_count=2) == {"log 0": 0, "log 1": 1}
+    assert stored.offsets(B, max_count=2) == {}
 
 
 def test_what_is_known_already_is_no_news() -> None:

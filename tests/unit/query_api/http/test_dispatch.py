@@ -201,7 +201,7 @@ async def _unsendable(_call: Request) -> Response:
     "route",
     [
         Route("GET", "/failing", _unspeakable, "", "", None),
-        Route("GET", "/failing", _unspeakable, "", "", None, error_shape=_no_shape),
+        Route("GET", "/failing", _unspeakable, "", "", None, error_format=_no_shape),
         Route("GET", "/failing", _unsendable, "", "", None),
     ],
     ids=["the body of an error", "the form of an error", "the body of an answer"],

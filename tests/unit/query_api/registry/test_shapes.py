@@ -50,9 +50,9 @@ def _spelt(routes: Sequence[Route]) -> Iterator[str]:
         for part, model in (("query", route.query), ("body", route.body)):
             if model is not None:
                 yield _filled(f"{part:8}{_members(model, opens=_is_made)}")
-        if route.answer is not None:
-            yield _filled(f"answer  {_members(route.answer)}")
-            shown |= {kind.__name__: kind for kind in _kinds(route.answer) if _is_made(kind)}
+        if route.response is not None:
+            yield _filled(f"answer  {_members(route.response)}")
+            shown |= {kind.__name__: kind for kind in _kinds(route.response) if _is_made(kind)}
         yield ""
     for name, kind in shown.items():
         yield f"{name}\n{_filled(_members(kind))}\n"

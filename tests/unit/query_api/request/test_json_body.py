@@ -12,11 +12,11 @@ from query_api.compat.simple_traces_models import CreateSimpleTrace
 from query_api.intake.models import SpansIngest
 from query_api.pages.spans_models import SpansQuery
 from query_api.request.body_models import PROBLEMS_MAX, Listed
-from query_api.request.errors import InvalidRequest, answer_of, status_of
+from query_api.request.errors import InvalidRequest, response_of, status_of
 from query_api.request.json_body import (
     INPUT_BYTES_MAX,
     NAME_CHARACTERS_MAX,
-    json_answer,
+    json_response,
     parse_json,
     parse_json_text,
     read_body,
@@ -118,7 +118,7 @@ def test_an_input_of_any_depth_can_be_answered(levels: int) -> None:
     with pytest.raises(InvalidRequest) as raised:
         read_body(Sample, body, content_type=None, required=False)
 
-    assert answer_of(raised.value).status == 422
+    assert response_of(raised.value).status == 422
 
 
 def test_integers_past_64_bits_stay_exact() -> None:
@@ -246,7 +246,7 @@ def test_query_lists_take_every_value_and_others_the_last() -> None:
 
 
 def test_answer_omits_nulls_of_models_and_keeps_those_of_free_objects() -> None:
-    assert json_answer(Sample(free={"a": None})).body == b'{"count":1,"free":{"a":null}}'
+    assert json_response(Sample(free={"a": None})).body == b'{"count":1,"free":{"a":null}}'
 
 
 @pytest.mark.parametrize(

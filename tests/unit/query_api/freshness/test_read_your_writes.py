@@ -11,15 +11,15 @@ from common.errors import DeadlineExceeded, InvalidInput, Overloaded
 from common.kafka.record import Coordinates, EndOffsets
 from common.settings import QuerySettings, Settings
 from common.stored_position import ALL_PROJECTS, StoredPosition
-from query_api.freshness import waiting
-from query_api.freshness.end_offsets import ASKING_INTERVAL_S, KnownEndOffsets
-from query_api.freshness.waiting import Wanted, read_wanted, wait_until_stored
+from query_api.freshness import read_your_writes
+from query_api.freshness.read_your_writes import Wanted, read_wanted, wait_until_stored
 from query_api.request.context import ApiContext
 from query_api.request.coordinates import COORDINATES_MAX, sign_coordinates
+from query_api.request.progress import REFRESH_INTERVAL_S, KnownEndOffsets
 from query_api.request.route import Request
 from tests.fakes.clock import ManualClock
 from tests.fakes.kafka import MemoryBroker
-from tests.support.api import PROJECT_A, context_of
+from tests.support.api import PROJECT_A, KnownKeys, context_of
 
 
 class TestReading:
@@ -27,7 +27,7 @@ class TestReading:
         call = _call(_context())
         signed = sign_coordinates([Coordinates("spans", 1, 5)], project_id=PROJECT_A, secret=b"secret")
 
-        wanted = read_wanted(f"spans/0/7 ,{signed},, otlp_spans/3/0", call, sees_all=True)
+        wanted = read_wanted(f"spans/0/7 ,{signed},, otlp_spans/3/0", call)
 
         assert [each.coordinates for each in wanted] == [
             [Coordinates("spans", 0, 7)],
@@ -37,7 +37,7 @@ class TestReading:
 
     def test_a_place_that_a_project_names_is_that_of_its_own_record(self) -> None:
         for sees_all in (True, False):
-            (wanted,) = read_wanted("spans/0/7", _call(_context()), sees_all=sees_all)
+            (wanted,) = read_wanted("spans/0/7", _call(_context(sees_all=sees_all)))
             assert wanted.is_own_record is not sees_all
 
     @pytest.mark.parametrize("sees_all", [True, False])
@@ -57,33 +57,34 @@ class TestReading:
     )
     def test_what_is_no_coordinate_is_refused_in_words(self, text: str, sees_all: bool) -> None:
         with pytest.raises(InvalidInput, match=r"nor topic/partition/offset"):
-            read_wanted(f"spans/0/1,{text}", _call(_context()), sees_all=sees_all)
+            read_wanted(f"spans/0/1,{text}", _call(_context(sees_all=sees_all)))
 
     def test_of_a_long_text_that_is_no_coordinate_the_beginning_is_told(self) -> None:
         with pytest.raises(InvalidInput, match=r"'x{100}' is neither"):
-            read_wanted("x" * 10_000, _call(_context()), sees_all=True)
+            read_wanted("x" * 10_000, _call(_context()))
 
     def test_a_topic_that_is_not_read_would_never_be_stored(self) -> None:
-        with pytest.raises(
-            InvalidInput, match=r"'spans\.dead_letter/0/1' is of a topic that is not read; legal: .*spans"
-        ):
-            read_wanted("spans.dead_letter/0/1", _call(_context()), sees_all=True)
+        with pytest.raises(InvalidInput, match=r"the topic of 'spans\.dead_letter/0/1' is not read; allowed: .*spans"):
+            read_wanted("spans.dead_letter/0/1", _call(_context()))
 
     def test_a_project_does_not_learn_which_topics_are_read(self) -> None:
-        assert read_wanted("spans.dead_letter/0/1", _call(_context()), sees_all=False)
+        assert read_wanted("spans.dead_letter/0/1", _call(_context(sees_all=False)))
 
     def test_there_may_be_so_many_and_no_more(self) -> None:
         named = [f"spans/{partition}/0" for partition in range(COORDINATES_MAX + 1)]
 
-        assert len(read_wanted(",".join(named[:-1]), _call(_context()), sees_all=True)) == COORDINATES_MAX
+        assert len(read_wanted(",".join(named[:-1]), _call(_context()))) == COORDINATES_MAX
         with pytest.raises(InvalidInput, match="at most 200"):
-            read_wanted(",".join(named), _call(_context()), sees_all=True)
+            read_wanted(",".join(named), _call(_context()))
 
 
-def _context(*, ends: EndOffsets | None = None, clock: ManualClock | None = None, **query: float) -> ApiContext:
+def _context(
+    *, ends: EndOffsets | None = None, clock: ManualClock | None = None, sees_all: bool = True, **query: float
+) -> ApiContext:
     clock = clock or ManualClock()
     return context_of(
-        settings=Settings(auth="off", query=QuerySettings(**query)),
+        settings=Settings(auth="off" if sees_all else "on", query=QuerySettings(**query)),
+        keys=None if sees_all else KnownKeys({"a": PROJECT_A}),
         clock=clock,
         ends=KnownEndOffsets(ends or MemoryBroker().ends("spans"), clock),
     )
@@ -152,7 +153,7 @@ class TestWaiting:
 
     async def test_who_is_first_to_ask_waits_for_kafka_and_not_for_news(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """A process that has just started knows no logs, and all may be stored already."""
-        monkeypatch.setattr(waiting, "ENDS_TIMEOUT_S", 0.01)
+        monkeypatch.setattr(read_your_writes, "END_OFFSETS_TIMEOUT_S", 0.01)
         context = _context(ends=_LateEnds(), wait_for_max_s=5.0)
         _learn(context, 7)
 
@@ -162,12 +163,12 @@ class TestWaiting:
     async def test_a_kafka_that_no_longer_answers_does_not_hold_up_what_is_stored(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(waiting, "ENDS_TIMEOUT_S", 0.01)
+        monkeypatch.setattr(read_your_writes, "END_OFFSETS_TIMEOUT_S", 0.01)
         clock = ManualClock()
         context = _context(ends=_OnceAnswering(), clock=clock, wait_for_max_s=5.0)
         _learn(context, 7)
         await _wait(context, (0, 7))
-        clock.advance(ASKING_INTERVAL_S)
+        clock.advance(REFRESH_INTERVAL_S)
 
         async with asyncio.timeout(1.0):
             await _wait(context, (0, 7))

@@ -6,9 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from common.kafka.record import Partition
-from query_api.freshness.end_offsets import EndOffsetsRead
-from query_api.freshness.stored import Through
-from query_api.freshness.through import asked_through_us, partition_states, through_us
+from query_api.freshness.data_through import asked_through_us, partition_states, through_us
+from query_api.request.progress import EndOffsetsRead, Through
 
 LOG, OTHER_LOG = "c/spans/0", "c/spans/1"
 ASKED_US = 5_000_000

@@ -1,0 +1,185 @@
+"""Read your own writes: a request waits until the records that ``X-Clearspan-Wait-For`` names are queryable (ADR 0011).
+
+The header names records as intake signed them (``X-Clearspan-Coordinates``), or as ``topic/partition/offset`` for a producer
+that writes to Kafka itself. The wait for a signed coordinate ends when everything up to it is stored, or rejected and
+dead-lettered. A project that names ``topic/partition/offset`` waits for a record of its own at exactly that offset, so that
+the wait reveals nothing about records of other projects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence, Set
+from typing import Final, NamedTuple
+
+from common.errors import DeadlineExceeded, InvalidCursor, InvalidInput
+from common.kafka.record import Coordinates, Partition
+from common.stored_position import ALL_PROJECTS
+from common.telemetry import CALLS_WAITING
+from query_api.freshness.follow import look_up_stored
+from query_api.request.context import ApiContext
+from query_api.request.coordinates import (
+    COORDINATES_HEADER,
+    COORDINATES_MAX,
+    parse_coordinates,
+    read_signed_coordinates,
+)
+from query_api.request.progress import Through
+from query_api.request.route import Request
+from query_api.spans.request_spans import project_spans
+from query_api.spans.tables import Table, read_from
+
+WAIT_FOR_HEADER: Final = "X-Clearspan-Wait-For"
+END_OFFSETS_TIMEOUT_S: Final = 1.0
+"""How long to wait for fresh end offsets before the last known ones are used."""
+
+_NAME_CHARS_MAX: Final = 24
+"""Of a signed text in a message: enough to tell it from others."""
+
+_AT_PLACES: Final = "SELECT DISTINCT partition_id, record_offset\n" + read_from(
+    Table.ARRIVALS, "partition_id IN {logs:Array(String)}", "record_offset IN {offsets:Array(UInt64)}"
+)
+
+
+class Wanted(NamedTuple):
+    """One element of the header. ``name`` identifies it in messages."""
+
+    name: str
+    coordinates: Sequence[Coordinates]
+    is_own_record: bool = False
+    """Whether to wait for a record of the project at exactly this place, instead of everything up to it."""
+
+
+class Place(NamedTuple):
+    """Where Kafka keeps a record."""
+
+    partition_id: str
+    offset: int
+
+
+def read_wanted(text: str, request: Request) -> list[Wanted]:
+    """Parse the header. Raises ``InvalidInput`` that says what is legal.
+
+    A caller who sees all projects waits for everything up to a place, and may name only topics that are read.
+    """
+    names = [part.strip() for part in text.split(",") if part.strip()]
+    if len(names) > COORDINATES_MAX:
+        raise InvalidInput(f"{WAIT_FOR_HEADER}: got {len(names)} coordinates; at most {COORDINATES_MAX} are allowed.")
+    wanted = [_wanted(name, request) for name in names]
+    topics = request.context.settings.kafka.topics
+    for element in wanted if request.sees_all_projects else ():
+        if any(where.topic not in topics for where in element.coordinates):
+            raise InvalidInput(
+                f"{WAIT_FOR_HEADER}: the topic of '{element.name}' is not read; allowed: {', '.join(topics)}."
+            )
+    return wanted
+
+
+def _wanted(text: str, request: Request) -> Wanted:
+    try:
+        if "/" in text:
+            return Wanted(text, [parse_coordinates(text)], is_own_record=not request.sees_all_projects)
+        signed = read_signed_coordinates(text, project_id=request.project_id, secret=request.context.cursor_secret)
+        return Wanted(f"{text[:_NAME_CHARS_MAX]}…", signed)
+    except (ValueError, InvalidCursor) as exc:
+        raise InvalidInput(
+            f"{WAIT_FOR_HEADER}: '{text[:100]}' is neither a value of {COORDINATES_HEADER} for this project"
+            " nor topic/partition/offset."
+        ) from exc
+
+
+async def wait_until_stored(request: Request, wanted: Sequence[Wanted]) -> None:
+    """Return once everything wanted is queryable. Raises ``Overloaded``, and ``DeadlineExceeded`` that names what is missing."""
+    context, own_records = request.context, OwnRecords(request)
+    settings = context.settings.query
+    deadline_s = context.clock.monotonic_s() + settings.wait_for_max_s
+    while True:
+        since = context.stored.news_count(ALL_PROJECTS)
+        missing = await _missing(context, wanted, own_records)
+        if not missing:
+            return
+        async with context.waiting.place(timeout_s=settings.queue_s):
+            remaining_s = deadline_s - context.clock.monotonic_s()
+            with CALLS_WAITING.track_inprogress():
+                is_news = await context.stored.wait_for_news(ALL_PROJECTS, since=since, timeout_s=remaining_s)
+        if not is_news:
+            raise DeadlineExceeded(
+                f"{WAIT_FOR_HEADER}: not queryable after {settings.wait_for_max_s:g} s: {', '.join(missing)}."
+            )
+
+
+async def _missing(context: ApiContext, wanted: Sequence[Wanted], own_records: OwnRecords) -> list[str]:
+    """Return the names of what is not queryable yet."""
+    partitions = {_partition(where) for element in wanted for where in element.coordinates}
+    partition_ids = await _partition_ids(context, partitions)
+    places = [
+        [Place(partition_ids.get(_partition(where), ""), where.offset) for where in element.coordinates]
+        for element in wanted
+    ]
+    stored = context.stored.through(ALL_PROJECTS)
+    own = await own_records.find(
+        [place for element, at in zip(wanted, places, strict=True) if element.is_own_record for place in at]
+    )
+
+    def is_queryable(element: Wanted, place: Place) -> bool:
+        return place in own if element.is_own_record else _is_stored(place, stored.get(place.partition_id))
+
+    return [
+        element.name
+        for element, at in zip(wanted, places, strict=True)
+        if not all(is_queryable(element, place) for place in at)
+    ]
+
+
+async def _partition_ids(context: ApiContext, partitions: Set[Partition]) -> dict[Partition, str]:
+    """Return the id of each partition. It changes when the cluster is created anew, which restarts all offsets."""
+    if context.ends is None:
+        return {}
+    # Before the first read no partition id is known, and news would not mention what is already stored.
+    is_first = context.ends.latest is None
+    timeout_s = context.settings.query.wait_for_max_s if is_first else END_OFFSETS_TIMEOUT_S
+    context.ends.refresh()
+    ends = await context.ends.refreshed(timeout_s=timeout_s)
+    if ends is None:
+        return {}
+    partition_ids = {partition: ends.partition_id_of(partition) for partition in partitions}
+    return {partition: partition_id for partition, partition_id in partition_ids.items() if partition_id is not None}
+
+
+def _is_stored(place: Place, through: Through | None) -> bool:
+    return through is not None and place.offset <= through.offset
+
+
+def _partition(where: Coordinates) -> Partition:
+    return Partition(where.topic, where.partition)
+
+
+class OwnRecords:
+    """Finds records of the project of one request. A place is queried once, when the project is stored up to it."""
+
+    def __init__(self, request: Request) -> None:
+        self._request = request
+        self._is_looked_up = False
+        self._found: dict[Place, bool] = {}
+
+    async def find(self, places: Sequence[Place]) -> Set[Place]:
+        """Return the places that hold a stored record of the project. Raises the errors of ``ColumnStore``."""
+        if not places:
+            return set()
+        context, project_id = self._request.context, self._request.project_id
+        if not self._is_looked_up:
+            self._is_looked_up = True
+            await look_up_stored(context, project_id)
+        through = context.stored.through(project_id)
+        due = [
+            place for place in places if place not in self._found and _is_stored(place, through.get(place.partition_id))
+        ]
+        if due:
+            await self._query(due)
+        return {place for place in places if self._found.get(place)}
+
+    async def _query(self, places: Sequence[Place]) -> None:
+        parameters = {"logs": [place.partition_id for place in places], "offsets": [place.offset for place in places]}
+        rows = await project_spans(self._request, explain=False).select(_AT_PLACES, parameters)
+        pairs = zip(rows["partition_id"].to_pylist(), rows["record_offset"].to_pylist(), strict=True)
+        stored = {Place(partition_id.decode(), offset) for partition_id, offset in pairs}
+        self._found |= {place: place in stored for place in places}

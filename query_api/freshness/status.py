@@ -1,0 +1,141 @@
+"""``GET /status/freshness``: what was produced, and up to which time it is queryable.
+
+Projects share partitions: end offsets, timestamps and backlogs reveal the records of all of them. So a project sees its own last
+record without its offset, and the latest time of asking Kafka at which everything was stored that is stored now. The rest is
+for callers who see all projects: the administrator, and everybody when authentication is off.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from pydantic import BaseModel, Field
+
+from common.stored_position import ALL_PROJECTS
+from common.times import format_us, nearest_shown_us
+from query_api.freshness.data_through import PartitionState, asked_through_us, partition_states, through_us
+from query_api.freshness.follow import look_up_stored
+from query_api.request.json_body import json_response
+from query_api.request.progress import Through
+from query_api.request.route import Request, Response
+
+END_OFFSETS_TIMEOUT_S: Final = 2.0
+_NOT_READ: Final = "This process does not read Kafka's end offsets."
+_NOT_YET: Final = "Kafka's end offsets have not been read yet."
+_NOTHING_STORED: Final = "For a partition that holds records, nothing is known to be queryable."
+_ALL_ONLY: Final = " Present only if the caller may see all projects."
+
+
+class LastStored(BaseModel):
+    """The last record with spans of this project that is queryable."""
+
+    offset: int | None = Field(None, description=f"The offset of the record.{_ALL_ONLY}")
+    recorded_at: str | None = Field(None, description="The timestamp of the record.")
+    stored_at: str = Field(description="The time at which the record was known to be queryable.")
+
+
+class PartitionFreshness(BaseModel):
+    """One partition of one topic that the worker reads."""
+
+    topic: str = Field(description="The Kafka topic.")
+    partition: int = Field(description="The number of the partition.")
+    is_behind: bool | None = Field(
+        None, description=f"Whether Kafka holds records that are not queryable yet.{_ALL_ONLY}"
+    )
+    data_through: str | None = Field(
+        None,
+        description="Everything that Kafka had taken by this time is queryable. Absent if the time is unknown."
+        f"{_ALL_ONLY}",
+    )
+    last_stored: LastStored | None = Field(
+        None, description="The last queryable record of this project. Absent if there is none."
+    )
+    produced_offset: int | None = Field(None, description=f"The offset of the last record in Kafka.{_ALL_ONLY}")
+    stored_offset: int | None = Field(None, description=f"The offset of the last queryable record.{_ALL_ONLY}")
+    behind_records: int | None = Field(
+        None, description=f"The number of records that are in Kafka and not queryable yet.{_ALL_ONLY}"
+    )
+
+
+class Freshness(BaseModel):
+    """Up to which time everything that was produced is queryable."""
+
+    count: int = Field(description="The number of partitions in this response.")
+    data_through: str | None = Field(
+        None, description="Everything that Kafka had taken by this time is queryable, in all partitions."
+    )
+    asked_at: str | None = Field(None, description="The time at which Kafka's end offsets were read.")
+    reason: str | None = Field(None, description="Why `data_through` is absent or older than it could be.")
+    partitions: list[PartitionFreshness] = Field(description="Every partition, ordered by topic and number.")
+
+
+async def freshness_of_project(request: Request) -> Response:
+    """Return up to which time everything that was produced is queryable, overall and by partition."""
+    context = request.context
+    await look_up_stored(context, request.project_id)
+    return await _freshness(request, mine=context.stored.through(request.project_id))
+
+
+async def freshness_of_all(request: Request) -> Response:
+    """Return the freshness of all projects, with Kafka offsets, which count the records of all projects."""
+    return await _freshness(request, mine={})
+
+
+async def _freshness(request: Request, *, mine: Mapping[str, Through]) -> Response:
+    # An announcement may have been lost: without this a backlog could be reported that does not exist.
+    await look_up_stored(request.context, ALL_PROJECTS)
+    known = request.context.ends
+    stored = request.context.stored.through(ALL_PROJECTS)
+    if known is None:
+        return json_response(Freshness(count=0, reason=_NOT_READ, partitions=[]))
+    known.refresh()
+    ends = await known.refreshed(timeout_s=END_OFFSETS_TIMEOUT_S)
+    if ends is None:
+        return json_response(Freshness(count=0, reason=known.failure or _NOT_YET, partitions=[]))
+    sees_all = request.sees_all_projects
+    complete_us = through_us(ends, stored) if sees_all else asked_through_us(known.recent, stored)
+    partitions = [
+        _partition(state, mine.get(state.partition_id), sees_all=sees_all) for state in partition_states(ends, stored)
+    ]
+    return json_response(
+        Freshness(
+            count=len(partitions),
+            data_through=_time(complete_us),
+            asked_at=_time(ends.asked_us),
+            reason=known.failure or (_NOTHING_STORED if complete_us is None else None),
+            partitions=partitions,
+        )
+    )
+
+
+def _partition(state: PartitionState, mine: Through | None, *, sees_all: bool) -> PartitionFreshness:
+    visible = PartitionFreshness(
+        topic=state.partition.topic,
+        partition=state.partition.partition,
+        last_stored=_last_stored(mine, sees_all=sees_all) if mine is not None else None,
+    )
+    if not sees_all:
+        return visible
+    of_all_projects = {
+        "is_behind": state.behind_records > 0,
+        "data_through": _time(state.through_us),
+        "produced_offset": state.end - 1 if state.end > 0 else None,
+        "stored_offset": state.stored.offset if state.stored is not None else None,
+        "behind_records": state.behind_records,
+    }
+    return visible.model_copy(update=of_all_projects)
+
+
+def _last_stored(through: Through, *, sees_all: bool) -> LastStored:
+    recorded_us = through.record_ms * 1_000 if through.record_ms >= 0 else None
+    return LastStored(
+        offset=through.offset if sees_all else None,
+        recorded_at=_time(recorded_us),
+        stored_at=format_us(through.stored_us),
+    )
+
+
+def _time(time_us: int | None) -> str | None:
+    """Format a time; one outside of the years 1 to 9999, as a producer may set it, becomes the nearest inside."""
+    return None if time_us is None else format_us(nearest_shown_us(time_us))

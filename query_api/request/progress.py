@@ -1,0 +1,199 @@
+"""What this process knows of the progress of storing: how far each partition is stored (ADR 0007) and where it ends in Kafka.
+
+Pure memory: ``freshness/follow.py`` fills ``StoredThrough`` from the table ``stored_through`` and from the announcements of the
+workers. What is stored stays stored, so this knowledge may be late and may be dropped, but it is never wrong. Both classes
+belong to one event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict, deque
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from heapq import nlargest
+from typing import Final, NamedTuple
+from uuid import UUID
+
+from common.clock import Clock
+from common.errors import ServiceError
+from common.kafka.record import EndOffsets, Partition
+from common.stored_position import StoredPosition
+
+PROJECTS_MAX: Final = 10_000
+"""Projects that are remembered: about 2 KB each with a dozen partitions. Those without news for longest are dropped."""
+
+REFRESH_INTERVAL_S: Final = 1.0
+
+READS_KEPT: Final = 300
+"""Five minutes of reads under constant requests: the longest delay that a caller who does not see all projects is told."""
+
+
+class Through(NamedTuple):
+    """How far one partition is stored for one project: everything up to and including ``offset``."""
+
+    offset: int
+    record_ms: int
+    """The timestamp of the record at that offset."""
+
+    stored_us: int
+    """When it was known to be stored, in microseconds since 1970."""
+
+
+@dataclass(slots=True)
+class _Known:
+    through: dict[str, Through] = field(default_factory=dict)
+    news_count: int = 0
+    waiting: set[asyncio.Future[None]] = field(default_factory=set)
+
+
+class StoredThrough:
+    """How far spans are stored, by project and partition id. The project ``ALL_PROJECTS`` means every record of a partition."""
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[UUID, _Known] = OrderedDict()
+        self._is_closed = False
+        self.waiting_count = 0
+        """Calls that wait for news now."""
+
+    def learn(self, positions: Iterable[StoredPosition]) -> None:
+        """Take in positions, in any order, and wake the calls that wait for a project that advanced."""
+        advanced: dict[UUID, _Known] = {}
+        for position in positions:
+            known = self._known.setdefault(position.project_id, _Known())
+            before = known.through.get(position.partition_id)
+            if before is None or before.offset < position.through_offset:
+                through = Through(position.through_offset, position.record_ms, position.stored_us)
+                known.through[position.partition_id] = through
+                advanced[position.project_id] = known
+        for project_id, known in advanced.items():
+            known.news_count += 1
+            self._known.move_to_end(project_id)
+            _wake(known)
+        self._drop_quiet()
+
+    def through(self, project_id: UUID) -> Mapping[str, Through]:
+        """Return a copy of how far each partition is stored for the project; empty if nothing is known."""
+        known = self._known.get(project_id)
+        return dict(known.through) if known is not None else {}
+
+    def offsets(self, project_id: UUID, *, max_count: int) -> Mapping[str, int]:
+        """Return the last stored offset by partition id, of at most ``max_count`` partitions: those stored last."""
+        through = self.through(project_id)
+        if len(through) > max_count:
+            last = nlargest(max_count, through.items(), key=lambda item: item[1].stored_us)
+            through = dict(last)
+        return {partition_id: position.offset for partition_id, position in through.items()}
+
+    def news_count(self, project_id: UUID) -> int:
+        """Return how often the project advanced; ``wait_for_news`` compares with it."""
+        known = self._known.get(project_id)
+        return known.news_count if known is not None else 0
+
+    async def wait_for_news(self, project_id: UUID, *, since: int, timeout_s: float) -> bool:
+        """Wait up to ``timeout_s`` until ``news_count`` differs from ``since``; return whether it does.
+
+        Returns at once if it differs already, so that no news is missed between a look and the wait. Returns false early
+        when the process ends.
+        """
+        known = self._known.setdefault(project_id, _Known())
+        if known.news_count == since and not self._is_closed and timeout_s > 0:
+            await self._wait(known, timeout_s)
+        return known.news_count != since
+
+    def release(self) -> None:
+        """Wake every waiting call and let none wait any more, because the process ends."""
+        self._is_closed = True
+        for known in self._known.values():
+            _wake(known)
+
+    async def _wait(self, known: _Known, timeout_s: float) -> None:
+        woken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        known.waiting.add(woken)
+        self.waiting_count += 1
+        try:
+            await asyncio.wait({woken}, timeout=timeout_s)
+        finally:
+            self.waiting_count -= 1
+            known.waiting.discard(woken)
+
+    def _drop_quiet(self) -> None:
+        excess = len(self._known) - PROJECTS_MAX
+        if excess > 0:
+            for project_id in [project_id for project_id, known in self._known.items() if not known.waiting][:excess]:
+                del self._known[project_id]
+
+
+def _wake(known: _Known) -> None:
+    waiting, known.waiting = known.waiting, set()
+    for woken in waiting:
+        woken.set_result(None)
+
+
+@dataclass(frozen=True, slots=True)
+class EndOffsetsRead:
+    """One read of Kafka's end offsets: the offset after the last record, by partition id.
+
+    Every record that Kafka had acknowledged by ``asked_us`` has a lower offset.
+    """
+
+    asked_us: int
+    offsets: Mapping[str, int]
+
+    def partition_id_of(self, partition: Partition) -> str | None:
+        """Return the id of the log that the partition has now, or ``None`` if Kafka has no such partition."""
+        ending = f"/{partition.topic}/{partition.partition}"
+        return next((partition_id for partition_id in self.offsets if partition_id.endswith(ending)), None)
+
+
+class KnownEndOffsets:
+    """Kafka's end offsets as last read: in the background, at most once a second, and only while requests come."""
+
+    def __init__(self, source: EndOffsets, clock: Clock) -> None:
+        self._source = source
+        self._clock = clock
+        self._reading: asyncio.Task[None] | None = None
+        self._began_s = float("-inf")
+        self.latest: EndOffsetsRead | None = None
+        self.recent: deque[EndOffsetsRead] = deque(maxlen=READS_KEPT)
+        """The last reads, the latest first."""
+
+        self.failure: str | None = None
+        """Why the last read failed; ``None`` if it did not."""
+
+    def refresh(self) -> None:
+        """Begin a read in the background, unless one began less than ``REFRESH_INTERVAL_S`` ago."""
+        now_s = self._clock.monotonic_s()
+        if self._reading is None and now_s - self._began_s >= REFRESH_INTERVAL_S:
+            self._began_s = now_s
+            self._reading = asyncio.create_task(self._read(), name="read-end-offsets")
+
+    async def refreshed(self, *, timeout_s: float) -> EndOffsetsRead | None:
+        """Return the latest read, waiting for one under way until ``timeout_s`` after it began.
+
+        The timeout counts from the beginning of the read: while Kafka is away only the first requests of each second wait.
+        """
+        remaining_s = self._began_s + timeout_s - self._clock.monotonic_s()
+        if self._reading is not None and remaining_s > 0:
+            await asyncio.wait({self._reading}, timeout=remaining_s)
+        return self.latest
+
+    async def close(self) -> None:
+        """Stop reading and close the source. Safe to call twice."""
+        if self._reading is not None:
+            self._reading.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._reading
+        await self._source.close()
+
+    async def _read(self) -> None:
+        asked_us = self._clock.now_ns() // 1_000
+        try:
+            self.latest = EndOffsetsRead(asked_us, await self._source.ask())
+            self.recent.appendleft(self.latest)
+            self.failure = None
+        except ServiceError as error:
+            self.failure = error.public_message
+        finally:
+            self._reading = None
