@@ -13,7 +13,6 @@ import socket
 import sys
 import threading
 import traceback
-from importlib import import_module
 from typing import Any, BinaryIO, Final
 
 from common.errors import ServiceError
@@ -30,7 +29,7 @@ def main() -> None:
         signal.signal(number, signal.SIG_IGN)
     os.nice(NICENESS)
     for module in sys.argv[2:]:
-        import_module(module)
+        __import__(module)
 
     tune_for_batches()
     with socket.socket(fileno=int(sys.argv[1])) as connection:
