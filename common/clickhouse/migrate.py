@@ -1,7 +1,7 @@
-"""Brings the tables up to date: the numbered files of ``ddl/``, each applied once, recorded in ``migrations``.
+"""Apply the numbered files of ``ddl/``, each once, and record them in the table ``migrations``.
 
-Two starters may run this at once: every statement is ``IF NOT EXISTS``, so both may apply a file, and the record
-collapses to one row a file.
+Two processes may do this at the same time: every statement is ``IF NOT EXISTS``, so both may apply a file, and their records
+collapse to one row for each file.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from common.settings import ClickHouseSettings
 
 DDL: Final = Path(__file__).parent / "ddl"
 DEADLINE_S: Final = 300.0
-"""Of one statement; a cluster waits for its slowest replica."""
+"""For one statement; a cluster waits for its slowest replica."""
 
 CHECK_DEADLINE_S: Final = 5.0
 
@@ -38,10 +38,10 @@ RECORD: Final = "INSERT INTO migrations (number, name, sha256) SELECT {number:UI
 
 
 async def migrate(settings: ClickHouseSettings, /, *, data_dir: Path, folder: Path = DDL) -> list[str]:
-    """The names of the files that were applied now, in order; empty when nothing was left to do.
+    """Apply what is missing and return the names of the files applied, in order; empty if there was nothing to do.
 
-    Creates the database when it is missing. Raises ``IllegalMigration`` when an applied file has changed, and the
-    errors of ``ColumnStore``.
+    Creates the database if it is missing. Raises ``IllegalMigration`` if an applied file has changed, and the errors of
+    ``ColumnStore``.
     """
     await _create_database(settings, data_dir=data_dir)
     store = open_store(settings, data_dir=data_dir)
@@ -57,9 +57,9 @@ async def migrate(settings: ClickHouseSettings, /, *, data_dir: Path, folder: Pa
     return [f"{migration.number:04}_{migration.name}" for migration in migrations]
 
 
-async def require_tables(store: ColumnStore, /) -> None:
-    """Return when the engine answers and has the tables of this program. Raises ``NotMigrated``, and the errors of ``ColumnStore``."""
-    if is_behind(DDL, await _applied(store, deadline_s=CHECK_DEADLINE_S)):
+async def require_tables(store: ColumnStore, /, *, folder: Path = DDL) -> None:
+    """Check that the engine has every migration of ``folder``. Raises ``NotMigrated``, and the errors of ``ColumnStore``."""
+    if is_behind(folder, await _applied(store, deadline_s=CHECK_DEADLINE_S)):
         raise NotMigrated("ClickHouse")
 
 
@@ -74,7 +74,7 @@ async def _create_database(settings: ClickHouseSettings, *, data_dir: Path) -> N
 
 
 async def _applied(store: ColumnStore, *, deadline_s: float) -> dict[int, str]:
-    """The checksum of each file that was applied, by its number."""
+    """Return the checksum of each applied file by its number."""
     rows = await store.select(Statement(APPLIED), deadline_s=deadline_s)
     return {row["number"]: row["sha256"].decode() for row in rows.to_pylist()}
 

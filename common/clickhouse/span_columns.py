@@ -48,7 +48,7 @@ OPTIONAL_MEMBERS: Final = (
     "scope",
 )
 """Members of an answer that a span may lack, columns of their names. The bits of the column ``members``, lowest first, say which a row
-has; the engine sets them (migration 0007)."""
+has; the engine sets them (``ddl/0001_spans.sql``)."""
 
 ALL_MEMBERS: Final = 2 ** len(OPTIONAL_MEMBERS) - 1
 

@@ -1,6 +1,6 @@
-"""The text of a DDL file as statements for one engine: places filled, split at semicolons.
+"""Turn a DDL file into statements for one server or a cluster: fill the placeholders, split at semicolons.
 
-Not ``str.format``: the braces of ``{shard}`` and ``{replica}`` belong to the server's own macros.
+Not ``str.format``: the braces of ``{shard}`` and ``{replica}`` are macros of the server.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ ONE_SERVER: Final = {
 
 
 def render(text: str, /, *, cluster: str) -> str:
-    """The DDL for one server, or for the cluster of that name."""
-    places = REPLICATED | {"{on_cluster}": f" ON CLUSTER `{cluster}`"} if cluster else ONE_SERVER
-    return re.sub("|".join(re.escape(place) for place in places), lambda match: places[match[0]], text)
+    """Fill the placeholders for one server, or for the cluster of that name."""
+    placeholders = REPLICATED | {"{on_cluster}": f" ON CLUSTER `{cluster}`"} if cluster else ONE_SERVER
+    return re.sub("|".join(map(re.escape, placeholders)), lambda match: placeholders[match[0]], text)
 
 
 def statements(text: str, /) -> list[str]:
-    """The statements of a file; each ends with a semicolon at the end of its line."""
+    """Return the statements of a file; a statement ends with a semicolon at the end of its line."""
     return [part.strip() for part in re.split(r";[ \t]*$", text, flags=re.MULTILINE) if part.strip()]

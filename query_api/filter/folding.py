@@ -2,7 +2,7 @@
 
 The mappings of status C and S in Unicode's ``CaseFolding.txt``, made from what Python knows: a full folding that is one code
 point is the simple one too, and where it is several, lower case is, if that is one. The other interpreter of the same
-table is the column ``content`` (``common/clickhouse/ddl/0002_content.sql``), which holds it as two texts; a test keeps the
+table is the column ``content`` (``common/clickhouse/ddl/0001_spans.sql``), which holds it as two texts; a test keeps the
 two the same. RE2's ``(?i)`` folds by these pairs as well.
 """
 

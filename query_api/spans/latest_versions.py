@@ -113,11 +113,6 @@ class _Entries:
         """Whether the row says that a version is deleted."""
         return self.versions[index] % 2 == 1
 
-    def age(self, index: int) -> tuple[int, bytes]:
-        """By which the latest of a log is chosen. A version from before parents were kept stands beside the same one with its
-        parent until the engine has merged them."""
-        return self.versions[index], self.parent_ids[index]
-
     def rank(self, index: int) -> tuple[int, int, bytes]:
         """By which the head is chosen across logs."""
         return self.record_ms[index], self.versions[index], self.sent[index].partition_id
@@ -281,7 +276,7 @@ def _latest_in_partitions(entries: _Entries, absent: Collection[Version]) -> Ite
         if sent in absent and not entries.is_deletion(index):
             continue
         known = latest.setdefault((trace_id, span_id, sent.partition_id), index)
-        if entries.age(known) < entries.age(index):
+        if entries.versions[known] < entries.versions[index]:
             latest[trace_id, span_id, sent.partition_id] = index
     return (index for index in latest.values() if not entries.is_deletion(index))
 

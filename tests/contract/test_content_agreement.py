@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,6 @@ from hypothesis import event, example, given, settings
 from hypothesis import strategies as st
 
 from common.clickhouse.connect import open_store
-from common.clickhouse.migrate import DDL, migrate
 from common.clock import SystemClock
 from common.project import DEFAULT_PROJECT_ID
 from common.settings import ClickHouseSettings
@@ -28,7 +26,6 @@ from tests.support.span_corpus import OTHER_PROJECT_ID, START_NS, random_span, s
 
 SEED = 20_261_121
 SPANS_COUNT = 300
-OLD_COUNT = 100
 EXAMPLES_COUNT = 300
 
 WORDS = (
@@ -117,20 +114,12 @@ class Corpus:
 
 
 @pytest.fixture(scope="module")
-def corpus(
-    chdb_dir: Path, chdb_empty_settings: Callable[[], ClickHouseSettings], tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Corpus]:
-    """Some of the spans are there before the index is."""
-    configured, source = chdb_empty_settings(), random.Random(SEED)
+def corpus(chdb_dir: Path, chdb_settings: Callable[[], ClickHouseSettings]) -> Iterator[Corpus]:
+    source = random.Random(SEED)
     spans = [span_of_texts(source, number) for number in range(SPANS_COUNT)]
-    first = tmp_path_factory.mktemp("ddl")
-    shutil.copy(DDL / "0001_spans.sql", first)
     with asyncio.Runner() as runner:
-        runner.run(migrate(configured, data_dir=chdb_dir, folder=first))
-        store = open_store(configured, data_dir=chdb_dir)
-        runner.run(store_record(store, spans[:OLD_COUNT], without=["usage_is_own"]))
-        runner.run(migrate(configured, data_dir=chdb_dir))
-        runner.run(store_record(store, spans[OLD_COUNT:], offset=1))
+        store = open_store(chdb_settings(), data_dir=chdb_dir)
+        runner.run(store_record(store, spans))
         runner.run(store_record(store, spans[:50], project_id=OTHER_PROJECT_ID))
         yield Corpus(runner, ProjectSpans(store, DEFAULT_PROJECT_ID, clock=SystemClock(), budget_s=3600.0))
         runner.run(store.close())

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import random
-import shutil
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from common.clickhouse.connect import open_store
-from common.clickhouse.migrate import DDL, migrate
+from common.clickhouse.migrate import migrate
 from common.clickhouse.store import ColumnStore, Statement
 from common.settings import ClickHouseSettings
 from common.span import Event
@@ -40,16 +39,14 @@ async def select(store: ColumnStore, sql: str, parameters: dict[str, Any] | None
     return list(rows.to_pylist())
 
 
-async def store_texts(
-    store: ColumnStore, *texts: str, events: tuple[Event, ...] = (), offset: int = 0, without: Sequence[str] = ()
-) -> None:
+async def store_texts(store: ColumnStore, *texts: str, events: tuple[Event, ...] = (), offset: int = 0) -> None:
     """One span a text, ids from 1 on."""
     source = random.Random(1)
     spans = [
         random_span(source, offset + number)._replace(attributes={"text": text}, events=events)
         for number, text in enumerate(texts)
     ]
-    await store_record(store, spans, offset=offset, without=without)
+    await store_record(store, spans, offset=offset)
 
 
 async def found(store: ColumnStore, text: str) -> list[int]:
@@ -87,26 +84,6 @@ async def test_words_are_answered_by_the_index(store: ColumnStore):
     assert "hasAllTokens(content" not in text  # what stands there instead is read from the index
     assert "__text_index_content_index_hasAllTokens" in text
     assert "__text_index_content_index_hasAnyTokens" in text
-
-
-async def test_rows_from_before_the_migration_are_found(
-    chdb_dir: Path, chdb_empty_settings: Callable[[], ClickHouseSettings], tmp_path: Path
-):
-    configured = chdb_empty_settings()
-    shutil.copy(DDL / "0001_spans.sql", tmp_path)
-    await migrate(configured, data_dir=chdb_dir, folder=tmp_path)
-    store = open_store(configured, data_dir=chdb_dir)
-    events = (Event("exception", START_NS, {"message": "boom"}),)
-    await store_texts(store, "an old wolf", "an old sheep", events=events, without=["usage_is_own"])
-
-    await migrate(configured, data_dir=chdb_dir)
-    await store_texts(store, "a new wolf", "a new sheep", offset=2)
-    before = [await found(store, text) for text in ("wolf", "-wolf", '"old wolf"', "exception boom")]
-    await store.execute(Statement("OPTIMIZE TABLE spans FINAL"), deadline_s=30)
-    merged = [await found(store, text) for text in ("wolf", "-wolf", '"old wolf"', "exception boom")]
-    await store.close()
-
-    assert before == merged == [[1, 3], [2, 4], [1], [1, 2]]
 
 
 async def test_the_texts_of_events_are_read_out_of_their_json(store: ColumnStore):

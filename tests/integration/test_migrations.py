@@ -33,39 +33,66 @@ async def tables(settings: ClickHouseSettings, chdb_dir: Path) -> list[str]:
     return [row["name"].decode() for row in rows.to_pylist()]
 
 
-async def test_from_empty_and_then_nothing_is_left_to_do(settings: ClickHouseSettings, chdb_dir: Path):
+def with_next_migration(folder: Path) -> Path:
+    """A folder with the files of the program and one more."""
+    for path in DDL.glob("*.sql"):
+        (folder / path.name).write_bytes(path.read_bytes())
+    (folder / "0002_next.sql").write_text(
+        "ALTER TABLE spans{on_cluster} ADD COLUMN IF NOT EXISTS next UInt8 DEFAULT 7;\n"
+    )
+    return folder
+
+
+async def test_migration_from_empty_leaves_nothing_to_do(settings: ClickHouseSettings, chdb_dir: Path):
     assert await migrate(settings, data_dir=chdb_dir) == sorted(path.stem for path in DDL.glob("*.sql"))
     assert await migrate(settings, data_dir=chdb_dir) == []
 
     assert {"migrations", "span_versions", "span_versions_of_spans", "spans"} <= set(await tables(settings, chdb_dir))
 
 
-async def test_tables_that_are_missing_or_older_are_told_with_what_makes_them(
+async def test_next_migration_applies_to_a_database_with_spans(
     settings: ClickHouseSettings, chdb_dir: Path, tmp_path: Path
 ):
-    said = "ClickHouse does not have the tables of this version yet: `clearspan migrate` makes them."
-    (tmp_path / "0001_spans.sql").write_bytes((DDL / "0001_spans.sql").read_bytes())
+    await migrate(settings, data_dir=chdb_dir)
     store = open_store(settings, data_dir=chdb_dir)
     try:
-        with pytest.raises(NotMigrated, match=said):
-            await require_tables(store)
-        await migrate(settings, data_dir=chdb_dir, folder=tmp_path)
-        with pytest.raises(NotMigrated, match=said):
-            await require_tables(store)
+        await store.execute(Statement("INSERT INTO spans (name) VALUES ('before')"), deadline_s=10)
+        applied = await migrate(settings, data_dir=chdb_dir, folder=with_next_migration(tmp_path))
+        rows = await store.select(Statement("SELECT name, next FROM spans"), deadline_s=10)
+    finally:
+        await store.close()
+
+    assert applied == ["0002_next"]
+    assert rows.to_pylist() == [{"name": b"before", "next": 7}]
+
+
+async def test_missing_or_older_tables_are_reported_with_the_command_to_run(
+    settings: ClickHouseSettings, chdb_dir: Path, tmp_path: Path
+):
+    message = "ClickHouse does not have the tables of this version yet: `clearspan migrate` makes them."
+    folder = with_next_migration(tmp_path)
+    store = open_store(settings, data_dir=chdb_dir)
+    try:
+        with pytest.raises(NotMigrated, match=message):
+            await require_tables(store, folder=folder)
         await migrate(settings, data_dir=chdb_dir)
         await require_tables(store)
+        with pytest.raises(NotMigrated, match=message):
+            await require_tables(store, folder=folder)
+        await migrate(settings, data_dir=chdb_dir, folder=folder)
+        await require_tables(store, folder=folder)
     finally:
         await store.close()
 
 
-async def test_several_starters_at_once_all_end_well(settings: ClickHouseSettings, chdb_dir: Path):
+async def test_concurrent_migrations_all_succeed(settings: ClickHouseSettings, chdb_dir: Path):
     await asyncio.gather(*(migrate(settings, data_dir=chdb_dir) for _ in range(4)))
 
     assert await migrate(settings, data_dir=chdb_dir) == []
     assert "spans" in await tables(settings, chdb_dir)
 
 
-async def test_a_changed_file_is_named(settings: ClickHouseSettings, chdb_dir: Path, tmp_path: Path):
+async def test_changed_file_is_named_in_the_error(settings: ClickHouseSettings, chdb_dir: Path, tmp_path: Path):
     await migrate(settings, data_dir=chdb_dir)
     (tmp_path / "0001_spans.sql").write_text((DDL / "0001_spans.sql").read_text() + "\n")
 
@@ -84,7 +111,7 @@ async def test_only_new_files_are_applied(settings: ClickHouseSettings, chdb_dir
     assert await tables(settings, chdb_dir) == ["migrations", "one", "two"]
 
 
-async def test_a_file_that_fails_is_tried_again(settings: ClickHouseSettings, chdb_dir: Path, tmp_path: Path):
+async def test_failed_file_is_applied_again(settings: ClickHouseSettings, chdb_dir: Path, tmp_path: Path):
     (tmp_path / "0001_one.sql").write_text("CREATE TABLE IF NOT EXISTS one (a UInt8) ENGINE = Memory;\nSELEC;\n")
     with pytest.raises(InvalidStatement):
         await migrate(settings, data_dir=chdb_dir, folder=tmp_path)

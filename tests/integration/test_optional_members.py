@@ -1,4 +1,4 @@
-"""Members that a span may lack: a page reads the columns of those that its spans have, of spans from before that was known as well."""
+"""Members that a span may lack: a page reads only the columns that one of its spans needs."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 import orjson
 import pytest
 
-from common.clickhouse.migrate import migrate
-from common.clickhouse.span_columns import ALL_MEMBERS, OPTIONAL_MEMBERS
+from common.clickhouse.connect import open_store
+from common.clickhouse.span_columns import OPTIONAL_MEMBERS
 from common.clickhouse.store import ColumnStore, Statement
 from common.clock import SystemClock
 from common.limits import MIB
@@ -25,7 +25,6 @@ from query_api.spans.project_spans import ProjectSpans
 from query_api.spans.rows import RowsAhead
 from tests.support.api import context_of
 from tests.support.feed import Reader, settle
-from tests.support.older_tables import apply_again, tables_before
 from tests.support.span_corpus import START_NS, store_record
 from tests.support.span_pages import SpanPages
 
@@ -78,27 +77,16 @@ async def members_of(store: ColumnStore, table: str) -> dict[int, int]:
     return {int.from_bytes(row["trace_id"], "big"): row["members"] for row in rows.to_pylist()}
 
 
-@pytest.fixture(params=[False, True], ids=["once", "twice"])
-async def store(
-    request: pytest.FixtureRequest,
-    chdb_dir: Path,
-    chdb_empty_settings: Callable[[], ClickHouseSettings],
-    tmp_path: Path,
-) -> AsyncIterator[ColumnStore]:
-    """With these spans from before the migration, and with others from after it."""
-    settings = chdb_empty_settings()
-    opened = await tables_before(7, settings, data_dir=chdb_dir, folder=tmp_path)
+@pytest.fixture
+async def store(chdb_dir: Path, chdb_settings: Callable[[], ClickHouseSettings]) -> AsyncIterator[ColumnStore]:
+    opened = open_store(chdb_settings(), data_dir=chdb_dir)
     await store_record(opened, spans(100))
-    assert (await migrate(settings, data_dir=chdb_dir))[:2] == ["0007_members", "0008_members_of_heads"]
-    if request.param:
-        await apply_again(opened, "0007_members.sql")
-        await apply_again(opened, "0008_members_of_heads.sql")
     await store_record(opened, spans(200), offset=1)
     yield opened
     await opened.close()
 
 
-async def test_each_is_shown_where_it_is_alone_on_a_page_and_where_others_are(store: ColumnStore) -> None:
+async def test_member_is_returned_on_a_page_alone_and_with_others(store: ColumnStore) -> None:
     pages = SpanPages.over(store)
     whole = {each["span_name"]: each for each in (await pages.page())["spans"]}
     asked = {name: {"conditions": [{"field": "span_name", "value": name}]} for name in whole}
@@ -112,7 +100,7 @@ async def test_each_is_shown_where_it_is_alone_on_a_page_and_where_others_are(st
         assert not set(OPTIONAL_MEMBERS).intersection(whole[f"n{first}"])
 
 
-async def test_each_is_shown_in_its_trace(store: ColumnStore) -> None:
+async def test_member_is_returned_in_its_trace(store: ColumnStore) -> None:
     shown = {each["span_name"]: each for each in (await SpanPages.over(store).page())["spans"]}
     spans = ProjectSpans(store, DEFAULT_PROJECT_ID, clock=SystemClock(), budget_s=30.0)
     async with RowsAhead(spans, bytes_max=BYTES_MAX) as rows:
@@ -124,7 +112,7 @@ async def test_each_is_shown_in_its_trace(store: ColumnStore) -> None:
     assert spans_of(trace for traces in each_alone for trace in traces) == shown
 
 
-async def test_each_is_shown_where_it_is_alone_on_a_page_of_the_feed(store: ColumnStore) -> None:
+async def test_member_is_returned_on_a_feed_page_of_one_span(store: ColumnStore) -> None:
     shown = {each["span_name"]: each for each in (await SpanPages.over(store).page())["spans"]}
     for offset in (0, 1):
         await settle(store, offset=offset)
@@ -134,16 +122,11 @@ async def test_each_is_shown_where_it_is_alone_on_a_page_of_the_feed(store: Colu
     assert {each["span_name"]: each for each in arrived} == shown
 
 
-async def test_heads_say_the_same_as_rows_of_what_was_stored_since(store: ColumnStore) -> None:
-    of_rows = await members_of(store, "spans")
-    of_heads = await members_of(store, "span_versions")
-
-    for first, is_known in ((100, False), (200, True)):
-        for number in range(first, first + len(OPTIONAL_MEMBERS) + 2):
-            assert of_heads[number] == (of_rows[number] if is_known else ALL_MEMBERS)
+async def test_versions_hold_the_same_members_as_rows(store: ColumnStore) -> None:
+    assert await members_of(store, "span_versions") == await members_of(store, "spans")
 
 
-async def test_the_engine_says_which_of_them_a_row_has(store: ColumnStore) -> None:
+async def test_bits_of_members_follow_optional_members(store: ColumnStore) -> None:
     has = ", ".join(f"ifNull(toString({name}), '') NOT IN ('', '0')" for name in OPTIONAL_MEMBERS)
     rows = await store.select(Statement(f"SELECT members, [{has}] AS has FROM spans"), deadline_s=10.0)
 

@@ -109,7 +109,7 @@ async def add_head(
     """A row of ``span_versions`` alone, as it stands there before its row of ``spans``, or when a span is deleted."""
     sql = (
         "INSERT INTO span_versions (project_id, trace_id, span_id, partition_id, version, record_ms, start_us) SELECT {project:UUID},"
-        " unhex({trace:String}), unhex({span:String}), {log:String}, {version:UInt64}, {ms:Int64}, {start:Int64}"
+        " unhex({trace:String}), unhex({span:String}), {partition_id:String}, {version:UInt64}, {ms:Int64}, {start:Int64}"
     )
     span = place.span
     values = {

@@ -150,6 +150,15 @@ async def test_a_record_that_is_delivered_again_changes_nothing(api: Api) -> Non
     assert await api.tokens() == 15
 
 
+async def test_deleted_trace_counts_only_what_is_sent_afterwards(api: Api) -> None:
+    await api.ingest(*WHOLE)
+    async with api.client.delete(f"/traces/{1:032x}") as response:
+        assert response.status == 202
+    await api.ingest(span(AGENT), span(CALL, AGENT, tokens=4))
+
+    assert await api.tokens() == 4
+
+
 async def test_other_traces_have_no_part_in_it(api: Api) -> None:
     await api.ingest(span(AGENT, tokens=99), span(CALL, AGENT, tokens=10, trace=2))
     answer = await api.post("/spans/query", {"filtering": {"conditions": [{"field": "span_name", "value": "s1"}]}})

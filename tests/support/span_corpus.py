@@ -187,10 +187,8 @@ async def store_record(
     offset: int = 0,
     record_ms: int = 1,
     project_id: UUID = DEFAULT_PROJECT_ID,
-    without: Sequence[str] = (),
 ) -> None:
-    """Store spans as one record; every call is an insert of its own, also of the same record. ``without`` are columns that an
-    older table does not have yet."""
+    """Store spans as one record; every call is an insert of its own, also of the same record."""
     columns = SpanColumns()
     columns.append_record(
         project_ids=project_id,
@@ -202,8 +200,7 @@ async def store_record(
         normalized_spans=normalize(spans),
     )
     token = f"{partition_id}-{offset}-{record_ms}-{uuid4()}"  # not of ``random``, which hypothesis sets back
-    rows = columns.table(stored_us=STORED_US).drop_columns(list(without))
-    await store.insert(SPANS_TABLE, rows, dedup_token=token, deadline_s=30.0)
+    await store.insert(SPANS_TABLE, columns.table(stored_us=STORED_US), dedup_token=token, deadline_s=30.0)
 
 
 async def store_year(

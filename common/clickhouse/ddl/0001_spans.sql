@@ -1,90 +1,220 @@
--- formerly abf092e81ae7f23b5d89555389bfcf8776592b66b14c217972d8b91edbdb6d46
--- (the same tables with granules of 4,096 and 1,024 rows: everything works on them, and takes longer; ADR 0003)
+-- The tables of spans (ADR 0003). Nothing is changed here once it is applied: the next change is 0002_*.sql.
 
--- The spans as they are answered, one row a version. In the order of pages: project, start, span, trace.
--- `partition_id` and `record_offset` are the Kafka coordinates that decide which version is the latest (ADR 0003).
+-- The spans, one row for each version, in the order of pages: project, start, span, trace. Texts are stored as answers show them.
+-- `partition_id` and `record_offset` are the Kafka coordinates that decide which version of a span is the latest.
 CREATE TABLE IF NOT EXISTS spans{on_cluster}
 (
-    project_id                 UUID,
-    start_us                   Int64                              CODEC(Delta, ZSTD(1)),
-    span_id                    FixedString(16)                    CODEC(ZSTD(1)),
-    trace_id                   FixedString(16)                    CODEC(ZSTD(1)),
-    partition_id                        LowCardinality(String),
-    record_offset                 UInt64                             CODEC(Delta, ZSTD(1)),
-    span_index                 UInt32                             CODEC(T64, ZSTD(1)),
-    record_ms                  Int64                              CODEC(Delta, ZSTD(1)),
-    stored_us                  Int64                              CODEC(Delta, ZSTD(1)),
-    parent_id                  FixedString(16)                    CODEC(ZSTD(1)),
-    end_us                     Int64                              CODEC(Delta, ZSTD(1)),
-    start_ns_rest              UInt16                             CODEC(T64, ZSTD(1)),
-    end_ns_rest                UInt16                             CODEC(T64, ZSTD(1)),
-    name                       LowCardinality(String),
-    kind                       UInt8                              CODEC(ZSTD(1)),
-    status_code                UInt8                              CODEC(ZSTD(1)),
-    status_message             Nullable(String)                   CODEC(ZSTD(1)),
-    trace_type                 LowCardinality(String),
-    span_type                  LowCardinality(String),
-    session_id                 Nullable(String)                   CODEC(ZSTD(1)),
-    user_id                    Nullable(String)                   CODEC(ZSTD(1)),
-    agent_id                   Nullable(String)                   CODEC(ZSTD(1)),
-    trace_state                String                             CODEC(ZSTD(1)),
-    flags                      UInt32                             CODEC(T64, ZSTD(1)),
-    dropped_attributes_count   UInt32                             CODEC(T64, ZSTD(1)),
-    dropped_events_count       UInt32                             CODEC(T64, ZSTD(1)),
-    dropped_links_count        UInt32                             CODEC(T64, ZSTD(1)),
-    tokens_prompt              Float64                            CODEC(ZSTD(1)),
-    tokens_completion          Float64                            CODEC(ZSTD(1)),
-    tokens_total               Float64                            CODEC(ZSTD(1)),
-    costs_prompt               Float64                            CODEC(ZSTD(1)),
-    costs_completion           Float64                            CODEC(ZSTD(1)),
-    costs_total                Float64                            CODEC(ZSTD(1)),
-    errors                     Float64                            CODEC(ZSTD(1)),
-    -- What answers show, as JSON text; '' where the member is absent.
-    attributes                 String                             CODEC(ZSTD(1)),
-    events                     String                             CODEC(ZSTD(1)),
-    links                      String                             CODEC(ZSTD(1)),
-    references                 String                             CODEC(ZSTD(1)),
-    hashes                     String                             CODEC(ZSTD(1)),
-    resource                   LowCardinality(String),
-    scope                      LowCardinality(String),
-    answer_bytes               UInt32                             CODEC(T64, ZSTD(1)),
-    -- What filters look at: dotted path -> typed text (common/clickhouse/leaves.py).
-    leaves                     Map(LowCardinality(String), String) CODEC(ZSTD(1)),
-    leaf_items Array(String) ALIAS arrayMap(leaf -> concat(leaf.1, '=', left(leaf.2, 64)), CAST(leaves, 'Array(Tuple(String, String))')),
-    INDEX leaf_items_index leaf_items TYPE text(tokenizer = 'array')
+    project_id                UUID,
+    start_us                  Int64                                CODEC(Delta, ZSTD(1)),
+    span_id                   FixedString(16)                      CODEC(ZSTD(1)),
+    trace_id                  FixedString(16)                      CODEC(ZSTD(1)),
+    partition_id              LowCardinality(String),
+    record_offset             UInt64                               CODEC(Delta, ZSTD(1)),
+    span_index                UInt32                               CODEC(T64, ZSTD(1)),
+    record_ms                 Int64                                CODEC(Delta, ZSTD(1)),
+    stored_us                 Int64                                CODEC(Delta, ZSTD(1)),
+    parent_id                 FixedString(16)                      CODEC(ZSTD(1)),  -- zeros for a root
+    end_us                    Int64                                CODEC(Delta, ZSTD(1)),
+    start_ns_rest             UInt16                               CODEC(T64, ZSTD(1)),  -- nanoseconds below the microsecond
+    end_ns_rest               UInt16                               CODEC(T64, ZSTD(1)),
+    name                      LowCardinality(String),
+    kind                      UInt8                                CODEC(ZSTD(1)),
+    status_code               UInt8                                CODEC(ZSTD(1)),
+    status_message            Nullable(String)                     CODEC(ZSTD(1)),
+    trace_type                LowCardinality(String),
+    span_type                 LowCardinality(String),
+    session_id                Nullable(String)                     CODEC(ZSTD(1)),
+    user_id                   Nullable(String)                     CODEC(ZSTD(1)),
+    agent_id                  Nullable(String)                     CODEC(ZSTD(1)),
+    trace_state               String                               CODEC(ZSTD(1)),
+    flags                     UInt32                               CODEC(T64, ZSTD(1)),
+    dropped_attributes_count  UInt32                               CODEC(T64, ZSTD(1)),
+    dropped_events_count      UInt32                               CODEC(T64, ZSTD(1)),
+    dropped_links_count       UInt32                               CODEC(T64, ZSTD(1)),
+
+    -- What the span itself used; `usage_is_own`: it counts whatever the spans below it report (ADR 0010).
+    tokens_prompt             Float64                              CODEC(ZSTD(1)),
+    tokens_completion         Float64                              CODEC(ZSTD(1)),
+    tokens_total              Float64                              CODEC(ZSTD(1)),
+    costs_prompt              Float64                              CODEC(ZSTD(1)),
+    costs_completion          Float64                              CODEC(ZSTD(1)),
+    costs_total               Float64                              CODEC(ZSTD(1)),
+    errors                    Float64                              CODEC(ZSTD(1)),
+    usage_is_own              UInt8                                CODEC(ZSTD(1)),
+
+    -- Members of answers as JSON text; '' where the member is absent.
+    attributes                String                               CODEC(ZSTD(1)),
+    events                    String                               CODEC(ZSTD(1)),
+    links                     String                               CODEC(ZSTD(1)),
+    references                String                               CODEC(ZSTD(1)),
+    hashes                    String                               CODEC(ZSTD(1)),
+    resource                  LowCardinality(String),
+    scope                     LowCardinality(String),
+    answer_bytes              UInt32                               CODEC(T64, ZSTD(1)),
+
+    -- Which optional members the row has, one bit each, in the order of OPTIONAL_MEMBERS (common/clickhouse/span_columns.py):
+    -- a page reads only the columns that one of its rows needs.
+    members                   UInt16                               MATERIALIZED
+        isNotNull(status_message)
+        + 2 * isNotNull(session_id)
+        + 4 * isNotNull(user_id)
+        + 8 * isNotNull(agent_id)
+        + 16 * notEmpty(trace_state)
+        + 32 * (flags != 0)
+        + 64 * (dropped_attributes_count != 0)
+        + 128 * (dropped_events_count != 0)
+        + 256 * (dropped_links_count != 0)
+        + 512 * notEmpty(events)
+        + 1024 * notEmpty(links)
+        + 2048 * notEmpty(references)
+        + 4096 * notEmpty(hashes)
+        + 8192 * notEmpty(resource)
+        + 16384 * notEmpty(scope)
+        CODEC(ZSTD(1)),
+
+    -- `service.name` of the resource: '' if it is absent, U+0000 if it is not a text (no stored text contains U+0000).
+    service_name              LowCardinality(String)               MATERIALIZED
+        if(
+            JSONType(resource, 'attributes', 'service', 'name') IN ('String', 'Null'),
+            JSONExtractString(resource, 'attributes', 'service', 'name'),
+            '\0'
+        )
+        CODEC(ZSTD(1)),
+
+    -- The scalars of the attributes, for filters: dotted path -> typed text (common/clickhouse/leaves.py).
+    leaves                    Map(LowCardinality(String), String)  CODEC(ZSTD(1)),
+
+    -- The session and user in the attributes of any span (the columns above are set for roots only). A list of sessions reads
+    -- these two columns instead of all leaves.
+    session_in_attributes     String                               MATERIALIZED substring(leaves['ag.session.id'], 2) CODEC(ZSTD(1)),
+    user_in_attributes        String                               MATERIALIZED substring(leaves['ag.user.id'], 2) CODEC(ZSTD(1)),
+
+    -- The pairs `path=value` of the leaves, for the index below. An ALIAS stores nothing.
+    leaf_items                Array(String)                        ALIAS
+        arrayMap(leaf -> concat(leaf.1, '=', left(leaf.2, 64)), CAST(leaves, 'Array(Tuple(String, String))')),
+
+    -- What the field `content` searches (ADR 0008): the texts among the leaves, then the names of events and the texts in their
+    -- attributes. Each text is prepared so that the engine's tokens are the words of query_api/filter/words.py: folded code
+    -- point by code point (query_api/filter/folding.py), and with a space for every character beyond ASCII that is not a letter,
+    -- number or mark. The tokenizer takes ASCII letters and digits and everything beyond ASCII. In the JSON of an event a key
+    -- ends with its colon and a text does not.
+    content                   Array(String)                        ALIAS
+        arrayMap(
+            text -> if(
+                isValidASCII(text),
+                lower(text),
+                replaceRegexpAll(
+                    translateUTF8(
+                        lower(text),
+                        'µÀÁÂÃÄÅÆÇÈÉÊËÌÍÎÏÐÑÒÓÔÕÖØÙÚÛÜÝÞĀĂĄĆĈĊČĎĐĒĔĖĘĚĜĞĠĢĤĦĨĪĬĮĲĴĶĹĻĽĿŁŃŅŇŊŌŎŐŒŔŖŘŚŜŞŠŢŤŦŨŪŬŮŰŲŴŶŸŹŻŽſƁƂƄƆƇƉƊƋƎƏƐƑƓƔƖƗƘƜƝƟƠƢƤƦƧƩƬƮƯƱƲƳƵƷƸƼǄǅǇǈǊǋǍǏǑǓǕǗǙǛǞǠǢǤǦǨǪǬǮǱǲǴǶǷǸǺǼǾȀȂȄȆȈȊȌȎȐȒȔȖȘȚȜȞȠȢȤȦȨȪȬȮȰȲȺȻȽȾɁɃɄɅɆɈɊɌɎͅͰͲͶͿΆΈΉΊΌΎΏΑΒΓΔΕΖΗΘΙΚΛΜΝΞΟΠΡΣΤΥΦΧΨΩΪΫςϏϐϑϕϖϘϚϜϞϠϢϤϦϨϪϬϮϰϱϴϵϷϹϺϽϾϿЀЁЂЃЄЅІЇЈЉЊЋЌЍЎЏАБВГДЕЖЗИЙКЛМНОПРСТУФХЦЧШЩЪЫЬЭЮЯѠѢѤѦѨѪѬѮѰѲѴѶѸѺѼѾҀҊҌҎҐҒҔҖҘҚҜҞҠҢҤҦҨҪҬҮҰҲҴҶҸҺҼҾӀӁӃӅӇӉӋӍӐӒӔӖӘӚӜӞӠӢӤӦӨӪӬӮӰӲӴӶӸӺӼӾԀԂԄԆԈԊԌԎԐԒԔԖԘԚԜԞԠԢԤԦԨԪԬԮԱԲԳԴԵԶԷԸԹԺԻԼԽԾԿՀՁՂՃՄՅՆՇՈՉՊՋՌՍՎՏՐՑՒՓՔՕՖႠႡႢႣႤႥႦႧႨႩႪႫႬႭႮႯႰႱႲႳႴႵႶႷႸႹႺႻႼႽႾႿჀჁჂჃჄჅჇჍᏸᏹᏺᏻᏼᏽᲀᲁᲂᲃᲄᲅᲆᲇᲈᲐᲑᲒᲓᲔᲕᲖᲗᲘᲙᲚᲛᲜᲝᲞᲟᲠᲡᲢᲣᲤᲥᲦᲧᲨᲩᲪᲫᲬᲭᲮᲯᲰᲱᲲᲳᲴᲵᲶᲷᲸᲹᲺᲽᲾᲿḀḂḄḆḈḊḌḎḐḒḔḖḘḚḜḞḠḢḤḦḨḪḬḮḰḲḴḶḸḺḼḾṀṂṄṆṈṊṌṎṐṒṔṖṘṚṜṞṠṢṤṦṨṪṬṮṰṲṴṶṸṺṼṾẀẂẄẆẈẊẌẎẐẒẔẛẞẠẢẤẦẨẪẬẮẰẲẴẶẸẺẼẾỀỂỄỆỈỊỌỎỐỒỔỖỘỚỜỞỠỢỤỦỨỪỬỮỰỲỴỶỸỺỼỾἈἉἊἋἌἍἎἏἘἙἚἛἜἝἨἩἪἫἬἭἮἯἸἹἺἻἼἽἾἿὈὉὊὋὌὍὙὛὝὟὨὩὪὫὬὭὮὯᾈᾉᾊᾋᾌᾍᾎᾏᾘᾙᾚᾛᾜᾝᾞᾟᾨᾩᾪᾫᾬᾭᾮᾯᾸᾹᾺΆᾼιῈΈῊΉῌῘῙῚΊῨῩῪΎῬῸΌῺΏῼΩKÅℲⅠⅡⅢⅣⅤⅥⅦⅧⅨⅩⅪⅫⅬⅭⅮⅯↃⒶⒷⒸⒹⒺⒻⒼⒽⒾⒿⓀⓁⓂⓃⓄⓅⓆⓇⓈⓉⓊⓋⓌⓍⓎⓏⰀⰁⰂⰃⰄⰅⰆⰇⰈⰉⰊⰋⰌⰍⰎⰏⰐⰑⰒⰓⰔⰕⰖⰗⰘⰙⰚⰛⰜⰝⰞⰟⰠⰡⰢⰣⰤⰥⰦⰧⰨⰩⰪⰫⰬⰭⰮⰯⱠⱢⱣⱤⱧⱩⱫⱭⱮⱯⱰⱲⱵⱾⱿⲀⲂⲄⲆⲈⲊⲌⲎⲐⲒⲔⲖⲘⲚⲜⲞⲠⲢⲤⲦⲨⲪⲬⲮⲰⲲⲴⲶⲸⲺⲼⲾⳀⳂⳄⳆⳈⳊⳌⳎⳐⳒⳔⳖⳘⳚⳜⳞⳠⳢⳫⳭⳲꙀꙂꙄꙆꙈꙊꙌꙎꙐꙒꙔꙖꙘꙚꙜꙞꙠꙢꙤꙦꙨꙪꙬꚀꚂꚄꚆꚈꚊꚌꚎꚐꚒꚔꚖꚘꚚꜢꜤꜦꜨꜪꜬꜮꜲꜴꜶꜸꜺꜼꜾꝀꝂꝄꝆꝈꝊꝌꝎꝐꝒꝔꝖꝘꝚꝜꝞꝠꝢꝤꝦꝨꝪꝬꝮꝹꝻꝽꝾꞀꞂꞄꞆꞋꞍꞐꞒꞖꞘꞚꞜꞞꞠꞢꞤꞦꞨꞪꞫꞬꞭꞮꞰꞱꞲꞳꞴꞶꞸꞺꞼꞾꟀꟂꟄꟅꟆꟇꟉꟐꟖꟘꟵꭰꭱꭲꭳꭴꭵꭶꭷꭸꭹꭺꭻꭼꭽꭾꭿꮀꮁꮂꮃꮄꮅꮆꮇꮈꮉꮊꮋꮌꮍꮎꮏꮐꮑꮒꮓꮔꮕꮖꮗꮘꮙꮚꮛꮜꮝꮞꮟꮠꮡꮢꮣꮤꮥꮦꮧꮨꮩꮪꮫꮬꮭꮮꮯꮰꮱꮲꮳꮴꮵꮶꮷꮸꮹꮺꮻꮼꮽꮾꮿＡＢＣＤＥＦＧＨＩＪＫＬＭＮＯＰＱＲＳＴＵＶＷＸＹＺ𐐀𐐁𐐂𐐃𐐄𐐅𐐆𐐇𐐈𐐉𐐊𐐋𐐌𐐍𐐎𐐏𐐐𐐑𐐒𐐓𐐔𐐕𐐖𐐗𐐘𐐙𐐚𐐛𐐜𐐝𐐞𐐟𐐠𐐡𐐢𐐣𐐤𐐥𐐦𐐧𐒰𐒱𐒲𐒳𐒴𐒵𐒶𐒷𐒸𐒹𐒺𐒻𐒼𐒽𐒾𐒿𐓀𐓁𐓂𐓃𐓄𐓅𐓆𐓇𐓈𐓉𐓊𐓋𐓌𐓍𐓎𐓏𐓐𐓑𐓒𐓓𐕰𐕱𐕲𐕳𐕴𐕵𐕶𐕷𐕸𐕹𐕺𐕼𐕽𐕾𐕿𐖀𐖁𐖂𐖃𐖄𐖅𐖆𐖇𐖈𐖉𐖊𐖌𐖍𐖎𐖏𐖐𐖑𐖒𐖔𐖕𐲀𐲁𐲂𐲃𐲄𐲅𐲆𐲇𐲈𐲉𐲊𐲋𐲌𐲍𐲎𐲏𐲐𐲑𐲒𐲓𐲔𐲕𐲖𐲗𐲘𐲙𐲚𐲛𐲜𐲝𐲞𐲟𐲠𐲡𐲢𐲣𐲤𐲥𐲦𐲧𐲨𐲩𐲪𐲫𐲬𐲭𐲮𐲯𐲰𐲱𐲲𑢠𑢡𑢢𑢣𑢤𑢥𑢦𑢧𑢨𑢩𑢪𑢫𑢬𑢭𑢮𑢯𑢰𑢱𑢲𑢳𑢴𑢵𑢶𑢷𑢸𑢹𑢺𑢻𑢼𑢽𑢾𑢿𖹀𖹁𖹂𖹃𖹄𖹅𖹆𖹇𖹈𖹉𖹊𖹋𖹌𖹍𖹎𖹏𖹐𖹑𖹒𖹓𖹔𖹕𖹖𖹗𖹘𖹙𖹚𖹛𖹜𖹝𖹞𖹟𞤀𞤁𞤂𞤃𞤄𞤅𞤆𞤇𞤈𞤉𞤊𞤋𞤌𞤍𞤎𞤏𞤐𞤑𞤒𞤓𞤔𞤕𞤖𞤗𞤘𞤙𞤚𞤛𞤜𞤝𞤞𞤟𞤠𞤡',
+                        'μàáâãäåæçèéêëìíîïðñòóôõöøùúûüýþāăąćĉċčďđēĕėęěĝğġģĥħĩīĭįĳĵķĺļľŀłńņňŋōŏőœŕŗřśŝşšţťŧũūŭůűųŵŷÿźżžsɓƃƅɔƈɖɗƌǝəɛƒɠɣɩɨƙɯɲɵơƣƥʀƨʃƭʈưʊʋƴƶʒƹƽǆǆǉǉǌǌǎǐǒǔǖǘǚǜǟǡǣǥǧǩǫǭǯǳǳǵƕƿǹǻǽǿȁȃȅȇȉȋȍȏȑȓȕȗșțȝȟƞȣȥȧȩȫȭȯȱȳⱥȼƚⱦɂƀʉʌɇɉɋɍɏιͱͳͷϳάέήίόύώαβγδεζηθικλμνξοπρστυφχψωϊϋσϗβθφπϙϛϝϟϡϣϥϧϩϫϭϯκρθεϸϲϻͻͼͽѐёђѓєѕіїјљњћќѝўџабвгдежзийклмнопрстуфхцчшщъыьэюяѡѣѥѧѩѫѭѯѱѳѵѷѹѻѽѿҁҋҍҏґғҕҗҙқҝҟҡңҥҧҩҫҭүұҳҵҷҹһҽҿӏӂӄӆӈӊӌӎӑӓӕӗәӛӝӟӡӣӥӧөӫӭӯӱӳӵӷӹӻӽӿԁԃԅԇԉԋԍԏԑԓԕԗԙԛԝԟԡԣԥԧԩԫԭԯաբգդեզէըթժիլխծկհձղճմյնշոչպջռսվտրցւփքօֆⴀⴁⴂⴃⴄⴅⴆⴇⴈⴉⴊⴋⴌⴍⴎⴏⴐⴑⴒⴓⴔⴕⴖⴗⴘⴙⴚⴛⴜⴝⴞⴟⴠⴡⴢⴣⴤⴥⴧⴭᏰᏱᏲᏳᏴᏵвдосттъѣꙋაბგდევზთიკლმნოპჟრსტუფქღყშჩცძწჭხჯჰჱჲჳჴჵჶჷჸჹჺჽჾჿḁḃḅḇḉḋḍḏḑḓḕḗḙḛḝḟḡḣḥḧḩḫḭḯḱḳḵḷḹḻḽḿṁṃṅṇṉṋṍṏṑṓṕṗṙṛṝṟṡṣṥṧṩṫṭṯṱṳṵṷṹṻṽṿẁẃẅẇẉẋẍẏẑẓẕṡßạảấầẩẫậắằẳẵặẹẻẽếềểễệỉịọỏốồổỗộớờởỡợụủứừửữựỳỵỷỹỻỽỿἀἁἂἃἄἅἆἇἐἑἒἓἔἕἠἡἢἣἤἥἦἧἰἱἲἳἴἵἶἷὀὁὂὃὄὅὑὓὕὗὠὡὢὣὤὥὦὧᾀᾁᾂᾃᾄᾅᾆᾇᾐᾑᾒᾓᾔᾕᾖᾗᾠᾡᾢᾣᾤᾥᾦᾧᾰᾱὰάᾳιὲέὴήῃῐῑὶίῠῡὺύῥὸόὼώῳωkåⅎⅰⅱⅲⅳⅴⅵⅶⅷⅸⅹⅺⅻⅼⅽⅾⅿↄⓐⓑⓒⓓⓔⓕⓖⓗⓘⓙⓚⓛⓜⓝⓞⓟⓠⓡⓢⓣⓤⓥⓦⓧⓨⓩⰰⰱⰲⰳⰴⰵⰶⰷⰸⰹⰺⰻⰼⰽⰾⰿⱀⱁⱂⱃⱄⱅⱆⱇⱈⱉⱊⱋⱌⱍⱎⱏⱐⱑⱒⱓⱔⱕⱖⱗⱘⱙⱚⱛⱜⱝⱞⱟⱡɫᵽɽⱨⱪⱬɑɱɐɒⱳⱶȿɀⲁⲃⲅⲇⲉⲋⲍⲏⲑⲓⲕⲗⲙⲛⲝⲟⲡⲣⲥⲧⲩⲫⲭⲯⲱⲳⲵⲷⲹⲻⲽⲿⳁⳃⳅⳇⳉⳋⳍⳏⳑⳓⳕⳗⳙⳛⳝⳟⳡⳣⳬⳮⳳꙁꙃꙅꙇꙉꙋꙍꙏꙑꙓꙕꙗꙙꙛꙝꙟꙡꙣꙥꙧꙩꙫꙭꚁꚃꚅꚇꚉꚋꚍꚏꚑꚓꚕꚗꚙꚛꜣꜥꜧꜩꜫꜭꜯꜳꜵꜷꜹꜻꜽꜿꝁꝃꝅꝇꝉꝋꝍꝏꝑꝓꝕꝗꝙꝛꝝꝟꝡꝣꝥꝧꝩꝫꝭꝯꝺꝼᵹꝿꞁꞃꞅꞇꞌɥꞑꞓꞗꞙꞛꞝꞟꞡꞣꞥꞧꞩɦɜɡɬɪʞʇʝꭓꞵꞷꞹꞻꞽꞿꟁꟃꞔʂᶎꟈꟊꟑꟗꟙꟶᎠᎡᎢᎣᎤᎥᎦᎧᎨᎩᎪᎫᎬᎭᎮᎯᎰᎱᎲᎳᎴᎵᎶᎷᎸᎹᎺᎻᎼᎽᎾᎿᏀᏁᏂᏃᏄᏅᏆᏇᏈᏉᏊᏋᏌᏍᏎᏏᏐᏑᏒᏓᏔᏕᏖᏗᏘᏙᏚᏛᏜᏝᏞᏟᏠᏡᏢᏣᏤᏥᏦᏧᏨᏩᏪᏫᏬᏭᏮᏯａｂｃｄｅｆｇｈｉｊｋｌｍｎｏｐｑｒｓｔｕｖｗｘｙｚ𐐨𐐩𐐪𐐫𐐬𐐭𐐮𐐯𐐰𐐱𐐲𐐳𐐴𐐵𐐶𐐷𐐸𐐹𐐺𐐻𐐼𐐽𐐾𐐿𐑀𐑁𐑂𐑃𐑄𐑅𐑆𐑇𐑈𐑉𐑊𐑋𐑌𐑍𐑎𐑏𐓘𐓙𐓚𐓛𐓜𐓝𐓞𐓟𐓠𐓡𐓢𐓣𐓤𐓥𐓦𐓧𐓨𐓩𐓪𐓫𐓬𐓭𐓮𐓯𐓰𐓱𐓲𐓳𐓴𐓵𐓶𐓷𐓸𐓹𐓺𐓻𐖗𐖘𐖙𐖚𐖛𐖜𐖝𐖞𐖟𐖠𐖡𐖣𐖤𐖥𐖦𐖧𐖨𐖩𐖪𐖫𐖬𐖭𐖮𐖯𐖰𐖱𐖳𐖴𐖵𐖶𐖷𐖸𐖹𐖻𐖼𐳀𐳁𐳂𐳃𐳄𐳅𐳆𐳇𐳈𐳉𐳊𐳋𐳌𐳍𐳎𐳏𐳐𐳑𐳒𐳓𐳔𐳕𐳖𐳗𐳘𐳙𐳚𐳛𐳜𐳝𐳞𐳟𐳠𐳡𐳢𐳣𐳤𐳥𐳦𐳧𐳨𐳩𐳪𐳫𐳬𐳭𐳮𐳯𐳰𐳱𐳲𑣀𑣁𑣂𑣃𑣄𑣅𑣆𑣇𑣈𑣉𑣊𑣋𑣌𑣍𑣎𑣏𑣐𑣑𑣒𑣓𑣔𑣕𑣖𑣗𑣘𑣙𑣚𑣛𑣜𑣝𑣞𑣟𖹠𖹡𖹢𖹣𖹤𖹥𖹦𖹧𖹨𖹩𖹪𖹫𖹬𖹭𖹮𖹯𖹰𖹱𖹲𖹳𖹴𖹵𖹶𖹷𖹸𖹹𖹺𖹻𖹼𖹽𖹾𖹿𞤢𞤣𞤤𞤥𞤦𞤧𞤨𞤩𞤪𞤫𞤬𞤭𞤮𞤯𞤰𞤱𞤲𞤳𞤴𞤵𞤶𞤷𞤸𞤹𞤺𞤻𞤼𞤽𞤾𞤿𞥀𞥁𞥂𞥃'
+                    ),
+                    '[^\\x00-\\x7F\\p{L}\\p{N}\\p{M}]+',
+                    ' '
+                )
+            ),
+            arrayConcat(
+                arrayMap(leaf -> substring(leaf, 2), arrayFilter(leaf -> startsWith(leaf, 's'), mapValues(leaves))),
+                arrayFlatten(arrayMap(
+                    event -> arrayPushFront(
+                        arrayMap(
+                            literal -> JSONExtractString(literal),
+                            arrayFilter(
+                                literal -> endsWith(literal, '"'),
+                                extractAll(JSONExtractRaw(event, 'attributes'), '"(?:[^"\\\\]|\\\\.)*":?')
+                            )
+                        ),
+                        JSONExtractString(event, 'name')
+                    ),
+                    JSONExtractArrayRaw(events)
+                ))
+            )
+        ),
+
+    -- Text indexes. The one on `references` holds whatever is between two quotes, so each text as a whole.
+    INDEX leaf_items_index leaf_items TYPE text(tokenizer = 'array'),
+    INDEX content_index content TYPE text(tokenizer = 'splitByNonAlpha'),
+    INDEX references_index references TYPE text(tokenizer = splitByString(['"'])),
+
+    -- For each 4,096 rows a filter that knows which values do not occur: without it, a rare value is looked for in every row.
+    -- `leaf_paths_index` serves comparisons, which no index of values answers: they are made only where the path occurs.
+    INDEX trace_id_index trace_id TYPE bloom_filter(0.01) GRANULARITY 8,
+    INDEX span_id_index span_id TYPE bloom_filter(0.01) GRANULARITY 8,
+    INDEX parent_id_index parent_id TYPE bloom_filter(0.01) GRANULARITY 8,
+    INDEX name_index name TYPE bloom_filter(0.01) GRANULARITY 8,
+    INDEX session_id_index session_id TYPE bloom_filter(0.01) GRANULARITY 8,
+    INDEX user_id_index user_id TYPE bloom_filter(0.01) GRANULARITY 8,
+    INDEX agent_id_index agent_id TYPE bloom_filter(0.01) GRANULARITY 8,
+    INDEX service_name_index service_name TYPE bloom_filter(0.01) GRANULARITY 8,
+    INDEX leaf_paths_index mapKeys(leaves) TYPE bloom_filter(0.01) GRANULARITY 8
 )
 ENGINE = {replicated}ReplacingMergeTree({replica_arguments}record_offset)
 PARTITION BY (toYYYYMM(fromUnixTimestamp64Micro(start_us)))
 ORDER BY (project_id, start_us, span_id, trace_id, partition_id)
 SETTINGS {dedup_window_setting} = 1000, index_granularity = 512, min_compress_block_size = 8192;
 
--- Which version of a span is the latest, and where it stands: a narrow row a version, in the order of traces.
--- Answers the head check of a page, a trace by its id, the roll-up of a trace, and deletions (`deleted` = 1).
+-- Which version of a span is the latest, where its row is, and what it used: a narrow row for each version, in the order of
+-- traces. Deletions are rows here too; they fill only the key and the first three columns after it.
 CREATE TABLE IF NOT EXISTS span_versions{on_cluster}
 (
-    project_id                 UUID,
-    trace_id                   FixedString(16)                    CODEC(ZSTD(1)),
-    span_id                    FixedString(16)                    CODEC(ZSTD(1)),
-    partition_id                        LowCardinality(String),
-    version                    UInt64                             CODEC(T64, ZSTD(1)),
-    record_ms                  Int64                              CODEC(T64, ZSTD(1)),
-    start_us                   Int64                              CODEC(T64, ZSTD(1)),
-    tokens_prompt              Float64                            CODEC(ZSTD(1)),
-    tokens_completion          Float64                            CODEC(ZSTD(1)),
-    tokens_total               Float64                            CODEC(ZSTD(1)),
-    costs_prompt               Float64                            CODEC(ZSTD(1)),
-    costs_completion           Float64                            CODEC(ZSTD(1)),
-    costs_total                Float64                            CODEC(ZSTD(1)),
-    errors                     Float64                            CODEC(ZSTD(1))
+    project_id                UUID,
+    trace_id                  FixedString(16)                      CODEC(ZSTD(1)),
+    span_id                   FixedString(16)                      CODEC(ZSTD(1)),
+    partition_id              LowCardinality(String),
+    -- The offset doubled. The deletion of a version is one more (odd): it wins over what it deletes and loses to the next record.
+    version                   UInt64                               CODEC(T64, ZSTD(1)),
+    record_ms                 Int64                                CODEC(T64, ZSTD(1)),
+    start_us                  Int64                                CODEC(T64, ZSTD(1)),
+    parent_id                 FixedString(16)                      CODEC(ZSTD(1)),
+    tokens_prompt             Float64                              CODEC(ZSTD(1)),
+    tokens_completion         Float64                              CODEC(ZSTD(1)),
+    tokens_total              Float64                              CODEC(ZSTD(1)),
+    costs_prompt              Float64                              CODEC(ZSTD(1)),
+    costs_completion          Float64                              CODEC(ZSTD(1)),
+    costs_total               Float64                              CODEC(ZSTD(1)),
+    errors                    Float64                              CODEC(ZSTD(1)),
+    usage_is_own              UInt8                                CODEC(ZSTD(1)),
+    members                   UInt16                               CODEC(ZSTD(1))
 )
 ENGINE = {replicated}ReplacingMergeTree({replica_arguments}version)
 ORDER BY (project_id, trace_id, span_id, partition_id)
 SETTINGS {dedup_window_setting} = 1000, index_granularity = 512, min_compress_block_size = 4096;
 
--- `version` is the offset doubled; a deletion of that version is one more (odd), so it wins over what it deletes and
--- loses to the next record.
 CREATE MATERIALIZED VIEW IF NOT EXISTS span_versions_of_spans{on_cluster} TO span_versions AS
 SELECT
-    project_id, trace_id, span_id, partition_id, record_offset * 2 AS version, record_ms, start_us,
-    tokens_prompt, tokens_completion, tokens_total, costs_prompt, costs_completion, costs_total, errors
+    project_id, trace_id, span_id, partition_id, record_offset * 2 AS version, record_ms, start_us, parent_id,
+    tokens_prompt, tokens_completion, tokens_total, costs_prompt, costs_completion, costs_total, errors, usage_is_own, members
 FROM spans;
+
+-- The versions in the order of their partitions: what the feed reads (ADR 0007). `start_us` leads to the row in `spans` by primary
+-- key; if no row is there, a later version replaced it.
+CREATE TABLE IF NOT EXISTS span_arrivals{on_cluster}
+(
+    project_id                UUID,
+    partition_id              LowCardinality(String),
+    record_offset             UInt64                               CODEC(Delta, ZSTD(1)),
+    span_index                UInt32                               CODEC(Delta, ZSTD(1)),
+    start_us                  Int64                                CODEC(Delta, ZSTD(1)),
+    stored_us                 Int64                                CODEC(Delta, ZSTD(1))
+)
+ENGINE = {replicated}ReplacingMergeTree({replica_arguments}record_offset)
+ORDER BY (project_id, partition_id, record_offset, span_index)
+SETTINGS {dedup_window_setting} = 1000, index_granularity = 4096;
+
+CREATE MATERIALIZED VIEW IF NOT EXISTS span_arrivals_of_spans{on_cluster} TO span_arrivals AS
+SELECT project_id, partition_id, record_offset, span_index, start_us, stored_us
+FROM spans;
+
+-- Up to which offset each partition is stored, by project; the project id of zeros covers every record. Written after the insert
+-- has returned, so everything up to the offset is visible; during an insert its rows become visible one block at a time.
+CREATE TABLE IF NOT EXISTS stored_through{on_cluster}
+(
+    project_id                UUID,
+    partition_id              LowCardinality(String),
+    through_offset            UInt64,
+    record_ms                 Int64,
+    stored_us                 Int64
+)
+ENGINE = {replicated}ReplacingMergeTree({replica_arguments}through_offset)
+ORDER BY (project_id, partition_id)
+SETTINGS {dedup_window_setting} = 1000;

@@ -44,7 +44,7 @@ class TimeColumn:
 
 
 NOT_A_TEXT: Final = "\0"
-"""In a column of texts (migration 0009): no text that is stored holds U+0000."""
+"""In a column of texts (``service_name``): no text that is stored holds U+0000."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """``content`` as SQL over a row of ``spans``: the meaning of ``query_api/filter/words.py``, asked of the text index.
 
-The column ``content`` (``common/clickhouse/ddl/0002_content.sql``) has the texts of a span, prepared so that the engine's own
+The column ``content`` (``common/clickhouse/ddl/0001_spans.sql``) has the texts of a span, prepared so that the engine's own
 tokenizer finds the same words. Words are answered by the index alone; of a phrase it knows the words, and the texts of the
 rows that have them all are read.
 """

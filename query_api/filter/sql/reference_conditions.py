@@ -1,4 +1,4 @@
-"""What is asked of the index of ``references`` before their JSON is read (``common/clickhouse/ddl/0005_references.sql``).
+"""What is asked of the index of ``references`` before their JSON is read (``common/clickhouse/ddl/0001_spans.sql``).
 
 The index holds whatever stands between two quotes of the JSON, so every text in it as a whole: ids, slugs, versions, keys. Which
 member has a text it does not know; that is for the condition behind it (``element_conditions.py``).

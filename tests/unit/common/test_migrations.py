@@ -10,7 +10,7 @@ ONE = Migration(1, "one", "SELECT 1", "a" * 64)
 TWO = Migration(2, "two", "SELECT 2", "b" * 64)
 
 
-def test_files_come_in_the_order_of_their_numbers(tmp_path: Path):
+def test_files_are_loaded_in_the_order_of_their_numbers(tmp_path: Path):
     for name in ("0010_ten.sql", "0002_two_words.sql", "0001_one.sql"):
         (tmp_path / name).write_text("SELECT 1;")
 
@@ -20,7 +20,7 @@ def test_files_come_in_the_order_of_their_numbers(tmp_path: Path):
     assert loaded[0].sha256 == "17db4fd369edb9244b9f91d9aeed145c3d04ad8ba6e95d06247f07a63527d11a"
 
 
-def test_two_files_of_one_number_are_refused(tmp_path: Path):
+def test_two_files_with_the_same_number_are_rejected(tmp_path: Path):
     (tmp_path / "0001_a.sql").touch()
     (tmp_path / "0001_b.sql").touch()
 
@@ -29,48 +29,30 @@ def test_two_files_of_one_number_are_refused(tmp_path: Path):
 
 
 @pytest.mark.parametrize("name", ["first.sql", "0001.sql", "0001_.sql", "x001_a.sql"])
-def test_a_file_without_number_and_name_is_refused(tmp_path: Path, name: str):
+def test_file_without_number_or_name_is_rejected(tmp_path: Path, name: str):
     (tmp_path / name).touch()
 
     with pytest.raises(IllegalMigration, match=name):
         load_migrations(tmp_path)
 
 
-def test_what_is_not_applied_is_pending():
+def test_files_that_are_not_applied_are_pending():
     assert pending([ONE, TWO], {}, database="Postgres") == [ONE, TWO]
     assert pending([ONE, TWO], {1: ONE.sha256}, database="Postgres") == [TWO]
     assert pending([ONE, TWO], {1: ONE.sha256, 2: TWO.sha256}, database="Postgres") == []
 
 
-def test_a_changed_file_is_named():
+def test_changed_file_is_named_in_the_error():
     with pytest.raises(IllegalMigration, match=r"0001_one\.sql was changed"):
         pending([ONE, TWO], {1: "c" * 64}, database="Postgres")
 
 
-def test_a_file_that_was_changed_on_purpose_names_what_it_was(tmp_path: Path):
-    path = tmp_path / "0001_one.sql"
-    path.write_text("SELECT 1;")
-    (before,) = load_migrations(tmp_path)
-    path.write_text(f"-- formerly {before.sha256}\nSELECT 2;")
-
-    (now,) = load_migrations(tmp_path)
-
-    assert now.sha256 != before.sha256
-    assert (
-        pending([now], {1: before.sha256}, database="Postgres")
-        == pending([now], {1: now.sha256}, database="Postgres")
-        == []
-    )
-    with pytest.raises(IllegalMigration, match=r"0001_one\.sql was changed"):
-        pending([now], {1: "c" * 64}, database="Postgres")
-
-
-def test_a_program_that_is_older_than_the_database_is_told():
+def test_database_ahead_of_the_program_is_rejected_when_migrating():
     with pytest.raises(IllegalMigration, match="0002 is applied to Postgres but not part of this program"):
         pending([ONE], {1: ONE.sha256, 2: TWO.sha256}, database="Postgres")
 
 
-def test_a_database_that_is_ahead_serves_an_older_program_that_still_runs(tmp_path: Path):
+def test_database_ahead_of_the_program_is_not_behind(tmp_path: Path):
     one, two = tmp_path / "one", tmp_path / "two"
     for folder, names in ((one, ["0001_one.sql"]), (two, ["0001_one.sql", "0002_two.sql"])):
         folder.mkdir()

@@ -1,31 +1,50 @@
 from __future__ import annotations
 
-from pathlib import Path
-
-import pytest
-
 from common.clickhouse.migrate import DDL
 from common.clickhouse.sql_files import render, statements
 
-GOLDEN = Path(__file__).parents[3] / "golden" / "ddl"
+TABLE = """
+CREATE TABLE t{on_cluster} (a UInt8)
+ENGINE = {replicated}ReplacingMergeTree({replica_arguments}a)
+SETTINGS {dedup_window_setting} = 1
+"""
 
 
-@pytest.mark.parametrize(("cluster", "suffix"), [("", "one_server"), ("main", "cluster")])
-@pytest.mark.parametrize("path", sorted(DDL.glob("*.sql")), ids=lambda path: path.stem)
-def test_the_ddl_reads_as_in_the_golden_file(path: Path, cluster: str, suffix: str, request: pytest.FixtureRequest):
-    golden = GOLDEN / f"{path.stem}.{suffix}.sql"
-    rendered = render(path.read_text(), cluster=cluster)
-    if request.config.getoption("--rewrite-golden"):
-        golden.write_text(rendered)
+def test_table_for_one_server():
+    assert (
+        render(TABLE, cluster="")
+        == """
+CREATE TABLE t (a UInt8)
+ENGINE = ReplacingMergeTree(a)
+SETTINGS non_replicated_deduplication_window = 1
+"""
+    )
 
-    assert rendered == golden.read_text()
+
+def test_table_for_a_cluster_is_replicated():
+    assert (
+        render(TABLE, cluster="main")
+        == """
+CREATE TABLE t ON CLUSTER `main` (a UInt8)
+ENGINE = ReplicatedReplacingMergeTree('/clickhouse/tables/{shard}/{database}/{table}', '{replica}', a)
+SETTINGS replicated_deduplication_window = 1
+"""
+    )
 
 
-def test_braces_that_are_not_ours_stay():
+def test_every_statement_of_the_ddl_names_the_cluster():
+    ddl = "".join(path.read_text() for path in sorted(DDL.glob("*.sql")))
+    created = [statement for statement in statements(render(ddl, cluster="main")) if "CREATE " in statement]
+
+    assert len(created) >= 6
+    assert all("IF NOT EXISTS" in statement and " ON CLUSTER `main`" in statement for statement in created)
+
+
+def test_other_braces_are_kept():
     assert render("SELECT {a:String}, {shard}{on_cluster}", cluster="") == "SELECT {a:String}, {shard}"
 
 
-def test_a_filled_place_is_not_filled_again():
+def test_text_that_was_filled_in_is_not_filled_again():
     assert render("{replica_arguments}", cluster="{on_cluster}").endswith("'{replica}', ")
 
 

@@ -49,7 +49,7 @@ def test_folds_what_re2_takes_for_equal_without_case():
 
 
 def test_the_table_of_the_column_is_this_one():
-    ddl = (DDL / "0002_content.sql").read_text()
+    ddl = (DDL / "0001_spans.sql").read_text()
     match = re.search(r"lower\(text\),\s+'(.*)',\s+'(.*)'\n", ddl)
 
     assert match is not None
