@@ -1,7 +1,7 @@
 """Child processes that run CPU-bound tasks, shared fairly among projects (contract §2).
 
 Processes start with the first task, because most installations never need them. One that dies is replaced, and its task
-is run once more. Of the bodies that wait for their turn, the bytes are bounded (``query_api/http/body_budget.py``).
+is run once more. Of the bodies that wait for their turn, the bytes are bounded (``query_api/http/body.py``).
 """
 
 from __future__ import annotations

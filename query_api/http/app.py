@@ -1,7 +1,7 @@
-"""The API process: its composition root, its server, and how it starts and ends.
+"""The API process: its composition root, its start and its end.
 
-It listens at once and needs nothing for that. Stores and publishers connect by themselves when they are first used; the
-one thing it waits for is the secret that signs cursors, which ``migrate`` made and Postgres keeps.
+It listens at once, without any other system. Stores and publishers connect when they are first used; the API waits only for
+the secret that signs cursors, which ``clearspan migrate`` creates in Postgres.
 """
 
 from __future__ import annotations
@@ -37,36 +37,35 @@ from common.waiting import wait_for
 from query_api.compute.pool import open_compute
 from query_api.freshness.follow import Follower, following
 from query_api.http import routes
-from query_api.http.auth import refuse_open_door
-from query_api.http.dispatch import Dispatcher
+from query_api.http.auth import check_auth
+from query_api.http.dispatch import Dispatcher, StartupState
 from query_api.http.router import Router
 from query_api.http.server import Runner
-from query_api.http.startup_state import StartupState
-from query_api.intake.publish import refuse_unread_intake
+from query_api.intake.publish import check_intake_topics
 from query_api.request.context import ApiContext, Check, waiting_places
 from query_api.request.progress import KnownEndOffsets
 from query_api.request.route import Route
 
-BESIDE_QUERY_S: Final = 5.0
-"""What a request takes at the most beside its query and the wait for its turn: those under way are answered before the process ends."""
+OVERHEAD_S: Final = 5.0
+"""The longest time that a request takes besides its query and the wait for its turn."""
 
 _log: Final = get_logger("clearspan.api")
 
 
 def request_s_max(query: QuerySettings) -> float:
-    """How long a request under way may take, in seconds: its turn, its query and what comes beside it."""
-    return query.queue_s + query.budget_s + BESIDE_QUERY_S
+    """Return how long a request may take, in seconds: the wait for its turn, its query, and overhead."""
+    return query.queue_s + query.budget_s + OVERHEAD_S
 
 
 def make_runner(state: StartupState, served: tuple[Route, ...] = routes.ROUTES) -> Runner:
-    """The API over a stage, which may still change. Make it inside a running loop."""
-
-    def let_go() -> None:
-        state.context.stored.release()
-
+    """Return a runner that serves ``served`` with the context that ``state`` has by then. Make it inside a running loop."""
     settings = state.context.settings
-    grace_s = request_s_max(settings.query)
-    return Runner(Dispatcher(Router(served), state).answer, settings.http, let_go=let_go, grace_s=grace_s)
+    return Runner(
+        Dispatcher(Router(served), state).dispatch,
+        settings.http,
+        before_shutdown=state.context.stored.release,
+        grace_s=request_s_max(settings.query),
+    )
 
 
 @asynccontextmanager
@@ -78,14 +77,13 @@ async def open_api(
     ends: EndOffsets | None = None,
     clock: Clock | None = None,
 ) -> AsyncIterator[int]:
-    """The API, listening while inside; gives the port, which is another one where ``api_port`` is 0.
+    """Serve the API while inside; yield its port, which the system chooses if ``api_port`` is 0.
 
-    ``store`` and ``publisher`` are used as they are and left open, where they are shared or a test brings its own.
-    Raises ``IllegalSettings`` where authentication is off on an open address, intake would go to a topic that is not
-    read, or the address cannot be had.
+    A ``store`` or ``publisher`` that is given is not closed. Raises ``IllegalSettings`` if authentication is off on an
+    address that is not loopback, if intake would publish to a topic that is not read, or if the address is not available.
     """
-    refuse_open_door(settings)
-    refuse_unread_intake(settings.kafka)
+    check_auth(settings)
+    check_intake_topics(settings.kafka)
     async with AsyncExitStack() as resources:
         database = await resources.enter_async_context(open_database(settings.postgres))
         if store is None:
@@ -127,12 +125,12 @@ async def open_api(
 
 
 async def _clean_up(*runners: Runner) -> None:
-    """End all at once: each waits for the requests under way."""
+    """End all runners at the same time: each waits for its running requests."""
     await asyncio.gather(*(runner.cleanup() for runner in runners))
 
 
 def run(settings: Settings) -> int:
-    """``clearspan serve``: the API until SIGTERM or SIGINT; returns the exit code."""
+    """Run ``clearspan serve`` until SIGTERM or SIGINT; return the exit code."""
     configure_logging(log_format=settings.log_format, level=settings.log_level)
     tune_for_batches()
     asyncio.run(_serve(settings))
@@ -140,14 +138,14 @@ def run(settings: Settings) -> int:
 
 
 async def _serve(settings: Settings) -> None:
-    asked_to_end = asyncio.Event()
+    stop = asyncio.Event()
     loop = asyncio.get_running_loop()
-    for each in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(each, asked_to_end.set)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
     async with open_api(settings) as port:
         _log.info("listening", host=settings.api_host, port=port, otlp_http_port=settings.otlp_http_port)
-        await asked_to_end.wait()
-        _log.info("ending")
+        await stop.wait()
+        _log.info("stopping")
 
 
 def _follower(context: ApiContext) -> Follower:
@@ -179,7 +177,7 @@ def _checks(state: StartupState, database: Database) -> Mapping[str, Check]:
         if not await projects.exists(default_project_id):
             raise Unavailable(
                 f"There is no project {default_project_id}, which CLEARSPAN_DEFAULT_PROJECT_ID names;"
-                " `clearspan migrate` makes it."
+                " `clearspan migrate` creates it."
             )
 
     return {"clickhouse": clickhouse, "kafka": kafka, "postgres": postgres}
@@ -210,6 +208,6 @@ async def _listen(runner: Runner, host: str, port: int, *, port_name: str) -> in
         await web.TCPSite(runner, host, port).start()
     except OSError as exc:
         raise IllegalSettings(
-            f"CLEARSPAN_API_HOST and {port_name} are {host}:{port}, which cannot be had: {exc.strerror}."
+            f"CLEARSPAN_API_HOST and {port_name} are {host}:{port}, which is not available: {exc.strerror}."
         ) from exc
     return int(runner.addresses[0][1])

@@ -1,7 +1,7 @@
-"""Who asks, and so whose data a request sees (contract §2).
+"""Authenticate a request: its key decides whose data it sees (contract §2).
 
-A key belongs to one project, and the key alone decides it. While authentication is off everything is the default
-project and the default user, whatever a header says; a server that does so listens on loopback and nowhere else.
+A key belongs to one project. While authentication is off, every request belongs to the default project and the default user,
+whatever its headers say, and the server listens on loopback only.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _KEY_BYTES_MAX: Final = 512
 async def owner_of(
     context: ApiContext, *, access: Access, headers: Mapping[str, str], query: MultiMapping[str]
 ) -> KeyOwner:
-    """The project and the user of a request. Raises ``Unauthorized``, or ``Unavailable`` when keys cannot be looked up now."""
+    """Return the project and the user of a request. Raises ``Unauthorized``, or ``Unavailable`` if keys cannot be looked up."""
     authorization = headers.get("Authorization", "")
     match access:
         case Access.PUBLIC:
@@ -49,32 +49,32 @@ async def owner_of(
 
 
 async def tenant_of(context: ApiContext, project_id: UUID) -> Tenant:
-    """Whose share of the process a request uses. Routes that are not of a project are work of the program itself."""
+    """Return whose share of the process's resources a request uses; without a project it is the program's own."""
     if project_id == NO_PROJECT:
         return OWN_WORK
     has_neighbours = context.keys is not None and await context.keys.has_neighbours(project_id)
     return Tenant(project_id, has_neighbours, context.settings.query.queue_s)
 
 
-def refuse_open_door(settings: Settings) -> None:
-    """Raises ``IllegalSettings`` where authentication is off and others than this machine could ask."""
+def check_auth(settings: Settings) -> None:
+    """Raise ``IllegalSettings`` if authentication is off and the API would listen beyond this machine."""
     if settings.auth == "off" and not _is_loopback(settings.api_host):
         raise IllegalSettings(
-            f"CLEARSPAN_AUTH=off listens on loopback alone, and CLEARSPAN_API_HOST is {settings.api_host}: "
+            f"CLEARSPAN_AUTH=off listens on loopback only, and CLEARSPAN_API_HOST is {settings.api_host}: "
             "set CLEARSPAN_AUTH=on or CLEARSPAN_API_HOST=127.0.0.1."
         )
 
 
 def _check_admin(authorization: str, settings: Settings) -> None:
     scheme, _, key = authorization.partition(" ")
-    wanted = settings.admin_key.get_secret_value()
-    is_right = hmac.compare_digest(key.strip().encode("utf-8", "replace"), wanted.encode())
-    if scheme.lower() != "access" or not wanted or not is_right:
+    expected = settings.admin_key.get_secret_value()
+    is_right = hmac.compare_digest(key.strip().encode("utf-8", "replace"), expected.encode())
+    if scheme.lower() != "access" or not expected or not is_right:
         raise NotAdmin
 
 
 def _key_text(authorization: str) -> str:
-    """The key of ``ApiKey <key>`` or of a bare key. Raises ``Unauthorized`` for what cannot be one."""
+    """Return the key of ``ApiKey <key>`` or of a bare key. Raises ``Unauthorized`` if the text cannot be a key."""
     words = authorization.split()
     if len(words) == 2 and words[0].lower() == "apikey":
         del words[0]
@@ -84,7 +84,7 @@ def _key_text(authorization: str) -> str:
 
 
 def _names_no_project(text: str) -> bool:
-    """``null`` and the zero UUID: a client that lost its project must not be answered with another (reference §12)."""
+    """Whether the text is ``null`` or the zero UUID: a client without a project must not get another's data (reference §12)."""
     if text == "null":
         return True
     try:

@@ -1,8 +1,8 @@
-"""Which route a path and a method mean (contract §1).
+"""Find the route of a path and a method (contract §1).
 
-Any number of leading ``/api`` segments is skipped, then one ``/preview`` (an old alias of the public API), then one
-trailing slash. A literal segment wins over a ``{place}``, from left to right and whatever the method: what the literal
-path cannot do is 405, not somebody's id. Never a redirect.
+Any number of leading ``/api`` segments is skipped, then one ``/preview`` (an old alias of the public API), then one trailing
+slash. From left to right a literal segment wins over a ``{parameter}``, whatever the method: what the literal path does not
+support is 405, not an id. There are no redirects.
 """
 
 from __future__ import annotations
@@ -17,100 +17,96 @@ from query_api.request.errors import MethodNotAllowed
 from query_api.request.route import Access, Route
 
 ADMIN: Final = "admin"
-"""What the paths of the admin begin with."""
+"""The first segment of the administrator's paths."""
 
 
 class Match(NamedTuple):
-    """A route and what stood in its places."""
+    """A route and the values of its path parameters."""
 
     route: Route
     path: dict[str, str]
 
 
 class Router:
-    """All routes. Two of one method and path, or one that begins with a place, are an error at the start."""
+    """All routes. Raises ``ValueError`` if two have the same method and path, or if a path begins with a parameter."""
 
     def __init__(self, routes: Iterable[Route]) -> None:
         by_path: dict[str, dict[str, Route]] = defaultdict(dict)
         for route in routes:
             if route.path.startswith("/{"):
-                raise ValueError(f"{route.path} begins with a place")
+                raise ValueError(f"{route.path} begins with a parameter")
             if route.method in by_path[route.path]:
                 raise ValueError(f"{route.method} {route.path} is routed twice")
             by_path[route.path][route.method] = route
         self._templates: dict[tuple[int, str], list[_Template]] = defaultdict(list)
         for path, methods in by_path.items():
             template = _Template(path.split("/")[1:], methods)
-            self._templates[_shelf(template.segments)].append(template)
+            self._templates[_index(template.segments)].append(template)
         for templates in self._templates.values():
-            templates.sort(key=lambda template: template.places)
-        self._literal = {tuple(path.split("/")[1:]): methods for path, methods in by_path.items() if "{" not in path}
+            templates.sort(key=lambda template: template.is_parameter)
 
     def match(self, method: str, raw_path: str) -> Match:
-        """The route of a path as it stood in the request line. Raises ``NotFound`` or ``MethodNotAllowed``."""
+        """Return the route of a path as sent in the request line. Raises ``NotFound`` or ``MethodNotAllowed``."""
         segments = _segments(raw_path)
-        literal = self._literal.get(tuple(segments), {}).get(method)
-        if literal is not None:  # as most are; below it would win as well
-            return Match(literal, {})
-        templates = self._templates.get(_shelf(segments), [])
+        templates = self._templates.get(_index(segments), [])
         fitting = [template for template in templates if template.fits(segments)]
         if not fitting:
             raise NotFound
-        # `/traces/QUERY` is no id either: the literal is meant, and refused.
-        meant = next(template for template in templates if template.fits([part.lower() for part in segments]))
-        asked = _served_by(method)
-        if meant.places != fitting[0].places or asked not in fitting[0].methods:
-            taken_for_an_id = any(asked in template.methods for template in fitting)
-            detail = f"{method} /{'/'.join(segments)} is not supported." if taken_for_an_id else None
+        template, served = fitting[0], _served_by(method)
+        # `/traces/QUERY` is not an id either: it means the literal path, which does not support the method.
+        lowercase = [segment.lower() for segment in segments]
+        meant = next(candidate for candidate in templates if candidate.fits(lowercase))
+        if meant is not template or served not in template.methods:
+            would_be_an_id = any(served in candidate.methods for candidate in fitting)
+            detail = f"{method} /{'/'.join(segments)} is not supported." if would_be_an_id else None
             raise MethodNotAllowed(meant.allowed(), detail)
-        return Match(fitting[0].methods[asked], fitting[0].values(segments))
+        return Match(template.methods[served], template.parameters(segments))
 
 
-def guard_of(raw_path: str) -> Access:
-    """Whose key is needed to be told that there is no such path, or not with this method."""
+def required_access(raw_path: str) -> Access:
+    """Return the access that a request needs before it is told that a path, or its method, does not exist."""
     return Access.ADMIN if _segments(raw_path)[:1] == [ADMIN] else Access.PROJECT
 
 
 class _Template:
-    """One path with its methods. ``places`` sorts literals before places, from left to right."""
+    """One path with its methods. Sorting by ``is_parameter`` puts literals first, from left to right."""
 
     def __init__(self, segments: Sequence[str], methods: dict[str, Route]) -> None:
         self.segments: Final = segments
         self.methods: Final = methods
-        self.places: Final = tuple(segment.startswith("{") for segment in segments)
+        self.is_parameter: Final = tuple(segment.startswith("{") for segment in segments)
 
     def fits(self, segments: Sequence[str]) -> bool:
         return all(
-            part != "" if place else part == segment
-            for place, segment, part in zip(self.places, self.segments, segments, strict=True)
+            sent != "" if is_parameter else sent == segment
+            for is_parameter, segment, sent in zip(self.is_parameter, self.segments, segments, strict=True)
         )
 
-    def values(self, segments: Sequence[str]) -> dict[str, str]:
-        triples = zip(self.places, self.segments, segments, strict=True)
-        return {segment[1:-1]: part for place, segment, part in triples if place}
+    def parameters(self, segments: Sequence[str]) -> dict[str, str]:
+        triples = zip(self.is_parameter, self.segments, segments, strict=True)
+        return {segment[1:-1]: sent for is_parameter, segment, sent in triples if is_parameter}
 
     def allowed(self) -> list[str]:
-        methods = [*self.methods, *(["HEAD"] if "GET" in self.methods else [])]
-        return sorted(methods)
+        return sorted([*self.methods, *(["HEAD"] if "GET" in self.methods else [])])
 
 
-def _shelf(segments: Sequence[str]) -> tuple[int, str]:
-    """Where to look: the first segment of a route is never a place."""
-    return len(segments), segments[0] if segments else ""
+def _index(segments: Sequence[str]) -> tuple[int, str]:
+    """Templates are grouped by their length and first segment, which is never a parameter."""
+    return len(segments), segments[0]
 
 
 def _served_by(method: str) -> str:
-    """A HEAD is answered like its GET; the server leaves the body out."""
+    """HEAD is served by GET; the server omits the body."""
     return "GET" if method == "HEAD" else method
 
 
 def _segments(raw_path: str) -> list[str]:
-    """The segments that routes are matched by, percent-decoded one by one, so that ``%2F`` stays inside its segment."""
-    segments = [unquote(part, errors="replace") for part in raw_path.split("/")[1:]]
+    """Split a path and percent-decode each segment, so that ``%2F`` stays inside its segment."""
+    segments = [unquote(segment, errors="replace") for segment in raw_path.split("/")[1:]]
     while segments and segments[0] == "api":
         del segments[0]
     if segments and segments[0] == "preview":
         del segments[0]
     if len(segments) > 1 and segments[-1] == "":
         del segments[-1]
-    return segments or [""]  # what is below a prefix, without a slash, is its root
+    return segments or [""]  # a prefix without a slash means its root

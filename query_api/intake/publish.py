@@ -98,8 +98,8 @@ async def publish(
     return list(last.values())
 
 
-def refuse_unread_intake(kafka: KafkaSettings) -> None:
-    """Raises ``IllegalSettings`` where intake publishes to a topic that is not read: it would acknowledge what nobody stores."""
+def check_intake_topics(kafka: KafkaSettings) -> None:
+    """Raise ``IllegalSettings`` if intake would publish to a topic that the worker does not read."""
     topics = {"CLEARSPAN_KAFKA__INTAKE_TOPIC": kafka.intake_topic, "CLEARSPAN_KAFKA__OTLP_TOPIC": kafka.otlp_topic}
     unread = [f"{name} is {topic}" for name, topic in topics.items() if topic not in kafka.topics]
     if unread:

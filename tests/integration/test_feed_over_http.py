@@ -21,7 +21,7 @@ from common.clock import SystemClock
 from common.settings import ClickHouseSettings
 from common.span import Span
 from query_api.http.app import make_runner
-from query_api.http.startup_state import StartupState
+from query_api.http.dispatch import StartupState
 from query_api.request.context import ApiContext
 from tests.support.api import context_of, serving
 from tests.support.feed import settle

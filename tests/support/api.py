@@ -20,8 +20,8 @@ from common.postgres.pool import Database
 from common.project import DEFAULT_USER_ID
 from common.settings import Settings
 from query_api.http.app import make_runner
+from query_api.http.dispatch import StartupState
 from query_api.http.routes import ROUTES
-from query_api.http.startup_state import StartupState
 from query_api.request.context import ApiContext, Check, KeyFinder, waiting_places
 from query_api.request.progress import KnownEndOffsets
 from query_api.request.route import Route

@@ -8,7 +8,7 @@ from pydantic import SecretStr
 
 from common.project import DEFAULT_PROJECT_ID, DEFAULT_USER_ID
 from common.settings import IllegalSettings, Settings
-from query_api.http.auth import refuse_open_door
+from query_api.http.auth import check_auth
 from query_api.request.route import Access, Request, Response, Route
 from tests.support.api import PROJECT_A, KnownKeys, context_of
 from tests.unit.query_api.conftest import Client
@@ -149,11 +149,11 @@ async def test_without_an_admin_key_nobody_is_admin(aiohttp_client: Client) -> N
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "10.0.0.1", "example.org"])
 def test_off_refuses_any_address_but_loopback(host: str) -> None:
-    with pytest.raises(IllegalSettings, match="CLEARSPAN_AUTH=off listens on loopback alone"):
-        refuse_open_door(Settings(auth="off", api_host=host))
+    with pytest.raises(IllegalSettings, match="CLEARSPAN_AUTH=off listens on loopback only"):
+        check_auth(Settings(auth="off", api_host=host))
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1", "localhost", "127.3.2.1"])
 def test_off_listens_on_loopback(host: str) -> None:
-    refuse_open_door(Settings(auth="off", api_host=host))
-    refuse_open_door(Settings(auth="on", api_host="0.0.0.0"))
+    check_auth(Settings(auth="off", api_host=host))
+    check_auth(Settings(auth="on", api_host="0.0.0.0"))

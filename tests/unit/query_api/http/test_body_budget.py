@@ -9,7 +9,7 @@ from common.errors import Overloaded
 from common.limits import MIB
 from common.settings import HttpSettings, LimitSettings, Settings
 from common.tenant import Tenant
-from query_api.http.body_budget import BodyBudget
+from query_api.http.body import BodyBudget
 
 ONE, OTHER = (Tenant(UUID(int=number), has_neighbours=True) for number in (1, 2))
 ALONE = replace(ONE, has_neighbours=False)

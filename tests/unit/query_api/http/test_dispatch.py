@@ -16,10 +16,9 @@ from structlog.testing import capture_logs
 from common.errors import NotFound, ServiceError
 from common.settings import HttpSettings, LimitSettings, QuerySettings, Settings
 from common.tenant import OWN_WORK, current_tenant
-from query_api.http import dispatch
+from query_api.http import body
 from query_api.http.app import make_runner
-from query_api.http.dispatch import REQUEST_ID_HEADER
-from query_api.http.startup_state import StartupState
+from query_api.http.dispatch import REQUEST_ID_HEADER, StartupState
 from query_api.request.route import Access, Request, Response, Route
 from tests.support.api import KnownKeys, context_of
 from tests.unit.query_api.conftest import Client
@@ -238,7 +237,7 @@ async def test_body_that_breaks_off_is_no_failure_of_ours(client: aiohttp.Client
 async def test_a_body_that_drips_is_given_up(
     http: HttpSettings, aiohttp_client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(dispatch, "BODY_GRACE_S", 0.05)
+    monkeypatch.setattr(body, "BODY_GRACE_S", 0.05)
     client = await aiohttp_client(context_of(settings=Settings(auth="off", http=http)), routes=ROUTES)
     with capture_logs() as logs:
         writer = await _send(client, b"POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\nabc")
@@ -305,7 +304,7 @@ async def test_the_end_waits_no_longer_for_a_request_than_a_query_may_take(
         finally:
             was_cancelled.set()
 
-    monkeypatch.setattr("query_api.http.app.BESIDE_QUERY_S", 0.1)
+    monkeypatch.setattr("query_api.http.app.OVERHEAD_S", 0.1)
     context = context_of(settings=Settings(auth="off", query=QuerySettings(budget_s=0.1, queue_s=0.1)))
     runner = make_runner(StartupState(context), (Route("GET", "/stuck", stuck, "", "", None, access=Access.PUBLIC),))
     await runner.setup()

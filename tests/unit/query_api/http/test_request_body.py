@@ -14,7 +14,7 @@ from common.errors import TooLarge
 from common.limits import MIB, SpanLimits
 from query_api.compute.ipc import Rejection, decode, encode
 from query_api.compute.pool import IN_PROCESS_BYTES_MAX
-from query_api.http.request_body import BodyRules, read_request_body
+from query_api.http.body import BodyRules, read_wire
 from query_api.http.routes import ROUTES
 from query_api.intake.publish import TraceRecord, TraceRecords
 from query_api.request.errors import InvalidRequest
@@ -63,7 +63,7 @@ async def test_a_large_body_is_read_elsewhere_however_small_it_was_sent(length: 
     compute = CountingCompute()
     wire = gzip.compress(_json_of(length)) if encoding else _json_of(length)
 
-    body = await read_request_body(compute, wire, _rules(content_encoding=encoding))
+    body = await read_wire(compute, wire, _rules(content_encoding=encoding))
 
     assert len(body.text) == length - len('{"text":""}')
     assert compute.count == count
@@ -73,9 +73,7 @@ async def test_a_body_past_a_small_limit_is_refused_here() -> None:
     compute = CountingCompute()
 
     with pytest.raises(TooLarge, match="larger than 1000 bytes when inflated"):
-        await read_request_body(
-            compute, gzip.compress(_json_of(2_000)), _rules(content_encoding="gzip", bytes_max=1_000)
-        )
+        await read_wire(compute, gzip.compress(_json_of(2_000)), _rules(content_encoding="gzip", bytes_max=1_000))
     assert compute.count == 0
 
 
@@ -86,9 +84,9 @@ async def test_values_are_counted_up_to_the_limit_and_no_further(free: list[Any]
     legal = json.dumps({"text": ",:[{" * 999, "free": [*free, 1]}).encode()
     one_more = json.dumps({"text": ",:[{" * 999, "free": [*free, 1, 1]}).encode()
 
-    assert len((await read_request_body(compute, legal, _rules())).free) == len(free) + 1
+    assert len((await read_wire(compute, legal, _rules())).free) == len(free) + 1
     with pytest.raises(TooLarge, match="more than 1000 JSON values"):
-        await read_request_body(compute, one_more, _rules())
+        await read_wire(compute, one_more, _rules())
 
 
 def test_every_body_can_go_to_another_process() -> None:

@@ -85,6 +85,6 @@ def test_one_method_and_path_twice_is_refused_at_the_start() -> None:
         Router([_route("GET", "/x"), _route("GET", "/x")])
 
 
-def test_a_route_that_begins_with_a_place_is_an_error_at_the_start() -> None:
-    with pytest.raises(ValueError, match="place"):
+def test_route_that_begins_with_a_parameter_is_an_error_at_start() -> None:
+    with pytest.raises(ValueError, match="begins with a parameter"):
         Router([_route("GET", "/{anything}")])

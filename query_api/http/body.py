@@ -1,0 +1,211 @@
+"""Read the body of a request: receive it within limits of time and memory, inflate, parse, validate and prepare it.
+
+Parsing a few megabytes of JSON can take seconds and holds the interpreter lock most of the time, in a thread too. So a body
+that is large, or that inflates to a large one, is read in a child process (ADR 0014).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any, Final
+from uuid import UUID
+
+from aiohttp import HttpVersion11, web
+from pydantic import BaseModel
+
+from common.errors import InvalidInput, Overloaded, TooLarge, UnsupportedMedia
+from common.limits import KIB
+from common.settings import HttpSettings, Settings
+from common.tenant import Tenant, current_tenant
+from query_api.compute.pool import IN_PROCESS_BYTES_MAX, Compute
+from query_api.http.content_encoding import inflate, inflate_by_magic
+from query_api.request.context import ApiContext
+from query_api.request.json_body import read_body
+from query_api.request.route import Prepare, PrepareContext, Route
+
+PREPARED_BYTES_MAX: Final = 4 * KIB
+"""``IN_PROCESS_BYTES_MAX`` of routes that prepare what they publish: a rejected span costs 8 µs and may take two bytes."""
+
+BODY_GRACE_S: Final = 10.0
+"""How long a body may take to arrive before its minimum rate applies."""
+
+CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
+
+
+class BodyBudget:
+    """Bounds the bytes of all bodies of the process, from their first byte until they are read.
+
+    A project with neighbours may hold at most half of the bytes, but always one body of the largest size.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        body_bytes_max = settings.limits.body_bytes_max
+        self._bytes_max = max(settings.http.bodies_bytes_max, body_bytes_max)
+        self._share_max = max(self._bytes_max // 2, body_bytes_max)
+        self._held: Counter[UUID] = Counter()
+        self._held_by_all = 0
+
+    def take(self, tenant: Tenant, bytes_count: int) -> None:
+        """Reserve ``bytes_count`` bytes. Raises ``Overloaded``."""
+        own_max = self._share_max if tenant.has_neighbours else self._bytes_max
+        if self._held[tenant.project_id] + bytes_count > own_max or self._held_by_all + bytes_count > self._bytes_max:
+            raise Overloaded("Other requests use all the memory for bodies.")
+        self._held[tenant.project_id] += bytes_count
+        self._held_by_all += bytes_count
+
+    def give_back(self, tenant: Tenant, bytes_count: int) -> None:
+        """Release ``bytes_count`` bytes."""
+        self._held[tenant.project_id] -= bytes_count
+        self._held_by_all -= bytes_count
+        if not self._held[tenant.project_id]:
+            del self._held[tenant.project_id]
+
+
+@dataclass(frozen=True, slots=True)
+class BodyRules:
+    """How to read a body. Picklable."""
+
+    model: type[BaseModel] | None
+    """``None`` if the body is taken as bytes."""
+
+    required: bool
+    prepare: Prepare | None
+    content_encoding: str
+    bytes_max: int
+    values_max: int
+    context: PrepareContext
+
+
+async def read_request_body(
+    http_request: web.BaseRequest, route: Route, path: dict[str, str], context: ApiContext, budget: BodyBudget
+) -> Any:
+    """Return the body as the handler takes it; ``None``, and leave the body unread, if the route takes none.
+
+    Raises ``UnsupportedMedia``, ``TooLarge``, ``InvalidInput``, ``InvalidRequest``, ``Overloaded``.
+    """
+    limits = context.settings.limits
+    if route.body is None and not route.raw_body:
+        return None
+    content_type = http_request.headers.get("Content-Type")
+    if route.raw_body and not _is_one_of(content_type, route.raw_body):
+        raise UnsupportedMedia(f"Content-Type '{content_type}' is not supported; allowed: {', '.join(route.raw_body)}.")
+    arrival = _Arrival(context.settings.http, budget)
+    try:
+        wire = await _receive(http_request, arrival, bytes_max=limits.body_bytes_max)
+        rules = BodyRules(
+            model=route.body,
+            required=route.body_required,
+            prepare=route.prepare,
+            content_encoding=",".join(http_request.headers.getall("Content-Encoding", [])),
+            bytes_max=limits.body_bytes_max,
+            values_max=limits.body_values_max,
+            context=PrepareContext(path, content_type, limits.span_limits(), context.clock.now_ns()),
+        )
+        return await read_wire(context.compute, wire, rules)
+    finally:
+        arrival.close()
+
+
+def _is_one_of(content_type: str | None, allowed: tuple[str, ...]) -> bool:
+    """A missing content type means the first one that the route takes."""
+    return content_type is None or content_type.partition(";")[0].strip().lower() in allowed
+
+
+async def _receive(http_request: web.BaseRequest, arrival: _Arrival, *, bytes_max: int) -> bytes:
+    too_large = TooLarge(f"The body is larger than {bytes_max} bytes.")
+    if (http_request.content_length or 0) > bytes_max:
+        raise too_large
+    await _send_continue(http_request)
+    content = http_request.content
+    if content.is_eof() and (wire := content.read_nowait()):  # a small body arrives together with its headers
+        if len(wire) > bytes_max:
+            raise too_large
+        arrival.add(len(wire))
+        return wire
+    pieces: list[bytes] = []
+    try:
+        async with asyncio.timeout_at(arrival.deadline_s) as timeout:
+            async for piece in content.iter_any():
+                pieces.append(piece)
+                arrival.add(len(piece))
+                if arrival.bytes_count > bytes_max:
+                    raise too_large
+                timeout.reschedule(arrival.deadline_s)
+    except TimeoutError as exc:
+        raise InvalidInput(
+            f"The body arrived too slowly: {arrival.bytes_count} bytes so far; at least {arrival.http.body_rate_min} bytes"
+            f" a second and at most {arrival.http.body_timeout_s:g} s are allowed."
+        ) from exc
+    return b"".join(pieces)
+
+
+async def _send_continue(http_request: web.BaseRequest) -> None:
+    """Answer ``Expect: 100-continue``. A request that is rejected before this never sends its body."""
+    if http_request.version == HttpVersion11 and http_request.headers.get("Expect", "").lower() == "100-continue":
+        await http_request.writer.write(CONTINUE)
+        http_request.writer.output_size = 0  # the response itself has not begun
+
+
+class _Arrival:
+    """A body that arrives: its bytes so far, held in the budget, and its deadline, which each byte extends."""
+
+    def __init__(self, http: HttpSettings, budget: BodyBudget) -> None:
+        self.http = http
+        self._budget = budget
+        self._tenant = current_tenant()
+        self._began_s = asyncio.get_running_loop().time()
+        self.bytes_count = 0
+
+    def add(self, bytes_count: int) -> None:
+        """Count bytes that arrived. Raises ``Overloaded``."""
+        self._budget.take(self._tenant, bytes_count)
+        self.bytes_count += bytes_count
+
+    def close(self) -> None:
+        """Give the bytes back to the budget."""
+        self._budget.give_back(self._tenant, self.bytes_count)
+
+    @property
+    def deadline_s(self) -> float:
+        """On the clock of the event loop."""
+        timeout_s = self.http.body_timeout_s
+        if self.http.body_rate_min:
+            timeout_s = min(timeout_s, BODY_GRACE_S + self.bytes_count / self.http.body_rate_min)
+        return self._began_s + timeout_s
+
+
+async def read_wire(compute: Compute, wire: bytes, rules: BodyRules) -> Any:
+    """Read a body that has arrived, without holding up the event loop. Raises as ``read``, and ``Overloaded``."""
+    bytes_max = PREPARED_BYTES_MAX if rules.prepare else IN_PROCESS_BYTES_MAX
+    if len(wire) <= bytes_max:
+        try:
+            body = _inflate(wire, rules, bytes_max=min(bytes_max, rules.bytes_max))
+        except TooLarge:
+            if bytes_max >= rules.bytes_max:
+                raise
+        else:
+            return _read_inflated(body, rules)
+    return await compute.run(read, wire, rules)
+
+
+def read(wire: bytes, rules: BodyRules) -> Any:
+    """Inflate, parse, validate and prepare a body. Raises a ``ServiceError`` if it is not acceptable."""
+    return _read_inflated(_inflate(wire, rules, bytes_max=rules.bytes_max), rules)
+
+
+def _inflate(wire: bytes, rules: BodyRules, *, bytes_max: int) -> bytes:
+    body = inflate(wire, content_encoding=rules.content_encoding, bytes_max=bytes_max)
+    return body if rules.model is not None else inflate_by_magic(body, bytes_max=bytes_max)
+
+
+def _read_inflated(inflated: bytes, rules: BodyRules) -> Any:
+    body: Any = inflated
+    if rules.model is not None:
+        values_max = None if rules.prepare else rules.values_max
+        content_type = rules.context.content_type
+        body = read_body(
+            rules.model, inflated, content_type=content_type, required=rules.required, values_max=values_max
+        )
+    return rules.prepare(body, rules.context) if rules.prepare else body
