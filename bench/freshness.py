@@ -18,8 +18,8 @@ from bench.ingest import TOPIC, AnyProject
 from bench.records import plain_records
 from common.clickhouse.connect import open_store
 from common.clickhouse.migrate import migrate
+from common.kafka.cluster import ensure_topics
 from common.kafka.producer import KafkaPublisher
-from common.kafka.topics import ensure_topics
 from common.telemetry import configure_logging
 from ingest.app import open_worker
 from query_api.http.app import open_api

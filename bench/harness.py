@@ -19,8 +19,8 @@ from pydantic import SecretStr
 
 from clearspan.embedded.broker import EmbeddedBroker
 from clearspan.embedded.guard import Guard
+from common.kafka.cluster import ensure_topics
 from common.kafka.producer import KafkaPublisher
-from common.kafka.topics import ensure_topics
 from common.settings import Settings
 
 

@@ -27,7 +27,7 @@ from common.clickhouse.migrate import migrate
 from common.clickhouse.span_columns import SPANS_TABLE
 from common.clickhouse.store import Statement
 from common.kafka.consumer import KafkaSource
-from common.kafka.group import uncommitted_count
+from common.kafka.offsets import uncommitted_count
 from common.kafka.record import Record
 from common.memory import tune_for_batches
 from common.settings import Settings

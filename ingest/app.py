@@ -13,10 +13,10 @@ from common.clickhouse.connect import open_store
 from common.clickhouse.migrate import require_tables as require_clickhouse_tables
 from common.clickhouse.store import ColumnStore
 from common.clock import SystemClock
+from common.kafka.cluster import ensure_topics
 from common.kafka.consumer import KafkaSource
 from common.kafka.producer import KafkaPublisher
 from common.kafka.record import Publisher, RecordSource
-from common.kafka.topics import ensure_topics
 from common.memory import tune_for_batches
 from common.postgres.migrate import require_tables as require_postgres_tables
 from common.postgres.pool import Database, open_database

@@ -1,15 +1,13 @@
-"""The door of the embedded broker: a gate before the Kafka protocol that can hold back what is produced.
+"""A proxy between clients and the embedded broker, on the level of the Kafka protocol. It does three things:
 
-The broker keeps its log in memory and cannot forget what was read, so it is renewed when it has grown too large
-(``broker.py``). Nothing acknowledged may be lost then: the gate holds new produce requests back, waits until the ones
-under way are answered, and lets go of every connection once the new broker stands; producers try again by themselves.
+- It holds produce requests back while the broker is renewed (``broker.py``), and lets nobody produce before the topics
+  exist: the broker acknowledges records of unknown topics and loses them. While the old broker is drained, the worker
+  may still produce, because it cannot commit before its dead letters are published.
+- It moves clients from the old broker to the new one, by closing their connections: clients reconnect by themselves.
+- It corrects the broker's answers to ListOffsets (``list_offsets.py``), so that clients need not know them.
 
-The gate is closed until somebody says that the topics are there: the broker acknowledges what is produced to a topic that it does
-not have, and nobody can ever read it. While the log is drained one client passes, the worker: it cannot commit before its dead
-letters are published.
-
-Only the frame is understood: four bytes of length, then the api key (request) or the correlation id (response), and of produce
-requests who sends them. Source: Kafka protocol guide, “Request and Response Headers”.
+Of all other messages it reads only the frame: four bytes of length, then the API key and the correlation id.
+Source: Kafka protocol guide, "Request and Response Headers".
 """
 
 from __future__ import annotations
@@ -17,21 +15,32 @@ from __future__ import annotations
 import asyncio
 import struct
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 from typing import Final
 
+from clearspan.embedded.list_offsets import LIST_OFFSETS, LatestOffsets, fetch_high_watermarks
 from clearspan.embedded.processes import LOOPBACK
 
 PRODUCE: Final = 0
-SETTLING_CLIENT: Final = "clearspan-worker"
-"""The client id of who produces while the log is drained."""
+DRAINING_CLIENT: Final = "clearspan-worker"
+"""The client id that may produce while the broker is drained."""
 
 FRAME_BYTES_MAX: Final = 128 * 1024 * 1024
 UNANSWERED_MAX: Final = 1_000
-"""Produce requests remembered a connection. Only a client that wants no acknowledgement has so many unanswered."""
+"""Requests remembered per connection. Only a client that wants no acknowledgements has so many unanswered."""
+
+
+@dataclass(eq=False, slots=True)
+class _Connection:
+    """A client's connection: the tasks of its two directions, and its unanswered requests by correlation id."""
+
+    forwards: set[asyncio.Task[None]] = field(default_factory=set)
+    produces: set[int] = field(default_factory=set)
+    list_offsets: dict[int, LatestOffsets] = field(default_factory=dict)
 
 
 class BrokerProxy:
-    """Listens for clients, forwards frames to the broker behind it."""
+    """Listens for clients and forwards frames to the broker."""
 
     def __init__(self, *, broker_port: int) -> None:
         self._broker_port = broker_port
@@ -42,42 +51,41 @@ class BrokerProxy:
         self._server: asyncio.Server | None = None
 
     async def listen(self, port: int) -> int:
-        """Listen on loopback; returns the port."""
+        """Listen on loopback (0: any free port); return the port."""
         self._server = await asyncio.start_server(self._serve, LOOPBACK, port)
         return int(self._server.sockets[0].getsockname()[1])
 
     def admit_produces(self) -> None:
-        """Let produce requests pass: the topics are there."""
+        """Forward produce requests. To be called once the topics exist."""
         self._is_drained = False
         self._admits.set()
 
     async def hold_produces(self, *, timeout_s: float) -> None:
-        """Hold new produce requests back, but for those of ``SETTLING_CLIENT``. Of the others nothing is acknowledged any more when it
-        returns: those under way are answered, or, after ``timeout_s``, the connections that wait for an answer are closed."""
+        """Hold new produce requests back, except those of ``DRAINING_CLIENT``.
+
+        Returns when every earlier produce request is answered. After ``timeout_s``, connections that still wait for an
+        answer are closed, so no other record is acknowledged after the return.
+        """
         self._admits.clear()
         self._is_drained = True
         try:
             async with asyncio.timeout(timeout_s), self._answered:
-                await self._answered.wait_for(lambda: not any(each.produces for each in self._connections))
+                await self._answered.wait_for(lambda: not any(open_.produces for open_ in self._connections))
         except TimeoutError:
-            await _cut([each for each in self._connections if each.produces])
+            await _cut([connection for connection in self._connections if connection.produces])
 
     async def turn_to(self, *, broker_port: int) -> None:
-        """Send everybody away from the old broker, and those who come back to the new one; what they produce is held."""
+        """Close all connections and forward new ones to another broker; hold what they produce."""
         self._admits.clear()
         self._is_drained = False
         self._broker_port = broker_port
-        await self.disconnect()
-
-    async def disconnect(self) -> None:
-        """Close every connection; clients come back by themselves."""
         await _cut(self._connections)
 
     async def close(self) -> None:
         """Stop listening and close every connection. Safe to call twice."""
         if self._server is not None:
             self._server.close()
-        await self.disconnect()
+        await _cut(self._connections)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -85,21 +93,21 @@ class BrokerProxy:
         except OSError:
             writer.close()
             return
-        # Tasks of its own, so that they can be cut off without the callback of the server.
         connection = _Connection()
+        # Separate tasks, so that they can be cancelled without this callback of the server.
         connection.forwards = {
-            asyncio.create_task(self._requests(reader, upstream_writer, connection), name="front-requests"),
-            asyncio.create_task(self._responses(upstream_reader, writer, connection), name="front-responses"),
+            asyncio.create_task(self._forward_requests(reader, upstream_writer, connection), name="proxy-requests"),
+            asyncio.create_task(self._forward_responses(upstream_reader, writer, connection), name="proxy-responses"),
         }
         self._connections.append(connection)
         await asyncio.wait(connection.forwards, return_when=asyncio.FIRST_COMPLETED)
         await _cut([connection])
         self._connections.remove(connection)
-        await self._tell_answered()
+        await self._notify_answered()
         writer.close()
         upstream_writer.close()
 
-    async def _requests(
+    async def _forward_requests(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, connection: _Connection
     ) -> None:
         while True:
@@ -108,54 +116,49 @@ class BrokerProxy:
             api_key, _version, correlation_id = struct.unpack(">hhi", head)
             if api_key == PRODUCE:
                 head += await _client_id(reader, length - len(head))
-                if not (self._is_drained and head.endswith(_SETTLING)):
+                if not (self._is_drained and head.endswith(_DRAINING_CLIENT_ID)):
                     await self._admits.wait()
-                    connection.expect(correlation_id)
+                    if len(connection.produces) >= UNANSWERED_MAX:
+                        connection.produces.clear()
+                    connection.produces.add(correlation_id)
+            elif api_key == LIST_OFFSETS:
+                head += await reader.readexactly(length - len(head))
+                if (asked := LatestOffsets.of(head)).partitions:
+                    connection.list_offsets[correlation_id] = asked
             writer.write(struct.pack(">i", length) + head)
             await _pipe(reader, writer, length - len(head))
 
-    async def _responses(
+    async def _forward_responses(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, connection: _Connection
     ) -> None:
         while True:
             length = await _length(reader)
-            head = await reader.readexactly(4)
-            writer.write(struct.pack(">i", length) + head)
-            await _pipe(reader, writer, length - 4)
+            head = bytearray(await reader.readexactly(4))
             (correlation_id,) = struct.unpack(">i", head)
+            if (asked := connection.list_offsets.pop(correlation_id, None)) is not None:
+                head += await reader.readexactly(length - len(head))
+                asked.correct(head, await fetch_high_watermarks(self._broker_port, asked.partitions))
+            writer.write(struct.pack(">i", length) + head)
+            await _pipe(reader, writer, length - len(head))
             if correlation_id in connection.produces:
                 connection.produces.discard(correlation_id)
-                await self._tell_answered()
+                await self._notify_answered()
 
-    async def _tell_answered(self) -> None:
+    async def _notify_answered(self) -> None:
         async with self._answered:
             self._answered.notify_all()
 
 
-class _Connection:
-    """A client's connection: its two directions, and the produce requests that are under way on it, by correlation id."""
-
-    def __init__(self) -> None:
-        self.forwards: set[asyncio.Task[None]] = set()
-        self.produces: set[int] = set()
-
-    def expect(self, correlation_id: int) -> None:
-        """A produce request is under way."""
-        if len(self.produces) >= UNANSWERED_MAX:
-            self.produces.clear()
-        self.produces.add(correlation_id)
-
-
 async def _cut(connections: Iterable[_Connection]) -> None:
-    """Nothing passes on these connections any more when it returns."""
-    forwards = [forward for each in connections for forward in each.forwards]
+    """Stop forwarding on these connections; nothing passes after the return."""
+    forwards = [forward for connection in connections for forward in connection.forwards]
     for forward in forwards:
         forward.cancel()
     await asyncio.gather(*forwards, return_exceptions=True)
 
 
 class _Closed(Exception):
-    """The peer has closed the connection between two frames."""
+    """The peer closed the connection, or sent something that is not a frame."""
 
 
 async def _length(reader: asyncio.StreamReader) -> int:
@@ -168,18 +171,18 @@ async def _length(reader: asyncio.StreamReader) -> int:
     return int(length)
 
 
-async def _client_id(reader: asyncio.StreamReader, left: int) -> bytes:
-    """The client id of a request, of which so many bytes are left, as it lies on the wire: two bytes of length before it."""
-    if left < 2:
+async def _client_id(reader: asyncio.StreamReader, bytes_left: int) -> bytes:
+    """Read the client id of a request as it is on the wire: two bytes of length, then the text."""
+    if bytes_left < 2:
         raise _Closed
     length = await reader.readexactly(2)
     (size,) = struct.unpack(">h", length)
-    if size > left - 2:
+    if size > bytes_left - 2:
         raise _Closed
     return length + await reader.readexactly(max(size, 0))
 
 
-_SETTLING: Final = struct.pack(">h", len(SETTLING_CLIENT)) + SETTLING_CLIENT.encode()
+_DRAINING_CLIENT_ID: Final = struct.pack(">h", len(DRAINING_CLIENT)) + DRAINING_CLIENT.encode()
 
 
 async def _pipe(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, count: int) -> None:

@@ -23,7 +23,7 @@ from typing import Any, Final, Literal
 from pydantic import SecretStr
 
 from clearspan.embedded.broker import EmbeddedBroker
-from clearspan.embedded.broker_proxy import SETTLING_CLIENT
+from clearspan.embedded.broker_proxy import DRAINING_CLIENT
 from clearspan.embedded.carry_over import CarryOver
 from clearspan.embedded.guard import Guard
 from clearspan.embedded.journal import Journal, JournallingPublisher
@@ -35,10 +35,10 @@ from common.clickhouse.connect import open_store
 from common.clickhouse.store import ColumnStore
 from common.clock import SystemClock
 from common.errors import ServiceError
-from common.kafka.group import uncommitted, uncommitted_count
+from common.kafka.cluster import ensure_topics
 from common.kafka.log import KafkaLog
+from common.kafka.offsets import uncommitted, uncommitted_count
 from common.kafka.producer import KafkaPublisher
-from common.kafka.topics import ensure_topics
 from common.memory import tune_for_batches
 from common.postgres.pool import Database, open_database
 from common.postgres.projects import Projects
@@ -166,7 +166,7 @@ class _Stack:
         if not await self._make_tables_and_topics():
             return
         kafka = self._settings.kafka
-        publisher = KafkaPublisher(kafka, client_id=SETTLING_CLIENT)
+        publisher = KafkaPublisher(kafka, client_id=DRAINING_CLIENT)
         self._publisher = JournallingPublisher(publisher, self._journal, topic=kafka.dead_letter_topic)
         resources.push_async_callback(self._publisher.close)
         self._bulk = BulkPublisher(

@@ -1,1 +1,1 @@
-"""The room of Kafka: no type of the driver leaves it."""
+"""Kafka: the only package that imports the driver (aiokafka). No type of the driver leaves it."""

@@ -117,14 +117,9 @@ class KafkaSource:
                 await self._assigned.wait()
                 ends = await consumer.end_offsets(list(consumer.assignment()))
                 return {
-                    # The high watermark of the last fetch: see ``watermarks.py`` for why the named end may lie before it.
-                    Partition(each.topic, each.partition): max(
-                        0,
-                        end - await consumer.position(each),
-                        (consumer.highwater(each) or 0) - await consumer.position(each),
-                    )
-                    for each, end in ends.items()
-                    if each in consumer.assignment()
+                    Partition(at.topic, at.partition): max(0, end - await consumer.position(at))
+                    for at, end in ends.items()
+                    if at in consumer.assignment()
                 }
 
     def partition_id_of(self, partition: Partition) -> str:

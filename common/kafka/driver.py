@@ -1,7 +1,7 @@
-"""What the rooms of this folder share about the driver: its errors in our words, its log, and what must be set before it is used.
+"""What this package shares about the driver: its errors as ours, its log, and readers outside of consumer groups.
 
-The driver retries inside and says so at level ERROR for every try; a broker that is away would fill the log. Its
-lines are therefore let through once a minute a text; what it means for us is logged by who waits.
+The driver retries internally and logs every try at level ERROR, so an unavailable broker would fill the log. Each of its
+messages is let through once a minute; the caller that waits logs what the failure means.
 """
 
 from __future__ import annotations
@@ -9,17 +9,22 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Coroutine, Iterator
-from contextlib import contextmanager
-from typing import Any, Final
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any, Final, Literal
 
+from aiokafka import AIOKafkaConsumer
 from aiokafka import errors as driver_errors
 from typing_extensions import override
 
 from common.errors import ServiceError, TooLarge, Unavailable
 from common.kafka.batches import read_any_header_names
 from common.kafka.record import LostPartition
+from common.settings import KafkaSettings
 from common.waiting import shielded
+
+FETCH_WAIT_MS: Final = 50
+"""How long the broker holds a fetch that finds no records."""
 
 LOST: Final = (
     driver_errors.CommitFailedError,
@@ -33,45 +38,92 @@ TOO_LARGE: Final = (
     driver_errors.RecordListTooLargeError,
     driver_errors.RecordTooLargeError,
 )
-OURS: Final = (
+PERMANENT: Final = (
     driver_errors.InvalidTopicError,
     driver_errors.InvalidGroupIdError,
     driver_errors.IllegalArgumentError,
     driver_errors.UnsupportedVersionError,
 )
-"""Errors that no waiting cures."""
+"""Errors that retrying does not cure."""
+
+_LOGGERS: Final = (
+    "aiokafka",
+    "aiokafka.admin.client",
+    "aiokafka.client",
+    "aiokafka.cluster",
+    "aiokafka.conn",
+    "aiokafka.consumer.fetcher",
+    "aiokafka.consumer.group_coordinator",
+    "aiokafka.producer.sender",
+)
 
 
 @contextmanager
-def translated(doing: str) -> Iterator[None]:
-    """Errors of the driver raised inside come out as ours; ``doing`` says what failed, as in "commit"."""
+def translated(operation: str) -> Iterator[None]:
+    """Raise errors of the driver as ours; ``operation`` names what failed, for example "commit"."""
     try:
         yield
     except LOST as exc:
-        raise LostPartition(f"{doing}: {exc}") from exc
+        raise LostPartition(f"{operation}: {exc}") from exc
     except TOO_LARGE as exc:
-        raise TooLarge(f"{doing}: {exc}") from exc
-    except OURS as exc:
-        raise ServiceError(f"{doing}: {_with_its_name(exc)}") from exc
+        raise TooLarge(f"{operation}: {exc}") from exc
+    except PERMANENT as exc:
+        raise ServiceError(f"{operation}: {_with_class_name(exc)}") from exc
     except (driver_errors.KafkaError, driver_errors.ConsumerStoppedError, OSError, TimeoutError) as exc:
-        raise Unavailable(f"Kafka is away ({doing}: {_with_its_name(exc)})", public_message="Kafka is away.") from exc
+        detail = f"Kafka is away ({operation}: {_with_class_name(exc)})"
+        raise Unavailable(detail, public_message="Kafka is away.") from exc
 
 
-def _with_its_name(exc: Exception) -> str:
-    """Return the text of an error after the name of its class, which errors of the driver begin with themselves."""
+def _with_class_name(exc: Exception) -> str:
+    """Return the text of an error after the name of its class, unless the text already contains it."""
     name = type(exc).__name__
     return str(exc) if name in str(exc) else f"{name}: {exc}"
 
 
-async def ended(ending: Coroutine[Any, Any, None]) -> None:
-    """Wait until something of the driver has ended. It awaits its own tasks, which it has cancelled, and takes the cancellation of who
-    waits for it for theirs: that would be lost, so it is waited for at arm's length.
+async def ended(stopping: Coroutine[Any, Any, None]) -> None:
+    """Await the stop of a client of the driver.
+
+    The driver swallows every cancellation while it awaits the tasks that it has cancelled, including a cancellation of
+    the caller. So the stop runs in a task of its own.
     """
-    await shielded(asyncio.ensure_future(ending))
+    await shielded(asyncio.ensure_future(stopping))
+
+
+@asynccontextmanager
+async def open_reader(
+    settings: KafkaSettings,
+    *,
+    group: str | None = None,
+    isolation_level: Literal["read_committed", "read_uncommitted"] = "read_committed",
+    fetch_wait_ms: int = FETCH_WAIT_MS,
+) -> AsyncIterator[AIOKafkaConsumer]:
+    """Connect a consumer that joins no group and commits nothing. Raises ``Unavailable`` (transient).
+
+    ``group`` is the group whose committed offsets it can read. Its end offsets are the high watermarks with
+    ``read_uncommitted``, and the last stable offsets with ``read_committed``.
+    """
+    prepare_driver()
+    reader = AIOKafkaConsumer(
+        bootstrap_servers=settings.bootstrap,
+        group_id=group,
+        enable_auto_commit=False,
+        isolation_level=isolation_level,
+        auto_offset_reset="earliest",
+        fetch_max_wait_ms=fetch_wait_ms,
+        max_partition_fetch_bytes=settings.message_bytes_max,
+        request_timeout_ms=int(settings.request_timeout_s * 1000),
+    )
+    try:
+        with translated("connect"):
+            async with asyncio.timeout(settings.request_timeout_s):
+                await reader.start()
+        yield reader
+    finally:
+        await ended(reader.stop())
 
 
 class OncePerInterval(logging.Filter):
-    """Lets a text through once per ``interval_s``, however often it is said."""
+    """Lets each message template through once per ``interval_s``."""
 
     def __init__(
         self, *, interval_s: float = 60.0, texts_max: int = 1_000, monotonic_s: Callable[[], float] = time.monotonic
@@ -80,31 +132,25 @@ class OncePerInterval(logging.Filter):
         self._interval_s = interval_s
         self._texts_max = texts_max
         self._monotonic_s = monotonic_s
-        self._said_s: dict[str, float] = {}
+        self._logged_s: dict[str, float] = {}
 
     @override
     def filter(self, record: logging.LogRecord) -> bool:
-        """Whether this line is new or was last said long enough ago."""
+        """Return whether the template is new or was last logged at least ``interval_s`` ago."""
         now_s = self._monotonic_s()
-        said_s = self._said_s.get(str(record.msg))
-        if said_s is not None and now_s - said_s < self._interval_s:
+        logged_s = self._logged_s.get(str(record.msg))
+        if logged_s is not None and now_s - logged_s < self._interval_s:
             return False
-        if len(self._said_s) >= self._texts_max:
-            self._said_s.clear()
-        self._said_s[str(record.msg)] = now_s
+        if len(self._logged_s) >= self._texts_max:
+            self._logged_s.clear()
+        self._logged_s[str(record.msg)] = now_s
         return True
 
 
 def prepare_driver() -> None:
-    """Limit what the driver logs, and let it read every record there can be. Safe to call again."""
+    """Limit what the driver logs, and let it read every record. Safe to call again."""
     read_any_header_names()
-    for name in ("aiokafka", "aiokafka.conn", "aiokafka.client", "aiokafka.cluster", "aiokafka.producer.sender"):
-        _limit(logging.getLogger(name))
-    for name in ("aiokafka.consumer.fetcher", "aiokafka.consumer.group_coordinator", "aiokafka.admin.client"):
-        _limit(logging.getLogger(name))
+    for logger in map(logging.getLogger, _LOGGERS):
+        if not any(isinstance(present, OncePerInterval) for present in logger.filters):
+            logger.addFilter(OncePerInterval())
     logging.getLogger("aiokafka").setLevel(logging.WARNING)
-
-
-def _limit(logger: logging.Logger) -> None:
-    if not any(isinstance(each, OncePerInterval) for each in logger.filters):
-        logger.addFilter(OncePerInterval())

@@ -1,99 +1,97 @@
-"""A topic read from end to end, outside of any group: a ``RecordLog`` on the driver's consumer."""
+"""Reading a topic outside of any group: a ``RecordLog`` on the driver's consumer."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from typing import Final
 
-from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka import TopicPartition
 
 from common.errors import Unavailable
 from common.kafka.cluster import partitions_of
 from common.kafka.consumer import as_record
-from common.kafka.driver import translated
-from common.kafka.reader import open_reader
+from common.kafka.driver import open_reader, translated
 from common.kafka.record import Coordinates, Record
-from common.kafka.watermarks import end_offsets
 from common.settings import KafkaSettings
 
 CHUNK_RECORDS: Final = 500
 SILENCE_S_MAX: Final = 10.0
-"""A broker that sends nothing for so long, although the end is not reached, counts as away."""
+"""A broker that sends nothing for this long, although the end is not reached, counts as unavailable."""
 
 TAIL_QUIET_S: Final = 1.0
-"""How long a tail waits for something before it says that all is quiet."""
+"""How long a tail waits for records before it yields an empty chunk."""
 
 TAIL_FETCH_WAIT_MS: Final = 250
-"""What comes ends the fetch at once on Kafka, and within 80 ms on the embedded broker; this is what idling costs."""
+"""The interval of fetches while nothing arrives. A new record ends the wait: at once on Apache Kafka."""
 
 
 class KafkaLog:
-    """Reads topics of one cluster; a connection for each call."""
+    """Reads topics of one cluster, over one connection per call."""
 
     def __init__(self, settings: KafkaSettings) -> None:
         self._settings = settings
 
     async def read(self, topic: str) -> AsyncIterator[Sequence[Record]]:
-        """Everything that was there when the reading began, in chunks, in offset order per partition."""
-        async with open_reader(self._settings) as consumer:
+        """Yield everything that was in the topic when the reading began, in chunks, in offset order per partition."""
+        async with open_reader(self._settings) as reader:
             with translated("read the topic"):
-                partitions = [TopicPartition(topic, each) for each in await partitions_of(self._settings, topic)]
-                if not partitions:
-                    return
-                consumer.assign(partitions)
-                ends = await end_offsets(consumer, partitions)
-                await consumer.seek_to_beginning(*partitions)
-            left = {each for each in partitions if ends[each] > 0}
-            while left := await self._unread(consumer, left, ends):
+                unread = await self._partitions(topic)
+                reader.assign(unread)
+                ends = await reader.end_offsets(unread)
+            while unread:
                 with translated("read the topic"):
-                    taken = await consumer.getmany(
-                        *left, timeout_ms=int(SILENCE_S_MAX * 1000), max_records=CHUNK_RECORDS
+                    unread = [partition for partition in unread if await reader.position(partition) < ends[partition]]
+                    if not unread:
+                        return
+                    fetched = await reader.getmany(
+                        *unread, timeout_ms=int(SILENCE_S_MAX * 1000), max_records=CHUNK_RECORDS
                     )
-                if not taken:
-                    raise Unavailable(f"Kafka sent nothing of {topic} for {SILENCE_S_MAX:g} s.")
-                yield [as_record(each) for at, records in taken.items() for each in records if each.offset < ends[at]]
+                if not fetched:
+                    raise Unavailable(f"Kafka sent no records of {topic} for {SILENCE_S_MAX:g} s.")
+                yield [
+                    as_record(record)
+                    for at, records in fetched.items()
+                    for record in records
+                    if record.offset < ends[at]
+                ]
 
     async def tail(self, topic: str) -> AsyncIterator[Sequence[Record]]:
-        """What is published from now on; the first chunk is empty, and one now and then while all is quiet."""
-        async with open_reader(self._settings, fetch_wait_ms=TAIL_FETCH_WAIT_MS) as consumer:
+        """Yield what is published from now on: an empty chunk at the beginning, and one now and then while nothing comes."""
+        async with open_reader(self._settings, fetch_wait_ms=TAIL_FETCH_WAIT_MS) as reader:
             with translated("follow the topic"):
-                partitions = [TopicPartition(topic, each) for each in await partitions_of(self._settings, topic)]
+                partitions = await self._partitions(topic)
                 if not partitions:
                     raise Unavailable(f"There is no topic {topic} yet.")
-                consumer.assign(partitions)
-                for partition, end in (await end_offsets(consumer, partitions)).items():
-                    consumer.seek(partition, end)
+                reader.assign(partitions)
+                await reader.seek_to_end(*partitions)
             yield []
             while True:
                 with translated("follow the topic"):
-                    taken = await consumer.getmany(
+                    fetched = await reader.getmany(
                         *partitions, timeout_ms=int(TAIL_QUIET_S * 1000), max_records=CHUNK_RECORDS
                     )
                     for partition in partitions:
-                        end = consumer.highwater(partition)
-                        if end is not None and end < await consumer.position(partition):
-                            raise Unavailable(f"The topic {topic} has begun anew.")
-                yield [as_record(each) for records in taken.values() for each in records]
+                        end = reader.highwater(partition)
+                        if end is not None and end < await reader.position(partition):
+                            raise Unavailable(f"The topic {topic} was created anew.")
+                yield [as_record(record) for records in fetched.values() for record in records]
 
     async def fetch(self, where: Coordinates) -> Record | None:
-        """The record at these coordinates, or ``None``. Raises ``Unavailable`` (transient)."""
-        async with open_reader(self._settings) as consumer:
+        """Return the record at these coordinates, or ``None``. Raises ``Unavailable`` (transient)."""
+        async with open_reader(self._settings) as reader:
             with translated("fetch a record"):
-                if where.partition not in await partitions_of(self._settings, where.topic):
-                    return None
                 at = TopicPartition(where.topic, where.partition)
-                consumer.assign([at])
-                first = (await consumer.beginning_offsets([at]))[at]
-                end = (await end_offsets(consumer, [at]))[at]
+                if at not in await self._partitions(where.topic):
+                    return None
+                reader.assign([at])
+                first = (await reader.beginning_offsets([at]))[at]
+                end = (await reader.end_offsets([at]))[at]
                 if not first <= where.offset < end:
                     return None
-                consumer.seek(at, where.offset)
-                taken = await consumer.getmany(at, timeout_ms=int(SILENCE_S_MAX * 1000), max_records=1)
-        found = [each for each in taken.get(at, []) if each.offset == where.offset]
+                reader.seek(at, where.offset)
+                fetched = await reader.getmany(at, timeout_ms=int(SILENCE_S_MAX * 1000), max_records=1)
+        found = [record for record in fetched.get(at, []) if record.offset == where.offset]
         return as_record(found[0]) if found else None
 
-    async def _unread(
-        self, consumer: AIOKafkaConsumer, left: set[TopicPartition], ends: dict[TopicPartition, int]
-    ) -> set[TopicPartition]:
-        with translated("read the topic"):
-            return {each for each in left if await consumer.position(each) < ends[each]}
+    async def _partitions(self, topic: str) -> list[TopicPartition]:
+        return [TopicPartition(topic, number) for number in await partitions_of(self._settings, topic)]

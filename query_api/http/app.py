@@ -21,8 +21,8 @@ from common.clickhouse.store import ColumnStore
 from common.clock import Clock, SystemClock
 from common.errors import Unavailable
 from common.kafka.cluster import read_cluster_id
-from common.kafka.end_offsets import KafkaEndOffsets
 from common.kafka.log import KafkaLog
+from common.kafka.offsets import KafkaEndOffsets
 from common.kafka.producer import KafkaPublisher
 from common.kafka.record import EndOffsets, Publisher
 from common.memory import tune_for_batches

@@ -15,9 +15,9 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 from opentelemetry.proto.trace.v1.trace_pb2 import Status
 
+from common.kafka.cluster import ensure_topics
 from common.kafka.consumer import KafkaSource
 from common.kafka.producer import KafkaPublisher
-from common.kafka.topics import ensure_topics
 from common.limits import SpanLimits
 from common.project import DEFAULT_PROJECT_ID
 from common.settings import Encoding, TopicSettings

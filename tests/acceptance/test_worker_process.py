@@ -15,9 +15,9 @@ import pytest
 from common.clickhouse.connect import open_store
 from common.clickhouse.migrate import migrate
 from common.clickhouse.store import Statement
+from common.kafka.cluster import ensure_topics
 from common.kafka.consumer import KafkaSource
 from common.kafka.log import KafkaLog
-from common.kafka.topics import ensure_topics
 from common.settings import ClickHouseSettings, Encoding, KafkaSettings, TopicSettings
 from ingest.replay import list_dead_letters
 from tests.support.clickhouse import ClickHouseServer, clickhouse_server

@@ -10,11 +10,10 @@ from dataclasses import dataclass
 import pytest
 
 from common.errors import Unavailable
-from common.kafka.cluster import read_cluster_id
-from common.kafka.end_offsets import KafkaEndOffsets
+from common.kafka.cluster import ensure_topics, read_cluster_id
+from common.kafka.offsets import KafkaEndOffsets
 from common.kafka.producer import KafkaPublisher
 from common.kafka.record import EndOffsets, Publisher
-from common.kafka.topics import ensure_topics
 from common.settings import Encoding, KafkaSettings, TopicSettings
 from tests.fakes.kafka import MemoryBroker
 from tests.support.kafka import Broker

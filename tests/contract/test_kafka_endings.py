@@ -9,11 +9,10 @@ from contextlib import suppress
 import pytest
 from aiokafka.client import AIOKafkaClient
 
-from common.kafka.cluster import open_admin
+from common.kafka.cluster import ensure_topics, open_admin
 from common.kafka.consumer import KafkaSource
+from common.kafka.driver import open_reader
 from common.kafka.producer import KafkaPublisher
-from common.kafka.reader import open_reader
-from common.kafka.topics import ensure_topics
 from common.settings import KafkaSettings
 from tests.support.kafka import Broker
 

@@ -11,12 +11,12 @@ import pytest
 from aiokafka import AIOKafkaProducer
 
 from common.errors import TooLarge
+from common.kafka.cluster import ensure_topics
 from common.kafka.consumer import KafkaSource
-from common.kafka.group import uncommitted_count
 from common.kafka.log import KafkaLog
+from common.kafka.offsets import uncommitted_count
 from common.kafka.producer import KafkaPublisher
 from common.kafka.record import Coordinates, LostPartition, Partition, Publisher, Record, RecordLog, RecordSource
-from common.kafka.topics import ensure_topics
 from common.settings import Encoding, KafkaSettings, TopicSettings
 from tests.fakes.kafka import MemoryBroker
 from tests.support.kafka import Broker

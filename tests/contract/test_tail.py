@@ -9,10 +9,10 @@ from dataclasses import dataclass
 
 import pytest
 
+from common.kafka.cluster import ensure_topics
 from common.kafka.log import KafkaLog
 from common.kafka.producer import KafkaPublisher
 from common.kafka.record import Publisher, Record, RecordLog
-from common.kafka.topics import ensure_topics
 from common.settings import KafkaSettings
 from tests.fakes.kafka import MemoryBroker
 from tests.support.kafka import Broker

@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 import pytest
 
-from clearspan.embedded.broker_proxy import PRODUCE, SETTLING_CLIENT, UNANSWERED_MAX, BrokerProxy
+from clearspan.embedded.broker_proxy import DRAINING_CLIENT, PRODUCE, UNANSWERED_MAX, BrokerProxy
 
 FETCH = 1
 
@@ -155,15 +155,15 @@ async def test_the_worker_may_settle_while_others_are_held_but_not_with_a_broker
 ):
     worker, other = await connect(), await connect()
     await proxy.hold_produces(timeout_s=1)
-    other.send(PRODUCE, 1, client_id=SETTLING_CLIENT + "s")
-    worker.send(PRODUCE, 2, client_id=SETTLING_CLIENT)
+    other.send(PRODUCE, 1, client_id=DRAINING_CLIENT + "s")
+    worker.send(PRODUCE, 2, client_id=DRAINING_CLIENT)
     assert await worker.answer() == 2
     assert broker.requests == [(PRODUCE, 2)]
 
     successor = _Broker()
     await proxy.turn_to(broker_port=await successor.listen())
     again = await connect()
-    again.send(PRODUCE, 3, client_id=SETTLING_CLIENT)
+    again.send(PRODUCE, 3, client_id=DRAINING_CLIENT)
     await asyncio.sleep(0.05)
     assert successor.requests == []
     await successor.close()

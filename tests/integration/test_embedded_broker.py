@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import struct
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -11,13 +12,12 @@ import pytest
 
 from clearspan.embedded import first_span
 from clearspan.embedded.broker import EmbeddedBroker
-from clearspan.embedded.broker_proxy import SETTLING_CLIENT
+from clearspan.embedded.broker_proxy import DRAINING_CLIENT
 from clearspan.embedded.layout import StackError
-from common.kafka.cluster import read_cluster_id
-from common.kafka.end_offsets import KafkaEndOffsets
+from common.kafka.cluster import ensure_topics, read_cluster_id
 from common.kafka.log import KafkaLog
+from common.kafka.offsets import KafkaEndOffsets
 from common.kafka.producer import KafkaPublisher
-from common.kafka.topics import ensure_topics
 from common.settings import KafkaSettings, Settings
 
 TOPIC = "spans"
@@ -62,7 +62,7 @@ async def test_the_worker_publishes_its_dead_letters_while_what_others_produce_i
 ) -> None:
     await ensure_topics(kafka)
     broker.admit_produces()
-    worker, other = KafkaPublisher(kafka, client_id=SETTLING_CLIENT), KafkaPublisher(kafka)
+    worker, other = KafkaPublisher(kafka, client_id=DRAINING_CLIENT), KafkaPublisher(kafka)
     await other.publish(TOPIC, b"before")
     await broker.hold_produces()
 
@@ -127,3 +127,42 @@ async def test_the_first_trace_says_its_encoding_whatever_that_of_its_topic_is(
 
     records = [record async for chunk in KafkaLog(kafka).read(kafka.otlp_topic) for record in chunk]
     assert [record.headers for record in records] == [(("content-type", b"application/x-protobuf"),)]
+
+
+def list_offsets_request(version: int, topic: bytes, partitions: dict[int, int]) -> bytes:
+    """A request for the offsets of partitions at timestamps, as the protocol guide lays it out."""
+    is_flexible, tags = version >= 6, b"\x00" if version >= 6 else b""
+
+    def count(number: int) -> bytes:
+        return bytes([number + 1]) if is_flexible else struct.pack(">i", number)
+
+    name = (bytes([len(topic) + 1]) if is_flexible else struct.pack(">h", len(topic))) + topic
+    body = struct.pack(">hhih", 2, version, 7, 4) + b"test" + tags + struct.pack(">i", -1)
+    body += (b"\x00" if version >= 2 else b"") + count(1) + name + count(len(partitions))
+    for partition, timestamp in partitions.items():
+        body += struct.pack(">i", partition) + (struct.pack(">i", -1) if version >= 4 else b"")
+        body += struct.pack(">q", timestamp) + tags
+    return body + tags + tags
+
+
+@pytest.mark.parametrize("version", [1, 2, 4, 5, 6, 7, 8, 9])
+async def test_latest_offset_is_after_the_last_record_in_every_version_of_the_protocol(
+    broker: EmbeddedBroker, kafka: KafkaSettings, version: int
+) -> None:
+    await ensure_topics(kafka)
+    broker.admit_produces()
+    publisher = KafkaPublisher(kafka)
+    for _ in range(2):  # in one batch each
+        published = await asyncio.gather(*(publisher.publish(TOPIC, b"%d" % n, key=b"k") for n in range(10)))
+    await publisher.close()
+    host, port = broker.bootstrap.split(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    request = list_offsets_request(version, TOPIC.encode(), {published[0].partition: -1})
+
+    writer.write(struct.pack(">i", len(request)) + request)
+    (length,) = struct.unpack(">i", await reader.readexactly(4))
+    response = await reader.readexactly(length)
+    writer.close()
+
+    assert max(published).offset == 19
+    assert struct.pack(">q", 20) in response

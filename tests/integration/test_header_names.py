@@ -10,10 +10,10 @@ from aiokafka.producer import message_accumulator
 from aiokafka.producer import producer as producers
 from aiokafka.record.default_records import _DefaultRecordBatchBuilderPy
 
+from common.kafka.cluster import ensure_topics
 from common.kafka.consumer import KafkaSource
 from common.kafka.log import KafkaLog
 from common.kafka.record import Record
-from common.kafka.topics import ensure_topics
 from common.settings import Encoding, TopicSettings
 from tests.support.kafka import Broker
 

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from common.errors import Unavailable
+from common.kafka.cluster import ensure_topics
 from common.kafka.consumer import KafkaSource
 from common.kafka.log import KafkaLog
 from common.kafka.producer import KafkaPublisher
 from common.kafka.record import Partition, Record
-from common.kafka.topics import ensure_topics
 from common.settings import Encoding, KafkaSettings, TopicSettings
 from tests.support.kafka import embedded_broker
 from tests.support.ports import free_port

