@@ -13,7 +13,8 @@ from collections.abc import Callable, Sequence
 from types import FrameType
 from typing import NoReturn, TypeAlias
 
-from common.settings import IllegalSettings, is_unicode
+from common.environment import is_unicode
+from common.settings import IllegalSettings
 
 Arguments: TypeAlias = argparse.Namespace
 Command: TypeAlias = Callable[[Arguments], int]
@@ -201,7 +202,7 @@ def _reset(arguments: Arguments) -> int:
 
 def _migrate(_arguments: Arguments) -> int:
     from clearspan.migrate import CANNOT_MIGRATE, migrate_all  # noqa: PLC0415 - see the module docstring
-    from common.settings import read_settings  # noqa: PLC0415
+    from common.environment import read_settings  # noqa: PLC0415
     from common.telemetry import configure_logging  # noqa: PLC0415
 
     settings = read_settings()
@@ -221,14 +222,14 @@ def _ingest(_arguments: Arguments) -> int:
 
 
 def _serve(_arguments: Arguments) -> int:
-    from common.settings import read_settings  # noqa: PLC0415 - see the module docstring
+    from common.environment import read_settings  # noqa: PLC0415 - see the module docstring
     from query_api.http.app import run  # noqa: PLC0415
 
     return run(read_settings())
 
 
 def _settings(_arguments: Arguments) -> int:
-    from common.settings import describe_settings  # noqa: PLC0415 - see the module docstring
+    from common.environment import describe_settings  # noqa: PLC0415 - see the module docstring
 
     for line in describe_settings():
         print(f"{line.name} = {line.default or '(empty)'}")

@@ -48,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _show(arguments: argparse.Namespace) -> int:
-    from common.settings import read_settings  # noqa: PLC0415 - rooms are loaded by the command that needs them
+    from common.environment import read_settings  # noqa: PLC0415 - rooms are loaded by the command that needs them
     from ingest.semconv.prices import LIST_PRICES, prices_in  # noqa: PLC0415
 
     if arguments.csv and arguments.model is not None:

@@ -7,8 +7,9 @@ from typing import Literal
 from pydantic import SecretStr
 
 from clearspan.embedded.layout import Layout, Running
+from common.environment import read_settings
 from common.errors import ServiceError, Unavailable
-from common.settings import Settings, read_settings
+from common.settings import Settings
 
 
 def target_settings() -> Settings:

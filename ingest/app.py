@@ -13,6 +13,7 @@ from common.clickhouse.connect import open_store
 from common.clickhouse.migrate import require_tables as require_clickhouse_tables
 from common.clickhouse.store import ColumnStore
 from common.clock import SystemClock
+from common.environment import read_settings
 from common.kafka.cluster import ensure_topics
 from common.kafka.consumer import KafkaSource
 from common.kafka.producer import KafkaPublisher
@@ -21,7 +22,7 @@ from common.memory import tune_for_batches
 from common.postgres.migrate import require_tables as require_postgres_tables
 from common.postgres.pool import Database, open_database
 from common.postgres.projects import Projects
-from common.settings import IllegalSettings, Settings, read_settings
+from common.settings import IllegalSettings, Settings
 from common.telemetry import configure_logging, get_logger
 from ingest.announce import open_announcer
 from ingest.decoding.decoder import open_decoder

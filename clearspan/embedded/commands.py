@@ -17,8 +17,9 @@ from typing import TypeVar
 
 from clearspan.embedded.layout import Layout, Running, StackError, Stopping, is_held, make_root
 from clearspan.embedded.processes import end_left_over, is_alive
+from common.environment import read_settings
 from common.migrations import IllegalMigration
-from common.settings import IllegalSettings, Settings, read_settings
+from common.settings import IllegalSettings, Settings
 
 Failure = TypeVar("Failure", bound=Exception)
 

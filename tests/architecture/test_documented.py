@@ -9,8 +9,9 @@ import pytest
 from prometheus_client import Counter, Gauge, Histogram
 
 from common import telemetry
+from common.environment import describe_settings
 from common.errors import RejectionCode
-from common.settings import IngestSettings, KafkaSettings, QuerySettings, describe_settings
+from common.settings import IngestSettings, KafkaSettings, QuerySettings
 from query_api.http.app import request_s_max
 
 ROOT = Path(__file__).parents[2]

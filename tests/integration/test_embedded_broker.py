@@ -152,8 +152,9 @@ async def test_latest_offset_is_after_the_last_record_in_every_version_of_the_pr
     await ensure_topics(kafka)
     broker.admit_produces()
     publisher = KafkaPublisher(kafka)
+    published = []
     for _ in range(2):  # in one batch each
-        published = await asyncio.gather(*(publisher.publish(TOPIC, b"%d" % n, key=b"k") for n in range(10)))
+        published += await asyncio.gather(*(publisher.publish(TOPIC, b"%d" % n, key=b"k") for n in range(10)))
     await publisher.close()
     host, port = broker.bootstrap.split(":")
     reader, writer = await asyncio.open_connection(host, int(port))

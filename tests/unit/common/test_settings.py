@@ -8,25 +8,26 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
+from common.environment import read_settings
 from common.limits import MIB, NESTING_DEPTH_BOUND, SpanLimits
-from common.settings import IllegalSettings, LimitSettings, PostgresSettings, read_settings
+from common.settings import IllegalSettings, LimitSettings, PostgresSettings
 
 
 @pytest.fixture(autouse=True)
 def _clean(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in [each for each in os.environ if each.upper().startswith("CLEARSPAN_")]:
+    for name in [name for name in os.environ if name.upper().startswith("CLEARSPAN_")]:
         monkeypatch.delenv(name)
 
 
 @pytest.mark.parametrize("name", ["CLEARSPAN_PORT", "clearspan_port", "Clearspan_Ingest__Batch"])
-def test_a_variable_that_is_no_setting_is_named_in_capitals_or_not(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unknown_variable_is_named_in_any_case(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(name, "1")
 
     with pytest.raises(IllegalSettings, match=rf"^{name} is not a setting of Clearspan\."):
         read_settings()
 
 
-def test_a_setting_may_be_given_in_small_letters(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_setting_may_be_lower_case(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("clearspan_api_port", "8099")
 
     assert read_settings().api_port == 8099
@@ -66,9 +67,7 @@ def test_a_setting_may_be_given_in_small_letters(monkeypatch: pytest.MonkeyPatch
         ("CLEARSPAN_API_PORT", ""),
     ],
 )
-def test_what_cannot_be_read_stops_the_start_with_a_sentence(
-    monkeypatch: pytest.MonkeyPatch, name: str, value: str
-) -> None:
+def test_illegal_value_is_named_in_a_sentence(monkeypatch: pytest.MonkeyPatch, name: str, value: str) -> None:
     monkeypatch.setenv(name, value)
 
     with pytest.raises(IllegalSettings, match=rf"^{name} is illegal: .+\.$"):
@@ -76,7 +75,7 @@ def test_what_cannot_be_read_stops_the_start_with_a_sentence(
 
 
 @pytest.mark.parametrize(
-    ("topics", "told"),
+    ("topics", "message"),
     [
         (
             '{"My.spans": {"encoding": "otlp"}}',
@@ -85,48 +84,48 @@ def test_what_cannot_be_read_stops_the_start_with_a_sentence(
         ('{"spans": {"encoding": "span_json", "project": 1}}', "'spans'.project: Extra inputs are not permitted."),
     ],
 )
-def test_what_is_wrong_in_a_topic_is_told_by_the_setting_and_the_topic_as_it_is_spelt(
-    monkeypatch: pytest.MonkeyPatch, topics: str, told: str
+def test_error_in_a_topic_names_the_setting_and_the_topic(
+    monkeypatch: pytest.MonkeyPatch, topics: str, message: str
 ) -> None:
     monkeypatch.setenv("CLEARSPAN_KAFKA__TOPICS", topics)
 
     with pytest.raises(IllegalSettings) as raised:
         read_settings()
 
-    assert str(raised.value) == f"CLEARSPAN_KAFKA__TOPICS is illegal: {told}"
+    assert str(raised.value) == f"CLEARSPAN_KAFKA__TOPICS is illegal: {message}"
 
 
-def test_a_topic_that_the_worker_writes_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_topic_that_the_worker_writes_must_not_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CLEARSPAN_KAFKA__TOPICS", '{"spans.dead_letter": {"encoding": "otlp_proto"}}')
 
-    with pytest.raises(IllegalSettings, match=r"^CLEARSPAN_KAFKA__DEAD_LETTER_TOPIC is illegal: .+ that are read"):
+    with pytest.raises(IllegalSettings, match=r"^CLEARSPAN_KAFKA__DEAD_LETTER_TOPIC is illegal: .+ the worker reads"):
         read_settings()
 
 
 @pytest.mark.parametrize(
     "servers", ["kafka", "kafka-1:9092,kafka-2:9093", "[::1]:9092", "::1", "10.0.0.1:19092, kafka-2:65535"]
 )
-def test_servers_are_hosts_with_or_without_a_port(monkeypatch: pytest.MonkeyPatch, servers: str) -> None:
+def test_bootstrap_is_hosts_with_or_without_a_port(monkeypatch: pytest.MonkeyPatch, servers: str) -> None:
     monkeypatch.setenv("CLEARSPAN_KAFKA__BOOTSTRAP", servers)
 
     assert read_settings().kafka.bootstrap == servers
 
 
 @pytest.mark.parametrize("host", ["clickhouse", "ch_1.example.org", "10.0.0.1", "::1", "[fd00::1]"])
-def test_a_host_of_clickhouse_is_a_name_or_an_address(host: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_clickhouse_host_is_a_name_or_an_address(host: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CLEARSPAN_CLICKHOUSE__HOST", host)
 
     assert read_settings().clickhouse.host == host
 
 
 @pytest.mark.parametrize(("value", "file"), [("", None), ("/etc/prices.csv", Path("/etc/prices.csv"))])
-def test_a_file_of_prices_is_a_path_or_none(monkeypatch: pytest.MonkeyPatch, value: str, file: Path | None) -> None:
+def test_prices_file_is_a_path_or_none(monkeypatch: pytest.MonkeyPatch, value: str, file: Path | None) -> None:
     monkeypatch.setenv("CLEARSPAN_INGEST__PRICES_FILE", value)
 
     assert read_settings().ingest.prices_file == file
 
 
-def test_topics_that_are_written_are_as_they_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_topics_that_the_worker_writes_can_be_renamed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CLEARSPAN_KAFKA__DEAD_LETTER_TOPIC", "dead")
     monkeypatch.setenv("CLEARSPAN_KAFKA__STORED_TOPIC", "stored")
 
@@ -135,7 +134,7 @@ def test_topics_that_are_written_are_as_they_are_named(monkeypatch: pytest.Monke
     assert (kafka.dead_letter_topic, kafka.stored_topic) == ("dead", "stored")
 
 
-def test_codecs_obey_the_limits_that_are_set() -> None:
+def test_span_limits_are_the_settings() -> None:
     limits = LimitSettings(
         record_bytes_max=1_001, span_bytes_max=1_002, nesting_depth_max=3, past_s_min=4, ahead_s_max=5
     )
@@ -160,7 +159,7 @@ def test_codecs_obey_the_limits_that_are_set() -> None:
         "postgresql://",
     ],
 )
-def test_addresses_of_postgres_are_taken(dsn: str) -> None:
+def test_postgres_dsn_is_accepted(dsn: str) -> None:
     assert PostgresSettings.model_validate({"dsn": dsn}).dsn.get_secret_value() == dsn
 
 
@@ -172,13 +171,13 @@ def test_addresses_of_postgres_are_taken(dsn: str) -> None:
         ("postgresql", "begins with"),
         ("mysql://db/clearspan", "begins with"),
         ("postgresql+asyncpg://user:secret@db/clearspan", "begins with"),
-        ("postgresql://db:port/clearspan", "no number"),
-        ("postgresql://db:65536/clearspan", "no number"),
-        ("postgresql://user:secret/of@db/clearspan", "percent-encoded"),
-        ("postgresql://user:secret@db/clearspan?sslmode=bogus", "sslmode in it is none of allow, "),
+        ("postgresql://db:port/clearspan", "not a number"),
+        ("postgresql://db:65536/clearspan", "not a number"),
+        ("postgresql://user:secret/of@db/clearspan", "percent-encode"),
+        ("postgresql://user:secret@db/clearspan?sslmode=bogus", "sslmode in it is not one of allow, "),
     ],
 )
-def test_what_is_no_address_of_postgres_is_refused_without_telling_it(dsn: str, reason: str) -> None:
+def test_illegal_postgres_dsn_is_rejected_without_quoting_it(dsn: str, reason: str) -> None:
     with pytest.raises(ValidationError) as refused:
         PostgresSettings.model_validate({"dsn": dsn})
 
