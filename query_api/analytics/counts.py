@@ -8,8 +8,8 @@ from typing import Any, Final
 from common.codec.checks import json_double
 from query_api.analytics.buckets import Buckets
 from query_api.analytics.values import Values
-from query_api.pages.spans_models import Focus
 from query_api.spans.project_spans import ProjectSpans
+from query_api.spans.windowing import Focus
 
 NOTHING: Final = {"count": 0, "duration": 0, "costs": 0, "tokens": 0}
 _SUMS: Final = ("duration", "costs", "tokens")

@@ -22,12 +22,10 @@ from query_api.filter.fields import OperatorName
 from query_api.filter.large_filters import compile_node, parse_filter
 from query_api.filter.models import ConditionModel, FilteringModel
 from query_api.filter.sql.columns import IS_ROOT
-from query_api.pages.sampling import SAMPLED, percent_of
-from query_api.pages.spans_models import Focus, Format, WindowBy, Windowing
-from query_api.pages.windowing import microseconds
 from query_api.request.route import Request, Response
 from query_api.spans.project_spans import ProjectSpans
 from query_api.spans.request_spans import project_spans
+from query_api.spans.windowing import SAMPLED, Focus, Format, WindowBy, Windowing, microseconds, percent_of
 
 BINS_IN_ALL_MAX: Final = 262_144
 """Of all histograms of an answer, where their bins are asked for: about 30 MB of JSON."""

@@ -14,9 +14,9 @@ from common.times import parse_time_ns
 from query_api.analytics.specs import MetricSpec
 from query_api.filter.models import FilteringModel
 from query_api.filter.parse import check_groups
-from query_api.pages.spans_models import Filtering, Focus, Format, WindowBy, Windowing, refuse_boolean
-from query_api.request.body_models import Listed, Strict
+from query_api.request.body_models import Listed, Strict, refuse_boolean
 from query_api.request.json_body import parse_json_text
+from query_api.spans.windowing import Filtering, Focus, Format, WindowBy, Windowing
 
 SPECS_MAX = 64
 

@@ -8,8 +8,7 @@ from typing import Final
 from pydantic import Field, field_validator, model_validator
 
 from query_api.filter.parse import PATH_SEGMENTS_MAX
-from query_api.pages.spans_models import refuse_boolean
-from query_api.request.body_models import Strict
+from query_api.request.body_models import Strict, refuse_boolean
 
 BINS_MAX: Final = 1_024
 PATH_CHARS_MAX: Final = 4_096

@@ -7,8 +7,8 @@ from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from query_api.registry.models import Text
 from query_api.request.body_models import Named
+from query_api.request.references import Text
 
 ACCOUNTS_MAX: Final = 100
 """In one request: they are made in one transaction."""

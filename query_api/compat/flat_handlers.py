@@ -13,7 +13,6 @@ from query_api.filter.ast import Node
 from query_api.filter.large_filters import parse_filter
 from query_api.intake.models import LinksResponse, SpanLink
 from query_api.pages.spans_handlers import query_spans
-from query_api.pages.spans_models import Focus, Format, SpansQuery
 from query_api.pages.traces_handlers import ACCEPTED, page_members, trace_id_of, trace_page, traces_of
 from query_api.pages.traces_whole import Trace
 from query_api.pages.windowing import limit_of
@@ -21,6 +20,7 @@ from query_api.request.json_body import json_response
 from query_api.request.route import Request, Response
 from query_api.spans.deletions import delete_trace
 from query_api.spans.request_spans import project_spans
+from query_api.spans.windowing import Focus, Format
 
 _NO_SPANS: Final = b'{"count":0,"spans":[]'
 
@@ -34,7 +34,8 @@ async def query_flat(request: Request) -> Response:
     settings = request.context.settings.query
     limit_of(query.windowing, default=settings.page_limit_default, most=settings.page_limit_max, at=limit_at)
     try:
-        return await (_spans(request, query) if query.focus is Focus.SPAN else _traces(request, query, filtering))
+        page_of = _spans if query.focus is Focus.SPAN else _traces
+        return await page_of(request, query, filtering)
     except InvalidCursor as exc:  # it names members where the newer routes have them
         raise InvalidCursor(exc.detail.replace("windowing.", "")) from exc
 
@@ -52,9 +53,8 @@ async def delete_flat_trace(request: Request) -> Response:
     return json_response(LinksResponse(count=len(links), links=links), status=ACCEPTED)
 
 
-async def _spans(request: Request, query: FlatQuery) -> Response:
-    same = SpansQuery.model_construct(filtering=query.filter, windowing=query.windowing, explain=query.explain)
-    answer = await query_spans(replace(request, body=same))
+async def _spans(request: Request, query: FlatQuery, filtering: Node) -> Response:
+    answer = await query_spans(request, filtering, query.windowing)
     if not answer.body.startswith(_NO_SPANS):
         return answer
     return replace(answer, body=b'{"count":0' + answer.body.removeprefix(_NO_SPANS))

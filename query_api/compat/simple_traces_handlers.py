@@ -18,15 +18,14 @@ from query_api.compat.simple_traces_models import (
 from query_api.compat.simple_traces_prepare import spans_of_edited
 from query_api.compat.simple_traces_spans import simple_trace_of
 from query_api.intake.handlers import publish_spans
-from query_api.pages.spans_models import Windowing, WindowingResponse
 from query_api.pages.traces_handlers import trace_id_of, trace_page, traces_of
 from query_api.pages.traces_whole import Trace
-from query_api.pages.windowing import refuse_feed
 from query_api.request.json_body import json_response
 from query_api.request.route import PrepareContext, Request, Response
 from query_api.spans.deletions import delete_trace
 from query_api.spans.render import Rendered
 from query_api.spans.request_spans import project_spans
+from query_api.spans.windowing import Windowing, WindowingResponse, refuse_feed
 
 
 async def create_simple_trace(request: Request) -> Response:

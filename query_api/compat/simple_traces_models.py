@@ -7,9 +7,10 @@ from typing import Annotated, Any, Final, Generic, TypeAlias, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, Tag
 
-from query_api.pages.spans_models import Windowing, WindowingResponse
-from query_api.registry.models import CreatingReference, ReferenceIn
+from query_api.registry.models import CreatingReference
 from query_api.request.body_models import BY_FORM, LISTED, UNLISTED, Listed, Named, Strict
+from query_api.request.references import ReferenceIn
+from query_api.spans.windowing import Windowing, WindowingResponse
 
 Json: TypeAlias = dict[str, Any]
 

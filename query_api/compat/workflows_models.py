@@ -13,8 +13,8 @@ from query_api.registry.applications_models import ApplicationData, Flags, Resol
 from query_api.registry.bodies import ResolveQuestion
 from query_api.registry.environments_models import EnvironmentReferences
 from query_api.registry.members import data_alone
-from query_api.registry.models import ReferenceIn, Text
 from query_api.request.body_models import Strict
+from query_api.request.references import ReferenceIn, Text
 
 _OLDER: Final = "The same under another name."
 

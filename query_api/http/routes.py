@@ -66,16 +66,17 @@ from query_api.registry.applications_routes import APPLICATION_ROUTES
 from query_api.registry.environments_routes import ENVIRONMENT_ROUTES
 from query_api.registry.queries_routes import QUERY_ROUTES
 from query_api.request.route import Access, Route
+from query_api.saved import resolve as saved
 
 # fmt: off
 SPANS: Final = (
-    Route("POST", "/spans/query", spans.query_spans, "Ask for spans", "Spans", SpansResponse, body=SpansQuery),
+    Route("POST", "/spans/query", saved.query_spans, "Ask for spans", "Spans", SpansResponse, body=SpansQuery),
     Route("GET",  "/spans", spans.list_spans, "Spans by their ids", "Spans", SpansResponse, query=SpanIds),
     Route("GET",  "/spans/{trace_id}/{span_id}", spans.get_span, "One span", "Spans", SpanResponse),
 )
 TRACES: Final = (
     Route("GET",  "/traces", traces.list_traces, "Traces by their ids", "Traces", TracesResponse, query=TraceIds),
-    Route("POST", "/traces/query", traces.query_traces, "Ask for traces", "Traces", TracesResponse, body=TracesQuery),
+    Route("POST", "/traces/query", saved.query_traces, "Ask for traces", "Traces", TracesResponse, body=TracesQuery),
     Route("GET",  "/traces/{trace_id}", traces.get_trace, "One trace as a tree", "Traces", TraceResponse),
     Route("DELETE", "/traces/{trace_id}", traces.delete_trace, "Delete a trace", "Traces", TraceDeleted, status=202),
 )

@@ -18,9 +18,9 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from common.errors import DeadlineExceeded
 from query_api.filter.sql.compile import EVERY_ROW, Compiled
 from query_api.pages.search_budget import SearchBudget
-from query_api.pages.spans_models import Order
 from query_api.spans.project_spans import ProjectSpans, StatementBudget
 from query_api.spans.tables import Table, read_from
+from query_api.spans.windowing import Order
 
 Row = TypeVar("Row")
 Place = TypeVar("Place")

@@ -27,7 +27,6 @@ from common.span import Metrics
 from query_api.filter.sql.compile import Compiled
 from query_api.pages.feed_arrivals import PARTITIONS_MAX, Arrivals, Pending, StartBounds, next_arrivals
 from query_api.pages.feed_positions import Positions
-from query_api.pages.sampling import SAMPLED
 from query_api.request.progress import Through
 from query_api.spans.latest_versions import latest_and_sums
 from query_api.spans.project_spans import ProjectSpans
@@ -35,6 +34,7 @@ from query_api.spans.render import Layout, Rendered
 from query_api.spans.rows import fetch_rows, render_versions
 from query_api.spans.tables import Table, read_from
 from query_api.spans.version import Version, versions_of
+from query_api.spans.windowing import SAMPLED
 
 SPARE_ARRIVALS: Final = 16
 """Looked at beyond what a page needs, so that a few stale versions do not cost a second round."""

@@ -12,22 +12,21 @@ from query_api.freshness.follow import look_up_stored
 from query_api.pages.feed import FeedPage, Question, read_feed
 from query_api.pages.feed_arrivals import StartBounds
 from query_api.pages.feed_positions import Positions
-from query_api.pages.sampling import percent_of
-from query_api.pages.spans_models import Order, SpansQuery, Windowing
-from query_api.pages.windowing import cursor_scope, limit_of, microseconds, refuse_unfit
+from query_api.pages.windowing import cursor_scope, limit_of
 from query_api.request.context import ApiContext
 from query_api.request.cursor import read_cursor, write_cursor
 from query_api.request.route import Request, Response
 from query_api.spans.project_spans import ProjectSpans
 from query_api.spans.request_spans import project_spans
+from query_api.spans.windowing import Order, Windowing, microseconds, percent_of
 
 
-async def query_feed(request: Request, query: SpansQuery, filtering: Node) -> Response:
+async def query_feed(request: Request, filtering: Node, windowing: Windowing) -> Response:
     """What has become queryable since the page that gave ``windowing.next``; without one, since the beginning of all.
 
     The engine is asked how far spans are stored once a call; while it waits, announcements tell.
     """
-    windowing = _ascending(query.windowing or Windowing())
+    windowing = windowing.model_copy(update={"order": Order.ASCENDING})
     context, settings = request.context, request.context.settings.query
     scope = cursor_scope("feed", request.project_id, filtering, windowing)
     positions = Positions()
@@ -45,7 +44,7 @@ async def query_feed(request: Request, query: SpansQuery, filtering: Node) -> Re
 
     async def look(positions: Positions) -> tuple[FeedPage, ProjectSpans]:
         # Each look has a budget of its own: the time that was waited is nobody's work.
-        spans = project_spans(request, explain=query.explain is True)
+        spans = project_spans(request)
         through = context.stored.through(request.project_id)
         return await read_feed(spans, question, positions, through=through), spans
 
@@ -81,11 +80,6 @@ async def _wait_for_news(request: Request, *, since: int, ends_s: float) -> bool
         with CALLS_WAITING.track_inprogress():
             left_s = ends_s - context.clock.monotonic_s()
             return await context.stored.wait_for_news(request.project_id, since=since, timeout_s=left_s)
-
-
-def _ascending(windowing: Windowing) -> Windowing:
-    refuse_unfit(windowing)
-    return windowing.model_copy(update={"order": Order.ASCENDING})
 
 
 def _page_json(page: FeedPage, cursor: str, *, explanation: bytes) -> bytes:

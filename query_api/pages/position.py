@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import struct
-from typing import Final, NamedTuple
+from typing import Final
 
 from common.errors import InvalidCursor
-from query_api.pages.spans_models import Order
+from query_api.spans.version import Position
+from query_api.spans.windowing import Order
 
 _PACKED: Final = struct.Struct(">q16s16s")
 _LOWEST_ID: Final = bytes(16)
@@ -23,31 +24,24 @@ def is_extreme(span_or_trace_id: bytes) -> bool:
     return span_or_trace_id in (_LOWEST_ID, _HIGHEST_ID)
 
 
-class Position(NamedTuple):
-    """The place of a span in the order of pages; also in the order of their columns."""
+def edge(start_us: int, order: Order) -> Position:
+    """Return the position after all spans that start then or are before that in the order; no span has this position."""
+    return Position(start_us, last_id(order), last_id(order))
 
-    start_us: int
-    span_id: bytes
-    trace_id: bytes
 
-    @classmethod
-    def edge(cls, start_us: int, order: Order) -> Position:
-        """Behind all spans of that start and of those before it in the order: no span stands there."""
-        return cls(start_us, last_id(order), last_id(order))
+def is_edge(position: Position) -> bool:
+    """Return whether this is a position between two starts and not the position of a span."""
+    return position.span_id == position.trace_id and is_extreme(position.span_id)
 
-    @property
-    def is_edge(self) -> bool:
-        """Whether it is one between two starts, rather than that of a span."""
-        return self.span_id == self.trace_id and is_extreme(self.span_id)
 
-    def pack(self) -> bytes:
-        """As it stands in a cursor: 40 bytes."""
-        return _PACKED.pack(*self)
+def pack_position(position: Position) -> bytes:
+    """Return the 40 bytes that a cursor holds."""
+    return _PACKED.pack(*position)
 
-    @classmethod
-    def unpack(cls, packed: bytes) -> Position:
-        """What ``pack`` wrote. Raises ``InvalidCursor``."""
-        try:
-            return cls(*_PACKED.unpack(packed))
-        except struct.error as exc:
-            raise InvalidCursor("The cursor in windowing.next cannot be read.") from exc
+
+def unpack_position(packed: bytes) -> Position:
+    """Return the position that ``pack_position`` wrote. Raises ``InvalidCursor``."""
+    try:
+        return Position(*_PACKED.unpack(packed))
+    except struct.error as exc:
+        raise InvalidCursor("The cursor in windowing.next cannot be read.") from exc

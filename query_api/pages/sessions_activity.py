@@ -11,11 +11,10 @@ from typing import Any, Final, NamedTuple
 
 from query_api.analytics.visible_spans import visible_spans
 from query_api.filter.sql.compile import Compiled
-from query_api.pages.sampling import SAMPLED
 from query_api.pages.sessions_position import ID_BYTES_MAX, IdPosition
-from query_api.pages.snapshot import Snapshot
-from query_api.pages.spans_models import Order
 from query_api.spans.project_spans import ProjectSpans
+from query_api.spans.snapshot import Snapshot
+from query_api.spans.windowing import SAMPLED, Order
 
 ID_OF: Final = {
     name: f"if(ifNull({name}_id, '') != '', assumeNotNull({name}_id), {name}_in_attributes)"

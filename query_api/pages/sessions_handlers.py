@@ -12,16 +12,15 @@ from common.times import format_us
 from query_api.explain.explain import explain_member
 from query_api.filter.large_filters import compile_node, parse_filter
 from query_api.freshness.follow import stored_offsets
-from query_api.pages.sampling import percent_of
 from query_api.pages.sessions_activity import ActiveId, Walk, find_ids
 from query_api.pages.sessions_models import ActivityQuery, ActivityWindowing
 from query_api.pages.sessions_position import IdPosition
-from query_api.pages.snapshot import Snapshot
-from query_api.pages.spans_models import Order, Windowing
-from query_api.pages.windowing import cursor_scope, limit_of, microseconds
+from query_api.pages.windowing import cursor_scope, limit_of
 from query_api.request.cursor import read_cursor, write_cursor
 from query_api.request.route import Request, Response
 from query_api.spans.request_spans import project_spans
+from query_api.spans.snapshot import Snapshot
+from query_api.spans.windowing import Order, Windowing, microseconds, percent_of
 
 
 async def query_sessions(request: Request) -> Response:

@@ -7,9 +7,9 @@ from typing import Annotated, Any, Final, TypeAlias
 
 from pydantic import AfterValidator, BaseModel, Field, field_validator
 
-from query_api.pages.spans_models import Filtering, Order, refuse_boolean
-from query_api.registry.models import Time
-from query_api.request.body_models import Strict
+from query_api.request.body_models import Strict, refuse_boolean
+from query_api.request.references import Time
+from query_api.spans.windowing import Filtering, Order
 
 _FIRST: Final = datetime.min.replace(tzinfo=UTC)
 _LAST: Final = datetime.max.replace(tzinfo=UTC)

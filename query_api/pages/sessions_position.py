@@ -15,7 +15,7 @@ import struct
 from typing import Final, NamedTuple
 
 from common.errors import InvalidCursor
-from query_api.pages.snapshot import Snapshot
+from query_api.spans.snapshot import Snapshot
 
 ID_BYTES_MAX: Final = 256
 """Of an id in a cursor: a client must be able to carry it."""

@@ -10,12 +10,11 @@ import pyarrow as pa
 from common.clickhouse.span_columns import NO_PARENT
 from query_api.filter.sql.compile import Compiled
 from query_api.pages.bounded_search import BoundedSearch, Bounds, Portion, statement_in_order
-from query_api.pages.position import Position
-from query_api.pages.sampling import SAMPLED
-from query_api.pages.spans_models import Order
+from query_api.pages.position import edge, is_edge
 from query_api.spans.columns import rows_as, values_of
 from query_api.spans.project_spans import ProjectSpans, StatementBudget
-from query_api.spans.version import Version, versions_of
+from query_api.spans.version import Position, Version, versions_of
+from query_api.spans.windowing import SAMPLED, Order
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +46,7 @@ class Candidates(BoundedSearch[Candidate, Position]):
     """Goes along the rows of a window that match, all versions of a key together."""
 
     def __init__(self, spans: ProjectSpans, matching: Compiled, window: Window) -> None:
-        is_walk = window.after is not None and window.after.is_edge
+        is_walk = window.after is not None and is_edge(window.after)
         super().__init__(spans, matching, order=window.order, after=window.after, is_walk=is_walk)
         self._window = window
 
@@ -71,7 +70,7 @@ class Candidates(BoundedSearch[Candidate, Position]):
             size *= 2  # one key with so many versions
 
     def _edge(self, start_us: int) -> Position:
-        return Position.edge(start_us, self._order)
+        return edge(start_us, self._order)
 
 
 _COLUMNS: Final = (*Version._fields, "parent_id", "answer_bytes", "members")

@@ -12,18 +12,19 @@ from query_api.explain.explain import explain_member
 from query_api.filter.ast import Node
 from query_api.filter.large_filters import compile_node
 from query_api.pages.feed_handlers import query_feed
-from query_api.pages.spans_models import Focus, SpanIds, SpansQuery, WindowBy, Windowing
+from query_api.pages.position import pack_position
+from query_api.pages.spans_models import SpanIds
 from query_api.pages.spans_search import find_page
-from query_api.pages.windowing import cursor_scope, limit_of, refuse_unfit, spans_window
+from query_api.pages.windowing import cursor_scope, limit_of, spans_window
 from query_api.request.cursor import write_cursor
 from query_api.request.route import Request, Response
-from query_api.saved.resolve import asked_of
 from query_api.spans.latest_versions import latest_of_ids, sums_of_traces
 from query_api.spans.project_spans import ProjectSpans
 from query_api.spans.render import Rendered
 from query_api.spans.request_spans import project_spans
 from query_api.spans.rows import fetch_rows, render_current
 from query_api.spans.version import Version, standing_in
+from query_api.spans.windowing import WindowBy, Windowing, refuse_unfit
 
 TRIES_MAX: Final = 5
 """A version whose row is not in the table yet, because it is just being stored: read both again without it."""
@@ -43,13 +44,11 @@ class SpanPage(NamedTuple):
     """False when the budget ended before the page was full."""
 
 
-async def query_spans(request: Request) -> Response:
-    """``POST /spans/query``."""
-    query: SpansQuery = request.body
-    filtering, windowing = await asked_of(request, query, focus=Focus.SPAN)
+async def query_spans(request: Request, filtering: Node, windowing: Windowing) -> Response:
+    """Return a page of spans, by ``start_time`` or, for the feed, by ``created_at``."""
     refuse_unfit(windowing)
     if windowing.by is WindowBy.CREATED_AT:
-        return await query_feed(request, query.model_copy(update={"windowing": windowing}), filtering)
+        return await query_feed(request, filtering, windowing)
     return Response(_page_json(await span_page(request, filtering, windowing)))
 
 
@@ -68,7 +67,7 @@ async def span_page(request: Request, filtering: Node, windowing: Windowing) -> 
     explanation = await explain_member(spans, filtering)
     cursor = None
     if page.ends_at is not None:
-        cursor = write_cursor(page.ends_at.pack(), scope=scope, secret=secret)
+        cursor = write_cursor(pack_position(page.ends_at), scope=scope, secret=secret)
     return SpanPage(page.spans, cursor, explanation, page.is_complete)
 
 

@@ -2,75 +2,13 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
-from typing import Annotated, Any, TypeAlias
+from typing import Any
 
-from pydantic import BaseModel, BeforeValidator, Field, field_validator
+from pydantic import BaseModel, Field
 
-from query_api.filter.models import FilteringModel
-from query_api.filter.parse import check_groups
-from query_api.registry.models import ReferenceIn, Time
 from query_api.request.body_models import Strict
-
-
-class Order(StrEnum):
-    """Which way pages go along ``start_time``."""
-
-    ASCENDING = "ascending"
-    DESCENDING = "descending"
-
-
-class WindowBy(StrEnum):
-    """What pages go along."""
-
-    START_TIME = "start_time"
-    CREATED_AT = "created_at"
-
-
-class Focus(StrEnum):
-    """What is asked for."""
-
-    TRACE = "trace"
-    SPAN = "span"
-
-
-class Format(StrEnum):
-    """How traces are shown: as trees, or as the list of their spans."""
-
-    AGENTA = "agenta"
-    OPENTELEMETRY = "opentelemetry"
-
-
-def _not_too_much(filtering: Any) -> Any:
-    check_groups(filtering)
-    return filtering
-
-
-Filtering: TypeAlias = Annotated[FilteringModel | None, BeforeValidator(_not_too_much)]
-"""A filter whose groups are looked at before anything walks them."""
-
-
-def refuse_boolean(value: Any) -> Any:
-    """A number, where a boolean would be taken for 0 or 1. Raises ``ValueError``."""
-    if isinstance(value, bool):
-        raise ValueError("a boolean is no number")  # noqa: TRY004 - pydantic makes problems of these
-    return value
-
-
-class Windowing(Strict):
-    """Which part of the matching spans, and in which order."""
-
-    newest: Time | None = Field(None, description="Bound of start_time: excluded when descending.")
-    oldest: Time | None = Field(None, description="Bound of start_time: excluded when ascending.")
-    next: str | None = Field(None, max_length=131_072, description="The cursor that the last page gave.")
-    limit: int | None = Field(None, ge=1, description="Spans on a page; default 100, at most 10,000.")
-    order: Order | None = Field(None, description="Default descending.")
-    by: WindowBy | None = Field(None, description="Default start_time.")
-    wait_s: float | None = Field(None, ge=0, le=30, description="Feed alone: how long to wait for something new.")
-    rate: float | None = Field(None, ge=0, le=1, description="Which part of all traces is looked at.")
-    interval: int | None = Field(None, gt=0, description="Minutes of a bucket; analytics alone.")
-
-    _are_numbers = field_validator("limit", "wait_s", "rate", "interval", mode="before")(refuse_boolean)
+from query_api.request.references import ReferenceIn
+from query_api.spans.windowing import Filtering, Windowing, WindowingResponse
 
 
 class SpansQuery(Strict):
@@ -130,12 +68,6 @@ class SpanModel(BaseModel):
     dropped_attributes_count: int | None = None
     dropped_events_count: int | None = None
     dropped_links_count: int | None = None
-
-
-class WindowingResponse(BaseModel):
-    """Present exactly when more can follow."""
-
-    next: str = Field(description="Put it into windowing.next, leave the rest of the query as it is.")
 
 
 class SpansResponse(BaseModel):

@@ -28,14 +28,13 @@ from typing import Any, Final
 from common.errors import DeadlineExceeded
 from common.threads import in_thread
 from query_api.filter.sql.compile import Compiled
-from query_api.pages.position import Position
 from query_api.pages.spans_candidates import Candidate, Candidates, Window
 from query_api.spans.latest_versions import latest_and_sums
 from query_api.spans.project_spans import ProjectSpans
 from query_api.spans.render import Layout, Rendered
 from query_api.spans.rollup import TraceSums
 from query_api.spans.rows import LARGE_BYTES, LARGE_SPANS, fetch_matching_rows, fetch_rows, render_versions
-from query_api.spans.version import Version, standing_in
+from query_api.spans.version import Position, Version, standing_in
 
 SPARE_CANDIDATES: Final = 16
 """Looked at beyond what a page needs, so that a few stale versions do not cost a second round."""

@@ -14,11 +14,10 @@ from typing import Any, Final
 
 from query_api.filter.sql.compile import Compiled
 from query_api.pages.bounded_search import BoundedSearch, Bounds, Portion, statement_in_order
-from query_api.pages.sampling import SAMPLED
-from query_api.pages.spans_models import Order
 from query_api.pages.traces_window import TracePosition, TraceWindow
 from query_api.spans.project_spans import ProjectSpans, StatementBudget
 from query_api.spans.version import Version, versions_of
+from query_api.spans.windowing import SAMPLED, Order
 
 _TABLE_ORDER: Final = ("start_us", "span_id", "trace_id")
 _PAGE_ORDER: Final = ("start_us", "trace_id")

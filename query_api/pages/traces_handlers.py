@@ -11,19 +11,18 @@ from query_api.explain.explain import explain_member
 from query_api.filter.ast import Node
 from query_api.filter.large_filters import compile_node
 from query_api.freshness.follow import stored_offsets
-from query_api.pages.snapshot import Snapshot
-from query_api.pages.spans_models import Focus, Windowing
 from query_api.pages.traces_models import TraceIds
 from query_api.pages.traces_search import find_traces
 from query_api.pages.traces_whole import Trace, read_page, traces_of_ids
 from query_api.pages.traces_window import traces_window
-from query_api.pages.windowing import cursor_scope, limit_of, refuse_feed
+from query_api.pages.windowing import cursor_scope, limit_of
 from query_api.request.cursor import write_cursor
 from query_api.request.route import Request, Response
-from query_api.saved.resolve import asked_of
 from query_api.spans.deletions import delete_trace as delete_spans_of_trace
 from query_api.spans.request_spans import project_spans
 from query_api.spans.rows import RowsAhead
+from query_api.spans.snapshot import Snapshot
+from query_api.spans.windowing import Windowing, refuse_feed
 
 ACCEPTED: Final = 202
 
@@ -42,11 +41,10 @@ class TracePage(NamedTuple):
     """False when the budget ended before the page was full, or all that it was to show went away while it was read."""
 
 
-async def query_traces(request: Request) -> Response:
-    """``POST /traces/query``: the traces of which a span matches, latest match first."""
-    asked = await asked_of(request, request.body, focus=Focus.TRACE)
-    refuse_feed(asked.windowing)
-    page = await trace_page(request, asked.filtering, asked.windowing)
+async def query_traces(request: Request, filtering: Node, windowing: Windowing) -> Response:
+    """Return a page of the traces of which a span matches, by their latest match."""
+    refuse_feed(windowing)
+    page = await trace_page(request, filtering, windowing)
     pieces = [b'{"count":%d,"traces":[' % len(page.traces)]
     for number, trace in enumerate(page.traces):
         pieces += (b"," if number else b"", *trace.pieces)

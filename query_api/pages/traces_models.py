@@ -6,8 +6,9 @@ from typing import Any
 
 from pydantic import BaseModel, Field
 
-from query_api.pages.spans_models import SpanModel, SpansQuery, WindowingResponse
+from query_api.pages.spans_models import SpanModel, SpansQuery
 from query_api.request.body_models import Strict
+from query_api.spans.windowing import WindowingResponse
 
 
 class TracesQuery(SpansQuery):

@@ -24,8 +24,6 @@ import pyarrow as pa
 from common.errors import DeadlineExceeded
 from common.span import NO_METRICS, Metrics
 from query_api.filter.sql.compile import EVERY_ROW, Compiled
-from query_api.pages.position import Position
-from query_api.pages.spans_models import Order
 from query_api.pages.traces_candidates import TraceCandidates, place_of
 from query_api.pages.traces_window import TracePosition, TraceWindow
 from query_api.spans.columns import among_ids, among_starts
@@ -34,7 +32,8 @@ from query_api.spans.latest_versions import LatestAndSums, latest_and_sums
 from query_api.spans.project_spans import ProjectSpans
 from query_api.spans.rows import RowsAhead
 from query_api.spans.tables import Table, read_from
-from query_api.spans.version import Version, packed_versions, versions_of
+from query_api.spans.version import Position, Version, packed_versions, versions_of
+from query_api.spans.windowing import Order
 
 ROWS_PER_TRACE: Final = 2
 """Rows asked for at first for each trace that a page can take. More would be found in vain where matches are rare."""

@@ -13,11 +13,9 @@ from uuid import UUID
 
 from common.errors import InvalidCursor
 from query_api.pages.position import is_extreme, last_id
-from query_api.pages.sampling import percent_of
-from query_api.pages.snapshot import Snapshot
-from query_api.pages.spans_models import Order, Windowing
-from query_api.pages.windowing import microseconds
 from query_api.request.cursor import read_cursor
+from query_api.spans.snapshot import Snapshot
+from query_api.spans.windowing import Order, Windowing, microseconds, percent_of
 
 _HEAD: Final = struct.Struct(">q16sB")
 _NEWEST_INCLUDED: Final = 1

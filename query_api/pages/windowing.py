@@ -5,43 +5,20 @@ Shared by every route that answers in pages.
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
 from typing import Final
 from uuid import UUID
 
-from common.errors import InvalidCursor, InvalidInput
+from common.errors import InvalidCursor
 from query_api.filter.ast import Node, canonical_text
-from query_api.pages.position import Position
-from query_api.pages.sampling import percent_of
+from query_api.pages.position import edge, unpack_position
 from query_api.pages.spans_candidates import Window
-from query_api.pages.spans_models import Order, WindowBy, Windowing
 from query_api.request.cursor import fingerprint, read_cursor
 from query_api.request.errors import InvalidRequest
 from query_api.request.json_body import bounded_input
+from query_api.spans.version import Position
+from query_api.spans.windowing import Order, Windowing, microseconds, percent_of
 
 LIMIT_AT: Final = ("body", "windowing", "limit")
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_MICROSECOND: Final = timedelta(microseconds=1)
-
-
-def refuse_unfit(windowing: Windowing, *, at: str = "windowing") -> None:
-    """Raise ``InvalidInput`` where members exclude each other on spans: the feed ascends, and only the feed waits.
-
-    ``at`` is where they stand in the request.
-    """
-    if windowing.by is WindowBy.CREATED_AT:
-        if windowing.order is Order.DESCENDING:
-            raise InvalidInput(f"{at}.order: the feed by created_at is ascending; legal: ascending, or nothing.")
-    elif windowing.wait_s:
-        raise InvalidInput(f'{at}.wait_s: waiting belongs to the feed; ask with "by": "created_at".')
-
-
-def refuse_feed(windowing: Windowing, *, at: str = "windowing") -> None:
-    """Raise ``InvalidInput`` where the feed is asked for on traces: it gives spans."""
-    if windowing.by is WindowBy.CREATED_AT:
-        raise InvalidInput(f"{at}.by: the feed by created_at gives spans: ask /spans/query; here it is start_time.")
-    if windowing.wait_s:
-        raise InvalidInput(f"{at}.wait_s: waiting belongs to the feed by created_at of /spans/query.")
 
 
 def limit_of(windowing: Windowing, *, default: int, most: int, at: tuple[str, ...] = LIMIT_AT) -> int:
@@ -60,13 +37,6 @@ def limit_of(windowing: Windowing, *, default: int, most: int, at: tuple[str, ..
         "ctx": {"le": most},
     }
     raise InvalidRequest([problem])
-
-
-def microseconds(moment: datetime | None) -> int | None:
-    """Microseconds since 1970; a time without a zone is UTC."""
-    if moment is None:
-        return None
-    return ((moment if moment.tzinfo else moment.replace(tzinfo=UTC)) - _EPOCH) // _MICROSECOND
 
 
 def cursor_scope(kind: str, project_id: UUID, filtering: Node, windowing: Windowing) -> bytes:
@@ -95,9 +65,9 @@ def _after(cursor: str, order: Order, leading: tuple[str, int | None], *, scope:
     try:
         span_id = UUID(cursor).bytes
     except ValueError:
-        return Position.unpack(read_cursor(cursor, scope=scope, secret=secret))
+        return unpack_position(read_cursor(cursor, scope=scope, secret=secret))
     name, bound_us = leading
     if bound_us is None:
         raise InvalidCursor(f"windowing.next as a span id needs windowing.{name}: the start_time of that span.")
     # Behind all spans of that time and id: its own order is not total (reference §6.2).
-    return Position.edge(bound_us, order)._replace(span_id=span_id)
+    return edge(bound_us, order)._replace(span_id=span_id)

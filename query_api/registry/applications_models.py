@@ -19,11 +19,12 @@ from query_api.registry.bodies import FlagsIn, ResolveQuestion, RevisionData
 from query_api.registry.environments_models import EnvironmentReferences
 from query_api.registry.json_schemas import check_json_schema
 from query_api.registry.members import data_alone, revision_shown
-from query_api.registry.models import Loose, Meta, ReferenceIn, Text
+from query_api.registry.models import Loose, Meta
 from query_api.registry.names import APPLICATIONS
 from query_api.registry.shapes import Example, Held
 from query_api.registry.shaping import shapes_of
 from query_api.request.body_models import Named, Strict
+from query_api.request.references import ReferenceIn, Text
 
 _STRIPPED: Final = re.compile(r"^ |[\x00-\x1f\x7f]")
 

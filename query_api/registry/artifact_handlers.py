@@ -9,7 +9,8 @@ from query_api.registry.parameters import or_parameters
 from query_api.registry.questions import search_of, window_of
 from query_api.registry.requests import edited_id, path_id, refuse_reserved, telling_conflicts
 from query_api.registry.store import Lineage
-from query_api.registry.values import Artifact, Reference
+from query_api.registry.values import Artifact
+from query_api.request.references import Reference
 from query_api.request.route import Request, Response
 
 

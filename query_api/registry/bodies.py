@@ -15,8 +15,9 @@ from uuid import UUID
 
 from pydantic import Field, PrivateAttr
 
-from query_api.registry.models import HeaderIn, IdWindowing, Loose, Meta, Moment, Slug, Tags, Text, json_text
+from query_api.registry.models import HeaderIn, IdWindowing, Loose, Meta, Moment, Slug, Tags, json_text
 from query_api.request.body_models import Listed, Strict
+from query_api.request.references import Text
 
 _NO_LOG_OF_ARCHIVED: Final = "No effect: a log holds live revisions."
 

@@ -18,9 +18,10 @@ from query_api.registry.bodies import Delta, RevisionCommit, RevisionCreate, Rev
 from query_api.registry.history import History
 from query_api.registry.requests import missing, refuse_reserved, telling_conflicts
 from query_api.registry.store import Lineage
-from query_api.registry.values import Content, Header, Reference, Revision
+from query_api.registry.values import Content, Header, Revision
 from query_api.request.errors import InvalidRequest, MemberConflict, RevisionConflict
 from query_api.request.json_body import has_more_values, validated
+from query_api.request.references import Reference
 
 INITIAL_MESSAGE = "Initial revision"
 VALUES_MAX: Final = 2_000

@@ -16,11 +16,12 @@ from common.errors import InvalidInput, NotFound
 from query_api.registry.answers import reference_members
 from query_api.registry.commits import refuse_grown
 from query_api.registry.deployments import deployments_of, with_deployments
-from query_api.registry.models import ReferenceIn, json_text
+from query_api.registry.models import json_text
 from query_api.registry.names import APPLICATIONS, ENVIRONMENTS
 from query_api.registry.references import find_named_revision, refuse_contradicting
 from query_api.registry.store import Lineage
-from query_api.registry.values import Content, Header, Kind, Reference, References, Revision
+from query_api.registry.values import Content, Header, Kind, References, Revision
+from query_api.request.references import Reference, ReferenceIn
 
 KEY_SUFFIX: Final = ".revision"
 

@@ -11,11 +11,12 @@ from pydantic import BaseModel, Field, create_model, model_validator
 
 from query_api.registry.bodies import Delta, FlagsIn, ResolveQuestion, RevisionData
 from query_api.registry.members import data_alone, revision_shown
-from query_api.registry.models import CreatingReference, Loose, ReferenceIn, Text
+from query_api.registry.models import CreatingReference, Loose
 from query_api.registry.names import ENVIRONMENTS
 from query_api.registry.shapes import Example, Held
 from query_api.registry.shaping import shapes_of
 from query_api.request.body_models import Listed, Named, Strict
+from query_api.request.references import ReferenceIn, Text
 
 Deployment: TypeAlias = Named[Text, ReferenceIn]
 """The references that lead to one deployed revision: ``application``, ``application_variant``, ``application_revision``."""

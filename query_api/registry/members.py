@@ -12,9 +12,10 @@ from uuid import UUID
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from query_api.registry.bodies import FlagsIn
-from query_api.registry.models import Loose, ReferenceIn
+from query_api.registry.models import Loose
 from query_api.registry.names import Names
 from query_api.registry.shapes import Model, RevisionShapes
+from query_api.request.references import ReferenceIn
 
 _OLDER: Final = "The same under another name."
 

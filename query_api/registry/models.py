@@ -8,18 +8,18 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Annotated, Any, Final, TypeAlias
+from typing import Annotated, Any, Final
 from uuid import UUID
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, WithJsonSchema
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from pydantic_core import PydanticCustomError
 
 from query_api.registry.pages import IdWindow
-from query_api.registry.values import Header, Reference
+from query_api.registry.values import Header
 from query_api.request.body_models import Strict
+from query_api.request.references import NamedSlug, ReferenceIn, Text, Time, refuse_nul
 
 JSON_DEPTH_MAX: Final = 64
 """Objects and arrays in each other, in tags, meta and data."""
@@ -29,25 +29,11 @@ SLUG_LENGTH_MAX: Final = 2_500
 
 LIMIT_MAX: Final = 2**31 - 1
 
-_SLUG: Final = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*")
-
-
-def _url_safe(slug: str) -> str:
-    if not _SLUG.fullmatch(slug):
-        raise ValueError("'slug' must be URL-safe.")
-    return slug
-
 
 def _not_too_long(slug: str) -> str:
     if len(slug) > SLUG_LENGTH_MAX:
         raise ValueError(f"'slug' must not be longer than {SLUG_LENGTH_MAX} characters.")
     return slug
-
-
-def _storable(text: str) -> str:
-    if "\0" in text:
-        raise ValueError("U+0000 cannot be stored.")
-    return text
 
 
 def storable_json(value: dict[str, Any]) -> dict[str, Any]:
@@ -61,7 +47,7 @@ def storable_json(value: dict[str, Any]) -> dict[str, Any]:
             elif isinstance(each, list):
                 below.extend(each)
             elif isinstance(each, str):
-                _storable(each)
+                refuse_nul(each)
             elif isinstance(each, float) and not math.isfinite(each):  # what a query string holds is read less strictly
                 raise PydanticCustomError("json_invalid", "NaN and Infinity are no JSON.")
         if not below:
@@ -91,14 +77,6 @@ def _in_utc(moment: datetime) -> datetime:
         raise ValueError("This time has no date in UTC.") from exc
 
 
-_TAKEN_AS_TIME: Final = {"anyOf": [{"type": "string", "format": "date-time"}, {"type": "number"}]}
-
-Time: TypeAlias = Annotated[datetime, WithJsonSchema(_TAKEN_AS_TIME, mode="validation")]
-"""Text, or a number since 1970: of seconds up to 2e10, of milliseconds beyond (reference ``spans-api`` §6.1)."""
-
-Text = Annotated[str, AfterValidator(_storable)]
-# A slug that names something may be that of a fork's revision, which is longer than one that people give.
-NamedSlug = Annotated[str, AfterValidator(_url_safe)]
 Slug = Annotated[NamedSlug, AfterValidator(_not_too_long)]
 Moment = Annotated[Time, AfterValidator(_in_utc)]
 Meta = Annotated[dict[str, Any], AfterValidator(storable_json)]
@@ -109,18 +87,6 @@ class Loose(BaseModel):
     """Unknown members are ignored."""
 
     model_config = ConfigDict(frozen=True)
-
-
-class ReferenceIn(Strict):
-    """Names something; what is given has to be true of it."""
-
-    id: UUID | None = None
-    slug: NamedSlug | None = None
-    version: Text | None = Field(None, description="Decimal; of a revision alone.")
-
-    def value(self) -> Reference:
-        """As the store takes it."""
-        return Reference(self.id, self.slug, self.version)
 
 
 class CreatingReference(ReferenceIn):

@@ -12,8 +12,9 @@ from uuid import UUID
 from pydantic import BeforeValidator, Field, Json, create_model
 
 from query_api.registry.bodies import AskedFlags, FlagsIn, Question
-from query_api.registry.models import Meta, Moment, NamedSlug, Order, Tags, Text, storable_json
+from query_api.registry.models import Meta, Moment, Order, Tags, storable_json
 from query_api.request.body_models import Strict
+from query_api.request.references import NamedSlug, Text
 
 AnyQuestion = TypeVar("AnyQuestion", bound=Question)
 

@@ -9,17 +9,21 @@ from pydantic import Field, create_model, field_validator
 
 from query_api.filter.models import FilteringModel
 from query_api.filter.parse import check_groups
-from query_api.pages.spans_models import Focus, Format, Windowing, WindowingResponse
 from query_api.registry.answered import RetrievalInfo
 from query_api.registry.bodies import RevisionData
-from query_api.registry.models import Moment, ReferenceIn, Text, json_text, storable_json
+from query_api.registry.models import Moment, json_text, storable_json
 from query_api.registry.names import QUERIES
 from query_api.registry.shapes import Example, Held
 from query_api.registry.shaping import shapes_of
 from query_api.request.body_models import Listed, Strict
+from query_api.request.references import ReferenceIn, Text
+from query_api.spans.windowing import Focus, Format, Windowing, WindowingResponse
 
 LIMIT_MAX: Final = 10_000
 """Of a page, in what is saved (contract §3.3); an installation may allow less when it is run."""
+
+SAVED_AT: Final = "data.filtering"
+"""The path of the conditions of a saved query, in messages about them."""
 
 STORED: Final = ("formatting", "filtering", "windowing")
 """The members of ``data`` that are stored. What a query finds is not part of it."""

@@ -6,12 +6,10 @@ from typing import Final
 
 from query_api.filter.parse import parse
 from query_api.filter.sql.compile import compile_filter
-from query_api.pages.spans_models import Focus
-from query_api.pages.windowing import refuse_feed, refuse_unfit
 from query_api.registry.bodies import RevisionData
 from query_api.registry.history import Snapshot
-from query_api.registry.queries_models import QueryData
-from query_api.saved.resolve import SAVED_AT
+from query_api.registry.queries_models import SAVED_AT, QueryData
+from query_api.spans.windowing import Focus, refuse_feed, refuse_unfit
 
 WINDOWING_AT: Final = "data.windowing"
 

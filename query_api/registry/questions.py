@@ -11,10 +11,10 @@ from typing import Any
 from common.errors import InvalidInput
 from query_api.registry.bodies import Asked, Question
 from query_api.registry.history import History, first_given
-from query_api.registry.models import ReferenceIn, id_window, json_text
+from query_api.registry.models import id_window, json_text
 from query_api.registry.pages import IdWindow, Named, Search
 from query_api.registry.references import wanted_number
-from query_api.registry.values import Reference
+from query_api.request.references import Reference, ReferenceIn
 
 
 def search_of(history: History, question: Question, *, layer: str) -> Search:

@@ -10,7 +10,8 @@ from typing import Final
 
 from common.errors import InvalidInput
 from query_api.registry.store import Lineage
-from query_api.registry.values import Reference, References, Revision
+from query_api.registry.values import References, Revision
+from query_api.request.references import Reference
 
 NO_VERSION: Final = -1
 """No revision has this number."""

@@ -31,7 +31,8 @@ from query_api.registry.embeds import (
 from query_api.registry.models import JSON_DEPTH_MAX, json_text
 from query_api.registry.references import wanted_number
 from query_api.registry.store import Lineage
-from query_api.registry.values import Embedded, Reference, WantedEmbed
+from query_api.registry.values import Embedded, WantedEmbed
+from query_api.request.references import Reference
 
 ERRORS_MAX: Final = 100
 """Errors that one answer reports."""

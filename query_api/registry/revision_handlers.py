@@ -25,7 +25,7 @@ from query_api.registry.bodies import (
 from query_api.registry.commits import Target, commit, commit_first, revert
 from query_api.registry.differences import ABSENT, Difference, differences
 from query_api.registry.history import History, first_given, lineage_of
-from query_api.registry.models import DiffParameters, ReferenceIn, json_text
+from query_api.registry.models import DiffParameters, json_text
 from query_api.registry.names import Names
 from query_api.registry.parameters import or_parameters
 from query_api.registry.questions import search_of, window_of
@@ -33,7 +33,8 @@ from query_api.registry.references import find_named_revision
 from query_api.registry.requests import edited_id, missing, number_up_to, path_id
 from query_api.registry.resolving import Bounds, Resolved, resolve_embeds
 from query_api.registry.store import LOG_MAX, Lineage
-from query_api.registry.values import Reference, References, Revision
+from query_api.registry.values import References, Revision
+from query_api.request.references import Reference, ReferenceIn
 from query_api.request.route import Request, Response
 
 DEPTH_DEFAULT: Final = 10

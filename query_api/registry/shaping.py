@@ -46,11 +46,12 @@ from query_api.registry.members import (
     with_example,
     wrapping,
 )
-from query_api.registry.models import CreatingReference, Loose, ReferenceIn
+from query_api.registry.models import CreatingReference, Loose
 from query_api.registry.names import Names
 from query_api.registry.parameters import parameters_model
 from query_api.registry.shapes import ArtifactShapes, Held, Model, RevisionShapes, Shapes, SimpleShapes, VariantShapes
 from query_api.request.body_models import Listed, Strict
+from query_api.request.references import ReferenceIn
 
 _OF_PARENT: Final = "Ignored: a variant shows those of its parent."
 _DERIVED: Final = "Ignored: they follow from the data."

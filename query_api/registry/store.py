@@ -24,12 +24,12 @@ from query_api.registry.values import (
     Embedded,
     Header,
     Kind,
-    Reference,
     Revision,
     SimpleArtifact,
     Variant,
     WantedEmbed,
 )
+from query_api.request.references import Reference
 
 Entity = TypeVar("Entity", Artifact, Variant, Revision, SimpleArtifact)
 

@@ -12,6 +12,8 @@ from enum import StrEnum
 from typing import NamedTuple
 from uuid import UUID
 
+from query_api.request.references import Reference
+
 
 class Kind(StrEnum):
     """What has a history. Slugs are unique in a project per kind and layer."""
@@ -37,19 +39,6 @@ class Content(NamedTuple):
     message: str | None = None
     flags: str | None = None
     data: str | None = None
-
-
-class Reference(NamedTuple):
-    """Names an artifact, a variant or a revision of a kind. Everything given has to be true of it."""
-
-    id: UUID | None = None
-    slug: str | None = None
-    version: str | None = None
-
-    @property
-    def identifies(self) -> bool:
-        """Whether it says which one by itself: a version alone does not."""
-        return self.id is not None or self.slug is not None
 
 
 class References(NamedTuple):

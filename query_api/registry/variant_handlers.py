@@ -6,13 +6,13 @@ from common.errors import InvalidInput, NotFound
 from query_api.registry.answers import list_answer, one_answer, variant_members
 from query_api.registry.bodies import EntityEdit, VariantCreate
 from query_api.registry.history import History, first_given, lineage_of
-from query_api.registry.models import ReferenceIn
 from query_api.registry.parameters import or_parameters
 from query_api.registry.questions import search_of, window_of
 from query_api.registry.references import find_named_revision
 from query_api.registry.requests import edited_id, missing, path_id, refuse_reserved, telling_conflicts
 from query_api.registry.store import LOG_MAX, Lineage
-from query_api.registry.values import Header, Reference, References, Variant
+from query_api.registry.values import Header, References, Variant
+from query_api.request.references import Reference, ReferenceIn
 from query_api.request.route import Request, Response
 
 

@@ -112,6 +112,13 @@ BY_FORM: Final = Discriminator(_form)
 that was sent, which stands in its path; without tags a path would spell the schemas out, down to our function that looks at elements."""
 
 
+def refuse_boolean(value: Any) -> Any:
+    """Return a number. Raise ``ValueError`` for a boolean, which pydantic would read as 0 or 1."""
+    if isinstance(value, bool):
+        raise ValueError("a boolean is not a number")  # noqa: TRY004 - pydantic reports only ValueError
+    return value
+
+
 class Strict(BaseModel):
     """An object that takes no members that it does not know: a typo would be lost in silence."""
 

@@ -12,17 +12,29 @@ from common.errors import Conflict, InvalidFilter, InvalidInput, NotFound
 from query_api.filter.ast import GroupOperator, Node
 from query_api.filter.large_filters import parse_filter
 from query_api.filter.models import ConditionModel, FilteringModel
-from query_api.pages.spans_models import Focus, SpansQuery, Windowing
+from query_api.pages import spans_handlers, traces_handlers
+from query_api.pages.spans_models import SpansQuery
 from query_api.registry.history import lineage_of
 from query_api.registry.names import QUERIES
 from query_api.registry.queries_models import QueryData
 from query_api.registry.references import find_named_revision
 from query_api.registry.revision_handlers import references_of
 from query_api.registry.values import References, Revision
-from query_api.request.route import Request
+from query_api.request.route import Request, Response
+from query_api.spans.windowing import Focus, Windowing
 
 SAVED_AT: Final = "data.filtering"
 """Where conditions of a saved query stand, in messages about them."""
+
+
+async def query_spans(request: Request) -> Response:
+    """Return spans that match, page by page."""
+    return await spans_handlers.query_spans(request, *await asked_of(request, request.body, focus=Focus.SPAN))
+
+
+async def query_traces(request: Request) -> Response:
+    """Return traces of which a span matches, page by page, latest match first."""
+    return await traces_handlers.query_traces(request, *await asked_of(request, request.body, focus=Focus.TRACE))
 
 
 class Asked(NamedTuple):

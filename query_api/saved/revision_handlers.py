@@ -10,7 +10,7 @@ from query_api.registry.environments_retrieve import DeployableRevisions
 from query_api.registry.history import lineage_of
 from query_api.registry.names import APPLICATIONS
 from query_api.registry.requests import path_id
-from query_api.registry.values import Reference
+from query_api.request.references import Reference
 from query_api.request.route import Request, Response
 from query_api.saved.revision_counts import Counted, counts_of
 from query_api.saved.revision_spans import spans_of

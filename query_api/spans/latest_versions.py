@@ -26,14 +26,13 @@ import pyarrow as pa
 
 from common.span import NO_METRICS, Metrics
 from common.threads import in_thread
-from query_api.pages.position import Position
 from query_api.spans.columns import among_ids, packed_ids, rows_as, values_of
 from query_api.spans.current_rows import CurrentRow, current_rows
 from query_api.spans.project_spans import ProjectSpans
 from query_api.spans.rollup import TraceSums
 from query_api.spans.tables import Table, read_from
 from query_api.spans.usage import METRICS, Report, counted, sums_of_traces_sql
-from query_api.spans.version import Version
+from query_api.spans.version import Position, Version
 
 if TYPE_CHECKING:  # a filter may hold sums over traces, which need the rule that is here
     from query_api.filter.sql.compile import Compiled

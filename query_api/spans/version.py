@@ -7,8 +7,15 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from query_api.pages.position import Position
 from query_api.spans.columns import HexDigits, packed_ids, packed_starts, rows_as, values_of
+
+
+class Position(NamedTuple):
+    """The place of a span in the order of pages, which is the order of these columns."""
+
+    start_us: int
+    span_id: bytes
+    trace_id: bytes
 
 
 class SpanKey(NamedTuple):

@@ -18,7 +18,8 @@ from common.postgres.pool import Database
 from common.project import DEFAULT_PROJECT_ID
 from common.settings import PostgresSettings
 from query_api.registry.store import Lineage, Owner
-from query_api.registry.values import Content, Header, Kind, Reference, Variant
+from query_api.registry.values import Content, Header, Kind, Variant
+from query_api.request.references import Reference
 
 ROOT: Final = Path(__file__).parents[2]
 COUNTS: Final = """

@@ -21,10 +21,10 @@ from common.settings import ClickHouseSettings
 from query_api.filter.models import FilteringModel
 from query_api.filter.parse import parse
 from query_api.filter.sql.compile import compile_filter
-from query_api.pages.position import Position
 from query_api.pages.spans_candidates import Window, candidates_statement
-from query_api.pages.spans_models import Order
 from query_api.spans.project_spans import ProjectSpans
+from query_api.spans.version import Position
+from query_api.spans.windowing import Order
 
 FOLDER = Path(__file__).parents[1] / "golden/sql"
 TRACE = "0123456789abcdef0123456789abcdef"

@@ -15,7 +15,8 @@ from common.postgres.pool import Database
 from common.postgres.projects import Projects
 from common.project import DEFAULT_PROJECT_ID
 from query_api.registry.store import SQL, Lineage, Owner
-from query_api.registry.values import Artifact, Content, Header, Kind, Reference, Revision, Variant
+from query_api.registry.values import Artifact, Content, Header, Kind, Revision, Variant
+from query_api.request.references import Reference
 from tests.fakes.clock import ManualClock
 
 USER = UUID(int=7)

@@ -13,7 +13,8 @@ from common.project import DEFAULT_PROJECT_ID
 from query_api.registry.pages import ROW_BYTES, IdWindow, Named, Search
 from query_api.registry.references import find_named_revision
 from query_api.registry.store import Lineage, Owner
-from query_api.registry.values import Artifact, Content, Header, Kind, Reference, References, Revision, Variant
+from query_api.registry.values import Artifact, Content, Header, Kind, References, Revision, Variant
+from query_api.request.references import Reference
 
 NOTHING = Content(Header())
 

@@ -34,6 +34,7 @@ from query_api.request.context import ApiContext
 from query_api.request.errors import InvalidRequest, response_of
 from query_api.request.json_body import read_body, read_query
 from query_api.request.route import Request, Response
+from query_api.saved.resolve import query_spans
 from tests.support.api import context_of
 from tests.support.span_corpus import OTHER_PROJECT_ID, START_NS, STORED_US, random_span, store_record
 
@@ -60,7 +61,7 @@ class Api:
 
     async def query(self, **body: Any) -> dict[str, Any]:
         model = read_body(SpansQuery, json.dumps(body).encode(), content_type=None, required=False)
-        return _object(await spans_routes.query_spans(self._call(body=model)))
+        return _object(await query_spans(self._call(body=model)))
 
     async def ids(self, **body: Any) -> list[int]:
         return [int(span["span_id"], 16) for span in (await self.query(**body))["spans"]]
@@ -572,7 +573,7 @@ async def test_the_largest_page_is_legal(api: Api) -> None:
 
 
 async def test_only_the_feed_waits(api: Api) -> None:
-    with pytest.raises(InvalidInput, match="waiting belongs to the feed"):
+    with pytest.raises(InvalidInput, match="only the feed can wait"):
         await api.query(windowing={"wait_s": 1})
 
 

@@ -19,12 +19,11 @@ from common.clickhouse.store import ColumnStore, Statement
 from common.clickhouse.stored_through import STORED_THROUGH_TABLE, positions_table
 from common.project import DEFAULT_PROJECT_ID
 from common.stored_position import StoredPosition
-from query_api.filter.parse import parse
-from query_api.pages.feed_handlers import query_feed
 from query_api.pages.spans_models import SpansQuery
 from query_api.request.context import ApiContext, waiting_places
 from query_api.request.json_body import read_body
 from query_api.request.route import Request
+from query_api.saved.resolve import query_spans
 
 
 class Reader:
@@ -50,7 +49,7 @@ class Reader:
         body = {**self._body, "windowing": {**self._windowing, **at, **windowing}}
         query = read_body(SpansQuery, json.dumps(body).encode(), content_type=None, required=False)
         call = Request(self._context, self._project_id, {}, None, query, CIMultiDict())
-        page: dict[str, Any] = orjson.loads((await query_feed(call, query, parse(query.filtering))).body)
+        page: dict[str, Any] = orjson.loads((await query_spans(call)).body)
         assert page["count"] == len(page["spans"])
         self.next = page["windowing"]["next"]
         return page

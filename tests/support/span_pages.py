@@ -15,11 +15,11 @@ from common.clickhouse.store import ColumnStore
 from common.clock import SystemClock
 from common.project import DEFAULT_PROJECT_ID
 from common.settings import QuerySettings
-from query_api.pages.spans_handlers import query_spans
 from query_api.pages.spans_models import SpansQuery
 from query_api.request.context import ApiContext
 from query_api.request.json_body import read_body
 from query_api.request.route import Request
+from query_api.saved.resolve import query_spans
 from tests.support.api import context_of
 
 SpanId = tuple[str, str]

@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from common.errors import InvalidCursor, Unavailable
 from query_api.pages.feed_positions import PARTITIONS_MAX, WHOLE_RECORD, Place, Positions
-from query_api.pages.spans_models import Windowing
 from query_api.request.cursor import write_cursor
+from query_api.spans.windowing import Windowing
 
 places = st.builds(Place, st.integers(0, 2**64 - 1), st.integers(0, WHOLE_RECORD))
 

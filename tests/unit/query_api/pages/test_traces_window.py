@@ -8,10 +8,10 @@ from uuid import UUID
 import pytest
 
 from common.errors import InvalidCursor
-from query_api.pages.snapshot import Snapshot
-from query_api.pages.spans_models import Order, Windowing
 from query_api.pages.traces_window import TracePosition, TraceWindow, traces_window
 from query_api.request.cursor import FINGERPRINT_BYTES, write_cursor
+from query_api.spans.snapshot import Snapshot
+from query_api.spans.windowing import Order, Windowing
 
 BELONGS_TO = bytes(FINGERPRINT_BYTES)
 SECRET = b"secret"

@@ -11,10 +11,10 @@ from query_api.analytics.models import CountsQuery
 from query_api.analytics.specs import MetricSpec
 from query_api.compat.flat_models import FlatQuery
 from query_api.pages.sessions_models import ActivityWindowing
-from query_api.pages.spans_models import Windowing
 from query_api.pages.windowing import limit_of
 from query_api.registry.queries_models import SavedWindowing
 from query_api.request.errors import InvalidRequest
+from query_api.spans.windowing import Windowing
 
 
 def test_a_request_that_says_no_limit_is_not_refused_where_pages_are_shorter_than_the_default() -> None:
@@ -41,5 +41,5 @@ def test_a_limit_is_legal_up_to_the_most_and_refused_one_past_it() -> None:
 def test_a_boolean_is_no_number(model: type[BaseModel], names: list[str], others: dict[str, Any]) -> None:
     for name in names:
         assert getattr(model.model_validate({**others, name: 1}), name) == 1
-        with pytest.raises(ValidationError, match="a boolean is no number"):
+        with pytest.raises(ValidationError, match="a boolean is not a number"):
             model.model_validate({**others, name: True})

@@ -7,9 +7,10 @@ import pytest
 from pydantic import ValidationError
 
 from query_api.registry.bodies import Asked, FlagsIn, Question
-from query_api.registry.models import IdWindowing, ReferenceIn
+from query_api.registry.models import IdWindowing
 from query_api.registry.parameters import or_parameters, parameters_model
 from query_api.request.body_models import Strict
+from query_api.request.references import ReferenceIn
 
 ONE, TWO = UUID(int=1), UUID(int=2)
 PARAMETERS: Any = parameters_model("Parameters", ["thing"])

@@ -9,33 +9,34 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from common.errors import InvalidCursor
-from query_api.pages.position import Position
-from query_api.pages.spans_models import Order
+from query_api.pages.position import edge, is_edge, pack_position, unpack_position
 from query_api.request.cursor import VERSION, fingerprint, read_cursor, write_cursor
+from query_api.spans.version import Position
+from query_api.spans.windowing import Order
 
 SECRET = b"secret"
 OWNER = fingerprint([b"project", b"filter"])
 POSITION = Position(1_780_000_000_000_000, b"s" * 16, b"t" * 16)
-CURSOR = write_cursor(POSITION.pack(), scope=OWNER, secret=SECRET)
+CURSOR = write_cursor(pack_position(POSITION), scope=OWNER, secret=SECRET)
 
 
 @given(st.integers(-(2**63), 2**63 - 1), st.binary(min_size=16, max_size=16), st.binary(min_size=16, max_size=16))
 def test_what_is_written_is_read(start_us: int, span_id: bytes, trace_id: bytes) -> None:
     position = Position(start_us, span_id, trace_id)
 
-    text = write_cursor(position.pack(), scope=OWNER, secret=SECRET)
+    text = write_cursor(pack_position(position), scope=OWNER, secret=SECRET)
 
-    assert Position.unpack(read_cursor(text, scope=OWNER, secret=SECRET)) == position
+    assert unpack_position(read_cursor(text, scope=OWNER, secret=SECRET)) == position
     assert set(text) <= set("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_")
 
 
 @given(st.integers(-(2**63), 2**63 - 1), st.binary(min_size=16, max_size=16), st.binary(min_size=16, max_size=16))
 def test_an_edge_is_behind_every_span_of_its_start(start_us: int, span_id: bytes, trace_id: bytes) -> None:
-    assert Position.edge(start_us, Order.DESCENDING) <= Position(start_us, span_id, trace_id)
-    assert Position.edge(start_us, Order.ASCENDING) >= Position(start_us, span_id, trace_id)
-    assert Position.edge(start_us, Order.ASCENDING).is_edge
-    assert Position.edge(start_us, Order.DESCENDING).is_edge
-    assert not POSITION.is_edge
+    assert edge(start_us, Order.DESCENDING) <= Position(start_us, span_id, trace_id)
+    assert edge(start_us, Order.ASCENDING) >= Position(start_us, span_id, trace_id)
+    assert is_edge(edge(start_us, Order.ASCENDING))
+    assert is_edge(edge(start_us, Order.DESCENDING))
+    assert not is_edge(POSITION)
 
 
 @pytest.mark.parametrize("index", range(0, len(CURSOR), 7))
@@ -86,7 +87,7 @@ def test_a_cursor_of_another_version_says_so(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_nobody_can_read_what_is_in_a_cursor() -> None:
-    near = write_cursor(POSITION.pack()[:-1] + b"T", scope=OWNER, secret=SECRET)
+    near = write_cursor(pack_position(POSITION)[:-1] + b"T", scope=OWNER, secret=SECRET)
     raw, other = (base64.urlsafe_b64decode(each + "=" * (-len(each) % 4)) for each in (CURSOR, near))
 
     assert OWNER not in raw

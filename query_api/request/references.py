@@ -1,0 +1,61 @@
+"""A reference to an artifact, a variant or a revision, and texts and times, as clients send them."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+from typing import Annotated, Any, Final, NamedTuple, TypeAlias
+from uuid import UUID
+
+from pydantic import AfterValidator, Field, WithJsonSchema
+
+from query_api.request.body_models import Strict
+
+_SLUG: Final = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*")
+_ACCEPTED_AS_TIME: Final[dict[str, Any]] = {"anyOf": [{"type": "string", "format": "date-time"}, {"type": "number"}]}
+
+
+def _url_safe(slug: str) -> str:
+    if not _SLUG.fullmatch(slug):
+        raise ValueError("'slug' must be URL-safe.")
+    return slug
+
+
+def refuse_nul(text: str) -> str:
+    """Return the text. Raise ``ValueError`` if it holds U+0000, which Postgres cannot store."""
+    if "\0" in text:
+        raise ValueError("U+0000 cannot be stored.")
+    return text
+
+
+Time: TypeAlias = Annotated[datetime, WithJsonSchema(_ACCEPTED_AS_TIME, mode="validation")]
+"""Text, or a number since 1970: seconds up to 2e10, milliseconds above (reference ``spans-api`` §6.1)."""
+
+Text = Annotated[str, AfterValidator(refuse_nul)]
+NamedSlug = Annotated[str, AfterValidator(_url_safe)]
+"""A slug that refers to something. It may be longer than the slugs that people choose: a forked revision has such a slug."""
+
+
+class Reference(NamedTuple):
+    """Names an artifact, a variant or a revision of a kind. Everything that is given must be true of it."""
+
+    id: UUID | None = None
+    slug: str | None = None
+    version: str | None = None
+
+    @property
+    def identifies(self) -> bool:
+        """Whether the reference is sufficient on its own: a version alone is not."""
+        return self.id is not None or self.slug is not None
+
+
+class ReferenceIn(Strict):
+    """A reference to an artifact, a variant or a revision. Every member that is given must be true of it."""
+
+    id: UUID | None = None
+    slug: NamedSlug | None = None
+    version: Text | None = Field(None, description="Decimal; of a revision alone.")
+
+    def value(self) -> Reference:
+        """Return the reference as the store takes it."""
+        return Reference(self.id, self.slug, self.version)
