@@ -33,7 +33,7 @@ Time: TypeAlias = Annotated[datetime, WithJsonSchema(_ACCEPTED_AS_TIME, mode="va
 
 Text = Annotated[str, AfterValidator(refuse_nul)]
 NamedSlug = Annotated[str, AfterValidator(_url_safe)]
-"""A slug that refers to something. It may be longer than the slugs that people choose: a forked revision has such a slug."""
+"""A slug that refers to something. A forked revision has a longer slug than people may choose."""
 
 
 class Reference(NamedTuple):

@@ -1,4 +1,4 @@
-"""The ``windowing`` and ``filtering`` of a request: which spans it looks at, and in which order (reference §6, contract §3.3)."""
+"""The ``windowing`` and ``filtering`` of a request: which spans, and in which order (reference §6, contract §3.3)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
 
 SAMPLED: Final = "reinterpretAsUInt32(reverse(substring(trace_id, 1, 4))) % 100 < {rate_percent:UInt8}"
-"""The condition of ``windowing.rate`` on ``trace_id``: the same traces each time (reference §6.4). Not needed at 100 percent."""
+"""The condition of ``windowing.rate`` on ``trace_id``: the same traces each time (reference §6.4). Omit it at 100 %."""
 
 
 def _with_groups_checked(filtering: Any) -> Any:
