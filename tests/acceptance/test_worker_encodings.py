@@ -31,7 +31,7 @@ from tests.support.otlp import START_NS
 from tests.support.produce import produce
 
 COMPRESSIONS = (None, "gzip", "snappy", "lz4", "zstd")
-COORDINATES = {"log", "record_offset", "record_ms", "stored_us"}
+COORDINATES = {"partition_id", "record_offset", "record_ms", "stored_us"}
 TRACE, SPAN, PARENT = bytes(range(1, 17)), bytes(range(1, 9)), bytes(range(9, 17))
 
 
@@ -197,7 +197,9 @@ def test_every_encoding_with_every_compression_gives_equal_rows(
 
     rows = asyncio.run(consume())
 
-    of_protobuf = next(comparable(row) for row in rows if str(row["log"]).split(".")[-1].startswith("otlp_proto"))
+    of_protobuf = next(
+        comparable(row) for row in rows if str(row["partition_id"]).split(".")[-1].startswith("otlp_proto")
+    )
     assert len(rows) == len(values) * len(COMPRESSIONS)
     for row in rows:
-        assert comparable(row) == of_protobuf, row["log"]
+        assert comparable(row) == of_protobuf, row["partition_id"]

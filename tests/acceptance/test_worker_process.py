@@ -37,7 +37,7 @@ SELECT count() AS rows, uniqExact(trace_id, span_id) AS spans FROM
         SELECT trace_id, span_id, argMax((partition_id, intDiv(version, 2)), (record_ms, version)) AS head
         FROM span_versions FINAL GROUP BY project_id, trace_id, span_id
     ) AS h ON h.trace_id = s.trace_id AND h.span_id = s.span_id
-    WHERE (s.log, s.record_offset) = h.head
+    WHERE (s.partition_id, s.record_offset) = h.head
 )
 """
 """What a reader sees: of every span the version that ``span_versions`` calls the latest, each row of it."""
