@@ -5,6 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from common.postgres.named_sql import load_named_sql
+from common.named_sql import load_named_sql
 
 SQL: Final = load_named_sql(Path(__file__).with_suffix(".sql"))

@@ -23,8 +23,7 @@ from query_api.filter.large_filters import compile_node, parse_filter
 from query_api.filter.models import ConditionModel, FilteringModel
 from query_api.filter.sql.columns import IS_ROOT
 from query_api.request.route import Request, Response
-from query_api.spans.project_spans import ProjectSpans
-from query_api.spans.request_spans import project_spans
+from query_api.spans.project_spans import ProjectSpans, project_spans
 from query_api.spans.windowing import SAMPLED, Focus, Format, WindowBy, Windowing, microseconds, percent_of
 
 BINS_IN_ALL_MAX: Final = 262_144

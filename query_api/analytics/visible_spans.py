@@ -21,9 +21,8 @@ from typing import Final
 
 from common.span import Metrics
 from query_api.filter.sql.compile import EVERY_ROW
-from query_api.spans.latest_versions import LATEST_REPORTS, LATEST_SUMS, LATEST_VERSIONS
-from query_api.spans.tables import Table, read_from
-from query_api.spans.usage import counted_totals_sql
+from query_api.spans.tables import SQL, Table, read_from
+from query_api.spans.usage import counted_totals_sql, trace_sums_sql
 
 _PLACE: Final = ("trace_id", "span_id", "partition_id", "start_us")
 _VERSION: Final = ", ".join((*_PLACE, "record_offset"))
@@ -31,9 +30,10 @@ _HASH: Final = f"cityHash64({', '.join(_PLACE)})"
 _SAME_PLACE: Final = " AND ".join(f"heads.{column} = matching.{column}" for column in _PLACE)
 _SAYS_SOMETHING: Final = " OR ".join(f"{amount} != 0" for amount in Metrics._fields)
 
+_SUMS: Final = trace_sums_sql(SQL["latest_versions"])
 _COUNTED_TOTALS: Final = (
     "SELECT trace_id, span_id, 1 AS is_counted_in_part, counted_tokens, counted_costs"
-    f" FROM ({counted_totals_sql(LATEST_REPORTS)})"
+    f" FROM ({counted_totals_sql(SQL['latest_versions'])})"
 )
 """The spans whose tokens or costs do not count as a whole, because spans below report some of them (ADR 0010), and what counts."""
 
@@ -60,7 +60,7 @@ def visible_spans(
     in_traces = (
         f"trace_id IN (SELECT trace_id {read_from(Table.SPANS, *conditions)})" if has_conditions else EVERY_ROW.sql
     )
-    latest = LATEST_VERSIONS.replace("{which}", in_traces)
+    latest = SQL["latest_versions"].replace("{which}", in_traces)
     if are_many:
         in_latest = f"{_HASH} IN (SELECT {_HASH} FROM ({latest}))"
         rows = read_from(Table.SPANS, *conditions, *and_also, in_latest, final=True)
@@ -72,7 +72,7 @@ def visible_spans(
         shown = f"SELECT {of_row}\nFROM ({latest}) AS heads\nASOF INNER JOIN ({rows}) AS matching ON {later}"
     joined = ""
     if with_sums:
-        sums = LATEST_SUMS.replace("{which}", f"{in_traces} AND {_with_reports(1)}")
+        sums = _SUMS.replace("{which}", f"{in_traces} AND {_with_reports(1)}")
         joined += f"LEFT ANY JOIN ({sums}) AS sums ON sums.trace_id = shown.trace_id\n"
     if with_counted_totals:
         counted = _COUNTED_TOTALS.replace("{which}", f"{in_traces} AND {_with_reports(2)}")

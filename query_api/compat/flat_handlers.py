@@ -18,8 +18,8 @@ from query_api.pages.traces_whole import Trace
 from query_api.pages.windowing import limit_of
 from query_api.request.json_body import json_response
 from query_api.request.route import Request, Response
-from query_api.spans.deletions import delete_trace
-from query_api.spans.request_spans import project_spans
+from query_api.spans.latest_versions import delete_trace
+from query_api.spans.project_spans import project_spans
 from query_api.spans.windowing import Focus, Format
 
 _NO_SPANS: Final = b'{"count":0,"spans":[]'

@@ -22,9 +22,9 @@ from query_api.pages.traces_handlers import trace_id_of, trace_page, traces_of
 from query_api.pages.traces_whole import Trace
 from query_api.request.json_body import json_response
 from query_api.request.route import PrepareContext, Request, Response
-from query_api.spans.deletions import delete_trace
+from query_api.spans.latest_versions import delete_trace
+from query_api.spans.project_spans import project_spans
 from query_api.spans.render import Rendered
-from query_api.spans.request_spans import project_spans
 from query_api.spans.windowing import Windowing, WindowingResponse, refuse_feed
 
 

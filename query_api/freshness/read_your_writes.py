@@ -25,7 +25,7 @@ from query_api.request.coordinates import (
 )
 from query_api.request.progress import Through
 from query_api.request.route import Request
-from query_api.spans.request_spans import project_spans
+from query_api.spans.project_spans import project_spans
 from query_api.spans.tables import Table, read_from
 
 WAIT_FOR_HEADER: Final = "X-Clearspan-Wait-For"

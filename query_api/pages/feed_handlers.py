@@ -16,8 +16,7 @@ from query_api.pages.windowing import cursor_scope, limit_of
 from query_api.request.context import ApiContext
 from query_api.request.cursor import read_cursor, write_cursor
 from query_api.request.route import Request, Response
-from query_api.spans.project_spans import ProjectSpans
-from query_api.spans.request_spans import project_spans
+from query_api.spans.project_spans import ProjectSpans, project_spans
 from query_api.spans.windowing import Order, Windowing, microseconds, percent_of
 
 

@@ -19,9 +19,8 @@ from query_api.pages.windowing import cursor_scope, limit_of, spans_window
 from query_api.request.cursor import write_cursor
 from query_api.request.route import Request, Response
 from query_api.spans.latest_versions import latest_of_ids, sums_of_traces
-from query_api.spans.project_spans import ProjectSpans
+from query_api.spans.project_spans import ProjectSpans, project_spans
 from query_api.spans.render import Rendered
-from query_api.spans.request_spans import project_spans
 from query_api.spans.rows import fetch_rows, render_current
 from query_api.spans.version import Version, standing_in
 from query_api.spans.windowing import WindowBy, Windowing, refuse_unfit

@@ -32,8 +32,8 @@ from query_api.pages.spans_candidates import Candidate, Candidates, Window
 from query_api.spans.latest_versions import latest_and_sums
 from query_api.spans.project_spans import ProjectSpans
 from query_api.spans.render import Layout, Rendered
-from query_api.spans.rollup import TraceSums
 from query_api.spans.rows import LARGE_BYTES, LARGE_SPANS, fetch_matching_rows, fetch_rows, render_versions
+from query_api.spans.usage import TraceSums
 from query_api.spans.version import Position, Version, standing_in
 
 SPARE_CANDIDATES: Final = 16

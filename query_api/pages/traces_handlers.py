@@ -18,8 +18,8 @@ from query_api.pages.traces_window import traces_window
 from query_api.pages.windowing import cursor_scope, limit_of
 from query_api.request.cursor import write_cursor
 from query_api.request.route import Request, Response
-from query_api.spans.deletions import delete_trace as delete_spans_of_trace
-from query_api.spans.request_spans import project_spans
+from query_api.spans.latest_versions import delete_trace as delete_spans_of_trace
+from query_api.spans.project_spans import project_spans
 from query_api.spans.rows import RowsAhead
 from query_api.spans.snapshot import Snapshot
 from query_api.spans.windowing import Windowing, refuse_feed

@@ -27,12 +27,11 @@ from query_api.filter.sql.compile import EVERY_ROW, Compiled
 from query_api.pages.traces_candidates import TraceCandidates, place_of
 from query_api.pages.traces_window import TracePosition, TraceWindow
 from query_api.spans.columns import among_ids, among_starts
-from query_api.spans.current_rows import current_rows
 from query_api.spans.latest_versions import LatestAndSums, latest_and_sums
 from query_api.spans.project_spans import ProjectSpans
 from query_api.spans.rows import RowsAhead
 from query_api.spans.tables import Table, read_from
-from query_api.spans.version import Position, Version, packed_versions, versions_of
+from query_api.spans.version import Position, Version, current_rows, packed_versions, versions_of
 from query_api.spans.windowing import Order
 
 ROWS_PER_TRACE: Final = 2

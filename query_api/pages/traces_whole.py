@@ -18,8 +18,8 @@ from query_api.pages.tree import tree_json, tree_pieces
 from query_api.spans.latest_versions import latest_of_traces
 from query_api.spans.project_spans import ProjectSpans
 from query_api.spans.render import Layout, Rendered
-from query_api.spans.rollup import TraceSums
 from query_api.spans.rows import LARGE_SPANS, RowsAhead, render_current
+from query_api.spans.usage import TraceSums
 from query_api.spans.version import Version, standing_in
 
 SPANS_PER_READ: Final = 4_000

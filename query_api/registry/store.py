@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple, Protocol, TypeVar
 from uuid import UUID
 
 from common.errors import InvalidInput
-from common.postgres.named_sql import load_named_sql
+from common.named_sql import load_named_sql
 from common.postgres.pool import Database, Row
 from query_api.registry.pages import BYTES_MAX, IdWindow, Named, Search, bounded_statement, page_statement
 from query_api.registry.values import (

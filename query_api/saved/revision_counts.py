@@ -20,7 +20,7 @@ from query_api.analytics.visible_spans import visible_spans
 from query_api.filter.large_filters import compile_node, parse_filter
 from query_api.filter.models import FilteringModel
 from query_api.spans.project_spans import ProjectSpans
-from query_api.spans.usage import sums_of_traces_sql
+from query_api.spans.usage import trace_sums_sql
 
 PERCENTILES: Final[Mapping[str, float]] = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99}
 _USAGE: Final = tuple(f"{unit}_{amount}" for unit in ("tokens", "costs") for amount in AMOUNTS)
@@ -55,7 +55,7 @@ async def counts_of(spans: ProjectSpans, counted: Counted) -> dict[str, Any]:
     conditions = ["start_us >= {oldest_us:Int64}", "start_us < {newest_us:Int64}", matching.sql]
     window = {"oldest_us": counted.window.oldest_us, "newest_us": counted.window.newest_us}
     runs = f"SELECT {_OF_RUN}\nFROM ({visible_spans(_OF_SPAN, conditions)})\nGROUP BY trace_id"
-    used = sums_of_traces_sql(visible_spans(_OF_REPORT, conditions))
+    used = trace_sums_sql(visible_spans(_OF_REPORT, conditions))
     sql = (
         f"SELECT *\nFROM (SELECT {_OF_ALL}\nFROM ({runs})) AS runs\nCROSS JOIN (SELECT {_USED}\nFROM ({used})) AS used"
     )

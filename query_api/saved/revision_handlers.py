@@ -14,7 +14,7 @@ from query_api.request.references import Reference
 from query_api.request.route import Request, Response
 from query_api.saved.revision_counts import Counted, counts_of
 from query_api.saved.revision_spans import spans_of
-from query_api.spans.request_spans import project_spans
+from query_api.spans.project_spans import project_spans
 
 
 class ApplicationRevisions(DeployableRevisions):

@@ -15,7 +15,9 @@ import pyarrow as pa
 from common.clickhouse.store import ColumnStore, Statement
 from common.clock import Clock
 from common.errors import DeadlineExceeded, ErrorCode, ServiceError
+from query_api.request.route import Request
 from query_api.spans.tables import OF_PROJECT, require_project
+from query_api.spans.usage import USAGE_OF_PROJECT
 
 ANY_NUMBER: Final = 2**62
 """Of rows: no budget."""
@@ -155,7 +157,6 @@ class ProjectSpans:
 
     def _bounded(self, sql: str, parameters: Mapping[str, Any]) -> tuple[Statement, float]:
         """The statement within its project, and the seconds that are left for it."""
-        require_project(sql)
         remaining_s = self.remaining_s
         if remaining_s <= 0:
             raise DeadlineExceeded(f"The query did not end within its budget of {self.budget_s:g} s.")
@@ -184,5 +185,26 @@ def _rows_bound(share: StatementBudget) -> EngineSettings:
 
 
 def fenced(sql: str) -> str:
-    """The text of a statement as it is run: the project in place of ``OF_PROJECT``."""
+    """Return the text of a statement as it is run. Raises ``ValueError`` if it names a table without its project."""
+    for placeholder, query in USAGE_OF_PROJECT.items():
+        sql = sql.replace(placeholder, query)
+    require_project(sql)
     return sql.replace(OF_PROJECT, _CONDITION)
+
+
+def project_spans(request: Request, *, explain: bool | None = None) -> ProjectSpans:
+    """Return the spans that a request may see, with the budget of a query.
+
+    ``explain`` says whether statements are recorded; by default the member ``explain`` of the body does.
+    """
+    context = request.context
+    settings = context.settings.query
+    return ProjectSpans(
+        context.store,
+        request.project_id,
+        clock=context.clock,
+        budget_s=settings.budget_s,
+        budget_rows=settings.budget_rows,
+        has_neighbours=context.keys is not None,
+        is_recorded=(getattr(request.body, "explain", None) if explain is None else explain) is True,
+    )

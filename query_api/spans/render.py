@@ -21,15 +21,22 @@ import pyarrow as pa
 
 from common.clickhouse.span_columns import NO_PARENT, OPTIONAL_MEMBERS
 from common.span import NO_METRICS, Metrics, SpanKind, StatusCode
+from common.times import format_us
 from query_api.spans.columns import ID_BYTES, holds_only, id_bytes, integers_of, rows_as, values_of
-from query_api.spans.rollup import TraceSums, write_sums
-from query_api.spans.times import shown_nanoseconds, shown_times
+from query_api.spans.usage import TraceSums, write_sums
 from query_api.spans.version import SpanKey, Version, versions_of
 
 _Columns: TypeAlias = Iterator[Iterable[bytes]]
 """Texts side by side, each column for all rows."""
 
+Integers: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
+
 Value = TypeVar("Value", bound=Hashable)
+
+_TIME_OPTIONS: Final = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NAIVE_UTC | orjson.OPT_UTC_Z
+_NS_PER_US: Final = 1_000
+_NS_US_MAX: Final = 2**63 // _NS_PER_US - 1
+"""The times whose nanoseconds 64 bits hold: about 292 years around 1970."""
 
 _DEFAULT_OUTPUT: Final = b"__default__"
 _KINDS: Final = {kind.value: kind.name.encode() for kind in SpanKind}
@@ -122,6 +129,27 @@ class _Moments(NamedTuple):
         count = rows.num_rows
         times, nanoseconds = shown_times(times_us), shown_nanoseconds(times_us[count:], rests_ns)
         return cls(times[:count], times[count:-count], times[-count:], nanoseconds[:count], nanoseconds[count:])
+
+
+def shown_times(times_us: Integers) -> list[bytes]:
+    """Microseconds since 1970 as of ``format_us``, in quotes."""
+    try:
+        return _split_array(orjson.dumps(times_us.view("datetime64[us]"), option=_TIME_OPTIONS))
+    except TypeError:  # orjson knows no time of the last day of the year 9999
+        return [b'"%b"' % format_us(time_us).encode() for time_us in times_us.tolist()]
+
+
+def shown_nanoseconds(times_us: Integers, rests_ns: Integers) -> list[bytes]:
+    """Microseconds since 1970 and the nanoseconds beyond them, together, as digits."""
+    if np.abs(times_us).max(initial=0) <= _NS_US_MAX:
+        return _split_array(orjson.dumps(times_us * _NS_PER_US + rests_ns, option=_TIME_OPTIONS))
+    pairs = zip(times_us.tolist(), rests_ns.tolist(), strict=True)
+    return [b"%d" % (time_us * _NS_PER_US + rest_ns) for time_us, rest_ns in pairs]
+
+
+def _split_array(array: bytes) -> list[bytes]:
+    """The texts of an array's items, which have no comma in them."""
+    return array[1:-1].split(b",") if len(array) > len(b"[]") else []
 
 
 def _identities(rows: pa.Table, created: list[bytes], parent_ids: Sequence[bytes | None]) -> _Columns:

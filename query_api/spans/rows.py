@@ -32,8 +32,8 @@ from query_api.spans.columns import (
 )
 from query_api.spans.project_spans import EngineSettings, ProjectSpans
 from query_api.spans.render import NO_ROWS, Layout, Rendered, row_columns
-from query_api.spans.rollup import TraceSums
 from query_api.spans.tables import Table, read_from
+from query_api.spans.usage import TraceSums
 from query_api.spans.version import Version, packed_versions, standing_in
 
 LARGE_SPANS: Final = 1_000

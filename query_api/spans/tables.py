@@ -1,8 +1,9 @@
-"""The tables that hold spans. No other file names them: who reads one gets its rows of one project (contract §2).
+"""The tables of spans. No other file names them: a statement reads the rows of one project (contract §2).
 
-``read_from`` writes the FROM of a statement with the project's condition in it, and ``require_project`` refuses a statement that
-names a table in any other way. ``tests/architecture/test_project_tables.py`` holds the source to the same. (The engine's own
-``additional_table_filters`` would need no text, and makes a statement 1.3 ms slower: it analyses every column of the table again.)
+``read_from`` writes the FROM of a statement with the condition on the project, and ``require_project`` rejects a statement that
+names a table in any other way. ``queries.sql`` holds the statements whose text is fixed. ``tests/architecture/test_project_tables.py``
+checks the source for the same. (The engine's ``additional_table_filters`` would need no text, but makes a statement 1.3 ms slower:
+the engine analyses every column of the table again.)
 """
 
 from __future__ import annotations
@@ -10,10 +11,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
+from pathlib import Path
 from typing import Final
 
+from common.named_sql import load_named_sql
+
 OF_PROJECT: Final = "{of_project}"
-"""Stands for the project's condition, until ``ProjectSpans`` runs the statement."""
+"""The placeholder of the condition on the project; ``ProjectSpans`` fills it when it runs the statement."""
+
+SQL: Final = load_named_sql(Path(__file__).with_name("queries.sql"))
+"""The fixed statements by name. Words in braces without a type are filled by the caller."""
 
 
 class Table(StrEnum):
@@ -24,17 +31,20 @@ class Table(StrEnum):
     ARRIVALS = "span_arrivals"
 
 
+_END_OF_SOURCE: Final = r"(?=\s+(?:AND|WHERE|GROUP|ORDER|LIMIT|SETTINGS)\b|\s*\)|\s*$)"
 _NAMED_WITH_PROJECT: Final = re.compile(
-    rf"\s+(?:\(|(?:{'|'.join(Table)})(?:\s+FINAL)?\s+(?:PRE)?WHERE\s+{re.escape(OF_PROJECT)}"
-    r"(?=\s+(?:AND|WHERE|GROUP|ORDER|LIMIT|SETTINGS)\b|\s*\)|\s*$))"
+    rf"\s+(?:\(|(?:{'|'.join(Table)})(?:\s+FINAL)?\s+(?:PRE)?WHERE\s+{re.escape(OF_PROJECT)}{_END_OF_SOURCE})"
 )
-"""What may follow a FROM or a JOIN: a subquery, or a table, its project, and nothing that widens it."""
+"""What may follow FROM or JOIN: a subquery, or a table and its project, and nothing that widens it."""
+
+_NAMED_QUERY: Final = re.compile(rf"\s+(\w+){_END_OF_SOURCE}")
+_DEFINED_QUERY: Final = re.compile(r"\b(\w+) AS\s*\(\s*SELECT\b")
 
 
 def read_from(table: Table, *where: str, prewhere: Sequence[str] = (), final: bool = False) -> str:
-    """Write ``FROM table …`` with the conditions, all of which rows must meet beside being of the project.
+    """Write ``FROM table …`` with the condition on the project and all of these conditions.
 
-    ``prewhere`` are looked at first, with the project, before the columns of ``where`` are read. ``final``: merged rows alone.
+    ``prewhere`` is evaluated first, together with the project, before the columns of ``where`` are read. ``final``: merged rows only.
     """
     first = [OF_PROJECT, *prewhere]
     name = f"FROM {table} FINAL" if final else f"FROM {table}"
@@ -45,11 +55,20 @@ def read_from(table: Table, *where: str, prewhere: Sequence[str] = (), final: bo
 
 
 def require_project(sql: str) -> None:
-    """Raise ``ValueError`` if the statement names a table without its project, or none at all."""
-    pieces = [after for keyword in ("FROM", "JOIN") for after in sql.split(keyword)[1:]]
-    if OF_PROJECT not in sql or not all(map(_NAMED_WITH_PROJECT.match, pieces)):
-        raise ValueError("a statement that reads a table without its project")
+    """Raise ``ValueError`` if the statement names a table without its project, or reads no table."""
+    sources = [after for keyword in ("FROM", "JOIN") for after in sql.split(keyword)[1:]]
+    queries = {name for name in _DEFINED_QUERY.findall(sql) if name not in set(Table)}
+    if OF_PROJECT not in sql or not all(_is_legal(source, queries) for source in sources):
+        raise ValueError("The statement reads a table without its project.")
+
+
+def _is_legal(source: str, queries: Iterable[str]) -> bool:
+    """Whether a source, the text after FROM or JOIN, is a subquery, a query of the WITH clause, or a table with its project."""
+    if _NAMED_WITH_PROJECT.match(source):
+        return True
+    name = _NAMED_QUERY.match(source)
+    return name is not None and name[1] in queries
 
 
 def _all_of(conditions: Iterable[str]) -> str:
-    return "\n    AND ".join(f"({each})" if " OR " in each else each for each in conditions)
+    return "\n    AND ".join(f"({condition})" if " OR " in condition else condition for condition in conditions)

@@ -1,45 +1,48 @@
 """What the spans of a trace used, each model call once: which reports count, in Python and in SQL (ADR 0010).
 
-Usage often stands on a span and on what it caused: an agent repeats the tokens of its model calls. What an instrumentation
-reports counts exactly where no other span below it, at any depth, reports it: the prompt, the completion and the total of tokens and
-of costs, each by itself. A part that a report lacks is taken from the next one above that has it, and is added to the total, unless
-a total below is more than its parts. What is sent as ``ag.metrics.*.incremental``, with no instrumentation on the span, is the
-span's own by its meaning and always counts. An error counts where no span below has one. So an aggregate counts where it is
+A span and the spans that it caused often report the same usage: an agent repeats the tokens of its model calls. What an
+instrumentation reports counts exactly if no other span below it, at any depth, reports it. Prompt, completion and total of tokens and
+of costs are judged separately. A part that a report lacks is taken from the next report above that has it, and is added to the
+total, unless a total below is more than its parts. What is sent as ``ag.metrics.*.incremental``, on a span without an
+instrumentation, is the span's own and always counts. An error counts if no span below has one. So an aggregate counts where it is
 alone, and the order in which spans arrive does not matter.
 
-Links are those of the spans that are there. A span that is its own parent has none; one whose parent is not there stands
-at the top. Reports in a circle stand below each other, so none of them counts, unless there is no other report in the trace:
-then all do, because what was used must not vanish.
+A span whose parent is itself or is not in the trace is at the top. Reports in a circle are below each other, so none of them
+counts, unless the trace has no other report: then all do, because usage must not vanish.
 
-The rule is here twice, because a page has the heads of its traces at hand, and sums over many traces must not leave the
-engine. A test compares the two. Which versions of spans are shown is the concern of ``latest_versions.py`` alone.
+The rule is here twice, because a page has the versions of its traces at hand, and sums over many traces must stay in the engine:
+``counted``, and the query ``usage`` in ``queries.sql``. A test compares them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Final, NamedTuple
+import math
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from typing import Any, Final, NamedTuple
 
-from common.span import AMOUNTS, NO_METRICS, TOTAL_TOLERANCE, Metrics, Usage, is_more_than_parts
+from common.json_numbers import json_number
+from common.span import AMOUNTS, NO_METRICS, Metrics, Usage, is_more_than_parts
+from query_api.filter.sql.rollup_conditions import usage_of
+from query_api.spans.tables import SQL
 
-UNITS: Final = ("tokens", "costs")
-METRICS: Final = (*UNITS, "errors")
+TraceSums = Mapping[bytes, Metrics]
+"""What all spans of a trace used together, by trace id; traces that used nothing may be missing."""
 
 
 class Report(NamedTuple):
-    """What a span says that it used."""
+    """What one span reports as used."""
 
     span_id: bytes
     parent_id: bytes | None
-    """``None`` or zeros where it has none."""
+    """``None`` or zeros if it has none."""
 
     metrics: Metrics
     is_own: bool = False
-    """Whether it is no part of what is above or below it, so that it counts whatever others say."""
+    """Whether the usage is the span's own by its meaning, so that it counts whatever other spans report."""
 
 
 def counted(spans: Iterable[Report]) -> Metrics:
-    """What the spans of one trace used together; in linear time, in any order. No id may stand there twice."""
+    """Add up what the spans of one trace used, in any order and in linear time. Ids must be distinct."""
     metrics_of: dict[bytes, Metrics] = {}
     parent_of: dict[bytes, bytes | None] = {}
     own: set[bytes] = set()
@@ -50,9 +53,9 @@ def counted(spans: Iterable[Report]) -> Metrics:
                 own.add(span_id)
         if parent_id != span_id:
             parent_of[span_id] = parent_id
-    tokens = {span_id: each[0:3] for span_id, each in metrics_of.items() if any(each[0:3])}
-    costs = {span_id: each[3:6] for span_id, each in metrics_of.items() if any(each[3:6])}
-    errors = {span_id: each.errors for span_id, each in metrics_of.items() if each.errors}
+    tokens = {span_id: metrics[0:3] for span_id, metrics in metrics_of.items() if any(metrics[0:3])}
+    costs = {span_id: metrics[3:6] for span_id, metrics in metrics_of.items() if any(metrics[3:6])}
+    errors = {span_id: metrics.errors for span_id, metrics in metrics_of.items() if metrics.errors}
     failed = _counting(errors, parent_of, ())
     return Metrics(
         *_sum(tokens, parent_of, own), *_sum(costs, parent_of, own), errors=sum(errors[span_id] for span_id in failed)
@@ -60,7 +63,7 @@ def counted(spans: Iterable[Report]) -> Metrics:
 
 
 def _sum(reports: Mapping[bytes, Usage], parent_of: Mapping[bytes, bytes | None], own: set[bytes]) -> Usage:
-    """What counts of the reports of one unit, added up."""
+    """Add up what counts of the reports of one unit."""
     usages: Iterable[Usage] = reports.values()
     if not own.issuperset(reports) and not reports.keys().isdisjoint(parent_of.values()):
         usages = _counted_parts(reports, parent_of, own)
@@ -73,8 +76,8 @@ def _sum(reports: Mapping[bytes, Usage], parent_of: Mapping[bytes, bytes | None]
 def _counted_parts(
     reports: Mapping[bytes, Usage], parent_of: Mapping[bytes, bytes | None], own: Collection[bytes]
 ) -> Iterator[Usage]:
-    """What counts of each report, member by member."""
-    known: dict[frozenset[bytes], Collection[bytes]] = {}  # the sets are mostly the same
+    """Yield what counts of each report, member by member."""
+    known: dict[frozenset[bytes], Collection[bytes]] = {}  # most of the sets are equal
 
     def counting(is_member: Callable[[Usage], object]) -> Collection[bytes]:
         members = frozenset(span_id for span_id, usage in reports.items() if is_member(usage))
@@ -101,7 +104,7 @@ def _counted_parts(
 def _counting(
     reports: Collection[bytes], parent_of: Mapping[bytes, bytes | None], own: Collection[bytes]
 ) -> Collection[bytes]:
-    """The reports with no other one below them, all of them where there would be none; and those that are the span's own."""
+    """Return the reports with no other report below them (all of them if there are none such), and those that are the span's own."""
     repeats = set(_nearest_above(reports, parent_of))
     if len(repeats) == len(reports):
         return reports
@@ -109,8 +112,8 @@ def _counting(
 
 
 def _nearest_above(reports: Collection[bytes], parent_of: Mapping[bytes, bytes | None]) -> Iterator[bytes]:
-    """The first other report on the way up from each of them, where there is one."""
-    known: dict[bytes, bytes | None] = {}  # a span without a report → the first report above it
+    """Yield, for each report that has one, the first other report above it."""
+    known: dict[bytes, bytes | None] = {}  # span without a report → the first report above it
     for report in reports:
         path = list[bytes]()
         span_id = parent_of.get(report)
@@ -124,168 +127,50 @@ def _nearest_above(reports: Collection[bytes], parent_of: Mapping[bytes, bytes |
             yield nearest
 
 
-def sums_of_traces_sql(latest: str, metrics: Sequence[str] = METRICS) -> str:
-    """A statement that gives ``trace_id`` and the columns of ``Metrics``: what the spans of each trace used together.
+def write_sums(attributes: dict[str, Any], sums: Metrics) -> None:
+    """Set ``ag.metrics.{tokens,costs,errors}.cumulative`` of a root to the sums over its trace (ADR 0005).
 
-    ``latest`` gives ``trace_id``, ``span_id``, ``parent_id``, ``usage_is_own`` and the columns of ``Metrics``, a row for each span
-    of these traces. ``metrics`` are those that are summed, by default all.
+    Sums that are zero or not finite change nothing. A part of tokens or costs that nobody reported is absent.
     """
-    sums = ", ".join(f"arraySum(counted_{name}) AS {name}" for name in _columns(metrics))
-    return f"SELECT trace_id, {sums}\nFROM ({_judged(latest, metrics)})"
+    metrics = attributes["ag"]["metrics"]
+    for name, amounts in (("tokens", sums[0:3]), ("costs", sums[3:6])):
+        if any(amounts) and all(map(math.isfinite, amounts)):
+            metrics[name]["cumulative"] = {
+                member: json_number(amount) for member, amount in zip(AMOUNTS, amounts, strict=True) if amount
+            }
+    if sums.errors and math.isfinite(sums.errors):
+        metrics["errors"]["cumulative"] = json_number(sums.errors)
 
 
-def counted_totals_sql(latest: str) -> str:
-    """A statement that gives ``trace_id``, ``span_id``, ``counted_tokens`` and ``counted_costs``: what counts of the totals of a span,
-    a row for each span of which not all counts. ``latest`` as above.
+def trace_sums_sql(reports: str) -> str:
+    """Return a query of ``trace_id`` and the columns of ``Metrics``: what the spans of each trace used together.
+
+    ``reports`` is a query of ``trace_id``, ``span_id``, ``parent_id``, ``usage_is_own`` and the columns of ``Metrics``, with one
+    row for each span of these traces.
     """
-    totals = ("tokens_total", "costs_total")
-    reports = ", ".join(["report_ids", *(f"counted_{name}" for name in totals), *(f"at_{name}" for name in totals)])
-    return (
-        "SELECT trace_id, reinterpretAsFixedString(report.1) AS span_id, report.2 AS counted_tokens, report.3 AS counted_costs\n"
-        "FROM (SELECT trace_id, arrayJoin(arrayFilter(report -> report.2 != report.4 OR report.3 != report.5,"
-        f" arrayZip({reports}))) AS report\nFROM ({_judged(latest, UNITS)}))"
-    )
+    return _with_usage(SQL["trace_sums"], reports)
 
 
-def _judged(latest: str, metrics: Sequence[str]) -> str:
-    """A row for each trace: the amounts of its reports (``at_…``), and what counts of each (``counted_…``).
+def counted_totals_sql(reports: str) -> str:
+    """Return a query of ``trace_id``, ``span_id``, ``counted_tokens`` and ``counted_costs``: what counts of the totals of a span.
 
-    Where no report has a span below it, which is the common trace, the lists of places are empty and cost nothing.
-
-    Each layer is a subquery over the one before, because the engine plans an expression anew wherever it stands. A place is
-    the index of a span in its trace, from 1; 0 is none. No lambda over spans holds an array: the engine would copy it for every
-    element.
+    Only spans whose totals do not count as a whole have a row. ``reports`` as for ``trace_sums_sql``.
     """
-    first, *others = _layers(metrics)
-    statement = first.replace("{heads}", latest)
-    for layer in others:
-        statement = f"SELECT *, {layer}\nFROM ({statement})"
-    return statement
+    return _with_usage(SQL["counted_totals"], reports)
 
 
-def _looked_up(wanted: str, keys: str, values: str, *, places: str = "places") -> str:
-    """For each of ``wanted``, one a place: the value of the key that is equal to it, or 0. Keys are distinct.
-
-    Both are sorted into one line, where each key stands before those who want it.
-    """
-    line = (
-        f"arraySort(arrayConcat(arrayMap((key, value) -> (key, toUInt32(0), value), {keys}, {values}),"
-        f" arrayMap((key, place) -> (key, place, toUInt32(0)), {wanted}, {places})))"
-    )
-    found = (
-        "arrayMap((entry, last) -> (entry.2, if(last.1 = entry.1, last.3, 0)),"
-        f" {line}, arrayFill(entry -> entry.2 = 0, {line}))"
-    )
-    return f"arrayMap(pair -> pair.2, arraySort(arrayFilter(pair -> pair.1 != 0, {found})))"
+def _with_usage(query: str, reports: str) -> str:
+    return query.replace("{usage}", SQL["usage"]).replace("{reports}", reports)
 
 
-def _sets_of_unit(unit: str) -> list[str]:
-    """Of each place, whether the span there reports: a prompt, a completion, anything, and a part of the total or a total that is
-    more than its parts; as ``_counted_parts`` asks it."""
-    amounts = ", ".join(f"placed_{unit}_{amount}" for amount in AMOUNTS)
-    is_more = f"t > (p + c) * {TOTAL_TOLERANCE}"
-    conditions = ("p != 0", "c != 0", "p != 0 OR c != 0 OR t != 0", f"p != 0 OR {is_more}", f"c != 0 OR {is_more}")
-    return [f"arrayMap((p, c, t) -> {condition}, {amounts})" for condition in conditions]
+def _metric_alone(metric: str) -> str:
+    """Return what each span of the project reports of one metric. Constants for the others make the engine read less."""
+    amounts = (name if name.startswith(metric) else f"0. AS {name}" for name in Metrics._fields)
+    columns = ", ".join(("trace_id", "span_id", "parent_id", "usage_is_own", *amounts))
+    return f"SELECT {columns} FROM ({SQL['latest_versions'].replace('{which}', '1')})"
 
 
-def _counted_of_unit(unit: str, first: int) -> list[str]:
-    """What counts of each report, by the verdicts on the sets of its unit, of which ``first`` is the index of the first."""
-    prompt, completion, total = (f"at_{unit}_{amount}" for amount in AMOUNTS)
-    counts = [f"verdicts_of_sets[{first + index}]" for index in range(5)]
-    of_total = f"{prompt}, {completion}, {total}, {', '.join(counts[2:])}, report_is_own"
-    return [
-        f"arrayMap((amount, counts, is_own) -> if(counts OR is_own, amount, 0), {prompt}, {counts[0]}, report_is_own)"
-        f" AS counted_{unit}_prompt",
-        f"arrayMap((amount, counts, is_own) -> if(counts OR is_own, amount, 0), {completion}, {counts[1]}, report_is_own)"
-        f" AS counted_{unit}_completion",
-        "arrayMap((p, c, t, counts_t, counts_p, counts_c, is_own) -> if(counts_t OR is_own, t, if(counts_p, p, 0) + if(counts_c, c, 0)),"
-        f" {of_total}) AS counted_{unit}_total",
-    ]
-
-
-def _columns(metrics: Sequence[str]) -> list[str]:
-    """The columns of ``Metrics`` that are about these metrics."""
-    return [name for name in Metrics._fields if name.partition("_")[0] in metrics]
-
-
-def _layers(metrics: Sequence[str]) -> Sequence[str]:
-    columns = _columns(metrics)
-    sets, counted_columns = list[str](), list[str]()
-    for unit in UNITS:
-        if unit in metrics:
-            counted_columns += _counted_of_unit(unit, len(sets) + 1)
-            sets += _sets_of_unit(unit)
-    if "errors" in metrics:
-        sets.append("arrayMap(errors -> errors != 0, placed_errors)")
-        counted_errors = (
-            f"arrayMap((amount, counts) -> if(counts, amount, 0), at_errors, verdicts_of_sets[{len(sets)}])"
-        )
-        counted_columns.append(f"{counted_errors} AS counted_errors")
-    return (
-        _REPORTS.format(
-            amounts=", ".join(f"groupArrayIf({name}, is_report) AS at_{name}" for name in columns),
-            is_report=" OR ".join(f"{name} != 0" for name in columns),
-        ),
-        *_PLACES,
-        ", ".join(f"arrayResize(at_{name}, length(ids)) AS placed_{name}" for name in columns),
-        f"[{', '.join(sets)}] AS sets",
-        *_VERDICTS,
-        ", ".join(counted_columns),
-    )
-
-
-# The reports of a trace, and its links: what neither reports nor has a parent leads nowhere.
-_REPORTS: Final = """
-SELECT
-    trace_id,
-    {amounts},
-    groupArrayIf(id, is_report) AS report_ids,
-    groupArrayIf(parent, is_report) AS report_parents,
-    groupArrayIf(usage_is_own, is_report) AS report_is_own,
-    groupArrayIf(id, is_link) AS link_ids,
-    groupArrayIf(parent, is_link) AS link_parents
-FROM
-(
-    SELECT
-        *,
-        reinterpretAsUInt128(span_id) AS id,
-        if(parent_id = span_id, 0, reinterpretAsUInt128(parent_id)) AS parent,
-        {is_report} AS is_report,
-        NOT is_report AND parent != 0 AS is_link
-    FROM ({{heads}})
-)
-GROUP BY trace_id
-"""
-
-_PLACES: Final = (
-    # Whether a report has a span below it at all. Where none has, each counts, and there are no places to look at.
-    "arrayConcat(report_parents, link_parents) AS linked, notEmpty(arrayIntersect(report_ids, linked)) AS is_nested",
-    "if(is_nested, arrayConcat(report_ids, link_ids), []) AS ids, if(is_nested, linked, []) AS parents",
-    # The place above each place.
-    f"{_looked_up('parents', 'ids', 'arrayEnumerate(ids)', places='arrayEnumerate(ids)')} AS above",
-)
-
-_VERDICTS: Final = (
-    # The sets of reports that are judged, each once: they are mostly the same, and a report that is alone counts.
-    "arrayFilter(members -> arrayCount(members) > 1, arrayDistinct(sets)) AS judged_sets",
-    # The places stand there once for each set, one set behind the other.
-    "arrayFlatten(judged_sets) AS reports,"
-    " arrayFlatten(arrayMap(set -> arrayMap(place -> if(place = 0, 0, place + toUInt32((set - 1) * length(ids))), above),"
-    " arrayEnumerate(judged_sets))) AS ups,"
-    " arrayEnumerate(reports) AS places",
-    # Upwards to the first report: a place that does not report hands on its own way, so each round doubles how far it leads.
-    "arrayFold((at, round) -> "
-    + _looked_up("at", "places", "arrayMap((is_end, place, next) -> if(is_end, place, next), reports, places, at)")
-    + ", range(toUInt8(ceil(log2(length(places) + 1)))), ups) AS nearest",
-    # A place counts unless a report other than its own leads to it. Those led to stand before the places that they are.
-    "arraySort(arrayConcat(arrayMap(place -> (place, 1), places), arrayMap(place -> (place, 0), arrayDistinct(arrayFilter("
-    "(place, is_end, from) -> is_end AND place != 0 AND place != from, nearest, reports, places))))) AS marks",
-    "arrayMap(pair -> pair.2, arrayFilter(pair -> pair.1, arrayMap((mark, last) ->"
-    " (mark.2 = 1, mark.1 != last.1), marks, arrayPopBack(arrayPushFront(marks, (0, 1)))))) AS verdicts",
-    # Of each set, the verdicts on the reports: as found, unless none of the set would count; all count where it was not judged.
-    "arrayMap(members -> arraySlice(verdicts, (indexOf(judged_sets, members) - 1) * length(ids) + 1,"
-    " if(has(judged_sets, members), length(ids), 0)), sets) AS found_of_sets",
-    "arrayMap((members, found) -> arrayResize(if(arrayExists((counts, is_member) -> counts AND is_member,"
-    " arrayResize(found, length(members)), members), found, emptyArrayUInt8()), length(report_ids), 1), sets, found_of_sets)"
-    " AS verdicts_of_sets",
-)
+USAGE_OF_PROJECT: Final[Mapping[str, str]] = {
+    usage_of(metric): trace_sums_sql(_metric_alone(metric)) for metric in ("tokens", "costs", "errors")
+}
+"""The queries that a filter names by a placeholder, for every trace of the project."""

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
 import pyarrow as pa
 
+from query_api.filter.sql.compile import Compiled
 from query_api.spans.columns import HexDigits, packed_ids, packed_starts, rows_as, values_of
+from query_api.spans.project_spans import ProjectSpans
+from query_api.spans.tables import SQL
 
 
 class Position(NamedTuple):
@@ -71,3 +74,26 @@ def packed_versions(versions: Collection[Version]) -> dict[str, HexDigits]:
 def versions_of(rows: pa.Table) -> list[Version]:
     """The rows of a table that has the columns of a ``Version``."""
     return rows_as(Version, *(values_of(rows, name) for name in Version._fields))
+
+
+class CurrentRow(NamedTuple):
+    """A row of ``spans``, and whether it matches a filter."""
+
+    version: Version
+    answer_bytes: int
+    matches: bool
+
+
+async def current_rows(
+    spans: ProjectSpans, versions: Collection[Version], matching: Compiled, *, step: str
+) -> Mapping[Version, CurrentRow]:
+    """The row of each version, or the row that replaced it at its place; versions that have neither are left out."""
+    if not versions:
+        return {}
+    values = {**matching.parameters, **packed_versions(versions)}
+    rows = await spans.select(SQL["current_rows"].replace("{matching}", matching.sql), values, step=step)
+    columns = (values_of(rows, "answer_bytes"), map(bool, values_of(rows, "matches")))
+    found = {
+        version: CurrentRow(version, *others) for version, *others in zip(versions_of(rows), *columns, strict=True)
+    }
+    return {version: found[row] for version, row in standing_in(versions, found.keys()).items()}

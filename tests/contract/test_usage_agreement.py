@@ -15,7 +15,7 @@ from common.clickhouse.connect import open_store
 from common.clickhouse.store import ColumnStore, Statement
 from common.settings import ClickHouseSettings
 from common.span import NO_METRICS, Metrics
-from query_api.spans.usage import Report, counted, counted_totals_sql, sums_of_traces_sql
+from query_api.spans.usage import Report, counted, counted_totals_sql, trace_sums_sql
 
 Rows: TypeAlias = Sequence[Report]
 
@@ -104,7 +104,7 @@ async def selected(store: ColumnStore, sql: str) -> list[dict[str, Any]]:
 
 
 async def sums_in_sql(store: ColumnStore, of_traces: Sequence[Rows]) -> list[Metrics]:
-    rows = await selected(store, sums_of_traces_sql(heads(of_traces)))
+    rows = await selected(store, trace_sums_sql(heads(of_traces)))
     by_trace = {row["trace_id"]: Metrics(*(row[name] for name in Metrics._fields)) for row in rows}
     return [by_trace[number.to_bytes(16, "big")] for number in range(len(of_traces))]
 

@@ -30,10 +30,11 @@ from query_api.pages.position import edge
 from query_api.pages.spans_candidates import Window
 from query_api.pages.spans_handlers import spans_of_ids
 from query_api.pages.spans_search import find_page
-from query_api.spans.latest_versions import LATEST_SUMS, LATEST_VERSIONS, latest_of_traces
+from query_api.spans.latest_versions import latest_of_traces
 from query_api.spans.project_spans import ProjectSpans
 from query_api.spans.render import Rendered
-from query_api.spans.rollup import TraceSums
+from query_api.spans.tables import SQL
+from query_api.spans.usage import TraceSums, trace_sums_sql
 from query_api.spans.version import Version, versions_of
 from query_api.spans.windowing import Order
 from tests.fakes.faulty_store import Fault, FaultyStore
@@ -422,8 +423,8 @@ def test_the_rule_in_sql_is_the_rule_in_python(engine: Engine, sent: list[Record
         for record in sent:
             await record.store(engine.store, project_id)
         heads, sums = await latest_of_traces(spans, [trace.to_bytes(16, "big") for trace in range(1, 4)])
-        rows = await spans.select(LATEST_VERSIONS.replace("{which}", "1"), {})
-        return heads, sums, rows, await spans.select(LATEST_SUMS.replace("{which}", "1"), {})
+        rows = await spans.select(SQL["latest_versions"].replace("{which}", "1"), {})
+        return heads, sums, rows, await spans.select(trace_sums_sql(SQL["latest_versions"]).replace("{which}", "1"), {})
 
     heads, sums, rows, sums_rows = engine.runner.run(in_python_and_in_sql())
 

@@ -1,7 +1,8 @@
-"""Conditions on ``ag.metrics.*.cumulative`` of roots, which answers show as sums over the trace (ADR 0005): filters see the same.
+"""Conditions on ``ag.metrics.*.cumulative`` of roots, which responses show as sums over the trace (ADR 0005).
 
-A root whose trace has a sum is judged by that sum, any other span by what it stores. The traces whose sum passes are
-a subquery over ``span_versions``: it reads the heads of the whole project, so such a condition costs more than others.
+The sum of its trace decides for a root whose trace has one, the stored value for any other span. The verdicts on the sums are one
+subquery over the versions of the whole project, so such a condition costs more than others. It is written twice with the same
+text: the engine runs it once.
 """
 
 from __future__ import annotations
@@ -18,7 +19,6 @@ from query_api.filter.sql.parameters import Parameters
 from query_api.filter.sql.text_conditions import text_condition
 from query_api.filter.sql.typed_text import SIGNS, shown_number
 from query_api.filter.values import is_number
-from query_api.spans.latest_versions import TRACES_WITH_SUMS
 
 _SUMS: Final[Mapping[str, Mapping[str, str]]] = {
     "tokens": {amount: f"tokens_{amount}" for amount in AMOUNTS},
@@ -44,15 +44,21 @@ def attributes_condition(condition: Condition, column: JsonColumn, parameters: P
     if path[:2] != ("ag", "metrics") or path[3:4] != ("cumulative",) or path[2] not in _SUMS:
         return stored
     amounts = _SUMS[path[2]]
-    is_shown = f"({' OR '.join(f'{sum_} != 0' for sum_ in amounts.values())})" + "".join(
+    is_returned = f"({' OR '.join(f'{sum_} != 0' for sum_ in amounts.values())})" + "".join(
         f" AND isFinite({sum_})" for sum_ in amounts.values()
     )
-    passes = f"trace_id IN {_traces(path[2], f'{is_shown} AND {_verdict(condition, amounts, parameters)}')}"
-    return f"if({IS_ROOT} AND trace_id IN {_traces(path[2], is_shown)}, {passes}, {stored})"
+    verdict = _verdict(condition, amounts, parameters)
+    traces = f"(SELECT trace_id, {verdict} FROM ({usage_of(path[2])}) WHERE {is_returned})"
+    passes, fails = (f"{IS_ROOT} AND (trace_id, {value}) IN {traces}" for value in (1, 0))
+    return f"({passes} OR NOT ({fails}) AND {stored})"
 
 
-def _traces(metric: str, expression: str) -> str:
-    return f"(SELECT trace_id FROM ({TRACES_WITH_SUMS[metric]}) WHERE {expression})"
+def usage_of(metric: str) -> str:
+    """Return the placeholder of a query of ``trace_id`` and the sums of a metric for each trace of the project.
+
+    ``query_api/spans/project_spans.py`` fills it. Placeholders keep the compiled filter short.
+    """
+    return f"{{usage_of_{metric}}}"
 
 
 def _member(path: tuple[str, ...], key: str, value: Any, column: JsonColumn, parameters: Parameters) -> str:
