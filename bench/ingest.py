@@ -24,7 +24,7 @@ from bench.harness import bench_settings, broker, median, peak_mib, publish_all,
 from bench.records import llm_records, plain_records
 from common.clickhouse.connect import open_store
 from common.clickhouse.migrate import migrate
-from common.clickhouse.span_columns import SPANS_TABLE
+from common.clickhouse.span_columns import SPANS_TABLE, stamped
 from common.clickhouse.store import Statement
 from common.kafka.consumer import KafkaSource
 from common.kafka.offsets import uncommitted_count
@@ -35,7 +35,7 @@ from common.telemetry import SPANS_STORED, configure_logging
 from ingest.app import open_worker
 from ingest.batch import SpanBatch
 from ingest.decoding.chunk import Chunk, decode_chunk, records_of
-from ingest.worker import Policy
+from ingest.policy import Policy
 
 SETS: Final[dict[str, Callable[[int], Iterable[bytes]]]] = {"plain": plain_records, "llm": llm_records}
 TOPIC: Final = "otlp_spans"
@@ -120,10 +120,10 @@ def tables_of(records: Iterable[bytes], settings: Settings) -> Sequence[pa.Table
         for decoded in records_of(chunk, decode_chunk(chunk, policy.rules)):
             batch.add(decoded, now_s=0.0)
         if policy.flush.is_full(batch):
-            tables.append(batch.table(stored_us=1))
+            tables.append(stamped(batch.rows(), stored_us=1))
             batch = SpanBatch()
     if batch.rows_count:
-        tables.append(batch.table(stored_us=1))
+        tables.append(stamped(batch.rows(), stored_us=1))
     return tables
 
 

@@ -24,7 +24,7 @@ from common.memory import tune_for_batches
 from common.project import DEFAULT_PROJECT_ID
 from common.settings import Encoding, TopicSettings
 from common.span import Attributes
-from ingest.consume import Rules
+from ingest.decode import Rules
 from ingest.decoding.chunk import Chunk, DecodedChunk, decode_chunk
 
 SPANS: Final = 4_000

@@ -55,7 +55,7 @@ QUERYABLE_SECONDS: Final = Histogram(
 )
 STAGE_SECONDS: Final = Counter(
     "clearspan_stage_seconds_total",
-    "Where the worker's time goes: poll, decode, insert, bury, commit, paused. Decode, insert, bury and commit run beside the others.",
+    "Where the worker's time goes: poll, decode, insert, dead_letter, commit, paused. Decode, insert, dead_letter and commit run beside the others.",
     ["stage"],
 )
 CONSUMER_PAUSED: Final = Gauge("clearspan_consumer_paused", "1 while the worker takes nothing from Kafka.")

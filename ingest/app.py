@@ -1,4 +1,4 @@
-"""The worker process: its composition root, and how it starts and ends. What it does meanwhile is ``worker.py``'s concern."""
+"""The worker process: its composition root, how it starts and how it ends. Its work is in ``worker.py``."""
 
 from __future__ import annotations
 
@@ -24,13 +24,14 @@ from common.postgres.pool import Database, open_database
 from common.postgres.projects import Projects
 from common.settings import IllegalSettings, Settings
 from common.telemetry import configure_logging, get_logger
-from ingest.announce import open_announcer
+from ingest.clickhouse_sink import ClickHouseSink
 from ingest.decoding.decoder import open_decoder
 from ingest.health import open_health
-from ingest.readiness import Readiness
+from ingest.policy import Dependencies, KnownProjects, Policy
+from ingest.readiness import NOT_CONNECTED, Readiness
 from ingest.semconv.prices import prices_in
-from ingest.sinks.clickhouse import ClickHouseSink
-from ingest.worker import NOT_CONNECTED, Dependencies, KnownProjects, Policy, Worker
+from ingest.stored_positions import StoredPositions, open_announcer
+from ingest.worker import Worker
 
 _log = get_logger(__name__)
 
@@ -46,16 +47,16 @@ async def open_worker(
     publisher: Publisher | None = None,
     database: Database | None = None,
 ) -> AsyncIterator[Worker]:
-    """The worker with all it needs, and its health listening on ``worker_port``; nothing is connected before ``run``.
+    """Open a worker with everything that it needs, and its health server on ``worker_port``; ``run`` connects it.
 
-    ``store`` and ``publisher`` are used as they are and left open, where they are shared (embedded mode). ``source`` replaces
-    the one that the settings describe. ``database`` is only asked whether it is there.
+    ``store`` and ``publisher``, if given (embedded mode shares them), are used and left open. ``source`` replaces the one that
+    the settings describe. ``database`` is only probed.
     """
     readiness = readiness or Readiness()
     readiness.red("kafka", NOT_CONNECTED)
     policy = Policy.of(settings)
     async with AsyncExitStack() as stack:
-        # First of all: a process needs a second until it is there, in which the rest of us starts too.
+        # First, because a process needs a second to start, and the rest starts meanwhile.
         decoder = await open_decoder(policy.rules, processes=settings.ingest.decode_processes)
         stack.push_async_callback(decoder.close)
         await stack.enter_async_context(
@@ -72,15 +73,12 @@ async def open_worker(
             systems["postgres"] = partial(require_postgres_tables, database)
         clock = SystemClock()
         announcer = await stack.enter_async_context(open_announcer(publisher, topic=settings.kafka.stored_topic))
+        timeout_s = settings.clickhouse.insert_timeout_s
         dependencies = Dependencies(
             source=source or KafkaSource(settings.kafka),
             decoder=decoder,
-            sink=ClickHouseSink(
-                store,
-                clock=clock,
-                insert_timeout_s=settings.clickhouse.insert_timeout_s,
-                announce=announcer.announce,
-            ),
+            sinks=(ClickHouseSink(store, clock=clock, insert_timeout_s=timeout_s),),
+            positions=StoredPositions(store, clock=clock, insert_timeout_s=timeout_s, announce=announcer.announce),
             publisher=publisher,
             projects=projects,
             readiness=readiness,
@@ -92,38 +90,38 @@ async def open_worker(
 
 
 async def serve(settings: Settings, *, projects: KnownProjects, database: Database | None = None) -> None:
-    """Run the worker until SIGTERM or SIGINT: the first asks it to drain, the second ends the process at once."""
+    """Run the worker until SIGTERM or SIGINT: the first signal asks it to drain, the second ends the process at once."""
     loop = asyncio.get_running_loop()
     async with open_worker(settings, projects=projects, database=database) as worker:
-        asked = asyncio.Event()
+        stopping = asyncio.Event()
 
         def on_signal(number: int) -> None:
-            if asked.is_set():
+            if stopping.is_set():
                 os._exit(128 + number)
-            asked.set()
-            _log.info("Asked to end: flushing, committing, leaving the group.", signal=signal.Signals(number).name)
+            stopping.set()
+            _log.info("Stopping: flushing, committing, leaving the group.", signal=signal.Signals(number).name)
             worker.stop()
 
-        for each in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(each, on_signal, each)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, on_signal, number)
         try:
             await worker.run()
         finally:
-            for each in (signal.SIGTERM, signal.SIGINT):
-                loop.remove_signal_handler(each)
+            for number in (signal.SIGTERM, signal.SIGINT):
+                loop.remove_signal_handler(number)
     _log.info("Ended.")
 
 
 def run() -> int:
-    """The worker as a process of its own; the exit code is 0 only after an orderly end. Raises ``IllegalSettings``."""
+    """Run the worker as a process; return the exit code, 0 only after an orderly end. Raises ``IllegalSettings``."""
     settings = read_settings()
-    prices_in(settings.ingest.prices_file)  # a bad line is told before anything is connected
+    prices_in(settings.ingest.prices_file)  # reports a bad line before anything is connected
     configure_logging(log_format=settings.log_format, level=settings.log_level)
     try:
         asyncio.run(_serve_with_postgres(settings))
     except IllegalSettings:
         raise
-    except Exception:  # noqa: BLE001 - the last line of defence: whatever it is, it is logged and the exit code is not 0
+    except Exception:  # noqa: BLE001 - the last handler: any failure is logged and the exit code is 1
         _log.exception("Ended by an error; nothing was committed that is not durable.")
         return 1
     return 0

@@ -1,26 +1,49 @@
-"""Refused records and spans, published to the dead-letter topic with everything needed to understand and replay them.
+"""Dead letters: cut from their records, given headers, published to the dead-letter topic.
 
-The value is the original: of the record, or one record of the rejected spans cut from it (``ingest/cut.py``). Original key and headers stay
-under their names; ours begin with ``clearspan-`` (contract §4). Read back in ``ingest/replay.py``.
+The value of a dead letter is the original: the record, or a record of its rejected spans cut from the original on the wire. A
+record makes at most ``IN_FULL_MAX`` + 1 dead letters (contract §4). The first rejected spans have one each, until these
+together exceed twice the size of the record, because each carries the resource of its span. All further spans share one,
+which holds each resource and scope once. The original key and headers stay; ours begin with ``clearspan-``. They are read back in
+``ingest/replay.py``.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
-from typing import Final
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from itertools import chain
+from typing import Final, NamedTuple
 
+from common.backoff import Backoff
 from common.clock import Clock
-from common.errors import RejectionCode
+from common.codec.decoded import REASONS_MAX, Rejection, Rejections
+from common.codec.layout import Layout
+from common.errors import Rejected, RejectionCode, ServiceError, TooLarge
 from common.kafka.record import Header, Publisher, Record
+from common.limits import MIB
 from common.record_headers import CONTENT_TYPE_HEADER, CONTENT_TYPES
 from common.settings import Encoding
 from common.telemetry import DEAD_LETTERS, get_logger
 from common.times import format_us
-from ingest.bulk import BulkPublisher, Letter
-from ingest.cut import CutDeadLetter
+from ingest.decode import lay_out
 from ingest.readiness import Readiness
+
+GROWTH_MAX: Final = 2
+"""How many times the size of a record its dead letters of single spans may have together."""
+
+COPIES_BYTES_MIN: Final = 64 * 1024
+"""The copies of the record's key and headers in each dead letter have a limit of their own: the same one, but at least this.
+Usual headers are larger than small spans and must not make them share a dead letter."""
+
+SHARED_REASON_CHARACTERS_MAX: Final = 180
+"""Characters of one reason among those of a shared dead letter."""
+
+REASON_CHARACTERS_MAX: Final = 2_000
+WAITING_MAX: Final = 1_000
+WAITING_BYTES_MAX: Final = 8 * MIB
+COMPONENT: Final = "dead letters"
 
 PREFIX: Final = "clearspan-"
 TOPIC_HEADER: Final = "clearspan-topic"
@@ -34,61 +57,193 @@ SPAN_COUNT_HEADER: Final = "clearspan-span-count"
 CODES_HEADER: Final = "clearspan-codes"
 TIME_HEADER: Final = "clearspan-time"
 
-REASON_CHARACTERS_MAX: Final = 2_000
-
 _log = get_logger(__name__)
 
 
-class DeadLetters:
-    """Dead-letters records and spans. A rejection is never dropped: what cannot be published is tried until it is."""
+class CutDeadLetter(NamedTuple):
+    """Rejection and value of one dead letter. ``codes`` counts the spans of a shared one by code; of others it is empty."""
+
+    rejection: Rejection
+    value: bytes
+    codes: Mapping[RejectionCode, int] = {}
+
+
+def cut_dead_letters(
+    record: Record, rejections: Rejections, *, encoding: Encoding, layout: Layout | None = None
+) -> list[CutDeadLetter]:
+    """Return the dead letters of a record in the order of its spans; the shared one is last.
+
+    ``layout`` is that of the record, if it is known already.
+    """
+    whole = record.value or b""
+    if not rejections:
+        return []
+    if rejections.is_of_record:
+        return [CutDeadLetter(rejections.in_full[0], whole)]
+    layout = layout or _laid_out(record, encoding)
+    dead_letters: list[CutDeadLetter] = []
+    copy_bytes = _key_and_headers_bytes(record)
+    values_bytes_left = GROWTH_MAX * len(whole)
+    copies_bytes_left = max(GROWTH_MAX * (copy_bytes + len(whole)), COPIES_BYTES_MIN)
+    for rejection in rejections.in_full:
+        value = whole if layout is None else layout.cut([_index(rejection)])
+        values_bytes_left -= len(value)
+        copies_bytes_left -= copy_bytes
+        if values_bytes_left < 0 or copies_bytes_left < 0:
+            break
+        dead_letters.append(CutDeadLetter(rejection, value))
+    if len(dead_letters) < len(rejections):
+        dead_letters.append(_shared(whole, rejections, layout, alone_count=len(dead_letters)))
+    return dead_letters
+
+
+def _shared(whole: bytes, rejections: Rejections, layout: Layout | None, *, alone_count: int) -> CutDeadLetter:
+    """Return the dead letter of all spans after the first ``alone_count``."""
+    others = rejections.in_full[alone_count:]
+    codes = rejections.further_codes + Counter(rejection.code for rejection in others)
+    examples = [*others, *rejections.further_examples][:REASONS_MAX]
+    value = whole
+    if layout is not None:
+        further = rejections.further_indexes
+        value = layout.cut([*map(_index, others), *further] if others else further)
+    reasons = " ".join(f"Span {index}: {reason[:SHARED_REASON_CHARACTERS_MAX]}" for index, _, reason in examples)
+    return CutDeadLetter(Rejection(None, RejectionCode.MANY_SPANS, reasons), value, codes)
+
+
+def _index(rejection: Rejection) -> int:
+    assert rejection.span_index is not None  # noqa: S101 - narrows the type: rejections of a whole record are handled before
+    return rejection.span_index
+
+
+def _key_and_headers_bytes(record: Record) -> int:
+    headers = chain.from_iterable((name, value or b"") for name, value in record.headers)
+    return len(record.key or b"") + sum(map(len, headers))
+
+
+def _laid_out(record: Record, encoding: Encoding) -> Layout | None:
+    """Return ``None`` if the bytes cannot be followed: then each dead letter holds the whole record, and none is lost."""
+    try:
+        return lay_out(record, encoding)
+    except Rejected:
+        return None
+
+
+class DeadLetterMessage(NamedTuple):
+    """What is published to the dead-letter topic."""
+
+    value: bytes
+    key: bytes | None
+    headers: tuple[Header, ...]
+
+    @staticmethod
+    def of(record: Record) -> DeadLetterMessage:
+        """Return the message that a record of the topic holds."""
+        return DeadLetterMessage(record.value or b"", record.key, record.headers)
+
+    @property
+    def size(self) -> int:
+        """Bytes of value, key and headers."""
+        headers = sum(len(name) + len(value or b"") for name, value in self.headers)
+        return len(self.value) + len(self.key or b"") + headers
+
+
+class BulkPublisher:
+    """Publishes messages to one topic, up to ``WAITING_MAX`` or ``WAITING_BYTES_MAX`` at once. Never drops one."""
 
     def __init__(
         self,
         publisher: Publisher,
         *,
         topic: str,
-        clock: Clock,
         readiness: Readiness,
         retry_delay_s_max: float,
         moved: Callable[[], None] = lambda: None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        self._bulk = BulkPublisher(
-            publisher, topic=topic, readiness=readiness, retry_delay_s_max=retry_delay_s_max, moved=moved, sleep=sleep
-        )
-        self._clock = clock
+        """``moved`` is called each time Kafka acknowledges a message."""
+        self._publisher = publisher
+        self._topic = topic
+        self._readiness = readiness
+        self._retry_delay_s_max = retry_delay_s_max
+        self._moved = moved
+        self._sleep = sleep
+        self._waiting: list[DeadLetterMessage] = []
+        self._waiting_bytes = 0
 
-    async def bury(self, record: Record, letter: CutDeadLetter, *, encoding: Encoding) -> None:
-        """Take a letter in; returns at once, or when a full window is acknowledged. ``flush`` makes it certain."""
-        refusal = letter.refusal
-        if refusal.code is RejectionCode.OUR_FAILURE:
-            _log.error(refusal.reason, topic=record.topic, partition=record.partition, offset=record.offset)
-        headers = _headers(record, letter, encoding=encoding, time_ns=self._clock.now_ns())
-        await self._bulk.add(Letter(letter.value, record.key, headers))
-        DEAD_LETTERS.labels(refusal.code.value).inc()
+    async def add(self, message: DeadLetterMessage) -> None:
+        """Queue a message. Returns at once, or when a full window is acknowledged; only ``flush`` guarantees delivery."""
+        self._waiting.append(message)
+        self._waiting_bytes += message.size
+        if len(self._waiting) >= WAITING_MAX or self._waiting_bytes >= WAITING_BYTES_MAX:
+            await self.flush()
 
     async def flush(self) -> None:
-        """Return when Kafka has acknowledged all that was taken in. Waits as long as it takes; safe to cancel."""
+        """Return when Kafka has acknowledged every queued message. Waits without limit; safe to cancel."""
+        messages, self._waiting, self._waiting_bytes = self._waiting, [], 0
+        await self.publish(messages)
+
+    async def publish(self, messages: Iterable[DeadLetterMessage]) -> None:
+        """Publish all messages at once and return when Kafka has acknowledged them. Safe to cancel."""
+        async with asyncio.TaskGroup() as tasks:
+            for message in messages:
+                tasks.create_task(self._publish(message), name="dead-letter")
+
+    async def _publish(self, message: DeadLetterMessage) -> None:
+        backoff = Backoff(delay_s_max=self._retry_delay_s_max)
+        while True:
+            try:
+                await self._publisher.publish(self._topic, message.value, key=message.key, headers=message.headers)
+            except ServiceError as exc:
+                # Too large is not transient, but still no reason to drop: wait until the limit of the topic is raised.
+                if not (exc.transient or isinstance(exc, TooLarge)):
+                    raise
+                self._readiness.red(COMPONENT, exc.detail)
+                _log.warning("Could not publish a dead letter; trying again.", topic=self._topic, error=exc.detail)
+                await self._sleep(backoff.next_delay_s())
+            else:
+                self._readiness.green(COMPONENT)
+                self._moved()
+                return
+
+
+class DeadLetters:
+    """Publishes dead letters with the headers that locate and explain them."""
+
+    def __init__(self, bulk: BulkPublisher, *, clock: Clock) -> None:
+        self._bulk = bulk
+        self._clock = clock
+
+    async def add(self, record: Record, dead_letter: CutDeadLetter, *, encoding: Encoding) -> None:
+        """Queue a dead letter of ``record``; see ``BulkPublisher.add``."""
+        rejection = dead_letter.rejection
+        if rejection.code is RejectionCode.OUR_FAILURE:
+            _log.error(rejection.reason, topic=record.topic, partition=record.partition, offset=record.offset)
+        headers = _headers(record, dead_letter, encoding=encoding, time_ns=self._clock.now_ns())
+        await self._bulk.add(DeadLetterMessage(dead_letter.value, record.key, headers))
+        DEAD_LETTERS.labels(rejection.code.value).inc()
+
+    async def flush(self) -> None:
+        """Return when Kafka has acknowledged every dead letter; see ``BulkPublisher.flush``."""
         await self._bulk.flush()
 
 
-def _headers(record: Record, letter: CutDeadLetter, *, encoding: Encoding, time_ns: int) -> tuple[Header, ...]:
-    refusal = letter.refusal
+def _headers(record: Record, dead_letter: CutDeadLetter, *, encoding: Encoding, time_ns: int) -> tuple[Header, ...]:
+    rejection = dead_letter.rejection
     ours = {
         TOPIC_HEADER: record.topic,
         PARTITION_HEADER: str(record.partition),
         OFFSET_HEADER: str(record.offset),
         TIMESTAMP_HEADER: str(record.timestamp_ms),
-        CODE_HEADER: refusal.code.value,
-        REASON_HEADER: refusal.reason[:REASON_CHARACTERS_MAX],
+        CODE_HEADER: rejection.code.value,
+        REASON_HEADER: rejection.reason[:REASON_CHARACTERS_MAX],
         TIME_HEADER: format_us(time_ns // 1_000),
     }
-    if refusal.span_index is not None:
-        ours[SPAN_INDEX_HEADER] = str(refusal.span_index)
-    if letter.codes:
-        ours[SPAN_COUNT_HEADER] = str(sum(letter.codes.values()))
-        ours[CODES_HEADER] = json.dumps(letter.codes)
-    # The prefix is ours: a header of that name on the original would read as a coordinate of this letter.
+    if rejection.span_index is not None:
+        ours[SPAN_INDEX_HEADER] = str(rejection.span_index)
+    if dead_letter.codes:
+        ours[SPAN_COUNT_HEADER] = str(sum(dead_letter.codes.values()))
+        ours[CODES_HEADER] = json.dumps(dead_letter.codes)
+    # A header with our prefix on the original record would read as a coordinate of this dead letter.
     kept = [(name, value) for name, value in record.headers if not name.startswith(PREFIX)]
     if record.header(CONTENT_TYPE_HEADER) is None:
         kept.append((CONTENT_TYPE_HEADER, CONTENT_TYPES[encoding].encode()))

@@ -1,22 +1,32 @@
-"""From a Kafka record to spans: which encoding it is in, and that encoding's codec (contract §4).
+"""From a Kafka record to spans with their projects: encoding, codec, project, rejections (contract §2, §4).
 
-The formats themselves live in ``common/codec``. A tombstone and an empty value are records without spans.
+The formats are in ``common/codec``. Pure, so that it runs in any process (``ingest/decoding``).
+
+The project of a span is, in this order: the header ``project-id`` of its record, the resource attribute ``project.id``, the
+project of the topic, the default project. Whether a project exists takes I/O, so the worker asks; ``without_projects`` then
+removes the spans of projects that do not exist.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Final, NamedTuple, Protocol
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple, Protocol
+from uuid import UUID
 
 from common.codec import otlp_json, otlp_protobuf, span_json
 from common.codec.checks import shown
-from common.codec.decoded import Decoded, Rejections
+from common.codec.decoded import Decoded, Rejection, Rejections, last_of_each
 from common.codec.layout import Layout
 from common.errors import Rejected, RejectionCode
 from common.kafka.record import Record
 from common.limits import SpanLimits
-from common.record_headers import CONTENT_TYPE_HEADER, ENCODINGS
-from common.settings import Encoding
+from common.record_headers import CONTENT_TYPE_HEADER, ENCODINGS, PROJECT_HEADER
+from common.settings import Encoding, TopicSettings
+from common.span import Resource, Span
+from ingest.semconv.prices import PriceTable, list_prices
+
+_UNDECODABLE: Final = frozenset({RejectionCode.UNDECODABLE, RejectionCode.UNSUPPORTED_CONTENT_TYPE})
 
 
 class _Decode(Protocol):
@@ -35,28 +45,88 @@ _CODECS: Final = {
 }
 
 
-def decode(record: Record, *, encoding: Encoding, limits: SpanLimits, now_ns: int) -> Decoded:
-    """The spans of a record, and a refusal for each that cannot be kept.
+class DecodedRecord(NamedTuple):
+    """One record, decoded: the spans that can be kept so far, and the rejections.
 
-    ``encoding`` is the topic's; the header ``content-type`` wins over it. Raises ``Rejected`` when the record as a whole
+    ``spans``, ``span_indexes`` and ``projects``, if it is a list, are parallel. ``layout`` is set if it was needed to decode
+    the record.
+    """
+
+    record: Record
+    encoding: Encoding
+    spans: list[Span]
+    span_indexes: list[int]
+    projects: UUID | list[UUID]
+    rejections: Rejections
+    base64_ids_count: int = 0
+    layout: Layout | None = None
+
+    @property
+    def claimed(self) -> Collection[UUID]:
+        """The projects that the spans claim to belong to."""
+        if not self.spans:
+            return ()
+        return (self.projects,) if isinstance(self.projects, UUID) else set(self.projects)
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What decoding depends on: the settings of topics, the limits, the default project, the prices of models."""
+
+    topics: Mapping[str, TopicSettings]
+    limits: SpanLimits
+    default_project_id: UUID
+    prices: PriceTable = field(default_factory=list_prices)
+
+    def encoding_of(self, record: Record) -> Encoding:
+        """Return the encoding of the record's value if its headers do not name one."""
+        return self.topics[record.topic].encoding
+
+    def project_of(self, record: Record) -> UUID:
+        """Return the project of the record's spans if neither header nor resource name one."""
+        return self.topics[record.topic].project_id or self.default_project_id
+
+
+def decode_record(record: Record, rules: Rules, *, now_ns: int) -> DecodedRecord:
+    """Return the content of a record. Never raises for it: what cannot be kept is in ``rejections``.
+
+    A tombstone and an empty value hold no span and no fault: they only advance the offset.
+    """
+    empty = empty_record(record, rules)
+    if not record.value:
+        return empty
+    try:
+        decoded = decode(record, encoding=empty.encoding, limits=rules.limits, now_ns=now_ns)
+        project = _project_of_header(record)
+    except Rejected as exc:
+        return empty._replace(rejections=Rejections.of_record(exc.rejection, exc.detail))
+    if project is not None:
+        return _with_content(empty, decoded.without_repeats(), project)
+    return _by_resource(empty, decoded, rules.project_of(record))
+
+
+def decode(record: Record, *, encoding: Encoding, limits: SpanLimits, now_ns: int) -> Decoded:
+    """Return the spans of a record, and a rejection for each span that cannot be kept.
+
+    ``encoding`` is that of the topic; the header ``content-type`` overrides it. Raises ``Rejected`` if the record as a whole
     cannot be read: unknown content type, too large, undecodable.
     """
     if not record.value:
         return Decoded([], [], Rejections())
-    written = encoding_of(record, encoding)
-    if written is Encoding.SPAN_JSON:  # the only one in which a span may have no time
+    sent_encoding = encoding_of(record, encoding)
+    if sent_encoding is Encoding.SPAN_JSON:  # the only encoding in which a span may have no time
         sent_ns = record.timestamp_ms * 1_000_000
         return span_json.decode(record.value, limits=limits, now_ns=now_ns, sent_ns=sent_ns)
-    return _CODECS[written].decode(record.value, limits=limits, now_ns=now_ns)
+    return _CODECS[sent_encoding].decode(record.value, limits=limits, now_ns=now_ns)
 
 
 def lay_out(record: Record, encoding: Encoding) -> Layout:
-    """Where the spans of a record lie. Raises as ``decode`` does."""
+    """Return where the spans of a record lie. Raises like ``decode``."""
     return _CODECS[encoding_of(record, encoding)].lay_out(record.value or b"")
 
 
 def encoding_of(record: Record, encoding: Encoding) -> Encoding:
-    """What the record's header says, else ``encoding``. Parameters of the content type and its case do not matter."""
+    """Return what the record's header names, else ``encoding``. Case and parameters of the content type do not matter."""
     header = record.header(CONTENT_TYPE_HEADER)
     if header is None:
         return encoding
@@ -68,3 +138,110 @@ def encoding_of(record: Record, encoding: Encoding) -> Encoding:
             f"The content type is {shown(content_type)}; it takes {', '.join(ENCODINGS)}.",
         )
     return found
+
+
+def is_undecodable(decoded: DecodedRecord, rules: Rules) -> bool:
+    """Return whether nothing of the record can be read and it names no project: the sign of a wrong encoding of its topic."""
+    record, rejections = decoded.record, decoded.rejections
+    if not rejections.is_of_record or rejections.in_full[0].code not in _UNDECODABLE:
+        return False
+    return record.header(PROJECT_HEADER) is None and rules.topics[record.topic].project_id is None
+
+
+def empty_record(record: Record, rules: Rules) -> DecodedRecord:
+    """Return the record without any content."""
+    return DecodedRecord(record, rules.encoding_of(record), [], [], rules.default_project_id, Rejections())
+
+
+def only(decoded: DecodedRecord, positions: Sequence[int]) -> DecodedRecord:
+    """Return the same record with only the spans at these positions."""
+    projects = decoded.projects
+    return decoded._replace(
+        spans=[decoded.spans[at] for at in positions],
+        span_indexes=[decoded.span_indexes[at] for at in positions],
+        projects=projects if isinstance(projects, UUID) else [projects[at] for at in positions],
+    )
+
+
+def without_projects(decoded: DecodedRecord, unknown: Collection[UUID]) -> DecodedRecord:
+    """Reject the spans of projects that do not exist; reject the whole record if a header or a setting named the project."""
+    if not unknown or not decoded.spans:
+        return decoded
+    if isinstance(decoded.projects, UUID):
+        if decoded.projects not in unknown:
+            return decoded
+        rejections = Rejections.of_record(RejectionCode.UNKNOWN_PROJECT, _no_such(decoded.projects))
+        return decoded._replace(spans=[], span_indexes=[], rejections=rejections)
+    return _rejecting(decoded, [_no_such(project) if project in unknown else None for project in decoded.projects])
+
+
+def _project_of_header(record: Record) -> UUID | None:
+    header = record.header(PROJECT_HEADER)
+    if header is None:
+        return None
+    text = header.decode("utf-8", "replace")
+    try:
+        return UUID(text)
+    except ValueError:
+        raise Rejected(
+            RejectionCode.UNKNOWN_PROJECT, f"The header {PROJECT_HEADER} is {text[:100]!r}, not the id of a project."
+        ) from None
+
+
+def _with_content(empty: DecodedRecord, decoded: Decoded, projects: UUID | list[UUID]) -> DecodedRecord:
+    """Return the record with what was decoded; ``projects`` is one for all spans, or one for each."""
+    return empty._replace(
+        spans=decoded.spans,
+        span_indexes=decoded.span_indexes,
+        rejections=decoded.rejections,
+        projects=projects,
+        base64_ids_count=decoded.base64_ids_count,
+        layout=decoded.layout,
+    )
+
+
+def _by_resource(empty: DecodedRecord, decoded: Decoded, fallback: UUID) -> DecodedRecord:
+    """Spans of different projects may have the same ids: only within a project is the later one a repeat."""
+    resources = {id(resource): resource for resource in (span.resource for span in decoded.spans)}
+    claims = {key: claim for key, resource in resources.items() if (claim := _claim(resource)) is not None}
+    if not claims:
+        return _with_content(empty, decoded.without_repeats(), fallback)
+    parsed = {key: _parsed(claim) for key, claim in claims.items()}
+    per_span = [parsed.get(id(span.resource), fallback) for span in decoded.spans]
+    projects = [project if isinstance(project, UUID) else fallback for project in per_span]
+    reasons = [None if isinstance(project, UUID) else project for project in per_span]
+    kept = _rejecting(_with_content(empty, decoded, projects), reasons)
+    assert isinstance(kept.projects, list)  # noqa: S101 - narrows the type: a list was passed
+    return only(kept, last_of_each(kept.spans, kept.projects))
+
+
+def _claim(resource: Resource) -> Any:
+    project = resource.attributes.get("project")
+    if isinstance(project, dict):
+        return project.get("id")
+    return resource.attributes.get("project.id")  # it stays dotted next to a “project” that is not an object
+
+
+def _parsed(claim: Any) -> UUID | str:
+    """Return the project, or the reason why it cannot be one."""
+    try:
+        return UUID(claim)
+    except (ValueError, AttributeError, TypeError):
+        return f"The resource attribute project.id is {str(claim)[:100]!r}, not the id of a project."
+
+
+def _no_such(project: UUID) -> str:
+    return f"There is no project {project}."
+
+
+def _rejecting(decoded: DecodedRecord, reasons: list[str | None]) -> DecodedRecord:
+    """Reject the spans that have a reason; keep the others."""
+    if not any(reasons):
+        return decoded
+    kept = [position for position, reason in enumerate(reasons) if reason is None]
+    rejections = decoded.rejections.plus(
+        Rejection(decoded.span_indexes[position], RejectionCode.UNKNOWN_PROJECT, reason)
+        for position, reason in enumerate(reasons)
+        if reason is not None
+    )
+    return only(decoded, kept)._replace(rejections=rejections)

@@ -1,19 +1,22 @@
-"""A full batch, settled: written, buried, committed — in that order, always (ADR 0004).
+"""Flush a full batch: stored, dead-lettered, committed, always in this order (ADR 0004).
 
-A failure in any of the three leaves the offsets where they were. Transient ones are tried again for as long as it
-takes, with the same batch; anything else is a bug of ours and ends the worker without a commit.
+A failure in any step leaves the offsets unchanged. Transient failures are retried with the same batch until they succeed;
+any other failure is a defect and stops the worker without a commit.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import Final, TypeVar
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Final, Protocol, TypeVar
 
 from common.backoff import Backoff
 from common.clock import Clock
 from common.errors import Overloaded, ServiceError
 from common.kafka.record import LostPartition, RecordSource
+from common.sink import Sink, SpanRows
 from common.telemetry import (
     BATCH_AGE_SECONDS,
     BATCH_BYTES,
@@ -26,22 +29,32 @@ from common.telemetry import (
     get_logger,
 )
 from ingest.batch import SpanBatch
-from ingest.commit import Ledger
 from ingest.dead_letter import DeadLetters
-from ingest.flush_watch import FlushWatch
+from ingest.partitions import Ledger
 from ingest.readiness import Readiness
-from ingest.sinks.sink import RejectedRow, Sink
 
 T = TypeVar("T")
 
 QUERYABLE_SAMPLES_MAX: Final = 100
-"""Records of a batch whose age is observed: enough for a histogram, and next to no time beside that of the insert."""
+"""Records of a batch whose age is observed: enough for a histogram, and negligible next to the insert."""
+
+COMPONENT: Final = "flush"
+LATE_INTERVAL_S: Final = 1.0
+STARTING: Final = "start"
 
 _log = get_logger(__name__)
 
 
+class PositionRecorder(Protocol):
+    """Records how far partitions are stored."""
+
+    async def record(self, batch: SpanBatch, /) -> None:
+        """Record that every sink has stored ``batch``. Raises transient errors; calling it again is harmless."""
+        ...
+
+
 class Retry:
-    """Tries again what fails for a while; ``/readyz`` is red meanwhile."""
+    """Retries transient failures; ``/readyz`` is red meanwhile."""
 
     def __init__(
         self,
@@ -55,7 +68,7 @@ class Retry:
         self._sleep = sleep
 
     async def until_done(self, act: Callable[[], Awaitable[T]], *, component: str) -> T:
-        """Return what ``act`` gives; try again after each transient failure but ``LostPartition``."""
+        """Return the result of ``act``; retry after each transient failure except ``LostPartition``."""
         backoff = Backoff(delay_s_max=self._delay_s_max)
         while True:
             try:
@@ -73,12 +86,13 @@ class Retry:
 
 
 class Flusher:
-    """Settles one batch after the other; never two at once."""
+    """Flushes one batch at a time."""
 
     def __init__(
         self,
         *,
-        sink: Sink,
+        sinks: Sequence[Sink],
+        positions: PositionRecorder,
         dead_letters: DeadLetters,
         source: RecordSource,
         ledger: Ledger,
@@ -86,7 +100,8 @@ class Flusher:
         retry: Retry,
         watch: FlushWatch,
     ) -> None:
-        self._sink = sink
+        self._sinks = sinks
+        self._positions = positions
         self._dead_letters = dead_letters
         self._source = source
         self._ledger = ledger
@@ -95,38 +110,48 @@ class Flusher:
         self._watch = watch
 
     async def flush(self, batch: SpanBatch) -> None:
-        """Return when the batch is committed, or when its partitions turned out to be somebody else's."""
+        """Return when the batch is committed, or when its partitions belong to another member."""
         BATCH_ROWS.observe(batch.rows_count)
         BATCH_BYTES.observe(batch.bytes_count)
         BATCH_AGE_SECONDS.observe(self._clock.monotonic_s() - batch.opened_s)
         async with self._watch.over(batch):
             self._watch.enter("insert")
-            refused = await self._retry.until_done(lambda: self._write(batch), component="store")
-            self._watch.moved()
-            await self._timed("bury", self._bury(batch, refused))
+            rejected = await self._store(batch)
+            await self._timed("dead_letter", self._dead_letter(batch, rejected))
             self._ledger.mark_done(batch.records)
             await self._timed("commit", self._commit())
-            self._watch.moved()
 
-    async def _write(self, batch: SpanBatch) -> list[RejectedRow]:
+    async def _store(self, batch: SpanBatch) -> Mapping[int, str]:
+        """Return when every sink has stored the batch and its position is recorded: the rejected rows with their reasons."""
+        rejected: dict[int, str] = {}
+        if batch.rows_count:
+            spans = SpanRows(await asyncio.to_thread(batch.rows), batch.dedup_token)
+            for sink in self._sinks:
+                write = partial(self._write, sink, spans)
+                rejected |= await self._retry.until_done(write, component=sink.name)
+        await self._retry.until_done(lambda: self._positions.record(batch), component="store")
+        SPANS_STORED.inc(batch.rows_count - len(rejected))
+        self._observe_age(batch)
+        self._watch.moved()
+        return rejected
+
+    async def _write(self, sink: Sink, spans: SpanRows) -> dict[int, str]:
         started_s = self._clock.monotonic_s()
         outcome = "failed"
         try:
-            refused = list(await self._sink.write(batch))
+            rejected = await sink.write(spans)
             outcome = "stored"
         finally:
             seconds = self._clock.monotonic_s() - started_s
             INSERT_SECONDS.labels(outcome).observe(seconds)
             STAGE_SECONDS.labels("insert").inc(seconds)
-        SPANS_STORED.inc(batch.rows_count - len(refused))
-        self._observe_age(batch)
-        return refused
+        return dict(rejected)
 
-    async def _bury(self, batch: SpanBatch, refused: list[RejectedRow]) -> None:
-        # In a thread where spans are cut here: only where the store refuses some.
-        letters = await asyncio.to_thread(list, batch.dead_letters(refused)) if refused else batch.dead_letters()
+    async def _dead_letter(self, batch: SpanBatch, rejected: Mapping[int, str]) -> None:
+        # Rows that a sink rejected are cut from their records here, in a thread; other dead letters are cut already.
+        letters = await asyncio.to_thread(list, batch.dead_letters(rejected)) if rejected else batch.dead_letters({})
         for record, encoding, letter in letters:
-            await self._dead_letters.bury(record, letter, encoding=encoding)
+            await self._dead_letters.add(record, letter, encoding=encoding)
         await self._dead_letters.flush()
 
     async def _commit(self) -> None:
@@ -135,8 +160,9 @@ class Flusher:
             await self._retry.until_done(lambda: self._source.commit(committable), component="kafka")
         except LostPartition as exc:
             LOST_BATCHES.inc()
-            _log.warning("Not committed: the partitions moved. They are read again.", error=exc.detail)
+            _log.warning("Not committed: the partitions moved. Their records are read again.", error=exc.detail)
         self._ledger.committed(committable)
+        self._watch.moved()
 
     async def _timed(self, stage: str, work: Awaitable[None]) -> None:
         started_s = self._clock.monotonic_s()
@@ -150,3 +176,50 @@ class Flusher:
         now_ms = self._clock.now_ns() // 1_000_000
         for record in batch.records[:: len(batch.records) // QUERYABLE_SAMPLES_MAX + 1]:
             QUERYABLE_SECONDS.observe(max(0, now_ms - record.timestamp_ms) / 1_000)
+
+
+class FlushWatch:
+    """Turns readiness red, with the current stage, while a flush takes longer than ``late_s``."""
+
+    def __init__(self, *, readiness: Readiness, clock: Clock, late_s: float) -> None:
+        self._readiness = readiness
+        self._clock = clock
+        self._late_s = late_s
+        self._stage = STARTING
+        self._moved_s = clock.monotonic_s()
+
+    @property
+    def idle_s(self) -> float:
+        """Seconds since the last call of ``moved``."""
+        return self._clock.monotonic_s() - self._moved_s
+
+    def moved(self) -> None:
+        """Note progress: something was decoded, stored, acknowledged or committed."""
+        self._moved_s = self._clock.monotonic_s()
+
+    def enter(self, stage: str) -> None:
+        """Note that the flush enters this stage."""
+        self._stage = stage
+
+    @asynccontextmanager
+    async def over(self, batch: SpanBatch) -> AsyncIterator[None]:
+        """Watch the flush of ``batch`` inside the context."""
+        self._stage = STARTING
+        watching = asyncio.create_task(self._watch(batch), name="watch-flush")
+        try:
+            yield
+        finally:
+            watching.cancel()
+            self._readiness.green(COMPONENT)
+
+    async def _watch(self, batch: SpanBatch) -> None:
+        started_s = self._clock.monotonic_s()
+        await asyncio.sleep(self._late_s)
+        while True:
+            seconds = self._clock.monotonic_s() - started_s
+            self._readiness.red(
+                COMPONENT,
+                f"A batch of {len(batch.records)} records with {batch.rows_count} spans has been flushed for {seconds:.0f} s,"
+                f" stage {self._stage}; CLEARSPAN_INGEST__FLUSH_LATE_S is {self._late_s:g}.",
+            )
+            await asyncio.sleep(LATE_INTERVAL_S)

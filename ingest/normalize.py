@@ -19,12 +19,12 @@ from common.nesting import nest_and_tell
 from common.span import NO_METRICS, Metrics, NormalizedSpan, Span, Value
 from ingest.ag import as_number, canonical_ag, empty_ag
 from ingest.ag_attributes import decode_ag_attributes, has_ag_attributes
-from ingest.duplicate_calls import without_echoes
 from ingest.hashes import hashes_of
 from ingest.json_text import scalar_text
 from ingest.references import references_of, references_sent
 from ingest.rollup import roll_up
 from ingest.semconv.conventions import USAGE_ROOTS
+from ingest.semconv.duplicate_calls import without_echoes
 from ingest.semconv.engine import map_attributes, united
 from ingest.semconv.events import with_events
 from ingest.semconv.failure import EXCEPTION_EVENT, failure_of

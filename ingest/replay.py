@@ -71,7 +71,7 @@ async def list_dead_letters(log: RecordLog, topic: str, *, progress: Progress | 
     return DeadLetterList(sorted(found.letters, key=lambda each: (each.created_at, each.id)), found.is_complete)
 
 
-async def open_letters(log: RecordLog, topic: str) -> AsyncIterator[Record]:
+async def open_dead_letters(log: RecordLog, topic: str) -> AsyncIterator[Record]:
     """The letters that are neither replayed nor dropped, as records: what is carried over to another broker, so all of them."""
     open_ids = {letter.id for letter in (await _read_letters(log, topic, letters_max=sys.maxsize)).letters}
     async for records in log.read(topic):

@@ -10,7 +10,7 @@ from clearspan.embedded.journal import Entry, Journal
 from common.errors import ServiceError
 from common.limits import MIB
 from common.telemetry import get_logger
-from ingest.bulk import BulkPublisher, Letter
+from ingest.dead_letter import BulkPublisher, DeadLetterMessage
 
 WINDOW_LETTERS_MAX: Final = 1_000
 WINDOW_BYTES_MAX: Final = 8 * MIB
@@ -40,7 +40,7 @@ class CarryOver:
         else:
             self._carried = self._end
 
-    def left(self) -> Iterator[Letter]:
+    def left(self) -> Iterator[DeadLetterMessage]:
         """The letters that the broker may not have yet."""
         return (each.letter for each in self._journal.letters(start=self._carried, end=self._end))
 

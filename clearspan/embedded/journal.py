@@ -17,7 +17,7 @@ from typing import BinaryIO, NamedTuple
 from common.errors import Unavailable
 from common.kafka.record import Coordinates, Header, Publisher
 from common.telemetry import get_logger
-from ingest.bulk import Letter
+from ingest.dead_letter import DeadLetterMessage
 
 _log = get_logger(__name__)
 
@@ -25,7 +25,7 @@ _log = get_logger(__name__)
 class Entry(NamedTuple):
     """A letter of the journal, and the byte behind it."""
 
-    letter: Letter
+    letter: DeadLetterMessage
     end: int
 
 
@@ -35,7 +35,7 @@ class Journal:
     def __init__(self, path: Path) -> None:
         self._path = path
 
-    def append(self, letters: Iterable[Letter]) -> None:
+    def append(self, letters: Iterable[DeadLetterMessage]) -> None:
         """Return when the letters are on disk; what a crash or a full disk has cut short before them makes way."""
         with self._path.open("ab+") as file:
             file.truncate(_whole_bytes(file))
@@ -43,7 +43,7 @@ class Journal:
             file.flush()
             os.fsync(file.fileno())
 
-    async def replace(self, letters: AsyncIterable[Letter]) -> None:
+    async def replace(self, letters: AsyncIterable[DeadLetterMessage]) -> None:
         """Hold these letters and no others, in one step; a failure on the way leaves it as it was."""
         fresh = self._path.with_suffix(".new")
         with fresh.open("wb") as file:
@@ -80,7 +80,7 @@ class JournallingPublisher:
         self._publisher = publisher
         self._journal = journal
         self._topic = topic
-        self._waiting: list[tuple[Letter, asyncio.Future[None]]] = []
+        self._waiting: list[tuple[DeadLetterMessage, asyncio.Future[None]]] = []
         self._writing: asyncio.Task[None] | None = None
 
     async def publish(
@@ -96,14 +96,14 @@ class JournallingPublisher:
         Raises ``Unavailable`` (transient) too where the disk takes nothing.
         """
         if topic == self._topic:
-            await self._write(Letter(value, key, tuple(headers)))
+            await self._write(DeadLetterMessage(value, key, tuple(headers)))
         return await self._publisher.publish(topic, value, key=key, headers=headers)
 
     async def close(self) -> None:
         """Close the publisher behind it."""
         await self._publisher.close()
 
-    async def _write(self, letter: Letter) -> None:
+    async def _write(self, letter: DeadLetterMessage) -> None:
         written: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append((letter, written))
         if self._writing is None:
@@ -138,7 +138,7 @@ def _whole_bytes(file: BinaryIO) -> int:
     return file.read().rfind(b"\n") + 1
 
 
-def _lines(letters: Iterable[Letter]) -> Iterator[bytes]:
+def _lines(letters: Iterable[DeadLetterMessage]) -> Iterator[bytes]:
     for letter in letters:
         try:
             yield _line(letter)
@@ -146,7 +146,7 @@ def _lines(letters: Iterable[Letter]) -> Iterator[bytes]:
             _log.error("A dead letter cannot be kept for the next start.", error=repr(exc), bytes=len(letter.value))
 
 
-def _line(letter: Letter) -> bytes:
+def _line(letter: DeadLetterMessage) -> bytes:
     members = {
         "value": _text(letter.value),
         "key": _text(letter.key),
@@ -155,11 +155,11 @@ def _line(letter: Letter) -> bytes:
     return json.dumps(members).encode() + b"\n"
 
 
-def _letter(line: bytes) -> Letter | None:
+def _letter(line: bytes) -> DeadLetterMessage | None:
     try:
         members = json.loads(line)
         headers = tuple((name, _raw(value)) for name, value in members["headers"])
-        return Letter(_raw(members["value"]) or b"", _raw(members["key"]), headers)
+        return DeadLetterMessage(_raw(members["value"]) or b"", _raw(members["key"]), headers)
     except (ValueError, KeyError, TypeError) as exc:
         _log.error("A line of the journal of dead letters cannot be read; it is left out.", error=repr(exc))
         return None

@@ -45,9 +45,9 @@ from common.postgres.projects import Projects
 from common.settings import Settings
 from common.telemetry import configure_logging, get_logger
 from ingest.app import open_worker
-from ingest.bulk import BulkPublisher, Letter
+from ingest.dead_letter import BulkPublisher, DeadLetterMessage
 from ingest.readiness import Readiness
-from ingest.replay import open_letters
+from ingest.replay import open_dead_letters
 from ingest.semconv.prices import prices_in
 from ingest.worker import Worker
 from query_api.http.app import open_api, request_s_max
@@ -345,10 +345,10 @@ class _Stack:
         except (ServiceError, OSError) as exc:
             _log.warning("The journal of dead letters stays as it is.", error=str(exc))
 
-    async def _open_letters(self) -> AsyncIterator[Letter]:
+    async def _open_letters(self) -> AsyncIterator[DeadLetterMessage]:
         kafka = self._settings.kafka
-        async for record in open_letters(KafkaLog(kafka), kafka.dead_letter_topic):
-            yield Letter.of(record)
+        async for record in open_dead_letters(KafkaLog(kafka), kafka.dead_letter_topic):
+            yield DeadLetterMessage.of(record)
         for letter in self._carry_over.left():
             yield letter
 

@@ -36,11 +36,11 @@ class Rejection(NamedTuple):
 class Rejections:
     """What is rejected of one record, in bounded memory: a record of 10 MiB may hold five million bad spans.
 
-    ``refusals`` are the first ``IN_FULL_MAX``. Of all further ones there are their indexes, how many have which code, and
+    ``in_full`` are the first ``IN_FULL_MAX``. Of all further ones there are their indexes, how many have which code, and
     the first ``REASONS_MAX`` in full.
     """
 
-    refusals: list[Rejection] = field(default_factory=list)
+    in_full: list[Rejection] = field(default_factory=list)
     further_indexes: array[int] = field(default_factory=_no_indexes)
     further_codes: Counter[RejectionCode] = field(default_factory=Counter)
     further_examples: list[Rejection] = field(default_factory=list)
@@ -52,17 +52,17 @@ class Rejections:
 
     def __len__(self) -> int:
         """How many spans are rejected; a whole record counts as one."""
-        return len(self.refusals) + len(self.further_indexes)
+        return len(self.in_full) + len(self.further_indexes)
 
     @property
     def is_of_record(self) -> bool:
         """Whether the record is rejected as a whole."""
-        return bool(self.refusals) and self.refusals[0].span_index is None
+        return bool(self.in_full) and self.in_full[0].span_index is None
 
     def add(self, span_index: int, code: RejectionCode, reason: str) -> None:
         """Reject one span."""
-        if len(self.refusals) < IN_FULL_MAX:
-            self.refusals.append(Rejection(span_index, code, reason))
+        if len(self.in_full) < IN_FULL_MAX:
+            self.in_full.append(Rejection(span_index, code, reason))
             return
         self.further_indexes.append(span_index)
         self.further_codes[code] += 1
@@ -72,7 +72,7 @@ class Rejections:
     def plus(self, more: Iterable[Rejection]) -> Rejections:
         """These and further spans, as another value."""
         both = Rejections(
-            [*self.refusals], self.further_indexes[:], Counter(self.further_codes), [*self.further_examples]
+            [*self.in_full], self.further_indexes[:], Counter(self.further_codes), [*self.further_examples]
         )
         for span_index, code, reason in more:
             assert span_index is not None  # noqa: S101 - narrows the type: a whole record is not one of several
@@ -82,7 +82,7 @@ class Rejections:
     def with_hint(self, hint: str) -> Rejections:
         """The same with a sentence behind each reason."""
         return Rejections(
-            [each._replace(reason=each.reason + hint) for each in self.refusals],
+            [each._replace(reason=each.reason + hint) for each in self.in_full],
             self.further_indexes,
             self.further_codes,
             [each._replace(reason=each.reason + hint) for each in self.further_examples],
@@ -102,11 +102,6 @@ class Decoded(NamedTuple):
     rejections: Rejections
     base64_ids_count: int = 0
     layout: Layout | None = None
-
-    @property
-    def refusals(self) -> list[Rejection]:
-        """The rejected spans that are kept in full: all of them, up to ``IN_FULL_MAX``."""
-        return self.rejections.refusals
 
     def without_repeats(self) -> Decoded:
         """Of spans with the same ids the last alone, as if it had come in a later record: for spans that are all of one project."""

@@ -1,35 +1,49 @@
-"""A chunk of records, opened: the one function that makes rows of records, wherever it runs (ADR 0006).
+"""A chunk of records, decoded: the one function that turns records into rows, in whatever process it runs (ADR 0006).
 
-Everything here can be sent to another process and back. What needs the outside stays with the worker: whether a
-project exists, whether a record is admitted, what is committed.
+Everything here can be sent to another process and back. What needs I/O stays in the worker: whether a project exists, whether
+a record is admitted, what is committed.
+
+If a whole chunk fails, its records are decoded again one at a time, to find what Clearspan itself fails on, down to the span.
+Such a span is rejected like any other: a defect of ours that one span triggers costs that span (contract §4). Its bytes are
+kept and can be replayed once the defect is fixed. Otherwise such a record would stop the worker at each start. This path does
+everything twice.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import traceback
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from pathlib import Path
+from typing import Final, NamedTuple
 from uuid import UUID
 
 import pyarrow as pa
 
 from common.clickhouse.span_columns import SpanColumns
-from common.codec.decoded import Rejections
+from common.codec.checks import shown
+from common.codec.decoded import Rejection, Rejections
+from common.errors import RejectionCode
 from common.kafka.record import Partition, Record
 from common.settings import Encoding
-from ingest.consume import DecodedRecord, Rules, decode_record, is_undecodable, without_projects
-from ingest.cut import CutDeadLetter, cut_dead_letters
-from ingest.decoding.isolate_failures import isolate_failures
-from ingest.decoding.rows import append_rows
+from common.span import NormalizedSpan
+from common.telemetry import BASE64_IDS, MAPPING_ERRORS, RECORDS_EMPTY, RECORDS_IN, SPANS_IN
+from ingest.dead_letter import CutDeadLetter, cut_dead_letters
+from ingest.decode import DecodedRecord, Rules, decode_record, empty_record, is_undecodable, only, without_projects
+from ingest.normalize import normalize
+from ingest.semconv.prices import PriceTable
+
+_ANY_PARTITION: Final = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """Records that are opened together, in the order in which they came.
+    """Records that are decoded together, in the order in which they arrived.
 
-    ``partition_ids`` names the log of each partition among them (``RecordSource.partition_id_of``). ``unknown`` are the projects that are
-    known not to exist: their spans are refused.
+    ``partition_ids`` has the id of each of their partitions (``RecordSource.partition_id_of``). ``unknown`` are projects that
+    do not exist: their spans are rejected.
     """
 
     records: Sequence[Record]
@@ -37,15 +51,16 @@ class Chunk:
     now_ns: int
     unknown: frozenset[UUID] = frozenset()
 
-    def refusing(self, unknown: frozenset[UUID]) -> Chunk:
-        """The same chunk, to be opened again without the spans of these projects too."""
+    def rejecting(self, unknown: frozenset[UUID]) -> Chunk:
+        """Return the same chunk, to be decoded again without the spans of these projects."""
         return replace(self, unknown=self.unknown | unknown)
 
 
 class RecordOutcome(NamedTuple):
-    """What became of one record. ``bytes_count`` is the memory of its rows, dead letters and rejections, about.
+    """The outcome of one record. ``bytes_count`` is the approximate memory of its rows, dead letters and rejections.
 
-    ``is_undecodable``: nothing of it can be read and it names no project (``consume.is_undecodable``). ``mapping_errors`` counts the values of known meaning that could not be read, by reason (``ingest/semconv/rows.py``).
+    ``is_undecodable``: see ``decode.is_undecodable``. ``mapping_errors`` counts the values of known meaning that could not be read,
+    by reason (``ingest/semconv/rows.py``).
     """
 
     encoding: Encoding
@@ -59,9 +74,9 @@ class RecordOutcome(NamedTuple):
 
 
 class DecodedChunk(NamedTuple):
-    """``outcomes`` go in parallel with the records; ``rows`` are those of all of them, in their order, but for ``stored_us``.
+    """``outcomes`` are in the order of the records; ``rows`` are those of all records in that order, without ``stored_us``.
 
-    ``claimed`` are the projects that rows belong to. ``seconds`` is how long it took.
+    ``claimed`` are the projects that the rows belong to. ``seconds`` is how long decoding took.
     """
 
     outcomes: Sequence[RecordOutcome]
@@ -71,7 +86,7 @@ class DecodedChunk(NamedTuple):
 
 
 class ChunkRecord(NamedTuple):
-    """One record of an opened chunk. Its rows are ``account.rows_count`` of ``rows`` from ``first_row`` on."""
+    """One record of a decoded chunk. Its rows are ``outcome.rows_count`` of ``rows``, from ``first_row`` on."""
 
     record: Record
     partition_id: str
@@ -81,68 +96,166 @@ class ChunkRecord(NamedTuple):
 
 
 def decode_chunk(chunk: Chunk, rules: Rules) -> DecodedChunk:
-    """The rows of the records, and for each record what became of it.
+    """Return the rows of the records, and the outcome of each record.
 
-    Never raises for what records hold. What Clearspan itself fails on is refused as well (``isolate_failures.py``).
+    Never raises for the content of records. What Clearspan itself fails on is rejected as well.
     """
     started_s = time.monotonic()
     try:
         decoded = _decoded(chunk, rules, decode_record)
     except MemoryError:
         raise
-    except Exception:  # noqa: BLE001 - a defect of ours: which spans show it comes out by trying each
+    except Exception:  # noqa: BLE001 - a defect of ours; trying each span shows which ones trigger it
         decoded = _decoded(chunk, rules, isolate_failures)
     return decoded._replace(seconds=time.monotonic() - started_s)
 
 
-def _decoded(chunk: Chunk, rules: Rules, decode_one: Callable[..., DecodedRecord]) -> DecodedChunk:
-    columns = SpanColumns()
-    claimed: set[UUID] = set()
-    decoded = []
-    dead_letters = []
-    mapping_errors = []
-    for record in chunk.records:
-        each = without_projects(decode_one(record, rules, now_ns=chunk.now_ns), chunk.unknown)
-        claimed.update(each.claimed)
-        mapping_errors.append(append_rows(columns, each, rules.prices, partition_id=chunk.partition_ids[record.source]))
-        dead_letters.append(cut_dead_letters(record, each.rejections, encoding=each.encoding, layout=each.layout))
-        # The spans are columns by now; kept alive they would double the memory of the chunk.
-        decoded.append(each._replace(spans=[], layout=None))
-    rows = columns.rows()
-    outcomes = _outcomes(decoded, dead_letters, mapping_errors, rules, rows_bytes=rows.nbytes)
-    return DecodedChunk(outcomes, frozenset(claimed), rows, seconds=0.0)
-
-
 def records_of(chunk: Chunk, decoded: DecodedChunk) -> Iterator[ChunkRecord]:
-    """The records of a chunk with what became of them, in their order."""
+    """Yield the records of a chunk, in order, with their outcomes."""
     first_row = 0
     for record, outcome in zip(chunk.records, decoded.outcomes, strict=True):
         yield ChunkRecord(record, chunk.partition_ids[record.source], outcome, decoded.rows, first_row)
         first_row += outcome.rows_count
 
 
-def _outcomes(
-    decoded: Sequence[DecodedRecord],
-    dead_letters: Sequence[Sequence[CutDeadLetter]],
-    mapping_errors: Sequence[Mapping[str, int]],
-    rules: Rules,
-    *,
-    rows_bytes: int,
-) -> list[RecordOutcome]:
-    """Rows are as large as what they were made of, so records share their memory by the size of their values."""
-    values_bytes = sum(len(each.record.value or b"") for each in decoded) or 1
-    return [
-        RecordOutcome(
-            each.encoding,
-            len(each.span_indexes),
-            rows_bytes * len(each.record.value or b"") // values_bytes
-            + sum(len(letter.value) for letter in letters)
-            + each.rejections.further_indexes.itemsize * len(each.rejections.further_indexes),
-            each.rejections,
-            letters,
-            is_undecodable(each, rules),
-            each.base64_ids_count,
-            unread,
+def count_records(records: Iterable[ChunkRecord]) -> None:
+    """Count records that were added to a batch, with their spans, in the metrics."""
+    for record, _, outcome, *_ in records:
+        RECORDS_IN.labels(record.topic).inc()
+        if not record.value:
+            RECORDS_EMPTY.labels(record.topic).inc()
+        rejections = outcome.rejections
+        SPANS_IN.labels(record.topic).inc(outcome.rows_count + (0 if rejections.is_of_record else len(rejections)))
+        BASE64_IDS.inc(outcome.base64_ids_count)
+        for reason, count in outcome.mapping_errors.items():
+            MAPPING_ERRORS.labels(reason).inc(count)
+
+
+class _Parts(NamedTuple):
+    """What is kept of a record until the size of its rows is known."""
+
+    decoded: DecodedRecord
+    dead_letters: Sequence[CutDeadLetter]
+    mapping_errors: Mapping[str, int]
+
+
+def _decoded(chunk: Chunk, rules: Rules, decode_one: Callable[..., DecodedRecord]) -> DecodedChunk:
+    columns = SpanColumns()
+    claimed: set[UUID] = set()
+    parts = []
+    for record in chunk.records:
+        decoded = without_projects(decode_one(record, rules, now_ns=chunk.now_ns), chunk.unknown)
+        claimed.update(decoded.claimed)
+        errors = append_rows(columns, decoded, rules.prices, partition_id=chunk.partition_ids[record.source])
+        letters = cut_dead_letters(record, decoded.rejections, encoding=decoded.encoding, layout=decoded.layout)
+        # The spans are columns by now; keeping them alive would double the memory of the chunk.
+        parts.append(_Parts(decoded._replace(spans=[], layout=None), letters, errors))
+    rows = columns.rows()
+    # Rows are as large as their records, so records share the memory of the rows by the size of their values.
+    bytes_per_value_byte = rows.nbytes / (sum(len(record.value or b"") for record in chunk.records) or 1)
+    outcomes = [_outcome(part, rules, bytes_per_value_byte) for part in parts]
+    return DecodedChunk(outcomes, frozenset(claimed), rows, seconds=0.0)
+
+
+def _outcome(parts: _Parts, rules: Rules, bytes_per_value_byte: float) -> RecordOutcome:
+    decoded, dead_letters, mapping_errors = parts
+    further = decoded.rejections.further_indexes
+    return RecordOutcome(
+        encoding=decoded.encoding,
+        rows_count=len(decoded.span_indexes),
+        bytes_count=int(len(decoded.record.value or b"") * bytes_per_value_byte)
+        + sum(len(letter.value) for letter in dead_letters)
+        + further.itemsize * len(further),
+        rejections=decoded.rejections,
+        dead_letters=dead_letters,
+        is_undecodable=is_undecodable(decoded, rules),
+        base64_ids_count=decoded.base64_ids_count,
+        mapping_errors=mapping_errors,
+    )
+
+
+def append_rows(columns: SpanColumns, decoded: DecodedRecord, prices: PriceTable, *, partition_id: str) -> Counter[str]:
+    """Append the spans of a record; return how many values of known meaning could not be read, by reason."""
+    normalized_spans = _normalized(decoded, prices)
+    columns.append_record(
+        project_ids=decoded.projects,
+        partition_id=partition_id,
+        record_offset=decoded.record.offset,
+        record_ms=decoded.record.timestamp_ms,
+        spans=decoded.spans,
+        span_indexes=decoded.span_indexes,
+        normalized_spans=normalized_spans,
+    )
+    return Counter(reason for normalized in normalized_spans for reason in normalized.mapping_errors)
+
+
+def _normalized(decoded: DecodedRecord, prices: PriceTable) -> list[NormalizedSpan]:
+    """Normalize the spans of each project separately: only spans of its own project influence a span."""
+    if isinstance(decoded.projects, UUID) or len(set(decoded.projects)) < 2:
+        return normalize(decoded.spans, prices) if decoded.spans else []
+    normalized_spans: dict[int, NormalizedSpan] = {}
+    for project in set(decoded.projects):
+        own = [position for position, its_project in enumerate(decoded.projects) if its_project == project]
+        normalized_spans.update(zip(own, normalize([decoded.spans[at] for at in own], prices), strict=True))
+    return [normalized_spans[position] for position in range(len(decoded.spans))]
+
+
+def isolate_failures(record: Record, rules: Rules, *, now_ns: int) -> DecodedRecord:
+    """Do the same as ``decode_record``, but reject the spans that no rows can be made of. Raises only ``MemoryError``."""
+    try:
+        decoded = decode_record(record, rules, now_ns=now_ns)
+    except MemoryError:
+        raise
+    except Exception as exc:  # noqa: BLE001 - any failure is rejected, with its name
+        return empty_record(record, rules)._replace(
+            rejections=Rejections.of_record(RejectionCode.OUR_FAILURE, _reason_of(exc))
         )
-        for each, letters, unread in zip(decoded, dead_letters, mapping_errors, strict=True)
-    ]
+    return decoded if _failure_of(decoded, rules) is None else _without_failures(decoded, rules)
+
+
+def _without_failures(decoded: DecodedRecord, rules: Rules) -> DecodedRecord:
+    """Reject the spans that fail alone; reject all spans if the others fail together."""
+    positions = range(len(decoded.spans))
+    failures = dict(_failures(decoded, positions, rules))
+    kept = only(decoded, [at for at in positions if at not in failures])
+    if failure := _failure_of(kept, rules):
+        failures = {at: failures.get(at, failure) for at in positions}
+        kept = only(decoded, [])
+    rejections = decoded.rejections.plus(
+        Rejection(decoded.span_indexes[at], RejectionCode.OUR_FAILURE, reason) for at, reason in failures.items()
+    )
+    return kept._replace(rejections=rejections)
+
+
+def _failures(decoded: DecodedRecord, positions: Sequence[int], rules: Rules) -> Iterator[tuple[int, str]]:
+    """Yield the spans that fail alone, and why. Found by halving: a record may have a hundred thousand good ones."""
+    failure = _failure_of(only(decoded, positions), rules)
+    if failure is None:
+        return
+    if len(positions) == 1:
+        yield positions[0], failure
+        return
+    half = len(positions) // 2
+    yield from _failures(decoded, positions[:half], rules)
+    yield from _failures(decoded, positions[half:], rules)
+
+
+def _failure_of(decoded: DecodedRecord, rules: Rules) -> str | None:
+    """Return why no rows can be made of these spans."""
+    columns = SpanColumns()
+    try:
+        append_rows(columns, decoded, rules.prices, partition_id=_ANY_PARTITION)
+        columns.rows()
+    except MemoryError:
+        raise
+    except Exception as exc:  # noqa: BLE001 - as above
+        return _reason_of(exc)
+    return None
+
+
+def _reason_of(failure: Exception) -> str:
+    frame = traceback.extract_tb(failure.__traceback__)[-1]
+    return (
+        f"Clearspan failed on it, which is a defect of Clearspan: {type(failure).__name__}, {shown(str(failure))},"
+        f" in {Path(frame.filename).name}, line {frame.lineno}. Replay it when that is mended."
+    )

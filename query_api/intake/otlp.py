@@ -180,7 +180,7 @@ def _response(rejections: Rejections, *, encoding: str) -> bytes:
 
 
 def _reasons(rejections: Rejections) -> str:
-    reasons = [f"span {refusal.span_index}: {refusal.reason}" for refusal in rejections.refusals[:REASONS_MAX]]
+    reasons = [f"span {refusal.span_index}: {refusal.reason}" for refusal in rejections.in_full[:REASONS_MAX]]
     if len(rejections) > REASONS_MAX:
         reasons.append(f"And {len(rejections) - REASONS_MAX} more.")
     return " ".join(reasons)

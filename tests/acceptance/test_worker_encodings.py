@@ -21,11 +21,12 @@ from common.kafka.producer import KafkaPublisher
 from common.limits import SpanLimits
 from common.project import DEFAULT_PROJECT_ID
 from common.settings import Encoding, TopicSettings
+from common.sink import RejectedRow, SpanRows
 from ingest.batch import FlushPolicy, SpanBatch
-from ingest.consume import Rules
+from ingest.decode import Rules
 from ingest.decoding.decoder import ThreadDecoder
-from ingest.sinks.sink import RejectedRow
-from ingest.worker import Dependencies, Policy, Worker
+from ingest.policy import Dependencies, Policy
+from ingest.worker import Worker
 from tests.support.kafka import Broker
 from tests.support.otlp import START_NS
 from tests.support.produce import produce
@@ -38,15 +39,19 @@ TRACE, SPAN, PARENT = bytes(range(1, 17)), bytes(range(1, 9)), bytes(range(9, 17
 class Rows:
     """A sink that keeps rows."""
 
+    name = "rows"
+
     def __init__(self) -> None:
         self.rows: list[dict[str, Any]] = []
         self.arrived = asyncio.Event()
 
-    async def write(self, batch: SpanBatch, /) -> Sequence[RejectedRow]:
-        if batch.rows_count:
-            self.rows += batch.table(stored_us=0).to_pylist()
-            self.arrived.set()
+    async def write(self, spans: SpanRows, /) -> Sequence[RejectedRow]:
+        self.rows += spans.columns.to_pylist()
+        self.arrived.set()
         return []
+
+    async def record(self, batch: SpanBatch, /) -> None:
+        """Keep nothing."""
 
 
 class AllProjects:
@@ -183,7 +188,7 @@ def test_every_encoding_with_every_compression_gives_equal_rows(
         source = KafkaSource(settings.model_copy(update={"session_timeout_s": 2.0}))
         decoder = ThreadDecoder(policy.rules)
         dependencies = Dependencies(
-            source=source, decoder=decoder, sink=sink, publisher=publisher, projects=AllProjects()
+            source=source, decoder=decoder, sinks=(sink,), positions=sink, publisher=publisher, projects=AllProjects()
         )
         worker = Worker(policy, dependencies)
         async with asyncio.timeout(60), asyncio.TaskGroup() as tasks:

@@ -48,7 +48,7 @@ def test_every_span_of_the_samples_is_kept():
     decoded = [decode(otlp_protobuf, path.read_bytes()) for path in SAMPLES.glob("*.bin")]
 
     assert sum(len(one.spans) for one in decoded) == sent
-    assert not [refusal for one in decoded for refusal in one.refusals]
+    assert not [refusal for one in decoded for refusal in one.rejections.in_full]
 
 
 @given(otlp_requests())
@@ -57,7 +57,7 @@ def test_protobuf_and_json_give_equal_spans(request):
     from_json = decode(otlp_json, request_json(request))
 
     assert repr(from_json) == repr(from_protobuf)
-    assert not from_json.refusals
+    assert not from_json.rejections
 
 
 @given(otlp_requests())
@@ -136,9 +136,9 @@ def test_ten_bad_spans_of_a_thousand_cost_ten(codec, bad):
     decoded = decode(codec, record_of(codec, [members if index in bad_indexes else {} for index in range(1_000)]))
 
     assert len(decoded.spans) == 990
-    assert [refusal.span_index for refusal in decoded.refusals] == bad_indexes
-    assert {refusal.code for refusal in decoded.refusals} == {code}
-    assert all(refusal.reason.endswith((".", "…")) for refusal in decoded.refusals)
+    assert [refusal.span_index for refusal in decoded.rejections.in_full] == bad_indexes
+    assert {refusal.code for refusal in decoded.rejections.in_full} == {code}
+    assert all(refusal.reason.endswith((".", "…")) for refusal in decoded.rejections.in_full)
 
 
 @pytest.mark.parametrize("codec", CODECS.values(), ids=CODECS)
@@ -149,7 +149,7 @@ def test_the_bytes_of_a_bad_span_are_cut_out_whole_and_refused_again(codec, bad)
 
     buried = codec.lay_out(value).cut([1])
 
-    assert [refusal.code for refusal in decode(codec, buried).refusals] == [code]
+    assert [refusal.code for refusal in decode(codec, buried).rejections.in_full] == [code]
     assert codec.lay_out(buried).cut([0]) == buried
 
 
@@ -198,7 +198,7 @@ def test_a_layout_of_many_small_spans_takes_little_memory(codec):
 def test_a_span_at_the_limit_is_kept(codec, kept):
     decoded = decode(codec, record_of(codec, [KEPT[kept]]))
 
-    assert (len(decoded.spans), decoded.refusals) == (1, [])
+    assert (len(decoded.spans), decoded.rejections.in_full) == (1, [])
 
 
 @pytest.mark.parametrize("codec", CODECS.values(), ids=CODECS)
@@ -209,7 +209,7 @@ def test_any_limit_on_nesting_that_can_be_set_is_kept_to_the_level(codec):
     decoded = decode(codec, value, limits)
 
     assert decoded.span_indexes == [0]
-    assert [refusal.code for refusal in decoded.refusals] == [RejectionCode.NESTING_TOO_DEEP]
+    assert [refusal.code for refusal in decoded.rejections.in_full] == [RejectionCode.NESTING_TOO_DEEP]
 
 
 @pytest.mark.parametrize("codec", CODECS.values(), ids=CODECS)
@@ -231,8 +231,8 @@ def test_a_span_larger_than_its_limit_costs_itself(codec):
     decoded = decode(codec, value, SpanLimits(span_bytes_max=5_000))
 
     assert decoded.span_indexes == [0, 2]
-    assert [refusal.code for refusal in decoded.refusals] == [RejectionCode.SPAN_TOO_LARGE]
-    assert not decode(codec, value, SpanLimits(span_bytes_max=big)).refusals
+    assert [refusal.code for refusal in decoded.rejections.in_full] == [RejectionCode.SPAN_TOO_LARGE]
+    assert not decode(codec, value, SpanLimits(span_bytes_max=big)).rejections
 
 
 # Nothing but a refusal
@@ -311,7 +311,7 @@ def decode_all_ways(codec, value):
     """Decode, and cut whatever was refused; both may only refuse."""
     try:
         decoded = decode(codec, value)
-        for refusal in decoded.refusals:
+        for refusal in decoded.rejections.in_full:
             codec.lay_out(value).cut([refusal.span_index])
     except Rejected as refused:
         assert refused.detail  # noqa: PT017 - either outcome is legal

@@ -12,7 +12,7 @@ from common.kafka.record import Partition, Record
 from common.limits import SpanLimits
 from common.project import DEFAULT_PROJECT_ID
 from common.settings import Encoding, TopicSettings
-from ingest.consume import Rules
+from ingest.decode import Rules
 from ingest.decoding.chunk import Chunk, DecodedChunk, decode_chunk
 from ingest.decoding.decoder import Decoder, open_decoder
 from tests.support.otlp import START_NS, request
@@ -53,37 +53,37 @@ def shown(decoded: DecodedChunk) -> tuple[object, ...]:
 
 
 async def test_a_portion_gives_the_same_wherever_it_is_opened(decoder: Decoder) -> None:
-    unknown = chunk(*VALUES).refusing(frozenset({UUID(int=7)}))
+    unknown = chunk(*VALUES).rejecting(frozenset({UUID(int=7)}))
 
-    assert shown(await decoder.open(chunk(*VALUES))) == shown(decode_chunk(chunk(*VALUES), RULES))
-    assert shown(await decoder.open(unknown)) == shown(decode_chunk(unknown, RULES))
-    assert shown(await decoder.open(chunk(None))) == shown(decode_chunk(chunk(None), RULES))
+    assert shown(await decoder.decode(chunk(*VALUES))) == shown(decode_chunk(chunk(*VALUES), RULES))
+    assert shown(await decoder.decode(unknown)) == shown(decode_chunk(unknown, RULES))
+    assert shown(await decoder.decode(chunk(None))) == shown(decode_chunk(chunk(None), RULES))
 
 
 async def test_each_who_waits_gets_the_portion_that_is_theirs(decoder: Decoder) -> None:
     given = [chunk(request([f"s{number}"]), first_offset=number) for number in range(10)]
 
-    decoded = await asyncio.gather(*map(decoder.open, given))
+    decoded = await asyncio.gather(*map(decoder.decode, given))
 
     assert [each.rows["name"].to_pylist() for each in decoded] == [[f"s{number}"] for number in range(10)]
 
 
 async def test_who_no_longer_waits_disturbs_nobody(decoder: Decoder) -> None:
     first, second, third = (
-        asyncio.create_task(decoder.open(chunk(request([name] * 1)))) for name in ("first", "second", "third")
+        asyncio.create_task(decoder.decode(chunk(request([name] * 1)))) for name in ("first", "second", "third")
     )
     await asyncio.sleep(0)
     first.cancel()
     second.cancel()
 
     assert (await third).rows["name"].to_pylist() == ["third"]
-    assert (await decoder.open(chunk(request(["later"])))).rows["name"].to_pylist() == ["later"]
+    assert (await decoder.decode(chunk(request(["later"])))).rows["name"].to_pylist() == ["later"]
 
 
 async def test_a_bug_of_ours_comes_out(decoder: Decoder) -> None:
     no_such_topic = Chunk([Record("unheard-of", 0, 0, 5, None, b"x")], {Partition("unheard-of", 0): "c"}, START_NS)
 
     with pytest.raises(Exception, match="unheard-of"):
-        await decoder.open(no_such_topic)
+        await decoder.decode(no_such_topic)
 
-    assert (await decoder.open(chunk(request(["a"])))).rows.num_rows == 1
+    assert (await decoder.decode(chunk(request(["a"])))).rows.num_rows == 1

@@ -7,12 +7,14 @@ from collections import deque
 from collections.abc import Sequence
 
 from common.errors import ServiceError
+from common.sink import RejectedRow, SpanRows
 from ingest.batch import SpanBatch
-from ingest.sinks.sink import RejectedRow
 
 
 class RecordingSink:
     """``faults`` are used up one a call, ``None`` lets a call through. ``gate`` holds every write while it is cleared."""
+
+    name = "store"
 
     def __init__(self, journal: list[str] | None = None) -> None:
         self.journal = journal if journal is not None else []
@@ -28,14 +30,18 @@ class RecordingSink:
         """The names of all spans that were stored, in order."""
         return [name for batch in self.batches for name in batch]
 
-    async def write(self, batch: SpanBatch, /) -> Sequence[RejectedRow]:
+    async def write(self, spans: SpanRows, /) -> Sequence[RejectedRow]:
         await self.gate.wait()
-        self.tokens.append(batch.dedup_token)
+        self.tokens.append(spans.token)
         fault = self.faults.popleft() if self.faults else None
         if fault is not None:
             raise fault
-        names = [str(name) for name in batch.table(stored_us=0).column("name").to_pylist()] if batch.rows_count else []
+        names = [str(name) for name in spans.columns.column("name").to_pylist()]
         refused = [RejectedRow(row, "not storable") for row, name in enumerate(names) if name in self.refused_names]
         self.batches.append([name for name in names if name not in self.refused_names])
         self.journal.append("write")
         return refused
+
+    async def record(self, batch: SpanBatch, /) -> None:
+        """Note in the journal that a stored position was recorded."""
+        self.journal.append("record")

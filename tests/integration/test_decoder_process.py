@@ -23,10 +23,11 @@ from common.project import DEFAULT_PROJECT_ID
 from common.settings import Encoding, TopicSettings
 from common.telemetry import DECODER_RESTARTS
 from ingest.batch import FlushPolicy
-from ingest.consume import Rules
+from ingest.decode import Rules
 from ingest.decoding.chunk import Chunk
-from ingest.decoding.processes import TRIES_MAX, DecoderFailed, ProcessDecoder
-from ingest.worker import Dependencies, Policy, Worker
+from ingest.decoding.decoder import TRIES_MAX, DecoderFailed, ProcessDecoder
+from ingest.policy import Dependencies, Policy
+from ingest.worker import Worker
 from tests.fakes.kafka import MemoryBroker
 from tests.fakes.sink import RecordingSink
 from tests.support.otlp import START_NS, request
@@ -69,13 +70,20 @@ def worker_on(broker: MemoryBroker, decoder: ProcessDecoder, sink: RecordingSink
     source = broker.source(TOPIC)
     return Worker(
         POLICY,
-        Dependencies(source=source, decoder=decoder, sink=sink, publisher=broker.publisher(), projects=AllProjects()),
+        Dependencies(
+            source=source,
+            decoder=decoder,
+            sinks=(sink,),
+            positions=RecordingSink(),
+            publisher=broker.publisher(),
+            projects=AllProjects(),
+        ),
     )
 
 
 async def test_one_that_is_killed_is_replaced_and_its_portions_are_opened_all_the_same(decoder: ProcessDecoder) -> None:
     before = restarts()
-    decoding = [asyncio.create_task(decoder.open(chunk(f"s{number}"))) for number in range(3)]
+    decoding = [asyncio.create_task(decoder.decode(chunk(f"s{number}"))) for number in range(3)]
     await asyncio.sleep(0)
 
     os.kill(decoder.process_ids[0], signal.SIGKILL)
@@ -89,18 +97,18 @@ async def test_records_that_end_it_each_time_are_a_bug_that_is_named(decoder: Pr
     before = restarts()
 
     with pytest.raises(DecoderFailed, match="3 times over the same records"):
-        await decoder.open(chunk("a", log=Deadly()))
+        await decoder.decode(chunk("a", log=Deadly()))
 
     assert restarts() == before + TRIES_MAX
-    assert (await decoder.open(chunk("b"))).rows["name"].to_pylist() == ["b"]
+    assert (await decoder.decode(chunk("b"))).rows["name"].to_pylist() == ["b"]
 
 
 async def test_one_that_does_not_answer_is_replaced_too() -> None:
     before = restarts()
-    decoder = ProcessDecoder(RULES, processes=1, answer_s_max=0.001)  # none starts so fast
+    decoder = ProcessDecoder(RULES, processes=1, response_s_max=0.001)  # none starts so fast
 
     with pytest.raises(DecoderFailed, match="hung"):
-        await decoder.open(chunk("a"))
+        await decoder.decode(chunk("a"))
 
     assert restarts() == before + TRIES_MAX
     await decoder.close()
@@ -115,10 +123,10 @@ class Slow:
 
 async def test_a_portion_does_not_pay_for_the_time_that_those_before_it_took() -> None:
     before = restarts()
-    decoder = ProcessDecoder(RULES, processes=1, answer_s_max=1.5)
+    decoder = ProcessDecoder(RULES, processes=1, response_s_max=1.5)
     await asyncio.sleep(1.0)  # it starts meanwhile
 
-    failed = await asyncio.gather(*[decoder.open(chunk("a", log=Slow())) for _ in range(5)], return_exceptions=True)
+    failed = await asyncio.gather(*[decoder.decode(chunk("a", log=Slow())) for _ in range(5)], return_exceptions=True)
 
     assert restarts() == before
     assert not any(isinstance(each, TimeoutError) for each in failed)
@@ -129,7 +137,7 @@ async def test_a_worker_that_ends_while_something_is_opened_has_nothing_to_compl
     complaints: list[dict[str, Any]] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context))
     decoder = ProcessDecoder(RULES, processes=1)
-    decoding = asyncio.create_task(decoder.open(chunk("a")))
+    decoding = asyncio.create_task(decoder.decode(chunk("a")))
     await asyncio.sleep(0)
 
     decoding.cancel()
@@ -174,13 +182,13 @@ async def test_a_worker_whose_decoder_fails_for_good_ends_and_commits_nothing(de
 
 
 async def test_signals_are_left_to_the_worker(decoder: ProcessDecoder) -> None:
-    await decoder.open(chunk("a"))
+    await decoder.decode(chunk("a"))
     process_id = decoder.process_ids[0]
 
     for number in (signal.SIGINT, signal.SIGTERM):
         os.kill(process_id, number)
 
-    assert (await decoder.open(chunk("b"))).rows["name"].to_pylist() == ["b"]
+    assert (await decoder.decode(chunk("b"))).rows["name"].to_pylist() == ["b"]
     assert decoder.process_ids == [process_id]
     assert os.getpgid(process_id) != os.getpgid(0), "Ctrl-C in a terminal goes to the whole group"
 
@@ -209,7 +217,8 @@ async def test_who_drains_does_not_wait_for_a_decoder_that_hangs(decoder: Proces
         Dependencies(
             source=broker.source(TOPIC),
             decoder=decoder,
-            sink=sink,
+            sinks=(sink,),
+            positions=RecordingSink(),
             publisher=broker.publisher(),
             projects=AllProjects(),
         ),
@@ -218,7 +227,7 @@ async def test_who_drains_does_not_wait_for_a_decoder_that_hangs(decoder: Proces
 
     async with asyncio.timeout(30):
         running = asyncio.create_task(worker.run())
-        while not worker._decodings:  # noqa: ASYNC110 - the worker tells nobody
+        while not worker._queue._decodings:  # noqa: ASYNC110 - the worker tells nobody
             await asyncio.sleep(0.001)
         os.kill(decoder.process_ids[0], signal.SIGSTOP)
         worker.stop()

@@ -26,10 +26,12 @@ from common.limits import SpanLimits
 from common.project import DEFAULT_PROJECT_ID
 from common.settings import ClickHouseSettings, Encoding, TopicSettings
 from ingest.batch import FlushPolicy
-from ingest.consume import Rules
+from ingest.clickhouse_sink import ClickHouseSink
+from ingest.decode import Rules
 from ingest.decoding.decoder import ThreadDecoder
-from ingest.sinks.clickhouse import ClickHouseSink
-from ingest.worker import Dependencies, Policy, Worker
+from ingest.policy import Dependencies, Policy
+from ingest.stored_positions import StoredPositions
+from ingest.worker import Worker
 from query_api.request.context import ApiContext
 from tests.fakes.kafka import MemoryBroker, MemorySource
 from tests.support.api import context_of
@@ -111,9 +113,14 @@ async def worker_running(
     """One of the workers; drained and ended at the end."""
     member = broker.source(*TOPICS)
     paused = PartByPartStore(store, source=source, pause_s_max=PAUSE_S_MAX)
-    sink = ClickHouseSink(paused, clock=SystemClock(), insert_timeout_s=10.0, announce=context.stored.learn)
+    clock = SystemClock()
     dependencies = Dependencies(
-        source=member, decoder=ThreadDecoder(RULES), sink=sink, publisher=broker.publisher(), projects=AnyProject()
+        source=member,
+        decoder=ThreadDecoder(RULES),
+        sinks=(ClickHouseSink(paused, clock=clock, insert_timeout_s=10.0),),
+        positions=StoredPositions(paused, clock=clock, insert_timeout_s=10.0, announce=context.stored.learn),
+        publisher=broker.publisher(),
+        projects=AnyProject(),
     )
     worker = Worker(POLICY, dependencies)
     running = asyncio.create_task(worker.run(), name="worker")

@@ -54,7 +54,7 @@ def _published(broker: MemoryBroker) -> dict[str, list[Span]]:
         assert record.header("project-id") == str(DEFAULT_PROJECT_ID).encode()
         assert record.header("content-type") == SPAN_JSON.encode()
         decoded = span_json.decode(record.value, limits=SpanLimits(), now_ns=READ_LATER_NS)
-        assert not decoded.refusals
+        assert not decoded.rejections.in_full
         assert {span.trace_id for span in decoded.spans} == {record.key}
         found[record.key.hex()] = decoded.spans
     return found

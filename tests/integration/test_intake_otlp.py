@@ -60,7 +60,7 @@ def _type(content_type: str, **more: str) -> dict[str, str]:
 
 def _decoded(value: bytes, content_type: str) -> list[Span]:
     decoded = CODECS[content_type].decode(value, limits=SpanLimits(), now_ns=NOW_NS)
-    assert not decoded.refusals
+    assert not decoded.rejections.in_full
     spans: list[Span] = decoded.spans
     return spans
 

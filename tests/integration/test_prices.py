@@ -12,7 +12,7 @@ from common.kafka.record import Partition, Record
 from common.limits import SpanLimits
 from common.project import DEFAULT_PROJECT_ID
 from common.settings import Encoding, TopicSettings
-from ingest.consume import Rules
+from ingest.decode import Rules
 from ingest.decoding.chunk import Chunk
 from ingest.decoding.decoder import open_decoder
 from ingest.semconv.prices import list_prices, prices_in
@@ -108,7 +108,7 @@ async def test_they_reach_where_spans_are_decoded(own: Path, processes: int) -> 
     record = Record("t", 0, 0, 5, b"key", orjson.dumps(span), ())
     decoder = await open_decoder(rules, processes=processes)
 
-    opened = await decoder.open(Chunk([record], {Partition("t", 0): "c/t/0"}, NOW_NS))
+    opened = await decoder.decode(Chunk([record], {Partition("t", 0): "c/t/0"}, NOW_NS))
     await decoder.close()
 
     assert opened.rows.column("costs_total").to_pylist() == [2.0]

@@ -43,7 +43,7 @@ async def client(
     await migrate(configured, data_dir=chdb_dir)
     store = open_store(configured, data_dir=chdb_dir)
     decoded = span_json.decode(SPANS.encode(), limits=SpanLimits(), now_ns=NOW_NS)
-    assert not decoded.refusals
+    assert not decoded.rejections.in_full
     await store_record(store, decoded.spans)
     async with serving(context_of(store=store, clock=SystemClock())) as session:
         yield session

@@ -61,7 +61,7 @@ class Simple:
             place = (record.partition, record.offset)
             if place not in self.stored:
                 decoded = span_json.decode(record.value or b"", limits=SpanLimits(), now_ns=SystemClock().now_ns())
-                assert not decoded.refusals
+                assert not decoded.rejections.in_full
                 log = f"cluster/spans/{place[0]}"
                 await store_record(
                     self.store, decoded.spans, partition_id=log, offset=place[1], project_id=self.project_id

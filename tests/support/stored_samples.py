@@ -21,7 +21,7 @@ from common.kafka.record import Record
 from common.limits import SpanLimits
 from common.project import DEFAULT_PROJECT_ID
 from common.settings import ClickHouseSettings, Encoding, TopicSettings
-from ingest.consume import Rules
+from ingest.decode import Rules
 from ingest.decoding.chunk import Chunk, DecodedChunk, decode_chunk
 from tests.support.api import KnownKeys, context_of, serving
 from tests.support.sample_records import NAMES, NOW_NS, SAMPLES

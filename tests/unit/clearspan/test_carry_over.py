@@ -11,7 +11,7 @@ from clearspan.embedded import carry_over
 from clearspan.embedded.carry_over import CarryOver
 from clearspan.embedded.journal import Journal
 from common.errors import ServiceError, Unavailable
-from ingest.bulk import BulkPublisher, Letter
+from ingest.dead_letter import BulkPublisher, DeadLetterMessage
 from ingest.readiness import Readiness
 from tests.fakes.kafka import MemoryBroker
 
@@ -23,7 +23,7 @@ def journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Journal:
     """Ten letters, of which four are under way at once."""
     monkeypatch.setattr(carry_over, "WINDOW_LETTERS_MAX", 4)
     journal = Journal(tmp_path / "letters.jsonl")
-    journal.append([Letter(value, None, (("null", None),)) for value in VALUES])
+    journal.append([DeadLetterMessage(value, None, (("null", None),)) for value in VALUES])
     return journal
 
 
@@ -39,7 +39,7 @@ def values_left(carried: CarryOver) -> list[bytes]:
 async def test_all_letters_are_carried_over_and_those_written_meanwhile_are_not(journal: Journal) -> None:
     broker = MemoryBroker(partitions=1)
     carried = carrying(journal, broker)
-    journal.append([Letter(b"published by the worker", None, ())])
+    journal.append([DeadLetterMessage(b"published by the worker", None, ())])
 
     await carried.run()
 

@@ -11,19 +11,19 @@ import pytest
 
 from clearspan.embedded.journal import Journal, JournallingPublisher
 from common.errors import Unavailable
-from ingest.bulk import Letter
+from ingest.dead_letter import DeadLetterMessage
 from tests.fakes.kafka import MemoryBroker
 
 
-def letter(value: bytes) -> Letter:
-    return Letter(value, b"key", (("clearspan-code", b"absurd_time"),))
+def letter(value: bytes) -> DeadLetterMessage:
+    return DeadLetterMessage(value, b"key", (("clearspan-code", b"absurd_time"),))
 
 
-def kept(journal: Journal) -> list[Letter]:
+def kept(journal: Journal) -> list[DeadLetterMessage]:
     return [each.letter for each in journal.letters()]
 
 
-async def these(*letters: Letter) -> AsyncIterator[Letter]:
+async def these(*letters: DeadLetterMessage) -> AsyncIterator[DeadLetterMessage]:
     for each in letters:
         yield each
 
@@ -32,14 +32,14 @@ def test_letters_come_back_as_they_were(tmp_path: Path) -> None:
     journal = Journal(tmp_path / "letters.jsonl")
 
     journal.append([letter(b"\0\n\xff")])
-    journal.append([Letter(b"", None, ())])
+    journal.append([DeadLetterMessage(b"", None, ())])
 
-    assert kept(journal) == [letter(b"\0\n\xff"), Letter(b"", None, ())]
+    assert kept(journal) == [letter(b"\0\n\xff"), DeadLetterMessage(b"", None, ())]
 
 
 async def test_a_header_without_a_value_comes_back_without_one(tmp_path: Path) -> None:
     journal = Journal(tmp_path / "letters.jsonl")
-    without = Letter(b"v", None, (("empty", b""), ("null", None)))
+    without = DeadLetterMessage(b"v", None, (("empty", b""), ("null", None)))
 
     journal.append([without])
     assert kept(journal) == [without]
@@ -50,7 +50,7 @@ async def test_a_header_without_a_value_comes_back_without_one(tmp_path: Path) -
 
 async def test_a_letter_that_cannot_be_written_costs_itself(tmp_path: Path) -> None:
     journal = Journal(tmp_path / "letters.jsonl")
-    illegal = Letter(b"v", None, (("number", cast(Any, 7)),))
+    illegal = DeadLetterMessage(b"v", None, (("number", cast(Any, 7)),))
 
     journal.append([letter(b"before"), illegal, letter(b"behind")])
     assert kept(journal) == [letter(b"before"), letter(b"behind")]
@@ -86,7 +86,7 @@ class CountedJournal(Journal):
         self.appends_count = 0
         self.is_full = False
 
-    def append(self, letters: Iterable[Letter]) -> None:
+    def append(self, letters: Iterable[DeadLetterMessage]) -> None:
         self.appends_count += 1
         if self.is_full:
             raise OSError(28, "No space left on device")

@@ -9,7 +9,7 @@ from common.limits import SpanLimits
 from common.project import DEFAULT_PROJECT_ID
 from common.settings import Encoding, TopicSettings
 from ingest.batch import RECORD_BYTES, FlushPolicy, SpanBatch
-from ingest.consume import Rules
+from ingest.decode import Rules
 from ingest.decoding.chunk import Chunk, decode_chunk, records_of
 from tests.support.otlp import START_NS, request
 
@@ -74,7 +74,7 @@ def test_a_batch_is_due_at_its_age_and_an_empty_one_never() -> None:
 def test_a_row_knows_its_record_and_its_index_in_it() -> None:
     batch = filled(request(["a", "b"]), b"", request(["bad", "c"], absurd=["bad"]))
 
-    letters = {(each.record.offset, each.letter.refusal) for each in batch.dead_letters([(2, "no")])}
+    letters = {(each.record.offset, each.dead_letter.rejection) for each in batch.dead_letters({2: "no"})}
 
     assert (2, Rejection(1, RejectionCode.REJECTED_BY_STORE, "no")) in letters
     assert [(offset, refusal.span_index) for offset, refusal in sorted(letters)] == [(2, 0), (2, 1)]
@@ -84,7 +84,7 @@ def test_a_resource_decides_the_project_of_its_spans() -> None:
     project = UUID(int=7)
     batch = filled(request(["a"], project=str(project)), request(["b"]))
 
-    assert batch.table(stored_us=1).column("project_id").to_pylist() == [project.bytes, DEFAULT_PROJECT_ID.bytes]
+    assert batch.rows().column("project_id").to_pylist() == [project.bytes, DEFAULT_PROJECT_ID.bytes]
 
 
 def test_a_batch_waits_longer_while_there_is_a_backlog() -> None:

@@ -13,7 +13,7 @@ from common.errors import RejectionCode
 from common.kafka.record import Record
 from common.limits import SpanLimits
 from common.settings import Encoding
-from ingest.cut import CutDeadLetter, cut_dead_letters
+from ingest.dead_letter import CutDeadLetter, cut_dead_letters
 from ingest.decode import decode
 from tests.support.otlp import START_NS
 
@@ -65,7 +65,7 @@ def again(letter: CutDeadLetter, encoding: Encoding) -> Rejections:
 def test_up_to_a_hundred_spans_have_a_letter_each(encoding: Encoding, count: int) -> None:
     _, letters = cut(record_of(encoding, [f"s{n}" for n in range(count)]), encoding)
 
-    assert [each.refusal.span_index for each in letters] == list(range(count))
+    assert [each.rejection.span_index for each in letters] == list(range(count))
     assert not any(each.codes for each in letters)
 
 
@@ -80,10 +80,10 @@ def test_all_further_ones_share_one(encoding: Encoding, count: int) -> None:
     assert len(rejections) == count
     assert len(letters) == 101
     shared = letters[-1]
-    assert (shared.refusal.span_index, shared.refusal.code) == (None, RejectionCode.MANY_SPANS)
+    assert (shared.rejection.span_index, shared.rejection.code) == (None, RejectionCode.MANY_SPANS)
     assert sum(shared.codes.values()) == count - 100
-    assert shared.refusal.reason.startswith("Span 100: The span has no trace")
-    assert shared.refusal.reason.count("Span ") == min(count - 100, 10)
+    assert shared.rejection.reason.startswith("Span 100: The span has no trace")
+    assert shared.rejection.reason.count("Span ") == min(count - 100, 10)
     assert len(shared.value) <= len(record.value or b"")
     assert len(again(shared, encoding)) == count - 100
     assert shared.value.count(b"s100_") == 1
@@ -121,7 +121,7 @@ def test_a_record_that_is_rejected_as_a_whole_is_its_own_letter() -> None:
         record, Rejections.of_record(RejectionCode.UNDECODABLE, "r"), encoding=Encoding.SPAN_JSON
     )
 
-    assert (letter.value, letter.refusal.code) == (b"no json", RejectionCode.UNDECODABLE)
+    assert (letter.value, letter.rejection.code) == (b"no json", RejectionCode.UNDECODABLE)
 
 
 def test_nothing_rejected_is_no_letter() -> None:

@@ -9,9 +9,7 @@ from common.codec.decoded import Rejection
 from common.errors import RejectionCode, ServiceError, Unavailable
 from common.kafka.record import Record
 from common.settings import Encoding
-from ingest.bulk import WAITING_BYTES_MAX, WAITING_MAX
-from ingest.cut import CutDeadLetter
-from ingest.dead_letter import DeadLetters
+from ingest.dead_letter import WAITING_BYTES_MAX, WAITING_MAX, BulkPublisher, CutDeadLetter, DeadLetters
 from ingest.readiness import Readiness
 from tests.fakes.clock import ManualClock
 from tests.fakes.kafka import MemoryBroker
@@ -31,22 +29,18 @@ def dead_letters(
     *,
     sleep: Callable[[float], Awaitable[None]] = no_sleep,
 ) -> DeadLetters:
-    return DeadLetters(
-        broker.publisher(),
-        topic=DEAD,
-        clock=ManualClock(now_ns=1_760_000_000_123_456_000),
-        readiness=readiness or Readiness(),
-        retry_delay_s_max=1.0,
-        sleep=sleep,
+    bulk = BulkPublisher(
+        broker.publisher(), topic=DEAD, readiness=readiness or Readiness(), retry_delay_s_max=1.0, sleep=sleep
     )
+    return DeadLetters(bulk, clock=ManualClock(now_ns=1_760_000_000_123_456_000))
 
 
 async def test_a_letter_carries_the_original_and_where_it_came_from() -> None:
     broker = MemoryBroker(partitions=1)
-    buried = dead_letters(broker)
+    letters = dead_letters(broker)
 
-    await buried.bury(RECORD, CutDeadLetter(WHOLE, b"value"), encoding=Encoding.OTLP_PROTO)
-    await buried.flush()
+    await letters.add(RECORD, CutDeadLetter(WHOLE, b"value"), encoding=Encoding.OTLP_PROTO)
+    await letters.flush()
 
     (letter,) = broker.records(DEAD)
     assert (letter.key, letter.value) == (b"key", b"value")
@@ -66,11 +60,11 @@ async def test_a_letter_carries_the_original_and_where_it_came_from() -> None:
 
 async def test_a_content_type_that_was_sent_stays_the_only_one() -> None:
     broker = MemoryBroker(partitions=1)
-    buried = dead_letters(broker)
+    letters = dead_letters(broker)
     record = RECORD._replace(headers=(("content-type", b"text/csv"),))
 
-    await buried.bury(record, CutDeadLetter(WHOLE._replace(span_index=2), b"v"), encoding=Encoding.OTLP_PROTO)
-    await buried.flush()
+    await letters.add(record, CutDeadLetter(WHOLE._replace(span_index=2), b"v"), encoding=Encoding.OTLP_PROTO)
+    await letters.flush()
 
     (letter,) = broker.records(DEAD)
     assert [value for name, value in letter.headers if name == "content-type"] == [b"text/csv"]
@@ -79,23 +73,23 @@ async def test_a_content_type_that_was_sent_stays_the_only_one() -> None:
 
 async def test_a_full_window_is_published_before_more_is_taken_in() -> None:
     broker = MemoryBroker()
-    buried = dead_letters(broker)
+    letters = dead_letters(broker)
 
     for count in range(1, WAITING_MAX + 1):
         assert len(broker.records(DEAD)) == 0, count
-        await buried.bury(RECORD, CutDeadLetter(WHOLE, b"v"), encoding=Encoding.OTLP_PROTO)
+        await letters.add(RECORD, CutDeadLetter(WHOLE, b"v"), encoding=Encoding.OTLP_PROTO)
 
     assert len(broker.records(DEAD)) == WAITING_MAX
 
 
 async def test_large_letters_are_published_before_there_are_many() -> None:
     broker = MemoryBroker(partitions=1)
-    buried = dead_letters(broker)
+    letters = dead_letters(broker)
     half = bytes(WAITING_BYTES_MAX // 2)
 
     published = []
     for _ in range(5):
-        await buried.bury(RECORD, CutDeadLetter(WHOLE, half), encoding=Encoding.OTLP_PROTO)
+        await letters.add(RECORD, CutDeadLetter(WHOLE, half), encoding=Encoding.OTLP_PROTO)
         published.append(len(broker.records(DEAD)))
 
     assert published == [0, 2, 2, 4, 4]
@@ -104,11 +98,11 @@ async def test_large_letters_are_published_before_there_are_many() -> None:
 async def test_flush_returns_only_when_all_are_acknowledged() -> None:
     broker = MemoryBroker()
     broker.publish_faults.extend([Unavailable("away")] * 5)
-    buried = dead_letters(broker)
+    letters = dead_letters(broker)
 
-    await buried.bury(RECORD, CutDeadLetter(WHOLE, b"1"), encoding=Encoding.OTLP_PROTO)
-    await buried.bury(RECORD, CutDeadLetter(WHOLE, b"2"), encoding=Encoding.OTLP_PROTO)
-    await buried.flush()
+    await letters.add(RECORD, CutDeadLetter(WHOLE, b"1"), encoding=Encoding.OTLP_PROTO)
+    await letters.add(RECORD, CutDeadLetter(WHOLE, b"2"), encoding=Encoding.OTLP_PROTO)
+    await letters.flush()
 
     assert sorted(letter.value or b"" for letter in broker.records(DEAD)) == [b"1", b"2"]
 
@@ -122,9 +116,9 @@ async def test_the_worker_is_ready_again_once_the_letter_that_waited_is_acknowle
     async def look(_: float) -> None:
         while_waiting.append(readiness.reasons)
 
-    buried = dead_letters(broker, readiness, sleep=look)
-    await buried.bury(RECORD, CutDeadLetter(WHOLE, b"1"), encoding=Encoding.OTLP_PROTO)
-    await buried.flush()
+    letters = dead_letters(broker, readiness, sleep=look)
+    await letters.add(RECORD, CutDeadLetter(WHOLE, b"1"), encoding=Encoding.OTLP_PROTO)
+    await letters.flush()
 
     assert while_waiting == [{"dead letters": "away"}]
     assert readiness.reasons == {}
@@ -133,8 +127,8 @@ async def test_the_worker_is_ready_again_once_the_letter_that_waited_is_acknowle
 async def test_a_failure_that_no_waiting_cures_comes_out() -> None:
     broker = MemoryBroker()
     broker.publish_faults.append(ServiceError("not authorised"))
-    buried = dead_letters(broker)
+    letters = dead_letters(broker)
 
-    await buried.bury(RECORD, CutDeadLetter(WHOLE, b"1"), encoding=Encoding.OTLP_PROTO)
+    await letters.add(RECORD, CutDeadLetter(WHOLE, b"1"), encoding=Encoding.OTLP_PROTO)
     with pytest.raises(ExceptionGroup):
-        await buried.flush()
+        await letters.flush()

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import asyncio
-
 import orjson
 import pytest
 
@@ -12,8 +10,7 @@ from common.kafka.record import Record
 from common.limits import SpanLimits
 from common.settings import Encoding
 from ingest import replay
-from ingest.cut import CutDeadLetter, cut_dead_letters
-from ingest.dead_letter import DeadLetters
+from ingest.dead_letter import BulkPublisher, CutDeadLetter, DeadLetters, cut_dead_letters
 from ingest.decode import decode
 from ingest.readiness import Readiness
 from tests.fakes.clock import ManualClock
@@ -23,13 +20,16 @@ from tests.support.otlp import START_NS
 DEAD = "spans.dead_letter"
 
 
-async def bury(broker: MemoryBroker, record: Record, refusal: Rejection, *, now_s: float = 0.0) -> None:
+def dead_letters(broker: MemoryBroker, clock: ManualClock) -> DeadLetters:
+    bulk = BulkPublisher(broker.publisher(), topic=DEAD, readiness=Readiness(), retry_delay_s_max=1.0)
+    return DeadLetters(bulk, clock=clock)
+
+
+async def dead_letter(broker: MemoryBroker, record: Record, refusal: Rejection, *, now_s: float = 0.0) -> None:
     clock = ManualClock()
     clock.advance(now_s)
-    letters = DeadLetters(
-        broker.publisher(), topic=DEAD, clock=clock, readiness=Readiness(), retry_delay_s_max=1.0, sleep=asyncio.sleep
-    )
-    await letters.bury(record, CutDeadLetter(refusal, record.value or b""), encoding=Encoding.OTLP_JSON)
+    letters = dead_letters(broker, clock)
+    await letters.add(record, CutDeadLetter(refusal, record.value or b""), encoding=Encoding.OTLP_JSON)
     await letters.flush()
 
 
@@ -39,7 +39,7 @@ def record(offset: int = 5, *, key: bytes = b"k", value: bytes = b"{}") -> Recor
 
 async def test_a_list_shows_each_refusal_with_its_members() -> None:
     broker = MemoryBroker(partitions=1)
-    await bury(broker, record(value=b"12345"), Rejection(7, Code.ABSURD_TIME, "It is 1970."))
+    await dead_letter(broker, record(value=b"12345"), Rejection(7, Code.ABSURD_TIME, "It is 1970."))
 
     found = await replay.list_dead_letters(broker, DEAD)
 
@@ -66,12 +66,10 @@ async def test_a_letter_of_many_spans_says_of_how_many_and_is_replayed_as_one_re
     sent = record(value=value)._replace(
         headers=(("content-type", b"application/vnd.clearspan.span+json"), ("null", None))
     )
-    letters = DeadLetters(
-        broker.publisher(), topic=DEAD, clock=ManualClock(), readiness=Readiness(), retry_delay_s_max=1.0
-    )
+    letters = dead_letters(broker, ManualClock())
     decoded = decode(sent, encoding=Encoding.OTLP_JSON, limits=SpanLimits(), now_ns=START_NS)
     for each in cut_dead_letters(sent, decoded.rejections, encoding=Encoding.OTLP_JSON):
-        await letters.bury(sent, each, encoding=Encoding.OTLP_JSON)
+        await letters.add(sent, each, encoding=Encoding.OTLP_JSON)
     await letters.flush()
 
     found = {each.code: each for each in (await replay.list_dead_letters(broker, DEAD)).letters}
@@ -92,8 +90,8 @@ async def test_a_letter_of_many_spans_says_of_how_many_and_is_replayed_as_one_re
 async def test_letters_of_two_brokers_at_one_offset_are_two() -> None:
     """A broker that was made anew counts from 0 again; the record's own timestamp tells the two apart."""
     broker = MemoryBroker(partitions=1)
-    await bury(broker, record(), Rejection(None, Code.UNDECODABLE, "of the old broker"))
-    await bury(broker, record()._replace(timestamp_ms=1), Rejection(None, Code.UNDECODABLE, "of the new one"))
+    await dead_letter(broker, record(), Rejection(None, Code.UNDECODABLE, "of the old broker"))
+    await dead_letter(broker, record()._replace(timestamp_ms=1), Rejection(None, Code.UNDECODABLE, "of the new one"))
 
     found = await replay.list_dead_letters(broker, DEAD)
 
@@ -103,8 +101,8 @@ async def test_letters_of_two_brokers_at_one_offset_are_two() -> None:
 async def test_a_letter_buried_twice_is_listed_once() -> None:
     broker = MemoryBroker(partitions=1)
     for _ in range(2):
-        await bury(broker, record(), Rejection(0, Code.ABSURD_TIME, "r"))
-        await bury(broker, record(), Rejection(1, Code.ABSURD_TIME, "r"))
+        await dead_letter(broker, record(), Rejection(0, Code.ABSURD_TIME, "r"))
+        await dead_letter(broker, record(), Rejection(1, Code.ABSURD_TIME, "r"))
 
     found = await replay.list_dead_letters(broker, DEAD)
 
@@ -113,15 +111,15 @@ async def test_a_letter_buried_twice_is_listed_once() -> None:
 
 async def test_the_oldest_stands_first() -> None:
     broker = MemoryBroker(partitions=2)
-    await bury(broker, record(1, key=b"a"), Rejection(None, Code.UNDECODABLE, "r"), now_s=9.0)
-    await bury(broker, record(2, key=b"b"), Rejection(None, Code.UNDECODABLE, "r"), now_s=1.0)
+    await dead_letter(broker, record(1, key=b"a"), Rejection(None, Code.UNDECODABLE, "r"), now_s=9.0)
+    await dead_letter(broker, record(2, key=b"b"), Rejection(None, Code.UNDECODABLE, "r"), now_s=1.0)
 
     assert [each.offset for each in (await replay.list_dead_letters(broker, DEAD)).letters] == [2, 1]
 
 
 async def test_replay_publishes_the_original_to_where_it_came_from_and_marks_it() -> None:
     broker = MemoryBroker(partitions=1)
-    await bury(broker, record(value=b"{1}"), Rejection(None, Code.UNDECODABLE, "r"))
+    await dead_letter(broker, record(value=b"{1}"), Rejection(None, Code.UNDECODABLE, "r"))
 
     went_to = await replay.replay(broker, broker.publisher(), DEAD, "0-0")
 
@@ -135,7 +133,7 @@ async def test_replay_publishes_the_original_to_where_it_came_from_and_marks_it(
 async def test_a_duplicate_of_a_replayed_letter_is_not_listed_either() -> None:
     broker = MemoryBroker(partitions=1)
     for _ in range(2):
-        await bury(broker, record(), Rejection(None, Code.UNDECODABLE, "r"))
+        await dead_letter(broker, record(), Rejection(None, Code.UNDECODABLE, "r"))
 
     await replay.replay(broker, broker.publisher(), DEAD, "0-1")
 
@@ -144,7 +142,7 @@ async def test_a_duplicate_of_a_replayed_letter_is_not_listed_either() -> None:
 
 async def test_a_dropped_letter_is_not_listed_but_still_shown() -> None:
     broker = MemoryBroker(partitions=1)
-    await bury(broker, record(value=b"xyz"), Rejection(None, Code.UNDECODABLE, "r"))
+    await dead_letter(broker, record(value=b"xyz"), Rejection(None, Code.UNDECODABLE, "r"))
 
     await replay.drop(broker, broker.publisher(), DEAD, "0-0")
 
@@ -155,10 +153,10 @@ async def test_a_dropped_letter_is_not_listed_but_still_shown() -> None:
 async def test_open_letters_are_those_not_dealt_with_bytes_and_all() -> None:
     broker = MemoryBroker(partitions=1)
     for offset in range(3):
-        await bury(broker, record(offset, value=b"%d" % offset), Rejection(None, Code.UNDECODABLE, "r"))
+        await dead_letter(broker, record(offset, value=b"%d" % offset), Rejection(None, Code.UNDECODABLE, "r"))
     await replay.drop(broker, broker.publisher(), DEAD, "0-1")
 
-    letters = [each async for each in replay.open_letters(broker, DEAD)]
+    letters = [each async for each in replay.open_dead_letters(broker, DEAD)]
 
     assert [letter.value for letter in letters] == [b"0", b"2"]
     assert all(letter.header("clearspan-code") == b"undecodable" for letter in letters)
@@ -167,7 +165,7 @@ async def test_open_letters_are_those_not_dealt_with_bytes_and_all() -> None:
 async def test_what_is_marked_says_which_letter_and_what_became_of_it() -> None:
     broker = MemoryBroker(partitions=1)
     for offset in range(2):
-        await bury(broker, record(offset), Rejection(None, Code.UNDECODABLE, "r"))
+        await dead_letter(broker, record(offset), Rejection(None, Code.UNDECODABLE, "r"))
 
     await replay.replay(broker, broker.publisher(), DEAD, "0-0")
     await replay.drop(broker, broker.publisher(), DEAD, "0-1")
@@ -191,7 +189,7 @@ async def test_another_record_in_the_topic_is_no_letter() -> None:
 async def test_a_letter_that_is_dealt_with_is_named_and_one_that_is_not_there_is_not_found() -> None:
     broker = MemoryBroker(partitions=1)
     for offset in range(2):
-        await bury(broker, record(offset), Rejection(None, Code.UNDECODABLE, "r"))
+        await dead_letter(broker, record(offset), Rejection(None, Code.UNDECODABLE, "r"))
     await replay.drop(broker, broker.publisher(), DEAD, "0-1")
 
     await replay.require_open(broker, DEAD, ["0-0"])
@@ -207,7 +205,7 @@ async def test_each_duplicate_of_an_open_letter_is_open() -> None:
     """Without a key they lie in any partition, and which of them is read first is never the same."""
     broker = MemoryBroker(partitions=2)
     for _ in range(2):
-        await bury(broker, record()._replace(key=None), Rejection(None, Code.UNDECODABLE, "r"))
+        await dead_letter(broker, record()._replace(key=None), Rejection(None, Code.UNDECODABLE, "r"))
 
     await replay.require_open(broker, DEAD, ["0-0", "1-0"])
     await replay.drop(broker, broker.publisher(), DEAD, "1-0")
@@ -224,7 +222,7 @@ async def test_an_id_that_is_none_is_refused(letter_id: str) -> None:
 
 async def test_what_is_not_there_is_not_found_and_a_resolution_is_no_letter() -> None:
     broker = MemoryBroker(partitions=1)
-    await bury(broker, record(), Rejection(None, Code.UNDECODABLE, "r"))
+    await dead_letter(broker, record(), Rejection(None, Code.UNDECODABLE, "r"))
     await replay.drop(broker, broker.publisher(), DEAD, "0-0")
 
     for letter_id in ("0-1", "0-2", "9-0"):
@@ -235,7 +233,7 @@ async def test_what_is_not_there_is_not_found_and_a_resolution_is_no_letter() ->
 async def test_progress_hears_how_much_was_read() -> None:
     broker = MemoryBroker(partitions=1)
     for offset in range(3):
-        await bury(broker, record(offset), Rejection(None, Code.UNDECODABLE, "r"))
+        await dead_letter(broker, record(offset), Rejection(None, Code.UNDECODABLE, "r"))
     kept: list[int] = []
 
     await replay.list_dead_letters(broker, DEAD, progress=kept.append)
@@ -247,10 +245,10 @@ async def test_a_list_past_its_limit_says_so(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(replay, "LETTERS_MAX", 2)
     broker = MemoryBroker(partitions=1)
     for offset in range(2):
-        await bury(broker, record(offset), Rejection(None, Code.UNDECODABLE, "r"))
+        await dead_letter(broker, record(offset), Rejection(None, Code.UNDECODABLE, "r"))
     assert (await replay.list_dead_letters(broker, DEAD)).is_complete
 
-    await bury(broker, record(2), Rejection(None, Code.UNDECODABLE, "r"))
+    await dead_letter(broker, record(2), Rejection(None, Code.UNDECODABLE, "r"))
 
     found = await replay.list_dead_letters(broker, DEAD)
     assert (len(found.letters), found.is_complete) == (2, False)
@@ -264,21 +262,21 @@ async def test_all_open_letters_are_carried_over_be_they_more_than_a_list_shows(
     monkeypatch.setattr(replay, "LETTERS_MAX", 2)
     broker = MemoryBroker(partitions=1)
     for offset in range(4):
-        await bury(broker, record(offset), Rejection(None, Code.UNDECODABLE, "r"))
+        await dead_letter(broker, record(offset), Rejection(None, Code.UNDECODABLE, "r"))
     await replay.drop(broker, broker.publisher(), DEAD, "0-0")
 
-    assert [letter.offset async for letter in replay.open_letters(broker, DEAD)] == [1, 2, 3]
+    assert [letter.offset async for letter in replay.open_dead_letters(broker, DEAD)] == [1, 2, 3]
 
 
 async def test_letters_that_are_dealt_with_take_no_place_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(replay, "LETTERS_MAX", 2)
     broker = MemoryBroker(partitions=1)
     for offset in range(3):
-        await bury(broker, record(offset), Rejection(None, Code.UNDECODABLE, "r"))
+        await dead_letter(broker, record(offset), Rejection(None, Code.UNDECODABLE, "r"))
     for offset in range(3):
         await replay.drop(broker, broker.publisher(), DEAD, f"0-{offset}")
-    await bury(broker, record(2), Rejection(None, Code.UNDECODABLE, "a duplicate of one that was dropped"))
-    await bury(broker, record(9), Rejection(None, Code.UNDECODABLE, "new"))
+    await dead_letter(broker, record(2), Rejection(None, Code.UNDECODABLE, "a duplicate of one that was dropped"))
+    await dead_letter(broker, record(9), Rejection(None, Code.UNDECODABLE, "new"))
 
     found = await replay.list_dead_letters(broker, DEAD)
 
@@ -289,7 +287,7 @@ async def test_letters_that_are_dealt_with_take_no_place_of_others(monkeypatch: 
 
 async def test_a_letter_from_a_topic_that_nobody_reads_is_not_replayed() -> None:
     broker = MemoryBroker(partitions=1)
-    await bury(broker, record(), Rejection(None, Code.UNDECODABLE, "r"))
+    await dead_letter(broker, record(), Rejection(None, Code.UNDECODABLE, "r"))
 
     await replay.require_read(broker, DEAD, ["0-0"], topics=["otlp_spans_json"])
     with pytest.raises(

@@ -17,10 +17,11 @@ from common.limits import SpanLimits
 from common.project import DEFAULT_PROJECT_ID
 from common.settings import Encoding, TopicSettings
 from ingest.batch import FlushPolicy
-from ingest.consume import Rules
+from ingest.decode import Rules
 from ingest.decoding.chunk import Chunk, DecodedChunk, decode_chunk
 from ingest.decoding.decoder import ThreadDecoder
-from ingest.worker import SETTLING_POLL_S, Dependencies, Policy, Worker
+from ingest.policy import Dependencies, Policy
+from ingest.worker import FLUSHING_POLL_S, Worker
 from tests.fakes.kafka import MemoryBroker, MemorySource
 from tests.fakes.sink import RecordingSink
 from tests.support.otlp import names_in, request
@@ -58,7 +59,8 @@ class Bench:
         self.dependencies = Dependencies(
             source=self.source,
             decoder=ThreadDecoder(policy.rules),
-            sink=self.sink,
+            sinks=(self.sink,),
+            positions=RecordingSink(),
             publisher=self.broker.publisher(),
             projects=self.projects,
             sleep=self._sleep,
@@ -144,6 +146,38 @@ async def test_nothing_is_buried_or_committed_before_it_is_written() -> None:
         await asyncio.sleep(0.1)
         assert bench.broker.journal == []
         bench.sink.gate.set()
+
+
+async def test_second_sink_stores_the_same_spans_before_anything_is_dead_lettered() -> None:
+    bench = Bench()
+    other = RecordingSink(bench.broker.journal)
+    other.refused_names = {"b"}
+    bench.dependencies = replace(bench.dependencies, sinks=(bench.sink, other))
+    bench.worker = Worker(POLICY, bench.dependencies)
+    await bench.broker.append(TOPIC, request(["a", "b"]))
+
+    async with bench.running():
+        await until(lambda: bench.committed_count == 1)
+
+    assert (bench.sink.names, other.names) == (["a", "b"], ["a"])
+    assert bench.sink.tokens == other.tokens
+    assert bench.broker.journal == ["write", "write", f"publish {DEAD}", "commit"]
+
+
+async def test_position_is_recorded_once_after_every_sink_has_stored() -> None:
+    bench = Bench()
+    other = RecordingSink(bench.broker.journal)
+    other.faults.append(Unavailable("away"))
+    positions = RecordingSink(bench.broker.journal)
+    bench.dependencies = replace(bench.dependencies, sinks=(bench.sink, other), positions=positions)
+    bench.worker = Worker(POLICY, bench.dependencies)
+    await bench.broker.append(TOPIC, request(["a"]))
+
+    async with bench.running():
+        await until(lambda: bench.committed_count == 1)
+
+    assert bench.broker.journal == ["write", "write", "record", "commit"]
+    assert len(bench.sink.tokens) == 1, "a sink that has stored is not asked again"
 
 
 async def test_burying_is_tried_until_it_is_done_and_only_then_committed() -> None:
@@ -355,7 +389,7 @@ async def test_a_due_batch_waits_for_the_one_in_flight_without_spinning() -> Non
         await until(lambda: bench.worker._batch.rows_count == 1)
         polls_before = bench.source.polls_count
         await asyncio.sleep(0.2)
-        assert bench.source.polls_count - polls_before <= 0.2 / SETTLING_POLL_S + 1
+        assert bench.source.polls_count - polls_before <= 0.2 / FLUSHING_POLL_S + 1
         bench.sink.gate.set()
         await until(lambda: bench.committed_count == 2)
 
@@ -636,7 +670,7 @@ async def test_the_log_says_once_what_is_waited_for_and_that_it_is_there_again(
     assert told().count("Waiting.") == 1
 
 
-class GatedOpener:
+class GatedDecoder:
     """Opens in this thread, each chunk when the test says so."""
 
     chunks_max = 2
@@ -645,7 +679,7 @@ class GatedOpener:
         self.chunks: list[Chunk] = []
         self.gates: list[asyncio.Event] = []
 
-    async def open(self, chunk: Chunk, /) -> DecodedChunk:
+    async def decode(self, chunk: Chunk, /) -> DecodedChunk:
         gate = asyncio.Event()
         self.chunks.append(chunk)
         self.gates.append(gate)
@@ -656,8 +690,8 @@ class GatedOpener:
         """Nothing is held."""
 
 
-def gated(policy: Policy = POLICY) -> tuple[Bench, GatedOpener]:
-    bench, decoder = Bench(policy), GatedOpener()
+def gated(policy: Policy = POLICY) -> tuple[Bench, GatedDecoder]:
+    bench, decoder = Bench(policy), GatedDecoder()
     bench.dependencies = replace(bench.dependencies, decoder=decoder)
     bench.worker = Worker(policy, bench.dependencies)
     return bench, decoder

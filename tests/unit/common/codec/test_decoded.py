@@ -18,7 +18,7 @@ def test_the_first_are_kept_in_full_and_the_others_counted() -> None:
     found = rejections(IN_FULL_MAX + 51)
 
     assert len(found) == IN_FULL_MAX + 51
-    assert found.refusals[-1] == Rejection(IN_FULL_MAX - 1, RejectionCode.ABSURD_TIME, f"reason {IN_FULL_MAX - 1}")
+    assert found.in_full[-1] == Rejection(IN_FULL_MAX - 1, RejectionCode.ABSURD_TIME, f"reason {IN_FULL_MAX - 1}")
     assert list(found.further_indexes) == list(range(IN_FULL_MAX, IN_FULL_MAX + 51))
     assert found.further_codes == {RejectionCode.INVALID_LINK: 26, RejectionCode.ABSURD_TIME: 25}
     assert [each.span_index for each in found.further_examples] == list(range(IN_FULL_MAX, IN_FULL_MAX + REASONS_MAX))
@@ -30,7 +30,7 @@ def test_more_of_them_are_another_value() -> None:
     more = found.plus([Rejection(700, RejectionCode.OUR_FAILURE, "r"), Rejection(3, RejectionCode.OUR_FAILURE, "r")])
 
     assert (len(found), len(more)) == (IN_FULL_MAX - 1, IN_FULL_MAX + 1)
-    assert more.refusals[-1].span_index == 700
+    assert more.in_full[-1].span_index == 700
     assert list(more.further_indexes) == [3]
     assert not found.further_indexes
 

@@ -19,7 +19,7 @@ def test_indexes_count_through_all_groups_and_over_refusals():
     decoded = gather([Group(NO_RESOURCE, NO_SCOPE, [1, -1]), Group(NO_RESOURCE, NO_SCOPE, [2])], read)
 
     assert decoded.span_indexes == [0, 2]
-    assert [refusal.span_index for refusal in decoded.refusals] == [1]
+    assert [refusal.span_index for refusal in decoded.rejections.in_full] == [1]
 
 
 def test_a_refused_wrapper_refuses_its_spans_alone():
@@ -28,7 +28,7 @@ def test_a_refused_wrapper_refuses_its_spans_alone():
     )
 
     assert decoded.span_indexes == [3]
-    assert {refusal.reason for refusal in decoded.refusals} == {"The resource is bad."}
+    assert {refusal.reason for refusal in decoded.rejections.in_full} == {"The resource is bad."}
 
 
 def test_a_wrapper_that_is_refused_is_not_raised_for_each_of_its_spans():
@@ -52,7 +52,7 @@ def test_spans_of_equal_bytes_are_read_once_where_they_are_rejected():
     decoded = gather([Group(NO_RESOURCE, NO_SCOPE, members)], read_bytes, layout=NoLayout())
 
     assert reads == [b"bad", b"a", b"a", b"bad too"]
-    assert (decoded.span_indexes, [each.span_index for each in decoded.refusals]) == ([1, 3], [0, 2, 4])
+    assert (decoded.span_indexes, [each.span_index for each in decoded.rejections.in_full]) == ([1, 3], [0, 2, 4])
 
 
 class NoLayout:
@@ -71,5 +71,5 @@ def test_a_hint_is_given_only_when_no_span_has_a_trace_id():
     all_missing = gather([Group(NO_RESOURCE, NO_SCOPE, [-1, -1])], read)
     one_missing = gather([Group(NO_RESOURCE, NO_SCOPE, [-1, 1])], read)
 
-    assert all("logs or metrics" in refusal.reason for refusal in all_missing.refusals)
-    assert "logs or metrics" not in one_missing.refusals[0].reason
+    assert all("logs or metrics" in refusal.reason for refusal in all_missing.rejections.in_full)
+    assert "logs or metrics" not in one_missing.rejections.in_full[0].reason

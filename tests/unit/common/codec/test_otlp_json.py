@@ -39,14 +39,14 @@ def read(*spans):
 
 def the_span(**members):
     decoded = read(a_span(**members))
-    assert decoded.refusals == []
+    assert decoded.rejections.in_full == []
     return decoded.spans[0]
 
 
 def the_refusal(**members):
     decoded = read(a_span(**members))
     assert decoded.spans == []
-    return decoded.refusals[0]
+    return decoded.rejections.in_full[0]
 
 
 def attribute(**value):
@@ -137,7 +137,7 @@ def test_scopes_are_read_by_their_former_names(spans, library, name):
 
     decoded = decode(value, limits=LIMITS, now_ns=NOW_NS)
 
-    assert len(decoded.spans) + len(decoded.refusals) == 2
+    assert len(decoded.spans) + len(decoded.rejections.in_full) == 2
     assert (decoded.spans[0].scope.name, decoded.spans[0].scope.version) == ("tracer", "1")
     assert decode(lay_out(value).cut([0]), limits=LIMITS, now_ns=NOW_NS).spans == decoded.spans[:1]
 
@@ -222,8 +222,8 @@ def test_a_value_of_each_kind_is_json_ready(value, expected):
 def test_a_value_of_another_shape_costs_its_span_alone(value):
     decoded = read(a_span(attributes=[{"key": "k", "value": value}]), a_span())
 
-    assert [refusal.code for refusal in decoded.refusals] == [RejectionCode.INVALID_TYPE]
-    assert "attributes.k" in decoded.refusals[0].reason
+    assert [refusal.code for refusal in decoded.rejections.in_full] == [RejectionCode.INVALID_TYPE]
+    assert "attributes.k" in decoded.rejections.in_full[0].reason
     assert len(decoded.spans) == 1
 
 
@@ -260,7 +260,9 @@ def test_a_member_of_another_shape_names_itself(members):
 def test_what_is_no_object_is_refused_at_its_index(span):
     decoded = read(a_span(), span)
 
-    assert [(refusal.span_index, refusal.code) for refusal in decoded.refusals] == [(1, RejectionCode.INVALID_TYPE)]
+    assert [(refusal.span_index, refusal.code) for refusal in decoded.rejections.in_full] == [
+        (1, RejectionCode.INVALID_TYPE)
+    ]
 
 
 @pytest.mark.parametrize(
@@ -315,7 +317,7 @@ def test_a_span_that_no_parser_reads_costs_itself(name, code):
     decoded = decode(value, limits=LIMITS, now_ns=NOW_NS)
 
     assert decoded.span_indexes == [0, 2]
-    assert [(refusal.span_index, refusal.code) for refusal in decoded.refusals] == [(1, code)]
+    assert [(refusal.span_index, refusal.code) for refusal in decoded.rejections.in_full] == [(1, code)]
 
 
 @pytest.mark.parametrize("text", ["\0", "@@"])
@@ -330,7 +332,7 @@ def test_a_bad_resource_refuses_its_own_spans_alone(text):
     decoded = decode(value, limits=LIMITS, now_ns=NOW_NS)
 
     assert decoded.span_indexes == [1]
-    assert decoded.refusals[0].span_index == 0
+    assert decoded.rejections.in_full[0].span_index == 0
 
 
 @pytest.mark.parametrize(

@@ -117,7 +117,7 @@ def test_a_bad_resource_or_scope_refuses_its_own_spans_alone(part, text):
     decoded = decode(value, limits=LIMITS, now_ns=NOW_NS)
 
     assert decoded.span_indexes == [1]
-    assert [(one.span_index, one.code) for one in decoded.refusals] == [
+    assert [(one.span_index, one.code) for one in decoded.rejections.in_full] == [
         (0, RejectionCode.NULL_CHARACTER if text == "a\0b" else RejectionCode.INVALID_UTF8)
     ]
 
@@ -163,7 +163,7 @@ def test_an_export_of_logs_is_named_in_the_reason():
         record = logs.resource_logs.add().scope_logs.add().log_records.add(time_unix_nano=NOW_NS, trace_id=b"\x07" * 16)
         record.body.string_value = body
 
-    refusals = decode(logs.SerializeToString(), limits=LIMITS, now_ns=NOW_NS).refusals
+    refusals = decode(logs.SerializeToString(), limits=LIMITS, now_ns=NOW_NS).rejections.in_full
 
     assert [refusal.code for refusal in refusals] == [RejectionCode.INVALID_TRACE_ID] * 2
     assert all("export of logs or metrics" in refusal.reason for refusal in refusals)
@@ -173,7 +173,7 @@ def test_an_export_of_metrics_is_named_in_the_reason():
     metrics = ExportMetricsServiceRequest()
     metrics.resource_metrics.add().scope_metrics.add().metrics.add(name="http.server.duration", unit="ms")
 
-    (refusal,) = decode(metrics.SerializeToString(), limits=LIMITS, now_ns=NOW_NS).refusals
+    (refusal,) = decode(metrics.SerializeToString(), limits=LIMITS, now_ns=NOW_NS).rejections.in_full
 
     assert "“http.server.duration”" in refusal.reason
     assert "export of logs or metrics" in refusal.reason
@@ -183,7 +183,7 @@ def test_one_span_without_an_id_among_good_ones_gets_no_hint():
     request = a_request()
     request.resource_spans[0].scope_spans[0].spans.add(span_id=b"\x01" * 8)
 
-    (refusal,) = decode(request.SerializeToString(), limits=LIMITS, now_ns=NOW_NS).refusals
+    (refusal,) = decode(request.SerializeToString(), limits=LIMITS, now_ns=NOW_NS).rejections.in_full
 
     assert refusal.reason == "The span has no trace id: it takes 16 bytes."
 
@@ -201,7 +201,7 @@ def test_the_place_and_what_is_legal_stand_in_the_reason(key, value, reason):
     attribute.value.array_value.values.add().string_value = value
     record = request.SerializeToString().replace(b"@@", b"\xff\xfe")
 
-    (refusal,) = decode(record, limits=LIMITS, now_ns=NOW_NS).refusals
+    (refusal,) = decode(record, limits=LIMITS, now_ns=NOW_NS).rejections.in_full
 
     assert refusal.reason == reason
 

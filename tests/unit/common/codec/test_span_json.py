@@ -70,14 +70,14 @@ def read(document):
 
 def the_span(**members):
     decoded = read(a_span(**members))
-    assert decoded.refusals == []
+    assert decoded.rejections.in_full == []
     return decoded.spans[0]
 
 
 def the_refusal(**members):
     decoded = read(a_span(**members))
     assert decoded.spans == []
-    return decoded.refusals[0]
+    return decoded.rejections.in_full[0]
 
 
 def test_every_member_of_an_answer_is_honoured():
@@ -163,11 +163,11 @@ def test_an_integer_beyond_64_bits_costs_its_span_and_a_double_of_its_size_none(
     decoded = decode(f'{{"spans":[{spans}]}}'.encode(), limits=LIMITS, now_ns=NOW_NS)
 
     assert decoded.span_indexes == [2, 3, 4, 5]
-    assert [(each.span_index, each.code) for each in decoded.refusals] == [
+    assert [(each.span_index, each.code) for each in decoded.rejections.in_full] == [
         (0, RejectionCode.INVALID_TYPE),
         (1, RejectionCode.INVALID_TYPE),
     ]
-    assert "attributes.n is an integer beyond 64 bits" in decoded.refusals[0].reason
+    assert "attributes.n is an integer beyond 64 bits" in decoded.rejections.in_full[0].reason
 
 
 @pytest.mark.parametrize("links", [None, []])

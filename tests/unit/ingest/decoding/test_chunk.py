@@ -15,7 +15,7 @@ from common.kafka.record import Partition, Record
 from common.limits import SpanLimits
 from common.project import DEFAULT_PROJECT_ID
 from common.settings import Encoding, TopicSettings
-from ingest.consume import Rules
+from ingest.decode import Rules
 from ingest.decoding.chunk import Chunk, decode_chunk, records_of
 from tests.support.otlp import START_NS, request
 
@@ -69,16 +69,16 @@ def test_what_is_claimed_is_what_rows_belong_to() -> None:
 def test_opened_again_without_a_project_it_refuses_the_spans_of_that_one_alone() -> None:
     given = chunk(request(["a"], project=str(PROJECT)), request(["b"]))
 
-    decoded = decode_chunk(given.refusing(frozenset({PROJECT})), RULES)
+    decoded = decode_chunk(given.rejecting(frozenset({PROJECT})), RULES)
 
     assert decoded.rows["name"].to_pylist() == ["b"]
     assert decoded.claimed == {DEFAULT_PROJECT_ID}
-    ((refusal,), ()) = (each.rejections.refusals for each in decoded.outcomes)
+    ((refusal,), ()) = (each.rejections.in_full for each in decoded.outcomes)
     assert (refusal.span_index, refusal.code) == (0, RejectionCode.UNKNOWN_PROJECT)
 
 
 def test_projects_that_are_refused_add_up() -> None:
-    twice = chunk().refusing(frozenset({PROJECT})).refusing(frozenset({DEFAULT_PROJECT_ID}))
+    twice = chunk().rejecting(frozenset({PROJECT})).rejecting(frozenset({DEFAULT_PROJECT_ID}))
 
     assert twice.unknown == {PROJECT, DEFAULT_PROJECT_ID}
 

@@ -14,8 +14,7 @@ from common.limits import SpanLimits
 from common.project import DEFAULT_PROJECT_ID
 from common.settings import Encoding, TopicSettings
 from common.span import Span
-from ingest.consume import Rules
-from ingest.decode import decode
+from ingest.decode import Rules, decode
 from ingest.decoding.chunk import Chunk, DecodedChunk, decode_chunk, records_of
 from ingest.normalize import normalize
 from tests.support.otlp import START_NS, request
@@ -31,7 +30,7 @@ def decoded(*values: bytes) -> tuple[list[list[str]], list[Sequence[Rejection]]]
     found: DecodedChunk = decode_chunk(chunk, RULES)
     records = list(records_of(chunk, found))
     names = [each.rows["name"][each.first_row : each.first_row + each.outcome.rows_count] for each in records]
-    return [each.to_pylist() for each in names], [each.outcome.rejections.refusals for each in records]
+    return [each.to_pylist() for each in names], [each.outcome.rejections.in_full for each in records]
 
 
 @pytest.fixture
@@ -44,7 +43,7 @@ def failing(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[Sequence[Spa
                 raise error("a defect")
             return normalize(spans, *rest)
 
-        monkeypatch.setattr("ingest.decoding.rows.normalize", normalise_or_fail)
+        monkeypatch.setattr("ingest.decoding.chunk.normalize", normalise_or_fail)
 
     return fail_where
 
@@ -102,7 +101,7 @@ def test_a_record_that_cannot_be_opened_is_refused_whole(monkeypatch: pytest.Mon
             raise ZeroDivisionError
         return decode(record, **rest)
 
-    monkeypatch.setattr("ingest.consume.decode", decode_or_fail)
+    monkeypatch.setattr("ingest.decode.decode", decode_or_fail)
 
     names, refusals = decoded(request(["a"]), poison, request(["b"]))
 

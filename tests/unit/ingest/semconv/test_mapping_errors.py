@@ -9,9 +9,8 @@ from common.limits import SpanLimits
 from common.project import DEFAULT_PROJECT_ID
 from common.settings import Encoding, TopicSettings
 from common.telemetry import MAPPING_ERRORS
-from ingest.consume import Rules
-from ingest.decoding.chunk import Chunk, decode_chunk, records_of
-from ingest.worker import _count
+from ingest.decode import Rules
+from ingest.decoding.chunk import Chunk, count_records, decode_chunk, records_of
 from tests.support.otlp import START_NS, request
 
 RULES = Rules({"t": TopicSettings(encoding=Encoding.OTLP_PROTO)}, SpanLimits(), DEFAULT_PROJECT_ID)
@@ -50,6 +49,6 @@ def test_the_worker_adds_them_to_the_metric() -> None:
     given = a_portion(request(["a", "b"], attributes=ODD))
     before = counted("not_a_count"), counted("not_json")
 
-    _count(list(records_of(given, decode_chunk(given, RULES))))
+    count_records(list(records_of(given, decode_chunk(given, RULES))))
 
     assert (counted("not_a_count") - before[0], counted("not_json") - before[1]) == (2, 2)

@@ -468,7 +468,7 @@ def test_the_deepest_values_can_be_published_again() -> None:
 
     decoded = span_json.decode(json.dumps(answer).encode(), limits=SpanLimits(), now_ns=NOW_NS, sent_ns=NOW_NS)
 
-    assert decoded.refusals == []
+    assert decoded.rejections.in_full == []
     assert decoded.spans[0].attributes["ag"] == normalized.attributes["ag"]
     assert normalize([a_span(too_deep)])[0].mapping_errors == ["too_deep"]
 

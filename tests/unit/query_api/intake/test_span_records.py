@@ -34,7 +34,7 @@ def test_a_span_that_its_time_makes_too_large_is_refused_before_it_is_published(
     one_past = replace(at_limit, span_bytes_max=at_limit.span_bytes_max - 1)
 
     assert prepare([untimed], limits=at_limit, now_ns=NOW_NS).records == [record]
-    assert span_json.decode(record.value, limits=at_limit, now_ns=NOW_NS).refusals == []
+    assert span_json.decode(record.value, limits=at_limit, now_ns=NOW_NS).rejections.in_full == []
     with pytest.raises(TooLarge, match="with its time"):
         prepare([untimed], limits=one_past, now_ns=NOW_NS)
 

@@ -1,15 +1,15 @@
 from __future__ import annotations
 
 from common.kafka.record import Record
-from ingest.decoding.accumulator import CHUNK_BYTES, CHUNK_RECORDS_MAX, Waiting
+from ingest.decoding.queue import CHUNK_BYTES, CHUNK_RECORDS_MAX, WaitingRecords
 
 
 def records(*sizes: int | None) -> list[Record]:
     return [Record("t", 0, offset, 0, None, None if size is None else bytes(size)) for offset, size in enumerate(sizes)]
 
 
-def waiting(*sizes: int | None, since_s: float = 10.0) -> Waiting:
-    found = Waiting(linger_s=0.1)
+def waiting(*sizes: int | None, since_s: float = 10.0) -> WaitingRecords:
+    found = WaitingRecords(linger_s=0.1)
     found.extend(records(*sizes), now_s=since_s)
     return found
 

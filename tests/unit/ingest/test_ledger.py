@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from common.kafka.record import Partition, Record
-from ingest.commit import Ledger
+from ingest.partitions import Ledger
 
 P0 = Partition("t", 0)
 

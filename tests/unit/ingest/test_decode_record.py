@@ -10,7 +10,7 @@ from common.kafka.record import Record
 from common.limits import SpanLimits
 from common.project import DEFAULT_PROJECT_ID
 from common.settings import Encoding, TopicSettings
-from ingest.consume import Rules, decode_record, without_projects
+from ingest.decode import Rules, decode_record, without_projects
 from tests.support.otlp import START_NS, request
 
 OF_TOPIC, OF_HEADER, OF_RESOURCE = UUID(int=1), UUID(int=2), UUID(int=3)
@@ -49,24 +49,24 @@ def test_a_resource_names_its_project_beside_an_attribute_that_is_called_project
 def test_a_record_without_a_value_is_no_fault(value: bytes | None) -> None:
     found = decoded(value)
 
-    assert (found.spans, len(found.rejections), found.is_refused) == ([], 0, False)
+    assert (found.spans, len(found.rejections)) == ([], 0)
 
 
 def test_a_header_that_is_no_project_refuses_the_record() -> None:
     found = decoded(request(["a", "b"]), project="acme")
 
     assert found.spans == []
-    assert [(each.span_index, each.code) for each in found.rejections.refusals] == [
+    assert [(each.span_index, each.code) for each in found.rejections.in_full] == [
         (None, RejectionCode.UNKNOWN_PROJECT)
     ]
-    assert "acme" in found.rejections.refusals[0].reason
+    assert "acme" in found.rejections.in_full[0].reason
 
 
 def test_a_resource_that_is_no_project_refuses_its_spans() -> None:
     found = decoded(request(["a", "b"], project="acme"))
 
     assert found.spans == []
-    assert [each.span_index for each in found.rejections.refusals] == [0, 1]
+    assert [each.span_index for each in found.rejections.in_full] == [0, 1]
 
 
 def test_spans_of_projects_that_exist_stay() -> None:
@@ -79,14 +79,14 @@ def test_spans_of_projects_that_exist_stay() -> None:
 def test_an_unknown_project_of_a_topic_refuses_the_record() -> None:
     found = without_projects(decoded(request(["a", "b"]), topic="owned"), {OF_TOPIC})
 
-    assert found.is_refused
-    assert [each.span_index for each in found.rejections.refusals] == [None]
+    assert found.spans == []
+    assert [each.span_index for each in found.rejections.in_full] == [None]
 
 
 def test_a_refused_span_keeps_its_index_when_the_project_is_unknown_too() -> None:
     found = decoded(request(["bad", "a"], project=str(OF_RESOURCE), absurd=["bad"]))
 
-    refused = without_projects(found, {OF_RESOURCE}).rejections.refusals
+    refused = without_projects(found, {OF_RESOURCE}).rejections.in_full
 
     assert [(each.span_index, each.code) for each in refused] == [
         (0, RejectionCode.ABSURD_TIME),

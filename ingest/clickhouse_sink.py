@@ -1,0 +1,61 @@
+"""The sink that the API reads: batches become rows of the table ``spans``.
+
+If the engine rejects a batch, the batch is halved until the rejected rows stand alone; all others are stored. Each slice has
+its own deduplication token, derived from the token of the batch, so repeating the whole write changes nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Final
+
+import pyarrow as pa
+
+from common.clickhouse.span_columns import SPANS_TABLE, stamped
+from common.clickhouse.store import ColumnStore
+from common.clock import Clock
+from common.errors import RejectedByStore, ServiceError
+from common.sink import RejectedRow, SpanRows
+
+REJECTED_ROWS_MAX: Final = 1_000
+"""If one batch has more, the table is not the one we know, rather than the spans at fault: the worker stops."""
+
+
+class ClickHouseSink:
+    """Writes to ``store``, which the caller closes."""
+
+    name = "store"
+
+    def __init__(self, store: ColumnStore, *, clock: Clock, insert_timeout_s: float) -> None:
+        self._store = store
+        self._clock = clock
+        self._insert_timeout_s = insert_timeout_s
+
+    async def write(self, spans: SpanRows, /) -> Sequence[RejectedRow]:
+        """Return when every row is durable, except the returned ones. Raises transient errors unchanged."""
+        # Each try gets its own time: `stored_us` is when the rows became visible, not when the first try began.
+        rows = await asyncio.to_thread(stamped, spans.columns, stored_us=self._clock.now_ns() // 1_000)
+        rejected: list[RejectedRow] = []
+        await self._insert(rows, 0, spans.token, rejected)
+        return rejected
+
+    async def _insert(self, rows: pa.Table, first_row: int, token: str, rejected: list[RejectedRow]) -> None:
+        try:
+            await self._store.insert(SPANS_TABLE, rows, dedup_token=token, deadline_s=self._insert_timeout_s)
+        except RejectedByStore as exc:
+            if rows.num_rows == 1:
+                self._reject(RejectedRow(first_row, exc.detail), rejected)
+                return
+        else:
+            return
+        half = rows.num_rows // 2
+        for start, count in ((0, half), (half, rows.num_rows - half)):
+            await self._insert(rows.slice(start, count), first_row + start, f"{token}/{start}+{count}", rejected)
+
+    def _reject(self, row: RejectedRow, rejected: list[RejectedRow]) -> None:
+        rejected.append(row)
+        if len(rejected) > REJECTED_ROWS_MAX:
+            raise ServiceError(
+                f"The store rejects more than {REJECTED_ROWS_MAX} rows of one batch; the last reason: {row.reason}"
+            )

@@ -1,0 +1,88 @@
+"""The worker's settings as plain values, and everything outside that it touches."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+from uuid import UUID
+
+from common.clock import Clock, SystemClock
+from common.kafka.record import Publisher, RecordSource
+from common.settings import Settings
+from common.sink import Sink
+from ingest.batch import FlushPolicy
+from ingest.decode import Rules
+from ingest.decoding.decoder import Decoder
+from ingest.flush import PositionRecorder
+from ingest.readiness import Readiness
+from ingest.semconv.prices import prices_in
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """The worker's settings as plain values."""
+
+    rules: Rules
+    flush: FlushPolicy
+    dead_letter_topic: str = "spans.dead_letter"
+    poll_records_max: int = 500
+    poll_s_max: float = 0.2  # a quiet poll; also the longest that a rebalance or SIGTERM waits for the loop
+    retry_delay_s_max: float = 10.0
+    flush_late_s: float = 10.0
+    shutdown_grace_s: float = 20.0
+    streak_max: int = 10_000
+
+    @classmethod
+    def of(cls, settings: Settings) -> Policy:
+        """Return the settings that the loop uses. Raises ``IllegalPrices``."""
+        ingest = settings.ingest
+        return cls(
+            rules=Rules(
+                settings.kafka.topics,
+                settings.limits.span_limits(),
+                settings.default_project_id,
+                prices_in(ingest.prices_file),
+            ),
+            flush=FlushPolicy(ingest.batch_rows_max, ingest.batch_bytes_max, ingest.batch_age_max_s),
+            dead_letter_topic=settings.kafka.dead_letter_topic,
+            poll_records_max=ingest.poll_records_max,
+            retry_delay_s_max=ingest.retry_delay_max_s,
+            flush_late_s=ingest.flush_late_s,
+            shutdown_grace_s=ingest.shutdown_grace_s,
+            streak_max=ingest.dead_letter_streak_max,
+        )
+
+
+class KnownProjects(Protocol):
+    """Knows which projects exist."""
+
+    async def exists(self, project_id: UUID, /) -> bool:
+        """Return whether the project exists. Raises ``Unavailable`` (transient)."""
+        ...
+
+
+async def _nothing() -> None:
+    """Do nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dependencies:
+    """Everything outside that the worker touches. The caller closes all of it, except ``source``.
+
+    ``prepare`` is awaited each time before the worker joins the group. ``systems`` are probed regularly, so that ``/readyz``
+    reports one that is away before a batch needs it.
+    """
+
+    source: RecordSource
+    decoder: Decoder
+    sinks: Sequence[Sink]
+    positions: PositionRecorder
+    publisher: Publisher
+    projects: KnownProjects
+    readiness: Readiness = field(default_factory=Readiness)
+    prepare: Callable[[], Awaitable[object]] = _nothing
+    systems: Mapping[str, Callable[[], Awaitable[object]]] = field(default_factory=dict)
+    clock: Clock = field(default_factory=SystemClock)
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep

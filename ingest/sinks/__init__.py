@@ -1,1 +1,0 @@
-"""Where a batch of spans ends."""
