@@ -45,9 +45,9 @@ test: $(VENV)/dev ## run every test; list what this machine could not run
 test-unit: $(VENV)/dev ## run the unit tests alone, for the inner loop
 	@$(PYTEST) --quiet --numprocesses logical --maxprocesses 4 --dist worksteal tests/unit $(TESTS)
 
-test-long: $(VENV)/dev ## run property tests with 20,000 cases, and the tests marked long (SEED=n repeats a run)
+test-long: $(VENV)/dev ## run property tests with 20,000 cases and what takes long (SEED=n repeats a run)
 	@echo "seed $(SEED)"
-	@HYPOTHESIS_PROFILE=long $(PYTEST) $(PROCESSES) -m "hypothesis or long" --hypothesis-seed=$(SEED) --timeout=3600 $(TESTS)
+	@HYPOTHESIS_PROFILE=long $(PYTEST) $(PROCESSES) -m "hypothesis or scaled or long" --hypothesis-seed=$(SEED) --timeout=3600 $(TESTS)
 
 lint: $(VENV)/dev ## check format, lint, types and layers
 	@$(BIN)/ruff format --check .

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.support.process_guard import ProcessGuard
+from tests.support.scale import IS_LONG
 
 pytest_plugins = [
     "tests.fixtures_clickhouse",
@@ -24,8 +25,7 @@ pytest_plugins = [
 
 settings.register_profile("default", max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("long", max_examples=20_000, deadline=None, suppress_health_check=list(HealthCheck))
-PROFILE: Final = os.environ.get("HYPOTHESIS_PROFILE", "default")
-settings.load_profile(PROFILE)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 UNIT = Path(__file__).parent / "unit"
 GUARD: Final = pytest.StashKey[ProcessGuard]()
@@ -57,7 +57,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out the tests marked ``long`` unless the long profile runs."""
-    if PROFILE == "long":
+    if IS_LONG:
         return
     config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker("long")])
     items[:] = [item for item in items if not item.get_closest_marker("long")]

@@ -13,7 +13,9 @@ import time
 import urllib.request
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -82,11 +84,17 @@ def test_up_shows_a_first_span_then_changes_nothing_then_leaves_nothing(environm
     assert [_is_free(port) for port in ports] == [True, True, True]
 
 
-def test_a_killed_stack_leaves_no_process_and_its_spans_are_there_after_the_next_start(environment: Mapping[str, str]):
+def test_a_killed_stack_leaves_no_process_and_keeps_its_dead_letters(environment: Mapping[str, str]):
     layout = Layout(Path(environment["CLEARSPAN_DATA_DIR"]))
     assert clearspan(environment, "up", "--detach").returncode == 0
     running = Running.read(layout)
     assert running is not None
+    _send_large_attribute(f"http://127.0.0.1:{environment['CLEARSPAN_API_PORT']}")
+    children = psutil.Process(running.pid).children(recursive=True)
+    computing = [child for child in children if "query_api.compute.child" in child.cmdline()]
+    produce(running.kafka, "otlp_spans", [b"not a span", b"nor is this"])
+    first, second = _dead_letters(environment, count=2)
+    assert clearspan(environment, "dead-letters", "drop", first["id"], "--yes").returncode == 0
 
     os.kill(running.pid, signal.SIGKILL)
 
@@ -94,55 +102,108 @@ def test_a_killed_stack_leaves_no_process_and_its_spans_are_there_after_the_next
     while _processes_below(str(layout.root)) or not _is_free(environment["CLEARSPAN_KAFKA_PORT"]):
         assert time.monotonic() < deadline_s, _processes_below(str(layout.root))
         time.sleep(0.1)
+    assert computing
+    assert psutil.wait_procs(computing, timeout=20)[1] == []
     again = clearspan(environment, "up", "--detach")
     assert again.returncode == 0, again.stdout + again.stderr
-
-
-def test_spans_survive_a_restart(tmp_path: Path):
-    with running_stack(tmp_path / "data") as stack:
-        produce(stack.kafka, "otlp_spans", [SAMPLE.read_bytes()])
-        before = stack.ask_until("/spans/query", ROOT_OF_SAMPLE, lambda answer: answer["count"] == 1)
-    with running_stack(tmp_path / "data") as stack:
-        after = stack.ask("/spans/query", ROOT_OF_SAMPLE)
-
-    assert after == before
-
-
-def test_what_was_acknowledged_is_stored_before_the_stack_ends(tmp_path: Path):
-    with running_stack(tmp_path / "data") as stack:
-        produce(stack.kafka, "spans", [_span_json(number, b'"x"') for number in range(10_000)])
-        stack.process.send_signal(signal.SIGTERM)
-        stack.process.wait(60)
-    with running_stack(tmp_path / "data") as stack:
-        stored = stack.ask("/spans/query", {"windowing": {"limit": 10_000}})
-
-    assert stored["count"] == 10_000
-
-
-@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
-def test_dead_letters_survive_a_restart_but_not_the_dropped_ones(tmp_path: Path, how: signal.Signals):
-    with running_stack(tmp_path / "data") as stack:
-        produce(stack.kafka, "otlp_spans", [b"not a span", b"nor is this"])
-        first, second = _letters(stack, count=2)
-        assert stack.command("dead-letters", "drop", first["id"], "--yes").returncode == 0
-        stack.process.send_signal(how)
-        stack.process.wait(60)
-    with running_stack(tmp_path / "data") as stack:
-        after = _letters(stack, count=1 if how is signal.SIGTERM else 2)
-        raw = stack.command("dead-letters", "show", after[-1]["id"], "--raw").stdout
-
+    after = _dead_letters(environment, count=2)  # that one was dropped was kept in memory alone
     assert after[-1]["reason"] == second["reason"]
+    raw = clearspan(environment, "dead-letters", "show", after[-1]["id"], "--raw").stdout
     assert raw in {"not a span", "nor is this"}
 
 
-def _letters(stack: RunningStack, *, count: int) -> list[dict[str, str]]:
+def _send_large_attribute(address: str) -> None:
+    """Send a body that the API reads in a process of its own."""
+    span = {
+        "trace_id": "c0ffee00c0ffee00c0ffee00c0ffee01",
+        "span_id": "c0ffee0000000001",
+        "attributes": {"a": "x" * 100_000},
+    }
+    assert ask(address, "/tracing/spans/ingest", {"spans": [span]})["count"] == 1
+
+
+def _dead_letters(environment: Mapping[str, str], *, count: int) -> list[dict[str, str]]:
     deadline_s = time.monotonic() + 20
     while True:
-        listed = stack.command("dead-letters", "list", "--json").stdout.splitlines()
+        listed = clearspan(environment, "dead-letters", "list", "--json").stdout.splitlines()
         if len(listed) == count:
             return [json.loads(line) for line in listed]
         assert time.monotonic() < deadline_s, listed
         time.sleep(0.1)
+
+
+@dataclass(frozen=True)
+class Restarted:
+    """A stack that was stopped with SIGTERM and started again in the same directory."""
+
+    stack: RunningStack
+    before: dict[str, Any]
+    """The sample as the first stack returned it."""
+    after: dict[str, Any]
+    """The sample as the second one returned it, before anything was sent to it."""
+    kept: dict[str, str]
+    """The dead letter that was not dropped."""
+    modes: dict[str, int]
+    """Permissions of the data directory and of what is in it, while the first stack ran."""
+
+
+@pytest.fixture(scope="module")
+def restarted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Restarted]:
+    root = tmp_path_factory.mktemp("restarted") / "data"
+    root.mkdir(mode=0o755)
+    (root / "clearspan.log").write_text("of an earlier stack")
+    (root / "clearspan.log").chmod(0o644)
+    with running_stack(root) as stack:
+        modes = {path.name: path.stat().st_mode & 0o777 for path in [root, *root.iterdir()]}
+        produce(stack.kafka, "otlp_spans", [SAMPLE.read_bytes()] * 3)
+        before = stack.ask_until("/spans/query", ROOT_OF_SAMPLE, lambda answer: answer["count"] == 1)
+        produce(stack.kafka, "otlp_spans", [b"not a span", b"nor is this"])
+        first, second = _dead_letters(stack.environment, count=2)
+        assert stack.command("dead-letters", "drop", first["id"], "--yes").returncode == 0
+        produce(stack.kafka, "spans", [_span_json(number, b'"x"') for number in range(10_000)])
+        stack.process.send_signal(signal.SIGTERM)
+        stack.process.wait(60)
+    with running_stack(root) as stack:
+        after = stack.ask("/spans/query", ROOT_OF_SAMPLE)
+        yield Restarted(stack, before, after, second, modes)
+
+
+def test_spans_survive_a_restart(restarted: Restarted):
+    assert restarted.after == restarted.before
+
+
+def test_what_was_acknowledged_is_stored_before_the_stack_ends(restarted: Restarted):
+    query = {"filtering": {"conditions": [{"field": "span_name", "value": "grown"}]}, "windowing": {"limit": 10_000}}
+
+    assert restarted.stack.ask("/spans/query", query)["count"] == 10_000
+
+
+def test_dead_letters_survive_a_restart_but_not_the_dropped_ones(restarted: Restarted):
+    [after] = _dead_letters(restarted.stack.environment, count=1)
+    raw = restarted.stack.command("dead-letters", "show", after["id"], "--raw").stdout
+
+    assert after["reason"] == restarted.kept["reason"]
+    assert raw in {"not a span", "nor is this"}
+
+
+def test_a_span_sent_again_to_a_fresh_broker_replaces_the_old_one(restarted: Restarted):
+    created_at = restarted.before["spans"][0]["created_at"]
+
+    produce(restarted.stack.kafka, "otlp_spans", [SAMPLE.read_bytes()])
+
+    restarted.stack.ask_until(
+        "/spans/query",
+        ROOT_OF_SAMPLE,
+        lambda answer: [span["created_at"] > created_at for span in answer["spans"]] == [True],
+    )
+
+
+def test_nobody_else_can_read_the_data_of_a_stack_old_files_included(restarted: Restarted):
+    modes = dict(restarted.modes)
+
+    assert modes.pop("data") == (0o711 if os.geteuid() == 0 else 0o700)
+    assert {"clearspan.log", "clickhouse", "postgres", "running.json", "broker.log"} <= modes.keys()
+    assert {name: oct(mode) for name, mode in modes.items() if mode & 0o077} == {}
 
 
 def test_a_stack_with_authentication_says_how_to_get_a_key(environment: Mapping[str, str]):
@@ -150,21 +211,6 @@ def test_a_stack_with_authentication_says_how_to_get_a_key(environment: Mapping[
 
     assert started.returncode == 0, started.stderr
     assert "clearspan keys create" in started.stdout
-
-
-def test_a_span_sent_again_to_a_fresh_broker_replaces_the_old_one(tmp_path: Path):
-    with running_stack(tmp_path / "data") as stack:
-        produce(stack.kafka, "otlp_spans", [SAMPLE.read_bytes()] * 3)
-        before = stack.ask_until("/spans/query", ROOT_OF_SAMPLE, lambda answer: answer["count"] == 1)
-    with running_stack(tmp_path / "data") as stack:
-        produce(stack.kafka, "otlp_spans", [SAMPLE.read_bytes()])
-        stack.ask_until(
-            "/spans/query",
-            ROOT_OF_SAMPLE,
-            lambda answer: (
-                [span["created_at"] > before["spans"][0]["created_at"] for span in answer["spans"]] == [True]
-            ),
-        )
 
 
 def test_a_taken_port_is_named_with_its_holder_and_the_variable_that_moves_it(environment: Mapping[str, str]):
@@ -338,34 +384,3 @@ def test_otlp_at_its_usual_port_is_printed_or_left_out_where_that_is_taken(envir
     assert f"OTEL_EXPORTER_OTLP_ENDPOINT={otlp})" in printed.stdout
     assert f"OTEL_EXPORTER_OTLP_ENDPOINT={otlp})" in status.stdout
     assert _otlp_traces(otlp) == 200
-
-
-def test_nobody_else_can_read_the_data_of_a_stack_old_files_included(tmp_path: Path):
-    root = tmp_path / "data"
-    root.mkdir(mode=0o755)
-    (root / "clearspan.log").write_text("of an earlier stack")
-    (root / "clearspan.log").chmod(0o644)
-    with running_stack(root):
-        modes = {path.name: path.stat().st_mode & 0o777 for path in [root, *root.iterdir()]}
-
-    assert modes.pop("data") == (0o711 if os.geteuid() == 0 else 0o700)
-    assert {"clearspan.log", "clickhouse", "postgres", "running.json", "broker.log"} <= modes.keys()
-    assert {name: oct(mode) for name, mode in modes.items() if mode & 0o077} == {}
-
-
-def test_the_processes_of_large_bodies_end_with_the_stack(tmp_path: Path):
-    with running_stack(tmp_path / "data") as stack:
-        span = {
-            "trace_id": "c0ffee00c0ffee00c0ffee00c0ffee01",
-            "span_id": "c0ffee0000000001",
-            "attributes": {"a": "x" * 100_000},
-        }
-        assert stack.ask("/tracing/spans/ingest", {"spans": [span]})["count"] == 1
-        children = psutil.Process(stack.process.pid).children(recursive=True)
-        computing = [child for child in children if "query_api.compute.child" in child.cmdline()]
-        assert computing
-        stack.process.kill()
-        stack.process.wait()
-
-        _, alive = psutil.wait_procs(computing, timeout=20)
-        assert alive == []

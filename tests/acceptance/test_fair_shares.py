@@ -37,7 +37,13 @@ def shared_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningSt
         yield stack
 
 
-@pytest.mark.parametrize("attacker_has_spans", [False, True], ids=["attacker without spans", "attacker with spans"])
+@pytest.mark.parametrize(
+    "attacker_has_spans",
+    [
+        pytest.param(False, id="attacker without spans", marks=pytest.mark.long),
+        pytest.param(True, id="attacker with spans"),
+    ],
+)
 def test_a_project_that_asks_for_all_it_can_leaves_its_neighbours_their_share(
     shared_stack: RunningStack, attacker_has_spans: bool
 ) -> None:

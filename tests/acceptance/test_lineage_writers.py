@@ -6,7 +6,6 @@ A few rounds here, forty with ``make test-long``.
 from __future__ import annotations
 
 import asyncio
-import os
 import random
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
@@ -19,11 +18,11 @@ import pytest
 from common.settings import PostgresSettings
 from tests.support.api_process import api_processes
 from tests.support.history import HistoryClient
+from tests.support.scale import scaled
 
 WRITERS: Final = 16
 VARIANTS: Final = 2
-IS_LONG: Final = os.environ.get("HYPOTHESIS_PROFILE") == "long"
-ROUNDS: Final = 40 if IS_LONG else 5
+ROUNDS: Final = scaled(5, 40)
 
 
 @pytest.fixture(scope="module")
@@ -103,7 +102,8 @@ class Writer:
         return answer
 
 
-@pytest.mark.timeout(600 if IS_LONG else 60)
+@pytest.mark.scaled
+@pytest.mark.timeout(scaled(60, 600))
 async def test_versions_heads_and_logs_agree_whatever_goes_on(clients: list[HistoryClient]):
     statuses: Counter[tuple[str, int]] = Counter()
     for _ in range(ROUNDS):

@@ -73,8 +73,13 @@ def _alive(servers: dict[str, Any]) -> list[str]:
     return alive
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
-@pytest.mark.parametrize("name", ["test_servers", pytest.param("test_apache_kafka", marks=pytest.mark.kafka)])
+SIGNALS: Final = [pytest.param(signal.SIGTERM, marks=pytest.mark.long), signal.SIGKILL]
+
+
+@pytest.mark.parametrize("number", SIGNALS)
+@pytest.mark.parametrize(
+    "name", ["test_servers", pytest.param("test_apache_kafka", marks=[pytest.mark.kafka, pytest.mark.long])]
+)
 def test_servers_end_with_the_test_process(name: str, number: signal.Signals, tmp_path: Path) -> None:
     with servers_of([*PYTEST, f"{SERVERS}::{name}"], tmp_path) as (run, servers):
         run.send_signal(number)
@@ -86,10 +91,10 @@ def test_servers_end_with_the_test_process(name: str, number: signal.Signals, tm
     "killed",
     [
         pytest.param(lambda _run, servers: servers["tests"], id="a process of xdist"),
-        pytest.param(lambda run, _servers: run.pid, id="pytest"),
+        pytest.param(lambda run, _servers: run.pid, id="pytest", marks=pytest.mark.long),
     ],
 )
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("number", SIGNALS)
 def test_servers_end_with_a_process_of_xdist(
     killed: Callable[[subprocess.Popen[bytes], dict[str, Any]], int], number: signal.Signals, tmp_path: Path
 ) -> None:
@@ -100,7 +105,7 @@ def test_servers_end_with_a_process_of_xdist(
         wait_until_gone(servers)
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("number", SIGNALS)
 def test_servers_end_with_make(number: signal.Signals, tmp_path: Path) -> None:
     tests = f"TESTS={SERVERS}::test_postgres_and_broker -p no:cacheprovider -o timeout=0"
     # What is installed is left as it is.

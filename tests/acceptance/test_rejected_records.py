@@ -12,6 +12,7 @@ import pytest
 
 from clearspan.embedded.layout import Layout, Running
 from tests.support.produce import produce
+from tests.support.scale import scaled
 from tests.support.stack import RunningStack, clearspan, running_stack, stack_environment
 
 pytestmark = pytest.mark.timeout(180)
@@ -65,7 +66,14 @@ def letters(stack: RunningStack, *, count: int) -> list[dict[str, Any]]:
         time.sleep(0.2)
 
 
-@pytest.mark.parametrize("topic", ["otlp_spans", "otlp_spans_json", "spans"])
+@pytest.mark.parametrize(
+    "topic",
+    [
+        "otlp_spans",
+        pytest.param("otlp_spans_json", marks=pytest.mark.long),
+        pytest.param("spans", marks=pytest.mark.long),
+    ],
+)
 def test_a_record_of_a_hundred_thousand_bad_spans_holds_up_nobody_and_loses_nothing(tmp_path: Path, topic: str):
     with running_stack(tmp_path / "data") as stack:
         started_s = time.monotonic()
@@ -130,9 +138,10 @@ def test_what_a_stop_drops_is_said_and_is_no_success(environment: Mapping[str, s
     assert clearspan(environment, "down").returncode == 0
 
 
+@pytest.mark.scaled
 def test_a_stack_that_is_stopped_at_once_stores_what_it_acknowledged(tmp_path: Path):
     with running_stack(tmp_path / "data") as stack:
-        produce(stack.kafka, "otlp_spans", [bad_spans("otlp_spans", 300_000)] * 4)
+        produce(stack.kafka, "otlp_spans", [bad_spans("otlp_spans", scaled(50_000, 300_000))] * 4)
         produce(stack.kafka, "spans", [good_span(n) for n in range(1, 101)])
         stack.process.terminate()
         code = stack.process.wait(60)
@@ -143,9 +152,8 @@ def test_a_stack_that_is_stopped_at_once_stores_what_it_acknowledged(tmp_path: P
     assert code == 0
 
 
-def test_tables_are_made_before_anything_waits_for_them(tmp_path: Path):
-    with running_stack(tmp_path / "data"):
-        log = (tmp_path / "data.log").read_text()
+def test_tables_are_made_before_anything_waits_for_them(stack: RunningStack):
+    log = Path(stack.environment["CLEARSPAN_DATA_DIR"]).with_suffix(".log").read_text()
 
     assert "tables of this version" not in log
     assert "Starting: waiting" not in log

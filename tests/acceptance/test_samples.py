@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import pytest
 
@@ -12,7 +13,25 @@ from tests.support.produce import produce
 from tests.support.stack import RunningStack
 
 SAMPLES = Path(__file__).parents[1] / "data/samples"
+Spans: TypeAlias = dict[tuple[str, str], dict[str, Any]]
 NAMES = sorted(path.name.removesuffix(".otlp_json.json") for path in SAMPLES.glob("*.otlp_json.json"))
+
+
+@pytest.fixture(scope="module")
+def returned(stack: RunningStack) -> dict[str, tuple[Spans, Spans]]:
+    """What the API returns after all samples were published as protobuf, and after all were published as JSON."""
+    produce(stack.kafka, "otlp_spans", [(SAMPLES / f"{name}.otlp_proto.bin").read_bytes() for name in NAMES])
+    from_protobuf = {name: _read(stack, _sent(name), after="") for name in NAMES}
+    produce(stack.kafka, "otlp_spans_json", [(SAMPLES / f"{name}.otlp_json.json").read_bytes() for name in NAMES])
+    return {
+        name: (spans, _read(stack, _sent(name), after=max(span["created_at"] for span in spans.values())))
+        for name, spans in from_protobuf.items()
+    }
+
+
+def _sent(name: str) -> dict[tuple[str, str], Any]:
+    spans = sent_spans((SAMPLES / f"{name}.otlp_json.json").read_bytes())
+    return {(each["span"]["traceId"], each["span"]["spanId"]): each for each in spans}
 
 
 def test_there_are_samples():
@@ -21,22 +40,16 @@ def test_there_are_samples():
 
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("name", NAMES)
-def test_a_sample_comes_back_whole_from_both_encodings(stack: RunningStack, name: str):
-    as_json = (SAMPLES / f"{name}.otlp_json.json").read_bytes()
-    as_protobuf = (SAMPLES / f"{name}.otlp_proto.bin").read_bytes()
-    sent = {(each["span"]["traceId"], each["span"]["spanId"]): each for each in sent_spans(as_json)}
-
-    produce(stack.kafka, "otlp_spans", [as_protobuf])
-    from_protobuf = _read(stack, sent, after="")
-    produce(stack.kafka, "otlp_spans_json", [as_json])
-    from_json = _read(stack, sent, after=max(span["created_at"] for span in from_protobuf.values()))
+def test_a_sample_comes_back_whole_from_both_encodings(returned: Mapping[str, tuple[Spans, Spans]], name: str):
+    from_protobuf, from_json = returned[name]
+    sent = _sent(name)
 
     for key, said in sent.items():
         _assert_whole(from_protobuf[key], said)
         assert _without_storage(from_json[key]) == _without_storage(from_protobuf[key])
 
 
-def _read(stack: RunningStack, sent: Any, *, after: str) -> dict[tuple[str, str], dict[str, Any]]:
+def _read(stack: RunningStack, sent: Any, *, after: str) -> Spans:
     traces = ",".join(sorted({trace_id for trace_id, _ in sent}))
 
     def is_enough(answer: dict[str, Any]) -> bool:

@@ -7,6 +7,7 @@ import json
 import signal
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,12 +21,14 @@ from common.kafka.consumer import KafkaSource
 from common.kafka.log import KafkaLog
 from common.settings import ClickHouseSettings, Encoding, KafkaSettings, TopicSettings
 from ingest.replay import list_dead_letters
+from tests.fixtures_clickhouse import FreshSettings
 from tests.support.clickhouse import ClickHouseServer, clickhouse_server
 from tests.support.kafka import Broker
 from tests.support.otlp import request
 from tests.support.ports import free_port
 from tests.support.postgres import PostgresServer
 from tests.support.produce import produce
+from tests.support.scale import scaled
 from tests.support.worker import WorkerProcess, worker_process
 
 VISIBLE = """
@@ -51,6 +54,7 @@ class Scene:
     topic: str
     kafka: KafkaSettings
     engine: ClickHouseServer
+    clickhouse: ClickHouseSettings
     environment: dict[str, str]
 
     def publish(self, values: list[bytes]) -> None:
@@ -58,7 +62,7 @@ class Scene:
 
     def visible(self) -> tuple[int, int]:
         """Rows a reader sees, and how many different spans they are."""
-        return asyncio.run(_visible(self.engine.settings()))
+        return asyncio.run(_visible(self.clickhouse))
 
 
 async def _visible(settings: ClickHouseSettings) -> tuple[int, int]:
@@ -77,29 +81,58 @@ def until(condition: Callable[[], bool], *, within_s: float) -> None:
         time.sleep(0.05)
 
 
-@pytest.fixture
-def scene(kafka: Broker, postgres: PostgresServer, unique: str, tmp_path: Path) -> Iterator[Scene]:
+@contextmanager
+def _scene(
+    kafka: Broker,
+    postgres: PostgresServer,
+    unique: str,
+    engine: ClickHouseServer,
+    clickhouse: ClickHouseSettings,
+    log: Path,
+) -> Iterator[Scene]:
     settings = kafka.settings(
         group=unique,
         topics={unique: TopicSettings(encoding=Encoding.OTLP_PROTO)},
         dead_letter_topic=f"{unique}.dead",
     )
     asyncio.run(ensure_topics(settings))
+    environment = {
+        "CLEARSPAN_KAFKA__BOOTSTRAP": kafka.bootstrap,
+        "CLEARSPAN_KAFKA__GROUP": unique,
+        "CLEARSPAN_KAFKA__TOPICS": json.dumps({unique: {"encoding": "otlp_proto"}}),
+        "CLEARSPAN_KAFKA__DEAD_LETTER_TOPIC": f"{unique}.dead",
+        "CLEARSPAN_CLICKHOUSE__PORT": str(clickhouse.port),
+        "CLEARSPAN_CLICKHOUSE__DATABASE": clickhouse.database,
+        "CLEARSPAN_POSTGRES__DSN": asyncio.run(postgres.migrated_database()).dsn.get_secret_value(),
+        "CLEARSPAN_INGEST__BATCH_ROWS_MAX": "2000",
+        "CLEARSPAN_INGEST__RETRY_DELAY_MAX_S": "0.5",
+        "CLEARSPAN_LOG_FORMAT": "text",
+    }
+    with worker_process(environment, log) as worker:
+        yield Scene(worker, unique, settings, engine, clickhouse, environment)
+
+
+@pytest.fixture
+def scene(
+    kafka: Broker,
+    postgres: PostgresServer,
+    unique: str,
+    clickhouse_http: ClickHouseServer,
+    http_settings: FreshSettings,
+    tmp_path: Path,
+) -> Iterator[Scene]:
+    """A scene in a database of its own of the engine that tests share."""
+    with _scene(kafka, postgres, unique, clickhouse_http, http_settings(), tmp_path / "worker.log") as scene:
+        yield scene
+
+
+@pytest.fixture
+def scene_with_own_engine(kafka: Broker, postgres: PostgresServer, unique: str, tmp_path: Path) -> Iterator[Scene]:
+    """A scene whose engine the test may stop."""
     with clickhouse_server(tmp_path / "clickhouse", port=free_port()) as engine:
         asyncio.run(migrate(engine.settings(), data_dir=tmp_path))
-        environment = {
-            "CLEARSPAN_KAFKA__BOOTSTRAP": kafka.bootstrap,
-            "CLEARSPAN_KAFKA__GROUP": unique,
-            "CLEARSPAN_KAFKA__TOPICS": json.dumps({unique: {"encoding": "otlp_proto"}}),
-            "CLEARSPAN_KAFKA__DEAD_LETTER_TOPIC": f"{unique}.dead",
-            "CLEARSPAN_CLICKHOUSE__PORT": str(engine.port),
-            "CLEARSPAN_POSTGRES__DSN": asyncio.run(postgres.migrated_database()).dsn.get_secret_value(),
-            "CLEARSPAN_INGEST__BATCH_ROWS_MAX": "2000",
-            "CLEARSPAN_INGEST__RETRY_DELAY_MAX_S": "0.5",
-            "CLEARSPAN_LOG_FORMAT": "text",
-        }
-        with worker_process(environment, tmp_path / "worker.log") as worker:
-            yield Scene(worker, unique, settings, engine, environment)
+        with _scene(kafka, postgres, unique, engine, engine.settings(), tmp_path / "worker.log") as scene:
+            yield scene
 
 
 def requests(count: int, *, spans: int) -> list[bytes]:
@@ -109,8 +142,9 @@ def requests(count: int, *, spans: int) -> list[bytes]:
 
 @pytest.mark.kafka
 @pytest.mark.timeout(240)
-def test_killed_ten_times_it_loses_no_span_and_shows_none_twice(scene: Scene) -> None:
-    spans_count, kills = 50_000, 10
+@pytest.mark.scaled
+def test_killed_worker_loses_no_span_and_stores_none_twice(scene: Scene) -> None:
+    spans_count, kills = scaled(9_000, 50_000), scaled(3, 10)
     values = requests(spans_count // 50, spans=50)
     scene.worker.start()
     scene.worker.wait_until_ready()
@@ -119,7 +153,7 @@ def test_killed_ten_times_it_loses_no_span_and_shows_none_twice(scene: Scene) ->
         # Each chunk is published while the worker that will be killed amid it runs.
         scene.publish(values[number::kills])
         until(lambda: scene.worker.metric("clearspan_insert_seconds_count") > 0, within_s=60)
-        time.sleep(number * 0.007)  # a little later each time: into another step of a batch's life
+        time.sleep(number * 0.007)  # a little later each time, to hit another step of a batch
         scene.worker.end(signal.SIGKILL)
         scene.worker.start()
     until(lambda: scene.visible()[1] >= spans_count, within_s=90)
@@ -143,7 +177,8 @@ def test_sigterm_drains_commits_and_leaves(scene: Scene) -> None:
 
 @pytest.mark.kafka
 @pytest.mark.timeout(120)
-def test_an_engine_that_is_away_is_waited_for_and_named(scene: Scene, tmp_path: Path) -> None:
+def test_an_engine_that_is_away_is_waited_for_and_named(scene_with_own_engine: Scene, tmp_path: Path) -> None:
+    scene = scene_with_own_engine
     scene.worker.start()
     scene.worker.wait_until_ready()
     scene.engine.stop()
@@ -158,7 +193,8 @@ def test_an_engine_that_is_away_is_waited_for_and_named(scene: Scene, tmp_path: 
 
 
 @pytest.mark.kafka
-def test_a_second_sigterm_ends_it_at_once_and_commits_nothing(scene: Scene) -> None:
+def test_a_second_sigterm_ends_it_at_once_and_commits_nothing(scene_with_own_engine: Scene) -> None:
+    scene = scene_with_own_engine
     scene.worker.start()
     scene.worker.wait_until_ready()
     scene.engine.stop()

@@ -35,7 +35,7 @@ SEED = 20_260_101
 
 SPANS_COUNT = 160
 FILTERS_AT_ONCE = 10
-CASES_MIN = 2_000
+CASES_MIN = 500
 STATEMENT_CHARACTERS_MAX = 250_000
 """Of the filter near its limits: the engine takes some seconds for a megabyte, before it reads a row."""
 

@@ -30,7 +30,7 @@ from tests.support.filters import FILTERS
 SEED = 20_260_102
 SPANS_COUNT = 60
 FILTERS_AT_ONCE = 25
-CASES_MIN = 300
+CASES_MIN = 150
 HTTP_SHARE = 6
 """Of so many examples one is asked through HTTP too."""
 

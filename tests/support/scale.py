@@ -1,0 +1,13 @@
+"""How much a test marked ``scaled`` does: little in ``make test``, much in ``make test-long``."""
+
+from __future__ import annotations
+
+import os
+from typing import Final
+
+IS_LONG: Final = os.environ.get("HYPOTHESIS_PROFILE") == "long"
+
+
+def scaled(small: int, large: int) -> int:
+    """Return ``large`` in ``make test-long``, else ``small``."""
+    return large if IS_LONG else small
