@@ -1,4 +1,4 @@
-"""Whether the process lives, whether it can work, and what it counts."""
+"""Probes and metrics: whether the process is alive, whether it can answer requests, and what it counts."""
 
 from __future__ import annotations
 
@@ -17,41 +17,41 @@ CHECK_TIMEOUT_S: Final = 2.0
 
 
 class Liveness(BaseModel):
-    """The process answers."""
+    """The process is alive."""
 
-    status: Literal["ok"] = "ok"
+    status: Literal["ok"] = Field("ok", description="Always `ok`.")
 
 
 class Readiness(BaseModel):
-    """Whether requests can be answered, and if not, what is missing."""
+    """Whether the process can answer requests, and what is missing if not."""
 
-    status: Literal["ready", "not ready"]
-    waiting_for: dict[str, str] | None = Field(None, description="What does not answer, and why.")
+    status: Literal["ready", "not ready"] = Field(description="Whether the process can answer requests.")
+    waiting_for: dict[str, str] | None = Field(None, description="The systems that do not answer, each with a reason.")
 
 
-async def livez(request: Request) -> Response:  # noqa: ARG001 - the one shape of handlers
-    """200 while the process answers at all."""
+async def livez(request: Request) -> Response:  # noqa: ARG001 - a handler
+    """Return 200 while the process is alive."""
     return json_response(Liveness())
 
 
 async def readyz(request: Request) -> Response:
-    """200 when every system answers, else 503 that names the ones that do not, with reasons."""
+    """Return 200 if every system answers, else 503 with the systems that do not, and why."""
     checks = request.context.checks
     reasons = await asyncio.gather(*(_reason(check) for check in checks.values()))
     missing = {name: reason for name, reason in zip(checks, reasons, strict=True) if reason is not None}
     if missing:
-        answer = Readiness(status="not ready", waiting_for=missing)
-        return json_response(answer, status=503, headers={"Retry-After": "1"})
+        readiness = Readiness(status="not ready", waiting_for=missing)
+        return json_response(readiness, status=503, headers={"Retry-After": "1"})
     return json_response(Readiness(status="ready"))
 
 
-async def metrics(request: Request) -> Response:  # noqa: ARG001 - the one shape of handlers
-    """Everything that is counted, in Prometheus' text format."""
+async def metrics(request: Request) -> Response:  # noqa: ARG001 - a handler
+    """Return the metrics of the process in the text format of Prometheus."""
     return Response(generate_latest(), content_type=CONTENT_TYPE_LATEST)
 
 
 async def _reason(check: Check) -> str | None:
-    """Why a system does not answer, or ``None`` if it does."""
+    """Return why a system does not answer, or ``None`` if it does."""
     try:
         async with asyncio.timeout(CHECK_TIMEOUT_S):
             await check()

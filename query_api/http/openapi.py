@@ -1,4 +1,4 @@
-"""The OpenAPI 3.1 document of the routes, generated from the models that validate.
+"""Generate the OpenAPI 3.1 document of the routes from the models that validate requests.
 
 Source: OpenAPI 3.1.1; JSON Schema 2020-12 as pydantic writes it.
 """
@@ -21,82 +21,107 @@ from query_api.request.route import Access, Route
 Json: TypeAlias = dict[str, Any]
 
 REF_TEMPLATE: Final = "#/components/schemas/{model}"
-_PLACE: Final = re.compile(r"\{(\w+)\}")
+_PARAMETER: Final = re.compile(r"\{(\w+)\}")
 _BODY_STATUSES: Final = (404, 409, 413, 415, 422)
-_SHAPED_STATUSES: Final = (400, 413, 429, 503, 504)
-"""What a route may tell in its protocol's own form (``Route.error_format``)."""
+_FORMATTED_STATUSES: Final = (400, 413, 429, 503, 504)
+"""Errors that a route may render in the format of its protocol (``Route.error_format``)."""
 _DATA_THROUGH: Final[Json] = {
     "schema": {"type": "string", "format": "date-time"},
-    "description": "What Kafka had taken by then is in this answer; absent while that is not known.",
+    "description": "Everything that Kafka had taken by this time is in the response. Absent if the time is unknown.",
 }
 _WAIT_FOR: Final[Json] = {
     "schema": {"type": "string"},
-    "description": "Response when these records are queryable: values of X-Clearspan-Coordinates, or topic/partition/offset of "
-    "records that the project has written to Kafka itself, separated by commas.",
+    "description": "The records to wait for before the request is handled, separated by commas: values of "
+    "`X-Clearspan-Coordinates`, or `topic/partition/offset` of records that the project has written to Kafka itself.",
 }
 _DESCRIPTION: Final = """\
-Keeps and queries the spans of LLM and agent applications.
+Clearspan stores and queries the spans of LLM and agent applications.
 
-Every route answers at the root and below `/api`, with and without a trailing slash. Bodies are JSON and may come with \
-`Content-Encoding: gzip`; answers of 1,000 bytes and more are compressed where the client takes gzip."""
+Every route is available at the root and below `/api`, with and without a trailing slash. Request bodies are JSON and may be \
+compressed with `Content-Encoding: gzip`. Responses of 1,000 bytes and more are compressed if the client accepts gzip."""
+TAGS: Final[Mapping[str, str]] = {
+    "Spans": "Query spans and get them by their ids.",
+    "Traces": "Query, get and delete traces.",
+    "Tracing": "Older forms of the span and trace routes, for existing clients.",
+    "Simple traces": "Write and read traces of one span, such as annotations.",
+    "Analytics": "Aggregate spans over time, and list their sessions and users.",
+    "Intake": "Send spans as JSON or OTLP. A request is answered when Kafka has acknowledged its spans.",
+    "Applications": "Manage applications.",
+    "Application variants": "Manage the variants of applications.",
+    "Application revisions": "Commit, read, compare and deploy revisions of application variants.",
+    "Simple applications": "Manage applications together with the data of their first variant.",
+    "Environments": "Manage environments, to which application revisions are deployed.",
+    "Environment variants": "Manage the variants of environments.",
+    "Environment revisions": "Commit, read and compare revisions of environment variants.",
+    "Simple environments": "Manage environments together with the data of their first variant.",
+    "Queries": "Manage saved queries.",
+    "Query variants": "Manage the variants of saved queries.",
+    "Query revisions": "Commit, read, compare and run revisions of saved queries.",
+    "Simple queries": "Manage saved queries together with the data of their first variant.",
+    "Workflows": "Read application revisions under the names that the SDK uses.",
+    "Accounts": "Create accounts and inspect API keys.",
+    "Status": "See up to which time data is queryable.",
+    "Health": "Probes and metrics.",
+    "About": "The OpenAPI document and the pages of this service.",
+}
 
 
 class Problem(BaseModel):
-    """One thing that is wrong with a request."""
+    """One problem of a request."""
 
-    type: str = Field(description="What kind of problem, in pydantic's words.")
-    loc: list[str | int] = Field(description="Where: body, path or query, and the way from there.")
-    msg: str
-    input: Any = None
-    ctx: dict[str, Any] | None = None
+    type: str = Field(description="The type of the problem, as pydantic names it.")
+    loc: list[str | int] = Field(description="The location: `body`, `path` or `query`, followed by names and indexes.")
+    msg: str = Field(description="The problem in words.")
+    input: Any = Field(None, description="The value at the location, shortened if it is long.")
+    ctx: dict[str, Any] | None = Field(None, description="Details of the problem.")
 
 
 class InvalidRequestError(BaseModel):
-    """The request does not have the shape that the route wants."""
+    """The request does not match the schema of the route."""
 
-    detail: list[Problem]
+    detail: list[Problem] = Field(description="The problems, at most 100.")
 
 
 class TextError(BaseModel):
-    """What is wrong, in words."""
+    """An error with a message."""
 
-    detail: str
+    detail: str = Field(description="The error message.")
 
 
 class MessageDetail(BaseModel):
-    """What is wrong, in words."""
+    """An error message, and the id of its entry in the log."""
 
-    message: str
-    operation_id: str | None = Field(None, description="Finds the failure in the log; with status 500.")
+    message: str = Field(description="The error message.")
+    operation_id: str | None = Field(None, description="With status 500: the id of the log entry of the error.")
 
 
 class MessageError(BaseModel):
-    """What is wrong, in words, and the id under which the log tells more."""
+    """An error with a message and, with status 500, an id."""
 
-    detail: MessageDetail
+    detail: MessageDetail = Field(description="The error.")
 
 
 class ConflictDetail(BaseModel):
-    """What of the request is taken, or contradicts what is stored."""
+    """The member of the request that conflicts with stored data."""
 
-    message: str
-    conflict: dict[str, str] = Field(description="The member with its value.")
+    message: str = Field(description="The error message.")
+    conflict: dict[str, str] = Field(description="The name of the member and its value.")
 
 
 class RevisionConflictDetail(BaseModel):
-    """Somebody else committed first."""
+    """Another commit came first."""
 
-    code: Literal["revision_conflict"]
-    message: str
-    retryable: bool
-    next_step: str
+    code: Literal["revision_conflict"] = Field(description="Always `revision_conflict`.")
+    message: str = Field(description="The error message.")
+    retryable: bool = Field(description="Whether the same request can succeed later.")
+    next_step: str = Field(description="What the client should do.")
     details: dict[str, str | None] = Field(description="`base_revision_id` and `current_revision_id`.")
 
 
 class ConflictError(BaseModel):
-    """The request conflicts with what is stored."""
+    """The request conflicts with stored data."""
 
-    detail: str | ConflictDetail | RevisionConflictDetail
+    detail: str | ConflictDetail | RevisionConflictDetail = Field(description="The conflict.")
 
 
 _ERROR_BODIES: Final[Mapping[int, type[BaseModel]]] = {
@@ -115,7 +140,7 @@ _ERROR_BODIES: Final[Mapping[int, type[BaseModel]]] = {
 
 
 def openapi_document(routes: Sequence[Route]) -> Json:
-    """The document. Two routes of one path stand side by side; paths are in the order of the routes."""
+    """Return the document. Paths are in the order of the routes."""
     schemas = _Schemas(routes)
     paths: dict[str, Json] = {}
     for route in routes:
@@ -123,7 +148,7 @@ def openapi_document(routes: Sequence[Route]) -> Json:
     return {
         "openapi": "3.1.0",
         "info": {"title": "Clearspan", "version": _version(), "description": _DESCRIPTION},
-        "tags": [{"name": tag} for tag in dict.fromkeys(route.tag for route in routes)],
+        "tags": [{"name": tag, "description": TAGS[tag]} for tag in dict.fromkeys(route.tag for route in routes)],
         "paths": paths,
         "components": {
             "schemas": schemas.definitions,
@@ -133,13 +158,13 @@ def openapi_document(routes: Sequence[Route]) -> Json:
                     "type": "apiKey",
                     "in": "header",
                     "name": "Authorization",
-                    "description": "`ApiKey <key>`, or the key alone. It belongs to one project and decides it.",
+                    "description": "`ApiKey <key>`, or the key alone. The key belongs to one project, which the request reads and writes.",
                 },
                 "Access": {
                     "type": "apiKey",
                     "in": "header",
                     "name": "Authorization",
-                    "description": "`Access <admin key>`, for `/admin` alone.",
+                    "description": "`Access <admin key>`, only for paths below `/admin`.",
                 },
             },
         },
@@ -147,7 +172,7 @@ def openapi_document(routes: Sequence[Route]) -> Json:
 
 
 class _Schemas:
-    """The schemas of all models, each once, and the references to them."""
+    """The schemas of all models, and the references to them."""
 
     def __init__(self, routes: Iterable[Route]) -> None:
         inputs = {model for route in routes for model in (route.body, route.query) if model is not None}
@@ -159,17 +184,17 @@ class _Schemas:
         self._refs, definitions = models_json_schema(modes, ref_template=REF_TEMPLATE)
         self.definitions: Json = definitions["$defs"]
 
-    def taken(self, model: type[BaseModel]) -> Json:
-        """What is validated."""
+    def validation(self, model: type[BaseModel]) -> Json:
+        """Return the reference to the schema of a request."""
         return self._refs[model, _VALIDATION]
 
-    def given(self, model: type[BaseModel]) -> Json:
-        """What is answered."""
+    def serialization(self, model: type[BaseModel]) -> Json:
+        """Return the reference to the schema of a response."""
         return self._refs[model, _SERIALIZATION]
 
-    def taken_in_full(self, model: type[BaseModel]) -> Json:
-        """What is validated, not by reference."""
-        name = str(self.taken(model)["$ref"]).rsplit("/", 1)[-1]
+    def validation_schema(self, model: type[BaseModel]) -> Json:
+        """Return the schema of a request itself."""
+        name = str(self.validation(model)["$ref"]).rsplit("/", 1)[-1]
         schema: Json = self.definitions[name]
         return schema
 
@@ -190,60 +215,63 @@ def _operation(route: Route, schemas: _Schemas) -> Json:
     if parameters := [*_path_parameters(route), *_query_parameters(route, schemas), *_header_parameters(route)]:
         operation["parameters"] = parameters
     if route.body is not None:
-        content = {"application/json": {"schema": schemas.taken(route.body)}}
+        content = {"application/json": {"schema": schemas.validation(route.body)}}
         operation["requestBody"] = {"required": route.body_required, "content": content}
     elif route.raw_body:
-        operation["requestBody"] = {"required": False, "content": _in_each(route.raw_body)}
+        operation["requestBody"] = {"required": False, "content": _without_schema(route.raw_body)}
     if route.deprecated:
         operation["deprecated"] = True
     return operation
 
 
 def _success(route: Route, schemas: _Schemas) -> Json:
-    success: Json = {"description": HTTPStatus(route.status).phrase, "content": _answered(route, schemas)}
+    success: Json = {"description": HTTPStatus(route.status).phrase, "content": _success_content(route, schemas)}
     if route.reads_spans:
         success["headers"] = {DATA_THROUGH_HEADER: _DATA_THROUGH}
     return success
 
 
-def _answered(route: Route, schemas: _Schemas) -> Json:
+def _success_content(route: Route, schemas: _Schemas) -> Json:
     if route.response is None:
-        return _in_each(route.raw_body or (route.content_type,))
-    return {route.content_type: {"schema": schemas.given(route.response)}}
+        return _without_schema(route.raw_body or (route.content_type,))
+    return {route.content_type: {"schema": schemas.serialization(route.response)}}
 
 
-def _in_each(content_types: Iterable[str]) -> Json:
-    return {each: {} for each in content_types}
+def _without_schema(content_types: Iterable[str]) -> Json:
+    return {content_type: {} for content_type in content_types}
 
 
 def _error_response(status: int, schemas: _Schemas) -> Json:
-    content = {"application/json": {"schema": schemas.given(_ERROR_BODIES[status])}}
+    content = {"application/json": {"schema": schemas.serialization(_ERROR_BODIES[status])}}
     response: Json = {"description": HTTPStatus(status).phrase, "content": content}
     if status in (429, 503):
-        response["headers"] = {"Retry-After": {"schema": {"type": "integer"}, "description": "Seconds."}}
+        response["headers"] = {
+            "Retry-After": {
+                "schema": {"type": "integer"},
+                "description": "The number of seconds after which to try again.",
+            }
+        }
     return response
 
 
 def _errors(route: Route, schemas: _Schemas) -> Json:
     unready = {
-        str(status): {"description": HTTPStatus(status).phrase, "content": _answered(route, schemas)}
+        str(status): {"description": HTTPStatus(status).phrase, "content": _success_content(route, schemas)}
         for status in route.unready_statuses
     }
     if route.access is Access.PUBLIC:
         return unready
     takes_input = route.body is not None or route.query is not None or bool(route.raw_body)
-    refusals = _BODY_STATUSES if takes_input else (422,) if _PLACE.search(route.path) else ()
-    return {
-        str(status): _error(status, route)
-        for status in (400, 401, *refusals, *route.refused_statuses, 429, 500, 503, 504)
-    }
+    input_statuses = _BODY_STATUSES if takes_input else (422,) if _PARAMETER.search(route.path) else ()
+    statuses = (400, 401, *input_statuses, *route.refused_statuses, 429, 500, 503, 504)
+    return {str(status): _error(status, route) for status in statuses}
 
 
 def _error(status: int, route: Route) -> Json:
-    """The usual response by reference; a protocol with errors of its own tells them in the encoding of the request."""
-    if route.error_format is None or status not in _SHAPED_STATUSES:
+    """Return a reference to the usual response, or the format of the protocol, in the encoding of the request."""
+    if route.error_format is None or status not in _FORMATTED_STATUSES:
         return {"$ref": f"#/components/responses/{status}"}
-    return {"description": HTTPStatus(status).phrase, "content": _in_each(route.raw_body)}
+    return {"description": HTTPStatus(status).phrase, "content": _without_schema(route.raw_body)}
 
 
 def _security(route: Route) -> list[Json]:
@@ -257,14 +285,22 @@ def _security(route: Route) -> list[Json]:
 
 
 def _path_parameters(route: Route) -> list[Json]:
-    names = _PLACE.findall(route.path)
-    return [{"name": name, "in": "path", "required": True, "schema": {"type": "string"}} for name in names]
+    return [
+        {
+            "name": name,
+            "in": "path",
+            "required": True,
+            "description": f"The id of the {name.removesuffix('_id').replace('_', ' ')}.",
+            "schema": {"type": "string"},
+        }
+        for name in _PARAMETER.findall(route.path)
+    ]
 
 
 def _query_parameters(route: Route, schemas: _Schemas) -> list[Json]:
     if route.query is None:
         return []
-    schema = schemas.taken_in_full(route.query)
+    schema = schemas.validation_schema(route.query)
     required = schema.get("required", [])
     return [
         {

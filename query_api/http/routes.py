@@ -1,4 +1,7 @@
-"""The whole API on one screen."""
+"""The route table: every route of the API, and which of them the OTLP port serves.
+
+The routes of applications, environments and queries follow one pattern; ``registry/*_routes.py`` make them for each kind.
+"""
 
 from __future__ import annotations
 
@@ -43,8 +46,8 @@ from query_api.compat.workflows_models import (
 )
 from query_api.freshness import status as freshness
 from query_api.freshness.status import Freshness
-from query_api.http import health, home_page
-from query_api.http.docs_page import with_docs
+from query_api.http import health
+from query_api.http.about import with_about
 from query_api.intake import handlers as intake
 from query_api.intake import otlp, otlp_rejected, prepare
 from query_api.intake.models import (
@@ -70,124 +73,121 @@ from query_api.saved import resolve as saved
 
 # fmt: off
 SPANS: Final = (
-    Route("POST", "/spans/query", saved.query_spans, "Ask for spans", "Spans", SpansResponse, body=SpansQuery),
-    Route("GET",  "/spans", spans.list_spans, "Spans by their ids", "Spans", SpansResponse, query=SpanIds),
-    Route("GET",  "/spans/{trace_id}/{span_id}", spans.get_span, "One span", "Spans", SpanResponse),
+    Route("POST", "/spans/query", saved.query_spans, "Query spans.", "Spans", SpansResponse, body=SpansQuery),
+    Route("GET",  "/spans", spans.list_spans, "Get spans by their ids.", "Spans", SpansResponse, query=SpanIds),
+    Route("GET",  "/spans/{trace_id}/{span_id}", spans.get_span, "Get one span.", "Spans", SpanResponse),
 )
 TRACES: Final = (
-    Route("GET",  "/traces", traces.list_traces, "Traces by their ids", "Traces", TracesResponse, query=TraceIds),
-    Route("POST", "/traces/query", saved.query_traces, "Ask for traces", "Traces", TracesResponse, body=TracesQuery),
-    Route("GET",  "/traces/{trace_id}", traces.get_trace, "One trace as a tree", "Traces", TraceResponse),
-    Route("DELETE", "/traces/{trace_id}", traces.delete_trace, "Delete a trace", "Traces", TraceDeleted, status=202),
+    Route("GET",  "/traces", traces.list_traces, "Get traces by their ids.", "Traces", TracesResponse, query=TraceIds),
+    Route("POST", "/traces/query", saved.query_traces, "Query traces.", "Traces", TracesResponse, body=TracesQuery),
+    Route("GET",  "/traces/{trace_id}", traces.get_trace, "Get one trace as a tree.", "Traces", TraceResponse),
+    Route("DELETE", "/traces/{trace_id}", traces.delete_trace, "Delete a trace.", "Traces", TraceDeleted, status=202),
 )
 ANALYTICS: Final = (
-    Route("POST", "/spans/analytics/query", analytics.query_metrics, "Statistics of values", "Analytics", MetricsResponse,
+    Route("POST", "/spans/analytics/query", analytics.query_metrics, "Query statistics of values over time.", "Analytics", MetricsResponse,
           query=MetricsParameters, body=MetricsQuery),
-    Route("POST", "/tracing/analytics/query", analytics.query_metrics, "Statistics of values", "Analytics", MetricsResponse,
+    Route("POST", "/tracing/analytics/query", analytics.query_metrics, "Query statistics of values over time.", "Analytics", MetricsResponse,
           query=MetricsParameters, body=MetricsQuery, deprecated=True),
-    Route("POST", "/tracing/spans/analytics", analytics.query_counts, "Counts and sums", "Analytics", CountsResponse,
+    Route("POST", "/tracing/spans/analytics", analytics.query_counts, "Query counts and sums over time.", "Analytics", CountsResponse,
           query=CountsParameters, body=CountsQuery),
-    Route("GET",  "/tracing/spans/analytics", analytics.query_counts, "Counts and sums", "Analytics", CountsResponse,
+    Route("GET",  "/tracing/spans/analytics", analytics.query_counts, "Query counts and sums over time.", "Analytics", CountsResponse,
           query=CountsParameters),
-    Route("POST", "/spans/sessions/query", sessions.query_sessions, "Ask for sessions", "Analytics", SessionIds, body=ActivityQuery),
-    Route("POST", "/spans/users/query", sessions.query_users, "Ask for users", "Analytics", UserIds, body=ActivityQuery),
-    Route("POST", "/tracing/sessions/query", sessions.query_sessions, "Ask for sessions", "Analytics", SessionIds,
+    Route("POST", "/spans/sessions/query", sessions.query_sessions, "Query session ids.", "Analytics", SessionIds, body=ActivityQuery),
+    Route("POST", "/spans/users/query", sessions.query_users, "Query user ids.", "Analytics", UserIds, body=ActivityQuery),
+    Route("POST", "/tracing/sessions/query", sessions.query_sessions, "Query session ids.", "Analytics", SessionIds,
           body=ActivityQuery, deprecated=True),
-    Route("POST", "/tracing/users/query", sessions.query_users, "Ask for users", "Analytics", UserIds,
+    Route("POST", "/tracing/users/query", sessions.query_users, "Query user ids.", "Analytics", UserIds,
           body=ActivityQuery, deprecated=True),
 )
 TRACING: Final = (
-    Route("POST", "/tracing/spans/query", flat.query_flat, "Ask for traces or spans, in the older form", "Tracing", FlatResponse,
+    Route("POST", "/tracing/spans/query", flat.query_flat, "Query traces or spans in the older form.", "Tracing", FlatResponse,
           body=FlatQuery, query=FlatQuery, deprecated=True),
-    Route("GET",  "/tracing/traces/{trace_id}", flat.get_flat_trace, "One trace as a tree, in the older form", "Tracing",
+    Route("GET",  "/tracing/traces/{trace_id}", flat.get_flat_trace, "Get one trace as a tree in the older form.", "Tracing",
           FlatTraceResponse, deprecated=True),
-    Route("DELETE", "/tracing/traces/{trace_id}", flat.delete_flat_trace, "Delete a trace, in the older form", "Tracing",
+    Route("DELETE", "/tracing/traces/{trace_id}", flat.delete_flat_trace, "Delete a trace in the older form.", "Tracing",
           LinksResponse, status=202, deprecated=True),
 )
 SIMPLE: Final = (
-    Route("POST", "/simple/traces/query", simple.query_simple_traces, "Ask for simple traces", "Simple traces",
+    Route("POST", "/simple/traces/query", simple.query_simple_traces, "Query simple traces.", "Simple traces",
           SimpleTracesResponse, body=QuerySimpleTraces),
-    Route("GET",  "/simple/traces/{trace_id}", simple.get_simple_trace, "One simple trace", "Simple traces", SimpleTraceResponse),
-    Route("PATCH", "/simple/traces/{trace_id}", simple.edit_simple_trace, "Change a simple trace", "Simple traces",
+    Route("GET",  "/simple/traces/{trace_id}", simple.get_simple_trace, "Get one simple trace.", "Simple traces", SimpleTraceResponse),
+    Route("PATCH", "/simple/traces/{trace_id}", simple.edit_simple_trace, "Edit a simple trace.", "Simple traces",
           SimpleTraceResponse, body=EditSimpleTrace, body_required=True, ignores_unknown=True),
-    Route("DELETE", "/simple/traces/{trace_id}", simple.delete_simple_trace, "Delete a simple trace", "Simple traces",
+    Route("DELETE", "/simple/traces/{trace_id}", simple.delete_simple_trace, "Delete a simple trace.", "Simple traces",
           SimpleTraceDeleted),
 )
 
 
 def _otlp(prefix: str) -> tuple[Route, ...]:
-    """OTLP over HTTP, below a prefix. Errors have the protocol's own form."""
+    """The routes of OTLP over HTTP below a prefix. Errors have the format of the protocol."""
     in_otlp: dict[str, Any] = {"raw_body": otlp.CONTENT_TYPES, "content_type": otlp.PROTOBUF, "error_format": otlp.error_format}
     return (
-        Route("GET",  f"{prefix}/v1/traces", otlp.ready, "Whether OTLP can be sent here", "Intake", IntakeReady),
-        Route("POST", f"{prefix}/v1/traces", otlp.export_traces, "Send spans by OTLP", "Intake", None,
+        Route("GET",  f"{prefix}/v1/traces", otlp.ready, "Check that OTLP is accepted here.", "Intake", IntakeReady),
+        Route("POST", f"{prefix}/v1/traces", otlp.export_traces, "Send spans as OTLP.", "Intake", None,
               prepare=otlp.prepare_traces, **in_otlp),
-        Route("POST", f"{prefix}/v1/metrics", otlp_rejected.reject_metrics, "Reject metrics", "Intake", None,
+        Route("POST", f"{prefix}/v1/metrics", otlp_rejected.reject_metrics, "Reject OTLP metrics.", "Intake", None,
               prepare=otlp_rejected.prepare_metrics, **in_otlp),
-        Route("POST", f"{prefix}/v1/logs", otlp_rejected.reject_logs, "Reject logs", "Intake", None,
+        Route("POST", f"{prefix}/v1/logs", otlp_rejected.reject_logs, "Reject OTLP logs.", "Intake", None,
               prepare=otlp_rejected.prepare_logs, **in_otlp),
     )
 
 
 OTLP: Final = (*_otlp(""), *_otlp("/otlp"))
 INTAKE: Final = (
-    Route("POST", "/simple/traces", simple.create_simple_trace, "Write a simple trace", "Simple traces", SimpleTraceResponse,
+    Route("POST", "/simple/traces", simple.create_simple_trace, "Create a simple trace.", "Simple traces", SimpleTraceResponse,
           body=CreateSimpleTrace, body_required=True, ignores_unknown=True, prepare=spans_of_new, status=202),
-    Route("POST", "/tracing/spans/ingest", intake.ingest_spans, "Send spans as JSON", "Intake", LinksResponse,
+    Route("POST", "/tracing/spans/ingest", intake.ingest_spans, "Send spans as JSON.", "Intake", LinksResponse,
           body=SpansIngest, prepare=prepare.spans_of_ingest, body_required=True, ignores_unknown=True, status=202),
-    Route("POST", "/traces/ingest", intake.ingest_traces, "Send traces as JSON", "Intake", TraceIdsResponse,
+    Route("POST", "/traces/ingest", intake.ingest_traces, "Send traces as JSON.", "Intake", TraceIdsResponse,
           body=TracesIngest, prepare=prepare.spans_of_traces, body_required=True, ignores_unknown=True, status=202, deprecated=True),
-    Route("POST", "/traces", intake.create_trace, "Send one trace", "Intake", TraceIdResponse,
+    Route("POST", "/traces", intake.create_trace, "Send one trace.", "Intake", TraceIdResponse,
           body=TraceIngest, prepare=prepare.spans_of_new_trace, body_required=True, ignores_unknown=True, status=202),
-    Route("PUT",  "/traces/{trace_id}", intake.replace_trace, "Send one trace again", "Intake", TraceIdResponse,
+    Route("PUT",  "/traces/{trace_id}", intake.replace_trace, "Send spans of an existing trace.", "Intake", TraceIdResponse,
           body=TraceIngest, prepare=prepare.spans_of_replaced_trace, body_required=True, ignores_unknown=True, status=202),
-    Route("POST", "/tracing/traces", intake.create_trace_of_spans, "Send one trace", "Intake", LinksResponse,
+    Route("POST", "/tracing/traces", intake.create_trace_of_spans, "Send one trace in the older form.", "Intake", LinksResponse,
           body=SpansIngest, prepare=prepare.spans_of_new_trace_of_spans, body_required=True, ignores_unknown=True, status=202, deprecated=True),
-    Route("PUT",  "/tracing/traces/{trace_id}", intake.replace_trace_of_spans, "Send one trace again", "Intake", LinksResponse,
+    Route("PUT",  "/tracing/traces/{trace_id}", intake.replace_trace_of_spans, "Send spans of an existing trace in the older form.", "Intake", LinksResponse,
           body=SpansIngest, prepare=prepare.spans_of_replaced_trace_of_spans, body_required=True, ignores_unknown=True, status=202, deprecated=True),
 )
 STATUS: Final = (
-    Route("GET", "/status/freshness", freshness.freshness_of_project, "Up to where what was produced is queryable", "Status",
+    Route("GET", "/status/freshness", freshness.freshness_of_project, "Get the time up to which the project's data is queryable.", "Status",
           Freshness),
-    Route("GET", "/admin/status/freshness", freshness.freshness_of_all, "The same, for all projects together", "Status",
+    Route("GET", "/admin/status/freshness", freshness.freshness_of_all, "Get the time up to which the data of all projects is queryable.", "Status",
           Freshness, access=Access.ADMIN, reads_spans=True),
 )
 WORKFLOWS: Final = (
-    Route("POST", "/workflows/revisions/resolve", workflows.REVISIONS.resolve, "Resolve embedded references", "Workflows",
+    Route("POST", "/workflows/revisions/resolve", workflows.REVISIONS.resolve, "Resolve the embedded references of a workflow revision.", "Workflows",
           WorkflowResolvedResponse, body=ResolveWorkflowRevision),
-    Route("POST", "/workflows/revisions/retrieve", workflows.REVISIONS.retrieve, "The revision that references name", "Workflows",
+    Route("POST", "/workflows/revisions/retrieve", workflows.REVISIONS.retrieve, "Get the workflow revision that references point to.", "Workflows",
           WorkflowRetrievedResponse, body=RetrieveWorkflowRevision),
 )
 ACCOUNTS: Final = (
-    Route("GET",  "/projects/current", accounts.current_project, "The project of the key", "Accounts", CurrentProject,
+    Route("GET",  "/projects/current", accounts.current_project, "Get the project of the API key.", "Accounts", CurrentProject,
           refused_statuses=(404,)),
-    Route("GET",  "/access/permissions/check", accounts.check_permission, "Check a permission", "Accounts", Permission,
+    Route("GET",  "/access/permissions/check", accounts.check_permission, "Check a permission of the API key.", "Accounts", Permission,
           query=PermissionParameters, ignores_unknown=True),
-    Route("POST", "/admin/simple/accounts", accounts.create_accounts, "Make accounts with projects and keys", "Accounts",
+    Route("POST", "/admin/simple/accounts", accounts.create_accounts, "Create accounts with projects and keys.", "Accounts",
           AccountsResponse, body=CreateAccounts, body_required=True, ignores_unknown=True, access=Access.ADMIN),
 )
 PROBES: Final = (
-    Route("GET", "/livez",   health.livez,   "Whether the process lives", "Health", health.Liveness, access=Access.PUBLIC),
-    Route("GET", "/health",  health.livez,   "The same, under its older name", "Health", health.Liveness, access=Access.PUBLIC),
-    Route("GET", "/readyz",  health.readyz,  "Whether it can work, and what is missing", "Health", health.Readiness, access=Access.PUBLIC,
+    Route("GET", "/livez",   health.livez,   "Check that the process is alive.", "Health", health.Liveness, access=Access.PUBLIC),
+    Route("GET", "/health",  health.livez,   "Check that the process is alive (older name of `/livez`).", "Health", health.Liveness, access=Access.PUBLIC),
+    Route("GET", "/readyz",  health.readyz,  "Check that the process can answer requests.", "Health", health.Readiness, access=Access.PUBLIC,
           unready_statuses=(503,)),
 )
 HEALTH: Final = (
     *PROBES,
-    Route("GET", "/metrics", health.metrics, "What it counts, for Prometheus", "Health", None, access=Access.PUBLIC, content_type="text/plain"),
-)
-HOME: Final = (
-    Route("GET", "/", home_page.home, "Where everything is", "About", home_page.Home, access=Access.PUBLIC),
+    Route("GET", "/metrics", health.metrics, "Get the metrics of the process, for Prometheus.", "Health", None, access=Access.PUBLIC, content_type="text/plain"),
 )
 # fmt: on
 
 
 def _reading(*routes: Route) -> tuple[Route, ...]:
-    """Routes that are answered from spans: they say how fresh they are, and wait if they are asked to."""
+    """Mark routes whose response is made of spans: it says how fresh it is, and may wait for the caller's own writes."""
     return tuple(replace(route, reads_spans=True) for route in routes)
 
 
-ROUTES: Final = with_docs(
+ROUTES: Final = with_about(
     (
         *_reading(*SPANS, *TRACES, *TRACING, *SIMPLE, *ANALYTICS),
         *OTLP,
@@ -199,9 +199,8 @@ ROUTES: Final = with_docs(
         *ACCOUNTS,
         *STATUS,
         *HEALTH,
-        *HOME,
     )
 )
 
 OTLP_ROUTES: Final = (*OTLP, *PROBES)
-"""What answers on the port for OTLP over HTTP."""
+"""The routes of the port for OTLP over HTTP."""

@@ -9,7 +9,7 @@ import orjson
 import pytest
 from pydantic import ValidationError
 
-from query_api.http.openapi import openapi_document
+from query_api.http.openapi import TAGS, openapi_document
 from query_api.http.routes import ROUTES
 from query_api.intake.otlp import CONTENT_TYPES
 from query_api.request.route import Access, Route
@@ -135,3 +135,8 @@ def test_resolving_answers_a_stored_revision_or_data_alone() -> None:
     route.response.model_validate({"count": 1, "application_revision": {"data": {"parameters": {"a": None}}}})
     with pytest.raises(ValidationError):
         route.response.model_validate({"count": 1, "application_revision": {"slug": "neither"}})
+
+
+def test_every_tag_has_a_description() -> None:
+    assert {tag["name"] for tag in DOCUMENT["tags"]} == set(TAGS)
+    assert all(tag["description"] for tag in DOCUMENT["tags"])

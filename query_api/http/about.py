@@ -1,0 +1,121 @@
+"""``GET /``, ``/openapi.json`` and ``/docs``: where everything is, the OpenAPI document, and a page that renders it.
+
+Each page is one response: style and script are inline, nothing is loaded from elsewhere, and the content security policy of
+``/docs`` names both by their hashes.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Sequence
+from functools import cache
+from importlib.resources import files
+from typing import Final
+
+import orjson
+from pydantic import BaseModel, Field
+
+from query_api.http.openapi import openapi_document
+from query_api.request.json_body import json_response
+from query_api.request.route import Access, Request, Response, Route
+
+TAG: Final = "About"
+HTML: Final = "text/html; charset=utf-8"
+HOME_POLICY: Final = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+
+
+class Links(BaseModel):
+    """Addresses relative to the requested one, so that they also work below a prefix."""
+
+    page: str = Field("./", description="This list, as a page.")
+    docs: str = Field("./docs", description="Every route, as a page.")
+    openapi: str = Field("./openapi.json", description="Every route, as an OpenAPI document.")
+    livez: str = Field("./livez", description="Whether the process is alive.")
+    readyz: str = Field("./readyz", description="Whether the process can answer requests, and what is missing.")
+    metrics: str = Field("./metrics", description="Metrics of the process, for Prometheus.")
+
+
+class Home(BaseModel):
+    """The name of the service and the addresses of its pages."""
+
+    name: str = Field("Clearspan", description="The name of the service.")
+    links: Links = Field(Links(), description="The addresses of its pages.")
+
+
+def with_about(routes: Sequence[Route]) -> tuple[Route, ...]:
+    """Return the routes, followed by the routes of the pages. The OpenAPI document describes all of them."""
+
+    async def show_document(request: Request) -> Response:  # noqa: ARG001 - a handler
+        """Return this OpenAPI document, generated from the models that validate requests."""
+        return Response(document())
+
+    @cache
+    def document() -> bytes:
+        return orjson.dumps(openapi_document(described))
+
+    # fmt: off
+    described = (
+        *routes,
+        Route("GET", "/", show_home, "Get the addresses of all pages.", TAG, Home, access=Access.PUBLIC),
+        Route("GET", "/openapi.json", show_document, "Get the OpenAPI document.", TAG, None, access=Access.PUBLIC),
+        Route("GET", "/docs", show_docs, "Get this documentation as a page.", TAG, None, access=Access.PUBLIC, content_type="text/html"),
+    )
+    # fmt: on
+    return described
+
+
+async def show_home(request: Request) -> Response:
+    """Return the addresses of all pages: as a page for clients that accept HTML, as JSON for others."""
+    if not _accepts_html(request.headers.get("Accept", "")):
+        return json_response(Home(), headers={"Vary": "Accept"})
+    headers = {"Content-Security-Policy": HOME_POLICY, "Vary": "Accept"}
+    return Response(_home().encode(), content_type=HTML, headers=headers)
+
+
+async def show_docs(request: Request) -> Response:  # noqa: ARG001 - a handler
+    """Return a page with every route, its schemas, and a form to try it."""
+    page, policy = _docs()
+    return Response(page, content_type=HTML, headers={"Content-Security-Policy": policy, "Cache-Control": "no-cache"})
+
+
+def _accepts_html(accept: str) -> bool:
+    ranges = [part.replace(" ", "").lower().split(";") for part in accept.split(",")]
+    return any(media_type == "text/html" and "q=0" not in parameters for media_type, *parameters in ranges)
+
+
+@cache
+def _home() -> str:
+    items = "\n".join(
+        f'<li><a href="{address}">{name}</a> {Links.model_fields[name].description}</li>'
+        for name, address in Links().model_dump(exclude={"page"}).items()
+    )
+    return f"""<!doctype html>
+<html lang="en">
+<head><meta charset="utf-8"><title>Clearspan</title></head>
+<body>
+<h1>Clearspan</h1>
+<ul>
+{items}
+</ul>
+</body>
+</html>
+"""
+
+
+@cache
+def _docs() -> tuple[bytes, str]:
+    """Return the page and its content security policy."""
+    folder = files("query_api.http.docs")
+    style, script, markup = (folder.joinpath(name).read_text("utf-8") for name in ("page.css", "page.js", "page.html"))
+    page = markup.replace("/*style*/", style).replace("/*script*/", script)
+    policy = (
+        f"default-src 'none'; style-src {_source(style)}; script-src {_source(script)}; connect-src 'self'; "
+        "img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    )
+    return page.encode(), policy
+
+
+def _source(text: str) -> str:
+    digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+    return f"'sha256-{digest}'"
