@@ -8,8 +8,8 @@ import orjson
 
 from query_api.compat.simple_traces_models import CreateSimpleTrace, Json, SimpleTraceEdit, SimpleTraceResponse
 from query_api.compat.simple_traces_spans import edited_span, new_span, simple_trace_of
-from query_api.intake.prepare import PreparedIntake, prepared, with_response
-from query_api.intake.trees import Placed
+from query_api.intake.prepare import PlacedSpan, to_records, with_response
+from query_api.intake.publish import PreparedIntake
 from query_api.request.route import PrepareContext
 from query_api.spans.render import Rendered
 
@@ -27,7 +27,7 @@ def spans_of_edited(root: Rendered, edit: SimpleTraceEdit, context: PrepareConte
 
 
 def _prepared(written: Json, shown: Json, context: PrepareContext) -> PreparedIntake:
-    made = prepared([Placed("trace", written, is_top=True)], context)
+    made = to_records([PlacedSpan("trace", written, is_top=True)], context)
     return with_response(made, SimpleTraceResponse(count=1, trace=simple_trace_of(shown)))
 
 

@@ -48,7 +48,6 @@ from query_api.freshness import status as freshness
 from query_api.freshness.status import Freshness
 from query_api.http import health
 from query_api.http.about import with_about
-from query_api.intake import handlers as intake
 from query_api.intake import otlp, otlp_rejected, prepare
 from query_api.intake.models import (
     IntakeReady,
@@ -59,6 +58,7 @@ from query_api.intake.models import (
     TraceIngest,
     TracesIngest,
 )
+from query_api.intake.publish import send_spans
 from query_api.pages import sessions_handlers as sessions
 from query_api.pages import spans_handlers as spans
 from query_api.pages import traces_handlers as traces
@@ -125,9 +125,9 @@ def _otlp(prefix: str) -> tuple[Route, ...]:
         Route("GET",  f"{prefix}/v1/traces", otlp.ready, "Check that OTLP is accepted here.", "Intake", IntakeReady),
         Route("POST", f"{prefix}/v1/traces", otlp.export_traces, "Send spans as OTLP.", "Intake", None,
               prepare=otlp.prepare_traces, **in_otlp),
-        Route("POST", f"{prefix}/v1/metrics", otlp_rejected.reject_metrics, "Reject OTLP metrics.", "Intake", None,
+        Route("POST", f"{prefix}/v1/metrics", otlp_rejected.reject, "Reject OTLP metrics.", "Intake", None,
               prepare=otlp_rejected.prepare_metrics, **in_otlp),
-        Route("POST", f"{prefix}/v1/logs", otlp_rejected.reject_logs, "Reject OTLP logs.", "Intake", None,
+        Route("POST", f"{prefix}/v1/logs", otlp_rejected.reject, "Reject OTLP logs.", "Intake", None,
               prepare=otlp_rejected.prepare_logs, **in_otlp),
     )
 
@@ -136,18 +136,26 @@ OTLP: Final = (*_otlp(""), *_otlp("/otlp"))
 INTAKE: Final = (
     Route("POST", "/simple/traces", simple.create_simple_trace, "Create a simple trace.", "Simple traces", SimpleTraceResponse,
           body=CreateSimpleTrace, body_required=True, ignores_unknown=True, prepare=spans_of_new, status=202),
-    Route("POST", "/tracing/spans/ingest", intake.ingest_spans, "Send spans as JSON.", "Intake", LinksResponse,
-          body=SpansIngest, prepare=prepare.spans_of_ingest, body_required=True, ignores_unknown=True, status=202),
-    Route("POST", "/traces/ingest", intake.ingest_traces, "Send traces as JSON.", "Intake", TraceIdsResponse,
-          body=TracesIngest, prepare=prepare.spans_of_traces, body_required=True, ignores_unknown=True, status=202, deprecated=True),
-    Route("POST", "/traces", intake.create_trace, "Send one trace.", "Intake", TraceIdResponse,
-          body=TraceIngest, prepare=prepare.spans_of_new_trace, body_required=True, ignores_unknown=True, status=202),
-    Route("PUT",  "/traces/{trace_id}", intake.replace_trace, "Send spans of an existing trace.", "Intake", TraceIdResponse,
-          body=TraceIngest, prepare=prepare.spans_of_replaced_trace, body_required=True, ignores_unknown=True, status=202),
-    Route("POST", "/tracing/traces", intake.create_trace_of_spans, "Send one trace in the older form.", "Intake", LinksResponse,
-          body=SpansIngest, prepare=prepare.spans_of_new_trace_of_spans, body_required=True, ignores_unknown=True, status=202, deprecated=True),
-    Route("PUT",  "/tracing/traces/{trace_id}", intake.replace_trace_of_spans, "Send spans of an existing trace in the older form.", "Intake", LinksResponse,
-          body=SpansIngest, prepare=prepare.spans_of_replaced_trace_of_spans, body_required=True, ignores_unknown=True, status=202, deprecated=True),
+    Route("POST", "/tracing/spans/ingest", send_spans, "Send spans as JSON.", "Intake", LinksResponse, body=SpansIngest,
+          prepare=prepare.spans_of_ingest, body_required=True, ignores_unknown=True, status=202,
+          description="Send any number of spans of any number of traces, as a list or as trees."),
+    Route("POST", "/traces/ingest", send_spans, "Send traces as JSON.", "Intake", TraceIdsResponse, body=TracesIngest,
+          prepare=prepare.spans_of_traces, body_required=True, ignores_unknown=True, status=202, deprecated=True,
+          description="Send any number of traces as trees."),
+    Route("POST", "/traces", send_spans, "Send one trace.", "Intake", TraceIdResponse, body=TraceIngest,
+          prepare=prepare.spans_of_new_trace, body_required=True, ignores_unknown=True, status=202,
+          description="Send one trace with exactly one root, as a tree."),
+    Route("PUT",  "/traces/{trace_id}", send_spans, "Send spans of an existing trace.", "Intake", TraceIdResponse, body=TraceIngest,
+          prepare=prepare.spans_of_replaced_trace, body_required=True, ignores_unknown=True, status=202,
+          description="Send one trace with exactly one root. Stored spans of the trace that the body does not contain are kept."),
+    Route("POST", "/tracing/traces", send_spans, "Send one trace in the older form.", "Intake", LinksResponse, body=SpansIngest,
+          prepare=prepare.spans_of_new_trace_of_spans, body_required=True, ignores_unknown=True, status=202, deprecated=True,
+          description="Send one trace with exactly one root, in the form of `/tracing/spans/ingest`."),
+    Route("PUT",  "/tracing/traces/{trace_id}", send_spans, "Send spans of an existing trace in the older form.", "Intake",
+          LinksResponse, body=SpansIngest, prepare=prepare.spans_of_replaced_trace_of_spans, body_required=True,
+          ignores_unknown=True, status=202, deprecated=True,
+          description="Send one trace with exactly one root, in the form of `/tracing/spans/ingest`. Stored spans that the body does"
+          " not contain are kept."),
 )
 STATUS: Final = (
     Route("GET", "/status/freshness", freshness.freshness_of_project, "Get the time up to which the project's data is queryable.", "Status",

@@ -1,7 +1,7 @@
-"""The shapes in which spans come in as JSON, and what intake answers (reference §4).
+"""The request and response models of intake as JSON (reference §4).
 
-Validation here is structural and changes nothing: what is published is what was sent, member for member. What the
-values mean (ids, times, limits) is checked by ``common/codec/span_json.py``, the same code that reads them again.
+Validation is structural and changes nothing: the members are published as they were sent. Their values (ids, times, limits) are
+checked by ``common/codec/span_json.py``, the code that also reads them from Kafka.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from query_api.request.body_models import BY_FORM, LISTED, UNLISTED, ListedSpans
 
 Json: TypeAlias = dict[str, Any]
 
-# Names and values stand elsewhere; mypy knows only enums that are spelt out.
+# Names and values are defined in common/span.py; mypy knows only enums that are written out.
 TraceType = StrEnum("TraceType", {name.upper(): name for name in TRACE_TYPES})  # type: ignore[misc] # as above
 SpanType = StrEnum("SpanType", {name.upper(): name for name in SPAN_TYPES})  # type: ignore[misc] # as above
 SpanKindName = StrEnum("SpanKindName", {kind.name: kind.name for kind in SpanKind})  # type: ignore[misc] # as above
@@ -28,19 +28,19 @@ StatusCodeName = StrEnum("StatusCodeName", {code.name: code.name for code in Sta
 
 
 class _Sent(BaseModel):
-    """A shape that other members may stand beside: they are kept."""
+    """A model that keeps unknown members."""
 
     model_config = ConfigDict(extra="allow")
 
 
 class AsSent:
-    """Annotates JSON that must validate as a model and is passed on as it was sent."""
+    """Annotates JSON that is validated by a model and passed on as it was sent."""
 
     def __init__(self, model: Callable[[], type[BaseModel]]) -> None:
         self._model = model
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        """The model's own schema, whose result is thrown away."""
+        """Return the schema of the model; its result is discarded."""
         return core_schema.no_info_wrap_validator_function(_as_sent, handler.generate_schema(self._model()))
 
 
@@ -53,35 +53,35 @@ Time: TypeAlias = datetime | int | float
 
 
 class ReferenceInput(_Sent):
-    """What a span points to: an application, a variant, a revision, …"""
+    """A reference from a span to an application, a variant, a revision or another entity."""
 
-    id: UUID | None = None
-    slug: str | None = None
-    version: str | None = None
-    attributes: Json | None = None
+    id: UUID | None = Field(None, description="The id of the entity.")
+    slug: str | None = Field(None, description="The slug of the entity.")
+    version: str | None = Field(None, description="The version of a revision.")
+    attributes: Json | None = Field(None, description="Attributes of the reference; `key` names its kind.")
 
 
 class LinkInput(_Sent):
-    """Another span that this one belongs to."""
+    """A link from a span to another span."""
 
-    trace_id: str | None = None
-    span_id: str | None = None
-    attributes: Json | None = None
+    trace_id: str | None = Field(None, description="The trace of the other span.")
+    span_id: str | None = Field(None, description="The id of the other span.")
+    attributes: Json | None = Field(None, description="Attributes of the link.")
 
 
 class HashInput(_Sent):
-    """A digest of what a span points to."""
+    """A hash of a span's references and links."""
 
-    id: UUID | None = None
-    attributes: Json | None = None
+    id: UUID | None = Field(None, description="The hash as a UUID.")
+    attributes: Json | None = Field(None, description="Attributes of the hash.")
 
 
 class EventInput(_Sent):
-    """Something that happened during a span."""
+    """An event that happened during a span."""
 
-    name: str | None = None
-    timestamp: Time | None = None
-    attributes: Json | None = None
+    name: str | None = Field(None, description="The name of the event.")
+    timestamp: Time | None = Field(None, description="The time of the event.")
+    attributes: Json | None = Field(None, description="Attributes of the event.")
 
 
 SpanNodes: TypeAlias = Annotated[
@@ -90,35 +90,37 @@ SpanNodes: TypeAlias = Annotated[
 
 
 class SpanInput(_Sent):
-    """A span as ``/spans/query`` returns it; children may be nested below ``spans``, by name."""
+    """A span as `/spans/query` returns it; children may be nested in `spans`, by name."""
 
-    trace_id: str = Field(description="32 hexadecimal digits, or any spelling of a UUID.")
-    span_id: str = Field(description="16 hexadecimal digits, or any spelling of a UUID.")
-    parent_id: str | None = Field(None, description="Absent for roots.")
-    trace_type: TraceType | None = None
-    span_type: SpanType | None = None
-    span_kind: SpanKindName | None = None
-    span_name: str | None = None
-    start_time: Time | None = Field(None, description="RFC 3339, or a number of s, ms, µs or ns since 1970.")
-    end_time: Time | None = None
-    status_code: StatusCodeName | None = None
-    status_message: str | None = None
-    session_id: str | None = None
-    user_id: str | None = None
-    agent_id: str | None = None
-    attributes: Json | None = None
-    references: ListedSpans[ReferenceInput] | None = None
-    links: ListedSpans[LinkInput] | None = None
-    hashes: ListedSpans[HashInput] | None = None
-    events: ListedSpans[EventInput] | None = None
-    spans: NamedSpans[str, SpanNodes] | None = None
+    trace_id: str = Field(description="The id of the trace: 32 hexadecimal digits or a UUID.")
+    span_id: str = Field(description="The id of the span: 16 hexadecimal digits or a UUID.")
+    parent_id: str | None = Field(None, description="The id of the parent span. Absent for roots and nested spans.")
+    trace_type: TraceType | None = Field(None, description="The type of the trace.")
+    span_type: SpanType | None = Field(None, description="The type of the span.")
+    span_kind: SpanKindName | None = Field(None, description="The OpenTelemetry kind of the span.")
+    span_name: str | None = Field(None, description="The name of the span.")
+    start_time: Time | None = Field(None, description="The start: RFC 3339, or a number of s, ms, µs or ns since 1970.")
+    end_time: Time | None = Field(None, description="The end, in the same forms as the start.")
+    status_code: StatusCodeName | None = Field(None, description="The OpenTelemetry status of the span.")
+    status_message: str | None = Field(None, description="The message of the status.")
+    session_id: str | None = Field(None, description="The session that the span belongs to.")
+    user_id: str | None = Field(None, description="The end user that the span belongs to.")
+    agent_id: str | None = Field(None, description="The agent that the span belongs to.")
+    attributes: Json | None = Field(
+        None, description="Attributes of the span; `ag` holds those that Clearspan interprets."
+    )
+    references: ListedSpans[ReferenceInput] | None = Field(None, description="References to entities.")
+    links: ListedSpans[LinkInput] | None = Field(None, description="Links to other spans.")
+    hashes: ListedSpans[HashInput] | None = Field(None, description="Hashes of references and links.")
+    events: ListedSpans[EventInput] | None = Field(None, description="Events of the span.")
+    spans: NamedSpans[str, SpanNodes] | None = Field(None, description="Child spans by name.")
 
 
 class TraceInput(_Sent):
-    """A trace as a tree: its roots by name, a list where several have the same."""
+    """A trace as a tree: its roots by name; several roots of one name are a list."""
 
-    trace_id: str | None = None
-    spans: NamedSpans[str, SpanNodes] | None = None
+    trace_id: str | None = Field(None, description="The id of the trace.")
+    spans: NamedSpans[str, SpanNodes] | None = Field(None, description="The roots of the trace by name.")
 
 
 SpanJson: TypeAlias = Annotated[Json, AsSent(lambda: SpanInput)]
@@ -137,59 +139,59 @@ _TRACE_EXAMPLE: Final[Json] = {"spans": {"answer the question": _SPAN_EXAMPLE}}
 
 
 class SpansIngest(BaseModel):
-    """Spans as a list, or as trees by trace id."""
+    """Spans to store: as a list, as trees by trace id, or both."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"spans": [_SPAN_EXAMPLE]}]})
 
-    spans: ListedSpans[SpanJson] | None = None
-    traces: NamedSpans[str, TraceJson] | None = None
+    spans: ListedSpans[SpanJson] | None = Field(None, description="Spans as a list.")
+    traces: NamedSpans[str, TraceJson] | None = Field(None, description="Traces as trees, by trace id.")
 
 
 class TracesIngest(BaseModel):
-    """Traces as trees."""
+    """Traces to store, as trees."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"traces": [_TRACE_EXAMPLE]}]})
 
-    traces: ListedSpans[TraceJson] | None = None
+    traces: ListedSpans[TraceJson] | None = Field(None, description="The traces.")
 
 
 class TraceIngest(BaseModel):
-    """One trace as a tree."""
+    """One trace to store, as a tree."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"trace": _TRACE_EXAMPLE}]})
 
-    trace: TraceJson | None = None
+    trace: TraceJson | None = Field(None, description="The trace.")
 
 
 class SpanLink(BaseModel):
-    """Where a span can be found."""
+    """The ids of one span."""
 
-    trace_id: str
-    span_id: str
+    trace_id: str = Field(description="The id of the trace.")
+    span_id: str = Field(description="The id of the span.")
 
 
 class LinksResponse(BaseModel):
-    """The spans that were taken in."""
+    """The accepted spans."""
 
-    count: int
-    links: list[SpanLink]
+    count: int = Field(description="The number of spans.")
+    links: list[SpanLink] = Field(description="The ids of the spans.")
 
 
 class TraceIdResponse(BaseModel):
-    """The trace that was taken in."""
+    """The accepted trace."""
 
-    count: int
-    trace_id: str | None = None
+    count: int = Field(description="The number of traces.")
+    trace_id: str | None = Field(None, description="The id of the trace.")
 
 
 class TraceIdsResponse(BaseModel):
-    """The traces that were taken in."""
+    """The accepted traces."""
 
-    count: int
-    trace_ids: list[str]
+    count: int = Field(description="The number of traces.")
+    trace_ids: list[str] = Field(description="The ids of the traces.")
 
 
 class IntakeReady(BaseModel):
-    """OTLP can be sent here."""
+    """OTLP is accepted here."""
 
-    status: str = "ready"
+    status: str = Field("ready", description="Always `ready`.")

@@ -1,6 +1,6 @@
-"""Metrics and logs over OTLP/HTTP: counted, and rejected as a whole, because Clearspan keeps traces only (contract §4).
+"""Metrics and logs over OTLP/HTTP: count and reject them with status 200, because Clearspan stores only traces (contract §4).
 
-SDKs that send all three signals to one address would otherwise report a failure with every export. Source: OpenTelemetry
+SDKs that send all three signals to one address would otherwise report an error with every export. Source: OpenTelemetry
 Protocol 1.x, “Partial Success”.
 """
 
@@ -23,7 +23,7 @@ from query_api.intake.otlp import JSON, encoding_of
 from query_api.request.route import PrepareContext, Request, Response
 
 MESSAGE: Final = (
-    "Clearspan keeps traces only: nothing of this request is stored. Send metrics and logs to another backend."
+    "Clearspan stores only traces: nothing of this request is stored. Send metrics and logs to another backend."
 )
 
 _METRIC_KINDS: Final = ("gauge", "sum", "histogram", "exponential_histogram", "summary")
@@ -31,7 +31,7 @@ _METRIC_KINDS: Final = ("gauge", "sum", "histogram", "exponential_histogram", "s
 
 @dataclass(frozen=True, slots=True)
 class _Signal:
-    """What is exported, and how it is counted in both encodings."""
+    """Metrics or logs: the messages, and how records are counted in both encodings."""
 
     request: type[Message]
     response: type[Message]
@@ -40,28 +40,19 @@ class _Signal:
     count_json: Callable[[Any], int]
 
 
-async def reject_metrics(request: Request) -> Response:
-    """Reject every data point: Clearspan keeps traces only. The answer is 200 with ``partial_success``, so that SDKs go on."""
-    return _answer(request)
-
-
-async def reject_logs(request: Request) -> Response:
-    """Reject every log record: Clearspan keeps traces only. The answer is 200 with ``partial_success``, so that SDKs go on."""
-    return _answer(request)
+async def reject(request: Request) -> Response:
+    """Reject every record, because Clearspan stores only traces. The status is 200 with `partial_success`, so that SDKs do not retry."""
+    return Response(request.body, content_type=encoding_of(request.headers.get("Content-Type")))
 
 
 def prepare_metrics(body: bytes, context: PrepareContext) -> bytes:
-    """The response to an ``ExportMetricsServiceRequest``. Raises ``InvalidInput`` where it cannot be read."""
+    """Return the response to an ``ExportMetricsServiceRequest``. Raises ``InvalidInput`` if it cannot be read."""
     return _response(_METRICS, body, context)
 
 
 def prepare_logs(body: bytes, context: PrepareContext) -> bytes:
-    """The response to an ``ExportLogsServiceRequest``. Raises ``InvalidInput`` where it cannot be read."""
+    """Return the response to an ``ExportLogsServiceRequest``. Raises ``InvalidInput`` if it cannot be read."""
     return _response(_LOGS, body, context)
-
-
-def _answer(request: Request) -> Response:
-    return Response(request.body, content_type=encoding_of(request.headers.get("Content-Type")))
 
 
 def _response(signal: _Signal, body: bytes, context: PrepareContext) -> bytes:
@@ -72,7 +63,7 @@ def _response(signal: _Signal, body: bytes, context: PrepareContext) -> bytes:
     try:
         count = signal.count_message(signal.request.FromString(body))
     except DecodeError as exc:
-        raise InvalidInput(f"The body is no {signal.request.DESCRIPTOR.name}: {exc}.") from exc
+        raise InvalidInput(f"The body is not an {signal.request.DESCRIPTOR.name}: {exc}.") from exc
     response: Any = signal.response()
     if count:
         setattr(response.partial_success, signal.rejected_field, count)
@@ -117,7 +108,7 @@ def _json_object(body: bytes) -> Mapping[str, Any]:
 
 
 def _objects(value: Mapping[str, Any], name: str) -> Iterator[Mapping[str, Any]]:
-    return (_object(each, name) for each in _list(value, name))
+    return (_object(member, name) for member in _list(value, name))
 
 
 def _length(value: Any, name: str) -> int:
@@ -129,13 +120,13 @@ def _list(value: Mapping[str, Any], name: str) -> list[Any]:
     if members is None:
         return []
     if not isinstance(members, list):
-        raise InvalidInput(f"{name} has to be a list.")
+        raise InvalidInput(f"{name} must be a list.")
     return members
 
 
 def _object(value: Any, name: str) -> Mapping[str, Any]:
     if not isinstance(value, dict):
-        raise InvalidInput(f"{name} has to be, or to hold, JSON objects.")
+        raise InvalidInput(f"{name} must be a JSON object, or a list of JSON objects.")
     return value
 
 

@@ -1,101 +1,115 @@
-"""From bodies of spans as JSON to what is published and answered: all spans are sound, or the request is refused (contract §4).
+"""Convert bodies of spans as JSON to records and a response; one bad span rejects the whole request (reference §4, contract §4).
 
-Pure functions: for large bodies they run in another process.
+Pure functions, one a route: large bodies are prepared in another process. A tree of spans is flattened first, children before
+their parent, each with its JSON path. The spans are then decoded by the code that will read them from Kafka again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
+import orjson
 from pydantic import BaseModel
 
-from common.errors import InvalidInput
-from common.ids import parse_trace_id
+from common.codec import span_json
+from common.errors import InvalidInput, Rejected, TooLarge
+from common.ids import parse_trace_id, span_id_hex, trace_id_hex
+from common.limits import SpanLimits
+from common.span import Span
 from query_api.intake.models import (
     Json,
     LinksResponse,
+    SpanLink,
     SpansIngest,
     TraceIdResponse,
     TraceIdsResponse,
     TraceIngest,
     TracesIngest,
 )
-from query_api.intake.publish import TraceRecords
-from query_api.intake.span_records import Prepared, prepare
-from query_api.intake.trees import Placed, flatten, flatten_node
+from query_api.intake.publish import PreparedIntake, TraceRecord, TraceRecords
 from query_api.request.json_body import json_response
 from query_api.request.route import PrepareContext
 
+PROBLEMS_MAX: Final = 10
+_TIMES: Final = ("start_time", "end_time", "start_time_unix_nano", "end_time_unix_nano")
 
-class PreparedIntake(NamedTuple):
-    """What a request publishes, and the body of its answer once Kafka has acknowledged."""
 
-    records: TraceRecords
-    spans_count: int
-    response_body: bytes
-    rejected_count: int = 0
+class PlacedSpan(NamedTuple):
+    """One span without its children. ``is_top`` if it has no parent in the request."""
+
+    path: str
+    span: Json
+    is_top: bool
+
+
+class TraceSpans(NamedTuple):
+    """The records of a request, one a trace, and its spans. Of spans with the same ids only the last is included."""
+
+    records: list[TraceRecord]
+    links: list[SpanLink]
+
+    @property
+    def trace_ids(self) -> list[str]:
+        """The traces in the order in which they were sent."""
+        return [trace_id_hex(record.trace_id) for record in self.records]
 
 
 def spans_of_ingest(body: SpansIngest, context: PrepareContext) -> PreparedIntake:
-    """Any number of spans of any number of traces."""
-    return _with_links(prepared(_placed_spans(body), context))
+    """Prepare any number of spans of any number of traces."""
+    return _with_links(to_records(_placed_spans(body), context))
 
 
 def spans_of_traces(body: TracesIngest, context: PrepareContext) -> PreparedIntake:
-    """Any number of traces."""
+    """Prepare any number of traces."""
     if not body.traces:
         raise InvalidInput("Missing traces")
     placed = []
     for index, trace in enumerate(body.traces):
         placed += _placed_trace(trace, path=f"traces[{index}]")
-    made = prepared(placed, context)
-    return with_response(made, TraceIdsResponse(count=len(made.trace_ids), trace_ids=made.trace_ids))
+    traces = to_records(placed, context)
+    return with_response(traces, TraceIdsResponse(count=len(traces.trace_ids), trace_ids=traces.trace_ids))
 
 
 def spans_of_new_trace(body: TraceIngest, context: PrepareContext) -> PreparedIntake:
-    """One trace with exactly one root."""
-    return _with_trace_id(prepared(_one_trace(body), context))
+    """Prepare one trace with exactly one root."""
+    return _with_trace_id(to_records(_one_trace(body), context))
 
 
 def spans_of_replaced_trace(body: TraceIngest, context: PrepareContext) -> PreparedIntake:
-    """One trace with exactly one root, under the id of the path."""
+    """Prepare one trace with exactly one root, whose id is in the path."""
     placed = _one_trace(body)
     _check_path_id(context.path["trace_id"], placed, shows_payload_id=False)
-    return _with_trace_id(prepared(placed, context))
+    return _with_trace_id(to_records(placed, context))
 
 
 def spans_of_new_trace_of_spans(body: SpansIngest, context: PrepareContext) -> PreparedIntake:
-    """One trace with exactly one root, in the shape of ``/tracing/spans/ingest``."""
-    return _with_links(prepared(_one_trace_of_spans(body), context))
+    """Prepare one trace with exactly one root, in the form of ``/tracing/spans/ingest``."""
+    return _with_links(to_records(_one_trace_of_spans(body), context))
 
 
 def spans_of_replaced_trace_of_spans(body: SpansIngest, context: PrepareContext) -> PreparedIntake:
-    """One trace in the shape of ``/tracing/spans/ingest``, under the id of the path."""
+    """Prepare one trace in the form of ``/tracing/spans/ingest``, whose id is in the path."""
     placed = _one_trace_of_spans(body)
     _check_path_id(context.path["trace_id"], placed, shows_payload_id=True)
-    return _with_links(prepared(placed, context))
+    return _with_links(to_records(placed, context))
 
 
-def prepared(placed: Sequence[Placed], context: PrepareContext) -> Prepared:
-    """The records of the spans. Raises ``InvalidInput`` with the path of each span that cannot be kept."""
-    return prepare(placed, limits=context.limits, now_ns=context.now_ns)
+def with_response(traces: TraceSpans, response: BaseModel) -> PreparedIntake:
+    """Add the response as JSON."""
+    return PreparedIntake(TraceRecords.of(traces.records), len(traces.links), json_response(response).body)
 
 
-def with_response(made: Prepared, answer: BaseModel) -> PreparedIntake:
-    """What is published, and the answer as JSON."""
-    return PreparedIntake(TraceRecords.of(made.records), len(made.links), json_response(answer).body)
+def _with_links(traces: TraceSpans) -> PreparedIntake:
+    return with_response(traces, LinksResponse(count=len(traces.links), links=traces.links))
 
 
-def _with_links(made: Prepared) -> PreparedIntake:
-    return with_response(made, LinksResponse(count=len(made.links), links=made.links))
+def _with_trace_id(traces: TraceSpans) -> PreparedIntake:
+    return with_response(traces, TraceIdResponse(count=1, trace_id=traces.trace_ids[0]))
 
 
-def _with_trace_id(made: Prepared) -> PreparedIntake:
-    return with_response(made, TraceIdResponse(count=1, trace_id=made.trace_ids[0]))
-
-
-def _placed_spans(body: SpansIngest) -> list[Placed]:
+def _placed_spans(body: SpansIngest) -> list[PlacedSpan]:
     placed = []
     for index, span in enumerate(body.spans or []):
         placed += flatten_node(span, path=f"spans[{index}]")
@@ -104,8 +118,8 @@ def _placed_spans(body: SpansIngest) -> list[Placed]:
     return placed
 
 
-def _placed_trace(trace: Json, *, path: str) -> list[Placed]:
-    """The spans of a tree that is all of one trace. Raises ``InvalidInput``."""
+def _placed_trace(trace: Json, *, path: str) -> list[PlacedSpan]:
+    """Flatten a tree whose spans all belong to one trace. Raises ``InvalidInput``."""
     placed = flatten(trace.get("spans"), path=f"{path}.spans")
     if not placed:
         raise InvalidInput("Missing spans")
@@ -115,7 +129,7 @@ def _placed_trace(trace: Json, *, path: str) -> list[Placed]:
     return placed
 
 
-def _one_trace(body: TraceIngest) -> list[Placed]:
+def _one_trace(body: TraceIngest) -> list[PlacedSpan]:
     if not body.trace:
         raise InvalidInput("Missing trace")
     placed = _placed_trace(body.trace, path="trace")
@@ -123,7 +137,7 @@ def _one_trace(body: TraceIngest) -> list[Placed]:
     return placed
 
 
-def _one_trace_of_spans(body: SpansIngest) -> list[Placed]:
+def _one_trace_of_spans(body: SpansIngest) -> list[PlacedSpan]:
     if body.spans is None and not body.traces:
         raise InvalidInput("Missing trace")
     placed = _placed_spans(body)
@@ -135,13 +149,13 @@ def _one_trace_of_spans(body: SpansIngest) -> list[Placed]:
     return placed
 
 
-def _check_root(placed: Sequence[Placed]) -> None:
+def _check_root(placed: Sequence[PlacedSpan]) -> None:
     roots_count = sum(1 for place in placed if place.is_top and place.span.get("parent_id") is None)
     if roots_count != 1:
         raise InvalidInput("Too many root spans" if roots_count else "Missing root span")
 
 
-def _check_path_id(path_id: str, placed: Sequence[Placed], *, shows_payload_id: bool) -> None:
+def _check_path_id(path_id: str, placed: Sequence[PlacedSpan], *, shows_payload_id: bool) -> None:
     payload_id = placed[0].span["trace_id"]
     try:
         is_same = parse_trace_id(path_id) == parse_trace_id(payload_id)
@@ -152,13 +166,101 @@ def _check_path_id(path_id: str, placed: Sequence[Placed], *, shows_payload_id: 
         raise InvalidInput(f"Path trace_id '{path_id}' does not match payload trace_id{named}.")
 
 
-def _trace_ids(placed: Sequence[Placed]) -> set[str]:
+def _trace_ids(placed: Sequence[PlacedSpan]) -> set[str]:
     return {_canonical(place.span["trace_id"]) for place in placed}
 
 
 def _canonical(trace_id: str) -> str:
-    """One spelling of an id, so that spellings compare; what cannot be read is refused later, with its path."""
+    """Return one spelling of an id for comparison; an invalid one is rejected later, with its path."""
     try:
         return parse_trace_id(trace_id).hex()
     except ValueError:
         return trace_id
+
+
+def flatten(nodes: Mapping[str, Any] | None, *, path: str) -> list[PlacedSpan]:
+    """Return the spans of a tree, given its roots by name; several roots of one name are a list."""
+    return list(_flatten(nodes, path=path, parent=None))
+
+
+def flatten_node(node: Json, *, path: str) -> list[PlacedSpan]:
+    """Return the spans of a tree, given its root."""
+    return list(_flatten_node(node, path=path, parent=None))
+
+
+def _flatten(nodes: Mapping[str, Any] | None, *, path: str, parent: Json | None) -> Iterator[PlacedSpan]:
+    for name, value in (nodes or {}).items():
+        if isinstance(value, list):
+            for index, node in enumerate(value):
+                yield from _flatten_node(node, path=f"{path}.{name}[{index}]", parent=parent)
+        else:
+            yield from _flatten_node(value, path=f"{path}.{name}", parent=parent)
+
+
+def _flatten_node(node: Json, *, path: str, parent: Json | None) -> Iterator[PlacedSpan]:
+    yield from _flatten(node.get("spans"), path=f"{path}.spans", parent=node)
+    span = {name: value for name, value in node.items() if name != "spans"}
+    if parent is not None and span.get("parent_id") is None:
+        span["parent_id"] = parent["span_id"]  # nesting is as good as naming the parent
+    yield PlacedSpan(path, span, parent is None)
+
+
+def to_records(placed: Sequence[PlacedSpan], context: PrepareContext) -> TraceSpans:
+    """Return one record a trace.
+
+    Raises ``InvalidInput`` with the path of each span that cannot be stored, and why; ``TooLarge`` if the times that are
+    added make a record, or a span, too large for the worker.
+    """
+    if not placed:
+        return TraceSpans([], [])
+    limits = context.limits
+    by_trace: dict[bytes, list[Json]] = defaultdict(list)
+    links = []
+    for place, span in _decode(placed, limits=limits, now_ns=context.now_ns):
+        by_trace[span.trace_id].append(_with_times(place.span, span))
+        links.append(SpanLink(trace_id=trace_id_hex(span.trace_id), span_id=span_id_hex(span.span_id)))
+    return TraceSpans([_record(trace_id, spans, limits=limits) for trace_id, spans in by_trace.items()], links)
+
+
+def _record(trace_id: bytes, spans: Sequence[Json], *, limits: SpanLimits) -> TraceRecord:
+    value = orjson.dumps({"spans": spans})
+    if len(value) > limits.record_bytes_max:
+        raise TooLarge(
+            f"The spans of trace {trace_id_hex(trace_id)} take {len(value)} bytes with their times;"
+            f" the limit is {limits.record_bytes_max}. Send fewer at once."
+        )
+    if len(value) > limits.span_bytes_max:
+        for span in spans:
+            if (size := len(orjson.dumps(span))) > limits.span_bytes_max:
+                raise TooLarge(
+                    f"The span {span['span_id']} takes {size} bytes with its times; the limit is {limits.span_bytes_max}."
+                )
+    return TraceRecord(trace_id, value)
+
+
+def _decode(placed: Sequence[PlacedSpan], *, limits: SpanLimits, now_ns: int) -> list[tuple[PlacedSpan, Span]]:
+    """Return each span with its decoded form; of spans with the same ids the last."""
+    value = b'{"spans":[%b]}' % b",".join(map(_json, placed))
+    try:
+        decoded = span_json.decode(value, limits=limits, now_ns=now_ns).without_repeats()
+    except Rejected as exc:
+        raise InvalidInput(exc.detail) from exc
+    if decoded.rejections:
+        problems = [f"{placed[r.span_index or 0].path}: {r.reason}" for r in decoded.refusals[:PROBLEMS_MAX]]
+        more = len(decoded.rejections) - len(problems)
+        raise InvalidInput(" ".join([*problems, *([f"And {more} more."] if more else [])]))
+    return [(placed[index], span) for index, span in zip(decoded.span_indexes, decoded.spans, strict=True)]
+
+
+def _json(place: PlacedSpan) -> bytes:
+    try:
+        return orjson.dumps(place.span)
+    except orjson.JSONEncodeError as exc:
+        raise InvalidInput(f"{place.path}: {exc}; integers from -2^63 to 2^64-1 are allowed.") from exc
+
+
+def _with_times(sent: Json, span: Span) -> Json:
+    """Add the time that the worker would otherwise make up, so that a record that is read twice gives the same span."""
+    if any(sent.get(name) is not None for name in _TIMES):
+        return sent
+    return {**sent, "start_time_unix_nano": str(span.start_ns), "end_time_unix_nano": str(span.end_ns)}

@@ -1,4 +1,4 @@
-"""Records into Kafka, one a trace, and where they ended up."""
+"""Publish spans from HTTP to Kafka, one record a trace, and respond when Kafka has acknowledged all of them (contract §4)."""
 
 from __future__ import annotations
 
@@ -11,11 +11,16 @@ from uuid import UUID
 
 from common.kafka.record import Coordinates, Publisher
 from common.limits import MIB
-from common.record_headers import CONTENT_TYPE_HEADER, PROJECT_HEADER
-from common.settings import IllegalSettings, KafkaSettings
+from common.record_headers import CONTENT_TYPE_HEADER, CONTENT_TYPES, PROJECT_HEADER
+from common.settings import Encoding, IllegalSettings, KafkaSettings
+from common.telemetry import INTAKE_SPANS
 from query_api.compute.ipc import packed
+from query_api.request.coordinates import coordinates_header
+from query_api.request.route import Request, Response
 
-UNDER_WAY_MAX: Final = 100
+ACCEPTED: Final = 202
+
+UNACKNOWLEDGED_MAX: Final = 100
 """Records of one request that wait for their acknowledgement at the same time: about 10 ms of the event loop."""
 
 _ID_BYTES: Final = 16
@@ -23,17 +28,17 @@ _BLOCK_BYTES: Final = MIB
 
 
 class TraceRecord(NamedTuple):
-    """The spans of one trace, encoded. Keyed by its trace id, so that versions of a span share a partition."""
+    """The encoded spans of one trace. The trace id is the key, so that all versions of a span share a partition."""
 
     trace_id: bytes
     value: bytes
 
 
 class TraceRecords:
-    """Any number of ``TraceRecord``, held in a few large byte strings: a request of 140,000 traces is sent between processes, and
-    received, without as many objects at once.
+    """A sequence of ``TraceRecord`` in a few large byte strings.
 
-    Each block holds the values of as many records as ``sizes`` says, one after another.
+    Requests with up to 140,000 traces are sent between processes without that many objects. Each block holds the values of as
+    many records as its entry in ``sizes`` has sizes, one after another.
     """
 
     def __init__(self, trace_ids: bytes, sizes: Sequence[array[int]], blocks: Sequence[bytes]) -> None:
@@ -55,7 +60,7 @@ class TraceRecords:
         return len(self._trace_ids) // _ID_BYTES
 
     def __iter__(self) -> Iterator[TraceRecord]:
-        """The records in their order, made one at a time."""
+        """Unpack the records in order, one at a time."""
         at = 0
         for sizes, block in zip(self._sizes, self._blocks, strict=True):
             start = 0
@@ -68,7 +73,7 @@ class TraceRecords:
 
 
 def _blocks_of(records: Sequence[TraceRecord]) -> Iterator[tuple[int, int]]:
-    """Where each block begins and ends; it ends with the record that fills it."""
+    """Return the bounds of each block; the record that fills a block ends it."""
     start = bytes_count = 0
     for index, record in enumerate(records, 1):
         bytes_count += len(record.value)
@@ -77,19 +82,60 @@ def _blocks_of(records: Sequence[TraceRecord]) -> Iterator[tuple[int, int]]:
             start, bytes_count = index, 0
 
 
+class PreparedIntake(NamedTuple):
+    """What a request publishes, and the body of its response once Kafka has acknowledged it."""
+
+    records: TraceRecords
+    spans_count: int
+    response_body: bytes
+    rejected_count: int = 0
+
+
+async def send_spans(request: Request) -> Response:
+    """Publish the spans of a JSON body; respond when Kafka has acknowledged all of them."""
+    return await publish_spans(request, request.body)
+
+
+async def publish_spans(request: Request, spans: PreparedIntake, *, status: int = ACCEPTED) -> Response:
+    """Publish spans as span JSON. Raises as ``publish``."""
+    where = await _publish(request, spans, Encoding.SPAN_JSON, metric="span_json")
+    return Response(spans.response_body, status=status, headers=coordinates_header(request, where))
+
+
+async def publish_export(request: Request, spans: PreparedIntake, encoding: Encoding) -> Response:
+    """Publish the spans of an OTLP export in its own encoding. Raises as ``publish``."""
+    where = await _publish(request, spans, encoding, metric="otlp")
+    content_type = CONTENT_TYPES[encoding]
+    return Response(spans.response_body, content_type=content_type, headers=coordinates_header(request, where))
+
+
+async def _publish(request: Request, spans: PreparedIntake, encoding: Encoding, *, metric: str) -> list[Coordinates]:
+    kafka = request.context.settings.kafka
+    where = await publish(
+        request.context.publisher,
+        spans.records,
+        topic=kafka.intake_topic if encoding is Encoding.SPAN_JSON else kafka.otlp_topic,
+        content_type=CONTENT_TYPES[encoding],
+        project_id=request.project_id,
+    )
+    INTAKE_SPANS.labels(metric, "accepted").inc(spans.spans_count)
+    INTAKE_SPANS.labels(metric, "rejected").inc(spans.rejected_count)
+    return where
+
+
 async def publish(
     publisher: Publisher, records: Iterable[TraceRecord], *, topic: str, content_type: str, project_id: UUID
 ) -> list[Coordinates]:
-    """Publish all; return the coordinates of the last record in each partition when Kafka has acknowledged every one.
+    """Publish all records; return the coordinates of the last one in each partition when all are acknowledged.
 
-    Raises ``Unavailable`` or ``TooLarge`` when one was not; others may have arrived, and sending all again is harmless.
+    Raises ``Unavailable`` or ``TooLarge`` if one is not. Others may have arrived then; sending all again is harmless.
     """
     headers = ((PROJECT_HEADER, str(project_id).encode()), (CONTENT_TYPE_HEADER, content_type.encode()))
     last: dict[tuple[str, int], Coordinates] = {}
     remaining = iter(records)
-    while some := list(islice(remaining, UNDER_WAY_MAX)):
-        sends = [publisher.publish(topic, record.value, key=record.trace_id, headers=headers) for record in some]
-        # All are awaited before one is raised: nothing of this request is under way after its answer.
+    while chunk := list(islice(remaining, UNACKNOWLEDGED_MAX)):
+        sends = [publisher.publish(topic, record.value, key=record.trace_id, headers=headers) for record in chunk]
+        # All are awaited before an error is raised: nothing of this request is in flight after its response.
         for outcome in await asyncio.gather(*sends, return_exceptions=True):
             if isinstance(outcome, BaseException):
                 raise outcome
@@ -104,6 +150,6 @@ def check_intake_topics(kafka: KafkaSettings) -> None:
     unread = [f"{name} is {topic}" for name, topic in topics.items() if topic not in kafka.topics]
     if unread:
         raise IllegalSettings(
-            f"{' and '.join(unread)}, which CLEARSPAN_KAFKA__TOPICS does not name: what is sent over HTTP would never be read. "
-            f"Add it there, or set it to one of {', '.join(kafka.topics) or 'them'}."
+            f"{' and '.join(unread)}, which is not in CLEARSPAN_KAFKA__TOPICS: spans sent over HTTP would never be read."
+            f" Add it there, or use one of {', '.join(kafka.topics) or 'them'}."
         )

@@ -14,8 +14,9 @@ from common.errors import Unavailable
 from common.kafka.record import Coordinates
 from common.limits import SpanLimits
 from common.project import DEFAULT_PROJECT_ID
+from common.record_headers import CONTENT_TYPES
+from common.settings import Encoding
 from common.span import Span
-from query_api.intake.handlers import SPAN_JSON
 from query_api.request.coordinates import read_signed_coordinates
 from tests.fakes.clock import ManualClock
 from tests.fakes.kafka import MemoryBroker
@@ -52,7 +53,7 @@ def _published(broker: MemoryBroker) -> dict[str, list[Span]]:
         assert record.key is not None
         assert record.value is not None
         assert record.header("project-id") == str(DEFAULT_PROJECT_ID).encode()
-        assert record.header("content-type") == SPAN_JSON.encode()
+        assert record.header("content-type") == CONTENT_TYPES[Encoding.SPAN_JSON].encode()
         decoded = span_json.decode(record.value, limits=SpanLimits(), now_ns=READ_LATER_NS)
         assert not decoded.rejections.in_full
         assert {span.trace_id for span in decoded.spans} == {record.key}

@@ -117,7 +117,7 @@ async def test_other_signals_are_counted_and_rejected(
     assert (answer.content_type, in_json.content_type) == (PROTOBUF, JSON)
     assert getattr(told, "rejected_data_points" if signal == "metrics" else "rejected_log_records") == count
     assert told_in_json == {member: str(count), "errorMessage": told.error_message}
-    assert "keeps traces only" in told.error_message
+    assert "stores only traces" in told.error_message
     assert not any(broker.records(topic) for topic in ("otlp_spans", "spans"))
 
 

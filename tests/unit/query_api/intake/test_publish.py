@@ -4,7 +4,7 @@ import pytest
 
 from common.errors import Unavailable
 from common.kafka.record import Coordinates
-from query_api.intake.publish import UNDER_WAY_MAX, TraceRecord, publish
+from query_api.intake.publish import UNACKNOWLEDGED_MAX, TraceRecord, publish
 from tests.fakes.kafka import MemoryBroker
 from tests.support.api import PROJECT_A
 
@@ -27,10 +27,10 @@ async def test_record_carries_its_key_project_and_type() -> None:
 async def test_more_records_than_go_at_once_all_arrive() -> None:
     broker = MemoryBroker()
 
-    where = await _publish(broker, UNDER_WAY_MAX + 1)
+    where = await _publish(broker, UNACKNOWLEDGED_MAX + 1)
 
     records = broker.records("spans")
-    assert len({record.key for record in records}) == len(records) == UNDER_WAY_MAX + 1
+    assert len({record.key for record in records}) == len(records) == UNACKNOWLEDGED_MAX + 1
     last = {record.partition: record.offset for record in records}
     assert {place.partition: place.offset for place in where} == last
 

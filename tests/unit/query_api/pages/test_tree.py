@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from query_api.intake.models import TraceIngest
-from query_api.intake.trees import flatten
+from query_api.intake.prepare import flatten
 from query_api.pages.tree import LEVELS_MAX, tree_json
 from query_api.request.json_body import read_body
 from query_api.spans.render import Rendered

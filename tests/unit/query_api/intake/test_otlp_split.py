@@ -5,7 +5,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from common.codec import otlp_protobuf
 from common.errors import TooLarge
-from query_api.intake.split import split_by_trace
+from query_api.intake.otlp import split_by_trace
 
 TRACE_A, TRACE_B = b"a" * 16, b"b" * 16
 

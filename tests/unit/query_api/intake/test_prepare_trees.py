@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from query_api.intake.trees import flatten, flatten_node
+from query_api.intake.prepare import flatten, flatten_node
 
 
 def _node(span_id: str, **members):
