@@ -1,6 +1,6 @@
 """The route table: every route of the API, and which of them the OTLP port serves.
 
-The routes of applications, environments and queries follow one pattern; ``registry/*_routes.py`` make them for each kind.
+The routes of applications, environments and queries follow one pattern, in ``registry/*_routes.py``.
 """
 
 from __future__ import annotations
@@ -74,43 +74,46 @@ from query_api.saved import resolve as saved
 # fmt: off
 SPANS: Final = (
     Route("POST", "/spans/query", saved.query_spans, "Query spans.", "Spans", SpansResponse, body=SpansQuery),
-    Route("GET",  "/spans", spans.list_spans, "Get spans by their ids.", "Spans", SpansResponse, query=SpanIds),
-    Route("GET",  "/spans/{trace_id}/{span_id}", spans.get_span, "Get one span.", "Spans", SpanResponse),
+    Route("GET", "/spans", spans.list_spans, "Get spans by their ids.", "Spans", SpansResponse, query=SpanIds),
+    Route("GET", "/spans/{trace_id}/{span_id}", spans.get_span, "Get one span.", "Spans", SpanResponse),
 )
 TRACES: Final = (
-    Route("GET",  "/traces", traces.list_traces, "Get traces by their ids.", "Traces", TracesResponse, query=TraceIds),
+    Route("GET", "/traces", traces.list_traces, "Get traces by their ids.", "Traces", TracesResponse, query=TraceIds),
     Route("POST", "/traces/query", saved.query_traces, "Query traces.", "Traces", TracesResponse, body=TracesQuery),
-    Route("GET",  "/traces/{trace_id}", traces.get_trace, "Get one trace as a tree.", "Traces", TraceResponse),
+    Route("GET", "/traces/{trace_id}", traces.get_trace, "Get one trace as a tree.", "Traces", TraceResponse),
     Route("DELETE", "/traces/{trace_id}", traces.delete_trace, "Delete a trace.", "Traces", TraceDeleted, status=202),
 )
 ANALYTICS: Final = (
-    Route("POST", "/spans/analytics/query", analytics.query_metrics, "Query statistics of values over time.", "Analytics", MetricsResponse,
-          query=MetricsParameters, body=MetricsQuery),
-    Route("POST", "/tracing/analytics/query", analytics.query_metrics, "Query statistics of values over time.", "Analytics", MetricsResponse,
-          query=MetricsParameters, body=MetricsQuery, deprecated=True),
-    Route("POST", "/tracing/spans/analytics", analytics.query_counts, "Query counts and sums over time.", "Analytics", CountsResponse,
-          query=CountsParameters, body=CountsQuery),
-    Route("GET",  "/tracing/spans/analytics", analytics.query_counts, "Query counts and sums over time.", "Analytics", CountsResponse,
-          query=CountsParameters),
-    Route("POST", "/spans/sessions/query", sessions.query_sessions, "Query session ids.", "Analytics", SessionIds, body=ActivityQuery),
-    Route("POST", "/spans/users/query", sessions.query_users, "Query user ids.", "Analytics", UserIds, body=ActivityQuery),
+    Route("POST", "/spans/analytics/query", analytics.query_metrics, "Query statistics of values over time.",
+          "Analytics", MetricsResponse, query=MetricsParameters, body=MetricsQuery),
+    Route("POST", "/tracing/analytics/query", analytics.query_metrics, "Query statistics of values over time.",
+          "Analytics", MetricsResponse, query=MetricsParameters, body=MetricsQuery, deprecated=True),
+    Route("POST", "/tracing/spans/analytics", analytics.query_counts, "Query counts and sums over time.", "Analytics",
+          CountsResponse, query=CountsParameters, body=CountsQuery),
+    Route("GET", "/tracing/spans/analytics", analytics.query_counts, "Query counts and sums over time.", "Analytics",
+          CountsResponse, query=CountsParameters),
+    Route("POST", "/spans/sessions/query", sessions.query_sessions, "Query session ids.", "Analytics", SessionIds,
+          body=ActivityQuery),
+    Route("POST", "/spans/users/query", sessions.query_users, "Query user ids.", "Analytics", UserIds,
+          body=ActivityQuery),
     Route("POST", "/tracing/sessions/query", sessions.query_sessions, "Query session ids.", "Analytics", SessionIds,
           body=ActivityQuery, deprecated=True),
     Route("POST", "/tracing/users/query", sessions.query_users, "Query user ids.", "Analytics", UserIds,
           body=ActivityQuery, deprecated=True),
 )
 TRACING: Final = (
-    Route("POST", "/tracing/spans/query", flat.query_flat, "Query traces or spans in the older form.", "Tracing", FlatResponse,
-          body=FlatQuery, query=FlatQuery, deprecated=True),
-    Route("GET",  "/tracing/traces/{trace_id}", flat.get_flat_trace, "Get one trace as a tree in the older form.", "Tracing",
-          FlatTraceResponse, deprecated=True),
-    Route("DELETE", "/tracing/traces/{trace_id}", flat.delete_flat_trace, "Delete a trace in the older form.", "Tracing",
-          LinksResponse, status=202, deprecated=True),
+    Route("POST", "/tracing/spans/query", flat.query_flat, "Query traces or spans in the older form.", "Tracing",
+          FlatResponse, body=FlatQuery, query=FlatQuery, deprecated=True),
+    Route("GET", "/tracing/traces/{trace_id}", flat.get_flat_trace, "Get one trace as a tree in the older form.",
+          "Tracing", FlatTraceResponse, deprecated=True),
+    Route("DELETE", "/tracing/traces/{trace_id}", flat.delete_flat_trace, "Delete a trace in the older form.",
+          "Tracing", LinksResponse, status=202, deprecated=True),
 )
 SIMPLE: Final = (
     Route("POST", "/simple/traces/query", simple.query_simple_traces, "Query simple traces.", "Simple traces",
           SimpleTracesResponse, body=QuerySimpleTraces),
-    Route("GET",  "/simple/traces/{trace_id}", simple.get_simple_trace, "Get one simple trace.", "Simple traces", SimpleTraceResponse),
+    Route("GET", "/simple/traces/{trace_id}", simple.get_simple_trace, "Get one simple trace.", "Simple traces",
+          SimpleTraceResponse),
     Route("PATCH", "/simple/traces/{trace_id}", simple.edit_simple_trace, "Edit a simple trace.", "Simple traces",
           SimpleTraceResponse, body=EditSimpleTrace, body_required=True, ignores_unknown=True),
     Route("DELETE", "/simple/traces/{trace_id}", simple.delete_simple_trace, "Delete a simple trace.", "Simple traces",
@@ -120,9 +123,11 @@ SIMPLE: Final = (
 
 def _otlp(prefix: str) -> tuple[Route, ...]:
     """The routes of OTLP over HTTP below a prefix. Errors have the format of the protocol."""
-    in_otlp: dict[str, Any] = {"raw_body": otlp.CONTENT_TYPES, "content_type": otlp.PROTOBUF, "error_format": otlp.error_format}
+    in_otlp: dict[str, Any] = {
+        "raw_body": otlp.CONTENT_TYPES, "content_type": otlp.PROTOBUF, "error_format": otlp.error_format,
+    }
     return (
-        Route("GET",  f"{prefix}/v1/traces", otlp.ready, "Check that OTLP is accepted here.", "Intake", IntakeReady),
+        Route("GET", f"{prefix}/v1/traces", otlp.ready, "Check that OTLP is accepted here.", "Intake", IntakeReady),
         Route("POST", f"{prefix}/v1/traces", otlp.export_traces, "Send spans as OTLP.", "Intake", None,
               prepare=otlp.prepare_traces, **in_otlp),
         Route("POST", f"{prefix}/v1/metrics", otlp_rejected.reject, "Reject OTLP metrics.", "Intake", None,
@@ -134,8 +139,9 @@ def _otlp(prefix: str) -> tuple[Route, ...]:
 
 OTLP: Final = (*_otlp(""), *_otlp("/otlp"))
 INTAKE: Final = (
-    Route("POST", "/simple/traces", simple.create_simple_trace, "Create a simple trace.", "Simple traces", SimpleTraceResponse,
-          body=CreateSimpleTrace, body_required=True, ignores_unknown=True, prepare=spans_of_new, status=202),
+    Route("POST", "/simple/traces", simple.create_simple_trace, "Create a simple trace.", "Simple traces",
+          SimpleTraceResponse, body=CreateSimpleTrace, body_required=True, ignores_unknown=True, prepare=spans_of_new,
+          status=202),
     Route("POST", "/tracing/spans/ingest", send_spans, "Send spans as JSON.", "Intake", LinksResponse, body=SpansIngest,
           prepare=prepare.spans_of_ingest, body_required=True, ignores_unknown=True, status=202,
           description="Send any number of spans of any number of traces, as a list or as trees."),
@@ -145,53 +151,63 @@ INTAKE: Final = (
     Route("POST", "/traces", send_spans, "Send one trace.", "Intake", TraceIdResponse, body=TraceIngest,
           prepare=prepare.spans_of_new_trace, body_required=True, ignores_unknown=True, status=202,
           description="Send one trace with exactly one root, as a tree."),
-    Route("PUT",  "/traces/{trace_id}", send_spans, "Send spans of an existing trace.", "Intake", TraceIdResponse, body=TraceIngest,
-          prepare=prepare.spans_of_replaced_trace, body_required=True, ignores_unknown=True, status=202,
-          description="Send one trace with exactly one root. Stored spans of the trace that the body does not contain are kept."),
-    Route("POST", "/tracing/traces", send_spans, "Send one trace in the older form.", "Intake", LinksResponse, body=SpansIngest,
-          prepare=prepare.spans_of_new_trace_of_spans, body_required=True, ignores_unknown=True, status=202, deprecated=True,
+    Route("PUT", "/traces/{trace_id}", send_spans, "Send spans of an existing trace.", "Intake", TraceIdResponse,
+          body=TraceIngest, prepare=prepare.spans_of_replaced_trace, body_required=True, ignores_unknown=True,
+          status=202,
+          description="Send one trace with exactly one root. Stored spans of the trace that the body does not"
+          " contain are kept."),
+    Route("POST", "/tracing/traces", send_spans, "Send one trace in the older form.", "Intake", LinksResponse,
+          body=SpansIngest, prepare=prepare.spans_of_new_trace_of_spans, body_required=True, ignores_unknown=True,
+          status=202, deprecated=True,
           description="Send one trace with exactly one root, in the form of `/tracing/spans/ingest`."),
-    Route("PUT",  "/tracing/traces/{trace_id}", send_spans, "Send spans of an existing trace in the older form.", "Intake",
-          LinksResponse, body=SpansIngest, prepare=prepare.spans_of_replaced_trace_of_spans, body_required=True,
-          ignores_unknown=True, status=202, deprecated=True,
-          description="Send one trace with exactly one root, in the form of `/tracing/spans/ingest`. Stored spans that the body does"
-          " not contain are kept."),
+    Route("PUT", "/tracing/traces/{trace_id}", send_spans, "Send spans of an existing trace in the older form.",
+          "Intake", LinksResponse, body=SpansIngest, prepare=prepare.spans_of_replaced_trace_of_spans,
+          body_required=True, ignores_unknown=True, status=202, deprecated=True,
+          description="Send one trace with exactly one root, in the form of `/tracing/spans/ingest`. Stored spans"
+          " that the body does not contain are kept."),
 )
 STATUS: Final = (
-    Route("GET", "/status/freshness", freshness.freshness_of_project, "Get the time up to which the project's data is queryable.", "Status",
-          Freshness),
-    Route("GET", "/admin/status/freshness", freshness.freshness_of_all, "Get the time up to which the data of all projects is queryable.", "Status",
-          Freshness, access=Access.ADMIN, reads_spans=True),
+    Route("GET", "/status/freshness", freshness.freshness_of_project,
+          "Get the time up to which the project's data is queryable.", "Status", Freshness),
+    Route("GET", "/admin/status/freshness", freshness.freshness_of_all,
+          "Get the time up to which the data of all projects is queryable.", "Status", Freshness, access=Access.ADMIN,
+          reads_spans=True),
 )
 WORKFLOWS: Final = (
-    Route("POST", "/workflows/revisions/resolve", workflows.REVISIONS.resolve, "Resolve the embedded references of a workflow revision.", "Workflows",
-          WorkflowResolvedResponse, body=ResolveWorkflowRevision),
-    Route("POST", "/workflows/revisions/retrieve", workflows.REVISIONS.retrieve, "Get the workflow revision that references point to.", "Workflows",
-          WorkflowRetrievedResponse, body=RetrieveWorkflowRevision),
+    Route("POST", "/workflows/revisions/resolve", workflows.REVISIONS.resolve,
+          "Resolve the embedded references of a workflow revision.", "Workflows", WorkflowResolvedResponse,
+          body=ResolveWorkflowRevision),
+    Route("POST", "/workflows/revisions/retrieve", workflows.REVISIONS.retrieve,
+          "Get the workflow revision that references point to.", "Workflows", WorkflowRetrievedResponse,
+          body=RetrieveWorkflowRevision),
 )
 ACCOUNTS: Final = (
-    Route("GET",  "/projects/current", accounts.current_project, "Get the project of the API key.", "Accounts", CurrentProject,
-          refused_statuses=(404,)),
-    Route("GET",  "/access/permissions/check", accounts.check_permission, "Check a permission of the API key.", "Accounts", Permission,
-          query=PermissionParameters, ignores_unknown=True),
-    Route("POST", "/admin/simple/accounts", accounts.create_accounts, "Create accounts with projects and keys.", "Accounts",
-          AccountsResponse, body=CreateAccounts, body_required=True, ignores_unknown=True, access=Access.ADMIN),
+    Route("GET", "/projects/current", accounts.current_project, "Get the project of the API key.", "Accounts",
+          CurrentProject, refused_statuses=(404,)),
+    Route("GET", "/access/permissions/check", accounts.check_permission, "Check a permission of the API key.",
+          "Accounts", Permission, query=PermissionParameters, ignores_unknown=True),
+    Route("POST", "/admin/simple/accounts", accounts.create_accounts, "Create accounts with projects and keys.",
+          "Accounts", AccountsResponse, body=CreateAccounts, body_required=True, ignores_unknown=True,
+          access=Access.ADMIN),
 )
 PROBES: Final = (
-    Route("GET", "/livez",   health.livez,   "Check that the process is alive.", "Health", health.Liveness, access=Access.PUBLIC),
-    Route("GET", "/health",  health.livez,   "Check that the process is alive (older name of `/livez`).", "Health", health.Liveness, access=Access.PUBLIC),
-    Route("GET", "/readyz",  health.readyz,  "Check that the process can answer requests.", "Health", health.Readiness, access=Access.PUBLIC,
-          unready_statuses=(503,)),
+    Route("GET", "/livez", health.livez, "Check that the process is alive.", "Health", health.Liveness,
+          access=Access.PUBLIC),
+    Route("GET", "/health", health.livez, "Check that the process is alive (older name of `/livez`).", "Health",
+          health.Liveness, access=Access.PUBLIC),
+    Route("GET", "/readyz", health.readyz, "Check that the process can answer requests.", "Health", health.Readiness,
+          access=Access.PUBLIC, unready_statuses=(503,)),
 )
 HEALTH: Final = (
     *PROBES,
-    Route("GET", "/metrics", health.metrics, "Get the metrics of the process, for Prometheus.", "Health", None, access=Access.PUBLIC, content_type="text/plain"),
+    Route("GET", "/metrics", health.metrics, "Get the metrics of the process, for Prometheus.", "Health", None,
+          access=Access.PUBLIC, content_type="text/plain"),
 )
 # fmt: on
 
 
 def _reading(*routes: Route) -> tuple[Route, ...]:
-    """Mark routes whose response is made of spans: it says how fresh it is, and may wait for the caller's own writes."""
+    """Mark routes that read spans: responses say how fresh they are, and requests may wait for own writes."""
     return tuple(replace(route, reads_spans=True) for route in routes)
 
 

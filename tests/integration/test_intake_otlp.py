@@ -212,7 +212,7 @@ async def test_other_content_types_are_415(content_type: str, client: aiohttp.Cl
     response = await client.post("/otlp/v1/traces", data=b"x", headers=_type(content_type))
 
     assert response.status == 415
-    assert (await response.json())["detail"].endswith("legal: application/x-protobuf, application/json.")
+    assert (await response.json())["detail"].endswith("allowed: application/x-protobuf, application/json.")
 
 
 @pytest.mark.parametrize(("length", "status"), [(LIMIT, 400), (LIMIT + 1, 413)])
