@@ -17,12 +17,7 @@ from query_api.compat.simple_traces_models import (
 )
 from query_api.compat.simple_traces_prepare import spans_of_edited
 from query_api.compat.simple_traces_spans import simple_trace_of
-<<<<<<< HEAD
-from query_api.intake.handlers import publish_spans
-=======
 from query_api.intake.publish import publish_spans
-from query_api.pages.spans_models import Windowing, WindowingResponse
->>>>>>> b71e6c6 (intake: five files, one handler, described models)
 from query_api.pages.traces_handlers import trace_id_of, trace_page, traces_of
 from query_api.pages.traces_whole import Trace
 from query_api.request.json_body import json_response

@@ -127,7 +127,7 @@ def encoding_of(content_type: str | None) -> str:
 def _response_body(rejections: Rejections, *, encoding: str) -> bytes:
     if not rejections:
         return b'{"partialSuccess":{}}' if encoding == JSON else b""
-    reasons = [f"span {refusal.span_index}: {refusal.reason}" for refusal in rejections.refusals[:REASONS_MAX]]
+    reasons = [f"span {refusal.span_index}: {refusal.reason}" for refusal in rejections.in_full[:REASONS_MAX]]
     if len(rejections) > REASONS_MAX:
         reasons.append(f"And {len(rejections) - REASONS_MAX} more.")
     text = " ".join(reasons)
@@ -138,16 +138,6 @@ def _response_body(rejections: Rejections, *, encoding: str) -> bytes:
     return message
 
 
-<<<<<<< HEAD
-def _reasons(rejections: Rejections) -> str:
-    reasons = [f"span {refusal.span_index}: {refusal.reason}" for refusal in rejections.in_full[:REASONS_MAX]]
-    if len(rejections) > REASONS_MAX:
-        reasons.append(f"And {len(rejections) - REASONS_MAX} more.")
-    return " ".join(reasons)
-
-
-=======
->>>>>>> b71e6c6 (intake: five files, one handler, described models)
 def _status_message(code: int, text: str) -> bytes:
     """Encode ``google.rpc.Status``: field 1 is the code, field 2 the message. Two fields do not justify a dependency."""
     message = text.encode()

@@ -246,7 +246,7 @@ def _decode(placed: Sequence[PlacedSpan], *, limits: SpanLimits, now_ns: int) ->
     except Rejected as exc:
         raise InvalidInput(exc.detail) from exc
     if decoded.rejections:
-        problems = [f"{placed[r.span_index or 0].path}: {r.reason}" for r in decoded.refusals[:PROBLEMS_MAX]]
+        problems = [f"{placed[r.span_index or 0].path}: {r.reason}" for r in decoded.rejections.in_full[:PROBLEMS_MAX]]
         more = len(decoded.rejections) - len(problems)
         raise InvalidInput(" ".join([*problems, *([f"And {more} more."] if more else [])]))
     return [(placed[index], span) for index, span in zip(decoded.span_indexes, decoded.spans, strict=True)]

@@ -38,17 +38,10 @@ def test_a_span_that_its_time_makes_too_large_is_refused_before_it_is_published(
     at_limit = replace(SpanLimits(), span_bytes_max=len(record.value) - len('{"spans":[]}'))
     one_past = replace(at_limit, span_bytes_max=at_limit.span_bytes_max - 1)
 
-<<<<<<< HEAD:tests/unit/query_api/intake/test_span_records.py
-    assert prepare([untimed], limits=at_limit, now_ns=NOW_NS).records == [record]
-    assert span_json.decode(record.value, limits=at_limit, now_ns=NOW_NS).rejections.in_full == []
-    with pytest.raises(TooLarge, match="with its time"):
-        prepare([untimed], limits=one_past, now_ns=NOW_NS)
-=======
     assert _records([untimed], limits=at_limit).records == [record]
-    assert span_json.decode(record.value, limits=at_limit, now_ns=NOW_NS).refusals == []
+    assert span_json.decode(record.value, limits=at_limit, now_ns=NOW_NS).rejections.in_full == []
     with pytest.raises(TooLarge, match="with its times"):
         _records([untimed], limits=one_past)
->>>>>>> b71e6c6 (intake: five files, one handler, described models):tests/unit/query_api/intake/test_prepare_records.py
 
 
 def test_what_cannot_be_kept_is_told_of_where_it_stood() -> None:
