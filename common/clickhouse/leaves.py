@@ -19,9 +19,7 @@ from collections.abc import Callable, Iterable
 from itertools import count
 from typing import Any
 
-import orjson
-
-from common.json_numbers import INTEGERS_END, INTEGERS_FIRST
+from common.json_numbers import number_text
 
 ALWAYS_OBJECT_PATHS = frozenset(
     {
@@ -47,19 +45,6 @@ _TYPE_PATHS = {"trace": "ag.type.trace", "span": "ag.type.span"}
 PLACES_MAX = 16_384
 PLACE_CHARACTERS_MAX = 128
 """Of one path: with their number, some 10 MB of the most hostile ones."""
-
-
-def number_text(value: float) -> str:
-    """The one text of a number, as JSON shows it: two numbers have the same text exactly when they are equal.
-
-    Integers, and doubles that are integers inside 64 bits, are decimal digits (``5.0`` is ``5``, ``-0.0`` is ``0``);
-    other doubles are the shortest decimal that reads back as the same double (``0.1``, ``1e+22``, ``1e-7``).
-    """
-    if isinstance(value, int):
-        return str(value)
-    if value.is_integer() and INTEGERS_FIRST <= value < INTEGERS_END:  # as in `json_number`, without the call
-        return str(int(value))
-    return orjson.dumps(value).decode()
 
 
 def typed_text(value: str | float) -> str:

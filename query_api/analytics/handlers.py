@@ -18,10 +18,11 @@ from query_api.analytics.specs import DEFAULT_SPECS, MetricSpec
 from query_api.analytics.values import Values
 from query_api.explain.explain import explain_member
 from query_api.filter.ast import Node
-from query_api.filter.fields import OperatorName
-from query_api.filter.large_filters import compile_node, parse_filter
+from query_api.filter.fields import Operator
 from query_api.filter.models import ConditionModel, FilteringModel
+from query_api.filter.parse import parse_filter
 from query_api.filter.sql.columns import IS_ROOT
+from query_api.filter.sql.compile import compile_node
 from query_api.request.route import Request, Response
 from query_api.spans.project_spans import ProjectSpans, project_spans
 from query_api.spans.windowing import SAMPLED, Focus, Format, WindowBy, Windowing, microseconds, percent_of
@@ -34,7 +35,7 @@ TIMES_US: Final[Mapping[WindowBy, str]] = {WindowBy.START_TIME: "start_us", Wind
 it is when the version that is shown was stored (contract §3.3): going by it, a span that is sent again would leave the bucket it
 was in. So ``start_time`` is the default, as it is for every other bound of a window."""
 
-_WITHOUT_VALUE: Final = frozenset({OperatorName.EXISTS, OperatorName.NOT_EXISTS})
+_WITHOUT_VALUE: Final = frozenset({Operator.EXISTS, Operator.NOT_EXISTS})
 
 
 @dataclass(frozen=True, slots=True)

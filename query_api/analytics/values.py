@@ -7,17 +7,16 @@ cumulative metrics of a root are the sums over its whole trace wherever answers 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from common.span import AMOUNTS
 from query_api.analytics.visible_spans import visible_spans
-from query_api.filter.ast import Condition, Operand, Operator
-from query_api.filter.sql.columns import IS_ROOT, JsonColumn
+from query_api.filter.ast import Condition, Operand
+from query_api.filter.fields import Operator
+from query_api.filter.sql.columns import IS_ROOT
 from query_api.filter.sql.compile import EVERY_ROW, Compiled
 from query_api.filter.sql.parameters import Parameters
 from query_api.filter.sql.rollup_conditions import attributes_condition
-
-_ATTRIBUTES: Final = JsonColumn("attributes", leaves="leaves", leaf_items="leaf_items")
 
 
 class _Sum(NamedTuple):
@@ -130,7 +129,7 @@ class Values:
 
     def _condition(self, path: str, operator: Operator, operand: Operand) -> str:
         condition = Condition("attributes", operator, operand, tuple(path.split(".")))
-        return attributes_condition(condition, _ATTRIBUTES, self.parameters)
+        return attributes_condition(condition, self.parameters)
 
 
 def _name(known: dict[str, str], expression: str, kind: str) -> str:

@@ -10,7 +10,7 @@ from common.errors import InvalidCursor
 from common.ids import span_id_hex, trace_id_hex
 from query_api.compat.flat_models import FlatQuery
 from query_api.filter.ast import Node
-from query_api.filter.large_filters import parse_filter
+from query_api.filter.parse import parse_filter
 from query_api.intake.models import LinksResponse, SpanLink
 from query_api.pages.spans_handlers import query_spans
 from query_api.pages.traces_handlers import ACCEPTED, page_members, trace_id_of, trace_page, traces_of

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from query_api.explain.plan import PRIMARY_KEY, IndexUse, TableRead
-from query_api.filter.ast import Condition, GroupOperator, Node, Operator
-from query_api.filter.fields import SERVICE_NAME_PATH
+from query_api.filter.ast import Condition, GroupOperator, Node
+from query_api.filter.fields import SERVICE_NAME_PATH, Operator
 from query_api.filter.words import words_of
 
 _SERVICE_NAME: Final = "`service.name` of the resource"

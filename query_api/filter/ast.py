@@ -1,22 +1,29 @@
-"""A filter as a tree: what ``parse`` makes, and what ``matches`` and the compiler to SQL read.
+"""A filter as a tree: ``parse`` builds it; ``matches`` and the SQL compiler interpret it.
 
-NormalizedSpan form, so that both readers have little to say: ``is_not``, ``not_in``, ``has_not`` and ``not_exists`` are a ``not``
-around their positive condition (contract §3.2: exact complements), ``is null`` is ``not exists``, ``has`` on a field of
-elements is ``in``, and operands are already in the form in which a field is compared (``parse.py``).
+The tree is in normal form, so that the interpreters stay small: ``is_not``, ``not_in``, ``has_not`` and ``not_exists``
+are a ``not`` around the operator that they negate (contract §3.2: exact complements), ``is null`` is ``not exists``,
+``has`` on a field of elements is ``in``, and operands are in the form in which the field is compared (``operands.py``).
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import orjson
 
+from query_api.filter.fields import Operator
+
+_INDEX: Final = re.compile(r"0|[1-9][0-9]{0,8}")
+
+Operand: TypeAlias = str | int | float | bool | Mapping[str, Any] | Sequence[Any] | None
+
 
 class GroupOperator(StrEnum):
-    """Ordinary Boolean functions of any number of members; a group without members is true, whatever it is."""
+    """Boolean functions of any number of members; a group without members is true under each of them."""
 
     AND = "and"
     OR = "or"
@@ -25,38 +32,14 @@ class GroupOperator(StrEnum):
     NOR = "nor"
 
 
-class Operator(StrEnum):
-    """What a condition of the normal form asks."""
-
-    IS = "is"
-    EQ = "eq"
-    NEQ = "neq"
-    GT = "gt"
-    GTE = "gte"
-    LT = "lt"
-    LTE = "lte"
-    BTWN = "btwn"
-    STARTSWITH = "startswith"
-    ENDSWITH = "endswith"
-    CONTAINS = "contains"
-    MATCHES = "matches"
-    LIKE = "like"
-    IN = "in"
-    HAS = "has"
-    EXISTS = "exists"
-
-
-Operand: TypeAlias = str | int | float | bool | Mapping[str, Any] | Sequence[Any] | None
-
-
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """One question about one field.
+    """One condition on one field; ``operator`` is never a negation.
 
-    ``path`` are the segments of ``key`` on a field that holds JSON, else empty. ``operand`` is a list under ``btwn`` (two
-    values) and ``in`` (on a field of elements: of objects, see ``elements.py``), a text under a text operator, ``None`` under
-    ``exists``. With ``is_all``, ``in`` asks for every value of its list. ``is_case_sensitive`` and ``is_exact`` are read by
-    text operators alone (``patterns.py``).
+    ``path`` are the segments of ``key`` on a field that holds JSON, else empty. ``operand`` is a list for ``btwn`` (two
+    values) and ``in`` (on a field of elements: a list of partial elements), a text for a text operator, ``None`` for
+    ``exists``. With ``is_all``, ``in`` asks for every value of its list. Only text operators read
+    ``is_case_sensitive`` and ``is_exact`` (``patterns.py``).
     """
 
     field: str
@@ -70,7 +53,7 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Members under one Boolean function."""
+    """Members combined by one Boolean function."""
 
     operator: GroupOperator
     members: tuple[Node, ...] = ()
@@ -82,6 +65,18 @@ EVERYTHING = Group(GroupOperator.AND)
 """The filter without conditions."""
 
 
+class NotNormalError(TypeError):
+    """A condition has a negated operator, or an operator that its field does not take: ``parse`` makes neither."""
+
+    def __init__(self, condition: Condition) -> None:
+        super().__init__(f"not in normal form: {condition.field} {condition.operator}")
+
+
+def is_index(segment: str) -> bool:
+    """Return whether a segment of a path can be an index: at most nine decimal digits, without a leading zero."""
+    return _INDEX.fullmatch(segment) is not None
+
+
 def canonical_text(node: Node) -> bytes:
-    """One text for one tree, whatever the order of members in its JSON objects: what a cursor is bound to."""
+    """Return one text per tree, whatever the order of members in its JSON objects. Cursors are bound to it."""
     return orjson.dumps(node, option=orjson.OPT_SORT_KEYS)

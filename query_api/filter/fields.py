@@ -1,7 +1,7 @@
-"""The fields that a filter may name, what each holds, and which operators it takes (reference §5.2; existence of every
-scalar is a question too). Data only.
+"""The fields and operators of filters: what a field holds, and what an operator takes (reference §5.2).
 
-Where a field is stored is not known here: see ``query_api/filter/sql/columns.py``.
+Data only. Where a field is stored: ``query_api/filter/sql/columns.py``. To add an operator, add a member and a row of
+``OPERATORS``; mypy then lists each ``match`` that must handle it.
 """
 
 from __future__ import annotations
@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum, StrEnum, auto
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple
 
 from common.span import SPAN_TYPES, TRACE_TYPES, SpanKind, StatusCode
 
 
 class Kind(Enum):
-    """What a field holds; decides how its operands are read and compared."""
+    """What a field holds; decides how operands are read and compared."""
 
     TRACE_ID = auto()
     SPAN_ID = auto()
@@ -24,17 +24,17 @@ class Kind(Enum):
     TIME = auto()
     UUID = auto()
     JSON = auto()
-    """Looked into by a dotted ``key``."""
+    """JSON; a dotted ``key`` selects a value in it."""
 
     ELEMENTS = auto()
-    """An array of objects, asked about element by element."""
+    """An array of objects; a condition looks for matching elements."""
 
     CONTENT = auto()
-    """The words of a span: of every text in its attributes and events."""
+    """The words of all texts in the attributes and events of a span."""
 
 
-class OperatorName(StrEnum):
-    """Every operator as a request spells it; another one is 422."""
+class Operator(StrEnum):
+    """Every operator as requests spell it; another one is 422."""
 
     IS = "is"
     IS_NOT = "is_not"
@@ -58,39 +58,83 @@ class OperatorName(StrEnum):
     NOT_EXISTS = "not_exists"
 
 
-_Name: TypeAlias = OperatorName
-_COMPARISON: Final = (_Name.IS, _Name.IS_NOT)
-_NUMERIC: Final = (_Name.EQ, _Name.NEQ, _Name.GT, _Name.GTE, _Name.LT, _Name.LTE, _Name.BTWN)
-_STRING: Final = (_Name.STARTSWITH, _Name.ENDSWITH, _Name.CONTAINS, _Name.MATCHES, _Name.LIKE)
-_LIST: Final = (_Name.IN, _Name.NOT_IN)
-_DICT: Final = (_Name.HAS, _Name.HAS_NOT)
-_EXISTENCE: Final = (_Name.EXISTS, _Name.NOT_EXISTS)
+class OperandKind(Enum):
+    """What an operator takes as ``value``."""
 
-LEGAL_OPERATORS: Final[Mapping[Kind, tuple[OperatorName, ...]]] = {
-    Kind.TRACE_ID: (*_COMPARISON, *_LIST, *_EXISTENCE),
-    Kind.SPAN_ID: (*_COMPARISON, *_LIST, *_EXISTENCE),
-    Kind.ENUM: (*_COMPARISON, *_LIST, *_EXISTENCE),
-    Kind.TEXT: (*_COMPARISON, *_NUMERIC, *_STRING, *_LIST, *_EXISTENCE),
-    Kind.TIME: (*_COMPARISON, *_NUMERIC, *_STRING, *_LIST, *_EXISTENCE),
-    Kind.UUID: (*_COMPARISON, *_LIST, *_EXISTENCE),
-    Kind.JSON: tuple(OperatorName),
-    Kind.ELEMENTS: (*_LIST, *_DICT, *_EXISTENCE),
-    Kind.CONTENT: (_Name.CONTAINS,),
+    NOTHING = auto()
+    VALUE = auto()
+    """A value of the field's kind, or null."""
+
+    MEMBER = auto()
+    """The key of an object or an element of an array; on ``Kind.ELEMENTS`` the value at ``key``."""
+
+    COMPARABLE = auto()
+    """A number, a string or a time."""
+
+    RANGE = auto()
+    """A list of two comparable values of one type."""
+
+    LIST = auto()
+    """At most ``operands.LIST_VALUES_MAX`` scalars; on ``Kind.ELEMENTS`` partial elements."""
+
+    LITERAL = auto()
+    """Text to find as it is; numbers and booleans are taken as their text."""
+
+    PATTERN = auto()
+    """A pattern that RE2 must compile, within the limits of ``totals.py``."""
+
+
+class OperatorRule(NamedTuple):
+    """What an operator takes, on which kinds of field, and the operator whose exact complement it is."""
+
+    operand: OperandKind
+    kinds: frozenset[Kind]
+    negates: Operator | None = None
+
+
+_SCALARS: Final = frozenset({Kind.TRACE_ID, Kind.SPAN_ID, Kind.ENUM, Kind.TEXT, Kind.TIME, Kind.UUID, Kind.JSON})
+_ORDERED: Final = frozenset({Kind.TEXT, Kind.TIME, Kind.JSON})
+_STRUCTURED: Final = frozenset({Kind.JSON, Kind.ELEMENTS})
+
+OPERATORS: Final[Mapping[Operator, OperatorRule]] = {
+    Operator.IS: OperatorRule(OperandKind.VALUE, _SCALARS),
+    Operator.IS_NOT: OperatorRule(OperandKind.VALUE, _SCALARS, negates=Operator.IS),
+    Operator.EQ: OperatorRule(OperandKind.COMPARABLE, _ORDERED),
+    Operator.NEQ: OperatorRule(OperandKind.COMPARABLE, _ORDERED),
+    Operator.GT: OperatorRule(OperandKind.COMPARABLE, _ORDERED),
+    Operator.GTE: OperatorRule(OperandKind.COMPARABLE, _ORDERED),
+    Operator.LT: OperatorRule(OperandKind.COMPARABLE, _ORDERED),
+    Operator.LTE: OperatorRule(OperandKind.COMPARABLE, _ORDERED),
+    Operator.BTWN: OperatorRule(OperandKind.RANGE, _ORDERED),
+    Operator.STARTSWITH: OperatorRule(OperandKind.LITERAL, _ORDERED),
+    Operator.ENDSWITH: OperatorRule(OperandKind.LITERAL, _ORDERED),
+    Operator.CONTAINS: OperatorRule(OperandKind.LITERAL, _ORDERED | {Kind.CONTENT}),
+    Operator.MATCHES: OperatorRule(OperandKind.PATTERN, _ORDERED),
+    Operator.LIKE: OperatorRule(OperandKind.PATTERN, _ORDERED),
+    Operator.IN: OperatorRule(OperandKind.LIST, _SCALARS | {Kind.ELEMENTS}),
+    Operator.NOT_IN: OperatorRule(OperandKind.LIST, _SCALARS | {Kind.ELEMENTS}, negates=Operator.IN),
+    Operator.HAS: OperatorRule(OperandKind.MEMBER, _STRUCTURED),
+    Operator.HAS_NOT: OperatorRule(OperandKind.MEMBER, _STRUCTURED, negates=Operator.HAS),
+    Operator.EXISTS: OperatorRule(OperandKind.NOTHING, _SCALARS | {Kind.ELEMENTS}),
+    Operator.NOT_EXISTS: OperatorRule(OperandKind.NOTHING, _SCALARS | {Kind.ELEMENTS}, negates=Operator.EXISTS),
 }
 
+LEGAL_OPERATORS: Final[Mapping[Kind, tuple[Operator, ...]]] = {
+    kind: tuple(operator for operator in Operator if kind in OPERATORS[operator].kinds) for kind in Kind
+}
 
 ATTRIBUTES: Final = "attributes"
 """The field, and the member of ``resource`` and ``scope``."""
 
 SERVICE_NAME_PATH: Final = (ATTRIBUTES, "service", "name")
-"""In ``resource``: which service sent the span."""
+"""The path in ``resource`` of the service that sent the span."""
 
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One field. ``values`` are the texts of an enum; ``is_required`` where every span has one.
+    """A field. ``values`` are the texts of an enum; ``is_required`` means that every span has it.
 
-    ``members`` are those of a JSON field that has attributes: a key that is not one of them is a path in the attributes.
+    ``members`` are those of a JSON field that has attributes: a key that is none of them is a path in the attributes.
     """
 
     name: str
@@ -110,26 +154,13 @@ FIELDS: Final[Mapping[str, Field]] = {
         Field("span_type", Kind.ENUM, values=SPAN_TYPES),
         Field("span_kind", Kind.ENUM, values=tuple(kind.name for kind in SpanKind)),
         Field("status_code", Kind.ENUM, values=tuple(code.name for code in StatusCode)),
-        Field("span_name", Kind.TEXT),
-        Field("status_message", Kind.TEXT),
-        Field("session_id", Kind.TEXT),
-        Field("user_id", Kind.TEXT),
-        Field("agent_id", Kind.TEXT),
-        Field("start_time", Kind.TIME),
-        Field("end_time", Kind.TIME),
-        Field("created_at", Kind.TIME),
-        Field("updated_at", Kind.TIME),
-        Field("deleted_at", Kind.TIME),
-        Field("created_by_id", Kind.UUID),
-        Field("updated_by_id", Kind.UUID),
-        Field("deleted_by_id", Kind.UUID),
+        *(Field(name, Kind.TEXT) for name in ("span_name", "status_message", "session_id", "user_id", "agent_id")),
+        *(Field(name, Kind.TIME) for name in ("start_time", "end_time", "created_at", "updated_at", "deleted_at")),
+        *(Field(name, Kind.UUID) for name in ("created_by_id", "updated_by_id", "deleted_by_id")),
         Field(ATTRIBUTES, Kind.JSON),
         Field("resource", Kind.JSON, members=(ATTRIBUTES, "schema_url", "dropped_attributes_count")),
         Field("scope", Kind.JSON, members=(ATTRIBUTES, "name", "version", "schema_url", "dropped_attributes_count")),
-        Field("links", Kind.ELEMENTS),
-        Field("references", Kind.ELEMENTS),
-        Field("events", Kind.ELEMENTS),
-        Field("hashes", Kind.ELEMENTS),
+        *(Field(name, Kind.ELEMENTS) for name in ("links", "references", "events", "hashes")),
         Field("content", Kind.CONTENT),
     )
 }

@@ -1,7 +1,7 @@
-"""The JSON shape of a filter, as pydantic models: what is wrong with the shape is 422, what it means is ``parse``'s.
+"""The JSON shape of a filter as pydantic models: a wrong shape is 422; ``parse`` checks what a filter means.
 
 A group has ``conditions``, a condition has ``field``, never both; a member without ``field`` is a group (reference §5.1).
-Unknown members are refused: in a filter a typo would widen the answer (contract §1).
+Unknown members are refused: in a filter, a typo would widen the result (contract §1).
 """
 
 from __future__ import annotations
@@ -11,32 +11,32 @@ from typing import Annotated, Any
 from pydantic import Discriminator, Field, Tag
 
 from query_api.filter.ast import GroupOperator
-from query_api.filter.fields import OperatorName
+from query_api.filter.fields import Operator
 from query_api.request.body_models import Strict
 
 
 class Options(Strict):
     """How a condition compares."""
 
-    case_sensitive: bool | None = Field(None, description="Texts: compare letters with their case; default false.")
-    exact_match: bool | None = Field(None, description="Texts: look at the whole of it; default false.")
-    all: bool | None = Field(None, description="`in`: every value of the list instead of one; default false.")
+    case_sensitive: bool | None = Field(None, description="Text operators: compare case-sensitively. Default: false.")
+    exact_match: bool | None = Field(None, description="Text operators: match the whole text. Default: false.")
+    all: bool | None = Field(None, description="`in`: require every value of the list instead of one. Default: false.")
 
 
 class ConditionModel(Strict):
-    """A question about one field of a span."""
+    """A condition on one field of a span."""
 
-    field: str = Field(description="Which field; `attributes`, `resource` and `scope` need a `key`.")
+    field: str = Field(description="The field to look at. `attributes`, `resource` and `scope` need a `key`.")
     key: str | None = Field(
         None,
         description=(
-            "Dotted path into the field; a number is an index of an array. On `resource` and `scope` it is a path in their"
-            " attributes (`service.name`), or one of their members: `schema_url`, `dropped_attributes_count`, and `name` and"
-            " `version` of `scope`. `attributes.name` is the attribute of that name."
+            "A dotted path into the field; a number is an index of an array. On `resource` and `scope` it is a path in their"
+            " attributes (`service.name`), or one of their members: `schema_url`, `dropped_attributes_count`, and for"
+            " `scope` also `name` and `version`. `attributes.name` is the attribute of that name."
         ),
     )
-    value: Any = Field(None, description="What to compare with.")
-    operator: OperatorName = Field(OperatorName.IS, description="How to compare.")
+    value: Any = Field(None, description="The value to compare with.")
+    operator: Operator = Field(Operator.IS, description="The comparison.")
     options: Options | None = Field(None, description="Details of the comparison.")
 
 
@@ -46,7 +46,7 @@ def _tag(member: Any) -> str:
 
 
 class FilteringModel(Strict):
-    """Conditions under a Boolean function; without conditions it is true."""
+    """Conditions combined by a Boolean function. Without conditions it is true of every span."""
 
     operator: GroupOperator = Field(GroupOperator.AND, description="How the conditions combine.")
     conditions: list[

@@ -1,11 +1,12 @@
-"""Operands as requests spell them, read into the form in which a field is compared; and their limits (contract §3.2).
+"""Operands of conditions: read from the request into the form in which a field is compared, within limits (contract §3.2).
 
-Raises ``InvalidFilter`` with the JSON path of the value. Elements of ``links references events hashes``: ``elements.py``.
+A reader takes a value and its path in the request, and raises ``InvalidFilter`` with that path.
 """
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final
@@ -15,56 +16,132 @@ import orjson
 
 from common.errors import InvalidFilter
 from common.ids import parse_span_id, parse_trace_id
-from common.json_numbers import INT64_MIN, UINT64_MAX
-from common.times import parse_time_ns
-from query_api.filter.fields import Field, Kind
+from common.json_numbers import INT64_MIN, UINT64_MAX, is_number
+from common.times import format_us, parse_time_ns
+from query_api.filter.ast import Operand
+from query_api.filter.fields import ATTRIBUTES, Field, Kind, Operator
 from query_api.filter.patterns import text_of
-from query_api.filter.values import is_number
 from query_api.filter.words import parse_content
 
 LIST_VALUES_MAX: Final = 10_000
 VALUE_BYTES_MAX: Final = 64 * 1024
-"""Of a text in UTF-8, of anything else as JSON; each value of a list for itself."""
+"""Of a text in UTF-8, of any other value as JSON; applies to each value of a list."""
 
 VALUE_DEPTH_MAX: Final = 64
-"""Attributes nest 48 levels at most, so that a deeper value would equal nothing."""
+"""Attributes nest at most 48 levels deep, so a deeper value would equal nothing."""
 
 VALUE_CONTAINERS_MAX: Final = 256
-"""Objects and arrays in one value: each is a clause of the statement that it becomes."""
+"""Objects and arrays in one value: each becomes a clause of the statement."""
+
+BELOW_ATTRIBUTES: Final = f"{ATTRIBUTES}."
+"""The prefix of a member of an element that is one of its attributes."""
+
+_SLUG: Final = re.compile(r"[a-zA-Z0-9_\-][a-zA-Z0-9_.\-]*")
 
 Reader = Callable[[Any, str], Any]
-"""What reads one value: ``(value, where it stood) -> operand``."""
 
 
-def reader(field: Field) -> Reader:
-    """What reads one operand of ``is`` or ``in``."""
-    if field.kind is Kind.ENUM:
-        return partial(_enum_text, field)
-    return _READERS[field.kind]
+def type_name(value: Any) -> str:
+    """Name the JSON type of a value for a message: "a list"."""
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "a boolean"
+        case str():
+            return "a string"
+        case list():
+            return "a list"
+        case dict():
+            return "an object"
+        case _:
+            return "a number"
 
 
-def read_list(value: Any, at: str, *, read: Reader) -> list[Any]:
-    """The operands of a list operator."""
+def check_size(value: Any, at: str) -> None:
+    """Refuse a value that is too large, too deep, or no JSON value in 64 bits."""
+    if type(value) is str and len(value) <= VALUE_BYTES_MAX and value.isascii():  # as in most long lists
+        return
+    _check_parts(value, at)
+    try:
+        size = len(value.encode() if isinstance(value, str) else orjson.dumps(value))
+    except (UnicodeEncodeError, TypeError) as exc:
+        raise InvalidFilter(at, "the value is not valid Unicode or JSON.") from exc
+    if size > VALUE_BYTES_MAX:
+        raise InvalidFilter(at, f"the value has {size} bytes; at most {VALUE_BYTES_MAX} are allowed.")
+
+
+def _check_parts(value: Any, at: str) -> None:
+    level, depth, containers_count = [value], 0, 0
+    while level:
+        below: list[Any] = []
+        for part in level:
+            if isinstance(part, dict | list):
+                containers_count += 1
+                below.extend(part.values() if isinstance(part, dict) else part)
+            elif isinstance(part, int) and not INT64_MIN <= part <= UINT64_MAX:
+                raise InvalidFilter(at, "the integer does not fit into 64 bits.")
+            elif isinstance(part, float) and not math.isfinite(part):
+                raise InvalidFilter(at, "the number is larger than the largest double.")
+        level, depth = below, depth + 1
+        if depth > VALUE_DEPTH_MAX or containers_count > VALUE_CONTAINERS_MAX:
+            raise InvalidFilter(
+                at,
+                f"the value nests deeper than {VALUE_DEPTH_MAX} levels or holds more than {VALUE_CONTAINERS_MAX} objects"
+                " and arrays.",
+            )
+
+
+def read_value(field: Field, value: Any, at: str) -> Operand:
+    """Read one value as the field is compared: the operand of ``is``, and on JSON of ``has``."""
+    read = partial(_read_enum, field) if field.kind is Kind.ENUM else _READERS[field.kind]
+    operand: Operand = read(value, at)
+    return operand
+
+
+def read_comparable(field: Field, operator: Operator, value: Any, at: str) -> str | float:
+    """Read the operand of a comparison: a number, a string for the order of strings, or a time."""
+    if field.kind is Kind.TIME:
+        return _read_time(value, at)
+    if isinstance(value, str) or is_number(value):
+        check_size(value, at)
+        comparable: str | float = value
+        return comparable
+    raise InvalidFilter(at, f"'{operator}' needs a number or a string; got {type_name(value)}.")
+
+
+def read_range(field: Field, operator: Operator, value: Any, at: str) -> list[Any]:
+    """Read the two operands of ``btwn``."""
+    if not isinstance(value, list) or len(value) != 2:
+        raise InvalidFilter(at, f"'{operator}' needs a list of exactly two values.")
+    bounds = [read_comparable(field, operator, bound, f"{at}[{index}]") for index, bound in enumerate(value)]
+    if isinstance(bounds[0], str) is not isinstance(bounds[1], str):
+        raise InvalidFilter(at, f"'{operator}' needs two numbers or two strings; got one of each.")
+    return bounds
+
+
+def read_scalars(field: Field, operator: Operator, value: Any, at: str) -> list[Any]:
+    """Read the operand of a list operator on scalars. A list of 10,000 that can stay as it is takes a tenth of the time."""
     if not isinstance(value, list):
-        raise InvalidFilter(at, "a list operator takes a list.")
-    if len(value) > LIST_VALUES_MAX:
-        raise InvalidFilter(at, f"{len(value)} values; a list holds {LIST_VALUES_MAX} at most.")
-    return [read(each, f"{at}[{index}]") for index, each in enumerate(value)]
+        raise InvalidFilter(at, f"'{operator}' needs a list; got {type_name(value)}.")
+    if len(value) <= LIST_VALUES_MAX and _can_stay(field.kind, value):
+        return value
+
+    def read(item: Any, where: str) -> Any:
+        if item is None or isinstance(item, list | dict):
+            raise InvalidFilter(where, f"the list may hold strings, numbers and booleans; got {type_name(item)}.")
+        return read_value(field, item, where)
+
+    return _read_list(value, at, read)
 
 
-def read_scalars(field: Field, value: Any, at: str) -> list[Any]:
-    """The operands of ``in``. A list of 10,000 that needs no second look takes a tenth of the time."""
-    is_plain = isinstance(value, list) and len(value) <= LIST_VALUES_MAX and _are_plain(field.kind, value)
-    return value if is_plain else read_list(value, at, read=partial(read_scalar, field))
-
-
-def _are_plain(kind: Kind, values: list[Any]) -> bool:
-    """Whether the operands are these values as they are: short ASCII texts, and where the field takes them, 64-bit integers."""
+def _can_stay(kind: Kind, values: list[Any]) -> bool:
+    """Whether the operands equal the given values: short ASCII strings, and on JSON integers of 64 bits."""
     types = set(map(type, values))
     if kind not in (Kind.JSON, Kind.TEXT) or not types <= ({str, int} if kind is Kind.JSON else {str}):
         return False
-    texts = [each for each in values if type(each) is str] if str in types else []
-    numbers = [each for each in values if type(each) is int] if int in types else []
+    texts = [value for value in values if type(value) is str] if str in types else []
+    numbers = [value for value in values if type(value) is int] if int in types else []
     return (
         all(map(str.isascii, texts))
         and max(map(len, texts), default=0) <= VALUE_BYTES_MAX
@@ -73,45 +150,23 @@ def _are_plain(kind: Kind, values: list[Any]) -> bool:
     )
 
 
-def read_scalar(field: Field, value: Any, at: str) -> Any:
-    """One operand of ``in``."""
-    if value is None or isinstance(value, list | dict):
-        raise InvalidFilter(at, "a list holds texts, numbers and booleans.")
-    return reader(field)(value, at)
+def _read_list(values: list[Any], at: str, read: Reader) -> list[Any]:
+    if len(values) > LIST_VALUES_MAX:
+        raise InvalidFilter(at, f"the list has {len(values)} values; at most {LIST_VALUES_MAX} are allowed.")
+    return [read(value, f"{at}[{index}]") for index, value in enumerate(values)]
 
 
-def read_ends(field: Field, value: Any, at: str) -> list[Any]:
-    """The two operands of ``btwn``."""
-    if not isinstance(value, list) or len(value) != 2:
-        raise InvalidFilter(at, "'btwn' takes a list of exactly two values.")
-    ends = [read_comparable(field, each, f"{at}[{index}]") for index, each in enumerate(value)]
-    if isinstance(ends[0], str) is not isinstance(ends[1], str):
-        raise InvalidFilter(at, "'btwn' takes two numbers or two texts, not one of each.")
-    return ends
-
-
-def read_comparable(field: Field, value: Any, at: str) -> str | float:
-    """The operand of a numeric operator: a number, or a text for the order of texts."""
-    if field.kind is Kind.TIME:
-        return _time(value, at)
-    if isinstance(value, str) or is_number(value):
-        check_size(value, at)
-        comparable: str | float = value
-        return comparable
-    raise InvalidFilter(at, "a numeric operator takes a number or a text.")
-
-
-def read_pattern(value: Any, at: str) -> str:
-    """The operand of a text operator: numbers and booleans stand for their text."""
+def read_text(value: Any, at: str, needs: str = "the value must be") -> str:
+    """Read a text; a number or boolean becomes its text as JSON shows it."""
     check_size(value, at)
     text = text_of(value)
     if text is None:
-        raise InvalidFilter(at, "a text operator takes a text, number or boolean.")
+        raise InvalidFilter(at, f"{needs} a string, a number or a boolean; got {type_name(value)}.")
     return text
 
 
 def read_content(value: Any, at: str) -> str:
-    """The text of ``content``; what it asks for is read again by whoever asks (``words.py``)."""
+    """Read the text of ``content``; both interpreters parse it again (``words.parse_content``)."""
     if value is None:
         raise InvalidFilter(at, "'content' value is required and thus never null for full-text search.")
     if not isinstance(value, str):
@@ -125,107 +180,171 @@ def read_content(value: Any, at: str) -> str:
 
 
 def read_json(value: Any, at: str) -> Any:
-    """Any JSON value within the limits."""
+    """Read any JSON value within the limits."""
     check_size(value, at)
     return value
 
 
-def read_text(value: Any, at: str) -> str:
-    """A text; numbers and booleans stand for themselves as JSON shows them."""
-    check_size(value, at)
-    text = text_of(value)
-    if text is None:
-        raise InvalidFilter(at, "a text, number, boolean or null is legal here.")
-    return text
-
-
 def read_trace_id(value: Any, at: str) -> str:
-    """32 hexadecimal digits."""
-    return _id(value, at, parse_trace_id)
+    """Read a trace id in any spelling as 32 hexadecimal digits."""
+    return _read_id(value, at, parse_trace_id)
 
 
 def read_span_id(value: Any, at: str) -> str:
-    """32 hexadecimal digits: an id of eight bytes is doubled."""
-    return _id(value, at, parse_span_id)
+    """Read a span id in any spelling as 32 hexadecimal digits: an id of eight bytes is doubled."""
+    return _read_id(value, at, parse_span_id)
 
 
-def _id(value: Any, at: str, read: Callable[[str], bytes]) -> str:
+def _read_id(value: Any, at: str, parse: Callable[[str], bytes]) -> str:
     if not isinstance(value, str):
-        raise InvalidFilter(at, "an id is a text of hexadecimal digits.")
+        raise InvalidFilter(at, f"an id must be a string of hexadecimal digits; got {type_name(value)}.")
     try:
-        return read(value).hex()
+        return parse(value).hex()
     except ValueError as exc:
         raise InvalidFilter(at, str(exc)) from exc
 
 
-def read_uuid(value: Any, at: str) -> str:
-    """A UUID in lower case with dashes, from every spelling of reference §2.1."""
+def _read_uuid(value: Any, at: str) -> str:
+    """A UUID in lower case with dashes, from any spelling of reference §2.1."""
     try:
         return str(UUID(value[2:] if value[:2] in ("0x", "0X") else value))
     except (AttributeError, TypeError, ValueError, KeyError) as exc:
-        raise InvalidFilter(at, "this is named by a UUID: 32 hexadecimal digits, with dashes or without.") from exc
+        raise InvalidFilter(at, "the value must be a UUID: 32 hexadecimal digits, with or without dashes.") from exc
 
 
-def _time(value: Any, at: str) -> int:
-    """Microseconds: what answers show, and so what is compared."""
-    return read_time_ns(value, at) // 1000
-
-
-def read_time_ns(value: Any, at: str) -> int:
-    """Nanoseconds since 1970."""
+def _read_time_ns(value: Any, at: str) -> int:
     if isinstance(value, bool) or not isinstance(value, str | int):
-        raise InvalidFilter(at, "a time is ISO 8601 text, or a whole number of 10, 13, 16 or 19 digits since 1970.")
+        raise InvalidFilter(
+            at,
+            "a time must be an ISO 8601 string, or an integer of 10, 13, 16 or 19 digits (s, ms, µs or ns since 1970);"
+            f" got {type_name(value)}.",
+        )
     try:
         return parse_time_ns(value)
     except (ValueError, OverflowError) as exc:
         raise InvalidFilter(at, str(exc)) from exc
 
 
-def _enum_text(field: Field, value: Any, at: str) -> str:
+def _read_time(value: Any, at: str) -> int:
+    """Microseconds since 1970, the precision that responses show and filters compare."""
+    return _read_time_ns(value, at) // 1000
+
+
+def _read_enum(field: Field, value: Any, at: str) -> str:
     if isinstance(value, str) and value in field.values:
         return value
     shown = "a list or object" if isinstance(value, list | dict) else f"'{str(value)[:64]}'"
-    raise InvalidFilter(at, f"Unsupported condition value: {shown}; legal: {', '.join(field.values)}.")
+    raise InvalidFilter(at, f"Unsupported condition value: {shown}; allowed: {', '.join(field.values)}.")
 
 
 _READERS: Final[Mapping[Kind, Reader]] = {
     Kind.TRACE_ID: read_trace_id,
     Kind.SPAN_ID: read_span_id,
-    Kind.UUID: read_uuid,
-    Kind.TIME: _time,
+    Kind.UUID: _read_uuid,
+    Kind.TIME: _read_time,
     Kind.TEXT: read_text,
     Kind.JSON: read_json,
 }
 
+# Elements of `links references events hashes` (reference §5.6). A *partial* element maps members to the values that they
+# must have, each in the form that responses show: ids and times in their one spelling, texts as texts. A member below
+# `attributes.` is one key with its dots, as events and links keep them, or, where that is absent, a path.
 
-def check_size(value: Any, at: str) -> None:
-    """Refuse what is too large, too deep, or no value of JSON in 64 bits."""
-    if type(value) is str and len(value) <= VALUE_BYTES_MAX and value.isascii():  # as most values of long lists are
-        return
-    _check_parts(value, at)
+
+def read_partials(field: Field, value: Any, at: str) -> list[dict[str, Any]]:
+    """Read the operand of ``in``: a list of partial elements."""
+    if not isinstance(value, list):
+        raise InvalidFilter(at, f"'{field.name}' value must be {_TAKEN[field.name]}.")
+    return _read_list(value, at, partial(_read_partial, field))
+
+
+def read_keyed_member(field: Field, key: str | None, value: Any, path: str) -> list[dict[str, Any]]:
+    """Read ``key`` and ``value`` of ``has`` as the operand of ``in``: one partial element with one member."""
+    is_hash_id = field.name == "hashes" and key == "id"
+    if key is None or not (key.startswith(BELOW_ATTRIBUTES) or is_hash_id):
+        allowed = "'id' or dot notation under 'attributes'" if field.name == "hashes" else "a string in dot notation"
+        start = "" if field.name == "hashes" else " starting with 'attributes'"
+        raise InvalidFilter(f"{path}.key", f"'{field.name}' key must be {allowed}{start}.")
+    check_size(key, f"{path}.key")
+    return [{key: _read_member(field, key, value, f"{path}.value")}]
+
+
+def _read_partial(field: Field, value: Any, at: str) -> dict[str, Any]:
+    if field.name == "hashes" and isinstance(value, str):
+        return {"id": _read_uuid(value, at)}
+    if not isinstance(value, dict):
+        raise InvalidFilter(at, f"'{field.name}' value must be {_TAKEN[field.name]}.")
+    check_size(value, at)
+    return {name: _read_member(field, name, member, f"{at}.{name[:64]}") for name, member in value.items()}
+
+
+def _read_member(field: Field, name: str, value: Any, at: str) -> Any:
+    members = _MEMBERS[field.name]
+    read = read_json if name.startswith(BELOW_ATTRIBUTES) else members.get(name)
+    if read is None:
+        raise InvalidFilter(
+            at, f"'{name[:64]}' is not a member of '{field.name}'; allowed: {', '.join(members)}, attributes.<name>."
+        )
+    if value is None:
+        raise InvalidFilter(at, "a member of an element is never null; omit a member that may have any value.")
+    return read(value, at)
+
+
+def _read_short_span_id(value: Any, at: str) -> str:
+    return read_span_id(value, at)[-16:]
+
+
+def _read_timestamp(value: Any, at: str) -> str:
+    time_us = _read_time(value, at)
     try:
-        size = len(value.encode() if isinstance(value, str) else orjson.dumps(value))
-    except (UnicodeEncodeError, TypeError) as exc:
-        raise InvalidFilter(at, "the value is not Unicode text or JSON.") from exc
-    if size > VALUE_BYTES_MAX:
-        raise InvalidFilter(at, f"the value has {size} bytes; {VALUE_BYTES_MAX} are legal.")
+        return format_us(time_us)
+    except OverflowError as exc:  # a time zone may lead out of the years that UTC has
+        raise InvalidFilter(at, "the time is outside the years 1 to 9999.") from exc
 
 
-def _check_parts(value: Any, at: str) -> None:
-    level, depth, containers_count = [value], 0, 0
-    while level:
-        below: list[Any] = []
-        for each in level:
-            if isinstance(each, dict | list):
-                containers_count += 1
-                below.extend(each.values() if isinstance(each, dict) else each)
-            elif isinstance(each, int) and not INT64_MIN <= each <= UINT64_MAX:
-                raise InvalidFilter(at, "the integer does not fit into 64 bits.")
-            elif isinstance(each, float) and not math.isfinite(each):
-                raise InvalidFilter(at, "the number is past the largest double.")
-        level, depth = below, depth + 1
-        if depth > VALUE_DEPTH_MAX or containers_count > VALUE_CONTAINERS_MAX:
-            raise InvalidFilter(
-                at,
-                f"the value nests deeper than {VALUE_DEPTH_MAX} or holds more than {VALUE_CONTAINERS_MAX} objects and arrays.",
-            )
+def _read_slug(value: Any, at: str) -> str:
+    text = read_text(value, at)
+    if _SLUG.fullmatch(text) is None:
+        raise InvalidFilter(at, "a slug consists of letters, digits, '_', '-' and '.', and does not begin with '.'.")
+    return text
+
+
+def _read_count(value: Any, at: str) -> Any:
+    if not is_number(value):
+        raise InvalidFilter(at, f"the value must be a number; got {type_name(value)}.")
+    return read_json(value, at)
+
+
+def _read_attributes(value: Any, at: str) -> Any:
+    if not isinstance(value, dict):
+        raise InvalidFilter(at, "'attributes' must be an object; attributes.<name> selects one of them.")
+    return read_json(value, at)
+
+
+_MEMBERS: Final[Mapping[str, Mapping[str, Reader]]] = {
+    "links": {
+        "trace_id": read_trace_id,
+        "span_id": _read_short_span_id,
+        "trace_state": read_text,
+        "flags": _read_count,
+        "dropped_attributes_count": _read_count,
+        ATTRIBUTES: _read_attributes,
+    },
+    "references": {"id": _read_uuid, "slug": _read_slug, "version": read_text, ATTRIBUTES: _read_attributes},
+    "events": {
+        "name": read_text,
+        "timestamp": _read_timestamp,
+        "time_unix_nano": lambda value, at: str(_read_time_ns(value, at)),
+        "dropped_attributes_count": _read_count,
+        ATTRIBUTES: _read_attributes,
+    },
+    "hashes": {"id": _read_uuid, ATTRIBUTES: _read_attributes},
+}
+"""The members of each element in responses, and the reader of each."""
+
+_TAKEN: Final[Mapping[str, str]] = {
+    "links": "one or more (possibly partial) links",
+    "references": "one or more (possibly partial) references",
+    "events": "one or more (possibly partial) events",
+    "hashes": "one or more hash ids or partial hashes",
+}

@@ -1,62 +1,56 @@
-"""From the shape of a filter to its tree: which operator a field takes, and the limits of a tree. Operands: ``operands.py``.
+"""From the JSON shape of a filter to its tree: which operator a field takes, and the limits of a tree.
 
-Raises ``InvalidFilter`` with the JSON path of what is wrong, as in ``filtering.conditions[1].operator``, what is wrong
-with it, and what would be legal. Source: contract §3.2, reference §5.2.
+Raises ``InvalidFilter`` with the JSON path of the error, as in ``filtering.conditions[1].operator``, what is wrong, and what
+is allowed. Source: contract §3.2, reference §5.2. Operands: ``operands.py``; limits of a whole filter: ``totals.py``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any, Final
+from typing import Any, Final, assert_never
 
 from common.errors import InvalidFilter
-from query_api.filter.ast import EVERYTHING, Condition, Group, GroupOperator, Node, Operand, Operator
-from query_api.filter.elements import read_pair, read_partials
-from query_api.filter.fields import ATTRIBUTES, FIELDS, LEGAL_OPERATORS, Field, Kind
+from common.threads import in_thread
+from query_api.filter import operands
+from query_api.filter.ast import EVERYTHING, Condition, Group, GroupOperator, Node, Operand
+from query_api.filter.fields import ATTRIBUTES, FIELDS, LEGAL_OPERATORS, OPERATORS, Field, Kind, OperandKind, Operator
 from query_api.filter.models import ConditionModel, FilteringModel, Options
-from query_api.filter.operands import (
-    check_size,
-    read_comparable,
-    read_content,
-    read_ends,
-    read_pattern,
-    read_scalars,
-    reader,
-)
-from query_api.filter.patterns import TEXT_OPERATORS, PatternTotals
-from query_api.filter.totals import Totals
+from query_api.filter.totals import LARGE, Totals, estimated_values
 
 GROUPS_DEPTH_MAX: Final = 16
 """The outermost group is at depth 1."""
 
 CONDITIONS_MAX: Final = 256
 MEMBERS_MAX: Final = CONDITIONS_MAX * (GROUPS_DEPTH_MAX + 1)
-"""Conditions and groups of a filter together: past it there are too many conditions, or groups with none in them, which stand for
+"""Conditions and groups of a filter together. More of them means too many conditions, or groups without conditions, which are
 true and cost as much to validate and to compile."""
 
 PATH_SEGMENTS_MAX: Final = 256
-"""Of a key: many times deeper than attributes nest. What compiles a path goes down it step by step."""
+"""Segments of a key: many times deeper than attributes nest. A path is compiled segment by segment."""
 
-_NEGATED: Final = {"is_not": "is", "not_in": "in", "has_not": "has", "not_exists": "exists"}
-_KEYED: Final = frozenset({"has", "has_not"})
-_ORDERS: Final = frozenset({"eq", "neq", "gt", "gte", "lt", "lte"})
 _NO_OPTIONS: Final = Options()
 
 
+async def parse_filter(filtering: FilteringModel | None, *, path: str = "filtering") -> Node:
+    """Return ``parse(filtering, path=path)``; a filter with many values is parsed in a thread: up to 80 ms (ADR 0014)."""
+    if filtering is None or _size(filtering) < LARGE:
+        return parse(filtering, path=path)
+    return await in_thread(parse, filtering, path=path)
+
+
 def parse(filtering: FilteringModel | None, *, path: str = "filtering") -> Node:
-    """The tree of a filter; ``None`` is the filter without conditions. ``path`` is where it stood in the request."""
+    """Return the tree of a filter; ``None`` is the filter without conditions. ``path`` is its place in the request."""
     if filtering is None:
         return EVERYTHING
     return _Parser().group(filtering, path, depth=1)
 
 
 def check_groups(filtering: Any, *, path: str = "filtering") -> None:
-    """Refuse a filter, still plain JSON, whose groups nest too deep or that has too many members, before anything walks it by
-    recursion or validates each of them."""
+    """Refuse plain JSON whose groups nest too deep or have too many members, before any code recurses into it or validates
+    each member."""
     level, depth, members_count = [filtering], 0, 0
     while level:
         depth += 1
-        if depth > GROUPS_DEPTH_MAX + 1:  # conditions stand one level below the innermost group
+        if depth > GROUPS_DEPTH_MAX + 1:  # conditions are one level below the innermost group
             raise _too_deep(path)
         level = [
             member
@@ -67,16 +61,15 @@ def check_groups(filtering: Any, *, path: str = "filtering") -> None:
         members_count += len(level)
         if members_count > MEMBERS_MAX:
             raise InvalidFilter(
-                path, f"more than {MEMBERS_MAX} conditions and groups; legal are {CONDITIONS_MAX} conditions."
+                path, f"more than {MEMBERS_MAX} conditions and groups; at most {CONDITIONS_MAX} conditions are allowed."
             )
 
 
 class _Parser:
-    """One filter; counts its conditions, and what they ask for together."""
+    """Parses one filter, and counts its conditions and what they ask for together."""
 
     def __init__(self) -> None:
         self._conditions_count = 0
-        self._patterns = PatternTotals()
         self._totals = Totals()
 
     def group(self, model: FilteringModel, path: str, *, depth: int) -> Group:
@@ -97,109 +90,129 @@ class _Parser:
             raise InvalidFilter(path, f"more than {CONDITIONS_MAX} conditions in one filter.")
         field = _field(model, path)
         segments = _segments(model, field, path)
-        name = str(model.operator)
-        positive = _positive(field, segments, model, _NEGATED.get(name, name), path)
-        if isinstance(positive, Condition) and positive.operator in TEXT_OPERATORS:
-            self._count_pattern(positive, f"{path}.value")
-        self._totals.add(
-            positive if isinstance(positive, Condition) else Condition(field.name, Operator.EXISTS, path=segments), path
-        )
-        return Group(GroupOperator.NOT, (positive,)) if name in _NEGATED else positive
-
-    def _count_pattern(self, condition: Condition, at: str) -> None:
-        try:
-            self._patterns.add(condition)
-        except ValueError as exc:
-            raise InvalidFilter(at, f"{exc}.") from exc
+        negated = OPERATORS[model.operator].negates
+        operator = negated or model.operator
+        is_null = operator is Operator.IS and model.value is None
+        if is_null:
+            if field.is_required:
+                raise InvalidFilter(f"{path}.value", f"'{field.name}' is required and thus never null.")
+            condition = Condition(field.name, Operator.EXISTS, path=segments)
+        else:
+            condition = _read_condition(field, operator, segments, model, path)
+        self._totals.add(condition, path)
+        positive = _negation(condition) if is_null else condition
+        return positive if negated is None else _negation(positive)
 
 
-def _positive(field: Field, segments: tuple[str, ...], model: ConditionModel, name: str, path: str) -> Node:
-    value, at = model.value, f"{path}.value"
-    if name == "exists":
-        if value is not None and field.kind is not Kind.JSON:
-            raise InvalidFilter(at, f"'{field.name}' value is not supported for existence operators.")
-        return Condition(field.name, Operator.EXISTS, path=segments)
-    if name == "is" and value is None:
-        if field.is_required:
-            raise InvalidFilter(at, f"'{field.name}' is required and thus never null.")
-        return Group(GroupOperator.NOT, (Condition(field.name, Operator.EXISTS, path=segments),))
+def _negation(node: Node) -> Group:
+    return Group(GroupOperator.NOT, (node,))
+
+
+def _read_condition(
+    field: Field, operator: Operator, segments: tuple[str, ...], model: ConditionModel, path: str
+) -> Condition:
     options = model.options or _NO_OPTIONS
+    is_text = OPERATORS[operator].operand in (OperandKind.LITERAL, OperandKind.PATTERN)
     return Condition(
         field.name,
-        Operator.IN if field.kind is Kind.ELEMENTS else Operator(name),
-        _operand(field, name, model, path),
+        Operator.IN if operator is Operator.HAS and field.kind is Kind.ELEMENTS else operator,
+        _operand(field, operator, model, path),
         segments,
-        is_all=name == "in" and options.all is True,
-        is_case_sensitive=name in TEXT_OPERATORS and options.case_sensitive is True,
-        is_exact=name in TEXT_OPERATORS and options.exact_match is True,
+        is_all=operator is Operator.IN and options.all is True,
+        is_case_sensitive=is_text and options.case_sensitive is True,
+        is_exact=is_text and options.exact_match is True,
     )
+
+
+def _operand(field: Field, operator: Operator, model: ConditionModel, path: str) -> Operand:
+    value, at = model.value, f"{path}.value"
+    match OPERATORS[operator].operand:
+        case OperandKind.NOTHING:
+            if value is not None and field.kind is not Kind.JSON:
+                raise InvalidFilter(at, f"'{field.name}' value is not supported for existence operators.")
+            return None
+        case OperandKind.VALUE:
+            return operands.read_value(field, value, at)
+        case OperandKind.MEMBER:
+            return _member(field, operator, model, path)
+        case OperandKind.COMPARABLE:
+            return operands.read_comparable(field, operator, value, at)
+        case OperandKind.RANGE:
+            return operands.read_range(field, operator, value, at)
+        case OperandKind.LIST:
+            is_elements = field.kind is Kind.ELEMENTS
+            return (
+                operands.read_partials(field, value, at)
+                if is_elements
+                else operands.read_scalars(field, operator, value, at)
+            )
+        case OperandKind.LITERAL | OperandKind.PATTERN:
+            is_content = field.kind is Kind.CONTENT
+            return (
+                operands.read_content(value, at) if is_content else operands.read_text(value, at, f"'{operator}' needs")
+            )
+        case kind:
+            assert_never(kind)
+
+
+def _member(field: Field, operator: Operator, model: ConditionModel, path: str) -> Operand:
+    if field.kind is Kind.ELEMENTS:
+        return operands.read_keyed_member(field, model.key, model.value, path)
+    if model.value is None:
+        raise InvalidFilter(
+            f"{path}.value", f"'{operator}' needs the key of an object or an element of an array; got null."
+        )
+    return operands.read_value(field, model.value, f"{path}.value")
 
 
 def _field(model: ConditionModel, path: str) -> Field:
     field = FIELDS.get(model.field)
     if field is None:
-        raise InvalidFilter(f"{path}.field", f"'{model.field[:64]}' is not a field; legal: {', '.join(FIELDS)}.")
-    name = model.operator
-    legal = LEGAL_OPERATORS[field.kind]
-    if name not in legal:
-        raise InvalidFilter(f"{path}.operator", _not_taken(field, name, legal))
+        raise InvalidFilter(f"{path}.field", f"'{model.field[:64]}' is not a field; allowed: {', '.join(FIELDS)}.")
+    if field.kind not in OPERATORS[model.operator].kinds:
+        raise InvalidFilter(f"{path}.operator", _unsupported(field, model.operator))
     return field
 
 
-def _not_taken(field: Field, name: str, legal: Iterable[str]) -> str:
+def _unsupported(field: Field, operator: Operator) -> str:
+    allowed = ", ".join(LEGAL_OPERATORS[field.kind])
     if field.kind is Kind.CONTENT:
         return "'content' only supports full-text search operator: 'contains'."
     if field.kind is Kind.ELEMENTS:
-        return f"'{field.name}' only supports list, dict, and existence operators: {', '.join(legal)}."
-    return f"'{field.name}' does not take '{name}'; legal: {', '.join(legal)}."
+        return f"'{field.name}' only supports list, dict, and existence operators: {allowed}."
+    return f"'{field.name}' does not support '{operator}'; allowed: {allowed}."
 
 
 def _segments(model: ConditionModel, field: Field, path: str) -> tuple[str, ...]:
     at = f"{path}.key"
     if field.kind is Kind.ELEMENTS:
-        if model.key is not None and model.operator not in _KEYED:
+        if model.key is not None and OPERATORS[model.operator].operand is not OperandKind.MEMBER:
             raise InvalidFilter(at, f"'{field.name}' key is only supported for dict operators.")
         return ()
     if field.kind is not Kind.JSON:
         if model.key is not None:
-            having = ", ".join(each.name for each in FIELDS.values() if each.kind is Kind.JSON)
-            raise InvalidFilter(at, f"'{field.name}' has no keys; fields that have: {having}.")
+            keyed = ", ".join(other.name for other in FIELDS.values() if other.kind is Kind.JSON)
+            raise InvalidFilter(at, f"'{field.name}' has no keys; fields with keys: {keyed}.")
         return ()
     if model.key is None:
         raise InvalidFilter(
-            at, f"'{field.name}' key is required and thus never null: a dotted path, as in ag.type.span."
+            at, f"'{field.name}' key is required and thus never null: give a dotted path such as ag.type.span."
         )
-    check_size(model.key, at)
+    operands.check_size(model.key, at)
     segments = tuple(model.key.split("."))
     if len(segments) > PATH_SEGMENTS_MAX:
-        raise InvalidFilter(at, f"a path of {len(segments)} segments; {PATH_SEGMENTS_MAX} are legal.")
+        raise InvalidFilter(at, f"the path has {len(segments)} segments; at most {PATH_SEGMENTS_MAX} are allowed.")
     return segments if _is_whole_path(segments, field) else (ATTRIBUTES, *segments)
 
 
 def _is_whole_path(segments: tuple[str, ...], field: Field) -> bool:
-    """Whether a key begins at the field itself, not at its attributes: a member of ``resource`` or ``scope`` names itself."""
+    """Whether a key begins at the field and not at its attributes: the name of a member of ``resource`` or ``scope`` does."""
     return not field.members or segments[0] == ATTRIBUTES or (len(segments) == 1 and segments[0] in field.members)
 
 
-def _operand(field: Field, name: str, model: ConditionModel, path: str) -> Operand:
-    value, at = model.value, f"{path}.value"
-    if field.kind is Kind.CONTENT:
-        return read_content(value, at)
-    if field.kind is Kind.ELEMENTS:
-        return read_partials(field, value, at) if name == "in" else read_pair(field, model.key, value, path)
-    if name in _ORDERS:
-        return read_comparable(field, value, at)
-    if name == "btwn":
-        return read_ends(field, value, at)
-    if name == "in":
-        return read_scalars(field, value, at)
-    if name in TEXT_OPERATORS:
-        return read_pattern(value, at)
-    if name == "has" and value is None:
-        raise InvalidFilter(at, "'has' takes the key of an object, or an element of an array.")
-    operand: Operand = reader(field)(value, at)
-    return operand
-
-
 def _too_deep(path: str) -> InvalidFilter:
-    return InvalidFilter(path, f"groups are nested deeper than {GROUPS_DEPTH_MAX}.")
+    return InvalidFilter(path, f"groups are nested deeper than {GROUPS_DEPTH_MAX} levels.")
+
+
+def _size(model: FilteringModel | ConditionModel) -> int:
+    return estimated_values(model.value) if isinstance(model, ConditionModel) else sum(map(_size, model.conditions))

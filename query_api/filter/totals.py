@@ -1,69 +1,115 @@
-"""What a whole filter may ask for, so that each that is accepted is planned at once; counted on conditions of the normal form.
+"""Limits of a whole filter, so that the engine plans each filter that is accepted at once.
 
-The limits of one condition (``parse.py``, ``operands.py``) do not bound a filter that is near several of them at once. What
-a statement costs before it reads a row follows from three totals: the values that it carries, the *steps* into JSON that it
-spells out, and the sums of traces that it asks for. Paths and texts that the engine looks up whole take one step.
+The limits of one condition (``parse.py``, ``operands.py``) do not bound a filter that is near several of them. What a
+statement costs before it reads a row follows from the values that it carries, the *steps* into JSON that it spells out, the
+sums of traces that it asks for, and its patterns. A path or text that the engine looks up as a whole takes one step.
+``sql/compile.py`` bounds the size of what a filter compiles to.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any, Final
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, assert_never
 
 from common.errors import InvalidFilter
-from query_api.filter.ast import Condition, Operator
-from query_api.filter.fields import FIELDS, Kind
-from query_api.filter.values import is_index
+from query_api.filter.ast import Condition, is_index
+from query_api.filter.fields import ATTRIBUTES, FIELDS, OPERATORS, Kind, OperandKind, Operator
+from query_api.filter.patterns import TextSearch
 from query_api.filter.words import words_of
 
 VALUES_MAX: Final = 40_000
-"""Values of lists, members and elements inside of them, and words of ``content``: four lists that are full, which take the event loop
-some 50 ms to parse."""
+"""Values of lists, members and elements in them, and words of ``content``. Four full lists: parsing them takes about 50 ms."""
 
 STEPS_MAX: Final = 4_096
-"""Into JSON. Each is about 30 bytes of a statement, and the engine takes some seconds for a megabyte of them before it reads a
-row."""
+"""Steps into JSON. Each is about 30 bytes of a statement, and the engine takes seconds to plan a megabyte of them."""
 
 SUMS_MAX: Final = 8
 """Conditions on sums over traces: each adds up the whole project."""
 
 LEVELS_MAX: Final = 96
-"""Attributes nest 24 levels by their keys and at most 64 by their values: what is deeper is never there."""
+"""Attributes nest 24 levels by their keys and at most 64 by their values: nothing is deeper."""
+
+PATTERNS_SIZE_MAX: Final = 128 * 1024
+"""RE2 instructions of every ``like`` and ``matches`` of a filter together. A pattern of 64 KiB that is mostly literal has half
+of it, ``\\pL{100}`` nearly all."""
+
+PATTERNS_LENGTH_MAX: Final = 128 * 1024
+"""Characters of the same patterns, checked before any is compiled: a character takes up to 1 µs."""
+
+UNICODE_CLASSES_MAX: Final = 256
+"""Unicode classes (``\\pL``) in the same patterns, checked before any is compiled: each takes RE2 up to 0.1 ms."""
+
+LARGE: Final = 1_000
+"""Values, or words, from which a filter is parsed and compiled in a thread: they take about 8 ms, a thread 0.1 ms more."""
 
 _SUMMED: Final = ("ag", "metrics")
 _ABOVE_SUMS: Final = {("ag",), _SUMMED, *((*_SUMMED, metric) for metric in ("tokens", "costs", "errors"))}
-"""Objects with a ``cumulative`` somewhere beneath that is shown as a sum over the trace (``query_api/filter/sql/rollup_conditions.py``)."""
+"""Objects above a ``cumulative`` that responses show as a sum over the trace."""
 
 _CONTAINER_STEPS: Final = 4
-_READ_WHOLE: Final = frozenset({Operator.IN, Operator.HAS})
+_WORD_CHARS: Final = 10
+_UNICODE_CLASS: Final = re.compile(r"\\[pP]")
+
+
+def estimated_values(operand: Any) -> int:
+    """Estimate how many values or words a condition looks for, without looking at each."""
+    if isinstance(operand, str):
+        return 1 + len(operand) // _WORD_CHARS
+    return len(operand) if isinstance(operand, Sequence) else 1
 
 
 class Totals:
-    """Of one filter, condition by condition."""
+    """The totals of one filter; add its conditions one by one."""
 
     def __init__(self) -> None:
         self._values_count = 0
         self._steps_count = 0
         self._sums_count = 0
+        self._patterns_length = 0
+        self._classes_count = 0
+        self._patterns_size = 0
 
     def add(self, condition: Condition, path: str) -> None:
-        """Count a condition that stood at ``path``. Raises ``InvalidFilter`` where a total is passed."""
+        """Add a condition of the normal form; ``path`` is its place in the request. Raises ``InvalidFilter`` past a limit."""
+        if condition.operator is Operator.LIKE or condition.operator is Operator.MATCHES:
+            self._add_pattern(TextSearch.of(condition.operator, condition), f"{path}.value")
         self._values_count += _values_count(condition)
         if self._values_count > VALUES_MAX:
             raise InvalidFilter(
                 f"{path}.value",
-                f"the filter holds more than {VALUES_MAX} values, in lists and objects and as words, together.",
+                f"the filter holds more than {VALUES_MAX} values in total, counting values of lists and objects, and words.",
             )
         self._steps_count += _steps_count(condition)
         if self._steps_count > STEPS_MAX:
             raise InvalidFilter(
                 path,
-                f"the keys, objects and arrays of the filter take more than {STEPS_MAX} steps into JSON together:"
-                " shorter keys, fewer numbers in them, or fewer objects and arrays are legal.",
+                f"the keys, objects and arrays of the filter take more than {STEPS_MAX} steps into JSON in total: use"
+                " shorter keys, fewer numbers in keys, or fewer objects and arrays.",
             )
         self._sums_count += _sums_count(condition)
         if self._sums_count > SUMS_MAX:
             raise InvalidFilter(path, f"more than {SUMS_MAX} conditions on cumulative metrics in one filter.")
+
+    def _add_pattern(self, search: TextSearch, at: str) -> None:
+        self._patterns_length += len(search.text)
+        if self._patterns_length > PATTERNS_LENGTH_MAX:
+            raise InvalidFilter(
+                at, f"the patterns of the filter have more than {PATTERNS_LENGTH_MAX} characters in total."
+            )
+        self._classes_count += len(_UNICODE_CLASS.findall(search.text))
+        if self._classes_count > UNICODE_CLASSES_MAX:
+            raise InvalidFilter(
+                at, f"the patterns of the filter have more than {UNICODE_CLASSES_MAX} classes like \\pL in total."
+            )
+        try:
+            self._patterns_size += search.pattern_size()
+        except ValueError as exc:
+            raise InvalidFilter(at, f"RE2 does not compile the pattern: {exc}.") from exc
+        if self._patterns_size > PATTERNS_SIZE_MAX:
+            raise InvalidFilter(
+                at, f"the patterns of the filter have more than {PATTERNS_SIZE_MAX} RE2 instructions in total."
+            )
 
 
 def _values_count(condition: Condition) -> int:
@@ -87,18 +133,31 @@ def _steps_count(condition: Condition) -> int:
 
 
 def _steps_by_path(condition: Condition) -> int:
-    """What stands in ``attributes`` as a scalar is looked up by its whole path; the rest is gone to step by step."""
-    is_container = isinstance(condition.operand, Mapping | list) and condition.operator in (Operator.IS, Operator.HAS)
-    if condition.field == "attributes" and not is_container and condition.operator not in _READ_WHOLE:
-        return 1
-    way = len(condition.path) * (1 + sum(map(is_index, condition.path[1:])))
-    return way + (_container_steps(condition.operand, way) if is_container else 0)
+    """The scalars of ``attributes`` are looked up by their whole path; anything else is reached step by step."""
+    steps = len(condition.path) * (1 + sum(map(is_index, condition.path[1:])))
+    is_container = isinstance(condition.operand, Mapping | list)
+    match OPERATORS[condition.operator].operand:
+        case OperandKind.VALUE | OperandKind.MEMBER if is_container:
+            return steps + _container_steps(condition.operand, steps)
+        case OperandKind.MEMBER | OperandKind.LIST:
+            return steps
+        case (
+            OperandKind.NOTHING
+            | OperandKind.VALUE
+            | OperandKind.COMPARABLE
+            | OperandKind.RANGE
+            | OperandKind.LITERAL
+            | OperandKind.PATTERN
+        ):
+            return 1 if condition.field == ATTRIBUTES else steps
+        case kind:
+            assert_never(kind)
 
 
 def _steps_to_elements(partials: Any) -> int:
     """Partial elements with scalars at the same places are looked for together."""
     steps = 0
-    shapes = set()
+    places = set()
     for partial in partials:
         flat = flattened(partial)
         if flat is None:
@@ -106,13 +165,14 @@ def _steps_to_elements(partials: Any) -> int:
                 _CONTAINER_STEPS + name.count(".") + _container_steps(value, 1) for name, value in partial.items()
             )
         else:
-            shapes.add(frozenset(flat))
-    return steps + sum(_CONTAINER_STEPS + name.count(".") + len(below) for shape in shapes for name, *below in shape)
+            places.add(frozenset(flat))
+    return steps + sum(_CONTAINER_STEPS + name.count(".") + len(below) for keys in places for name, *below in keys)
 
 
 def flattened(partial: Mapping[str, Any]) -> dict[tuple[str, ...], Any] | None:
-    """The scalars of a partial element by the keys that lead to them; ``None`` where they do not say all: where an array, a
-    null or an empty object stands among them.
+    """Return the scalars of a partial element by the keys that lead to them.
+
+    ``None`` if an array, a null or an empty object is among them, because then the scalars do not say everything.
     """
     flat: dict[tuple[str, ...], Any] = {}
     level: list[tuple[tuple[str, ...], Any]] = [((name,), value) for name, value in partial.items()]
@@ -127,12 +187,14 @@ def flattened(partial: Mapping[str, Any]) -> dict[tuple[str, ...], Any] | None:
     return flat
 
 
-def _container_steps(operand: Any, way: int) -> int:
-    return sum(_CONTAINER_STEPS + way + depth for value, depth in _parts(operand) if isinstance(value, Mapping | list))
+def _container_steps(operand: Any, steps: int) -> int:
+    return sum(
+        _CONTAINER_STEPS + steps + depth for value, depth in _parts(operand) if isinstance(value, Mapping | list)
+    )
 
 
 def _parts(operand: Any) -> Iterator[tuple[Any, int]]:
-    """Every value in a value, itself included, and how deep it stands."""
+    """Yield a value, every value in it, and the depth of each."""
     level, depth = [operand], 0
     while level:
         below: list[Any] = []
@@ -144,13 +206,13 @@ def _parts(operand: Any) -> Iterator[tuple[Any, int]]:
 
 
 def _sums_count(condition: Condition) -> int:
-    if condition.field != "attributes":
+    if condition.field != ATTRIBUTES:
         return 0
     return _sums_at(condition.path, condition.operator, condition.operand)
 
 
 def _sums_at(path: tuple[str, ...], operator: Operator, operand: Any) -> int:
-    """How often a sum over a trace is asked for, through objects above it too."""
+    """How many sums over a trace a condition needs; a condition on an object above may need several."""
     if path not in _ABOVE_SUMS:
         return int(path[:3] in _ABOVE_SUMS and path[3:4] == ("cumulative",))
     if operator is Operator.IS and isinstance(operand, Mapping):

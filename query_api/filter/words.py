@@ -1,38 +1,64 @@
-"""Full-text search in plain Python: what the text of ``content contains`` asks for, and whether a span has it (contract §3.2).
+"""Words and case: Unicode simple folding, and the small language of ``content contains`` (contract §3.2).
 
-A word is a run of letters, numbers and marks (Unicode L, N, M), as RE2 knows them, which is what the engine asks too. It
-is compared folded (``folding.py``). The SQL of the same meaning: ``query_api/filter/sql/content_conditions.py``.
-
-What is looked at: every text in a span's attributes, as deep as it stands, the names of its events and every text in
-their attributes. Keys, numbers, booleans and times are no texts.
+A word is a run of letters, numbers and marks (Unicode L, N, M), as RE2 and so the engine know them, compared folded. The
+same in SQL: the column ``content`` of the table ``spans`` and ``query_api/filter/sql/text.py``.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import re2
 
-from query_api.filter.folding import fold
-
 Phrase: TypeAlias = tuple[str, ...]
-"""Two words or more."""
+"""Words that follow each other."""
 
 _IN_WORD: Final = re2.compile(r"[\p{L}\p{N}\p{M}]")
 _ASCII_WORD: Final = re.compile(r"[a-z0-9]+")
 
-_ASKED: Final = re.compile(r'(?P<minus>(?<!\S)-)?(?:"(?P<quoted>[^"]*)"|(?P<bare>[^\s"]+))')
-"""A quoted phrase or what stands between spaces, each with the minus that makes it an exclusion: one in the middle is a dash.
-A quote that nothing closes is a character like any other that is not of a word."""
+_TERM: Final = re.compile(r'(?P<minus>(?<!\S)-)?(?:"(?P<quoted>[^"]*)"|(?P<bare>[^\s"]+))')
+"""A quoted phrase or a run without spaces, with the minus before it that makes it an exclusion: a minus inside a run is a dash.
+A quote that is not closed separates words like any other character that is not part of a word."""
+
+_CASED_END: Final = 0x1E944
+"""After the last letter that has a case in the tables of this Python."""
+
+
+def _simple(character: str) -> str:
+    """The simple case folding of a character (status C and S of Unicode's ``CaseFolding.txt``), made from what Python knows:
+    a full folding to one code point is the simple one too; where it is several, the lower case is, if that is one."""
+    for folded in (character.casefold(), character.lower()):
+        if len(folded) == 1:
+            return folded
+    return character  # only U+0130: it folds to two code points, and stays
+
+
+FOLDING: Final = {
+    ord(character): ord(_simple(character))
+    for character in map(chr, range(0x80, _CASED_END))
+    if character.casefold() != character and _simple(character) != character
+}
+"""Code points beyond ASCII that fold to another one. The DDL of the column ``content`` holds the same table as two texts, and
+RE2's ``(?i)`` folds by the same pairs; tests compare them."""
+
+_WITH_ASCII: Final = FOLDING | {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
+
+
+def fold(text: str) -> str:
+    """Fold each code point of a text; the number of code points stays."""
+    return text.lower() if text.isascii() else text.translate(_WITH_ASCII)
 
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """What a text asks for: folded words, each once, in the order of the text. A phrase of one word is a word."""
+    """The parsed operand of ``content contains``: folded words, each once, in the order of the text.
+
+    A phrase has at least two words: a phrase of one word is a word.
+    """
 
     words: tuple[str, ...] = ()
     phrases: tuple[Phrase, ...] = ()
@@ -41,18 +67,18 @@ class Content:
 
 
 def parse_content(text: str) -> Content:
-    """What the text asks for; ``ValueError`` when it has no word.
+    """Parse the operand of ``content contains``. Raises ``ValueError`` if it has no word.
 
-    Words stand for themselves, those in double quotes for a phrase. A minus at the beginning excludes the word or the
-    phrase behind it; several words without a space between them (``-well-known``) are then a phrase.
+    Each word is wanted; words in double quotes are a phrase. A minus before a word or phrase excludes it; a minus before
+    several words that no space separates (``-well-known``) excludes them as a phrase.
     """
     wanted: dict[Phrase, None] = {}
     excluded: dict[Phrase, None] = {}
-    for asked in _ASKED.finditer(text):
-        found = words_of(asked["bare"] if asked["quoted"] is None else asked["quoted"])
-        if asked["minus"]:
+    for term in _TERM.finditer(text):
+        found = words_of(term["bare"] if term["quoted"] is None else term["quoted"])
+        if term["minus"]:
             excluded[found] = None
-        elif asked["quoted"] is None:
+        elif term["quoted"] is None:
             wanted.update(dict.fromkeys((word,) for word in found))
         else:
             wanted[found] = None
@@ -62,73 +88,36 @@ def parse_content(text: str) -> Content:
     return content
 
 
-def content_matches(content: Content, span: Mapping[str, Any]) -> bool:
-    """Whether a span, an object of ``spans`` in an answer, has all that is wanted and nothing that is excluded.
-
-    Words may stand in different texts of the span, a phrase stands in one, with anything that is no word in between.
-    """
-    texts = [words_of(text) for text in texts_of(span)]
-    words = {word for text in texts for word in text}
-    return (
-        words.issuperset(content.words)
-        and words.isdisjoint(content.excluded_words)
-        and all(_is_in_one(phrase, texts) for phrase in content.phrases)
-        and not any(_is_in_one(phrase, texts) for phrase in content.excluded_phrases)
-    )
+def _words(terms: Mapping[Phrase, None]) -> tuple[str, ...]:
+    return tuple(term[0] for term in terms if len(term) == 1)
 
 
-def spaced(words: Phrase) -> str:
-    """Words as one text, a space at every end of one: a phrase stands in another exactly when its text does."""
-    return f" {' '.join(words)} "
+def _phrases(terms: Mapping[Phrase, None]) -> tuple[Phrase, ...]:
+    return tuple(term for term in terms if len(term) > 1)
 
 
 def words_of(text: str) -> Phrase:
-    """The words of a text in their order, folded."""
+    """Return the words of a text in their order, folded."""
     folded = fold(text)
     if folded.isascii():
         return tuple(_ASCII_WORD.findall(folded))
     return tuple(folded.translate(_SEPARATORS).split())
 
 
-class _Separators:
-    """What ``str.translate`` asks: a space for a code point that is of no word. RE2 takes microseconds a match, so it is asked once each."""
+def spaced(words: Phrase) -> str:
+    """Join words with a space around each: a phrase occurs in another exactly if its text does."""
+    return f" {' '.join(words)} "
 
-    @lru_cache(32_768)  # noqa: B019 - there is one, as long as the process
+
+class _Separators:
+    """A table for ``str.translate`` that maps each code point outside of words to a space.
+
+    A match by RE2 takes microseconds, so each code point is looked up once.
+    """
+
+    @lru_cache(32_768)  # noqa: B019 - there is one instance, which lives as long as the process
     def __getitem__(self, code: int) -> int:
         return code if _IN_WORD.fullmatch(chr(code)) else ord(" ")
 
 
 _SEPARATORS: Final = _Separators()
-
-
-def texts_of(span: Mapping[str, Any]) -> Iterator[str]:
-    """The texts of a span that ``content`` looks at."""
-    yield from _texts_in(span.get("attributes"))
-    for event in span.get("events") or ():
-        yield event["name"]
-        yield from _texts_in(event.get("attributes"))
-
-
-def _texts_in(value: Any) -> Iterator[str]:
-    """Every text in a JSON value; its depth is bounded by intake."""
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, Mapping):
-        for member in value.values():
-            yield from _texts_in(member)
-    elif isinstance(value, list):
-        for element in value:
-            yield from _texts_in(element)
-
-
-def _words(asked: Mapping[Phrase, None]) -> tuple[str, ...]:
-    return tuple(phrase[0] for phrase in asked if len(phrase) == 1)
-
-
-def _phrases(asked: Mapping[Phrase, None]) -> tuple[Phrase, ...]:
-    return tuple(phrase for phrase in asked if len(phrase) > 1)
-
-
-def _is_in_one(phrase: Phrase, texts: Sequence[Phrase]) -> bool:
-    wanted = spaced(phrase)
-    return any(wanted in spaced(text) for text in texts)

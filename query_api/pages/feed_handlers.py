@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from common.telemetry import CALLS_WAITING
 from query_api.explain.explain import explain_member
 from query_api.filter.ast import Node
-from query_api.filter.large_filters import compile_node
+from query_api.filter.sql.compile import compile_node
 from query_api.freshness.follow import look_up_stored
 from query_api.pages.feed import FeedPage, Question, read_feed
 from query_api.pages.feed_arrivals import StartBounds

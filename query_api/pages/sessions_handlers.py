@@ -10,7 +10,8 @@ import orjson
 from common.errors import InvalidCursor
 from common.times import format_us
 from query_api.explain.explain import explain_member
-from query_api.filter.large_filters import compile_node, parse_filter
+from query_api.filter.parse import parse_filter
+from query_api.filter.sql.compile import compile_node
 from query_api.freshness.follow import stored_offsets
 from query_api.pages.sessions_activity import ActiveId, Walk, find_ids
 from query_api.pages.sessions_models import ActivityQuery, ActivityWindowing

@@ -10,7 +10,7 @@ from common.errors import InvalidInput, Unavailable
 from common.ids import parse_span_id, parse_trace_id
 from query_api.explain.explain import explain_member
 from query_api.filter.ast import Node
-from query_api.filter.large_filters import compile_node
+from query_api.filter.sql.compile import compile_node
 from query_api.pages.feed_handlers import query_feed
 from query_api.pages.position import pack_position
 from query_api.pages.spans_models import SpanIds

@@ -9,7 +9,7 @@ from common.errors import InvalidInput
 from common.ids import parse_trace_id, trace_id_hex
 from query_api.explain.explain import explain_member
 from query_api.filter.ast import Node
-from query_api.filter.large_filters import compile_node
+from query_api.filter.sql.compile import compile_node
 from query_api.freshness.follow import stored_offsets
 from query_api.pages.traces_models import TraceIds
 from query_api.pages.traces_search import find_traces

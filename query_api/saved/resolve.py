@@ -10,8 +10,8 @@ from typing import Final, NamedTuple
 
 from common.errors import Conflict, InvalidFilter, InvalidInput, NotFound
 from query_api.filter.ast import GroupOperator, Node
-from query_api.filter.large_filters import parse_filter
 from query_api.filter.models import ConditionModel, FilteringModel
+from query_api.filter.parse import parse_filter
 from query_api.pages import spans_handlers, traces_handlers
 from query_api.pages.spans_models import SpansQuery
 from query_api.registry.history import lineage_of

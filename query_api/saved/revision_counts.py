@@ -17,8 +17,9 @@ from common.times import format_us
 from query_api.analytics.buckets import Buckets
 from query_api.analytics.counts import IS_ERROR
 from query_api.analytics.visible_spans import visible_spans
-from query_api.filter.large_filters import compile_node, parse_filter
 from query_api.filter.models import FilteringModel
+from query_api.filter.parse import parse_filter
+from query_api.filter.sql.compile import compile_node
 from query_api.spans.project_spans import ProjectSpans
 from query_api.spans.usage import trace_sums_sql
 

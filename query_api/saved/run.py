@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from common.ids import span_id_hex, trace_id_hex
-from query_api.filter.large_filters import parse_filter
+from query_api.filter.parse import parse_filter
 from query_api.pages.spans_handlers import span_page
 from query_api.pages.traces_handlers import trace_page
 from query_api.registry.queries_models import SAVED_AT, QueryData

@@ -16,17 +16,18 @@ import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
-from common.clickhouse.leaves import number_text
+from common.json_numbers import number_text
 from common.settings import ClickHouseSettings
-from query_api.filter.ast import Condition, Node, Operator
-from query_api.filter.folding import FOLDING, fold
+from query_api.filter.ast import Node
+from query_api.filter.fields import Operator
 from query_api.filter.models import FilteringModel
 from query_api.filter.parse import parse
+from query_api.filter.patterns import TextSearch
 from query_api.filter.sql.compile import compile_filter
 from query_api.filter.sql.parameters import Parameters
-from query_api.filter.sql.text_conditions import text_condition
-from query_api.filter.sql.typed_text import shown_number
+from query_api.filter.sql.text import text_condition, visible_number
 from query_api.filter.totals import SUMS_MAX
+from query_api.filter.words import FOLDING, fold
 from tests.support.filter_corpus import FilterCorpus, filter_corpus
 from tests.support.filters import FILTERS
 
@@ -178,7 +179,7 @@ def test_numbers_of_documents_are_shown_as_in_answers(corpus: FilterCorpus) -> N
         int(each) if each.is_integer() and -(2.0**63) <= each < 2.0**64 else each
         for each in [*powers, 2.0**64, -(2.0**63)]
     ]
-    sql = f"arrayMap(each -> {shown_number('each')}, JSONExtractArrayRaw({{numbers:String}}))"
+    sql = f"arrayMap(each -> {visible_number('each')}, JSONExtractArrayRaw({{numbers:String}}))"
 
     [row] = corpus.rows(
         f"SELECT {sql} AS shown FROM spans WHERE {{of_project}} LIMIT 1", {"numbers": json.dumps(numbers)}
@@ -189,8 +190,8 @@ def test_numbers_of_documents_are_shown_as_in_answers(corpus: FilterCorpus) -> N
 
 def test_a_long_literal_is_folded_as_a_short_one(corpus: FilterCorpus) -> None:
     parameters = Parameters()
-    condition = Condition("span_name", Operator.CONTAINS, "".join(map(fold, CASED)), is_exact=True)
-    sql = text_condition(parameters.text("".join(CASED)), condition, parameters)
+    search = TextSearch(Operator.CONTAINS, "".join(map(fold, CASED)), is_exact=True)
+    sql = text_condition(parameters.text("".join(CASED)), search, parameters)
 
     [row] = corpus.rows(f"SELECT {sql} AS verdict FROM spans WHERE {{of_project}} LIMIT 1", parameters.values)
 

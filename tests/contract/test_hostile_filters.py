@@ -19,7 +19,7 @@ from common.clock import SystemClock
 from common.errors import InvalidInput
 from common.settings import ClickHouseSettings
 from query_api.filter.ast import GroupOperator, Node
-from query_api.filter.fields import FIELDS, OperatorName
+from query_api.filter.fields import FIELDS, Operator
 from query_api.filter.parse import parse
 from query_api.pages.spans_models import SpansQuery
 from query_api.request.json_body import read_body
@@ -55,7 +55,7 @@ CONDITION = st.fixed_dictionaries(
     {"field": FIELD},
     optional={
         "key": TEXT | st.just("attributes.key") | st.none(),
-        "operator": st.sampled_from([str(name) for name in OperatorName]) | st.just("equals"),
+        "operator": st.sampled_from([str(name) for name in Operator]) | st.just("equals"),
         "value": VALUE | DEEP | st.lists(st.dictionaries(MEMBERS | TEXT, VALUE, max_size=2), max_size=3),
         "options": st.fixed_dictionaries(
             {}, optional=dict.fromkeys(("all", "case_sensitive", "exact_match"), st.booleans())

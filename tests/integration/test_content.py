@@ -14,8 +14,8 @@ from common.clickhouse.migrate import migrate
 from common.clickhouse.store import ColumnStore, Statement
 from common.settings import ClickHouseSettings
 from common.span import Event
-from query_api.filter.sql.content_conditions import content_condition
 from query_api.filter.sql.parameters import Parameters
+from query_api.filter.sql.text import content_condition
 from query_api.filter.words import words_of
 from tests.support.span_corpus import START_NS, random_span, store_record
 

@@ -24,7 +24,8 @@ from common.settings import ClickHouseSettings
 from common.span import Span
 from query_api.explain.explain import STATEMENTS_EXPLAINED_MAX, VALUES_SHOWN_MAX, explained
 from query_api.explain.hint import INDEXED_FIELDS
-from query_api.filter.ast import EVERYTHING, Condition, Operator
+from query_api.filter.ast import EVERYTHING, Condition
+from query_api.filter.fields import Operator
 from query_api.pages.spans_models import SpansQuery
 from query_api.request.json_body import read_body
 from query_api.request.route import Request

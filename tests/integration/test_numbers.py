@@ -22,13 +22,14 @@ from common.clickhouse.migrate import migrate
 from common.clickhouse.span_columns import VERSIONS_TABLE
 from common.clickhouse.store import ColumnStore, Statement
 from common.clock import SystemClock
+from common.json_numbers import is_number
 from common.project import DEFAULT_PROJECT_ID
 from common.settings import ClickHouseSettings, QuerySettings, Settings
 from common.span import Event, Scope, Span
 from common.times import format_us
 from query_api.analytics.metrics import FREQUENCIES_MAX
 from query_api.analytics.models import TotalsModel
-from query_api.filter.values import is_number, value_at
+from query_api.filter.matches import value_at
 from tests.support.api import context_of, serving
 from tests.support.span_corpus import OTHER_PROJECT_ID, START_NS, store_record
 

@@ -22,7 +22,7 @@ from common.clock import SystemClock
 from common.codec import span_json
 from common.limits import SpanLimits
 from common.settings import ClickHouseSettings
-from query_api.filter.fields import FIELDS, OperatorName
+from query_api.filter.fields import FIELDS, Operator
 from tests.strategies import NOW_NS
 from tests.support.api import context_of, serving
 from tests.support.missing import missing
@@ -86,6 +86,6 @@ def test_every_field_and_every_operator_has_an_example() -> None:
     named = {name for example, _ in EXAMPLES for name in re.findall(r'"(?:field|operator)": "(\w+)"', example)} | {"is"}
 
     never_present = {"updated_at", "deleted_at", "updated_by_id", "deleted_by_id"}
-    assert set(OperatorName) <= named
+    assert set(Operator) <= named
     assert set(FIELDS) - never_present - {"span_kind", "agent_id", "created_at"} <= named
     assert all(f"`{name}`" in PAGE for name in FIELDS)

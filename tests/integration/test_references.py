@@ -18,7 +18,7 @@ from common.settings import ClickHouseSettings
 from query_api.filter.models import FilteringModel
 from query_api.filter.parse import parse
 from query_api.filter.sql.compile import compile_filter
-from query_api.filter.sql.reference_conditions import ASKED_MAX, REFERENCES
+from query_api.filter.sql.elements import LOOKED_UP_MAX, REFERENCES
 from tests.support.span_corpus import random_span, store_record
 
 QUOTED = 'says "so", \\ and\n{p1:String}'
@@ -136,11 +136,11 @@ async def test_it_is_the_same_where_the_engine_does_not_use_the_index(store: Col
     assert rows.to_pylist() == [{"n": 1}]
 
 
-@pytest.mark.parametrize("count", [ASKED_MAX, ASKED_MAX + 1])
+@pytest.mark.parametrize("count", [LOOKED_UP_MAX, LOOKED_UP_MAX + 1])
 async def test_many_are_found_with_the_index_and_without(store: ColumnStore, count: int):
     await store_references(store, [of_key("application", slug="wanted")], [of_key("application", slug="other")])
     wanted = [{"slug": f"w{number}"} for number in range(count - 1)]
 
     assert await found(store, "in", [*wanted, {"slug": "wanted"}]) == [1]
     condition, _ = compiled("in", [*wanted, {"slug": "wanted"}])
-    assert ("hasAnyTokens" in condition) == (count <= ASKED_MAX)
+    assert ("hasAnyTokens" in condition) == (count <= LOOKED_UP_MAX)

@@ -1,103 +1,142 @@
-"""Where the fields of a filter are stored: columns of the table ``spans``. Data only; what a field is: ``query_api/filter/fields.py``."""
+"""The fields that are columns of the table ``spans``, and what each operator asks of a column.
+
+Fields that hold JSON are in ``json.py``, arrays of objects in ``elements.py``, ``content`` in ``text.py``.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Final
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final
 
 from common.clickhouse.span_columns import NO_PARENT
 from common.span import SPAN_TYPES, TRACE_TYPES, SpanKind, StatusCode
-from query_api.filter.fields import SERVICE_NAME_PATH
+from query_api.filter.patterns import TextSearch
+from query_api.filter.sql.parameters import Parameters, ids_in
+from query_api.filter.sql.subject import Bounds, Subject
+from query_api.filter.sql.text import ordered, text_condition
+
+IS_ROOT: Final = f"parent_id = toFixedString(unhex('{NO_PARENT.hex()}'), 16)"
+"""A condition on a row of ``spans``: the span has no parent."""
 
 
 @dataclass(frozen=True, slots=True)
-class IdColumn:
-    """16 bytes. ``absent`` is what stands there for none."""
+class _Column(Subject):
+    """A column with one scalar. ``name`` is SQL, the name of the column."""
 
+    parameters: Parameters
     name: str
+
+    def is_in(self, operands: list[Any], *, is_all: bool) -> str:
+        values = list(dict.fromkeys(operands))
+        if not values or (is_all and len(values) > 1):
+            return "0"  # no scalar equals two values at once
+        return f"({self._is_one_of(values)})"
+
+    def equals(self, operand: Any) -> str:
+        return f"({self._is_one_of([operand])})"
+
+    def _is_one_of(self, values: list[Any]) -> str:
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, slots=True)
+class IdColumn(_Column):
+    """An id of 16 bytes; ``absent`` is stored for none."""
+
     absent: bytes | None = None
 
+    def exists(self) -> str:
+        return "1" if self.absent is None else f"({self.name} != {self._id(self.absent.hex())})"
+
+    def equals(self, operand: Any) -> str:
+        return f"({self.name} = {self._id(operand)})"
+
+    def _is_one_of(self, values: list[Any]) -> str:
+        return f"{self.name} IN {ids_in(self.parameters.texts(values))}"
+
+    def _id(self, hex_text: str) -> str:
+        return f"toFixedString(unhex({self.parameters.text(hex_text)}), 16)"
+
 
 @dataclass(frozen=True, slots=True)
-class TextColumn:
-    """Text; null where the span has none, if it can have none."""
+class EnumColumn(_Column):
+    """One of a few values, never absent. ``stored`` maps the text of responses to the value of the column, a ``kind``."""
 
-    name: str
-    is_nullable: bool
-
-
-@dataclass(frozen=True, slots=True)
-class EnumColumn:
-    """One of a few values, always there. ``stored`` maps the text of answers to what the column holds."""
-
-    name: str
     kind: str
     stored: Mapping[str, str | int]
 
+    def exists(self) -> str:
+        return "1"
 
-@dataclass(frozen=True, slots=True)
-class TimeColumn:
-    """Microseconds since 1970, always there."""
-
-    name: str
-
-
-NOT_A_TEXT: Final = "\0"
-"""In a column of texts (``service_name``): no text that is stored holds U+0000."""
+    def _is_one_of(self, values: list[Any]) -> str:
+        stored = [self.stored[name] for name in values]
+        return f"{self.name} IN ({self.parameters.place(f'Array({self.kind})', stored)})"
 
 
 @dataclass(frozen=True, slots=True)
-class JsonColumn:
-    """JSON text, empty where the span has none. Where the table keeps them, ``leaves`` is the map of its scalars, ``leaf_items``
-    are its entries in an index, and ``content`` has the words of its texts in another. ``texts`` maps a path to the column that has
-    the text at it: ``''`` where nothing stands there, ``NOT_A_TEXT`` where something else does.
-    """
+class TimeColumn(_Column):
+    """Microseconds since 1970, never absent."""
 
-    name: str
-    leaves: str | None = None
-    leaf_items: str | None = None
-    content: str | None = None
-    texts: Mapping[tuple[str, ...], str] = field(default_factory=dict)
+    def exists(self) -> str:
+        return "1"
+
+    def compares(self, bounds: Bounds) -> str:
+        compared = [f"{self.name} {sign} {self.parameters.place('Int64', time_us)}" for sign, time_us in bounds]
+        return f"({' AND '.join(compared)})"
+
+    def reads(self, search: TextSearch) -> str:
+        """Read the time as responses show it: six digits of fraction, or none (``common/times.py``)."""
+        seconds = f"formatDateTime(fromUnixTimestamp64Micro({self.name}, 'UTC'), '%Y-%m-%dT%H:%i:%S')"
+        fraction_us = f"{self.name} % 1000000"
+        fraction = f"if({fraction_us} = 0, '', '.' || leftPad(toString({fraction_us}), 6, '0'))"
+        return text_condition(f"({seconds} || {fraction} || 'Z')", search, self.parameters)
+
+    def _is_one_of(self, values: list[Any]) -> str:
+        return f"{self.name} IN ({self.parameters.place('Array(Int64)', values)})"
 
 
 @dataclass(frozen=True, slots=True)
-class ElementsColumn:
-    """JSON text of an array of objects, empty where the span has none."""
+class TextColumn(_Column):
+    """A text; null if the span has none and ``is_nullable``."""
 
-    name: str
+    is_nullable: bool = True
+
+    def exists(self) -> str:
+        return f"isNotNull({self.name})" if self.is_nullable else "1"
+
+    def compares(self, bounds: Bounds) -> str:
+        typed = f"concat('s', {self.name})"
+        return ordered(f"ifNull({typed}, '')" if self.is_nullable else typed, bounds, self.parameters)
+
+    def reads(self, search: TextSearch) -> str:
+        return self._or_absent(text_condition(self.name, search, self.parameters))
+
+    def _is_one_of(self, values: list[Any]) -> str:
+        return self._or_absent(f"{self.name} IN ({self.parameters.texts(values)})")
+
+    def _or_absent(self, found: str) -> str:
+        return f"ifNull({found}, 0)" if self.is_nullable else found
 
 
-@dataclass(frozen=True, slots=True)
-class ContentColumn:
-    """The words of a span: see ``content_conditions.py``."""
-
-
-Column = IdColumn | TextColumn | EnumColumn | TimeColumn | JsonColumn | ElementsColumn | ContentColumn
-
-COLUMNS: Final[Mapping[str, Column]] = {
-    "trace_id": IdColumn("trace_id"),
-    "span_id": IdColumn("span_id"),
-    "parent_id": IdColumn("parent_id", absent=NO_PARENT),
-    "trace_type": EnumColumn("trace_type", "String", {name: name for name in TRACE_TYPES}),
-    "span_type": EnumColumn("span_type", "String", {name: name for name in SPAN_TYPES}),
-    "span_kind": EnumColumn("kind", "UInt8", {kind.name: kind.value for kind in SpanKind}),
-    "status_code": EnumColumn("status_code", "UInt8", {code.name: code.value for code in StatusCode}),
-    "span_name": TextColumn("name", is_nullable=False),
-    "status_message": TextColumn("status_message", is_nullable=True),
-    "session_id": TextColumn("session_id", is_nullable=True),
-    "user_id": TextColumn("user_id", is_nullable=True),
-    "agent_id": TextColumn("agent_id", is_nullable=True),
-    "start_time": TimeColumn("start_us"),
-    "end_time": TimeColumn("end_us"),
-    "created_at": TimeColumn("stored_us"),
-    "attributes": JsonColumn("attributes", leaves="leaves", leaf_items="leaf_items", content="content"),
-    "resource": JsonColumn("resource", texts={SERVICE_NAME_PATH: "service_name"}),
-    "scope": JsonColumn("scope"),
-    **{name: ElementsColumn(name) for name in ("links", "references", "events", "hashes")},
-    "content": ContentColumn(),
+COLUMNS: Final[Mapping[str, Callable[[Parameters], Subject]]] = {
+    "trace_id": partial(IdColumn, name="trace_id"),
+    "span_id": partial(IdColumn, name="span_id"),
+    "parent_id": partial(IdColumn, name="parent_id", absent=NO_PARENT),
+    "trace_type": partial(EnumColumn, name="trace_type", kind="String", stored={name: name for name in TRACE_TYPES}),
+    "span_type": partial(EnumColumn, name="span_type", kind="String", stored={name: name for name in SPAN_TYPES}),
+    "span_kind": partial(EnumColumn, name="kind", kind="UInt8", stored={kind.name: kind.value for kind in SpanKind}),
+    "status_code": partial(
+        EnumColumn, name="status_code", kind="UInt8", stored={code.name: code.value for code in StatusCode}
+    ),
+    "span_name": partial(TextColumn, name="name", is_nullable=False),
+    "status_message": partial(TextColumn, name="status_message"),
+    "session_id": partial(TextColumn, name="session_id"),
+    "user_id": partial(TextColumn, name="user_id"),
+    "agent_id": partial(TextColumn, name="agent_id"),
+    "start_time": partial(TimeColumn, name="start_us"),
+    "end_time": partial(TimeColumn, name="end_us"),
+    "created_at": partial(TimeColumn, name="stored_us"),
 }
-"""A field of the language that is not here is never present on a span: ``updated_at``, ``created_by_id`` and their like."""
-
-IS_ROOT: Final = f"parent_id = toFixedString(unhex('{NO_PARENT.hex()}'), 16)"
-"""A condition on a row of ``spans``."""
+"""A scalar field that is missing here is never present on a span: ``updated_at``, ``created_by_id`` and others."""

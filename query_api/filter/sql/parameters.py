@@ -1,4 +1,4 @@
-"""The values of a statement: a user's text is only ever one of these, never SQL."""
+"""The parameters of a statement: a user's text travels as one of these, never as SQL."""
 
 from __future__ import annotations
 
@@ -6,33 +6,35 @@ from typing import Any
 
 
 class Parameters:
-    """Collects values and hands out their places, ``{p1:String}`` and so on; a text that comes again has its place already."""
+    """Collects values and returns their placeholders, ``{p1:String}`` and so on. A text or list of texts gets one placeholder."""
 
     def __init__(self) -> None:
         self.values: dict[str, Any] = {}
-        self._texts: dict[str, str] = {}
+        self._places: dict[str | tuple[str, ...], str] = {}
 
     def place(self, kind: str, value: Any) -> str:
-        """The place of a value in SQL; ``kind`` is a type of the engine."""
+        """Add a value and return its placeholder; ``kind`` is a type of the engine."""
         name = f"p{len(self.values) + 1}"
         self.values[name] = value
         return f"{{{name}:{kind}}}"
 
     def text(self, value: str) -> str:
-        """The place of a text."""
-        place = self._texts.get(value)
-        if place is None:
-            place = self._texts[value] = self.place("String", value)
-        return place
+        """Return the placeholder of a text."""
+        if value not in self._places:
+            self._places[value] = self.place("String", value)
+        return self._places[value]
 
     def texts(self, values: list[str]) -> str:
-        """The place of a list of texts."""
-        return self.place("Array(String)", values)
+        """Return the placeholder of a list of texts."""
+        key = tuple(values)
+        if key not in self._places:
+            self._places[key] = self.place("Array(String)", values)
+        return self._places[key]
 
 
 def ids_in(place: str) -> str:
-    """The right side of ``IN`` for ids whose hexadecimal digits are at ``place``, an ``Array(String)``.
+    """Return the right side of ``IN`` for ids whose hexadecimal digits are at ``place``, an ``Array(String)``.
 
-    A subquery, because the engine uses an index for one, and not for an array that is computed.
+    It is a subquery because the engine uses an index for one, but not for an array that is computed.
     """
     return f"(SELECT toFixedString(unhex(arrayJoin({place})), 16))"

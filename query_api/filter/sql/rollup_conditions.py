@@ -10,37 +10,38 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from common.json_numbers import is_number
 from common.span import AMOUNTS
-from query_api.filter.ast import Condition, Operator
-from query_api.filter.patterns import TEXT_OPERATORS
-from query_api.filter.sql.columns import IS_ROOT, JsonColumn
-from query_api.filter.sql.json_conditions import json_condition
+from query_api.filter.ast import Condition
+from query_api.filter.fields import Operator
+from query_api.filter.patterns import TextSearch
+from query_api.filter.sql.columns import IS_ROOT
+from query_api.filter.sql.json import json_condition
 from query_api.filter.sql.parameters import Parameters
-from query_api.filter.sql.text_conditions import text_condition
-from query_api.filter.sql.typed_text import SIGNS, shown_number
-from query_api.filter.values import is_number
+from query_api.filter.sql.subject import Bounds, Subject, condition_sql
+from query_api.filter.sql.text import number_place, text_condition, visible_number
 
 _SUMS: Final[Mapping[str, Mapping[str, str]]] = {
     "tokens": {amount: f"tokens_{amount}" for amount in AMOUNTS},
     "costs": {amount: f"costs_{amount}" for amount in AMOUNTS},
     "errors": {"": "errors"},
 }
-"""Metric → its amounts and where ``span_versions`` has them; errors are a bare number."""
+"""Metric → its amounts and their columns in the query of sums; errors are a bare number."""
 
 _ABOVE: Final = {("ag",), ("ag", "metrics"), *(("ag", "metrics", metric) for metric in _SUMS)}
-"""Objects that every span has, and that hold a sum somewhere beneath."""
+"""Objects that every span has, and that hold a sum somewhere below."""
 
 
-def attributes_condition(condition: Condition, column: JsonColumn, parameters: Parameters) -> str:
-    """A condition on ``attributes`` as an expression that is 0 or 1."""
+def attributes_condition(condition: Condition, parameters: Parameters) -> str:
+    """Return a condition on ``attributes`` as an expression that is 0 or 1."""
     path = condition.path
     if path in _ABOVE and condition.operator is Operator.IS and isinstance(condition.operand, Mapping):
-        members = [_member(path, key, value, column, parameters) for key, value in condition.operand.items()]
+        members = [_member(path, key, value, parameters) for key, value in condition.operand.items()]
         return f"({' AND '.join(members)})" if members else "1"
     if path in _ABOVE and condition.operator is Operator.HAS:
         key = condition.operand
-        return _has_member(path, key, column, parameters) if isinstance(key, str) else "0"
-    stored = json_condition(condition, column, parameters)
+        return _has_member(path, key, parameters) if isinstance(key, str) else "0"
+    stored = json_condition(condition, parameters)
     if path[:2] != ("ag", "metrics") or path[3:4] != ("cumulative",) or path[2] not in _SUMS:
         return stored
     amounts = _SUMS[path[2]]
@@ -61,89 +62,100 @@ def usage_of(metric: str) -> str:
     return f"{{usage_of_{metric}}}"
 
 
-def _member(path: tuple[str, ...], key: str, value: Any, column: JsonColumn, parameters: Parameters) -> str:
+def _member(path: tuple[str, ...], key: str, value: Any, parameters: Parameters) -> str:
     if value is None:
-        return f"NOT {_has_member(path, key, column, parameters)}"
-    return attributes_condition(Condition("attributes", Operator.IS, value, (*path, key)), column, parameters)
+        return f"NOT {_has_member(path, key, parameters)}"
+    return attributes_condition(Condition("attributes", Operator.IS, value, (*path, key)), parameters)
 
 
-def _has_member(path: tuple[str, ...], key: str, column: JsonColumn, parameters: Parameters) -> str:
-    return attributes_condition(Condition("attributes", Operator.EXISTS, path=(*path, key)), column, parameters)
+def _has_member(path: tuple[str, ...], key: str, parameters: Parameters) -> str:
+    return attributes_condition(Condition("attributes", Operator.EXISTS, path=(*path, key)), parameters)
 
 
 def _verdict(condition: Condition, amounts: Mapping[str, str], parameters: Parameters) -> str:
     """The condition on what the sums make of ``cumulative``, as an expression over their columns."""
     below = condition.path[4:]
     if not below and "" not in amounts:
-        return _object_verdict(condition, amounts, parameters)
+        return condition_sql(condition, _VisibleSums(amounts, parameters))
     amount = amounts.get(".".join(below)) if len(below) <= 1 else None
     if amount is None or below == ("",):
         return "0"
-    return f"{_is_shown(amount)} AND {_number_verdict(condition, amount, parameters)}"
+    return f"{_is_visible(amount)} AND {condition_sql(condition, _VisibleSum(amount, parameters))}"
 
 
-def _is_shown(amount: str) -> str:
-    """Whether answers have the member: not where nobody reported it."""
+def _is_visible(amount: str) -> str:
+    """Whether responses have the member: no span reported an amount that is 0."""
     return f"({amount} != 0)"
 
 
-def _object_verdict(condition: Condition, amounts: Mapping[str, str], parameters: Parameters) -> str:
-    if condition.operator is Operator.EXISTS:
+class _VisibleSums(Subject):
+    """The object ``cumulative`` of tokens or costs."""
+
+    def __init__(self, amounts: Mapping[str, str], parameters: Parameters) -> None:
+        self._amounts = amounts
+        self._parameters = parameters
+
+    def exists(self) -> str:
         return "1"
-    if condition.operator is Operator.HAS:
-        amount = amounts.get(condition.operand) if isinstance(condition.operand, str) else None
-        return "0" if amount is None else _is_shown(amount)
-    if condition.operator is not Operator.IS or not isinstance(condition.operand, Mapping):
-        return "0"
-    clauses = ["1"]
-    for key, value in condition.operand.items():
-        if key not in amounts:
-            clauses.append("1" if value is None else "0")
-        elif value is None:
-            clauses.append(f"NOT {_is_shown(amounts[key])}")
-        else:
-            clauses.append(f"{_is_shown(amounts[key])} AND {_equals(amounts[key], value, parameters)}")
-    return " AND ".join(clauses)
 
-
-def _number_verdict(condition: Condition, amount: str, parameters: Parameters) -> str:
-    operand: Any = condition.operand
-    match condition.operator:
-        case Operator.EXISTS:
-            return "1"
-        case Operator.IS:
-            return _equals(amount, operand, parameters)
-        case Operator.IN:
-            return _is_in(amount, operand, parameters, is_all=condition.is_all)
-        case Operator.BTWN:
-            low = _ordered(amount, ">=", operand[0], parameters)
-            return f"{low} AND {_ordered(amount, '<=', operand[1], parameters)}"
-        case Operator.HAS:
+    def equals(self, operand: Any) -> str:
+        if not isinstance(operand, Mapping):
             return "0"
-        case name if name in TEXT_OPERATORS:
-            return text_condition(_shown_sum(amount), condition, parameters)
-        case order:
-            return _ordered(amount, SIGNS[order], operand, parameters)
+        clauses = ["1"]
+        for key, value in operand.items():
+            if key not in self._amounts:
+                clauses.append("1" if value is None else "0")
+            elif value is None:
+                clauses.append(f"NOT {_is_visible(self._amounts[key])}")
+            else:
+                amount = self._amounts[key]
+                clauses.append(f"{_is_visible(amount)} AND {_VisibleSum(amount, self._parameters).equals(value)}")
+        return " AND ".join(clauses)
 
+    def has(self, operand: Any) -> str:
+        amount = self._amounts.get(operand) if isinstance(operand, str) else None
+        return "0" if amount is None else _is_visible(amount)
 
-def _shown_sum(amount: str) -> str:
-    """A sum as answers show it: digits where it is an integer of 64 bits (``rollup.py``)."""
-    is_integer = f"{amount} = trunc({amount}) AND {amount} >= -pow(2., 63) AND {amount} < pow(2., 64)"
-    return f"if({is_integer}, toString(toInt128({amount})), {shown_number(f'toString({amount})')})"
-
-
-def _is_in(amount: str, operands: list[Any], parameters: Parameters, *, is_all: bool) -> str:
-    numbers = [float(value) for value in operands if is_number(value) and float(value) == value]
-    if not numbers or (is_all and (len(numbers) < len(operands) or len(set(numbers)) > 1)):
+    def is_in(self, operands: list[Any], *, is_all: bool) -> str:  # noqa: ARG002 - an object is not a scalar
         return "0"
-    return f"has({parameters.place('Array(Float64)', numbers)}, {amount})"
 
-
-def _equals(amount: str, value: Any, parameters: Parameters) -> str:
-    return _ordered(amount, "=", value, parameters)
-
-
-def _ordered(amount: str, sign: str, value: Any, parameters: Parameters) -> str:
-    if not is_number(value):
+    def compares(self, bounds: Bounds) -> str:  # noqa: ARG002
         return "0"
-    return f"{amount} {sign} {parameters.place('Int128' if isinstance(value, int) else 'Float64', value)}"
+
+    def reads(self, search: TextSearch) -> str:  # noqa: ARG002
+        return "0"
+
+
+class _VisibleSum(Subject):
+    """One sum, a double."""
+
+    def __init__(self, amount: str, parameters: Parameters) -> None:
+        self._amount = amount
+        self._parameters = parameters
+
+    def exists(self) -> str:
+        return "1"
+
+    def equals(self, operand: Any) -> str:
+        return self.compares([("=", operand)])
+
+    def is_in(self, operands: list[Any], *, is_all: bool) -> str:
+        numbers = [float(value) for value in operands if is_number(value) and float(value) == value]
+        if not numbers or (is_all and (len(numbers) < len(operands) or len(set(numbers)) > 1)):
+            return "0"
+        return f"has({self._parameters.place('Array(Float64)', numbers)}, {self._amount})"
+
+    def has(self, operand: Any) -> str:  # noqa: ARG002 - a number has nothing
+        return "0"
+
+    def compares(self, bounds: Bounds) -> str:
+        if not all(is_number(bound) for _, bound in bounds):
+            return "0"
+        return " AND ".join(f"{self._amount} {sign} {number_place(bound, self._parameters)}" for sign, bound in bounds)
+
+    def reads(self, search: TextSearch) -> str:
+        """Read the sum as responses show it: digits if it is an integer of 64 bits (``rollup.py``)."""
+        amount = self._amount
+        is_integer = f"{amount} = trunc({amount}) AND {amount} >= -pow(2., 63) AND {amount} < pow(2., 64)"
+        text = f"if({is_integer}, toString(toInt128({amount})), {visible_number(f'toString({amount})')})"
+        return text_condition(text, search, self._parameters)

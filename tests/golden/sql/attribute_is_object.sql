@@ -1,16 +1,16 @@
--- p1 = "a.b.x"
--- p2 = "n1"
--- p3 = "a"
--- p4 = "b"
--- p5 = ["x"]
--- p6 = "[1]"
--- p7 = ["w"]
--- p8 = "y"
--- p9 = "z"
--- p10 = "[true,null]"
+-- p1 = "a"
+-- p2 = "b"
+-- p3 = ["x"]
+-- p4 = "[1]"
+-- p5 = ["w"]
+-- p6 = "y"
+-- p7 = "z"
+-- p8 = "[true,null]"
+-- p9 = "a.b.x"
+-- p10 = "n1"
 SELECT start_us, span_id, trace_id, partition_id, record_offset, parent_id, answer_bytes, members
 FROM spans
 WHERE {of_project}
-    AND ((has(leaf_items, concat({p1:String}, '=', left({p2:String}, 64))) AND (JSONType(attributes, {p3:String}, {p4:String}) = 'Object' AND arrayAll((key, value) -> JSONExtractRaw(attributes, {p3:String}, {p4:String}, key) = value, {p5:Array(String)}, JSONExtractArrayRaw({p6:String})) AND arrayAll(key -> JSONExtractRaw(attributes, {p3:String}, {p4:String}, key) IN ('', 'null'), {p7:Array(String)}) AND (JSONType(attributes, {p3:String}, {p4:String}, {p8:String}) = 'Object' AND (JSONType(attributes, {p3:String}, {p4:String}, {p8:String}, {p9:String}) = 'Array' AND hasAll(JSONExtractArrayRaw(attributes, {p3:String}, {p4:String}, {p8:String}, {p9:String}), JSONExtractArrayRaw({p10:String})))))))
+    AND ((has(leaf_items, concat({p9:String}, '=', left({p10:String}, 64))) AND (JSONType(attributes, {p1:String}, {p2:String}) = 'Object' AND arrayAll((key, value) -> JSONExtractRaw(attributes, {p1:String}, {p2:String}, key) = value, {p3:Array(String)}, JSONExtractArrayRaw({p4:String})) AND arrayAll(key -> JSONExtractRaw(attributes, {p1:String}, {p2:String}, key) IN ('', 'null'), {p5:Array(String)}) AND (JSONType(attributes, {p1:String}, {p2:String}, {p6:String}) = 'Object' AND (JSONType(attributes, {p1:String}, {p2:String}, {p6:String}, {p7:String}) = 'Array' AND hasAll(JSONExtractArrayRaw(attributes, {p1:String}, {p2:String}, {p6:String}, {p7:String}), JSONExtractArrayRaw({p8:String})))))))
 ORDER BY start_us DESC, span_id DESC, trace_id DESC
 LIMIT {candidates:UInt32}

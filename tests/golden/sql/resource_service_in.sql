@@ -1,12 +1,12 @@
--- p1 = "[\"checkout\",5]"
--- p2 = "attributes"
--- p3 = "service"
--- p4 = "name"
+-- p1 = "attributes"
+-- p2 = "service"
+-- p3 = "name"
+-- p4 = "[\"checkout\",5]"
 -- p5 = ["\u0000"]
 -- p6 = ["checkout"]
 SELECT start_us, span_id, trace_id, partition_id, record_offset, parent_id, answer_bytes, members
 FROM spans
 WHERE {of_project}
-    AND (((service_name IN ({p6:Array(String)}) OR (service_name IN ({p5:Array(String)}) AND (has(arrayMap(element -> multiIf(startsWith(element, '"'), concat('s', JSONExtractString(element)), element = 'true', 'b1', element = 'false', 'b0', match(element, '^[-0-9]'), concat('n', element), ''), JSONExtractArrayRaw({p1:String})), arrayMap(raw -> multiIf(startsWith(raw, '"'), concat('s', JSONExtractString(raw)), raw = 'true', 'b1', raw = 'false', 'b0', match(raw, '^[-0-9]'), concat('n', raw), ''), [JSONExtractRaw(resource, {p2:String}, {p3:String}, {p4:String})])[1]) OR (hasAny(arrayMap(element -> multiIf(startsWith(element, '"'), concat('s', JSONExtractString(element)), element = 'true', 'b1', element = 'false', 'b0', match(element, '^[-0-9]'), concat('n', element), ''), JSONExtractArrayRaw(resource, {p2:String}, {p3:String}, {p4:String})), arrayMap(element -> multiIf(startsWith(element, '"'), concat('s', JSONExtractString(element)), element = 'true', 'b1', element = 'false', 'b0', match(element, '^[-0-9]'), concat('n', element), ''), JSONExtractArrayRaw({p1:String}))) AND JSONType(resource, {p2:String}, {p3:String}, {p4:String}) = 'Array'))))))
+    AND (((service_name IN ({p6:Array(String)}) OR (service_name IN ({p5:Array(String)}) AND (has(arrayMap(element -> multiIf(startsWith(element, '"'), concat('s', JSONExtractString(element)), element = 'true', 'b1', element = 'false', 'b0', match(element, '^[-0-9]'), concat('n', element), ''), JSONExtractArrayRaw({p4:String})), arrayMap(raw -> multiIf(startsWith(raw, '"'), concat('s', JSONExtractString(raw)), raw = 'true', 'b1', raw = 'false', 'b0', match(raw, '^[-0-9]'), concat('n', raw), ''), [JSONExtractRaw(resource, {p1:String}, {p2:String}, {p3:String})])[1]) OR (hasAny(arrayMap(element -> multiIf(startsWith(element, '"'), concat('s', JSONExtractString(element)), element = 'true', 'b1', element = 'false', 'b0', match(element, '^[-0-9]'), concat('n', element), ''), JSONExtractArrayRaw(resource, {p1:String}, {p2:String}, {p3:String})), arrayMap(element -> multiIf(startsWith(element, '"'), concat('s', JSONExtractString(element)), element = 'true', 'b1', element = 'false', 'b0', match(element, '^[-0-9]'), concat('n', element), ''), JSONExtractArrayRaw({p4:String}))) AND JSONType(resource, {p1:String}, {p2:String}, {p3:String}) = 'Array'))))))
 ORDER BY start_us DESC, span_id DESC, trace_id DESC
 LIMIT {candidates:UInt32}

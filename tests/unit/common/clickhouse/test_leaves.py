@@ -15,9 +15,9 @@ from common.clickhouse.leaves import (
     append_ag_leaves,
     append_flat_leaves,
     append_leaves,
-    number_text,
     typed_text,
 )
+from common.json_numbers import number_text
 from common.nesting import nest, nest_and_tell
 from ingest.ag import canonical_ag, empty_ag
 

@@ -8,10 +8,9 @@ from typing import Any
 import pytest
 
 from common.errors import InvalidFilter
-from query_api.filter.large_filters import compile_node, parse_filter
 from query_api.filter.models import FilteringModel
-from query_api.filter.parse import parse
-from query_api.filter.sql.compile import compile_filter
+from query_api.filter.parse import parse, parse_filter
+from query_api.filter.sql.compile import compile_filter, compile_node
 
 
 def filter_of(*conditions: dict[str, Any]) -> FilteringModel:

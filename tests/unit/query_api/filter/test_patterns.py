@@ -8,28 +8,19 @@ from typing import Any
 import pytest
 
 from common.errors import InvalidFilter
-from query_api.filter.ast import Condition, Group, Operator
+from query_api.filter.fields import Operator
+from query_api.filter.matches import matches
 from query_api.filter.models import FilteringModel
 from query_api.filter.operands import VALUE_BYTES_MAX
 from query_api.filter.parse import parse
-from query_api.filter.patterns import (
-    PATTERNS_LENGTH_MAX,
-    PATTERNS_SIZE_MAX,
-    UNICODE_CLASSES_MAX,
-    pattern_of,
-    pattern_size,
-    text_holds,
-    text_of,
-)
+from query_api.filter.patterns import TextSearch, text_of
+from query_api.filter.totals import PATTERNS_LENGTH_MAX, PATTERNS_SIZE_MAX, UNICODE_CLASSES_MAX
 
 
 def holds(operator: str, operand: Any, text: str, **options: bool) -> bool:
     condition = {"field": "span_name", "operator": operator, "value": operand, "options": options}
     node = parse(FilteringModel.model_validate({"conditions": [condition]}))
-    assert isinstance(node, Group)
-    [member] = node.members
-    assert isinstance(member, Condition)
-    return text_holds(member, text)
+    return matches(node, {"span_name": text})
 
 
 @pytest.mark.parametrize(
@@ -160,14 +151,14 @@ def test_a_literal_at_the_limit_of_a_value_is_found() -> None:
 
 
 def test_patterns_of_one_filter_at_the_limit_together_and_one_past() -> None:
-    fixed = pattern_size(Condition("span_name", Operator.LIKE, "%x", is_case_sensitive=True)) - 1
+    fixed = TextSearch(Operator.LIKE, "%x", is_case_sensitive=True).pattern_size() - 1
     wanted = {"field": "span_name", "operator": "like", "options": {"case_sensitive": True}}
     half = {**wanted, "value": "%" + "x" * (PATTERNS_SIZE_MAX // 4 - fixed)}
     most = [half] * 4
     parse(FilteringModel.model_validate({"conditions": most}))
 
     with pytest.raises(
-        InvalidFilter, match=r"conditions\[4\]\.value: the patterns of the filter are larger than 131072"
+        InvalidFilter, match=r"conditions\[4\]\.value: the patterns of the filter have more than 131072"
     ):
         parse(FilteringModel.model_validate({"conditions": [*most, {**wanted, "value": ""}]}))
 
@@ -175,8 +166,8 @@ def test_patterns_of_one_filter_at_the_limit_together_and_one_past() -> None:
 @pytest.mark.parametrize(
     ("pattern", "reason"),
     [
-        (r"\pL" * 20_000, f"more than {UNICODE_CLASSES_MAX} classes like \\pL together"),
-        ("[" + r"\PN" * (UNICODE_CLASSES_MAX + 1) + "]", f"more than {UNICODE_CLASSES_MAX} classes like \\pL together"),
+        (r"\pL" * 20_000, f"more than {UNICODE_CLASSES_MAX} classes like \\pL in total"),
+        ("[" + r"\PN" * (UNICODE_CLASSES_MAX + 1) + "]", f"more than {UNICODE_CLASSES_MAX} classes like \\pL in total"),
         ("(?i)" + "ſ" * PATTERNS_LENGTH_MAX, "the value has"),
     ],
 )
@@ -193,14 +184,12 @@ def test_the_length_of_patterns_counts_for_a_filter_together() -> None:
     half = {"field": "span_name", "operator": "matches", "value": "(?:)" * (PATTERNS_LENGTH_MAX // 8)}
     parse(FilteringModel.model_validate({"conditions": [half, half]}))
 
-    with pytest.raises(InvalidFilter, match=r"conditions\[2\]\.value: the patterns of the filter are longer than"):
+    with pytest.raises(InvalidFilter, match=r"conditions\[2\]\.value: the patterns of the filter have more than"):
         parse(FilteringModel.model_validate({"conditions": [half, half, {**half, "value": "y"}]}))
 
 
 def test_neighbouring_wildcards_are_one() -> None:
-    assert pattern_of(Condition("span_name", Operator.LIKE, "a%%%_%%", is_case_sensitive=True)) == (
-        r"(?-s)\Aa(?s:.*)(?s:.)(?s:.*)\z"
-    )
+    assert TextSearch(Operator.LIKE, "a%%%_%%", is_case_sensitive=True).pattern() == (r"(?-s)\Aa(?s:.*)(?s:.)(?s:.*)\z")
 
 
 @pytest.mark.parametrize(

@@ -44,7 +44,7 @@ def test_values_at_the_limit_and_one_past() -> None:
     accepted(full)
 
     assert refusal([*full, {"field": "user_id", "value": "u"}]) == (
-        "filtering.conditions[10].value: the filter holds more than 40000 values, in lists and objects and as words, together."
+        "filtering.conditions[10].value: the filter holds more than 40000 values in total, counting values of lists and objects, and words."
     )
 
 
@@ -69,7 +69,7 @@ def test_steps_at_the_limit_and_one_past() -> None:
     accepted(most)
 
     assert refusal([*most, of_steps(1)]).startswith(
-        f"filtering.conditions[{len(most)}]: the keys, objects and arrays of the filter take more than 4096 steps into JSON together:"
+        f"filtering.conditions[{len(most)}]: the keys, objects and arrays of the filter take more than 4096 steps into JSON in total:"
     )
 
 

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from query_api.filter.words import Content, content_matches, parse_content, words_of
+from query_api.filter.matches import content_matches
+from query_api.filter.words import Content, parse_content, words_of
 
 
 @pytest.mark.parametrize(

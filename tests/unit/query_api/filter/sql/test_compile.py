@@ -25,7 +25,7 @@ def condition(operator: str, value: Any = "x", *, key: str, field: str = "attrib
     return {"field": field, "key": key, "operator": operator, "value": value}
 
 
-COSTLY = [condition("in", ["x", 1], key=f"a{number}.0.1", field="resource") for number in range(CONDITIONS_MAX)]
+COSTLY = [condition("in", ["x", 1], key=f"a{number}.0.1.b", field="resource") for number in range(CONDITIONS_MAX)]
 
 
 @pytest.mark.parametrize("field", ["attributes", "resource"])
@@ -47,7 +47,7 @@ def test_a_range_of_numbers_compiles_to_little_more_than_one_bound() -> None:
 
 
 def test_few_conditions_that_compile_to_much_are_refused_with_the_limit() -> None:
-    with pytest.raises(InvalidFilter, match=r"^The filter compiles to \d+ bytes of SQL; at most 393216 are legal: "):
+    with pytest.raises(InvalidFilter, match=r"^The filter compiles to \d+ bytes of SQL; at most 393216 are allowed: "):
         compiled(*COSTLY)
 
 
@@ -64,7 +64,7 @@ def test_few_conditions_that_compile_to_much_are_refused_with_the_limit() -> Non
 def test_a_condition_at_its_own_limit_compiles_and_very_many_of_them_do_not(large: dict[str, Any]) -> None:
     compiled(large)
 
-    with pytest.raises(InvalidInput, match=r"together|bytes of keys and values, .* at most 8388608 are legal"):
+    with pytest.raises(InvalidInput, match=r"in total|bytes of keys and values, .* at most 8388608 are allowed"):
         compiled(*[{**large, "key": f"{number}{large['key'][:-3]}"} for number in range(CONDITIONS_MAX)])
 
 

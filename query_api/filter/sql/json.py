@@ -1,0 +1,367 @@
+"""Values in columns of JSON, selected by a path.
+
+The scalars of ``attributes`` are looked up in ``leaves``, the map from path to typed text; before an equality the index on
+``path=text`` narrows the search. The JSON text answers the rest: whether a container is an object or an array, and what is
+in it. Facts about the engine's JSON functions, which the agreement test holds:
+
+- They write a value anew: a double from 2^64 to 1e21 comes as bare digits, which read again as a text. So a value is
+  taken from the document in one call, with the whole path as arguments, and never from an extract of an extract.
+- A number as argument is the position in an array **or object**: so the position of a numbered segment is looked up first,
+  by the type of the container, and the path continues from it. The SQL of a path grows with its length, however many of its
+  segments are numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import islice
+from typing import Any, Final, TypeAlias
+
+import orjson
+
+from common.clickhouse.leaves import ALWAYS_OBJECT_PATHS, typed_text
+from common.json_numbers import json_number
+from query_api.filter.ast import Condition, is_index
+from query_api.filter.fields import ATTRIBUTES, SERVICE_NAME_PATH
+from query_api.filter.patterns import TextSearch
+from query_api.filter.sql.parameters import Parameters
+from query_api.filter.sql.subject import Bounds, Subject, condition_sql
+from query_api.filter.sql.text import let, ordered, typed_from_json, typed_text_condition, visible_typed
+from query_api.filter.totals import LEVELS_MAX
+from query_api.filter.words import words_of
+
+ITEM_TEXT_BYTES: Final = 64
+"""Bytes of a typed text that ``leaf_items`` holds."""
+
+GUARDS_MAX: Final = 4
+"""Scalars of an object that are looked up in the index before its JSON is read."""
+
+LOOKED_UP_MAX: Final = 1_000
+"""Texts of a list that are looked up in the index: most granules have one of more texts anyway."""
+
+NOT_A_TEXT: Final = "\0"
+"""The value of ``service_name`` for JSON that is not a text: no stored text holds U+0000."""
+
+Arguments: TypeAlias = tuple[str, ...]
+"""A document and the path into it: the arguments of the engine's JSON functions."""
+
+
+def json_condition(condition: Condition, parameters: Parameters) -> str:
+    """Return a condition on a field of JSON as it is stored, as an expression that is 0 or 1."""
+    path = condition.path
+    if any("\0" in segment for segment in path) or len(path) > LEVELS_MAX:
+        return "0"  # no key holds U+0000; in the map of leaves it represents a dot inside a key
+    place: JsonPlace
+    if condition.field == ATTRIBUTES:
+        place = AttributePlace(path, parameters)
+    elif condition.field == "resource" and path == SERVICE_NAME_PATH:
+        place = ServiceName(condition.field, path, parameters)
+    else:
+        place = JsonPlace(condition.field, path, parameters)
+    return condition_sql(condition, place)
+
+
+class JsonPlace(Subject):
+    """The value at a path in a column of JSON text, which is empty if the span has none."""
+
+    def __init__(self, column: str, path: Sequence[str], parameters: Parameters) -> None:
+        self._column = column
+        self._path = tuple(path)
+        self._parameters = parameters
+
+    def exists(self) -> str:
+        return f"({self._json('JSONExtractRaw')} NOT IN ('', 'null'))"
+
+    def equals(self, operand: Any) -> str:
+        if is_container(operand):
+            exact = self._at(lambda arguments: is_json(arguments, operand, self._parameters))
+            return f"({' AND '.join([*self._container_guards(operand), exact])})"
+        return self._equals_scalar(operand)
+
+    def is_in(self, operands: list[Any], *, is_all: bool) -> str:
+        wanted = list({typed_text(operand): operand for operand in operands}.values())
+        return self._is_in(wanted, is_all=is_all) if wanted else "0"
+
+    def has(self, operand: Any) -> str:
+        if is_container(operand):
+            return self.equals([operand])
+        if not isinstance(operand, str) or "\0" in operand:
+            return self._holds([operand], is_all=True)
+        return self._has_member_or_element(operand, self._has_elements([operand], is_all=True))
+
+    def compares(self, bounds: Bounds) -> str:
+        if bounds[0][0] == "=" and isinstance(bounds[0][1], str):
+            return self.equals(bounds[0][1])
+        return self._compares(bounds)
+
+    def reads(self, search: TextSearch) -> str:
+        visible = let("typed", self._typed_scalar(), visible_typed("typed"))
+        return let("visible", visible, typed_text_condition("visible", search, self._parameters))
+
+    def _scalar(self) -> str:
+        """The scalar as a text that is compared for equality: here its JSON. ``''`` or ``null`` if there is none."""
+        return self._json("JSONExtractRaw")
+
+    def _wanted(self, scalars: list[Any]) -> str:
+        """An array of scalars, each written as those that it is compared with."""
+        return f"JSONExtractArrayRaw({self._parameters.text(canonical_json(scalars))})"
+
+    def _elements(self) -> str:
+        """An array of what is one level below, written likewise; these are elements if the value is an array."""
+        return self._json("JSONExtractArrayRaw")
+
+    def _typed_scalar(self) -> str:
+        return let("raw", self._scalar(), typed_from_json("raw"))
+
+    def _container_guards(self, operand: Any) -> list[str]:  # noqa: ARG002 - for subclasses
+        """Conditions that an index answers and that hold wherever the value is the container ``operand``."""
+        return []
+
+    def _equals_scalar(self, operand: Any) -> str:
+        return f"({self._scalar()} = {self._wanted([operand])}[1])"
+
+    def _compares(self, bounds: Bounds) -> str:
+        return let("typed", self._typed_scalar(), ordered("typed", bounds, self._parameters))
+
+    def _is_in(self, wanted: list[Any], *, is_all: bool) -> str:
+        """``is_in`` of at least one value, all different."""
+        held = self._holds(wanted, is_all=is_all)
+        return held if is_all and len(wanted) > 1 else f"({self._is_scalar_of(wanted)} OR {held})"
+
+    def _is_scalar_of(self, wanted: list[Any]) -> str:
+        return f"has({self._wanted(wanted)}, {self._scalar()})"
+
+    def _holds(self, scalars: list[Any], *, is_all: bool) -> str:
+        """Whether the value is an array that holds one (all) of the scalars."""
+        return f"({self._has_elements(scalars, is_all=is_all)} AND {self._at(partial(_type_is, 'Array'))})"
+
+    def _has_elements(self, scalars: list[Any], *, is_all: bool) -> str:
+        """Whether one (all) of the scalars are one level below, in an array or an object."""
+        return f"{'hasAll' if is_all else 'hasAny'}({self._elements()}, {self._wanted(scalars)})"
+
+    def _has_member_or_element(self, key: str, has_element: str) -> str:
+        place = self._parameters.text(key)
+
+        def is_so(arguments: Arguments) -> str:
+            is_member = f"{_call('JSONExtractRaw', (*arguments, place))} NOT IN ('', 'null')"
+            return f"multiIf({_type_is('Object', arguments)}, {is_member}, {_type_is('Array', arguments)}, {has_element}, 0)"
+
+        return self._at(is_so)
+
+    def _json(self, function: str) -> str:
+        return self._at(partial(_call, function))
+
+    def _at(self, expression: Callable[[Arguments], str]) -> str:
+        """``expression`` of the arguments that lead to the path, whether its numbered segments are indexes or keys."""
+        arguments: Arguments = (self._column,)
+        positions: list[tuple[str, str]] = []
+        for level, segment in enumerate(self._path):
+            as_key = self._parameters.text(segment)
+            if level and is_index(segment):
+                name = f"step{level}"
+                positions.append((name, _position_of(arguments, segment, as_key)))
+                arguments = (*arguments, name)
+            else:
+                arguments = (*arguments, as_key)
+        found = expression(arguments)
+        for name, position in reversed(positions):
+            found = let(name, position, found)
+        return found
+
+
+class ServiceName(JsonPlace):
+    """``service.name`` of the resource, which the column ``service_name`` holds if it is a text: else ``''`` or ``NOT_A_TEXT``."""
+
+    def _equals_scalar(self, operand: Any) -> str:
+        if _is_in_text_column(operand):
+            return f"(service_name = {self._parameters.text(operand)})"
+        return super()._equals_scalar(operand)
+
+    def _is_in(self, wanted: list[Any], *, is_all: bool) -> str:
+        """The column decides on rows with a text, so that its index is used; the JSON decides on all others."""
+        undecided = [NOT_A_TEXT, ""] if "" in wanted else [NOT_A_TEXT]
+        in_json = super()._is_in(wanted, is_all=is_all)
+        otherwise = f"(service_name IN ({self._parameters.texts(undecided)}) AND {in_json})"
+        texts = [value for value in wanted if _is_in_text_column(value)]
+        if not texts or (is_all and len(wanted) > 1):  # no text equals several values
+            return otherwise
+        return f"(service_name IN ({self._parameters.texts(texts)}) OR {otherwise})"
+
+
+class AttributePlace(JsonPlace):
+    """The value at a path in ``attributes``: ``leaves`` has the scalars, ``leaf_items`` and ``content`` are indexed."""
+
+    def __init__(self, path: Sequence[str], parameters: Parameters) -> None:
+        super().__init__(ATTRIBUTES, path, parameters)
+        self._leaf_path = ".".join(segment.replace(".", "\0") for segment in path)
+
+    def exists(self) -> str:
+        if self._leaf_path in ALWAYS_OBJECT_PATHS:
+            return "1"
+        prefix = self._parameters.text(self._leaf_path + ".")
+        beneath = f"arrayExists(path -> startsWith(path, {prefix}), mapKeys(leaves))"
+        return f"({self._scalar()} != '' OR {beneath})"
+
+    def reads(self, search: TextSearch) -> str:
+        return self._where_it_occurs(typed_text_condition(self._scalar(), search, self._parameters))
+
+    def _scalar(self) -> str:
+        """The typed text of the scalar; ``''`` if there is none."""
+        return f"leaves[{self._parameters.text(self._leaf_path)}]"
+
+    def _wanted(self, scalars: list[Any]) -> str:
+        return self._parameters.texts([typed_text(scalar) for scalar in scalars])
+
+    def _elements(self) -> str:
+        prefix = self._leaf_path + "."
+        rest = f"substring(path, {len(prefix.encode()) + 1})"
+        is_below = f"startsWith(path, {self._parameters.text(prefix)}) AND position({rest}, '.') = 0"
+        return f"arrayFilter((leaf, path) -> {is_below}, mapValues(leaves), mapKeys(leaves))"
+
+    def _container_guards(self, operand: Any) -> list[str]:
+        guards = [self._has_item(path, value) for path, value in islice(self._scalars_in(operand), GUARDS_MAX)]
+        texts = [text for text in _texts_of_arrays(operand) if words_of(text)]
+        words = self._word_of_each(texts[:GUARDS_MAX])
+        return [*guards, f"hasAllTokens(content, {words})"] if words else guards
+
+    def _equals_scalar(self, operand: Any) -> str:
+        found = self._has_item(self._leaf_path, operand)
+        if _is_exact_item(self._leaf_path, typed_text(operand)):
+            return found  # the index alone answers, and the map of leaves is not read
+        return f"({found} AND {self._scalar()} = {self._parameters.text(typed_text(operand))})"
+
+    def _compares(self, bounds: Bounds) -> str:
+        return self._where_it_occurs(ordered(self._scalar(), bounds, self._parameters))
+
+    def _is_scalar_of(self, wanted: list[Any]) -> str:
+        found = super()._is_scalar_of(wanted)
+        if not self._word_of_each(wanted):
+            return found
+        path = self._parameters.text(self._leaf_path)
+        items = f"arrayMap(typed -> concat({path}, '=', left(typed, {ITEM_TEXT_BYTES})), {self._wanted(wanted)})"
+        return f"hasAny(leaf_items, {items}) AND {found}"
+
+    def _holds(self, scalars: list[Any], *, is_all: bool) -> str:
+        """Leaves would have to be looked up under every index of the array; instead the words of its texts are."""
+        held = super()._holds(scalars, is_all=is_all)
+        words = self._word_of_each(scalars)
+        return f"({'hasAllTokens' if is_all else 'hasAnyTokens'}(content, {words}) AND {held})" if words else held
+
+    def _has_member_or_element(self, key: str, has_element: str) -> str:
+        member = AttributePlace((*self._path, key), self._parameters)
+        return f"(({has_element} OR {member.exists()}) AND {super()._has_member_or_element(key, has_element)})"
+
+    def _where_it_occurs(self, comparison: str) -> str:
+        """A comparison that is made only where the index of paths says that the path may occur. A hint is true of every row."""
+        return f"(indexHint(mapContains(leaves, {self._parameters.text(self._leaf_path)})) AND {comparison})"
+
+    def _scalars_in(self, operand: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+        """The leaves that a value must have to be ``operand``: those reached through objects alone."""
+        if not isinstance(operand, Mapping):
+            return
+        for key, member in operand.items():
+            member_path = f"{path or self._leaf_path}.{key.replace('.', chr(0))}"
+            if isinstance(member, Mapping):
+                yield from self._scalars_in(member, member_path)
+            elif member is not None and not isinstance(member, list):
+                yield member_path, member
+
+    def _has_item(self, path: str, scalar: Any) -> str:
+        """Ask the index, which knows the beginning of a typed text; can be true of more rows than have the scalar."""
+        parameters = self._parameters
+        item = f"concat({parameters.text(path)}, '=', left({parameters.text(typed_text(scalar))}, {ITEM_TEXT_BYTES}))"
+        return f"has(leaf_items, {item})"
+
+    def _word_of_each(self, values: list[Any]) -> str | None:
+        """The placeholder of the longest word of each value; ``None`` unless each value has a word in the index."""
+        if not 0 < len(values) <= LOOKED_UP_MAX:
+            return None
+        words = {max(words_of(value), key=len, default="") if isinstance(value, str) else "" for value in values}
+        return None if "" in words else self._parameters.texts(sorted(words))
+
+
+def _position_of(arguments: Arguments, segment: str, as_key: str) -> str:
+    """The position of a numbered segment: of an element of an array, or of a member of an object; 0 if there is none."""
+    of_key = f"indexOf({_call('JSONExtractKeys', arguments)}, {as_key})"
+    return f"if({_call('JSONType', arguments)} = 'Array', {int(segment) + 1}, {of_key})"
+
+
+def is_json(arguments: Arguments, operand: Any, parameters: Parameters) -> str:
+    """Return whether the value at ``arguments`` is the container ``operand``: by its members, or by its elements in any order."""
+    if isinstance(operand, Mapping):
+        return _is_object(arguments, operand, parameters)
+    return _is_array(arguments, operand, parameters)
+
+
+def _is_object(arguments: Arguments, operand: Mapping[str, Any], parameters: Parameters) -> str:
+    clauses = [f"{_call('JSONType', arguments)} = 'Object'"]
+    scalars = {key: value for key, value in operand.items() if value is not None and not is_container(value)}
+    nulls = [key for key, value in operand.items() if value is None]
+    member = _call("JSONExtractRaw", (*arguments, "key"))
+    if scalars:
+        keys = parameters.texts(list(scalars))
+        values = f"JSONExtractArrayRaw({parameters.text(canonical_json(list(scalars.values())))})"
+        clauses.append(f"arrayAll((key, value) -> {member} = value, {keys}, {values})")
+    if nulls:
+        clauses.append(f"arrayAll(key -> {member} IN ('', 'null'), {parameters.texts(nulls)})")
+    for key, value in operand.items():
+        if is_container(value):
+            clauses.append(is_json((*arguments, parameters.text(key)), value, parameters))
+    return f"({' AND '.join(clauses)})"
+
+
+def _is_array(arguments: Arguments, operand: Sequence[Any], parameters: Parameters) -> str:
+    clauses = [f"{_call('JSONType', arguments)} = 'Array'"]
+    scalars = [value for value in operand if not is_container(value)]
+    if scalars:
+        wanted = f"JSONExtractArrayRaw({parameters.text(canonical_json(scalars))})"
+        clauses.append(f"hasAll({_call('JSONExtractArrayRaw', arguments)}, {wanted})")
+    length = _call("JSONLength", arguments)
+    for value in operand:
+        if is_container(value):
+            position = f"position{len(arguments)}"  # inner lambdas have longer paths, so names do not clash
+            found = is_json((*arguments, position), value, parameters)
+            clauses.append(f"arrayExists({position} -> {found}, range(1, {length} + 1))")
+    return f"({' AND '.join(clauses)})"
+
+
+def _is_exact_item(path: str, typed: str) -> bool:
+    """Whether no other leaf has the same item: it holds the whole text, and its only ``=`` marks the end of the path."""
+    return len(typed.encode()) < ITEM_TEXT_BYTES and "=" not in path + typed
+
+
+def _is_in_text_column(value: Any) -> bool:
+    """Whether the column has the value exactly where the JSON has it."""
+    return isinstance(value, str) and value != "" and "\0" not in value
+
+
+def _texts_of_arrays(value: Any, *, is_element: bool = False) -> Iterator[str]:
+    """Texts that are elements of arrays, or are anywhere inside of one."""
+    if isinstance(value, Mapping):
+        for member in value.values():
+            yield from _texts_of_arrays(member, is_element=is_element)
+    elif isinstance(value, list):
+        for element in value:
+            yield from _texts_of_arrays(element, is_element=True)
+    elif is_element and isinstance(value, str):
+        yield value
+
+
+def _type_is(name: str, arguments: Arguments) -> str:
+    return f"{_call('JSONType', arguments)} = '{name}'"
+
+
+def _call(function: str, arguments: Arguments) -> str:
+    return f"{function}({', '.join(arguments)})"
+
+
+def is_container(value: Any) -> bool:
+    """Return whether a value is an object or an array."""
+    return isinstance(value, Mapping | list)
+
+
+def canonical_json(values: list[Any]) -> str:
+    """Return scalars as stored JSON writes them: ``5.0`` is ``5``."""
+    canonical = [json_number(value) if isinstance(value, float) else value for value in values]
+    return orjson.dumps(canonical).decode()

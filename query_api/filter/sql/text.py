@@ -1,0 +1,167 @@
+"""Texts in SQL: text operators, the comparison of *typed texts*, and ``content``.
+
+A typed text is a scalar as one text, its type in one letter and then its value (``common/clickhouse/leaves.py``); ``''`` is the
+typed text of what is absent, and no comparison is true of it. Every condition here is 0 or 1 on every row, never null. The same
+in Python: ``query_api/filter/patterns.py``, ``words.py`` and ``matches.py``.
+"""
+
+from __future__ import annotations
+
+from typing import Final, assert_never
+
+from common.json_numbers import INT64_MIN, INTEGER_CHARS_MAX, NUMBER_GRAMMAR, UINT64_MAX
+from query_api.filter.fields import Operator
+from query_api.filter.patterns import TextSearch
+from query_api.filter.sql.parameters import Parameters
+from query_api.filter.sql.subject import Bounds
+from query_api.filter.words import FOLDING, fold, parse_content, spaced
+
+LITERAL_PATTERN_MAX: Final = 64
+"""Code points of a literal that RE2 searches for."""
+
+_BOOLEANS: Final = {"b1": "true", "b0": "false"}
+
+_SCIENTIFIC: Final = (
+    ("e([0-9])", r"e+\\1"),
+    ("^(-?)0[.]00000([0-9])", r"\\1\\2.e-6 "),
+    ("[.]e-6 ([0-9]+)$", r".\\1e-6"),
+    ("[.]e-6 $", "e-6"),
+)
+"""Patterns of a number as the engine writes it, and their replacements in responses, applied one after the other."""
+
+_WORDS_OF_TEXTS: Final = (
+    "arrayStringConcat(arrayMap(text -> concat(' ', arrayStringConcat(tokens(text), ' '), ' '), content))"
+)
+"""The texts of a row, each as ``spaced`` joins its words. Two spaces separate texts, so no phrase crosses from one to the next."""
+
+
+def text_condition(text: str, search: TextSearch, parameters: Parameters) -> str:
+    """Return a text operator on ``text``, an expression that is a text on every row.
+
+    RE2 finds a literal without case ten times as fast as folding the text does, unless the literal is long: a text that nearly
+    matches costs RE2 the product of both lengths.
+    """
+    is_literal_pattern = not search.is_case_sensitive and len(search.text) <= LITERAL_PATTERN_MAX
+    if search.operator is Operator.LIKE or search.operator is Operator.MATCHES or is_literal_pattern:
+        return f"match({text}, {parameters.text(search.pattern())})"
+    literal = search.text
+    if not search.is_case_sensitive:
+        literal = fold(literal)
+        text = _folded(text, literal, parameters)
+    place = parameters.text(literal)
+    if search.is_exact:
+        return f"({text} = {place})"
+    match search.operator:
+        case Operator.CONTAINS:
+            return f"(position({text}, {place}) > 0)"
+        case Operator.STARTSWITH:
+            return f"startsWith({text}, {place})"
+        case Operator.ENDSWITH:
+            return f"endsWith({text}, {place})"
+        case _:
+            assert_never(search.operator)
+
+
+def _folded(text: str, literal: str, parameters: Parameters) -> str:
+    """Fold a text as far as a search for ``literal``, which is folded, can tell.
+
+    A code point that folds to one outside of the literal matches nothing in it, folded or not.
+    """
+    pairs = [(code, folded) for code, folded in FOLDING.items() if chr(folded) in literal]
+    if not pairs:
+        return f"lower({text})"
+    cased, folded = (parameters.text("".join(map(chr, codes))) for codes in zip(*pairs, strict=True))
+    return f"translateUTF8(lower({text}), {cased}, {folded})"
+
+
+def content_condition(text: str, parameters: Parameters) -> str:
+    """Return the condition ``content contains``, answered by the text index. Raises ``ValueError`` if the text has no word.
+
+    The column ``content`` holds the texts of a span, prepared so that the engine's own tokenizer finds the same words (ADR
+    0008). The index alone answers for words. Of a phrase it knows the words; the texts of the rows that have them all are read.
+    """
+    content = parse_content(text)
+    wanted = dict.fromkeys([*content.words, *(word for phrase in content.phrases for word in phrase)])
+    clauses = []
+    if wanted:
+        clauses.append(f"hasAllTokens(content, {parameters.texts(list(wanted))})")
+    if content.excluded_words:
+        clauses.append(f"NOT hasAnyTokens(content, {parameters.texts(list(content.excluded_words))})")
+    if content.phrases:
+        phrases = parameters.texts(list(map(spaced, content.phrases)))
+        clauses.append(f"arrayAll(phrase -> position({_WORDS_OF_TEXTS}, phrase) > 0, {phrases})")
+    if content.excluded_phrases:
+        rarest = parameters.texts([max(phrase, key=len) for phrase in content.excluded_phrases])
+        phrases = parameters.texts(list(map(spaced, content.excluded_phrases)))
+        found = f"arrayExists(phrase -> position({_WORDS_OF_TEXTS}, phrase) > 0, {phrases})"
+        clauses.append(f"NOT (hasAnyTokens(content, {rarest}) AND {found})")
+    return f"({' AND '.join(clauses)})"
+
+
+def typed_text_condition(typed: str, search: TextSearch, parameters: Parameters) -> str:
+    """Return a text operator on the scalar of a typed text; false of an object, an array and what is absent."""
+    found = text_condition(f"substring({typed}, 2)", search, parameters)
+    clauses = [f"((startsWith({typed}, 's') OR startsWith({typed}, 'n')) AND {found})"]
+    clauses += [f"{typed} = '{letter}'" for letter, word in _BOOLEANS.items() if search.holds(word)]
+    return f"({' OR '.join(clauses)})"
+
+
+def ordered(typed: str, bounds: Bounds, parameters: Parameters) -> str:
+    """Compare a typed text with bounds, which are all texts or all numbers."""
+    if isinstance(bounds[0][1], str):
+        compared = " AND ".join(f"{typed} {sign} {parameters.text('s' + bound)}" for sign, bound in bounds)
+        return f"(startsWith({typed}, 's') AND {compared})"
+    places = [(sign, number_place(bound, parameters)) for sign, bound in bounds]
+    text = f"substring({typed}, 2)"
+    integer, double = f"toInt128OrZero({text})", f"toFloat64OrZero({text})"
+    is_number = f"match({typed}, '^(?:n|s{NUMBER_GRAMMAR}$)')"
+    is_integer = (
+        f"length({typed}) <= {INTEGER_CHARS_MAX + 1} AND match({typed}, '^.-?[0-9]+$')"
+        f" AND {integer} BETWEEN {INT64_MIN} AND {UINT64_MAX}"
+    )
+    of_integer, of_double = (
+        " AND ".join(f"{number} {sign} {place}" for sign, place in places) for number in (integer, double)
+    )
+    return f"multiIf(NOT {is_number}, 0, {is_integer}, {of_integer}, {of_double})"
+
+
+def number_place(number: float, parameters: Parameters) -> str:
+    """Return the placeholder of a number. The engine compares integers with doubles exactly."""
+    return parameters.place("Int128" if isinstance(number, int) else "Float64", number)
+
+
+def typed_from_json(raw: str) -> str:
+    """Return the typed text of a scalar given as JSON text; ``''`` for null, a container, or no JSON.
+
+    A double is written as the engine writes it: compare it with one that the engine has written too.
+    """
+    return (
+        f"multiIf(startsWith({raw}, '\"'), concat('s', JSONExtractString({raw})), "
+        f"{raw} = 'true', 'b1', {raw} = 'false', 'b0', "
+        f"match({raw}, '^[-0-9]'), concat('n', {raw}), '')"
+    )
+
+
+def visible_typed(typed: str) -> str:
+    """Return a typed text of ``typed_from_json`` with its number as responses show it."""
+    return f"if(startsWith({typed}, 'n'), concat('n', {visible_number(f'substring({typed}, 2)')}), {typed})"
+
+
+def visible_number(text: str) -> str:
+    """Return the text that responses show for a number that the engine has written (``json_numbers.number_text``).
+
+    They differ where the engine writes digits and responses an exponent, from 2^64 to 1e21 and from 1e-6 to 1e-5; and responses
+    write a sign with every exponent.
+    """
+    for pattern, replacement in _SCIENTIFIC:
+        text = f"replaceRegexpOne({text}, '{pattern}', '{replacement}')"
+    is_short = "NOT match(number, '^-?[0-9]{19}')"
+    in_64_bits = f"toInt128OrZero(number) BETWEEN {INT64_MIN} AND {UINT64_MAX}"
+    mantissa = r"replaceRegexpOne(replaceRegexpOne(number, '0+$', ''), '^(-?[0-9])([0-9])', '\\1.\\2')"
+    exponent = "toString(length(replaceOne(number, '-', '')) - 1)"
+    return let("number", text, f"if({is_short} OR {in_64_bits}, number, concat({mantissa}, 'e+', {exponent}))")
+
+
+def let(name: str, value: str, body: str) -> str:
+    """Return ``body`` with ``value`` bound to ``name``, so that a long value is written once. A lambda keeps the name local."""
+    return f"arrayMap({name} -> {body}, [{value}])[1]"
