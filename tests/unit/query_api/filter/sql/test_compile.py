@@ -25,7 +25,11 @@ def condition(operator: str, value: Any = "x", *, key: str, field: str = "attrib
     return {"field": field, "key": key, "operator": operator, "value": value}
 
 
-COSTLY = [condition("in", ["x", 1], key=f"a{number}.0.1.b", field="resource") for number in range(CONDITIONS_MAX)]
+COSTLY = [
+    {"field": "events", "operator": "in", "value": [{f"attributes.a.b{number}": "x"} for number in range(500)]},
+    *(condition("contains", key=f"service.name{number}", field="resource") for number in range(CONDITIONS_MAX - 1)),
+]
+"""Near the limit of steps into JSON with one condition, and of conditions with the others."""
 
 
 @pytest.mark.parametrize("field", ["attributes", "resource"])
@@ -46,7 +50,7 @@ def test_a_range_of_numbers_compiles_to_little_more_than_one_bound() -> None:
     assert len(both.sql) < 1.5 * len(one.sql)
 
 
-def test_few_conditions_that_compile_to_much_are_refused_with_the_limit() -> None:
+def test_filter_that_compiles_to_too_much_sql_is_refused_with_the_limit() -> None:
     with pytest.raises(InvalidFilter, match=r"^The filter compiles to \d+ bytes of SQL; at most 393216 are allowed: "):
         compiled(*COSTLY)
 
