@@ -16,7 +16,7 @@ from query_api.filter.fields import Operator
 from query_api.filter.sql.columns import IS_ROOT
 from query_api.filter.sql.compile import EVERY_ROW, Compiled
 from query_api.filter.sql.parameters import Parameters
-from query_api.filter.sql.rollup_conditions import attributes_condition
+from query_api.filter.sql.sums import attributes_condition
 
 
 class _Sum(NamedTuple):

@@ -22,7 +22,7 @@ from typing import Any, Final, NamedTuple
 
 from common.json_numbers import json_number
 from common.span import AMOUNTS, NO_METRICS, Metrics, Usage, is_more_than_parts
-from query_api.filter.sql.rollup_conditions import usage_of
+from query_api.filter.sql.sums import usage_of
 from query_api.spans.tables import SQL
 
 TraceSums = Mapping[bytes, Metrics]

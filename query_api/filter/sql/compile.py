@@ -18,8 +18,8 @@ from query_api.filter.sql.columns import COLUMNS
 from query_api.filter.sql.elements import elements_condition
 from query_api.filter.sql.json import json_condition
 from query_api.filter.sql.parameters import Parameters
-from query_api.filter.sql.rollup_conditions import attributes_condition
 from query_api.filter.sql.subject import condition_sql
+from query_api.filter.sql.sums import attributes_condition
 from query_api.filter.sql.text import content_condition
 from query_api.filter.totals import LARGE, estimated_values
 
