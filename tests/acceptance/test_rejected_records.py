@@ -153,7 +153,11 @@ def test_a_stack_that_is_stopped_at_once_stores_what_it_acknowledged(tmp_path: P
 
 
 def test_tables_are_made_before_anything_waits_for_them(stack: RunningStack):
-    log = Path(stack.environment["CLEARSPAN_DATA_DIR"]).with_suffix(".log").read_text()
+    path = Path(stack.environment["CLEARSPAN_DATA_DIR"]).with_suffix(".log")
+    deadline_s = time.monotonic() + 30
+    while "Partitions assigned." not in (log := path.read_text()):
+        assert time.monotonic() < deadline_s, log
+        time.sleep(0.1)
 
     assert "tables of this version" not in log
     assert "Starting: waiting" not in log

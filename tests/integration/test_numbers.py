@@ -285,7 +285,7 @@ def counts_as(spec: dict[str, Any], value: Any) -> bool:
 
 
 @pytest.mark.parametrize("focus", ["trace", "span"])
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.long)])
 async def test_every_kind_of_statistics_is_what_plain_python_says(api: Api, seed: int, focus: str) -> None:
     await store_corpus(api.store, seed)
     spans = [each for each in await api.spans() if focus == "span" or "parent_id" not in each]
@@ -527,8 +527,15 @@ async def test_an_empty_window_has_no_buckets(api: Api) -> None:
     assert await api.counts(newest=WINDOW["oldest"], oldest=WINDOW["newest"]) == {"count": 0, "buckets": []}
 
 
-@pytest.mark.parametrize("bound", ["0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59.999999-14:00"])
-@pytest.mark.parametrize("name", ["oldest", "newest"])
+@pytest.mark.parametrize(
+    ("name", "bound"),
+    [
+        pytest.param("oldest", "0001-01-01T00:00:00+14:00", marks=pytest.mark.long),
+        ("oldest", "9999-12-31T23:59:59.999999-14:00"),
+        ("newest", "0001-01-01T00:00:00+14:00"),
+        pytest.param("newest", "9999-12-31T23:59:59.999999-14:00", marks=pytest.mark.long),
+    ],
+)
 async def test_a_bound_that_its_zone_leads_out_of_the_calendar_is_a_bound(api: Api, name: str, bound: str) -> None:
     for body in ({name: bound}, {"windowing": {name: bound}}):
         for path in ("/spans/analytics/query", "/tracing/spans/analytics"):
