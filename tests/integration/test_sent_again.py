@@ -161,13 +161,19 @@ def in_order(order: str, ascending: Sequence[Any]) -> list[Any]:
     return list(ascending if order == "ascending" else reversed(ascending))
 
 
-each_order = pytest.mark.parametrize("order", ["ascending", "descending"])
+each_order_and_merge = pytest.mark.parametrize(
+    ("order", "merges"),
+    [
+        pytest.param(order, merges, id=f"{merges}-{order}", marks=() if in_short_run else pytest.mark.long)
+        for index, merges in enumerate(MERGES)
+        for order, in_short_run in (("ascending", index % 2 == 0), ("descending", index % 2 == 1))
+    ],
+)
 each_merge = pytest.mark.parametrize("merges", MERGES)
 each_filter = pytest.mark.parametrize("filtering", [MATCHING, EVERYTHING], ids=["filtered", "all"])
 
 
-@each_order
-@each_merge
+@each_order_and_merge
 @each_filter
 async def test_a_walk_over_spans(stack: Stack, order: str, merges: str, filtering: dict[str, Any]) -> None:
     await stack.begin(merges, SPANS)
@@ -177,8 +183,7 @@ async def test_a_walk_over_spans(stack: Stack, order: str, merges: str, filterin
     assert found == in_order(order, [shown_id(each) for each in sorted(SPANS, key=lambda each: each.start_ns)])
 
 
-@each_order
-@each_merge
+@each_order_and_merge
 @pytest.mark.parametrize(("again", "first"), [(SPANS, 0), (LATEST, 4)], ids=["all", "latest, after the first page"])
 async def test_a_walk_over_traces(stack: Stack, order: str, merges: str, again: Sequence[Span], first: int) -> None:
     await stack.begin(merges, again, first=first)
@@ -188,8 +193,7 @@ async def test_a_walk_over_traces(stack: Stack, order: str, merges: str, again: 
     assert found == in_order(order, [(trace, SPANS_PER_TRACE) for trace in range(1, TRACES + 1)])
 
 
-@each_order
-@each_merge
+@each_order_and_merge
 @pytest.mark.parametrize(
     ("kind", "realtime", "again"),
     [("session", True, LATEST), ("user", False, EARLIEST)],
