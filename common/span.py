@@ -53,6 +53,9 @@ SPAN_TYPES = (
     "unknown",
 )
 
+PROMOTED_TEXTS: Final = ("session_id", "user_id", "agent_id")
+"""The values of attributes that are members and columns of their own."""
+
 MODEL_CALLS = ("llm", "chat", "completion", "embedding", "rerank")
 """Those that are one call of a model."""
 

@@ -1,15 +1,19 @@
 """Spans as columns of the table ``spans``: the only place that knows both a span and the table.
 
-A table is built record by record, column by column; one span costs a few list operations, its JSON texts and its
-leaves, everything else is done a record at a time. What answers show is stored as the JSON text of each member, so
-that a page is put together without parsing (``query_api/spans/render.py``). Pure: no I/O, no clock.
+A table is built record by record, column by column: one span costs a few list operations, its JSON texts and its leaves;
+everything else is done once for a record. The JSON text of each member is stored as responses show it, so that a page is put
+together without parsing (``query_api/spans/render.py``). Pure: no I/O, no clock.
+
+To promote another value to a member and a column: a migration with the column and its bit of ``members``, a field of ``Span`` and
+``NormalizedSpan`` and a name in ``PROMOTED_TEXTS`` (``common/span.py``), a row at the end of ``OPTIONAL_MEMBERS``, where it comes
+from (``ingest/normalize.py``), and the OpenAPI model of promoted members (``query_api/request/body_models.py``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import repeat
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 import numpy as np
@@ -22,46 +26,100 @@ from common.span import NO_METRICS, Attributes, Event, Link, Metrics, Normalized
 from common.times import format_us
 
 SPANS_TABLE: Final = "spans"
-VERSIONS_TABLE: Final = "span_versions"
 
 NO_PARENT: Final = bytes(16)
-"""What ``parent_id`` holds for a root."""
+"""The ``parent_id`` of a root."""
 
 ANSWER_FRAME_BYTES: Final = 420
-"""What the members that are not JSON texts add to an answer: ids, times, enums, names of members."""
-
-OPTIONAL_MEMBERS: Final = (
-    "status_message",
-    "session_id",
-    "user_id",
-    "agent_id",
-    "trace_state",
-    "flags",
-    "dropped_attributes_count",
-    "dropped_events_count",
-    "dropped_links_count",
-    "events",
-    "links",
-    "references",
-    "hashes",
-    "resource",
-    "scope",
-)
-"""Members of an answer that a span may lack, columns of their names. The bits of the column ``members``, lowest first, say which a row
-has; the engine sets them (``ddl/0001_spans.sql``)."""
-
-ALL_MEMBERS: Final = 2 ** len(OPTIONAL_MEMBERS) - 1
+"""The bytes of a response for the members of a span that are not JSON texts: ids, times, enums, names of members."""
 
 CHUNK_ROWS: Final = 2_000
 CHUNK_BYTES: Final = 4 * 1024 * 1024
 
-_ID = pa.binary(16)
+_ID: Final = pa.binary(16)
+
+
+class Member(NamedTuple):
+    """A member of responses that spans may lack, stored in the column of its name."""
+
+    kind: pa.DataType
+    absent: bytes | int | None
+    """The value of the column if the span lacks the member."""
+
+    json: Callable[[Any], bytes]
+    """Return the JSON text of a value of the column."""
+
+
+def json_text(utf8: bytes) -> bytes:
+    """Return a text as JSON, with its quotes."""
+    return orjson.dumps(utf8.decode())
+
+
+def _digits(value: int) -> bytes:
+    return b"%d" % value
+
+
+def _as_stored(json: bytes) -> bytes:
+    return json
+
+
+_NULLABLE_TEXT: Final = Member(pa.string(), None, json_text)
+_COUNT: Final = Member(pa.uint32(), 0, _digits)
+_JSON: Final = Member(pa.binary(), b"", _as_stored)
+
+OPTIONAL_MEMBERS: Final[Mapping[str, Member]] = {
+    "status_message": _NULLABLE_TEXT,
+    "session_id": _NULLABLE_TEXT,
+    "user_id": _NULLABLE_TEXT,
+    "agent_id": _NULLABLE_TEXT,
+    "trace_state": Member(pa.string(), b"", json_text),
+    "flags": _COUNT,
+    "dropped_attributes_count": _COUNT,
+    "dropped_events_count": _COUNT,
+    "dropped_links_count": _COUNT,
+    "events": _JSON,
+    "links": _JSON,
+    "references": _JSON,
+    "hashes": _JSON,
+    "resource": _JSON,
+    "scope": _JSON,
+}
+"""In the order of the bits of the column ``members``, lowest first; the engine sets them (``ddl/0001_spans.sql``). Stored rows depend
+on the order: append only."""
+
+ALL_MEMBERS: Final = 2 ** len(OPTIONAL_MEMBERS) - 1
+
+_DICTIONARIES: Final = frozenset({"resource", "scope"})
+_KINDS: Final[Mapping[str, pa.DataType]] = {
+    "project_id": _ID,
+    "span_id": _ID,
+    "trace_id": _ID,
+    "record_offset": pa.uint64(),
+    "span_index": pa.uint32(),
+    "record_ms": pa.int64(),
+    "parent_id": _ID,
+    "name": pa.string(),
+    "kind": pa.uint8(),
+    "status_code": pa.uint8(),
+    "trace_type": pa.string(),
+    "span_type": pa.string(),
+    "attributes": pa.binary(),
+    **{name: member.kind for name, member in OPTIONAL_MEMBERS.items() if name not in _DICTIONARIES},
+}
+"""The columns that are kept as lists until a chunk is complete."""
+
+_RENDERED: Final = frozenset({"parent_id", "attributes", "events", "links", "references", "hashes"})
+_FROM_NORMALIZED: Final = tuple(name for name in NormalizedSpan._fields if name in _KINDS and name not in _RENDERED)
+_FROM_SPAN: Final = tuple(
+    name for name in Span._fields if name in _KINDS and name not in _RENDERED and name not in NormalizedSpan._fields
+)
+"""The columns that hold fields of a span as they are."""
 
 
 class SpanColumns:
     """The columns of one chunk of records, in the order in which spans were appended.
 
-    Not safe to append to from two threads; ``rows`` and ``table`` may be called once all is appended.
+    Not safe to append to from two threads; ``rows`` and ``table`` may be called once everything is appended.
     """
 
     def __init__(self) -> None:
@@ -79,29 +137,31 @@ class SpanColumns:
         span_indexes: Sequence[int],
         normalized_spans: Sequence[NormalizedSpan],
     ) -> None:
-        """Append the spans of one record; ``spans``, ``span_indexes`` and ``normalized_spans`` go in parallel.
+        """Append the spans of one record; ``spans``, ``span_indexes`` and ``normalized_spans`` are parallel.
 
-        ``project_ids`` is one for all of them or one each. ``partition_id`` and ``record_offset`` decide which version of a span is
-        the latest (``RecordSource.partition_id_of``), ``record_ms`` decides between logs.
+        ``project_ids`` is one for all spans or one for each. ``partition_id`` and ``record_offset`` decide which version of a span is
+        the latest (``RecordSource.partition_id_of``), ``record_ms`` decides between partitions.
         """
         if not spans:
             return
         count = len(spans)
         projects = (
-            repeat(project_ids.bytes, count) if isinstance(project_ids, UUID) else (each.bytes for each in project_ids)
+            repeat(project_ids.bytes, count)
+            if isinstance(project_ids, UUID)
+            else (project_id.bytes for project_id in project_ids)
         )
         self._open.append(projects, partition_id, record_offset, record_ms, spans, span_indexes, normalized_spans)
         if self._open.rows_count >= CHUNK_ROWS or self._open.bytes_count >= CHUNK_BYTES:
             self._seal()
 
     def rows(self) -> pa.Table:
-        """All rows but for ``stored_us``, in as many chunks as they were made in; see ``stamped``."""
+        """Return all rows without ``stored_us``, in the chunks they were made in; ``stamped`` completes them."""
         if self._open.rows_count or not self._chunks:
             self._seal()
         return pa.concat_tables(self._chunks)
 
     def table(self, *, stored_us: int) -> pa.Table:
-        """All rows as Arrow columns, named and typed as the table ``spans`` has them; ``stored_us`` is one for all."""
+        """Return all rows as Arrow columns, named and typed like the table ``spans``; ``stored_us`` is the same for all."""
         return stamped(self.rows(), stored_us=stored_us)
 
     def _seal(self) -> None:
@@ -110,19 +170,18 @@ class SpanColumns:
 
 
 class _Chunk:
-    """Rows that are still Python lists. Few enough that they become Arrow while the processor still has them at hand:
-    a whole chunk at once costs three times as much, and keeps a hundred times the objects alive."""
+    """Rows that are still Python lists. Few enough to become Arrow while they are in the processor's cache: a whole batch at once
+    takes three times as long, and keeps a hundred times as many objects alive."""
 
     def __init__(self) -> None:
         self.bytes_count = 0
-        self._projects: list[bytes] = []
-        self._partition_ids = _Dictionary()
-        self._record_offsets: list[int] = []
-        self._record_ms: list[int] = []
-        self._span_indexes: list[int] = []
-        self._sent: dict[str, list[Any]] = {column: [] for column in _SENT_COLUMNS}
-        self._derived: dict[str, list[Any]] = {column: [] for column in _DERIVED_COLUMNS}
+        self._columns: dict[str, list[Any]] = {name: [] for name in _KINDS}
+        self._start_ns: list[int] = []
+        self._end_ns: list[int] = []
+        self._usage_is_own: list[bool] = []
         self._metrics: list[Metrics] = []
+        self._payload_bytes: list[int] = []
+        self._partition_ids = _Dictionary()
         self._resources = _Dictionary()
         self._scopes = _Dictionary()
         self._leaf_offsets: list[int] = [0]
@@ -131,7 +190,7 @@ class _Chunk:
 
     @property
     def rows_count(self) -> int:
-        return len(self._projects)
+        return len(self._metrics)
 
     def append(
         self,
@@ -143,44 +202,48 @@ class _Chunk:
         span_indexes: Sequence[int],
         normalized_spans: Sequence[NormalizedSpan],
     ) -> None:
-        count = len(spans)
-        self._projects.extend(projects)
-        self._partition_ids.extend(repeat(partition_id, count), _utf8)
-        self._record_offsets.extend(repeat(record_offset, count))
-        self._record_ms.extend(repeat(record_ms, count))
-        self._span_indexes.extend(span_indexes)
-        self._append_sent(spans)
-        self._append_derived(normalized_spans)
+        count, columns = len(spans), self._columns
+        columns["project_id"].extend(projects)
+        columns["record_offset"].extend(repeat(record_offset, count))
+        columns["record_ms"].extend(repeat(record_ms, count))
+        columns["span_index"].extend(span_indexes)
+        self._partition_ids.extend(repeat(partition_id, count), str.encode)
+        self._append_spans(spans)
+        self._append_normalized(normalized_spans)
 
-    def _append_sent(self, spans: Sequence[Span]) -> None:
+    def _append_spans(self, spans: Sequence[Span]) -> None:
+        columns = self._columns
         fields: dict[str, tuple[Any, ...]] = dict(zip(Span._fields, zip(*spans, strict=True), strict=True))
-        for column in _SENT_AS_IS:
-            self._sent[column].extend(fields[column])
-        self._sent["parent_id"].extend(parent or NO_PARENT for parent in fields["parent_id"])
-        events = [_events_json(each) if each else b"" for each in fields["events"]]
-        links = [b"" if each is None else _links_json(each) for each in fields["links"]]
-        self._sent["events"].extend(events)
-        self._sent["links"].extend(links)
+        for name in _FROM_SPAN:
+            columns[name].extend(fields[name])
+        self._start_ns.extend(fields["start_ns"])
+        self._end_ns.extend(fields["end_ns"])
+        columns["parent_id"].extend(parent_id or NO_PARENT for parent_id in fields["parent_id"])
+        events = [_events_json(of_span) if of_span else b"" for of_span in fields["events"]]
+        links = [b"" if of_span is None else _links_json(of_span) for of_span in fields["links"]]
+        columns["events"].extend(events)
+        columns["links"].extend(links)
         self._resources.extend(fields["resource"], _resource_json)
         self._scopes.extend(fields["scope"], _scope_json)
-        self._sent["payload_bytes"].extend(len(event) + len(link) for event, link in zip(events, links, strict=True))
+        self._payload_bytes.extend(len(event) + len(link) for event, link in zip(events, links, strict=True))
 
-    def _append_derived(self, normalized_spans: Sequence[NormalizedSpan]) -> None:
-        fields: dict[str, tuple[Any, ...]] = dict(
-            zip(NormalizedSpan._fields, zip(*normalized_spans, strict=True), strict=True)
-        )
-        for column in _DERIVED_AS_IS:
-            self._derived[column].extend(fields[column])
-        for column in ("references", "hashes"):
-            self._derived[column].extend(b"" if each is None else orjson.dumps(each) for each in fields[column])
-        attributes = [self._appended(*each) for each in zip(fields["attributes"], fields["flat"], strict=True)]
-        self._derived["attributes"].extend(attributes)
-        self.bytes_count += 2 * sum(map(len, attributes)) + sum(self._sent["payload_bytes"][-len(normalized_spans) :])
-        self.bytes_count += len(normalized_spans) * ANSWER_FRAME_BYTES
+    def _append_normalized(self, spans: Sequence[NormalizedSpan]) -> None:
+        columns = self._columns
+        fields: dict[str, tuple[Any, ...]] = dict(zip(NormalizedSpan._fields, zip(*spans, strict=True), strict=True))
+        for name in _FROM_NORMALIZED:
+            columns[name].extend(fields[name])
+        for name in ("references", "hashes"):
+            columns[name].extend(b"" if of_span is None else orjson.dumps(of_span) for of_span in fields[name])
+        self._usage_is_own.extend(fields["usage_is_own"])
         self._metrics.extend(fields["metrics"])
+        pairs = zip(fields["attributes"], fields["flat"], strict=True)
+        attributes = [self._append_attributes(nested, flat) for nested, flat in pairs]
+        columns["attributes"].extend(attributes)
+        self.bytes_count += 2 * sum(map(len, attributes)) + sum(self._payload_bytes[-len(spans) :])
+        self.bytes_count += len(spans) * ANSWER_FRAME_BYTES
 
-    def _appended(self, nested: Attributes, flat: Attributes | None) -> bytes:
-        """The JSON text of attributes whose leaves are appended: both at once, while the processor has them at hand."""
+    def _append_attributes(self, nested: Attributes, flat: Attributes | None) -> bytes:
+        """Append the leaves of attributes and return their JSON text: both at once, while they are in the processor's cache."""
         paths, texts = self._leaf_paths, self._leaf_texts
         if flat is None or not append_flat_leaves(flat, paths, texts):
             append_leaves({name: member for name, member in nested.items() if name != "ag"}, paths, texts)
@@ -189,30 +252,20 @@ class _Chunk:
         return orjson.dumps(nested)
 
     def table(self) -> pa.Table:
-        """The rows, all columns but ``stored_us``."""
-        start_us, start_rest = _split_ns(self._sent["start_ns"])
-        end_us, end_rest = _split_ns(self._sent["end_ns"])
-        payload = np.array(self._sent["payload_bytes"], np.int64)
-        lengths = np.fromiter(map(len, self._derived["attributes"]), np.int64, self.rows_count)
-        columns: dict[str, pa.Array] = {
-            "project_id": pa.array(self._projects, _ID),
-            "start_us": pa.array(start_us),
-            "span_id": pa.array(self._sent["span_id"], _ID),
-            "trace_id": pa.array(self._sent["trace_id"], _ID),
-            "partition_id": self._partition_ids.array(),
-            "record_offset": pa.array(self._record_offsets, pa.uint64()),
-            "span_index": pa.array(self._span_indexes, pa.uint32()),
-            "record_ms": pa.array(self._record_ms, pa.int64()),
-            "parent_id": pa.array(self._sent["parent_id"], _ID),
-            "end_us": pa.array(end_us),
-            "start_ns_rest": pa.array(start_rest),
-            "end_ns_rest": pa.array(end_rest),
-        }
-        columns |= {column: pa.array(self._sent[column], kind) for column, kind in _SENT_TYPES.items()}
-        columns |= {column: pa.array(self._derived[column], kind) for column, kind in _DERIVED_TYPES.items()}
+        """Return the rows, all columns except ``stored_us``."""
+        start_us, start_rest = _split_ns(self._start_ns)
+        end_us, end_rest = _split_ns(self._end_ns)
+        payload = np.array(self._payload_bytes, np.int64)
+        lengths = np.fromiter(map(len, self._columns["attributes"]), np.int64, self.rows_count)
+        columns: dict[str, pa.Array] = {name: pa.array(self._columns[name], kind) for name, kind in _KINDS.items()}
         columns |= _metric_columns(self._metrics)
-        columns["usage_is_own"] = pa.array(np.array(self._derived["usage_is_own"], np.uint8))
         columns |= {
+            "partition_id": self._partition_ids.array(),
+            "start_us": pa.array(start_us),
+            "start_ns_rest": pa.array(start_rest),
+            "end_us": pa.array(end_us),
+            "end_ns_rest": pa.array(end_rest),
+            "usage_is_own": pa.array(np.array(self._usage_is_own, np.uint8)),
             "resource": self._resources.array(),
             "scope": self._scopes.array(),
             "answer_bytes": pa.array(payload + lengths + ANSWER_FRAME_BYTES, pa.uint32()),
@@ -226,30 +279,30 @@ class _Chunk:
 
 
 def stamped(rows: pa.Table, *, stored_us: int) -> pa.Table:
-    """What ``SpanColumns.rows`` gave, or several of them in a row, in one piece and with the moment at which they are stored."""
+    """Return rows of ``SpanColumns.rows``, one or several concatenated, in one piece and with the time at which they are stored."""
     whole = rows.unify_dictionaries().combine_chunks()
-    moments = pa.py_buffer(np.full(whole.num_rows, stored_us, np.int64))
-    # Of the buffer, not of the values: of those Arrow asks whether they are pandas', and loads it to know (`warm_up`).
-    return whole.append_column("stored_us", pa.Array.from_buffers(pa.int64(), whole.num_rows, [None, moments]))
+    times = pa.py_buffer(np.full(whole.num_rows, stored_us, np.int64))
+    # From the buffer: given values, Arrow would ask whether they are pandas', and import pandas to find out (`warm_up`).
+    return whole.append_column("stored_us", pa.Array.from_buffers(pa.int64(), whole.num_rows, [None, times]))
 
 
 def warm_up() -> None:
-    """Load what the first table would load, so that the first chunk does not wait a second for it.
+    """Import what the first table would import, so that the first chunk does not wait a second for it.
 
-    Arrow asks of each list whether it is a pandas one, and imports pandas to know.
+    Arrow asks of each list whether it is a pandas one, and imports pandas to find out.
     """
     SpanColumns().table(stored_us=0)
 
 
 class _Dictionary:
-    """A column of few distinct values: each is rendered once a chunk, rows hold its index."""
+    """A column of few distinct values: each is rendered once for a chunk, rows hold its index."""
 
     def __init__(self) -> None:
         self._indexes: list[int] = []
         self._index_of_text: dict[bytes, int] = {}
 
     def extend(self, values: Iterable[Any], render: Callable[[Any], bytes]) -> None:
-        """Append a row each; neighbours that are the same object are rendered once."""
+        """Append one row for each value; equal neighbours that are the same object are rendered once."""
         last: object = _NOTHING
         index = 0
         for value in values:
@@ -259,16 +312,12 @@ class _Dictionary:
             self._indexes.append(index)
 
     def array(self) -> pa.DictionaryArray:
-        """The column, dictionary-encoded as the engine's ``LowCardinality`` is."""
+        """Return the column, dictionary-encoded like the engine's ``LowCardinality``."""
         texts = pa.array(list(self._index_of_text), pa.binary())
         return pa.DictionaryArray.from_arrays(pa.array(self._indexes, pa.int32()), texts)
 
 
 _NOTHING: Final = object()
-
-
-def _utf8(text: str) -> bytes:
-    return text.encode()
 
 
 def _split_ns(times_ns: Sequence[int]) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
@@ -279,9 +328,9 @@ def _split_ns(times_ns: Sequence[int]) -> tuple[np.ndarray[Any, Any], np.ndarray
 
 def _metric_columns(metrics: Sequence[Metrics]) -> dict[str, pa.Array]:
     matrix = np.zeros((len(metrics), len(Metrics._fields)))
-    for row, each in enumerate(metrics):
-        if each is not NO_METRICS:  # most spans used nothing
-            matrix[row] = each
+    for row, amounts in enumerate(metrics):
+        if amounts is not NO_METRICS:  # most spans used nothing
+            matrix[row] = amounts
     return {name: pa.array(np.ascontiguousarray(matrix[:, index])) for index, name in enumerate(Metrics._fields)}
 
 
@@ -324,40 +373,9 @@ def _scope_json(scope: Scope) -> bytes:
 
 
 def _present(**members: Any) -> dict[str, Any]:
-    """The members that say something: what is empty or zero is absent from answers."""
+    """Return the members that are neither empty nor zero: the others are absent from responses."""
     return {name: member for name, member in members.items() if member}
 
 
-def _json_or_absent(shown: dict[str, Any]) -> bytes:
-    return orjson.dumps(shown) if shown else b""
-
-
-_SENT_TYPES: Final = {
-    "name": pa.string(),
-    "kind": pa.uint8(),
-    "status_code": pa.uint8(),
-    "status_message": pa.string(),
-    "trace_state": pa.string(),
-    "flags": pa.uint32(),
-    "dropped_attributes_count": pa.uint32(),
-    "dropped_events_count": pa.uint32(),
-    "dropped_links_count": pa.uint32(),
-    "events": pa.binary(),
-    "links": pa.binary(),
-}
-_DERIVED_TYPES: Final = {
-    "trace_type": pa.string(),
-    "span_type": pa.string(),
-    "session_id": pa.string(),
-    "user_id": pa.string(),
-    "agent_id": pa.string(),
-    "attributes": pa.binary(),
-    "references": pa.binary(),
-    "hashes": pa.binary(),
-}
-_SENT_COLUMNS: Final = (*_SENT_TYPES, "trace_id", "span_id", "parent_id", "start_ns", "end_ns", "payload_bytes")
-_SENT_AS_IS: Final = tuple(
-    column for column in _SENT_COLUMNS if column not in {"parent_id", "events", "links", "payload_bytes"}
-)
-_DERIVED_COLUMNS: Final = (*_DERIVED_TYPES, "usage_is_own")
-_DERIVED_AS_IS: Final = ("trace_type", "span_type", "session_id", "user_id", "agent_id", "usage_is_own")
+def _json_or_absent(members: dict[str, Any]) -> bytes:
+    return orjson.dumps(members) if members else b""

@@ -10,7 +10,7 @@ span. Members of few values are made together, once for each set of values; colu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import repeat
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
@@ -19,7 +19,7 @@ import numpy as np
 import orjson
 import pyarrow as pa
 
-from common.clickhouse.span_columns import NO_PARENT, OPTIONAL_MEMBERS
+from common.clickhouse.span_columns import NO_PARENT, OPTIONAL_MEMBERS, Member, json_text
 from common.span import NO_METRICS, Metrics, SpanKind, StatusCode
 from common.times import format_us
 from query_api.spans.columns import ID_BYTES, holds_only, id_bytes, integers_of, rows_as, values_of
@@ -81,7 +81,7 @@ class Layout(NamedTuple):
         if not rows.num_rows:
             return NO_ROWS
         parent_ids = [None if parent_id == NO_PARENT else parent_id for parent_id in values_of(rows, "parent_id")]
-        names = _each_once(_quoted, values_of(rows, "name"))
+        names = _each_once(json_text, values_of(rows, "name"))
         moments = _Moments.of(rows)
         before = (
             *_identities(rows, moments.created, parent_ids),
@@ -188,13 +188,13 @@ def _description(members: tuple[bytes, bytes, int, bytes]) -> bytes:
 def _optional(rows: pa.Table) -> Iterator[list[bytes]]:
     """The members that many spans lack, each with a comma before it; nothing for a member that no row has."""
     read = set(rows.column_names)
-    for name, (absent, text) in _OPTIONAL.items():
-        if name in read and not holds_only(rows, name, absent):
-            yield _each_once(partial(_member, b',"%b":' % name.encode(), absent, text), values_of(rows, name))
+    for name, member in OPTIONAL_MEMBERS.items():
+        if name in read and not holds_only(rows, name, member.absent):
+            yield _each_once(partial(_member_text, b',"%b":' % name.encode(), member), values_of(rows, name))
 
 
-def _member(before: bytes, absent: Any, text: Callable[[Any], bytes], value: Any) -> bytes:
-    return b"" if value == absent else before + text(value)
+def _member_text(before: bytes, member: Member, value: Any) -> bytes:
+    return b"" if value == member.absent else before + member.json(value)
 
 
 def _each_once(text: Callable[[Value], bytes], values: Iterable[Value]) -> list[bytes]:
@@ -241,18 +241,6 @@ def _with_sums(json: bytes, sums: Metrics) -> bytes:
     return orjson.dumps(attributes)
 
 
-def _quoted(utf8: bytes) -> bytes:
-    return orjson.dumps(utf8.decode())
-
-
-def _digits(value: int) -> bytes:
-    return b"%d" % value
-
-
-def _as_stored(json: bytes) -> bytes:
-    return json
-
-
 _REQUIRED: Final = (
     "trace_id",
     "span_id",
@@ -269,13 +257,6 @@ _REQUIRED: Final = (
     "span_type",
     "attributes",
 )
-_OPTIONAL: Final[Mapping[str, tuple[Any, Callable[[Any], bytes]]]] = {
-    **dict.fromkeys(("status_message", "session_id", "user_id", "agent_id"), (None, _quoted)),
-    "trace_state": (b"", _quoted),
-    **dict.fromkeys(("flags", "dropped_attributes_count", "dropped_events_count", "dropped_links_count"), (0, _digits)),
-    **dict.fromkeys(("events", "links", "references", "hashes", "resource", "scope"), (b"", _as_stored)),
-}
-"""Column (named as its member) → what it holds where it is absent, and its JSON."""
 
 
 def row_columns(members: int) -> tuple[str, ...]:

@@ -15,7 +15,6 @@ import pytest
 
 from common.clickhouse.connect import open_store
 from common.clickhouse.migrate import migrate
-from common.clickhouse.span_columns import VERSIONS_TABLE
 from common.clickhouse.store import Statement
 from common.clock import SystemClock
 from common.errors import DeadlineExceeded, InvalidCursor, InvalidInput, Overloaded
@@ -25,6 +24,7 @@ from common.span import Span
 from common.times import format_us
 from query_api.request.context import ApiContext
 from query_api.request.errors import InvalidRequest
+from query_api.spans.tables import Table
 from tests.support.api import context_of
 from tests.support.feed import Reader, StoreInFront, settle, with_query_settings
 from tests.support.span_corpus import OTHER_PROJECT_ID, START_NS, store_record
@@ -165,8 +165,8 @@ async def test_a_deletion_is_silent(api: ApiContext) -> None:
     reader = Reader(api)
     await stored(api, 1, 2, offset=0)
     delete = (
-        f"INSERT INTO {VERSIONS_TABLE} (project_id, trace_id, span_id, partition_id, version, record_ms, start_us)"
-        f" SELECT project_id, trace_id, span_id, partition_id, version + 1, record_ms, start_us FROM {VERSIONS_TABLE}"
+        f"INSERT INTO {Table.VERSIONS} (project_id, trace_id, span_id, partition_id, version, record_ms, start_us)"
+        f" SELECT project_id, trace_id, span_id, partition_id, version + 1, record_ms, start_us FROM {Table.VERSIONS}"
         " WHERE span_id = unhex({span:String}) AND project_id = {project:UUID}"
     )
     values = {"span": (1).to_bytes(8, "big").hex() * 2, "project": str(DEFAULT_PROJECT_ID)}

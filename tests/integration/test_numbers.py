@@ -19,7 +19,6 @@ import pytest
 
 from common.clickhouse.connect import open_store
 from common.clickhouse.migrate import migrate
-from common.clickhouse.span_columns import VERSIONS_TABLE
 from common.clickhouse.store import ColumnStore, Statement
 from common.clock import SystemClock
 from common.json_numbers import is_number
@@ -30,6 +29,7 @@ from common.times import format_us
 from query_api.analytics.metrics import FREQUENCIES_MAX
 from query_api.analytics.models import TotalsModel
 from query_api.filter.matches import value_at
+from query_api.spans.tables import Table
 from tests.support.api import context_of, serving
 from tests.support.span_corpus import OTHER_PROJECT_ID, START_NS, store_record
 
@@ -169,9 +169,9 @@ async def delete(store: ColumnStore, deleted: Span) -> None:
     """Every version that is there."""
     await store.execute(
         Statement(
-            f"INSERT INTO {VERSIONS_TABLE} SELECT * REPLACE (version + 1 AS version) FROM {VERSIONS_TABLE}"
+            f"INSERT INTO {Table.VERSIONS} SELECT * REPLACE (version + 1 AS version) FROM {Table.VERSIONS}"
             " WHERE project_id = {project:UUID} AND trace_id = unhex({trace:String}) AND span_id = unhex({span:String})"
-            f" AND {VERSIONS_TABLE}.version % 2 = 0",
+            f" AND {Table.VERSIONS}.version % 2 = 0",
             {"project": str(DEFAULT_PROJECT_ID), "trace": deleted.trace_id.hex(), "span": deleted.span_id.hex()},
         ),
         deadline_s=10.0,

@@ -18,7 +18,6 @@ from multidict import CIMultiDict, MultiDict
 
 from common.clickhouse.connect import open_store
 from common.clickhouse.migrate import migrate
-from common.clickhouse.span_columns import VERSIONS_TABLE
 from common.clickhouse.store import ColumnStore, Statement
 from common.clock import SystemClock
 from common.errors import DeadlineExceeded, InvalidCursor, InvalidFilter, InvalidInput
@@ -35,6 +34,7 @@ from query_api.request.errors import InvalidRequest, response_of
 from query_api.request.json_body import read_body, read_query
 from query_api.request.route import Request, Response
 from query_api.saved.resolve import query_spans
+from query_api.spans.tables import Table
 from tests.support.api import context_of
 from tests.support.span_corpus import OTHER_PROJECT_ID, START_NS, STORED_US, random_span, store_record
 
@@ -130,8 +130,8 @@ def hex_ids(spans: list[Span]) -> list[tuple[str, str]]:
 
 async def delete(store: ColumnStore, deleted: Span, *, partition_id: str, offset: int) -> None:
     sql = (
-        f"INSERT INTO {VERSIONS_TABLE} (project_id, trace_id, span_id, partition_id, version, record_ms, start_us) "
-        f"SELECT project_id, trace_id, span_id, partition_id, version + 1, record_ms, start_us FROM {VERSIONS_TABLE} "
+        f"INSERT INTO {Table.VERSIONS} (project_id, trace_id, span_id, partition_id, version, record_ms, start_us) "
+        f"SELECT project_id, trace_id, span_id, partition_id, version + 1, record_ms, start_us FROM {Table.VERSIONS} "
         "WHERE project_id = {project:UUID} AND trace_id = unhex({trace:String}) AND span_id = unhex({span:String})"
         " AND partition_id = {partition_id:String} AND version = {version:UInt64} LIMIT 1"
     )

@@ -180,7 +180,7 @@ async def test_spans_come_in_the_order_asked_for_without_those_that_have_no_row(
 @pytest.mark.parametrize("is_begun", [True, False])
 async def test_columns_are_read_of_which_a_span_to_be_shown_needs_one(is_begun: bool) -> None:
     shelf = Shelf(1, 2, 3)
-    links, scope = (1 << OPTIONAL_MEMBERS.index(name) for name in ("links", "scope"))
+    links, scope = (1 << list(OPTIONAL_MEMBERS).index(name) for name in ("links", "scope"))
 
     async with RowsAhead(shelf.spans(), bytes_max=BYTES_MAX) as rows:
         if is_begun:
