@@ -37,6 +37,7 @@ from common.nesting import nest
 from common.span import (
     NO_RESOURCE,
     NO_SCOPE,
+    PROMOTED_TEXTS,
     Attributes,
     Event,
     Link,
@@ -178,9 +179,7 @@ class _Reader:
             self._scope_of(get("scope")),
             self._identified(get("references"), "references"),
             self._identified(get("hashes"), "hashes"),
-            _optional_text(get("session_id"), "session_id"),
-            _optional_text(get("user_id"), "user_id"),
-            _optional_text(get("agent_id"), "agent_id"),
+            *(_optional_text(get(name), name) for name in PROMOTED_TEXTS),
         )
         if self._may_hold_null:
             check_span_has_no_null(span)

@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, Tag
 from pydantic_core import CoreSchema, core_schema
 
 from common.span import SPAN_TYPES, TRACE_TYPES, SpanKind, StatusCode
-from query_api.request.body_models import BY_FORM, LISTED, UNLISTED, ListedSpans, NamedSpans
+from query_api.request.body_models import BY_FORM, LISTED, UNLISTED, ListedSpans, NamedSpans, PromotedTexts
 
 Json: TypeAlias = dict[str, Any]
 
@@ -89,7 +89,7 @@ SpanNodes: TypeAlias = Annotated[
 ]
 
 
-class SpanInput(_Sent):
+class SpanInput(PromotedTexts, _Sent):
     """A span as `/spans/query` returns it; children may be nested in `spans`, by name."""
 
     trace_id: str = Field(description="The id of the trace: 32 hexadecimal digits or a UUID.")
@@ -103,9 +103,6 @@ class SpanInput(_Sent):
     end_time: Time | None = Field(None, description="The end, in the same forms as the start.")
     status_code: StatusCodeName | None = Field(None, description="The OpenTelemetry status of the span.")
     status_message: str | None = Field(None, description="The message of the status.")
-    session_id: str | None = Field(None, description="The session that the span belongs to.")
-    user_id: str | None = Field(None, description="The end user that the span belongs to.")
-    agent_id: str | None = Field(None, description="The agent that the span belongs to.")
     attributes: Json | None = Field(
         None, description="Attributes of the span; `ag` holds those that Clearspan interprets."
     )

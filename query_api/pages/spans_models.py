@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import BaseModel, Field
 
-from query_api.request.body_models import Strict
+from query_api.request.body_models import PromotedTexts, Strict
 from query_api.request.references import ReferenceIn
 from query_api.spans.windowing import Filtering, Windowing, WindowingResponse
 
@@ -36,7 +36,7 @@ class SpanIds(Strict):
     span_ids: list[str] = Field(default_factory=list, description="Span ids with commas between them.")
 
 
-class SpanModel(BaseModel):
+class SpanModel(PromotedTexts):
     """One span, as answers show it; absent members are omitted."""
 
     created_at: str = Field(description="When the version that is shown was stored.")
@@ -53,9 +53,6 @@ class SpanModel(BaseModel):
     end_time_unix_nano: str
     status_code: str
     status_message: str | None = None
-    session_id: str | None = None
-    user_id: str | None = None
-    agent_id: str | None = None
     attributes: dict[str, Any]
     events: list[dict[str, Any]] | None = None
     links: list[dict[str, Any]] | None = None

@@ -12,6 +12,7 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     Discriminator,
+    Field,
     GetCoreSchemaHandler,
     ValidationError,
     ValidationInfo,
@@ -130,3 +131,11 @@ class Strict(BaseModel):
         if isinstance(value, dict) and len(value) > MEMBERS_MAX:
             raise ValueError(f"an object with {len(value)} members, of which few can be legal")
         return value
+
+
+class PromotedTexts(BaseModel):
+    """The values of attributes that are members of a span too, as requests and responses have them (``common/span.py``)."""
+
+    session_id: str | None = Field(None, description="The session that the span belongs to.")
+    user_id: str | None = Field(None, description="The end user that the span belongs to.")
+    agent_id: str | None = Field(None, description="The agent that the span belongs to.")
