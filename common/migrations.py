@@ -28,7 +28,8 @@ class Migration(NamedTuple):
 
 
 def load_migrations(folder: Path, /) -> list[Migration]:
-    """Return the files of a folder in the order of their numbers. Raises ``IllegalMigration`` if two have the same number."""
+    """Return the files of a folder in the order of their numbers. Raises ``IllegalMigration`` if two have the same
+    number."""
     migrations = [_load(path) for path in sorted(folder.glob("*.sql"))]
     for earlier, later in pairwise(migrations):
         if earlier.number == later.number:
@@ -37,7 +38,8 @@ def load_migrations(folder: Path, /) -> list[Migration]:
 
 
 def pending(migrations: Sequence[Migration], applied: Mapping[int, str], *, database: str) -> list[Migration]:
-    """Return the migrations that are not applied yet, in order. ``applied`` maps numbers to checksums, ``database`` is for messages.
+    """Return the migrations that are not applied yet, in order. ``applied`` maps numbers to checksums, ``database``
+    is for messages.
 
     Raises ``IllegalMigration`` if an applied file has changed, or if the database is ahead of this program.
     """
@@ -50,15 +52,15 @@ def pending(migrations: Sequence[Migration], applied: Mapping[int, str], *, data
     unknown = sorted(set(applied) - {migration.number for migration in migrations})
     if unknown:
         raise IllegalMigration(
-            f"Migration {unknown[0]:04} is applied to {database} but not part of this program: the program is older than the database."
+            f"Migration {unknown[0]:04} is applied to {database} but not part of this program:"
+            " the program is older than the database."
         )
     return [migration for migration in migrations if migration.number not in applied]
 
 
 def is_behind(folder: Path, applied: Collection[int]) -> bool:
-    """Whether the database lacks a migration of the folder. A database that is ahead does not, so older programs keep running
-    during an upgrade.
-    """
+    """Whether the database lacks a migration of the folder. A database that is ahead does not, so older programs keep
+    running during an upgrade."""
     return not _numbers(folder) <= set(applied)
 
 

@@ -1,4 +1,4 @@
-"""Which engine it is: a server over HTTP, or chDB inside this process."""
+"""Choose the engine: a server over HTTP, or chDB inside this process."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from common.settings import ClickHouseSettings
 
 
 def open_store(settings: ClickHouseSettings, *, data_dir: Path) -> ColumnStore:
-    """The engine that the settings name. Nothing is connected yet, so it can be opened while the engine is away.
+    """Return the engine that the settings name. It connects when first used, so this works while the engine is not
+    available.
 
-    ``data_dir`` is where an embedded engine keeps its files (in ``clickhouse`` below it).
+    An embedded engine keeps its files in ``clickhouse`` in ``data_dir``.
     """
     if settings.interface == "chdb":
         return EmbeddedStore(data_dir / "clickhouse", settings)

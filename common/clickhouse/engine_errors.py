@@ -1,9 +1,8 @@
-"""What the engine's errors mean for us: one table of its codes, for both ways to reach it.
+"""Translate errors of the engine into ours: one table of codes for both engines.
 
-Codes are those of ClickHouse's ``ErrorCodes.cpp``. The table is short on purpose. Above all, only what depends on the
-value in a row is ``RejectedByStore``: a mistake in our schema or SQL would refuse every row alike and must stop the
-worker instead of burying a topic.
-"""
+The codes are those of ClickHouse's ``ErrorCodes.cpp``. The table is short on purpose. Only errors that depend on the
+value in a row are ``RejectedByStore``: a mistake in our schema or SQL would reject every row, and must stop the
+worker instead of dead-lettering a whole topic."""
 
 from __future__ import annotations
 
@@ -31,7 +30,7 @@ OUT_OF_BUDGET: Final = frozenset({
     160,  # TOO_SLOW
     307,  # TOO_MANY_BYTES
     396,  # TOO_MANY_ROWS_OR_BYTES
-    718,  # TOO_SLOW_PARSING: a filter at all its limits at once
+    718,  # TOO_SLOW_PARSING: a filter that is at all its limits
 })  # fmt: skip
 
 BUSY: Final = frozenset({
@@ -46,8 +45,8 @@ BUSY: Final = frozenset({
 })  # fmt: skip
 
 AWAY: Final = frozenset({
-    75,  # CANNOT_WRITE_TO_FILE_DESCRIPTOR: as the next one
-    76,  # CANNOT_OPEN_FILE: no inode is left, the quota is used up, too many files are open
+    75,  # CANNOT_WRITE_TO_FILE_DESCRIPTOR: like 76
+    76,  # CANNOT_OPEN_FILE: no inodes left, quota used up, too many open files
     198,  # DNS_ERROR
     209,  # SOCKET_TIMEOUT
     210,  # NETWORK_ERROR
@@ -60,7 +59,7 @@ AWAY: Final = frozenset({
     319,  # UNKNOWN_STATUS_OF_INSERT
     497,  # ACCESS_DENIED: rights can be granted while we wait
     516,  # AUTHENTICATION_FAILED
-    586,  # CANNOT_CREATE_FILE: as 76
+    586,  # CANNOT_CREATE_FILE: like 76
     999,  # KEEPER_EXCEPTION
 })  # fmt: skip
 
@@ -85,10 +84,11 @@ BAD_VALUES: Final = frozenset({
 
 MEMORY_LIMIT_EXCEEDED: Final = 241
 OF_QUERY: Final = re.compile(r"Query memory limit exceeded|memory limit \(for query\) exceeded", re.IGNORECASE)
-"""Where it is the limit of the one query, by newer and older engines. Else the process as a whole has none left, and is busy."""
+"""The limit of one query, as newer and older engines say it. Otherwise the whole process has no memory left, and is
+busy."""
 
 NOT_FROM_THE_ENGINE: Final = (OperationalError, DatabaseError)
-"""What the driver raises, without a code, for a broken connection and for an answer of something in between."""
+"""What the driver raises, without a code, for a broken connection and for a response of a proxy."""
 
 RETRY_AFTER_BUSY_S: Final = 2.0
 
@@ -100,7 +100,7 @@ OUT_OF_MEMORY: Final = (
 
 @contextmanager
 def translated(*, inserting: bool = False) -> Iterator[None]:
-    """Turn the driver's errors into ours; ``inserting`` says whether the values of rows can be at fault."""
+    """Raise our errors in place of the driver's. ``inserting`` says whether the values of rows can be the cause."""
     try:
         yield
     except ClickHouseError as exc:

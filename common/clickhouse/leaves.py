@@ -57,7 +57,8 @@ def typed_text(value: str | float) -> str:
 
 
 class _Paths(dict[str, str]):
-    """The paths of a container's members, each made when it is first asked for: instrumentations use the same ones again and again."""
+    """The paths of a container's members, each made when it is first asked for: instrumentations use the same ones
+    again and again."""
 
     def __init__(self, prefix: str) -> None:
         super().__init__()
@@ -136,9 +137,8 @@ def append_leaves(attributes: dict[str, Any], paths: list[str], texts: list[str]
 
 
 def append_ag_leaves(ag: dict[str, Any], paths: list[str], texts: list[str]) -> None:
-    """The leaves of an ``ag`` in its canonical shape (``ingest/ag.py``): those of the walk in another order, which is spared what
-    every span has.
-    """
+    """The leaves of an ``ag`` in its canonical shape (``ingest/ag.py``): those of the walk in another order, which is
+    spared what every span has."""
     place = _place_at("ag")
     rest = dict(ag)
     for which, kind in rest.pop("type").items():
@@ -153,11 +153,11 @@ def append_ag_leaves(ag: dict[str, Any], paths: list[str], texts: list[str]) -> 
 
 
 def append_flat_leaves(flat: dict[str, Any], paths: list[str], texts: list[str]) -> bool:
-    """The same from flat attributes whose dotted keys are the paths of their values (``NormalizedSpan.flat``): only what is
-    structured is walked.
+    """The same from flat attributes whose dotted keys are the paths of their values (``NormalizedSpan.flat``): only
+    what is structured is walked.
 
-    False, and nothing is appended, where a value holds no scalar: what that makes of the containers around it needs the walk.
-    """
+    False, and nothing is appended, where a value holds no scalar: what that makes of the containers around it needs
+    the walk."""
     scalar_texts: list[str] = []
     structured: list[str] = []
     add_text = scalar_texts.append
@@ -204,7 +204,8 @@ def _append_members(
     add_path: Callable[[str], None],
     add_text: Callable[[str], None],
 ) -> bool:
-    """Add the leaves of one container; true when one of them is a scalar. Once a span and container: flat on purpose."""
+    """Add the leaves of one container; true when one of them is a scalar. Once a span and container: flat on
+    purpose."""
     paths, below = place.paths, place.below
     holds_scalar = False
     for name, value in members:

@@ -1,16 +1,16 @@
 """Apply the numbered files of ``ddl/``, each once, and record them in the table ``migrations``.
 
-Two processes may do this at the same time: every statement is ``IF NOT EXISTS``, so both may apply a file, and their records
-collapse to one row for each file.
-"""
+Two processes may do this at the same time: every statement is ``IF NOT EXISTS``, so both may apply a file, and their
+records collapse to one row for each file."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Final
 
 from common.clickhouse.connect import open_store
-from common.clickhouse.sql_files import render, statements
+from common.clickhouse.queries import SQL
 from common.clickhouse.store import ColumnStore, Statement
 from common.errors import NotMigrated
 from common.migrations import Migration, is_behind, load_migrations, pending
@@ -22,19 +22,18 @@ DEADLINE_S: Final = 300.0
 
 CHECK_DEADLINE_S: Final = 5.0
 
-CREATE_RECORD: Final = """
-CREATE TABLE IF NOT EXISTS migrations{on_cluster}
-(
-    number     UInt32,
-    name       String,
-    sha256     FixedString(64),
-    applied_at DateTime64(3, 'UTC') DEFAULT now64(3)
-)
-ENGINE = {replicated}ReplacingMergeTree({replica_arguments}applied_at)
-ORDER BY number
-"""
-APPLIED: Final = "SELECT number, any(sha256) AS sha256 FROM migrations GROUP BY number"
-RECORD: Final = "INSERT INTO migrations (number, name, sha256) SELECT {number:UInt32}, {name:String}, {sha256:String}"
+REPLICATED: Final = {
+    "{replicated}": "Replicated",
+    "{replica_arguments}": "'/clickhouse/tables/{shard}/{database}/{table}', '{replica}', ",
+    "{dedup_window_setting}": "replicated_deduplication_window",
+}
+ONE_SERVER: Final = {
+    "{on_cluster}": "",
+    "{replicated}": "",
+    "{replica_arguments}": "",
+    "{dedup_window_setting}": "non_replicated_deduplication_window",
+}
+"""The placeholders of DDL files."""
 
 
 async def migrate(settings: ClickHouseSettings, /, *, data_dir: Path, folder: Path = DDL) -> list[str]:
@@ -46,7 +45,7 @@ async def migrate(settings: ClickHouseSettings, /, *, data_dir: Path, folder: Pa
     await _create_database(settings, data_dir=data_dir)
     store = open_store(settings, data_dir=data_dir)
     try:
-        await _execute(store, render(CREATE_RECORD, cluster=settings.cluster))
+        await _execute(store, render(SQL["create_migrations"], cluster=settings.cluster))
         migrations = pending(
             load_migrations(folder), await _applied(store, deadline_s=DEADLINE_S), database="ClickHouse"
         )
@@ -58,7 +57,8 @@ async def migrate(settings: ClickHouseSettings, /, *, data_dir: Path, folder: Pa
 
 
 async def require_tables(store: ColumnStore, /, *, folder: Path = DDL) -> None:
-    """Check that the engine has every migration of ``folder``. Raises ``NotMigrated``, and the errors of ``ColumnStore``."""
+    """Check that the engine has every migration of ``folder``. Raises ``NotMigrated``, and the errors of
+    ``ColumnStore``."""
     if is_behind(folder, await _applied(store, deadline_s=CHECK_DEADLINE_S)):
         raise NotMigrated("ClickHouse")
 
@@ -75,7 +75,7 @@ async def _create_database(settings: ClickHouseSettings, *, data_dir: Path) -> N
 
 async def _applied(store: ColumnStore, *, deadline_s: float) -> dict[int, str]:
     """Return the checksum of each applied file by its number."""
-    rows = await store.select(Statement(APPLIED), deadline_s=deadline_s)
+    rows = await store.select(Statement(SQL["applied_migrations"]), deadline_s=deadline_s)
     return {row["number"]: row["sha256"].decode() for row in rows.to_pylist()}
 
 
@@ -83,8 +83,22 @@ async def _apply(store: ColumnStore, migration: Migration, *, cluster: str) -> N
     for sql in statements(render(migration.text, cluster=cluster)):
         await _execute(store, sql)
     record = {"number": migration.number, "name": migration.name, "sha256": migration.sha256}
-    await store.execute(Statement(RECORD, record), deadline_s=DEADLINE_S)
+    await store.execute(Statement(SQL["record_migration"], record), deadline_s=DEADLINE_S)
 
 
 async def _execute(store: ColumnStore, sql: str) -> None:
     await store.execute(Statement(sql), deadline_s=DEADLINE_S)
+
+
+def render(text: str, /, *, cluster: str) -> str:
+    """Fill the placeholders of a DDL file for one server, or for the cluster of that name.
+
+    Not ``str.format``: the braces of ``{shard}`` and ``{replica}`` are macros of the server.
+    """
+    placeholders = REPLICATED | {"{on_cluster}": f" ON CLUSTER `{cluster}`"} if cluster else ONE_SERVER
+    return re.sub("|".join(map(re.escape, placeholders)), lambda match: placeholders[match[0]], text)
+
+
+def statements(text: str, /) -> list[str]:
+    """Return the statements of a file; a statement ends with a semicolon at the end of its line."""
+    return [part.strip() for part in re.split(r";[ \t]*$", text, flags=re.MULTILINE) if part.strip()]

@@ -1,8 +1,7 @@
-"""A server, reached over HTTP with clickhouse-connect's asynchronous client.
+"""A ClickHouse server, over HTTP with the asynchronous client of clickhouse-connect.
 
-The driver's own retries are off where they could write twice: whoever inserts knows its token and decides. Bodies are
-Arrow with LZ4 inside, in both directions.
-"""
+The retries of the driver are off where they could write twice: the caller knows its deduplication token and decides.
+Bodies are Arrow compressed with LZ4, in both directions."""
 
 from __future__ import annotations
 
@@ -15,10 +14,15 @@ import clickhouse_connect
 import pyarrow as pa
 from clickhouse_connect.driver.asyncclient import AsyncClient
 
-from common.clickhouse.answers import table_of
 from common.clickhouse.engine_errors import translated
-from common.clickhouse.reading import WITH_STATISTICS, reading_only, rows_of
-from common.clickhouse.statement_settings import insert_settings, statement_settings
+from common.clickhouse.statements import (
+    WITH_STATISTICS,
+    insert_settings,
+    reading_only,
+    rows_of,
+    statement_settings,
+    table_of,
+)
 from common.clickhouse.store import Statement
 from common.errors import Unavailable
 from common.fair_share import FairShare
@@ -26,21 +30,21 @@ from common.settings import ClickHouseSettings
 from common.tenant import current_tenant
 from common.waiting import shielded
 
-Answer = TypeVar("Answer")
-Call: TypeAlias = Callable[[AsyncClient], Awaitable[Answer]]
+Result = TypeVar("Result")
+Call: TypeAlias = Callable[[AsyncClient], Awaitable[Result]]
 
 CONNECT_TIMEOUT_S: Final = 5.0
 GRACE_S: Final = 1.0
-"""How far past its deadline a server may be heard: it should have ended the statement itself, and say so."""
+"""How long to wait beyond the deadline for the server, which should have ended the statement itself and say so."""
 
 LONGER_THAN_ANY_DEADLINE_S: Final = 3600
-"""The driver wants a number; each call has a deadline of its own."""
+"""The driver needs a number; each call has its own deadline."""
 
 INSERTS_AT_ONCE: Final = 2
 
 
 class ServerStore:
-    """``ColumnStore`` on a server. Connects when first used, so that it can be made while the server is away.
+    """``ColumnStore`` on a server. Connects when first used, so it can be created while the server is not available.
 
     Belongs to the event loop of its first call.
     """
@@ -66,16 +70,16 @@ class ServerStore:
             await self._run(call, self._inserting, deadline_s=deadline_s)
 
     async def select(self, statement: Statement, /, *, deadline_s: float) -> pa.Table:
-        """The answer as Arrow columns; see ``ColumnStore``."""
+        """Return the result as Arrow columns; see ``ColumnStore``."""
         return table_of(await self._read(statement, statement.sql, "ArrowStream", deadline_s=deadline_s))
 
     async def rows_read(self, statement: Statement, /, *, deadline_s: float) -> int:
-        """How many rows the server reads for a statement; see ``ColumnStore``."""
+        """Return how many rows the server reads for a statement; see ``ColumnStore``."""
         sql = reading_only(statement.sql)
         return rows_of(await self._read(statement, sql, WITH_STATISTICS, deadline_s=deadline_s))
 
     async def execute(self, statement: Statement, /, *, deadline_s: float) -> None:
-        """Run a statement that answers nothing; see ``ColumnStore``."""
+        """Run a statement without a result; see ``ColumnStore``."""
         memory_bytes_max = self._settings.insert_memory_bytes_max
         settings = statement_settings(statement, deadline_s=deadline_s, memory_bytes_max=memory_bytes_max)
 
@@ -92,27 +96,28 @@ class ServerStore:
         if client is not None:
             await client.close()
 
-    async def _read(self, statement: Statement, sql: str, answer_format: str, *, deadline_s: float) -> bytes:
+    async def _read(self, statement: Statement, sql: str, result_format: str, *, deadline_s: float) -> bytes:
         memory_bytes_max = self._settings.memory_bytes_max
         settings = statement_settings(statement, deadline_s=deadline_s, memory_bytes_max=memory_bytes_max)
 
         async def call(client: AsyncClient) -> bytes:
-            answer: bytes = await client.raw_query(sql, dict(statement.parameters), settings, answer_format)
-            return answer
+            result: bytes = await client.raw_query(sql, dict(statement.parameters), settings, result_format)
+            return result
 
         with translated():
             return await self._run(call, self._reading, deadline_s=deadline_s)
 
-    async def _run(self, call: Call[Answer], places: FairShare, *, deadline_s: float) -> Answer:
-        """Run ``call`` in one of the places. The server goes on with what nobody waits for any more, so it counts until its end."""
+    async def _run(self, call: Call[Result], share: FairShare, *, deadline_s: float) -> Result:
+        """Run ``call`` within a share. The server continues a statement whose caller has gone, so it counts until it
+        ends."""
         tenant = current_tenant()
-        await places.acquire(tenant, timeout_s=deadline_s)
+        await share.acquire(tenant, timeout_s=deadline_s)
         running = asyncio.ensure_future(self._called(call, deadline_s=deadline_s))
-        running.add_done_callback(lambda _: places.release(tenant))
+        running.add_done_callback(lambda _: share.release(tenant))
         return await shielded(running)
 
-    async def _called(self, call: Call[Answer], *, deadline_s: float) -> Answer:
-        """Call with the client, for as long as the deadline lasts and a little more; then the server counts as away."""
+    async def _called(self, call: Call[Result], *, deadline_s: float) -> Result:
+        """Run ``call`` with the client. Raises ``Unavailable`` some time after the deadline."""
         try:
             async with asyncio.timeout(deadline_s + GRACE_S):
                 return await call(self._client or await self._connect())
@@ -129,7 +134,7 @@ class ServerStore:
 
 
 def _arrow_file(rows: pa.Table) -> io.BytesIO:
-    """The rows as an Arrow file. A stream, because the driver would send bytes again after a lost connection."""
+    """Return the rows as an Arrow file. A stream, because the driver would send bytes again after a lost connection."""
     body = io.BytesIO()
     with pa.ipc.new_file(body, rows.schema, options=pa.ipc.IpcWriteOptions(compression="lz4")) as writer:
         writer.write_table(rows)

@@ -1,13 +1,13 @@
 """Spans as columns of the table ``spans``: the only place that knows both a span and the table.
 
-A table is built record by record, column by column: one span costs a few list operations, its JSON texts and its leaves;
-everything else is done once for a record. The JSON text of each member is stored as responses show it, so that a page is put
-together without parsing (``query_api/spans/render.py``). Pure: no I/O, no clock.
+A table is built record by record, column by column: one span costs a few list operations, its JSON texts and its
+leaves; everything else is done once for a record. The JSON text of each member is stored as responses show it, so
+that a page is put together without parsing (``query_api/spans/render.py``). Pure: no I/O, no clock.
 
-To promote another value to a member and a column: a migration with the column and its bit of ``members``, a field of ``Span`` and
-``NormalizedSpan`` and a name in ``PROMOTED_TEXTS`` (``common/span.py``), a row at the end of ``OPTIONAL_MEMBERS``, where it comes
-from (``ingest/normalize.py``), and the OpenAPI model of promoted members (``query_api/request/body_models.py``).
-"""
+To promote another value to a member and a column: a migration with the column and its bit of ``members``, a field of
+``Span`` and ``NormalizedSpan`` and a name in ``PROMOTED_TEXTS`` (``common/span.py``), a row at the end of
+``OPTIONAL_MEMBERS``, where it comes from (``ingest/normalize.py``), and the OpenAPI model of promoted members
+(``query_api/request/body_models.py``)."""
 
 from __future__ import annotations
 
@@ -84,8 +84,8 @@ OPTIONAL_MEMBERS: Final[Mapping[str, Member]] = {
     "resource": _JSON,
     "scope": _JSON,
 }
-"""In the order of the bits of the column ``members``, lowest first; the engine sets them (``ddl/0001_spans.sql``). Stored rows depend
-on the order: append only."""
+"""In the order of the bits of the column ``members``, lowest first; the engine sets them (``ddl/0001_spans.sql``).
+Stored rows depend on the order: append only."""
 
 ALL_MEMBERS: Final = 2 ** len(OPTIONAL_MEMBERS) - 1
 
@@ -139,8 +139,8 @@ class SpanColumns:
     ) -> None:
         """Append the spans of one record; ``spans``, ``span_indexes`` and ``normalized_spans`` are parallel.
 
-        ``project_ids`` is one for all spans or one for each. ``partition_id`` and ``record_offset`` decide which version of a span is
-        the latest (``RecordSource.partition_id_of``), ``record_ms`` decides between partitions.
+        ``project_ids`` is one for all spans or one for each. ``partition_id`` and ``record_offset`` decide which
+        version of a span is the latest (``RecordSource.partition_id_of``), ``record_ms`` decides between partitions.
         """
         if not spans:
             return
@@ -161,7 +161,8 @@ class SpanColumns:
         return pa.concat_tables(self._chunks)
 
     def table(self, *, stored_us: int) -> pa.Table:
-        """Return all rows as Arrow columns, named and typed like the table ``spans``; ``stored_us`` is the same for all."""
+        """Return all rows as Arrow columns, named and typed like the table ``spans``; ``stored_us`` is the same for
+        all."""
         return stamped(self.rows(), stored_us=stored_us)
 
     def _seal(self) -> None:
@@ -170,8 +171,8 @@ class SpanColumns:
 
 
 class _Chunk:
-    """Rows that are still Python lists. Few enough to become Arrow while they are in the processor's cache: a whole batch at once
-    takes three times as long, and keeps a hundred times as many objects alive."""
+    """Rows that are still Python lists. Few enough to become Arrow while they are in the processor's cache: a whole
+    batch at once takes three times as long, and keeps a hundred times as many objects alive."""
 
     def __init__(self) -> None:
         self.bytes_count = 0
@@ -243,7 +244,8 @@ class _Chunk:
         self.bytes_count += len(spans) * ANSWER_FRAME_BYTES
 
     def _append_attributes(self, nested: Attributes, flat: Attributes | None) -> bytes:
-        """Append the leaves of attributes and return their JSON text: both at once, while they are in the processor's cache."""
+        """Append the leaves of attributes and return their JSON text: both at once, while they are in the processor's
+        cache."""
         paths, texts = self._leaf_paths, self._leaf_texts
         if flat is None or not append_flat_leaves(flat, paths, texts):
             append_leaves({name: member for name, member in nested.items() if name != "ag"}, paths, texts)
@@ -279,10 +281,12 @@ class _Chunk:
 
 
 def stamped(rows: pa.Table, *, stored_us: int) -> pa.Table:
-    """Return rows of ``SpanColumns.rows``, one or several concatenated, in one piece and with the time at which they are stored."""
+    """Return rows of ``SpanColumns.rows``, one or several concatenated, in one piece and with the time at which they
+    are stored."""
     whole = rows.unify_dictionaries().combine_chunks()
     times = pa.py_buffer(np.full(whole.num_rows, stored_us, np.int64))
-    # From the buffer: given values, Arrow would ask whether they are pandas', and import pandas to find out (`warm_up`).
+    # From the buffer: given values, Arrow would ask whether they are pandas', and import pandas to find out
+    # (`warm_up`).
     return whole.append_column("stored_us", pa.Array.from_buffers(pa.int64(), whole.num_rows, [None, times]))
 
 

@@ -1,7 +1,7 @@
-"""The small interface to an engine that speaks ClickHouse SQL.
+"""The interface to an engine that speaks ClickHouse SQL.
 
-Two live here: ``server.py`` over HTTP, ``embedded.py`` with chDB inside this process; ``connect.py`` chooses. One
-battery in ``tests/contract`` runs on both. Facts about the engines that this interface rests on:
+There are two: ``server.py`` over HTTP, and ``embedded.py`` with chDB inside this process; ``connect.py`` chooses. The
+tests of ``tests/contract/test_column_store.py`` run on both. The interface rests on these facts about the engines:
 
 - Cancelling an await does not stop a query; ``max_execution_time`` does. So a deadline is a setting of the statement.
 - A handle of chDB serialises its calls; several handles on one path run in parallel.
@@ -21,7 +21,7 @@ import pyarrow as pa
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """SQL with ``{name:Type}`` places, the values for them, and engine settings for this statement alone."""
+    """SQL with ``{name:Type}`` parameters, their values, and engine settings for this statement alone."""
 
     sql: str
     parameters: Mapping[str, Any] = field(default_factory=dict)
@@ -29,29 +29,29 @@ class Statement:
 
 
 class ColumnStore(Protocol):
-    """An engine. Every call is bounded by ``deadline_s``, enforced by the engine, from when it has its turn; how long it waits for that
-    is up to the current tenant (``common/tenant.py``).
+    """An engine. ``deadline_s`` bounds every call from when it starts, and the engine enforces it; how long it waits
+    before that depends on the current tenant (``common/tenant.py``).
 
     Raises ``Unavailable`` and ``Overloaded`` (transient), ``DeadlineExceeded``, ``InvalidStatement`` (a bug of ours),
-    ``RejectedByStore`` (``insert`` alone: these rows will never fit).
+    ``RejectedByStore`` (only ``insert``: the engine will never accept these rows).
     """
 
     async def insert(self, table: str, rows: pa.Table, /, *, dedup_token: str, deadline_s: float) -> None:
-        """Insert columns by name; returns when they are durable. The same rows with the same token change nothing."""
+        """Insert columns by name; return when they are durable. The same rows with the same token change nothing."""
         ...
 
     async def select(self, statement: Statement, /, *, deadline_s: float) -> pa.Table:
-        """The answer as Arrow columns; ``String`` comes as ``binary``, ``FixedString(n)`` as ``fixed_size_binary``."""
+        """Return the result as Arrow columns: ``String`` as ``binary``, ``FixedString(n)`` as ``fixed_size_binary``."""
         ...
 
     async def rows_read(self, statement: Statement, /, *, deadline_s: float) -> int:
-        """How many rows the engine reads, in all tables together, to answer a ``SELECT``: it is run, its answer thrown away."""
+        """Run a ``SELECT`` without its result; return how many rows the engine reads, in all tables together."""
         ...
 
     async def execute(self, statement: Statement, /, *, deadline_s: float) -> None:
-        """Run a statement that answers nothing: DDL, ``INSERT … SELECT``."""
+        """Run a statement without a result: DDL, ``INSERT … SELECT``."""
         ...
 
     async def close(self) -> None:
-        """Let go of the engine. Safe to call twice."""
+        """Close the engine. Safe to call twice."""
         ...

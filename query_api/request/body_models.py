@@ -1,8 +1,8 @@
 """Pieces of models of what clients send: however much of a body is wrong, it costs no more than to read it.
 
-Pydantic makes an error of everything that is wrong, half a kilobyte and five microseconds each: a few megabytes of ``{}`` where
-spans should be would keep a process for a minute, and take gigabytes. Whoever sent them reads the first ``PROBLEMS_MAX``.
-"""
+Pydantic makes an error of everything that is wrong, half a kilobyte and five microseconds each: a few megabytes of
+``{}`` where spans should be would keep a process for a minute, and take gigabytes. Whoever sent them reads the first
+``PROBLEMS_MAX``."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ PROBLEMS_MAX: Final = 100
 """So many elements of a body may be wrong; what comes behind is not looked at."""
 
 LENGTH_MAX: Final = 20_000
-"""Elements of a list, and members of an object whose names are the client's. Lists that become part of a filter end at 10,000, with a
-message of their own."""
+"""Elements of a list, and members of an object whose names are the client's. Lists that become part of a filter end
+at 10,000, with a message of their own."""
 
 SPANS_LENGTH_MAX: Final = 200_000
 """The same where spans are sent: more than fit into a body of 10 MiB."""
@@ -52,14 +52,15 @@ class Problems:
 
 
 class _LookedAtUntilEnough:
-    """Annotates a list or an object. Without ``Problems`` as the context all of its elements are looked at, but never more than
-    ``length_max``: with more it is refused before the first."""
+    """Annotates a list or an object. Without ``Problems`` as the context all of its elements are looked at, but never
+    more than ``length_max``: with more it is refused before the first."""
 
     def __init__(self, length_max: int) -> None:
         self._length_max = length_max
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        """The annotated schema, with a look at its length, and at ``Problems`` before each element, and each name of one."""
+        """The annotated schema, with a look at its length, and at ``Problems`` before each element, and each name of
+        one."""
         schema: dict[str, Any] = dict(handler(source))
         for part in _ELEMENTS & schema.keys():
             schema[part] = core_schema.with_info_wrap_validator_function(_look_at, schema[part])
@@ -109,8 +110,9 @@ def _form(value: Any) -> str:
 
 
 BY_FORM: Final = Discriminator(_form)
-"""Tells a ``Listed`` from the object that may stand in its place, by the tags ``LISTED`` and ``UNLISTED``. What is wrong is told of the form
-that was sent, which stands in its path; without tags a path would spell the schemas out, down to our function that looks at elements."""
+"""Tells a ``Listed`` from the object that may stand in its place, by the tags ``LISTED`` and ``UNLISTED``. What is
+wrong is told of the form that was sent, which stands in its path; without tags a path would spell the schemas out,
+down to our function that looks at elements."""
 
 
 def refuse_boolean(value: Any) -> Any:
@@ -134,7 +136,8 @@ class Strict(BaseModel):
 
 
 class PromotedTexts(BaseModel):
-    """The values of attributes that are members of a span too, as requests and responses have them (``common/span.py``)."""
+    """The values of attributes that are members of a span too, as requests and responses have them
+    (``common/span.py``)."""
 
     session_id: str | None = Field(None, description="The session that the span belongs to.")
     user_id: str | None = Field(None, description="The end user that the span belongs to.")

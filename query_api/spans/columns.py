@@ -33,9 +33,8 @@ def values_of(rows: pa.Table, name: str) -> list[Any]:
 
 
 def holds_only(rows: pa.Table, name: str, blank: bytes | int | None) -> bool:
-    """Whether all rows hold null, the empty text or zero, whichever ``blank`` is; told without looking at each, and false where it
-    cannot be told so.
-    """
+    """Whether all rows hold null, the empty text or zero, whichever ``blank`` is; told without looking at each, and
+    false where it cannot be told so."""
     column = rows.column(name)
     if blank is None or column.null_count:
         return blank is None and column.null_count == len(column)
@@ -45,7 +44,8 @@ def holds_only(rows: pa.Table, name: str, blank: bytes | int | None) -> bool:
 
 
 def rows_as(kind: type[Row], *columns: Iterable[Any]) -> list[Row]:
-    """Rows of these columns, which are of one length, as a named tuple each; a third of what it takes to call the type."""
+    """Rows of these columns, which are of one length, as a named tuple each; a third of what it takes to call the
+    type."""
     return list(map(tuple.__new__, repeat(kind), zip(*columns, strict=True)))
 
 
@@ -69,14 +69,14 @@ def integers_of(rows: pa.Table, name: str) -> np.ndarray[Any, np.dtype[np.int64]
 def among_ids(name: str) -> str:
     """The right side of ``IN`` for the ids of a parameter that ``packed_ids`` made.
 
-    A constant to the engine: it uses an index for one, as for a subquery, and plans it a tenth quicker; a list that a function
-    of functions makes it neither folds nor looks up.
-    """
+    A constant to the engine: it uses an index for one, as for a subquery, and plans it a tenth quicker; a list that a
+    function of functions makes it neither folds nor looks up."""
     return f"reinterpret(unhex({{{name}:String}}), 'Array(FixedString({ID_BYTES}))')"
 
 
 def among_starts(name: str) -> str:
-    """The right side of ``IN`` for the starts of a parameter that ``packed_starts`` made; the primary key prunes by it."""
+    """The right side of ``IN`` for the starts of a parameter that ``packed_starts`` made; the primary key prunes by
+    it."""
     return f"reinterpret(unhex({{{name}:String}}), 'Array(Int64)')"
 
 

@@ -1,17 +1,16 @@
 """Which version of a span is shown: the rule, and the only statements that know it (contract §4, ADR 0003).
 
-A span may have been sent several times. In one log the version with the highest offset stands, unless it was deleted (a
-deletion is the odd version above it); across logs the one whose record is latest, then the higher offset. That one is the
-span's *head*, in ``span_versions``; a row of ``spans`` is shown exactly when it is the head of its key.
+A span may have been sent several times. In one log the version with the highest offset stands, unless it was deleted
+(a deletion is the odd version above it); across logs the one whose record is latest, then the higher offset. That one
+is the span's *head*, in ``span_versions``; a row of ``spans`` is shown exactly when it is the head of its key.
 
-The rule is here twice: in SQL, for numbers over many spans, and in Python, for the spans of a page, because to plan the
-SQL takes the engine longer than all else about a page. A test compares the two. What the spans of a trace used together is
-``usage.py``'s concern, here are the heads that it counts.
+The rule is here twice: in SQL, for numbers over many spans, and in Python, for the spans of a page, because to plan
+the SQL takes the engine longer than all else about a page. A test compares the two. What the spans of a trace used
+together is ``usage.py``'s concern, here are the heads that it counts.
 
-An insert reaches ``span_versions`` and ``spans`` one a moment before the other, and a worker may die between. So a version of
-which there is no row (``absent``) counts as not sent, and the one before it stands. A version whose row the engine has merged
-into a later one is shown as that later one (``current_rows.py``).
-"""
+An insert reaches ``span_versions`` and ``spans`` one a moment before the other, and a worker may die between. So a
+version of which there is no row (``absent``) counts as not sent, and the one before it stands. A version whose row
+the engine has merged into a later one is shown as that later one (``current_rows.py``)."""
 
 from __future__ import annotations
 
@@ -92,8 +91,8 @@ _Latest = dict[tuple[bytes, bytes], int]
 """Span → the entry that is its head, by its index."""
 
 OnSent: TypeAlias = Callable[[pa.Table], Awaitable[None]]
-"""Is told which versions were sent, as rows of ``span_versions``, before it is known which of them are shown; ``members`` are among their
-columns then."""
+"""Is told which versions were sent, as rows of ``span_versions``, before it is known which of them are shown;
+``members`` are among their columns then."""
 
 
 class LatestAndSums(NamedTuple):
@@ -116,12 +115,12 @@ async def latest_and_sums(
     on_sent: OnSent | None = None,
 ) -> LatestAndSums:
     """The shown versions of the spans of ``seen``, and of others of their traces; and what the shown spans of each of
-    ``traces_to_sum``, which are among these traces, used together. One statement: to plan a second costs more than to read.
+    ``traces_to_sum``, which are among these traces, used together. One statement: to plan a second costs more than to
+    read.
 
-    ``seen`` are rows that are there and match. Heads of the same spans that are not among them are looked for; those without a
-    row are not heads. ``on_sent`` is awaited with all that is known of these traces, unless it is much, before it is judged:
-    nearly all of it are heads.
-    """
+    ``seen`` are rows that are there and match. Heads of the same spans that are not among them are looked for; those
+    without a row are not heads. ``on_sent`` is awaited with all that is known of these traces, unless it is much,
+    before it is judged: nearly all of it are heads."""
     if not seen:
         return LatestAndSums(set(), {}, {})
     trace_ids, whole = set(map(_TRACE_ID, seen)), set(traces_to_sum)
@@ -164,9 +163,8 @@ async def latest_of_traces(
     absent: Collection[Version] = (),
     on_sent: OnSent | None = None,
 ) -> tuple[list[Version], TraceSums]:
-    """The shown versions of all spans of the traces, and what those of each used together. ``absent`` as for ``latest_of_ids``,
-    ``on_sent`` as for ``latest_and_sums``.
-    """
+    """The shown versions of all spans of the traces, and what those of each used together. ``absent`` as for
+    ``latest_of_ids``, ``on_sent`` as for ``latest_and_sums``."""
     if not trace_ids:
         return [], {}
     entries = await _entries(
@@ -184,9 +182,8 @@ async def sums_of_traces(spans: ProjectSpans, trace_ids: Iterable[bytes]) -> Tra
 async def delete_trace(spans: ProjectSpans, trace_id: bytes) -> list[SpanKey]:
     """Delete all spans of the trace; return the keys of those that were visible until now, sorted. Safe to repeat.
 
-    One statement: it deletes what it reads, and a span that arrives while it runs is a new record. The rows of ``spans`` stay,
-    and no route returns them, until retention removes them.
-    """
+    One statement: it deletes what it reads, and a span that arrives while it runs is a new record. The rows of
+    ``spans`` stay, and no route returns them, until retention removes them."""
     visible = await latest_of_ids(spans, trace_ids=[trace_id])
     await spans.execute(SQL["delete_trace"], {"trace_id": trace_id.hex()})
     return sorted(version.key for version in visible)

@@ -28,8 +28,8 @@ _CONDITION: Final = "project_id = {project_id:UUID}"
 _SETTINGS: Final[EngineSettings] = {
     "precise_float_parsing": 1,  # without it a text read as a double is often one unit off in the last place
     "query_plan_optimize_lazy_materialization": 1,
-    # A filter at its limits (256 conditions, six numbers in each path) is a statement of megabytes; the defaults are 256 KiB
-    # and 50,000 nodes. What bounds it is the filter's own limits.
+    # A filter at its limits (256 conditions, six numbers in each path) is a statement of megabytes; the defaults are
+    # 256 KiB and 50,000 nodes. What bounds it is the filter's own limits.
     "max_query_size": 64 * 1024 * 1024,
     "max_ast_elements": 5_000_000,
     "max_expanded_ast_elements": 5_000_000,
@@ -48,7 +48,8 @@ class StatementBudget:
 
 @dataclass(frozen=True, slots=True)
 class ExecutedStatement:
-    """A statement that was run, as ``select`` was given it. ``step`` says what for; ``failure`` how it ended, unless well."""
+    """A statement that was run, as ``select`` was given it. ``step`` says what for; ``failure`` how it ended, unless
+    well."""
 
     step: str
     sql: str
@@ -147,8 +148,8 @@ class ProjectSpans:
         return await self._store.rows_read(statement, deadline_s=remaining_s)
 
     async def rows_estimated(self, sql: str, parameters: Mapping[str, Any], *, share: StatementBudget) -> int:
-        """How many rows the engine would read for a statement that is not to end early, as it knows from its indexes; the same
-        errors as ``select``."""
+        """How many rows the engine would read for a statement that is not to end early, as it knows from its indexes;
+        the same errors as ``select``."""
         rows = await self.select(
             f"SELECT sum(rows) AS rows_count FROM (EXPLAIN ESTIMATE {sql})", parameters, step="estimate", share=share
         )

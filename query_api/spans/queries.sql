@@ -1,6 +1,6 @@
 -- latest_versions --
--- The latest version of each span that is not deleted (ADR 0003). Reads in the order of the table: 9 ms for 100,000 versions,
--- against 70 ms when grouped. The condition {which} is on trace_id and span_id alone.
+-- The latest version of each span that is not deleted (ADR 0003). Reads in the order of the table: 9 ms for 100,000
+-- versions, against 70 ms when grouped. The condition {which} is on trace_id and span_id alone.
 SELECT
     trace_id, span_id, partition_id, intDiv(version, 2) AS record_offset, start_us, parent_id, usage_is_own,
     tokens_prompt, tokens_completion, tokens_total, costs_prompt, costs_completion, costs_total, errors
@@ -27,8 +27,8 @@ PREWHERE {of_project}
     AND span_id IN reinterpret(unhex({span_ids:String}), 'Array(FixedString(16))')
 
 -- delete_trace --
--- For each partition that has the span, the odd version above its latest one: a redelivery of the record stays below it, a new
--- record is above it.
+-- For each partition that has the span, the odd version above its latest one: a redelivery of the record stays below
+-- it, a new record is above it.
 INSERT INTO span_versions (project_id, trace_id, span_id, partition_id, version, record_ms, start_us)
 SELECT
     project_id,
@@ -76,13 +76,14 @@ FROM
 )
 
 -- usage --
--- What the spans of each trace used, each model call once (ADR 0010). `counted` in usage.py is the same rule in Python.
--- The source is a SELECT of trace_id, span_id, parent_id, usage_is_own and the columns of Metrics, one row for each span.
--- The result has one row for each trace: report_ids, and as arrays in the same order what each report says (at_*) and what
--- counts of it (counted_*).
+-- What the spans of each trace used, each model call once (ADR 0010). `counted` in usage.py is the same rule in
+-- Python. The source is a SELECT of trace_id, span_id, parent_id, usage_is_own and the columns of Metrics, one row
+-- for each span. The result has one row for each trace: report_ids, and as arrays in the same order what each report
+-- says (at_*) and what counts of it (counted_*).
 --
--- A place is the index of a span in its trace, from 1; 0 is none. Each step is a query over the one before, because the engine
--- plans an expression again wherever it is repeated. No lambda over spans holds an array: the engine copies it for each element.
+-- A place is the index of a span in its trace, from 1; 0 is none. Each step is a query over the one before, because
+-- the engine plans an expression again wherever it is repeated. No lambda over spans holds an array: the engine
+-- copies it for each element.
 WITH
 entries AS
 (
@@ -127,7 +128,8 @@ nested AS
         if(is_nested, linked, []) AS parents
     FROM traces
 ),
--- The place of each span's parent. A join by sorting: in one sorted line, each id comes before the parents that are equal to it.
+-- The place of each span's parent. A join by sorting: in one sorted line, each id comes before the parents that are
+-- equal to it.
 lined AS
 (
     SELECT
@@ -142,7 +144,10 @@ placed AS
 (
     SELECT
         *,
-        arrayMap((entry, found) -> (entry.2, if(found.1 = entry.1, found.3, 0)), line, arrayFill(entry -> entry.2 = 0, line)) AS pairs,
+        arrayMap(
+            (entry, found) -> (entry.2, if(found.1 = entry.1, found.3, 0)),
+            line, arrayFill(entry -> entry.2 = 0, line)
+        ) AS pairs,
         arrayMap(pair -> pair.2, arraySort(arrayFilter(pair -> pair.1 != 0, pairs))) AS above,
         arrayResize(at_tokens_prompt, length(ids)) AS tokens_prompts,
         arrayResize(at_tokens_completion, length(ids)) AS tokens_completions,
@@ -153,8 +158,9 @@ placed AS
         arrayResize(at_errors, length(ids)) AS errors_at
     FROM lined
 ),
--- Which places report: a prompt, a completion, anything, and a part of the total (or a total that is more than its parts).
--- Most of these sets are equal, so each distinct one is judged once. A report that is alone in its set counts.
+-- Which places report: a prompt, a completion, anything, and a part of the total (or a total that is more than its
+-- parts). Most of these sets are equal, so each distinct one is judged once. A report that is alone in its set
+-- counts.
 grouped AS
 (
     SELECT
@@ -163,13 +169,25 @@ grouped AS
             arrayMap(p -> p != 0, tokens_prompts),
             arrayMap(c -> c != 0, tokens_completions),
             arrayMap((p, c, t) -> p != 0 OR c != 0 OR t != 0, tokens_prompts, tokens_completions, tokens_totals),
-            arrayMap((p, c, t) -> p != 0 OR t > (p + c) * 1.000000001, tokens_prompts, tokens_completions, tokens_totals),
-            arrayMap((p, c, t) -> c != 0 OR t > (p + c) * 1.000000001, tokens_prompts, tokens_completions, tokens_totals),
+            arrayMap(
+                (p, c, t) -> p != 0 OR t > (p + c) * 1.000000001,
+                tokens_prompts, tokens_completions, tokens_totals
+            ),
+            arrayMap(
+                (p, c, t) -> c != 0 OR t > (p + c) * 1.000000001,
+                tokens_prompts, tokens_completions, tokens_totals
+            ),
             arrayMap(p -> p != 0, costs_prompts),
             arrayMap(c -> c != 0, costs_completions),
             arrayMap((p, c, t) -> p != 0 OR c != 0 OR t != 0, costs_prompts, costs_completions, costs_totals),
-            arrayMap((p, c, t) -> p != 0 OR t > (p + c) * 1.000000001, costs_prompts, costs_completions, costs_totals),
-            arrayMap((p, c, t) -> c != 0 OR t > (p + c) * 1.000000001, costs_prompts, costs_completions, costs_totals),
+            arrayMap(
+                (p, c, t) -> p != 0 OR t > (p + c) * 1.000000001,
+                costs_prompts, costs_completions, costs_totals
+            ),
+            arrayMap(
+                (p, c, t) -> c != 0 OR t > (p + c) * 1.000000001,
+                costs_prompts, costs_completions, costs_totals
+            ),
             arrayMap(e -> e != 0, errors_at)
         ] AS sets,
         arrayFilter(members -> arrayCount(members) > 1, arrayDistinct(sets)) AS judged_sets
@@ -188,8 +206,8 @@ repeated AS
         )) AS ups
     FROM grouped
 ),
--- The first report above each place. A place that does not report passes on where it leads, so each round doubles how far every
--- place has come: the rounds are the logarithm of the number of places, whatever the depth.
+-- The first report above each place. A place that does not report passes on where it leads, so each round doubles how
+-- far every place has come: the rounds are the logarithm of the number of places, whatever the depth.
 led AS
 (
     SELECT
@@ -220,7 +238,8 @@ led AS
         ) AS nearest
     FROM repeated
 ),
--- A place counts unless another report leads to it. In the sorted marks, such a place comes right after a mark of its own with 0.
+-- A place counts unless another report leads to it. In the sorted marks, such a place comes right after a mark of its
+-- own with 0.
 marked AS
 (
     SELECT
@@ -260,7 +279,10 @@ decided AS
         arrayMap(
             (members, found) -> arrayResize(
                 if(
-                    arrayExists((counts, is_member) -> counts AND is_member, arrayResize(found, length(members)), members),
+                    arrayExists(
+                        (counts, is_member) -> counts AND is_member,
+                        arrayResize(found, length(members)), members
+                    ),
                     found,
                     emptyArrayUInt8()
                 ),
@@ -285,7 +307,8 @@ SELECT
         at_tokens_completion, count_in_sets[2], report_is_own
     ) AS counted_tokens_completion,
     arrayMap(
-        (p, c, t, counts, counts_p, counts_c, is_own) -> if(counts OR is_own, t, if(counts_p, p, 0) + if(counts_c, c, 0)),
+        (p, c, t, counts, counts_p, counts_c, is_own) ->
+            if(counts OR is_own, t, if(counts_p, p, 0) + if(counts_c, c, 0)),
         at_tokens_prompt, at_tokens_completion, at_tokens_total,
         count_in_sets[3], count_in_sets[4], count_in_sets[5], report_is_own
     ) AS counted_tokens_total,
@@ -298,7 +321,8 @@ SELECT
         at_costs_completion, count_in_sets[7], report_is_own
     ) AS counted_costs_completion,
     arrayMap(
-        (p, c, t, counts, counts_p, counts_c, is_own) -> if(counts OR is_own, t, if(counts_p, p, 0) + if(counts_c, c, 0)),
+        (p, c, t, counts, counts_p, counts_c, is_own) ->
+            if(counts OR is_own, t, if(counts_p, p, 0) + if(counts_c, c, 0)),
         at_costs_prompt, at_costs_completion, at_costs_total,
         count_in_sets[8], count_in_sets[9], count_in_sets[10], report_is_own
     ) AS counted_costs_total,

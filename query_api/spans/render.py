@@ -4,9 +4,9 @@ Members that are JSON are stored as answers show them and spliced in as they are
 parsing. Only two kinds of attributes are parsed and written anew: those that hold an ``outputs.__default__`` (reference
 §3.8), and those of a root whose trace has sums.
 
-A page is written member by member, each for all rows at once, and then joined row by row: a tenth of what it takes span by
-span. Members of few values are made together, once for each set of values; columns that hold nothing are not read.
-"""
+A page is written member by member, each for all rows at once, and then joined row by row: a tenth of what it takes
+span by span. Members of few values are made together, once for each set of values; columns that hold nothing are not
+read."""
 
 from __future__ import annotations
 
@@ -60,7 +60,8 @@ class Rendered(NamedTuple):
 
 
 class Layout(NamedTuple):
-    """Spans of which everything is written that their rows alone decide; nothing of it depends on what else is on the page."""
+    """Spans of which everything is written that their rows alone decide; nothing of it depends on what else is on the
+    page."""
 
     versions: list[Version]
     parent_ids: list[bytes | None]
@@ -77,7 +78,8 @@ class Layout(NamedTuple):
 
     @classmethod
     def of(cls, rows: pa.Table) -> Layout:
-        """The spans of ``rows``, which have the ``row_columns`` of the members that these spans have, in their order."""
+        """The spans of ``rows``, which have the ``row_columns`` of the members that these spans have, in their
+        order."""
         if not rows.num_rows:
             return NO_ROWS
         parent_ids = [None if parent_id == NO_PARENT else parent_id for parent_id in values_of(rows, "parent_id")]

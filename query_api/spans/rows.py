@@ -1,8 +1,7 @@
 """Rows of spans by their versions: read, laid out, and put into the order of an answer.
 
-Versions are asked for before it is certain that they are shown, so that nothing waits: while one statement runs, what another one
-found is laid out (``render.py``). What is shown is decided elsewhere (``latest_versions.py``).
-"""
+Versions are asked for before it is certain that they are shown, so that nothing waits: while one statement runs, what
+another one found is laid out (``render.py``). What is shown is decided elsewhere (``latest_versions.py``)."""
 
 from __future__ import annotations
 
@@ -44,13 +43,12 @@ SPANS_AHEAD_MAX: Final = 4_000
 """Of one request: a few MB."""
 
 HEAD_START_S: Final = 0.001
-"""A thread asks the engine, and needs the interpreter for 0.3 ms to do so. Without this pause it would get it only when the loop
-next waits, and the engine would be idle until then.
-"""
+"""A thread asks the engine, and needs the interpreter for 0.3 ms to do so. Without this pause it would get it only
+when the loop next waits, and the engine would be idle until then. """
 
 READ_BYTES_MAX: Final = 64 * MIB
-"""Of rows of traces in one answer of the engine: how large the spans of a trace are is known only when they are read. Past it the
-engine ends with what its threads have at hand, some tens of MiB where spans are large."""
+"""Of rows of traces in one answer of the engine: how large the spans of a trace are is known only when they are read.
+Past it the engine ends with what its threads have at hand, some tens of MiB where spans are large."""
 
 SHAPES_MAX: Final = 256
 """How many statements are kept: one for each set of members that the spans of a page have."""
@@ -61,19 +59,20 @@ _SCATTERED: Final[EngineSettings] = {
     "merge_tree_min_bytes_for_concurrent_read": 1,
     "use_skip_indexes": 0,
 }
-"""The rows of a page are scattered and cost a granule each. By default the engine reads less than millions of
-rows in one thread; with two, 50 of them take 60 ms instead of 95. Not for statements that stop early: what they read side by side they
-may read in vain. What the primary key leaves is read: to look up the ids in their index first takes 0.6 ms and leaves all of it."""
+"""The rows of a page are scattered and cost a granule each. By default the engine reads less than millions of rows in
+one thread; with two, 50 of them take 60 ms instead of 95. Not for statements that stop early: what they read side by
+side they may read in vain. What the primary key leaves is read: to look up the ids in their index first takes 0.6 ms
+and leaves all of it."""
 
 
 async def fetch_rows(
     spans: ProjectSpans, versions: Collection[Version], *, members: Iterable[int] = (ALL_MEMBERS,)
 ) -> Layout:
-    """Rows among which are all of these versions, and hardly any other, in any order; laid out as soon as they are there.
+    """Rows among which are all of these versions, and hardly any other, in any order; laid out as soon as they are
+    there.
 
-    ``members``: which of ``OPTIONAL_MEMBERS`` each of them has, or may have. One that nobody has costs as much as one that is there: a
-    column is read where a row lies, whatever it holds.
-    """
+    ``members``: which of ``OPTIONAL_MEMBERS`` each of them has, or may have. One that nobody has costs as much as one
+    that is there: a column is read where a row lies, whatever it holds."""
     if not versions:
         return NO_ROWS
     return await _fetch(spans, packed_versions(versions), reduce(or_, members, 0), _SCATTERED)
@@ -127,8 +126,8 @@ def _rows_statement(members: int) -> str:
 
 
 class RowsAhead:
-    """Rows of traces that are read while it is looked up which of them are shown. What nobody asked for in the end is let go on the
-    way out."""
+    """Rows of traces that are read while it is looked up which of them are shown. What nobody asked for in the end is
+    let go on the way out."""
 
     def __init__(self, spans: ProjectSpans, *, bytes_max: int) -> None:
         """``bytes_max``: what those that are taken together may hold."""
@@ -147,11 +146,11 @@ class RowsAhead:
         await asyncio.gather(*left, return_exceptions=True)
 
     async def begin(self, sent: pa.Table, trace_ids: Collection[bytes]) -> None:
-        """Begin to read the spans of these traces, which were not begun before, unless they are too many to be read in vain.
+        """Begin to read the spans of these traces, which were not begun before, unless they are too many to be read
+        in vain.
 
-        ``sent``: their versions, as columns of the names of a ``Version``, and their ``members``, among others. Returns when the engine
-        has been asked.
-        """
+        ``sent``: their versions, as columns of the names of a ``Version``, and their ``members``, among others.
+        Returns when the engine has been asked."""
         is_wanted = set(trace_ids).__contains__
         which = np.fromiter(map(is_wanted, values_of(sent, "trace_id")), np.bool_, sent.num_rows)
         count = int(which.sum())
@@ -163,9 +162,8 @@ class RowsAhead:
             await asyncio.sleep(HEAD_START_S)
 
     async def take_together(self, versions: Collection[Version]) -> list[Layout] | None:
-        """What holds these versions, as far as they have rows, when one read does. ``None`` when it does not: what it gave is let go, and
-        they are to be taken trace by trace.
-        """
+        """What holds these versions, as far as they have rows, when one read does. ``None`` when it does not: what it
+        gave is let go, and they are to be taken trace by trace."""
         layouts = await self._taken(versions)
         if any(map(_may_be_cut, layouts)) and not _found_in(layouts).issuperset(versions):
             return None

@@ -1,12 +1,13 @@
 """What was stored when a walk began (contract §3.3).
 
-While others ingest, spans are added to traces and sessions that a walk has given already, or has still to give; by these alone one
-of them would move over the walk's position and be given twice, or never. So a cursor remembers an offset for each log: inside
-a log spans become queryable in the order of their offsets. What has spans of that time stands where these put it, whatever
-came since.
+While others ingest, spans are added to traces and sessions that a walk has given already, or has still to give; by
+these alone one of them would move over the walk's position and be given twice, or never. So a cursor remembers an
+offset for each log: inside a log spans become queryable in the order of their offsets. What has spans of that time
+stands where these put it, whatever came since.
 
-A span that is sent again gets a later offset, and stays a span of that time: it must not move its trace or session either. Once
-the engine has merged the earlier row away, ``span_arrivals`` still has its offset and start, and no row of ``spans`` for them.
+A span that is sent again gets a later offset, and stays a span of that time: it must not move its trace or session
+either. Once the engine has merged the earlier row away, ``span_arrivals`` still has its offset and start, and no row
+of ``spans`` for them.
 
 A log goes by a digest of its name, the same here and in statements.
 """
@@ -69,14 +70,15 @@ class Snapshot:
         return f"record_offset <= {through}", values
 
     def held_place_sql(self, *, starts: str | None = None) -> tuple[str, Mapping[str, Any]]:
-        """Whether the span of a row was stored then at the place of the row, in this or an earlier version: as a condition on a row
-        with ``start_us``, ``span_id``, ``trace_id``, ``partition_id`` and ``record_offset``, and its values.
+        """Whether the span of a row was stored then at the place of the row, in this or an earlier version: as a
+        condition on a row with ``start_us``, ``span_id``, ``trace_id``, ``partition_id`` and ``record_offset``, and
+        its values.
 
-        ``starts`` is the right side of an ``IN``: the starts of the rows that are asked about. Without it, those of all versions that
-        came since.
+        ``starts`` is the right side of an ``IN``: the starts of the rows that are asked about. Without it, those of
+        all versions that came since.
 
-        A new span is taken for one that was sent again if another one that was sent again starts in the same microsecond.
-        """
+        A new span is taken for one that was sent again if another one that was sent again starts in the same
+        microsecond."""
         if self.is_empty:
             return "0", {}
         held, values = self.holds_sql()

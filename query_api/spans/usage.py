@@ -1,18 +1,18 @@
 """What the spans of a trace used, each model call once: which reports count, in Python and in SQL (ADR 0010).
 
-A span and the spans that it caused often report the same usage: an agent repeats the tokens of its model calls. What an
-instrumentation reports counts exactly if no other span below it, at any depth, reports it. Prompt, completion and total of tokens and
-of costs are judged separately. A part that a report lacks is taken from the next report above that has it, and is added to the
-total, unless a total below is more than its parts. What is sent as ``ag.metrics.*.incremental``, on a span without an
-instrumentation, is the span's own and always counts. An error counts if no span below has one. So an aggregate counts where it is
-alone, and the order in which spans arrive does not matter.
+A span and the spans that it caused often report the same usage: an agent repeats the tokens of its model calls. What
+an instrumentation reports counts exactly if no other span below it, at any depth, reports it. Prompt, completion and
+total of tokens and of costs are judged separately. A part that a report lacks is taken from the next report above
+that has it, and is added to the total, unless a total below is more than its parts. What is sent as
+``ag.metrics.*.incremental``, on a span without an instrumentation, is the span's own and always counts. An error
+counts if no span below has one. So an aggregate counts where it is alone, and the order in which spans arrive does
+not matter.
 
-A span whose parent is itself or is not in the trace is at the top. Reports in a circle are below each other, so none of them
-counts, unless the trace has no other report: then all do, because usage must not vanish.
+A span whose parent is itself or is not in the trace is at the top. Reports in a circle are below each other, so none
+of them counts, unless the trace has no other report: then all do, because usage must not vanish.
 
-The rule is here twice, because a page has the versions of its traces at hand, and sums over many traces must stay in the engine:
-``counted``, and the query ``usage`` in ``queries.sql``. A test compares them.
-"""
+The rule is here twice, because a page has the versions of its traces at hand, and sums over many traces must stay in
+the engine: ``counted``, and the query ``usage`` in ``queries.sql``. A test compares them."""
 
 from __future__ import annotations
 
@@ -104,7 +104,8 @@ def _counted_parts(
 def _counting(
     reports: Collection[bytes], parent_of: Mapping[bytes, bytes | None], own: Collection[bytes]
 ) -> Collection[bytes]:
-    """Return the reports with no other report below them (all of them if there are none such), and those that are the span's own."""
+    """Return the reports with no other report below them (all of them if there are none such), and those that are the
+    span's own."""
     repeats = set(_nearest_above(reports, parent_of))
     if len(repeats) == len(reports):
         return reports
@@ -145,14 +146,14 @@ def write_sums(attributes: dict[str, Any], sums: Metrics) -> None:
 def trace_sums_sql(reports: str) -> str:
     """Return a query of ``trace_id`` and the columns of ``Metrics``: what the spans of each trace used together.
 
-    ``reports`` is a query of ``trace_id``, ``span_id``, ``parent_id``, ``usage_is_own`` and the columns of ``Metrics``, with one
-    row for each span of these traces.
-    """
+    ``reports`` is a query of ``trace_id``, ``span_id``, ``parent_id``, ``usage_is_own`` and the columns of
+    ``Metrics``, with one row for each span of these traces."""
     return _with_usage(SQL["trace_sums"], reports)
 
 
 def counted_totals_sql(reports: str) -> str:
-    """Return a query of ``trace_id``, ``span_id``, ``counted_tokens`` and ``counted_costs``: what counts of the totals of a span.
+    """Return a query of ``trace_id``, ``span_id``, ``counted_tokens`` and ``counted_costs``: what counts of the
+    totals of a span.
 
     Only spans whose totals do not count as a whole have a row. ``reports`` as for ``trace_sums_sql``.
     """
@@ -164,7 +165,8 @@ def _with_usage(query: str, reports: str) -> str:
 
 
 def _metric_alone(metric: str) -> str:
-    """Return what each span of the project reports of one metric. Constants for the others make the engine read less."""
+    """Return what each span of the project reports of one metric. Constants for the others make the engine read
+    less."""
     amounts = (name if name.startswith(metric) else f"0. AS {name}" for name in Metrics._fields)
     columns = ", ".join(("trace_id", "span_id", "parent_id", "usage_is_own", *amounts))
     return f"SELECT {columns} FROM ({SQL['latest_versions'].replace('{which}', '1')})"

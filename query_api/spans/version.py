@@ -1,4 +1,5 @@
-"""What tells spans, and the versions of one, apart. Values only; which version of a span is shown: ``latest_versions.py``."""
+"""What tells spans, and the versions of one, apart. Values only; which version of a span is shown:
+``latest_versions.py``."""
 
 from __future__ import annotations
 
@@ -51,9 +52,8 @@ class Version(NamedTuple):
 def standing_in(versions: Iterable[Version], rows: Collection[Version]) -> dict[Version, Version]:
     """For each version the row that stands for it: its own, else the latest that replaced it in its log at its place.
 
-    The engine drops a row only in a merge with such a later one. So rows that were read at the place of a version, all in one
-    statement, hold one of the two, unless the version never had a row: then it is left out.
-    """
+    The engine drops a row only in a merge with such a later one. So rows that were read at the place of a version,
+    all in one statement, hold one of the two, unless the version never had a row: then it is left out."""
     latest = {row[:-1]: row for row in sorted(rows)}
     found: dict[Version, Version] = {}
     for version in versions:
@@ -64,7 +64,8 @@ def standing_in(versions: Iterable[Version], rows: Collection[Version]) -> dict[
 
 
 def packed_versions(versions: Collection[Version]) -> dict[str, HexDigits]:
-    """Where versions stand, as the values of a statement: ``starts`` and ``span_ids``, as ``among_starts`` and ``among_ids`` take them."""
+    """Where versions stand, as the values of a statement: ``starts`` and ``span_ids``, as ``among_starts`` and
+    ``among_ids`` take them."""
     return {
         "starts": packed_starts([version.start_us for version in versions]),
         "span_ids": packed_ids([version.span_id for version in versions]),

@@ -1,7 +1,8 @@
 -- The tables of spans (ADR 0003). Nothing is changed here once it is applied: the next change is 0002_*.sql.
 
--- The spans, one row for each version, in the order of pages: project, start, span, trace. Texts are stored as answers show them.
--- `partition_id` and `record_offset` are the Kafka coordinates that decide which version of a span is the latest.
+-- The spans, one row for each version, in the order of pages: project, start, span, trace. Texts are stored as
+-- answers show them. `partition_id` and `record_offset` are the Kafka coordinates that decide which version of a span
+-- is the latest.
 CREATE TABLE IF NOT EXISTS spans{on_cluster}
 (
     project_id                UUID,
@@ -15,7 +16,7 @@ CREATE TABLE IF NOT EXISTS spans{on_cluster}
     stored_us                 Int64                                CODEC(Delta, ZSTD(1)),
     parent_id                 FixedString(16)                      CODEC(ZSTD(1)),  -- zeros for a root
     end_us                    Int64                                CODEC(Delta, ZSTD(1)),
-    start_ns_rest             UInt16                               CODEC(T64, ZSTD(1)),  -- nanoseconds below the microsecond
+    start_ns_rest             UInt16                               CODEC(T64, ZSTD(1)),  -- below the microsecond
     end_ns_rest               UInt16                               CODEC(T64, ZSTD(1)),
     name                      LowCardinality(String),
     kind                      UInt8                                CODEC(ZSTD(1)),
@@ -52,8 +53,8 @@ CREATE TABLE IF NOT EXISTS spans{on_cluster}
     scope                     LowCardinality(String),
     answer_bytes              UInt32                               CODEC(T64, ZSTD(1)),
 
-    -- Which optional members the row has, one bit each, in the order of OPTIONAL_MEMBERS (common/clickhouse/span_columns.py):
-    -- a page reads only the columns that one of its rows needs.
+    -- Which optional members the row has, one bit each, in the order of OPTIONAL_MEMBERS
+    -- (common/clickhouse/span_columns.py): a page reads only the columns that one of its rows needs.
     members                   UInt16                               MATERIALIZED
         isNotNull(status_message)
         + 2 * isNotNull(session_id)
@@ -84,20 +85,21 @@ CREATE TABLE IF NOT EXISTS spans{on_cluster}
     -- The scalars of the attributes, for filters: dotted path -> typed text (common/clickhouse/leaves.py).
     leaves                    Map(LowCardinality(String), String)  CODEC(ZSTD(1)),
 
-    -- The session and user in the attributes of any span (the columns above are set for roots only). A list of sessions reads
-    -- these two columns instead of all leaves.
-    session_in_attributes     String                               MATERIALIZED substring(leaves['ag.session.id'], 2) CODEC(ZSTD(1)),
-    user_in_attributes        String                               MATERIALIZED substring(leaves['ag.user.id'], 2) CODEC(ZSTD(1)),
+    -- The session and user in the attributes of any span (the columns above are set for roots only). A list of
+    -- sessions reads these two columns instead of all leaves.
+    session_in_attributes     String                               MATERIALIZED
+        substring(leaves['ag.session.id'], 2) CODEC(ZSTD(1)),
+    user_in_attributes        String                               MATERIALIZED
+        substring(leaves['ag.user.id'], 2) CODEC(ZSTD(1)),
 
     -- The pairs `path=value` of the leaves, for the index below. An ALIAS stores nothing.
     leaf_items                Array(String)                        ALIAS
         arrayMap(leaf -> concat(leaf.1, '=', left(leaf.2, 64)), CAST(leaves, 'Array(Tuple(String, String))')),
 
-    -- What the field `content` searches (ADR 0008): the texts among the leaves, then the names of events and the texts in their
-    -- attributes. Each text is prepared so that the engine's tokens are the words of query_api/filter/words.py: folded code
-    -- point by code point (query_api/filter/words.py), and with a space for every character beyond ASCII that is not a letter,
-    -- number or mark. The tokenizer takes ASCII letters and digits and everything beyond ASCII. In the JSON of an event a key
-    -- ends with its colon and a text does not.
+    -- What the field `content` searches (ADR 0008): the texts among the leaves, then the names of events and the
+    -- texts in their attributes. Each text is prepared so that the engine's tokens are the words of
+    -- query_api/filter/words.py: folded code point by code point, and with a space for every character beyond ASCII that is not a letter, number or mark. The tokenizer takes ASCII letters and digits
+    -- and everything beyond ASCII. In the JSON of an event a key ends with its colon and a text does not.
     content                   Array(String)                        ALIAS
         arrayMap(
             text -> if(
@@ -136,8 +138,9 @@ CREATE TABLE IF NOT EXISTS spans{on_cluster}
     INDEX content_index content TYPE text(tokenizer = 'splitByNonAlpha'),
     INDEX references_index references TYPE text(tokenizer = splitByString(['"'])),
 
-    -- For each 4,096 rows a filter that knows which values do not occur: without it, a rare value is looked for in every row.
-    -- `leaf_paths_index` serves comparisons, which no index of values answers: they are made only where the path occurs.
+    -- For each 4,096 rows a filter that knows which values do not occur: without it, a rare value is looked for in
+    -- every row. `leaf_paths_index` serves comparisons, which no index of values answers: they are made only where
+    -- the path occurs.
     INDEX trace_id_index trace_id TYPE bloom_filter(0.01) GRANULARITY 8,
     INDEX span_id_index span_id TYPE bloom_filter(0.01) GRANULARITY 8,
     INDEX parent_id_index parent_id TYPE bloom_filter(0.01) GRANULARITY 8,
@@ -153,15 +156,16 @@ PARTITION BY (toYYYYMM(fromUnixTimestamp64Micro(start_us)))
 ORDER BY (project_id, start_us, span_id, trace_id, partition_id)
 SETTINGS {dedup_window_setting} = 1000, index_granularity = 512, min_compress_block_size = 8192;
 
--- Which version of a span is the latest, where its row is, and what it used: a narrow row for each version, in the order of
--- traces. Deletions are rows here too; they fill only the key and the first three columns after it.
+-- Which version of a span is the latest, where its row is, and what it used: a narrow row for each version, in the
+-- order of traces. Deletions are rows here too; they fill only the key and the first three columns after it.
 CREATE TABLE IF NOT EXISTS span_versions{on_cluster}
 (
     project_id                UUID,
     trace_id                  FixedString(16)                      CODEC(ZSTD(1)),
     span_id                   FixedString(16)                      CODEC(ZSTD(1)),
     partition_id              LowCardinality(String),
-    -- The offset doubled. The deletion of a version is one more (odd): it wins over what it deletes and loses to the next record.
+    -- The offset doubled. The deletion of a version is one more (odd): it wins over what it deletes and loses to the
+    -- next record.
     version                   UInt64                               CODEC(T64, ZSTD(1)),
     record_ms                 Int64                                CODEC(T64, ZSTD(1)),
     start_us                  Int64                                CODEC(T64, ZSTD(1)),
@@ -183,11 +187,12 @@ SETTINGS {dedup_window_setting} = 1000, index_granularity = 512, min_compress_bl
 CREATE MATERIALIZED VIEW IF NOT EXISTS span_versions_of_spans{on_cluster} TO span_versions AS
 SELECT
     project_id, trace_id, span_id, partition_id, record_offset * 2 AS version, record_ms, start_us, parent_id,
-    tokens_prompt, tokens_completion, tokens_total, costs_prompt, costs_completion, costs_total, errors, usage_is_own, members
+    tokens_prompt, tokens_completion, tokens_total, costs_prompt, costs_completion, costs_total, errors,
+    usage_is_own, members
 FROM spans;
 
--- The versions in the order of their partitions: what the feed reads (ADR 0007). `start_us` leads to the row in `spans` by primary
--- key; if no row is there, a later version replaced it.
+-- The versions in the order of their partitions: what the feed reads (ADR 0007). `start_us` leads to the row in
+-- `spans` by primary key; if no row is there, a later version replaced it.
 CREATE TABLE IF NOT EXISTS span_arrivals{on_cluster}
 (
     project_id                UUID,
@@ -205,8 +210,9 @@ CREATE MATERIALIZED VIEW IF NOT EXISTS span_arrivals_of_spans{on_cluster} TO spa
 SELECT project_id, partition_id, record_offset, span_index, start_us, stored_us
 FROM spans;
 
--- Up to which offset each partition is stored, by project; the project id of zeros covers every record. Written after the insert
--- has returned, so everything up to the offset is visible; during an insert its rows become visible one block at a time.
+-- Up to which offset each partition is stored, by project; the project id of zeros covers every record. Written after
+-- the insert has returned, so everything up to the offset is visible; during an insert its rows become visible one
+-- block at a time.
 CREATE TABLE IF NOT EXISTS stored_through{on_cluster}
 (
     project_id                UUID,

@@ -1,4 +1,5 @@
-"""Rows as JSON objects: each member as the contract spells it, whatever a row holds and however the engine cut the columns."""
+"""Rows as JSON objects: each member as the contract spells it, whatever a row holds and however the engine cut the
+columns."""
 
 from __future__ import annotations
 

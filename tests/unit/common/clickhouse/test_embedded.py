@@ -10,8 +10,8 @@ from uuid import UUID
 
 import pytest
 
-from common.clickhouse import handles
-from common.clickhouse.handles import HandlePool
+from common.clickhouse import embedded
+from common.clickhouse.embedded import HandlePool
 from common.errors import DeadlineExceeded, Overloaded, Unavailable
 from common.tenant import Tenant, working_for
 
@@ -149,7 +149,7 @@ async def test_an_abandoned_call_counts_to_the_share_of_whoever_began_it():
 
 
 async def test_an_engine_that_overruns_is_left_alone(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(handles, "GRACE_S", 0.01)
+    monkeypatch.setattr(embedded, "GRACE_S", 0.01)
     pool = HandlePool(Opening(), count=1, name="test")
     go_on = threading.Event()
 

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
-from common.clickhouse.migrate import DDL
-from common.clickhouse.sql_files import render, statements
+from common.clickhouse.migrate import DDL, render, statements
 
 TABLE = """
 CREATE TABLE t{on_cluster} (a UInt8)

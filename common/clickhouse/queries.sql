@@ -1,0 +1,44 @@
+-- create_migrations --
+-- Which DDL files are applied. Two processes may record the same file: the rows collapse to one.
+CREATE TABLE IF NOT EXISTS migrations{on_cluster}
+(
+    number     UInt32,
+    name       String,
+    sha256     FixedString(64),
+    applied_at DateTime64(3, 'UTC') DEFAULT now64(3)
+)
+ENGINE = {replicated}ReplacingMergeTree({replica_arguments}applied_at)
+ORDER BY number
+
+-- applied_migrations --
+SELECT number, any(sha256) AS sha256
+FROM migrations
+GROUP BY number
+
+-- record_migration --
+INSERT INTO migrations (number, name, sha256)
+SELECT {number:UInt32}, {name:String}, {sha256:String}
+
+-- stored_positions --
+-- Up to where each partition is stored for each project: those where something was stored last.
+SELECT
+    toString(project_id) AS project,
+    partition_id,
+    max(through_offset) AS through,
+    argMax(record_ms, through_offset) AS at_record_ms,
+    argMax(stored_us, through_offset) AS at_stored_us
+FROM stored_through
+GROUP BY project_id, partition_id
+ORDER BY at_stored_us DESC
+LIMIT {rows_max:UInt32}
+
+-- stored_positions_of_project --
+SELECT
+    toString(project_id) AS project,
+    partition_id,
+    max(through_offset) AS through,
+    argMax(record_ms, through_offset) AS at_record_ms,
+    argMax(stored_us, through_offset) AS at_stored_us
+FROM stored_through
+WHERE project_id = {project_id:UUID}
+GROUP BY project_id, partition_id
