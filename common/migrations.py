@@ -29,7 +29,8 @@ class Migration(NamedTuple):
 
 def load_migrations(folder: Path, /) -> list[Migration]:
     """Return the files of a folder in the order of their numbers. Raises ``IllegalMigration`` if two have the same
-    number."""
+    number.
+    """
     migrations = [_load(path) for path in sorted(folder.glob("*.sql"))]
     for earlier, later in pairwise(migrations):
         if earlier.number == later.number:
@@ -60,7 +61,8 @@ def pending(migrations: Sequence[Migration], applied: Mapping[int, str], *, data
 
 def is_behind(folder: Path, applied: Collection[int]) -> bool:
     """Whether the database lacks a migration of the folder. A database that is ahead does not, so older programs keep
-    running during an upgrade."""
+    running during an upgrade.
+    """
     return not _numbers(folder) <= set(applied)
 
 

@@ -11,7 +11,8 @@ _COMMENT_LINE = re.compile(r"^[ \t]*--.*\n", re.MULTILINE)
 
 def load_named_sql(path: Path, /) -> dict[str, str]:
     """Return the queries of a file by name, without lines that are comments. Raises ``ValueError`` for a duplicate
-    name."""
+    name.
+    """
     _, *parts = _NAME_LINE.split(path.read_text())
     names, texts = parts[::2], parts[1::2]
     duplicates = {name for name in names if names.count(name) > 1}

@@ -1,7 +1,8 @@
 """The engine inside this process: chDB in a data directory.
 
 A process can have one data path of chDB open, and a path belongs to one process. The driver blocks, so its handles
-are used in threads."""
+are used in threads.
+"""
 
 from __future__ import annotations
 

@@ -2,7 +2,8 @@
 
 The codes are those of ClickHouse's ``ErrorCodes.cpp``. The table is short on purpose. Only errors that depend on the
 value in a row are ``RejectedByStore``: a mistake in our schema or SQL would reject every row, and must stop the
-worker instead of dead-lettering a whole topic."""
+worker instead of dead-lettering a whole topic.
+"""
 
 from __future__ import annotations
 

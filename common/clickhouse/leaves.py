@@ -58,7 +58,8 @@ def typed_text(value: str | float) -> str:
 
 class _Paths(dict[str, str]):
     """The paths of a container's members, each made when it is first asked for: instrumentations use the same ones
-    again and again."""
+    again and again.
+    """
 
     def __init__(self, prefix: str) -> None:
         super().__init__()
@@ -138,7 +139,8 @@ def append_leaves(attributes: dict[str, Any], paths: list[str], texts: list[str]
 
 def append_ag_leaves(ag: dict[str, Any], paths: list[str], texts: list[str]) -> None:
     """The leaves of an ``ag`` in its canonical shape (``ingest/ag.py``): those of the walk in another order, which is
-    spared what every span has."""
+    spared what every span has.
+    """
     place = _place_at("ag")
     rest = dict(ag)
     for which, kind in rest.pop("type").items():
@@ -157,7 +159,8 @@ def append_flat_leaves(flat: dict[str, Any], paths: list[str], texts: list[str])
     what is structured is walked.
 
     False, and nothing is appended, where a value holds no scalar: what that makes of the containers around it needs
-    the walk."""
+    the walk.
+    """
     scalar_texts: list[str] = []
     structured: list[str] = []
     add_text = scalar_texts.append
@@ -205,7 +208,8 @@ def _append_members(
     add_text: Callable[[str], None],
 ) -> bool:
     """Add the leaves of one container; true when one of them is a scalar. Once a span and container: flat on
-    purpose."""
+    purpose.
+    """
     paths, below = place.paths, place.below
     holds_scalar = False
     for name, value in members:

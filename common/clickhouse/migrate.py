@@ -1,7 +1,8 @@
 """Apply the numbered files of ``ddl/``, each once, and record them in the table ``migrations``.
 
 Two processes may do this at the same time: every statement is ``IF NOT EXISTS``, so both may apply a file, and their
-records collapse to one row for each file."""
+records collapse to one row for each file.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +59,8 @@ async def migrate(settings: ClickHouseSettings, /, *, data_dir: Path, folder: Pa
 
 async def require_tables(store: ColumnStore, /, *, folder: Path = DDL) -> None:
     """Check that the engine has every migration of ``folder``. Raises ``NotMigrated``, and the errors of
-    ``ColumnStore``."""
+    ``ColumnStore``.
+    """
     if is_behind(folder, await _applied(store, deadline_s=CHECK_DEADLINE_S)):
         raise NotMigrated("ClickHouse")
 

@@ -1,7 +1,8 @@
 """A ClickHouse server, over HTTP with the asynchronous client of clickhouse-connect.
 
 The retries of the driver are off where they could write twice: the caller knows its deduplication token and decides.
-Bodies are Arrow compressed with LZ4, in both directions."""
+Bodies are Arrow compressed with LZ4, in both directions.
+"""
 
 from __future__ import annotations
 
@@ -109,7 +110,8 @@ class ServerStore:
 
     async def _run(self, call: Call[Result], share: FairShare, *, deadline_s: float) -> Result:
         """Run ``call`` within a share. The server continues a statement whose caller has gone, so it counts until it
-        ends."""
+        ends.
+        """
         tenant = current_tenant()
         await share.acquire(tenant, timeout_s=deadline_s)
         running = asyncio.ensure_future(self._called(call, deadline_s=deadline_s))

@@ -7,7 +7,8 @@ that a page is put together without parsing (``query_api/spans/render.py``). Pur
 To promote another value to a member and a column: a migration with the column and its bit of ``members``, a field of
 ``Span`` and ``NormalizedSpan`` and a name in ``PROMOTED_TEXTS`` (``common/span.py``), a row at the end of
 ``OPTIONAL_MEMBERS``, where it comes from (``ingest/normalize.py``), and the OpenAPI model of promoted members
-(``query_api/request/body_models.py``)."""
+(``query_api/request/body_models.py``).
+"""
 
 from __future__ import annotations
 
@@ -162,7 +163,8 @@ class SpanColumns:
 
     def table(self, *, stored_us: int) -> pa.Table:
         """Return all rows as Arrow columns, named and typed like the table ``spans``; ``stored_us`` is the same for
-        all."""
+        all.
+        """
         return stamped(self.rows(), stored_us=stored_us)
 
     def _seal(self) -> None:
@@ -172,7 +174,8 @@ class SpanColumns:
 
 class _Chunk:
     """Rows that are still Python lists. Few enough to become Arrow while they are in the processor's cache: a whole
-    batch at once takes three times as long, and keeps a hundred times as many objects alive."""
+    batch at once takes three times as long, and keeps a hundred times as many objects alive.
+    """
 
     def __init__(self) -> None:
         self.bytes_count = 0
@@ -245,7 +248,8 @@ class _Chunk:
 
     def _append_attributes(self, nested: Attributes, flat: Attributes | None) -> bytes:
         """Append the leaves of attributes and return their JSON text: both at once, while they are in the processor's
-        cache."""
+        cache.
+        """
         paths, texts = self._leaf_paths, self._leaf_texts
         if flat is None or not append_flat_leaves(flat, paths, texts):
             append_leaves({name: member for name, member in nested.items() if name != "ag"}, paths, texts)
@@ -282,7 +286,8 @@ class _Chunk:
 
 def stamped(rows: pa.Table, *, stored_us: int) -> pa.Table:
     """Return rows of ``SpanColumns.rows``, one or several concatenated, in one piece and with the time at which they
-    are stored."""
+    are stored.
+    """
     whole = rows.unify_dictionaries().combine_chunks()
     times = pa.py_buffer(np.full(whole.num_rows, stored_us, np.int64))
     # From the buffer: given values, Arrow would ask whether they are pandas', and import pandas to find out

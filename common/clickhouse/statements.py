@@ -69,5 +69,6 @@ def table_of(arrow_stream: bytes, /) -> pa.Table:
     """Return the result as a table, each column in one piece.
 
     The engine makes a block of the rows that are stored together: 50 rows may come in 40 blocks, and reading 30
-    columns costs for each."""
+    columns costs for each.
+    """
     return pa.ipc.open_stream(arrow_stream).read_all().combine_chunks()

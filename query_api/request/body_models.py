@@ -2,7 +2,8 @@
 
 Pydantic makes an error of everything that is wrong, half a kilobyte and five microseconds each: a few megabytes of
 ``{}`` where spans should be would keep a process for a minute, and take gigabytes. Whoever sent them reads the first
-``PROBLEMS_MAX``."""
+``PROBLEMS_MAX``.
+"""
 
 from __future__ import annotations
 
@@ -53,14 +54,16 @@ class Problems:
 
 class _LookedAtUntilEnough:
     """Annotates a list or an object. Without ``Problems`` as the context all of its elements are looked at, but never
-    more than ``length_max``: with more it is refused before the first."""
+    more than ``length_max``: with more it is refused before the first.
+    """
 
     def __init__(self, length_max: int) -> None:
         self._length_max = length_max
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         """The annotated schema, with a look at its length, and at ``Problems`` before each element, and each name of
-        one."""
+        one.
+        """
         schema: dict[str, Any] = dict(handler(source))
         for part in _ELEMENTS & schema.keys():
             schema[part] = core_schema.with_info_wrap_validator_function(_look_at, schema[part])
@@ -137,7 +140,8 @@ class Strict(BaseModel):
 
 class PromotedTexts(BaseModel):
     """The values of attributes that are members of a span too, as requests and responses have them
-    (``common/span.py``)."""
+    (``common/span.py``).
+    """
 
     session_id: str | None = Field(None, description="The session that the span belongs to.")
     user_id: str | None = Field(None, description="The end user that the span belongs to.")

@@ -1,16 +1,16 @@
-"""Which version of a span is shown: the rule, and the only statements that know it (contract §4, ADR 0003).
+"""Which version of a span is visible: the rule, in Python and in SQL (contract §4, ADR 0003).
 
-A span may have been sent several times. In one log the version with the highest offset stands, unless it was deleted
-(a deletion is the odd version above it); across logs the one whose record is latest, then the higher offset. That one
-is the span's *head*, in ``span_versions``; a row of ``spans`` is shown exactly when it is the head of its key.
+A span may be sent several times. In one partition the version with the highest offset is the latest, unless it was
+deleted (a deletion is the odd version above it). Across partitions it is the one with the latest record time, then
+the higher offset. A row of ``spans`` is visible exactly if it is the latest version of its span in ``span_versions``.
 
-The rule is here twice: in SQL, for numbers over many spans, and in Python, for the spans of a page, because to plan
-the SQL takes the engine longer than all else about a page. A test compares the two. What the spans of a trace used
-together is ``usage.py``'s concern, here are the heads that it counts.
+The rule is here in Python, for the spans of a page, and in ``queries.sql`` (``latest_versions``), for numbers over
+many spans: to plan the SQL takes the engine longer than everything else for a page. A test compares the two.
 
-An insert reaches ``span_versions`` and ``spans`` one a moment before the other, and a worker may die between. So a
-version of which there is no row (``absent``) counts as not sent, and the one before it stands. A version whose row
-the engine has merged into a later one is shown as that later one (``current_rows.py``)."""
+An insert reaches ``span_versions`` and ``spans`` at slightly different times, and a worker may die in between. So a
+version without a row (``absent``) counts as not sent, and the one before it is the latest. A version whose row the
+engine has merged into a later one is returned as that later one (``current_rows`` in ``version.py``).
+"""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ _METRICS: Final = ", ".join(Metrics._fields)
 _IN_TRACES: Final = f"trace_id IN {among_ids('trace_ids')}"
 _IN_SPANS: Final = f"span_id IN {among_ids('span_ids')}"
 _IN_WHOLE_TRACES: Final = f"trace_id IN {among_ids('whole_trace_ids')}"
-MANY_ENTRIES: Final = 5_000
-"""From here on they are judged in a thread: about 3 ms."""
+MANY_VERSIONS: Final = 5_000
+"""From this number on they are judged in a thread: about 3 ms."""
 
 _TRACE_ID: Final = attrgetter("trace_id")
 _SPAN_ID: Final = attrgetter("span_id")
@@ -45,29 +45,29 @@ _KEY: Final = attrgetter("trace_id", "span_id")
 
 
 @dataclass(frozen=True, slots=True)
-class _Entries:
-    """Rows of ``span_versions``, column by column: versions that were sent, and deletions of such."""
+class _SentVersions:
+    """Rows of ``span_versions``, column by column: versions that were sent, and their deletions."""
 
     keys: list[tuple[bytes, bytes]]
-    """As of ``SpanKey``."""
+    """Trace id and span id, as in ``SpanKey``."""
 
     versions: list[int]
-    """Even; the deletion of one is odd."""
+    """Even; the deletion of a version is odd."""
 
     record_ms: list[int]
     parent_ids: list[bytes]
     sent: list[Version]
-    """The version that each is about."""
+    """The version that each row is about."""
 
     are_own: list[int]
-    """Whether what it used is its own by its meaning, 1 or 0."""
+    """1 if the usage is the span's own (ADR 0010), else 0."""
 
     reports: Mapping[int, Metrics]
-    """What it used, by the index of the row, where that was asked for and is something."""
+    """What a version used, by the index of its row; only if metrics were read, and without those that used nothing."""
 
     @classmethod
-    def of(cls, rows: pa.Table) -> _Entries:
-        """The rows of a table."""
+    def of(cls, rows: pa.Table) -> _SentVersions:
+        """Read the rows of a table."""
         return cls(
             keys=list(zip(values_of(rows, "trace_id"), values_of(rows, "span_id"), strict=True)),
             versions=values_of(rows, "version"),
@@ -79,31 +79,30 @@ class _Entries:
         )
 
     def is_deletion(self, index: int) -> bool:
-        """Whether the row says that a version is deleted."""
+        """Whether the row is the deletion of a version."""
         return self.versions[index] % 2 == 1
 
     def rank(self, index: int) -> tuple[int, int, bytes]:
-        """By which the head is chosen across logs."""
+        """Return the key whose maximum is the latest version across partitions."""
         return self.record_ms[index], self.versions[index], self.sent[index].partition_id
 
 
 _Latest = dict[tuple[bytes, bytes], int]
-"""Span → the entry that is its head, by its index."""
+"""Span → index of the row of its latest version."""
 
 OnSent: TypeAlias = Callable[[pa.Table], Awaitable[None]]
-"""Is told which versions were sent, as rows of ``span_versions``, before it is known which of them are shown;
-``members`` are among their columns then."""
+"""Called with the rows of ``span_versions``, ``members`` included, before it is known which of them are visible."""
 
 
 class LatestAndSums(NamedTuple):
-    """Which versions of some spans are shown, and what their traces used."""
+    """The latest versions of some spans, and what their traces used."""
 
     latest: set[Version]
     sums: TraceSums
-    """What the shown spans of each trace used together, where that was asked for."""
+    """What the visible spans of each trace to sum used together."""
 
     replacements: Mapping[Position, CurrentRow]
-    """Heads that match and were not seen: they replaced a version that was seen, after that, at its place."""
+    """Latest versions that match and were not seen: each replaced a seen version at its place after that was read."""
 
 
 async def latest_and_sums(
@@ -114,27 +113,28 @@ async def latest_and_sums(
     traces_to_sum: Collection[bytes],
     on_sent: OnSent | None = None,
 ) -> LatestAndSums:
-    """The shown versions of the spans of ``seen``, and of others of their traces; and what the shown spans of each of
-    ``traces_to_sum``, which are among these traces, used together. One statement: to plan a second costs more than to
-    read.
+    """Return the latest versions of the spans of ``seen`` and of other spans of their traces, and the sums of
+    ``traces_to_sum``.
 
-    ``seen`` are rows that are there and match. Heads of the same spans that are not among them are looked for; those
-    without a row are not heads. ``on_sent`` is awaited with all that is known of these traces, unless it is much,
-    before it is judged: nearly all of it are heads."""
+    One statement: to plan a second one costs more than to read. ``traces_to_sum`` are among the traces of ``seen``.
+    ``seen`` are versions that have a row and match. Other latest versions of the same spans are looked up; those
+    without a row do not count. ``on_sent`` is awaited with all versions of these traces before they are judged,
+    unless there are many: nearly all of them are latest versions.
+    """
     if not seen:
         return LatestAndSums(set(), {}, {})
     trace_ids, whole = set(map(_TRACE_ID, seen)), set(traces_to_sum)
-    which, parameters = _IN_TRACES, {"trace_ids": packed_ids(trace_ids)}
+    condition, parameters = _IN_TRACES, {"trace_ids": packed_ids(trace_ids)}
     if not trace_ids <= whole:
         narrowed = f"({_IN_WHOLE_TRACES} OR {_IN_SPANS})" if whole else _IN_SPANS
-        which = f"{_IN_TRACES} AND {narrowed}"
+        condition = f"{_IN_TRACES} AND {narrowed}"
         parameters |= {"span_ids": packed_ids(set(map(_SPAN_ID, seen))), "whole_trace_ids": packed_ids(whole)}
-    entries = await _entries(spans, which, parameters, with_metrics=bool(whole), on_sent=on_sent)
+    entries = await _sent_versions(spans, condition, parameters, with_metrics=bool(whole), on_sent=on_sent)
     latest, rows = await _with_rows(spans, entries, seen, matching)
-    shown = {entries.sent[index] for index in latest.values()}
+    visible = {entries.sent[index] for index in latest.values()}
     if rows:
-        shown = {rows[head].version if head in rows else head for head in shown}
-    return LatestAndSums(shown, _summed(entries, latest, whole), _replacements(seen, rows.values()))
+        visible = {rows[version].version if version in rows else version for version in visible}
+    return LatestAndSums(visible, _summed(entries, latest, whole), _replacements(seen, rows.values()))
 
 
 async def latest_of_ids(
@@ -144,15 +144,15 @@ async def latest_of_ids(
     span_ids: Collection[bytes] = (),
     absent: Collection[Version] = (),
 ) -> list[Version]:
-    """The shown versions of all spans that are of one of the traces and have one of the ids, where these are given.
+    """Return the latest versions of all spans in one of the traces and with one of the ids, if these are given.
 
-    ``absent`` are versions that were looked for and have no row: another one stands in their place.
+    ``absent`` are versions that were looked up and have no row: an earlier version takes their place.
     """
-    which = [text for text, ids in ((_IN_TRACES, trace_ids), (_IN_SPANS, span_ids)) if ids]
-    if not which:
+    conditions = [text for text, ids in ((_IN_TRACES, trace_ids), (_IN_SPANS, span_ids)) if ids]
+    if not conditions:
         return []
     parameters = {"trace_ids": packed_ids(trace_ids), "span_ids": packed_ids(span_ids)}
-    entries = await _entries(spans, " AND ".join(which), parameters, with_metrics=False)
+    entries = await _sent_versions(spans, " AND ".join(conditions), parameters, with_metrics=False)
     return [entries.sent[index] for index in (await _judged(entries, absent)).values()]
 
 
@@ -163,11 +163,13 @@ async def latest_of_traces(
     absent: Collection[Version] = (),
     on_sent: OnSent | None = None,
 ) -> tuple[list[Version], TraceSums]:
-    """The shown versions of all spans of the traces, and what those of each used together. ``absent`` as for
-    ``latest_of_ids``, ``on_sent`` as for ``latest_and_sums``."""
+    """Return the latest versions of all spans of the traces, and what those of each trace used together.
+
+    ``absent`` as for ``latest_of_ids``, ``on_sent`` as for ``latest_and_sums``.
+    """
     if not trace_ids:
         return [], {}
-    entries = await _entries(
+    entries = await _sent_versions(
         spans, _IN_TRACES, {"trace_ids": packed_ids(trace_ids)}, with_metrics=True, on_sent=on_sent
     )
     latest = await _judged(entries, absent)
@@ -175,7 +177,7 @@ async def latest_of_traces(
 
 
 async def sums_of_traces(spans: ProjectSpans, trace_ids: Iterable[bytes]) -> TraceSums:
-    """What the shown spans of each trace used together."""
+    """Return what the visible spans of each trace used together."""
     return (await latest_of_traces(spans, set(trace_ids)))[1]
 
 
@@ -183,32 +185,33 @@ async def delete_trace(spans: ProjectSpans, trace_id: bytes) -> list[SpanKey]:
     """Delete all spans of the trace; return the keys of those that were visible until now, sorted. Safe to repeat.
 
     One statement: it deletes what it reads, and a span that arrives while it runs is a new record. The rows of
-    ``spans`` stay, and no route returns them, until retention removes them."""
+    ``spans`` stay, and no route returns them, until retention removes them.
+    """
     visible = await latest_of_ids(spans, trace_ids=[trace_id])
     await spans.execute(SQL["delete_trace"], {"trace_id": trace_id.hex()})
     return sorted(version.key for version in visible)
 
 
-async def _entries(
+async def _sent_versions(
     spans: ProjectSpans,
-    which: str,
+    condition: str,
     parameters: Mapping[str, Any],
     *,
     with_metrics: bool,
     on_sent: OnSent | None = None,
-) -> _Entries:
+) -> _SentVersions:
     others = (f", {_METRICS}" if with_metrics else "") + (", members" if on_sent is not None else "")
-    sql = SQL["sent_versions"].replace("{which}", which).replace("{others}", others)
-    rows = await spans.select(sql, parameters, step="heads")
-    if rows.num_rows >= MANY_ENTRIES:
-        return await in_thread(_Entries.of, rows)
+    sql = SQL["sent_versions"].replace("{which}", condition).replace("{others}", others)
+    rows = await spans.select(sql, parameters, step="latest versions")
+    if rows.num_rows >= MANY_VERSIONS:
+        return await in_thread(_SentVersions.of, rows)
     if on_sent is not None:
         await on_sent(rows)
-    return _Entries.of(rows)
+    return _SentVersions.of(rows)
 
 
 def _sent(rows: pa.Table) -> list[Version]:
-    """The version that each row of ``span_versions`` is about."""
+    """Return the version that each row of ``span_versions`` is about."""
     starts, span_ids, trace_ids, partition_ids, versions = (
         values_of(rows, name) for name in ("start_us", "span_id", "trace_id", "partition_id", "version")
     )
@@ -226,16 +229,16 @@ def _reports(rows: pa.Table) -> dict[int, Metrics]:
     return dict(zip(indexes.tolist(), map(Metrics._make, amounts[indexes].tolist()), strict=True))
 
 
-async def _judged(entries: _Entries, absent: Collection[Version]) -> _Latest:
-    if len(entries.keys) < MANY_ENTRIES:
+async def _judged(entries: _SentVersions, absent: Collection[Version]) -> _Latest:
+    if len(entries.keys) < MANY_VERSIONS:
         return _latest_among(entries, absent)
     return await in_thread(_latest_among, entries, absent)
 
 
-def _latest_among(entries: _Entries, absent: Collection[Version]) -> _Latest:
-    """The rule, over all that is known of some spans."""
+def _latest_among(entries: _SentVersions, absent: Collection[Version]) -> _Latest:
+    """Apply the rule to all rows of some spans."""
     once = dict(zip(entries.keys, range(len(entries.keys)), strict=True))
-    if len(once) == len(entries.keys) and not absent:  # as nearly always: each span came once
+    if len(once) == len(entries.keys) and not absent:  # nearly always: each span was sent once
         versions = entries.versions
         return {key: index for key, index in once.items() if versions[index] % 2 == 0}
     latest: _Latest = {}
@@ -247,8 +250,8 @@ def _latest_among(entries: _Entries, absent: Collection[Version]) -> _Latest:
     return latest
 
 
-def _latest_in_partitions(entries: _Entries, absent: Collection[Version]) -> Iterable[int]:
-    """The latest entry of each span in each log, unless the span is deleted there."""
+def _latest_in_partitions(entries: _SentVersions, absent: Collection[Version]) -> Iterable[int]:
+    """Return the latest version of each span in each partition, unless the span is deleted there."""
     latest: dict[tuple[bytes, bytes, bytes], int] = {}
     for index, ((trace_id, span_id), sent) in enumerate(zip(entries.keys, entries.sent, strict=True)):
         if sent in absent and not entries.is_deletion(index):
@@ -260,14 +263,14 @@ def _latest_in_partitions(entries: _Entries, absent: Collection[Version]) -> Ite
 
 
 async def _with_rows(
-    spans: ProjectSpans, entries: _Entries, seen: Collection[Version], matching: Compiled
+    spans: ProjectSpans, entries: _SentVersions, seen: Collection[Version], matching: Compiled
 ) -> tuple[_Latest, Mapping[Version, CurrentRow]]:
-    """The heads when versions of these spans without a row are left out, and the rows of those that were not seen."""
+    """Return the latest versions of spans that have rows, and the rows of those that were not seen."""
     latest = await _judged(entries, ())
     rows: dict[Version, CurrentRow] = {}
     absent: set[Version] = set()
     while unseen := _of_spans_of(seen, {entries.sent[index] for index in latest.values()}.difference(seen, rows)):
-        rows |= await current_rows(spans, unseen, matching, step="rows of heads")
+        rows |= await current_rows(spans, unseen, matching, step="rows of latest versions")
         if unseen <= rows.keys():
             break
         absent |= unseen - rows.keys()
@@ -276,7 +279,7 @@ async def _with_rows(
 
 
 def _replacements(seen: Collection[Version], rows: Collection[CurrentRow]) -> Mapping[Position, CurrentRow]:
-    """The rows that match and stand where a seen version stands."""
+    """Return the rows that match and are at the place of a seen version."""
     if not rows:
         return {}
     places = {version.position for version in seen}
@@ -284,15 +287,15 @@ def _replacements(seen: Collection[Version], rows: Collection[CurrentRow]) -> Ma
 
 
 def _of_spans_of(seen: Collection[Version], others: set[Version]) -> set[Version]:
-    """Those of ``others`` that are versions of spans of ``seen``."""
+    """Return those of ``others`` that are versions of spans of ``seen``."""
     if not others:
         return others
     wanted = set(map(_KEY, seen))
     return {version for version in others if _KEY(version) in wanted}
 
 
-def _summed(entries: _Entries, latest: _Latest, trace_ids: Collection[bytes]) -> TraceSums:
-    """What counts of the heads of each trace that used something."""
+def _summed(entries: _SentVersions, latest: _Latest, trace_ids: Collection[bytes]) -> TraceSums:
+    """Add up what counts of the latest versions of each trace that used something."""
     if not entries.reports:
         return {}
     by_trace: dict[bytes, list[int]] = defaultdict(list)
@@ -306,8 +309,8 @@ def _summed(entries: _Entries, latest: _Latest, trace_ids: Collection[bytes]) ->
     }
 
 
-def _used(entries: _Entries, indexes: Iterable[int]) -> Iterable[Report]:
-    """What the entries with these indexes say that they used."""
+def _used(entries: _SentVersions, indexes: Iterable[int]) -> Iterable[Report]:
+    """Return what the versions at these indexes report."""
     for index in indexes:
         yield Report(
             entries.keys[index][1],

@@ -1,4 +1,4 @@
-"""The one door to spans: every statement about them goes through it, and carries the project and the time budget."""
+"""The only way to spans: every statement about them runs here, with the project and the time budget of the request.
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from query_api.spans.tables import OF_PROJECT, require_project
 from query_api.spans.usage import USAGE_OF_PROJECT
 
 ANY_NUMBER: Final = 2**62
-"""Of rows: no budget."""
+"""Rows: no budget."""
 
 EngineSettings: TypeAlias = Mapping[str, str | int | float]
 
 _CONDITION: Final = "project_id = {project_id:UUID}"
 _SETTINGS: Final[EngineSettings] = {
-    "precise_float_parsing": 1,  # without it a text read as a double is often one unit off in the last place
+    "precise_float_parsing": 1,  # without it a text parsed as a double is often off in the last digit
     "query_plan_optimize_lazy_materialization": 1,
     # A filter at its limits (256 conditions, six numbers in each path) is a statement of megabytes; the defaults are
     # 256 KiB and 50,000 nodes. What bounds it is the filter's own limits.
@@ -39,17 +39,18 @@ _NO_SETTINGS: Final[EngineSettings] = {}
 
 @dataclass(frozen=True, slots=True)
 class StatementBudget:
-    """What one statement may use of the request's budget; the engine ends it past that."""
+    """The part of the request's budget that one statement may use; the engine ends it beyond that."""
 
     seconds_max: float
     rows_max: int | None = None
-    """Rows that are read, in all tables together."""
+    """Rows read, in all tables together."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExecutedStatement:
-    """A statement that was run, as ``select`` was given it. ``step`` says what for; ``failure`` how it ended, unless
-    well."""
+    """A statement as ``select`` received it. ``step`` names its purpose; ``failure`` is the error it ended with, if
+    any.
+    """
 
     step: str
     sql: str
@@ -60,13 +61,11 @@ class ExecutedStatement:
 
 
 class ProjectSpans:
-    """The spans of one project, for one request: statements share its budget of time.
+    """The spans of one project, for one request: its statements share a budget of time.
 
-    ``budget_rows`` is how many rows may be read to find what a page shows; who looks for them shares it out.
-
-    ``has_neighbours``: the tables hold other projects too, whose callers are not this one.
-
-    With ``is_recorded`` every statement is kept in ``ran``, so that the request can be explained.
+    ``budget_rows`` is the number of rows that may be read to find what a page returns; searches divide it among their
+    statements. ``has_neighbours``: the tables hold other projects too. With ``is_recorded`` every statement is kept
+    in ``ran``, so that the request can be explained.
     """
 
     def __init__(
@@ -91,26 +90,26 @@ class ProjectSpans:
 
     @property
     def project_id(self) -> UUID:
-        """Whose spans these are."""
+        """The project."""
         return self._project_id
 
     @property
     def remaining_s(self) -> float:
-        """What is left of the budget, in seconds; not above zero when it is spent."""
+        """The rest of the budget in seconds; zero or less when it is spent."""
         return self._ends_s - self._clock.monotonic_s()
 
     @property
     def is_recorded(self) -> bool:
-        """Whether the request is to be explained."""
+        """Whether statements are recorded."""
         return self._ran is not None
 
     @property
     def ran(self) -> tuple[ExecutedStatement, ...]:
-        """What was run until now, in the order in which it began; nothing where it is not recorded."""
+        """The statements that were run until now, in the order in which they began; empty if they are not recorded."""
         return tuple(sorted(self._ran or (), key=attrgetter("started_s")))
 
     def unrecorded(self) -> ProjectSpans:
-        """The same spans with the same budget, for statements that are not part of the answer."""
+        """Return the same spans with the same budget, for statements that are not part of the response."""
         other = copy(self)
         other._ran = None
         return other
@@ -124,10 +123,10 @@ class ProjectSpans:
         share: StatementBudget | None = None,
         settings: EngineSettings = _NO_SETTINGS,
     ) -> pa.Table:
-        """The answer of a statement that names tables as ``read_from`` does.
+        """Return the result of a statement that names tables as ``read_from`` does.
 
-        ``step`` is what an explanation calls it; ``settings`` are the engine's, for this statement alone. Raises
-        ``DeadlineExceeded`` when the budget, or its ``share`` of it, is spent, and the errors of ``ColumnStore``.
+        ``step`` is its name in an explanation; ``settings`` are for the engine and this statement only. Raises
+        ``DeadlineExceeded`` if the budget, or its ``share``, is spent, and the errors of ``ColumnStore``.
         """
         with self._recorded(step, sql, parameters):
             statement, remaining_s = self._bounded(sql, parameters)
@@ -138,18 +137,22 @@ class ProjectSpans:
             return await self._store.select(statement, deadline_s=remaining_s)
 
     async def execute(self, sql: str, parameters: Mapping[str, Any]) -> None:
-        """Run a statement that answers nothing, inside the same fence; the same errors as ``select``."""
+        """Run a statement without a result, under the same condition on the project; raises the same errors as
+        ``select``.
+        """
         statement, remaining_s = self._bounded(sql, parameters)
         await self._store.execute(statement, deadline_s=remaining_s)
 
     async def rows_read(self, sql: str, parameters: Mapping[str, Any]) -> int:
-        """How many rows the engine reads for a statement of ``select``; the same errors."""
+        """Return how many rows the engine reads for a statement; raises the same errors as ``select``."""
         statement, remaining_s = self._bounded(sql, parameters)
         return await self._store.rows_read(statement, deadline_s=remaining_s)
 
     async def rows_estimated(self, sql: str, parameters: Mapping[str, Any], *, share: StatementBudget) -> int:
-        """How many rows the engine would read for a statement that is not to end early, as it knows from its indexes;
-        the same errors as ``select``."""
+        """Return how many rows the engine expects to read for a statement that does not stop early, from its indexes.
+
+        Raises the same errors as ``select``.
+        """
         rows = await self.select(
             f"SELECT sum(rows) AS rows_count FROM (EXPLAIN ESTIMATE {sql})", parameters, step="estimate", share=share
         )
@@ -157,7 +160,7 @@ class ProjectSpans:
         return rows_count
 
     def _bounded(self, sql: str, parameters: Mapping[str, Any]) -> tuple[Statement, float]:
-        """The statement within its project, and the seconds that are left for it."""
+        """Return the statement with the condition on the project, and the seconds that are left for it."""
         remaining_s = self.remaining_s
         if remaining_s <= 0:
             raise DeadlineExceeded(f"The query did not end within its budget of {self.budget_s:g} s.")

@@ -1,12 +1,13 @@
-"""Rows of ``spans`` as the JSON objects of answers (reference §2, contract §4).
+"""Rows of ``spans`` as the JSON objects of responses (reference §2, contract §4).
 
-Members that are JSON are stored as answers show them and spliced in as they are: a page is put together without
-parsing. Only two kinds of attributes are parsed and written anew: those that hold an ``outputs.__default__`` (reference
+Members that are JSON are stored as responses show them and copied as they are: a page is put together without
+parsing. Only two kinds of attributes are parsed and written again: those with ``outputs.__default__`` (reference
 §3.8), and those of a root whose trace has sums.
 
-A page is written member by member, each for all rows at once, and then joined row by row: a tenth of what it takes
-span by span. Members of few values are made together, once for each set of values; columns that hold nothing are not
-read."""
+A page is written member by member, each for all rows at once, and then joined row by row: a tenth of the time it
+takes span by span. Members with few values are written together, once for each set of values; columns that hold
+nothing are skipped.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ from query_api.spans.usage import TraceSums, write_sums
 from query_api.spans.version import SpanKey, Version, versions_of
 
 _Columns: TypeAlias = Iterator[Iterable[bytes]]
-"""Texts side by side, each column for all rows."""
+"""Parallel texts, each column for all rows."""
 
 Integers: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
 
@@ -36,7 +37,7 @@ Value = TypeVar("Value", bound=Hashable)
 _TIME_OPTIONS: Final = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NAIVE_UTC | orjson.OPT_UTC_Z
 _NS_PER_US: Final = 1_000
 _NS_US_MAX: Final = 2**63 // _NS_PER_US - 1
-"""The times whose nanoseconds 64 bits hold: about 292 years around 1970."""
+"""Times whose nanoseconds fit into 64 bits: about 292 years around 1970."""
 
 _DEFAULT_OUTPUT: Final = b"__default__"
 _KINDS: Final = {kind.value: kind.name.encode() for kind in SpanKind}
@@ -44,58 +45,59 @@ _CODES: Final = {code.value: b'","status_code":"%b","attributes":' % code.name.e
 
 
 class Rendered(NamedTuple):
-    """One span: what trees and pages need of it, and its JSON object, not empty, from brace to brace."""
+    """One span: what trees and pages need, and its JSON object, not empty, from brace to brace."""
 
     version: Version
     parent_id: bytes | None
     name: bytes
-    """As JSON text, with its quotes."""
+    """JSON text, with its quotes."""
 
     json: bytes
 
     @property
     def key(self) -> SpanKey:
-        """Which span it is."""
+        """The identity of the span."""
         return self.version.key
 
 
 class Layout(NamedTuple):
-    """Spans of which everything is written that their rows alone decide; nothing of it depends on what else is on the
-    page."""
+    """Spans with every text that depends on their row alone, and not on the rest of the page."""
 
     versions: list[Version]
     parent_ids: list[bytes | None]
     names: list[bytes]
     before: Sequence[Iterable[bytes]]
-    """The texts before the attributes, column by column; those that are the same for all spans never end."""
+    """The texts before the attributes, column by column; those that are the same for all spans are endless
+    iterators."""
 
     attributes: list[bytes]
     """Without the sums of their traces."""
 
     after: Sequence[list[bytes]]
     bytes_count: int
-    """What the engine gave, of which all this was made."""
+    """The size of the rows."""
 
     @classmethod
     def of(cls, rows: pa.Table) -> Layout:
-        """The spans of ``rows``, which have the ``row_columns`` of the members that these spans have, in their
-        order."""
+        """Lay out the spans of ``rows``, in their order. The rows have the ``row_columns`` of the members that these
+        spans have.
+        """
         if not rows.num_rows:
             return NO_ROWS
         parent_ids = [None if parent_id == NO_PARENT else parent_id for parent_id in values_of(rows, "parent_id")]
         names = _each_once(json_text, values_of(rows, "name"))
-        moments = _Moments.of(rows)
+        times = _Times.of(rows)
         before = (
-            *_identities(rows, moments.created, parent_ids),
+            *_identities(rows, times.created, parent_ids),
             _descriptions(rows, names),
-            *_times(moments),
+            *_start_and_end(times),
             [_CODES[code] for code in values_of(rows, "status_code")],
         )
         after = tuple(_optional(rows))
         return cls(versions_of(rows), parent_ids, names, before, _attributes(rows), after, rows.get_total_buffer_size())
 
     def spans(self, sums: TraceSums) -> list[Rendered]:
-        """The spans, of which roots show the sums of their traces."""
+        """Return the spans; roots have the sums of their traces."""
         columns = (*self.before, self._attributes_with(sums), *self.after, repeat(b"}"))
         spans = map(b"".join, zip(*columns, strict=False))
         return rows_as(Rendered, self.versions, self.parent_ids, self.names, spans)
@@ -114,8 +116,8 @@ class Layout(NamedTuple):
 NO_ROWS: Final = Layout([], [], [], (), [], (), 0)
 
 
-class _Moments(NamedTuple):
-    """The times of some rows, each column for all of them; as ``times.py`` shows them."""
+class _Times(NamedTuple):
+    """The times of some rows, each column for all of them, as JSON text or digits."""
 
     created: list[bytes]
     start: list[bytes]
@@ -124,25 +126,25 @@ class _Moments(NamedTuple):
     end_ns: list[bytes]
 
     @classmethod
-    def of(cls, rows: pa.Table) -> _Moments:
-        """All of them at once: the calls cost more than the rows."""
+    def of(cls, rows: pa.Table) -> _Times:
+        """Write all of them at once: the calls cost more than the rows."""
         times_us = np.concatenate([integers_of(rows, name) for name in ("stored_us", "start_us", "end_us")])
         rests_ns = np.concatenate([integers_of(rows, name) for name in ("start_ns_rest", "end_ns_rest")])
         count = rows.num_rows
-        times, nanoseconds = shown_times(times_us), shown_nanoseconds(times_us[count:], rests_ns)
+        times, nanoseconds = time_texts(times_us), nanosecond_texts(times_us[count:], rests_ns)
         return cls(times[:count], times[count:-count], times[-count:], nanoseconds[:count], nanoseconds[count:])
 
 
-def shown_times(times_us: Integers) -> list[bytes]:
-    """Microseconds since 1970 as of ``format_us``, in quotes."""
+def time_texts(times_us: Integers) -> list[bytes]:
+    """Return microseconds since 1970 as ``format_us`` does, in quotes."""
     try:
         return _split_array(orjson.dumps(times_us.view("datetime64[us]"), option=_TIME_OPTIONS))
-    except TypeError:  # orjson knows no time of the last day of the year 9999
+    except TypeError:  # orjson cannot write the last day of the year 9999
         return [b'"%b"' % format_us(time_us).encode() for time_us in times_us.tolist()]
 
 
-def shown_nanoseconds(times_us: Integers, rests_ns: Integers) -> list[bytes]:
-    """Microseconds since 1970 and the nanoseconds beyond them, together, as digits."""
+def nanosecond_texts(times_us: Integers, rests_ns: Integers) -> list[bytes]:
+    """Return nanoseconds since 1970 as digits, from microseconds and the rest below them."""
     if np.abs(times_us).max(initial=0) <= _NS_US_MAX:
         return _split_array(orjson.dumps(times_us * _NS_PER_US + rests_ns, option=_TIME_OPTIONS))
     pairs = zip(times_us.tolist(), rests_ns.tolist(), strict=True)
@@ -150,12 +152,12 @@ def shown_nanoseconds(times_us: Integers, rests_ns: Integers) -> list[bytes]:
 
 
 def _split_array(array: bytes) -> list[bytes]:
-    """The texts of an array's items, which have no comma in them."""
+    """Return the texts of the items of a JSON array; they contain no comma."""
     return array[1:-1].split(b",") if len(array) > len(b"[]") else []
 
 
 def _identities(rows: pa.Table, created: list[bytes], parent_ids: Sequence[bytes | None]) -> _Columns:
-    """When spans were stored, and which they are: up to the quote before the next member."""
+    """Write ``created_at`` and the ids, up to the quote before the next member."""
     yield from (repeat(b'{"created_at":'), created)
     yield from (repeat(b',"trace_id":"'), _digits_of_ids(rows, "trace_id", 2 * ID_BYTES))
     yield from (repeat(b'","span_id":"'), _digits_of_ids(rows, "span_id", ID_BYTES)[1::2])
@@ -163,16 +165,16 @@ def _identities(rows: pa.Table, created: list[bytes], parent_ids: Sequence[bytes
     yield [b"" if parent_id is None else b'","parent_id":"' + digits for parent_id, digits in parents]
 
 
-def _times(moments: _Moments) -> _Columns:
-    """When spans ran, up to the quote before the next member."""
-    yield from (repeat(b',"start_time":'), moments.start)
-    yield from (repeat(b',"end_time":'), moments.end)
-    yield from (repeat(b',"start_time_unix_nano":"'), moments.start_ns)
-    yield from (repeat(b'","end_time_unix_nano":"'), moments.end_ns)
+def _start_and_end(times: _Times) -> _Columns:
+    """Write start and end, up to the quote before the next member."""
+    yield from (repeat(b',"start_time":'), times.start)
+    yield from (repeat(b',"end_time":'), times.end)
+    yield from (repeat(b',"start_time_unix_nano":"'), times.start_ns)
+    yield from (repeat(b'","end_time_unix_nano":"'), times.end_ns)
 
 
 def _descriptions(rows: pa.Table, names: Sequence[bytes]) -> list[bytes]:
-    """What kind of spans they are."""
+    """Write types, kind and name."""
     columns = (values_of(rows, name) for name in ("trace_type", "span_type", "kind"))
     return _each_once(_description, zip(*columns, names, strict=True))
 
@@ -188,7 +190,7 @@ def _description(members: tuple[bytes, bytes, int, bytes]) -> bytes:
 
 
 def _optional(rows: pa.Table) -> Iterator[list[bytes]]:
-    """The members that many spans lack, each with a comma before it; nothing for a member that no row has."""
+    """Write the optional members, each with a comma before it; nothing for a member that no row has."""
     read = set(rows.column_names)
     for name, member in OPTIONAL_MEMBERS.items():
         if name in read and not holds_only(rows, name, member.absent):
@@ -200,12 +202,12 @@ def _member_text(before: bytes, member: Member, value: Any) -> bytes:
 
 
 def _each_once(text: Callable[[Value], bytes], values: Iterable[Value]) -> list[bytes]:
-    """The texts of values of which many are the same."""
+    """Return the text of each value; equal values are written once."""
     return list(map(_Known(text).__getitem__, values))
 
 
 class _Known(dict[Value, bytes]):
-    """The texts of the values that came up."""
+    """A cache of the texts of values."""
 
     def __init__(self, text: Callable[[Value], bytes]) -> None:
         self._text = text
@@ -216,15 +218,15 @@ class _Known(dict[Value, bytes]):
 
 
 def _digits_of_ids(rows: pa.Table, name: str, length: int) -> list[bytes]:
-    """The digits of a column of ids, one behind the other, cut in texts of one length."""
+    """Return the hexadecimal digits of a column of ids, cut into texts of one length."""
     digits: list[bytes] = np.frombuffer(id_bytes(rows, name).hex().encode(), f"S{length}").tolist()
     return digits
 
 
 def _attributes(rows: pa.Table) -> list[bytes]:
-    """Attributes as they are stored, but for those in which an ``outputs.__default__`` stands for all outputs."""
+    """Return attributes as they are stored, but for those in which ``outputs.__default__`` stands for all outputs."""
     stored = values_of(rows, "attributes")
-    if _DEFAULT_OUTPUT not in b"".join(stored):  # one search through all of them, a third of one through each
+    if _DEFAULT_OUTPUT not in b"".join(stored):  # one search through all takes a third of one search each
         return stored
     return [_with_default_output(json) if _DEFAULT_OUTPUT in json else json for json in stored]
 
@@ -262,6 +264,8 @@ _REQUIRED: Final = (
 
 
 def row_columns(members: int) -> tuple[str, ...]:
-    """What a statement must select for a ``Layout`` of spans that have no more than these of ``OPTIONAL_MEMBERS``."""
+    """Return the columns that ``Layout.of`` needs for spans that have no more than these bits of
+    ``OPTIONAL_MEMBERS``.
+    """
     optional = (name for bit, name in enumerate(OPTIONAL_MEMBERS) if members >> bit & 1)
     return (*_REQUIRED, *optional, "partition_id", "record_offset")

@@ -1,7 +1,8 @@
-"""Rows of spans by their versions: read, laid out, and put into the order of an answer.
+"""Rows of spans by their versions: read, laid out, and put into the order of a response.
 
-Versions are asked for before it is certain that they are shown, so that nothing waits: while one statement runs, what
-another one found is laid out (``render.py``). What is shown is decided elsewhere (``latest_versions.py``)."""
+Rows are requested before it is certain that their versions are visible, so that nothing waits: while one statement
+runs, the result of another one is laid out (``render.py``). ``latest_versions.py`` decides what is visible.
+"""
 
 from __future__ import annotations
 
@@ -37,21 +38,22 @@ from query_api.spans.version import Version, packed_versions, standing_in
 
 LARGE_SPANS: Final = 1_000
 LARGE_BYTES: Final = 1 * MIB
-"""From either on, work on the rows would hold up other requests: longer than about 5 ms."""
+"""From either on, rows are laid out in a thread: in the event loop they would delay other requests by more than about
+5 ms."""
 
 SPANS_AHEAD_MAX: Final = 4_000
-"""Of one request: a few MB."""
+"""For one request: a few MB."""
 
 HEAD_START_S: Final = 0.001
-"""A thread asks the engine, and needs the interpreter for 0.3 ms to do so. Without this pause it would get it only
-when the loop next waits, and the engine would be idle until then. """
+"""A thread sends the statement, and needs the interpreter for 0.3 ms. Without this pause it would get it only when
+the loop next waits, and the engine would be idle until then. """
 
 READ_BYTES_MAX: Final = 64 * MIB
-"""Of rows of traces in one answer of the engine: how large the spans of a trace are is known only when they are read.
-Past it the engine ends with what its threads have at hand, some tens of MiB where spans are large."""
+"""Rows of traces in one result: how large the spans of a trace are is known only when they are read. Beyond it the
+engine stops with what its threads have at hand, some tens of MiB if spans are large."""
 
 SHAPES_MAX: Final = 256
-"""How many statements are kept: one for each set of members that the spans of a page have."""
+"""Statements that are cached: one for each set of members that the spans of a page have."""
 
 _OF_VERSIONS: Final = f"start_us IN {among_starts('starts')} AND span_id IN {among_ids('span_ids')}"
 _SCATTERED: Final[EngineSettings] = {
@@ -59,40 +61,40 @@ _SCATTERED: Final[EngineSettings] = {
     "merge_tree_min_bytes_for_concurrent_read": 1,
     "use_skip_indexes": 0,
 }
-"""The rows of a page are scattered and cost a granule each. By default the engine reads less than millions of rows in
-one thread; with two, 50 of them take 60 ms instead of 95. Not for statements that stop early: what they read side by
-side they may read in vain. What the primary key leaves is read: to look up the ids in their index first takes 0.6 ms
-and leaves all of it."""
+"""The rows of a page are scattered and cost a granule each. By default the engine reads fewer than millions of rows
+in one thread; with two, 50 of them take 60 ms instead of 95. Not for statements that stop early: what they read in
+parallel may be read in vain. What the primary key leaves is read: looking up the ids in their index first takes 0.6
+ms and excludes nothing."""
 
 
 async def fetch_rows(
     spans: ProjectSpans, versions: Collection[Version], *, members: Iterable[int] = (ALL_MEMBERS,)
 ) -> Layout:
-    """Rows among which are all of these versions, and hardly any other, in any order; laid out as soon as they are
-    there.
+    """Read rows that include all of these versions and hardly any others, in any order, and lay them out.
 
-    ``members``: which of ``OPTIONAL_MEMBERS`` each of them has, or may have. One that nobody has costs as much as one
-    that is there: a column is read where a row lies, whatever it holds."""
+    ``members`` are the bits of ``OPTIONAL_MEMBERS`` that each version has or may have. A member that no row has costs
+    as much as one that is there: a column is read where a row lies, whatever it holds.
+    """
     if not versions:
         return NO_ROWS
     return await _fetch(spans, packed_versions(versions), reduce(or_, members, 0), _SCATTERED)
 
 
 async def fetch_matching_rows(spans: ProjectSpans, versions: Collection[Version], matching: Compiled) -> Layout:
-    """Rows that match, among which are those of these versions, or those that replaced them at their places."""
+    """Read the matching rows that are at the places of these versions: their own, or those that replaced them."""
     values = {**matching.parameters, **packed_versions(versions)}
     sql = f"{_rows_statement(ALL_MEMBERS)}WHERE {matching.sql}\n"
     return await _laid_out(await spans.select(sql, values, step="rows", settings=_SCATTERED))
 
 
 async def _fetch_some(spans: ProjectSpans, values: Mapping[str, HexDigits], members: int = ALL_MEMBERS) -> Layout:
-    """All rows, unless they are large: then little more than ``READ_BYTES_MAX`` of them, at least one."""
+    """Read all rows, or if they are large little more than ``READ_BYTES_MAX`` of them, at least one."""
     bound: EngineSettings = {"max_result_bytes": READ_BYTES_MAX, "result_overflow_mode": "break"}
     return await _fetch(spans, values, members, {**_SCATTERED, **bound})
 
 
 def _may_be_cut(layout: Layout) -> bool:
-    """Whether the engine may have stopped before the last row. It counts bytes a little otherwise than Arrow does."""
+    """Whether the engine may have stopped before the last row. It counts bytes slightly differently than Arrow."""
     return layout.bytes_count >= READ_BYTES_MAX // 2
 
 
@@ -126,11 +128,12 @@ def _rows_statement(members: int) -> str:
 
 
 class RowsAhead:
-    """Rows of traces that are read while it is looked up which of them are shown. What nobody asked for in the end is
-    let go on the way out."""
+    """Rows of traces that are read while their latest versions are looked up. Rows that nobody takes are dropped on
+    exit.
+    """
 
     def __init__(self, spans: ProjectSpans, *, bytes_max: int) -> None:
-        """``bytes_max``: what those that are taken together may hold."""
+        """``bytes_max`` limits the rows that are taken together."""
         self._spans = spans
         self._bytes_max = bytes_max
         self._reading: dict[bytes, asyncio.Task[Layout]] = {}
@@ -146,11 +149,12 @@ class RowsAhead:
         await asyncio.gather(*left, return_exceptions=True)
 
     async def begin(self, sent: pa.Table, trace_ids: Collection[bytes]) -> None:
-        """Begin to read the spans of these traces, which were not begun before, unless they are too many to be read
-        in vain.
+        """Begin to read the spans of these traces, unless they are too many to read in vain. They must not have been
+        begun before.
 
-        ``sent``: their versions, as columns of the names of a ``Version``, and their ``members``, among others.
-        Returns when the engine has been asked."""
+        ``sent`` are their versions: the columns of ``Version`` and ``members``, among others. Returns when the
+        statement has been sent.
+        """
         is_wanted = set(trace_ids).__contains__
         which = np.fromiter(map(is_wanted, values_of(sent, "trace_id")), np.bool_, sent.num_rows)
         count = int(which.sum())
@@ -162,17 +166,19 @@ class RowsAhead:
             await asyncio.sleep(HEAD_START_S)
 
     async def take_together(self, versions: Collection[Version]) -> list[Layout] | None:
-        """What holds these versions, as far as they have rows, when one read does. ``None`` when it does not: what it
-        gave is let go, and they are to be taken trace by trace."""
+        """Return what holds these versions, as far as they have rows, if one read is enough.
+
+        ``None`` if it is not: its rows are dropped, and the versions must be taken trace by trace.
+        """
         layouts = await self._taken(versions)
         if any(map(_may_be_cut, layouts)) and not _found_in(layouts).issuperset(versions):
             return None
         return layouts
 
     async def take(self, versions: Collection[Version]) -> list[Layout]:
-        """What holds these versions, as far as they have rows, in as many reads as it takes.
+        """Return what holds these versions, as far as they have rows, in as many reads as needed.
 
-        Raises ``InvalidInput`` when they hold too much to be answered as a whole.
+        Raises ``InvalidInput`` if they are too large for one response.
         """
         layouts = await self._taken(versions)
         if any(map(_may_be_cut, layouts)):
@@ -180,7 +186,7 @@ class RowsAhead:
         return layouts
 
     async def _taken(self, versions: Collection[Version]) -> list[Layout]:
-        """One read of them; those of traces that nobody began to read are read now."""
+        """Collect the rows begun before; read the rows of traces that were not begun."""
         trace_ids = {version.trace_id for version in versions}
         if missing := trace_ids.difference(self._reading):
             others = [version for version in versions if version.trace_id in missing]
@@ -188,7 +194,7 @@ class RowsAhead:
         return list(await asyncio.gather(*{self._reading.pop(trace_id) for trace_id in trace_ids}))
 
     async def _complete(self, layouts: list[Layout], versions: Collection[Version]) -> None:
-        """Read what is missing of the versions as long as there is more of them."""
+        """Read the missing versions until all are found or no more rows come."""
         found = _found_in(layouts)
         while missing := [version for version in versions if version not in found]:
             layout = await _fetch_some(self._spans, packed_versions(missing))
@@ -205,12 +211,12 @@ class RowsAhead:
 
 
 def render_versions(layouts: Iterable[Layout], versions: Sequence[Version], sums: TraceSums) -> list[Rendered]:
-    """The spans of ``versions``, in their order, without those that are not laid out."""
+    """Return the spans of ``versions`` in their order, without those that are not laid out."""
     return _in_order(_rendered(layouts, sums), versions)
 
 
 def render_current(layouts: Iterable[Layout], versions: Sequence[Version], sums: TraceSums) -> list[Rendered]:
-    """The same; where a version is not laid out, the one that replaced it at its place is shown."""
+    """Do the same, but return the row that replaced a version at its place if the version is not laid out."""
     known = _rendered(layouts, sums)
     if not known.keys() >= set(versions):
         rows = standing_in(versions, known.keys())

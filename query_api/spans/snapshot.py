@@ -78,7 +78,8 @@ class Snapshot:
         all versions that came since.
 
         A new span is taken for one that was sent again if another one that was sent again starts in the same
-        microsecond."""
+        microsecond.
+        """
         if self.is_empty:
             return "0", {}
         held, values = self.holds_sql()

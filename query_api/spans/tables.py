@@ -4,7 +4,8 @@
 statement that names a table in any other way. ``queries.sql`` holds the statements whose text is fixed.
 ``tests/architecture/test_project_tables.py`` checks the source for the same. (The engine's
 ``additional_table_filters`` would need no text, but makes a statement 1.3 ms slower: the engine analyses every column
-of the table again.)"""
+of the table again.)
+"""
 
 from __future__ import annotations
 
@@ -45,7 +46,8 @@ def read_from(table: Table, *where: str, prewhere: Sequence[str] = (), final: bo
     """Write ``FROM table …`` with the condition on the project and all of these conditions.
 
     ``prewhere`` is evaluated first, together with the project, before the columns of ``where`` are read. ``final``:
-    merged rows only."""
+    merged rows only.
+    """
     first = [OF_PROJECT, *prewhere]
     name = f"FROM {table} FINAL" if final else f"FROM {table}"
     if len(first) == 1:
@@ -64,7 +66,8 @@ def require_project(sql: str) -> None:
 
 def _is_legal(source: str, queries: Iterable[str]) -> bool:
     """Whether a source, the text after FROM or JOIN, is a subquery, a query of the WITH clause, or a table with its
-    project."""
+    project.
+    """
     if _NAMED_WITH_PROJECT.match(source):
         return True
     name = _NAMED_QUERY.match(source)

@@ -12,7 +12,8 @@ A span whose parent is itself or is not in the trace is at the top. Reports in a
 of them counts, unless the trace has no other report: then all do, because usage must not vanish.
 
 The rule is here twice, because a page has the versions of its traces at hand, and sums over many traces must stay in
-the engine: ``counted``, and the query ``usage`` in ``queries.sql``. A test compares them."""
+the engine: ``counted``, and the query ``usage`` in ``queries.sql``. A test compares them.
+"""
 
 from __future__ import annotations
 
@@ -105,7 +106,8 @@ def _counting(
     reports: Collection[bytes], parent_of: Mapping[bytes, bytes | None], own: Collection[bytes]
 ) -> Collection[bytes]:
     """Return the reports with no other report below them (all of them if there are none such), and those that are the
-    span's own."""
+    span's own.
+    """
     repeats = set(_nearest_above(reports, parent_of))
     if len(repeats) == len(reports):
         return reports
@@ -147,7 +149,8 @@ def trace_sums_sql(reports: str) -> str:
     """Return a query of ``trace_id`` and the columns of ``Metrics``: what the spans of each trace used together.
 
     ``reports`` is a query of ``trace_id``, ``span_id``, ``parent_id``, ``usage_is_own`` and the columns of
-    ``Metrics``, with one row for each span of these traces."""
+    ``Metrics``, with one row for each span of these traces.
+    """
     return _with_usage(SQL["trace_sums"], reports)
 
 
@@ -166,7 +169,8 @@ def _with_usage(query: str, reports: str) -> str:
 
 def _metric_alone(metric: str) -> str:
     """Return what each span of the project reports of one metric. Constants for the others make the engine read
-    less."""
+    less.
+    """
     amounts = (name if name.startswith(metric) else f"0. AS {name}" for name in Metrics._fields)
     columns = ", ".join(("trace_id", "span_id", "parent_id", "usage_is_own", *amounts))
     return f"SELECT {columns} FROM ({SQL['latest_versions'].replace('{which}', '1')})"

@@ -1,5 +1,9 @@
-"""What tells spans, and the versions of one, apart. Values only; which version of a span is shown:
-``latest_versions.py``."""
+"""The identity of spans and of their versions, and the rows that are at the place of a version now.
+
+A page takes several statements, and producers store new versions in between. A version that was replaced at its place
+by one that matches too must not be lost, so each step that misses the row of a version looks at its place again
+(``current_rows``).
+"""
 
 from __future__ import annotations
 
@@ -23,14 +27,14 @@ class Position(NamedTuple):
 
 
 class SpanKey(NamedTuple):
-    """What identifies a span inside a project."""
+    """The identity of a span in a project."""
 
     trace_id: bytes
     span_id: bytes
 
 
 class Version(NamedTuple):
-    """One row of ``spans``: where it stands and which record it came by."""
+    """The identity of one row of ``spans``: its place and the record that it came in."""
 
     start_us: int
     span_id: bytes
@@ -40,20 +44,21 @@ class Version(NamedTuple):
 
     @property
     def key(self) -> SpanKey:
-        """The span that this is a version of."""
+        """Return the span that this is a version of."""
         return SpanKey(self.trace_id, self.span_id)
 
     @property
     def position(self) -> Position:
-        """Where it stands in the order of pages."""
+        """Return its place in the order of pages."""
         return Position(self.start_us, self.span_id, self.trace_id)
 
 
 def standing_in(versions: Iterable[Version], rows: Collection[Version]) -> dict[Version, Version]:
-    """For each version the row that stands for it: its own, else the latest that replaced it in its log at its place.
+    """Map each version to its row, or else to the latest row that replaced it at its place in its partition.
 
-    The engine drops a row only in a merge with such a later one. So rows that were read at the place of a version,
-    all in one statement, hold one of the two, unless the version never had a row: then it is left out."""
+    The engine drops a row only when it merges it with such a later one. So rows that one statement read at the place
+    of a version hold one of the two, unless the version never had a row: then it is left out.
+    """
     latest = {row[:-1]: row for row in sorted(rows)}
     found: dict[Version, Version] = {}
     for version in versions:
@@ -64,8 +69,9 @@ def standing_in(versions: Iterable[Version], rows: Collection[Version]) -> dict[
 
 
 def packed_versions(versions: Collection[Version]) -> dict[str, HexDigits]:
-    """Where versions stand, as the values of a statement: ``starts`` and ``span_ids``, as ``among_starts`` and
-    ``among_ids`` take them."""
+    """Return the parameters ``starts`` and ``span_ids`` for the places of versions (``among_starts``,
+    ``among_ids``).
+    """
     return {
         "starts": packed_starts([version.start_us for version in versions]),
         "span_ids": packed_ids([version.span_id for version in versions]),
@@ -73,7 +79,7 @@ def packed_versions(versions: Collection[Version]) -> dict[str, HexDigits]:
 
 
 def versions_of(rows: pa.Table) -> list[Version]:
-    """The rows of a table that has the columns of a ``Version``."""
+    """Return the versions of a table that has their columns."""
     return rows_as(Version, *(values_of(rows, name) for name in Version._fields))
 
 
@@ -88,7 +94,9 @@ class CurrentRow(NamedTuple):
 async def current_rows(
     spans: ProjectSpans, versions: Collection[Version], matching: Compiled, *, step: str
 ) -> Mapping[Version, CurrentRow]:
-    """The row of each version, or the row that replaced it at its place; versions that have neither are left out."""
+    """Return the row of each version, or the row that replaced it at its place. Versions without either are left
+    out.
+    """
     if not versions:
         return {}
     values = {**matching.parameters, **packed_versions(versions)}

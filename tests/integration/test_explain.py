@@ -144,7 +144,7 @@ async def test_each_statement_is_shown_as_it_was_run(store: ColumnStore) -> None
     assert member["statements_count"] == len(member["statements"])
     steps = [each["step"] for each in member["statements"]]
     assert steps[0] == "candidates"
-    assert {"heads", "rows"} <= set(steps)
+    assert {"latest versions", "rows"} <= set(steps)
     for each in member["statements"]:
         assert each["elapsed_ms"] > 0
         assert each["sql"].count("project_id = {project_id:UUID}") == each["sql"].count("FROM span")

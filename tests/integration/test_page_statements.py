@@ -69,7 +69,7 @@ async def test_a_page_of_spans_finds_its_heads_and_rows_by_index(spans: ProjectS
     page = await find_page(spans, EVERY_ROW, Window(), limit=5, bytes_max=10**6)
 
     assert len(page.spans) == 5
-    assert [ran.step for ran in spans.ran] == ["candidates", "heads", "rows"]
+    assert [ran.step for ran in spans.ran] == ["candidates", "latest versions", "rows"]
     await _assert_read_little(spans)
 
 
@@ -79,7 +79,7 @@ async def test_a_page_of_traces_finds_its_heads_and_rows_by_index(spans: Project
         page = await read_page(spans, found.traces, bytes_max=10**6, rows=rows)
 
     assert len(page.traces) == 3
-    assert [ran.step for ran in spans.ran] == ["candidates", "heads", "rows"]
+    assert [ran.step for ran in spans.ran] == ["candidates", "latest versions", "rows"]
     await _assert_read_little(spans)
 
 
@@ -99,14 +99,14 @@ async def test_rows_of_the_traces_of_a_page_and_of_no_others_are_read_ahead(span
 
     assert sorted(rows.begun) == sorted(each.position.trace_id for each in found.traces)
     assert sorted(version.trace_id for layout in read for version in layout.versions) == sorted(rows.begun)
-    assert [ran.step for ran in spans.ran] == ["candidates", "heads", "rows"]
+    assert [ran.step for ran in spans.ran] == ["candidates", "latest versions", "rows"]
 
 
 async def test_a_trace_by_its_id_is_two_statements(spans: ProjectSpans) -> None:
     [trace] = await traces_of_ids(spans, [_span().trace_id], bytes_max=16 * MIB)
 
     assert len(trace.spans) == 1
-    assert [ran.step for ran in spans.ran] == ["heads", "rows"]
+    assert [ran.step for ran in spans.ran] == ["latest versions", "rows"]
     await _assert_read_little(spans)
 
 

@@ -5,7 +5,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from common.times import EARLIEST_US, LATEST_US, format_us
-from query_api.spans.render import shown_nanoseconds, shown_times
+from query_api.spans.render import nanosecond_texts, time_texts
 
 NS_US_MAX = 2**63 // 1000 - 1
 
@@ -15,15 +15,15 @@ _times = st.lists(st.integers(EARLIEST_US, LATEST_US), max_size=5)
 def test_no_times_are_no_texts():
     none = np.array([], np.int64)
 
-    assert shown_times(none) == []
-    assert shown_nanoseconds(none, none) == []
+    assert time_texts(none) == []
+    assert nanosecond_texts(none, none) == []
 
 
 @given(_times)
 @example([0, -1, 1_000_000, 1_700_000_000_000_000, 1_700_000_000_000_001])
 @example([EARLIEST_US, LATEST_US])
 def test_a_column_of_times_is_shown_as_each_of_them(times_us: list[int]):
-    assert shown_times(np.array(times_us, np.int64)) == [b'"%b"' % format_us(each).encode() for each in times_us]
+    assert time_texts(np.array(times_us, np.int64)) == [b'"%b"' % format_us(each).encode() for each in times_us]
 
 
 @given(_times, st.integers(0, 999))
@@ -34,6 +34,6 @@ def test_a_column_of_times_is_shown_as_each_of_them(times_us: list[int]):
 def test_nanoseconds_are_whole_numbers_however_far_away(times_us: list[int], rest_ns: int):
     rests_ns = np.full(len(times_us), rest_ns, np.int64)
 
-    assert shown_nanoseconds(np.array(times_us, np.int64), rests_ns) == [
+    assert nanosecond_texts(np.array(times_us, np.int64), rests_ns) == [
         b"%d" % (each * 1000 + rest_ns) for each in times_us
     ]
