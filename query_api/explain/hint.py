@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from common.span import PROMOTED_TEXTS
 from query_api.explain.plan import PRIMARY_KEY, IndexUse, TableRead
 from query_api.filter.ast import Condition, GroupOperator, Node
 from query_api.filter.fields import SERVICE_NAME_PATH, Operator
@@ -16,9 +17,7 @@ _OF_VALUES: Final = {
     "span_id_index": "span_id",
     "parent_id_index": "parent_id",
     "name_index": "span_name",
-    "session_id_index": "session_id",
-    "user_id_index": "user_id",
-    "agent_id_index": "agent_id",
+    **{f"{name}_index": name for name in PROMOTED_TEXTS},
     "service_name_index": _SERVICE_NAME,
 }
 INDEXED_FIELDS: Final[Mapping[str, str]] = {

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import Enum, StrEnum, auto
 from typing import Final, NamedTuple
 
-from common.span import SPAN_TYPES, TRACE_TYPES, SpanKind, StatusCode
+from common.span import PROMOTED_TEXTS, SPAN_TYPES, TRACE_TYPES, SpanKind, StatusCode
 
 
 class Kind(Enum):
@@ -154,7 +154,7 @@ FIELDS: Final[Mapping[str, Field]] = {
         Field("span_type", Kind.ENUM, values=SPAN_TYPES),
         Field("span_kind", Kind.ENUM, values=tuple(kind.name for kind in SpanKind)),
         Field("status_code", Kind.ENUM, values=tuple(code.name for code in StatusCode)),
-        *(Field(name, Kind.TEXT) for name in ("span_name", "status_message", "session_id", "user_id", "agent_id")),
+        *(Field(name, Kind.TEXT) for name in ("span_name", "status_message", *PROMOTED_TEXTS)),
         *(Field(name, Kind.TIME) for name in ("start_time", "end_time", "created_at", "updated_at", "deleted_at")),
         *(Field(name, Kind.UUID) for name in ("created_by_id", "updated_by_id", "deleted_by_id")),
         Field(ATTRIBUTES, Kind.JSON),

@@ -1,4 +1,4 @@
-"""The only way to spans: every statement about them runs here, with the project and the time budget of the request.
+"""The only way to spans: each statement runs here, with its project and the time budget of a request."""
 
 from __future__ import annotations
 

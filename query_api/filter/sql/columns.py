@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, Final
 
 from common.clickhouse.span_columns import NO_PARENT
-from common.span import SPAN_TYPES, TRACE_TYPES, SpanKind, StatusCode
+from common.span import PROMOTED_TEXTS, SPAN_TYPES, TRACE_TYPES, SpanKind, StatusCode
 from query_api.filter.patterns import TextSearch
 from query_api.filter.sql.parameters import Parameters, ids_in
 from query_api.filter.sql.subject import Bounds, Subject
@@ -132,9 +132,7 @@ COLUMNS: Final[Mapping[str, Callable[[Parameters], Subject]]] = {
     ),
     "span_name": partial(TextColumn, name="name", is_nullable=False),
     "status_message": partial(TextColumn, name="status_message"),
-    "session_id": partial(TextColumn, name="session_id"),
-    "user_id": partial(TextColumn, name="user_id"),
-    "agent_id": partial(TextColumn, name="agent_id"),
+    **{name: partial(TextColumn, name=name) for name in PROMOTED_TEXTS},
     "start_time": partial(TimeColumn, name="start_us"),
     "end_time": partial(TimeColumn, name="end_us"),
     "created_at": partial(TimeColumn, name="stored_us"),
