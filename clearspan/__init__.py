@@ -1,1 +1,1 @@
-"""The front door: the command line and the embedded stack."""
+"""The command line and the embedded stack."""

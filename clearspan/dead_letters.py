@@ -1,47 +1,62 @@
-"""``clearspan dead-letters``: what was refused, as tables for people and JSON for machines."""
+"""``clearspan dead-letters``: what was rejected, as tables for people and JSON for programs."""
 
 from __future__ import annotations
 
 import argparse
-import asyncio
 import base64
 import json
 import sys
 from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from clearspan.terminal import shown
+from clearspan.console import confirm, printable, report_failures, target_settings
 
 if TYPE_CHECKING:
     from common.kafka.log import KafkaLog
     from common.settings import KafkaSettings
     from ingest.replay import DeadLetter
 
+DESCRIPTION: Final = """\
+Manage dead letters: the records and spans that were rejected, with their original bytes. A replay publishes them to the
+topic from which they came.
+"""
+EXAMPLES: Final = """\
+examples
+  clearspan dead-letters list
+  clearspan dead-letters show 0-17 --raw > record.bin
+  clearspan dead-letters replay 0-17 0-18
+  clearspan dead-letters drop 0-17
+"""
 
-def add_actions(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add list, show, replay and drop."""
-    listing = actions.add_parser("list", help="what is neither replayed nor dropped, oldest first")
-    listing.add_argument("--json", action="store_true", help="one JSON object a line")
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the actions list, show, replay and drop."""
+    actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
+    listing = actions.add_parser(
+        "list", help="list the dead letters that are neither replayed nor dropped, oldest first"
+    )
     listing.set_defaults(command=_list)
-    show = actions.add_parser("show", help="one letter with its original bytes")
-    show.add_argument("id", metavar="ID", help="as the list shows it, for example 0-17")
-    kind = show.add_mutually_exclusive_group()
-    kind.add_argument("--json", action="store_true", help="a JSON object, the bytes in value_base64")
-    kind.add_argument("--raw", action="store_true", help="only the bytes")
+    show = actions.add_parser("show", help="show one dead letter with its original bytes")
+    show.add_argument("id", metavar="ID", help="the id that the list shows, for example 0-17")
+    output = show.add_mutually_exclusive_group()
+    output.add_argument("--json", action="store_true", help="print a JSON object, with the bytes in value_base64")
+    output.add_argument("--raw", action="store_true", help="write only the bytes")
     show.set_defaults(command=_show)
-    replay = actions.add_parser("replay", help="publish letters again to where they came from")
-    replay.add_argument("ids", metavar="ID", nargs="+")
-    replay.add_argument("--json", action="store_true", help="one JSON object a line")
+    replay = actions.add_parser("replay", help="publish dead letters again to the topics from which they came")
     replay.set_defaults(command=_replay)
-    drop = actions.add_parser("drop", help="give letters up; their bytes stay in the topic")
-    drop.add_argument("ids", metavar="ID", nargs="+")
-    drop.add_argument("--yes", action="store_true", help="do not ask")
-    drop.add_argument("--json", action="store_true", help="one JSON object a line")
+    drop = actions.add_parser(
+        "drop", help="mark dead letters as done without replaying them; their bytes stay in the topic"
+    )
+    drop.add_argument("--yes", action="store_true", help="drop without asking")
     drop.set_defaults(command=_drop)
+    for action in (replay, drop):
+        action.add_argument("ids", metavar="ID", nargs="+", help="an id that the list shows, for example 0-17")
+    for action in (listing, replay, drop):
+        action.add_argument("--json", action="store_true", help="print one JSON object per line")
 
 
 def _list(arguments: argparse.Namespace) -> int:
-    from ingest.replay import list_dead_letters  # noqa: PLC0415 - rooms are loaded by the command that needs them
+    from ingest.replay import list_dead_letters  # noqa: PLC0415 - loaded only by commands that need it
 
     async def run(log: KafkaLog, kafka: KafkaSettings) -> int:
         found = await list_dead_letters(log, kafka.dead_letter_topic, progress=_progress)
@@ -57,7 +72,7 @@ def _list(arguments: argparse.Namespace) -> int:
             print("There are more: replay or drop some of these first.", file=sys.stderr)
         return 0
 
-    return _with_kafka(run)
+    return _run_with_kafka(run)
 
 
 def _show(arguments: argparse.Namespace) -> int:
@@ -73,11 +88,11 @@ def _show(arguments: argparse.Namespace) -> int:
             for name, member in _members(letter).items():
                 if member is not None:
                     text = json.dumps(member) if isinstance(member, dict) else str(member)
-                    print(f"{name:<12} {shown(text)}")
+                    print(f"{name:<12} {printable(text)}")
             print(f"{'value':<12} {_readable(value)}")
         return 0
 
-    return _with_kafka(run)
+    return _run_with_kafka(run)
 
 
 def _replay(arguments: argparse.Namespace) -> int:
@@ -92,18 +107,16 @@ def _replay(arguments: argparse.Namespace) -> int:
         publisher = KafkaPublisher(kafka)
         try:
             for letter_id in letter_ids:
-                went_to = await replay(log, publisher, kafka.dead_letter_topic, letter_id)
+                where = await replay(log, publisher, kafka.dead_letter_topic, letter_id)
                 if arguments.json:
-                    print(json.dumps({"id": letter_id, **went_to._asdict()}))
+                    print(json.dumps({"id": letter_id, **where._asdict()}))
                 else:
-                    print(
-                        f"{letter_id} went to {went_to.topic}, partition {went_to.partition}, offset {went_to.offset}."
-                    )
+                    print(f"{letter_id} went to {where.topic}, partition {where.partition}, offset {where.offset}.")
         finally:
             await publisher.close()
         return 0
 
-    return _with_kafka(run)
+    return _run_with_kafka(run)
 
 
 def _drop(arguments: argparse.Namespace) -> int:
@@ -111,7 +124,7 @@ def _drop(arguments: argparse.Namespace) -> int:
     from ingest.replay import drop, require_open  # noqa: PLC0415
 
     letter_ids = list(dict.fromkeys(arguments.ids))
-    if not arguments.yes and not _confirmed(f"Give up {', '.join(letter_ids)}? [y/N] "):
+    if not arguments.yes and not confirm(f"Drop {', '.join(letter_ids)}? [y/N] "):
         print("Nothing was dropped.", file=sys.stderr)
         return 1
 
@@ -129,26 +142,20 @@ def _drop(arguments: argparse.Namespace) -> int:
             await publisher.close()
         return 0
 
-    return _with_kafka(run)
+    return _run_with_kafka(run)
 
 
-def _with_kafka(run: Callable[[KafkaLog, KafkaSettings], Coroutine[Any, Any, int]]) -> int:
-    from clearspan.target import explained, target_settings  # noqa: PLC0415 - as above
-    from common.errors import ServiceError  # noqa: PLC0415
-    from common.kafka.log import KafkaLog  # noqa: PLC0415
+def _run_with_kafka(run: Callable[[KafkaLog, KafkaSettings], Coroutine[Any, Any, int]]) -> int:
+    from common.kafka.log import KafkaLog  # noqa: PLC0415 - as above
 
     kafka = target_settings().kafka
-    try:
-        return asyncio.run(run(KafkaLog(kafka), kafka))
-    except ServiceError as exc:
-        print(f"clearspan: {explained(exc, 'kafka')}", file=sys.stderr)
-        return 1
+    return report_failures(run(KafkaLog(kafka), kafka), "kafka")
 
 
 def _members(letter: DeadLetter) -> dict[str, Any]:
-    """The members of contract §7; those of a shared letter only where it is one."""
-    of_many = ("span_count", "codes")
-    return {name: member for name, member in letter._asdict().items() if name not in of_many or member is not None}
+    """Return the members of contract §7; ``span_count`` and ``codes`` only for a dead letter that several spans share."""
+    shared = ("span_count", "codes")
+    return {name: member for name, member in letter._asdict().items() if name not in shared or member is not None}
 
 
 def _print_table(letters: list[DeadLetter]) -> None:
@@ -158,14 +165,13 @@ def _print_table(letters: list[DeadLetter]) -> None:
         span = "all" if letter.span_index is None else str(letter.span_index)
         if letter.span_count is not None:
             span = f"×{letter.span_count}"
-        print(
-            f"{letter.id:<10} {source:<28} {span:>6} {letter.code:<24} {letter.bytes_count:>9}  {shown(letter.reason)}"
-        )
+        row = f"{letter.id:<10} {source:<28} {span:>6} {letter.code:<24} {letter.bytes_count:>9}"
+        print(f"{row}  {printable(letter.reason)}")
 
 
 def _readable(value: bytes) -> str:
     try:
-        return shown(value.decode(), keeps="\n\t")
+        return printable(value.decode(), keep="\n\t")
     except UnicodeDecodeError:
         return base64.b64encode(value).decode() + "   (base64; --raw writes the bytes)"
 
@@ -178,11 +184,3 @@ def _progress(records_count: int) -> None:
 def _end_progress() -> None:
     if sys.stderr.isatty():
         print("\r" + " " * 40 + "\r", end="", file=sys.stderr, flush=True)
-
-
-def _confirmed(question: str) -> bool:
-    try:
-        print(question, end="", file=sys.stderr, flush=True)
-        return input().strip().lower() in {"y", "yes"}
-    except EOFError:
-        return False

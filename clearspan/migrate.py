@@ -1,26 +1,40 @@
-"""The tables of both stores, brought to where this program needs them. Safe to run twice and from two places at once."""
+"""``clearspan migrate``: create or update the tables of both stores. Safe to run twice and from two places at once."""
 
 from __future__ import annotations
 
-from typing import Final
+import asyncio
+import sys
 
 from common.clickhouse.migrate import migrate as migrate_clickhouse
+from common.environment import read_settings
 from common.errors import ServiceError
 from common.migrations import IllegalMigration
 from common.postgres.migrate import migrate as migrate_postgres
 from common.settings import Settings
-from common.telemetry import get_logger
+from common.telemetry import configure_logging, get_logger
 from common.waiting import wait_for
 
 _log = get_logger(__name__)
 
-CANNOT_MIGRATE: Final = (IllegalMigration, ServiceError)
-"""What waiting does not mend: files and database contradict each other, or a store refuses a statement, for want of a right mostly."""
+
+def run() -> int:
+    """Run the command; return its exit code."""
+    settings = read_settings()
+    configure_logging(log_format=settings.log_format, level=settings.log_level)
+    try:
+        asyncio.run(migrate_all(settings))
+    except (IllegalMigration, ServiceError) as exc:
+        print(f"clearspan: {exc}", file=sys.stderr)
+        return 1
+    return 0
 
 
 async def migrate_all(settings: Settings) -> None:
-    """Apply what is missing to ClickHouse and to Postgres; waits for a server that is not up yet, and says so. Raises
-    ``CANNOT_MIGRATE``."""
+    """Apply the missing migrations to ClickHouse and to Postgres; wait for a server that is not up yet, and log that.
+
+    Raises ``IllegalMigration`` if the database contradicts the files, and ``ServiceError`` if a store refuses a statement,
+    usually because a privilege is missing: waiting cures neither.
+    """
 
     async def clickhouse() -> None:
         applied = await migrate_clickhouse(settings.clickhouse, data_dir=settings.data_dir.resolve())

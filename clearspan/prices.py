@@ -1,4 +1,4 @@
-"""``clearspan prices``: what model calls are taken to cost, where no instrumentation says it (ADR 0010)."""
+"""``clearspan prices``: the prices from which the cost of a model call is computed if its span has none (ADR 0010)."""
 
 from __future__ import annotations
 
@@ -7,26 +7,29 @@ import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
+
+from common.environment import read_settings
 
 if TYPE_CHECKING:
     from ingest.semconv.prices import Cost, Price, PriceTable
 
 DESCRIPTION: Final = """\
-A model call that says its model and its tokens, but no cost, gets one from this table: list prices, in US dollars for a million
-tokens. A model that is not in it never costs anything. What is stored keeps the cost of its day.
+Show the price table. A model call whose span has a model and tokens but no cost gets a cost from this table: list prices,
+in US dollars per million tokens. A model that is not in the table gets no cost. Stored costs never change.
 """
 EXAMPLES: Final = """\
 what a model costs, and which row says so
   clearspan prices --model gpt-4o-mini-2024-07-18
 
-prices of your own, in place of these
-  clearspan prices --csv > prices.csv           begin with a copy; lines that begin with # are comments
-  clearspan prices --file prices.csv            see whether it can be read
+replace the table with your own prices
+  clearspan prices --csv > prices.csv           start with a copy; lines that begin with # are comments
+  clearspan prices --file prices.csv            check that it can be read
   export CLEARSPAN_INGEST__PRICES_FILE=$PWD/prices.csv
 
-columns: provider,model,input,cached_input,cache_write,output. What was read from the provider's cache, or written to it, costs as
-the input where its place is empty; an empty output is not charged. A model's name stands for its dated snapshots too.
+columns: provider,model,input,cached_input,cache_write,output. An empty cached_input or cache_write means the price of input,
+for tokens that were read from or written to the provider's cache; an empty output means no charge. The name of a model also
+covers its dated snapshots.
 """
 WRONG_USAGE: Final = 2
 
@@ -34,28 +37,24 @@ _NUMBERS: Final = ("input", "cached_input", "cache_write", "output")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add what can be asked."""
+    """Add the options."""
     parser.add_argument(
-        "--model", metavar="NAME", help="the row of one model, and what 1,000 tokens cost; exit code 1 if none"
+        "--model",
+        metavar="NAME",
+        help="show the row of one model, and what 1,000 tokens cost; exit code 1 if there is none",
     )
-    parser.add_argument(
-        "--file", metavar="FILE", type=Path, help="the prices in this file, not those that the settings name"
-    )
-    shape = parser.add_mutually_exclusive_group()
-    shape.add_argument("--json", action="store_true", help="one JSON object a line")
-    shape.add_argument("--csv", action="store_true", help="the file itself")
+    parser.add_argument("--file", metavar="FILE", type=Path, help="read the prices from this file")
+    output = parser.add_mutually_exclusive_group()
+    output.add_argument("--json", action="store_true", help="print one JSON object per line")
+    output.add_argument("--csv", action="store_true", help="print the file itself")
     parser.set_defaults(command=_show)
 
 
 def _show(arguments: argparse.Namespace) -> int:
-    from common.environment import read_settings  # noqa: PLC0415 - rooms are loaded by the command that needs them
-    from ingest.semconv.prices import LIST_PRICES, prices_in  # noqa: PLC0415
+    from ingest.semconv.prices import LIST_PRICES, prices_in  # noqa: PLC0415 - loaded only by commands that need it
 
     if arguments.csv and arguments.model is not None:
-        print(
-            "clearspan: --csv is the whole file; the row of a model is shown without it, or with --json.",
-            file=sys.stderr,
-        )
+        print("clearspan: --csv prints the whole file; use --model alone, or with --json.", file=sys.stderr)
         return WRONG_USAGE
     path = arguments.file or read_settings().ingest.prices_file
     table = prices_in(path)
@@ -67,7 +66,7 @@ def _show(arguments: argparse.Namespace) -> int:
         for price in table.prices:
             print(json.dumps(price._asdict()))
     else:
-        print(f"{len(table.prices)} models, {table.source}, US dollars for 1,000,000 tokens\n")
+        print(f"{len(table.prices)} models, {table.source}, US dollars per 1,000,000 tokens\n")
         _print_rows(table.prices)
     return 0
 
@@ -79,20 +78,15 @@ def _show_model(table: PriceTable, model: str, *, as_json: bool) -> int:
     if price is None:
         print(f"clearspan: {model!r} is not in the table ({table.source}): its calls get no cost.", file=sys.stderr)
         return 1
-    asked, answered = cost_of(price, {"prompt": 1_000}), cost_of(price, {"completion": 1_000})
+    costs = {part: _total(cost_of(price, {part: 1_000})) for part in ("prompt", "completion")}
     if as_json:
-        print(json.dumps(_members(price, table.source, asked, answered)))
+        print(json.dumps({**price._asdict(), "source": table.source, "cost_of_1000_tokens": costs}))
         return 0
     _print_rows([price])
     print(
-        f"\n1,000 tokens of prompt      {_total(asked):.6f} USD\n1,000 tokens of completion  {_total(answered):.6f} USD"
+        f"\n1,000 prompt tokens      {costs['prompt']:.6f} USD\n1,000 completion tokens  {costs['completion']:.6f} USD"
     )
     return 0
-
-
-def _members(price: Price, source: str, asked: Cost | None, answered: Cost | None) -> dict[str, Any]:
-    thousand = {"prompt": _total(asked), "completion": _total(answered)}
-    return {**price._asdict(), "source": source, "cost_of_1000_tokens": thousand}
 
 
 def _total(cost: Cost | None) -> float:

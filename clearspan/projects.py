@@ -1,4 +1,4 @@
-"""``clearspan projects``: the fences between tenants. Everything that is stored belongs to one, and so does every key."""
+"""``clearspan projects``: the tenants. Everything that is stored belongs to one project, and so does every key."""
 
 from __future__ import annotations
 
@@ -7,51 +7,44 @@ import json
 from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
-from clearspan.on_postgres import on_postgres
-from clearspan.terminal import short_text, shown
+from clearspan.console import printable, run_on_postgres, short_text, target_settings
+from common.clock import SystemClock
+from common.errors import InvalidInput, NotFound
 
 if TYPE_CHECKING:
     from common.postgres.pool import Database
     from common.postgres.projects import Project, Projects
 
 DESCRIPTION: Final = """\
-Projects are the fences between tenants: spans, applications, saved queries and keys belong to one, and nobody sees another's.
-What names no project goes to the default one.
+Manage projects. Spans, applications, saved queries and keys belong to one project each, and no project sees the data of
+another. Spans that name no project belong to the default project.
 """
 EXAMPLES: Final = """\
-a project for a team, and a key to it
+a project for a team, and a key for it
   clearspan projects create checkout
   clearspan keys create laptop --project checkout
 
-spans find their project by the key they are sent with over HTTP; in Kafka by the record header `project-id`, else the
-resource attribute `project.id`, else the project that is set for the topic. Both say the id, which `list` shows.
+Over HTTP, the key decides the project of spans. In Kafka, the record header `project-id` does, else the resource attribute
+`project.id`, else the project that is configured for the topic. Both hold the id, which `list` shows.
 """
 
 
-def add_actions(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add create and list."""
-    create = actions.add_parser("create", help="make a project")
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the actions create and list."""
+    actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
+    create = actions.add_parser("create", help="create a project")
     create.add_argument(
-        "name", metavar="NAME", type=project_name, help="for people; commands take it in place of the id"
+        "name", metavar="NAME", type=_name, help="a name for people; commands accept it instead of the id"
     )
-    create.add_argument("--json", action="store_true", help="a JSON object")
     create.set_defaults(command=_create)
-    listing = actions.add_parser("list", help="all projects, oldest first")
-    listing.add_argument("--json", action="store_true", help="one JSON object a line")
+    listing = actions.add_parser("list", help="list all projects, oldest first")
     listing.set_defaults(command=_list)
-
-
-def project_name(text: str) -> str:
-    """A name that can be told from an id; raises what argparse shows as wrong usage."""
-    if _as_id(text) is not None:
-        raise argparse.ArgumentTypeError("a name must not look like an id")
-    return short_text(text)
+    for action in (create, listing):
+        action.add_argument("--json", action="store_true", help="print one JSON object per line")
 
 
 async def find_project(projects: Projects, id_or_name: str, /) -> UUID:
-    """The id of a project. Raises ``NotFound`` where there is none, and ``InvalidInput`` where several bear the name."""
-    from common.errors import InvalidInput, NotFound  # noqa: PLC0415 - rooms are loaded by the command that needs them
-
+    """Return the id of a project. Raises ``NotFound``, or ``InvalidInput`` if several projects have the name."""
     project_id = _as_id(id_or_name)
     by_id = None if project_id is None else await projects.find(project_id)
     found = await projects.named(id_or_name) if by_id is None else [by_id]
@@ -59,8 +52,14 @@ async def find_project(projects: Projects, id_or_name: str, /) -> UUID:
         raise NotFound(f"There is no project {id_or_name!r}. `clearspan projects list` shows all.")
     if len(found) > 1:
         ids = ", ".join(str(project.id) for project in found)
-        raise InvalidInput(f"{len(found)} projects bear the name {id_or_name!r}; say the id of one: {ids}.")
+        raise InvalidInput(f"{len(found)} projects are named {id_or_name!r}; give the id of one: {ids}.")
     return found[0].id
+
+
+def _name(text: str) -> str:
+    if _as_id(text) is not None:
+        raise argparse.ArgumentTypeError("a name must not look like an id")
+    return short_text(text)
 
 
 def _create(arguments: argparse.Namespace) -> int:
@@ -69,14 +68,12 @@ def _create(arguments: argparse.Namespace) -> int:
         if arguments.json:
             print(json.dumps(_members(project)))
         else:
-            print(f"{project.id}\n\nA key to it:  clearspan keys create NAME --project {project.id}")
+            print(f"{project.id}\n\nCreate a key for it:  clearspan keys create NAME --project {project.id}")
 
-    return on_postgres(run)
+    return run_on_postgres(run)
 
 
 def _list(arguments: argparse.Namespace) -> int:
-    from clearspan.target import target_settings  # noqa: PLC0415 - rooms are loaded by the command that needs them
-
     async def run(database: Database) -> None:
         default_project_id = target_settings().default_project_id
         for project in await _projects(database).all():
@@ -84,14 +81,13 @@ def _list(arguments: argparse.Namespace) -> int:
                 print(json.dumps(_members(project)))
             else:
                 mark = "  (default)" if project.id == default_project_id else ""
-                print(f"{project.id}  {project.created_at:%Y-%m-%d %H:%M}  {shown(project.name)}{mark}")
+                print(f"{project.id}  {project.created_at:%Y-%m-%d %H:%M}  {printable(project.name)}{mark}")
 
-    return on_postgres(run)
+    return run_on_postgres(run)
 
 
 def _projects(database: Database) -> Projects:
-    from common.clock import SystemClock  # noqa: PLC0415 - as above
-    from common.postgres.projects import Projects  # noqa: PLC0415
+    from common.postgres.projects import Projects  # noqa: PLC0415 - loaded only by commands that need it
 
     return Projects(database, SystemClock())
 

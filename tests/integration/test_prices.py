@@ -43,7 +43,7 @@ def test_the_table_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
     assert run() == 0
 
     shown = capsys.readouterr().out.splitlines()
-    assert shown[0] == f"{len(list_prices().prices)} models, {list_prices().source}, US dollars for 1,000,000 tokens"
+    assert shown[0] == f"{len(list_prices().prices)} models, {list_prices().source}, US dollars per 1,000,000 tokens"
     assert [line.split() for line in shown if " gpt-4o-mini " in line] == [
         ["openai", "gpt-4o-mini", "0.15", "0.075", "0.15", "0.6"]
     ]
@@ -64,7 +64,7 @@ def test_an_unknown_model_is_no_success(capsys: pytest.CaptureFixture[str]) -> N
 
 def test_the_file_of_one_model_is_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("--csv", "--model", "gpt-4o-mini") == 2
-    assert "--csv is the whole file" in capsys.readouterr().err
+    assert "--csv prints the whole file" in capsys.readouterr().err
 
 
 def test_a_copy_is_a_table_again(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -43,11 +43,11 @@ def test_the_bytes_of_a_letter_command_no_terminal() -> None:
 
 def test_a_letter_named_twice_is_given_up_once(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
-    monkeypatch.setattr(dead_letters, "_confirmed", asked.append)
+    monkeypatch.setattr(dead_letters, "confirm", asked.append)
 
     dead_letters._drop(Namespace(ids=["0-17", "0-3", "0-17"], yes=False, json=False))
 
-    assert asked == ["Give up 0-17, 0-3? [y/N] "]
+    assert asked == ["Drop 0-17, 0-3? [y/N] "]
 
 
 VALUE = b"\xff{}"
@@ -78,9 +78,9 @@ def broker() -> MemoryBroker:
 def command(broker: MemoryBroker, monkeypatch: pytest.MonkeyPatch) -> Command:
     monkeypatch.setattr("common.kafka.log.KafkaLog", lambda _settings: broker)
     monkeypatch.setattr("common.kafka.producer.KafkaPublisher", lambda _settings: broker.publisher())
-    monkeypatch.setattr("clearspan.target.target_settings", Settings)
+    monkeypatch.setattr("clearspan.dead_letters.target_settings", Settings)
     parser = ArgumentParser()
-    dead_letters.add_actions(parser.add_subparsers())
+    dead_letters.add_arguments(parser)
 
     def run(*arguments: str) -> int:
         parsed = parser.parse_args(arguments)
@@ -227,7 +227,7 @@ def test_only_yes_gives_a_letter_up(
     assert command("drop", "0-0", "--json") == code
 
     told = capsys.readouterr()
-    question = "Give up 0-0? [y/N] "
+    question = "Drop 0-0? [y/N] "
     if code:
         assert (told.out, told.err) == ("", question + "Nothing was dropped.\n")
     else:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from clearspan.console import printable, run_on_postgres
 from clearspan.embedded.layout import Layout, Running, hold
-from clearspan.on_postgres import on_postgres
 from common.errors import InvalidInput, ServiceError, Unavailable
 from common.postgres.pool import Database
 
@@ -27,7 +27,7 @@ def said(capsys: pytest.CaptureFixture[str], failure: ServiceError) -> str:
     async def fail(_database: Database) -> None:
         raise failure
 
-    assert on_postgres(fail) == 1
+    assert run_on_postgres(fail) == 1
     return capsys.readouterr().err
 
 
@@ -58,3 +58,25 @@ def test_a_stack_that_runs_is_not_denied(data_dir: Path, capsys: pytest.CaptureF
 
 def test_another_failure_has_nothing_to_do_with_it(capsys: pytest.CaptureFixture[str]) -> None:
     assert said(capsys, InvalidInput("No such project.")) == "clearspan: No such project.\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "escaped"),
+    [
+        ("\x1b[2J", "\\x1b[2J"),
+        ("a\u202eb", "a\\u202eb"),
+        ("\u2066a\u2069\u200f\u061c", "\\u2066a\\u2069\\u200f\\u061c"),
+        ("a\u2028b\x85", "a\\u2028b\\x85"),
+    ],
+)
+def test_control_characters_are_escaped(text: str, escaped: str) -> None:
+    assert printable(text) == escaped
+
+
+@pytest.mark.parametrize("text", ["naïve", "שלום", "👩‍💻"])
+def test_letters_of_every_script_are_printed_unchanged(text: str) -> None:
+    assert printable(text) == text
+
+
+def test_kept_characters_are_not_escaped() -> None:
+    assert printable("a\n\tb", keep="\n") == "a\n\\x09b"
