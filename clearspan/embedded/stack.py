@@ -1,4 +1,4 @@
-"""The embedded stack: what starts in which order, who ends it, and how the broker is renewed.
+"""The embedded stack: what starts in which order, what ends it, and how the broker is renewed.
 
 ::
 
@@ -6,8 +6,9 @@
                                                          ↑                          │ broker too large
                                                          └──── renew the broker ────┘
 
-Everything is closed in reverse order, but for the API: it ends before the log is drained. SIGTERM and SIGINT drain, for as long as
-the work progresses; a second one ends the process at once. What is dropped all the same is said, and the exit code is 1.
+Everything is closed in reverse order, except the API, which ends before the worker is drained. SIGTERM and SIGINT drain
+for as long as work progresses; a second signal ends the process at once. If records had to be dropped, the stack says
+which, and its exit code is 1.
 """
 
 from __future__ import annotations
@@ -24,12 +25,11 @@ from pydantic import SecretStr
 
 from clearspan.embedded.broker import EmbeddedBroker
 from clearspan.embedded.broker_proxy import DRAINING_CLIENT
-from clearspan.embedded.carry_over import CarryOver
-from clearspan.embedded.guard import Guard
-from clearspan.embedded.journal import Journal, JournallingPublisher
+from clearspan.embedded.guard import Guard, end_left_over, write_children
+from clearspan.embedded.journal import CarryOver, Journal, JournallingPublisher
 from clearspan.embedded.layout import Layout, Running, StackError, Stopping, hold, make_private
+from clearspan.embedded.ports import free_port, require_free_ports, why_taken
 from clearspan.embedded.postgres import EmbeddedPostgres
-from clearspan.embedded.processes import Child, end_left_over, free_port, require_free_ports, why_taken, write_children
 from clearspan.migrate import migrate_all
 from common.clickhouse.connect import open_store
 from common.clickhouse.store import ColumnStore
@@ -53,30 +53,32 @@ from ingest.worker import Worker
 from query_api.http.app import open_api, request_s_max
 
 WATCH_INTERVAL_S: Final = 1.0
-SETTLE_INTERVAL_S: Final = 0.1
-BEAT_INTERVAL_S: Final = 1.0
+DRAIN_INTERVAL_S: Final = 0.1
+PROGRESS_INTERVAL_S: Final = 1.0
 CHILDREN_GRACE_S: Final = 20.0
-"""Of a stop, for the broker and for Postgres."""
+"""The part of a stop in which the broker and Postgres end."""
 
 MIGRATE_GRACE_S: Final = 5.0
-"""Tables that are under way are made, while somebody who stops the stack waits; an engine or a Postgres that is away is not waited for."""
+"""How long a stop during the start waits for migrations that are running; it does not wait for a store that is down."""
 
 SESSION_TIMEOUT_S: Final = 3.0
-"""The broker makes the first member of a group wait for half of it. There is no other member, so nothing speaks for more."""
+"""The broker lets the first member of a group wait for half of it. No other member exists, so it can be short."""
 
 _log = get_logger(__name__)
 
 
 async def run_stack(settings: Settings) -> None:
-    """Run everything until SIGTERM or SIGINT. Raises ``StackError`` when it cannot start, or had to drop records that were
-    acknowledged, and ``IllegalSettings``."""
+    """Run everything until SIGTERM or SIGINT.
+
+    Raises ``IllegalSettings``, and ``StackError`` if the stack cannot start or had to drop acknowledged records.
+    """
     settings = _embedded(settings)
     configure_logging(log_format=settings.log_format, level=settings.log_level)
     tune_for_batches()
     layout = Layout(settings.data_dir)
     with hold(layout):
         for child in end_left_over(layout):
-            _log.warning("Ended what an earlier stack had left behind.", name=child.name, pid=child.pid)
+            _log.warning("Ended a process that an earlier stack had left behind.", name=child.name, pid=child.pid)
         ports = {
             "CLEARSPAN_API_PORT": settings.api_port,
             "CLEARSPAN_WORKER_PORT": settings.worker_port,
@@ -84,10 +86,10 @@ async def run_stack(settings: Settings) -> None:
         }
         otlp_left_out = _why_otlp_is_left_out(settings, ports.values())
         if otlp_left_out:
-            _log.warning("OTLP over HTTP is not taken at its usual port.", reason=otlp_left_out)
+            _log.warning("The usual port of OTLP over HTTP is not available.", reason=otlp_left_out)
             settings = settings.model_copy(update={"otlp_http_port": 0})
         require_free_ports(ports | {"CLEARSPAN_OTLP_HTTP_PORT": settings.otlp_http_port})
-        prices_in(settings.ingest.prices_file)  # the worker's, told before there is something to take back
+        prices_in(settings.ingest.prices_file)  # checked before anything starts
         stack = _Stack(settings, layout, otlp_left_out=otlp_left_out)
         async with AsyncExitStack() as resources:
             await stack.run(resources)
@@ -98,15 +100,15 @@ async def run_stack(settings: Settings) -> None:
 
 
 def _embedded(settings: Settings) -> Settings:
-    """The settings with the defaults of embedded mode, where the environment does not say otherwise."""
-    said = settings.model_fields_set
+    """Return the settings with the defaults of the embedded stack where the environment has none."""
+    given = settings.model_fields_set
     return settings.model_copy(
         update={
             "data_dir": settings.data_dir.resolve(),
-            "api_port": settings.api_port or free_port(),  # written down before the API listens
-            "worker_port": settings.worker_port or free_port(),  # that of all workers that follow on each other
-            "auth": settings.auth if "auth" in said else "off",
-            "log_format": settings.log_format if "log_format" in said else "text",
+            "api_port": settings.api_port or free_port(),  # written to the data directory before the API listens
+            "worker_port": settings.worker_port or free_port(),  # the same for all workers of this stack
+            "auth": settings.auth if "auth" in given else "off",
+            "log_format": settings.log_format if "log_format" in given else "text",
             "clickhouse": settings.clickhouse.model_copy(update={"interface": "chdb", "cluster": ""}),
             "kafka": settings.kafka.model_copy(update={"session_timeout_s": SESSION_TIMEOUT_S}),
         }
@@ -114,7 +116,7 @@ def _embedded(settings: Settings) -> Settings:
 
 
 def _why_otlp_is_left_out(settings: Settings, other_ports: Iterable[int]) -> str:
-    """Why nobody can listen on the usual port of OTLP; empty where that is possible, or where it was set by hand and so has to be."""
+    """Return why the usual port of OTLP cannot be used; empty if it can, or if it was set by hand and so must be."""
     if "otlp_http_port" in settings.model_fields_set:
         return ""
     if settings.otlp_http_port in other_ports:
@@ -126,13 +128,13 @@ def _address(host: str, port: int) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-def _stop_s(settings: Settings) -> float:
-    """How long a stop may say nothing: the requests under way, the log and then the worker that drains, and the children."""
+def stop_s_max(settings: Settings) -> float:
+    """Return how long a stop may report no progress: requests under way, two drains (broker, worker), and the children."""
     return request_s_max(settings.query) + 2 * settings.ingest.shutdown_grace_s + CHILDREN_GRACE_S
 
 
 class _Stack:
-    """The parts that live as long as the process, and the worker, which is made anew with each broker."""
+    """The parts that live as long as the process, and the worker, of which there is one per broker."""
 
     def __init__(self, settings: Settings, layout: Layout, *, otlp_left_out: str) -> None:
         self._settings = settings
@@ -146,23 +148,14 @@ class _Stack:
         self._left_count: int | None = None
         self._carried_bytes = 0
         self.dropped = ""
-        """What was acknowledged and is gone, in words."""
+        """A sentence about acknowledged records that were lost."""
 
     async def run(self, resources: AsyncExitStack) -> None:
-        """Start in order, work until asked to stop; ``resources`` closes in reverse."""
-        self._heed_signals()
-        guard = Guard()
-        resources.callback(guard.close)
-        postgres = await self._start_servers(resources, guard)
-        self._settings = self._settings.model_copy(
-            update={
-                "kafka": self._settings.kafka.model_copy(update={"bootstrap": self._broker.bootstrap}),
-                "postgres": self._settings.postgres.model_copy(update={"dsn": SecretStr(postgres.dsn)}),
-            }
-        )
-        self._write_running(postgres.dsn)
-        beating = asyncio.create_task(self._beat(), name="beat")
-        resources.callback(beating.cancel)
+        """Start in order and work until asked to stop; ``resources`` closes in reverse order."""
+        self._handle_signals()
+        await self._start_servers(resources)
+        showing = asyncio.create_task(self._show_progress(), name="show-progress")
+        resources.callback(showing.cancel)
         if not await self._make_tables_and_topics():
             return
         kafka = self._settings.kafka
@@ -183,13 +176,53 @@ class _Stack:
         _log.info("The API listens.", port=api_port)
         async with asyncio.TaskGroup() as tasks:
             self._admit(tasks)
-            # Once in any case: what was acknowledged since is drained, also where somebody stops the stack at once.
-            while await self._work(store, database, guard, postgres.child, tasks) == "renew":
-                await self._replace_broker(guard, postgres.child, tasks)
+            # At least once: records that are acknowledged by now are drained, even if the stack is stopped at once.
+            while await self._work(store, database, tasks) == "renew":
+                await self._replace_broker(tasks)
                 _log.info("The broker is renewed.")
 
+    async def _start_servers(self, resources: AsyncExitStack) -> None:
+        self._guard = Guard()
+        resources.callback(self._guard.close)
+        postgres = await asyncio.to_thread(EmbeddedPostgres, self._layout.postgres)
+        self._postgres = postgres.child
+        resources.push_async_callback(asyncio.to_thread, postgres.stop)
+        make_private(self._layout)
+        self._watch_children()
+        await self._broker.start(self._settings.kafka_port)
+        resources.push_async_callback(self._broker.close)
+        self._watch_children()
+        self._settings = self._settings.model_copy(
+            update={
+                "kafka": self._settings.kafka.model_copy(update={"bootstrap": self._broker.bootstrap}),
+                "postgres": self._settings.postgres.model_copy(update={"dsn": SecretStr(postgres.dsn)}),
+            }
+        )
+        self._write_running(postgres.dsn)
+
+    def _watch_children(self) -> None:
+        """Let the guard, and the next start, know the processes that this stack has started."""
+        children = [self._postgres, *([self._broker.child] if self._broker.is_alive() else [])]
+        write_children(self._layout, children)
+        self._guard.watch(children)
+
+    def _write_running(self, dsn: str) -> None:
+        settings = self._settings
+        Running(
+            pid=os.getpid(),
+            api=_address(settings.api_host, settings.api_port),
+            worker=_address(settings.worker_host, settings.worker_port),
+            kafka=self._broker.bootstrap,
+            postgres=dsn,
+            auth=settings.auth,
+            topics=list(settings.kafka.topics),
+            otlp=_address(settings.api_host, settings.otlp_http_port) if settings.otlp_http_port else "",
+            otlp_left_out=self._otlp_left_out,
+            stop_s=stop_s_max(settings),
+        ).write(self._layout)
+
     async def _make_tables_and_topics(self) -> bool:
-        """All that the others need, before they start; false when asked to stop before that."""
+        """Create what the other parts need; return false if asked to stop before that is done."""
         making = asyncio.gather(migrate_all(self._settings), ensure_topics(self._settings.kafka))
         stopping = asyncio.create_task(self._stopping.wait(), name="stopping")
         either: set[asyncio.Future[Any]] = {making, stopping}
@@ -204,46 +237,17 @@ class _Stack:
         making.result()
         return True
 
-    async def _start_servers(self, resources: AsyncExitStack, guard: Guard) -> EmbeddedPostgres:
-        postgres = await asyncio.to_thread(EmbeddedPostgres, self._layout.postgres)
-        resources.push_async_callback(asyncio.to_thread, postgres.stop)
-        make_private(self._layout)
-        self._watch_children(guard, [postgres.child])
-        await self._broker.start(self._settings.kafka_port)
-        resources.push_async_callback(self._broker.close)
-        self._watch_children(guard, [postgres.child, self._broker.child])
-        return postgres
+    async def _work(self, store: ColumnStore, database: Database, tasks: asyncio.TaskGroup) -> Literal["renew", "stop"]:
+        """Run a worker until the process is asked to stop or the broker has grown too large, and drain it.
 
-    def _watch_children(self, guard: Guard, children: list[Child]) -> None:
-        write_children(self._layout, children)
-        guard.watch(children)
-
-    def _write_running(self, dsn: str) -> None:
-        settings = self._settings
-        Running(
-            pid=os.getpid(),
-            api=_address(settings.api_host, settings.api_port),
-            worker=_address(settings.worker_host, settings.worker_port),
-            kafka=self._broker.bootstrap,
-            postgres=dsn,
-            auth=settings.auth,
-            topics=list(settings.kafka.topics),
-            otlp=_address(settings.api_host, settings.otlp_http_port) if settings.otlp_http_port else "",
-            otlp_left_out=self._otlp_left_out,
-            stop_s=_stop_s(settings),
-        ).write(self._layout)
-
-    async def _work(
-        self, store: ColumnStore, database: Database, guard: Guard, postgres: Child, tasks: asyncio.TaskGroup
-    ) -> Literal["renew", "stop"]:
-        """Run a worker until the process is asked to stop or the broker has grown too large; it is drained then, and the dead letters
-        that are open are in the journal."""
-        ended = await self._run_worker(store, database, guard, postgres, tasks)
+        Afterwards the journal holds the open dead letters.
+        """
+        ended = await self._run_worker(store, database, tasks)
         await self._keep_open_letters()
         return ended
 
     async def _run_worker(
-        self, store: ColumnStore, database: Database, guard: Guard, postgres: Child, carrying: asyncio.TaskGroup
+        self, store: ColumnStore, database: Database, background: asyncio.TaskGroup
     ) -> Literal["renew", "stop"]:
         async with (
             open_worker(
@@ -257,35 +261,37 @@ class _Stack:
             asyncio.TaskGroup() as tasks,
         ):
             working = tasks.create_task(worker.run(), name="worker")
-            watching = tasks.create_task(self._watch_broker(guard, postgres, carrying), name="watch-broker")
+            watching = tasks.create_task(self._watch_broker(background), name="watch-broker")
             stopping = tasks.create_task(self._stopping.wait(), name="stopping")
             await asyncio.wait({working, watching, stopping}, return_when=asyncio.FIRST_COMPLETED)
             renew = watching.done() and not self._stopping.is_set()
             if renew:
                 _log.info("The broker has grown too large; draining it.", bytes=self._broker.memory_bytes())
-                settling = tasks.create_task(self._settle_log(), name="settle-log")
-                await asyncio.wait({working, settling, stopping}, return_when=asyncio.FIRST_COMPLETED)
-                settling.cancel()
-            # Before the log is drained: a broker that dies meanwhile must not be replaced by one that takes in more.
+                draining = tasks.create_task(self._drain(), name="drain")
+                await asyncio.wait({working, draining, stopping}, return_when=asyncio.FIRST_COMPLETED)
+                draining.cancel()
+            # Before the drain of a stop: a broker that dies now must not be replaced by one that accepts more records.
             for task in (watching, stopping):
                 task.cancel()
             if self._stopping.is_set() and not working.done():
-                await self._settle_log_to_stop(worker)
+                await self._drain_to_stop(worker)
             worker.stop()
         return "renew" if renew and not self._stopping.is_set() else "stop"
 
-    async def _watch_broker(self, guard: Guard, postgres: Child, carrying: asyncio.TaskGroup) -> None:
-        """Return when the broker has grown too large; start it again if it has died. Dead letters that were carried over do not count:
-        they would be in the next broker, too."""
+    async def _watch_broker(self, background: asyncio.TaskGroup) -> None:
+        """Return when the broker has grown too large; restart it if it has died.
+
+        Dead letters that were carried over do not count, because the next broker would hold them, too.
+        """
         while self._broker.memory_bytes() < self._settings.embedded_broker_bytes_max + self._carried_bytes:
             await asyncio.sleep(WATCH_INTERVAL_S)
             if not self._broker.is_alive():
-                _log.error("The broker has died; what it held and was not stored yet is gone. Starting a fresh one.")
+                _log.error("The broker died; its records that were not stored yet are lost. Starting a new one.")
                 self._carrying.cancel()
-                await self._replace_broker(guard, postgres, carrying)
+                await self._replace_broker(background)
 
-    async def _settle_log(self) -> None:
-        """Hold back what is produced, and wait until everything that was acknowledged is stored and committed."""
+    async def _drain(self) -> None:
+        """Hold produce requests, and wait until every acknowledged record is stored and committed."""
         await self._broker.hold_produces()
         kafka = self._settings.kafka
         while True:
@@ -295,30 +301,30 @@ class _Stack:
                     return
             except ServiceError as exc:
                 _log.warning("Waiting for the broker.", error=exc.detail)
-            await asyncio.sleep(SETTLE_INTERVAL_S)
+            await asyncio.sleep(DRAIN_INTERVAL_S)
 
-    async def _settle_log_to_stop(self, worker: Worker) -> None:
-        """The log goes with the broker: what was acknowledged is stored before, for as long as the worker gets on with it.
+    async def _drain_to_stop(self, worker: Worker) -> None:
+        """Drain for as long as the worker makes progress: the records end with the broker.
 
-        The API ends first: what it publishes is held from then on, and whoever sent it would wait in vain.
+        The API ends first: its publishes would be held from now on, and their senders would wait in vain.
         """
         await self._api.aclose()
         begun_s = time.monotonic()
-        settling = asyncio.create_task(self._settle_log(), name="settle-log")
+        draining = asyncio.create_task(self._drain(), name="drain")
         grace_s = self._settings.ingest.shutdown_grace_s
         try:
-            while not settling.done() and min(worker.idle_s, time.monotonic() - begun_s) < grace_s:
-                await asyncio.wait({settling}, timeout=SETTLE_INTERVAL_S)
-            is_settled = settling.done()
+            while not draining.done() and min(worker.idle_s, time.monotonic() - begun_s) < grace_s:
+                await asyncio.wait({draining}, timeout=DRAIN_INTERVAL_S)
+            is_drained = draining.done()
         finally:
-            settling.cancel()
-        if is_settled:
-            settling.result()
+            draining.cancel()
+        if is_drained:
+            draining.result()
         else:
-            self.dropped = await self._describe_unstored()
+            self.dropped = await self._describe_dropped()
             _log.error(self.dropped)
 
-    async def _describe_unstored(self) -> str:
+    async def _describe_dropped(self) -> str:
         kafka = self._settings.kafka
         head = f"Nothing was stored for {self._settings.ingest.shutdown_grace_s:g} s, so what the broker still held is dropped:"
         reasons = " ".join(f"{component}: {reason}" for component, reason in self._readiness.reasons.items())
@@ -326,18 +332,18 @@ class _Stack:
             counts = await uncommitted(kafka, kafka.topics)
         except ServiceError as exc:
             return f"{head} it cannot be counted ({exc.detail}). {reasons}".rstrip()
-        described = ", ".join(f"{count} records of {each.topic}/{each.partition}" for each, count in counts.items())
+        described = ", ".join(f"{count} records of {at.topic}/{at.partition}" for at, count in counts.items())
         return f"{head} {described}. {reasons}".rstrip()
 
-    async def _beat(self) -> None:
-        """While the stack stops, say that it does, and how much is left."""
+    async def _show_progress(self) -> None:
+        """While the stack stops, write that it does and how many records are left."""
         await self._stopping.wait()
         while True:
             Stopping(left_count=self._left_count).write(self._layout)
-            await asyncio.sleep(BEAT_INTERVAL_S)
+            await asyncio.sleep(PROGRESS_INTERVAL_S)
 
     async def _keep_open_letters(self) -> None:
-        """Leave in the journal what is neither replayed nor dropped: the broker is about to forget it."""
+        """Keep in the journal what is neither replayed nor dropped: the broker is about to forget it."""
         self._carrying.cancel()
         await asyncio.wait({self._carrying})
         try:
@@ -352,26 +358,26 @@ class _Stack:
         for letter in self._carry_over.left():
             yield letter
 
-    async def _replace_broker(self, guard: Guard, postgres: Child, tasks: asyncio.TaskGroup) -> None:
-        """Put a fresh broker in the place of the old one, with the topics and the dead letters that are kept in the journal."""
+    async def _replace_broker(self, tasks: asyncio.TaskGroup) -> None:
+        """Replace the broker by a new one, with the topics and the dead letters of the journal."""
         await self._broker.replace()
-        self._watch_children(guard, [postgres, self._broker.child])
+        self._watch_children()
         await ensure_topics(self._settings.kafka)
         self._admit(tasks)
 
     def _admit(self, tasks: asyncio.TaskGroup) -> None:
-        """Let in what is produced to a broker that has its topics, and give it the dead letters of the journal beside that."""
+        """Forward produce requests to a broker that has its topics, and publish the journal's dead letters meanwhile."""
         self._broker.admit_produces()
         self._carried_bytes = self._journal.size
         self._carry_over = CarryOver(self._journal, self._bulk)
         self._carrying = tasks.create_task(self._carry_over.run(), name="carry-over")
 
-    def _heed_signals(self) -> None:
+    def _handle_signals(self) -> None:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, self._stop_or_leave)
+            loop.add_signal_handler(number, self._stop_or_exit)
 
-    def _stop_or_leave(self) -> None:
+    def _stop_or_exit(self) -> None:
         if self._stopping.is_set():
             os._exit(1)
         _log.info("Draining.")

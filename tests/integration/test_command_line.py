@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 
-from clearspan.embedded.processes import free_port
+from clearspan.embedded.ports import free_port
 
 
 def test_sigterm_is_handled_by_a_command_that_waits_so_that_it_ends_as_first_process_of_a_container_too() -> None:

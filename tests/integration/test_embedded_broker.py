@@ -106,7 +106,8 @@ async def test_a_home_directory_that_cannot_be_written_to_is_told_in_a_sentence(
     broker = EmbeddedBroker(tmp_path / "broker.log")
 
     with pytest.raises(
-        StackError, match=r"^The broker's program cannot be had: .+ set HOME to one that can be written to\.$"
+        StackError,
+        match=r"^The broker's program cannot be installed: .+ set HOME to a directory that can be written to\.$",
     ):
         await broker.start(0)
 

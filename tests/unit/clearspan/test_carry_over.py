@@ -7,9 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from clearspan.embedded import carry_over
-from clearspan.embedded.carry_over import CarryOver
-from clearspan.embedded.journal import Journal
+from clearspan.embedded.journal import CarryOver, Journal
 from common.errors import ServiceError, Unavailable
 from ingest.dead_letter import BulkPublisher, DeadLetterMessage
 from ingest.readiness import Readiness
@@ -21,7 +19,7 @@ VALUES = [b"%d" % number for number in range(10)]
 @pytest.fixture
 def journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Journal:
     """Ten letters, of which four are under way at once."""
-    monkeypatch.setattr(carry_over, "WINDOW_LETTERS_MAX", 4)
+    monkeypatch.setattr("clearspan.embedded.journal.WINDOW_LETTERS_MAX", 4)
     journal = Journal(tmp_path / "letters.jsonl")
     journal.append([DeadLetterMessage(value, None, (("null", None),)) for value in VALUES])
     return journal

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from clearspan.embedded import commands, stack
+from clearspan.embedded.guard import Child, write_children
 from clearspan.embedded.layout import STOP_S, Layout, Running, Stopping, hold
-from clearspan.embedded.processes import Child, write_children
 from common.settings import Settings
 
 
@@ -93,7 +93,7 @@ def test_one_that_does_not_stop_in_the_time_that_it_named_is_no_success(
         a_stack(os.getpid(), stop_s=0.1).write(layout)
         assert commands.down() == 1
 
-    assert "has said nothing for 0 s" in capsys.readouterr().err
+    assert "has made no progress for 0 s" in capsys.readouterr().err
 
 
 def ended(_pid: int) -> bool:
@@ -172,5 +172,5 @@ def test_one_that_gets_on_is_waited_for_longer_than_it_named_and_says_what_is_le
 def test_a_stack_names_as_much_time_as_its_settings_let_it_take() -> None:
     settings = Settings.model_validate({"query": {"budget_s": 100}, "ingest": {"shutdown_grace_s": 300}})
 
-    assert stack._stop_s(Settings()) == STOP_S
-    assert stack._stop_s(settings) > 100 + 300
+    assert stack.stop_s_max(Settings()) == STOP_S
+    assert stack.stop_s_max(settings) > 100 + 300

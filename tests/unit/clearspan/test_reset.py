@@ -32,7 +32,7 @@ def test_only_what_a_stack_kept_is_deleted(
     assert commands.reset(ask=False) == 0
 
     assert sorted(path.name for path in tmp_path.iterdir()) == ["documents", "letter.txt"]
-    assert "Left there, for they are not the stack's: documents, letter.txt." in capsys.readouterr().out
+    assert "These are not the stack's and were left: documents, letter.txt." in capsys.readouterr().out
 
 
 def test_a_directory_of_the_stack_alone_goes_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
