@@ -6,13 +6,15 @@ import argparse
 import base64
 import json
 import sys
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 from clearspan.console import confirm, printable, report_failures, target_settings
 
 if TYPE_CHECKING:
     from common.kafka.log import KafkaLog
+    from common.kafka.record import Publisher
     from common.settings import KafkaSettings
     from ingest.replay import DeadLetter
 
@@ -96,32 +98,27 @@ def _show(arguments: argparse.Namespace) -> int:
 
 
 def _replay(arguments: argparse.Namespace) -> int:
-    from common.kafka.producer import KafkaPublisher  # noqa: PLC0415 - as above
-    from ingest.replay import replay, require_open, require_read  # noqa: PLC0415
+    from ingest.replay import replay, require_open, require_read  # noqa: PLC0415 - as above
 
     letter_ids = list(dict.fromkeys(arguments.ids))
 
     async def run(log: KafkaLog, kafka: KafkaSettings) -> int:
         await require_open(log, kafka.dead_letter_topic, letter_ids)
         await require_read(log, kafka.dead_letter_topic, letter_ids, topics=kafka.topics)
-        publisher = KafkaPublisher(kafka)
-        try:
+        async with _publisher(kafka) as publisher:
             for letter_id in letter_ids:
                 where = await replay(log, publisher, kafka.dead_letter_topic, letter_id)
                 if arguments.json:
                     print(json.dumps({"id": letter_id, **where._asdict()}))
                 else:
                     print(f"{letter_id} went to {where.topic}, partition {where.partition}, offset {where.offset}.")
-        finally:
-            await publisher.close()
         return 0
 
     return _run_with_kafka(run)
 
 
 def _drop(arguments: argparse.Namespace) -> int:
-    from common.kafka.producer import KafkaPublisher  # noqa: PLC0415 - as above
-    from ingest.replay import drop, require_open  # noqa: PLC0415
+    from ingest.replay import drop, require_open  # noqa: PLC0415 - as above
 
     letter_ids = list(dict.fromkeys(arguments.ids))
     if not arguments.yes and not confirm(f"Drop {', '.join(letter_ids)}? [y/N] "):
@@ -130,19 +127,27 @@ def _drop(arguments: argparse.Namespace) -> int:
 
     async def run(log: KafkaLog, kafka: KafkaSettings) -> int:
         await require_open(log, kafka.dead_letter_topic, letter_ids)
-        publisher = KafkaPublisher(kafka)
-        try:
+        async with _publisher(kafka) as publisher:
             for letter_id in letter_ids:
                 await drop(log, publisher, kafka.dead_letter_topic, letter_id)
                 if arguments.json:
                     print(json.dumps({"id": letter_id, "is_dropped": True}))
                 else:
                     print(f"{letter_id} is dropped.")
-        finally:
-            await publisher.close()
         return 0
 
     return _run_with_kafka(run)
+
+
+@asynccontextmanager
+async def _publisher(kafka: KafkaSettings) -> AsyncIterator[Publisher]:
+    from common.kafka.producer import KafkaPublisher  # noqa: PLC0415 - as above
+
+    publisher = KafkaPublisher(kafka)
+    try:
+        yield publisher
+    finally:
+        await publisher.close()
 
 
 def _run_with_kafka(run: Callable[[KafkaLog, KafkaSettings], Coroutine[Any, Any, int]]) -> int:

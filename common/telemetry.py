@@ -1,7 +1,7 @@
-"""Logs and metrics: the set-up of the one, and every one of the other, declared once: name, kind, unit, meaning.
+"""Logging set-up, and every metric: name, kind, unit and meaning.
 
-A metric that is not here does not exist; ``docs/metrics.md`` lists them and a test compares. Names end in their unit;
-counters end in ``_total`` as Prometheus wants it.
+A metric that is not declared here does not exist; ``docs/metrics.md`` lists them, and a test compares. Names end in their
+unit, counters in ``_total``, as Prometheus recommends.
 """
 
 from __future__ import annotations
@@ -19,79 +19,74 @@ SECONDS_BUCKETS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.
 ROWS_BUCKETS: Final = (1, 10, 100, 1_000, 5_000, 10_000, 20_000, 50_000, 100_000, 1_000_000)
 BYTES_BUCKETS: Final = (10_000, 100_000, 1_000_000, 4_000_000, 16_000_000, 64_000_000, 256_000_000)
 
-# The way of a span.
-RECORDS_IN: Final = Counter("clearspan_records_in_total", "Records taken from Kafka.", ["topic"])
+# The worker.
+RECORDS_IN: Final = Counter("clearspan_records_in_total", "Records read from Kafka.", ["topic"])
 RECORDS_EMPTY: Final = Counter(
-    "clearspan_records_empty_total", "Records without a value: they advance the offset and hold no span.", ["topic"]
+    "clearspan_records_empty_total", "Records read from Kafka that have no value, and so no spans.", ["topic"]
 )
-SPANS_IN: Final = Counter("clearspan_spans_in_total", "Spans found in records, refused ones included.", ["topic"])
-SPANS_STORED: Final = Counter("clearspan_spans_stored_total", "Rows that are durable; a redelivery counts again.")
+SPANS_IN: Final = Counter("clearspan_spans_in_total", "Spans found in records, including rejected spans.", ["topic"])
+SPANS_STORED: Final = Counter("clearspan_spans_stored_total", "Rows inserted; a redelivered span counts again.")
 DEAD_LETTERS: Final = Counter(
-    "clearspan_dead_letters_total", "Records and spans published to the dead-letter topic.", ["code"]
+    "clearspan_dead_letters_total", "Records and spans published to the dead-letter topic, by code.", ["code"]
 )
-BASE64_IDS: Final = Counter("clearspan_base64_ids_total", "Ids in JSON that came as base64 where hex is the rule.")
+BASE64_IDS: Final = Counter("clearspan_base64_ids_total", "Ids in OTLP/JSON that were base64 instead of hexadecimal.")
 MAPPING_ERRORS: Final = Counter(
-    "clearspan_semconv_misfits_total",
-    "Attributes whose value cannot be what their key says; they stay as they were sent and become no metric.",
+    "clearspan_semconv_mapping_errors_total",
+    "Attributes whose value does not fit their key; the attribute is stored as sent and not mapped.",
     ["reason"],
 )
 LAG_RECORDS: Final = Gauge(
-    "clearspan_lag_records", "Records between our position and the end of a partition.", ["topic", "partition"]
+    "clearspan_lag_records", "Records between the worker's position and the end of a partition.", ["topic", "partition"]
 )
-BATCH_ROWS: Final = Histogram("clearspan_batch_rows", "Spans of a batch at its flush.", buckets=ROWS_BUCKETS)
+BATCH_ROWS: Final = Histogram("clearspan_batch_rows", "Spans in a batch when it is flushed.", buckets=ROWS_BUCKETS)
 BATCH_BYTES: Final = Histogram(
-    "clearspan_batch_bytes", "Bytes of a batch at its flush, records and columns.", buckets=BYTES_BUCKETS
+    "clearspan_batch_bytes", "Bytes in a batch when it is flushed: records and columns.", buckets=BYTES_BUCKETS
 )
 BATCH_AGE_SECONDS: Final = Histogram(
-    "clearspan_batch_age_seconds", "Age of a batch at its flush.", buckets=SECONDS_BUCKETS
+    "clearspan_batch_age_seconds", "Age of a batch when it is flushed.", buckets=SECONDS_BUCKETS
 )
 INSERT_SECONDS: Final = Histogram(
-    "clearspan_insert_seconds", "One try to write a batch, by outcome.", ["outcome"], buckets=SECONDS_BUCKETS
+    "clearspan_insert_seconds", "Duration of one attempt to insert a batch.", ["outcome"], buckets=SECONDS_BUCKETS
 )
 QUERYABLE_SECONDS: Final = Histogram(
     "clearspan_broker_to_queryable_seconds",
-    "From a record's timestamp until its spans can be queried.",
+    "Time from the timestamp of a record until queries return its spans.",
     buckets=SECONDS_BUCKETS,
 )
 STAGE_SECONDS: Final = Counter(
     "clearspan_stage_seconds_total",
-    "Where the worker's time goes: poll, decode, insert, dead_letter, commit, paused. Decode, insert, dead_letter and commit run beside the others.",
+    "Time that the worker spends in each stage: poll, decode, insert, dead_letter, commit, paused. Stages overlap.",
     ["stage"],
 )
-CONSUMER_PAUSED: Final = Gauge("clearspan_consumer_paused", "1 while the worker takes nothing from Kafka.")
+CONSUMER_PAUSED: Final = Gauge("clearspan_consumer_paused", "1 while the worker reads nothing from Kafka, else 0.")
 PARTITIONS_HELD: Final = Gauge(
-    "clearspan_partitions_held", "Partitions paused because record after record was refused.", ["topic", "partition"]
+    "clearspan_partitions_held",
+    "1 for a partition that the worker holds because too many consecutive records were rejected.",
+    ["topic", "partition"],
 )
 DECODER_RESTARTS: Final = Counter(
-    "clearspan_decoder_restarts_total", "Decoder processes that ended unasked or hung, and were replaced."
+    "clearspan_decoder_restarts_total", "Decoder processes that crashed or hung and were replaced."
 )
 LOST_BATCHES: Final = Counter(
-    "clearspan_lost_batches_total", "Batches whose partitions moved before the commit; they are read again."
+    "clearspan_lost_batches_total", "Batches whose partitions were revoked before the commit; they are read again."
 )
 ANNOUNCEMENTS: Final = Counter(
-    "clearspan_announcements_total",
-    "Messages that tell how far spans are stored, by outcome; what is not published is learnt from the table.",
-    ["outcome"],
+    "clearspan_announcements_total", "Announcements of stored positions: published, failed or dropped.", ["outcome"]
 )
-NOT_READY: Final = Gauge("clearspan_not_ready", "1 while this is what /readyz is red for.", ["component"])
+NOT_READY: Final = Gauge("clearspan_not_ready", "1 for each component because of which /readyz is red.", ["component"])
 
 # The API.
 HTTP_REQUEST_SECONDS: Final = Histogram(
-    "clearspan_http_request_seconds",
-    "Requests by route and status.",
-    ["method", "route", "status"],
-    buckets=SECONDS_BUCKETS,
+    "clearspan_http_request_seconds", "Duration of requests.", ["method", "route", "status"], buckets=SECONDS_BUCKETS
 )
-CALLS_WAITING: Final = Gauge("clearspan_calls_waiting", "Calls that wait for something new.")
+REQUESTS_WAITING: Final = Gauge("clearspan_requests_waiting", "Requests that wait for new data.")
 DATA_BEHIND_SECONDS: Final = Gauge(
-    "clearspan_data_behind_seconds", "Age of the time up to which the last answer was complete (X-Data-Through)."
+    "clearspan_data_behind_seconds", "Age of the time up to which the last response was complete (X-Data-Through)."
 )
 COMPUTE_RESTARTS: Final = Counter(
-    "clearspan_compute_restarts_total", "Processes for large requests that ended unasked or hung, and were replaced."
+    "clearspan_compute_restarts_total", "Processes for large bodies that crashed or hung and were replaced."
 )
-INTAKE_SPANS: Final = Counter(
-    "clearspan_intake_spans_total", "Spans that came over HTTP, by outcome.", ["route", "outcome"]
-)
+INTAKE_SPANS: Final = Counter("clearspan_intake_spans_total", "Spans received over HTTP.", ["route", "outcome"])
 
 
 def configure_logging(
@@ -100,7 +95,7 @@ def configure_logging(
     level: Literal["debug", "info", "warning", "error"],
     stream: TextIO | None = None,
 ) -> None:
-    """Send our lines and those of libraries to one stream in one shape, ``stderr`` unless told otherwise.
+    """Send all log lines, including those of libraries, to ``stream`` (default ``stderr``) in one format.
 
     Safe to call again: the last call counts.
     """
@@ -131,7 +126,7 @@ def configure_logging(
 
 
 def get_logger(name: str) -> Logger:
-    """A logger whose lines say where they come from; bind what a line is about as keywords."""
+    """Return a logger that adds its name to each line; pass what a line is about as keywords."""
     logger: Logger = structlog.stdlib.get_logger(name)
     return logger
 
@@ -139,5 +134,5 @@ def get_logger(name: str) -> Logger:
 def _renderers(log_format: Literal["text", "json"]) -> list[Any]:
     if log_format == "json":
         return [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
-    # Its own choice, where the package for it is there, draws the values of every frame: secrets, and bodies for minutes.
+    # The default, if the package rich is installed, prints the variables of every frame: secrets, and large bodies for minutes.
     return [structlog.dev.ConsoleRenderer(colors=False, exception_formatter=structlog.dev.plain_traceback)]

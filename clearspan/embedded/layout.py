@@ -28,62 +28,33 @@ class StackError(Exception):
     """The embedded stack cannot start or stop; the message says why and what to do."""
 
 
-@dataclass(frozen=True, slots=True)
 class Layout:
     """The files in the data directory."""
 
-    root: Path
-
-    @property
-    def clickhouse(self) -> Path:
+    def __init__(self, root: Path) -> None:
+        self.root: Final = root
+        self.clickhouse: Final = root / "clickhouse"
         """The engine's tables."""
-        return self.root / "clickhouse"
-
-    @property
-    def postgres(self) -> Path:
+        self.postgres: Final = root / "postgres"
         """Postgres's cluster."""
-        return self.root / "postgres"
-
-    @property
-    def log(self) -> Path:
+        self.log: Final = root / "clearspan.log"
         """The log of a stack that runs in the background."""
-        return self.root / "clearspan.log"
-
-    @property
-    def broker_log(self) -> Path:
+        self.broker_log: Final = root / "broker.log"
         """The output of the broker."""
-        return self.root / "broker.log"
-
-    @property
-    def dead_letters(self) -> Path:
+        self.dead_letters: Final = root / "dead-letters.jsonl"
         """The dead letters, for the next broker."""
-        return self.root / "dead-letters.jsonl"
-
-    @property
-    def lock(self) -> Path:
+        self.lock: Final = root / "lock"
         """The file that the running stack locks."""
-        return self.root / "lock"
-
-    @property
-    def running(self) -> Path:
+        self.running: Final = root / "running.json"
         """The process id and the addresses of the running stack (``Running``)."""
-        return self.root / "running.json"
-
-    @property
-    def stopping(self) -> Path:
+        self.stopping: Final = root / "stopping.json"
         """The progress of the stack that stops now or stopped last (``Stopping``), written every second."""
-        return self.root / "stopping.json"
-
-    @property
-    def children(self) -> Path:
+        self.children: Final = root / "children.json"
         """The processes that the stack has started."""
-        return self.root / "children.json"
-
-    @property
-    def kept(self) -> tuple[Path, ...]:
-        """Everything that the stack may leave there, with the ``.new`` files from which others are replaced."""
         files = (self.log, self.broker_log, self.dead_letters, self.lock, self.running, self.stopping, self.children)
-        return (self.clickhouse, self.postgres, *files, *(path.with_suffix(".new") for path in (self.postgres, *files)))
+        fresh = (path.with_suffix(".new") for path in (self.postgres, *files))
+        self.kept: Final = (self.clickhouse, self.postgres, *files, *fresh)
+        """Everything that the stack may leave there; the ``.new`` files are renamed once they are complete."""
 
 
 @dataclass(frozen=True, slots=True)

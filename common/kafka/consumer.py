@@ -1,13 +1,13 @@
-"""Records in: a ``RecordSource`` on the driver's consumer group.
+"""Consuming records: a ``RecordSource`` on the driver's consumer group.
 
-Facts about the driver (aiokafka 0.14) that this rests on:
+Facts about the driver (aiokafka 0.14) on which this relies:
 
-- Its rebalance is eager: ``on_partitions_revoked`` gets all partitions, and is awaited, with heartbeats, before the join.
-- While partitions move, ``getmany`` waits without regard to its timeout, so it is not called then, and is bounded.
-- ``getmany`` hands records over without suspending between taking and returning them: a deadline around it loses none.
-- It keeps at most one response a partition that nobody has taken, so not asking is enough to stop fetching; asking for
-  a partition that does not exist keeps the membership alive, and keeps what was fetched, which its own ``pause`` throws away.
-- ``commit`` retries for ever, so it gets a deadline.
+- Its rebalance is eager: ``on_partitions_revoked`` gets all partitions and is awaited, with heartbeats, before the join.
+- During a rebalance ``getmany`` waits regardless of its timeout, so it is not called then, and has a deadline.
+- ``getmany`` does not suspend between taking records and returning them, so a deadline around it loses none.
+- It buffers at most one response per partition, so not polling stops the fetches. Polling for a partition that does not
+  exist keeps the membership alive and keeps the buffer, which its own ``pause`` discards.
+- ``commit`` retries for ever, so it has a deadline.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from common.kafka.record import Partition, Rebalanced, Record
 from common.settings import KafkaSettings
 
 REBALANCE_TIMEOUT_S: Final = 60.0
-"""How long a rebalance waits for a member to let go; ``on_revoked`` has to be done well before."""
+"""How long a rebalance waits for a member to revoke its partitions; ``on_revoked`` must be done well before."""
 
 MAX_POLL_INTERVAL_S: Final = 300.0
 FETCH_BYTES_MAX: Final = 32 * 1024 * 1024
-"""One response over all partitions; a record larger than this still comes, alone."""
+"""Limit of one response for all partitions. A larger record still arrives, alone."""
 
 FRAME_BYTES: Final = 16 * 1024
-"""Room for the batch header, key and headers around a value of ``message_bytes_max``."""
+"""Added to ``message_bytes_max`` for the batch header, the key and the headers."""
 
 NO_TIMESTAMP_MS: Final = -1
-"""What Kafka itself calls the time of a record from before records had one (its format 0)."""
+"""Kafka's own timestamp of a record that has none (message format 0)."""
 
 _NOWHERE: Final = TopicPartition("", 0)
 
@@ -72,7 +72,7 @@ class KafkaSource:
                 raise
 
     async def poll(self, *, timeout_s: float, records_max: int) -> Sequence[Record]:
-        """Records in offset order per partition; empty after a quiet ``timeout_s`` or while everything is paused."""
+        """Return records in offset order per partition; none after ``timeout_s`` without any, or while all is paused."""
         consumer = self._opened()
         partitions = (_NOWHERE,) if self._paused else ()
         with translated("poll"):
@@ -86,10 +86,10 @@ class KafkaSource:
                 return []
         if self._failure is not None:
             raise self._failure
-        return [as_record(each) for records in taken.values() for each in records]
+        return [as_record(record) for records in taken.values() for record in records]
 
     def pause(self, *partitions: Partition) -> None:
-        """Hand out nothing more of these, or of any when none is named; ``poll`` keeps the membership alive."""
+        """Stop returning records of these partitions, or of all if none is named; ``poll`` keeps the membership alive."""
         if not partitions:
             self._paused = True
             return
@@ -97,20 +97,22 @@ class KafkaSource:
         consumer.pause(*(set(map(_driver_partition, partitions)) & consumer.assignment()))
 
     def resume(self) -> None:
-        """Hand out records again, but for partitions that were paused by name."""
+        """Return records again, except of partitions that were paused by name."""
         self._paused = False
 
     async def commit(self, next_offsets: Mapping[Partition, int]) -> None:
-        """Commit; returns when the broker has acknowledged. Raises ``LostPartition`` when they belong to another member by now."""
+        """Commit and wait for the acknowledgement. Raises ``LostPartition`` if another member owns a partition by now."""
         if not next_offsets:
             return
         consumer = self._opened()
         with translated("commit"):
             async with asyncio.timeout(self._settings.request_timeout_s):
-                await consumer.commit({_driver_partition(each): offset for each, offset in next_offsets.items()})
+                await consumer.commit(
+                    {_driver_partition(partition): offset for partition, offset in next_offsets.items()}
+                )
 
     async def lag(self) -> Mapping[Partition, int]:
-        """Records between the position and the end of each assigned partition."""
+        """Return the number of records between the position and the end of each assigned partition."""
         consumer = self._opened()
         with translated("read the lag"):
             async with asyncio.timeout(self._settings.request_timeout_s):
@@ -123,7 +125,7 @@ class KafkaSource:
                 }
 
     def partition_id_of(self, partition: Partition) -> str:
-        """The identity of the log behind a partition: ``cluster/topic/partition``."""
+        """Return ``cluster id/topic/partition``."""
         return f"{self._cluster_id}/{partition.topic}/{partition.partition}"
 
     async def close(self) -> None:
@@ -159,15 +161,15 @@ class KafkaSource:
             raise Unavailable("The source is not open.")
         return self._consumer
 
-    async def letting_go(self, partitions: frozenset[Partition], on_revoked: Rebalanced) -> None:
-        """Called by the driver before a join."""
+    async def release(self, partitions: frozenset[Partition], on_revoked: Rebalanced) -> None:
+        """Handle what the driver reports before a join."""
         self._assigned.clear()
         await on_revoked(partitions)
 
-    async def taking_over(self, partitions: frozenset[Partition], on_assigned: Rebalanced) -> None:
-        """Called by the driver after a join, before it fetches.
+    async def take_over(self, partitions: frozenset[Partition], on_assigned: Rebalanced) -> None:
+        """Handle what the driver reports after a join, before it fetches.
 
-        The driver swallows what a listener raises, so it is kept for the next ``poll``.
+        The driver swallows what a listener raises, so the next ``poll`` raises it.
         """
         try:
             self._cluster_id = await read_cluster_id(self._settings)
@@ -186,29 +188,29 @@ class _Listener(ConsumerRebalanceListener):  # type: ignore[misc] # the driver s
 
     @override
     async def on_partitions_revoked(self, revoked: set[TopicPartition]) -> None:
-        await self._source.letting_go(_partitions(revoked), self._on_revoked)
+        await self._source.release(_partitions(revoked), self._on_revoked)
 
     @override
     async def on_partitions_assigned(self, assigned: set[TopicPartition]) -> None:
-        await self._source.taking_over(_partitions(assigned), self._on_assigned)
+        await self._source.take_over(_partitions(assigned), self._on_assigned)
 
 
-def _partitions(theirs: set[TopicPartition]) -> frozenset[Partition]:
-    return frozenset(Partition(each.topic, each.partition) for each in theirs)
+def _partitions(partitions: set[TopicPartition]) -> frozenset[Partition]:
+    return frozenset(Partition(at.topic, at.partition) for at in partitions)
 
 
-def _driver_partition(ours: Partition) -> TopicPartition:
-    return TopicPartition(ours.topic, ours.partition)
+def _driver_partition(partition: Partition) -> TopicPartition:
+    return TopicPartition(*partition)
 
 
-def as_record(theirs: ConsumerRecord) -> Record:
-    """The same record in our words."""
+def as_record(record: ConsumerRecord) -> Record:
+    """Return the record of the driver as ours."""
     return Record(
-        theirs.topic,
-        theirs.partition,
-        theirs.offset,
-        NO_TIMESTAMP_MS if theirs.timestamp is None else theirs.timestamp,
-        theirs.key,
-        theirs.value,
-        tuple(theirs.headers),
+        record.topic,
+        record.partition,
+        record.offset,
+        NO_TIMESTAMP_MS if record.timestamp is None else record.timestamp,
+        record.key,
+        record.value,
+        tuple(record.headers),
     )

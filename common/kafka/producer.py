@@ -1,4 +1,4 @@
-"""Records out: a ``Publisher`` on the driver's producer. Acknowledged by all in-sync replicas, never by fewer."""
+"""Producing records: a ``Publisher`` on the driver's producer. Acknowledged by all in-sync replicas, never by fewer."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from common.settings import KafkaSettings
 from common.waiting import shielded
 
 LINGER_MS: Final = 2
-"""Long enough that concurrent publishes share a request, short beside a round trip that waits for replicas."""
+"""Long enough that concurrent publishes share a request, short compared with a round trip that waits for replicas."""
 
 BATCH_BYTES: Final = 256 * 1024
 
 FRAME_BYTES: Final = 16 * 1024
-"""Room for the batch header, key and headers around a value of ``message_bytes_max``."""
+"""Added to ``message_bytes_max`` for the batch header, the key and the headers."""
 
 
 class KafkaPublisher:
-    """Publishes to one cluster; connects with the first record, so that it can be made while the broker is away.
+    """Publishes to one cluster. It connects with the first record, so it can be created while the broker is down.
 
-    A publish that ran into its deadline may have arrived all the same: at least once, never at most once. Readers are
-    made for that (contract §4), so the producer is not idempotent: the embedded broker cannot do it.
+    A publish that missed its deadline may still have arrived: delivery is at least once. The worker stores a record that
+    arrives twice once (contract §4), so the producer is not idempotent.
     """
 
     def __init__(self, settings: KafkaSettings, *, client_id: str | None = None) -> None:
-        """``client_id``: what brokers are told who publishes; a name of the driver's where there is none."""
+        """``client_id`` names the client to the broker; the driver has a default."""
         self._settings = settings
         self._client_id = client_id
         self._producer: AIOKafkaProducer | None = None
@@ -46,17 +46,17 @@ class KafkaPublisher:
         key: bytes | None = None,
         headers: Sequence[Header] = (),
     ) -> Coordinates:
-        """Return when Kafka has acknowledged. Raises ``Unavailable`` (transient) or ``TooLarge``."""
+        """Publish and wait for the acknowledgement. Raises ``Unavailable`` (transient) or ``TooLarge``."""
         with translated("publish"):
             async with asyncio.timeout(self._settings.request_timeout_s):
                 producer = await self._connected()
                 delivery = await producer.send(topic, value, key=key, headers=list(headers))
-                # Shielded: cancelling the future of one record would fail the batch that it shares with others.
+                # Shielded: cancelling the future of one record would fail the other records of its batch.
                 where = await shielded(delivery)
         return Coordinates(where.topic, where.partition, where.offset)
 
     async def close(self) -> None:
-        """Flush and leave. Safe to call twice."""
+        """Flush and disconnect. Safe to call twice."""
         self._closed = True
         producer, self._producer = self._producer, None
         if producer is not None:

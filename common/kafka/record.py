@@ -1,6 +1,6 @@
-"""Kafka in our words: records, coordinates, and the three small interfaces behind which brokers live.
+"""Records, coordinates, and the interfaces that brokers implement.
 
-No type of the driver leaves this folder. ``next_offset`` is the one home of “offset + 1”.
+No type of the driver leaves this package. ``next_offset`` is the only place that computes "offset + 1".
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ class Partition(NamedTuple):
 
 
 Header: TypeAlias = tuple[str, bytes | None]
-"""The name and the value of a header; Kafka allows a value to be null."""
+"""Name and value of a header; Kafka allows a null value."""
 
 
 class Record(NamedTuple):
-    """One record as the broker gave it. ``value`` is ``None`` for a tombstone; ``timestamp_ms`` is the record's own."""
+    """One record. ``value`` is ``None`` for a tombstone; ``timestamp_ms`` is the record's own, in ms since 1970."""
 
     topic: str
     partition: int
@@ -35,16 +35,16 @@ class Record(NamedTuple):
 
     @property
     def source(self) -> Partition:
-        """The partition it came from."""
+        """The partition of the record."""
         return Partition(self.topic, self.partition)
 
     @property
     def next_offset(self) -> int:
-        """What is committed once this record is settled."""
+        """The offset to commit once this record is done."""
         return self.offset + 1
 
     def header(self, name: str) -> bytes | None:
-        """The value of the last header of that name; ``None`` where there is none, or its value is null."""
+        """Return the value of the last header of this name; ``None`` if there is none or its value is null."""
         for key, value in reversed(self.headers):
             if key == name:
                 return value
@@ -52,14 +52,14 @@ class Record(NamedTuple):
 
 
 class LostPartition(ServiceError):
-    """The partition belongs to another member of the group by now; it will be read again from its committed offset."""
+    """Another member of the group owns the partition by now and reads it from the committed offset."""
 
     code = ErrorCode.CONFLICT
     transient = True
 
 
 class Coordinates(NamedTuple):
-    """Where a published record ended up."""
+    """Where a published record is."""
 
     topic: str
     partition: int
@@ -72,8 +72,8 @@ Rebalanced: TypeAlias = Callable[[frozenset[Partition]], Awaitable[None]]
 class RecordSource(Protocol):
     """A member of one consumer group.
 
-    Raises ``Unavailable`` (transient) when the broker is away. Offsets move only by ``commit``. A rebalance takes all
-    partitions of a member and gives it a new set, each read from its committed offset.
+    Raises ``Unavailable`` (transient) if the broker is down. Only ``commit`` moves offsets. A rebalance revokes all
+    partitions of a member and assigns a new set, each read from its committed offset.
     """
 
     async def open(self, *, on_revoked: Rebalanced, on_assigned: Rebalanced) -> None:
@@ -81,33 +81,33 @@ class RecordSource(Protocol):
         ...
 
     async def poll(self, *, timeout_s: float, records_max: int) -> Sequence[Record]:
-        """Records in offset order per partition; empty after a quiet ``timeout_s`` or while everything is paused."""
+        """Return records in offset order per partition; none after ``timeout_s`` without any, or while all is paused."""
         ...
 
     def pause(self, *partitions: Partition) -> None:
-        """Hand out nothing more of these, or of any when none is named; ``poll`` keeps the membership alive.
+        """Stop returning records of these partitions, or of all if none is named; ``poll`` keeps the membership alive.
 
         A pause of named partitions lasts until they are revoked.
         """
         ...
 
     def resume(self) -> None:
-        """Hand out records again, but for partitions that were paused by name."""
+        """Return records again, except of partitions that were paused by name."""
         ...
 
     async def commit(self, next_offsets: Mapping[Partition, int]) -> None:
-        """Commit; returns when the broker has acknowledged. Raises ``LostPartition`` when they belong to another member by now."""
+        """Commit and wait for the acknowledgement. Raises ``LostPartition`` if another member owns a partition by now."""
         ...
 
     async def lag(self) -> Mapping[Partition, int]:
-        """Records between the position and the end of each assigned partition."""
+        """Return the number of records between the position and the end of each assigned partition."""
         ...
 
     def partition_id_of(self, partition: Partition) -> str:
-        """The identity of the log behind a partition: ``cluster/topic/partition``.
+        """Return the id ``cluster id/topic/partition``.
 
-        Offsets are compared only inside one log: a broker that was made anew (the embedded one, at each start) has
-        another cluster id, so its offset 0 does not look older than the offset 5,000 of its predecessor.
+        Offsets are compared only within one id. A cluster that was created anew has another id, so its offset 0 does not
+        look older than the offset 5,000 of its predecessor.
         """
         ...
 
@@ -127,7 +127,7 @@ class Publisher(Protocol):
         key: bytes | None = None,
         headers: Sequence[Header] = (),
     ) -> Coordinates:
-        """Return when Kafka has acknowledged. Raises ``Unavailable`` (transient) or ``TooLarge``."""
+        """Publish and wait for the acknowledgement. Raises ``Unavailable`` (transient) or ``TooLarge``."""
         ...
 
     async def close(self) -> None:
@@ -136,38 +136,38 @@ class Publisher(Protocol):
 
 
 class RecordLog(Protocol):
-    """Reads a topic without being a member of a group: nothing is committed, nobody is disturbed."""
+    """Reads a topic outside of any group: it commits nothing and causes no rebalance."""
 
     def read(self, topic: str) -> AsyncIterator[Sequence[Record]]:
-        """Everything that was there when the reading began, in chunks, in offset order per partition.
+        """Yield everything that was in the topic when the reading began, in chunks, in offset order per partition.
 
         Raises ``Unavailable`` (transient).
         """
         ...
 
     async def fetch(self, where: Coordinates) -> Record | None:
-        """The record at these coordinates, or ``None``. Raises ``Unavailable`` (transient)."""
+        """Return the record at these coordinates, or ``None``. Raises ``Unavailable`` (transient)."""
         ...
 
     def tail(self, topic: str) -> AsyncIterator[Sequence[Record]]:
-        """What is published from now on, for as long as it is read. The first chunk is empty and says that it has begun;
-        an empty one now and then says that all is quiet.
+        """Yield what is published from now on, without end.
 
-        Raises ``Unavailable`` (transient), also when there is no such topic yet or it has begun anew.
+        The first chunk is empty and says that the reading has begun; others are empty while nothing arrives. Raises
+        ``Unavailable`` (transient), also if there is no such topic yet or it was created anew.
         """
         ...
 
 
 class EndOffsets(Protocol):
-    """Knows where the logs of the topics that are read end."""
+    """Knows where the partitions of the topics that are read end."""
 
     async def ask(self) -> Mapping[str, int]:
-        """The offset behind the last record of each partition, by the identity of its log (``RecordSource.partition_id_of``).
+        """Return the offset after the last record of each partition, by partition id (``RecordSource.partition_id_of``).
 
-        Everything that was acknowledged before the call lies below. Raises ``Unavailable`` (transient).
+        Every record that was acknowledged before the call lies below it. Raises ``Unavailable`` (transient).
         """
         ...
 
     async def close(self) -> None:
-        """Let go of the connection. Safe to call twice."""
+        """Close the connection. Safe to call twice."""
         ...

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from common.errors import DeadlineExceeded, InvalidCursor, InvalidInput
 from common.kafka.record import Coordinates, Partition
 from common.stored_position import ALL_PROJECTS
-from common.telemetry import CALLS_WAITING
+from common.telemetry import REQUESTS_WAITING
 from query_api.freshness.follow import look_up_stored
 from query_api.request.context import ApiContext
 from query_api.request.coordinates import (
@@ -99,7 +99,7 @@ async def wait_until_stored(request: Request, wanted: Sequence[Wanted]) -> None:
             return
         async with context.waiting.place(timeout_s=settings.queue_s):
             remaining_s = deadline_s - context.clock.monotonic_s()
-            with CALLS_WAITING.track_inprogress():
+            with REQUESTS_WAITING.track_inprogress():
                 is_news = await context.stored.wait_for_news(ALL_PROJECTS, since=since, timeout_s=remaining_s)
         if not is_news:
             raise DeadlineExceeded(

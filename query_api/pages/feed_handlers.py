@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-from common.telemetry import CALLS_WAITING
+from common.telemetry import REQUESTS_WAITING
 from query_api.explain.explain import explain_member
 from query_api.filter.ast import Node
 from query_api.filter.sql.compile import compile_node
@@ -76,7 +76,7 @@ async def _first_with_news(
 async def _wait_for_news(request: Request, *, since: int, ends_s: float) -> bool:
     context: ApiContext = request.context
     async with context.waiting.place(timeout_s=context.settings.query.queue_s):
-        with CALLS_WAITING.track_inprogress():
+        with REQUESTS_WAITING.track_inprogress():
             left_s = ends_s - context.clock.monotonic_s()
             return await context.stored.wait_for_news(request.project_id, since=since, timeout_s=left_s)
 
