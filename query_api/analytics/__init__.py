@@ -1,1 +1,1 @@
-"""Numbers about spans: statistics of their values, and counts, bucket by bucket of time."""
+"""Analytics of spans: statistics of their values, and counts, per bucket of time."""

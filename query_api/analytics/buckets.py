@@ -1,6 +1,6 @@
-"""Buckets of time: which part of it an answer covers, and how it is cut (reference §10.1). Pure.
+"""The time window of a response, and its buckets (reference §10.1). Pure.
 
-Times are microseconds since 1970, UTC. The window holds ``oldest`` and not ``newest``; the first bucket begins at ``oldest``.
+Times are microseconds since 1970, UTC. The window includes ``oldest`` and excludes ``newest``; the first bucket begins at ``oldest``.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from common.times import nearest_shown_us
 
 BUCKETS_MAX: Final = 1_024
 STEPS_MIN: Final = (1, 5, 15, 30, 60, 180, 360, 720, 1_440, 4_320, 10_080, 20_160, 43_200)
-"""Minutes of a bucket where the interval that was asked for would give too many of them."""
+"""Minutes of a bucket that are tried in turn if the requested interval gives too many buckets."""
 
 MINUTE_US: Final = 60_000_000
 DAY_US: Final = 24 * 60 * MINUTE_US
 DEFAULT_DAYS: Final = 30
 INTERVAL_MIN_MAX: Final = 10_000 * 366 * 24 * 60
-"""All of the time that can be shown, in minutes: a longer interval is as long as that."""
+"""All the time that responses can show, in minutes; a longer interval is cut to it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,24 +31,24 @@ class Buckets:
 
     @property
     def interval_us(self) -> int:
-        """How long a bucket is. The last one may end behind the window."""
+        """The length of a bucket. The last one may end after the window."""
         return self.interval_min * MINUTE_US
 
     @property
     def count(self) -> int:
-        """How many buckets there are; none where the window is empty."""
+        """The number of buckets; 0 if the window is empty."""
         return _ceil_div(max(0, self.newest_us - self.oldest_us), self.interval_us)
 
     def start_us(self, index: int) -> int:
-        """Where a bucket begins."""
+        """Return the start of a bucket."""
         return self.oldest_us + index * self.interval_us
 
 
 def buckets_of(*, oldest_us: int | None, newest_us: int | None, interval_min: int | None, now_us: int) -> Buckets:
-    """The buckets of a request.
+    """Return the buckets of a request.
 
-    ``newest`` is the next midnight unless it is given, ``oldest`` 30 days before it; without an interval there is one bucket,
-    and with one that gives more than ``BUCKETS_MAX`` the next coarser step.
+    ``newest`` defaults to the next midnight, ``oldest`` to 30 days before it. Without an interval there is one bucket; an
+    interval that gives more than ``BUCKETS_MAX`` buckets becomes the next coarser step.
     """
     newest_us = (now_us // DAY_US + 1) * DAY_US if newest_us is None else nearest_shown_us(newest_us)
     oldest_us = nearest_shown_us(newest_us - DEFAULT_DAYS * DAY_US if oldest_us is None else oldest_us)
@@ -56,10 +56,10 @@ def buckets_of(*, oldest_us: int | None, newest_us: int | None, interval_min: in
     return Buckets(oldest_us, newest_us, _interval_min(length_min, interval_min))
 
 
-def _interval_min(length_min: int, asked_min: int | None) -> int:
-    if asked_min is None:
+def _interval_min(length_min: int, requested_min: int | None) -> int:
+    if requested_min is None:
         return length_min
-    for step_min in (min(asked_min, INTERVAL_MIN_MAX), *STEPS_MIN):
+    for step_min in (min(requested_min, INTERVAL_MIN_MAX), *STEPS_MIN):
         if length_min <= step_min * BUCKETS_MAX:
             return step_min
     coarsest_min = STEPS_MIN[-1]

@@ -1,4 +1,4 @@
-"""The statement behind ``/tracing/spans/analytics``: how many spans, and what they took, bucket by bucket (reference §10.2)."""
+"""``/tracing/spans/analytics``: the number of spans per bucket, and their durations, costs and tokens (reference §10.2)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NOTHING: Final = {"count": 0, "duration": 0, "costs": 0, "tokens": 0}
 _SUMS: Final = ("duration", "costs", "tokens")
 
 IS_ERROR: Final = (
-    "(position(events, '\"exception\"') > 0"  # most spans have no events: their JSON is not looked into
+    "(position(events, '\"exception\"') > 0"  # most spans have no events: their JSON is not parsed
     " AND arrayExists(event -> JSONExtractString(event, 'name') = 'exception', JSONExtractArrayRaw(events)))"
 )
 
@@ -23,10 +23,10 @@ IS_ERROR: Final = (
 async def counts_of(
     spans: ProjectSpans, values: Values, conditions: Sequence[str], buckets: Buckets, *, focus: Focus
 ) -> list[tuple[dict[str, Any], dict[str, Any]]]:
-    """Of each bucket: what its spans took, and what those with an exception did.
+    """Return, for each bucket, the sums of all its spans and of those with an exception.
 
-    Traces count with what all of their spans used, spans with what they used themselves: nothing where spans below say it
-    again (ADR 0010), so that both come to the same.
+    A trace counts with what all its spans used. A span counts with what it used itself, without what spans below it report
+    again (ADR 0010). So both add up to the same sums.
     """
     numbers = {"duration": values.number("ag.metrics.duration.cumulative")}
     for unit in ("costs", "tokens"):

@@ -1,8 +1,8 @@
-"""The statement behind ``/spans/analytics/query``: every statistic of every bucket in one pass over the spans (reference §10.1).
+"""``/spans/analytics/query``: every statistic of every bucket in one statement that reads the spans once (reference §10.1).
 
-The statement is made in layers, each a subquery over the one before, because the engine plans an expression anew wherever it
-stands: values of spans, aggregates over the spans of a bucket, and steps from those to what the answer shows. What the
-statistics mean is in ``summaries.py`` and ``histogram.py``, and for users in docs/analytics.md.
+The statement has layers, each a subquery over the one before, because the engine plans an expression again at each place
+that names it: values of spans, aggregates over the spans of a bucket, and steps from those to what the response shows.
+``statistics.py`` defines the statistics, docs/analytics.md explains them to users.
 """
 
 from __future__ import annotations
@@ -14,14 +14,13 @@ from typing import Any, Final
 
 from common.codec.checks import json_double
 from query_api.analytics.buckets import Buckets
-from query_api.analytics.histogram import Bins, counting_steps, histogram
-from query_api.analytics.specs import ATTRIBUTES, MetricSpec, MetricType
-from query_api.analytics.summaries import PERCENTILES, frequencies, numbers
+from query_api.analytics.models import ATTRIBUTES, MetricSpec, MetricType
+from query_api.analytics.statistics import PERCENTILES, Bins, counting_steps, frequencies, histogram, numbers
 from query_api.analytics.values import Values
 from query_api.spans.project_spans import ProjectSpans
 
 FREQUENCIES_MAX: Final = 10_000
-"""So many values are told of one metric in one bucket: the most frequent. ``count`` and ``uniq`` count all."""
+"""Values that a response lists for one metric in one bucket: the most frequent. ``count`` and ``uniq`` count all."""
 
 Row = Mapping[str, Any]
 Members = dict[str, Any]
@@ -30,30 +29,30 @@ Columns = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Statistic:
-    """What is computed of one value, bucket by bucket.
+    """The computation of the statistics of one value in each bucket.
 
-    ``aggregates`` are over the spans of a bucket, by name; each of ``steps`` is over these and the steps before. All names
-    have ``prefix`` before them. ``members`` makes the answer's members of the columns ``answered``, which it gets without
-    the prefix; ``count`` is always among them, unless there is nothing to say.
+    ``aggregates`` are expressions over the spans of a bucket, by name; each of ``steps`` is over these and the steps before.
+    All names start with ``prefix``. ``members`` turns the columns ``selected``, without the prefix, into members of the
+    response; ``count`` is always selected, unless there is nothing to compute.
     """
 
     prefix: str
     aggregates: Columns
-    answered: Sequence[str]
+    selected: Sequence[str]
     members: Callable[[Row], Members]
     steps: Sequence[Columns] = ()
 
     def row(self, columns: Row) -> Row:
-        """The columns of this statistic, by their names."""
-        return {name: columns[f"{self.prefix}{name}"] for name in self.answered}
+        """Return the columns of this statistic by their names."""
+        return {name: columns[f"{self.prefix}{name}"] for name in self.selected}
 
 
 async def metrics_of(
     spans: ProjectSpans, specs: Sequence[MetricSpec], values: Values, conditions: Sequence[str], buckets: Buckets
 ) -> dict[int, dict[str, Any]]:
-    """Index of a bucket → its metrics by path, where it has any; in order.
+    """Return the metrics by path of each bucket that has values, by the index of the bucket, in order.
 
-    ``conditions`` are those of the spans that count, over a row of ``spans``, with parameters in ``values``.
+    ``conditions`` select the spans that count; their parameters are in ``values``.
     """
     statistics = [statistic_of(spec, values, f"metric{index}_") for index, spec in enumerate(specs)]
     sql = _statement(statistics, values, conditions)
@@ -72,13 +71,13 @@ async def metrics_of(
     return found
 
 
-def bins_in_all(specs: Sequence[MetricSpec], buckets: Buckets) -> int:
-    """How many bins an answer can have that were asked for; those by default are never more than the values."""
+def requested_bins(specs: Sequence[MetricSpec], buckets: Buckets) -> int:
+    """Return the number of bins that a response may have by request; default bins are never more than the values."""
     return buckets.count * sum(spec.bins or 0 for spec in specs if spec.type is MetricType.CONTINUOUS)
 
 
 def statistic_of(spec: MetricSpec, values: Values, prefix: str) -> Statistic:
-    """What computes the statistics that a spec asks for."""
+    """Return the computation of the statistics of a spec."""
     match spec.type:
         case MetricType.CONTINUOUS:
             return _continuous(spec, values, prefix)
@@ -101,20 +100,20 @@ def statistic_of(spec: MetricSpec, values: Values, prefix: str) -> Statistic:
 
 
 def _statement(statistics: Sequence[Statistic], values: Values, conditions: Sequence[str]) -> str:
-    aggregates = "".join(f", {sql} AS {name}" for each in statistics for name, sql in each.aggregates.items())
+    aggregates = "".join(f", {sql} AS {name}" for statistic in statistics for name, sql in statistic.aggregates.items())
     layer = (
         "SELECT intDiv(time_us - {oldest_us:Int64}, {interval_us:Int64}) AS bucket"
         f"{aggregates}\nFROM ({values.rows(conditions)})\nGROUP BY bucket"
     )
-    for steps in zip_longest(*(each.steps for each in statistics), fillvalue={}):
+    for steps in zip_longest(*(statistic.steps for statistic in statistics), fillvalue={}):
         columns = "".join(f", {sql} AS {name}" for step in steps for name, sql in step.items())
         layer = f"SELECT *{columns}\nFROM ({layer})"
-    answered = "".join(f", {each.prefix}{name}" for each in statistics for name in each.answered)
-    return f"SELECT bucket{answered}\nFROM ({layer})\nORDER BY bucket\n"
+    selected = "".join(f", {statistic.prefix}{name}" for statistic in statistics for name in statistic.selected)
+    return f"SELECT bucket{selected}\nFROM ({layer})\nORDER BY bucket\n"
 
 
 def _continuous(spec: MetricSpec, values: Values, prefix: str) -> Statistic:
-    """Numbers, and how they lie in bins."""
+    """Numbers and their histogram."""
 
     def members(row: Row) -> Members:
         bins = Bins(row["first"], row["last"], len(row["bins"]))
@@ -136,7 +135,7 @@ def _discrete(number: str, prefix: str) -> Statistic:
 
 
 def _categorical(texts: str, prefix: str) -> Statistic:
-    """Texts, and how often each occurs. ``texts`` is an array of those of one span."""
+    """Texts, and how often each occurs. ``texts`` is an array with the texts of one span."""
 
     def members(row: Row) -> Members:
         return {"count": row["count"], **_frequencies(row, bytes.decode)}
@@ -159,7 +158,7 @@ def _binary(typed: str, prefix: str) -> Statistic:
 
 
 def _counted(counted: str, prefix: str) -> Statistic:
-    """How many there are."""
+    """The number of values."""
     return Statistic(prefix, {f"{prefix}count": f"countIf({counted})"}, ("count",), dict)
 
 
@@ -167,7 +166,7 @@ _NUMBERS: Final = ("count", "sum", "min", "max", "percentiles")
 
 
 def _aggregates(number: str, prefix: str) -> Columns:
-    """The numbers of a bucket, ``values``, and what is said of them whatever their kind."""
+    """The numbers of a bucket, ``values``, and the aggregates that both kinds of number have."""
     functions = {"count": "count", "sum": "sum", "min": "min", "max": "max", "values": "groupArray"}
     return {f"{prefix}{name}": f"{function}({number})" for name, function in functions.items()}
 
@@ -184,12 +183,12 @@ def _numbers(row: Row) -> Members:
 
 
 def _frequency_steps(prefix: str) -> list[Columns]:
-    """From ``values`` to ``freq``, the distinct ones with their counts, most frequent first, then by value; and ``uniq``.
+    """From ``values`` to ``freq``, the distinct values with their counts, most frequent first, then by value; and ``uniq``.
 
-    Sorted, equal values stand together: the rank of one among its equals is 1 where they begin, and how many they are where
-    they end. Sorting takes 0.1 s for a million texts of few kinds and half a second where most are different; a map that
-    counts takes half as long for the former and three times as long for the latter. No lambda holds an array: the engine
-    would copy it for every element.
+    Sorting puts equal values next to each other: the rank of a value among its equals is 1 at the first, and their number at
+    the last. Sorting a million texts takes 0.1 s if few are different and half a second if most are; a map that counts takes
+    half as long for the former and three times as long for the latter. No lambda captures an array: the engine would copy
+    it for every element.
     """
     p = prefix
     begins = f"arrayFilter((value, rank) -> rank = 1, {p}sorted, {p}ranks)"
@@ -202,6 +201,6 @@ def _frequency_steps(prefix: str) -> list[Columns]:
     ]
 
 
-def _frequencies(row: Row, shown: Callable[[Any], Any]) -> Members:
-    counts = [(shown(pair["1"]), pair["2"]) for pair in row["freq"]]
+def _frequencies(row: Row, convert: Callable[[Any], Any]) -> Members:
+    counts = [(convert(pair["1"]), pair["2"]) for pair in row["freq"]]
     return frequencies(counts, count=row["count"], distinct_count=row["uniq"])

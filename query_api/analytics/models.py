@@ -1,43 +1,96 @@
-"""What the analytics routes take and give, as pydantic models (reference §1.4, §10.1, §10.2).
+"""Requests and responses of the analytics routes as pydantic models (reference §1.4, §10.1, §10.2).
 
-Members stand flat in the query string or the body; the body wins, member by member. ``windowing`` and ``filtering`` in the body, as
-on ``/spans/query``, are taken too, for what does not stand flat.
+Members are flat in the query string or the body; the body takes precedence, member by member. ``windowing`` and
+``filtering`` in the body, as on ``/spans/query``, apply to members that are not given flat.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, TypeAlias
+from enum import StrEnum
+from typing import Annotated, Any, Final, Literal, TypeAlias
 
-from pydantic import BaseModel, BeforeValidator, Field, field_validator
+from pydantic import BaseModel, BeforeValidator, Field, field_validator, model_validator
 
-from common.times import parse_time_ns
-from query_api.analytics.specs import MetricSpec
 from query_api.filter.models import FilteringModel
-from query_api.filter.parse import check_groups
+from query_api.filter.parse import PATH_SEGMENTS_MAX, check_groups
 from query_api.request.body_models import Listed, Strict, refuse_boolean
 from query_api.request.json_body import parse_json_text
-from query_api.spans.windowing import Filtering, Focus, Format, WindowBy, Windowing
+from query_api.spans.windowing import Filtering, Focus, Format, Moment, WindowBy, Windowing
 
-SPECS_MAX = 64
+SPECS_MAX: Final = 64
+BINS_MAX: Final = 1_024
+PATH_CHARS_MAX: Final = 4_096
+ATTRIBUTES: Final = "attributes."
 
 
-def _microseconds(value: Any) -> int | None:
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, str | int):
-        raise ValueError(  # noqa: TRY004 - pydantic makes problems of these alone
-            "a time is ISO 8601 text, or a whole number of 10, 13, 16 or 19 digits since 1970"
-        )
-    try:
-        return parse_time_ns(value) // 1000
-    except OverflowError as exc:
-        raise ValueError(str(exc)) from exc
+class MetricType(StrEnum):
+    """Which values count, and the statistics of them."""
+
+    CONTINUOUS = "numeric/continuous"
+    DISCRETE = "numeric/discrete"
+    BINARY = "binary"
+    SINGLE = "categorical/single"
+    MULTIPLE = "categorical/multiple"
+    STRING = "string"
+    JSON = "json"
+    NONE = "none"
+    ANY = "*"
+
+
+class MetricSpec(Strict):
+    """A value of spans, and the statistics to compute."""
+
+    type: MetricType = Field(description="Which values count. `*`: any value; `none`: no statistics.")
+    path: str = Field(
+        max_length=PATH_CHARS_MAX,
+        description="A dotted path in the attributes, with or without a leading `attributes.`.",
+    )
+    bins: int | None = Field(
+        None, ge=1, le=BINS_MAX, description="Bins of the histogram. Default: the square root of the count, rounded up."
+    )
+    vmin: float | None = Field(
+        None, allow_inf_nan=False, description="The start of the histogram. Default: the smallest value."
+    )
+    vmax: float | None = Field(
+        None, allow_inf_nan=False, description="The end of the histogram. Default: the largest value."
+    )
+    edge: bool | None = Field(None, description="Whether the last bin includes `vmax`. Default: true.")
+
+    _are_numbers = field_validator("bins", "vmin", "vmax", mode="before")(refuse_boolean)
+
+    @model_validator(mode="after")
+    def _is_a_range(self) -> MetricSpec:
+        if self.vmin is not None and self.vmax is not None and self.vmin > self.vmax:
+            raise ValueError("vmin is above vmax")
+        return self
+
+    @field_validator("path")
+    @classmethod
+    def _is_not_too_deep(cls, path: str) -> str:
+        if (segments_count := path.count(".") + 1) > PATH_SEGMENTS_MAX:
+            raise ValueError(f"the path has {segments_count} segments; at most {PATH_SEGMENTS_MAX} are allowed")
+        return path
+
+    @property
+    def key(self) -> str:
+        """The path without a leading ``attributes.``."""
+        return self.path.removeprefix(ATTRIBUTES)
+
+
+DEFAULT_SPECS: Final = (
+    MetricSpec(type=MetricType.CONTINUOUS, path="attributes.ag.metrics.duration.cumulative"),
+    MetricSpec(type=MetricType.CONTINUOUS, path="attributes.ag.metrics.errors.cumulative"),
+    MetricSpec(type=MetricType.CONTINUOUS, path="attributes.ag.metrics.costs.cumulative.total"),
+    MetricSpec(type=MetricType.CONTINUOUS, path="attributes.ag.metrics.tokens.cumulative.total"),
+    MetricSpec(type=MetricType.SINGLE, path="attributes.ag.type.trace"),
+    MetricSpec(type=MetricType.SINGLE, path="attributes.ag.type.span"),
+)
 
 
 def _json_or_value(value: Any) -> Any:
-    """A member that may be text holding JSON."""
-    if isinstance(value, list) and value and all(isinstance(each, str) for each in value):
-        value = value[-1]  # of a name that is repeated in the query string, the last
+    """Parse a member that may be JSON as a string."""
+    if isinstance(value, list) and value and all(isinstance(item, str) for item in value):
+        value = value[-1]  # the last of a repeated name in the query string
     return parse_json_text(value) if isinstance(value, str) else value
 
 
@@ -47,10 +100,6 @@ def _filter(value: Any) -> Any:
     return loaded
 
 
-Moment = Annotated[
-    int | None,
-    BeforeValidator(_microseconds, json_schema_input_type=str | int | None),
-]
 Filter = Annotated[FilteringModel | None, BeforeValidator(_filter, json_schema_input_type=FilteringModel | str | None)]
 Specs = Annotated[
     Listed[MetricSpec] | None, BeforeValidator(_json_or_value, json_schema_input_type=list[MetricSpec] | str | None)
@@ -58,60 +107,68 @@ Specs = Annotated[
 
 
 class AnalyticsParameters(Strict):
-    """Which spans count, and in which buckets of time."""
+    """Which spans count, and the buckets of time."""
 
-    focus: Focus | None = Field(None, description="`trace` (default): roots; `span`: every span.")
-    format: Format | None = Field(None, description="Legal, and makes no difference here.")
+    focus: Focus | None = Field(
+        None, description="`trace` (default): only root spans count. `span`: every span counts."
+    )
+    format: Format | None = Field(None, description="Accepted, without effect.")
     by: WindowBy | None = Field(
-        None, description="Which time of a span the window and its buckets are of; default start_time."
+        None, description="The time of a span that the window and its buckets follow. Default: start_time."
     )
-    oldest: Moment = Field(None, description="Where the window begins; default 30 days before newest.")
-    newest: Moment = Field(None, description="Where it ends, itself not in it; default the next midnight, UTC.")
+    oldest: Moment = Field(None, description="The start of the window, included. Default: 30 days before `newest`.")
+    newest: Moment = Field(None, description="The end of the window, excluded. Default: the next midnight, UTC.")
     interval: int | None = Field(
-        None, gt=0, description="Minutes of a bucket; coarser past 1,024 buckets; default one bucket."
+        None,
+        gt=0,
+        description="Minutes per bucket; coarser if there would be more than 1,024 buckets. Default: one bucket.",
     )
-    rate: float | None = Field(None, ge=0, le=1, description="Which part of all traces is looked at.")
-    filter: Filter = Field(None, description="Which spans: as filtering, or text that holds its JSON.")
-    explain: bool | None = Field(None, description="Whether the answer says how it was found.")
+    rate: float | None = Field(
+        None, ge=0, le=1, description="The part of all traces to look at. Default: 1, all of them."
+    )
+    filter: Filter = Field(None, description="Which spans count: the same as `filtering`, or its JSON as a string.")
+    explain: bool | None = Field(None, description="Whether to return how the response was computed.")
 
     _are_numbers = field_validator("interval", "rate", mode="before")(refuse_boolean)
 
 
 class CountsParameters(AnalyticsParameters):
-    """Which spans count, and in which buckets of time."""
+    """Which spans count, and the buckets of time."""
 
-    limit: int | None = Field(None, description="No effect: every bucket of the window is answered.")
+    limit: int | None = Field(None, description="No effect: every bucket of the window is returned.")
 
 
 class MetricsParameters(AnalyticsParameters):
-    """The same, and which statistics of which values."""
+    """Which spans count, the buckets of time, and the statistics to compute."""
 
     specs: Specs = Field(
-        None, max_length=SPECS_MAX, description="Statistics by path, or text that holds their JSON; default six of all."
+        None,
+        max_length=SPECS_MAX,
+        description="The statistics to compute, or their JSON as a string. Default: duration, errors, costs, tokens and types.",
     )
 
 
 class _Nested(Strict):
     windowing: Windowing | None = Field(
-        None, description="by, newest, oldest, interval and rate, where not given flat."
+        None, description="`by`, `newest`, `oldest`, `interval` and `rate`, unless they are given flat."
     )
-    filtering: Filtering = Field(None, description="Which spans, where not given as filter.")
+    filtering: Filtering = Field(None, description="Which spans count, unless `filter` is given.")
 
 
 class CountsQuery(_Nested, CountsParameters):
-    """A question for counts and sums."""
+    """A request for counts and sums."""
 
 
 class MetricsQuery(_Nested, MetricsParameters):
-    """A question for statistics."""
+    """A request for statistics."""
 
 
 Sum: TypeAlias = float | Literal["Infinity", "-Infinity", "NaN"]
-"""Past the largest double a text, as everywhere in answers."""
+"""A number past the largest double is a text, as in all responses."""
 
 
 class TotalsModel(BaseModel):
-    """Of the spans of a bucket; a sum of nothing is absent, and 0 where there are no spans."""
+    """The sums of the spans of a bucket. A sum to which no span adds is absent, or 0 if the bucket has no spans."""
 
     count: int
     duration: Sum | None = Field(None, description="Milliseconds.")
@@ -120,51 +177,51 @@ class TotalsModel(BaseModel):
 
 
 class CountsBucket(BaseModel):
-    """One stretch of time."""
+    """A bucket of time."""
 
-    timestamp: str = Field(description="Where it begins.")
-    interval: int = Field(description="Minutes.")
+    timestamp: str = Field(description="The start of the bucket.")
+    interval: int = Field(description="Minutes per bucket.")
     total: TotalsModel
-    errors: TotalsModel = Field(description="Of the spans that have an event named exception.")
+    errors: TotalsModel = Field(description="The sums of the spans that have an event named `exception`.")
 
 
 class CountsResponse(BaseModel):
     """Every bucket of the window, earliest first."""
 
-    count: int = Field(description="Of buckets.")
+    count: int = Field(description="The number of buckets.")
     buckets: list[CountsBucket]
-    explain: dict[str, Any] | None = Field(None, description="How the answer was found, where that was asked.")
+    explain: dict[str, Any] | None = Field(None, description="How the response was computed, if `explain` was set.")
 
 
 class MetricsBucket(BaseModel):
-    """One stretch of time."""
+    """A bucket of time."""
 
-    timestamp: str = Field(description="Where it begins.")
-    interval: int = Field(description="Minutes.")
+    timestamp: str = Field(description="The start of the bucket.")
+    interval: int = Field(description="Minutes per bucket.")
     metrics: dict[str, dict[str, Any]] = Field(
-        description="By path, beginning with attributes: type, and the statistics of the values that are there."
+        description="Statistics by path, which begins with `attributes.`; each has the `type` and the statistics of the values."
     )
 
 
 class AppliedFormatting(BaseModel):
-    """Whose values count."""
+    """Which spans count."""
 
     focus: Focus
     format: Format
 
 
 class AppliedWindowing(BaseModel):
-    """What the window and the buckets came to."""
+    """The window and the buckets, with defaults filled in."""
 
     by: WindowBy
     newest: str
     oldest: str
-    interval: int = Field(description="Minutes.")
+    interval: int = Field(description="Minutes per bucket.")
     rate: float | None = None
 
 
 class AppliedQuery(BaseModel):
-    """The question as it was understood."""
+    """The request with defaults filled in."""
 
     formatting: AppliedFormatting
     windowing: AppliedWindowing
@@ -172,10 +229,10 @@ class AppliedQuery(BaseModel):
 
 
 class MetricsResponse(BaseModel):
-    """The buckets that have anything, earliest first."""
+    """The buckets that have values, earliest first."""
 
-    count: int = Field(description="Of buckets.")
+    count: int = Field(description="The number of buckets.")
     buckets: list[MetricsBucket]
     query: AppliedQuery
     specs: list[MetricSpec]
-    explain: dict[str, Any] | None = Field(None, description="How the answer was found, where that was asked.")
+    explain: dict[str, Any] | None = Field(None, description="How the response was computed, if `explain` was set.")

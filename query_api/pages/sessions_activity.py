@@ -9,11 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
-from query_api.analytics.visible_spans import visible_spans
 from query_api.filter.sql.compile import Compiled
 from query_api.pages.sessions_position import ID_BYTES_MAX, IdPosition
 from query_api.spans.project_spans import ProjectSpans
 from query_api.spans.snapshot import Snapshot
+from query_api.spans.visible_spans import visible_spans
 from query_api.spans.windowing import SAMPLED, Order
 
 ID_OF: Final = {

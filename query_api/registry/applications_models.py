@@ -13,7 +13,6 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, Discriminator, Field, Tag, create_model, model_validator
 
-from query_api.analytics.models import Moment as StartTime
 from query_api.filter.models import FilteringModel
 from query_api.registry.bodies import FlagsIn, ResolveQuestion, RevisionData
 from query_api.registry.environments_models import EnvironmentReferences
@@ -25,6 +24,7 @@ from query_api.registry.shapes import Example, Held
 from query_api.registry.shaping import shapes_of
 from query_api.request.body_models import Named, Strict
 from query_api.request.references import ReferenceIn, Text
+from query_api.spans.windowing import Moment as StartTime
 
 _STRIPPED: Final = re.compile(r"^ |[\x00-\x1f\x7f]")
 

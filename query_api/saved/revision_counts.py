@@ -16,12 +16,12 @@ from common.span import AMOUNTS, MODEL_CALLS, Metrics, StatusCode
 from common.times import format_us
 from query_api.analytics.buckets import Buckets
 from query_api.analytics.counts import IS_ERROR
-from query_api.analytics.visible_spans import visible_spans
 from query_api.filter.models import FilteringModel
 from query_api.filter.parse import parse_filter
 from query_api.filter.sql.compile import compile_node
 from query_api.spans.project_spans import ProjectSpans
 from query_api.spans.usage import trace_sums_sql
+from query_api.spans.visible_spans import visible_spans
 
 PERCENTILES: Final[Mapping[str, float]] = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99}
 _USAGE: Final = tuple(f"{unit}_{amount}" for unit in ("tokens", "costs") for amount in AMOUNTS)

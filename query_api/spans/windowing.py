@@ -9,6 +9,7 @@ from typing import Annotated, Any, Final, TypeAlias
 from pydantic import BaseModel, BeforeValidator, Field, field_validator
 
 from common.errors import InvalidInput
+from common.times import parse_time_ns
 from query_api.filter.models import FilteringModel
 from query_api.filter.parse import check_groups
 from query_api.request.body_models import Strict, refuse_boolean
@@ -28,6 +29,23 @@ def _with_groups_checked(filtering: Any) -> Any:
 
 Filtering: TypeAlias = Annotated[FilteringModel | None, BeforeValidator(_with_groups_checked)]
 """A filter in a body. Its groups are counted before pydantic descends into them."""
+
+
+def _parse_microseconds(value: Any) -> int | None:
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        raise ValueError(  # noqa: TRY004 - pydantic reports only ValueError
+            "a time is an ISO 8601 string, or an integer of 10, 13, 16 or 19 digits (s, ms, µs or ns since 1970)"
+        )
+    try:
+        return parse_time_ns(value) // 1000
+    except OverflowError as exc:
+        raise ValueError(str(exc)) from exc
+
+
+Moment: TypeAlias = Annotated[int | None, BeforeValidator(_parse_microseconds, json_schema_input_type=str | int | None)]
+"""A time in a request, as microseconds since 1970."""
 
 
 class Order(StrEnum):

@@ -10,11 +10,10 @@ import aiohttp
 import pytest
 
 from common.settings import ClickHouseSettings
-from query_api.analytics.handlers import BINS_IN_ALL_MAX
+from query_api.analytics.handlers import BINS_MAX_TOTAL
 from query_api.analytics.metrics import FREQUENCIES_MAX
-from query_api.analytics.models import SPECS_MAX
-from query_api.analytics.specs import BINS_MAX, MetricType
-from query_api.analytics.summaries import MIDDLES
+from query_api.analytics.models import BINS_MAX, SPECS_MAX, MetricType
+from query_api.analytics.statistics import MIDDLES
 from tests.support.http_pages import DOCS, PageReader, api_drained_by_and_by, exchanges
 
 PAGE = "analytics.md"
@@ -53,5 +52,5 @@ def test_the_page_names_every_kind_spread_and_limit() -> None:
 
     for name in [*MetricType, *(f"iqr{share}" for share in MIDDLES)]:
         assert f"`{name}`" in page
-    for limit in (SPECS_MAX, BINS_MAX, BINS_IN_ALL_MAX, FREQUENCIES_MAX):
+    for limit in (SPECS_MAX, BINS_MAX, BINS_MAX_TOTAL, FREQUENCIES_MAX):
         assert re.search(rf"(?<![\d,]){limit:,}(?![\d,]\d)", page), limit

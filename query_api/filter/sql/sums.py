@@ -8,7 +8,7 @@ text: the engine runs it once.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from common.json_numbers import is_number
 from common.span import AMOUNTS
@@ -21,15 +21,36 @@ from query_api.filter.sql.parameters import Parameters
 from query_api.filter.sql.subject import Bounds, Subject, condition_sql
 from query_api.filter.sql.text import number_place, text_condition, visible_number
 
-_SUMS: Final[Mapping[str, Mapping[str, str]]] = {
-    "tokens": {amount: f"tokens_{amount}" for amount in AMOUNTS},
-    "costs": {amount: f"costs_{amount}" for amount in AMOUNTS},
-    "errors": {"": "errors"},
+_SUMS: Final[Mapping[str, Mapping[tuple[str, ...], str]]] = {
+    "tokens": {(amount,): f"tokens_{amount}" for amount in AMOUNTS},
+    "costs": {(amount,): f"costs_{amount}" for amount in AMOUNTS},
+    "errors": {(): "errors"},
 }
-"""Metric → its amounts and their columns in the query of sums; errors are a bare number."""
+"""Metric → the path of each sum below ``cumulative`` and its column in the query of sums; errors are a bare number."""
 
 _ABOVE: Final = {("ag",), ("ag", "metrics"), *(("ag", "metrics", metric) for metric in _SUMS)}
 """Objects that every span has, and that hold a sum somewhere below."""
+
+
+class VisibleSums(NamedTuple):
+    """The sums that responses show at a path at or below ``cumulative`` of a root, and the rest of that path."""
+
+    metric: str
+    columns: Mapping[tuple[str, ...], str]
+    below: tuple[str, ...]
+
+    @classmethod
+    def at(cls, path: tuple[str, ...]) -> VisibleSums | None:
+        """Return the sums at a path in ``attributes``; ``None`` if it has none."""
+        if path[:2] != ("ag", "metrics") or path[3:4] != ("cumulative",) or path[2] not in _SUMS:
+            return None
+        return cls(path[2], _SUMS[path[2]], path[4:])
+
+    def are_visible(self) -> str:
+        """Return whether responses show the sums of a trace and not the stored values: there are sums, all finite."""
+        columns = self.columns.values()
+        are_finite = [f"isFinite({column})" for column in columns]
+        return " AND ".join([f"({' OR '.join(f'{column} != 0' for column in columns)})", *are_finite])
 
 
 def attributes_condition(condition: Condition, parameters: Parameters) -> str:
@@ -41,15 +62,11 @@ def attributes_condition(condition: Condition, parameters: Parameters) -> str:
     if path in _ABOVE and condition.operator is Operator.HAS:
         key = condition.operand
         return _has_member(path, key, parameters) if isinstance(key, str) else "0"
-    stored = json_condition(condition, parameters)
-    if path[:2] != ("ag", "metrics") or path[3:4] != ("cumulative",) or path[2] not in _SUMS:
+    stored, sums = json_condition(condition, parameters), VisibleSums.at(path)
+    if sums is None:
         return stored
-    amounts = _SUMS[path[2]]
-    is_returned = f"({' OR '.join(f'{sum_} != 0' for sum_ in amounts.values())})" + "".join(
-        f" AND isFinite({sum_})" for sum_ in amounts.values()
-    )
-    verdict = _verdict(condition, amounts, parameters)
-    traces = f"(SELECT trace_id, {verdict} FROM ({usage_of(path[2])}) WHERE {is_returned})"
+    verdict = _verdict(condition, sums, parameters)
+    traces = f"(SELECT trace_id, {verdict} FROM ({usage_of(sums.metric)}) WHERE {sums.are_visible()})"
     passes, fails = (f"{IS_ROOT} AND (trace_id, {value}) IN {traces}" for value in (1, 0))
     return f"({passes} OR NOT ({fails}) AND {stored})"
 
@@ -72,27 +89,24 @@ def _has_member(path: tuple[str, ...], key: str, parameters: Parameters) -> str:
     return attributes_condition(Condition("attributes", Operator.EXISTS, path=(*path, key)), parameters)
 
 
-def _verdict(condition: Condition, amounts: Mapping[str, str], parameters: Parameters) -> str:
+def _verdict(condition: Condition, sums: VisibleSums, parameters: Parameters) -> str:
     """The condition on what the sums make of ``cumulative``, as an expression over their columns."""
-    below = condition.path[4:]
-    if not below and "" not in amounts:
-        return condition_sql(condition, _VisibleSums(amounts, parameters))
-    amount = amounts.get(".".join(below)) if len(below) <= 1 else None
-    if amount is None or below == ("",):
-        return "0"
-    return f"{_is_visible(amount)} AND {condition_sql(condition, _VisibleSum(amount, parameters))}"
+    column = sums.columns.get(sums.below)
+    if column is not None:
+        return f"{_is_visible(column)} AND {condition_sql(condition, _Sum(column, parameters))}"
+    return "0" if sums.below else condition_sql(condition, _SumsObject(sums, parameters))
 
 
-def _is_visible(amount: str) -> str:
-    """Whether responses have the member: no span reported an amount that is 0."""
-    return f"({amount} != 0)"
+def _is_visible(column: str) -> str:
+    """Whether responses have the member: a sum of 0 was not reported."""
+    return f"({column} != 0)"
 
 
-class _VisibleSums(Subject):
+class _SumsObject(Subject):
     """The object ``cumulative`` of tokens or costs."""
 
-    def __init__(self, amounts: Mapping[str, str], parameters: Parameters) -> None:
-        self._amounts = amounts
+    def __init__(self, sums: VisibleSums, parameters: Parameters) -> None:
+        self._columns = sums.columns
         self._parameters = parameters
 
     def exists(self) -> str:
@@ -103,18 +117,18 @@ class _VisibleSums(Subject):
             return "0"
         clauses = ["1"]
         for key, value in operand.items():
-            if key not in self._amounts:
+            column = self._columns.get((key,))
+            if column is None:
                 clauses.append("1" if value is None else "0")
             elif value is None:
-                clauses.append(f"NOT {_is_visible(self._amounts[key])}")
+                clauses.append(f"NOT {_is_visible(column)}")
             else:
-                amount = self._amounts[key]
-                clauses.append(f"{_is_visible(amount)} AND {_VisibleSum(amount, self._parameters).equals(value)}")
+                clauses.append(f"{_is_visible(column)} AND {_Sum(column, self._parameters).equals(value)}")
         return " AND ".join(clauses)
 
     def has(self, operand: Any) -> str:
-        amount = self._amounts.get(operand) if isinstance(operand, str) else None
-        return "0" if amount is None else _is_visible(amount)
+        column = self._columns.get((operand,)) if isinstance(operand, str) else None
+        return "0" if column is None else _is_visible(column)
 
     def is_in(self, operands: list[Any], *, is_all: bool) -> str:  # noqa: ARG002 - an object is not a scalar
         return "0"
@@ -126,7 +140,7 @@ class _VisibleSums(Subject):
         return "0"
 
 
-class _VisibleSum(Subject):
+class _Sum(Subject):
     """One sum, a double."""
 
     def __init__(self, amount: str, parameters: Parameters) -> None:
@@ -154,7 +168,7 @@ class _VisibleSum(Subject):
         return " AND ".join(f"{self._amount} {sign} {number_place(bound, self._parameters)}" for sign, bound in bounds)
 
     def reads(self, search: TextSearch) -> str:
-        """Read the sum as responses show it: digits if it is an integer of 64 bits (``rollup.py``)."""
+        """Read the sum as responses show it: digits if it is an integer of 64 bits (``spans/render.py``)."""
         amount = self._amount
         is_integer = f"{amount} = trunc({amount}) AND {amount} >= -pow(2., 63) AND {amount} < pow(2., 64)"
         text = f"if({is_integer}, toString(toInt128({amount})), {visible_number(f'toString({amount})')})"

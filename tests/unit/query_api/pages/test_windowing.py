@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, ValidationError
 
-from query_api.analytics.models import CountsQuery
-from query_api.analytics.specs import MetricSpec
+from query_api.analytics.models import CountsQuery, MetricSpec
 from query_api.compat.flat_models import FlatQuery
 from query_api.pages.sessions_models import ActivityWindowing
 from query_api.pages.windowing import limit_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from query_api.analytics.specs import MetricSpec, MetricType
+from query_api.analytics.models import MetricSpec, MetricType
 
 
 @pytest.mark.parametrize(
