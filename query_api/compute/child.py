@@ -1,7 +1,7 @@
 """``python -m query_api.compute.child <socket> [<module>]``: run the tasks that arrive on the socket, one at a time.
 
-Started by ``pool.py``. The process holds no state. It ends when the API closes the socket or dies in any way, and ignores the
-terminal's signals, which the API handles.
+Started by ``pool.py``. The process holds no state. It ends when the API closes the socket or dies in any way, and
+ignores the terminal's signals, which the API handles.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ NICENESS: Final = 5
 
 
 def main() -> None:
-    """Run tasks until the other end closes. The optional module is imported first, so that the first task does not wait for it."""
+    """Run tasks until the other end closes. The optional module is imported first, so that the first task does not wait
+    for it."""
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
     os.nice(NICENESS)

@@ -1,7 +1,7 @@
-"""How a task goes to a child process and its result comes back: frames over one socket.
+"""Frames between the API and its child processes: tasks one way, results the other, over one socket.
 
-A frame is a pickled message and the large byte strings of it, which are not pickled but follow it as they are. Both ends
-are the same program, and nobody else holds the socket.
+A frame is a pickled message, followed by its large byte strings, which are not pickled. Both ends are the same program,
+and no other process has the socket.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ _HEAD: Final = Struct("<QI")
 _SIZE: Final = Struct("<Q")
 
 BUFFER_BYTES_MIN: Final = 4 * 1024
-"""Byte strings from this size on are sent beside the pickle: it costs one copy less at each end."""
+"""Byte strings of at least this size are sent next to the pickle, which saves a copy at each end."""
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A function of a module of this program, and what it is called with."""
+    """A module-level function of this program, and its arguments."""
 
     function: Callable[..., Any]
     arguments: Sequence[Any]
 
 
 class Success(NamedTuple):
-    """What the function returned."""
+    """The function returned ``value``."""
 
     value: Any
 
 
 class Rejection(NamedTuple):
-    """The ``ServiceError`` that the function raised, in parts: errors have constructors that pickle does not know."""
+    """The function raised a ``ServiceError``, sent in parts because pickle cannot call its constructor."""
 
     kind: type[ServiceError]
     arguments: tuple[Any, ...]
@@ -46,18 +46,18 @@ class Rejection(NamedTuple):
 
     @staticmethod
     def of(error: ServiceError) -> Rejection:
-        """Take an error apart."""
+        """Convert from an error."""
         return Rejection(type(error), error.args, vars(error))
 
     def error(self) -> ServiceError:
-        """Put the error together again."""
+        """Convert back to the error."""
         error = self.kind.__new__(self.kind, *self.arguments)
         vars(error).update(self.attributes)
         return error
 
 
 class Failure(NamedTuple):
-    """Anything else that the function raised: a bug of ours. ``trace`` is the traceback as text."""
+    """The function raised anything else, a bug of ours. ``trace`` is the traceback as text."""
 
     trace: str
 
@@ -66,12 +66,12 @@ Response: TypeAlias = Success | Rejection | Failure
 
 
 def packed(value: Any) -> Any:
-    """``value``, marked to be sent beside the pickle if it is a large byte string."""
+    """Return ``value``, marked to be sent next to the pickle if it is a large byte string."""
     return pickle.PickleBuffer(value) if isinstance(value, bytes) and len(value) >= BUFFER_BYTES_MIN else value
 
 
 def encode(message: Any) -> list[Any]:
-    """Return the parts of a frame, in the order in which they are written."""
+    """Return the parts of a frame in the order of writing."""
     buffers: list[pickle.PickleBuffer] = []
     body = pickle.dumps(message, protocol=5, buffer_callback=buffers.append)
     views = [buffer.raw() for buffer in buffers]
@@ -80,27 +80,28 @@ def encode(message: Any) -> list[Any]:
 
 
 def decode(parts: Sequence[bytes]) -> Any:
-    """Return the message of a frame that is there as a whole."""
+    """Return the message of a complete frame."""
     return receive(BytesIO(b"".join(parts)))
 
 
 def send(stream: BinaryIO, parts: Sequence[Any]) -> None:
-    """Write one frame. Raises ``OSError`` when the other end has gone."""
+    """Write one frame. Raises ``OSError`` if the other end has closed."""
     for part in parts:
         stream.write(part)
     stream.flush()
 
 
 def receive(stream: BinaryIO) -> Any:
-    """Read one message. Raises ``EOFError`` when the other end has gone."""
+    """Read one message. Raises ``EOFError`` if the other end has closed."""
     body_size, count = _HEAD.unpack(_exactly(stream, _HEAD.size))
     sizes = _exactly(stream, count * _SIZE.size)
     body = _exactly(stream, body_size)
-    return pickle.loads(body, buffers=[_exactly(stream, size) for (size,) in _SIZE.iter_unpack(sizes)])  # noqa: S301 - see above
+    buffers = [_exactly(stream, size) for (size,) in _SIZE.iter_unpack(sizes)]
+    return pickle.loads(body, buffers=buffers)  # noqa: S301 - see above
 
 
 async def receive_async(stream: asyncio.StreamReader) -> Any:
-    """Read one message. Raises ``EOFError`` when the other end has gone."""
+    """Read one message. Raises ``EOFError`` if the other end has closed."""
     body_size, count = _HEAD.unpack(await stream.readexactly(_HEAD.size))
     sizes = await stream.readexactly(count * _SIZE.size)
     body = await stream.readexactly(body_size)

@@ -1,7 +1,7 @@
-"""Child processes that run CPU-bound tasks, shared fairly among projects (contract §2).
+"""Child processes that run CPU-bound tasks, shared fairly between projects (contract §2).
 
-Processes start with the first task, because most installations never need them. One that dies is replaced, and its task
-is run once more. Of the bodies that wait for their turn, the bytes are bounded (``query_api/http/body.py``).
+Processes start with the first task, because most installations never need them. A process that dies is replaced, and
+its task runs once more. The bytes of waiting bodies are bounded by ``query_api/http/body.py``.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from common.waiting import shielded
 from query_api.compute.ipc import Failure, Rejection, Response, Success, Task, encode, packed, receive_async
 
 IN_PROCESS_BYTES_MAX: Final = 64 * KIB
-"""Of JSON that is read: some 10 ms at worst."""
+"""JSON up to this size is read in this process: about 10 ms at worst."""
 
 TRIES_MAX: Final = 2
 READ_BUFFER_BYTES: Final = MIB
@@ -40,12 +40,13 @@ _log: Final = get_logger("clearspan.compute")
 
 
 class Compute(Protocol):
-    """Runs functions that take long outside of the event loop."""
+    """Runs slow functions outside of the event loop."""
 
     async def run(self, function: Callable[..., Any], /, *arguments: Any) -> Any:
-        """Return ``function(*arguments)``. Function, arguments and result can be pickled.
+        """Return ``function(*arguments)``. Function, arguments and result must be picklable.
 
-        Raises the ``ServiceError`` that the function raises, ``Overloaded`` when the current tenant gets no turn in time.
+        Raises the ``ServiceError`` that the function raises, and ``Overloaded`` if the current tenant gets no turn in
+        time.
         """
         ...
 
@@ -55,22 +56,22 @@ class Compute(Protocol):
 
 
 class ThreadCompute:
-    """Runs tasks in threads of this process: they share its interpreter lock."""
+    """Runs tasks in threads of this process, under its interpreter lock."""
 
     async def run(self, function: Callable[..., Any], /, *arguments: Any) -> Any:
         """Return ``function(*arguments)``."""
         return await in_thread(function, *arguments)
 
     async def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: no resource is held."""
 
 
 class ComputeFailed(ServiceError):
-    """A task raised something other than a ``ServiceError``, or ended its process each time: a bug of ours."""
+    """A task raised an unexpected exception, or killed its process every time: a bug of ours."""
 
 
 def result_of(response: Response) -> Any:
-    """The value of a response. Raises the error that it stands for."""
+    """Return the value of a response, or raise its error."""
     match response:
         case Success(value):
             return value
@@ -92,14 +93,14 @@ class ProcessCompute:
 
     @property
     def process_ids(self) -> list[int]:
-        """The processes that are alive."""
+        """The ids of the running processes."""
         return [lane.process_id for lane in self._lanes if lane.process_id is not None]
 
     async def run(self, function: Callable[..., Any], /, *arguments: Any) -> Any:
         """Return ``function(*arguments)``; see ``Compute``.
 
-        Cancelling the call drops the task if it is still waiting. One that runs goes on, and counts to its tenant until then, because
-        its response has to be read off the socket.
+        Cancelling the call drops a waiting task. A running task continues and keeps its tenant's place, because its
+        response must be read from the socket.
         """
         tenant = current_tenant()
         lane = await self._take(tenant)
@@ -110,7 +111,7 @@ class ProcessCompute:
         return result_of(await shielded(running))
 
     async def close(self) -> None:
-        """End the processes; tasks that run or wait are dropped."""
+        """End the processes and drop running and waiting tasks."""
         self._closed = True
         for running in self._running:
             running.cancel()
@@ -132,19 +133,19 @@ class ProcessCompute:
 
 
 async def _response_of(lane: _Lane, task: Task) -> Response:
-    """Never raises: the traceback of an exception would keep a large task alive in a cycle."""
+    """Run a task. Never raises, because the traceback of an exception would keep a large task alive in a cycle."""
     try:
         return await lane.run(task)
-    except Exception:  # noqa: BLE001 - no process can be started, or something cannot be pickled: the request reports it
+    except Exception:  # noqa: BLE001 - a process cannot start, or a value cannot be pickled: the request reports it
         return Failure(traceback.format_exc())
 
 
 class _Ended(Exception):
-    """The process ended before it answered."""
+    """The process ended before its response."""
 
 
 class _Lane:
-    """One process after another: when one dies or hangs, the next task starts a new one."""
+    """Runs one process at a time: after one dies or hangs, the next task starts a new one."""
 
     def __init__(self, *, run_s_max: float, preload: str) -> None:
         self._run_s_max = run_s_max
@@ -156,7 +157,7 @@ class _Lane:
         return None if self._process is None else self._process.id
 
     async def run(self, task: Task) -> Response:
-        """Return the response of the process, or what stands for it where there is none."""
+        """Return the response of the process, or an error if it gives none."""
         for _ in range(TRIES_MAX):
             try:
                 return await self._try(task)
@@ -164,8 +165,8 @@ class _Lane:
                 return Rejection.of(Unavailable(f"This request took longer than {self._run_s_max:g} s to read."))
             except _Ended:
                 COMPUTE_RESTARTS.inc()
-                _log.warning("A compute process ended unasked; another takes its place.")
-        return Failure(f"It ended its process {TRIES_MAX} times.")
+                _log.warning("compute_process_died")
+        return Failure(f"The task killed its process {TRIES_MAX} times.")
 
     async def close(self) -> None:
         process, self._process = self._process, None
@@ -196,15 +197,15 @@ class _Process:
 
     @staticmethod
     async def start(preload: str) -> _Process:
-        """Start the process. It needs about a second until it answers; what is sent meanwhile waits in the socket."""
+        """Start a process. It takes about a second; what is sent meanwhile waits in the socket."""
         ours, theirs = socket.socketpair()
         with theirs:
-            process = subprocess.Popen(  # noqa: S603, ASYNC220 - this program itself, no input of a user; returns at once
+            process = subprocess.Popen(  # noqa: S603, ASYNC220 - this program, without user input; returns at once
                 [sys.executable, "-m", "query_api.compute.child", str(theirs.fileno()), *filter(None, [preload])],
                 stdin=subprocess.DEVNULL,
                 pass_fds=(theirs.fileno(),),
                 env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), *sys.path]))},
-                process_group=0,  # Ctrl-C is for the API, which answers the requests under way
+                process_group=0,  # Ctrl-C is for the API, which finishes running requests
             )
         reader, writer = await asyncio.open_connection(sock=ours, limit=READ_BUFFER_BYTES)
         return _Process(process, reader, writer)
@@ -220,7 +221,7 @@ class _Process:
         return response
 
     async def end(self) -> None:
-        """Kill it, it has nothing to lose, and wait until it is gone."""
+        """Kill the process, which has no state to lose, and wait for its end."""
         self._process.kill()
         self._writer.close()
         with suppress(OSError):
@@ -229,7 +230,7 @@ class _Process:
 
 
 async def run_if_large(compute: Compute, function: Callable[..., Result], /, *arguments: Any, is_large: bool) -> Result:
-    """Return ``function(*arguments)``, called in this thread unless it is large. Raises as ``Compute.run``."""
+    """Return ``function(*arguments)``, called in this thread unless the work is large. Raises as ``Compute.run``."""
     if not is_large:
         return function(*arguments)
     result: Result = await compute.run(function, *arguments)

@@ -1,8 +1,8 @@
 """How fresh a response is: the time up to which everything that Kafka had taken is queryable, in ``X-Data-Through``.
 
-A partition that is stored to its end is complete up to the time at which Kafka was asked for the end. Any other is complete
-up to the timestamp of its last stored record, because Kafka took everything earlier before it. The clocks are those of this
-process and of the producers.
+A partition that is stored to its end is complete up to the time at which Kafka was asked for the end. Any other is
+complete up to the timestamp of its last stored record, because Kafka took everything earlier before it. The clocks are
+those of this process and of the producers.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ END_OFFSETS_TIMEOUT_S: Final = 0.25
 async def with_freshness(request: Request, handler: Handler) -> Response:
     """Return the handler's response with ``X-Data-Through``, after the wait that ``X-Clearspan-Wait-For`` asks for.
 
-    An illegal filter is rejected before the wait, because no new data makes it legal. Stored positions are read before the
-    handler reads spans, so that the response contains everything that the header says.
+    An illegal filter is rejected before the wait, because no new data makes it legal. Stored positions are read before
+    the handler reads spans, so that the response contains everything that the header says.
     """
     context = request.context
     if text := ",".join(request.headers.getall(WAIT_FOR_HEADER, [])):
@@ -54,7 +54,8 @@ async def with_freshness(request: Request, handler: Handler) -> Response:
 
 
 def _check_filter(request: Request) -> None:
-    """Raise ``InvalidFilter`` if the filter in use is illegal: ``filter`` of the body, else of the query string, else ``filtering``."""
+    """Raise ``InvalidFilter`` if the filter in use is illegal: ``filter`` of the body, else of the query string, else
+    ``filtering``."""
     for sent, name in ((request.body, "filter"), (request.query, "filter"), (request.body, "filtering")):
         if (filtering := getattr(sent, name, None)) is not None:
             compile_filter(parse(filtering, path=name))
@@ -62,7 +63,7 @@ def _check_filter(request: Request) -> None:
 
 
 class PartitionState(NamedTuple):
-    """One partition: its end offset, how far it is stored, and the time up to which it is complete (``None``: unknown)."""
+    """One partition: its end offset, how far it is stored, and the time up to which it is complete."""
 
     partition: Partition
     partition_id: str

@@ -1,7 +1,7 @@
 """Keep ``StoredThrough`` up to date from the workers' announcements and from the table ``stored_through`` (ADR 0007).
 
-Announcements are fast but may be lost; the table is reliable but costs a statement. So the table is read when the process
-starts, then only while calls wait and no announcement arrives. An idle process reads nothing.
+Announcements are fast but may be lost; the table is reliable but costs a statement. So the table is read when the
+process starts, then only while calls wait and no announcement arrives. An idle process reads nothing.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ RETRY_S: Final = 1.0
 """Between two attempts to follow the topic; meanwhile waiting calls are served from the table."""
 
 SCAN_PARTITIONS_MAX: Final = 4_000
-"""Partitions that a scan remembers, in up to 85 KB of a cursor: those stored last. The embedded broker adds partition ids at each
-start, and nothing is added to older ones any more."""
+"""Partitions that a scan remembers, in up to 85 KB of a cursor: those stored last. The embedded broker adds partition
+ids at each start, and nothing is added to older ones any more."""
 
 _log = get_logger(__name__)
 
@@ -48,8 +48,9 @@ async def look_up_stored(context: ApiContext, project_id: UUID) -> None:
 async def stored_offsets(context: ApiContext, project_id: UUID, *, is_continued: bool) -> Mapping[str, int]:
     """Return the last stored offset by partition id, for a scan that begins; call it before the first page is read.
 
-    Data that is unknown now would move its trace or session past the position of the scan when more of it arrives, so the
-    table is read. A scan that ``is_continued`` has this in its cursor, except where the client made the cursor itself.
+    Data that is unknown now would move its trace or session past the position of the scan when more of it arrives, so
+    the table is read. A scan that ``is_continued`` has this in its cursor, except where the client made the cursor
+    itself.
     """
     if not is_continued:
         await look_up_stored(context, project_id)
@@ -57,7 +58,7 @@ async def stored_offsets(context: ApiContext, project_id: UUID, *, is_continued:
 
 
 class Follower:
-    """Feeds ``stored`` from the topic and the table until cancelled. The caller closes ``announcements`` and ``store``."""
+    """Feeds ``stored`` from the topic and the table until cancelled. The caller closes what it passes."""
 
     def __init__(
         self,

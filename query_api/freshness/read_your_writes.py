@@ -1,9 +1,9 @@
 """Read your own writes: a request waits until the records that ``X-Clearspan-Wait-For`` names are queryable (ADR 0011).
 
-The header names records as intake signed them (``X-Clearspan-Coordinates``), or as ``topic/partition/offset`` for a producer
-that writes to Kafka itself. The wait for a signed coordinate ends when everything up to it is stored, or rejected and
-dead-lettered. A project that names ``topic/partition/offset`` waits for a record of its own at exactly that offset, so that
-the wait reveals nothing about records of other projects.
+The header names records as intake signed them (``X-Clearspan-Coordinates``), or as ``topic/partition/offset`` for a
+producer that writes to Kafka itself. The wait for a signed coordinate ends when everything up to it is stored, or
+rejected and dead-lettered. A project that names ``topic/partition/offset`` waits for a record of its own at exactly
+that offset, so that the wait reveals nothing about records of other projects.
 """
 
 from __future__ import annotations
@@ -88,7 +88,8 @@ def _wanted(text: str, request: Request) -> Wanted:
 
 
 async def wait_until_stored(request: Request, wanted: Sequence[Wanted]) -> None:
-    """Return once everything wanted is queryable. Raises ``Overloaded``, and ``DeadlineExceeded`` that names what is missing."""
+    """Return once everything wanted is queryable. Raises ``Overloaded``, and ``DeadlineExceeded`` that names what is
+    missing."""
     context, own_records = request.context, OwnRecords(request)
     settings = context.settings.query
     deadline_s = context.clock.monotonic_s() + settings.wait_for_max_s

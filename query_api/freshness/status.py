@@ -1,8 +1,8 @@
 """``GET /status/freshness``: what was produced, and up to which time it is queryable.
 
-Projects share partitions: end offsets, timestamps and backlogs reveal the records of all of them. So a project sees its own last
-record without its offset, and the latest time of asking Kafka at which everything was stored that is stored now. The rest is
-for callers who see all projects: the administrator, and everybody when authentication is off.
+Projects share partitions: end offsets, timestamps and backlogs reveal the records of all of them. So a project sees its
+own last record without its offset, and the latest time of asking Kafka at which everything was stored that is stored
+now. The rest is for callers who see all projects: the administrator, and everybody when authentication is off.
 """
 
 from __future__ import annotations

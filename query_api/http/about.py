@@ -1,7 +1,7 @@
 """``GET /``, ``/openapi.json`` and ``/docs``: where everything is, the OpenAPI document, and a page that renders it.
 
-Each page is one response: style and script are inline, nothing is loaded from elsewhere, and the content security policy of
-``/docs`` names both by their hashes.
+Each page is one response: style and script are inline, nothing is loaded from elsewhere, and the content security
+policy of ``/docs`` names both by their hashes.
 """
 
 from __future__ import annotations
@@ -59,7 +59,8 @@ def with_about(routes: Sequence[Route]) -> tuple[Route, ...]:
         *routes,
         Route("GET", "/", show_home, "Get the addresses of all pages.", TAG, Home, access=Access.PUBLIC),
         Route("GET", "/openapi.json", show_document, "Get the OpenAPI document.", TAG, None, access=Access.PUBLIC),
-        Route("GET", "/docs", show_docs, "Get this documentation as a page.", TAG, None, access=Access.PUBLIC, content_type="text/html"),
+        Route("GET", "/docs", show_docs, "Get this documentation as a page.", TAG, None, access=Access.PUBLIC,
+              content_type="text/html"),
     )
     # fmt: on
     return described

@@ -1,7 +1,7 @@
 """The API process: its composition root, its start and its end.
 
-It listens at once, without any other system. Stores and publishers connect when they are first used; the API waits only for
-the secret that signs cursors, which ``clearspan migrate`` creates in Postgres.
+It listens at once, without any other system. Stores and publishers connect when they are first used; the API waits only
+for the secret that signs cursors, which ``clearspan migrate`` creates in Postgres.
 """
 
 from __future__ import annotations
@@ -58,7 +58,8 @@ def request_s_max(query: QuerySettings) -> float:
 
 
 def make_runner(state: StartupState, served: tuple[Route, ...] = routes.ROUTES) -> Runner:
-    """Return a runner that serves ``served`` with the context that ``state`` has by then. Make it inside a running loop."""
+    """Return a runner that serves ``served`` with the context that ``state`` has by then. Make it inside a running
+    loop."""
     settings = state.context.settings
     return Runner(
         Dispatcher(Router(served), state).dispatch,
@@ -80,7 +81,8 @@ async def open_api(
     """Serve the API while inside; yield its port, which the system chooses if ``api_port`` is 0.
 
     A ``store`` or ``publisher`` that is given is not closed. Raises ``IllegalSettings`` if authentication is off on an
-    address that is not loopback, if intake would publish to a topic that is not read, or if the address is not available.
+    address that is not loopback, if intake would publish to a topic that is not read, or if the address is not
+    available.
     """
     check_auth(settings)
     check_intake_topics(settings.kafka)

@@ -1,7 +1,7 @@
 """Authenticate a request: its key decides whose data it sees (contract §2).
 
-A key belongs to one project. While authentication is off, every request belongs to the default project and the default user,
-whatever its headers say, and the server listens on loopback only.
+A key belongs to one project. While authentication is off, every request belongs to the default project and the default
+user, whatever its headers say, and the server listens on loopback only.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ _KEY_BYTES_MAX: Final = 512
 async def owner_of(
     context: ApiContext, *, access: Access, headers: Mapping[str, str], query: MultiMapping[str]
 ) -> KeyOwner:
-    """Return the project and the user of a request. Raises ``Unauthorized``, or ``Unavailable`` if keys cannot be looked up."""
+    """Return the project and the user of a request. Raises ``Unauthorized``, or ``Unavailable`` if keys cannot be
+    looked up."""
     authorization = headers.get("Authorization", "")
     match access:
         case Access.PUBLIC:
@@ -84,7 +85,8 @@ def _key_text(authorization: str) -> str:
 
 
 def _names_no_project(text: str) -> bool:
-    """Whether the text is ``null`` or the zero UUID: a client without a project must not get another's data (reference §12)."""
+    """Whether the text is ``null`` or the zero UUID: a client without a project must not get another's data (reference
+    §12)."""
     if text == "null":
         return True
     try:

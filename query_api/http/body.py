@@ -1,7 +1,7 @@
 """Read the body of a request: receive it within limits of time and memory, inflate, parse, validate and prepare it.
 
-Parsing a few megabytes of JSON can take seconds and holds the interpreter lock most of the time, in a thread too. So a body
-that is large, or that inflates to a large one, is read in a child process (ADR 0014).
+Parsing a few megabytes of JSON can take seconds and holds the interpreter lock most of the time, in a thread too. So a
+body that is large, or that inflates to a large one, is read in a child process (ADR 0014).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from query_api.request.json_body import read_body
 from query_api.request.route import Prepare, PrepareContext, Route
 
 PREPARED_BYTES_MAX: Final = 4 * KIB
-"""``IN_PROCESS_BYTES_MAX`` of routes that prepare what they publish: a rejected span costs 8 µs and may take two bytes."""
+"""``IN_PROCESS_BYTES_MAX`` of routes with ``prepare``: a rejected span costs 8 µs and may take only two bytes."""
 
 BODY_GRACE_S: Final = 10.0
 """How long a body may take to arrive before its minimum rate applies."""
@@ -135,8 +135,8 @@ async def _receive(http_request: web.BaseRequest, arrival: _Arrival, *, bytes_ma
                 timeout.reschedule(arrival.deadline_s)
     except TimeoutError as exc:
         raise InvalidInput(
-            f"The body arrived too slowly: {arrival.bytes_count} bytes so far; at least {arrival.http.body_rate_min} bytes"
-            f" a second and at most {arrival.http.body_timeout_s:g} s are allowed."
+            f"The body arrived too slowly: {arrival.bytes_count} bytes so far; at least {arrival.http.body_rate_min}"
+            f" bytes a second and at most {arrival.http.body_timeout_s:g} s are allowed."
         ) from exc
     return b"".join(pieces)
 

@@ -1,4 +1,4 @@
-"""Bodies on the wire: inflate what comes in, within a limit; compress what goes out, where the client takes it.
+"""Inflate request bodies within a limit, and compress response bodies if the client accepts it.
 
 Source: RFC 9110 §8.4 and §12.5.3, RFC 1952 (gzip may have several members), RFC 1950 (zlib).
 """
@@ -13,13 +13,14 @@ from common.errors import InvalidInput, TooLarge, UnsupportedMedia
 from common.threads import in_thread
 
 COMPRESS_BYTES_MIN: Final = 1_000
-"""Below it the frame and the time cost more than the bytes that are saved."""
+"""Responses below this size are not compressed: it would cost more than it saves."""
 
 OFF_LOOP_BYTES_MIN: Final = 64 * 1024
-"""From here on compressing takes longer than handing the work to a thread."""
+"""From this size on compressing takes longer than passing the work to a thread."""
 
 SLICE_BYTES: Final = 4 * 1024
-"""What is inflated at once. At the end of each member the rest is copied: of a whole body that took minutes with half a million of them."""
+"""Input that is inflated at once. The rest of it is copied at the end of each gzip member: with whole bodies, half a
+million members took minutes."""
 
 _GZIP_WINDOW: Final = 16 + zlib.MAX_WBITS
 _ZLIB_WINDOW: Final = zlib.MAX_WBITS
@@ -28,10 +29,10 @@ _ZLIB_MAGICS: Final = (b"\x78\x01", b"\x78\x5e", b"\x78\x9c", b"\x78\xda")
 
 
 def inflate(body: bytes, *, content_encoding: str, bytes_max: int) -> bytes:
-    """The body without its ``Content-Encoding``.
+    """Decode ``Content-Encoding``.
 
-    Raises ``UnsupportedMedia`` for an encoding other than gzip, ``TooLarge`` as soon as more than ``bytes_max`` bytes
-    come out, ``InvalidInput`` where it is not what it says.
+    Raises ``UnsupportedMedia`` for an encoding other than gzip, ``TooLarge`` as soon as the result exceeds
+    ``bytes_max``, ``InvalidInput`` if the body is not gzip.
     """
     match content_encoding.strip().lower():
         case "" | "identity":
@@ -39,11 +40,11 @@ def inflate(body: bytes, *, content_encoding: str, bytes_max: int) -> bytes:
         case "gzip" | "x-gzip":
             return _inflate(body, window=_GZIP_WINDOW, bytes_max=bytes_max)
         case other:
-            raise UnsupportedMedia(f"Content-Encoding '{other}' is not supported; legal: gzip, identity.")
+            raise UnsupportedMedia(f"Content-Encoding '{other}' is not supported; allowed: gzip, identity.")
 
 
 def inflate_by_magic(body: bytes, *, bytes_max: int) -> bytes:
-    """A body that may be gzip or zlib without saying so, told by its first bytes; anything else comes back as it is."""
+    """Inflate a body that is gzip or zlib by its first bytes; return any other unchanged."""
     if body.startswith(_GZIP_MAGIC):
         return _inflate(body, window=_GZIP_WINDOW, bytes_max=bytes_max)
     if body.startswith(_ZLIB_MAGICS):
@@ -52,16 +53,17 @@ def inflate_by_magic(body: bytes, *, bytes_max: int) -> bytes:
 
 
 def takes_gzip(accept_encoding: str) -> bool:
-    """Whether an ``Accept-Encoding`` header allows gzip."""
-    verdicts: dict[str, bool] = {}
+    """Return whether an ``Accept-Encoding`` header allows gzip."""
+    allowed: dict[str, bool] = {}
     for part in accept_encoding.lower().split(","):
         coding, _, parameters = part.partition(";")
-        verdicts[coding.strip()] = parameters.replace(" ", "") not in ("q=0", "q=0.0", "q=0.00", "q=0.000")
-    return verdicts.get("gzip", verdicts.get("x-gzip", verdicts.get("*", False)))
+        allowed[coding.strip()] = parameters.replace(" ", "") not in ("q=0", "q=0.0", "q=0.00", "q=0.000")
+    return allowed.get("gzip", allowed.get("x-gzip", allowed.get("*", False)))
 
 
 async def compress(body: bytes) -> bytes:
-    """gzip at its fastest level: on JSON within a tenth of the best one's size, at a third of the time."""
+    """Compress with gzip at its fastest level: JSON is at most a tenth larger than at the best level, in a third of the
+    time."""
     if len(body) < OFF_LOOP_BYTES_MIN:
         return gzip.compress(body, compresslevel=1, mtime=0)
     return await in_thread(gzip.compress, body, compresslevel=1, mtime=0)
@@ -74,7 +76,7 @@ def _inflate(body: bytes, *, window: int, bytes_max: int) -> bytes:
     for start in range(0, len(body), SLICE_BYTES):
         rest = body[start : start + SLICE_BYTES]
         while rest:
-            if stream.eof:  # another member follows
+            if stream.eof:  # the next member begins
                 stream = zlib.decompressobj(window)
             try:
                 piece = stream.decompress(rest, room + 1)

@@ -1,8 +1,8 @@
 """Find the route of a path and a method (contract §1).
 
-Any number of leading ``/api`` segments is skipped, then one ``/preview`` (an old alias of the public API), then one trailing
-slash. From left to right a literal segment wins over a ``{parameter}``, whatever the method: what the literal path does not
-support is 405, not an id. There are no redirects.
+Any number of leading ``/api`` segments is skipped, then one ``/preview`` (an old alias of the public API), then one
+trailing slash. From left to right a literal segment wins over a ``{parameter}``, whatever the method: what the literal
+path does not support is 405, not an id. There are no redirects.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """HTTP below the dispatcher: connections, and our own error responses to requests that cannot be parsed (contract §1).
 
 This is aiohttp's low-level server without ``web.Application``: unreadable requests, header and body limits, path
-normalization and 404/405 rules would each have to override the application, which leaves its routing and middleware unused.
+normalization and 404/405 rules would each have to override the application, which leaves its routing and middleware
+unused.
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ _log: Final = get_logger("clearspan.api")
 class Runner(web.ServerRunner):
     """Serves one handler until ``cleanup``. Make it inside a running event loop.
 
-    ``cleanup`` calls ``before_shutdown``, then waits for running requests for at most ``grace_s`` seconds. A request whose
-    client has disconnected is cancelled.
+    ``cleanup`` calls ``before_shutdown``, then waits for running requests for at most ``grace_s`` seconds. A request
+    whose client has disconnected is cancelled.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
 """The request and response models of intake as JSON (reference §4).
 
-Validation is structural and changes nothing: the members are published as they were sent. Their values (ids, times, limits) are
-checked by ``common/codec/span_json.py``, the code that also reads them from Kafka.
+Validation is structural and changes nothing: the members are published as they were sent. Their values (ids, times,
+limits) are checked by ``common/codec/span_json.py``, the code that also reads them from Kafka.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""Traces over OTLP/HTTP: one request in, one record a trace out, with the bytes of each span as they were sent (contract §4).
+"""Traces over OTLP/HTTP: one request in, one record a trace out, with the bytes of each span as they were sent
+(contract §4).
 
 Records are cut from the request, never encoded again. Rejected spans are reported in ``partial_success``. Errors are
-``google.rpc.Status`` in the encoding of the request.
-Sources: OpenTelemetry Protocol 1.x, “OTLP/HTTP response”; reference §4.5 for compressed bodies without ``Content-Encoding``.
+``google.rpc.Status`` in the encoding of the request. Sources: OpenTelemetry Protocol 1.x, “OTLP/HTTP response”;
+reference §4.5 for compressed bodies without ``Content-Encoding``.
 """
 
 from __future__ import annotations
@@ -35,8 +36,8 @@ JSON: Final = CONTENT_TYPES_OF[Encoding.OTLP_JSON]
 CONTENT_TYPES: Final = (PROTOBUF, JSON)
 
 SPANS_MAX: Final = 250_000
-"""Spans, scopes and resources of one request: more than fit into 10 MiB with an id and times. Five million empty ones would keep a
-process busy for 40 s."""
+"""Spans, scopes and resources of one request: more than fit into 10 MiB with an id and times. Five million empty ones
+would keep a process busy for 40 s."""
 
 REASONS_MAX: Final = 10
 """Rejected spans that are reported one by one."""
@@ -86,8 +87,8 @@ def prepare_traces(body: bytes, context: PrepareContext) -> PreparedIntake:
 def split_by_trace(layout: RequestLayout, trace_ids: Mapping[int, bytes], *, bytes_max: int) -> list[TraceRecord]:
     """Return one record a trace, in the order of the request.
 
-    ``trace_ids``: the trace of each accepted span, by its index in the request. Raises ``TooLarge`` if the records take more
-    than ``bytes_max`` bytes.
+    ``trace_ids``: the trace of each accepted span, by its index in the request. Raises ``TooLarge`` if the records take
+    more than ``bytes_max`` bytes.
     """
     by_trace: dict[bytes, list[SpanPart]] = defaultdict(list)
     for index, span in enumerate(layout.spans):

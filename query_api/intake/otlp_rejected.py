@@ -1,4 +1,5 @@
-"""Metrics and logs over OTLP/HTTP: count and reject them with status 200, because Clearspan stores only traces (contract §4).
+"""Metrics and logs over OTLP/HTTP: count and reject them with status 200, because Clearspan stores only traces
+(contract §4).
 
 SDKs that send all three signals to one address would otherwise report an error with every export. Source: OpenTelemetry
 Protocol 1.x, “Partial Success”.
@@ -41,7 +42,8 @@ class _Signal:
 
 
 async def reject(request: Request) -> Response:
-    """Reject every record, because Clearspan stores only traces. The status is 200 with `partial_success`, so that SDKs do not retry."""
+    """Reject every record, because Clearspan stores only traces. The status is 200 with `partial_success`, so that SDKs
+    do not retry."""
     return Response(request.body, content_type=encoding_of(request.headers.get("Content-Type")))
 
 

@@ -1,7 +1,9 @@
-"""Convert bodies of spans as JSON to records and a response; one bad span rejects the whole request (reference §4, contract §4).
+"""Convert bodies of spans as JSON to records and a response; one bad span rejects the whole request (reference §4,
+contract §4).
 
-Pure functions, one a route: large bodies are prepared in another process. A tree of spans is flattened first, children before
-their parent, each with its JSON path. The spans are then decoded by the code that will read them from Kafka again.
+Pure functions, one a route: large bodies are prepared in another process. A tree of spans is flattened first, children
+before their parent, each with its JSON path. The spans are then decoded by the code that will read them from Kafka
+again.
 """
 
 from __future__ import annotations
@@ -208,8 +210,8 @@ def _flatten_node(node: Json, *, path: str, parent: Json | None) -> Iterator[Pla
 def to_records(placed: Sequence[PlacedSpan], context: PrepareContext) -> TraceSpans:
     """Return one record a trace.
 
-    Raises ``InvalidInput`` with the path of each span that cannot be stored, and why; ``TooLarge`` if the times that are
-    added make a record, or a span, too large for the worker.
+    Raises ``InvalidInput`` with the path of each span that cannot be stored, and why; ``TooLarge`` if the times that
+    are added make a record, or a span, too large for the worker.
     """
     if not placed:
         return TraceSpans([], [])
@@ -233,7 +235,8 @@ def _record(trace_id: bytes, spans: Sequence[Json], *, limits: SpanLimits) -> Tr
         for span in spans:
             if (size := len(orjson.dumps(span))) > limits.span_bytes_max:
                 raise TooLarge(
-                    f"The span {span['span_id']} takes {size} bytes with its times; the limit is {limits.span_bytes_max}."
+                    f"The span {span['span_id']} takes {size} bytes with its times;"
+                    f" the limit is {limits.span_bytes_max}."
                 )
     return TraceRecord(trace_id, value)
 

@@ -1,4 +1,5 @@
-"""Publish spans from HTTP to Kafka, one record a trace, and respond when Kafka has acknowledged all of them (contract §4)."""
+"""Publish spans from HTTP to Kafka, one record a trace, and respond when Kafka has acknowledged all of them (contract
+§4)."""
 
 from __future__ import annotations
 
@@ -37,8 +38,8 @@ class TraceRecord(NamedTuple):
 class TraceRecords:
     """A sequence of ``TraceRecord`` in a few large byte strings.
 
-    Requests with up to 140,000 traces are sent between processes without that many objects. Each block holds the values of as
-    many records as its entry in ``sizes`` has sizes, one after another.
+    Requests with up to 140,000 traces are sent between processes without that many objects. Each block holds the values
+    of as many records as its entry in ``sizes`` has sizes, one after another.
     """
 
     def __init__(self, trace_ids: bytes, sizes: Sequence[array[int]], blocks: Sequence[bytes]) -> None:

@@ -1,8 +1,7 @@
-"""Pieces of models of what clients send: however much of a body is wrong, it costs no more than to read it.
+"""Building blocks of request models: rejecting a body costs no more than reading it, however much of it is wrong.
 
-Pydantic makes an error of everything that is wrong, half a kilobyte and five microseconds each: a few megabytes of
-``{}`` where spans should be would keep a process for a minute, and take gigabytes. Whoever sent them reads the first
-``PROBLEMS_MAX``.
+Pydantic reports every problem, half a kilobyte and 5 µs each. A few megabytes of ``{}`` instead of spans would keep a
+process busy for a minute and take gigabytes. So elements are validated only until ``PROBLEMS_MAX`` problems are found.
 """
 
 from __future__ import annotations
@@ -22,17 +21,17 @@ from pydantic import (
 from pydantic_core import CoreSchema, PydanticKnownError, PydanticOmit, core_schema
 
 PROBLEMS_MAX: Final = 100
-"""So many elements of a body may be wrong; what comes behind is not looked at."""
+"""Problems that are reported; the elements after the last one are not validated."""
 
 LENGTH_MAX: Final = 20_000
-"""Elements of a list, and members of an object whose names are the client's. Lists that become part of a filter end
-at 10,000, with a message of their own."""
+"""Elements of a list, and members of an object with free names. Lists of a filter end at 10,000, with their own
+message."""
 
 SPANS_LENGTH_MAX: Final = 200_000
-"""The same where spans are sent: more than fit into a body of 10 MiB."""
+"""``LENGTH_MAX`` where spans are sent: more than fit into a body of 10 MiB."""
 
 MEMBERS_MAX: Final = 200
-"""Of an object that takes none that it does not know."""
+"""Members of an object that rejects unknown members."""
 
 Name = TypeVar("Name")
 Element = TypeVar("Element")
@@ -41,68 +40,68 @@ _ELEMENTS: Final = {"items_schema", "keys_schema", "values_schema"}
 
 
 class Problems:
-    """How many elements of one body were found wrong, handed along as pydantic's context."""
+    """Counts the invalid elements of one body; passed to validators as pydantic's context."""
 
     def __init__(self) -> None:
         self.count = 0
 
     @property
     def are_enough(self) -> bool:
-        """Whether no more are looked for."""
+        """Whether the remaining elements are skipped."""
         return self.count >= PROBLEMS_MAX
 
 
-class _LookedAtUntilEnough:
-    """Annotates a list or an object. Without ``Problems`` as the context all of its elements are looked at, but never
-    more than ``length_max``: with more it is refused before the first.
+class _Bounded:
+    """Annotates a list or an object: bounds its length, and stops validating its elements after enough ``Problems``.
+
+    More than ``length_max`` elements are rejected before the first is validated. Without ``Problems`` as pydantic's
+    context every element is validated.
     """
 
     def __init__(self, length_max: int) -> None:
         self._length_max = length_max
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        """The annotated schema, with a look at its length, and at ``Problems`` before each element, and each name of
-        one.
-        """
+        """Return the annotated schema with a length, and with a wrapper around each element, name and value."""
         schema: dict[str, Any] = dict(handler(source))
         for part in _ELEMENTS & schema.keys():
-            schema[part] = core_schema.with_info_wrap_validator_function(_look_at, schema[part])
+            schema[part] = core_schema.with_info_wrap_validator_function(_validate_until_enough, schema[part])
         schema.setdefault("max_length", self._length_max)
-        if schema["type"] == "dict":  # pydantic looks at the length of a list first, at that of an object last
-            return core_schema.no_info_before_validator_function(self._refuse_long, cast(CoreSchema, schema))
+        if schema["type"] == "dict":  # pydantic checks the length of a list first, but that of an object last
+            return core_schema.no_info_before_validator_function(self._check_length, cast(CoreSchema, schema))
         return cast(CoreSchema, schema)
 
-    def _refuse_long(self, value: Any) -> Any:
+    def _check_length(self, value: Any) -> Any:
         if isinstance(value, dict) and len(value) > self._length_max:
             length = {"field_type": "Dictionary", "max_length": self._length_max, "actual_length": len(value)}
             raise PydanticKnownError("too_long", length)
         return value
 
 
-def _look_at(value: Any, check: core_schema.ValidatorFunctionWrapHandler, info: ValidationInfo) -> Any:
+def _validate_until_enough(value: Any, validate: core_schema.ValidatorFunctionWrapHandler, info: ValidationInfo) -> Any:
     problems: Problems | None = info.context
     if problems is None:
-        return check(value)
+        return validate(value)
     if problems.are_enough:
         raise PydanticOmit
     try:
-        return check(value)
+        return validate(value)
     except ValidationError:
         problems.count += 1
         raise
 
 
-Listed: TypeAlias = Annotated[list[Element], _LookedAtUntilEnough(LENGTH_MAX)]
+Listed: TypeAlias = Annotated[list[Element], _Bounded(LENGTH_MAX)]
 """A list in a body."""
 
-Named: TypeAlias = Annotated[dict[Name, Element], _LookedAtUntilEnough(LENGTH_MAX)]
-"""An object in a body whose names are the client's."""
+Named: TypeAlias = Annotated[dict[Name, Element], _Bounded(LENGTH_MAX)]
+"""An object with free names in a body."""
 
-ListedSpans: TypeAlias = Annotated[list[Element], _LookedAtUntilEnough(SPANS_LENGTH_MAX)]
-"""A list of spans, or of what a span holds."""
+ListedSpans: TypeAlias = Annotated[list[Element], _Bounded(SPANS_LENGTH_MAX)]
+"""A list of spans, or a list inside a span."""
 
-NamedSpans: TypeAlias = Annotated[dict[Name, Element], _LookedAtUntilEnough(SPANS_LENGTH_MAX)]
-"""Spans or traces by names of the client."""
+NamedSpans: TypeAlias = Annotated[dict[Name, Element], _Bounded(SPANS_LENGTH_MAX)]
+"""Spans or traces by free names."""
 
 LISTED: Final = "list"
 UNLISTED: Final = "object"
@@ -113,9 +112,10 @@ def _form(value: Any) -> str:
 
 
 BY_FORM: Final = Discriminator(_form)
-"""Tells a ``Listed`` from the object that may stand in its place, by the tags ``LISTED`` and ``UNLISTED``. What is
-wrong is told of the form that was sent, which stands in its path; without tags a path would spell the schemas out,
-down to our function that looks at elements."""
+"""Distinguishes a ``Listed`` from the object that is allowed instead, by the tags ``LISTED`` and ``UNLISTED``.
+
+Problems then name the form that was sent; without tags their paths would contain pydantic's internal schema names.
+"""
 
 
 def refuse_boolean(value: Any) -> Any:
@@ -126,7 +126,7 @@ def refuse_boolean(value: Any) -> Any:
 
 
 class Strict(BaseModel):
-    """An object that takes no members that it does not know: a typo would be lost in silence."""
+    """An object that rejects unknown members, because a typo would otherwise be ignored silently."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -134,7 +134,7 @@ class Strict(BaseModel):
     @classmethod
     def _has_few_members(cls, value: Any) -> Any:
         if isinstance(value, dict) and len(value) > MEMBERS_MAX:
-            raise ValueError(f"an object with {len(value)} members, of which few can be legal")
+            raise ValueError(f"an object with {len(value)} members; at most {MEMBERS_MAX} are allowed")
         return value
 
 

@@ -1,7 +1,4 @@
-"""What the API is made of: the singletons of the process, made once in the composition root and passed down.
-
-Plain values and open resources; no behaviour. ``app.open_api`` makes one and closes what is in it.
-"""
+"""The singletons of the API process, made once in the composition root (``http/app.py``), which also closes them."""
 
 from __future__ import annotations
 
@@ -21,68 +18,68 @@ from query_api.compute.pool import Compute, ThreadCompute
 from query_api.request.progress import KnownEndOffsets, StoredThrough
 
 Check: TypeAlias = Callable[[], Awaitable[None]]
-"""Returns when a system answers; raises a ``ServiceError`` that says why it does not."""
+"""Returns if a system answers; raises a ``ServiceError`` that says why it does not."""
 
 
 class KeyFinder(Protocol):
-    """The keys that are in force (``common/postgres/keys.py``)."""
+    """Looks up API keys (``common/postgres/keys.py``)."""
 
     async def find(self, key_text: str, /) -> KeyOwner | None:
-        """Whose a key is, or ``None``. Raises ``Unavailable`` when that cannot be known now."""
+        """Return the owner of a valid key, or ``None``. Raises ``Unavailable``."""
         ...
 
     async def has_neighbours(self, project_id: UUID, /) -> bool:
-        """Whether another project has a key too; true when that cannot be known now."""
+        """Return whether another project has a key too; true if that is unknown."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class ApiContext:
-    """The per-process singletons of the API."""
+    """The singletons of the API process."""
 
     settings: Settings
-    """Every setting, read once."""
+    """All settings."""
 
     store: ColumnStore
-    """The engine that holds the spans."""
+    """The engine that stores the spans."""
 
     publisher: Publisher
-    """The way into Kafka."""
+    """Publishes to Kafka."""
 
     keys: KeyFinder | None
-    """Who may see what; ``None`` exactly when ``settings.auth`` is off."""
+    """Finds the owner of a key; ``None`` exactly if ``settings.auth`` is off."""
 
     clock: Clock
-    """The time, so that a test can move it."""
+    """The current time, which a test can move."""
 
     cursor_secret: bytes
-    """Signs cursors; the same in every process of an installation."""
+    """Encrypts cursors; the same in every process of an installation."""
 
     waiting: FairShare
-    """Places of calls that wait for something new."""
+    """Limits the requests that wait for new data."""
 
     checks: Mapping[str, Check] = field(default_factory=dict)
-    """What ``/readyz`` asks, by the name of the system."""
+    """The checks of ``/readyz``, by the name of the system."""
 
     stored: StoredThrough = field(default_factory=StoredThrough)
-    """How far spans are stored, as far as this process knows."""
+    """How far spans are stored, as this process knows it."""
 
     ends: KnownEndOffsets | None = None
-    """Where Kafka's logs end; ``None`` where nobody asks: then answers do not say how fresh they are."""
+    """Kafka's end offsets; ``None`` if they are not read, and responses do not say how fresh they are."""
 
     compute: Compute = field(default_factory=ThreadCompute)
-    """Runs what would hold up the event loop."""
+    """Runs what would block the event loop."""
 
     database: Database | None = None
-    """Postgres: projects, keys and histories; ``None`` where nobody asks for them."""
+    """Postgres: projects, keys and histories. ``None`` only in tests."""
 
 
 def waiting_places(places_count: int) -> FairShare:
-    """The places of ``ApiContext.waiting``."""
-    return FairShare("places of calls that wait for something new", places_count)
+    """Make ``ApiContext.waiting`` for ``places_count`` requests."""
+    return FairShare("places of requests that wait for new data", places_count)
 
 
 def database_of(context: ApiContext) -> Database:
-    """Postgres, for the routes that cannot do without."""
+    """Return Postgres, for the routes that need it."""
     assert context.database is not None, "this route needs Postgres"  # noqa: S101 - the composition root always opens it
     return context.database

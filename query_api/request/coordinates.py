@@ -1,6 +1,7 @@
-"""Coordinates of published records, signed for their project: intake hands them out, and a query waits for them (ADR 0011).
+"""Coordinates of published records, encrypted for their project: intake returns them, and a query waits for them (ADR
+0011).
 
-A client keeps the text as it is. Inside it is a cursor: ``topic/partition/offset`` of the last record in each partition.
+The text is opaque to clients. It is a cursor over ``topic/partition/offset`` of the last record in each partition.
 """
 
 from __future__ import annotations
@@ -15,17 +16,18 @@ from query_api.request.route import Request
 
 COORDINATES_HEADER: Final = "X-Clearspan-Coordinates"
 COORDINATES_MAX: Final = 200
-"""Partitions in one header, and coordinates in one request: clients and proxies bound a header at 8 KiB."""
+"""Partitions in one header, and coordinates in one request: clients and proxies limit a header to 8 KiB."""
 
 _DIGITS_WRITTEN: Final = 12
-"""Of an offset at least: the length of the text must not show how many records of all projects a partition holds."""
+"""The least digits of an offset: the length of the text must not reveal how many records of all projects a partition
+holds."""
 
 _DIGITS_MAX: Final = 18
-"""Of a number: more than any offset has, less than 64 bits."""
+"""The most digits of a number: more than any offset has, and fewer than 64 bits."""
 
 
 def coordinates_header(request: Request, where: Sequence[Coordinates]) -> dict[str, str]:
-    """The header that says where the records of a request are; none where there are no records."""
+    """Return the header with the coordinates of the published records; nothing without records."""
     if not where:
         return {}
     return {
@@ -34,17 +36,17 @@ def coordinates_header(request: Request, where: Sequence[Coordinates]) -> dict[s
 
 
 def sign_coordinates(where: Sequence[Coordinates], *, project_id: UUID, secret: bytes) -> str:
-    """The last record in each partition, as a text that only its project can use."""
-    last = {(each.topic, each.partition): each for each in sorted(where)}
-    named = [f"{each.topic}/{each.partition}/{each.offset:0{_DIGITS_WRITTEN}}" for each in last.values()]
-    position = ",".join(named[:COORDINATES_MAX]).encode()
+    """Encrypt the last coordinates in each partition, as a text that only its project can use."""
+    last = {(place.topic, place.partition): place for place in sorted(where)}
+    texts = [f"{place.topic}/{place.partition}/{place.offset:0{_DIGITS_WRITTEN}}" for place in last.values()]
+    position = ",".join(texts[:COORDINATES_MAX]).encode()
     return write_cursor(position, scope=_scope(project_id), secret=secret)
 
 
 def read_signed_coordinates(text: str, *, project_id: UUID, secret: bytes) -> list[Coordinates]:
-    """What ``sign_coordinates`` signed for the project. Raises ``InvalidCursor``."""
+    """Return what ``sign_coordinates`` encrypted for the project. Raises ``InvalidCursor``."""
     position = read_cursor(text, scope=_scope(project_id), secret=secret).decode()
-    return [parse_coordinates(each) for each in position.split(",")]
+    return [parse_coordinates(part) for part in position.split(",")]
 
 
 def parse_coordinates(text: str) -> Coordinates:

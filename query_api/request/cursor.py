@@ -1,15 +1,14 @@
-"""Cursors: where a walk over pages stands, and what the walk belongs to (contract §3.3).
+"""Cursors: the position of a scan over pages, bound to the query that it belongs to (contract §3.3).
 
 ::
 
     base64url( version 1 B │ AES-SIV( fingerprint 16 B │ position, n B ) )
 
-The position is the business of the walk (spans: ``spans/position.py``). The fingerprint binds it to what was asked: kind of
-walk, project, filter, order and bounds; the limit may change from page to page. Text that is not one of ours to the bit
-is ``InvalidCursor``.
+The scan defines the format of its position. The fingerprint binds the position to the query: kind of scan, project,
+filter, order and bounds; the limit may change from page to page. Any other text is ``InvalidCursor``.
 
-Positions hold offsets of Kafka, which count the records of every project, so nobody may read them (ADR 0011). AES-SIV (RFC 5297)
-authenticates and encrypts without a nonce that could repeat.
+Positions contain Kafka offsets, which count the records of every project, so they are encrypted (ADR 0011). AES-SIV
+(RFC 5297) authenticates and encrypts without a nonce that could repeat.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ _VERSION_BYTE: Final = bytes([VERSION])
 
 
 def fingerprint(parts: Sequence[bytes]) -> bytes:
-    """16 bytes that differ when any of the parts does."""
+    """Return 16 bytes that differ if any of the parts differs."""
     digest = hashlib.sha256()
     for part in parts:
         digest.update(len(part).to_bytes(8, "big") + part)
@@ -46,17 +45,17 @@ def fingerprint(parts: Sequence[bytes]) -> bytes:
 
 
 def write_cursor(position: bytes, *, scope: bytes, secret: bytes) -> str:
-    """The cursor that holds ``position``. ``scope`` is a fingerprint."""
+    """Return a cursor with ``position``. ``scope`` is a fingerprint."""
     raw = _VERSION_BYTE + _cipher(secret).encrypt(scope + position, [_VERSION_BYTE])
     return base64.urlsafe_b64encode(raw).rstrip(b"=").decode()
 
 
 def read_cursor(text: str, *, scope: bytes, secret: bytes) -> bytes:
-    """The position in a cursor that was written for ``scope`` under ``secret``. Raises ``InvalidCursor``."""
+    """Return the position of a cursor that was written for ``scope`` with ``secret``. Raises ``InvalidCursor``."""
     version, ciphertext = _parts(text)
     if version != VERSION:
         raise InvalidCursor(
-            "The cursor in windowing.next has a format of another version, or was changed: begin the walk anew."
+            "The cursor in windowing.next has the format of another version, or was changed: start again without it."
         )
     try:
         content = _cipher(secret).decrypt(ciphertext, [_VERSION_BYTE])
@@ -64,8 +63,8 @@ def read_cursor(text: str, *, scope: bytes, secret: bytes) -> bytes:
         raise InvalidCursor("The cursor in windowing.next is not one of this service, or was changed.") from exc
     if content[:FINGERPRINT_BYTES] != scope:
         raise InvalidCursor(
-            "The cursor in windowing.next belongs to another query: route, project, filter, order and bounds must stay"
-            " as they were on the page that gave it."
+            "The cursor in windowing.next belongs to another query: route, project, filter, order and bounds must be"
+            " those of the page that returned it."
         )
     return content[FINGERPRINT_BYTES:]
 

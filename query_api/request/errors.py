@@ -1,8 +1,7 @@
-"""From an error to the answer: the one table of statuses and the body each has (contract §1).
+"""Convert errors to HTTP responses: the table of statuses, and the body of each error (contract §1).
 
-Errors that exist only over HTTP live here: ``InvalidRequest`` (422, the list of what is wrong), ``MethodNotAllowed``, and the
-conflicts that say with what (409): ``MemberConflict``, ``SlugTaken``, ``RevisionConflict``. Everything that is not a
-``ServiceError`` is our bug: 500, and the user sees only an id.
+Errors that exist only over HTTP are defined here. Everything that is not a ``ServiceError`` is a bug of ours: the
+client gets status 500 and an id.
 """
 
 from __future__ import annotations
@@ -44,9 +43,10 @@ INTERNAL_MESSAGE: Final = "An unexpected error occurred. Please try again later 
 
 
 class InvalidRequest(InvalidInput):
-    """The request does not have the shape that the route wants.
+    """The request does not match the schema of the route.
 
-    ``problems`` are ``{"type", "loc", "msg", "input", "ctx"?}``, ``loc`` beginning with ``body``, ``path`` or ``query``.
+    ``problems`` are ``{"type", "loc", "msg", "input", "ctx"?}``, ``loc`` beginning with ``body``, ``path`` or
+    ``query``.
     """
 
     def __init__(self, problems: Sequence[Mapping[str, Any]]) -> None:
@@ -63,7 +63,7 @@ class MethodNotAllowed(InvalidInput):
 
 
 class MemberConflict(Conflict):
-    """A member of the request contradicts what is stored. ``conflict`` is that member with its value."""
+    """A member of the request conflicts with stored data. ``conflict`` is its name and value."""
 
     def __init__(self, detail: str, *, conflict: Mapping[str, str]) -> None:
         self.conflict = conflict
@@ -71,14 +71,14 @@ class MemberConflict(Conflict):
 
 
 class SlugTaken(MemberConflict):
-    """Another one of its kind has the slug, archived or not."""
+    """Another resource of the same kind, archived or not, has the slug."""
 
     def __init__(self, slug: str) -> None:
         super().__init__(f"A resource with slug '{slug}' already exists in this project.", conflict={"slug": slug})
 
 
 class RevisionConflict(Conflict):
-    """The base revision is not the head of the variant: somebody else committed first."""
+    """The base revision is not the head of the variant: another commit came first."""
 
     def __init__(self, *, base_revision_id: UUID, current_revision_id: UUID | None) -> None:
         self.base_revision_id = base_revision_id
@@ -87,7 +87,7 @@ class RevisionConflict(Conflict):
 
 
 def status_of(error: ServiceError) -> int:
-    """The status an error is answered with."""
+    """Return the HTTP status of an error."""
     match error:
         case InvalidRequest():
             return INVALID_REQUEST_STATUS
@@ -98,12 +98,12 @@ def status_of(error: ServiceError) -> int:
 
 
 def response_of(error: ServiceError) -> Response:
-    """The answer that tells of an error. An ``internal`` one goes by ``internal_error_response``: it must be logged."""
+    """Return the response to an error, except to an ``internal`` one, which is logged (``internal_error_response``)."""
     return Response(orjson.dumps({"detail": _detail(error)}), status=status_of(error), headers=headers_of(error))
 
 
 def headers_of(error: ServiceError) -> dict[str, str]:
-    """The headers that belong to an error, whatever its body."""
+    """Return the headers of the response to an error."""
     match error:
         case Retryable():
             return {"Retry-After": str(max(1, math.ceil(error.retry_after_s)))}
@@ -116,13 +116,13 @@ def headers_of(error: ServiceError) -> dict[str, str]:
 
 
 def internal_error_response(operation_id: str) -> Response:
-    """The answer to a failure of ours: nothing of it but the id under which the log tells more."""
+    """Return the response to a bug of ours: only the id of its log entry."""
     detail = {"message": INTERNAL_MESSAGE, "operation_id": operation_id}
     return Response(orjson.dumps({"detail": detail}), status=STATUS[ErrorCode.INTERNAL])
 
 
 def new_operation_id() -> str:
-    """An id that joins a 500 with its line in the log."""
+    """Return an id that connects a response with status 500 to its log entry."""
     return uuid4().hex
 
 

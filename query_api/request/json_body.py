@@ -1,7 +1,7 @@
-"""From the bytes of a request to a validated model: JSON bodies and query strings, and what is wrong with them.
+"""Parse and validate JSON bodies and query strings, and write JSON responses.
 
-Every refusal is an ``InvalidRequest`` in the shape that pydantic's users know (contract §1). Parsing is strict: no
-``NaN``, no ``Infinity``, only Unicode. Sources: RFC 8259; reference §1.5 and §11.1.
+Problems are reported as ``InvalidRequest``, in the form of pydantic (contract §1). Parsing is strict: no ``NaN``, no
+``Infinity``, only Unicode. Sources: RFC 8259; reference §1.5 and §11.1.
 """
 
 from __future__ import annotations
@@ -23,42 +23,45 @@ from query_api.request.route import Response
 Model = TypeVar("Model", bound=BaseModel)
 
 INPUT_BYTES_MAX: Final = 2_000
-"""An offending value is repeated up to so many bytes of JSON, and as shortened text past it."""
+"""Bytes of JSON up to which an invalid value is repeated in its problem; a longer one is shortened text."""
 
 NAME_CHARACTERS_MAX: Final = 200
-"""So much of a name that no route knows is repeated."""
+"""Characters of an unknown name that are repeated in its problem."""
 
 SCOPE_PARAMETERS: Final = frozenset({"project_id", "workspace_id", "organization_id", "scope_type", "scope_id"})
-"""Query parameters that clients of the reference send with every request. The key decides the project, so they have no effect."""
+"""Query parameters that clients of the reference send with every request. They have no effect: the key decides the
+project."""
 
 _LONG_INTEGER: Final = re.compile(rb"\d{19}")
-_HUGE_INTEGER: Final = re.compile(r"-?\d{309,}(?![\d.eE])")  # past the doubles, where the fast parser gives up
+_HUGE_INTEGER: Final = re.compile(r"-?\d{309,}(?![\d.eE])")  # larger than any double, which the fast parser rejects
 
 
 def parse_json(body: bytes) -> Any:
-    """The value of a JSON text, integers exact. Raises ``InvalidRequest`` of type ``json_invalid``.
+    """Parse a JSON body with exact integers. Raises ``InvalidRequest`` of type ``json_invalid``.
 
-    An integer of more than 308 digits is well-formed and fits nothing: it raises ``InvalidInput``, as one past 64 bits does
-    where it is used.
+    An integer of more than 308 digits is valid JSON but never usable: it raises ``InvalidInput``, as one of more than
+    64 bits does where it is used.
     """
     try:
         return _exact(body)
     except orjson.JSONDecodeError as exc:
-        _refuse_huge_integer(body, exc, of="the body")
+        _check_huge_integer(body, exc, of="the body")
         raise _json_invalid(exc.msg, offset=exc.pos) from exc
     except (RecursionError, ValueError) as exc:
         raise _json_invalid(str(exc), offset=0) from exc
 
 
 def parse_json_text(text: str) -> Any:
-    """The value of a JSON text that is a value of a request itself, integers exact; ``None`` of an empty one, as query strings
-    have it where nothing was filled in. Raises ``ValueError`` with the reason, and ``InvalidInput`` as ``parse_json`` does."""
+    """Parse JSON that is itself a text value of a request, with exact integers; an empty text is ``None``.
+
+    Raises ``ValueError`` with the reason, and ``InvalidInput`` as ``parse_json`` does.
+    """
     if not text.strip():
         return None
     try:
         return _exact(text.encode())
     except orjson.JSONDecodeError as exc:
-        _refuse_huge_integer(text.encode(), exc, of="the text")
+        _check_huge_integer(text.encode(), exc, of="the text")
         raise ValueError(f"the text is not JSON: {exc}") from exc
     except (RecursionError, ValueError) as exc:
         raise ValueError(f"the text is not JSON: {exc}") from exc
@@ -67,10 +70,10 @@ def parse_json_text(text: str) -> Any:
 def read_body(
     model: type[Model], body: bytes, *, content_type: str | None, required: bool, values_max: int | None = None
 ) -> Model:
-    """The body as a model. An empty one and ``null`` are the model's defaults, unless a body is required.
+    """Validate a JSON body. An empty body and ``null`` mean the model's defaults, unless a body is required.
 
-    ``content_type`` is the header as sent; a missing one is read as JSON. Raises ``InvalidRequest``, and ``TooLarge`` where it
-    holds more than ``values_max`` values.
+    ``content_type`` is the header as sent; a missing one means JSON. Raises ``InvalidRequest``, and ``TooLarge`` if the
+    body has more than ``values_max`` values.
     """
     if not body:
         return _without_body(model, required=required)
@@ -86,7 +89,8 @@ def read_body(
 
 
 def read_query(model: type[Model], query: MultiMapping[str]) -> Model:
-    """The query string as a model: a list where the field is one, else the last value. ``SCOPE_PARAMETERS`` are left out.
+    """Validate a query string: all values of a name if the field is a list, else the last. ``SCOPE_PARAMETERS`` are
+    ignored.
 
     Raises ``InvalidRequest``.
     """
@@ -100,26 +104,27 @@ def read_query(model: type[Model], query: MultiMapping[str]) -> Model:
 
 
 def validated(model: type[Model], value: Any, *, at: str) -> Model:
-    """``value`` as a model. ``at`` is where it stood: ``body``, ``path`` or ``query``. Raises ``InvalidRequest``."""
+    """Validate ``value`` by a model. ``at`` is its location: ``body``, ``path`` or ``query``. Raises
+    ``InvalidRequest``."""
     problems = Problems()
     try:
-        read = model.model_validate(value, from_attributes=True, context=problems)
-        # What is wrong as one of two kinds may be right as the other: then all of it is to be looked at.
-        return model.model_validate(value, from_attributes=True) if problems.are_enough else read
+        result = model.model_validate(value, from_attributes=True, context=problems)
+        # Elements that are invalid as one member of a union may be valid as another; then some were skipped.
+        return model.model_validate(value, from_attributes=True) if problems.are_enough else result
     except ValidationError as exc:
         errors = exc.errors(include_url=False)[:PROBLEMS_MAX]
         raise InvalidRequest([_from_pydantic(error, at=at) for error in errors]) from exc
-    except RecursionError as exc:  # in functions of ours along the way; pydantic tells of its own limit as a problem
+    except RecursionError as exc:  # in our validators; pydantic reports its own recursion limit as a problem
         raise InvalidRequest([_problem("recursion_depth_exceeded", (at,), _TOO_DEEP, None)]) from exc
 
 
 def json_response(value: BaseModel, *, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
-    """An answer that is a model: null fields omitted, nulls inside free-form objects kept."""
+    """Return a response with a model as JSON: null fields are omitted, nulls inside free-form objects are kept."""
     return Response(value.model_dump_json(exclude_none=True).encode(), status=status, headers=headers or {})
 
 
 def has_more_values(value: Any, count_max: int) -> bool:
-    """Whether ``value``, what is in it included, is more than ``count_max`` values; names of members do not count."""
+    """Return whether ``value`` contains more than ``count_max`` values, itself included; member names do not count."""
     count, level = 1, [value] if isinstance(value, dict | list) else []
     while level and count <= count_max:
         container = level.pop()
@@ -130,41 +135,41 @@ def has_more_values(value: Any, count_max: int) -> bool:
 
 
 def _values_bound(text: bytes) -> int:
-    """A number of values that a JSON text has at most; a fraction of the time that it takes to count them."""
+    """Return an upper bound of the values in a JSON text, in a fraction of the time that counting takes."""
     return 1 + text.count(b",") + text.count(b"[") + text.count(b":")
 
 
 def bounded_input(value: Any) -> Any:
-    """``value`` if it is JSON and not long, else its beginning as text."""
+    """Return ``value`` if it is short JSON, else its beginning as text."""
     try:
-        text = orjson.dumps([[[[value]]]])[4:-4]  # as deep as it stands in an answer, at most
+        text = orjson.dumps([[[[value]]]])[4:-4]  # at most as deep as in a response
     except (TypeError, orjson.JSONEncodeError):
-        return _shown(value)[:INPUT_BYTES_MAX].encode("utf-8", "replace").decode()
+        return _text(value)[:INPUT_BYTES_MAX].encode("utf-8", "replace").decode()
     if len(text) <= INPUT_BYTES_MAX:
         return value
     return text[:INPUT_BYTES_MAX].decode("utf-8", "ignore") + "…"
 
 
-def _shown(value: Any) -> str:
+def _text(value: Any) -> str:
     try:
         return str(value)
-    except RecursionError:  # what the parser takes may nest deeper than Python writes
-        return "a value that nests too deep to be shown"
+    except RecursionError:  # the parser accepts deeper nesting than str() does
+        return "a value that is nested too deeply to be shown"
 
 
 def _exact(text: bytes) -> Any:
     value = orjson.loads(text)
-    # The fast parser makes floats of integers past 64 bits; the slow one keeps them, so that they can be refused.
+    # The fast parser turns integers of more than 64 bits into floats; the slow one keeps them for rejection.
     return json.loads(text) if _LONG_INTEGER.search(text) else value
 
 
-def _refuse_huge_integer(text: bytes, error: orjson.JSONDecodeError, *, of: str) -> None:
-    """Raise ``InvalidInput`` where that is what the fast parser could not read."""
+def _check_huge_integer(text: bytes, error: orjson.JSONDecodeError, *, of: str) -> None:
+    """Raise ``InvalidInput`` if a huge integer is what the fast parser could not read."""
     if _HUGE_INTEGER.match(text.decode("utf-8", "replace"), error.pos):
         raise InvalidInput(f"The integer at character {error.pos} of {of} has more than 308 digits.") from error
 
 
-_TOO_DEEP: Final = "Input nests too deep to be looked at"
+_TOO_DEEP: Final = "Input is nested too deeply"
 _NOT_AN_OBJECT: Final = "Input should be a valid dictionary or object to extract fields from"
 
 
@@ -189,18 +194,18 @@ def _json_invalid(reason: str, *, offset: int) -> InvalidRequest:
 
 
 def _problem(kind: str, loc: Sequence[str | int], message: str, value: Any) -> dict[str, Any]:
-    return {"type": kind, "loc": [_bounded_name(each) for each in loc], "msg": message, "input": bounded_input(value)}
+    return {"type": kind, "loc": [_bounded_name(step) for step in loc], "msg": message, "input": bounded_input(value)}
 
 
 def _bounded_name(step: str | int) -> str | int:
-    """A step of a path, cut where it is a name that a client made up and long."""
+    """Return a step of a path; a long name is cut."""
     return step if isinstance(step, int) or len(step) <= NAME_CHARACTERS_MAX else f"{step[:NAME_CHARACTERS_MAX]}…"
 
 
 def _from_pydantic(error: Mapping[str, Any], *, at: str) -> dict[str, Any]:
     problem = _problem(error["type"], (at, *error["loc"]), error["msg"], error["input"])
     if "ctx" in error:
-        # An exception in there says what `msg` already says; the reference shows it as an empty object.
+        # An exception in the context repeats `msg`; the reference shows it as an empty object.
         problem["ctx"] = {
             name: {} if isinstance(v, Exception) else bounded_input(v) for name, v in error["ctx"].items()
         }

@@ -1,8 +1,9 @@
-"""What this process knows of the progress of storing: how far each partition is stored (ADR 0007) and where it ends in Kafka.
+"""What this process knows of the progress of storing: how far each partition is stored (ADR 0007) and where it ends in
+Kafka.
 
-Pure memory: ``freshness/follow.py`` fills ``StoredThrough`` from the table ``stored_through`` and from the announcements of the
-workers. What is stored stays stored, so this knowledge may be late and may be dropped, but it is never wrong. Both classes
-belong to one event loop.
+Pure memory: ``freshness/follow.py`` fills ``StoredThrough`` from the table ``stored_through`` and from the
+announcements of the workers. What is stored stays stored, so this knowledge may be late and may be dropped, but it is
+never wrong. Both classes belong to one event loop.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ PROJECTS_MAX: Final = 10_000
 REFRESH_INTERVAL_S: Final = 1.0
 
 READS_KEPT: Final = 300
-"""Five minutes of reads under constant requests: the longest delay that a caller who does not see all projects is told."""
+"""Five minutes of reads under constant requests: the longest delay that callers of one project are told."""
 
 
 class Through(NamedTuple):
@@ -49,7 +50,8 @@ class _Known:
 
 
 class StoredThrough:
-    """How far spans are stored, by project and partition id. The project ``ALL_PROJECTS`` means every record of a partition."""
+    """How far spans are stored, by project and partition id. The project ``ALL_PROJECTS`` means every record of a
+    partition."""
 
     def __init__(self) -> None:
         self._known: OrderedDict[UUID, _Known] = OrderedDict()
@@ -94,8 +96,8 @@ class StoredThrough:
     async def wait_for_news(self, project_id: UUID, *, since: int, timeout_s: float) -> bool:
         """Wait up to ``timeout_s`` until ``news_count`` differs from ``since``; return whether it does.
 
-        Returns at once if it differs already, so that no news is missed between a look and the wait. Returns false early
-        when the process ends.
+        Returns at once if it differs already, so that no news is missed between a look and the wait. Returns false
+        early when the process ends.
         """
         known = self._known.setdefault(project_id, _Known())
         if known.news_count == since and not self._is_closed and timeout_s > 0:
@@ -172,7 +174,8 @@ class KnownEndOffsets:
     async def refreshed(self, *, timeout_s: float) -> EndOffsetsRead | None:
         """Return the latest read, waiting for one under way until ``timeout_s`` after it began.
 
-        The timeout counts from the beginning of the read: while Kafka is away only the first requests of each second wait.
+        The timeout counts from the beginning of the read: while Kafka is away only the first requests of each second
+        wait.
         """
         remaining_s = self._began_s + timeout_s - self._clock.monotonic_s()
         if self._reading is not None and remaining_s > 0:

@@ -45,8 +45,8 @@ class Request:
     """An instance of the route's ``query`` model, or ``None`` if it has none."""
 
     body: Any
-    """The result of the route's ``prepare`` if it has one; else an instance of its ``body`` model; else the inflated bytes if it takes
-    a ``raw_body``; else ``None``."""
+    """The result of the route's ``prepare`` if it has one; else an instance of its ``body`` model; else the inflated
+    bytes if it takes a ``raw_body``; else ``None``."""
 
     headers: MultiMapping[str]
     """The request's headers; names compare case-insensitively."""
@@ -56,7 +56,8 @@ class Request:
 
     @property
     def sees_all_projects(self) -> bool:
-        """Whether the caller may know how much all projects have stored: the administrator, and everybody without authentication."""
+        """Whether the caller may know how much all projects have stored: the administrator, and everybody without
+        authentication."""
         return self.context.keys is None or self.project_id == NO_PROJECT
 
 
@@ -115,16 +116,17 @@ class Route:
     """Documents error statuses that do not follow from the input of the route."""
 
     ignores_unknown: bool = False
-    """Whether unknown members of the body and the query string are ignored, as on every route that creates or edits something. Other
-    routes reject them, because a typo would silently widen the result (contract §1)."""
+    """Whether unknown members of the body and the query string are ignored, as on every route that creates or edits
+    something. Other routes reject them, because a typo would silently widen the result (contract §1)."""
 
     access: Access = Access.PROJECT
     raw_body: tuple[str, ...] = ()
-    """Content types of a body that is taken as bytes; any other is 415. The body may be compressed without ``Content-Encoding``."""
+    """Content types of a body that is taken as bytes; any other is 415. The body may be compressed without
+    ``Content-Encoding``."""
 
     prepare: Prepare | None = None
-    """Converts the body. A pure module-level function with a picklable result, because large bodies are validated and prepared in
-    another process (``http/body.py``)."""
+    """Converts the body. A pure module-level function with a picklable result, because large bodies are validated and
+    prepared in another process (``http/body.py``)."""
 
     content_type: str = "application/json"
     """Documents the content type of success."""

@@ -79,4 +79,4 @@ def test_a_strict_object_of_very_many_members_is_one_problem() -> None:
 
     assert at_limit.value.error_count() == MEMBERS_MAX
     [problem] = past_limit.value.errors()
-    assert problem["msg"] == f"Value error, an object with {MEMBERS_MAX + 1} members, of which few can be legal"
+    assert problem["msg"] == f"Value error, an object with {MEMBERS_MAX + 1} members; at most {MEMBERS_MAX} are allowed"

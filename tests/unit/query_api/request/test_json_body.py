@@ -107,7 +107,7 @@ def test_an_input_that_nests_as_deep_as_json_may_is_told_of() -> None:
     """It is deeper than Python writes values."""
     (problem,) = _problems(b'{"free": %b}' % (b"[" * 1_020 + b"]" * 1_020))
 
-    assert (problem["loc"], problem["input"]) == (["body", "free"], "a value that nests too deep to be shown")
+    assert (problem["loc"], problem["input"]) == (["body", "free"], "a value that is nested too deeply to be shown")
 
 
 @pytest.mark.parametrize("levels", range(240, 260))
