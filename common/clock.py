@@ -1,4 +1,4 @@
-"""Time as a value that is passed in, so that a test can move it."""
+"""The current time as a dependency, so that a test can move it."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """Two clocks: one that people read, one that only moves forward."""
+    """Wall-clock time, and monotonic time."""
 
     def now_ns(self) -> int:
-        """Nanoseconds since 1970, UTC."""
+        """Return nanoseconds since 1970, UTC."""
         ...
 
     def monotonic_s(self) -> float:
-        """Seconds from an arbitrary start; never goes back."""
+        """Return seconds from an arbitrary start; never decreases."""
         ...
 
 
@@ -22,9 +22,9 @@ class SystemClock:
     """The clocks of this machine."""
 
     def now_ns(self) -> int:
-        """Nanoseconds since 1970, UTC."""
+        """Return nanoseconds since 1970, UTC."""
         return time.time_ns()
 
     def monotonic_s(self) -> float:
-        """Seconds from an arbitrary start; never goes back."""
+        """Return seconds from an arbitrary start; never decreases."""
         return time.monotonic()

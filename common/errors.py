@@ -1,31 +1,31 @@
-"""The one tree of errors, and the codes under which a span can be refused.
+"""The errors of the program, and the codes of rejected records and spans.
 
 ::
 
     ServiceError
-    ├── InvalidInput            the request means nothing
+    ├── InvalidInput            the request is invalid
     │   ├── InvalidFilter       … because of its filter
     │   └── InvalidCursor       … because of its cursor
-    ├── TooLarge                past a limit
-    ├── UnsupportedMedia        a content type or encoding we refuse
-    ├── Unauthorized            no key, or one that does not count
-    │   └── NotAdmin            … where the admin key is needed
-    ├── Forbidden               a key that may not do this
-    ├── NotFound                what was named does not exist
-    ├── Conflict                taken, or changed meanwhile
-    ├── Rejected                a record or span that cannot be kept
-    ├── Retryable                transient: later it can be had
-    │   ├── Overloaded          … when somebody is less busy
-    │   └── Unavailable         … when a system is there again
+    ├── TooLarge                a limit is exceeded
+    ├── UnsupportedMedia        the content type or encoding is not supported
+    ├── Unauthorized            the key is missing or invalid
+    │   └── NotAdmin            … where the admin key is required
+    ├── Forbidden               the key does not allow this
+    ├── NotFound                the named thing does not exist
+    ├── Conflict                the request conflicts with stored data
+    ├── Rejected                a record or span that cannot be stored
+    ├── Retryable               transient: may succeed later
+    │   ├── Overloaded          … when the service is less busy
+    │   └── Unavailable         … when a system is available again
     │       └── NotMigrated     … or has its tables
     ├── DeadlineExceeded        transient: out of time
-    │   └── OutOfMemory         … or of the memory of one query
-    ├── RejectedByStore          the engine refuses these rows
-    └── InvalidStatement        the engine refuses our SQL: our bug
+    │   └── OutOfMemory         … or out of the memory of one query
+    ├── RejectedByStore         the engine rejects these rows
+    └── InvalidStatement        the engine rejects our SQL: a bug of ours
 
-Two translations exist and no third: to HTTP in ``query_api/request/errors.py``, to dispositions in ``ingest/worker.py``. ARCHITECTURE has
-the table of both.
-Errors of other systems are translated once, in the room of that system, with ``from exc``.
+Errors become HTTP responses in ``query_api/request/errors.py`` and dispositions in ``ingest/worker.py``, nowhere else;
+ARCHITECTURE has the table of both. Errors of other systems become these in the package of that system, with ``from
+exc``. The first line of a docstring is the default message.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from typing import ClassVar
 
 
 class ErrorCode(StrEnum):
-    """What kind of failure it is; decides status and disposition."""
+    """The kind of an error; decides HTTP status and disposition."""
 
     INVALID = "invalid"
     TOO_LARGE = "too_large"
@@ -75,10 +75,10 @@ class RejectionCode(StrEnum):
 
 
 class ServiceError(Exception):
-    """Something went wrong.
+    """An error occurred.
 
-    ``public_message`` is what callers over HTTP hear, where ``detail`` has the words of a driver, which name addresses and users: those are
-    for our own log.
+    ``detail`` is for the log. ``public_message`` is sent to HTTP clients instead if ``detail`` contains the words of a
+    driver, which may name addresses and users.
     """
 
     code: ClassVar[ErrorCode] = ErrorCode.INTERNAL
@@ -91,7 +91,7 @@ class ServiceError(Exception):
 
 
 class InvalidInput(ServiceError):
-    """The request means nothing."""
+    """The request is invalid."""
 
     code = ErrorCode.INVALID
 
@@ -108,7 +108,7 @@ class InvalidFilter(InvalidInput):
 
 
 class InvalidCursor(InvalidInput):
-    """The cursor is not one of ours, or belongs to another question."""
+    """The cursor is invalid, or belongs to another query."""
 
 
 class TooLarge(ServiceError):
@@ -128,7 +128,7 @@ class Unauthorized(ServiceError):
 
     code = ErrorCode.UNAUTHORIZED
     scheme = "ApiKey"
-    """Of the ``Authorization`` that would be taken."""
+    """The scheme of the ``Authorization`` header that is required."""
 
 
 class NotAdmin(Unauthorized):
@@ -138,7 +138,7 @@ class NotAdmin(Unauthorized):
 
 
 class Forbidden(ServiceError):
-    """This key may not do that."""
+    """This key does not allow that."""
 
     code = ErrorCode.FORBIDDEN
 
@@ -150,13 +150,13 @@ class NotFound(ServiceError):
 
 
 class Conflict(ServiceError):
-    """The request conflicts with what is stored."""
+    """The request conflicts with stored data."""
 
     code = ErrorCode.CONFLICT
 
 
 class Rejected(ServiceError):
-    """The record or span cannot be kept; it becomes a dead letter."""
+    """The record or span cannot be stored; it is dead-lettered."""
 
     code = ErrorCode.REJECTED
 
@@ -166,7 +166,7 @@ class Rejected(ServiceError):
 
 
 class Retryable(ServiceError):
-    """What is asked cannot be had now; it can after ``retry_after_s``."""
+    """Temporarily unavailable; retry after ``retry_after_s`` seconds."""
 
     transient = True
 
@@ -184,16 +184,16 @@ class Overloaded(Retryable):
 
 
 class Unavailable(Retryable):
-    """A system that is needed is away."""
+    """A required system is unavailable."""
 
     code = ErrorCode.UNAVAILABLE
 
 
 class NotMigrated(Unavailable):
-    """``system`` does not have all tables of this program, or has older ones."""
+    """``system`` does not have the tables of this version."""
 
     def __init__(self, system: str) -> None:
-        super().__init__(f"{system} does not have the tables of this version yet: `clearspan migrate` makes them.")
+        super().__init__(f"{system} does not have the tables of this version yet: `clearspan migrate` creates them.")
 
 
 class DeadlineExceeded(ServiceError):
@@ -208,8 +208,8 @@ class OutOfMemory(DeadlineExceeded):
 
 
 class RejectedByStore(ServiceError):
-    """The engine refuses these rows; the same rows will be refused again."""
+    """The engine rejects these rows, and will reject them again."""
 
 
 class InvalidStatement(ServiceError):
-    """The engine refuses a statement of ours."""
+    """The engine rejects a statement of ours."""

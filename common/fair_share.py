@@ -1,8 +1,8 @@
 """Places of a shared resource, divided so that no project can take all of them (contract §2).
 
-A project that has neighbours holds at most half of the places, rounded up. A free place goes to the project that holds fewest of
-those that wait and may have one more; within a project, first come, first served. Of a project that holds and awaits nothing,
-nothing is kept.
+A project with neighbours holds at most half of the places, rounded up. A free place goes to the waiting project that
+holds the fewest and may hold one more; within a project, first come, first served. Nothing is kept of a project that
+neither holds nor waits.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from common.tenant import Tenant, current_tenant
 class _Waiter:
     tenant: Tenant
     number: int
-    """Counts up in the order of arrival."""
+    """Increases in the order of arrival."""
 
     granted: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -31,7 +31,7 @@ class _Waiter:
 class FairShare:
     """A semaphore with a share for each project. Belongs to one event loop.
 
-    ``name`` is what the places are, in the plural, for error messages.
+    ``name`` names the places in error messages, in the plural.
     """
 
     def __init__(self, name: str, places_count: int) -> None:
@@ -44,12 +44,12 @@ class FairShare:
 
     @property
     def share(self) -> int:
-        """How many places one project may hold while it has neighbours: half, rounded up."""
+        """The most places that a project with neighbours may hold: half, rounded up."""
         return (self._places_count + 1) // 2
 
     @asynccontextmanager
     async def place(self, *, timeout_s: float) -> AsyncIterator[None]:
-        """Hold a place for the current tenant while inside; raises as ``acquire`` does."""
+        """Hold a place for the current tenant while inside. Raises as ``acquire``."""
         tenant = current_tenant()
         await self.acquire(tenant, timeout_s=timeout_s)
         try:
@@ -58,8 +58,9 @@ class FairShare:
             self.release(tenant)
 
     async def acquire(self, tenant: Tenant, *, timeout_s: float) -> None:
-        """Take a place, and give it back with ``release``. Raises ``Overloaded`` after ``tenant.queue_s``, or ``timeout_s`` if that is
-        ``None``.
+        """Take a place; ``release`` gives it back.
+
+        Raises ``Overloaded`` after ``tenant.queue_s`` seconds, or ``timeout_s`` if that is ``None``.
         """
         timeout_s = timeout_s if tenant.queue_s is None else tenant.queue_s
         waiter = _Waiter(tenant, next(self._numbers))
@@ -73,11 +74,11 @@ class FairShare:
         except BaseException as exc:
             self._leave(waiter)
             if isinstance(exc, TimeoutError):
-                raise Overloaded(self._refusal(tenant, timeout_s)) from None
+                raise Overloaded(self._message(tenant, timeout_s)) from None
             raise
 
     def release(self, tenant: Tenant) -> None:
-        """Give back a place that ``tenant`` holds."""
+        """Give back a place of ``tenant``."""
         self._free_count += 1
         self._held[tenant.project_id] -= 1
         if not self._held[tenant.project_id]:
@@ -85,7 +86,7 @@ class FairShare:
         self._grant()
 
     def _grant(self) -> None:
-        """Hand out free places as long as somebody waits who may have one."""
+        """Grant free places while a waiter may have one."""
         while self._free_count and (waiter := self._next_waiter()) is not None:
             project_id = waiter.tenant.project_id
             self._remove(waiter)
@@ -102,7 +103,7 @@ class FairShare:
         return not tenant.has_neighbours or self._held[tenant.project_id] < self.share
 
     def _leave(self, waiter: _Waiter) -> None:
-        """Stop waiting; a place that was granted in the same moment goes to the next."""
+        """Stop waiting; a place that was granted at the same moment goes to the next waiter."""
         if waiter.granted.is_set():
             self.release(waiter.tenant)
         else:
@@ -115,8 +116,7 @@ class FairShare:
         if not waiters:
             del self._waiting[project_id]
 
-    def _refusal(self, tenant: Tenant, timeout_s: float) -> str:
-        most = self.share if tenant.has_neighbours else self._places_count
-        return (
-            f"None of the {self._name} came free within {timeout_s:g} s; this project may use {most} at the same time."
-        )
+    def _message(self, tenant: Tenant, timeout_s: float) -> str:
+        max_count = self.share if tenant.has_neighbours else self._places_count
+        waited = f"None of the {self._name} became free within {timeout_s:g} s"
+        return f"{waited}; this project may use {max_count} at the same time."

@@ -1,7 +1,7 @@
-"""Trace and span ids: every spelling that is read, the one that is written (reference §2.1).
+"""Parse and format trace and span ids (reference §2.1).
 
-Inside, an id is 16 bytes: a trace id as it is, a span id of eight bytes doubled. A 128-bit span id whose halves differ is
-kept as it is; answers show its last half. The binary and base64 forms of OTLP live in the codecs.
+An id is 16 bytes: a trace id unchanged, a span id of eight bytes doubled. A 128-bit span id whose halves differ is kept
+unchanged, and responses contain its last half. The codecs read the binary and base64 forms of OTLP.
 """
 
 from __future__ import annotations
@@ -14,44 +14,44 @@ _SPAN_LEGAL: Final = "16 hexadecimal digits, or a UUID"
 
 
 def parse_trace_id(text: str) -> bytes:
-    """The 16 bytes of a trace id.
+    """Return the 16 bytes of a trace id.
 
-    Reads 32 hexadecimal digits in any case, with ``0x`` before them or not, and all that reads as a UUID: with dashes,
-    in braces, as ``urn:uuid:``. Raises ``ValueError`` with one sentence, also when all digits are zero.
+    Reads 32 hexadecimal digits in any case, optionally after ``0x``, and every form of a UUID: with dashes, in braces,
+    after ``urn:uuid:``. Raises ``ValueError`` with one sentence, also if all digits are zero.
     """
     raw = _hex_bytes(text)
     if raw is None or len(raw) != 16:
-        raise ValueError(f"{_quoted(text)} is not a trace id: it takes {_TRACE_LEGAL}.")
+        raise ValueError(f"{_quoted(text)} is not a trace id; allowed: {_TRACE_LEGAL}.")
     if raw == ZERO_ID:
-        raise ValueError("A trace id of zeros is no id.")
+        raise ValueError("A trace id of zeros is not allowed.")
     return raw
 
 
 def parse_span_id(text: str) -> bytes:
-    """The 16 bytes of a span id: 16 hexadecimal digits are doubled, the 128-bit spellings of a UUID are kept.
+    """Return the 16 bytes of a span id: 16 hexadecimal digits are doubled, the 128-bit forms of a UUID are kept.
 
-    Raises ``ValueError`` with one sentence, also when all digits are zero.
+    Raises ``ValueError`` with one sentence, also if all digits are zero.
     """
     raw = _hex_bytes(text)
     if raw is None or len(raw) not in (8, 16):
-        raise ValueError(f"{_quoted(text)} is not a span id: it takes {_SPAN_LEGAL}.")
+        raise ValueError(f"{_quoted(text)} is not a span id; allowed: {_SPAN_LEGAL}.")
     if not any(raw):
-        raise ValueError("A span id of zeros is no id.")
+        raise ValueError("A span id of zeros is not allowed.")
     return raw + raw if len(raw) == 8 else raw
 
 
 def trace_id_hex(trace_id: bytes) -> str:
-    """32 lowercase hexadecimal digits."""
+    """Return 32 lowercase hexadecimal digits."""
     return trace_id.hex()
 
 
 def span_id_hex(span_id: bytes) -> str:
-    """The last 16 hexadecimal digits, lowercase."""
+    """Return the last 16 hexadecimal digits, lowercase."""
     return span_id[8:].hex()
 
 
 def _hex_bytes(text: str) -> bytes | None:
-    """The bytes that ``text`` spells, of any length; ``None`` when it spells none."""
+    """Return the bytes of hexadecimal text, of any length; ``None`` if it is not hexadecimal."""
     digits = text if len(text) in (16, 32) and text.isalnum() and text[1] not in "xX" else _bare_digits(text)
     try:
         raw = bytes.fromhex(digits)
@@ -67,7 +67,7 @@ def _bare_digits(text: str) -> str:
     if lower.startswith("{") and lower.endswith("}"):
         lower = lower[1:-1]
     bare = lower.replace("-", "")
-    return bare if len(bare) == 32 or bare == lower else ""  # dashes belong to the 128-bit form alone
+    return bare if len(bare) == 32 or bare == lower else ""  # only the 128-bit form has dashes
 
 
 def _quoted(text: str) -> str:

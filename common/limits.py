@@ -1,4 +1,4 @@
-"""The limits of what is taken in (contract §6), as one value that settings fill and codecs obey."""
+"""The limits of records and spans (contract §6); settings fill them and codecs apply them."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ KIB = 1024
 MIB = 1024 * 1024
 
 NESTING_DEPTH_BOUND = 31
-"""The deepest that every encoding can say: protobuf's parser follows 100 messages, and a level of an object is three."""
+"""The deepest nesting that every encoding supports: protobuf parses 100 nested messages, and a level of an object takes
+three."""
 
 
 @dataclass(frozen=True, slots=True)
 class SpanLimits:
-    """What a record and a span may be at most. Past it: a dead letter with a code, or a refusal over HTTP."""
+    """Limits of one record and one span; beyond them a span is dead-lettered, or rejected over HTTP."""
 
     record_bytes_max: int = 10 * MIB
     span_bytes_max: int = 4 * MIB

@@ -1,12 +1,13 @@
-"""How a process that takes spans in, or gives them out, handles memory: set once, at the start, because the defaults cost time that
-buys nothing where objects come and go in batches.
+"""Memory settings of the worker and the API, set once at the start: the defaults are slow for objects that live in
+batches.
 
-**Cycles.** Decoding makes hundreds of thousands of small objects a second, none of them in a cycle, and a batch of them lives for
-a moment. By default every 700 of them start a search, and each tenth search walks over everything that lives: 20% of the
-time of a plain span, 40% of an LLM span (`make bench`). A page of 50 traces spends 0.7 ms of its 8 in them.
+**Garbage collection.** Decoding creates hundreds of thousands of small objects a second, without cycles, and each batch
+lives briefly. By default every 700 of them start a collection, and every tenth collection visits all live objects: 20%
+of the time of a plain span, 40% of an LLM span (`make bench`). A page of 50 traces spends 0.7 of its 8 ms in them.
 
-**Pages.** Arrow's own allocator gives the pages of a batch back to the system and takes them anew for the next: 43 µs of system time
-an LLM span in the worker, 27 with the allocator of the C library, and 100 MiB less.
+**Allocation.** Arrow's own allocator returns the pages of a batch to the system and requests them again for the next
+one: 43 µs of system time per LLM span in the worker, against 27 µs with the C library's allocator, which also takes 100
+MiB less.
 """
 
 from __future__ import annotations
@@ -17,17 +18,14 @@ from typing import Final
 import pyarrow as pa
 
 YOUNG_OBJECTS_MAX: Final = 50_000
-"""About 15 MB of small objects: what a cycle may hold on to until it is found."""
+"""About 15 MB of small objects, which a cycle may keep alive until it is found."""
 
 MIDDLE_ROUNDS_MAX: Final = 20
 OLD_ROUNDS_MAX: Final = 50
 
 
 def tune_for_batches() -> None:
-    """Set collector and allocator for a process that decodes, inserts or answers; what was loaded so far is never searched again.
-
-    Safe to repeat.
-    """
+    """Set garbage collector and allocator; objects that exist now are never visited again. Safe to call twice."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(YOUNG_OBJECTS_MAX, MIDDLE_ROUNDS_MAX, OLD_ROUNDS_MAX)

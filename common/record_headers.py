@@ -1,4 +1,4 @@
-"""The headers by which a record says whose spans it holds and how they are encoded: intake writes them, the worker reads them (contract §4)."""
+"""Kafka headers of a record: its project and its encoding. Intake writes them, the worker reads them (contract §4)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""For whom work is done right now: what shared resources are divided by (``common/fair_share.py``, contract §2).
+"""The tenant whose work is being done, by which shared resources are divided (``common/fair_share.py``, contract §2).
 
-A context variable, like the trace context of a request: every handle, thread and connection that is taken on behalf of a request
-counts to its project, without each function in between passing it on. It decides nothing about what may be read.
+A context variable, like the trace context of a request: every handle, thread and connection that a request takes counts
+to its project, without a parameter of every function in between. It does not decide what may be read.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from uuid import UUID
 
 @dataclass(frozen=True, slots=True)
 class Tenant:
-    """A project as a user of shared resources."""
+    """A project that uses shared resources."""
 
     project_id: UUID
     has_neighbours: bool = False
-    """Whether other projects have keys: then this one gets at most its share."""
+    """Whether other projects have keys; then this one gets at most its share."""
 
     queue_s: float | None = None
-    """How long a call waits for its turn, in seconds; ``None``: as long as the caller of the resource allows."""
+    """How long a request waits for its turn, in seconds; ``None``: as long as the user of the resource allows."""
 
 
 OWN_WORK: Final = Tenant(UUID(int=0))
@@ -33,13 +33,13 @@ _CURRENT: Final[ContextVar[Tenant]] = ContextVar("tenant", default=OWN_WORK)
 
 
 def current_tenant() -> Tenant:
-    """Return the tenant whose work is being done; ``OWN_WORK`` outside of requests."""
+    """Return the current tenant; ``OWN_WORK`` outside of requests."""
     return _CURRENT.get()
 
 
 @contextmanager
 def working_for(tenant: Tenant) -> Iterator[None]:
-    """Count what is done inside to ``tenant``."""
+    """Make ``tenant`` the current tenant while inside."""
     token = _CURRENT.set(tenant)
     try:
         yield

@@ -1,4 +1,4 @@
-"""Work that would hold up the event loop, in a thread of its default executor, within the share of the project (contract §2)."""
+"""Run blocking work in threads of the event loop's default executor, within the share of the project (contract §2)."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from common.tenant import current_tenant
 from common.waiting import shielded
 
 Arguments = ParamSpec("Arguments")
-Answer = TypeVar("Answer")
+Result = TypeVar("Result")
 
 THREADS_COUNT: Final = min(32, (os.cpu_count() or 1) + 4)
-"""Of the default executor (``concurrent.futures.ThreadPoolExecutor``)."""
+"""The default of ``concurrent.futures.ThreadPoolExecutor``."""
 
 QUEUE_S: Final = 60.0
 """How long the program's own work waits for a thread."""
 
 _SHARES: Final[WeakKeyDictionary[asyncio.AbstractEventLoop, FairShare]] = WeakKeyDictionary()
-"""Each loop has an executor of its own."""
+"""By event loop, because each has its own executor."""
 
 
 async def in_thread(
-    function: Callable[Arguments, Answer], /, *args: Arguments.args, **kwargs: Arguments.kwargs
-) -> Answer:
-    """Return what ``function`` returns, called in a thread. Raises ``Overloaded`` when the current tenant gets none in time.
+    function: Callable[Arguments, Result], /, *args: Arguments.args, **kwargs: Arguments.kwargs
+) -> Result:
+    """Call ``function`` in a thread. Raises ``Overloaded`` if the current tenant gets no thread in time.
 
-    A thread that nobody waits for any more counts until it has ended.
+    A thread whose caller was cancelled counts until it ends.
     """
     loop, tenant = asyncio.get_running_loop(), current_tenant()
     share = _share_of(loop)

@@ -1,6 +1,6 @@
-"""Times as answers write them and as clients spell them (reference §2, §5.4).
+"""Parse and format times (reference §2, §5.4).
 
-Inside, a time is an ``int`` since 1970, UTC: nanoseconds in a span, microseconds where answers and filters compare.
+A time is an ``int`` since 1970, UTC: nanoseconds in a span, microseconds in responses and filters.
 """
 
 from __future__ import annotations
@@ -12,35 +12,35 @@ from typing import Final
 
 EARLIEST_US: Final = -62_135_596_800_000_000
 LATEST_US: Final = 253_402_300_799_999_999
-"""The first and the last moment that ``format_us`` can show: the years 1 to 9999."""
+"""The first and the last time that ``format_us`` can format: the years 1 to 9999."""
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_NAIVE_EPOCH: Final = datetime(1970, 1, 1)  # noqa: DTZ001 - formatting one without a zone costs a third less
+_NAIVE_EPOCH: Final = datetime(1970, 1, 1)  # noqa: DTZ001 - formatting a time without a zone costs a third less
 _MICROSECOND: Final = timedelta(microseconds=1)
 _NS_PER_UNIT: Final = {10: 1_000_000_000, 13: 1_000_000, 16: 1_000, 19: 1}
 _FRACTION: Final = re.compile(r"[.,]([0-9]{6})([0-9]{1,3})[0-9]*")
-_LEGAL: Final = "it takes ISO 8601, or seconds, milli-, micro- or nanoseconds since 1970 of 10, 13, 16 or 19 digits"
+_LEGAL: Final = "allowed are ISO 8601, and seconds, milli-, micro- or nanoseconds since 1970 of 10, 13, 16 or 19 digits"
 
 
 def format_us(time_us: int) -> str:
-    """RFC 3339 in UTC with ``Z``: six digits of fraction, none when it is zero.
+    """Format as RFC 3339 in UTC with ``Z``, with six digits of fraction, or none if it is zero.
 
-    ``time_us``: microseconds since 1970, between the years 1 and 9999; ``OverflowError`` outside.
+    ``time_us``: microseconds since 1970. Raises ``OverflowError`` outside of the years 1 to 9999.
     """
     return (_NAIVE_EPOCH + timedelta(microseconds=time_us)).isoformat() + "Z"
 
 
-def nearest_shown_us(time_us: int) -> int:
-    """The time itself, or the nearest that can be shown: a zone may lead out of the years that there are in UTC."""
+def nearest_formattable_us(time_us: int) -> int:
+    """Return the time itself, or the nearest in the years 1 to 9999 of UTC, which a time zone may leave."""
     return min(max(time_us, EARLIEST_US), LATEST_US)
 
 
 def parse_time_ns(value: str | int | float) -> int:
-    """Nanoseconds since 1970, UTC.
+    """Return nanoseconds since 1970, UTC.
 
-    Reads ISO 8601 text (``Z``, an offset, a date alone; without a zone it is UTC; nanoseconds are kept), an integer or a text
-    of digits whose count of digits tells the unit (10 s, 13 ms, 16 µs, 19 ns), and a float of seconds.
-    Raises ``ValueError`` with one sentence.
+    Reads ISO 8601 (``Z``, an offset, or only a date; UTC without a zone; nanoseconds are kept), an integer or a text of
+    digits whose number of digits implies the unit (10 s, 13 ms, 16 µs, 19 ns), and a float of seconds. Raises
+    ``ValueError`` with one sentence.
     """
     if isinstance(value, str):
         return _from_digits(int(value)) if value.isascii() and value.isdigit() and len(value) < 20 else _from_iso(value)
@@ -52,32 +52,32 @@ def parse_time_ns(value: str | int | float) -> int:
 def _from_digits(value: int) -> int:
     unit_ns = _NS_PER_UNIT.get(len(str(value))) if 0 < value < 10**19 else None
     if unit_ns is None:
-        raise ValueError(f"Timestamp {_shown(value)} is ambiguous: {_LEGAL}.")
+        raise ValueError(f"Timestamp {_quoted(value)} is ambiguous: {_LEGAL}.")
     return value * unit_ns
 
 
 def _from_seconds(value: float) -> int:
     if not math.isfinite(value * 1e6):
         raise ValueError(f"Timestamp {value} is not a time: {_LEGAL}.")
-    return round(value * 1e6) * 1_000  # a double of today's seconds tells microseconds apart, not nanoseconds
+    return round(value * 1e6) * 1_000  # a double of current times resolves microseconds, not nanoseconds
 
 
 def _from_iso(text: str) -> int:
     try:
         moment = datetime.fromisoformat(text)
     except ValueError as exc:
-        raise ValueError(f"Timestamp {_shown(text)} cannot be read: {_LEGAL}.") from exc
+        raise ValueError(f"Timestamp {_quoted(text)} cannot be read: {_LEGAL}.") from exc
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
     return (moment - _EPOCH) // _MICROSECOND * 1_000 + _below_microsecond(text)
 
 
 def _below_microsecond(text: str) -> int:
-    """The digits of the fraction that ``datetime`` has no room for, as nanoseconds."""
+    """Return the digits of the fraction that ``datetime`` drops, as nanoseconds."""
     fraction = _FRACTION.search(text)
     return int(fraction[2].ljust(3, "0")) if fraction else 0
 
 
-def _shown(value: str | int) -> str:
+def _quoted(value: str | int) -> str:
     text = f"“{value}”" if isinstance(value, str) else format(value, "d") if abs(value) < 10**40 else "of many digits"
     return text if len(text) <= 66 else f"{text[:61]}…”"

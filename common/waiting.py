@@ -1,4 +1,4 @@
-"""Waiting: for a system that is not up yet, at the start of every process, and for what goes on when nobody waits any more."""
+"""Wait for a system that is not available yet, and for work that continues if its caller is cancelled."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from common.telemetry import Logger
 T = TypeVar("T")
 
 DELAY_MAX_S: Final = 5.0
-"""Short enough that nobody waits long for us once the system is up, long enough not to fill the log."""
+"""Short enough to notice the system soon, long enough not to fill the log."""
 
 
 async def wait_for(
@@ -24,10 +24,10 @@ async def wait_for(
     log: Logger,
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
 ) -> None:
-    """Return once ``probe`` does; until then say in the log what is waited for, and why.
+    """Call ``probe`` until it returns; log each failure with its reason.
 
-    ``probe`` raises a ``ServiceError`` while the system is away. A transient one is waited out, for ever; any other
-    goes through. Pauses double up to ``DELAY_MAX_S``, each with jitter, so that many processes do not knock at once.
+    ``probe`` raises a ``ServiceError`` while the system is not available. A transient one is retried without limit; any
+    other is raised. Pauses double up to ``DELAY_MAX_S``, with jitter, so that many processes do not retry at once.
     """
     backoff = Backoff(delay_s_max=DELAY_MAX_S)
     while True:
@@ -44,11 +44,14 @@ async def wait_for(
 
 
 async def shielded(running: asyncio.Future[T], /) -> T:
-    """What comes of it. Who waits may be cancelled, and it goes on; how it then fails is nobody's, and no complaint in the log."""
-    running.add_done_callback(_heard)
+    """Await ``running`` without letting cancellation of the caller cancel it.
+
+    If the caller is gone, a later failure is ignored and not logged.
+    """
+    running.add_done_callback(_mark_retrieved)
     return await asyncio.shield(running)
 
 
-def _heard(running: asyncio.Future[Any]) -> None:
+def _mark_retrieved(running: asyncio.Future[Any]) -> None:
     if not running.cancelled():
         running.exception()

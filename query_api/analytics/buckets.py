@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from common.times import nearest_shown_us
+from common.times import nearest_formattable_us
 
 BUCKETS_MAX: Final = 1_024
 STEPS_MIN: Final = (1, 5, 15, 30, 60, 180, 360, 720, 1_440, 4_320, 10_080, 20_160, 43_200)
@@ -50,8 +50,8 @@ def buckets_of(*, oldest_us: int | None, newest_us: int | None, interval_min: in
     ``newest`` defaults to the next midnight, ``oldest`` to 30 days before it. Without an interval there is one bucket; an
     interval that gives more than ``BUCKETS_MAX`` buckets becomes the next coarser step.
     """
-    newest_us = (now_us // DAY_US + 1) * DAY_US if newest_us is None else nearest_shown_us(newest_us)
-    oldest_us = nearest_shown_us(newest_us - DEFAULT_DAYS * DAY_US if oldest_us is None else oldest_us)
+    newest_us = (now_us // DAY_US + 1) * DAY_US if newest_us is None else nearest_formattable_us(newest_us)
+    oldest_us = nearest_formattable_us(newest_us - DEFAULT_DAYS * DAY_US if oldest_us is None else oldest_us)
     length_min = max(1, _ceil_div(newest_us - oldest_us, MINUTE_US))
     return Buckets(oldest_us, newest_us, _interval_min(length_min, interval_min))
 

@@ -20,7 +20,7 @@ from uuid import UUID
 import orjson
 
 from common.errors import ErrorCode, ServiceError
-from common.times import format_us, nearest_shown_us
+from common.times import format_us, nearest_formattable_us
 from query_api.explain.hint import hint, static_hint
 from query_api.explain.plan import TableRead, table_reads
 from query_api.filter.ast import Node
@@ -220,7 +220,7 @@ def _window(parameters: Mapping[str, Any]) -> Json | None:
     """The times among the values: the bounds of the search, and where it goes on from."""
     times = {name: value for name, value in parameters.items() if name.endswith("_us") and name not in _LENGTHS}
     shown = {
-        name.removesuffix("_us"): format_us(nearest_shown_us(value))
+        name.removesuffix("_us"): format_us(nearest_formattable_us(value))
         for name, value in times.items()
         if isinstance(value, int)
     }

@@ -13,7 +13,7 @@ from typing import Final
 from pydantic import BaseModel, Field
 
 from common.stored_position import ALL_PROJECTS
-from common.times import format_us, nearest_shown_us
+from common.times import format_us, nearest_formattable_us
 from query_api.freshness.data_through import PartitionState, asked_through_us, partition_states, through_us
 from query_api.freshness.follow import look_up_stored
 from query_api.request.json_body import json_response
@@ -138,4 +138,4 @@ def _last_stored(through: Through, *, sees_all: bool) -> LastStored:
 
 def _time(time_us: int | None) -> str | None:
     """Format a time; one outside of the years 1 to 9999, as a producer may set it, becomes the nearest inside."""
-    return None if time_us is None else format_us(nearest_shown_us(time_us))
+    return None if time_us is None else format_us(nearest_formattable_us(time_us))

@@ -78,7 +78,7 @@ class SlugTaken(MemberConflict):
 
 
 class RevisionConflict(Conflict):
-    """The base revision is not the head of the variant: another commit came first."""
+    """The base revision is not the head of the variant: somebody else committed first."""
 
     def __init__(self, *, base_revision_id: UUID, current_revision_id: UUID | None) -> None:
         self.base_revision_id = base_revision_id

@@ -98,7 +98,7 @@ async def test_a_process_that_is_killed_is_replaced_and_its_task_run_again(
 
 
 async def test_a_task_that_ends_every_process_fails_and_the_next_one_is_run(compute: ProcessCompute) -> None:
-    with pytest.raises(ComputeFailed, match="ended its process 2 times"):
+    with pytest.raises(ComputeFailed, match="killed its process 2 times"):
         await compute.run(os._exit, 1)
 
     assert await compute.run(int, "1") == 1

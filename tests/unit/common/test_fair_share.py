@@ -117,7 +117,9 @@ async def test_who_has_waited_for_the_queue_time_is_sent_away_and_told_how_many_
     impatient = Tenant(A.project_id, has_neighbours=True, queue_s=0.01)
     await share.acquire(impatient, timeout_s=60)
 
-    with pytest.raises(Overloaded, match=r"None of the handles came free within 0.01 s; this project may use 1 at the"):
+    with pytest.raises(
+        Overloaded, match=r"None of the handles became free within 0.01 s; this project may use 1 at the"
+    ):
         await share.acquire(impatient, timeout_s=60)
 
     await share.acquire(B, timeout_s=60)  # who left has no place

@@ -148,7 +148,7 @@ REFUSED = [
     ({"field": "span_name", "key": "a", "value": "x"}, "key: 'span_name' has no keys; fields with keys: attributes, resource, scope."),
     ({"field": "trace_id"}, "value: 'trace_id' is required and thus never null."),
     ({"field": "trace_id", "value": "xyz"}, "value: “xyz” is not a trace id"),
-    ({"field": "trace_id", "value": "0" * 32}, "value: A trace id of zeros is no id."),
+    ({"field": "trace_id", "value": "0" * 32}, "value: A trace id of zeros is not allowed."),
     ({"field": "span_id", "operator": "in", "value": ["00000000000000ab", 5]}, "value[1]: an id must be a string of hexadecimal digits; got a number."),
     ({"field": "span_kind", "value": "server"}, "value: Unsupported condition value: 'server'; allowed: SPAN_KIND_UNSPECIFIED,"),
     ({"field": "status_code", "value": {}}, "value: Unsupported condition value: a list or object"),
