@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final, Generic, TypeAlias, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, Tag
 
-from query_api.registry.models import CreatingReference
+from query_api.registry.fields import LooseReferenceIn
 from query_api.request.body_models import BY_FORM, LISTED, UNLISTED, Listed, Named, Strict
 from query_api.request.references import ReferenceIn
 from query_api.spans.windowing import Windowing, WindowingResponse
@@ -68,7 +68,7 @@ class _References(BaseModel, Generic[Referring]):
         return self.model_dump(mode="json", exclude_none=True, exclude={"selector"})
 
 
-class SimpleReferences(_References[CreatingReference]):
+class SimpleReferences(_References[LooseReferenceIn]):
     """What a trace is about: applications, variants, revisions, …"""
 
 

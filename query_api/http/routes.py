@@ -20,7 +20,6 @@ from query_api.analytics.models import (
 from query_api.compat import accounts_handlers as accounts
 from query_api.compat import flat_handlers as flat
 from query_api.compat import simple_traces_handlers as simple
-from query_api.compat import workflows_handlers as workflows
 from query_api.compat.accounts_models import (
     AccountsResponse,
     CreateAccounts,
@@ -38,12 +37,7 @@ from query_api.compat.simple_traces_models import (
     SimpleTracesResponse,
 )
 from query_api.compat.simple_traces_prepare import spans_of_new
-from query_api.compat.workflows_models import (
-    ResolveWorkflowRevision,
-    RetrieveWorkflowRevision,
-    WorkflowResolvedResponse,
-    WorkflowRetrievedResponse,
-)
+from query_api.compat.workflows import WORKFLOW_ROUTES
 from query_api.freshness import status as freshness
 from query_api.freshness.status import Freshness
 from query_api.http import health
@@ -65,11 +59,11 @@ from query_api.pages import traces_handlers as traces
 from query_api.pages.sessions_models import ActivityQuery, SessionIds, UserIds
 from query_api.pages.spans_models import SpanIds, SpanResponse, SpansQuery, SpansResponse
 from query_api.pages.traces_models import TraceDeleted, TraceIds, TraceResponse, TracesQuery, TracesResponse
-from query_api.registry.applications_routes import APPLICATION_ROUTES
-from query_api.registry.environments_routes import ENVIRONMENT_ROUTES
-from query_api.registry.queries_routes import QUERY_ROUTES
+from query_api.registry.routes import ENVIRONMENT_ROUTES
 from query_api.request.route import Access, Route
 from query_api.saved import resolve as saved
+from query_api.saved.query_routes import QUERY_ROUTES
+from query_api.saved.revisions import APPLICATION_ROUTES
 
 # fmt: off
 SPANS: Final = (
@@ -173,14 +167,6 @@ STATUS: Final = (
           "Get the time up to which the data of all projects is queryable.", "Status", Freshness, access=Access.ADMIN,
           reads_spans=True),
 )
-WORKFLOWS: Final = (
-    Route("POST", "/workflows/revisions/resolve", workflows.REVISIONS.resolve,
-          "Resolve the embedded references of a workflow revision.", "Workflows", WorkflowResolvedResponse,
-          body=ResolveWorkflowRevision),
-    Route("POST", "/workflows/revisions/retrieve", workflows.REVISIONS.retrieve,
-          "Get the workflow revision that references point to.", "Workflows", WorkflowRetrievedResponse,
-          body=RetrieveWorkflowRevision),
-)
 ACCOUNTS: Final = (
     Route("GET", "/projects/current", accounts.current_project, "Get the project of the API key.", "Accounts",
           CurrentProject, refused_statuses=(404,)),
@@ -219,7 +205,7 @@ ROUTES: Final = with_about(
         *APPLICATION_ROUTES,
         *ENVIRONMENT_ROUTES,
         *QUERY_ROUTES,
-        *WORKFLOWS,
+        *WORKFLOW_ROUTES,
         *ACCOUNTS,
         *STATUS,
         *HEALTH,

@@ -1,7 +1,7 @@
-"""How a revision comes about: of data, of a change of the head, of an older revision; and why it does not.
+"""Committing a revision: of whole data, of a change of the newest data, or of an older revision.
 
-The rules of contract §5 stand in the statement that commits (``queries.sql``): it writes nothing where one of them is broken. Which
-one that was is asked afterwards, only then.
+The statement that commits (``queries.sql``) holds the rules of contract §5 and writes nothing if one of them is broken. Only then
+is it asked which rule that was.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from uuid import UUID
 
 from common.errors import Conflict, NotFound, TooLarge
 from query_api.compute.pool import IN_PROCESS_BYTES_MAX, Compute, run_if_large
-from query_api.registry.bodies import Delta, RevisionCommit, RevisionCreate, RevisionData, RevisionRevert
-from query_api.registry.history import History
-from query_api.registry.requests import missing, refuse_reserved, telling_conflicts
+from query_api.registry.checks import missing, refuse_reserved, reporting_conflicts
+from query_api.registry.kinds import Delta, History, RevisionData
+from query_api.registry.schemas import RevisionCommit, RevisionCreate, RevisionRevert
 from query_api.registry.store import Lineage
 from query_api.registry.values import Content, Header, Revision
 from query_api.request.errors import InvalidRequest, MemberConflict, RevisionConflict
@@ -25,12 +25,12 @@ from query_api.request.references import Reference
 
 INITIAL_MESSAGE = "Initial revision"
 VALUES_MAX: Final = 2_000
-"""Of a delta that is merged on the event loop: some 5 ms at worst."""
+"""The largest delta that is merged on the event loop: 5 ms at worst."""
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where a commit goes. ``artifact_id`` and ``base_revision_id`` have to be true of the variant, where they are given."""
+    """The variant to commit to. If given, ``artifact_id`` must be its artifact and ``base_revision_id`` its newest revision."""
 
     variant_id: UUID
     artifact_id: UUID | None = None
@@ -40,8 +40,10 @@ class Target:
 async def commit(
     lineage: Lineage, history: History, target: Target, *, sent: RevisionCommit, bytes_max: int, compute: Compute
 ) -> Revision:
-    """A new head of the variant. Raises ``NotFound``, ``MemberConflict``, ``SlugTaken``, ``RevisionConflict``, ``InvalidRequest``, and
-    ``TooLarge`` where a delta makes more than ``bytes_max`` of the head's data.
+    """Commit a new revision to the variant.
+
+    Raises ``NotFound``, ``MemberConflict``, ``SlugTaken``, ``RevisionConflict``, ``InvalidRequest``, and ``TooLarge`` if a delta
+    makes the data larger than ``bytes_max``.
     """
     refuse_reserved(sent.slug)
     if sent.delta is not None:
@@ -50,10 +52,10 @@ async def commit(
 
 
 async def commit_first(lineage: Lineage, history: History, target: Target, *, sent: RevisionCreate) -> Revision:
-    """Version 0 without data. Raises also ``Conflict`` where there is a revision already."""
+    """Commit version 0 without data. Also raises ``Conflict`` if the variant already has a revision."""
     refuse_reserved(sent.slug)
     content = Content(sent.header(), INITIAL_MESSAGE, history.snapshot(None).flags)
-    with telling_conflicts(slug=sent.slug):
+    with reporting_conflicts(slug=sent.slug):
         created = await lineage.commit_first(target.variant_id, content, slug=sent.slug, artifact_id=target.artifact_id)
     if created is None:
         await _refuse(lineage, history, target)
@@ -61,11 +63,11 @@ async def commit_first(lineage: Lineage, history: History, target: Target, *, se
 
 
 async def revert(lineage: Lineage, history: History, revision_id: UUID, *, sent: RevisionRevert) -> Revision:
-    """What an older revision holds, committed again on its variant. Raises ``NotFound`` and what ``commit`` raises."""
+    """Commit the data of an older revision again, to its variant. Raises ``NotFound`` and what ``commit`` raises."""
     refuse_reserved(sent.slug)
     old = await lineage.find_revision(Reference(revision_id))
     if old is None:
-        raise NotFound(f"There is no {history.names.revision} with the id '{revision_id}'.")
+        raise NotFound(f"There is no {history.labels.revision} with the id '{revision_id}'.")
     message = sent.message if sent.message is not None else f"Revert to version {old.version}"
     header = Header(old.name, old.description, old.tags, old.meta)
     target = Target(old.variant_id, base_revision_id=sent.base_revision_id)
@@ -73,13 +75,13 @@ async def revert(lineage: Lineage, history: History, revision_id: UUID, *, sent:
 
 
 def content_of(history: History, sent: RevisionCommit, data: RevisionData | None) -> Content:
-    """What a commit stores."""
+    """Return what a commit stores."""
     snapshot = history.snapshot(data)
     return Content(sent.header(), sent.message, snapshot.flags, snapshot.data)
 
 
 def refuse_grown(data: str | None, *, bytes_max: int) -> None:
-    """Raise ``TooLarge`` for data that a change made larger than what can be sent whole: it would grow with every change."""
+    """Raise ``TooLarge`` for data that a change made larger than a body may be: otherwise each change could let it grow."""
     if data is not None and len(data.encode()) > bytes_max:
         raise TooLarge(f"With this change the data would be larger than {bytes_max} bytes.")
 
@@ -93,14 +95,14 @@ async def _commit_delta(
     bytes_max: int,
     compute: Compute,
 ) -> Revision:
-    """The head is read under the lock of the variant, so that the change is one of what is replaced."""
+    """The newest data is read under the lock of the variant, so the change applies to exactly what it replaces."""
     assert sent.delta is not None  # noqa: S101 - narrows the type
     if sent.delta.set is None and sent.delta.remove is None:
-        raise missing(history.names.revision, "delta", "set")
+        raise missing(history.labels.revision, "delta", "set")
     async with lineage.transaction() as within:
         await within.lock_variant(target.variant_id)
-        head = await within.revision_of_variant(target.variant_id)
-        before = head.data if head is not None and head.data is not None else "{}"
+        newest = await within.revision_of_variant(target.variant_id)
+        before = newest.data if newest is not None and newest.data is not None else "{}"
         is_large = len(before) > IN_PROCESS_BYTES_MAX or has_more_values(
             [sent.delta.set, sent.delta.remove], VALUES_MAX
         )
@@ -112,7 +114,7 @@ async def _commit_delta(
 async def _commit(
     lineage: Lineage, history: History, target: Target, content: Content, *, slug: str | None
 ) -> Revision:
-    with telling_conflicts(slug=slug):
+    with reporting_conflicts(slug=slug):
         committed = await lineage.commit(
             target.variant_id,
             content,
@@ -126,41 +128,41 @@ async def _commit(
 
 
 async def _refuse(lineage: Lineage, history: History, target: Target) -> NoReturn:
-    """Say which rule a commit broke that wrote nothing."""
-    names = history.names
+    """Raise the error for the rule that a commit broke, after it wrote nothing."""
+    labels = history.labels
     variant = await lineage.find_variant(Reference(target.variant_id))
     if variant is None:
-        raise NotFound(f"There is no {names.variant} with the id '{target.variant_id}'.")
+        raise NotFound(f"There is no {labels.variant} with the id '{target.variant_id}'.")
     if target.artifact_id not in (None, variant.artifact_id):
         raise MemberConflict(
-            f"The variant '{variant.slug}' belongs to another {names.artifact}.",
-            conflict={f"{names.artifact}_id": str(target.artifact_id)},
+            f"The variant '{variant.slug}' belongs to another {labels.artifact}.",
+            conflict={f"{labels.artifact}_id": str(target.artifact_id)},
         )
     if target.base_revision_id is None:
         raise Conflict("An initial revision already exists for this variant.")
-    head = await lineage.revision_of_variant(variant.id)
+    newest = await lineage.revision_of_variant(variant.id)
     raise RevisionConflict(
-        base_revision_id=target.base_revision_id, current_revision_id=None if head is None else head.id
+        base_revision_id=target.base_revision_id, current_revision_id=None if newest is None else newest.id
     )
 
 
 def _changed_content(history: History, sent: RevisionCommit, before: str) -> Content:
-    """What a commit of a delta stores, given the data of the head as JSON."""
+    """Return what a commit of a delta stores, given the newest data as JSON."""
     assert sent.delta is not None  # noqa: S101 - narrows the type
     after = history.change(json.loads(before), sent.delta)
-    return content_of(history, sent, _read_changed(history, after, sent.delta))
+    return content_of(history, sent, _validated_change(history, after, sent.delta))
 
 
-def _read_changed(history: History, data: dict[str, Any], delta: Delta) -> RevisionData:
-    """Data of a head, which was legal, behind a change of it."""
+def _validated_change(history: History, data: dict[str, Any], delta: Delta) -> RevisionData:
+    """Validate the newest data after a change."""
     try:
         return validated(history.data, data, at="body")
     except InvalidRequest as exc:
-        raise InvalidRequest([_inside(each, history, delta) for each in exc.problems]) from exc
+        raise InvalidRequest([_at_delta(problem, history, delta) for problem in exc.problems]) from exc
 
 
-def _inside(problem: Mapping[str, Any], history: History, delta: Delta) -> dict[str, Any]:
-    """What is wrong with data, told of the change that made it so."""
+def _at_delta(problem: Mapping[str, Any], history: History, delta: Delta) -> dict[str, Any]:
+    """Point a problem of the changed data at the member of the delta that caused it."""
     _, *steps = problem["loc"]
-    at = ["delta", "set"] if steps and steps[0] in (delta.set or {}) else ["delta"]
-    return {**problem, "loc": ["body", history.names.revision, *at, *steps]}
+    member = ["delta", "set"] if steps and steps[0] in (delta.set or {}) else ["delta"]
+    return {**problem, "loc": ["body", history.labels.revision, *member, *steps]}

@@ -15,7 +15,6 @@ from uuid import UUID
 
 from common.errors import InvalidInput
 from common.threads import in_thread
-from query_api.registry.bodies import ErrorPolicy
 from query_api.registry.embeds import (
     KINDS,
     Embed,
@@ -28,8 +27,9 @@ from query_api.registry.embeds import (
     replaced,
     targets_in,
 )
-from query_api.registry.models import JSON_DEPTH_MAX, json_text
+from query_api.registry.fields import JSON_DEPTH_MAX, json_text
 from query_api.registry.references import wanted_number
+from query_api.registry.schemas import ErrorPolicy
 from query_api.registry.store import Lineage
 from query_api.registry.values import Embedded, WantedEmbed
 from query_api.request.references import Reference

@@ -1,8 +1,7 @@
-"""The routes of revisions, for every kind (reference ``applications-api`` §6, §7.1, §7.2, §8.4; diff and revert are ours)."""
+"""The routes of revisions, for every kind (reference ``applications-api`` §6, §7, §8.4; diff and revert are ours)."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
@@ -12,240 +11,214 @@ import orjson
 
 from common.errors import InvalidInput, NotFound
 from query_api.compute.pool import IN_PROCESS_BYTES_MAX, run_if_large
-from query_api.registry.answers import Members, list_answer, one_answer, reference_members, revision_members
-from query_api.registry.bodies import (
-    EntityEdit,
+from query_api.registry.checks import edited_id, missing, number_up_to, path_id
+from query_api.registry.commits import Target, commit, commit_first, revert
+from query_api.registry.diff import changes_json
+from query_api.registry.fields import id_window
+from query_api.registry.handlers import KindHandlers
+from query_api.registry.references import find_named_revision
+from query_api.registry.resolving import Bounds, Resolved, resolve_embeds
+from query_api.registry.responses import (
+    list_response,
+    one_response,
+    reference_members,
+    revision_members,
+    revision_response,
+)
+from query_api.registry.schemas import (
+    CommitRevision,
+    CreateRevision,
+    DiffParameters,
+    EditRevision,
     ErrorPolicy,
-    LogAsked,
-    ResolveQuestion,
-    RevisionCommit,
+    LogRevisions,
+    LogTarget,
+    ResolveOptions,
+    ResolveRevision,
+    RetrieveRevision,
+    RevertRevision,
     RevisionCreate,
+    RevisionReferences,
     RevisionRevert,
 )
-from query_api.registry.commits import Target, commit, commit_first, revert
-from query_api.registry.differences import ABSENT, Difference, differences
-from query_api.registry.history import History, first_given, lineage_of
-from query_api.registry.models import DiffParameters, json_text
-from query_api.registry.names import Names
-from query_api.registry.parameters import or_parameters
-from query_api.registry.questions import search_of, window_of
-from query_api.registry.references import find_named_revision
-from query_api.registry.requests import edited_id, missing, number_up_to, path_id
-from query_api.registry.resolving import Bounds, Resolved, resolve_embeds
+from query_api.registry.searches import QueryRevisions, search_of, with_parameters
 from query_api.registry.store import LOG_MAX, Lineage
-from query_api.registry.values import References, Revision
-from query_api.request.references import Reference, ReferenceIn
+from query_api.registry.values import Revision
+from query_api.request.references import Reference
 from query_api.request.route import Request, Response
 
 DEPTH_DEFAULT: Final = 10
 EMBEDS_DEFAULT: Final = 100
-"""Of the reference, where a request does not say."""
+"""The defaults of the reference."""
 
 
-class RevisionHandlers:
-    """One kind's."""
-
-    def __init__(self, history: History) -> None:
-        self._history = history
-        self._names = history.names
+class RevisionHandlers(KindHandlers):
+    """The routes of revisions."""
 
     async def commit(self, request: Request) -> Response:
-        """A new head of a variant, with the next version. With `base_revision_id` only if that is still the head."""
-        sent: RevisionCommit = getattr(request.body, self._names.revision)
-        target = self._target(sent, base_revision_id=sent.base_revision_id)
+        """Commit a new revision to a variant. With `base_revision_id` only if that is still the newest revision."""
+        body: CommitRevision = request.body
         committed = await commit(
             self._lineage(request),
             self._history,
-            target,
-            sent=sent,
+            self._target(body.revision, base_revision_id=body.revision.base_revision_id),
+            sent=body.revision,
             bytes_max=request.context.settings.limits.body_bytes_max,
             compute=request.context.compute,
         )
-        return self._answer(committed, with_slugs=True)
+        return self._response(committed)
 
     async def create(self, request: Request) -> Response:
-        """Version 0 of a variant that has no revision yet, without data."""
-        sent: RevisionCreate = getattr(request.body, self._names.revision)
-        created = await commit_first(self._lineage(request), self._history, self._target(sent), sent=sent)
-        return self._answer(created, with_slugs=True)
+        """Create version 0 of a variant without revisions. It has no data."""
+        body: CreateRevision = request.body
+        target = self._target(body.revision)
+        return self._response(await commit_first(self._lineage(request), self._history, target, sent=body.revision))
 
     async def revert(self, request: Request) -> Response:
-        """Commit what an older revision holds on its variant again: history grows, nothing is taken back."""
-        sent: RevisionRevert = getattr(request.body, self._names.revision) or RevisionRevert()
-        reverted = await revert(self._lineage(request), self._history, path_id(request), sent=sent)
-        return self._answer(reverted, with_slugs=True)
+        """Commit the data of an older revision again. The history grows; nothing is removed."""
+        body: RevertRevision = request.body
+        sent = body.revision or RevisionRevert()
+        return self._response(await revert(self._lineage(request), self._history, path_id(request), sent=sent))
 
     async def get(self, request: Request) -> Response:
-        """One revision, archived or not."""
-        found = await self._lineage(request).find_revision(Reference(path_id(request)))
-        return self._answer(found, with_slugs=True)
+        """Return a revision, archived or not."""
+        return self._response(await self._lineage(request).find_revision(Reference(path_id(request))))
 
     async def edit(self, request: Request) -> Response:
-        """Replace what is written about a revision: what is absent is cleared. What it holds never changes."""
-        sent: EntityEdit = getattr(request.body, self._names.revision)
-        revision_id = edited_id(request, sent.id)
-        return self._answer(await self._lineage(request).edit_revision(revision_id, header=sent.header()))
+        """Replace the name, description, tags and metadata of a revision; absent members are cleared. The data never changes."""
+        body: EditRevision = request.body
+        revision_id = edited_id(request, body.revision.id)
+        edited = await self._lineage(request).edit_revision(revision_id, header=body.revision.header())
+        return self._response(edited, with_slugs=False)
 
     async def archive(self, request: Request) -> Response:
-        """Archive one revision."""
-        return self._answer(await self._lineage(request).archive_revision(path_id(request)))
+        """Archive a revision."""
+        return self._response(await self._lineage(request).archive_revision(path_id(request)), with_slugs=False)
 
     async def unarchive(self, request: Request) -> Response:
-        """Bring one revision back."""
-        return self._answer(await self._lineage(request).unarchive_revision(path_id(request)))
+        """Restore an archived revision."""
+        return self._response(await self._lineage(request).unarchive_revision(path_id(request)), with_slugs=False)
 
     async def query(self, request: Request) -> Response:
-        """Ask for revisions, in pages along their ids."""
-        names = self._names
-        words = [names.artifact, names.variant, names.revision]
-        question = or_parameters(request.body, request.query, layer=names.revision, words=words)
-        search = search_of(self._history, question, layer=names.revision)
-        found = await self._lineage(request).page(Revision, search, window_of(question))
-        return list_answer(
-            self._names.revisions, [revision_members(self._names, each, with_slugs=True) for each in found]
-        )
+        """Return a page of revisions in the order of their ids."""
+        query: QueryRevisions = with_parameters(request.body, request.query)
+        search = search_of(self._history, query)
+        rows = await self._lineage(request).page(Revision, search, id_window(query.windowing))
+        return self._list_response(rows, with_slugs=True)
 
     async def log(self, request: Request) -> Response:
-        """The live revisions of a variant, newest first, from a revision back."""
-        sent: LogAsked = getattr(request.body, self._names.revisions)
-        lineage = self._lineage(request)
-        variant_id, from_version = await self._log_target(lineage, sent)
+        """Return the revisions of a variant that are not archived, newest first, from a revision back."""
+        body: LogRevisions = request.body
+        sent, lineage = body.revisions, self._lineage(request)
+        variant_id, from_version = await _log_start(lineage, sent)
         depth = LOG_MAX if sent.depth is None else sent.depth
-        found = [] if variant_id is None else await lineage.log(variant_id, from_version=from_version, depth=depth)
-        return list_answer(
-            self._names.revisions, [revision_members(self._names, each, with_slugs=False) for each in found]
-        )
+        rows = [] if variant_id is None else await lineage.log(variant_id, from_version=from_version, depth=depth)
+        return self._list_response(rows, with_slugs=False)
 
     async def retrieve(self, request: Request) -> Response:
-        """The revision that references name: a bare variant means its head, a bare artifact the head of its first variant."""
-        return await self.answer_found(request, await self._named(request))
+        """Return the revision that references name: a variant alone means its newest revision, an artifact alone the newest
+        revision of its first variant.
+        """
+        body: RetrieveRevision = request.body
+        found = await self._find_named(request, body)
+        return await self._retrieved_or_resolved(request, found, resolve=bool(body.resolve))
 
     async def resolve(self, request: Request) -> Response:
-        """The revision that references name, or the data that is sent, with what its embedded references name in their place."""
-        asked: ResolveQuestion = request.body
-        sent = getattr(asked, self._names.revision)
-        if sent is None:
-            return await self._answer_resolved(request, await self._named(request), asked)
-        if sent.data is None:
-            raise InvalidInput(f"{self._names.revision}.data is missing: there is nothing to resolve.")
-        resolved = await self._resolve(request, sent.data.text(), asked)
-        shown = {"data": orjson.Fragment(resolved.data)}
-        return one_answer(self._names.revision, shown, resolution_info=resolved.info)
-
-    async def answer_found(
-        self, request: Request, found: Revision | None, *, info: Mapping[str, Any] | None = None
-    ) -> Response:
-        """The answer to a retrieval, with embedded references resolved where the body asks for that. ``info`` says what led to the
-        revision besides its own references.
-        """
-        if getattr(request.body, "resolve", None):
-            return await self._answer_resolved(request, found, ResolveQuestion(), info=info)
-        return self.retrieved(found, info=info)
-
-    def retrieved(
-        self,
-        found: Revision | None,
-        *,
-        info: Mapping[str, Any] | None = None,
-        beside: Mapping[str, Any] | None = None,
-    ) -> Response:
-        """The answer to a retrieval. ``info`` says what led to the revision besides its own references; ``beside`` are members of
-        the answer.
-        """
-        if found is None:
-            return one_answer(self._names.revision, None)
-        more = dict(info or {})
-        references = {**reference_members(self._names, found), **more.pop("references", {})}
-        others: Members = {"retrieval_info": {"references": references, **more}, **(beside or {})}
-        members = revision_members(self._names, found, with_slugs=True)
-        return one_answer(self._names.revision, members, **others)
+        """Return the revision that references name, or the data that is sent, with its embedded references resolved."""
+        body: ResolveRevision = request.body
+        if body.revision is None:
+            return await self._resolved_response(request, await self._find_named(request, body), body)
+        if body.revision.data is None:
+            raise InvalidInput(f"{self._labels.revision}.data is missing: there is nothing to resolve.")
+        resolved = await self._resolve(request, body.revision.data.text(), body)
+        members = {"data": orjson.Fragment(resolved.data)}
+        return one_response(self._labels.revision, members, resolution_info=resolved.info)
 
     async def diff(self, request: Request) -> Response:
-        """What differs between what two revisions hold, as a list of changes that leads from the one to the other."""
-        asked: DiffParameters = request.query
-        lineage = self._lineage(request)
-        before, after = [await self._existing(lineage, revision_id) for revision_id in (asked.from_, asked.to)]
-        texts = [each.data or "{}" for each in (before, after)]
+        """Return the changes that lead from the data of one revision to the data of another."""
+        parameters: DiffParameters = request.query
+        lineage, labels = self._lineage(request), self._labels
+        before, after = [await self._existing(lineage, id_) for id_ in (parameters.from_, parameters.to)]
+        texts = [revision.data or "{}" for revision in (before, after)]
         is_large = sum(map(len, texts)) > IN_PROCESS_BYTES_MAX
-        count, changes = await run_if_large(request.context.compute, _changes, *texts, is_large=is_large)
-        references = {
-            side: reference_members(self._names, revision) for side, revision in (("from", before), ("to", after))
-        }
+        count, changes = await run_if_large(request.context.compute, changes_json, *texts, is_large=is_large)
+        references = {"from": reference_members(labels, before), "to": reference_members(labels, after)}
         members = {"count": count, "changes": orjson.Fragment(changes), "references": references}
         return Response(orjson.dumps(members))
 
-    async def _answer_resolved(
-        self, request: Request, found: Revision | None, asked: ResolveQuestion, *, info: Mapping[str, Any] | None = None
+    def retrieved_response(
+        self, found: Revision | None, *, info: Mapping[str, Any] | None = None, **others: Any
+    ) -> Response:
+        """Return the response to a retrieval. ``info`` is what led to the revision besides its own references."""
+        if found is None:
+            return one_response(self._labels.revision, None)
+        more = dict(info or {})
+        references = {**reference_members(self._labels, found), **more.pop("references", {})}
+        return self._response(found, retrieval_info={"references": references, **more}, **others)
+
+    async def _retrieved_or_resolved(
+        self, request: Request, found: Revision | None, *, resolve: bool, info: Mapping[str, Any] | None = None
+    ) -> Response:
+        if resolve:
+            return await self._resolved_response(request, found, ResolveOptions(), info=info)
+        return self.retrieved_response(found, info=info)
+
+    async def _resolved_response(
+        self,
+        request: Request,
+        found: Revision | None,
+        options: ResolveOptions,
+        *,
+        info: Mapping[str, Any] | None = None,
     ) -> Response:
         if found is None or found.data is None:
-            return one_answer(self._names.revision, None)
-        resolved = await self._resolve(request, found.data, asked, revision_id=found.id)
-        beside = {"resolution_info": resolved.info}
-        return self.retrieved(replace(found, data=resolved.data), info=info, beside=beside)
+            return one_response(self._labels.revision, None)
+        resolved = await self._resolve(request, found.data, options, revision_id=found.id)
+        return self.retrieved_response(replace(found, data=resolved.data), info=info, resolution_info=resolved.info)
 
     async def _resolve(
-        self, request: Request, data: str, asked: ResolveQuestion, *, revision_id: UUID | None = None
+        self, request: Request, data: str, options: ResolveOptions, *, revision_id: UUID | None = None
     ) -> Resolved:
         limits = request.context.settings.limits
         bounds = Bounds(
-            number_up_to(limits.embed_depth_max, asked.max_depth, default=DEPTH_DEFAULT, member="max_depth"),
-            number_up_to(limits.embeds_max, asked.max_embeds, default=EMBEDS_DEFAULT, member="max_embeds"),
+            number_up_to(limits.embed_depth_max, options.max_depth, default=DEPTH_DEFAULT, member="max_depth"),
+            number_up_to(limits.embeds_max, options.max_embeds, default=EMBEDS_DEFAULT, member="max_embeds"),
             limits.resolved_bytes_max,
         )
-        policy = asked.error_policy or ErrorPolicy.EXCEPTION
-        return await resolve_embeds(self._lineage(request), data, bounds=bounds, policy=policy, revision_id=revision_id)
+        policy = options.error_policy or ErrorPolicy.EXCEPTION
+        lineage = self._lineage(request)
+        return await resolve_embeds(lineage, data, bounds=bounds, policy=policy, revision_id=revision_id)
 
-    async def _named(self, request: Request) -> Revision | None:
-        references = references_of(request.body, self._names)
-        return await find_named_revision(self._lineage(request), references, word=self._names.artifact)
+    async def _find_named(self, request: Request, sent: RevisionReferences) -> Revision | None:
+        return await find_named_revision(self._lineage(request), sent.references(), word=self._labels.artifact)
 
     async def _existing(self, lineage: Lineage, revision_id: UUID) -> Revision:
         found = await lineage.find_revision(Reference(revision_id))
         if found is None:
-            raise NotFound(f"There is no {self._names.revision} with the id '{revision_id}'.")
+            raise NotFound(f"There is no {self._labels.revision} with the id '{revision_id}'.")
         return found
 
-    async def _log_target(self, lineage: Lineage, sent: LogAsked) -> tuple[UUID | None, int]:
-        names = self._names
-        if revision_id := first_given(sent, names.revision_members("id")):
-            revision = await lineage.find_revision(Reference(revision_id))
-            return (None, 0) if revision is None else (revision.variant_id, revision.version)
-        if variant_id := first_given(sent, names.variant_members("id")):
-            return variant_id, LOG_MAX
-        if artifact_id := first_given(sent, names.artifact_members("id")):
-            variant = await lineage.default_variant(artifact_id)
-            return (None, 0) if variant is None else (variant.id, LOG_MAX)
-        return None, 0
-
     def _target(self, sent: RevisionCreate, *, base_revision_id: UUID | None = None) -> Target:
-        names = self._names
-        variant_id = first_given(sent, names.variant_members("id"))
-        if variant_id is None:
-            raise missing(names.revision, f"{names.variant}_id")
-        return Target(variant_id, first_given(sent, names.artifact_members("id")), base_revision_id)
+        if sent.variant_id is None:
+            raise missing(self._labels.revision, self._labels.own_name("variant_id"))
+        return Target(sent.variant_id, sent.artifact_id, base_revision_id)
 
-    def _answer(self, revision: Revision | None, *, with_slugs: bool = False) -> Response:
-        shown = None if revision is None else revision_members(self._names, revision, with_slugs=with_slugs)
-        return one_answer(self._names.revision, shown)
+    def _response(self, revision: Revision | None, *, with_slugs: bool = True, **others: Any) -> Response:
+        return revision_response(self._labels, revision, with_slugs=with_slugs, **others)
 
-    def _lineage(self, request: Request) -> Lineage:
-        return lineage_of(request, self._names.kind)
+    def _list_response(self, revisions: list[Revision], *, with_slugs: bool) -> Response:
+        members = (revision_members(self._labels, revision, with_slugs=with_slugs) for revision in revisions)
+        return list_response(self._labels.own_name("revisions"), members)
 
 
-def references_of(body: Any, names: Names) -> References:
-    """What a body names of a kind, layer by layer."""
-    members = (names.artifact_ref, names.variant_ref, names.revision_ref)
-    sent: list[ReferenceIn | None] = [getattr(body, member) for member in members]
-    return References(*(None if each is None else each.value() for each in sent))
-
-
-def _changes(before: str, after: str) -> tuple[int, bytes]:
-    """How many changes there are between two JSON texts, and the list of them as JSON."""
-    changes = [_change_members(each) for each in differences(json.loads(before), json.loads(after))]
-    return len(changes), orjson.dumps(changes)
-
-
-def _change_members(change: Difference) -> Members:
-    sides = (("from", change.before), ("to", change.after))
-    values = {side: orjson.Fragment(json_text(value) or "null") for side, value in sides if value is not ABSENT}
-    return {"op": change.op, "path": change.path, **values}
+async def _log_start(lineage: Lineage, sent: LogTarget) -> tuple[UUID | None, int]:
+    """Return the variant whose log is asked for, and the version to begin at; no variant if it does not exist."""
+    if sent.revision_id is not None:
+        revision = await lineage.find_revision(Reference(sent.revision_id))
+        return (None, 0) if revision is None else (revision.variant_id, revision.version)
+    if sent.variant_id is not None:
+        return sent.variant_id, LOG_MAX
+    if sent.artifact_id is not None:
+        variant = await lineage.default_variant(sent.artifact_id)
+        return (None, 0) if variant is None else (variant.id, LOG_MAX)
+    return None, 0

@@ -1,115 +1,217 @@
-"""The routes that every kind of history has, layer by layer. What a kind has besides stands in a table of its own.
+"""The routes that every kind of history has, layer by layer, and those of environments.
 
 Source: reference ``applications-api`` §4–§8, ``spans-api`` §9; diff and revert are ours.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import replace
+from typing import Final
 
-from query_api.registry.answered import DiffResponse
-from query_api.registry.handlers import HistoryHandlers
-from query_api.registry.models import DiffParameters
-from query_api.registry.names import Names
-from query_api.registry.shapes import Shapes
+from pydantic import BaseModel
+
+from query_api.registry.applications import APPLICATION
+from query_api.registry.deployments import DeployApplication, deploy_application
+from query_api.registry.environments import ENVIRONMENT, guard, unguard
+from query_api.registry.handlers import ArtifactHandlers, SimpleHandlers, VariantHandlers
+from query_api.registry.kinds import History, for_kind
+from query_api.registry.labels import Labels
+from query_api.registry.responses import (
+    ArtifactResponse,
+    ArtifactsResponse,
+    DiffResponse,
+    ResolvedRevisionResponse,
+    RetrievedRevisionResponse,
+    RevisionResponse,
+    RevisionsResponse,
+    SimpleResponse,
+    SimplesResponse,
+    VariantResponse,
+    VariantsResponse,
+)
+from query_api.registry.revision_handlers import RevisionHandlers
+from query_api.registry.schemas import (
+    ChosenId,
+    CommitRevision,
+    CreateArtifact,
+    CreateRevision,
+    CreateSimple,
+    CreateVariant,
+    DiffParameters,
+    EditArtifact,
+    EditRevision,
+    EditSimple,
+    EditVariant,
+    ForkParameters,
+    ForkVariant,
+    LogRevisions,
+    ResolveRevision,
+    RetrieveRevision,
+    RevertRevision,
+)
+from query_api.registry.searches import (
+    ArtifactParameters,
+    QueryArtifacts,
+    QueryRevisions,
+    QueryVariants,
+    RevisionParameters,
+    VariantParameters,
+)
 from query_api.request.route import Route
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Words:
-    """How people call a kind: in summaries, and as the tag of its routes."""
+def kind_routes(
+    history: History,
+    revisions: RevisionHandlers,
+    *,
+    found: type[BaseModel] = RevisionResponse,
+    found_parameters: type[BaseModel] | None = None,
+    retrieve: type[BaseModel] = RetrieveRevision,
+    retrieved: type[BaseModel] = RetrievedRevisionResponse,
+) -> tuple[Route, ...]:
+    """Return the routes of a kind. Getting and retrieving a revision may take and return more than in other kinds."""
+    return in_kind(
+        history,
+        *_artifacts(history.labels, ArtifactHandlers(history)),
+        *_variants(history.labels, VariantHandlers(history)),
+        *_revisions(history.labels, revisions),
+        *_found_revisions(history.labels, revisions, found, found_parameters, retrieve, retrieved),
+        *_simple(history.labels, SimpleHandlers(history)),
+    )
 
-    one: str
-    """With its article: ``an application``."""
 
-    several: str
-    tag: str
-    """With a capital: ``Query``; layers below add theirs."""
-
-    tags: str
+def in_kind(history: History, *routes: Route) -> tuple[Route, ...]:
+    """Return the routes with the models and the words of a kind in place of the neutral ones."""
+    return tuple(_in_kind(history, route) for route in routes)
 
 
-def history_routes(names: Names, words: Words, *, handlers: HistoryHandlers, shapes: Shapes) -> tuple[Route, ...]:
-    """All of them: artifacts, variants, revisions, and the simple ones."""
-    return (
-        *_artifacts(names, words, handlers, shapes),
-        *_variants(names, words, handlers, shapes),
-        *_revisions(names, words, handlers, shapes),
-        *_simple(names, words, handlers, shapes),
+def _in_kind(history: History, route: Route) -> Route:
+    description = " ".join((route.handler.__doc__ or "").split("\n\n", maxsplit=1)[0].split())
+    return replace(
+        route,
+        summary=history.labels.in_words(route.summary),
+        description=history.labels.in_words(description),
+        response=None if route.response is None else for_kind(route.response, history),
+        body=None if route.body is None else for_kind(route.body, history),
+        query=None if route.query is None else for_kind(route.query, history),
     )
 
 
 # fmt: off
-def _artifacts(names: Names, words: Words, handlers: HistoryHandlers, shapes: Shapes) -> tuple[Route, ...]:
-    all_of, one_of = f"/{names.artifacts}", f"/{names.artifacts}/{{{names.artifact}_id}}"
-    routes, models, tag = handlers.artifacts, shapes.artifacts, words.tags
+def _artifacts(labels: Labels, handlers: ArtifactHandlers) -> tuple[Route, ...]:
+    tag, every = labels.artifacts.title(), f"/{labels.artifacts}"
+    one = f"{every}/{{{labels.own_name('artifact_id')}}}"
     return (
-        Route("POST", all_of, routes.create, f"Create {words.one}", tag, models.one,
-              body=models.create, body_required=True, query=models.chosen_id, ignores_unknown=True),
-        Route("POST", f"{all_of}/query", routes.query, f"Ask for {words.several}", tag, models.several,
-              body=models.question, query=models.parameters),
-        Route("GET",  one_of, routes.get, f"Look at {words.one}", tag, models.one),
-        Route("PUT",  one_of, routes.edit, f"Change {words.one}", tag, models.one, body=models.edit, body_required=True, ignores_unknown=True),
-        Route("POST", f"{one_of}/archive", routes.archive, f"Archive {words.one}", tag, models.one),
-        Route("POST", f"{one_of}/unarchive", routes.unarchive, f"Bring back {words.one}", tag, models.one),
+        Route("POST", every, handlers.create, "Create an artifact.", tag, ArtifactResponse,
+              body=CreateArtifact, body_required=True, query=ChosenId, ignores_unknown=True),
+        Route("POST", f"{every}/query", handlers.query, "Query artifacts.", tag, ArtifactsResponse,
+              body=QueryArtifacts, query=ArtifactParameters),
+        Route("GET", one, handlers.get, "Get an artifact.", tag, ArtifactResponse),
+        Route("PUT", one, handlers.edit, "Edit an artifact.", tag, ArtifactResponse,
+              body=EditArtifact, body_required=True, ignores_unknown=True),
+        Route("POST", f"{one}/archive", handlers.archive, "Archive an artifact.", tag, ArtifactResponse),
+        Route("POST", f"{one}/unarchive", handlers.unarchive, "Restore an artifact.", tag, ArtifactResponse),
     )
 
 
-def _variants(names: Names, words: Words, handlers: HistoryHandlers, shapes: Shapes) -> tuple[Route, ...]:
-    all_of, one_of = f"/{names.artifacts}/variants", f"/{names.artifacts}/variants/{{{names.variant}_id}}"
-    routes, models, tag = handlers.variants, shapes.variants, f"{words.tag} variants"
+def _variants(labels: Labels, handlers: VariantHandlers) -> tuple[Route, ...]:
+    tag, every = _layer_tag(labels, "variants"), f"/{labels.artifacts}/variants"
+    one = f"{every}/{{{labels.own_name('variant_id')}}}"
     return (
-        Route("POST", all_of, routes.create, f"Create a variant of {words.one}", tag, models.one,
-              body=models.create, body_required=True, ignores_unknown=True),
-        Route("POST", f"{all_of}/query", routes.query, f"Ask for variants of {words.several}", tag, models.several,
-              body=models.question, query=models.parameters),
-        Route("POST", f"{all_of}/fork", routes.fork, "Fork a variant", tag, models.one,
-              body=models.fork, body_required=True, query=models.fork_parameters, ignores_unknown=True),
-        Route("GET",  one_of, routes.get, "Look at a variant", tag, models.one),
-        Route("PUT",  one_of, routes.edit, "Change what is written about a variant", tag, models.one,
-              body=models.edit, body_required=True, ignores_unknown=True),
-        Route("POST", f"{one_of}/archive", routes.archive, "Archive a variant", tag, models.one),
-        Route("POST", f"{one_of}/unarchive", routes.unarchive, "Bring a variant back", tag, models.one),
+        Route("POST", every, handlers.create, "Create a variant of an artifact.", tag, VariantResponse,
+              body=CreateVariant, body_required=True, ignores_unknown=True),
+        Route("POST", f"{every}/query", handlers.query, "Query variants of artifacts.", tag, VariantsResponse,
+              body=QueryVariants, query=VariantParameters),
+        Route("POST", f"{every}/fork", handlers.fork, "Fork a variant.", tag, VariantResponse,
+              body=ForkVariant, body_required=True, query=ForkParameters, ignores_unknown=True),
+        Route("GET", one, handlers.get, "Get a variant.", tag, VariantResponse),
+        Route("PUT", one, handlers.edit, "Edit a variant.", tag, VariantResponse,
+              body=EditVariant, body_required=True, ignores_unknown=True),
+        Route("POST", f"{one}/archive", handlers.archive, "Archive a variant.", tag, VariantResponse),
+        Route("POST", f"{one}/unarchive", handlers.unarchive, "Restore a variant.", tag, VariantResponse),
     )
 
 
-def _revisions(names: Names, words: Words, handlers: HistoryHandlers, shapes: Shapes) -> tuple[Route, ...]:
-    all_of, one_of = f"/{names.artifacts}/revisions", f"/{names.artifacts}/revisions/{{{names.revision}_id}}"
-    routes, models, tag = handlers.revisions, shapes.revisions, f"{words.tag} revisions"
+def _revisions(labels: Labels, handlers: RevisionHandlers) -> tuple[Route, ...]:
+    tag, every = _layer_tag(labels, "revisions"), f"/{labels.artifacts}/revisions"
+    one = f"{every}/{{{labels.own_name('revision_id')}}}"
     return (
-        Route("POST", all_of, routes.create, "Create the first revision", tag, models.one,
-              body=models.create, body_required=True, ignores_unknown=True),
-        Route("POST", f"{all_of}/commit", routes.commit, "Commit a revision", tag, models.one,
-              body=models.commit, body_required=True, ignores_unknown=True),
-        Route("POST", f"{all_of}/query", routes.query, f"Ask for revisions of {words.several}", tag, models.several,
-              body=models.question, query=models.parameters),
-        Route("POST", f"{all_of}/log", routes.log, "The history of a variant", tag, models.several,
-              body=models.log, body_required=True),
-        Route("POST", f"{all_of}/retrieve", routes.retrieve, "The revision that references name", tag, models.retrieved,
-              body=models.retrieve),
-        Route("GET",  f"{all_of}/diff", routes.diff, "What differs between two revisions", tag, DiffResponse, query=DiffParameters),
-        Route("GET",  one_of, routes.get, "Look at a revision", tag, models.looked_at, query=models.get_parameters),
-        Route("PUT",  one_of, routes.edit, "Change what is written about a revision", tag, models.one,
-              body=models.edit, body_required=True, ignores_unknown=True),
-        Route("POST", f"{one_of}/archive", routes.archive, "Archive a revision", tag, models.one),
-        Route("POST", f"{one_of}/unarchive", routes.unarchive, "Bring a revision back", tag, models.one),
-        Route("POST", f"{one_of}/revert", routes.revert, "Commit an older revision again", tag, models.one, body=models.revert,
-              ignores_unknown=True),
+        Route("POST", every, handlers.create, "Create the first revision.", tag, RevisionResponse,
+              body=CreateRevision, body_required=True, ignores_unknown=True),
+        Route("POST", f"{every}/commit", handlers.commit, "Commit a revision.", tag, RevisionResponse,
+              body=CommitRevision, body_required=True, ignores_unknown=True),
+        Route("POST", f"{every}/query", handlers.query, "Query revisions of artifacts.", tag, RevisionsResponse,
+              body=QueryRevisions, query=RevisionParameters),
+        Route("POST", f"{every}/log", handlers.log, "Get the log of a variant.", tag, RevisionsResponse,
+              body=LogRevisions, body_required=True),
+        Route("GET", f"{every}/diff", handlers.diff, "Compare two revisions.", tag, DiffResponse, query=DiffParameters),
+        Route("PUT", one, handlers.edit, "Edit a revision.", tag, RevisionResponse,
+              body=EditRevision, body_required=True, ignores_unknown=True),
+        Route("POST", f"{one}/archive", handlers.archive, "Archive a revision.", tag, RevisionResponse),
+        Route("POST", f"{one}/unarchive", handlers.unarchive, "Restore a revision.", tag, RevisionResponse),
+        Route("POST", f"{one}/revert", handlers.revert, "Commit an older revision again.", tag, RevisionResponse,
+              body=RevertRevision, ignores_unknown=True),
     )
 
 
-def _simple(names: Names, words: Words, handlers: HistoryHandlers, shapes: Shapes) -> tuple[Route, ...]:
-    all_of, one_of = f"/simple/{names.artifacts}", f"/simple/{names.artifacts}/{{{names.artifact}_id}}"
-    routes, models, tag = handlers.simple, shapes.simple, f"Simple {words.tags.lower()}"
+def _found_revisions(
+    labels: Labels,
+    handlers: RevisionHandlers,
+    found: type[BaseModel],
+    found_parameters: type[BaseModel] | None,
+    retrieve: type[BaseModel],
+    retrieved: type[BaseModel],
+) -> tuple[Route, ...]:
+    tag, every = _layer_tag(labels, "revisions"), f"/{labels.artifacts}/revisions"
     return (
-        Route("POST", all_of, routes.create, f"Create {words.one} with what it holds", tag, models.one,
-              body=models.create, body_required=True, query=shapes.artifacts.chosen_id, ignores_unknown=True),
-        Route("POST", f"{all_of}/query", routes.query, f"Ask for {words.several} and what they hold", tag, models.several,
-              body=models.question, query=shapes.artifacts.parameters),
-        Route("GET",  one_of, routes.get, f"Look at {words.one} and what it holds", tag, models.one),
-        Route("PUT",  one_of, routes.edit, f"Change {words.one} or what it holds", tag, models.one,
-              body=models.edit, body_required=True, ignores_unknown=True),
-        Route("POST", f"{one_of}/archive", routes.archive, f"Archive {words.one}", tag, models.one),
-        Route("POST", f"{one_of}/unarchive", routes.unarchive, f"Bring back {words.one}", tag, models.one),
+        Route("POST", f"{every}/retrieve", handlers.retrieve, "Retrieve a revision by references.", tag, retrieved,
+              body=retrieve),
+        Route("GET", f"{every}/{{{labels.own_name('revision_id')}}}", handlers.get, "Get a revision.", tag, found,
+              query=found_parameters),
     )
+
+
+def resolving_route(history: History, handlers: RevisionHandlers) -> Route:
+    """Return the route that resolves embedded references, for kinds whose data may hold some."""
+    path, tag = f"/{history.labels.artifacts}/revisions/resolve", _layer_tag(history.labels, "revisions")
+    return _in_kind(history, Route("POST", path, handlers.resolve, "Resolve embedded references.", tag,
+                                   ResolvedRevisionResponse, body=ResolveRevision))
+
+
+def _simple(labels: Labels, handlers: SimpleHandlers) -> tuple[Route, ...]:
+    tag, every = f"Simple {labels.artifacts}", f"/simple/{labels.artifacts}"
+    one = f"{every}/{{{labels.own_name('artifact_id')}}}"
+    return (
+        Route("POST", every, handlers.create, "Create an artifact with data.", tag, SimpleResponse,
+              body=CreateSimple, body_required=True, query=ChosenId, ignores_unknown=True),
+        Route("POST", f"{every}/query", handlers.query, "Query artifacts with data.", tag, SimplesResponse,
+              body=QueryArtifacts, query=ArtifactParameters),
+        Route("GET", one, handlers.get, "Get an artifact with data.", tag, SimpleResponse),
+        Route("PUT", one, handlers.edit, "Edit an artifact or its data.", tag, SimpleResponse,
+              body=EditSimple, body_required=True, ignores_unknown=True),
+        Route("POST", f"{one}/archive", handlers.archive, "Archive an artifact.", tag, SimpleResponse),
+        Route("POST", f"{one}/unarchive", handlers.unarchive, "Restore an artifact.", tag, SimpleResponse),
+    )
+
+
+def _layer_tag(labels: Labels, layer: str) -> str:
+    return f"{labels.artifact.title()} {layer}"
+
+
+_REVISIONS: Final = RevisionHandlers(ENVIRONMENT)
+_ONE: Final = "/simple/environments/{environment_id}"
+
+ENVIRONMENT_ROUTES: Final = (
+    *kind_routes(ENVIRONMENT, _REVISIONS),
+    resolving_route(ENVIRONMENT, _REVISIONS),
+    *in_kind(
+        ENVIRONMENT,
+        Route("POST", f"{_ONE}/guard", guard, "Mark an environment as guarded.", "Simple environments", SimpleResponse),
+        Route("POST", f"{_ONE}/unguard", unguard, "Mark an environment as not guarded.", "Simple environments",
+              SimpleResponse),
+    ),
+    Route("POST", "/applications/revisions/deploy", deploy_application, "Deploy a revision to an environment.",
+          "Environments",
+          for_kind(RevisionResponse, APPLICATION), body=DeployApplication, ignores_unknown=True),
+)
 # fmt: on

@@ -182,14 +182,14 @@ class Lineage:
         ``None`` if the variant is not there, is of another artifact than ``artifact_id``, or has another head than
         ``base_revision_id``, where these are given.
         """
-        arguments = (variant_id, artifact_id, base_revision_id, slug or slug_of_chance(), *_of(content), content.data)
+        arguments = (variant_id, artifact_id, base_revision_id, slug or random_slug(), *_of(content), content.data)
         return await self._write("commit", Revision, *arguments)
 
     async def commit_first(
         self, variant_id: UUID, content: Content, *, slug: str | None = None, artifact_id: UUID | None = None
     ) -> Revision | None:
         """Version 0 of a variant, without data; ``None`` also if it has a revision, archived ones included."""
-        arguments = (variant_id, artifact_id, slug or slug_of_chance(), *_of(content))
+        arguments = (variant_id, artifact_id, slug or random_slug(), *_of(content))
         return await self._write("commit_first", Revision, *arguments)
 
     async def lock_variant(self, variant_id: UUID, /) -> bool:
@@ -268,8 +268,8 @@ class Lineage:
         return None if row is None else _entity(kind, row)
 
 
-def slug_of_chance() -> str:
-    """What a revision or a variant is called when nobody says: 12 hexadecimal digits (reference §1.5)."""
+def random_slug() -> str:
+    """Return a slug for a revision or a variant without one: 12 hexadecimal digits (reference §1.5)."""
     return token_hex(6)
 
 

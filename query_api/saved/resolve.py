@@ -6,7 +6,7 @@ Source: contract §3.4, reference ``spans-api`` §8. Requests without references
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from common.errors import Conflict, InvalidFilter, InvalidInput, NotFound
 from query_api.filter.ast import GroupOperator, Node
@@ -14,17 +14,13 @@ from query_api.filter.models import ConditionModel, FilteringModel
 from query_api.filter.parse import parse_filter
 from query_api.pages import spans_handlers, traces_handlers
 from query_api.pages.spans_models import SpansQuery
-from query_api.registry.history import lineage_of
-from query_api.registry.names import QUERIES
-from query_api.registry.queries_models import QueryData
-from query_api.registry.references import find_named_revision
-from query_api.registry.revision_handlers import references_of
+from query_api.registry.handlers import lineage_of
+from query_api.registry.labels import QUERIES
+from query_api.registry.references import find_named_revision, references_of
 from query_api.registry.values import References, Revision
 from query_api.request.route import Request, Response
+from query_api.saved.queries import SAVED_AT, QueryData
 from query_api.spans.windowing import Focus, Windowing
-
-SAVED_AT: Final = "data.filtering"
-"""Where conditions of a saved query stand, in messages about them."""
 
 
 async def query_spans(request: Request) -> Response:
@@ -51,7 +47,7 @@ async def asked_of(request: Request, query: SpansQuery, *, focus: Focus) -> Aske
     a revision without data, or both filters are too much together; ``Conflict`` where the saved query is about the other focus.
     """
     own = Asked(await parse_filter(query.filtering), query.windowing or Windowing())
-    references = references_of(query, QUERIES)
+    references = references_of(query.query_ref, query.query_variant_ref, query.query_revision_ref)
     if references == References():
         return own
     saved = saved_in(await _named(request, references))
@@ -83,9 +79,7 @@ async def _named(request: Request, references: References) -> Revision:
     if found is not None:
         return found
     if not any(each is not None and each.identifies for each in references):
-        raise InvalidInput(
-            f"{QUERIES.artifact_ref}, {QUERIES.variant_ref} and {QUERIES.revision_ref} name nothing: give an id or a slug."
-        )
+        raise InvalidInput("query_ref, query_variant_ref and query_revision_ref name nothing: give an id or a slug.")
     raise NotFound("There is no revision of a saved query that these references name.")
 
 

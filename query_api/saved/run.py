@@ -9,8 +9,8 @@ from common.ids import span_id_hex, trace_id_hex
 from query_api.filter.parse import parse_filter
 from query_api.pages.spans_handlers import span_page
 from query_api.pages.traces_handlers import trace_page
-from query_api.registry.queries_models import SAVED_AT, QueryData
 from query_api.request.route import Request
+from query_api.saved.queries import SAVED_AT, QueryData
 from query_api.saved.resolve import overridden
 from query_api.spans.render import Rendered
 from query_api.spans.windowing import Focus, Windowing, refuse_feed

@@ -8,10 +8,10 @@ import pytest
 
 from common.postgres.pool import open_database
 from common.settings import PostgresSettings
-from query_api.registry.applications_routes import APPLICATION_ROUTES
-from query_api.registry.environments_routes import ENVIRONMENT_ROUTES
-from query_api.registry.queries_routes import QUERY_ROUTES
+from query_api.registry.routes import ENVIRONMENT_ROUTES
 from query_api.request.route import Route
+from query_api.saved.query_routes import QUERY_ROUTES
+from query_api.saved.revisions import APPLICATION_ROUTES
 from tests.fakes.kafka import MemoryBroker
 from tests.support.api import PROJECT_A, KnownKeys, context_of, serving
 from tests.support.history import HistoryClient
@@ -66,7 +66,7 @@ async def test_a_process_without_postgres_says_so_on_every_route(kind: str, rout
     }
     revision_id = body[f"{kind}_revision"]["id"]
     if route.body is not None and not route.ignores_unknown:
-        known = {f"{kind}_ref", f"{kind}_revisions"} & route.body.model_fields.keys()
+        known = {f"{kind}_ref", f"{kind}_revisions"} & {field.alias for field in route.body.model_fields.values()}
         body = {name: body[name] for name in known}
     params = {"from": str(uuid4()), "to": str(uuid4())} if route.path.endswith("/diff") else {}
     path = route.path

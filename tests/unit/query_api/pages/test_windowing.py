@@ -11,8 +11,8 @@ from query_api.analytics.models import CountsQuery, MetricSpec
 from query_api.compat.flat_models import FlatQuery
 from query_api.pages.sessions_models import ActivityWindowing
 from query_api.pages.windowing import limit_of
-from query_api.registry.queries_models import SavedWindowing
 from query_api.request.errors import InvalidRequest
+from query_api.saved.queries import SavedWindowing
 from query_api.spans.windowing import Windowing
 
 

@@ -5,10 +5,17 @@ from typing import Any
 
 import pytest
 
-from query_api.registry.applications_flags import ROLES, artifact_flags, asked_flags, revision_flags, snapshot
-from query_api.registry.applications_models import ApplicationData, Flags
+from query_api.registry.applications import (
+    ROLES,
+    ApplicationData,
+    ApplicationFlags,
+    artifact_flags,
+    flag_conditions,
+    revision_flags,
+    snapshot,
+)
 
-DERIVED = set(Flags.model_fields) - set(ROLES)
+DERIVED = set(ApplicationFlags.model_fields) - set(ROLES)
 
 
 @pytest.mark.parametrize(
@@ -51,10 +58,10 @@ def test_the_roles_are_always_stored():
 
 
 def test_a_question_is_put_to_who_has_the_flag():
-    asked = asked_flags({"is_application": False, "is_snippet": False, "is_chat": True})
+    asked = flag_conditions({"is_application": False, "is_snippet": False, "is_chat": True})
 
     assert (asked.of_artifact, asked.of_revision) == ('{"is_snippet":false}', '{"is_chat":true}')
-    assert asked_flags({"is_application": False}) == (None, None)
+    assert flag_conditions({"is_application": False}) == (None, None)
 
 
 def test_a_snapshot_without_data_has_flags_all_the_same():

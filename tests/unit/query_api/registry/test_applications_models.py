@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from query_api.registry.applications_models import ApplicationData
-from query_api.registry.models import JSON_DEPTH_MAX
+from query_api.registry.applications import ApplicationData
+from query_api.registry.fields import JSON_DEPTH_MAX
 
 
 def nested(depth: int, member: str = "a") -> dict[str, Any]:
@@ -97,7 +97,7 @@ def test_a_schema_is_judged_by_the_draft_that_it_names(
     named = {"$schema": f"{scheme}://json-schema.org/{draft}/schema{end}"}
     ApplicationData.model_validate({"schemas": {"inputs": {**named, **legal}}})
 
-    with pytest.raises(ValidationError, match="This is no JSON Schema: at /"):
+    with pytest.raises(ValidationError, match="Not a JSON Schema: at /"):
         ApplicationData.model_validate({"schemas": {"inputs": {**named, **illegal}}})
 
 
@@ -106,7 +106,7 @@ def test_a_long_value_is_not_repeated_in_full():
         ApplicationData.model_validate({"schemas": {"inputs": {"type": "x" * 10_000}}})
 
     [problem] = caught.value.errors()
-    assert problem["msg"].startswith("Value error, This is no JSON Schema: at /type: ")
+    assert problem["msg"].startswith("Value error, Not a JSON Schema: at /type: ")
     assert len(problem["msg"]) < 600
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from query_api.registry.differences import ABSENT, Difference, Op, differences
+from query_api.registry.diff import ABSENT, Difference, Op, differences
 
 
 @pytest.mark.parametrize(

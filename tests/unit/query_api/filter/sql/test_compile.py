@@ -11,8 +11,7 @@ from query_api.filter.models import FilteringModel
 from query_api.filter.operands import LIST_VALUES_MAX, VALUE_BYTES_MAX
 from query_api.filter.parse import CONDITIONS_MAX, parse
 from query_api.filter.sql.compile import SQL_BYTES_MAX, VALUES_BYTES_MAX, Compiled, compile_filter
-from query_api.registry.queries_models import QueryData
-from query_api.registry.queries_saving import snapshot
+from query_api.saved.queries import QueryData, snapshot
 
 USUAL_VALUES = {"in": ["x", 1], "btwn": [1, 2.5], "gt": 5, "exists": None}
 

@@ -9,9 +9,8 @@ from pydantic import ValidationError
 
 from common.errors import InvalidFilter, InvalidInput
 from query_api.filter.parse import parse
-from query_api.registry.history import Snapshot
-from query_api.registry.queries_models import QueryData
-from query_api.registry.queries_saving import snapshot
+from query_api.registry.kinds import Snapshot
+from query_api.saved.queries import QueryData, snapshot
 from tests.support.filters import FILTERS
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from query_api.registry.delta import changed
+from query_api.registry.diff import changed
 
 DATA: dict[str, Any] = {"script": "s", "parameters": {"prompt": {"text": "a", "stop": ["x"]}, "n": 1}}
 

@@ -1,7 +1,7 @@
-"""What people write about artifacts, variants and revisions, as pydantic models: shared by every kind.
+"""Types of members that all kinds of history take: names, tags, metadata, times and pages.
 
-Source: reference ``applications-api`` §1.1, §1.5, §8.1; contract §1: unknown members are ignored where something is created or edited
-(``Loose``) and refused where a question would be answered with more than was asked for (``Strict``).
+Unknown members are ignored in what creates or edits something (``Loose``). They are rejected in a query (``Strict``), which
+would otherwise return more than the client meant. Source: contract §1, reference ``applications-api`` §1.1, §1.5, §8.1.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from query_api.request.body_models import Strict
 from query_api.request.references import NamedSlug, ReferenceIn, Text, Time, refuse_nul
 
 JSON_DEPTH_MAX: Final = 64
-"""Objects and arrays in each other, in tags, meta and data."""
+"""Levels of nested objects and arrays in tags, metadata and data."""
 
 SLUG_LENGTH_MAX: Final = 2_500
-"""What Postgres can hold in an index, less what a fork appends."""
+"""The longest slug that a Postgres index can hold after a fork has appended its suffix."""
 
 LIMIT_MAX: Final = 2**31 - 1
 
@@ -37,19 +37,19 @@ def _not_too_long(slug: str) -> str:
 
 
 def storable_json(value: dict[str, Any]) -> dict[str, Any]:
-    """Refuse what cannot be stored: U+0000 in a text or a name, a number that is not finite, and what nests too deep."""
+    """Return ``value``. Raise ``ValueError`` for U+0000, a number that is not finite, or more than 64 levels."""
     level: list[Any] = [value]
     for _ in range(JSON_DEPTH_MAX + 1):
         below: list[Any] = []
-        for each in level:
-            if isinstance(each, dict):
-                below.extend((*each, *each.values()))
-            elif isinstance(each, list):
-                below.extend(each)
-            elif isinstance(each, str):
-                refuse_nul(each)
-            elif isinstance(each, float) and not math.isfinite(each):  # what a query string holds is read less strictly
-                raise PydanticCustomError("json_invalid", "NaN and Infinity are no JSON.")
+        for item in level:
+            if isinstance(item, dict):
+                below.extend((*item, *item.values()))
+            elif isinstance(item, list):
+                below.extend(item)
+            elif isinstance(item, str):
+                refuse_nul(item)
+            elif isinstance(item, float) and not math.isfinite(item):  # the JSON parser of query strings lets it pass
+                raise PydanticCustomError("json_invalid", "NaN and Infinity are not JSON.")
         if not below:
             return value
         level = below
@@ -60,17 +60,17 @@ def _tags(value: dict[str, Any]) -> dict[str, Any]:
     level: list[Any] = [value]
     while level:
         below: list[Any] = []
-        for each in level:
-            if isinstance(each, dict):
-                below.extend(each.values())
-            elif not isinstance(each, str | bool):
-                raise ValueError("A tag is a text, a boolean or an object of tags.")  # noqa: TRY004 - pydantic takes no other
+        for tag in level:
+            if isinstance(tag, dict):
+                below.extend(tag.values())
+            elif not isinstance(tag, str | bool):
+                raise ValueError("A tag is a text, a boolean or an object of tags.")  # noqa: TRY004 - pydantic reports ValueError only
         level = below
     return value
 
 
 def _in_utc(moment: datetime) -> datetime:
-    """A time without a zone is UTC."""
+    """Convert to UTC. A time without a zone is UTC."""
     try:
         return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
     except OverflowError as exc:
@@ -84,19 +84,19 @@ Tags = Annotated[dict[str, Any], AfterValidator(storable_json), AfterValidator(_
 
 
 class Loose(BaseModel):
-    """Unknown members are ignored."""
+    """An object whose unknown members are ignored."""
 
     model_config = ConfigDict(frozen=True)
 
 
-class CreatingReference(ReferenceIn):
+class LooseReferenceIn(ReferenceIn):
     """A reference in a body that creates something: unknown members are ignored."""
 
     model_config = ConfigDict(extra="ignore")
 
 
 class HeaderIn(Loose):
-    """What people write about an entity."""
+    """What people write about an artifact, a variant or a revision."""
 
     name: Text | None = None
     description: Text | None = None
@@ -104,38 +104,33 @@ class HeaderIn(Loose):
     meta: Meta | None = Field(None, description="Any JSON object.")
 
     def header(self) -> Header:
-        """As the store takes it."""
+        """Return the values that the store takes."""
         return Header(self.name, self.description, json_text(self.tags), json_text(self.meta))
 
 
-class DiffParameters(Strict):
-    """Which two revisions."""
-
-    from_: UUID = Field(alias="from", description="The id of the older one.")
-    to: UUID = Field(description="The id of the newer one.")
-
-
 class Order(StrEnum):
-    """Which way pages go along creation."""
+    """The order of creation in which pages follow each other."""
 
     ASCENDING = "ascending"
     DESCENDING = "descending"
 
 
 class IdWindowing(Strict):
-    """Which page, and in which order; descending unless said otherwise."""
+    """The page to return. The order is descending by default."""
 
-    newest: Moment | None = Field(None, description="Bound of created_at: excluded when descending.")
-    oldest: Moment | None = Field(None, description="Bound of created_at: excluded when ascending.")
-    next: UUID | None = Field(None, description="The id of the last row of the page before.")
-    limit: int | None = Field(None, description="Rows on a page, at least one; all if absent, up to 64 MiB of them.")
+    newest: Moment | None = Field(None, description="Upper bound of created_at; exclusive in descending order.")
+    oldest: Moment | None = Field(None, description="Lower bound of created_at; exclusive in ascending order.")
+    next: UUID | None = Field(None, description="The id of the last row of the previous page.")
+    limit: int | None = Field(
+        None, description="Rows on a page, at least 1. Without it all rows are returned, up to 64 MiB."
+    )
     order: Order | None = None
-    interval: int | None = Field(None, gt=0, description="No meaning here.")
-    rate: float | None = Field(None, ge=0, le=1, description="No meaning here.")
+    interval: int | None = Field(None, gt=0, description="Ignored here.")
+    rate: float | None = Field(None, ge=0, le=1, description="Ignored here.")
 
 
 def id_window(windowing: IdWindowing | None) -> IdWindow:
-    """The page that is asked for; without ``windowing`` everything, oldest first."""
+    """Return the page that a request asks for; without ``windowing`` all rows, oldest first."""
     if windowing is None:
         return IdWindow()
     return IdWindow(
@@ -148,7 +143,7 @@ def id_window(windowing: IdWindowing | None) -> IdWindow:
 
 
 def json_text(value: Any) -> str | None:
-    """JSON as it is stored: members in the order in which they were sent, integers exact; ``None`` stays ``None``."""
+    """Return the JSON text to store: members in the order in which they were sent, exact integers; ``None`` for ``None``."""
     if value is None:
         return None
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)

@@ -7,7 +7,7 @@ from multidict import CIMultiDict
 
 from common.errors import Conflict, InvalidInput
 from common.postgres.errors import UniqueViolation
-from query_api.registry.requests import edited_id, path_id, refuse_reserved, telling_conflicts
+from query_api.registry.checks import edited_id, path_id, refuse_reserved, reporting_conflicts
 from query_api.request.errors import InvalidRequest, MemberConflict, SlugTaken
 from query_api.request.route import Request
 from tests.support.api import PROJECT_A, context_of
@@ -47,11 +47,11 @@ def test_reserved_slugs_are_refused():
 
 
 def test_what_is_taken_is_told():
-    with pytest.raises(SlugTaken) as slug, telling_conflicts(slug="a"):
+    with pytest.raises(SlugTaken) as slug, reporting_conflicts(slug="a"):
         raise UniqueViolation("…", constraint_name="variants_slug_unique")
-    with pytest.raises(MemberConflict) as chosen, telling_conflicts(slug="a", chosen_id=ID):
+    with pytest.raises(MemberConflict) as chosen, reporting_conflicts(slug="a", chosen_id=ID):
         raise UniqueViolation("…", constraint_name="artifacts_pkey")
-    with pytest.raises(Conflict, match="again") as made_up, telling_conflicts(slug=None):
+    with pytest.raises(Conflict, match="again") as made_up, reporting_conflicts(slug=None):
         raise UniqueViolation("duplicate key", constraint_name="revisions_slug_unique")
 
     assert slug.value.conflict == {"slug": "a"}

@@ -1,0 +1,39 @@
+"""The workflow routes that the SDK needs: retrieving and resolving a revision (reference ``applications-api`` §7.7, §10.3).
+
+The rows are those of applications, under the same ids. Only the names of members differ.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from query_api.registry.applications import APPLICATION
+from query_api.registry.deployments import DeployableRevisions, RetrieveDeployed
+from query_api.registry.labels import Labels
+from query_api.registry.responses import RetrievedRevisionResponse
+from query_api.registry.routes import in_kind, resolving_route
+from query_api.registry.values import Kind
+from query_api.request.route import Route
+
+WORKFLOW: Final = replace(
+    APPLICATION,
+    labels=Labels(Kind.APPLICATION, "workflow", "workflows", ("workflow", "artifact"), "a workflow", "workflows"),
+)
+_REVISIONS: Final = DeployableRevisions(WORKFLOW)
+
+WORKFLOW_ROUTES: Final = (
+    resolving_route(WORKFLOW, _REVISIONS),
+    *in_kind(
+        WORKFLOW,
+        Route(
+            "POST",
+            "/workflows/revisions/retrieve",
+            _REVISIONS.retrieve,
+            "Retrieve a workflow revision by references.",
+            "Workflow revisions",
+            RetrievedRevisionResponse,
+            body=RetrieveDeployed,
+        ),
+    ),
+)

@@ -1,0 +1,227 @@
+"""Applications as a kind of history: what a revision holds, and the flags that follow from it.
+
+Source: reference ``applications-api`` §1.4 and §4–§8. The routes are in ``saved/revisions.py``, because one counts spans.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Annotated, Any, Final, TypeAlias
+from urllib.parse import urlsplit
+
+import orjson
+from jsonschema_rs import ValidationError, meta
+from pydantic import AfterValidator, Discriminator, Field, Tag
+
+from query_api.registry.fields import Loose, Meta
+from query_api.registry.kinds import (
+    FlagConditions,
+    FlagsFilter,
+    History,
+    RevisionData,
+    RevisionFlags,
+    RoleFlags,
+    Sample,
+    Snapshot,
+)
+from query_api.registry.labels import APPLICATIONS
+from query_api.request.body_models import Named
+from query_api.request.references import ReferenceIn, Text
+
+_STRIPPED: Final = re.compile(r"^ |[\x00-\x1f\x7f]")
+
+JSON_SCHEMA_DRAFTS: Final = frozenset(
+    f"{scheme}://json-schema.org/{draft}/schema"
+    for scheme in ("http", "https")
+    for draft in ("draft-04", "draft-06", "draft-07", "draft/2019-09", "draft/2020-12")
+)
+
+
+def _web_address(text: str) -> str:
+    if _STRIPPED.search(text):  # `urlsplit` strips them, and they would be stored
+        raise ValueError("A URL holds no control characters and does not begin with a space.")
+    parts = urlsplit(text)
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.port == 0:  # an illegal port raises
+        raise ValueError("A URL begins with http:// or https:// and names a host.")
+    return text
+
+
+def check_json_schema(value: dict[str, Any]) -> dict[str, Any]:
+    """Return ``value``. Raise ``ValueError``, with the place, if it is not a JSON Schema.
+
+    The metaschema is that of the draft in ``$schema``, else of draft 2020-12. Nothing is fetched: an unknown metaschema and
+    references to other documents are not checked.
+    """
+    named = value.get("$schema", "")
+    if not isinstance(named, str):
+        raise ValueError("Not a JSON Schema: at /$schema: not a text.")  # noqa: TRY004 - pydantic reports ValueError only
+    is_known = named.rstrip("#") in JSON_SCHEMA_DRAFTS
+    try:
+        # The checker would fetch an unknown metaschema from wherever the client says.
+        meta.validate(value if is_known else {name: member for name, member in value.items() if name != "$schema"})
+    except ValidationError as exc:
+        where = "".join(f"/{part}" for part in exc.instance_path)
+        raise ValueError(f"Not a JSON Schema: at {where or '/'}: {exc.message[:500]}") from exc
+    return value
+
+
+def _form(value: Any) -> str:
+    return "object" if isinstance(value, dict | ReferenceIn) else "text"
+
+
+WebAddress = Annotated[Text, AfterValidator(_web_address)]
+JsonSchema = Annotated[Meta, AfterValidator(check_json_schema)]
+HeaderValue: TypeAlias = Annotated[
+    Annotated[Text, Tag("text")] | Annotated[ReferenceIn, Tag("object")], Discriminator(_form)
+]
+"""A text, or a reference to what holds the text."""
+
+
+class Runtime(StrEnum):
+    """What runs a script."""
+
+    PYTHON = "python"
+    TYPESCRIPT = "typescript"
+    JAVASCRIPT = "javascript"
+
+
+class Schemas(Loose):
+    """The parameters, inputs and outputs of an application, as JSON Schemas."""
+
+    parameters: JsonSchema | None = None
+    inputs: JsonSchema | None = None
+    outputs: JsonSchema | None = None
+
+
+class ApplicationData(RevisionData):
+    """What a revision of an application holds."""
+
+    uri: Text | None = Field(None, description="provider:kind:key:version")
+    url: WebAddress | None = None
+    headers: Named[Text, HeaderValue] | None = None
+    runtime: Runtime | None = None
+    script: Text | None = None
+    schemas: Schemas | None = None
+    parameters: Meta | None = Field(None, description="Any JSON object: prompts, models, temperatures, …")
+
+
+class ApplicationRoles(RoleFlags):
+    """What an artifact is: here always an application."""
+
+    is_application: bool | None = None
+    is_evaluator: bool | None = None
+    is_snippet: bool | None = None
+
+
+class ApplicationFlags(ApplicationRoles, RevisionFlags):
+    """The flags of an application. All except the first three follow from what a revision holds."""
+
+    is_managed: bool | None = None
+    is_custom: bool | None = None
+    is_llm: bool | None = None
+    is_hook: bool | None = None
+    is_code: bool | None = None
+    is_match: bool | None = None
+    is_feedback: bool | None = None
+    is_agent: bool | None = None
+    is_skill: bool | None = None
+    is_chat: bool | None = None
+    has_url: bool | None = None
+    has_script: bool | None = None
+    has_handler: bool | None = None
+    is_static: bool | None = None
+
+
+class ApplicationFlagsFilter(ApplicationFlags, FlagsFilter):
+    """Flags in a query: an unknown one is rejected."""
+
+
+ROLES: Final = tuple(ApplicationRoles.model_fields)
+"""Flags of the artifact. The first is always true here."""
+
+URI_KEYS: Final[Mapping[str, str]] = {
+    "is_llm": "llm",
+    "is_hook": "hook",
+    "is_code": "code",
+    "is_match": "match",
+    "is_feedback": "feedback",
+    "is_agent": "agent",
+    "is_skill": "skill",
+}
+"""Flags that compare the key of the URI."""
+
+PLATFORM: Final = "agenta"
+CHAT: Final = "chat"
+CUSTOM: Final = "custom"
+
+
+def artifact_flags(sent: Mapping[str, bool]) -> str:
+    """Return the three roles as JSON text. Roles that were not sent are false, except the first."""
+    return _text({role: bool(sent.get(role, False)) for role in ROLES} | {"is_application": True})
+
+
+def flag_conditions(sent: Mapping[str, bool]) -> FlagConditions:
+    """Split flags: roles are stored on the artifact, all others on the revision. ``is_application`` is always true."""
+    roles = {name: sent[name] for name in ROLES[1:] if name in sent}
+    derived = {name: value for name, value in sent.items() if name not in ROLES}
+    return FlagConditions(_text(roles) if roles else None, _text(derived) if derived else None)
+
+
+def snapshot(data: RevisionData | None) -> Snapshot:
+    """Return what a commit stores: the data, and the flags that follow from it."""
+    assert data is None or isinstance(data, ApplicationData)  # noqa: S101 - the bodies of applications have no other
+    return Snapshot(None if data is None else data.text(), _text(revision_flags(data or ApplicationData())))
+
+
+def revision_flags(data: ApplicationData) -> dict[str, bool]:
+    """Return the fourteen flags that follow from what a revision holds."""
+    provider, kind, key = _uri_parts(data.uri)
+    return {
+        "is_managed": provider == PLATFORM,
+        "is_custom": kind == CUSTOM,
+        **{flag: key == uri_key for flag, uri_key in URI_KEYS.items()},
+        "is_chat": key == CHAT or _takes_messages(data),
+        "has_url": data.url is not None,
+        "has_script": data.script is not None,
+        "has_handler": False,
+        "is_static": False,
+    }
+
+
+def _uri_parts(uri: str | None) -> tuple[str | None, str | None, str | None]:
+    """Return provider, kind and key of ``provider:kind:key:version``. A shorter URI lacks version, then provider, then kind."""
+    parts = uri.split(":") if uri else []
+    match parts:
+        case [provider, kind, key, *_]:
+            return provider, kind, key
+        case [kind, key]:
+            return None, kind, key
+        case [key]:
+            return None, None, key
+        case _:
+            return None, None, None
+
+
+def _takes_messages(data: ApplicationData) -> bool:
+    inputs = data.schemas.inputs if data.schemas is not None else None
+    properties = (inputs or {}).get("properties")
+    return isinstance(properties, dict) and "messages" in properties
+
+
+def _text(flags: Mapping[str, bool]) -> str:
+    return orjson.dumps(flags).decode()
+
+
+APPLICATION: Final = History(
+    labels=APPLICATIONS,
+    sample=Sample(slug="faq-bot", name="FAQ bot", data={"parameters": {"prompt": "Be brief."}}),
+    data=ApplicationData,
+    role_flags=ApplicationRoles,
+    revision_flags=ApplicationFlags,
+    flags_filter=ApplicationFlagsFilter,
+    snapshot=snapshot,
+    artifact_flags=artifact_flags,
+    flag_conditions=flag_conditions,
+)

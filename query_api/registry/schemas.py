@@ -1,0 +1,318 @@
+"""What requests about histories hold, written once for every kind under neutral names.
+
+``kinds.for_kind`` derives the model that a kind has on the wire: with the kind's member names (``labels.py``), its flags and its
+data. Handlers use the neutral attributes. Source: reference ``applications-api`` §4–§8.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, Any, Final, TypeAlias
+from uuid import UUID
+
+from pydantic import Field, model_validator
+
+from query_api.registry.fields import HeaderIn, Loose, LooseReferenceIn, Slug
+from query_api.registry.kinds import Delta, Mark, PerKind, RevisionData, RevisionFlags, RoleFlags, Sample, SpelledId
+from query_api.registry.references import references_of
+from query_api.registry.responses import RevisionOut
+from query_api.registry.values import References
+from query_api.request.body_models import Strict
+from query_api.request.references import ReferenceIn, Text
+
+_LIVE_ONLY: Final = "Ignored: a log holds only revisions that are not archived."
+_SAME_AS_PATH: Final = "The same id as in the path."
+_UNIQUE: Final = "Unique in the project, archived ones included. Never changes."
+_BASE: Final = "Reject the commit (409) unless this is the newest revision."
+_RESOLVE: Final = "Whether embedded references are resolved."
+
+
+_Roles: TypeAlias = Annotated[RoleFlags | None, Mark.ANY_FLAGS]
+_Flags: TypeAlias = Annotated[RevisionFlags | None, Mark.ANY_FLAGS]
+
+
+# Artifacts
+
+
+class ArtifactCreate(HeaderIn, PerKind):
+    """The artifact to create."""
+
+    slug: Slug = Field(description=_UNIQUE)
+    flags: _Roles = None
+
+
+class ArtifactEdit(HeaderIn, PerKind):
+    """The members to change; absent members keep their values."""
+
+    id: UUID | None = Field(None, description=_SAME_AS_PATH)
+    flags: _Roles = None
+    folder_id: UUID | None = None
+
+
+class CreateArtifact(Loose, PerKind):
+    """Creates an artifact."""
+
+    artifact: ArtifactCreate
+
+    @classmethod
+    def example(cls, sample: Sample) -> dict[str, Any]:
+        """Return a whole artifact."""
+        return {"artifact": {"slug": sample.slug, "name": sample.name}}
+
+
+class EditArtifact(Loose, PerKind):
+    """Changes an artifact."""
+
+    artifact: ArtifactEdit
+
+
+class ChosenId(Loose, PerKind):
+    """The id of the artifact, if the client chooses it."""
+
+    artifact_id: Annotated[UUID | None, Mark.OWN_NAME] = Field(None, description="The id of the new artifact.")
+
+
+class SimpleCreate(ArtifactCreate):
+    """The artifact to create, with the data of its first revision."""
+
+    flags: _Flags = None
+    data: RevisionData | None = None
+
+
+class SimpleEdit(ArtifactEdit):
+    """The members to change; any member except `id` creates a revision."""
+
+    flags: _Flags = None
+    data: RevisionData | None = None
+
+
+class CreateSimple(Loose, PerKind):
+    """Creates an artifact with data."""
+
+    artifact: SimpleCreate
+
+    @classmethod
+    def example(cls, sample: Sample) -> dict[str, Any]:
+        """Return a whole artifact with its data."""
+        return {"artifact": {"slug": sample.slug, "name": sample.name, "data": dict(sample.data)}}
+
+
+class EditSimple(Loose, PerKind):
+    """Changes an artifact or its data."""
+
+    artifact: SimpleEdit
+
+
+# Variants
+
+
+class VariantFork(HeaderIn, PerKind):
+    """The variant that the fork creates."""
+
+    slug: Slug = Field(description=_UNIQUE)
+    flags: RoleFlags | None = Field(None, description="Ignored: a variant has the flags of its artifact.")
+
+
+class VariantCreate(VariantFork):
+    """The variant to create."""
+
+    artifact_id: SpelledId = None
+
+
+class EntityEdit(HeaderIn):
+    """The new name, description, tags and metadata; absent members are cleared."""
+
+    id: UUID | None = Field(None, description=_SAME_AS_PATH)
+
+
+class CreateVariant(Loose, PerKind):
+    """Creates a variant of an artifact."""
+
+    variant: VariantCreate
+
+
+class EditVariant(Loose, PerKind):
+    """Changes a variant."""
+
+    variant: EntityEdit
+
+
+class ForkVariant(Loose, PerKind):
+    """Forks a variant."""
+
+    variant: VariantFork
+    variant_ref: LooseReferenceIn = Field(description="The variant to fork, by id or slug.")
+    revision_ref: LooseReferenceIn | None = Field(
+        None, description="The last revision to copy; the newest one by default."
+    )
+
+    @classmethod
+    def example(cls, sample: Sample) -> dict[str, Any]:
+        """Return a fork of the variant ``main`` at version 1."""
+        return {
+            "variant": {"slug": f"{sample.slug}.experiment"},
+            "variant_ref": {"slug": f"{sample.slug}.main"},
+            "revision_ref": {"version": "1"},
+        }
+
+
+class ForkParameters(Loose, PerKind):
+    """The variant to fork, instead of `variant_ref`."""
+
+    variant_id: Annotated[UUID | None, Mark.OWN_NAME] = None
+
+
+# Revisions
+
+
+class RevisionCreate(HeaderIn, PerKind):
+    """The first revision of a variant, without data."""
+
+    slug: Slug | None = Field(None, description="Unique in the project; generated by default.")
+    variant_id: SpelledId = None
+    artifact_id: SpelledId = None
+    flags: RevisionFlags | None = Field(None, description="Ignored: they follow from the data.")
+
+
+class RevisionCommit(RevisionCreate):
+    """The new revision of a variant."""
+
+    message: Text | None = None
+    data: RevisionData | None = Field(None, description="The whole data: nothing is copied from the newest revision.")
+    delta: Delta | None = Field(None, description="Instead of `data`: the change of the newest data.")
+    base_revision_id: UUID | None = Field(None, description=_BASE)
+
+
+class RevisionEdit(EntityEdit, PerKind):
+    """The new name, description, tags and metadata; absent members are cleared. The data never changes."""
+
+    flags: RevisionFlags | None = Field(None, description="Ignored: they follow from the data.")
+
+
+class RevisionRevert(Loose):
+    """How the revert is committed."""
+
+    slug: Slug | None = None
+    message: Text | None = None
+    base_revision_id: UUID | None = Field(None, description=_BASE)
+
+
+class CreateRevision(Loose, PerKind):
+    """Creates the first revision of a variant."""
+
+    revision: RevisionCreate
+
+
+class CommitRevision(Loose, PerKind):
+    """Commits a revision to a variant."""
+
+    revision: RevisionCommit
+
+    @classmethod
+    def example(cls, sample: Sample) -> dict[str, Any]:
+        """Return a commit of data."""
+        variant_id = "01a1fbd8-c525-7140-a8ae-e79b3fba464c"
+        return {"revision": {"variant_id": variant_id, "message": "tighter", "data": dict(sample.data)}}
+
+
+class EditRevision(Loose, PerKind):
+    """Changes what people write about a revision."""
+
+    revision: RevisionEdit
+
+
+class RevertRevision(Loose, PerKind):
+    """Commits an older revision again."""
+
+    revision: RevisionRevert | None = None
+
+
+class LogTarget(Strict, PerKind):
+    """The revision, variant or artifact to begin at: the first of these that is given counts."""
+
+    include_archived: bool | None = Field(None, description=_LIVE_ONLY)
+    depth: int | None = Field(
+        None, description="The most entries to return, newest first. Without it all, up to 64 MiB."
+    )
+    revision_id: SpelledId = None
+    variant_id: SpelledId = None
+    artifact_id: SpelledId = None
+
+
+class LogRevisions(Strict, PerKind):
+    """Asks for the log of a variant."""
+
+    include_archived: bool | None = Field(None, description=_LIVE_ONLY)
+    revisions: LogTarget
+
+
+class RevisionReferences(Strict, PerKind):
+    """References to a revision."""
+
+    artifact_ref: ReferenceIn | None = None
+    variant_ref: ReferenceIn | None = None
+    revision_ref: ReferenceIn | None = None
+
+    def references(self) -> References:
+        """Return the references, layer by layer."""
+        return references_of(self.artifact_ref, self.variant_ref, self.revision_ref)
+
+
+class RetrieveRevision(RevisionReferences):
+    """References to the revision to retrieve."""
+
+    resolve: bool | None = Field(None, description=_RESOLVE)
+
+
+class ErrorPolicy(StrEnum):
+    """What happens to an embedded reference that has no value."""
+
+    EXCEPTION = "exception"
+    PLACEHOLDER = "placeholder"
+    KEEP = "keep"
+
+
+class InlineRevision(Strict, PerKind):
+    """A revision that is sent and not stored. Only `data` counts; the other members of a revision are ignored."""
+
+    data: RevisionData | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_other_members(cls, value: Any) -> Any:
+        """Drop the members of a revision besides ``data``. Unknown members stay, so that they are rejected."""
+        if not isinstance(value, dict) or cls.labels is None:
+            return value
+        known = {name for member in RevisionOut.model_fields for name in cls.labels.spellings_of(member)}
+        return {name: member for name, member in value.items() if name == "data" or name not in known}
+
+
+class ResolveOptions(Strict):
+    """How embedded references are resolved."""
+
+    max_depth: int | None = Field(
+        None,
+        ge=0,
+        description="Levels of embedded references: one that is embedded in another is one level deeper. Default 10.",
+    )
+    max_embeds: int | None = Field(
+        None, ge=0, description="How many embedded references may be resolved, counting every occurrence. Default 100."
+    )
+    error_policy: ErrorPolicy | None = Field(
+        None,
+        description="If a reference has no value: `exception` (the default) answers 400, `placeholder` inserts a text,"
+        " `keep` leaves the reference. The last two report it in `errors`.",
+    )
+
+
+class ResolveRevision(ResolveOptions, RevisionReferences):
+    """References to a revision, or one that is sent, and how its embedded references are resolved."""
+
+    revision: InlineRevision | None = None
+
+
+class DiffParameters(Strict):
+    """The two revisions to compare."""
+
+    from_: UUID = Field(alias="from", description="The id of the older revision.")
+    to: UUID = Field(description="The id of the newer revision.")

@@ -1,0 +1,241 @@
+"""What a query for artifacts, variants or revisions selects: its models, and the ``Search`` that they become.
+
+Every query takes the same as parameters; the body wins, member by member. References in one list are alternatives; lists
+narrow each other. Source: reference ``applications-api`` §8, ``spans-api`` §9.2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any, Final, TypeAlias, TypeVar
+from uuid import UUID
+
+from pydantic import BeforeValidator, Field, Json
+
+from common.errors import InvalidInput
+from query_api.registry.fields import IdWindowing, Meta, Moment, Order, Tags, json_text, storable_json
+from query_api.registry.kinds import FlagsFilter, History, Mark, PerKind, SpelledId
+from query_api.registry.labels import Labels
+from query_api.registry.pages import Named, Search
+from query_api.registry.references import wanted_number
+from query_api.request.body_models import Listed, Strict
+from query_api.request.references import NamedSlug, Reference, ReferenceIn, Text
+
+_PART: Final = "A part of it; case is ignored."
+
+_Ids: TypeAlias = Annotated[list[UUID], Mark.OWN_NAME]
+_Slugs: TypeAlias = Annotated[list[NamedSlug], Mark.OWN_NAME]
+_Versions: TypeAlias = Annotated[list[Text], Mark.OWN_NAME]
+
+
+class EntityFilter(Strict, PerKind):
+    """What all returned rows have; every member that is given must match."""
+
+    slug: Text | None = None
+    slugs: Listed[Text] | None = Field(None, description="One of these, or `slug`.")
+    name: Text | None = Field(None, description=_PART)
+    description: Text | None = Field(None, description=_PART)
+    tags: Tags | None = Field(None, description="All of these tags.")
+    meta: Meta | None = Field(None, description="All of these members.")
+    flags: FlagsFilter | None = None
+
+
+class ArtifactFilter(EntityFilter):
+    """What all returned artifacts have; every member that is given must match."""
+
+    folder_id: UUID | None = Field(None, description="`null` selects artifacts that are in no folder.")
+
+
+class RevisionFilter(EntityFilter):
+    """What all returned revisions have; every member that is given must match."""
+
+    version: Text | None = None
+    message: Text | None = Field(None, description=_PART)
+    author: UUID | None = None
+    authors: Listed[UUID] | None = None
+    date: Moment | None = None
+    dates: Listed[Moment] | None = None
+    variant_id: SpelledId = None
+    artifact_id: SpelledId = None
+
+
+class EntityQuery(Strict, PerKind):
+    """Selects rows of one layer."""
+
+    include_archived: bool | None = None
+    windowing: IdWindowing | None = None
+    filter: EntityFilter | None = None
+    artifact_refs: Listed[ReferenceIn] | None = None
+
+
+class QueryArtifacts(EntityQuery):
+    """Selects artifacts."""
+
+    filter: ArtifactFilter | None = Field(None, alias="artifact")
+
+
+class QueryVariants(EntityQuery):
+    """Selects variants."""
+
+    filter: EntityFilter | None = Field(None, alias="variant")
+    variant_refs: Listed[ReferenceIn] | None = None
+
+
+class QueryRevisions(QueryVariants):
+    """Selects revisions."""
+
+    filter: RevisionFilter | None = Field(None, alias="revision")
+    revision_refs: Listed[ReferenceIn] | None = None
+
+
+class ArtifactParameters(Strict, PerKind):
+    """The members of the body, as parameters. The body wins."""
+
+    name: Text | None = None
+    description: Text | None = None
+    tags: Json[Tags] | None = Field(None, description="A JSON object.")
+    meta: Json[Meta] | None = Field(None, description="A JSON object.")
+    flags: Json[Annotated[FlagsFilter, BeforeValidator(storable_json)]] | None = Field(
+        None, description="A JSON object."
+    )
+    include_archived: bool | None = None
+    next: UUID | None = Field(None, description="The id of the last row of the previous page.")
+    newest: Moment | None = None
+    oldest: Moment | None = None
+    limit: int | None = None
+    order: Order | None = None
+    artifact_id: _Ids = Field([])
+    artifact_ids: _Ids = Field([])
+    artifact_slug: _Slugs = Field([])
+    artifact_slugs: _Slugs = Field([])
+
+
+class VariantParameters(ArtifactParameters):
+    """The members of the body, as parameters. The body wins."""
+
+    variant_id: _Ids = Field([])
+    variant_ids: _Ids = Field([])
+    variant_slug: _Slugs = Field([])
+    variant_slugs: _Slugs = Field([])
+
+
+class RevisionParameters(VariantParameters):
+    """The members of the body, as parameters. The body wins."""
+
+    revision_id: _Ids = Field([])
+    revision_ids: _Ids = Field([])
+    revision_slug: _Slugs = Field([])
+    revision_slugs: _Slugs = Field([])
+    revision_version: _Versions = Field([])
+    revision_versions: _Versions = Field([])
+
+
+Query = TypeVar("Query", bound=EntityQuery)
+
+
+def with_parameters(query: Query, parameters: ArtifactParameters | None) -> Query:
+    """Return the query with the parameters in place of the members that it does not have.
+
+    Without a parameter of a window there is none: then all rows are returned, oldest first.
+    """
+    if parameters is None:
+        return query
+    given: dict[str, Any] = {
+        "filter": _given(EntityFilter, parameters, "name", "description", "tags", "meta", "flags"),
+        "windowing": _given(IdWindowing, parameters, "next", "newest", "oldest", "limit", "order"),
+        "include_archived": parameters.include_archived,
+        "artifact_refs": _references(
+            [*parameters.artifact_id, *parameters.artifact_ids],
+            [*parameters.artifact_slug, *parameters.artifact_slugs],
+        ),
+    }
+    if isinstance(parameters, VariantParameters):
+        ids = [*parameters.variant_id, *parameters.variant_ids]
+        given["variant_refs"] = _references(ids, [*parameters.variant_slug, *parameters.variant_slugs])
+    if isinstance(parameters, RevisionParameters):
+        ids = [*parameters.revision_id, *parameters.revision_ids]
+        slugs = [*parameters.revision_slug, *parameters.revision_slugs]
+        versions = [*parameters.revision_version, *parameters.revision_versions]
+        given["revision_refs"] = _references(ids, slugs, versions)
+    return query.model_copy(update={name: value for name, value in given.items() if getattr(query, name) is None})
+
+
+def search_of(history: History, query: EntityQuery) -> Search:
+    """Return what a query searches for. Raises ``InvalidInput`` for a version of an artifact or a variant."""
+    row_filter = query.filter
+    sent = row_filter.flags.given() if row_filter is not None and row_filter.flags is not None else {}
+    flags = history.flag_conditions(sent)
+    labels = history.labels
+    return Search(
+        **_row_conditions(row_filter),
+        role_flags=flags.of_artifact,
+        revision_flags=flags.of_revision,
+        artifacts=_named(query.artifact_refs, labels, "artifact_refs"),
+        variants=_named(query.variant_refs, labels, "variant_refs") if isinstance(query, QueryVariants) else None,
+        revisions=_named(query.revision_refs, labels, "revision_refs") if isinstance(query, QueryRevisions) else None,
+        includes_archived=bool(query.include_archived),
+    )
+
+
+def _given(model: type[EntityFilter] | type[IdWindowing], parameters: ArtifactParameters, *names: str) -> Any:
+    """Return a model of the parameters that are given; ``None`` if there are none."""
+    members = {name: value for name in names if (value := getattr(parameters, name)) is not None}
+    return model(**members) if members else None
+
+
+def _references(ids: Sequence[UUID], slugs: Sequence[str], versions: Sequence[str] = ()) -> list[ReferenceIn] | None:
+    """Return ids and slugs as alternative references, each with every version."""
+    named: list[dict[str, Any]] = [*({"id": id_} for id_ in ids), *({"slug": slug} for slug in slugs)]
+    if versions:
+        named = [{**reference, "version": version} for reference in named or [{}] for version in versions]
+    return [ReferenceIn(**reference) for reference in named] or None
+
+
+def _row_conditions(row_filter: EntityFilter | None) -> dict[str, Any]:
+    if row_filter is None:
+        return {}
+    conditions: dict[str, Any] = {
+        "slugs": _either(row_filter.slug, row_filter.slugs),
+        "name": row_filter.name,
+        "description": row_filter.description,
+        "tags": json_text(row_filter.tags or None),  # an empty object selects all rows, also those without tags
+        "meta": json_text(row_filter.meta or None),
+    }
+    if isinstance(row_filter, ArtifactFilter) and "folder_id" in row_filter.model_fields_set:
+        conditions["folder_id"] = (row_filter.folder_id,)
+    if isinstance(row_filter, RevisionFilter):
+        conditions |= {
+            "message": row_filter.message,
+            "version": wanted_number(row_filter.version),
+            "authors": _either(row_filter.author, row_filter.authors),
+            "dates": _either(row_filter.date, row_filter.dates),
+            "artifact_id": row_filter.artifact_id,
+            "variant_id": row_filter.variant_id,
+        }
+    return conditions
+
+
+def _either(one: Any, several: Sequence[Any] | None) -> tuple[Any, ...] | None:
+    """Return one value and several as one list; ``None`` if neither is given."""
+    if one is None and several is None:
+        return None
+    return (*([one] if one is not None else []), *(several or []))
+
+
+def _named(references: Sequence[ReferenceIn] | None, labels: Labels, member: str) -> Named | None:
+    """Return the rows that references name; ``None`` without references, or if all of them are empty."""
+    has_versions = member == "revision_refs"
+    for index, sent in enumerate(references or ()):
+        if sent.version is not None and not has_versions and not sent.value().identifies:
+            raise InvalidInput(
+                f"{labels.own_name(member)}[{index}]: only revisions have a version; give an id or a slug."
+            )
+    given = [sent for sent in references or () if sent.value() != Reference()]
+    if not given:
+        return None
+    versions = [wanted_number(sent.version) for sent in given] if has_versions else []
+    return Named(
+        ids=tuple(sent.id for sent in given),
+        slugs=tuple(sent.slug for sent in given),
+        versions=tuple(versions) if any(version is not None for version in versions) else (),
+    )

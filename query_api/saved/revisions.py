@@ -1,0 +1,223 @@
+"""The routes of applications, one of which counts the spans of a revision.
+
+The spans of a revision are those that refer to it. They are counted in a window of their start time with one statement. A *run* is
+what a trace holds of the revision: it lasts from the first start of its spans to their last end. Usage counts once, as in a trace
+(``spans/usage.py``), as if the spans of the revision were the whole trace: if only a root refers to the revision, the root counts
+with its cumulative usage.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pydantic import BaseModel, Field
+
+from common.codec.checks import json_double
+from common.span import AMOUNTS, MODEL_CALLS, Metrics, StatusCode
+from common.times import format_us
+from query_api.analytics.buckets import Buckets, buckets_of
+from query_api.analytics.counts import IS_ERROR
+from query_api.filter.models import FilteringModel
+from query_api.filter.parse import parse_filter
+from query_api.filter.sql.compile import compile_node
+from query_api.freshness.data_through import with_freshness
+from query_api.registry.applications import APPLICATION
+from query_api.registry.checks import path_id
+from query_api.registry.deployments import DeployableRevisions, RetrieveDeployed
+from query_api.registry.handlers import lineage_of
+from query_api.registry.kinds import PerKind
+from query_api.registry.labels import APPLICATIONS, Labels
+from query_api.registry.responses import RevisionOut, revision_response
+from query_api.registry.routes import kind_routes, resolving_route
+from query_api.registry.values import Revision
+from query_api.request.body_models import Strict
+from query_api.request.references import Reference
+from query_api.request.route import Request, Response
+from query_api.spans.project_spans import ProjectSpans, project_spans
+from query_api.spans.usage import trace_sums_sql
+from query_api.spans.visible_spans import visible_spans
+from query_api.spans.windowing import Moment as StartTime
+
+PERCENTILES: Final[Mapping[str, float]] = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99}
+_USAGE: Final = tuple(f"{unit}_{amount}" for unit in ("tokens", "costs") for amount in AMOUNTS)
+_OF_SPAN: Final[Mapping[str, str]] = {
+    "end_us": "end_us",
+    "is_call": f"span_type IN ({', '.join(map(repr, MODEL_CALLS))})",
+    "is_error": f"(status_code = {StatusCode.STATUS_CODE_ERROR.value} OR {IS_ERROR})",
+}
+_OF_REPORT: Final = {name: name for name in ("parent_id", "usage_is_own", *Metrics._fields)}
+_OF_RUN: Final = (
+    "count() AS spans_count, countIf(is_call) AS calls_count, countIf(is_error) AS errors_count,"
+    " (max(end_us) - min(start_us)) / 1000 AS lasted_ms"
+)
+_OF_ALL: Final = (
+    "sum(spans_count) AS spans, count() AS traces, sum(calls_count) AS calls, sum(errors_count) AS errors,"
+    f" quantilesExactInclusive({', '.join(map(str, PERCENTILES.values()))})(lasted_ms) AS percentiles"
+)
+_USED: Final = ", ".join(f"sum({name}) AS {name}" for name in _USAGE)
+
+
+class CountParameters(Strict):
+    """Whether the spans that refer to the revision are counted, and in which window of their start_time."""
+
+    include_counts: bool | None = Field(None, description="Whether the spans of the revision are counted.")
+    oldest: StartTime = Field(None, description="The start of the window; 30 days before `newest` by default.")
+    newest: StartTime = Field(
+        None, description="The end of the window, exclusive; the next midnight in UTC by default."
+    )
+
+
+class CountedWindow(BaseModel):
+    """The window, as `/spans/query` takes it."""
+
+    newest: str
+    oldest: str
+
+
+class CountedUsage(BaseModel):
+    """What the spans used. What a span repeats of the spans below it counts once."""
+
+    prompt: float | None = Field(None, description="Absent if something was used and no span reports this part.")
+    completion: float | None = Field(None, description="Absent if something was used and no span reports this part.")
+    total: float | None = Field(None, description="Absent if something was used and no span reports this part.")
+
+
+class RunDuration(BaseModel):
+    """Percentiles, interpolated linearly."""
+
+    p50: float
+    p90: float
+    p95: float
+    p99: float
+
+
+class RevisionCounts(BaseModel):
+    """The spans that refer to a revision and start in a window."""
+
+    windowing: CountedWindow
+    filtering: FilteringModel = Field(
+        description="The filter that selects the spans: with `windowing` a body of `/spans/query` that lists them."
+    )
+    spans: int
+    traces: int = Field(description="The traces that hold the spans.")
+    calls: int = Field(description="Calls of models: spans of the types llm, chat, completion, embedding and rerank.")
+    errors: int = Field(description="Spans whose status is an error, or that have an event named exception.")
+    tokens: CountedUsage
+    costs: CountedUsage
+    duration_ms: RunDuration | None = Field(
+        None,
+        description="The duration of a run: in each trace from the first start of the spans to their last end. Absent without"
+        " spans.",
+    )
+
+
+class CountedRevisionResponse(PerKind):
+    """One revision, or none."""
+
+    count: int
+    revision: RevisionOut | None = None
+    counts: RevisionCounts | None = Field(None, description="Present if `include_counts` was set.")
+
+
+class ApplicationRevisions(DeployableRevisions):
+    """The routes of revisions, for applications."""
+
+    async def get(self, request: Request) -> Response:
+        """Return a revision, archived or not. With `include_counts` its spans are counted, and the response says how fresh the
+        counts are.
+        """
+        parameters: CountParameters = request.query
+        return await (with_freshness(request, _get_with_counts) if parameters.include_counts else super().get(request))
+
+
+async def _get_with_counts(request: Request) -> Response:
+    revision = await lineage_of(request, APPLICATIONS.kind).find_revision(Reference(path_id(request)))
+    if revision is None:
+        return revision_response(APPLICATIONS, None, with_slugs=True)
+    parameters: CountParameters = request.query
+    window = buckets_of(
+        oldest_us=parameters.oldest,
+        newest_us=parameters.newest,
+        interval_min=None,
+        now_us=request.context.clock.now_ns() // 1000,
+    )
+    counts = await counts_of(project_spans(request), Counted(spans_of(APPLICATIONS, revision), window))
+    return revision_response(APPLICATIONS, revision, with_slugs=True, counts=counts)
+
+
+def spans_of(labels: Labels, revision: Revision) -> FilteringModel:
+    """Return the filter that selects the spans that refer to a revision; a client may send it to ``/spans/query`` too.
+
+    Three ways to refer are known (reference §3.2, §4.5): by the id of the revision, by its slug, or by its variant and its
+    version, as clients do that only know what to run. An id needs no key, because it is unique. A slug does.
+    """
+    by_itself = _refers([{"id": str(revision.id)}, {"slug": revision.slug, "attributes.key": labels.revision}])
+    to_variant = _refers(
+        [{"id": str(revision.variant_id)}, {"slug": revision.variant_slug, "attributes.key": labels.variant}]
+    )
+    to_version = _refers([{"version": str(revision.version), "attributes.key": labels.revision}])
+    by_version = {"operator": "and", "conditions": [to_variant, to_version]}
+    return FilteringModel.model_validate({"operator": "or", "conditions": [by_itself, by_version]})
+
+
+def _refers(partials: list[dict[str, Any]]) -> dict[str, Any]:
+    return {"field": "references", "operator": "in", "value": partials}
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """The spans to count: those that match the filter and start in the window, whose end is exclusive."""
+
+    filtering: FilteringModel
+    window: Buckets
+
+
+async def counts_of(spans: ProjectSpans, counted: Counted) -> dict[str, Any]:
+    """Return the member ``counts``. Raises what ``ProjectSpans.select`` raises: counts are complete, or there are none."""
+    matching = await compile_node(await parse_filter(counted.filtering))
+    conditions = ["start_us >= {oldest_us:Int64}", "start_us < {newest_us:Int64}", matching.sql]
+    window = {"oldest_us": counted.window.oldest_us, "newest_us": counted.window.newest_us}
+    runs = f"SELECT {_OF_RUN}\nFROM ({visible_spans(_OF_SPAN, conditions)})\nGROUP BY trace_id"
+    used = trace_sums_sql(visible_spans(_OF_REPORT, conditions))
+    sql = (
+        f"SELECT *\nFROM (SELECT {_OF_ALL}\nFROM ({runs})) AS runs\nCROSS JOIN (SELECT {_USED}\nFROM ({used})) AS used"
+    )
+    rows = await spans.select(sql, {**matching.parameters, **window}, step="counts of a revision")
+    return {**_selection(counted), **_members(rows.to_pylist()[0])}
+
+
+def _selection(counted: Counted) -> dict[str, Any]:
+    """Return the window and the filter as ``/spans/query`` takes them, so that clients can list what was counted."""
+    window = counted.window
+    return {
+        "windowing": {"newest": format_us(window.newest_us), "oldest": format_us(window.oldest_us)},
+        "filtering": counted.filtering.model_dump(mode="json", exclude_unset=True),
+    }
+
+
+def _members(row: Mapping[str, Any]) -> dict[str, Any]:
+    members: dict[str, Any] = {name: row[name] for name in ("spans", "traces", "calls", "errors")}
+    for unit in ("tokens", "costs"):
+        used = {amount: row[f"{unit}_{amount}"] for amount in AMOUNTS}
+        is_unused = not any(used.values())
+        members[unit] = {amount: json_double(sum_) for amount, sum_ in used.items() if sum_ or is_unused}
+    if row["traces"]:
+        lasted_ms = zip(PERCENTILES, row["percentiles"], strict=True)
+        members["duration_ms"] = {name: json_double(value) for name, value in lasted_ms}
+    return members
+
+
+_REVISIONS: Final = ApplicationRevisions(APPLICATION)
+
+APPLICATION_ROUTES: Final = (
+    *kind_routes(
+        APPLICATION,
+        _REVISIONS,
+        found=CountedRevisionResponse,
+        found_parameters=CountParameters,
+        retrieve=RetrieveDeployed,
+    ),
+    resolving_route(APPLICATION, _REVISIONS),
+)
