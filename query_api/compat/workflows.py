@@ -1,4 +1,4 @@
-"""The workflow routes that the SDK needs: retrieving and resolving a revision (reference ``applications-api`` §7.7, §10.3).
+"""The workflow routes that the SDK needs: retrieve and resolve (reference ``applications-api`` §7.7, §10.3).
 
 The rows are those of applications, under the same ids. Only the names of members differ.
 """
@@ -23,7 +23,7 @@ WORKFLOW: Final = replace(
 _REVISIONS: Final = DeployableRevisions(WORKFLOW)
 
 WORKFLOW_ROUTES: Final = (
-    resolving_route(WORKFLOW, _REVISIONS),
+    resolving_route(WORKFLOW, _REVISIONS, tag="Workflows"),
     *in_kind(
         WORKFLOW,
         Route(
@@ -31,7 +31,7 @@ WORKFLOW_ROUTES: Final = (
             "/workflows/revisions/retrieve",
             _REVISIONS.retrieve,
             "Retrieve a workflow revision by references.",
-            "Workflow revisions",
+            "Workflows",
             RetrievedRevisionResponse,
             body=RetrieveDeployed,
         ),

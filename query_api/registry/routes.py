@@ -171,9 +171,9 @@ def _found_revisions(
     )
 
 
-def resolving_route(history: History, handlers: RevisionHandlers) -> Route:
+def resolving_route(history: History, handlers: RevisionHandlers, *, tag: str = "") -> Route:
     """Return the route that resolves embedded references, for kinds whose data may hold some."""
-    path, tag = f"/{history.labels.artifacts}/revisions/resolve", _layer_tag(history.labels, "revisions")
+    path, tag = f"/{history.labels.artifacts}/revisions/resolve", tag or _layer_tag(history.labels, "revisions")
     return _in_kind(history, Route("POST", path, handlers.resolve, "Resolve embedded references.", tag,
                                    ResolvedRevisionResponse, body=ResolveRevision))
 
