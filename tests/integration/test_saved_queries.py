@@ -328,7 +328,7 @@ class TestFilters:
         assert (await api.ask(**api.ref))["count"] == 6
         answer = await api.ask(**api.ref, filtering=CHAT, status=400)
 
-        assert answer["detail"] == "filtering: together with the saved query's: groups are nested deeper than 16."
+        assert answer["detail"] == "filtering: together with the saved query's: groups are nested deeper than 16 levels."
 
     async def test_an_empty_group_beside_it_nests_nothing_deeper(self, api: Api):
         made = await api.save(filtering=nested(16, "or"))
@@ -346,7 +346,7 @@ class TestFilters:
         await api.ask(filtering=pattern)
         answer = await api.ask(**api.ref, filtering=pattern, status=400)
 
-        assert "together with the saved query's: the patterns of the filter are larger" in answer["detail"]
+        assert "together with the saved query's: the patterns of the filter have more than" in answer["detail"]
 
 
 def nested(depth: int, operator: str) -> dict[str, Any]:
