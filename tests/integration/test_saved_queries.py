@@ -328,7 +328,9 @@ class TestFilters:
         assert (await api.ask(**api.ref))["count"] == 6
         answer = await api.ask(**api.ref, filtering=CHAT, status=400)
 
-        assert answer["detail"] == "filtering: together with the saved query's: groups are nested deeper than 16 levels."
+        assert (
+            answer["detail"] == "filtering: together with the saved query's: groups are nested deeper than 16 levels."
+        )
 
     async def test_an_empty_group_beside_it_nests_nothing_deeper(self, api: Api):
         made = await api.save(filtering=nested(16, "or"))
