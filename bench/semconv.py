@@ -23,7 +23,6 @@ from common.limits import SpanLimits
 from common.memory import tune_for_batches
 from common.project import DEFAULT_PROJECT_ID
 from common.settings import Encoding, TopicSettings
-from common.span import Attributes
 from ingest.decode import Rules
 from ingest.decoding.chunk import Chunk, DecodedChunk, decode_chunk
 
@@ -86,7 +85,7 @@ def without_mappings() -> Iterator[None]:
         yield
 
 
-def _no_mapping(_flat: Attributes, _nested: Attributes) -> None:
+def _no_mapping(*_: object) -> None:
     return None
 
 

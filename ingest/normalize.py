@@ -12,23 +12,44 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import isfinite
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from common.json_numbers import json_number
-from common.nesting import nest_and_tell
+from common.nesting import Shape, nested_as, shape_of
+from common.plans import Keys, Plans
 from common.span import NO_METRICS, Metrics, NormalizedSpan, Span, Value
-from ingest.ag import as_number, canonical_ag, empty_ag
-from ingest.ag_attributes import decode_ag_attributes, has_ag_attributes
+from ingest.ag import as_number, canonical_ag, decode_ag_attributes, empty_ag
 from ingest.hashes import hashes_of
 from ingest.json_text import scalar_text
 from ingest.references import references_of, references_sent
 from ingest.rollup import roll_up
 from ingest.semconv.conventions import USAGE_ROOTS
 from ingest.semconv.duplicate_calls import without_echoes
-from ingest.semconv.engine import map_attributes, united
+from ingest.semconv.engine import KeyMapping, map_attributes, mapping_of, united
 from ingest.semconv.events import with_events
 from ingest.semconv.failure import EXCEPTION_EVENT, failure_of
 from ingest.semconv.prices import PriceTable, add_costs, list_prices
+
+PLANS_MAX: Final = 512
+
+
+class _KeyPlan(NamedTuple):
+    """What follows from the keys of a span's attributes, whatever their values."""
+
+    has_ag_attributes: bool
+    shape: Shape | None
+    mapping: KeyMapping | None
+
+
+def _planned(keys: Keys) -> _KeyPlan:
+    return _KeyPlan(any(key.startswith("ag.") for key in keys), shape_of(keys), mapping_of(keys))
+
+
+_plans: Final = Plans(_planned, max_count=PLANS_MAX)
+
+
+def _mapping_of(keys: Keys) -> KeyMapping | None:
+    return _plans.of(keys).mapping
 
 
 def normalize(spans: Sequence[Span], prices: PriceTable | None = None) -> list[NormalizedSpan]:
@@ -56,9 +77,13 @@ def normalize(spans: Sequence[Span], prices: PriceTable | None = None) -> list[N
 
 
 def _normalized(span: Span, trace_type: str, prices: PriceTable) -> NormalizedSpan:
-    flat = span.attributes
-    attributes, is_regular = nest_and_tell(decode_ag_attributes(flat) if has_ag_attributes(flat) else flat)
-    mapped = map_attributes(flat, attributes)
+    sent = span.attributes
+    plan = _plans.of(tuple(sent))
+    if plan.has_ag_attributes:
+        sent = decode_ag_attributes(sent)
+        plan = _plans.of(tuple(sent))
+    attributes = nested_as(plan.shape, sent)
+    mapped = map_attributes(plan.mapping, sent, attributes, _mapping_of)
     if mapped is not None and span.events:
         mapped = with_events(mapped, span.events)
     is_native = attributes.get("ag") is not None
@@ -84,7 +109,7 @@ def _normalized(span: Span, trace_type: str, prices: PriceTable) -> NormalizedSp
         # The canonical shape has no place for agents; that is no reason to lose who it was.
         agent_id=_id(ag.get("unsupported", {}), "agent") if is_root else span.agent_id,
         metrics=metrics,
-        flat=flat if is_regular and not is_native else None,
+        flat=sent if plan.shape is not None and not is_native else None,
         mapping_errors=() if mapped is None else mapped.mapping_errors,
         usage_is_own=metrics is not NO_METRICS and USAGE_ROOTS.isdisjoint(attributes),
     )

@@ -42,10 +42,6 @@ _INDEXES = tuple(map(str, range(64)))  # most arrays end here; longer ones make 
 
 _TYPE_PATHS = {"trace": "ag.type.trace", "span": "ag.type.span"}
 
-PLACES_MAX = 16_384
-PLACE_CHARACTERS_MAX = 128
-"""Of one path: with their number, some 10 MB of the most hostile ones."""
-
 
 def typed_text(value: str | float) -> str:
     """The text of a scalar leaf: its type in one letter, then its value. Takes text, numbers and booleans."""
@@ -56,102 +52,27 @@ def typed_text(value: str | float) -> str:
     return "n" + number_text(value)
 
 
-class _Paths(dict[str, str]):
-    """The paths of a container's members, each made when it is first asked for: instrumentations use the same ones
-    again and again.
-    """
-
-    def __init__(self, prefix: str) -> None:
-        super().__init__()
-        self.prefix = prefix
-
-    def __missing__(self, name: str) -> str:
-        path = self.prefix + name.replace(".", _DOT_IN_KEY)
-        if _is_remembered(path):
-            self[name] = path
-        return path
-
-
-class _Below(dict[str, "_Place"]):
-    """Those of its members that are containers, likewise."""
-
-    def __init__(self, prefix: str) -> None:
-        super().__init__()
-        self.prefix = prefix
-
-    def __missing__(self, name: str) -> _Place:
-        place = _Place.at(self.prefix + name.replace(".", _DOT_IN_KEY))
-        if _is_remembered(place.path):
-            self[name] = place
-        return place
-
-
-class _Place:
-    """A container in a span."""
-
-    __slots__ = ("below", "path", "paths")
-
-    def __init__(self, path: str, prefix: str) -> None:
-        self.path = path
-        self.paths = _Paths(prefix)
-        self.below = _Below(prefix)
-
-    @classmethod
-    def at(cls, path: str) -> _Place:
-        """The container at a path, which may be the empty one."""
-        return cls(path, path + ".")
-
-
-_outermost: dict[str | None, _Place] = {}
-_places_left = PLACES_MAX
-
-
-def _is_remembered(path: str) -> bool:
-    """Whether there is room for one more; when there is none left, all begins anew."""
-    global _places_left  # noqa: PLW0603 - one table a process, as its paths
-    if len(path) > PLACE_CHARACTERS_MAX:
-        return False
-    if _places_left == 0:
-        _outermost.clear()
-        _places_left = PLACES_MAX
-    _places_left -= 1
-    return True
-
-
-def _place_at(path: str | None) -> _Place:
-    """The container that a walk begins with: the value of a dotted key, or, at none, all attributes."""
-    place = _outermost.get(path)
-    if place is None:
-        place = _Place("", "") if path is None else _Place.at(path)
-        if _is_remembered(place.path):
-            _outermost[path] = place
-    return place
-
-
 def append_leaves(attributes: dict[str, Any], paths: list[str], texts: list[str]) -> None:
     """Append the leaves of one span's nested ``attributes``: a path to ``paths``, its text to ``texts``.
 
     In the order of the document; an empty container comes after what it holds. The depth is bounded by decoding, 24
     levels a value, and by nesting, 24 levels a key.
     """
-    _append_members(attributes.items(), _place_at(None), paths.append, texts.append)
+    _append_members(attributes.items(), "", paths.append, texts.append)
 
 
 def append_ag_leaves(ag: dict[str, Any], paths: list[str], texts: list[str]) -> None:
     """The leaves of an ``ag`` in its canonical shape (``ingest/ag.py``): those of the walk in another order, which is
     spared what every span has.
     """
-    place = _place_at("ag")
     rest = dict(ag)
     for which, kind in rest.pop("type").items():
         paths.append(_TYPE_PATHS[which])
         texts.append("s" + kind)
-    metrics = place.below["metrics"]
     for name, metric in rest.pop("metrics").items():
         if metric:
-            known = metrics.below[name]
-            _append_members(metric.items(), known, paths.append, texts.append)
-    _append_members(rest.items(), place, paths.append, texts.append)
+            _append_members(metric.items(), f"ag.metrics.{name}.", paths.append, texts.append)
+    _append_members(rest.items(), "ag.", paths.append, texts.append)
 
 
 def append_flat_leaves(flat: dict[str, Any], paths: list[str], texts: list[str]) -> bool:
@@ -194,7 +115,7 @@ def _append_structured(flat: dict[str, Any], structured: list[str], paths: list[
     for path in structured:
         value = flat[path]
         members = value.items() if type(value) is dict else _elements(value)
-        if not _append_members(members, _place_at(path), below_paths.append, below_texts.append):
+        if not _append_members(members, path + ".", below_paths.append, below_texts.append):
             return False
     paths.extend(below_paths)
     texts.extend(below_texts)
@@ -203,41 +124,40 @@ def _append_structured(flat: dict[str, Any], structured: list[str], paths: list[
 
 def _append_members(
     members: Iterable[tuple[str, Any]],
-    place: _Place,
+    prefix: str,
     add_path: Callable[[str], None],
     add_text: Callable[[str], None],
 ) -> bool:
-    """Add the leaves of one container; true when one of them is a scalar. Once a span and container: flat on
-    purpose.
+    """Add the leaves of one container, whose path and a dot are ``prefix``; return whether one of them is a scalar.
+
+    Called for each container of each span, so it is one flat function.
     """
-    paths, below = place.paths, place.below
     holds_scalar = False
     for name, value in members:
+        path = prefix + (name.replace(".", _DOT_IN_KEY) if "." in name else name)
         kind = type(value)
         if kind is str:
-            add_path(paths[name])
+            add_path(path)
             add_text("s" + value)
             holds_scalar = True
         elif kind is int:
-            add_path(paths[name])
+            add_path(path)
             add_text(f"n{value}")
             holds_scalar = True
         elif kind is dict:
-            inner = below[name]
-            if value and _append_members(value.items(), inner, add_path, add_text):
+            if value and _append_members(value.items(), path + ".", add_path, add_text):
                 holds_scalar = True
-            elif inner.path not in ALWAYS_OBJECT_PATHS:
-                add_path(inner.path)
+            elif path not in ALWAYS_OBJECT_PATHS:
+                add_path(path)
                 add_text(EMPTY_OBJECT)
         elif kind is list:
-            inner = below[name]
-            if value and _append_members(_elements(value), inner, add_path, add_text):
+            if value and _append_members(_elements(value), path + ".", add_path, add_text):
                 holds_scalar = True
             else:
-                add_path(inner.path)
+                add_path(path)
                 add_text(EMPTY_ARRAY)
         elif value is not None:
-            add_path(paths[name])
+            add_path(path)
             add_text(typed_text(value))
             holds_scalar = True
     return holds_scalar

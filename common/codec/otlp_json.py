@@ -215,9 +215,11 @@ class _Reader:
         found = _RESOURCE_SPANS.read(resource_spans, "resourceSpans")
         resource = _RESOURCE.read(found.get("resource") or {}, "resource")
         read = Resource(
-            nest(self._attributes(resource.get("attributes"), "resource.attributes")),
-            count_of(resource.get("droppedAttributesCount"), "resource.droppedAttributesCount"),
-            text_of(found.get("schemaUrl"), "resourceSpans.schemaUrl"),
+            attributes=nest(self._attributes(resource.get("attributes"), "resource.attributes")),
+            dropped_attributes_count=count_of(
+                resource.get("droppedAttributesCount"), "resource.droppedAttributesCount"
+            ),
+            schema_url=text_of(found.get("schemaUrl"), "resourceSpans.schemaUrl"),
         )
         if self._may_hold_null:
             check_no_null(read, "resource")
@@ -228,11 +230,11 @@ class _Reader:
         found = _SCOPE_SPANS.read(scope_spans, "scopeSpans")
         scope = _SCOPE.read(found.get("scope") or {}, "scope")
         read = Scope(
-            text_of(scope.get("name"), "scope.name"),
-            text_of(scope.get("version"), "scope.version"),
-            nest(self._attributes(scope.get("attributes"), "scope.attributes")),
-            count_of(scope.get("droppedAttributesCount"), "scope.droppedAttributesCount"),
-            text_of(found.get("schemaUrl"), "scopeSpans.schemaUrl"),
+            name=text_of(scope.get("name"), "scope.name"),
+            version=text_of(scope.get("version"), "scope.version"),
+            attributes=nest(self._attributes(scope.get("attributes"), "scope.attributes")),
+            dropped_attributes_count=count_of(scope.get("droppedAttributesCount"), "scope.droppedAttributesCount"),
+            schema_url=text_of(found.get("schemaUrl"), "scopeSpans.schemaUrl"),
         )
         if self._may_hold_null:
             check_no_null(read, "scope")
@@ -252,25 +254,25 @@ class _Reader:
         status = object_of(get("status"), "status")
         links = list_of(get("links"), "links")
         span = Span(
-            trace_id,
-            span_id,
-            self._span_id(get("parentSpanId"), RejectionCode.INVALID_PARENT_ID, "parentSpanId"),
-            text_of(get("name"), "name"),
-            enum_of(get("kind"), "kind", SpanKind),
-            start_ns,
-            end_ns,
-            enum_of(status.get("code"), "status.code", StatusCode),
-            text_of(status.get("message"), "status.message") or None,
-            self._attributes(get("attributes"), "attributes"),
-            tuple([self._event(event) for event in list_of(get("events"), "events")]),
-            tuple([self._link(link) for link in links]) if links else None,
-            text_of(get("traceState"), "traceState"),
-            count_of(get("flags"), "flags"),
-            count_of(get("droppedAttributesCount"), "droppedAttributesCount"),
-            count_of(get("droppedEventsCount"), "droppedEventsCount"),
-            count_of(get("droppedLinksCount"), "droppedLinksCount"),
-            resource,
-            scope,
+            trace_id=trace_id,
+            span_id=span_id,
+            parent_id=self._span_id(get("parentSpanId"), RejectionCode.INVALID_PARENT_ID, "parentSpanId"),
+            name=text_of(get("name"), "name"),
+            kind=enum_of(get("kind"), "kind", SpanKind),
+            start_ns=start_ns,
+            end_ns=end_ns,
+            status_code=enum_of(status.get("code"), "status.code", StatusCode),
+            status_message=text_of(status.get("message"), "status.message") or None,
+            attributes=self._attributes(get("attributes"), "attributes"),
+            events=tuple([self._event(event) for event in list_of(get("events"), "events")]),
+            links=tuple([self._link(link) for link in links]) if links else None,
+            trace_state=text_of(get("traceState"), "traceState"),
+            flags=count_of(get("flags"), "flags"),
+            dropped_attributes_count=count_of(get("droppedAttributesCount"), "droppedAttributesCount"),
+            dropped_events_count=count_of(get("droppedEventsCount"), "droppedEventsCount"),
+            dropped_links_count=count_of(get("droppedLinksCount"), "droppedLinksCount"),
+            resource=resource,
+            scope=scope,
         )
         if self._may_hold_null:
             check_span_has_no_null(span)
@@ -279,10 +281,10 @@ class _Reader:
     def _event(self, found: Any) -> Event:
         members = _EVENT.read(found, "An event")
         return Event(
-            text_of(members.get("name"), "events.name"),
-            _uint64(members.get("timeUnixNano"), "events.timeUnixNano"),
-            self._attributes(members.get("attributes"), "events.attributes"),
-            count_of(members.get("droppedAttributesCount"), "events.droppedAttributesCount"),
+            name=text_of(members.get("name"), "events.name"),
+            time_ns=_uint64(members.get("timeUnixNano"), "events.timeUnixNano"),
+            attributes=self._attributes(members.get("attributes"), "events.attributes"),
+            dropped_attributes_count=count_of(members.get("droppedAttributesCount"), "events.droppedAttributesCount"),
         )
 
     def _link(self, found: Any) -> Link:
@@ -291,12 +293,12 @@ class _Reader:
         trace_id = self._id(members.get("traceId"), 16, RejectionCode.INVALID_LINK, "links.traceId")
         span_id = self._id(members.get("spanId"), 8, RejectionCode.INVALID_LINK, "links.spanId")
         return Link(
-            trace_id or ZERO_ID,
-            span_id + span_id or ZERO_ID,
-            self._attributes(members.get("attributes"), "links.attributes"),
-            text_of(members.get("traceState"), "links.traceState"),
-            count_of(members.get("flags"), "links.flags"),
-            count_of(members.get("droppedAttributesCount"), "links.droppedAttributesCount"),
+            trace_id=trace_id or ZERO_ID,
+            span_id=span_id + span_id or ZERO_ID,
+            attributes=self._attributes(members.get("attributes"), "links.attributes"),
+            trace_state=text_of(members.get("traceState"), "links.traceState"),
+            flags=count_of(members.get("flags"), "links.flags"),
+            dropped_attributes_count=count_of(members.get("droppedAttributesCount"), "links.droppedAttributesCount"),
         )
 
     def _trace_id(self, found: Any) -> bytes:

@@ -119,25 +119,25 @@ def _span(bounds: Bounds, message: Any, resource: Resource, scope: Scope) -> Spa
     events = message.events
     links = message.links
     return Span(
-        trace_id,
-        span_id + span_id,
-        parent_id or None,
-        _text(message.name, "name"),
-        kind,
-        start_ns,
-        end_ns,
-        status_code,
-        _text(status.message, "status.message") or None,
-        _attributes(message.attributes, depth_max, "attributes"),
-        tuple([_event(event, depth_max) for event in events]) if events else (),
-        tuple([_link(link, depth_max) for link in links]) if links else None,
-        _text(message.trace_state, "trace_state"),
-        message.flags,
-        message.dropped_attributes_count,
-        message.dropped_events_count,
-        message.dropped_links_count,
-        resource,
-        scope,
+        trace_id=trace_id,
+        span_id=span_id + span_id,
+        parent_id=parent_id or None,
+        name=_text(message.name, "name"),
+        kind=kind,
+        start_ns=start_ns,
+        end_ns=end_ns,
+        status_code=status_code,
+        status_message=_text(status.message, "status.message") or None,
+        attributes=_attributes(message.attributes, depth_max, "attributes"),
+        events=tuple([_event(event, depth_max) for event in events]) if events else (),
+        links=tuple([_link(link, depth_max) for link in links]) if links else None,
+        trace_state=_text(message.trace_state, "trace_state"),
+        flags=message.flags,
+        dropped_attributes_count=message.dropped_attributes_count,
+        dropped_events_count=message.dropped_events_count,
+        dropped_links_count=message.dropped_links_count,
+        resource=resource,
+        scope=scope,
     )
 
 
@@ -176,10 +176,10 @@ def _parent_id(parent_id: bytes) -> bytes | None:
 
 def _event(message: Any, depth_max: int) -> Event:
     return Event(
-        _text(message.name, "The name of an event"),
-        message.time_unix_nano,
-        _attributes(message.attributes, depth_max, "events.attributes"),
-        message.dropped_attributes_count,
+        name=_text(message.name, "The name of an event"),
+        time_ns=message.time_unix_nano,
+        attributes=_attributes(message.attributes, depth_max, "events.attributes"),
+        dropped_attributes_count=message.dropped_attributes_count,
     )
 
 
@@ -194,21 +194,21 @@ def _link(message: Any, depth_max: int) -> Link:
             f"it takes a trace id of {_TRACE_ID_LEGAL} and a span id of {_SPAN_ID_LEGAL}.",
         )
     return Link(
-        trace_id,
-        span_id + span_id,
-        _attributes(message.attributes, depth_max, "links.attributes"),
-        _text(message.trace_state, "links.trace_state"),
-        message.flags,
-        message.dropped_attributes_count,
+        trace_id=trace_id,
+        span_id=span_id + span_id,
+        attributes=_attributes(message.attributes, depth_max, "links.attributes"),
+        trace_state=_text(message.trace_state, "links.trace_state"),
+        flags=message.flags,
+        dropped_attributes_count=message.dropped_attributes_count,
     )
 
 
 def _resource(message: Any, bounds: Bounds) -> Resource | Rejected:
     try:
         return Resource(
-            nest(_attributes(message.resource.attributes, bounds.nesting_depth_max, "resource.attributes")),
-            message.resource.dropped_attributes_count,
-            _text(message.schema_url, "resource.schema_url"),
+            attributes=nest(_attributes(message.resource.attributes, bounds.nesting_depth_max, "resource.attributes")),
+            dropped_attributes_count=message.resource.dropped_attributes_count,
+            schema_url=_text(message.schema_url, "resource.schema_url"),
         )
     except Rejected as rejected:
         return rejected
@@ -218,11 +218,11 @@ def _scope(message: Any, bounds: Bounds) -> Scope | Rejected:
     scope = message.scope
     try:
         return Scope(
-            _text(scope.name, "scope.name"),
-            _text(scope.version, "scope.version"),
-            nest(_attributes(scope.attributes, bounds.nesting_depth_max, "scope.attributes")),
-            scope.dropped_attributes_count,
-            _text(message.schema_url, "scope.schema_url"),
+            name=_text(scope.name, "scope.name"),
+            version=_text(scope.version, "scope.version"),
+            attributes=nest(_attributes(scope.attributes, bounds.nesting_depth_max, "scope.attributes")),
+            dropped_attributes_count=scope.dropped_attributes_count,
+            schema_url=_text(message.schema_url, "scope.schema_url"),
         )
     except Rejected as rejected:
         return rejected

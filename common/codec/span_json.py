@@ -158,28 +158,28 @@ class _Reader:
         name = get("span_name")
         links = get("links")
         span = Span(
-            trace_id,
-            span_id,
-            _parent_id(get("parent_id")),
-            span_id[10:].hex() if name is None else text_of(name, "span_name"),
-            enum_of(get("span_kind"), "span_kind", SpanKind),
-            start_ns,
-            end_ns,
-            enum_of(get("status_code"), "status_code", StatusCode),
-            text_of(get("status_message"), "status_message") or None,
-            self._attributes(get("attributes"), "attributes"),
-            tuple([self._event(event, start_ns) for event in list_of(get("events"), "events")]),
-            None if links is None else tuple([self._link(link) for link in list_of(links, "links")]),
-            text_of(get("trace_state"), "trace_state"),
-            count_of(get("flags"), "flags"),
-            count_of(get("dropped_attributes_count"), "dropped_attributes_count"),
-            count_of(get("dropped_events_count"), "dropped_events_count"),
-            count_of(get("dropped_links_count"), "dropped_links_count"),
-            self._resource_of(get("resource")),
-            self._scope_of(get("scope")),
-            self._identified(get("references"), "references"),
-            self._identified(get("hashes"), "hashes"),
-            *(_optional_text(get(name), name) for name in PROMOTED_TEXTS),
+            trace_id=trace_id,
+            span_id=span_id,
+            parent_id=_parent_id(get("parent_id")),
+            name=span_id[10:].hex() if name is None else text_of(name, "span_name"),
+            kind=enum_of(get("span_kind"), "span_kind", SpanKind),
+            start_ns=start_ns,
+            end_ns=end_ns,
+            status_code=enum_of(get("status_code"), "status_code", StatusCode),
+            status_message=text_of(get("status_message"), "status_message") or None,
+            attributes=self._attributes(get("attributes"), "attributes"),
+            events=tuple([self._event(event, start_ns) for event in list_of(get("events"), "events")]),
+            links=None if links is None else tuple([self._link(link) for link in list_of(links, "links")]),
+            trace_state=text_of(get("trace_state"), "trace_state"),
+            flags=count_of(get("flags"), "flags"),
+            dropped_attributes_count=count_of(get("dropped_attributes_count"), "dropped_attributes_count"),
+            dropped_events_count=count_of(get("dropped_events_count"), "dropped_events_count"),
+            dropped_links_count=count_of(get("dropped_links_count"), "dropped_links_count"),
+            resource=self._resource_of(get("resource")),
+            scope=self._scope_of(get("scope")),
+            references=self._identified(get("references"), "references"),
+            hashes=self._identified(get("hashes"), "hashes"),
+            **{member: _optional_text(get(member), member) for member in PROMOTED_TEXTS},
         )
         if self._may_hold_null:
             check_span_has_no_null(span)
@@ -202,21 +202,25 @@ class _Reader:
                 RejectionCode.ABSURD_TIME, f"The time of an event is {time_ns} ns; it takes 1970 to 2554, as in OTLP."
             )
         return Event(
-            text_of(members.get("name"), "events.name"),
-            start_ns if time_ns is None else time_ns,
-            self._attributes(members.get("attributes"), "events.attributes"),
-            count_of(members.get("dropped_attributes_count"), "events.dropped_attributes_count"),
+            name=text_of(members.get("name"), "events.name"),
+            time_ns=start_ns if time_ns is None else time_ns,
+            attributes=self._attributes(members.get("attributes"), "events.attributes"),
+            dropped_attributes_count=count_of(
+                members.get("dropped_attributes_count"), "events.dropped_attributes_count"
+            ),
         )
 
     def _link(self, found: Any) -> Link:
         members = object_of(found, "A link")
         return Link(
-            _linked(members, "trace_id", parse_trace_id),
-            _linked(members, "span_id", parse_span_id),
-            self._attributes(members.get("attributes"), "links.attributes"),
-            text_of(members.get("trace_state"), "links.trace_state"),
-            count_of(members.get("flags"), "links.flags"),
-            count_of(members.get("dropped_attributes_count"), "links.dropped_attributes_count"),
+            trace_id=_linked(members, "trace_id", parse_trace_id),
+            span_id=_linked(members, "span_id", parse_span_id),
+            attributes=self._attributes(members.get("attributes"), "links.attributes"),
+            trace_state=text_of(members.get("trace_state"), "links.trace_state"),
+            flags=count_of(members.get("flags"), "links.flags"),
+            dropped_attributes_count=count_of(
+                members.get("dropped_attributes_count"), "links.dropped_attributes_count"
+            ),
         )
 
     def _resource_of(self, found: Any) -> Resource:
@@ -226,9 +230,11 @@ class _Reader:
         if written != self._resource[0]:
             members = object_of(found, "resource")
             resource = Resource(
-                nest(self._attributes(members.get("attributes"), "resource.attributes")),
-                count_of(members.get("dropped_attributes_count"), "resource.dropped_attributes_count"),
-                text_of(members.get("schema_url"), "resource.schema_url"),
+                attributes=nest(self._attributes(members.get("attributes"), "resource.attributes")),
+                dropped_attributes_count=count_of(
+                    members.get("dropped_attributes_count"), "resource.dropped_attributes_count"
+                ),
+                schema_url=text_of(members.get("schema_url"), "resource.schema_url"),
             )
             self._resource = (written, resource)
         return self._resource[1]
@@ -240,11 +246,13 @@ class _Reader:
         if written != self._scope[0]:
             members = object_of(found, "scope")
             scope = Scope(
-                text_of(members.get("name"), "scope.name"),
-                text_of(members.get("version"), "scope.version"),
-                nest(self._attributes(members.get("attributes"), "scope.attributes")),
-                count_of(members.get("dropped_attributes_count"), "scope.dropped_attributes_count"),
-                text_of(members.get("schema_url"), "scope.schema_url"),
+                name=text_of(members.get("name"), "scope.name"),
+                version=text_of(members.get("version"), "scope.version"),
+                attributes=nest(self._attributes(members.get("attributes"), "scope.attributes")),
+                dropped_attributes_count=count_of(
+                    members.get("dropped_attributes_count"), "scope.dropped_attributes_count"
+                ),
+                schema_url=text_of(members.get("schema_url"), "scope.schema_url"),
             )
             self._scope = (written, scope)
         return self._scope[1]

@@ -1,83 +1,71 @@
-"""The engine that applies the tables: from the attributes of a span to what they say under ``ag``.
+"""The engine that applies the tables: from the attributes of a span to what they mean under ``ag``.
 
-An instrumentation writes the same keys again and again, so the tables are looked through once a set of keys: a *plan* says
-which values are read how, and where they are put; a span then costs its readings, and half a microsecond a row. Keys that
-begin like none of a table are remembered one by one, whatever others they come with: a span that has no others costs a
-look at each (11 keys: 0.2 µs). What is put together here has the canonical shape
-already (``ingest/ag.py``); attributes are read and never changed. Pure; safe to call from several threads.
+Which rows of the tables apply depends on the keys of the attributes alone. ``mapping_of`` finds them once per set of keys, and
+``ingest/normalize.py`` keeps the result in its plan for these keys; a span then costs its conversions, and half a microsecond
+per row. The result has the canonical shape already (``ingest/ag.py``). Attributes are read and never changed. Pure; thread-safe.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from common.plans import Plans
+from common.plans import Keys
 from common.span import Attributes
 from ingest.semconv.conventions import CONVENTIONS
 from ingest.semconv.rows import ALL, MappingError, Row
 
 TOTAL_END: Final = 2**64
-"""Of what was used: integers that are written as JSON have 64 bits, and nobody spends as many dollars."""
-
-PLANS_MAX: Final = 512
-UNRELATED_MAX: Final = 4_096
-UNRELATED_CHARACTERS_MAX: Final = 128
-"""Of one key, and the keys of one span more than there may be: a megabyte of the most hostile ones."""
+"""End of the sums of tokens and costs: integers in JSON have 64 bits, and nobody spends as many dollars."""
 
 
 class Mapped(NamedTuple):
-    """What the attributes of a span say: members of ``ag`` that hold something, and a reason for each value that cannot be read."""
+    """What the attributes of a span mean: the members of ``ag`` that are not empty, and a reason for each value that cannot be read."""
 
     ag: dict[str, Any]
     mapping_errors: Sequence[str] = ()
 
 
-def map_attributes(flat: Attributes, nested: Attributes) -> Mapped | None:
-    """What the attributes of other instrumentations say; ``None`` where there are none.
+def map_attributes(
+    mapping: KeyMapping | None,
+    flat: Attributes,
+    nested: Attributes,
+    mapping_of_keys: Callable[[Keys], KeyMapping | None],
+) -> Mapped | None:
+    """Return what the attributes of other instrumentations mean; ``None`` if there are none.
 
-    ``nested`` are the same attributes, nested (``common/nesting.py``). An answer that is published again says all that it
-    has to say under ``ag``.
+    ``mapping`` is that of the keys of ``flat``; ``nested`` are the same attributes, nested (``common/nesting.py``). Attributes of an
+    instrumentation that came nested are flattened first, and ``mapping_of_keys`` gives the mapping of their keys. An
+    answer that is published again says everything under ``ag`` already.
     """
-    if "ag" in flat and _is_of_an_answer(flat["ag"]):
+    if mapping is None or _is_of_an_answer(flat.get("ag")):
         return None
-    if _unrelated.issuperset(flat):
-        return None
-    keys = tuple(flat)
-    plan = _plans.get(keys, _UNKNOWN)
-    if plan is _UNKNOWN:
-        if not _is_known(keys):
-            _remember_unrelated(keys)
-            return None
-        plan = _planned(keys)
-        _plans.remember(keys)
-    if plan is None:
-        return None
-    if plan.roots and any(isinstance(flat[root], dict) for root in plan.roots):
-        return map_attributes(_spread_out(flat, plan.roots), nested)
-    return _carried_out(plan, flat, nested) if plan.steps else None
+    if mapping.roots and any(isinstance(flat[root], dict) for root in mapping.roots):
+        spread = _spread_out(flat, mapping.roots)
+        return map_attributes(mapping_of_keys(tuple(spread)), spread, nested, mapping_of_keys)
+    return _carried_out(mapping, flat, nested) if mapping.steps else None
 
 
 def _is_of_an_answer(ag: Any) -> bool:
-    """Every answer tells the type of its trace there; what is sent for the first time need not, and says only a part."""
-    of_types = ag.get("type") if isinstance(ag, dict) else None
-    return isinstance(of_types, dict) and "trace" in of_types
+    """Every answer has the type of its trace there; what is sent for the first time need not, and says only a part."""
+    types = ag.get("type") if isinstance(ag, dict) else None
+    return isinstance(types, dict) and "trace" in types
 
 
 _Step: TypeAlias = tuple[str, tuple[str, ...], tuple[str, ...], tuple[str, ...], Callable[..., Any], int, str]
-"""One row for one set of keys: ``(key, keys, below, names, read, place, leaf)``. No named tuple: plain ones come apart in half the time.
+"""One row for one set of keys: ``(key, keys, below, names, read, place, leaf)``. Not a named tuple: a plain one unpacks in half the time.
 
-``keys``: the one key, or several that are read together; ``below``: where the container stands that is read instead, and
-``names`` which of its members, all of them if none is named. ``place`` and ``leaf``: where it goes; without a leaf, member by member.
+``key``: the one key that is read, or ``keys``: several that are read together, or ``below``: the path of the container that is
+read, and ``names``: which of its members, all if empty. ``place`` and ``leaf``: where the result goes; without a leaf, member by member.
 """
 
 
-class _Plan(NamedTuple):
-    """``places``: the objects that may be made, each with the one around it (counted from ``ag``, the first) and its name there,
-    outer ones first.
+class KeyMapping(NamedTuple):
+    """The rows that apply to a set of keys.
 
-    ``roots``: keys that hold nested attributes of an instrumentation, where they hold an object.
+    ``places``: the objects that may be made, outer ones first, each with the object around it (counted from ``ag``, the first) and
+    its name there. ``roots``: keys that may hold nested attributes of an instrumentation, as an object.
     """
 
     steps: tuple[_Step, ...] = ()
@@ -85,10 +73,10 @@ class _Plan(NamedTuple):
     roots: tuple[str, ...] = ()
 
 
-def _carried_out(plan: _Plan, flat: Attributes, nested: Attributes) -> Mapped:
-    made: list[dict[str, Any]] = [{} for _ in plan.places]
+def _carried_out(mapping: KeyMapping, flat: Attributes, nested: Attributes) -> Mapped:
+    made: list[dict[str, Any]] = [{} for _ in mapping.places]
     mapping_errors: list[str] = []
-    for key, keys, below, names, read, place, leaf in plan.steps:
+    for key, keys, below, names, read, place, leaf in mapping.steps:
         try:
             if key:
                 value = flat[key]
@@ -111,7 +99,7 @@ def _carried_out(plan: _Plan, flat: Attributes, nested: Attributes) -> Mapped:
             made[place][leaf] = found
         else:
             made[place].update(found)
-    return Mapped(_put_together(plan.places, made), mapping_errors)
+    return Mapped(_put_together(mapping.places, made), mapping_errors)
 
 
 def _container(nested: Attributes, below: tuple[str, ...], names: tuple[str, ...]) -> Any:
@@ -178,7 +166,7 @@ def _spread(prefix: str, value: Any) -> Iterator[tuple[str, Any]]:
         yield prefix, value
 
 
-# From tables to plans.
+# From tables to the mapping of a set of keys.
 
 _ROWS: Final = tuple(row for convention in CONVENTIONS for row in convention.rows)
 _SOURCES: Final = frozenset(source for row in _ROWS for source in row.sources)
@@ -213,8 +201,10 @@ _beginnings: Final = {
 }
 
 
-def _planned(keys: tuple[str, ...]) -> _Plan | None:
-    """The plan for a set of keys; ``None`` where no table says anything about them."""
+def mapping_of(keys: Keys) -> KeyMapping | None:
+    """Return the rows that apply to a set of keys; ``None`` if no table says anything about them."""
+    if not _is_known(keys):
+        return None
     asked = _Keys(keys)
     roots = tuple(key for key in keys if key in _ROOTS)
     applied = [(row, names) for row in _ROWS if (names := _names_read(row, asked)) is not None]
@@ -222,7 +212,7 @@ def _planned(keys: tuple[str, ...]) -> _Plan | None:
         return None
     paths = sorted({path[:at] for row, _ in applied for path in [_place(row)] for at in range(len(path) + 1)}, key=len)
     places = tuple((paths.index(path[:-1]), path[-1]) if path else (0, "") for path in paths)
-    return _Plan(tuple(_step(row, names, paths) for row, names in applied), places, roots)
+    return KeyMapping(tuple(_step(row, names, paths) for row, names in applied), places, roots)
 
 
 def _names_read(row: Row, asked: _Keys) -> tuple[str, ...] | None:
@@ -276,20 +266,6 @@ def _step(row: Row, names: tuple[str, ...], paths: Sequence[tuple[str, ...]]) ->
         paths.index(_place(row)),
         "" if row.target.endswith(ALL) else row.target.rpartition(".")[2],
     )
-
-
-_unrelated: Final[set[str]] = set()
-"""Keys that begin like none of a table: spans with no others, as most are, cost a look at each."""
-
-
-def _remember_unrelated(keys: Iterable[str]) -> None:
-    if len(_unrelated) >= UNRELATED_MAX:
-        _unrelated.clear()
-    _unrelated.update(key for key in keys if len(key) <= UNRELATED_CHARACTERS_MAX)
-
-
-_UNKNOWN: Final = _Plan()
-_plans: Final = Plans(_planned, most=PLANS_MAX)
 
 
 def united(mapped: Mapping[str, Any], native: Mapping[str, Any]) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import orjson
 
 from common.span import NormalizedSpan, Span, StatusCode
-from ingest import ag_attributes
+from ingest import ag
 from ingest.semconv.conventions import CONVENTIONS
 from ingest.semconv.failure import EXCEPTION_EVENT
 from ingest.semconv.rows import Convention, Row
@@ -57,8 +57,8 @@ def mapping_table(convention: Convention) -> str:
 
 def native_table() -> str:
     """The older names of Agenta's SDK, and what they are now."""
-    renamed = [(f"`{old}*`", f"`{new}*`") for old, new in ag_attributes._RENAMED_PREFIXES]
-    renamed += [(f"`{old}`", f"`{new}`") for old, new in ag_attributes._RENAMED_KEYS.items()]
+    renamed = [(f"`{old}*`", f"`{new}*`") for old, new in ag._RENAMED_PREFIXES]
+    renamed += [(f"`{old}`", f"`{new}`") for old, new in ag._RENAMED_KEYS.items()]
     return _table(("attribute", "becomes"), renamed)
 
 

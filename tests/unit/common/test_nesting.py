@@ -9,9 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from common import nesting
-from common.nesting import SEGMENTS_MAX, nest, nest_and_tell
-from common.plans import Plans
+from common.nesting import SEGMENTS_MAX, nest, nested_as, shape_of
 
 segments = st.sampled_from(["a", "b", "c", "0", "1", "2", "00", "", "٢"])
 keys = st.lists(segments, min_size=1, max_size=4).map(".".join)
@@ -111,71 +109,26 @@ def leaves(value):
     return [value]
 
 
-def grown(flat):
-    """Without a plan: what the first span with these keys gets."""
-    tree, is_regular = nesting._grown(flat)
-    return tree.finished(), is_regular
-
-
 @given(st.dictionaries(keys, values, max_size=8))
 @example({"a.0.b": 1, "a.1.b": 2, "c.1": 3, "c.0": 4})
 @example({".a": 1, "..a": 2, "": 3})
 @example({"a.b.0": 1, "a.b.1.0": 2, "d.00": 3, "e.٢": 4})
-def test_keys_that_come_again_nest_as_they_did_the_first_time(flat):
-    nested, is_regular = grown(flat)
+@example({"a.b.c.d.e": 1, "a.b": {}})
+@example({"x" + ".x" * SEGMENTS_MAX: 1})
+def test_object_is_the_same_by_the_shape_of_its_keys_and_key_by_key(flat):
+    shape = shape_of(flat)
+    by_key = nested_as(None, flat)
 
-    if is_regular:
-        planned = nesting._carried_out(nesting._planned(flat), flat.values())
-        assert planned == nested
-        assert json.dumps(planned) == json.dumps(nested), "the same order of members"
-
-
-@pytest.fixture
-def plans(monkeypatch):
-    """Empty ones; nothing of other tests in them."""
-    empty = Plans(nesting._planned, most=nesting.PLANS_MAX)
-    monkeypatch.setattr(nesting, "_plans", empty)
-    return empty
+    assert json.dumps(nested_as(shape, flat)) == json.dumps(by_key), "the same order of members too"
 
 
-DEEP = {"a.b.c.d.e": 1, "a.b.x": 2}
+@pytest.mark.parametrize("flat", [{"a.b.c": 1, "a.b": 2}, {"a.b": {}, "a.b.c": 1}, {"a" + ".a" * SEGMENTS_MAX: 1}])
+def test_keys_that_collide_or_are_too_long_have_no_shape(flat):
+    assert shape_of(flat) is None
 
 
-def test_a_plan_is_made_when_keys_come_for_the_second_time(plans):
-    assert nest_and_tell(DEEP) == nest_and_tell(DEEP) == nest_and_tell(DEEP)
-
-    assert len(plans) == 1
-    assert plans.get(tuple(DEEP)) is not None
-
-
-def test_the_same_keys_in_another_order_are_other_keys(plans):
+def test_order_of_keys_is_the_order_of_members():
     there, back = {"a.b.c.d.e": 1, "a.b.x": 2}, {"a.b.x": 2, "a.b.c.d.e": 1}
-    for flat in (there, back) * 3:
-        assert list(nest(flat)["a"]["b"]) == (["c", "x"] if flat is there else ["x", "c"])
 
-
-def test_keys_that_collide_are_never_planned(plans):
-    for value in ({}, 1, {"c": 2}) * 3:
-        flat = {"a.b.c.d.e": 1, "a.b": value}
-        assert nest_and_tell(flat) == grown(flat)
-
-    assert len(plans) == 0
-
-
-def test_keys_that_open_few_containers_are_not_planned(plans):
-    for key in ("a.b.c.d", "a.b.c.d.e") * 3:
-        nest({key: 1})
-
-    assert len(plans) == 1
-
-
-def test_what_is_remembered_of_single_keys_is_bounded(monkeypatch):
-    monkeypatch.setattr(nesting, "_splits", nesting._Splits())
-    monkeypatch.setattr(nesting, "SPLITS_MAX", 2)
-    monkeypatch.setattr(nesting, "SPLIT_CHARACTERS_MAX", 4)
-
-    nest({"a.1": 1, "b.22": 1, "c.333": 1})
-    assert set(nesting._splits) == {"a.1", "b.22"}
-
-    assert nest({"d": 1, "a.1": 2}) == {"d": 1, "a": {"1": 2}}
-    assert set(nesting._splits) == {"d", "a.1"}
+    assert list(nest(there)["a"]["b"]) == ["c", "x"]
+    assert list(nest(back)["a"]["b"]) == ["x", "c"]

@@ -1,37 +1,48 @@
-"""What is kept of keys, and that it is bounded."""
+"""Plans are kept for keys that come again, and they are bounded."""
 
 from __future__ import annotations
 
-from common.plans import CHARACTERS_MAX, SEEN_MAX, Plans
+from common.plans import CHARACTERS_MAX, SEEN_MAX, Keys, Plans
 
 
-def test_keys_get_a_plan_when_they_come_for_the_second_time() -> None:
-    plans = Plans(len, most=3)
+class Maker:
+    """Counts what it makes."""
 
-    for expected in (None, 2, 2):
-        plans.remember(("a", "b"))
-        assert plans.get(("a", "b")) == expected
-    assert plans.get(("b", "a")) is None, "in another order they are other keys"
+    def __init__(self) -> None:
+        self.made: list[Keys] = []
+
+    def __call__(self, keys: Keys) -> int:
+        self.made.append(keys)
+        return len(keys)
+
+
+def test_plan_is_kept_when_its_keys_come_for_the_second_time() -> None:
+    make = Maker()
+    plans = Plans(make, max_count=3)
+
+    assert [plans.of(("a", "b")) for _ in range(4)] == [2] * 4
+    plans.of(("b", "a"))
+
+    assert make.made == [("a", "b"), ("a", "b"), ("b", "a")], "in another order they are other keys"
 
 
 def test_plans_are_bounded_in_number_and_in_size() -> None:
-    plans = Plans(len, most=3)
+    plans = Plans(Maker(), max_count=3)
     for number in range(4):
         for _ in range(2):
-            plans.remember((str(number),))
+            plans.of((str(number),))
     assert len(plans) == 1
 
     for length in (CHARACTERS_MAX, CHARACTERS_MAX + 1):
         for _ in range(3):
-            plans.remember(("x" * length,))
+            plans.of(("x" * length,))
     assert len(plans) == 2
-    assert plans.get(("x" * CHARACTERS_MAX,)) == 1
 
 
-def test_random_keys_leave_few_traces() -> None:
-    plans = Plans(len, most=3)
+def test_random_keys_are_not_kept() -> None:
+    plans = Plans(Maker(), max_count=3)
     for number in range(SEEN_MAX + 10):
-        plans.remember((str(number),))
+        plans.of((str(number),))
 
     assert len(plans) == 0
     assert len(plans._seen_once) == 10

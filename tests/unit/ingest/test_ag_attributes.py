@@ -1,24 +1,8 @@
 """Flat ``ag.*`` attributes of SDKs: typed texts and older names."""
 
-from typing import Any
-
 import pytest
 
-from ingest.ag_attributes import decode_ag_attributes, has_ag_attributes
-
-
-@pytest.mark.parametrize(
-    ("flat", "found"),
-    [
-        ({}, False),
-        ({"a.ag.b": 1, "tag.x": 2, "bag.": 3}, False),
-        ({"ag": {}, "agent.id": 1}, False),
-        ({"x": 1, "ag.data": 2}, True),
-        ({"ag.": 1}, True),
-    ],
-)
-def test_has_native(flat: dict[str, Any], found: bool) -> None:
-    assert has_ag_attributes(flat) is found
+from ingest.ag import decode_ag_attributes
 
 
 @pytest.mark.parametrize(

@@ -738,7 +738,6 @@ async def test_records_that_come_one_by_one_are_opened_together() -> None:
     async with bench.running():
         for number in range(10):
             await bench.broker.append(TOPIC, request([f"s{number}"]), partition=0)
-            await asyncio.sleep(0.001)
         await until(lambda: len(decoder.chunks) == 1)
 
     assert len(decoder.chunks[0].records) == 10

@@ -8,17 +8,15 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from common.clickhouse import leaves as leaves_module
 from common.clickhouse.leaves import (
     ALWAYS_OBJECT_PATHS,
-    PLACE_CHARACTERS_MAX,
     append_ag_leaves,
     append_flat_leaves,
     append_leaves,
     typed_text,
 )
 from common.json_numbers import number_text
-from common.nesting import nest, nest_and_tell
+from common.nesting import nest, shape_of
 from ingest.ag import canonical_ag, empty_ag
 
 INTEGERS = st.integers(-(2**63), 2**64 - 1)
@@ -247,7 +245,7 @@ def test_the_leaves_of_ag_are_those_of_the_walk(sent: dict[str, Any]) -> None:
 @example({"a": [None], "b": [1]})
 @example({"a.b": None, "c": 1})
 def test_the_leaves_of_flat_attributes_are_those_of_the_walk_or_none(flat: dict[str, Any]) -> None:
-    nested, is_regular = nest_and_tell(flat)
+    nested, is_regular = nest(flat), shape_of(flat) is not None
     paths, texts = ["before"], ["sit"]
 
     is_appended = append_flat_leaves(flat, paths, texts)
@@ -256,17 +254,3 @@ def test_the_leaves_of_flat_attributes_are_those_of_the_walk_or_none(flat: dict[
         assert (paths, texts) == (["before"], ["sit"])
     elif is_regular:
         assert dict(zip(paths[1:], texts[1:], strict=True)) == dict(leaves(nested))
-
-
-def test_what_is_remembered_of_paths_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(leaves_module, "_outermost", {})
-    monkeypatch.setattr(leaves_module, "_places_left", 4)
-
-    for _ in range(2):
-        leaves({"a": {"b": 1, "x" * PLACE_CHARACTERS_MAX: 2}})
-    attributes = leaves_module._outermost[None]
-    assert dict(attributes.below["a"].paths) == {"b": "a.b"}
-    assert leaves_module._places_left == 1
-
-    assert leaves({"c": 1, "d": 2, "e": 3}) == [("c", "n1"), ("d", "n2"), ("e", "n3")]
-    assert leaves_module._outermost == {}, "all begins anew"

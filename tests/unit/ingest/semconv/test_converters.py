@@ -8,9 +8,9 @@ import pytest
 
 from common.nesting import nest
 from ingest.semconv.converters import REMEMBERED_CHARACTERS_MAX, remembered
-from ingest.semconv.engine import map_attributes
 from ingest.semconv.rows import NOT_JSON, MappingError
 from ingest.semconv.vocabulary import finish_reason_named, provider_named
+from tests.support.mapping import map_attributes
 
 
 def read(key: str, value: Any, **others: Any) -> tuple[Any, list[str]]:

@@ -10,12 +10,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from common.nesting import nest
-from common.plans import Plans
 from ingest.ag import canonical_ag
-from ingest.semconv import engine
 from ingest.semconv.conventions import CONVENTIONS
-from ingest.semconv.engine import Mapped, map_attributes, united
+from ingest.semconv.engine import Mapped, united
 from ingest.semconv.rows import ALL, MAPPING_ERROR_REASONS
+from tests.support.mapping import map_attributes
 
 ROWS = [row for convention in CONVENTIONS for row in convention.rows]
 SOURCES = sorted({source for row in ROWS for source in row.sources})
@@ -171,57 +170,6 @@ def test_what_was_sent_as_ag_wins_over_what_was_mapped() -> None:
         "session": {"id": "s"},
     }
     assert (native, other) == before
-
-
-@pytest.fixture
-def plans(monkeypatch: pytest.MonkeyPatch) -> Plans[Any]:
-    empty: Plans[Any] = Plans(engine._planned, most=3)
-    monkeypatch.setattr(engine, "_plans", empty)
-    return empty
-
-
-def test_keys_are_planned_when_they_come_again(plans: Plans[Any]) -> None:
-    read, unread = {"gen_ai.usage.input_tokens": 1}, {"gen_ai.future.key": "/"}
-
-    for flat in (read, unread):
-        first = map_attributes(flat, nest(flat))
-        assert plans.get(tuple(flat), "none") == "none"
-        assert map_attributes(flat, nest(flat)) == first
-        assert plans.get(tuple(flat), "none") != "none"
-        assert map_attributes(flat, nest(flat)) == first
-    assert plans.get(tuple(unread), "none") is None
-
-
-def test_keys_that_are_related_to_no_table_are_remembered_one_by_one(
-    plans: Plans[Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(engine, "_unrelated", set())
-    monkeypatch.setattr(engine, "UNRELATED_CHARACTERS_MAX", 10)
-    for flat in ({"http.route": "/", "a" * 10: 1, "a" * 11: 1}, {"http.route": "/", "gen_ai.system": "openai", "b": 1}):
-        for _ in range(2):
-            map_attributes(flat, nest(flat))
-
-    assert engine._unrelated == {"http.route", "a" * 10}
-    assert map_attributes({"http.route": "/", "session.id": "s"}, {}) == ({"session": {"id": "s"}}, [])
-
-
-def test_what_is_remembered_of_unrelated_keys_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine, "_unrelated", set())
-    monkeypatch.setattr(engine, "UNRELATED_MAX", 3)
-    for number in range(3):
-        map_attributes({f"key{number}": 1}, {})
-    assert len(engine._unrelated) == 3
-
-    map_attributes({"key3": 1}, {})
-    assert engine._unrelated == {"key3"}
-
-
-def test_plans_are_bounded(plans: Plans[Any]) -> None:
-    for number in range(4):
-        for _ in range(2):
-            map_attributes({f"gen_ai.request.setting{number}": 1}, {})
-
-    assert len(plans) == 1
 
 
 def test_a_key_of_many_segments_costs_no_more_than_its_length() -> None:

@@ -16,10 +16,10 @@ from common.span import Span
 from ingest.normalize import normalize
 from ingest.semconv import messages
 from ingest.semconv.chats import EVENTS
-from ingest.semconv.engine import map_attributes
 from ingest.semconv.messages import VALUE_LEVELS_MAX, messages_of
 from ingest.semconv.rows import MappingError
 from ingest.semconv.tools import tool_offered
+from tests.support.mapping import map_attributes
 
 NOW_NS = 1_800_000_000_000_000_000
 CALL = {"id": "c1", "name": "roll", "arguments": {"sides": 6}}
