@@ -1,7 +1,7 @@
-"""Connections with bounds: how many there are, how long headers may take, and how large they may be together.
+"""Limits on connections: their number, and the time and total size of request headers.
 
-aiohttp has a limit for each header and none for these. A connection that passes one of them is answered and closed; the
-body of a request is the handler's (``query_api/http/dispatch.py``).
+aiohttp limits each header but none of these. A connection that exceeds a limit gets a response and is closed. Request
+bodies are left to the handler (``query_api/http/body.py``).
 """
 
 from __future__ import annotations
@@ -22,23 +22,26 @@ from common.settings import HttpSettings
 Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
 HEADER_BYTES_MAX: Final = 16 * KIB
-"""Of the request line, and of each header."""
+"""The most bytes of the request line, and of each header."""
 
 OTHER_FILES_MAX: Final = 2_000
-"""Files and connections to other systems, those of the embedded engine included."""
+"""Open files and connections to other systems, including those of the embedded engine."""
 
 KEEPALIVE_S: Final = 75.0
 """How long a connection may be idle between two requests."""
 
 RESPONSE_HEADERS: Final[Mapping[str, str]] = {
     "X-Content-Type-Options": "nosniff",
-    "Server": "clearspan",  # in place of the versions that aiohttp would show
+    "Server": "clearspan",  # instead of aiohttp's versions
 }
-"""On every response, whatever it is."""
+"""Headers of every response."""
 
 
 class Server(web.Server):
-    """Serves one handler. Bodies are not inflated, requests are not logged; a request whose client has gone is cancelled."""
+    """Serves one handler; a request whose client has disconnected is cancelled.
+
+    Bodies are not inflated and requests are not logged.
+    """
 
     def __init__(self, handler: Handler, http: HttpSettings) -> None:
         super().__init__(handler, handler_cancellation=True)
@@ -47,20 +50,20 @@ class Server(web.Server):
         self.open: WeakSet[Connection] = WeakSet()
 
     def __call__(self) -> web.RequestHandler:
-        """Return what serves a new connection."""
+        """Return the protocol of a new connection."""
         return Connection(self)
 
 
 def _allow_open_files(count: int) -> None:
-    """Raise the limit of this process, which is 1,024 on many systems, as far as the system lets it."""
+    """Raise the limit of this process, which is 1,024 on many systems, as far as the system allows."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != resource.RLIM_INFINITY and soft < count:
-        most = count if hard == resource.RLIM_INFINITY else min(count, hard)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+        allowed = count if hard == resource.RLIM_INFINITY else min(count, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
 
 
 class Connection(web.RequestHandler):
-    """One connection. The headers of a request have a time from their first byte, those of the first request from the beginning."""
+    """One connection. The time for headers begins with their first byte; for the first request, with the connection."""
 
     __slots__ = ("__weakref__", "_header_bytes", "_header_timer", "_server")
 
@@ -79,9 +82,9 @@ class Connection(web.RequestHandler):
         self._header_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begin to wait for a request; with too many connections, refuse this one."""
+        """Wait for a request, or refuse the connection if there are too many."""
         if len(self._server.open) >= self._server.http.connections_max:
-            assert isinstance(transport, asyncio.Transport)  # noqa: S101 - of a server of streams
+            assert isinstance(transport, asyncio.Transport)  # noqa: S101 - TCP servers have stream transports
             _refuse(transport, HTTPStatus.SERVICE_UNAVAILABLE, "Too many connections are open.")
             return
         self._server.open.add(self)
@@ -95,7 +98,7 @@ class Connection(web.RequestHandler):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Take bytes of a request; count them while its headers are not complete."""
+        """Receive bytes of a request; count them until its headers are complete."""
         super().data_received(data)
         if not self._waits_for_headers():
             self._stop_header_timer()
@@ -131,17 +134,17 @@ class Connection(web.RequestHandler):
 
 
 def headers_too_large(http: HttpSettings) -> str:
-    """What to say of a request whose request line and headers are too large together."""
+    """Return the error message for a request line and headers that are too large together."""
     return f"The request line and the headers are larger than {http.headers_bytes_max} bytes together."
 
 
 def headers_size(request: web.BaseRequest) -> int:
-    """Bytes of the request line and the headers, about."""
+    """Return the approximate bytes of the request line and the headers."""
     return len(request.raw_path) + sum(len(name) + len(value) + 4 for name, value in request.raw_headers)
 
 
 def _refuse(transport: asyncio.WriteTransport, status: HTTPStatus, detail: str) -> None:
-    """Answer without a request, and close."""
+    """Send a response without a request, and close."""
     body = orjson.dumps({"detail": detail})
     headers = {
         **RESPONSE_HEADERS,
