@@ -1,13 +1,12 @@
-"""Metrics and logs over OTLP/HTTP: count and reject them with status 200, because Clearspan stores only traces
-(contract §4).
+"""Metrics and logs over OTLP/HTTP: count and reject them with status 200, because Clearspan stores only traces.
 
-SDKs that send all three signals to one address would otherwise report an error with every export. Source: OpenTelemetry
-Protocol 1.x, “Partial Success”.
+SDKs that send all three signals to one address would otherwise report an error with every export. Sources: contract §4;
+OpenTelemetry Protocol 1.x, “Partial Success”.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -27,16 +26,17 @@ MESSAGE: Final = (
     "Clearspan stores only traces: nothing of this request is stored. Send metrics and logs to another backend."
 )
 
-_METRIC_KINDS: Final = ("gauge", "sum", "histogram", "exponential_histogram", "summary")
+_METRIC_KINDS: Final = ("gauge", "sum", "histogram", "exponentialHistogram", "summary")
 
 
 @dataclass(frozen=True, slots=True)
 class _Signal:
-    """Metrics or logs: the messages, and how records are counted in both encodings."""
+    """Metrics or logs: the messages, the names of the rejected count, and how records are counted in both encodings."""
 
     request: type[Message]
     response: type[Message]
     rejected_field: str
+    rejected_member: str
     count_message: Callable[[Any], int]
     count_json: Callable[[Any], int]
 
@@ -59,9 +59,9 @@ def prepare_logs(body: bytes, context: PrepareContext) -> bytes:
 
 def _response(signal: _Signal, body: bytes, context: PrepareContext) -> bytes:
     if encoding_of(context.content_type) == JSON:
-        count = signal.count_json(_json_object(body)) if body else 0
-        name = _camel_case(signal.rejected_field)
-        return orjson.dumps({"partialSuccess": {name: str(count), "errorMessage": MESSAGE} if count else {}})
+        count = signal.count_json(_json(body)) if body else 0
+        rejected = {signal.rejected_member: str(count), "errorMessage": MESSAGE}
+        return orjson.dumps({"partialSuccess": rejected if count else {}})
     try:
         count = signal.count_message(signal.request.FromString(body))
     except DecodeError as exc:
@@ -74,80 +74,62 @@ def _response(signal: _Signal, body: bytes, context: PrepareContext) -> bytes:
     return content
 
 
-def _data_points_of_message(request: Any) -> int:
+def _count_points(request: Any) -> int:
     metrics = (
         metric for resource in request.resource_metrics for scope in resource.scope_metrics for metric in scope.metrics
     )
     return sum(len(getattr(metric, kind).data_points) for metric in metrics if (kind := metric.WhichOneof("data")))
 
 
-def _log_records_of_message(request: Any) -> int:
+def _count_logs(request: Any) -> int:
     return sum(len(scope.log_records) for resource in request.resource_logs for scope in resource.scope_logs)
 
 
-def _data_points_of_json(request: Mapping[str, Any]) -> int:
-    metrics = [
-        metric
-        for resource in _objects(request, "resourceMetrics")
-        for scope in _objects(resource, "scopeMetrics")
-        for metric in _objects(scope, "metrics")
-    ]
-    kinds = [_camel_case(kind) for kind in _METRIC_KINDS]
-    return sum(_length(metric[kind], "dataPoints") for metric in metrics for kind in kinds if kind in metric)
+def _count_json_points(request: Any) -> int:
+    metrics = _elements(_elements(_elements([request], "resourceMetrics"), "scopeMetrics"), "metrics")
+    kinds = (_object(metric, "metrics").get(kind) for metric in metrics for kind in _METRIC_KINDS)
+    return sum(1 for _ in _elements((kind for kind in kinds if kind is not None), "dataPoints"))
 
 
-def _log_records_of_json(request: Mapping[str, Any]) -> int:
-    scopes = (scope for resource in _objects(request, "resourceLogs") for scope in _objects(resource, "scopeLogs"))
-    return sum(_length(scope, "logRecords") for scope in scopes)
+def _count_json_logs(request: Any) -> int:
+    return sum(1 for _ in _elements(_elements(_elements([request], "resourceLogs"), "scopeLogs"), "logRecords"))
 
 
-def _json_object(body: bytes) -> Mapping[str, Any]:
+def _json(body: bytes) -> Any:
     try:
-        value = orjson.loads(body)
+        return orjson.loads(body)
     except orjson.JSONDecodeError as exc:
         raise InvalidInput(f"The body is not JSON: {exc}.") from exc
-    return _object(value, "the body")
 
 
-def _objects(value: Mapping[str, Any], name: str) -> Iterator[Mapping[str, Any]]:
-    return (_object(member, name) for member in _list(value, name))
-
-
-def _length(value: Any, name: str) -> int:
-    return len(_list(_object(value, name), name))
-
-
-def _list(value: Mapping[str, Any], name: str) -> list[Any]:
-    members = value.get(name)
-    if members is None:
-        return []
-    if not isinstance(members, list):
-        raise InvalidInput(f"{name} must be a list.")
-    return members
+def _elements(objects: Iterable[Any], name: str) -> Iterator[Any]:
+    """Return the elements of the list ``name`` in each object. Raises ``InvalidInput`` for anything else."""
+    for parent in objects:
+        members = _object(parent, name).get(name)
+        if not isinstance(members, list | None):
+            raise InvalidInput(f"{name} must be a list.")
+        yield from members or []
 
 
 def _object(value: Any, name: str) -> Mapping[str, Any]:
     if not isinstance(value, dict):
-        raise InvalidInput(f"{name} must be a JSON object, or a list of JSON objects.")
+        raise InvalidInput(f"{name} must be in a JSON object.")
     return value
-
-
-def _camel_case(name: str) -> str:
-    first, *rest = name.split("_")
-    return first + "".join(map(str.title, rest))
 
 
 _METRICS: Final = _Signal(
     request=ExportMetricsServiceRequest,
     response=ExportMetricsServiceResponse,
     rejected_field="rejected_data_points",
-    count_message=_data_points_of_message,
-    count_json=_data_points_of_json,
+    rejected_member="rejectedDataPoints",
+    count_message=_count_points,
+    count_json=_count_json_points,
 )
 _LOGS: Final = _Signal(
     request=ExportLogsServiceRequest,
     response=ExportLogsServiceResponse,
     rejected_field="rejected_log_records",
-    count_message=_log_records_of_message,
-    count_json=_log_records_of_json,
+    rejected_member="rejectedLogRecords",
+    count_message=_count_logs,
+    count_json=_count_json_logs,
 )
