@@ -12,10 +12,9 @@ from query_api.compat.flat_models import FlatQuery
 from query_api.filter.ast import Node
 from query_api.filter.parse import parse_filter
 from query_api.intake.models import LinksResponse, SpanLink
-from query_api.pages.spans_handlers import query_spans
-from query_api.pages.traces_handlers import ACCEPTED, page_members, trace_id_of, trace_page, traces_of
-from query_api.pages.traces_whole import Trace
-from query_api.pages.windowing import limit_of
+from query_api.pages.spans import query_spans
+from query_api.pages.traces import ACCEPTED, Trace, trace_id_of, trace_page, traces_of
+from query_api.pages.window import limit_of
 from query_api.request.json_body import json_response
 from query_api.request.route import Request, Response
 from query_api.spans.latest_versions import delete_trace
@@ -32,7 +31,7 @@ async def query_flat(request: Request) -> Response:
     request = replace(request, body=query, query=None)
     filtering = await parse_filter(query.filter, path="filter")
     settings = request.context.settings.query
-    limit_of(query.windowing, default=settings.page_limit_default, most=settings.page_limit_max, at=limit_at)
+    limit_of(query.limit, default=settings.page_limit_default, max_count=settings.page_limit_max, at=limit_at)
     try:
         page_of = _spans if query.focus is Focus.SPAN else _traces
         return await page_of(request, query, filtering)
@@ -63,11 +62,11 @@ async def _spans(request: Request, query: FlatQuery, filtering: Node) -> Respons
 async def _traces(request: Request, query: FlatQuery, filtering: Node) -> Response:
     page = await trace_page(request, filtering, query.windowing)
     if query.format is not Format.OPENTELEMETRY:
-        count, shown = len(page.traces), b',"traces":%b' % _by_id(page.traces)
+        count, shown = len(page.items), b',"traces":%b' % _by_id(page.items)
     else:
-        spans = [span.json for trace in page.traces for span in trace.spans]
+        spans = [span.json for trace in page.items for span in trace.spans]
         count, shown = len(spans), b',"spans":[%b]' % b",".join(spans) if spans else b""
-    return Response(b'{"count":%d%b%b}' % (count, shown, page_members(page)))
+    return Response(b'{"count":%d%b%b}' % (count, shown, page.members))
 
 
 def _by_id(traces: Sequence[Trace]) -> bytes:

@@ -10,8 +10,8 @@ from pydantic import BaseModel, BeforeValidator, Field, field_validator
 from common.times import parse_time_ns
 from query_api.filter.models import FilteringModel
 from query_api.filter.parse import check_groups
-from query_api.pages.spans_models import SpanModel
-from query_api.pages.traces_models import NodeModel
+from query_api.pages.spans import SpanModel
+from query_api.pages.traces import NodeModel
 from query_api.request.body_models import Strict, refuse_boolean
 from query_api.request.json_body import parse_json_text
 from query_api.spans.windowing import Focus, Format, Order, Windowing, WindowingResponse

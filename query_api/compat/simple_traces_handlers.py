@@ -18,8 +18,7 @@ from query_api.compat.simple_traces_models import (
 from query_api.compat.simple_traces_prepare import spans_of_edited
 from query_api.compat.simple_traces_spans import simple_trace_of
 from query_api.intake.publish import publish_spans
-from query_api.pages.traces_handlers import trace_id_of, trace_page, traces_of
-from query_api.pages.traces_whole import Trace
+from query_api.pages.traces import Trace, trace_id_of, trace_page, traces_of
 from query_api.request.json_body import json_response
 from query_api.request.route import PrepareContext, Request, Response
 from query_api.spans.latest_versions import delete_trace
@@ -69,7 +68,7 @@ async def query_simple_traces(request: Request) -> Response:
     windowing = query.windowing or Windowing()
     refuse_feed(windowing)
     page = await trace_page(request, node_of(query), windowing)
-    traces = [simple_trace_of(_shown(_root_of(trace))) for trace in page.traces]
+    traces = [simple_trace_of(_shown(_root_of(trace))) for trace in page.items]
     return json_response(
         SimpleTracesResponse(
             count=len(traces),

@@ -53,12 +53,10 @@ from query_api.intake.models import (
     TracesIngest,
 )
 from query_api.intake.publish import send_spans
-from query_api.pages import sessions_handlers as sessions
-from query_api.pages import spans_handlers as spans
-from query_api.pages import traces_handlers as traces
-from query_api.pages.sessions_models import ActivityQuery, SessionIds, UserIds
-from query_api.pages.spans_models import SpanIds, SpanResponse, SpansQuery, SpansResponse
-from query_api.pages.traces_models import TraceDeleted, TraceIds, TraceResponse, TracesQuery, TracesResponse
+from query_api.pages import sessions, spans, traces
+from query_api.pages.sessions import ActivityQuery, SessionIds, UserIds
+from query_api.pages.spans import SpanIds, SpanResponse, SpansQuery, SpansResponse
+from query_api.pages.traces import TraceDeleted, TraceIds, TraceResponse, TracesQuery, TracesResponse
 from query_api.registry.routes import ENVIRONMENT_ROUTES
 from query_api.request.route import Access, Route
 from query_api.saved import resolve as saved

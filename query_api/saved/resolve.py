@@ -12,8 +12,8 @@ from common.errors import Conflict, InvalidFilter, InvalidInput, NotFound
 from query_api.filter.ast import GroupOperator, Node
 from query_api.filter.models import ConditionModel, FilteringModel
 from query_api.filter.parse import parse_filter
-from query_api.pages import spans_handlers, traces_handlers
-from query_api.pages.spans_models import SpansQuery
+from query_api.pages import spans, traces
+from query_api.pages.spans import SpansQuery
 from query_api.registry.handlers import lineage_of
 from query_api.registry.labels import QUERIES
 from query_api.registry.references import find_named_revision, references_of
@@ -25,12 +25,12 @@ from query_api.spans.windowing import Focus, Windowing
 
 async def query_spans(request: Request) -> Response:
     """Return spans that match, page by page."""
-    return await spans_handlers.query_spans(request, *await asked_of(request, request.body, focus=Focus.SPAN))
+    return await spans.query_spans(request, *await asked_of(request, request.body, focus=Focus.SPAN))
 
 
 async def query_traces(request: Request) -> Response:
     """Return traces of which a span matches, page by page, latest match first."""
-    return await traces_handlers.query_traces(request, *await asked_of(request, request.body, focus=Focus.TRACE))
+    return await traces.query_traces(request, *await asked_of(request, request.body, focus=Focus.TRACE))
 
 
 class Asked(NamedTuple):

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from common.ids import span_id_hex, trace_id_hex
 from query_api.filter.parse import parse_filter
-from query_api.pages.spans_handlers import span_page
-from query_api.pages.traces_handlers import trace_page
+from query_api.pages.spans import span_page
+from query_api.pages.traces import trace_page
 from query_api.request.route import Request
 from query_api.saved.queries import SAVED_AT, QueryData
 from query_api.saved.resolve import overridden
@@ -43,9 +43,9 @@ async def run(request: Request, saved: QueryData, own: Windowing | None) -> Foun
     refuse_feed(windowing)
     if saved.formatting is not None and saved.formatting.focus is Focus.SPAN:
         page = await span_page(request, filtering, windowing)
-        return Found(_by_trace(page.spans), page.cursor, page.is_complete)
+        return Found(_by_trace(page.items), page.cursor, page.is_complete)
     traces = await trace_page(request, filtering, windowing)
-    return Found({trace.trace_id: trace.spans for trace in traces.traces}, traces.cursor, traces.is_complete)
+    return Found({trace.trace_id: trace.spans for trace in traces.items}, traces.cursor, traces.is_complete)
 
 
 def _by_trace(spans: Sequence[Rendered]) -> Mapping[bytes, Sequence[Rendered]]:

@@ -21,7 +21,7 @@ from common.settings import ClickHouseSettings
 from query_api.filter.ast import GroupOperator, Node
 from query_api.filter.fields import FIELDS, Operator
 from query_api.filter.parse import parse
-from query_api.pages.spans_models import SpansQuery
+from query_api.pages.spans import SpansQuery
 from query_api.request.json_body import read_body
 from tests.support.api import context_of, serving
 from tests.support.filter_corpus import FilterCorpus, filter_corpus

@@ -26,7 +26,7 @@ from query_api.explain.explain import STATEMENTS_EXPLAINED_MAX, VALUES_SHOWN_MAX
 from query_api.explain.hint import INDEXED_FIELDS
 from query_api.filter.ast import EVERYTHING, Condition
 from query_api.filter.fields import Operator
-from query_api.pages.spans_models import SpansQuery
+from query_api.pages.spans import SpansQuery
 from query_api.request.json_body import read_body
 from query_api.request.route import Request
 from query_api.saved.resolve import query_spans

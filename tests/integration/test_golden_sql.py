@@ -21,7 +21,9 @@ from common.settings import ClickHouseSettings
 from query_api.filter.models import FilteringModel
 from query_api.filter.parse import parse
 from query_api.filter.sql.compile import compile_filter
-from query_api.pages.spans_candidates import Window, candidates_statement
+from query_api.pages.page import CANDIDATE_COLUMNS
+from query_api.pages.scan import candidates_statement
+from query_api.pages.window import Window
 from query_api.spans.project_spans import ProjectSpans
 from query_api.spans.version import Position
 from query_api.spans.windowing import Order
@@ -134,7 +136,7 @@ def test_the_statement_is_the_one_reviewed_and_the_engine_takes_it(
 ) -> None:
     conditions, window = STATEMENTS[name]
     matching = compile_filter(parse(FilteringModel.model_validate({"conditions": conditions})))
-    sql, parameters = candidates_statement(matching, window)
+    sql, parameters = candidates_statement(CANDIDATE_COLUMNS, matching, window, order_by=Position._fields)
     golden = FOLDER / f"{name}.sql"
     if request.config.getoption("--rewrite-golden"):
         golden.write_text(_with_values(sql, parameters))

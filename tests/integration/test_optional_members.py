@@ -18,9 +18,9 @@ from common.project import DEFAULT_PROJECT_ID
 from common.settings import ClickHouseSettings
 from common.span import Event, Link, Resource, Scope, Span
 from query_api.filter.sql.compile import EVERY_ROW
-from query_api.pages.traces_search import find_traces
-from query_api.pages.traces_whole import Trace, read_page, traces_of_ids
-from query_api.pages.traces_window import TraceWindow
+from query_api.pages.trace_search import find_traces
+from query_api.pages.traces import Trace, read_page, traces_of_ids
+from query_api.pages.window import TraceWindow
 from query_api.spans.project_spans import ProjectSpans
 from query_api.spans.rows import RowsAhead
 from tests.support.api import context_of

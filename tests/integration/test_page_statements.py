@@ -18,11 +18,10 @@ from common.project import DEFAULT_PROJECT_ID
 from common.settings import ClickHouseSettings
 from common.span import Span
 from query_api.filter.sql.compile import EVERY_ROW
-from query_api.pages.spans_candidates import Window
-from query_api.pages.spans_search import find_page
-from query_api.pages.traces_search import find_traces
-from query_api.pages.traces_whole import read_page, traces_of_ids
-from query_api.pages.traces_window import TraceWindow
+from query_api.pages.spans import find_page
+from query_api.pages.trace_search import find_traces
+from query_api.pages.traces import read_page, traces_of_ids
+from query_api.pages.window import TraceWindow, Window
 from query_api.spans.project_spans import ProjectSpans
 from query_api.spans.rows import RowsAhead
 from tests.support.span_corpus import START_NS, store_record

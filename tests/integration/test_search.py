@@ -25,10 +25,10 @@ from common.project import DEFAULT_PROJECT_ID
 from common.settings import ClickHouseSettings, QuerySettings
 from common.span import Event, Link, Metrics, Resource, Scope, Span
 from common.times import format_us
-from query_api.pages import spans_handlers as spans_routes
-from query_api.pages import traces_handlers as traces_routes
-from query_api.pages.spans_models import SpanIds, SpansQuery
-from query_api.pages.traces_models import TraceIds
+from query_api.pages import spans as spans_routes
+from query_api.pages import traces as traces_routes
+from query_api.pages.spans import SpanIds, SpansQuery
+from query_api.pages.traces import TraceIds
 from query_api.request.context import ApiContext
 from query_api.request.errors import InvalidRequest, response_of
 from query_api.request.json_body import read_body, read_query

@@ -11,7 +11,7 @@ import pytest
 from common.clickhouse.connect import open_store
 from common.clickhouse.store import Statement
 from common.settings import ClickHouseSettings
-from query_api.spans.snapshot import Snapshot
+from query_api.pages.snapshot import Snapshot
 from query_api.spans.version import Version
 
 LOGS = ("cluster/spans/0", "cluster/spans/1", "other/é/0", "of nobody")

@@ -26,16 +26,14 @@ from common.settings import ClickHouseSettings
 from common.span import Span
 from common.times import format_us
 from query_api.filter.sql.compile import EVERY_ROW
-from query_api.pages.position import edge
-from query_api.pages.spans_candidates import Window
-from query_api.pages.spans_handlers import spans_of_ids
-from query_api.pages.spans_search import find_page
+from query_api.pages.spans import find_page, spans_of_ids
+from query_api.pages.window import Window, edge
 from query_api.spans.latest_versions import latest_of_traces
 from query_api.spans.project_spans import ProjectSpans
 from query_api.spans.render import Rendered
 from query_api.spans.tables import SQL
 from query_api.spans.usage import TraceSums, trace_sums_sql
-from query_api.spans.version import Version, versions_of
+from query_api.spans.version import Position, Version, versions_of
 from query_api.spans.windowing import Order
 from tests.fakes.faulty_store import Fault, FaultyStore
 from tests.support.span_corpus import START_NS, store_record, store_year
@@ -332,7 +330,7 @@ async def test_empty_years_are_not_walked(store: ColumnStore, monkeypatch: pytes
         return await select(statement, deadline_s=deadline_s)
 
     monkeypatch.setattr(store, "select", select_and_tell)
-    position = edge(START_US + 2 * years_us - 1, Order.DESCENDING)
+    position = edge(Position, START_US + 2 * years_us - 1, Order.DESCENDING)
     spans = ProjectSpans(store, DEFAULT_PROJECT_ID, clock=SystemClock(), budget_s=10.0)
 
     page = await find_page(spans, EVERY_ROW, Window(after=position), limit=100, bytes_max=1_000_000)

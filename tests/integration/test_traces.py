@@ -445,7 +445,7 @@ async def test_a_page_ends_when_it_is_full_of_bytes_with_at_least_one_trace(stor
 
 
 async def test_a_page_that_is_read_in_parts_has_every_trace(api: Traces, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("query_api.pages.traces_whole.SPANS_PER_READ", 4)
+    monkeypatch.setattr("query_api.pages.traces.SPANS_PER_READ", 4)
     await api.ingest(*(span(number, trace=trace, at=trace) for trace in range(1, 6) for number in (1, 2, 3)))
 
     assert await api.numbers() == [5, 4, 3, 2, 1]

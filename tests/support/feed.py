@@ -19,7 +19,7 @@ from common.clickhouse.store import ColumnStore, Statement
 from common.clickhouse.stored_through import STORED_THROUGH_TABLE, positions_table
 from common.project import DEFAULT_PROJECT_ID
 from common.stored_position import StoredPosition
-from query_api.pages.spans_models import SpansQuery
+from query_api.pages.spans import SpansQuery
 from query_api.request.context import ApiContext, waiting_places
 from query_api.request.json_body import read_body
 from query_api.request.route import Request

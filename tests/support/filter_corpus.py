@@ -21,8 +21,8 @@ from common.settings import ClickHouseSettings
 from query_api.filter.ast import EVERYTHING, Node
 from query_api.filter.matches import matches
 from query_api.filter.sql.compile import compile_filter
-from query_api.pages.spans_candidates import Window
-from query_api.pages.spans_search import find_page
+from query_api.pages.spans import find_page
+from query_api.pages.window import Window
 from query_api.spans.project_spans import ProjectSpans
 from tests.support.span_corpus import OTHER_PROJECT_ID, random_span, store_record
 

@@ -15,7 +15,7 @@ from common.clickhouse.store import ColumnStore
 from common.clock import SystemClock
 from common.project import DEFAULT_PROJECT_ID
 from common.settings import QuerySettings
-from query_api.pages.spans_models import SpansQuery
+from query_api.pages.spans import SpansQuery
 from query_api.request.context import ApiContext
 from query_api.request.json_body import read_body
 from query_api.request.route import Request

@@ -7,8 +7,16 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from query_api.pages.feed_arrivals import Arrivals, Pending, StartBounds, arrivals_statement, merged_arrivals
-from query_api.pages.feed_positions import WHOLE_RECORD, Place
+from query_api.pages.arrivals import (
+    WHOLE_RECORD,
+    ArrivalPlace,
+    Arrivals,
+    Pending,
+    arrivals_statement,
+    merged_arrivals,
+)
+from query_api.pages.window import Window
+from query_api.spans.windowing import Order
 
 Row = tuple[int, int, int]
 """Offset, index, stored_us."""
@@ -39,9 +47,9 @@ def test_inside_a_log_the_order_is_its_own_whatever_the_clocks_say() -> None:
     arrivals = merged({"a": [(0, 0, 50), (1, 0, 10)], "b": [(0, 0, 20)]}, size=10)
 
     assert list(zip(arrivals.partition_ids, arrivals.places, strict=True)) == [
-        ("b", Place(0, 0)),
-        ("a", Place(0, 0)),
-        ("a", Place(1, 0)),
+        ("b", ArrivalPlace(0, 0)),
+        ("a", ArrivalPlace(0, 0)),
+        ("a", ArrivalPlace(1, 0)),
     ]
 
 
@@ -50,7 +58,7 @@ def test_nothing_is_taken_behind_a_log_that_has_more() -> None:
     arrivals = merged({"a": [(0, 0, 10), (1, 0, 11), (2, 0, 12)], "b": [(0, 0, 20)]}, size=2)
 
     assert list(arrivals.partition_ids) == ["a", "a"]
-    assert arrivals.last_places(2) == {"a": Place(1, 0)}
+    assert arrivals.last_places(2) == {"a": ArrivalPlace(1, 0)}
 
 
 def test_nothing_is_taken_behind_a_log_that_has_more_and_rows_twice() -> None:
@@ -58,13 +66,13 @@ def test_nothing_is_taken_behind_a_log_that_has_more_and_rows_twice() -> None:
     arrivals = merged({"a": [(0, 0, 10), (0, 0, 10), (1, 0, 11)], "b": [(0, 0, 20), (1, 0, 21)]}, size=2)
 
     assert list(arrivals.partition_ids) == ["a"]
-    assert arrivals.last_places(1) == {"a": Place(0, 0)}
+    assert arrivals.last_places(1) == {"a": ArrivalPlace(0, 0)}
 
 
 def test_a_reader_is_at_the_end_of_logs_that_have_no_more() -> None:
     arrivals = merged({"a": [(0, 0, 10)], "b": []}, size=2)
 
-    assert arrivals.last_places(1) == {"a": Place(1_000, WHOLE_RECORD), "b": Place(1_000, WHOLE_RECORD)}
+    assert arrivals.last_places(1) == {"a": ArrivalPlace(1_000, WHOLE_RECORD), "b": ArrivalPlace(1_000, WHOLE_RECORD)}
     assert arrivals.last_places(0) == {}
 
 
@@ -82,7 +90,7 @@ def test_what_is_taken_is_the_beginning_of_each_log_once(of_partitions: dict[str
     given = list(zip(arrivals.partition_ids, arrivals.places, strict=True))
     assert len(given) == len(set(given)) <= size
     for partition_id, rows in of_partitions.items():
-        there = sorted({Place(offset, index) for offset, index, _ in rows})
+        there = sorted({ArrivalPlace(offset, index) for offset, index, _ in rows})
         mine = [place for each, place in given if each == partition_id]
         assert mine == there[: len(mine)]
         if arrivals.ends.get(partition_id):
@@ -93,7 +101,8 @@ def test_what_is_taken_is_the_beginning_of_each_log_once(of_partitions: dict[str
 
 def test_values_and_logs_are_parameters() -> None:
     sql, parameters = arrivals_statement(
-        [Pending("a'b", None, 5), Pending("{x:String}", Place(3, 4), 9)], StartBounds(oldest_us=7)
+        [Pending("a'b", None, 5), Pending("{x:String}", ArrivalPlace(3, 4), 9)],
+        Window(order=Order.ASCENDING, oldest_us=7),
     )
 
     assert "a'b" not in sql

@@ -5,15 +5,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from common.errors import InvalidCursor, Unavailable
-from query_api.pages.feed_positions import PARTITIONS_MAX, WHOLE_RECORD, Place, Positions
+from query_api.pages.arrivals import CURSOR_PARTITIONS_MAX, WHOLE_RECORD, ArrivalPlace, Positions
 from query_api.request.cursor import write_cursor
 from query_api.spans.windowing import Windowing
 
-places = st.builds(Place, st.integers(0, 2**64 - 1), st.integers(0, WHOLE_RECORD))
+places = st.builds(ArrivalPlace, st.integers(0, 2**64 - 1), st.integers(0, WHOLE_RECORD))
 
 
 @given(st.dictionaries(st.text(), places))
-def test_a_reader_stands_where_it_stood(stood: dict[str, Place]) -> None:
+def test_a_reader_stands_where_it_stood(stood: dict[str, ArrivalPlace]) -> None:
     read = Positions.unpack(Positions().moved(stood).pack())
 
     assert {partition_id: read.after(partition_id) for partition_id in stood} == stood
@@ -21,15 +21,15 @@ def test_a_reader_stands_where_it_stood(stood: dict[str, Place]) -> None:
 
 
 def test_moving_in_one_log_leaves_the_others() -> None:
-    before = Positions().moved({"a": Place(1, 2), "b": Place(3, 4)})
-    after = before.moved({"b": Place(5, 6)})
+    before = Positions().moved({"a": ArrivalPlace(1, 2), "b": ArrivalPlace(3, 4)})
+    after = before.moved({"b": ArrivalPlace(5, 6)})
 
-    assert (after.after("a"), after.after("b")) == (Place(1, 2), Place(5, 6))
-    assert before.after("b") == Place(3, 4)
+    assert (after.after("a"), after.after("b")) == (ArrivalPlace(1, 2), ArrivalPlace(5, 6))
+    assert before.after("b") == ArrivalPlace(3, 4)
 
 
 def test_the_size_does_not_show_how_many_records_a_log_holds() -> None:
-    near, far = (Positions().moved({"a": Place(offset, 0)}) for offset in (0, 10**9))
+    near, far = (Positions().moved({"a": ArrivalPlace(offset, 0)}) for offset in (0, 10**9))
 
     assert len(near.pack()) == len(far.pack())
 
@@ -41,12 +41,12 @@ def test_what_is_cut_off_is_no_position(packed: bytes) -> None:
 
 
 def _far_along(logs_count: int) -> Positions:
-    return Positions().moved({str(number): Place(2**64 - 1, 2**32 - 1) for number in range(logs_count)})
+    return Positions().moved({str(number): ArrivalPlace(2**64 - 1, 2**32 - 1) for number in range(logs_count)})
 
 
 def test_so_many_logs_fit_into_a_cursor_and_one_more_does_not() -> None:
-    cursor = write_cursor(_far_along(PARTITIONS_MAX).pack(), scope=bytes(16), secret=b"s")
+    cursor = write_cursor(_far_along(CURSOR_PARTITIONS_MAX).pack(), scope=bytes(16), secret=b"s")
 
     assert Windowing(next=cursor).next == cursor
-    with pytest.raises(Unavailable, match="4000 logs"):
-        _far_along(PARTITIONS_MAX + 1).pack()
+    with pytest.raises(Unavailable, match="4000 partitions"):
+        _far_along(CURSOR_PARTITIONS_MAX + 1).pack()

@@ -6,14 +6,14 @@ import pytest
 
 from common.errors import DeadlineExceeded
 from common.project import DEFAULT_PROJECT_ID
-from query_api.pages.search_budget import FIRST_STRETCH_US, SearchBudget
+from query_api.pages.scan import FIRST_SLICE_US, ScanBudget
 from query_api.spans.project_spans import ProjectSpans
 from tests.fakes.clock import ManualClock
 from tests.support.api import UntouchedStore
 
 
-def budget_of(clock: ManualClock, *, seconds: float = 5.0, rows: int = 1_000) -> SearchBudget:
-    return SearchBudget(
+def budget_of(clock: ManualClock, *, seconds: float = 5.0, rows: int = 1_000) -> ScanBudget:
+    return ScanBudget(
         ProjectSpans(UntouchedStore(), DEFAULT_PROJECT_ID, clock=clock, budget_s=seconds, budget_rows=rows)
     )
 
@@ -22,7 +22,7 @@ def test_a_statement_gets_a_fifth_and_the_last_fifth_is_kept() -> None:
     clock = ManualClock()
     budget = budget_of(clock)
     assert (budget.share().seconds_max, budget.share().rows_max) == (1.0, None)
-    assert budget.straight_share().rows_max == 200
+    assert budget.single_shot_share().rows_max == 200
     clock.advance(3.5)
     assert budget.share().seconds_max == pytest.approx(0.5)
     clock.advance(0.5)
@@ -34,14 +34,14 @@ def test_a_statement_gets_a_fifth_and_the_last_fifth_is_kept() -> None:
 def test_a_stretch_is_halved_as_often_as_its_rows_ask_for_until_it_is_admitted() -> None:
     budget = budget_of(ManualClock())
     assert not budget.admits(2_000)
-    assert budget.stretch_us == FIRST_STRETCH_US // 16
+    assert budget.slice_us == FIRST_SLICE_US // 16
     assert not budget.admits(201), "one row too many, so it is halved at least"
-    assert budget.stretch_us == FIRST_STRETCH_US // 32
+    assert budget.slice_us == FIRST_SLICE_US // 32
     assert budget.admits(200)
-    budget.walked_through()
-    assert budget.stretch_us == FIRST_STRETCH_US // 16
-    budget.failed_stretch()
-    assert budget.stretch_us == FIRST_STRETCH_US // 32
+    budget.slice_scanned()
+    assert budget.slice_us == FIRST_SLICE_US // 16
+    budget.slice_failed()
+    assert budget.slice_us == FIRST_SLICE_US // 32
 
 
 @pytest.mark.parametrize("rows_of_neighbours", [0, 1, 512])
@@ -50,12 +50,12 @@ def test_rows_of_neighbours_at_the_border_do_not_show_in_the_bounds_of_a_stretch
 
     budget.admits(25_000 + rows_of_neighbours)
 
-    assert budget.stretch_us == FIRST_STRETCH_US // 4
+    assert budget.slice_us == FIRST_SLICE_US // 4
 
 
 def test_rows_end_a_search_that_has_moved_and_no_other() -> None:
     budget = budget_of(ManualClock())
-    budget.failed_straight()
+    budget.single_shot_failed()
     for _ in range(4):
         assert budget.admits(200)
     assert budget.admits(1), "nothing was found so far, and a page gets on whatever it costs"
@@ -66,7 +66,7 @@ def test_rows_end_a_search_that_has_moved_and_no_other() -> None:
 
 def test_the_shortest_stretch_is_walked_whatever_it_costs() -> None:
     budget = budget_of(ManualClock(), rows=5)
-    while budget.stretch_us > 1:
+    while budget.slice_us > 1:
         assert not budget.admits(10**12)
     assert budget.admits(10**12)
     assert not budget.is_spent

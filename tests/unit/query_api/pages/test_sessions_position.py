@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from common.errors import InvalidCursor
-from query_api.pages.sessions_position import ID_BYTES_MAX, IdPosition
-from query_api.spans.snapshot import Snapshot
+from query_api.pages.sessions import ID_BYTES_MAX, IdPosition
+from query_api.pages.snapshot import Snapshot
 
 TIMES = st.integers(-(2**63), 2**63 - 1)
 POSITIONS = st.builds(

@@ -9,21 +9,21 @@ from pydantic import BaseModel, ValidationError
 
 from query_api.analytics.models import CountsQuery, MetricSpec
 from query_api.compat.flat_models import FlatQuery
-from query_api.pages.sessions_models import ActivityWindowing
-from query_api.pages.windowing import limit_of
+from query_api.pages.sessions import ActivityWindowing
+from query_api.pages.window import limit_of
 from query_api.request.errors import InvalidRequest
 from query_api.saved.queries import SavedWindowing
 from query_api.spans.windowing import Windowing
 
 
 def test_a_request_that_says_no_limit_is_not_refused_where_pages_are_shorter_than_the_default() -> None:
-    assert limit_of(Windowing(), default=100, most=50) == 50
+    assert limit_of(None, default=100, max_count=50) == 50
 
 
 def test_a_limit_is_legal_up_to_the_most_and_refused_one_past_it() -> None:
-    assert limit_of(Windowing(limit=50), default=100, most=50) == 50
+    assert limit_of(50, default=100, max_count=50) == 50
     with pytest.raises(InvalidRequest):
-        limit_of(Windowing(limit=51), default=100, most=50)
+        limit_of(51, default=100, max_count=50)
 
 
 @pytest.mark.parametrize(

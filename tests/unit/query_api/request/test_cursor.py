@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from common.errors import InvalidCursor
-from query_api.pages.position import edge, is_edge, pack_position, unpack_position
+from query_api.pages.window import edge, is_edge, pack_position, unpack_position
 from query_api.request.cursor import VERSION, fingerprint, read_cursor, write_cursor
 from query_api.spans.version import Position
 from query_api.spans.windowing import Order
@@ -32,10 +32,10 @@ def test_what_is_written_is_read(start_us: int, span_id: bytes, trace_id: bytes)
 
 @given(st.integers(-(2**63), 2**63 - 1), st.binary(min_size=16, max_size=16), st.binary(min_size=16, max_size=16))
 def test_an_edge_is_behind_every_span_of_its_start(start_us: int, span_id: bytes, trace_id: bytes) -> None:
-    assert edge(start_us, Order.DESCENDING) <= Position(start_us, span_id, trace_id)
-    assert edge(start_us, Order.ASCENDING) >= Position(start_us, span_id, trace_id)
-    assert is_edge(edge(start_us, Order.ASCENDING))
-    assert is_edge(edge(start_us, Order.DESCENDING))
+    assert edge(Position, start_us, Order.DESCENDING) <= Position(start_us, span_id, trace_id)
+    assert edge(Position, start_us, Order.ASCENDING) >= Position(start_us, span_id, trace_id)
+    assert is_edge(edge(Position, start_us, Order.ASCENDING))
+    assert is_edge(edge(Position, start_us, Order.DESCENDING))
     assert not is_edge(POSITION)
 
 

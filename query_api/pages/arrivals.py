@@ -1,0 +1,234 @@
+"""What arrived after a reader's positions: the narrow rows of ``span_arrivals``, merged over the partitions (ADR 0007).
+
+A reader has one place in each partition, and its cursor holds them::
+
+    entry of a partition = first 8 bytes of the SHA-256 of its id │ offset │ span index + 1, or 0 for the whole record
+
+Offset and index are variable-length integers, so a partition costs about 14 bytes. An offset takes at least five bytes: the
+size of a cursor must not reveal how many records of all projects a partition holds. A partition without an entry is at its
+beginning.
+
+Inside a partition the order is that of its offsets. Across partitions it is by when spans were stored; where a worker's
+clock or a redelivery contradicts the order of a partition, the partition wins: an arrival counts as stored no earlier than
+the one before it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from common.errors import InvalidCursor, Unavailable
+from query_api.pages.window import Window
+from query_api.spans.project_spans import ProjectSpans
+from query_api.spans.tables import Table, read_from
+
+CURSOR_PARTITIONS_MAX: Final = 4_000
+"""In one cursor: up to 100 KB of text. Kafka has topics times partitions; the embedded broker adds some at each start."""
+
+READ_PARTITIONS_MAX: Final = 64
+"""In one statement, a branch for each; the others follow when these are read to their end."""
+
+WHOLE_RECORD: Final = 2**32
+"""An index after every span that a record can hold."""
+
+_ID_BYTES: Final = 8
+_SEVEN_BITS: Final = 0x7F
+_MORE: Final = 0x80
+_VARINT_BYTES_MAX: Final = 10
+_OFFSET_BYTES_MIN: Final = 5
+_COLUMNS: Final = "log_index, record_offset, span_index, start_us, stored_us"
+_UNION: Final = "\nUNION ALL\n"
+
+
+class ArrivalPlace(NamedTuple):
+    """A span in its partition: the last one that a reader has passed."""
+
+    record_offset: int
+    span_index: int
+
+
+_BEGINNING: Final = ArrivalPlace(0, -1)
+"""Before the first span of the first record."""
+
+
+class Positions:
+    """The places of one reader, by partition. A value: moving returns another."""
+
+    def __init__(self, places: Mapping[bytes, ArrivalPlace] | None = None) -> None:
+        self._places = dict(places or {})
+
+    def after(self, partition_id: str) -> ArrivalPlace | None:
+        """Return the last place that the reader has passed in a partition; ``None`` at its beginning."""
+        return self._places.get(_id(partition_id))
+
+    def moved(self, places: Mapping[str, ArrivalPlace]) -> Positions:
+        """Return the same reader, moved to these places."""
+        return Positions({**self._places, **{_id(partition_id): place for partition_id, place in places.items()}})
+
+    def pack(self) -> bytes:
+        """Return what a cursor holds. Raises ``Unavailable`` above ``CURSOR_PARTITIONS_MAX``."""
+        if len(self._places) > CURSOR_PARTITIONS_MAX:
+            raise Unavailable(
+                f"This project has spans of more than {CURSOR_PARTITIONS_MAX} partitions, which is what a cursor can hold."
+            )
+        return b"".join(
+            partition_hash
+            + _varint(place.record_offset, bytes_min=_OFFSET_BYTES_MIN)
+            + _varint(0 if place.span_index == WHOLE_RECORD else place.span_index + 1)
+            for partition_hash, place in sorted(self._places.items())
+        )
+
+    @classmethod
+    def unpack(cls, packed: bytes) -> Positions:
+        """Return what ``pack`` wrote. Raises ``InvalidCursor``."""
+        try:
+            return cls(dict(_entries(packed)))
+        except (IndexError, ValueError) as exc:
+            raise InvalidCursor("The cursor in windowing.next cannot be read.") from exc
+
+
+class Pending(NamedTuple):
+    """The part of a partition that is stored and not read: after ``after``, up to and including ``through_offset``."""
+
+    partition_id: str
+    after: ArrivalPlace | None
+    through_offset: int
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing can be in it."""
+        return self.after is not None and self.after >= (self.through_offset, WHOLE_RECORD)
+
+
+@dataclass(frozen=True, slots=True)
+class Arrivals:
+    """Spans in the order in which they became queryable, as parallel lists.
+
+    ``ends`` are the places up to which partitions are read completely.
+    """
+
+    partition_ids: Sequence[str]
+    places: Sequence[ArrivalPlace]
+    starts_us: Sequence[int]
+    ends: Mapping[str, ArrivalPlace]
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+    def last_places(self, count: int) -> dict[str, ArrivalPlace]:
+        """Return the place of a reader in each partition after the first ``count`` of these."""
+        last = dict(zip(self.partition_ids[:count], self.places[:count], strict=True))
+        return {**last, **self.ends} if count == len(self) else last
+
+
+async def next_arrivals(spans: ProjectSpans, pending: Sequence[Pending], window: Window, *, size: int) -> Arrivals:
+    """Return the next ``size`` arrivals, or all; of at most ``READ_PARTITIONS_MAX`` partitions."""
+    sql, parameters = arrivals_statement(pending, window)
+    rows = await spans.select(sql, {**parameters, "size": size}, step="arrivals")
+    return merged_arrivals(rows, pending, size=size)
+
+
+def arrivals_statement(pending: Sequence[Pending], window: Window) -> tuple[str, dict[str, Any]]:
+    """Return the statement of ``{size:UInt32}`` rows of each partition, and its other values."""
+    bounds, parameters = window.bounds()
+    branches = []
+    for index, (partition_id, after, through_offset) in enumerate(pending):
+        from_offset, from_index = after or _BEGINNING
+        parameters |= {
+            f"log_{index}": partition_id,
+            f"from_{index}": from_offset,
+            f"index_{index}": from_index,
+            f"through_{index}": through_offset,
+        }
+        places = (
+            f"partition_id = {{log_{index}:String}}",
+            f"record_offset >= {{from_{index}:UInt64}}",
+            f"record_offset <= {{through_{index}:UInt64}}",
+            f"record_offset > {{from_{index}:UInt64}} OR span_index > {{index_{index}:Int64}}",
+        )
+        branches.append(f"""\
+(SELECT toUInt8({index}) AS log_index, record_offset, span_index, start_us, stored_us
+{read_from(Table.ARRIVALS, *places, *bounds)}
+ORDER BY record_offset, span_index
+LIMIT {{size:UInt32}})""")
+    return f"SELECT {_COLUMNS}\nFROM (\n{_UNION.join(branches)}\n)", parameters
+
+
+def merged_arrivals(rows: pa.Table, pending: Sequence[Pending], *, size: int) -> Arrivals:
+    """Return the first ``size`` of the rows in the order of the feed. ``rows`` has at most ``size`` of each partition."""
+    partition_index, record_offset, span_index, start_us, stored_us = (
+        rows[name].to_numpy() for name in ("log_index", "record_offset", "span_index", "start_us", "stored_us")
+    )
+    by_partition = np.lexsort((stored_us, span_index, record_offset, partition_index))
+    has_more = np.bincount(partition_index, minlength=len(pending)) == size
+    by_partition = _distinct(by_partition, partition_index, record_offset, span_index)
+    at_us = np.empty(len(partition_index), np.int64)
+    for index in range(len(pending)):
+        of_partition = by_partition[partition_index[by_partition] == index]
+        at_us[of_partition] = np.maximum.accumulate(stored_us[of_partition])
+    merged = by_partition[
+        np.lexsort([column[by_partition] for column in (span_index, record_offset, partition_index, at_us)])
+    ]
+    taken = merged[: min(size, _known_count(partition_index[merged], has_more))]
+    is_whole = len(taken) == len(merged)
+    return Arrivals(
+        partition_ids=[pending[index].partition_id for index in partition_index[taken].tolist()],
+        places=list(map(ArrivalPlace, record_offset[taken].tolist(), span_index[taken].tolist())),
+        starts_us=start_us[taken].tolist(),
+        ends={
+            part.partition_id: ArrivalPlace(part.through_offset, WHOLE_RECORD)
+            for index, part in enumerate(pending)
+            if is_whole and not has_more[index]
+        },
+    )
+
+
+def _known_count(partition_index: np.ndarray[Any, Any], has_more: np.ndarray[Any, Any]) -> int:
+    """Return how many merged rows come before everything unread: none after the last of a partition that has more."""
+    lasts = [np.flatnonzero(partition_index == index)[-1] for index in np.flatnonzero(has_more)]
+    return int(min(lasts, default=len(partition_index) - 1)) + 1
+
+
+def _distinct(rows: np.ndarray[Any, Any], *columns: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Return sorted rows without duplicates, which exist until the engine has merged."""
+    keys = np.stack([column[rows] for column in columns])
+    is_again = (keys[:, 1:] == keys[:, :-1]).all(axis=0)
+    return rows[np.concatenate(([True], ~is_again))] if len(rows) else rows
+
+
+def _id(partition_id: str) -> bytes:
+    return hashlib.sha256(partition_id.encode()).digest()[:_ID_BYTES]
+
+
+def _entries(packed: bytes) -> Iterator[tuple[bytes, ArrivalPlace]]:
+    at = 0
+    while at < len(packed):
+        partition_hash = packed[at : at + _ID_BYTES]
+        offset, at = _read_varint(packed, at + _ID_BYTES)
+        index, at = _read_varint(packed, at)
+        yield partition_hash, ArrivalPlace(offset, index - 1 if index else WHOLE_RECORD)
+
+
+def _varint(number: int, *, bytes_min: int = 1) -> bytes:
+    written = bytearray()
+    while number > _SEVEN_BITS or len(written) < bytes_min - 1:
+        written.append(number & _SEVEN_BITS | _MORE)
+        number >>= 7
+    written.append(number)
+    return bytes(written)
+
+
+def _read_varint(packed: bytes, at: int) -> tuple[int, int]:
+    number = 0
+    for nth in range(_VARINT_BYTES_MAX):
+        byte = packed[at + nth]
+        number |= (byte & _SEVEN_BITS) << 7 * nth
+        if not byte & _MORE:
+            return number, at + nth + 1
+    raise ValueError("a number longer than 64 bits")

@@ -1,0 +1,264 @@
+"""The session and user routes: pages of the ids of visible spans, by their activity (reference §10.3).
+
+The activity of an id is the start of its earliest span in the window, or of its latest (``realtime``). An id with spans that
+were stored when the scan began is placed by these (``snapshot.py``), so it is on one page, whatever arrived since.
+
+A cursor holds::
+
+    activity of the last id 8 B │ its tie-break 16 B │ has a leading bound 1 B │ leading bound 8 B │ length 2 B
+    │ id, ≤ 256 B │ snapshot
+
+Ids are in the order of their activity, then of their first 256 bytes, then of a hash of the rest. The leading bound is the
+one of the first page: a later page may repeat it, or set it to the activity of the last id, as clients of the reference do.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Annotated, Any, Final, NamedTuple, TypeAlias
+
+import orjson
+from pydantic import AfterValidator, BaseModel, Field, field_validator
+
+from common.errors import InvalidCursor
+from common.times import format_us
+from query_api.explain.explain import explain_member
+from query_api.filter.parse import parse_filter
+from query_api.filter.sql.compile import Compiled, compile_node
+from query_api.freshness.follow import stored_offsets
+from query_api.pages.snapshot import Snapshot
+from query_api.pages.window import Window, cursor_scope, limit_of
+from query_api.request.body_models import Strict, refuse_boolean
+from query_api.request.cursor import read_cursor, write_cursor
+from query_api.request.references import Time
+from query_api.request.route import Request, Response
+from query_api.spans.project_spans import ProjectSpans, project_spans
+from query_api.spans.visible_spans import visible_spans
+from query_api.spans.windowing import Filtering, Order, Windowing, microseconds
+
+ID_BYTES_MAX: Final = 256
+"""Of an id in a cursor, so that a client can carry it."""
+
+ID_OF: Final = {
+    name: f"if(ifNull({name}_id, '') != '', assumeNotNull({name}_id), {name}_in_attributes)"
+    for name in ("session", "user")
+}
+"""An id is text, ``''`` if there is none. Roots have the id of their attributes in a column. Other spans may have one there
+too, or in their attributes, where normalization keeps only texts."""
+
+_PACKED: Final = struct.Struct(">q16s?qH")
+_FIRST: Final = datetime.min.replace(tzinfo=UTC)
+_LAST: Final = datetime.max.replace(tzinfo=UTC)
+
+
+def _in_utc(moment: datetime) -> datetime:
+    """Return the moment in UTC, or the first or last one of the calendar if its zone leads out of it."""
+    zoned = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    try:
+        return zoned.astimezone(UTC)
+    except OverflowError:
+        return _FIRST if zoned.year == _FIRST.year else _LAST
+
+
+ActivityBound: TypeAlias = Annotated[Time, AfterValidator(_in_utc)]
+"""A bound that responses repeat, so it must be a moment that they can write."""
+
+
+class ActivityWindowing(Strict):
+    """Which part of the ids, and in which order. The ``windowing`` of a response can be sent back as it is."""
+
+    newest: ActivityBound | None = Field(None, description="Bound of start_time: excluded when descending.")
+    oldest: ActivityBound | None = Field(None, description="Bound of start_time: excluded when ascending.")
+    next: str | None = Field(None, max_length=131_072, description="The cursor that the last page returned.")
+    limit: int | None = Field(None, ge=1, description="Ids on a page; default 100, at most 10,000.")
+    order: Order | None = Field(None, description="Default descending: latest activity first.")
+    rate: float | None = Field(
+        None, ge=0, le=1, description="The part of all traces to look at; default 1, all of them."
+    )
+
+    interval: int | None = Field(None, gt=0, description="No effect here.")
+
+    _are_numbers = field_validator("limit", "rate", "interval", mode="before")(refuse_boolean)
+
+
+class ActivityQuery(Strict):
+    """A query for ids. Without members it asks for the first page of all ids."""
+
+    realtime: bool | None = Field(
+        None, description="Whether the activity of an id is its latest span in the window instead of its earliest."
+    )
+    windowing: ActivityWindowing | None = Field(None, description="Which page of them.")
+    filtering: Filtering = Field(None, description="Which spans.")
+    explain: bool | None = Field(None, description="Whether the response says how it was found.")
+
+
+class ActivityWindowingResponse(BaseModel):
+    """Present exactly if there may be another page. Send it back as ``windowing``, or only ``next`` with the same bounds."""
+
+    newest: str | None = Field(None, description="Descending: the activity of the last id on this page.")
+    oldest: str | None = Field(None, description="Ascending: the activity of the last id on this page.")
+    next: str
+    limit: int
+    order: Order
+    rate: float | None = None
+
+
+class SessionIds(BaseModel):
+    """Sessions in the order of their activity."""
+
+    count: int
+    session_ids: list[str]
+    windowing: ActivityWindowingResponse | None = None
+    explain: dict[str, Any] | None = Field(None, description="How the response was found, if the request asked for it.")
+
+
+class UserIds(BaseModel):
+    """Users in the order of their activity."""
+
+    count: int
+    user_ids: list[str]
+    windowing: ActivityWindowingResponse | None = None
+    explain: dict[str, Any] | None = Field(None, description="How the response was found, if the request asked for it.")
+
+
+class IdPosition(NamedTuple):
+    """The place of an id, and what its scan began with."""
+
+    activity_us: int
+    beginning: bytes
+    tail: bytes
+    leading_us: int | None
+    """The leading bound of the first page."""
+
+    snapshot: Snapshot
+
+    def pack(self) -> bytes:
+        """Return what a cursor holds."""
+        leading = (self.leading_us is not None, self.leading_us or 0)
+        head = _PACKED.pack(self.activity_us, self.tail, *leading, len(self.beginning))
+        return head + self.beginning + self.snapshot.pack()
+
+    @classmethod
+    def unpack(cls, packed: bytes) -> IdPosition:
+        """Return what ``pack`` wrote. Raises ``InvalidCursor``."""
+        try:
+            activity_us, tail, has_leading, leading_us, length = _PACKED.unpack_from(packed)
+            beginning, offsets = packed[_PACKED.size :][:length], packed[_PACKED.size :][length:]
+            snapshot = Snapshot.unpack(offsets)
+        except struct.error as exc:
+            raise InvalidCursor("The cursor in windowing.next cannot be read.") from exc
+        return cls(activity_us, beginning, tail, leading_us if has_leading else None, snapshot)
+
+
+@dataclass(frozen=True, slots=True)
+class IdScan:
+    """Which ids, in which order, and after which of them."""
+
+    kind: str
+    is_realtime: bool
+    window: Window
+    after: IdPosition | None = None
+    snapshot: Snapshot = field(default_factory=Snapshot)
+
+
+class ActiveId(NamedTuple):
+    """An id and its place."""
+
+    text: str
+    activity_us: int
+    beginning: bytes
+    tail: bytes
+
+
+async def query_sessions(request: Request) -> Response:
+    """Return the distinct session ids of spans, by their activity, page by page."""
+    return await _query(request, kind="session")
+
+
+async def query_users(request: Request) -> Response:
+    """Return the distinct user ids of spans, by their activity, page by page."""
+    return await _query(request, kind="user")
+
+
+async def _query(request: Request, *, kind: str) -> Response:
+    query: ActivityQuery = request.body
+    asked = query.windowing or ActivityWindowing()
+    windowing = Windowing.model_construct(newest=asked.newest, oldest=asked.oldest, order=asked.order, rate=asked.rate)
+    filtering = await parse_filter(query.filtering)
+    settings, secret = request.context.settings.query, request.context.cursor_secret
+    limit = limit_of(asked.limit, default=settings.page_limit_default, max_count=settings.page_limit_max)
+    scan = IdScan(kind, bool(query.realtime), Window.of(windowing))
+    # The leading bound is in the cursor instead of its scope, because a client may write it in two ways.
+    leading = "newest" if scan.window.is_descending else "oldest"
+    ordering = f"{kind}s by {'latest' if query.realtime else 'earliest'} span"
+    scope = cursor_scope(ordering, request.project_id, filtering, windowing.model_copy(update={leading: None}))
+    if asked.next is None:
+        offsets = await stored_offsets(request.context, request.project_id, is_continued=False)
+        scan = replace(scan, snapshot=Snapshot.of_partitions(offsets))
+    else:
+        after = IdPosition.unpack(read_cursor(asked.next, scope=scope, secret=secret))
+        scan = _continued(scan, after, leading=leading)
+    spans = project_spans(request)
+    found = await find_ids(spans, await compile_node(filtering), scan, limit=limit + 1)
+    page = found[:limit]
+    members: dict[str, Any] = {"count": len(page), f"{kind}_ids": [active.text for active in page]}
+    if len(found) > limit:
+        last = page[-1]
+        position = IdPosition(last.activity_us, last.beginning, last.tail, scan.window.leading_us, scan.snapshot)
+        bounds = {"newest": microseconds(asked.newest), "oldest": microseconds(asked.oldest), leading: last.activity_us}
+        following = {name: format_us(bound_us) for name, bound_us in bounds.items() if bound_us is not None}
+        cursor = write_cursor(position.pack(), scope=scope, secret=secret)
+        members["windowing"] = {**following, "next": cursor, "limit": limit, "order": scan.window.order}
+        if asked.rate is not None:
+            members["windowing"]["rate"] = asked.rate
+    return Response(b"%b%b}" % (orjson.dumps(members)[:-1], await explain_member(spans, filtering)))
+
+
+def _continued(scan: IdScan, after: IdPosition, *, leading: str) -> IdScan:
+    """Return the scan after a position, in the window of its first page, over what was stored then."""
+    window = scan.window
+    if window.leading_us not in (after.leading_us, after.activity_us):
+        raise InvalidCursor(
+            f"The cursor in windowing.next belongs to another windowing.{leading}: repeat it as on the page before, or as"
+            " that page returned it."
+        )
+    bound_us = after.leading_us
+    window = replace(window, newest_us=bound_us) if window.is_descending else replace(window, oldest_us=bound_us)
+    return replace(scan, window=window, after=after, snapshot=after.snapshot)
+
+
+async def find_ids(spans: ProjectSpans, matching: Compiled, scan: IdScan, *, limit: int) -> list[ActiveId]:
+    """Return the first ``limit`` ids after the position of the scan, in its order."""
+    sql, parameters = _statement(matching, scan)
+    rows = await spans.select(sql, {**parameters, "ids": limit}, step="ids by activity")
+    return [ActiveId(row["id"].decode(), row["activity_us"], row["beginning"], row["tail"]) for row in rows.to_pylist()]
+
+
+def _statement(matching: Compiled, scan: IdScan) -> tuple[str, dict[str, Any]]:
+    conditions, parameters = scan.window.conditions()
+    id_of = ID_OF[scan.kind]
+    with_id = visible_spans({"id": id_of}, [matching.sql, *conditions], and_also=[f"{id_of} != ''"])
+    held, held_values = scan.snapshot.held_place_sql()
+    parameters |= {**matching.parameters, **held_values}
+    outermost = "max" if scan.is_realtime else "min"
+    direction, sign = ("DESC", "<") if scan.window.is_descending else ("ASC", ">")
+    after = ""
+    if scan.after is not None:
+        after = (
+            f"HAVING (activity_us, beginning, tail) {sign} ({{after_us:Int64}}, unhex({{after_beginning:String}}),"
+            " toFixedString(unhex({after_tail:String}), 16))\n"
+        )
+        parameters |= {
+            "after_us": scan.after.activity_us,
+            "after_beginning": scan.after.beginning.hex(),
+            "after_tail": scan.after.tail.hex(),
+        }
+    sql = (
+        f"SELECT id, if(countIf({held}) > 0, {outermost}If(start_us, {held}), {outermost}(start_us)) AS activity_us,"
+        f" substring(id, 1, {ID_BYTES_MAX}) AS beginning, sipHash128(substring(id, {ID_BYTES_MAX} + 1)) AS tail\n"
+        f"FROM (\n{with_id})\nGROUP BY id\n{after}"
+        f"ORDER BY activity_us {direction}, beginning {direction}, tail {direction}\nLIMIT {{ids:UInt32}}\n"
+    )
+    return sql, parameters

@@ -1,0 +1,302 @@
+"""The trace routes: all spans of a trace as a tree (reference §1.2), in pages or by ids."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import groupby
+from operator import attrgetter, itemgetter
+from typing import Any, Final
+
+from pydantic import BaseModel, Field
+
+from common.errors import InvalidInput
+from common.ids import parse_trace_id, trace_id_hex
+from query_api.explain.explain import explain_member
+from query_api.filter.ast import Node
+from query_api.filter.sql.compile import compile_node
+from query_api.freshness.follow import stored_offsets
+from query_api.pages.page import Capacity, Page, parse_ids, render_latest, split_lists
+from query_api.pages.snapshot import Snapshot
+from query_api.pages.spans import SpanModel, SpansQuery
+from query_api.pages.trace_search import FoundTrace, find_traces
+from query_api.pages.tree import tree_json, tree_pieces
+from query_api.pages.window import TracePosition, cursor_scope, limit_of, traces_window
+from query_api.request.body_models import Strict
+from query_api.request.cursor import write_cursor
+from query_api.request.route import Request, Response
+from query_api.spans.latest_versions import delete_trace as delete_spans_of_trace
+from query_api.spans.latest_versions import latest_of_traces
+from query_api.spans.project_spans import ProjectSpans, project_spans
+from query_api.spans.render import Layout, Rendered
+from query_api.spans.rows import RowsAhead
+from query_api.spans.usage import TraceSums
+from query_api.spans.version import Version
+from query_api.spans.windowing import Windowing, WindowingResponse, refuse_feed
+
+ACCEPTED: Final = 202
+
+SPANS_PER_READ: Final = 4_000
+"""Of the traces of one read together: a few MB. A page that is full after one has not read the others."""
+
+_BY_TRACE: Final = itemgetter(*map(Version._fields.index, ("trace_id", "start_us", "span_id")))
+
+
+class TracesQuery(SpansQuery):
+    """A query for traces of which a span matches. Without members it asks for the newest page of all traces."""
+
+
+class TraceIds(Strict):
+    """Traces by their ids."""
+
+    trace_id: list[str] = Field(default_factory=list, description="A trace id; may be repeated.")
+    trace_ids: list[str] = Field(default_factory=list, description="Comma-separated trace ids.")
+
+
+class NodeModel(SpanModel):
+    """A span and the spans below it, by name."""
+
+    spans: dict[str, NodeModel | list[NodeModel]] | None = None
+
+
+class TraceModel(BaseModel):
+    """A trace: its roots and the spans whose parent is not in it, by name."""
+
+    trace_id: str
+    spans: dict[str, NodeModel | list[NodeModel]]
+
+
+class TraceResponse(BaseModel):
+    """One trace, or none."""
+
+    count: int
+    trace: TraceModel | None = None
+
+
+class TracesResponse(BaseModel):
+    """Traces in order."""
+
+    count: int
+    traces: list[TraceModel]
+    windowing: WindowingResponse | None = None
+    complete: bool | None = Field(
+        None, description="False if the query's budget ended before the page was full; absent otherwise."
+    )
+    explain: dict[str, Any] | None = Field(None, description="How the response was found, if the request asked for it.")
+
+
+class TraceDeleted(BaseModel):
+    """The trace that was deleted, or none."""
+
+    count: int
+    trace_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """One trace: its spans, earliest first, then by id; at least one."""
+
+    trace_id: bytes
+    spans: Sequence[Rendered]
+
+    @property
+    def bytes_count(self) -> int:
+        """The bytes of its spans in a response."""
+        return sum(len(span.json) for span in self.spans)
+
+    @property
+    def tree(self) -> bytes:
+        """The JSON object of its spans by name, each with those below it."""
+        return tree_json(self.spans)
+
+    @property
+    def json(self) -> bytes:
+        """The trace as JSON."""
+        return b"".join(self.pieces)
+
+    @property
+    def pieces(self) -> list[bytes]:
+        """The trace as JSON that is not joined yet: a page of traces is joined once."""
+        return [b'{"trace_id":"%b","spans":' % trace_id_hex(self.trace_id).encode(), *tree_pieces(self.spans), b"}"]
+
+
+async def query_traces(request: Request, filtering: Node, windowing: Windowing) -> Response:
+    """Return a page of the traces of which a span matches, by their latest match."""
+    refuse_feed(windowing)
+    page = await trace_page(request, filtering, windowing)
+    pieces = [b'{"count":%d,"traces":[' % len(page.items)]
+    for number, trace in enumerate(page.items):
+        pieces += (b"," if number else b"", *trace.pieces)
+    pieces.append(b"]%b}" % page.members)
+    return Response(b"".join(pieces))
+
+
+async def get_trace(request: Request) -> Response:
+    """Return one trace by its id."""
+    found = await traces_of(request, [trace_id_of(request)])
+    return Response(b'{"count":1,"trace":%b}' % found[0].json if found else b'{"count":0}')
+
+
+async def list_traces(request: Request) -> Response:
+    """Return the traces with these ids, in the order of the ids. Unknown ids are left out."""
+    ids: TraceIds = request.query
+    trace_ids = _parse_trace_ids([*ids.trace_id, *split_lists(ids.trace_ids)])
+    if not trace_ids:
+        raise InvalidInput("At least one trace_id query parameter is required.")
+    found = await traces_of(request, trace_ids)
+    return Response(b'{"count":%d,"traces":[%b]}' % (len(found), b",".join(trace.json for trace in found)))
+
+
+async def delete_trace(request: Request) -> Response:
+    """Delete all spans of a trace. No route returns them from then on; safe to repeat."""
+    [trace_id] = _parse_trace_ids([request.path["trace_id"]], message="Invalid trace_id")
+    deleted = await delete_spans_of_trace(project_spans(request), trace_id)
+    body = b'{"count":1,"trace_id":"%b"}' % trace_id_hex(trace_id).encode() if deleted else b'{"count":0}'
+    return Response(body, status=ACCEPTED)
+
+
+def trace_id_of(request: Request) -> bytes:
+    """Return the trace id in the path. Raises ``InvalidInput``."""
+    [trace_id] = _parse_trace_ids([request.path["trace_id"]])
+    return trace_id
+
+
+def _parse_trace_ids(texts: Sequence[str], *, message: str = "Invalid trace_id.") -> list[bytes]:
+    return parse_ids((text.strip() for text in texts), parse_trace_id, message=message)
+
+
+async def traces_of(request: Request, trace_ids: Sequence[bytes]) -> list[Trace]:
+    """Return the traces in the order of their ids, without unknown ones.
+
+    Raises ``InvalidInput`` if they are too large for one response.
+    """
+    bytes_max = request.context.settings.query.trace_bytes_max
+    return await traces_of_ids(project_spans(request), trace_ids, bytes_max=bytes_max)
+
+
+async def trace_page(request: Request, filtering: Node, windowing: Windowing) -> Page[Trace]:
+    """Return the page of traces that ``windowing`` asks for."""
+    settings, secret = request.context.settings.query, request.context.cursor_secret
+    scope = cursor_scope("traces", request.project_id, filtering, windowing)
+    is_continued = windowing.next is not None
+    offsets = await stored_offsets(request.context, request.project_id, is_continued=is_continued)
+    window = traces_window(windowing, snapshot=Snapshot.of_partitions(offsets), scope=scope, secret=secret)
+    limit = limit_of(windowing.limit, default=settings.page_limit_default, max_count=settings.page_limit_max)
+    spans = project_spans(request)
+    async with RowsAhead(spans, bytes_max=settings.trace_bytes_max) as rows:
+        found = await find_traces(spans, await compile_node(filtering), window, limit=limit, rows=rows)
+        page = await read_page(spans, found.traces, bytes_max=settings.page_bytes_max, rows=rows)
+    explanation = await explain_member(spans, filtering)
+    ends_at = page.ends_at if page.is_cut else found.searched_to or page.ends_at
+    if ends_at is None or not (found.more_follow or page.is_cut):
+        return Page(page.traces, None, is_complete=True, explanation=explanation)
+    cursor = write_cursor(window.pack(ends_at), scope=scope, secret=secret)
+    is_full = page.is_cut or len(found.traces) == limit
+    is_complete = bool(page.traces) and (is_full or found.searched_to is None)
+    return Page(page.traces, cursor, is_complete, explanation)
+
+
+async def traces_of_ids(spans: ProjectSpans, trace_ids: Sequence[bytes], *, bytes_max: int) -> list[Trace]:
+    """Return the traces in the order of their ids; those without spans are left out.
+
+    Raises ``InvalidInput`` if they are larger than ``bytes_max``.
+    """
+    async with RowsAhead(spans, bytes_max=bytes_max) as rows:
+        latest, sums = await latest_of_traces(spans, trace_ids, on_sent=partial(rows.begin, trace_ids=trace_ids))
+        in_order = sorted(latest, key=_BY_TRACE)
+        read = await _traces_of(spans, in_order, sums, await rows.take(in_order), rows)
+    by_id = {trace.trace_id: trace for trace in read}
+    return [by_id[trace_id] for trace_id in trace_ids if trace_id in by_id]
+
+
+@dataclass(frozen=True, slots=True)
+class ReadTraces:
+    """Traces in the order of a page. ``is_cut`` if some that were found did not fit."""
+
+    traces: Sequence[Trace]
+    ends_at: TracePosition | None
+    """The place of the last of them."""
+
+    is_cut: bool
+
+
+async def read_page(spans: ProjectSpans, found: Sequence[FoundTrace], *, bytes_max: int, rows: RowsAhead) -> ReadTraces:
+    """Return the first traces, as many as ``bytes_max`` holds, at least one. One that was deleted meanwhile is left out.
+
+    ``rows`` has prefetched some of them.
+    """
+    page = _TracesInProgress(spans, rows, bytes_max=bytes_max)
+    is_cut = False
+    for part in _parts(found):
+        if not await page.take(part):
+            is_cut = True
+            break
+    return ReadTraces(page.traces, page.ends_at, is_cut)
+
+
+class _TracesInProgress:
+    """The traces of a page so far."""
+
+    def __init__(self, spans: ProjectSpans, rows: RowsAhead, *, bytes_max: int) -> None:
+        self._spans = spans
+        self._rows = rows
+        self._capacity = Capacity(limit=None, bytes_max=bytes_max)
+        self.traces: list[Trace] = []
+        self.ends_at: TracePosition | None = None
+
+    async def take(self, part: Sequence[FoundTrace]) -> bool:
+        """Add the traces that still exist; return false at the first that does not fit."""
+        latest = sorted((version for trace in part for version in trace.latest), key=_BY_TRACE)  # while they are read
+        layouts = await (self._rows.take(latest) if len(part) == 1 else self._rows.take_together(latest))
+        if layouts is None:
+            return await self._take_one_by_one(part)
+        sums = {trace.position.trace_id: trace.sums for trace in part}
+        return self._add(part, await _traces_of(self._spans, latest, sums, layouts, self._rows))
+
+    async def _take_one_by_one(self, part: Sequence[FoundTrace]) -> bool:
+        for trace in part:
+            if not await self.take([trace]):
+                return False
+        return True
+
+    def _add(self, part: Sequence[FoundTrace], read: Sequence[Trace]) -> bool:
+        by_id = {trace.trace_id: trace for trace in read}
+        for found in part:
+            trace = by_id.get(found.position.trace_id)
+            if trace is not None:
+                if not self._capacity.takes(trace.bytes_count):
+                    return False
+                self.traces.append(trace)
+            self.ends_at = found.position
+        return True
+
+
+def _parts(found: Sequence[FoundTrace]) -> Iterator[list[FoundTrace]]:
+    part: list[FoundTrace] = []
+    spans_count = 0
+    for trace in found:
+        if part and spans_count + len(trace.latest) > SPANS_PER_READ:
+            yield part
+            part, spans_count = [], 0
+        part.append(trace)
+        spans_count += len(trace.latest)
+    if part:
+        yield part
+
+
+async def _traces_of(
+    spans: ProjectSpans, latest: Sequence[Version], sums: TraceSums, layouts: Sequence[Layout], rows: RowsAhead
+) -> list[Trace]:
+    """Build traces from ``latest`` (sorted). If a version was replaced meanwhile, read the current versions and retry."""
+    trace_ids = {version.trace_id for version in latest}
+
+    async def look_up(absent: Collection[Version]) -> tuple[Sequence[Version], Sequence[Layout], TraceSums]:
+        if not absent:
+            return latest, layouts, sums
+        found, current_sums = await latest_of_traces(spans, trace_ids, absent=absent)
+        in_order = sorted(found, key=_BY_TRACE)
+        return in_order, await rows.take(in_order), current_sums
+
+    read = await render_latest(look_up)
+    return [Trace(trace_id, list(group)) for trace_id, group in groupby(read, key=attrgetter("version.trace_id"))]
