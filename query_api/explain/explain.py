@@ -1,12 +1,12 @@
-"""The member ``explain`` of an answer: which statements were run, what they read, of how much, and a hint in words.
+"""The member ``explain`` of a response: which statements ran, what they read, of how much, and a hint in words.
 
-Explaining runs statements of its own, within the same budget and the same fence; where that is spent, the member says so
-and the answer stays what it is.
+Explaining runs statements of its own, within the budget and the project of the request. If the budget ends, the member says
+so, and the rest of the response does not change.
 
 With authentication on, the tables hold rows of other projects, and the plan of a statement depends on them: which parts and
-granules there are, how many rows a granule at the border of two projects has, and even which indexes are listed (contract §2). So
-the engine is not asked for a plan then. Shown are the statements, how long they took, how many rows the project itself has, and what
-follows from the filter.
+granules exist, how many rows a granule at the border of two projects has, and even which indexes are listed (contract §2).
+So the engine is not asked for a plan then. The member shows the statements, how long they took, how many rows the project
+itself has, and what follows from the filter.
 """
 
 from __future__ import annotations
@@ -32,22 +32,22 @@ Json: TypeAlias = dict[str, Any]
 
 STATEMENTS_SHOWN_MAX: Final = 100
 STATEMENTS_EXPLAINED_MAX: Final = 20
-"""Each costs two more."""
+"""To explain one takes two more."""
 
 SQL_CHARS_MAX: Final = 20_000
 VALUES_SHOWN_MAX: Final = 20
-"""Of a list; the ids of a page are a list of ten thousand."""
+"""Of a list: the ids of a page are up to ten thousand."""
 
 TEXT_CHARS_MAX: Final = 1_000
 SEARCH_STEPS: Final = frozenset({"candidates", "statement"})
-"""What the hint is about: not the steps that fetch what a search has found."""
+"""The steps that the hint is about. The others fetch what these have found."""
 
 _TABLES: Final = (Table.SPANS, Table.VERSIONS)
 _LENGTHS: Final = frozenset({"interval_us"})
-"""Parameters in microseconds that are no moments."""
+"""Parameters in microseconds that are not moments."""
 
 _WITHOUT_CACHE: Final = "\nSETTINGS use_query_condition_cache = 0"
-"""An earlier run has left there which granules hold no match: the plan would not show what led to it."""
+"""The cache knows from an earlier run which granules hold no match, and would hide the plan that found this out."""
 
 _OWN_ROWS: Final = f"SELECT uniq(start_us, span_id, trace_id, partition_id) AS rows {read_from(Table.SPANS)}"
 
@@ -56,7 +56,7 @@ _BUDGET_SPENT: Final = "The budget of the query was spent before everything coul
 
 @dataclass(frozen=True, slots=True)
 class TableSize:
-    """What of a table is the project's: its rows, every version counted, and what they are spread over, unless neighbours are too."""
+    """The project's part of a table: rows, counting every version, and, unless it shares the table, granules and parts."""
 
     rows: int
     granules: int | None = None
@@ -65,31 +65,31 @@ class TableSize:
 
 @dataclass(frozen=True, slots=True)
 class _Explained:
-    """A statement, and what the engine says of it: ``None`` where it was not asked, or could not say."""
+    """A statement, and what the engine says about it: ``None`` if it was not asked, or did not answer."""
 
-    ran: ExecutedStatement
+    executed: ExecutedStatement
     reads: Sequence[TableRead] | None = None
     granules_read: int | None = None
     rows_read_max: int | None = None
 
 
 async def explained(spans: ProjectSpans, filtering: Node | None = None) -> bytes:
-    """The explanation of what ``spans`` has run, as JSON; it never fails. ``filtering`` is what the hint is about.
+    """Return the explanation of the statements of ``spans`` as JSON. Never fails. The hint is about ``filtering``.
 
-    ``{statements_count, statements, of_project?, hint?, incomplete?}``.
+    The members are ``statements_count``, ``statements``, and, where known, ``of_project``, ``hint``, ``incomplete``.
     """
-    ran = spans.ran
+    executed = spans.ran
     explaining = _Explaining(spans.unrecorded())
     explained_count = 0 if spans.has_neighbours else STATEMENTS_EXPLAINED_MAX
-    statements = [await explaining.explain(each) for each in ran[:explained_count]]
-    statements += [_Explained(each) for each in ran[explained_count:STATEMENTS_SHOWN_MAX]]
+    statements = [await explaining.explain(statement) for statement in executed[:explained_count]]
+    statements += [_Explained(statement) for statement in executed[explained_count:STATEMENTS_SHOWN_MAX]]
     if spans.has_neighbours:
         await explaining.count_own_rows()
-    elif len(ran) > STATEMENTS_EXPLAINED_MAX:
-        explaining.fail(f"Explained are the first {STATEMENTS_EXPLAINED_MAX} of {len(ran)} statements.")
+    elif len(executed) > STATEMENTS_EXPLAINED_MAX:
+        explaining.fail(f"Explained are the first {STATEMENTS_EXPLAINED_MAX} of {len(executed)} statements.")
     member = {
-        "statements_count": len(ran),
-        "statements": [_statement_json(each, spans.project_id) for each in statements],
+        "statements_count": len(executed),
+        "statements": [_statement_json(statement, spans.project_id) for statement in statements],
         "of_project": {table: _present(asdict(size)) for table, size in explaining.of_project.items()} or None,
         "hint": static_hint(filtering) if spans.has_neighbours else _hint(statements, filtering),
         "incomplete": explaining.incomplete,
@@ -98,12 +98,12 @@ async def explained(spans: ProjectSpans, filtering: Node | None = None) -> bytes
 
 
 async def explain_member(spans: ProjectSpans, filtering: Node | None = None) -> bytes:
-    """``,"explain":{…}``, to be appended to the members of an answer whose request asked for it; else nothing."""
+    """Return ``,"explain":{…}`` for a request that asked for it, to append to the members of its response; else nothing."""
     return b',"explain":%b' % await explained(spans, filtering) if spans.is_recorded else b""
 
 
 class _Explaining:
-    """Asks the engine about statements until it cannot any more; then ``incomplete`` says why."""
+    """Asks the engine about statements until it fails once; then ``incomplete`` says why."""
 
     def __init__(self, spans: ProjectSpans) -> None:
         self._spans = spans
@@ -111,23 +111,26 @@ class _Explaining:
         self.of_project: dict[str, TableSize] = {}
         self.incomplete: str | None = None
 
-    async def explain(self, ran: ExecutedStatement) -> _Explained:
-        """The statement with what it reads. One that did not end well is not run again."""
-        if self._has_ended or not ran.sql.lstrip().upper().startswith(("SELECT", "WITH")):
-            return _Explained(ran)
+    async def explain(self, executed: ExecutedStatement) -> _Explained:
+        """Return the statement with what it reads. A statement that failed is not run again."""
+        if self._has_ended or not executed.sql.lstrip().upper().startswith(("SELECT", "WITH")):
+            return _Explained(executed)
         try:
-            reads = await self._reads(ran)
-            rows_count = await self._spans.rows_read(ran.sql, ran.parameters) if ran.failure is None else None
+            reads = await self._reads(executed)
+            rows_count = (
+                await self._spans.rows_read(executed.sql, executed.parameters) if executed.failure is None else None
+            )
         except ServiceError as error:
             self._end(error)
-            return _Explained(ran)
+            return _Explained(executed)
         if rows_count is None:
-            return _Explained(ran, reads)
-        return _Explained(ran, reads, *_whole_granules(rows_count, reads, self.of_project))
+            return _Explained(executed, reads)
+        return _Explained(executed, reads, *_whole_granules(rows_count, reads, self.of_project))
 
     async def count_own_rows(self) -> None:
-        """Count the rows of the project alone. Rows that the engine has not merged yet count once, because when it merges depends on all
-        projects; above some ten thousand the count is near.
+        """Count the rows of the project; above some ten thousand the count is approximate.
+
+        Duplicates that the engine has not merged yet count once, because when it merges depends on all projects.
         """
         try:
             counted = await self._spans.select(_OWN_ROWS, {})
@@ -142,11 +145,11 @@ class _Explaining:
         self.fail(_BUDGET_SPENT if is_spent else f"The engine did not explain everything ({error.code}).")
 
     def fail(self, reason: str) -> None:
-        """Say what is missing; what was said first stands."""
+        """Set ``incomplete``, unless an earlier reason did."""
         self.incomplete = self.incomplete or reason
 
-    async def _reads(self, ran: ExecutedStatement) -> list[TableRead]:
-        plan = await self._plan(ran.sql, ran.parameters)
+    async def _reads(self, executed: ExecutedStatement) -> list[TableRead]:
+        plan = await self._plan(executed.sql, executed.parameters)
         for read in table_reads(plan, of_project={}):
             if read.table in _TABLES and read.table not in self.of_project:
                 self.of_project[read.table] = await self._size(Table(read.table))
@@ -155,7 +158,7 @@ class _Explaining:
     async def _size(self, table: Table) -> TableSize:
         counted = await self._spans.select(f"SELECT count() AS rows {read_from(table)}", {})
         if not (rows := counted.column("rows").to_pylist()[0]):
-            return TableSize(0, 0, 0)  # a granule may begin before the project and end after it
+            return TableSize(0, 0, 0)  # a granule may begin before the rows of a project and end after them
         plan = await self._plan(f"SELECT project_id {read_from(table)}", {})
         reads = table_reads(plan, of_project={})
         return TableSize(
@@ -174,7 +177,7 @@ class _Explaining:
 def _whole_granules(
     rows_count: int, reads: Sequence[TableRead], of_project: Mapping[str, TableSize]
 ) -> tuple[int, int]:
-    """How many of the granules that were left were read, at most, and how many rows of the project that can be."""
+    """Return at most how many of the remaining granules were read, and how many rows of the project these can hold."""
     sizes = [size for read in reads if (size := of_project.get(read.table)) is not None and size.rows]
     rows_of_granule = min((size.rows / (size.granules or 1) for size in sizes), default=1.0)
     granules_count = min(sum(read.granules or 0 for read in reads), math.ceil(rows_count / rows_of_granule))
@@ -182,29 +185,31 @@ def _whole_granules(
 
 
 def _hint(statements: Sequence[_Explained], filtering: Node | None) -> str | None:
-    searches = [each for each in statements if each.ran.step in SEARCH_STEPS and each.reads is not None]
+    searches = [
+        statement for statement in statements if statement.executed.step in SEARCH_STEPS and statement.reads is not None
+    ]
     if not searches:
         return None
-    reads = [read for each in searches for read in each.reads or () if read.table == "spans"]
-    counts = [each.granules_read for each in searches]
+    reads = [read for statement in searches for read in statement.reads or () if read.table == "spans"]
+    counts = [statement.granules_read for statement in searches]
     known = [count for count in counts if count is not None]
     return hint(reads, filtering, granules_read=sum(known) if len(known) == len(counts) else None)
 
 
-def _statement_json(each: _Explained, project_id: UUID) -> Json:
-    parameters = {"project_id": str(project_id), **each.ran.parameters}
-    statement = {
-        "step": each.ran.step,
-        "window": _window(each.ran.parameters),
-        "sql": _shortened(fenced(each.ran.sql).strip(), SQL_CHARS_MAX),
-        "parameters": {name: _shown(value) for name, value in parameters.items()},
-        "elapsed_ms": round(each.ran.elapsed_ms, 3),
-        "failure": _failure(each.ran.failure),
-        "granules_read": each.granules_read,
-        "rows_read_max": each.rows_read_max,
-        "reads": [_read_json(read) for read in each.reads] if each.reads is not None else None,
+def _statement_json(statement: _Explained, project_id: UUID) -> Json:
+    parameters = {"project_id": str(project_id), **statement.executed.parameters}
+    members = {
+        "step": statement.executed.step,
+        "window": _window(statement.executed.parameters),
+        "sql": _shortened(fenced(statement.executed.sql).strip(), SQL_CHARS_MAX),
+        "parameters": {name: _shortened_value(value) for name, value in parameters.items()},
+        "elapsed_ms": round(statement.executed.elapsed_ms, 3),
+        "failure": _failure(statement.executed.failure),
+        "granules_read": statement.granules_read,
+        "rows_read_max": statement.rows_read_max,
+        "reads": [_read_json(read) for read in statement.reads] if statement.reads is not None else None,
     }
-    return _present(statement)
+    return _present(members)
 
 
 def _read_json(read: TableRead) -> Json:
@@ -217,14 +222,14 @@ def _present(members: Json) -> Json:
 
 
 def _window(parameters: Mapping[str, Any]) -> Json | None:
-    """The times among the values: the bounds of the search, and where it goes on from."""
+    """Return the times among the values: the bounds of the scan, and where it continues."""
     times = {name: value for name, value in parameters.items() if name.endswith("_us") and name not in _LENGTHS}
-    shown = {
+    moments = {
         name.removesuffix("_us"): format_us(nearest_formattable_us(value))
         for name, value in times.items()
         if isinstance(value, int)
     }
-    return shown or None
+    return moments or None
 
 
 def _failure(code: ErrorCode | None) -> str | None:
@@ -237,12 +242,12 @@ def _failure(code: ErrorCode | None) -> str | None:
             return f"It failed ({code})."
 
 
-def _shown(value: Any) -> Any:
+def _shortened_value(value: Any) -> Any:
     if isinstance(value, str | HexDigits):
         return _shortened(str(value), TEXT_CHARS_MAX)
     if isinstance(value, list | tuple):
         more = len(value) - VALUES_SHOWN_MAX
-        return [*map(_shown, value[:VALUES_SHOWN_MAX]), *([f"… and {more:,} more"] if more > 0 else [])]
+        return [*map(_shortened_value, value[:VALUES_SHOWN_MAX]), *([f"… and {more:,} more"] if more > 0 else [])]
     return value
 
 

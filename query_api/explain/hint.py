@@ -1,4 +1,4 @@
-"""What a person can learn from an explanation, in words: what the indexes did, and what would let them do more."""
+"""The hint of an explanation: what the indexes did, and what would let them do more."""
 
 from __future__ import annotations
 
@@ -27,33 +27,33 @@ INDEXED_FIELDS: Final[Mapping[str, str]] = {
     "references_index": "references",
     **_OF_VALUES,
 }
-"""What an index of the table ``spans`` is on."""
+"""What each index of the table ``spans`` covers."""
 
 _NEGATIONS: Final = frozenset({GroupOperator.NOT, GroupOperator.NAND, GroupOperator.NOR})
 _BY_EQUALITY: Final = frozenset({Operator.IS, Operator.IN})
 _BY_PATH: Final = frozenset(Operator) - _BY_EQUALITY - {Operator.EXISTS, Operator.HAS}
-"""Comparisons and text operators, which are made only where the path occurs."""
+"""Comparisons and text operators: the engine evaluates them only where the path occurs."""
 
 _IN_ORDER_OF_TABLE: Final = "start_time"
 
 
 def hint(reads: Sequence[TableRead], filtering: Node | None, *, granules_read: int | None) -> str:
-    """Sentences about the search: ``reads`` are of the table that was searched, stretch by stretch.
+    """Return sentences about a scan. ``reads`` are its reads of ``spans``, one for each time slice.
 
-    ``granules_read``: how many were read before the page was full; ``None`` where that is not known.
+    ``granules_read`` is how many were read before the page was full; ``None`` if unknown.
     """
     return " ".join([*_what_was_read(reads, filtering, granules_read), *_what_cannot_help(filtering)])
 
 
 def static_hint(filtering: Node | None) -> str | None:
-    """Sentences about a filter that follow from it alone, whatever is stored; ``None`` where there is nothing to say."""
+    """Return sentences that follow from the filter alone, whatever is stored; ``None`` if there are none."""
     usable = sorted(_usable_indexes(filtering)) if filtering is not None else []
     sentences = [f"The index on {field} can be used." for field in usable]
     return " ".join([*sentences, *_what_cannot_help(filtering)]) or None
 
 
 def _usable_indexes(node: Node) -> frozenset[str]:
-    """The fields whose index narrows the search for ``node``: of an ``or``, every member has to have one."""
+    """Return the fields whose index narrows the search for ``node``: every member of an ``or`` must have one."""
     if isinstance(node, Condition):
         return _usable_index(node)
     found = [_usable_indexes(member) for member in node.members]
@@ -84,7 +84,10 @@ def _usable_index(condition: Condition) -> frozenset[str]:
 
 
 def _has_indexed_value(operand: Any) -> bool:
-    """Whether the index of values knows something of each match: a scalar, one in an object, or a word of each text in a list."""
+    """Return whether the index of values holds something of each match.
+
+    That is a scalar, a scalar in an object, or a word of each text in a list.
+    """
     if isinstance(operand, Mapping):
         return any(_has_indexed_value(member) for member in operand.values() if not isinstance(member, list))
     if isinstance(operand, list):
@@ -106,11 +109,11 @@ def _what_was_read(reads: Sequence[TableRead], filtering: Node | None, granules_
     if granules_read is not None and granules_read < in_window:
         yield f"Spans were read in order until the page was full: {granules_read:,} of {in_window:,} granules."
     elif used:
-        yield "Every span of the window was read: what the index was asked for may stand in each granule."
+        yield "Every span of the window was read: what the index was asked for may be in each granule."
     elif not fields:
         yield "Every span of the window was read: there is no condition."
     elif fields == {_IN_ORDER_OF_TABLE}:
-        yield "Every span of the window was read: it is what the conditions on `start_time` left."
+        yield "Every span of the window was read: the window is what the conditions on `start_time` left."
     else:
         yield (
             "Every span of the window was read: no condition could use an index. Add one that can (`is` or `in` on attributes,"
@@ -130,12 +133,12 @@ def _what_indexes_left(used: Sequence[IndexUse]) -> Iterator[str]:
 def _what_cannot_help(filtering: Node | None) -> Iterator[str]:
     conditions = list(_conditions(filtering))
     if any(is_negated for _, is_negated in conditions):
-        yield "`not` (and `is_not`, `not_in`, `has_not`, `not_exists`) cannot use an index: it holds what is there."
+        yield "`not` (and `is_not`, `not_in`, `has_not`, `not_exists`) cannot use an index: it holds only what exists."
     on_attributes = _not_by_equality(each for each, _ in conditions if each.field == "attributes")
     if on_attributes:
         yield (
-            f"On attributes an index holds values for equality (`is`, `in`), and for {on_attributes} at most the paths that there are;"
-            " `content` finds whole words by index."
+            f"On attributes an index holds values for equality (`is`, `in`), and for {on_attributes} at most the existing"
+            " paths; `content` finds whole words by index."
         )
     asked = {_subject(each) for each, _ in conditions}
     for field in sorted(asked & set(_OF_VALUES.values())):
@@ -147,7 +150,7 @@ def _what_cannot_help(filtering: Node | None) -> Iterator[str]:
 
 
 def _subject(condition: Condition) -> str:
-    """What an index would have to be on: the field, or the one path that has its own index."""
+    """Return what an index must cover: the field, or the one path that has its own index."""
     is_service = condition.field == "resource" and condition.path == SERVICE_NAME_PATH
     return _SERVICE_NAME if is_service else condition.field
 
@@ -157,7 +160,7 @@ def _not_by_equality(conditions: Iterable[Condition]) -> str:
 
 
 def _conditions(node: Node | None, *, is_negated: bool = False) -> Iterator[tuple[Condition, bool]]:
-    """Every condition, and whether a negation stands around it."""
+    """Yield every condition, and whether it is inside a negation."""
     match node:
         case None:
             return

@@ -1,8 +1,8 @@
-"""What the engine's ``EXPLAIN indexes = 1, json = 1`` says of a statement, as far as it is about one project.
+"""What the engine's ``EXPLAIN indexes = 1, json = 1`` says about a statement, limited to one project.
 
-The engine counts granules of the whole table until the primary key has been applied. So what comes before it (partitions, their bounds)
-is left out, and “of how many” is what the primary key selects for the project alone. Where other projects have keys no plan is shown
-(``explain.py``).
+The engine counts granules of the whole table until it has applied the primary key. So the steps before that (partitions,
+their bounds) are left out, and the total is what the primary key selects for the project alone. If other projects have keys,
+no plan is shown (``explain.py``).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _BEFORE_THE_PROJECT: Final = frozenset({"Min-Max", "MinMax", "Partition"})
 
 @dataclass(frozen=True, slots=True)
 class IndexUse:
-    """One index: what it was asked, and how many granules there were before it and are left after it."""
+    """One index: its condition, and the granules before and after it."""
 
     name: str
     type: str
@@ -32,7 +32,7 @@ class IndexUse:
 
 @dataclass(frozen=True, slots=True)
 class TableRead:
-    """One table of a statement, with the indexes in the order in which they are applied. ``granules`` are left to be read."""
+    """One table of a statement, with its indexes in the order of their use. ``granules`` remain to be read."""
 
     table: str
     parts: int
@@ -41,17 +41,17 @@ class TableRead:
 
 
 def table_reads(plan: bytes, *, of_project: Mapping[str, int]) -> list[TableRead]:
-    """The tables that a plan reads. ``of_project``: the granules of each table that hold rows of the project."""
-    # Conditions show ids as the bytes that they are, which need not be UTF-8.
+    """Return the tables that a plan reads. ``of_project`` is how many granules of each table hold rows of the project."""
+    # Conditions show ids as raw bytes, which need not be UTF-8.
     nodes = _nodes(orjson.loads(plan.decode("utf-8", "replace")))
     return [_table_read(node, of_project) for node in nodes if "Indexes" in node]
 
 
 def _nodes(value: Any) -> Iterator[Json]:
-    """Every node of a plan, the outer before the inner."""
+    """Yield every node of a plan, the outer before the inner."""
     if isinstance(value, list):
-        for each in value:
-            yield from _nodes(each)
+        for element in value:
+            yield from _nodes(element)
     elif isinstance(value, dict):
         if "Node Type" in value:
             yield value
@@ -61,10 +61,10 @@ def _nodes(value: Any) -> Iterator[Json]:
 
 def _table_read(node: Json, of_project: Mapping[str, int]) -> TableRead:
     table = str(node.get("Description", "")).rsplit(".", 1)[-1]
-    applied = [each for each in node["Indexes"] if each["Type"] not in _BEFORE_THE_PROJECT]
-    if of_project.get(table) == 0:  # what is left are granules in which two other projects meet
+    applied = [index for index in node["Indexes"] if index["Type"] not in _BEFORE_THE_PROJECT]
+    if of_project.get(table) == 0:  # only granules in which two other projects meet remain
         applied = []
-    uses = tuple(_index_use(each, of_project.get(table)) for each in applied)
+    uses = tuple(_index_use(index, of_project.get(table)) for index in applied)
     parts = int(applied[-1]["Selected Parts"]) if applied else 0
     return TableRead(table, parts, uses[-1].granules_after if uses else 0, uses)
 

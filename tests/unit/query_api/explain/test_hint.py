@@ -33,13 +33,13 @@ def _hint(read: TableRead, filtering: Node = EVERYTHING, granules_read: int | No
     return hint([read], filtering, granules_read=granules_read)
 
 
-def test_what_an_index_left_is_said_with_its_field() -> None:
+def test_hint_names_the_field_of_an_index() -> None:
     assert _hint(_read(2_441, index=3), IS_A) == "The index on attributes left 3 of 2,441 granules."
     assert "on content left" in _hint(_read(2_441, index=3, name="content_index"), IS_A)
     assert "on references left" in _hint(_read(2_441, index=3, name="references_index"), IS_A)
 
 
-def test_what_two_indexes_left_is_said_in_the_order_in_which_they_were_applied() -> None:
+def test_hint_names_two_indexes_in_the_order_of_their_use() -> None:
     uses = [IndexUse(PRIMARY_KEY, "sparse", "", 90, 90)]
     uses += [IndexUse("name_index", "text", "", 90, 9), IndexUse("content_index", "text", "", 9, 1)]
 
@@ -48,7 +48,7 @@ def test_what_two_indexes_left_is_said_in_the_order_in_which_they_were_applied()
     )
 
 
-def test_the_index_on_the_service_is_named_and_other_attributes_of_the_resource_have_none() -> None:
+def test_only_the_service_name_of_a_resource_has_an_index() -> None:
     service, other = (
         Condition("resource", Operator.IS, "a", ("attributes", name, "name")) for name in ("service", "host")
     )
@@ -69,7 +69,7 @@ def test_every_index_is_on_a_field(field: str) -> None:
     assert "is for equality" not in _hint(_read(9), Condition(field, Operator.IN, ("a",)))
 
 
-def test_fields_and_operators_are_named_in_the_order_of_the_alphabet_each_with_its_own() -> None:
+def test_fields_and_operators_are_named_alphabetically() -> None:
     asked = (
         Condition("user_id", Operator.CONTAINS, "a"),
         Condition("span_name", Operator.STARTSWITH, "a"),
@@ -85,18 +85,18 @@ def test_fields_and_operators_are_named_in_the_order_of_the_alphabet_each_with_i
     )
 
 
-def test_stretches_of_a_walk_are_counted_together() -> None:
+def test_time_slices_of_a_scan_are_counted_together() -> None:
     reads = [_read(10, index=1), _read(20, index=2)]
 
     assert hint(reads, IS_A, granules_read=None) == "The index on attributes left 3 of 30 granules."
 
 
-def test_an_index_that_excluded_nothing_is_not_praised() -> None:
-    assert _hint(_read(9, index=9), IS_A, 9).endswith("what the index was asked for may stand in each granule.")
+def test_hint_says_that_an_index_excluded_nothing() -> None:
+    assert _hint(_read(9, index=9), IS_A, 9).endswith("what the index was asked for may be in each granule.")
 
 
 @pytest.mark.parametrize("granules_read", [9, None])
-def test_a_whole_window_that_was_read_is_said_with_what_would_help(granules_read: int | None) -> None:
+def test_hint_says_what_would_help_if_the_whole_window_was_read(granules_read: int | None) -> None:
     said = _hint(_read(9), UNINDEXED, granules_read)
 
     assert said.startswith("Every span of the window was read: no condition could use an index.")
@@ -104,31 +104,31 @@ def test_a_whole_window_that_was_read_is_said_with_what_would_help(granules_read
     assert said.endswith("No index holds status_message.")
 
 
-def test_references_are_not_said_to_be_without_an_index() -> None:
+def test_references_have_an_index() -> None:
     said = _hint(_read(9), Condition("references", Operator.IN, ({"slug": "a"},)), 9)
 
     assert "No index holds" not in said
 
 
-def test_a_bound_of_time_is_not_said_to_be_of_no_use() -> None:
+def test_a_condition_on_time_is_not_called_useless() -> None:
     said = _hint(_read(9), Condition("start_time", Operator.GT, 1))
 
-    assert said == "Every span of the window was read: it is what the conditions on `start_time` left."
+    assert said == "Every span of the window was read: the window is what the conditions on `start_time` left."
 
 
-def test_a_bound_of_time_beside_another_condition_is_not_all_that_there_is() -> None:
+def test_a_condition_on_time_is_named_only_if_it_is_the_only_one() -> None:
     asked = Group(GroupOperator.AND, (Condition("start_time", Operator.GT, 1), UNINDEXED))
 
     assert "no condition could use an index" in _hint(_read(9), asked)
     assert _hint(_read(9)) == "Every span of the window was read: there is no condition."
 
 
-def test_a_page_that_was_full_before_the_end_is_said() -> None:
+def test_hint_says_that_the_page_was_full_before_the_end() -> None:
     assert "until the page was full: 2 of 9 granules." in _hint(_read(9), UNINDEXED, 2)
     assert "until the page was full: 2,440 of 2,441 granules." in _hint(_read(2_441), UNINDEXED, 2_440)
 
 
-def test_an_empty_window_is_said() -> None:
+def test_hint_says_that_the_window_is_empty() -> None:
     assert hint([], EVERYTHING, granules_read=0) == "Nothing was read: there are no spans in the window."
 
 
@@ -145,12 +145,12 @@ def test_on_attributes_the_operators_without_an_index_are_named() -> None:
 
     said = _hint(_read(9), asked)
     assert (
-        "equality (`is`, `in`), and for `contains` at most the paths that there are; `content` finds whole words by index."
+        "equality (`is`, `in`), and for `contains` at most the existing paths; `content` finds whole words by index."
         in said
     )
 
 
-def test_what_the_index_on_a_name_is_not_for_is_said() -> None:
+def test_hint_names_operators_that_the_index_on_a_name_does_not_serve() -> None:
     asked = Condition("span_name", Operator.CONTAINS, "a")
 
     assert _hint(_read(9), asked).endswith("The index on span_name is for equality (`is`, `in`), not for `contains`.")
@@ -179,7 +179,7 @@ GREATER = Condition("attributes", Operator.GT, 1, ("a",))
         (EVERYTHING, []),
     ],
 )
-def test_which_indexes_can_be_used_follows_from_the_filter_alone(node: Node, usable: list[str]) -> None:
+def test_static_hint_names_usable_indexes(node: Node, usable: list[str]) -> None:
     said = static_hint(node) or ""
 
     assert [
