@@ -124,12 +124,12 @@ def _where(field: str, operator: str, value: Any, **more: Any) -> dict[str, Any]
     return {"conditions": [{"field": field, "operator": operator, "value": value, **more}]}
 
 
-async def test_without_explain_there_is_no_such_member(store: ColumnStore) -> None:
+async def test_response_has_no_explain_member_by_default(store: ColumnStore) -> None:
     for body in ({}, {"explain": False}, {"explain": None}):
         assert "explain" not in await _query(store, **body)
 
 
-async def test_an_explained_answer_is_the_same_answer(store: ColumnStore) -> None:
+async def test_explain_does_not_change_the_result(store: ColumnStore) -> None:
     filtering = _where("attributes", "is", 7, key="number")
 
     answer = await _query(store, filtering=filtering, explain=True)
@@ -138,7 +138,7 @@ async def test_an_explained_answer_is_the_same_answer(store: ColumnStore) -> Non
     assert answer == await _query(store, filtering=filtering)
 
 
-async def test_each_statement_is_shown_as_it_was_run(store: ColumnStore) -> None:
+async def test_explain_returns_each_statement_as_it_ran(store: ColumnStore) -> None:
     member = await _explain(store, filtering=_where("span_name", "is", "common"), windowing={"limit": 1})
 
     assert member["statements_count"] == len(member["statements"])
@@ -152,7 +152,7 @@ async def test_each_statement_is_shown_as_it_was_run(store: ColumnStore) -> None
         await store.select(Statement(each["sql"], each["parameters"]), deadline_s=10.0)
 
 
-async def test_an_index_that_helps_is_named_with_what_it_left(store: ColumnStore) -> None:
+async def test_hint_names_an_index_that_excluded_granules(store: ColumnStore) -> None:
     member = await _explain(store, filtering=_where("attributes", "is", 7, key="number"))
 
     [read] = member["statements"][0]["reads"]
@@ -166,7 +166,7 @@ async def test_an_index_that_helps_is_named_with_what_it_left(store: ColumnStore
     assert member["hint"] == f"The index on attributes left {left}."
 
 
-async def test_a_condition_without_an_index_is_said_and_what_would_help(store: ColumnStore) -> None:
+async def test_hint_says_what_would_help_a_condition_without_index(store: ColumnStore) -> None:
     hint = (await _explain(store, filtering=_where("status_message", "is", "never")))["hint"]
 
     assert "Every span of the window was read: no condition could use an index." in hint
@@ -187,7 +187,7 @@ async def test_a_condition_without_an_index_is_said_and_what_would_help(store: C
     ],
 )
 @pytest.mark.parametrize("operator", ["is", "in"])
-async def test_a_value_that_no_span_has_is_looked_for_in_none(
+async def test_index_excludes_every_granule_for_an_absent_value(
     store: ColumnStore, field: str, value: str, index: str, operator: str
 ) -> None:
     values = [value, value[:-1] + "e"] if operator == "in" else value
@@ -201,9 +201,7 @@ async def test_a_value_that_no_span_has_is_looked_for_in_none(
 
 
 @pytest.mark.parametrize(("operator", "value"), [("gt", 1), ("contains", "a"), ("lte", "a"), ("btwn", [1, 2])])
-async def test_a_comparison_is_made_only_where_its_path_occurs(
-    store: ColumnStore, operator: str, value: object
-) -> None:
+async def test_index_on_paths_narrows_a_comparison(store: ColumnStore, operator: str, value: object) -> None:
     left = {}
     for key in ("nowhere", "number"):
         member = await _explain(store, filtering=_where("attributes", operator, value, key=key))
@@ -213,7 +211,7 @@ async def test_a_comparison_is_made_only_where_its_path_occurs(
     assert left["nowhere"] == 0 < left["number"]
 
 
-async def test_a_page_that_is_full_early_did_not_read_the_rest(store: ColumnStore) -> None:
+async def test_full_page_reads_no_more_granules(store: ColumnStore) -> None:
     member = await _explain(store, windowing={"limit": 5})
 
     granules = member["of_project"]["spans"]["granules"]
@@ -224,7 +222,7 @@ async def test_a_page_that_is_full_early_did_not_read_the_rest(store: ColumnStor
     )
 
 
-async def test_a_bound_is_shown_as_a_time_and_narrows_what_the_primary_key_leaves(store: ColumnStore) -> None:
+async def test_bound_is_returned_as_time_and_narrows_the_primary_key(store: ColumnStore) -> None:
     member = await _explain(store, windowing={"oldest": "2026-05-28T20:26:40Z", "newest": "2026-05-28T20:26:50Z"})
 
     search = member["statements"][0]
@@ -233,21 +231,19 @@ async def test_a_bound_is_shown_as_a_time_and_narrows_what_the_primary_key_leave
 
 
 @pytest.mark.parametrize("bound", ["0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59.999999-14:00"])
-async def test_a_bound_that_its_zone_leads_out_of_the_calendar_is_shown_as_its_end(
-    store: ColumnStore, bound: str
-) -> None:
+async def test_bound_beyond_the_calendar_is_returned_as_its_end(store: ColumnStore, bound: str) -> None:
     statements = (await _explain(store, windowing={"newest": bound, "limit": 1}))["statements"]
 
     assert statements[0]["window"]["newest"] == f"{bound[:-6]}Z"
 
 
-async def test_a_project_without_spans_reads_nothing(store: ColumnStore) -> None:
+async def test_project_without_spans_reads_nothing(store: ColumnStore) -> None:
     member = await _explain(store, UUID(int=99))
 
     assert member["hint"] == "Nothing was read: there are no spans in the window."
 
 
-async def test_counts_are_the_same_whoever_else_has_spans(
+async def test_counts_do_not_depend_on_other_projects(
     chdb_dir: Path, chdb_settings: Callable[[], ClickHouseSettings]
 ) -> None:
     """Ten spans alone, and the same ten beside those of others: one granule each time, never the rows of others."""
@@ -285,7 +281,7 @@ QUESTIONS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("own_count", [0, 3], ids=["without spans", "with spans"])
-async def test_with_neighbours_nothing_that_is_explained_depends_on_their_rows(
+async def test_explanation_does_not_depend_on_rows_of_other_projects(
     chdb_dir: Path, chdb_settings: Callable[[], ClickHouseSettings], own_count: int
 ) -> None:
     """However many spans neighbours have, at whatever time, on one side or both, merged with ours or not."""
@@ -314,7 +310,7 @@ async def test_with_neighbours_nothing_that_is_explained_depends_on_their_rows(
 
 
 @pytest.mark.parametrize("keys", [KnownKeys({}), None], ids=["authentication on", "authentication off"])
-async def test_a_project_without_spans_between_two_others_is_explained(
+async def test_empty_project_between_two_others_is_explained(
     chdb_dir: Path, chdb_settings: Callable[[], ClickHouseSettings], keys: KnownKeys | None
 ) -> None:
     """The engine has to read the granule in which the neighbours meet."""
@@ -347,9 +343,7 @@ async def test_a_project_without_spans_between_two_others_is_explained(
     ],
     ids=str,
 )
-async def test_the_engine_uses_the_indexes_that_are_said_to_be_usable(
-    store: ColumnStore, filtering: dict[str, Any]
-) -> None:
+async def test_engine_uses_the_indexes_of_the_static_hint(store: ColumnStore, filtering: dict[str, Any]) -> None:
     said = (await _explain(store, keys=KnownKeys({}), filtering=filtering))["hint"]
     [read] = (await _explain(store, filtering=filtering))["statements"][0]["reads"]
 
@@ -358,7 +352,7 @@ async def test_the_engine_uses_the_indexes_that_are_said_to_be_usable(
     assert set(usable) <= {INDEXED_FIELDS.get(each["name"]) for each in read["indexes"]}
 
 
-async def test_a_hostile_value_is_shown_and_is_never_sql(store: ColumnStore) -> None:
+async def test_hostile_value_is_returned_and_never_becomes_sql(store: ColumnStore) -> None:
     value = "x') OR 1 -- {of_project} \""
 
     member = await _explain(store, filtering=_where("span_name", "is", value))
@@ -367,7 +361,7 @@ async def test_a_hostile_value_is_shown_and_is_never_sql(store: ColumnStore) -> 
     assert any(value in shown for shown in member["statements"][0]["parameters"].values())
 
 
-async def test_long_lists_are_cut_and_say_so(store: ColumnStore) -> None:
+async def test_long_lists_are_marked_as_cut(store: ColumnStore) -> None:
     spans = _recording(store)
     await spans.select(
         f"{ALL_STARTS} AND start_us IN ({{starts:Array(Int64)}})", {"starts": list(range(VALUES_SHOWN_MAX + 2))}
@@ -378,7 +372,7 @@ async def test_long_lists_are_cut_and_say_so(store: ColumnStore) -> None:
     assert statement["parameters"]["starts"] == [*range(VALUES_SHOWN_MAX), "… and 2 more"]
 
 
-async def test_past_so_many_statements_only_the_text_is_shown(store: ColumnStore) -> None:
+async def test_statements_beyond_the_limit_are_returned_without_plan(store: ColumnStore) -> None:
     spans = _recording(store)
     for _ in range(STATEMENTS_EXPLAINED_MAX + 1):
         await spans.select(f"{ALL_STARTS} LIMIT 1", {})
@@ -399,7 +393,7 @@ async def test_explaining_is_not_itself_explained(store: ColumnStore) -> None:
     assert len(spans.ran) == 1
 
 
-async def test_an_engine_that_cannot_explain_leaves_the_answer_and_is_said(store: ColumnStore) -> None:
+async def test_engine_failure_while_explaining_keeps_the_result(store: ColumnStore) -> None:
     faulty = FaultyStore(store)
     spans = _recording(faulty)
     await spans.select(f"{ALL_STARTS} LIMIT 1", {})
@@ -425,7 +419,7 @@ async def test_explaining_shares_the_budget_of_the_query(store: ColumnStore) -> 
     assert "hint" not in member
 
 
-async def test_a_statement_that_did_not_end_is_planned_and_not_run_again(store: ColumnStore) -> None:
+async def test_unfinished_statement_is_planned_but_not_run_again(store: ColumnStore) -> None:
     faulty = FaultyStore(store)
     spans = _recording(faulty)
     faulty.select_faults.append(Fault(DeadlineExceeded("max rows: 5, current rows: 8192")))
@@ -439,7 +433,7 @@ async def test_a_statement_that_did_not_end_is_planned_and_not_run_again(store: 
     assert "granules_read" not in statement
 
 
-async def test_a_negation_is_said_to_have_no_index(store: ColumnStore) -> None:
+async def test_hint_says_that_negations_have_no_index(store: ColumnStore) -> None:
     filtering = _where("attributes", "is_not", 7, key="number")
 
     hint = (await _explain(store, filtering=filtering))["hint"]
@@ -447,7 +441,7 @@ async def test_a_negation_is_said_to_have_no_index(store: ColumnStore) -> None:
     assert "`not` (and `is_not`, `not_in`, `has_not`, `not_exists`) cannot use an index" in hint
 
 
-async def test_a_search_without_filter_has_a_hint_too(store: ColumnStore) -> None:
+async def test_scan_without_filter_has_a_hint(store: ColumnStore) -> None:
     spans = _recording(store)
     await spans.select(ALL_STARTS, {})
 
@@ -461,7 +455,7 @@ def _recording(store: ColumnStore | FaultyStore) -> ProjectSpans:
     return ProjectSpans(store, DEFAULT_PROJECT_ID, clock=SystemClock(), budget_s=15.0, is_recorded=True)
 
 
-async def test_statements_stand_in_the_order_in_which_they_began(store: ColumnStore) -> None:
+async def test_statements_are_ordered_by_their_start(store: ColumnStore) -> None:
     spans = _recording(store)
     slow = spans.select(f"SELECT start_us, sleep(0.2) FROM spans WHERE {OF_PROJECT} LIMIT 1", {}, step="slow")
     beginning = asyncio.create_task(slow)

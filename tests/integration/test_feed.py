@@ -65,7 +65,7 @@ async def somebody_waits(api: ApiContext) -> None:
             await asyncio.sleep(0.001)
 
 
-async def test_nothing_stored_is_an_empty_page_with_a_cursor_that_goes_on(api: ApiContext) -> None:
+async def test_feed_without_spans_is_an_empty_page_with_a_cursor(api: ApiContext) -> None:
     reader = Reader(api)
     assert (await reader.page())["spans"] == []
 
@@ -74,7 +74,7 @@ async def test_nothing_stored_is_an_empty_page_with_a_cursor_that_goes_on(api: A
     assert await reader.ids() == [1]
 
 
-async def test_spans_come_in_the_order_in_which_they_became_queryable_late_ones_too(api: ApiContext) -> None:
+async def test_feed_is_in_the_order_in_which_spans_became_queryable(api: ApiContext) -> None:
     await stored(api, 3, 1, offset=0, start_us=5)
     await stored(api, 2, offset=1, start_us=-9_000_000)
     reader = Reader(api)
@@ -87,7 +87,7 @@ async def test_spans_come_in_the_order_in_which_they_became_queryable_late_ones_
     assert await reader.ids() == []
 
 
-async def test_what_is_inserted_is_not_given_before_all_of_it_is_there(api: ApiContext) -> None:
+async def test_feed_waits_until_an_insert_is_complete(api: ApiContext) -> None:
     """The part of a batch that can be seen first may be its last: a reader that took it would never see the rest."""
     reader = Reader(api)
     await store_record(api.store, [span(2)], partition_id=A, offset=1)
@@ -100,7 +100,7 @@ async def test_what_is_inserted_is_not_given_before_all_of_it_is_there(api: ApiC
     assert await reader.ids() == [2]
 
 
-async def test_a_watermark_that_comes_late_takes_nothing_back(api: ApiContext) -> None:
+async def test_late_stored_position_takes_nothing_back(api: ApiContext) -> None:
     reader = Reader(api)
     await stored(api, 1, offset=0)
     await stored(api, 2, offset=1)
@@ -112,7 +112,7 @@ async def test_a_watermark_that_comes_late_takes_nothing_back(api: ApiContext) -
     assert await Reader(api).ids() == [1, 2]
 
 
-async def test_a_record_that_is_delivered_again_is_not_given_again(api: ApiContext) -> None:
+async def test_redelivered_record_is_not_returned_again(api: ApiContext) -> None:
     reader = Reader(api)
     await stored(api, 1, 2, offset=0)
     assert await reader.ids() == [1, 2]
@@ -124,7 +124,7 @@ async def test_a_record_that_is_delivered_again_is_not_given_again(api: ApiConte
     assert await Reader(api).ids() == [1, 2, 3]
 
 
-async def test_a_new_version_is_given_after_the_old_one_and_alone_to_who_comes_later(api: ApiContext) -> None:
+async def test_new_version_is_returned_after_the_old_one(api: ApiContext) -> None:
     reader = Reader(api)
     await stored(api, 1, offset=0, name="old")
     assert [each["span_name"] for each in await reader.rest()] == ["old"]
@@ -135,14 +135,14 @@ async def test_a_new_version_is_given_after_the_old_one_and_alone_to_who_comes_l
     assert [each["span_name"] for each in await Reader(api).rest()] == ["new"]
 
 
-async def test_what_follows_replaced_versions_on_a_full_page_is_given(api: ApiContext) -> None:
+async def test_spans_after_replaced_versions_are_returned(api: ApiContext) -> None:
     await stored(api, 1, 2, 3, 4, offset=0)
     await stored(api, 1, 2, offset=1)
 
     assert await Reader(api).ids(limit=2) == [3, 4, 1, 2]
 
 
-async def test_a_version_that_lost_to_another_log_is_never_given(api: ApiContext) -> None:
+async def test_version_that_lost_to_another_partition_is_not_returned(api: ApiContext) -> None:
     await store_record(api.store, [span(1, name="later")], partition_id=B, offset=0, record_ms=2)
     await settle(api.store, partition_id=B, offset=0)
     reader = Reader(api)
@@ -154,14 +154,14 @@ async def test_a_version_that_lost_to_another_log_is_never_given(api: ApiContext
     assert await reader.rest() == []
 
 
-async def test_the_same_span_twice_in_one_record_is_given_once(api: ApiContext) -> None:
+async def test_span_twice_in_one_record_is_returned_once(api: ApiContext) -> None:
     await store_record(api.store, [span(1, name="first"), span(1, name="second"), span(2)], partition_id=A, offset=0)
     await settle(api.store, partition_id=A, offset=0)
 
     assert await Reader(api, windowing={"limit": 1}).ids() == [1, 2]
 
 
-async def test_a_deletion_is_silent(api: ApiContext) -> None:
+async def test_deletion_is_silent(api: ApiContext) -> None:
     reader = Reader(api)
     await stored(api, 1, 2, offset=0)
     delete = (
@@ -175,7 +175,7 @@ async def test_a_deletion_is_silent(api: ApiContext) -> None:
     assert await reader.ids() == [2]
 
 
-async def test_a_record_of_3000_spans_is_cut_by_pages_and_nothing_is_lost_or_doubled(api: ApiContext) -> None:
+async def test_record_of_3000_spans_spreads_over_pages_without_loss(api: ApiContext) -> None:
     await stored(api, *range(1, 3001), offset=0)
     await stored(api, 3001, offset=1)
 
@@ -183,9 +183,7 @@ async def test_a_record_of_3000_spans_is_cut_by_pages_and_nothing_is_lost_or_dou
 
 
 @pytest.mark.parametrize("seed", range(3))
-async def test_pages_of_any_size_over_many_logs_give_everything_once_in_the_order_of_each_log(
-    api: ApiContext, seed: int
-) -> None:
+async def test_pages_of_any_size_return_every_partition_once_in_order(api: ApiContext, seed: int) -> None:
     source = random.Random(seed)
     partition_ids = [f"cluster/spans/{number}" for number in range(source.choice((1, 3, 5)))]
     expected: dict[str, list[int]] = {partition_id: [] for partition_id in partition_ids}
@@ -218,7 +216,7 @@ async def test_a_page_also_ends_at_its_bytes(api: ApiContext) -> None:
     assert await Reader(small).ids() == list(range(1, 8))
 
 
-async def test_only_what_matches_is_given_and_a_reader_goes_past_the_rest(api: ApiContext) -> None:
+async def test_feed_returns_only_matches_and_passes_the_rest(api: ApiContext) -> None:
     await stored(api, *range(1, 200), offset=0)
     await stored(api, 200, offset=1, attributes={"wanted": 1})
     filtering = {"conditions": [{"field": "attributes", "key": "wanted", "value": 1}]}
@@ -238,7 +236,7 @@ async def test_an_update_that_no_longer_matches_is_silent(api: ApiContext) -> No
     assert await reader.ids() == []
 
 
-async def test_bounds_are_of_the_start_the_oldest_excluded_the_newest_included(api: ApiContext) -> None:
+async def test_feed_excludes_oldest_and_includes_newest_start(api: ApiContext) -> None:
     for number in range(5):
         await stored(api, number + 1, offset=number, start_us=number)
     start_us = START_NS // 1000
@@ -254,7 +252,7 @@ async def test_a_rate_keeps_whole_traces(api: ApiContext) -> None:
     assert await Reader(api, windowing={"rate": 0.05}).ids() == [1, 2, 3, 4]
 
 
-async def test_the_spans_of_another_project_are_not_given(api: ApiContext) -> None:
+async def test_feed_returns_no_spans_of_another_project(api: ApiContext) -> None:
     await store_record(api.store, [span(1)], partition_id=A, offset=0, project_id=OTHER_PROJECT_ID)
     await settle(api.store, partition_id=A, offset=0, project_id=OTHER_PROJECT_ID)
     await settle(api.store, partition_id=A, offset=0)
@@ -263,7 +261,7 @@ async def test_the_spans_of_another_project_are_not_given(api: ApiContext) -> No
     assert await Reader(api, project_id=OTHER_PROJECT_ID).ids() == [1]
 
 
-async def test_a_cursor_belongs_to_its_project_filter_bounds_and_to_the_feed(api: ApiContext) -> None:
+async def test_feed_cursor_is_bound_to_project_filter_and_bounds(api: ApiContext) -> None:
     reader = Reader(api)
     await reader.page()
 
@@ -278,7 +276,7 @@ async def test_a_cursor_belongs_to_its_project_filter_bounds_and_to_the_feed(api
             await other.page()
 
 
-async def test_a_cursor_that_was_changed_anywhere_is_refused(api: ApiContext) -> None:
+async def test_changed_cursor_is_rejected(api: ApiContext) -> None:
     await stored(api, 1, offset=0)
     reader = Reader(api)
     await reader.page()
@@ -290,7 +288,7 @@ async def test_a_cursor_that_was_changed_anywhere_is_refused(api: ApiContext) ->
             await reader.page()
 
 
-async def test_order_may_be_left_out_or_ascending_and_is_never_descending(api: ApiContext) -> None:
+async def test_feed_order_is_absent_or_ascending(api: ApiContext) -> None:
     reader = Reader(api)
     await reader.page()
     await reader.page(order="ascending")
@@ -299,13 +297,13 @@ async def test_order_may_be_left_out_or_ascending_and_is_never_descending(api: A
         await reader.page(order="descending")
 
 
-async def test_the_limit_is_that_of_pages(api: ApiContext) -> None:
+async def test_feed_has_the_limit_of_pages(api: ApiContext) -> None:
     await Reader(api).page(limit=10_000)
     with pytest.raises(InvalidRequest):
         await Reader(api).page(limit=10_001)
 
 
-async def test_a_budget_of_rows_that_ends_first_says_so_and_the_next_call_goes_on(api: ApiContext) -> None:
+async def test_feed_continues_after_its_budget_of_rows_ended(api: ApiContext) -> None:
     await stored(api, *range(1, 400), offset=0)
     await stored(api, 400, offset=1, name="wanted")
     tight = with_query_settings(api, budget_rows=100)
@@ -332,7 +330,7 @@ class TiringStore(StoreInFront):
         return await super().select(statement, deadline_s=deadline_s)
 
 
-async def test_what_was_found_before_the_time_was_over_is_given(api: ApiContext) -> None:
+async def test_feed_returns_what_was_found_before_the_budget_ended(api: ApiContext) -> None:
     await stored(api, 1, offset=0, name="wanted")
     await stored(api, *range(2, 100), offset=1)
     await stored(api, 100, offset=2, name="wanted")
@@ -351,7 +349,7 @@ async def test_what_was_found_before_the_time_was_over_is_given(api: ApiContext)
     assert await rest.ids() == [100]
 
 
-async def test_a_waiting_call_wakes_within_a_moment_and_asks_nothing_meanwhile(api: ApiContext) -> None:
+async def test_waiting_request_wakes_at_once_and_runs_no_statements(api: ApiContext) -> None:
     proxy = StoreInFront(api.store)
     waiting_api = replace(api, store=proxy)
     reader = Reader(waiting_api)
@@ -372,7 +370,7 @@ async def test_a_waiting_call_wakes_within_a_moment_and_asks_nothing_meanwhile(a
     assert time.monotonic() - began_s < 1.0  # some 10 ms where nothing else runs
 
 
-async def test_news_that_do_not_match_leave_a_call_waiting_and_only_the_new_part_is_looked_at(api: ApiContext) -> None:
+async def test_request_keeps_waiting_if_new_spans_do_not_match(api: ApiContext) -> None:
     reader = Reader(api, filtering={"conditions": [{"field": "span_name", "value": "s2"}]})
     waiting = asyncio.create_task(reader.page(wait_s=10))
     for number in (1, 2):
@@ -385,7 +383,7 @@ async def test_news_that_do_not_match_leave_a_call_waiting_and_only_the_new_part
     assert [each["span_name"] for each in (await waiting)["spans"]] == ["s2"]
 
 
-async def test_a_wait_that_ends_without_news_gives_an_empty_page_that_goes_on(api: ApiContext) -> None:
+async def test_wait_without_new_spans_returns_an_empty_page(api: ApiContext) -> None:
     reader = Reader(api)
     began_s = time.monotonic()
 
@@ -395,7 +393,7 @@ async def test_a_wait_that_ends_without_news_gives_an_empty_page_that_goes_on(ap
     assert time.monotonic() - began_s >= 0.2
 
 
-async def test_so_many_calls_wait_and_one_more_is_sent_away(api: ApiContext) -> None:
+async def test_requests_beyond_the_waiting_limit_are_rejected(api: ApiContext) -> None:
     few = with_query_settings(api, waiting_max=1, queue_s=0.05)
     waiting = asyncio.create_task(Reader(few).page(wait_s=5))
     await somebody_waits(api)

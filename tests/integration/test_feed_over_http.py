@@ -54,7 +54,7 @@ async def waiting(api: ApiContext, count: int) -> None:
             await asyncio.sleep(0.005)
 
 
-async def test_the_program_of_the_docs_streams_and_goes_on_where_it_stopped(api: ApiContext, tmp_path: Path) -> None:
+async def test_documented_program_streams_and_resumes(api: ApiContext, tmp_path: Path) -> None:
     [program] = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
     async with serving(api) as client:
         environment = {**os.environ, "CLEARSPAN": str(client._base_url).rstrip("/")}
@@ -77,7 +77,7 @@ async def test_the_program_of_the_docs_streams_and_goes_on_where_it_stopped(api:
     assert names == ["s1", "s2", "s3"]
 
 
-async def test_a_client_that_goes_away_waits_no_more(api: ApiContext) -> None:
+async def test_disconnected_client_stops_waiting(api: ApiContext) -> None:
     async with serving(api) as client:
         asking = asyncio.create_task(client.post("/spans/query", json=FEED))
         await waiting(api, 1)
@@ -89,7 +89,7 @@ async def test_a_client_that_goes_away_waits_no_more(api: ApiContext) -> None:
         await waiting(api, 0)
 
 
-async def test_an_api_that_ends_answers_who_waits_at_once(api: ApiContext) -> None:
+async def test_shutdown_answers_waiting_requests_at_once(api: ApiContext) -> None:
     runner = make_runner(StartupState(api))
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()
@@ -105,7 +105,7 @@ async def test_an_api_that_ends_answers_who_waits_at_once(api: ApiContext) -> No
         assert time.monotonic() - began_s < 10  # of the thirty seconds it asked for
 
 
-async def test_waiting_along_start_time_is_refused_and_so_is_half_a_minute_and_more(api: ApiContext) -> None:
+async def test_waiting_needs_the_feed_and_at_most_30_seconds(api: ApiContext) -> None:
     async with serving(api) as client:
         along_start = await client.post("/spans/query", json={"windowing": {"wait_s": 1}})
         too_long = await client.post("/spans/query", json={"windowing": {"by": "created_at", "wait_s": 30.1}})

@@ -164,7 +164,7 @@ def twice(given: Sequence[tuple[str, int]]) -> list[tuple[str, int]]:
     return [version for version, count in Counter(given).items() if count > 1]
 
 
-async def test_four_workers_and_readers_all_the_while_never_a_gap_never_twice(store: ColumnStore) -> None:
+async def test_feed_of_four_workers_has_no_gap_and_no_duplicate(store: ColumnStore) -> None:
     source = random.Random(4)
     broker, production = MemoryBroker(partitions=4), Production(source)
     context = context_of(store=store, clock=SystemClock())

@@ -64,7 +64,7 @@ async def spans(filled: ClickHouseSettings, chdb_dir: Path) -> AsyncIterator[Pro
     await store.close()
 
 
-async def test_a_page_of_spans_finds_its_heads_and_rows_by_index(spans: ProjectSpans) -> None:
+async def test_page_of_spans_finds_versions_and_rows_by_index(spans: ProjectSpans) -> None:
     page = await find_page(spans, EVERY_ROW, Window(), limit=5, bytes_max=10**6)
 
     assert len(page.spans) == 5
@@ -72,7 +72,7 @@ async def test_a_page_of_spans_finds_its_heads_and_rows_by_index(spans: ProjectS
     await _assert_read_little(spans)
 
 
-async def test_a_page_of_traces_finds_its_heads_and_rows_by_index(spans: ProjectSpans) -> None:
+async def test_page_of_traces_finds_versions_and_rows_by_index(spans: ProjectSpans) -> None:
     async with RowsAhead(spans, bytes_max=16 * MIB) as rows:
         found = await find_traces(spans, EVERY_ROW, TraceWindow(), limit=3, rows=rows)
         page = await read_page(spans, found.traces, bytes_max=10**6, rows=rows)
@@ -90,7 +90,7 @@ class BegunRows(RowsAhead):
         await super().begin(sent, trace_ids)
 
 
-async def test_rows_of_the_traces_of_a_page_and_of_no_others_are_read_ahead(spans: ProjectSpans) -> None:
+async def test_only_rows_of_the_traces_of_a_page_are_prefetched(spans: ProjectSpans) -> None:
     async with BegunRows(spans, bytes_max=16 * MIB) as rows:
         found = await find_traces(spans, EVERY_ROW, TraceWindow(), limit=3, rows=rows)
 
@@ -101,7 +101,7 @@ async def test_rows_of_the_traces_of_a_page_and_of_no_others_are_read_ahead(span
     assert [ran.step for ran in spans.ran] == ["candidates", "latest versions", "rows"]
 
 
-async def test_a_trace_by_its_id_is_two_statements(spans: ProjectSpans) -> None:
+async def test_trace_by_id_takes_two_statements(spans: ProjectSpans) -> None:
     [trace] = await traces_of_ids(spans, [_span().trace_id], bytes_max=16 * MIB)
 
     assert len(trace.spans) == 1

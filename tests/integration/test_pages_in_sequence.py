@@ -102,13 +102,13 @@ async def stack(
         yield Stack(address, str(client._base_url).rstrip("/"), database_settings.dsn.get_secret_value(), tmp_path)
 
 
-def test_the_pages_with_commands_and_requests_are_those_that_are_followed() -> None:
+def test_every_page_with_commands_is_followed() -> None:
     commands_of = ["query-language.md", "prices.md", "variants.md", "saved-queries.md", "projects-and-keys.md"]
     assert commands_of == COMMANDS
     assert set(PAGES) == {*COMMANDS, *REQUESTS}
 
 
 @pytest.mark.parametrize("is_reversed", [False, True], ids=["in the order of the index", "backwards"])
-async def test_pages_followed_one_after_the_other_print_what_they_show(stack: Stack, *, is_reversed: bool) -> None:
+async def test_pages_followed_in_sequence_print_what_they_show(stack: Stack, *, is_reversed: bool) -> None:
     for page in reversed(PAGES) if is_reversed else PAGES:
         await stack.follow(page)

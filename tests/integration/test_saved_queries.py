@@ -194,7 +194,7 @@ class TestWhichRevisionIsRun:
             ({"query_ref": {}, "query_variant_ref": {"slug": "q.side"}}, 4),
         ],
     )  # fmt: skip
-    async def test_it_is_the_one_that_is_named(self, api: Api, ids: dict[str, str], references: Any, number: int):
+    async def test_reference_names_the_saved_query(self, api: Api, ids: dict[str, str], references: Any, number: int):
         body = named_by(api, ids, references)
 
         assert span_numbers(await api.ask(SPANS, **body)) == [number]
@@ -227,7 +227,7 @@ class TestWhichRevisionIsRun:
             ({"query_ref": "q"}, 422, "query_ref"),
         ],
     )  # fmt: skip
-    async def test_what_is_not_there_and_what_says_too_little_is_told(
+    async def test_unknown_and_incomplete_references_are_rejected(
         self, api: Api, ids: dict[str, str], references: Any, status: int, says: str
     ):
         for path in (SPANS, TRACES):
@@ -235,26 +235,26 @@ class TestWhichRevisionIsRun:
 
             assert says in str(answer["detail"])
 
-    async def test_what_is_archived_still_runs(self, api: Api, ids: dict[str, str]):
+    async def test_archived_query_still_runs(self, api: Api, ids: dict[str, str]):
         for path in ("", f"variants/{ids['main']}/", f"revisions/{ids['r3']}/"):
             await api.client.post(f"/queries/{path or ids['query'] + '/'}archive")
 
         assert await api.spans() == [3]
         assert span_numbers(await api.ask(query_revision_ref={"id": ids["r3"]})) == [3]
 
-    async def test_a_new_commit_is_what_runs_from_then_on(self, api: Api, ids: dict[str, str]):
+    async def test_new_commit_is_run_from_then_on(self, api: Api, ids: dict[str, str]):
         await api.commit(ids["main"], data={"filtering": {"conditions": [{**NUMBER, "value": 9}]}})
 
         assert await api.spans() == [9]
         assert span_numbers(await api.ask(query_revision_ref={"id": ids["r3"]})) == [3]
 
-    async def test_a_revision_without_data_is_no_question_about_everything(self, api: Api, ids: dict[str, str]):
+    async def test_revision_without_data_does_not_match_everything(self, api: Api, ids: dict[str, str]):
         await api.commit(ids["main"], data={})
 
         for path in (SPANS, TRACES):
             assert "stores no data" in (await api.ask(path, **api.ref, status=400))["detail"]
 
-    async def test_another_project_finds_none_of_it(self, api: Api, ids: dict[str, str]):
+    async def test_other_project_cannot_run_the_saved_query(self, api: Api, ids: dict[str, str]):
         api.client.key = "other"
         revision, variant = {"query_revision_ref": {"id": ids["r1"]}}, {"query_variant_ref": {"id": ids["side"]}}
         for references in (api.ref, revision, variant):
@@ -299,28 +299,28 @@ class TestFilters:
             (SLOW, where("span_name", "fast"), []),
         ],
     )  # fmt: skip
-    async def test_both_have_to_be_true(self, api: Api, saved: Any, own: Any, found: list[int]):
+    async def test_conditions_of_both_filters_apply(self, api: Api, saved: Any, own: Any, found: list[int]):
         await api.save(filtering=saved, windowing={"order": "descending"})
         body = {} if own is None else {"filtering": own}
 
         assert await api.spans(**body) == found
         assert set(await api.traces(**body)) == {_trace(number) for number in found}
 
-    async def test_an_illegal_condition_of_the_request_is_told_as_always(self, api: Api):
+    async def test_illegal_condition_of_the_request_is_reported(self, api: Api):
         await api.save(filtering=SLOW)
 
         answer = await api.ask(**api.ref, filtering=where("nothing", 1), status=400)
 
         assert answer["detail"].startswith("filtering.conditions[0].field: ")
 
-    async def test_the_limits_hold_for_both_together(self, api: Api):
+    async def test_limits_apply_to_both_filters_together(self, api: Api):
         await api.save(filtering={"conditions": SLOW["conditions"] * 200})
         await api.ask(**api.ref, filtering={"conditions": CHAT["conditions"] * 56})
         answer = await api.ask(**api.ref, filtering={"conditions": CHAT["conditions"] * 57}, status=400)
 
         assert answer["detail"] == "filtering: together with the saved query's: more than 256 conditions in one filter."
 
-    async def test_groups_of_and_nest_no_deeper_for_being_put_together(self, api: Api):
+    async def test_merged_and_groups_nest_no_deeper(self, api: Api):
         made = await api.save(filtering=nested(16, "and"))
         assert (await api.ask(**api.ref, filtering=CHAT))["count"] == 2
 
@@ -332,7 +332,7 @@ class TestFilters:
             answer["detail"] == "filtering: together with the saved query's: groups are nested deeper than 16 levels."
         )
 
-    async def test_an_empty_group_beside_it_nests_nothing_deeper(self, api: Api):
+    async def test_empty_group_adds_no_nesting(self, api: Api):
         made = await api.save(filtering=nested(16, "or"))
         assert (await api.ask(**api.ref, filtering={}))["count"] == 6
 
@@ -377,7 +377,7 @@ class TestWindows:
             ({"interval": 5}, [4, 5, 6, 7]),
         ],
     )
-    async def test_of_spans_every_member_is_overridden_by_itself(self, api: Api, own: Any, found: list[int]):
+    async def test_each_window_member_of_a_span_query_is_overridden(self, api: Api, own: Any, found: list[int]):
         await api.save(windowing=self.SAVED)
         merged = {**self.SAVED, **{name: value for name, value in (own or {}).items() if value is not None}}
 
@@ -397,7 +397,7 @@ class TestWindows:
             ({"rate": 0.0}, []),
         ],
     )
-    async def test_of_traces_too(self, api: Api, own: Any, found: list[int]):
+    async def test_each_window_member_of_a_trace_query_is_overridden(self, api: Api, own: Any, found: list[int]):
         """The last spans within the window are 6 of trace 2, 7 of trace 3 and 8 of trace 4; 9, of trace 1, is not in it."""
         saved = {"newest": at(9), "oldest": at(6), "limit": 2, "order": "ascending"}
         await api.save(windowing=saved)
@@ -406,7 +406,7 @@ class TestWindows:
         assert trace_numbers(await api.ask(TRACES, windowing={**saved, **(own or {})})) == found
 
     @pytest.mark.parametrize("order", ["ascending", "descending"])
-    async def test_a_walk_over_a_saved_page_gives_every_span_once(self, api: Api, order: str):
+    async def test_pages_of_a_saved_query_return_every_span_once(self, api: Api, order: str):
         await api.save(filtering=SLOW, windowing={"limit": 2, "order": order, "newest": at(12), "oldest": at(2)})
 
         pages = await api.walk(SPANS, **api.ref)
@@ -415,7 +415,7 @@ class TestWindows:
         assert [span_numbers(page) for page in pages] == [expected[:2], expected[2:4], expected[4:]]
 
     @pytest.mark.parametrize("order", ["ascending", "descending"])
-    async def test_a_walk_over_saved_traces_gives_every_trace_once(self, api: Api, order: str):
+    async def test_pages_of_a_saved_query_return_every_trace_once(self, api: Api, order: str):
         await api.save(filtering=CHAT, windowing={"limit": 1, "order": order})
 
         pages = await api.walk(TRACES, **api.ref, filtering={"conditions": []})
@@ -433,13 +433,13 @@ class TestWindows:
 
         assert span_numbers(first) + rest == list(range(1, COUNT + 1))
 
-    async def test_a_cursor_made_by_hand_works_over_a_saved_page(self, api: Api):
+    async def test_hand_made_cursor_works_with_a_saved_window(self, api: Api):
         await api.save(filtering=SLOW, windowing={"limit": 2, "newest": at(9)})
         last = (8).to_bytes(8, "big").hex() * 2
 
         assert await api.spans(windowing={"newest": at(8), "next": last}) == [6, 4]
 
-    async def test_the_cursor_belongs_to_what_was_asked_all_in_all(self, api: Api):
+    async def test_cursor_is_bound_to_request_and_saved_query_together(self, api: Api):
         made = await api.save(filtering=SLOW, windowing={"limit": 2})
         cursor = (await api.ask(**api.ref))["windowing"]
         by_revision: dict[str, Any] = {"query_revision_ref": {"id": made["revision_id"]}}
@@ -461,7 +461,7 @@ class TestWindows:
         answer = await api.ask(**api.ref, windowing=cursor, status=400)
         assert "belongs to another query" in answer["detail"]
 
-    async def test_a_limit_that_this_installation_does_not_allow_is_told(self, api: Api, context: ApiContext):
+    async def test_saved_limit_above_the_installation_limit_is_rejected(self, api: Api, context: ApiContext):
         """The saved limit is legal; what an installation allows may be less."""
         await api.save(windowing={"limit": 10_000})
         query = context.settings.query.model_copy(update={"page_limit_max": 9_999})
@@ -476,7 +476,7 @@ class TestWindows:
 
 
 class TestFocus:
-    async def test_a_query_about_traces_is_refused_on_spans(self, api: Api):
+    async def test_saved_trace_query_is_rejected_on_the_span_route(self, api: Api):
         await api.save(filtering=SLOW, formatting={"focus": "trace"})
 
         answer = await api.ask(SPANS, **api.ref, status=409)
@@ -485,7 +485,7 @@ class TestFocus:
         assert answer == {"detail": text}
         assert await api.traces() == [4, 2]
 
-    async def test_a_query_about_spans_is_refused_on_traces(self, api: Api):
+    async def test_saved_span_query_is_rejected_on_the_trace_route(self, api: Api):
         await api.save(filtering=SLOW, formatting={"focus": "span", "format": "opentelemetry"})
 
         answer = await api.ask(TRACES, **api.ref, status=409)
@@ -495,26 +495,26 @@ class TestFocus:
         assert await api.spans() == [12, 10, 8, 6, 4, 2]
 
     @pytest.mark.parametrize("form", ["agenta", "opentelemetry"])
-    async def test_without_a_focus_both_run_it_whatever_the_format(self, api: Api, form: str):
+    async def test_saved_query_without_focus_runs_on_both_routes(self, api: Api, form: str):
         await api.save(filtering=CHAT, formatting={"format": form})
 
         assert await api.spans() == [12, 9, 6, 3]
         assert await api.traces() == [4, 1, 2, 3]
 
     @pytest.mark.parametrize("path", ["/api/spans/query/", "/spans/query", "/preview/spans/query"])
-    async def test_on_every_spelling_of_the_route(self, api: Api, path: str):
+    async def test_saved_query_runs_on_every_spelling_of_the_route(self, api: Api, path: str):
         await api.save(filtering=CHAT)
 
         assert span_numbers(await api.ask(path, **api.ref)) == [12, 9, 6, 3]
 
-    async def test_the_older_form_takes_no_references(self, api: Api):
+    async def test_flat_route_accepts_no_references(self, api: Api):
         answer = await api.ask("/tracing/spans/query", **api.ref, status=422)
 
         assert answer["detail"][0]["loc"] == ["body", "query_ref"]
 
 
 class TestFeedAndExplanation:
-    async def test_a_saved_feed_gives_what_is_new(self, api: Api, context: ApiContext):
+    async def test_saved_feed_returns_what_is_new(self, api: Api, context: ApiContext):
         api.client.key = "other"
         await add_record(context, "other", *range(1, COUNT + 1))
         await api.save(filtering=SLOW, windowing={"by": "created_at", "limit": 4})
@@ -533,7 +533,7 @@ class TestFeedAndExplanation:
 
         assert sorted(found) == [6, 12]
 
-    async def test_members_that_exclude_each_other_are_refused_put_together_too(self, api: Api):
+    async def test_contradicting_merged_members_are_rejected(self, api: Api):
         await api.save(windowing={"by": "created_at", "wait_s": 1})
 
         for own, path, names in (
@@ -544,7 +544,7 @@ class TestFeedAndExplanation:
             answer = await api.ask(path, **api.ref, windowing=own, status=400)
             assert answer["detail"].startswith(names)
 
-    async def test_what_is_explained_is_what_was_asked_all_in_all(self, api: Api):
+    async def test_explanation_covers_request_and_saved_query_together(self, api: Api):
         await api.save(filtering=SLOW, windowing={"newest": at(12), "by": "start_time"})
 
         for path in (SPANS, TRACES):
@@ -556,7 +556,7 @@ class TestFeedAndExplanation:
 
 
 class TestRetrieving:
-    async def test_it_shows_what_the_query_finds(self, api: Api):
+    async def test_retrieval_returns_what_the_query_finds(self, api: Api):
         await api.save(filtering=SLOW)
 
         ids = await api.ask(RETRIEVE, **api.ref, include_trace_ids=True)
@@ -575,14 +575,14 @@ class TestRetrieving:
         shown = traces[0]["spans"][f"{4:016x}"]
         assert shown == (await api.client.call("GET", f"/spans/{4:032x}/{4:016x}"))["span"]
 
-    async def test_a_query_that_says_only_a_format_is_about_traces(self, api: Api):
+    async def test_saved_query_with_only_a_format_returns_traces(self, api: Api):
         await api.save(filtering=where("attributes", 9, key="number"), formatting={"format": "opentelemetry"})
 
         [found] = (await api.ask(RETRIEVE, **api.ref, include_traces=True))["query_revision"]["data"]["traces"]
 
         assert sorted(found["spans"]) == [f"{number:016x}" for number in (1, 5, 9)]
 
-    async def test_a_query_about_spans_shows_those_that_match(self, api: Api):
+    async def test_saved_span_query_returns_matching_spans(self, api: Api):
         await api.save(
             filtering=where("attributes", 5, "gte", key="number"),
             formatting={"focus": "span"},
@@ -596,7 +596,7 @@ class TestRetrieving:
         assert sorted(data["traces"][0]["spans"]) == [f"{5:016x}", f"{9:016x}"]
 
     @pytest.mark.parametrize("focus", [None, "trace", "span"])
-    async def test_pages_go_on_where_the_last_one_ended(self, api: Api, focus: str | None):
+    async def test_pages_of_a_retrieval_continue(self, api: Api, focus: str | None):
         await api.save(
             filtering=where("attributes", 9, "gte", key="number"), formatting={"focus": focus}, windowing={"limit": 3}
         )
@@ -611,7 +611,7 @@ class TestRetrieving:
 
         assert found == [[4, 3, 2], [1]]
 
-    async def test_a_page_that_is_not_complete_says_so(self, api: Api, context: ApiContext):
+    async def test_incomplete_page_of_a_retrieval_is_marked(self, api: Api, context: ApiContext):
         await api.save(filtering=SLOW, windowing={"limit": 1})
         async with serving(replace(context, store=RowlessStore(context.store))) as session:
             api.client.session = session
@@ -621,9 +621,7 @@ class TestRetrieving:
         assert (page["query_revision"]["data"]["trace_ids"], page["complete"]) == ([], False)
         assert page["windowing"]["next"]
 
-    async def test_where_it_is_run_it_waits_for_spans_as_every_question_about_them_does(
-        self, api: Api, context: ApiContext
-    ):
+    async def test_retrieval_that_runs_waits_for_coordinates(self, api: Api, context: ApiContext):
         await api.save(filtering=SLOW)
         query = context.settings.query.model_copy(update={"wait_for_max_s": 0.1})
         impatient = replace(context, settings=context.settings.model_copy(update={"query": query}))
@@ -637,7 +635,7 @@ class TestRetrieving:
 
             assert (await api.client.call("POST", RETRIEVE, json=api.ref, headers=waiting))["count"] == 1
 
-    async def test_what_is_stored_stays_as_it_was(self, api: Api):
+    async def test_retrieval_does_not_change_the_stored_query(self, api: Api):
         made = await api.save(filtering=SLOW)
         before = await api.client.call("GET", f"/queries/revisions/{made['revision_id']}")
 

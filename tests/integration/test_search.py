@@ -23,7 +23,7 @@ from common.clock import SystemClock
 from common.errors import DeadlineExceeded, InvalidCursor, InvalidFilter, InvalidInput
 from common.project import DEFAULT_PROJECT_ID
 from common.settings import ClickHouseSettings, QuerySettings
-from common.span import Event, Link, Metrics, Resource, Scope, Span
+from common.span import Event, Link, Resource, Scope, Span
 from common.times import format_us
 from query_api.pages import spans as spans_routes
 from query_api.pages import traces as traces_routes
@@ -144,11 +144,11 @@ async def delete(store: ColumnStore, deleted: Span, *, partition_id: str, offset
     await store.execute(Statement(sql, {**values, "project": str(DEFAULT_PROJECT_ID)}), deadline_s=10.0)
 
 
-async def test_nothing_stored_is_an_empty_page(api: Api) -> None:
+async def test_project_without_spans_has_an_empty_page(api: Api) -> None:
     assert await api.query() == {"count": 0, "spans": []}
 
 
-async def test_a_span_comes_back_whole(api: Api) -> None:
+async def test_span_is_returned_with_all_its_members(api: Api) -> None:
     whole = span(
         2,
         parent=1,
@@ -202,7 +202,7 @@ async def test_a_span_comes_back_whole(api: Api) -> None:
     }
 
 
-async def test_a_root_shows_the_sums_of_its_whole_trace(api: Api) -> None:
+async def test_root_has_the_sums_of_its_trace(api: Api) -> None:
     used = {"ag.metrics.tokens.incremental.total": 5, "ag.metrics.costs.incremental.prompt": 0.5}
     await store_record(api.store, [span(2, parent=1, attributes=used), span(3, parent=1, attributes=used)])
     await store_record(api.store, [span(1, attributes=used)], offset=1)
@@ -215,7 +215,7 @@ async def test_a_root_shows_the_sums_of_its_whole_trace(api: Api) -> None:
     assert metrics["costs"]["cumulative"] == {"prompt": 1.5, "total": 1.5}
 
 
-async def test_a_deleted_span_stays_gone_when_the_engine_has_merged(api: Api) -> None:
+async def test_deleted_span_is_not_returned_after_a_merge(api: Api) -> None:
     """Then the deletion is all that is left of it among the heads."""
     await store_record(api.store, [span(1), span(2)])
     await delete(api.store, span(1), partition_id="cluster/spans/0", offset=0)
@@ -224,24 +224,7 @@ async def test_a_deleted_span_stays_gone_when_the_engine_has_merged(api: Api) ->
     assert await api.ids() == [2]
 
 
-@pytest.mark.parametrize("order", [1, -1])
-async def test_a_head_from_before_parents_were_kept_gives_way_to_the_same_with_its_parent(api: Api, order: int) -> None:
-    """The migration leaves two rows of one version until the engine has merged them; it gives them in any order."""
-    used = {"gen_ai.usage.input_tokens": 5}
-    await store_record(api.store, [span(1), span(2, parent=1, attributes=used), span(3, parent=2, attributes=used)])
-    before = f"project_id, trace_id, span_id, partition_id, record_ms, start_us, {', '.join(Metrics._fields)}"
-    for statement in ("TRUNCATE TABLE span_versions", "SYSTEM STOP MERGES span_versions"):
-        await api.store.execute(Statement(statement), deadline_s=10.0)
-    for columns in (before, f"{before}, parent_id, usage_is_own")[::order]:
-        copied = f"INSERT INTO span_versions (version, {columns}) SELECT record_offset * 2, {columns} FROM spans"
-        await api.store.execute(Statement(copied), deadline_s=10.0)
-
-    [root] = [each for each in (await api.query())["spans"] if each["span_name"] == "s1"]
-
-    assert root["attributes"]["ag"]["metrics"]["tokens"]["cumulative"]["total"] == 5
-
-
-async def test_a_root_of_one_round_keeps_its_sums_when_a_later_round_looks_at_its_trace(api: Api) -> None:
+async def test_root_keeps_its_sums_when_a_later_round_sees_its_trace(api: Api) -> None:
     used = {"ag.metrics.tokens.incremental.total": 5}
     for number in range(40):  # versions that fill the first rounds between the root and its last child
         resent = span(3, parent=1, start_us=10 + number, attributes=used)
@@ -265,9 +248,7 @@ async def test_a_root_of_one_round_keeps_its_sums_when_a_later_round_looks_at_it
         ({"a": "é" * 31 + "x"}, "é" * 31 + "x"),
     ],
 )
-async def test_no_other_text_with_the_same_item_in_the_index_is_found(
-    api: Api, stored: dict[str, Any], value: str
-) -> None:
+async def test_text_with_the_same_index_item_is_not_found(api: Api, stored: dict[str, Any], value: str) -> None:
     others: list[dict[str, Any]] = [{"a=sfoo": "bar"}, {"a": value + "y"}, {"a": value[:-1]}, {"b": value}]
     await store_record(api.store, [span(1, attributes=stored)])
     await store_record(api.store, [span(2 + i, attributes=other) for i, other in enumerate(others)], offset=1)
@@ -280,7 +261,7 @@ async def test_no_other_text_with_the_same_item_in_the_index_is_found(
 
 @pytest.mark.timeout(180)
 @pytest.mark.parametrize("order", ["ascending", "descending"])
-async def test_a_walk_gives_every_span_exactly_once(api: Api, order: str) -> None:
+async def test_pages_return_every_span_exactly_once(api: Api, order: str) -> None:
     """550 spans of one instant at page size 7: unmerged duplicates, versions whose start moved, other logs, deletions."""
     source = random.Random(11)
     shown = [span(1 + number % 61, trace=1 + number // 61) for number in range(550)]
@@ -307,7 +288,7 @@ def replace_start(moved: Span, by_us: int) -> Span:
 
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("limit", [1, 3, 50])
-async def test_a_walk_is_the_same_at_any_page_size_while_others_ingest(api: Api, limit: int) -> None:
+async def test_pages_of_any_size_agree_while_others_ingest(api: Api, limit: int) -> None:
     source = random.Random(limit)
     stored = [random_span(source, number) for number in range(60)]
     await store_record(api.store, stored)
@@ -325,7 +306,7 @@ async def test_a_walk_is_the_same_at_any_page_size_while_others_ingest(api: Api,
 
 
 @pytest.mark.parametrize("order", ["ascending", "descending"])
-async def test_a_span_with_more_versions_than_a_round_looks_at_is_on_its_page(api: Api, order: str) -> None:
+async def test_span_with_more_versions_than_a_round_is_returned(api: Api, order: str) -> None:
     await store_record(api.store, [span(1), span(3)])
     for number in range(40):
         await store_record(api.store, [span(2)], partition_id=f"cluster/spans/{number}", record_ms=number * 7 % 41)
@@ -349,7 +330,7 @@ async def test_the_reference_cursor_is_accepted_with_its_bound(api: Api) -> None
     assert found == [9, 8, 7, 6, 5, 4, 3, 2, 1]
 
 
-async def test_the_reference_cursor_goes_on_with_ours(api: Api) -> None:
+async def test_pages_after_a_reference_cursor_continue_with_ours(api: Api) -> None:
     await store_record(api.store, [span(number) for number in range(1, 10)])
     windowing = {"limit": 3, "newest": START, "next": str(UUID("0000000000000008" * 2))}
 
@@ -360,7 +341,7 @@ async def test_the_reference_cursor_goes_on_with_ours(api: Api) -> None:
 
 
 @pytest.mark.parametrize("order", ["ascending", "descending"])
-async def test_the_reference_cursor_without_its_bound_is_refused(api: Api, order: str) -> None:
+async def test_reference_cursor_without_its_bound_is_rejected(api: Api, order: str) -> None:
     other = "newest" if order == "ascending" else "oldest"
 
     with pytest.raises(InvalidCursor, match="needs windowing"):
@@ -375,7 +356,7 @@ async def test_bounds_are_half_open_on_the_side_where_pages_begin(api: Api, orde
     assert await api.ids(windowing={"oldest": oldest, "newest": newest, "order": order}) == found
 
 
-async def test_next_is_there_exactly_when_more_can_follow(api: Api) -> None:
+async def test_cursor_is_present_exactly_if_more_can_follow(api: Api) -> None:
     await store_record(api.store, [span(number) for number in range(1, 11)])
 
     assert "windowing" in await api.query(windowing={"limit": 9})
@@ -383,7 +364,7 @@ async def test_next_is_there_exactly_when_more_can_follow(api: Api) -> None:
     assert "windowing" not in await api.query(windowing={"limit": 11})
 
 
-async def test_a_page_ends_at_its_bytes_but_has_a_span(api: Api) -> None:
+async def test_page_ends_at_its_bytes_but_has_a_span(api: Api) -> None:
     await store_record(api.store, [span(number, attributes={"x": "y" * 2_000}) for number in range(1, 6)])
     narrow = api.with_query_settings(page_bytes_max=6_000)
 
@@ -394,7 +375,7 @@ async def test_a_page_ends_at_its_bytes_but_has_a_span(api: Api) -> None:
     assert len(await api.with_query_settings(page_bytes_max=1_000).walk(limit=100)) == 5
 
 
-async def test_a_cursor_belongs_to_its_query_and_the_limit_may_change(api: Api) -> None:
+async def test_cursor_is_bound_to_its_query_but_not_to_the_limit(api: Api) -> None:
     await store_record(api.store, [span(number) for number in range(1, 6)])
     windowing = (await api.query(windowing={"limit": 2}))["windowing"]
     named = {"conditions": [{"field": "span_name", "operator": "exists"}]}
@@ -422,7 +403,7 @@ async def test_rate_keeps_whole_traces(api: Api) -> None:
     assert len(await api.ids(windowing={"rate": 1})) == 5
 
 
-async def test_versions_in_one_log_and_across_logs(api: Api) -> None:
+async def test_latest_version_within_and_across_partitions_is_returned(api: Api) -> None:
     def named(name: str) -> Span:
         return span(1, name=name)
 
@@ -444,7 +425,7 @@ async def test_versions_in_one_log_and_across_logs(api: Api) -> None:
     assert [each["span_name"] for each in (await api.query())["spans"]] == ["back"]
 
 
-async def test_a_stale_version_that_matches_is_not_shown(api: Api) -> None:
+async def test_stale_version_that_matches_is_not_returned(api: Api) -> None:
     await store_record(api.store, [span(1, name="old")], offset=1)
     await store_record(api.store, [span(1, name="new")], offset=2)
 
@@ -481,9 +462,7 @@ async def test_a_span_replaced_while_it_is_read_is_still_found(api: Api, monkeyp
     assert found["span"]["span_name"] == "new"
 
 
-async def test_a_page_whose_spans_all_go_while_it_is_read_says_that_it_is_not_complete(
-    api: Api, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_page_whose_spans_all_vanish_is_incomplete(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     await store_record(api.store, [span(number) for number in range(1, 4)])
     select = api.store.select
 
@@ -513,7 +492,7 @@ async def test_spans_by_ids_are_of_both_sets_and_in_order(api: Api) -> None:
     assert await api.list_spans(("trace_id", "ff" * 16)) == {"count": 0, "spans": []}
 
 
-async def test_ids_that_cannot_be_read_are_told(api: Api) -> None:
+async def test_invalid_ids_are_rejected(api: Api) -> None:
     with pytest.raises(InvalidInput, match="At least one trace_id or span_id query parameter is required"):
         await api.list_spans()
     with pytest.raises(InvalidInput, match="“xyz” is not a span id"):
@@ -557,7 +536,7 @@ async def test_a_trace_is_a_tree(api: Api) -> None:
         ({"filtering": {"operator": "xor"}}, ["body", "filtering", "operator"], "enum"),
     ],
 )
-async def test_a_wrong_shape_is_told_where_it_is(api: Api, body: dict[str, Any], loc: list[str], kind: str) -> None:
+async def test_wrong_shape_is_reported_with_its_path(api: Api, body: dict[str, Any], loc: list[str], kind: str) -> None:
     with pytest.raises(InvalidRequest) as caught:
         await api.query(**body)
 
@@ -577,7 +556,7 @@ async def test_only_the_feed_waits(api: Api) -> None:
         await api.query(windowing={"wait_s": 1})
 
 
-async def test_deep_filters_are_refused_with_words(api: Api) -> None:
+async def test_deep_filters_are_rejected_with_a_message(api: Api) -> None:
     deep: dict[str, Any] = {}
     for _ in range(200):
         deep = {"conditions": [deep]}

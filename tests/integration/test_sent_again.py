@@ -175,7 +175,7 @@ each_filter = pytest.mark.parametrize("filtering", [MATCHING, EVERYTHING], ids=[
 
 @each_order_and_merge
 @each_filter
-async def test_a_walk_over_spans(stack: Stack, order: str, merges: str, filtering: dict[str, Any]) -> None:
+async def test_pages_of_spans(stack: Stack, order: str, merges: str, filtering: dict[str, Any]) -> None:
     await stack.begin(merges, SPANS)
 
     found = await stack.walk("/spans/query", span_ids, filtering=filtering, windowing={"order": order, "limit": 4})
@@ -185,7 +185,7 @@ async def test_a_walk_over_spans(stack: Stack, order: str, merges: str, filterin
 
 @each_order_and_merge
 @pytest.mark.parametrize(("again", "first"), [(SPANS, 0), (LATEST, 4)], ids=["all", "latest, after the first page"])
-async def test_a_walk_over_traces(stack: Stack, order: str, merges: str, again: Sequence[Span], first: int) -> None:
+async def test_pages_of_traces(stack: Stack, order: str, merges: str, again: Sequence[Span], first: int) -> None:
     await stack.begin(merges, again, first=first)
 
     found = await stack.walk("/traces/query", sizes, filtering=MATCHING, windowing={"order": order, "limit": 2})
@@ -199,7 +199,7 @@ async def test_a_walk_over_traces(stack: Stack, order: str, merges: str, again: 
     [("session", True, LATEST), ("user", False, EARLIEST)],
     ids=["latest", "earliest"],
 )
-async def test_a_walk_over_ids(
+async def test_pages_of_ids(
     stack: Stack, order: str, merges: str, kind: str, realtime: bool, again: Sequence[Span]
 ) -> None:
     await stack.begin(merges, again, first=2)  # after the first page
@@ -241,7 +241,7 @@ async def test_numbers(stack: Stack, merges: str, filtering: dict[str, Any]) -> 
 
 
 @pytest.mark.parametrize("merges", MERGES[:2])
-async def test_the_feed_gives_each_version_once_and_the_last_of_each_span(stack: Stack, merges: str) -> None:
+async def test_feed_returns_each_version_once_and_the_last_of_each_span(stack: Stack, merges: str) -> None:
     await stack.begin(merges, SPANS, every=3)
     following: dict[str, Any] = {"by": "created_at", "limit": 10}
     given: list[tuple[str, str]] = []
@@ -257,7 +257,7 @@ async def test_the_feed_gives_each_version_once_and_the_last_of_each_span(stack:
     assert {span_id for span_id, version in given if version == last} == {shown_id(each) for each in SPANS}
 
 
-async def test_a_version_that_no_longer_matches_is_not_given(stack: Stack) -> None:
+async def test_version_that_no_longer_matches_is_not_returned(stack: Stack) -> None:
     await stack.begin("rows stay", [each._replace(name="other") for each in SPANS[::2]], every=2)
 
     found = await stack.walk("/spans/query", span_ids, filtering=MATCHING, windowing={"limit": 4})

@@ -125,7 +125,7 @@ def expected_ids(
 
 @pytest.mark.parametrize("kind", ["session", "user"])
 @pytest.mark.parametrize("seed", range(3))
-async def test_a_walk_gives_every_id_once_in_order(api: Api, kind: str, seed: int) -> None:
+async def test_pages_return_every_id_once_in_order(api: Api, kind: str, seed: int) -> None:
     source = random.Random(seed)
     spans = random_spans(source, kind=kind)
     await store_record(api.store, random_spans(source, kind=kind), offset=1)
@@ -161,21 +161,21 @@ def replace_session(of: Span, session_id: str) -> Span:
     return of._replace(session_id=session_id)
 
 
-async def test_ids_of_replaced_and_deleted_versions_are_not_there(api: Api) -> None:
+async def test_ids_of_replaced_and_deleted_versions_are_not_returned(api: Api) -> None:
     await store_record(api.store, [active(1, "before", start_us=0)], offset=1)
     await store_record(api.store, [active(1, "after", start_us=5)], offset=2)
 
     assert (await api.sessions())["session_ids"] == ["after"]
 
 
-async def test_the_filter_decides_whose_ids_are_there(api: Api) -> None:
+async def test_filter_applies_to_ids(api: Api) -> None:
     await store_record(api.store, [active(1, "root", start_us=0), active(2, "child", start_us=0, is_root=False)])
 
     assert (await api.sessions(filtering={"conditions": [{"field": "parent_id"}]}))["session_ids"] == ["root"]
 
 
 @pytest.mark.parametrize("order", ["ascending", "descending"])
-async def test_a_rate_keeps_the_ids_of_the_same_traces_on_every_page(api: Api, order: str) -> None:
+async def test_rate_keeps_ids_of_the_same_traces_on_every_page(api: Api, order: str) -> None:
     spans = [active(n, f"s{n}", start_us=n)._replace(trace_id=(12 * n << 96).to_bytes(16, "big")) for n in range(1, 9)]
     await store_record(api.store, spans)
     windowing = {"limit": 1, "order": order, "rate": 0.5}
@@ -189,7 +189,7 @@ async def test_a_rate_keeps_the_ids_of_the_same_traces_on_every_page(api: Api, o
 
 @pytest.mark.parametrize("newest", [None, format_us(START_US + 10_000)], ids=["open", "bounded"])
 @pytest.mark.parametrize("order", ["ascending", "descending"])
-async def test_activity_during_a_walk_in_real_time_neither_hides_nor_repeats_an_id(
+async def test_activity_between_realtime_pages_neither_hides_nor_repeats_an_id(
     api: Api, order: str, newest: str | None
 ) -> None:
     """Also where the window ends in the time to come, as that of a page about today does."""
@@ -212,7 +212,7 @@ async def test_activity_during_a_walk_in_real_time_neither_hides_nor_repeats_an_
 @pytest.mark.parametrize("realtime", [False, True], ids=["earliest", "latest"])
 @pytest.mark.parametrize("order", ["ascending", "descending"])
 @pytest.mark.parametrize("seed", range(3))
-async def test_late_spans_during_a_walk_neither_hide_nor_repeat_an_id(
+async def test_late_spans_between_pages_neither_hide_nor_repeat_an_id(
     api: Api, realtime: bool, order: str, seed: int
 ) -> None:
     """Each id that was there when the walk began is on one page, wherever spans that came since put it."""
@@ -237,7 +237,7 @@ async def test_late_spans_during_a_walk_neither_hide_nor_repeat_an_id(
     assert sorted(name for name in found if name in names) == sorted(names)
 
 
-async def test_the_answer_says_windowing_as_the_reference_and_next(api: Api) -> None:
+async def test_response_has_the_windowing_of_the_reference_and_a_cursor(api: Api) -> None:
     await store_record(api.store, [active(n, f"s{n}", start_us=n) for n in range(1, 4)])
 
     down = await api.sessions(windowing={"limit": 2, "oldest": format_us(START_US)})
@@ -254,7 +254,7 @@ async def test_the_answer_says_windowing_as_the_reference_and_next(api: Api) -> 
 
 
 @pytest.mark.parametrize("order", ["ascending", "descending"])
-async def test_bounds_that_their_zones_lead_out_of_the_calendar_can_be_sent_back(api: Api, order: str) -> None:
+async def test_bounds_beyond_the_calendar_can_be_sent_back(api: Api, order: str) -> None:
     await store_record(api.store, [active(number, f"s{number}", start_us=number) for number in range(1, 5)])
     windowing = {"oldest": "0001-01-01T00:00:00+14:00", "newest": "9999-12-31T23:59:59.999999-14:00", "limit": 1}
 
@@ -266,7 +266,7 @@ async def test_bounds_that_their_zones_lead_out_of_the_calendar_can_be_sent_back
         assert sorted(found) == ["s1", "s2", "s3", "s4"]
 
 
-async def test_a_cursor_used_with_anything_else_is_400(api: Api) -> None:
+async def test_cursor_of_another_query_is_400(api: Api) -> None:
     await store_record(api.store, [active(n, f"s{n}", start_us=n) for n in range(1, 6)])
     asked = {"limit": 2, "newest": format_us(START_US + 5)}
     following = (await api.sessions(windowing=asked))["windowing"]

@@ -137,7 +137,7 @@ async def test_a_trace_with_links_is_an_annotation(api: Simple) -> None:
         assert span["span_type"] == "task"
 
 
-async def test_it_is_named_after_its_evaluator(api: Simple) -> None:
+async def test_simple_trace_is_named_after_its_evaluator(api: Simple) -> None:
     names = {
         "helpful": {"evaluator": EVALUATOR},
         "trace": {"evaluator": {"id": EVALUATOR["id"]}, "query": {"slug": "q"}},
@@ -148,7 +148,7 @@ async def test_it_is_named_after_its_evaluator(api: Simple) -> None:
         assert (await api.span(created["trace_id"], created["span_id"]))["span_name"] == name
 
 
-async def test_who_writes_learns_until_when_to_wait(api: Simple) -> None:
+async def test_write_returns_coordinates(api: Simple) -> None:
     sent: dict[str, Any] = {"trace": {"data": {}, "references": {}, "links": {}}}
     async with api.client.post("/simple/traces/", json=sent, headers=AUTHORIZED) as created:
         trace_id = (await created.json())["trace"]["trace_id"]
@@ -164,7 +164,7 @@ async def test_who_writes_learns_until_when_to_wait(api: Simple) -> None:
     assert read == of_both
 
 
-async def test_ids_of_links_are_answered_in_one_spelling(api: Simple) -> None:
+async def test_ids_of_links_are_returned_in_one_spelling(api: Simple) -> None:
     link = {"trace_id": "0x" + "A" * 32, "span_id": "b" * 32}
 
     created = await api.create(links={"invocation": link})
@@ -176,7 +176,7 @@ async def test_ids_of_links_are_answered_in_one_spelling(api: Simple) -> None:
 @pytest.mark.parametrize(
     "links", [{}, [], [INVOCATION], [INVOCATION, OTHER], {"a": INVOCATION, "b": OTHER}, {"a": INVOCATION, "key": OTHER}]
 )
-async def test_links_come_back_in_the_form_in_which_they_came(api: Simple, links: Any) -> None:
+async def test_links_are_returned_in_the_form_in_which_they_were_sent(api: Simple, links: Any) -> None:
     created = await api.create(links=links)
 
     found = (await api.call("GET", f"/{created['trace_id']}"))["trace"]["links"]
@@ -186,7 +186,7 @@ async def test_links_come_back_in_the_form_in_which_they_came(api: Simple, links
 
 
 @pytest.mark.parametrize("names", [[None], [7], ["a", None], ["a", "a"]])
-async def test_links_that_names_do_not_tell_apart_are_a_list(api: Simple, names: list[Any]) -> None:
+async def test_links_with_equal_names_are_a_list(api: Simple, names: list[Any]) -> None:
     links = [{**link, "attributes": {"key": name}} for link, name in zip((INVOCATION, OTHER), names, strict=False)]
 
     await api.ingest({"trace_id": UNKNOWN, "span_id": "b" * 16, "links": links})
@@ -194,7 +194,7 @@ async def test_links_that_names_do_not_tell_apart_are_a_list(api: Simple, names:
     assert (await api.call("GET", f"/{UNKNOWN}"))["trace"]["links"] == [INVOCATION, OTHER][: len(names)]
 
 
-async def test_a_link_to_an_id_whose_shown_half_is_all_zeros_is_shown(api: Simple) -> None:
+async def test_link_to_an_id_whose_second_half_is_zero_is_returned(api: Simple) -> None:
     created = await api.create(links=[{**INVOCATION, "span_id": "e" * 16 + "0" * 16}])
 
     found = (await api.call("GET", f"/{created['trace_id']}"))["trace"]
@@ -202,7 +202,7 @@ async def test_a_link_to_an_id_whose_shown_half_is_all_zeros_is_shown(api: Simpl
     assert created["links"] == found["links"] == [{**INVOCATION, "span_id": "0" * 16}]
 
 
-async def test_a_trace_is_shown_by_its_root_though_something_below_began_before(api: Simple) -> None:
+async def test_simple_trace_is_its_root_though_a_child_started_earlier(api: Simple) -> None:
     root, child = (
         {"trace_id": UNKNOWN, "span_id": digit * 16, "start_time": f"2026-01-02T03:04:0{second}Z", **more}
         for digit, second, more in (("1", 5, {}), ("2", 4, {"parent_id": "1" * 16}))
@@ -287,7 +287,7 @@ async def test_an_edit_replaces_what_it_names(api: Simple) -> None:
     assert [each["slug"] for each in span["references"]] == ["q"]
 
 
-async def test_what_an_edit_takes_away_leaves_no_hash(api: Simple) -> None:
+async def test_members_removed_by_an_edit_leave_no_hash(api: Simple) -> None:
     created = await api.create(references={"evaluator": EVALUATOR}, links={"invocation": INVOCATION})
     ids = created["trace_id"], created["span_id"]
     assert "hashes" in await api.span(*ids)
@@ -313,7 +313,7 @@ async def test_an_edit_reaches_a_span_whose_id_has_128_bits(api: Simple) -> None
     assert (await api.call("GET", f"/{UNKNOWN}"))["trace"]["data"] == {"outputs": 1}
 
 
-async def test_what_is_unknown_is_nothing(api: Simple) -> None:
+async def test_unknown_simple_trace_is_none(api: Simple) -> None:
     assert await api.call("GET", f"/{UNKNOWN}") == {"count": 0}
     assert await api.call("PATCH", f"/{UNKNOWN}", json={"trace": {"data": {}}}) == {"count": 0}
     assert await api.call("DELETE", f"/{UNKNOWN}") == {"count": 0}
@@ -322,7 +322,7 @@ async def test_what_is_unknown_is_nothing(api: Simple) -> None:
         assert await api.call(method, "/xyz", status=400) == {"detail": "Invalid trace_id."}
 
 
-async def test_a_reference_whose_name_is_no_text_is_not_shown_and_kept(api: Simple) -> None:
+async def test_reference_whose_name_is_not_text_is_kept_but_not_returned(api: Simple) -> None:
     references = [{"slug": "shop", "attributes": {"key": "application"}}, {"slug": "odd", "attributes": {"key": 7}}]
     span = {"trace_id": UNKNOWN, "span_id": "b" * 16, "references": references}
     await api.ingest(span)
@@ -345,7 +345,7 @@ async def test_a_deleted_trace_is_gone(api: Simple) -> None:
 
 
 @pytest.mark.parametrize("missing", ["data", "references", "links"])
-async def test_what_is_required_is_422(api: Simple, missing: str) -> None:
+async def test_missing_required_member_is_422(api: Simple, missing: str) -> None:
     trace: dict[str, Any] = {"data": {}, "references": {}, "links": {}}
     del trace[missing]
 
@@ -357,13 +357,13 @@ async def test_what_is_required_is_422(api: Simple, missing: str) -> None:
 @pytest.mark.parametrize(
     "trace", [{"origin": "me"}, {"kind": "x"}, {"channel": "x"}, {"data": []}, {"links": {"a": {}}}]
 )
-async def test_what_has_another_shape_is_422(api: Simple, trace: dict[str, Any]) -> None:
+async def test_wrong_shape_of_a_simple_trace_is_422(api: Simple, trace: dict[str, Any]) -> None:
     sent = {"data": {}, "references": {}, "links": {}, **trace}
 
     await api.call("POST", "/", json={"trace": sent}, status=422)
 
 
-async def test_a_link_that_cannot_be_read_is_refused_and_nothing_published(api: Simple) -> None:
+async def test_invalid_link_is_rejected_and_nothing_is_published(api: Simple) -> None:
     sent = {"data": {}, "references": {}, "links": {"a": {"trace_id": "x", "span_id": "y"}}}
 
     await api.call("POST", "/", json={"trace": sent}, status=400)
@@ -371,7 +371,7 @@ async def test_a_link_that_cannot_be_read_is_refused_and_nothing_published(api: 
     assert not list(api.broker.records("spans"))
 
 
-async def test_origin_kind_and_channel_are_found_by(api: Simple) -> None:
+async def test_filter_by_origin_kind_and_channel(api: Simple) -> None:
     values = {
         "origin": ("custom", "human", "auto"),
         "kind": ("adhoc", "eval", "play"),
@@ -385,7 +385,7 @@ async def test_origin_kind_and_channel_are_found_by(api: Simple) -> None:
             assert found == {trace["trace_id"] for trace in made.values() if trace[name] == value}
 
 
-async def test_tags_meta_references_and_links_are_found_by(api: Simple) -> None:
+async def test_filter_by_tags_meta_references_and_links(api: Simple) -> None:
     one = await api.create(tags={"a.b": 1, "c": "x"}, meta={"m": {"n": 1, "o": 2}}, references={"evaluator": EVALUATOR})
     also = {**OTHER, "span_id": "e" * 16}
     links = {"invocation": INVOCATION, "also": also}
@@ -422,9 +422,7 @@ async def test_tags_meta_references_and_links_are_found_by(api: Simple) -> None:
         ({"trace": {"links": {"invocation": {**INVOCATION, "span_id": "xyz"}}}}, "trace.links.invocation.span_id"),
     ],
 )
-async def test_an_id_that_cannot_be_read_is_refused_where_it_was_asked(
-    api: Simple, question: dict[str, Any], place: str
-) -> None:
+async def test_invalid_id_is_rejected_with_its_path(api: Simple, question: dict[str, Any], place: str) -> None:
     refused = await api.call("POST", "/query", json=question, status=400)
 
     assert refused["detail"].startswith(f"{place}: “xyz” is not a ")
@@ -442,7 +440,7 @@ async def test_an_id_that_cannot_be_read_is_refused_where_it_was_asked(
         ({"trace": {"links": {f"l{n}": INVOCATION for n in range(257)}}}, "trace.links.l256: more than 256 conditions"),
     ],
 )
-async def test_what_no_filter_can_hold_is_refused_where_it_was_asked(
+async def test_value_that_no_filter_can_hold_is_rejected_with_its_path(
     api: Simple, question: dict[str, Any], refusal: str
 ) -> None:
     refused = await api.call("POST", "/query", json=question, status=400)
@@ -450,13 +448,13 @@ async def test_what_no_filter_can_hold_is_refused_where_it_was_asked(
     assert refused["detail"].startswith(refusal)
 
 
-async def test_it_is_no_feed(api: Simple) -> None:
+async def test_simple_traces_have_no_feed(api: Simple) -> None:
     refused = await api.call("POST", "/query", json={"windowing": {"by": "created_at"}}, status=400)
 
     assert refused["detail"].startswith("windowing.by: ")
 
 
-async def test_traces_are_walked_in_pages(api: Simple) -> None:
+async def test_simple_traces_are_returned_in_pages(api: Simple) -> None:
     made = [(await api.create())["trace_id"] for _ in range(3)]
 
     first = await api.call("POST", "/query", json={"windowing": {"limit": 2}})

@@ -21,7 +21,7 @@ OFFSETS = (0, 4, 5, 6, 2**63 - 1)
 @pytest.mark.parametrize(
     "stored", [{}, {LOGS[0]: 5, LOGS[1]: 0, LOGS[2]: 2**63 - 1}], ids=["nothing known", "three logs"]
 )
-async def test_it_holds_what_was_stored_up_to_its_offsets_in_python_and_in_sql(
+async def test_snapshot_agrees_in_python_and_in_sql(
     chdb_dir: Path, chdb_settings: Callable[[], ClickHouseSettings], stored: Mapping[str, int]
 ) -> None:
     snapshot = Snapshot.of_partitions(stored)

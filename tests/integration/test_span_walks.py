@@ -200,7 +200,9 @@ async def store(chdb_dir: Path, chdb_settings: Callable[[], ClickHouseSettings])
 @pytest.mark.timeout(300)
 @settings(max_examples=20)
 @given(data=st.data(), sent=records())
-def test_a_walk_gives_what_was_shown_when_it_began(engine: Engine, data: st.DataObject, sent: list[Record]) -> None:
+def test_pages_return_what_was_visible_at_the_first_page(
+    engine: Engine, data: st.DataObject, sent: list[Record]
+) -> None:
     project_id = uuid4()
     deliveries = data.draw(st.permutations([*sent, *data.draw(st.lists(st.sampled_from(sent), max_size=3))]))
     limit = data.draw(st.integers(1, 17), label="limit")
@@ -239,9 +241,7 @@ def test_a_walk_gives_what_was_shown_when_it_began(engine: Engine, data: st.Data
 
 @settings(max_examples=10)
 @given(data=st.data(), sent=records())
-def test_the_hand_made_cursor_of_the_reference_walks_too(
-    engine: Engine, data: st.DataObject, sent: list[Record]
-) -> None:
+def test_pages_by_hand_made_cursors_return_every_span(engine: Engine, data: st.DataObject, sent: list[Record]) -> None:
     project_id, limit = uuid4(), data.draw(st.integers(1, 17), label="limit")
     order, bound = data.draw(st.sampled_from([("ascending", "oldest"), ("descending", "newest")]))
 
@@ -267,7 +267,7 @@ def test_the_hand_made_cursor_of_the_reference_walks_too(
 
 @pytest.mark.timeout(180)
 @pytest.mark.parametrize("order", ["ascending", "descending"])
-async def test_spans_of_one_instant_come_once_over_pages_without_budget(store: ColumnStore, order: str) -> None:
+async def test_spans_of_one_instant_are_returned_once_without_budget(store: ColumnStore, order: str) -> None:
     places = [Place(1 + number // 11, 1 + number % 11, 0) for number in range(100)]
     await store_record(store, [place.span for place in places])
 
@@ -278,7 +278,7 @@ async def test_spans_of_one_instant_come_once_over_pages_without_budget(store: C
 
 
 @pytest.mark.parametrize("order", ["ascending", "descending"])
-async def test_versions_that_a_round_would_tear_apart_stay_together(store: ColumnStore, order: str) -> None:
+async def test_versions_of_one_key_stay_in_one_round(store: ColumnStore, order: str) -> None:
     """Five versions of each span, in other logs, any of them the head: a round does not fill its page and ends in a span."""
     places = [Place(1, number, number // 4) for number in range(1, 41)]
     for index, partition_id in enumerate("abcde"):
@@ -302,7 +302,7 @@ RARE = {
 
 @pytest.mark.timeout(180)
 @pytest.mark.parametrize("order", ["ascending", "descending"])
-async def test_a_rare_match_in_a_year_is_found_by_walking_on(store: ColumnStore, order: str) -> None:
+async def test_rare_match_in_a_year_is_found_over_pages(store: ColumnStore, order: str) -> None:
     await store_year(store, 120_000, rare_every=30_000)
     expected = [(f"{number:032x}", f"{number:016x}") for number in range(30_000, 120_001, 30_000)]
 
@@ -318,7 +318,7 @@ async def test_a_rare_match_in_a_year_is_found_by_walking_on(store: ColumnStore,
     assert ids_of(*await SpanPages.over(store).pages(filtering=RARE, windowing={"order": order})) == ids_of(*pages)
 
 
-async def test_empty_years_are_not_walked(store: ColumnStore, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_empty_years_are_not_scanned(store: ColumnStore, monkeypatch: pytest.MonkeyPatch) -> None:
     years_us = 20 * 365 * 24 * HOUR_US
     places = [Place(1, number, number // 10 * years_us) for number in range(10, 30)]
     await store_record(store, [place.span for place in places])
@@ -340,7 +340,7 @@ async def test_empty_years_are_not_walked(store: ColumnStore, monkeypatch: pytes
     assert page.ends_at is None
 
 
-async def test_an_engine_that_runs_out_of_time_at_once_is_asked_for_less(store: ColumnStore) -> None:
+async def test_slow_engine_is_asked_for_shorter_slices(store: ColumnStore) -> None:
     places = [Place(1, number, number * HOUR_US) for number in range(1, 5)]
     await store_record(store, [place.span for place in places])
     faulty = FaultyStore(store)
@@ -353,7 +353,7 @@ async def test_an_engine_that_runs_out_of_time_at_once_is_asked_for_less(store: 
     assert not faulty.select_faults
 
 
-async def test_a_page_without_time_for_its_last_batch_is_what_was_found(store: ColumnStore) -> None:
+async def test_page_without_time_for_its_last_batch_holds_what_was_found(store: ColumnStore) -> None:
     places = [Place(1, number, number) for number in range(1, 200)]
     await store_record(store, [place.span for place in places])
     for partition_id in "bcdefg":  # stale versions, so that the first batch does not fill the page
@@ -439,7 +439,7 @@ def test_the_rule_in_sql_is_the_rule_in_python(engine: Engine, sent: list[Record
     )
 
 
-async def test_what_a_walk_found_is_answered_when_the_budget_ends_before_the_rest_is_judged(store: ColumnStore) -> None:
+async def test_found_spans_are_returned_if_the_budget_ends_before_the_rest(store: ColumnStore) -> None:
     places = [Place(1, number, number * HOUR_US) for number in range(1, 5)]
     await store_record(store, [place.span for place in places])
     faulty = FaultyStore(store)

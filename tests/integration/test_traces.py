@@ -138,11 +138,11 @@ def named(name: str) -> dict[str, Any]:
     return {"conditions": [{"field": "span_name", "operator": "is", "value": name}]}
 
 
-async def test_nothing_stored_is_an_empty_page(api: Traces) -> None:
+async def test_project_without_spans_has_an_empty_page(api: Traces) -> None:
     assert await api.query() == {"count": 0, "traces": []}
 
 
-async def test_a_trace_comes_whole_when_one_of_its_spans_matches(api: Traces) -> None:
+async def test_trace_is_returned_whole_if_one_span_matches(api: Traces) -> None:
     await api.ingest(span(1), span(2, parent=1, name="found"), span(3, parent=2), span(9, trace=2))
 
     page = await api.query(filtering=named("found"))
@@ -154,7 +154,7 @@ async def test_a_trace_comes_whole_when_one_of_its_spans_matches(api: Traces) ->
     assert trace == (await api.call("GET", f"/traces/{trace['trace_id']}"))["trace"]
 
 
-async def test_traces_stand_where_their_latest_match_starts(api: Traces) -> None:
+async def test_traces_are_ordered_by_the_start_of_their_latest_match(api: Traces) -> None:
     await api.ingest(span(1, trace=1, at=1, name="m"), span(2, trace=1, at=9), span(3, trace=1, at=3, name="m"))
     await api.ingest(span(1, trace=2, at=2, name="m"), span(2, trace=2, at=4, name="m"), span(1, trace=3, at=8))
 
@@ -164,7 +164,7 @@ async def test_traces_stand_where_their_latest_match_starts(api: Traces) -> None
 
 
 @pytest.mark.parametrize("order", ["descending", "ascending"])
-async def test_the_window_takes_matches_from_oldest_until_before_newest(api: Traces, order: str) -> None:
+async def test_window_of_traces_includes_oldest_and_excludes_newest(api: Traces, order: str) -> None:
     await api.ingest(*(span(1, trace=number, at=number) for number in range(1, 6)), span(2, trace=5, at=3))
 
     found = await api.query(windowing={"oldest": at(2), "newest": at(4), "order": order})
@@ -177,9 +177,7 @@ async def test_the_window_takes_matches_from_oldest_until_before_newest(api: Tra
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("order", ["descending", "ascending"])
 @pytest.mark.parametrize("limit", [1, 4])
-async def test_a_walk_gives_every_trace_once_in_the_order_of_its_latest_match(
-    api: Traces, order: str, limit: int
-) -> None:
+async def test_pages_return_every_trace_once_by_its_latest_match(api: Traces, order: str, limit: int) -> None:
     """Ties in time, spans that share ids, unmerged duplicates, versions that moved, other logs, other projects."""
     source = random.Random(f"{order} {limit}")
     shown = {
@@ -202,7 +200,7 @@ async def test_a_walk_gives_every_trace_once_in_the_order_of_its_latest_match(
 
 
 @pytest.mark.parametrize("order", ["descending", "ascending"])
-async def test_matches_outside_the_bounds_move_no_trace_of_a_walk(api: Traces, order: str) -> None:
+async def test_matches_outside_the_bounds_do_not_move_a_trace(api: Traces, order: str) -> None:
     inside = [span(1, trace=trace, at=trace, name="m") for trace in range(1, 41)]
     outside = [span(2 + late, trace=trace, at=90 * late, name="m") for trace in range(1, 41) for late in (0, 1)]
     await api.ingest(*inside, *outside)
@@ -213,7 +211,7 @@ async def test_matches_outside_the_bounds_move_no_trace_of_a_walk(api: Traces, o
 
 
 @pytest.mark.parametrize("order", ["descending", "ascending"])
-async def test_a_walk_gives_every_trace_of_one_instant_once(api: Traces, order: str) -> None:
+async def test_pages_return_every_trace_of_one_instant_once(api: Traces, order: str) -> None:
     """More spans of a trace, and more traces, start together than a round looks at."""
     few = [span(number, trace=trace, name="m") for trace in range(1, 60) for number in range(1, 8)]
     many = [span(number, trace=30, name="m") for number in range(100, 200)]
@@ -226,7 +224,7 @@ async def test_a_walk_gives_every_trace_of_one_instant_once(api: Traces, order: 
 
 
 @pytest.mark.parametrize("order", ["descending", "ascending"])
-async def test_what_stands_behind_an_instant_that_one_trace_fills_is_given(api: Traces, order: str) -> None:
+async def test_traces_after_an_instant_that_one_trace_fills_are_returned(api: Traces, order: str) -> None:
     many = [span(number, trace=2, at=2, name="m") for number in range(1, 100)]
     around = [span(1, trace=trace, at=trace, name="m") for trace in (1, 3)]
     await api.ingest(*many, *around)
@@ -237,7 +235,7 @@ async def test_what_stands_behind_an_instant_that_one_trace_fills_is_given(api: 
 
 
 @pytest.mark.parametrize("order", ["descending", "ascending"])
-async def test_a_trace_with_more_stale_versions_than_a_round_looks_at_is_on_its_page(api: Traces, order: str) -> None:
+async def test_trace_with_more_stale_versions_than_a_round_is_returned(api: Traces, order: str) -> None:
     stored = [span(1, trace=trace, name="m") for trace in (1, 2, 3)]
     for number in range(40):
         await api.deliver(stored[1:2], partition_id=f"cluster/spans/{number}", record_ms=number * 7 % 41)
@@ -248,7 +246,7 @@ async def test_a_trace_with_more_stale_versions_than_a_round_looks_at_is_on_its_
 
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("order", ["descending", "ascending"])
-async def test_a_walk_gives_every_trace_once_while_its_spans_still_come(api: Traces, order: str) -> None:
+async def test_pages_return_every_trace_once_while_spans_arrive(api: Traces, order: str) -> None:
     """After each page spans come that would move traces from either side of the position to the other."""
     source = random.Random(order)
     stored = [
@@ -270,7 +268,7 @@ async def test_a_walk_gives_every_trace_once_while_its_spans_still_come(api: Tra
 
 
 @pytest.mark.parametrize("order", ["descending", "ascending"])
-async def test_what_was_stored_unannounced_when_a_walk_began_is_given_once_as_well(api: Traces, order: str) -> None:
+async def test_unannounced_spans_of_the_first_page_are_returned_once(api: Traces, order: str) -> None:
     """The table says how far spans are stored, and the announcement of it was lost."""
     stored = [span(1, trace=trace, at=trace, name="m") for trace in (1, 2, 3)]
     offset = await api.ingest(*stored, settled=False)
@@ -353,7 +351,7 @@ async def test_deleting_again_changes_nothing(api: Traces) -> None:
     assert await api.call("DELETE", f"/tracing/traces/{TRACE}", status=202) == {"count": 0, "links": []}
 
 
-async def test_the_record_that_was_deleted_stays_gone_when_it_comes_again(api: Traces) -> None:
+async def test_redelivered_record_does_not_restore_a_deleted_trace(api: Traces) -> None:
     offset = await api.ingest(span(1))
     await api.deliver([span(1)], partition_id="cluster/spans/1", offset=70, record_ms=0)
     await api.call("DELETE", f"/traces/{TRACE}", status=202)
@@ -364,7 +362,7 @@ async def test_the_record_that_was_deleted_stays_gone_when_it_comes_again(api: T
     assert await api.numbers() == []
 
 
-async def test_a_new_record_brings_a_deleted_span_back(api: Traces) -> None:
+async def test_new_record_restores_a_deleted_span(api: Traces) -> None:
     await api.ingest(span(1), span(2))
     await api.call("DELETE", f"/traces/{TRACE}", status=202)
     await api.ingest(span(2))
@@ -386,7 +384,7 @@ async def test_deleting_touches_no_other_project(api: Traces) -> None:
     assert await api.numbers() == []
 
 
-async def test_a_span_is_no_longer_counted_in_its_root_when_a_delete_and_a_new_record_left_it_out(api: Traces) -> None:
+async def test_root_does_not_count_a_deleted_span_left_out_of_a_new_record(api: Traces) -> None:
     used = {"ag.metrics.tokens.incremental.total": 5}
     await api.ingest(span(1, attributes=used), span(2, parent=1, attributes=used))
     await api.call("DELETE", f"/traces/{TRACE}", status=202)
@@ -414,7 +412,7 @@ async def test_an_id_that_cannot_be_read_is_400(api: Traces, method: str, path: 
 
 
 @pytest.mark.parametrize("segment", ["query", "QUERY", "ingest"])
-async def test_a_literal_segment_is_no_id(api: Traces, segment: str) -> None:
+async def test_literal_path_segment_is_not_an_id(api: Traces, segment: str) -> None:
     for method in ("GET", "DELETE"):
         refused = await api.call(method, f"/traces/{segment}", status=405)
         assert refused == {"detail": f"{method} /traces/{segment} is not supported."}
@@ -432,7 +430,7 @@ async def test_traces_are_found_by_every_spelling_of_their_id(api: Traces) -> No
     assert await api.call("GET", f"/traces/{9:032x}") == {"count": 0}
 
 
-async def test_a_page_ends_when_it_is_full_of_bytes_with_at_least_one_trace(store: ColumnStore) -> None:
+async def test_page_ends_at_its_bytes_but_has_a_trace(store: ColumnStore) -> None:
     async with traces_over(store, page_bytes_max=2_500) as api:
         for number in range(1, 7):
             await api.ingest(span(1, trace=number, at=number, attributes={"a": "x" * (4_000 if number == 3 else 400)}))
@@ -464,14 +462,14 @@ async def test_the_limit_has_bounds(api: Traces, limit: int, status: int) -> Non
     await api.call("POST", "/tracing/spans/query", json={"limit": limit}, status=status)
 
 
-async def test_a_page_has_100_traces_when_nothing_is_said(api: Traces) -> None:
+async def test_page_has_100_traces_by_default(api: Traces) -> None:
     await api.ingest(*(span(1, trace=number) for number in range(1, 102)))
 
     assert (await api.query())["count"] == 100
     assert (await api.call("POST", "/tracing/spans/query"))["count"] == 100
 
 
-async def test_a_cursor_belongs_to_its_question(api: Traces) -> None:
+async def test_cursor_of_traces_is_bound_to_its_query(api: Traces) -> None:
     await api.ingest(*(span(number, trace=number) for number in range(1, 4)))
     following = (await api.query(windowing={"limit": 1}))["windowing"]
 
@@ -485,7 +483,7 @@ async def test_a_cursor_belongs_to_its_question(api: Traces) -> None:
     await api.query(windowing={"next": broken}, status=400)
 
 
-async def test_the_references_own_cursor_is_a_trace_id_with_its_bound(api: Traces) -> None:
+async def test_reference_cursor_of_traces_is_a_trace_id_with_its_bound(api: Traces) -> None:
     await api.ingest(*(span(1, trace=number, at=number // 2) for number in range(1, 8)))
     dashed = str(UUID(f"{6:032x}"))
 
@@ -519,14 +517,14 @@ async def test_rate_keeps_a_part_of_the_traces(api: Traces) -> None:
         ({"filtering": {"conditions": [{"field": "nothing"}]}}, 400),
     ],
 )
-async def test_what_means_nothing_is_refused(api: Traces, body: dict[str, Any], status: int) -> None:
+async def test_meaningless_window_members_are_rejected(api: Traces, body: dict[str, Any], status: int) -> None:
     await api.query(status=status, **body)
 
 
 FLAT = "/tracing/spans/query"
 
 
-async def test_the_older_form_gives_traces_by_their_ids(api: Traces) -> None:
+async def test_flat_route_returns_traces_by_their_ids(api: Traces) -> None:
     await api.ingest(span(1), span(2, parent=1), span(1, trace=2, at=5))
 
     found = await api.call("POST", FLAT)
@@ -553,7 +551,7 @@ async def test_the_older_form_gives_traces_by_their_ids(api: Traces) -> None:
         ({"focus": "span", "oldest": str((START_US + 1) * 1000)}, ["s2"]),
     ],
 )
-async def test_the_older_form_gives_spans_as_a_list(api: Traces, body: dict[str, Any], spans: list[str]) -> None:
+async def test_flat_route_returns_spans_as_a_list(api: Traces, body: dict[str, Any], spans: list[str]) -> None:
     await api.ingest(span(1), span(2, parent=1, at=1))
 
     found = await api.call("POST", FLAT, json=body)
@@ -562,13 +560,13 @@ async def test_the_older_form_gives_spans_as_a_list(api: Traces, body: dict[str,
     assert found["count"] == len(spans)
 
 
-async def test_the_older_form_without_a_match(api: Traces) -> None:
+async def test_flat_route_without_a_match(api: Traces) -> None:
     assert await api.call("POST", FLAT) == {"count": 0, "traces": {}}
     assert await api.call("POST", FLAT, json={"focus": "span"}) == {"count": 0}
     assert await api.call("POST", FLAT, json={"format": "opentelemetry"}) == {"count": 0}
 
 
-async def test_the_older_form_may_stand_in_the_query_string_and_the_body_wins(api: Traces) -> None:
+async def test_flat_body_wins_over_the_query_string(api: Traces) -> None:
     await api.ingest(span(1), span(2, parent=1, at=1))
 
     found = await api.call("POST", f"{FLAT}?focus=span&limit=1&order=ascending", json={"limit": 2})
@@ -577,7 +575,7 @@ async def test_the_older_form_may_stand_in_the_query_string_and_the_body_wins(ap
 
 
 @pytest.mark.parametrize("focus", ["trace", "span"])
-async def test_the_older_form_walks_by_its_cursor(api: Traces, focus: str) -> None:
+async def test_flat_pages_continue_by_cursor(api: Traces, focus: str) -> None:
     await api.ingest(*(span(number, trace=number, at=number) for number in range(1, 6)))
     found: list[str] = []
     page = await api.call("POST", FLAT, json={"focus": focus, "limit": 2})
@@ -591,7 +589,7 @@ async def test_the_older_form_walks_by_its_cursor(api: Traces, focus: str) -> No
 
 
 @pytest.mark.parametrize("focus", ["trace", "span"])
-async def test_the_older_form_names_a_bad_cursor_where_it_was_sent(api: Traces, focus: str) -> None:
+async def test_flat_route_names_the_path_of_a_bad_cursor(api: Traces, focus: str) -> None:
     asked = {"focus": focus, "next": "nonsense"}
     unreadable = await api.call("POST", FLAT, json=asked, status=400)
     without_bound = await api.call("POST", FLAT, params={**asked, "next": str(UUID(int=1))}, status=400)
@@ -622,15 +620,13 @@ LONG_INTEGER = '{"conditions": [{"field": "attributes", "key": "n", "value": -92
         ({"json": {"filter": LONG_INTEGER}}, 400, "filter.conditions[0].value"),
     ],
 )
-async def test_the_older_form_refuses_what_it_does_not_know(
-    api: Traces, sent: dict[str, Any], status: int, where: Any
-) -> None:
+async def test_flat_route_rejects_unknown_members(api: Traces, sent: dict[str, Any], status: int, where: Any) -> None:
     detail = (await api.call("POST", FLAT, status=status, **sent))["detail"]
 
     assert detail[0]["loc"] == where if status == 422 else detail.startswith(where)
 
 
-async def test_the_older_form_says_which_spans_it_deleted(api: Traces) -> None:
+async def test_flat_route_returns_the_deleted_spans(api: Traces) -> None:
     await api.ingest(span(1), span(2, parent=1))
 
     deleted = await api.call("DELETE", f"/tracing/traces/{TRACE}", status=202)
@@ -641,7 +637,7 @@ async def test_the_older_form_says_which_spans_it_deleted(api: Traces) -> None:
     }
 
 
-async def test_an_answer_says_how_it_was_found_when_asked(api: Traces) -> None:
+async def test_traces_can_be_explained(api: Traces) -> None:
     await api.ingest(span(1))
 
     explanation = (await api.query(explain=True))["explain"]
@@ -673,7 +669,7 @@ class StrainedStore:
 
 
 @pytest.mark.parametrize("order", ["descending", "ascending"])
-async def test_rare_matches_in_much_time_are_found_by_walking_on(store: ColumnStore, order: str) -> None:
+async def test_rare_matches_in_a_long_time_are_found_over_pages(store: ColumnStore, order: str) -> None:
     hour_us = 3600 * 1_000_000
     matching = [span(1, trace=number, at=number * 40 * hour_us, name="m") for number in range(1, 7)]
     others = [span(2, trace=number % 9 + 1, at=number * 7 * hour_us) for number in range(1, 60)]
@@ -693,7 +689,7 @@ async def test_rare_matches_in_much_time_are_found_by_walking_on(store: ColumnSt
     assert strained.asked_of_all == 1  # a page that goes on with a walk does not try again
 
 
-async def test_a_full_page_is_complete_though_the_budget_ended_while_more_was_looked_for(store: ColumnStore) -> None:
+async def test_full_page_is_complete_though_the_budget_ended(store: ColumnStore) -> None:
     year_us = 365 * 24 * 3600 * 1_000_000
     clock = ManualClock()
     async with traces_over(StrainedStore(store, clock), clock=clock, budget_s=3.0) as api:
@@ -709,7 +705,7 @@ async def test_a_full_page_is_complete_though_the_budget_ended_while_more_was_lo
     assert short["complete"] is False
 
 
-async def test_what_no_longer_fits_is_on_the_next_page_though_the_search_went_past_it(store: ColumnStore) -> None:
+async def test_trace_that_does_not_fit_is_on_the_next_page(store: ColumnStore) -> None:
     year_us = 365 * 24 * 3600 * 1_000_000
     clock = ManualClock()
     large = {"a": "x" * 2_000}
@@ -735,7 +731,7 @@ class WalkedStore(StrainedStore):
 
 
 @pytest.mark.parametrize("order", ["descending", "ascending"])
-async def test_stretches_of_a_walk_end_at_its_bounds(store: ColumnStore, order: str) -> None:
+async def test_time_slices_of_a_scan_end_at_its_bounds(store: ColumnStore, order: str) -> None:
     stored = [span(1, trace=trace, at=trace, name="m") for trace in range(1, 10)]
     async with traces_over(WalkedStore(store, ManualClock())) as api:
         await api.deliver(stored)
@@ -756,7 +752,7 @@ class SlowlyJudgedStore(StrainedStore):
         return await super().select(statement, deadline_s=deadline_s)
 
 
-async def test_what_was_found_before_the_budget_ended_is_answered(store: ColumnStore) -> None:
+async def test_traces_found_before_the_budget_ended_are_returned(store: ColumnStore) -> None:
     hour_us = 3600 * 1_000_000
     matching = [span(1, trace=number, at=number * 40 * hour_us, name="m") for number in range(1, 7)]
     clock = ManualClock()
@@ -769,7 +765,7 @@ async def test_what_was_found_before_the_budget_ended_is_answered(store: ColumnS
     assert all(page["complete"] is False for page in pages[:-1])
 
 
-async def test_a_page_whose_traces_all_go_while_it_is_read_says_that_it_is_not_complete(store: ColumnStore) -> None:
+async def test_page_whose_traces_all_vanish_is_incomplete(store: ColumnStore) -> None:
     rowless = RowlessStore(store)
     async with traces_over(rowless) as api:
         await api.deliver([span(1, trace=number, at=number) for number in range(1, 4)])
@@ -782,7 +778,7 @@ async def test_a_page_whose_traces_all_go_while_it_is_read_says_that_it_is_not_c
     assert numbers_of(rest) == [2, 1]
 
 
-async def test_a_stretch_with_more_matches_than_a_round_looks_at_is_walked_whole(store: ColumnStore) -> None:
+async def test_slice_with_more_matches_than_a_round_is_scanned_completely(store: ColumnStore) -> None:
     matching = [
         span(number, trace=trace, at=10 * trace + number, name="m") for trace in range(1, 21) for number in range(1, 10)
     ]
@@ -797,7 +793,7 @@ async def test_a_stretch_with_more_matches_than_a_round_looks_at_is_walked_whole
 
 @pytest.mark.timeout(180)
 @pytest.mark.parametrize("order", ["descending", "ascending"])
-async def test_rare_matches_among_many_rows_are_found_by_walking_on(store: ColumnStore, order: str) -> None:
+async def test_rare_matches_among_many_rows_are_found_over_pages(store: ColumnStore, order: str) -> None:
     async with traces_over(store, budget_rows=100_000) as api:
         await store_year(store, 240_000, rare_every=60_000, project_id=api.projects["one"])
         question = {
@@ -858,9 +854,7 @@ def small_reads(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("small_reads")
 @pytest.mark.parametrize("page_bytes_max", [5 * LARGE, 100 * LARGE])
-async def test_large_traces_are_read_no_further_than_a_page_and_a_read_hold(
-    store: ColumnStore, page_bytes_max: int
-) -> None:
+async def test_large_traces_are_read_up_to_a_page_and_a_read(store: ColumnStore, page_bytes_max: int) -> None:
     spans = [
         span(number, trace=trace, at=10 * trace + number, attributes={"text": f"{number}" * LARGE})
         for trace in range(1, 9)
@@ -882,7 +876,7 @@ async def test_large_traces_are_read_no_further_than_a_page_and_a_read_hold(
 
 
 @pytest.mark.usefixtures("small_reads")
-async def test_a_trace_that_no_read_holds_is_read_on_until_it_is_whole(
+async def test_trace_larger_than_a_read_is_read_completely(
     store: ColumnStore,
 ) -> None:
     weighing = WeighingStore(store)

@@ -10,11 +10,11 @@ from query_api.compat.simple_traces_models import Channel, Origin, TraceKind
 EVERY = list(product(Origin, TraceKind, Channel))
 
 
-def test_what_is_written_is_read() -> None:
+def test_flags_round_trip() -> None:
     assert [read_flags(flags_of(*each)) for each in EVERY] == EVERY
 
 
-def test_each_value_is_wanted_by_flags_that_only_it_has() -> None:
+def test_each_value_has_distinct_flags() -> None:
     for asked in EVERY:
         wanted = wanted_flags(*asked)
         fitting = [
@@ -23,7 +23,7 @@ def test_each_value_is_wanted_by_flags_that_only_it_has() -> None:
         assert fitting == [asked]
 
 
-def test_nothing_asked_is_nothing_wanted() -> None:
+def test_no_value_needs_no_flags() -> None:
     assert wanted_flags(None, None, None) == {}
 
 

@@ -47,14 +47,14 @@ def _ran(sql: str = SQL, *, failure: ErrorCode | None = None, **parameters: Any)
     return ExecutedStatement("candidates", sql, parameters, started_s=0.0, elapsed_ms=1.25, failure=failure)
 
 
-async def test_the_first_statements_are_shown_and_all_are_counted(store: AwayStore) -> None:
+async def test_first_statements_are_returned_and_all_are_counted(store: AwayStore) -> None:
     member = await _explained(store, *[_ran()] * (STATEMENTS_SHOWN_MAX + 1))
 
     assert member["statements_count"] == STATEMENTS_SHOWN_MAX + 1
     assert len(member["statements"]) == STATEMENTS_SHOWN_MAX
 
 
-async def test_an_engine_that_is_away_is_asked_once_and_that_is_what_is_said(store: AwayStore) -> None:
+async def test_unreachable_engine_is_asked_once(store: AwayStore) -> None:
     member = await _explained(store, *[_ran()] * 30)
 
     assert store.selects_count == 1
@@ -62,14 +62,14 @@ async def test_an_engine_that_is_away_is_asked_once_and_that_is_what_is_said(sto
     assert {"of_project", "hint"}.isdisjoint(member)
 
 
-async def test_a_statement_that_selects_nothing_is_shown_and_not_explained(store: AwayStore) -> None:
+async def test_statement_that_does_not_select_is_not_explained(store: AwayStore) -> None:
     member = await _explained(store, _ran("INSERT INTO spans SELECT 1 FROM spans WHERE {of_project}"))
 
     assert (store.selects_count, "incomplete" in member) == (0, False)
 
 
 @pytest.mark.parametrize(("length", "shown"), [(0, ""), (1, "… and 1 more characters")])
-async def test_a_long_text_is_cut_and_says_so_alone_and_in_a_list(store: AwayStore, length: int, shown: str) -> None:
+async def test_long_texts_are_marked_as_cut(store: AwayStore, length: int, shown: str) -> None:
     text = "x" * (TEXT_CHARS_MAX + length)
 
     [statement] = (await _explained(store, _ran(text=text, texts=(text,))))["statements"]
@@ -78,7 +78,7 @@ async def test_a_long_text_is_cut_and_says_so_alone_and_in_a_list(store: AwaySto
     assert statement["parameters"] == {"project_id": str(DEFAULT_PROJECT_ID), "text": cut, "texts": [cut]}
 
 
-async def test_a_long_statement_is_cut_and_says_so(store: AwayStore) -> None:
+async def test_long_statement_is_marked_as_cut(store: AwayStore) -> None:
     long = SQL + " " * SQL_CHARS_MAX + "LIMIT 1"
 
     [short, cut] = (await _explained(store, _ran(f"\n{SQL}\n"), _ran(long)))["statements"]
@@ -88,7 +88,7 @@ async def test_a_long_statement_is_cut_and_says_so(store: AwayStore) -> None:
     assert len(cut["sql"].partition("…")[0]) == SQL_CHARS_MAX
 
 
-async def test_of_the_times_among_the_values_the_moments_are_the_window(store: AwayStore) -> None:
+async def test_window_holds_only_moments(store: AwayStore) -> None:
     moments = _ran(oldest_us=0, newest_us=10**18, interval_us=60_000_000, starts_us=[1, 2], limit=5)
 
     [with_times, without] = (await _explained(store, moments, _ran(interval_us=1)))["statements"]
@@ -104,7 +104,7 @@ async def test_of_the_times_among_the_values_the_moments_are_the_window(store: A
         (ErrorCode.UNAVAILABLE, "It failed (unavailable)."),
     ],
 )
-async def test_a_statement_that_failed_says_how(store: AwayStore, code: ErrorCode, said: str) -> None:
+async def test_failed_statement_has_its_failure(store: AwayStore, code: ErrorCode, said: str) -> None:
     [failed, ended] = (await _explained(store, _ran(failure=code), _ran()))["statements"]
 
     assert failed["failure"] == said

@@ -38,7 +38,7 @@ def test_granules_are_counted_from_the_primary_key_on() -> None:
     ]
 
 
-def test_an_index_that_the_engine_says_little_of_is_named_by_its_type() -> None:
+def test_index_without_description_is_named_by_its_type() -> None:
     key, skip = _index("PrimaryKey", 9, 4), _index("Skip", 4, 3)
     del key["Condition"], skip["Condition"]
 
@@ -47,7 +47,7 @@ def test_an_index_that_the_engine_says_little_of_is_named_by_its_type() -> None:
     assert read.indexes == (IndexUse("primary key", "sparse", "", 4, 4), IndexUse("Skip", "Skip", "", 4, 3))
 
 
-def test_what_is_left_is_what_the_last_index_left() -> None:
+def test_remaining_granules_are_those_of_the_last_index() -> None:
     skip = _index("Skip", 30, 4, Name="content_index", Description="text")
 
     [read] = table_reads(_plan(_index("PrimaryKey", 90, 30), {**skip, "Selected Parts": 1}), of_project={})
@@ -55,11 +55,11 @@ def test_what_is_left_is_what_the_last_index_left() -> None:
     assert (read.parts, read.granules) == (1, 4)
 
 
-def test_without_a_primary_key_nothing_is_said_of_what_is_left() -> None:
+def test_without_a_primary_key_no_granules_are_returned() -> None:
     assert table_reads(_plan(_index("MinMax", 9, 8)), of_project={}) == [TableRead("spans", 0, 0, ())]
 
 
-def test_the_tables_of_a_join_stand_in_its_order() -> None:
+def test_tables_of_a_join_are_in_its_order() -> None:
     reads = [orjson.loads(_plan(_index("PrimaryKey", 9, 4)))[0]["Plan"]["Plans"][0]["Plans"][0] for _ in range(2)]
     reads[1]["Description"] = "more.of.span_versions"
     plan = orjson.dumps([{"Plan": {"Node Type": "Join", "Plans": reads}}])
@@ -67,7 +67,7 @@ def test_the_tables_of_a_join_stand_in_its_order() -> None:
     assert [read.table for read in table_reads(plan, of_project={})] == ["spans", "span_versions"]
 
 
-def test_no_count_is_of_other_projects() -> None:
+def test_counts_leave_out_other_projects() -> None:
     plan = _plan(_index("Min-Max", 9_001, 8_001), _index("Partition", 8_001, 7_001), _index("PrimaryKey", 7_001, 1))
 
     shown = repr(table_reads(plan, of_project={}))
@@ -75,7 +75,7 @@ def test_no_count_is_of_other_projects() -> None:
     assert not any(count in shown for count in ("9001", "8001", "7001"))
 
 
-def test_spans_that_came_while_it_was_explained_do_not_make_less_of_more() -> None:
+def test_spans_that_arrive_while_explaining_do_not_break_counts() -> None:
     [read] = table_reads(_plan(_index("PrimaryKey", 9, 6)), of_project={"spans": 5})
 
     assert (read.indexes[0].granules_before, read.indexes[0].granules_after) == (6, 6)
@@ -95,7 +95,7 @@ def test_a_condition_on_an_id_may_hold_any_bytes() -> None:
     assert [index.granules_after for index in read.indexes] == [1]
 
 
-def test_of_a_project_without_rows_the_granules_between_its_neighbours_are_not_counted() -> None:
+def test_project_without_rows_has_no_granules() -> None:
     plan = _plan(_index("PrimaryKey", 90, 1), _index("Skip", 1, 1, Name="content_index", Description="text"))
 
     assert table_reads(plan, of_project={"spans": 0}) == [TableRead("spans", 0, 0, ())]

@@ -37,13 +37,13 @@ def merged(partition_ids: Mapping[str, Sequence[Row]], *, size: int) -> Arrivals
     return merged_arrivals(table, pending, size=size)
 
 
-def test_across_logs_the_order_is_by_when_things_were_stored() -> None:
+def test_partitions_are_merged_by_when_spans_were_stored() -> None:
     arrivals = merged({"a": [(0, 0, 10), (1, 0, 30)], "b": [(0, 0, 20), (5, 0, 40)]}, size=10)
 
     assert list(arrivals.partition_ids) == ["a", "b", "a", "b"]
 
 
-def test_inside_a_log_the_order_is_its_own_whatever_the_clocks_say() -> None:
+def test_partition_keeps_its_order_whatever_the_clocks_say() -> None:
     arrivals = merged({"a": [(0, 0, 50), (1, 0, 10)], "b": [(0, 0, 20)]}, size=10)
 
     assert list(zip(arrivals.partition_ids, arrivals.places, strict=True)) == [
@@ -53,7 +53,7 @@ def test_inside_a_log_the_order_is_its_own_whatever_the_clocks_say() -> None:
     ]
 
 
-def test_nothing_is_taken_behind_a_log_that_has_more() -> None:
+def test_nothing_is_taken_after_a_partition_that_has_more() -> None:
     """Its next row, which was not read, may come before what other logs have there."""
     arrivals = merged({"a": [(0, 0, 10), (1, 0, 11), (2, 0, 12)], "b": [(0, 0, 20)]}, size=2)
 
@@ -61,7 +61,7 @@ def test_nothing_is_taken_behind_a_log_that_has_more() -> None:
     assert arrivals.last_places(2) == {"a": ArrivalPlace(1, 0)}
 
 
-def test_nothing_is_taken_behind_a_log_that_has_more_and_rows_twice() -> None:
+def test_nothing_is_taken_after_a_partition_with_more_and_duplicates() -> None:
     """Of a log with rows that are not merged yet, fewer are known than were asked for."""
     arrivals = merged({"a": [(0, 0, 10), (0, 0, 10), (1, 0, 11)], "b": [(0, 0, 20), (1, 0, 21)]}, size=2)
 
@@ -69,7 +69,7 @@ def test_nothing_is_taken_behind_a_log_that_has_more_and_rows_twice() -> None:
     assert arrivals.last_places(1) == {"a": ArrivalPlace(0, 0)}
 
 
-def test_a_reader_is_at_the_end_of_logs_that_have_no_more() -> None:
+def test_reader_is_at_the_end_of_exhausted_partitions() -> None:
     arrivals = merged({"a": [(0, 0, 10)], "b": []}, size=2)
 
     assert arrivals.last_places(1) == {"a": ArrivalPlace(1_000, WHOLE_RECORD), "b": ArrivalPlace(1_000, WHOLE_RECORD)}
@@ -84,7 +84,7 @@ partition_ids = st.dictionaries(
 
 
 @given(partition_ids, st.integers(1, 6))
-def test_what_is_taken_is_the_beginning_of_each_log_once(of_partitions: dict[str, list[Row]], size: int) -> None:
+def test_arrivals_are_the_beginning_of_each_partition_once(of_partitions: dict[str, list[Row]], size: int) -> None:
     arrivals = merged(of_partitions, size=size)
 
     given = list(zip(arrivals.partition_ids, arrivals.places, strict=True))
@@ -99,7 +99,7 @@ def test_what_is_taken_is_the_beginning_of_each_log_once(of_partitions: dict[str
         assert given
 
 
-def test_values_and_logs_are_parameters() -> None:
+def test_values_and_partitions_are_parameters() -> None:
     sql, parameters = arrivals_statement(
         [Pending("a'b", None, 5), Pending("{x:String}", ArrivalPlace(3, 4), 9)],
         Window(order=Order.ASCENDING, oldest_us=7),

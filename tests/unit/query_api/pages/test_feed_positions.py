@@ -13,14 +13,14 @@ places = st.builds(ArrivalPlace, st.integers(0, 2**64 - 1), st.integers(0, WHOLE
 
 
 @given(st.dictionaries(st.text(), places))
-def test_a_reader_stands_where_it_stood(stood: dict[str, ArrivalPlace]) -> None:
+def test_positions_round_trip(stood: dict[str, ArrivalPlace]) -> None:
     read = Positions.unpack(Positions().moved(stood).pack())
 
     assert {partition_id: read.after(partition_id) for partition_id in stood} == stood
     assert read.after("another log") is None or "another log" in stood
 
 
-def test_moving_in_one_log_leaves_the_others() -> None:
+def test_moving_in_one_partition_keeps_the_others() -> None:
     before = Positions().moved({"a": ArrivalPlace(1, 2), "b": ArrivalPlace(3, 4)})
     after = before.moved({"b": ArrivalPlace(5, 6)})
 
@@ -28,14 +28,14 @@ def test_moving_in_one_log_leaves_the_others() -> None:
     assert before.after("b") == ArrivalPlace(3, 4)
 
 
-def test_the_size_does_not_show_how_many_records_a_log_holds() -> None:
+def test_cursor_size_does_not_reveal_the_records_of_a_partition() -> None:
     near, far = (Positions().moved({"a": ArrivalPlace(offset, 0)}) for offset in (0, 10**9))
 
     assert len(near.pack()) == len(far.pack())
 
 
 @pytest.mark.parametrize("packed", [b"\0", bytes(8), bytes(9), bytes(8) + b"\x80" * 11, bytes(8) + b"\1"])
-def test_what_is_cut_off_is_no_position(packed: bytes) -> None:
+def test_truncated_positions_are_rejected(packed: bytes) -> None:
     with pytest.raises(InvalidCursor):
         Positions.unpack(packed)
 
@@ -44,7 +44,7 @@ def _far_along(logs_count: int) -> Positions:
     return Positions().moved({str(number): ArrivalPlace(2**64 - 1, 2**32 - 1) for number in range(logs_count)})
 
 
-def test_so_many_logs_fit_into_a_cursor_and_one_more_does_not() -> None:
+def test_cursor_holds_at_most_4000_partitions() -> None:
     cursor = write_cursor(_far_along(CURSOR_PARTITIONS_MAX).pack(), scope=bytes(16), secret=b"s")
 
     assert Windowing(next=cursor).next == cursor

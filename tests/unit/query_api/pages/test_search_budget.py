@@ -18,7 +18,7 @@ def budget_of(clock: ManualClock, *, seconds: float = 5.0, rows: int = 1_000) ->
     )
 
 
-def test_a_statement_gets_a_fifth_and_the_last_fifth_is_kept() -> None:
+def test_statement_gets_a_fifth_and_the_last_fifth_is_kept() -> None:
     clock = ManualClock()
     budget = budget_of(clock)
     assert (budget.share().seconds_max, budget.share().rows_max) == (1.0, None)
@@ -31,7 +31,7 @@ def test_a_statement_gets_a_fifth_and_the_last_fifth_is_kept() -> None:
     assert budget.is_spent
 
 
-def test_a_stretch_is_halved_as_often_as_its_rows_ask_for_until_it_is_admitted() -> None:
+def test_slice_is_halved_until_its_rows_are_admitted() -> None:
     budget = budget_of(ManualClock())
     assert not budget.admits(2_000)
     assert budget.slice_us == FIRST_SLICE_US // 16
@@ -45,7 +45,7 @@ def test_a_stretch_is_halved_as_often_as_its_rows_ask_for_until_it_is_admitted()
 
 
 @pytest.mark.parametrize("rows_of_neighbours", [0, 1, 512])
-def test_rows_of_neighbours_at_the_border_do_not_show_in_the_bounds_of_a_stretch(rows_of_neighbours: int) -> None:
+def test_bounds_of_a_slice_do_not_reveal_rows_of_other_projects(rows_of_neighbours: int) -> None:
     budget = budget_of(ManualClock(), rows=50_000)
 
     budget.admits(25_000 + rows_of_neighbours)
@@ -53,7 +53,7 @@ def test_rows_of_neighbours_at_the_border_do_not_show_in_the_bounds_of_a_stretch
     assert budget.slice_us == FIRST_SLICE_US // 4
 
 
-def test_rows_end_a_search_that_has_moved_and_no_other() -> None:
+def test_rows_end_only_a_scan_that_has_moved() -> None:
     budget = budget_of(ManualClock())
     budget.single_shot_failed()
     for _ in range(4):
@@ -64,7 +64,7 @@ def test_rows_end_a_search_that_has_moved_and_no_other() -> None:
     assert budget.is_spent
 
 
-def test_the_shortest_stretch_is_walked_whatever_it_costs() -> None:
+def test_shortest_slice_is_scanned_whatever_it_costs() -> None:
     budget = budget_of(ManualClock(), rows=5)
     while budget.slice_us > 1:
         assert not budget.admits(10**12)

@@ -26,6 +26,6 @@ def test_unpack_reads_what_pack_wrote(position: IdPosition) -> None:
     assert IdPosition.unpack(position.pack()) == position
 
 
-def test_what_is_too_short_is_no_position() -> None:
+def test_short_position_is_rejected() -> None:
     with pytest.raises(InvalidCursor):
         IdPosition.unpack(b"\0" * 41)

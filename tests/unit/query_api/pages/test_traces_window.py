@@ -25,7 +25,7 @@ def read(window: TraceWindow, **windowing: object) -> TraceWindow:
 
 
 @pytest.mark.parametrize("logs_count", [0, 1, 300])
-def test_a_cursor_keeps_the_position_and_what_was_stored_when_the_walk_began(logs_count: int) -> None:
+def test_cursor_keeps_the_position_and_the_snapshot(logs_count: int) -> None:
     window = TraceWindow(snapshot=Snapshot.of_partitions({f"log {number}": number for number in range(logs_count)}))
 
     found = read(window)
@@ -33,7 +33,7 @@ def test_a_cursor_keeps_the_position_and_what_was_stored_when_the_walk_began(log
     assert found == replace(window, after=POSITION)
 
 
-def test_the_references_cursor_includes_its_newest_and_so_do_the_pages_behind_it() -> None:
+def test_reference_cursor_includes_newest_on_all_pages_after_it() -> None:
     asked = {"newest": "2026-01-01", "order": "descending"}
     window = traces_window(
         Windowing.model_validate({**asked, "next": str(UUID(int=7))}),
@@ -49,7 +49,7 @@ def test_the_references_cursor_includes_its_newest_and_so_do_the_pages_behind_it
 
 
 @pytest.mark.parametrize("order", list(Order))
-def test_the_references_cursor_without_its_bound_is_refused(order: Order) -> None:
+def test_reference_cursor_of_traces_without_its_bound_is_rejected(order: Order) -> None:
     asked = Windowing.model_validate({"next": str(UUID(int=7)), "order": order})
 
     with pytest.raises(InvalidCursor):
@@ -57,14 +57,14 @@ def test_the_references_cursor_without_its_bound_is_refused(order: Order) -> Non
 
 
 @pytest.mark.parametrize("packed", [b"", b"short", bytes(25) + b"x"])
-def test_a_position_that_is_none_is_refused(packed: bytes) -> None:
+def test_invalid_position_is_rejected(packed: bytes) -> None:
     cursor = write_cursor(packed, scope=BELONGS_TO, secret=SECRET)
 
     with pytest.raises(InvalidCursor):
         traces_window(Windowing(next=cursor), snapshot=Snapshot(), scope=BELONGS_TO, secret=SECRET)
 
 
-def test_the_window_takes_its_oldest_and_not_its_newest() -> None:
+def test_window_includes_oldest_and_excludes_newest() -> None:
     window = TraceWindow(oldest_us=3, newest_us=5)
 
     assert [window.includes(start_us) for start_us in (2, 3, 4, 5)] == [False, True, True, False]

@@ -47,7 +47,7 @@ def tree(*spans: Rendered) -> dict[str, Any]:
     return children({"spans": json.loads(tree_json(spans))})
 
 
-def test_children_stand_below_their_parent() -> None:
+def test_children_are_below_their_parent() -> None:
     assert tree(span(1), span(2, 1), span(3, 2), span(4, 1)) == {"s1": {"s2": {"s3": {}}, "s4": {}}}
 
 
@@ -55,7 +55,7 @@ def test_a_leaf_has_no_spans() -> None:
     assert json.loads(tree_json([span(1)])) == {"s1": {"span_name": "s1", "number": 1}}
 
 
-def test_orphans_and_extra_roots_stand_at_the_top() -> None:
+def test_orphans_and_extra_roots_are_at_the_top() -> None:
     assert tree(span(1), span(2), span(3, 99), span(4, 3)) == {"s1": {}, "s2": {}, "s3": {"s4": {}}}
 
 
@@ -74,7 +74,7 @@ def test_its_own_parent_is_a_root() -> None:
     assert tree(span(1, 1), span(2, 1)) == {"s1": {"s2": {}}}
 
 
-def test_of_a_cycle_the_earliest_is_on_top() -> None:
+def test_earliest_span_of_a_cycle_is_at_the_top() -> None:
     cycle = [span(1, 3, start_us=7), span(2, 1, start_us=5), span(3, 2, start_us=6), span(4, 1)]
 
     assert tree(*cycle) == {"s2": {"s3": {"s1": {"s4": {}}}}}
@@ -114,7 +114,7 @@ def test_large_tree_takes_linear_time(shape: str) -> None:
 
 
 @pytest.mark.parametrize(("length", "tops"), [(LEVELS_MAX, 1), (LEVELS_MAX + 1, 2), (2 * LEVELS_MAX + 1, 3)])
-def test_a_chain_that_parsers_would_refuse_is_cut_and_stands_at_the_top(length: int, tops: int) -> None:
+def test_too_deep_chain_is_cut_and_continues_at_the_top(length: int, tops: int) -> None:
     chain = [span(number, number - 1 if number else None) for number in range(length)]
     random.Random(3).shuffle(chain)
 

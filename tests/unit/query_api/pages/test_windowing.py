@@ -16,11 +16,11 @@ from query_api.saved.queries import SavedWindowing
 from query_api.spans.windowing import Windowing
 
 
-def test_a_request_that_says_no_limit_is_not_refused_where_pages_are_shorter_than_the_default() -> None:
+def test_default_limit_is_capped_by_the_maximum() -> None:
     assert limit_of(None, default=100, max_count=50) == 50
 
 
-def test_a_limit_is_legal_up_to_the_most_and_refused_one_past_it() -> None:
+def test_limit_above_the_maximum_is_rejected() -> None:
     assert limit_of(50, default=100, max_count=50) == 50
     with pytest.raises(InvalidRequest):
         limit_of(51, default=100, max_count=50)
@@ -37,7 +37,7 @@ def test_a_limit_is_legal_up_to_the_most_and_refused_one_past_it() -> None:
         (MetricSpec, ["bins", "vmin", "vmax"], {"type": "string", "path": "a"}),
     ],
 )
-def test_a_boolean_is_no_number(model: type[BaseModel], names: list[str], others: dict[str, Any]) -> None:
+def test_boolean_is_not_a_number(model: type[BaseModel], names: list[str], others: dict[str, Any]) -> None:
     for name in names:
         assert getattr(model.model_validate({**others, name: 1}), name) == 1
         with pytest.raises(ValidationError, match="a boolean is not a number"):
