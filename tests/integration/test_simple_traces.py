@@ -431,12 +431,12 @@ async def test_invalid_id_is_rejected_with_its_path(api: Simple, question: dict[
 @pytest.mark.parametrize(
     ("question", "refusal"),
     [
-        ({"links": [INVOCATION] * 10_001}, "links: 10001 values; "),
+        ({"links": [INVOCATION] * 10_001}, "links: the list has 10001 values; "),
         ({"trace": {"origin": "auto", "tags": {"n": 2**64}}}, "trace.tags: the integer does not fit into 64 bits."),
         ({"trace": {"tags": {"a": 1}, "meta": {"a": "x" * 65_536}}}, "trace.meta: the value has "),
         ({"trace": {"references": {"query": {"version": "x" * 65_536}}}}, "trace.references.query: the value has "),
         ({"trace": {"references": {"selector": {"a": "x" * 65_536}}}}, "trace.references.selector: the value has "),
-        ({"trace": {"links": [INVOCATION] * 10_001}}, "trace.links: 10001 values; "),
+        ({"trace": {"links": [INVOCATION] * 10_001}}, "trace.links: the list has 10001 values; "),
         ({"trace": {"links": {f"l{n}": INVOCATION for n in range(257)}}}, "trace.links.l256: more than 256 conditions"),
     ],
 )
