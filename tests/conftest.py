@@ -1,4 +1,4 @@
-"""What all tests share: options, fixtures by system, and guards. Markers say which outside system a test needs."""
+"""What all tests share: options, fixtures and guards. Marks say which outside system a test needs."""
 
 from __future__ import annotations
 
@@ -34,24 +34,24 @@ PARENT_POLL_S: Final = 0.5
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
-        "--rewrite-golden", action="store_true", help="Write golden files anew instead of comparing with them."
+        "--rewrite-golden", action="store_true", help="Rewrite golden files instead of comparing with them."
     )
     parser.addoption(
         "--end-with-parent",
         action="store_true",
-        help="End the run when the process that started it ends, as `make` does.",
+        help="End the run when the process that started it ends.",
     )
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Guard what this process starts: a run of its own, or one process of pytest-xdist."""
+    """Guard what this process starts: a whole run, or one process of pytest-xdist."""
     config.stash[GUARD] = ProcessGuard()
     if config.getoption("--end-with-parent"):
         threading.Thread(target=_end_with_parent, args=(os.getppid(),), daemon=True).start()
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """End what tests have left running."""
+    """End the processes that tests have left running."""
     config.stash[GUARD].close()
 
 
@@ -77,7 +77,7 @@ def _temporary_directories_go_with_a_killed_run(
 
 
 def _end_with_parent(parent_pid: int) -> None:
-    """Send SIGTERM to this process when its parent is gone, which nobody else does where that got SIGKILL."""
+    """Send SIGTERM to this process when its parent is gone: after SIGKILL the parent cannot."""
     while os.getppid() == parent_pid:
         time.sleep(PARENT_POLL_S)
     os.kill(os.getpid(), signal.SIGTERM)
@@ -85,7 +85,7 @@ def _end_with_parent(parent_pid: int) -> None:
 
 @pytest.fixture(autouse=True)
 def _unit_tests_stay_inside(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A unit test that connects to anything, or reads our settings from the environment, is not one."""
+    """Fail a unit test that connects to anything; hide the settings of the environment from every test."""
     for name in [name for name in os.environ if name.startswith("CLEARSPAN_")]:
         monkeypatch.delenv(name)
     if request.path.is_relative_to(UNIT) and "aiohttp_client" not in request.fixturenames:
@@ -97,7 +97,7 @@ def _unit_tests_stay_inside(request: pytest.FixtureRequest, monkeypatch: pytest.
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Name what this machine could not run, with the reason, so that a green run does not look complete when it is not."""
+    """List the tests that this machine could not run, with the reason."""
     reasons: dict[str, int] = {}
     for report in terminalreporter.stats.get("skipped", []):
         reason = str(report.longrepr[2]) if isinstance(report.longrepr, tuple) else str(report.longrepr)

@@ -1,4 +1,4 @@
-"""Engines for tests. chDB allows one data path a process, so all tests of a process share one and have databases of their own."""
+"""Engines for tests. chDB allows one data path per process, so all tests of a process share it and have their own databases."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _drop_databases() -> Iterator[None]:
 def chdb_dir(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The one data directory of chDB in this process: pass it as ``data_dir``.
 
-    The engine is held open: it would leave with its last handle, and load every table of every test when it comes back.
+    One handle stays open: the engine ends with its last handle, and loads every table again when it restarts.
     """
     directory = tmp_path_factory.mktemp("chdb")
     client = clickhouse_connect.get_client(interface="chdb", path=str(directory / "clickhouse"))
@@ -44,13 +44,13 @@ def chdb_dir(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @pytest.fixture(scope="session")
 def chdb_empty_settings() -> FreshSettings:
-    """Settings of a fresh database in this process; nothing is created yet."""
+    """Settings of a new database in this process; nothing is created yet."""
     return lambda: ClickHouseSettings(interface="chdb", database=f"db{next(_NUMBERS)}")
 
 
 @pytest.fixture(scope="session")
 def chdb_settings(chdb_dir: Path, chdb_empty_settings: FreshSettings) -> Iterator[FreshSettings]:
-    """Settings of a fresh database in this process with all tables, empty: ``migrate`` finds nothing left to do there."""
+    """Settings of a new database in this process with all tables, empty: ``migrate`` has nothing left to do."""
     client = clickhouse_connect.get_client(interface="chdb", path=str(chdb_dir / "clickhouse"))
     yield _copies(client, _migrated(chdb_empty_settings(), chdb_dir), chdb_empty_settings)
     client.close()
@@ -58,7 +58,7 @@ def chdb_settings(chdb_dir: Path, chdb_empty_settings: FreshSettings) -> Iterato
 
 @pytest.fixture(scope="session")
 def clickhouse_http(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClickHouseServer]:
-    """A server that speaks ClickHouse's HTTP interface, in a process of its own."""
+    """A server with ClickHouse's HTTP interface, as a child process."""
     with clickhouse_server(tmp_path_factory.mktemp("clickhouse_http") / "data") as server:
         yield server
 
@@ -87,7 +87,7 @@ def _migrated(settings: ClickHouseSettings, data_dir: Path) -> str:
 
 
 def _copies(client: Client, migrated: str, empty_settings: FreshSettings) -> FreshSettings:
-    """Each call makes a database; a copy takes a fifth of the time of the migrations."""
+    """Each call creates a database; a copy takes a fifth of the time of the migrations."""
     template = DatabaseTemplate(client, migrated)
 
     def fresh() -> ClickHouseSettings:

@@ -1,4 +1,4 @@
-"""Fixtures: brokers, started once a session, and names that no other test uses."""
+"""Fixtures: brokers, started once per session, and names that no other test uses."""
 
 import uuid
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""A real Postgres for the tests of a run, and a migrated database for each that asks."""
+"""A real Postgres for the tests of a run, and a migrated database for each test that needs one."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from tests.support.process_guard import ProcessGuard
 def postgres(process_guard: ProcessGuard) -> Iterator[PostgresServer]:
     """The server.
 
-    Not below pytest's directory: as root the server is another user, and the next pytest on the machine would take the right
-    to enter it away.
+    Not below pytest's directory: as root the server runs as another user, and the next pytest on the machine makes that
+    directory inaccessible.
     """
     with tempfile.TemporaryDirectory(prefix="clearspan-tests-") as directory:
         process_guard.remove_directory(Path(directory))
@@ -49,7 +49,7 @@ async def database(database_settings: PostgresSettings) -> AsyncIterator[Databas
 
 @pytest.fixture(scope="module")
 def shared_postgres(postgres: PostgresServer) -> PostgresSettings:
-    """One migrated database for all tests of a module: each makes projects of its own in it."""
+    """One migrated database for all tests of a module; each test creates its own projects."""
     with asyncio.Runner() as runner:
         return runner.run(postgres.migrated_database())
 

@@ -1,4 +1,4 @@
-"""The embedded stack as a fixture: one for all acceptance tests that only read and write."""
+"""The embedded stack as a fixture, shared by all acceptance tests that only read and write."""
 
 from __future__ import annotations
 

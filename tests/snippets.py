@@ -1,8 +1,8 @@
-"""``make snippets``: every snippet of ``docs/instrumentations.md``, run as printed with today's releases.
+"""``make snippets``: run every snippet of ``docs/instrumentations.md`` as printed with the latest releases.
 
-Each gets a fresh environment, in which the command before it installs its packages; so this needs the registries, and is no part
-of the suite. The model is a stand-in on loopback, named by ``OPENAI_BASE_URL``; Clearspan is a stack of its own, whose address takes
-the place of the printed one. Its spans must tell model, tokens, messages, session and user. Prints the versions that were used.
+Each runs in a new environment, in which the command before it installs its packages. So this needs the registries and is not
+part of the test suite. The model is a fake on loopback (``OPENAI_BASE_URL``); Clearspan is a new stack, whose address
+replaces the printed one. The spans must have model, tokens, messages, session and user. Prints the versions used.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ PRINTED_ADDRESS: Final = "http://127.0.0.1:8080"
 TIMEOUT_S: Final = 900
 FILES: Final = {"python": ("greet.py", "python greet.py"), "js": ("greet.mjs", "node greet.mjs")}
 WITHOUT_A_MODEL: Final = "OpenTelemetry alone"
-"""Its span is made by hand: there are no messages and no completion."""
+"""Its span is created by hand: it has no messages and no completion."""
 
 
 @dataclass(frozen=True, slots=True)
 class Snippet:
-    """Code of the page, and the command that installs what it needs."""
+    """Code of the page, and the command that installs its packages."""
 
     name: str
     install: str
@@ -41,12 +41,12 @@ class Snippet:
 
     @property
     def ids(self) -> set[str]:
-        """The session and the user that the code names."""
+        """Return the session and the user that the code names."""
         return set(re.findall(r"""["'](trip-\d+|thread-\d+|chat-\d+|rider-\d+|baker-\d+)["']""", self.code))
 
 
 def snippets(page: str) -> Iterator[Snippet]:
-    """The snippets of a page, in their order."""
+    """Return the snippets of a page in order."""
     for name, section in re.findall(r"^### ([^\n]+)\n(.*?)(?=^### |\Z)", page, re.DOTALL | re.MULTILINE):
         found = re.findall(r"^```(bash|python|js)\n(.*?)^```$", section, re.DOTALL | re.MULTILINE)
         for (_, install), (language, code) in zip(found[::2], found[1::2], strict=True):
@@ -54,7 +54,7 @@ def snippets(page: str) -> Iterator[Snippet]:
 
 
 def run(snippet: Snippet, stack: RunningStack, model_api: str, folder: Path) -> list[str]:
-    """Install, run, look at the spans. Returns the versions of the packages that the command names."""
+    """Install, run, check the spans; return the versions of the packages that the command names."""
     file, command = FILES[snippet.language]
     (folder / file).write_text(snippet.code.replace(PRINTED_ADDRESS, stack.api))
     environment = {**os.environ, "OPENAI_BASE_URL": model_api, "OPENAI_API_KEY": "any"}
@@ -82,7 +82,7 @@ def run(snippet: Snippet, stack: RunningStack, model_api: str, folder: Path) -> 
 
 
 def _is_whole(snippet: Snippet, spans: list[dict[str, Any]]) -> bool:
-    """Whether the spans tell all that they must."""
+    """Return whether the spans have everything that they must."""
     calls = [each["attributes"]["ag"] for each in spans if each["span_type"] == "chat"]
     roots = [each for each in spans if "parent_id" not in each]
     if len(calls) != 1 or len(roots) != 1:
@@ -114,7 +114,7 @@ def _versions(snippet: Snippet, folder: Path, environment: dict[str, str]) -> li
 
 
 def main() -> None:
-    """Run those whose names hold one of the arguments, else all; ends with 1 where one fails."""
+    """Run the snippets whose names contain an argument, or all; exit with 1 if one fails."""
     chosen = [each for each in snippets(PAGE.read_text()) if any(word in each.name for word in sys.argv[1:] or [""])]
     failures_count = 0
     with (

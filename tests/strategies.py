@@ -1,4 +1,4 @@
-"""What hypothesis draws: OTLP requests as protobuf messages, and texts that are hard on parsers."""
+"""Strategies for hypothesis: OTLP requests as protobuf messages, and texts that are hard to parse."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ legal_times = st.integers(EARLIEST_NS, NOW_NS)
 
 
 def hostile_text(max_size: int = 12) -> st.SearchStrategy[str]:
-    """Text of every script, with quotes, backslashes, dots and control characters; without U+0000 and half surrogates."""
+    """Text of every script, with quotes, backslashes, dots and control characters; without U+0000 and lone surrogates."""
     return st.text(
         st.characters(exclude_categories=["Cs"], exclude_characters="\0") | st.sampled_from('"\\/.{}[]:,\n\t\x01 uD80'),
         max_size=max_size,
@@ -51,7 +51,7 @@ def any_values() -> st.SearchStrategy[AnyValue]:
 
 
 def key_values(values: st.SearchStrategy[AnyValue]) -> st.SearchStrategy[list[KeyValue]]:
-    """Pairs with keys that differ, as OTLP wants them."""
+    """Pairs with different keys, as OTLP requires."""
     return st.dictionaries(hostile_text(), values, max_size=4).map(
         lambda members: [KeyValue(key=key, value=value) for key, value in members.items()]
     )
@@ -61,7 +61,7 @@ attributes = key_values(any_values())
 
 
 def otlp_spans() -> st.SearchStrategy[Span]:
-    """Spans that are kept: legal ids, times and enums, everything else as it comes."""
+    """Spans that are stored: legal ids, times and enums, arbitrary other members."""
     events = st.builds(
         Span.Event, time_unix_nano=uint64, name=hostile_text(), attributes=attributes, dropped_attributes_count=uint32
     )
@@ -96,7 +96,7 @@ def otlp_spans() -> st.SearchStrategy[Span]:
 
 
 def otlp_requests() -> st.SearchStrategy[ExportTraceServiceRequest]:
-    """Requests of several resources and scopes, empty ones among them; ids differ from span to span."""
+    """Requests of several resources and scopes, some of them empty; every span has its own id."""
     scopes = st.builds(
         ScopeSpans,
         scope=st.builds(

@@ -1,4 +1,4 @@
-"""`make up` and its companions, as a person on a laptop meets them."""
+"""`make up`, `make down` and `make status`, as a person on a laptop uses them."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def environment(tmp_path: Path) -> Iterator[Mapping[str, str]]:
 
 
 def _processes_below(directory: str) -> list[str]:
-    """Processes that name the data directory, or listen on its broker's behalf."""
+    """Return the command lines that name the data directory."""
     return [
         " ".join(process.info["cmdline"])
         for process in psutil.process_iter(["cmdline"])
@@ -63,7 +63,7 @@ def _without_what_varies(printed: str) -> str:
     return re.sub(r" +", " ", re.sub(varies, "0", printed))
 
 
-def test_up_shows_a_first_span_then_changes_nothing_then_leaves_nothing(environment: Mapping[str, str]):
+def test_up_prints_a_first_trace_as_the_readme_shows_it(environment: Mapping[str, str]):
     first = clearspan(environment, "up", "--detach")
     second = clearspan(environment, "up", "--detach")
     status = clearspan(environment, "status")
@@ -84,7 +84,7 @@ def test_up_shows_a_first_span_then_changes_nothing_then_leaves_nothing(environm
     assert [_is_free(port) for port in ports] == [True, True, True]
 
 
-def test_a_killed_stack_leaves_no_process_and_keeps_its_dead_letters(environment: Mapping[str, str]):
+def test_killed_stack_leaves_no_process_and_keeps_its_dead_letters(environment: Mapping[str, str]):
     layout = Layout(Path(environment["CLEARSPAN_DATA_DIR"]))
     assert clearspan(environment, "up", "--detach").returncode == 0
     running = Running.read(layout)
@@ -106,7 +106,7 @@ def test_a_killed_stack_leaves_no_process_and_keeps_its_dead_letters(environment
     assert psutil.wait_procs(computing, timeout=20)[1] == []
     again = clearspan(environment, "up", "--detach")
     assert again.returncode == 0, again.stdout + again.stderr
-    after = _dead_letters(environment, count=2)  # that one was dropped was kept in memory alone
+    after = _dead_letters(environment, count=2)  # the drop was only in memory
     assert after[-1]["reason"] == second["reason"]
     raw = clearspan(environment, "dead-letters", "show", after[-1]["id"], "--raw").stdout
     assert raw in {"not a span", "nor is this"}
@@ -172,7 +172,7 @@ def test_spans_survive_a_restart(restarted: Restarted):
     assert restarted.after == restarted.before
 
 
-def test_what_was_acknowledged_is_stored_before_the_stack_ends(restarted: Restarted):
+def test_acknowledged_spans_are_stored_before_the_stack_ends(restarted: Restarted):
     query = {"filtering": {"conditions": [{"field": "span_name", "value": "grown"}]}, "windowing": {"limit": 10_000}}
 
     assert restarted.stack.ask("/spans/query", query)["count"] == 10_000
@@ -186,7 +186,7 @@ def test_dead_letters_survive_a_restart_but_not_the_dropped_ones(restarted: Rest
     assert raw in {"not a span", "nor is this"}
 
 
-def test_a_span_sent_again_to_a_fresh_broker_replaces_the_old_one(restarted: Restarted):
+def test_span_sent_again_to_a_fresh_broker_replaces_the_old_one(restarted: Restarted):
     created_at = restarted.before["spans"][0]["created_at"]
 
     produce(restarted.stack.kafka, "otlp_spans", [SAMPLE.read_bytes()])
@@ -198,7 +198,7 @@ def test_a_span_sent_again_to_a_fresh_broker_replaces_the_old_one(restarted: Res
     )
 
 
-def test_nobody_else_can_read_the_data_of_a_stack_old_files_included(restarted: Restarted):
+def test_other_users_cannot_read_data_or_older_logs(restarted: Restarted):
     modes = dict(restarted.modes)
 
     assert modes.pop("data") == (0o711 if os.geteuid() == 0 else 0o700)
@@ -206,14 +206,14 @@ def test_nobody_else_can_read_the_data_of_a_stack_old_files_included(restarted: 
     assert {name: oct(mode) for name, mode in modes.items() if mode & 0o077} == {}
 
 
-def test_a_stack_with_authentication_says_how_to_get_a_key(environment: Mapping[str, str]):
+def test_stack_with_authentication_prints_how_to_get_a_key(environment: Mapping[str, str]):
     started = clearspan({**environment, "CLEARSPAN_AUTH": "on"}, "up", "--detach")
 
     assert started.returncode == 0, started.stderr
     assert "clearspan keys create" in started.stdout
 
 
-def test_a_taken_port_is_named_with_its_holder_and_the_variable_that_moves_it(environment: Mapping[str, str]):
+def test_taken_port_is_named_with_its_holder_and_its_setting(environment: Mapping[str, str]):
     port = environment["CLEARSPAN_API_PORT"]
     with socket.create_server(("127.0.0.1", int(port))):
         refused = clearspan(environment, "up", "--detach")
@@ -223,7 +223,7 @@ def test_a_taken_port_is_named_with_its_holder_and_the_variable_that_moves_it(en
     assert "CLEARSPAN_API_PORT" in refused.stderr
 
 
-def test_two_servers_on_one_port_are_refused(environment: Mapping[str, str]):
+def test_two_servers_on_one_port_are_rejected(environment: Mapping[str, str]):
     port = environment["CLEARSPAN_API_PORT"]
 
     refused = clearspan({**environment, "CLEARSPAN_WORKER_PORT": port}, "up")
@@ -232,7 +232,7 @@ def test_two_servers_on_one_port_are_refused(environment: Mapping[str, str]):
     assert f"CLEARSPAN_API_PORT and CLEARSPAN_WORKER_PORT are both {port}." in refused.stderr
 
 
-def test_ports_that_are_chosen_freely_are_told_and_addresses_of_ipv6_are_in_brackets(environment: Mapping[str, str]):
+def test_free_ports_are_printed_and_ipv6_addresses_are_in_brackets(environment: Mapping[str, str]):
     if not socket.has_dualstack_ipv6():
         missing("this machine has no IPv6")
     free = {"CLEARSPAN_API_HOST": "::1", "CLEARSPAN_API_PORT": "0", "CLEARSPAN_WORKER_PORT": "0"}
@@ -244,7 +244,7 @@ def test_ports_that_are_chosen_freely_are_told_and_addresses_of_ipv6_are_in_brac
     assert re.search(r"worker +http://127.0.0.1:[1-9]\d+/metrics", started.stdout)
 
 
-def test_authentication_that_is_off_refuses_any_address_but_loopback(environment: Mapping[str, str]):
+def test_stack_without_authentication_listens_on_loopback_only(environment: Mapping[str, str]):
     refused = clearspan({**environment, "CLEARSPAN_API_HOST": "0.0.0.0"}, "up", "--detach")
 
     assert refused.returncode == 1
@@ -261,7 +261,7 @@ def test_an_unknown_setting_stops_the_start_with_a_sentence(environment: Mapping
 @pytest.mark.parametrize(
     ("name", "value"), [("CLEARSPAN_INGEST__PRICES_FILE", "none.csv"), ("CLEARSPAN_WORKER_HOST", "nowhere.invalid")]
 )
-def test_a_setting_that_only_the_worker_can_judge_stops_the_start_with_a_sentence(
+def test_setting_that_the_worker_rejects_stops_the_start_with_a_sentence(
     environment: Mapping[str, str], name: str, value: str
 ):
     refused = clearspan({**environment, name: value}, "up")
@@ -271,7 +271,7 @@ def test_a_setting_that_only_the_worker_can_judge_stops_the_start_with_a_sentenc
     assert value in refused.stderr.splitlines()[-1]
 
 
-def test_a_broker_that_has_grown_too_large_is_renewed_and_loses_nothing(tmp_path: Path):
+def test_broker_that_is_too_large_is_replaced_without_loss(tmp_path: Path):
     padding = b'"' + b"x" * 500_000 + b'"'
     with running_stack(tmp_path / "data", CLEARSPAN_EMBEDDED_BROKER_BYTES_MAX=str(64 * 1024 * 1024)) as stack:
         produce(stack.kafka, "otlp_spans", [b"not a span"])
@@ -324,7 +324,7 @@ def _wait_for_log(log: Path, words: str) -> None:
         time.sleep(0.1)
 
 
-def test_a_stack_whose_postgres_is_gone_before_there_are_tables_can_be_stopped(environment: Mapping[str, str]):
+def test_stack_whose_postgres_ends_before_migrations_can_be_stopped(environment: Mapping[str, str]):
     layout = Layout(Path(environment["CLEARSPAN_DATA_DIR"]))
     log = layout.root.with_suffix(".log")
     with log.open("wb") as file:
@@ -352,7 +352,7 @@ def _otlp_traces(address: str) -> int:
         return int(answer.status)
 
 
-def test_a_port_of_otlp_that_is_taken_stops_the_start_only_where_it_was_set_by_hand(
+def test_taken_otlp_port_stops_the_start_if_it_was_set_explicitly(
     environment: Mapping[str, str],
 ):
     port = environment["CLEARSPAN_OTLP_HTTP_PORT"]
@@ -366,11 +366,11 @@ def test_a_port_of_otlp_that_is_taken_stops_the_start_only_where_it_was_set_by_h
     assert "CLEARSPAN_OTLP_HTTP_PORT" in refused.stderr
 
 
-def test_otlp_at_its_usual_port_is_printed_or_left_out_where_that_is_taken(environment: Mapping[str, str]):
+def test_default_otlp_port_is_printed_or_left_out_if_it_is_taken(environment: Mapping[str, str]):
     unset = {name: value for name, value in environment.items() if name != "CLEARSPAN_OTLP_HTTP_PORT"}
     with socket.socket() as holder:
         holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        with suppress(OSError):  # somebody else's will do
+        with suppress(OSError):  # another program may hold it already
             holder.bind(("127.0.0.1", 4318))
             holder.listen()
         left_out = clearspan(unset, "up", "--detach")

@@ -1,4 +1,4 @@
-"""One project asks for as much as it can; another one, with a usual query, gets its answers all the same (contract §2)."""
+"""One project sends as many queries as it can; the queries of another project are still answered (contract §2)."""
 
 from __future__ import annotations
 
@@ -44,9 +44,7 @@ def shared_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningSt
         pytest.param(True, id="attacker with spans"),
     ],
 )
-def test_a_project_that_asks_for_all_it_can_leaves_its_neighbours_their_share(
-    shared_stack: RunningStack, attacker_has_spans: bool
-) -> None:
+def test_busy_project_leaves_other_projects_their_share(shared_stack: RunningStack, attacker_has_spans: bool) -> None:
     attacker, victim = _new_key(shared_stack), _new_key(shared_stack)
     for key in [victim, *([attacker] if attacker_has_spans else [])]:
         _store_spans(shared_stack, key)
@@ -61,7 +59,7 @@ def test_a_project_that_asks_for_all_it_can_leaves_its_neighbours_their_share(
 
 
 async def _attack(api: str, attacker: str, victim: str) -> tuple[list[float], Counter[int], Counter[int]]:
-    """The victim's times and statuses, and the statuses of the attacker, who began a second before."""
+    """Return the victim's durations and statuses, and the statuses of the attacker, which starts a second earlier."""
     ends_s = time.monotonic() + ATTACK_S
     attacker_statuses, victim_statuses = Counter[int](), Counter[int]()
     seconds: list[float] = []
@@ -90,7 +88,7 @@ async def _ask_on(
 
 
 def _costly() -> dict[str, Any]:
-    """A legal filter of 24 KB whose statement takes the engine as long as any to plan."""
+    """A legal filter of 24 KB whose statement is as slow to plan as any."""
     conditions = [
         {"field": "attributes", "key": f"a{number}.b{number}", "operator": "btwn", "value": [number, number + 1.5]}
         for number in range(256)

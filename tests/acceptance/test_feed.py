@@ -1,4 +1,4 @@
-"""The feed of a running stack: a call that waits is woken by what a worker has stored, over Kafka."""
+"""The feed of a running stack: a waiting request is woken over Kafka when a worker has stored spans."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.support.stack import RunningStack
 
 pytestmark = pytest.mark.timeout(120)
 NEWS_S_MAX: int = 8
-"""Less than it takes until the table is read without an announcement."""
+"""Less than the interval at which the table is read without an announcement."""
 
 
 def send(stack: RunningStack, name: str) -> None:
@@ -27,7 +27,7 @@ def send(stack: RunningStack, name: str) -> None:
     stack.ask("/tracing/spans/ingest", {"spans": [span]})
 
 
-def test_a_waiting_call_is_answered_as_soon_as_a_span_is_stored(stack: RunningStack):
+def test_waiting_request_returns_as_soon_as_a_span_is_stored(stack: RunningStack):
     name = f"news {uuid.uuid4()}"
     question: dict[str, Any] = {"filtering": {"conditions": [{"field": "span_name", "value": name}]}}
     at_the_end = stack.ask("/spans/query", {**question, "windowing": {"by": "created_at"}})

@@ -1,4 +1,4 @@
-"""Nobody waits for another client's large body: the API answers while four clients loop with one (contract §2)."""
+"""The API responds to other clients while four clients send large bodies in a loop (contract §2)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.timeout(120), pytest.mark.scaled]
 CLIENTS = 4
 SECONDS = scaled(2, 4)
 ANSWER_S = 0.1
-"""What the contract of the API promises; on a busy machine one answer in fifty may take longer."""
+"""The contract promises this; on a busy machine one response in fifty may take longer."""
 
 STALL_S = 1.0
 
@@ -31,7 +31,7 @@ STALL_S = 1.0
         ("patterns", {"400"}),
     ],
 )
-def test_the_api_answers_while_clients_send_large_bodies(stack: RunningStack, name: str, statuses: set[str]) -> None:
+def test_api_responds_while_clients_send_large_bodies(stack: RunningStack, name: str, statuses: set[str]) -> None:
     took_s = []
     with sending(stack.api, name, clients=CLIENTS, seconds=SECONDS) as clients:
         while clients.poll() is None:

@@ -1,4 +1,4 @@
-"""The API is killed between any two statements of what writes histories: afterwards there is all of it, or nothing."""
+"""The API is killed between any two statements that write a history: afterwards everything is stored, or nothing."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_
 
 
 class DyingApi:
-    """``tests/support/dying_api.py``, asked line by line."""
+    """A client of ``tests/support/dying_api.py``, line by line."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self._process = process
@@ -79,9 +79,9 @@ async def branch(lineage: Lineage) -> Variant:
 
 
 async def counts(database: Database) -> list[int]:
-    """Rows of each layer, once everything that died has been rolled back."""
+    """Return the rows of each layer, after Postgres has rolled back every killed transaction."""
     async with asyncio.timeout(10):
-        while await database.fetch_one(OTHERS_AT_WORK) is not None:  # noqa: ASYNC110 - the server tells nobody
+        while await database.fetch_one(OTHERS_AT_WORK) is not None:  # noqa: ASYNC110 - the server sends no event
             await asyncio.sleep(0.01)
     row = await database.fetch_one(COUNTS)
     assert row is not None
@@ -89,7 +89,7 @@ async def counts(database: Database) -> list[int]:
 
 
 async def outcomes(api: DyingApi, database: Database, path: str, body: Any, *, all_of_it: list[int]) -> list[str]:
-    """What was there after each crash, from before the first statement to after the last: ``nothing`` or ``all``."""
+    """Return what is stored after each crash, from before the first statement to after the last: ``nothing`` or ``all``."""
     seen: list[str] = []
     while True:
         before = await counts(database)
@@ -102,7 +102,7 @@ async def outcomes(api: DyingApi, database: Database, path: str, body: Any, *, a
         seen.append("all" if added == all_of_it else "nothing")
 
 
-async def test_a_simple_create(api: DyingApi, shared_database: Database):
+async def test_killed_create_leaves_everything_or_nothing(api: DyingApi, shared_database: Database):
     def body() -> Any:
         return {"application": {"slug": f"s-{uuid4()}", "data": {"script": "s"}}}
 
@@ -112,7 +112,7 @@ async def test_a_simple_create(api: DyingApi, shared_database: Database):
     assert seen == ["nothing"] * 7 + ["all"]
 
 
-async def test_a_fork(api: DyingApi, shared_database: Database, lineage: Lineage):
+async def test_killed_fork_leaves_everything_or_nothing(api: DyingApi, shared_database: Database, lineage: Lineage):
     source = await branch(lineage)
 
     def body() -> Any:
@@ -132,7 +132,9 @@ async def test_a_fork(api: DyingApi, shared_database: Database, lineage: Lineage
     ("change", "steps"),
     [({"data": {"script": "t"}}, ["nothing"]), ({"delta": {"set": {"script": "t"}}}, ["nothing"] * 5 + ["all"])],
 )
-async def test_a_commit(api: DyingApi, shared_database: Database, lineage: Lineage, change: Any, steps: list[str]):
+async def test_killed_commit_leaves_everything_or_nothing(
+    api: DyingApi, shared_database: Database, lineage: Lineage, change: Any, steps: list[str]
+):
     target = await branch(lineage)
     body = {"application_revision": {"variant_id": str(target.id), **change}}
 

@@ -1,4 +1,4 @@
-"""Sixteen writers on shared variants, through two API processes on one Postgres: no clash, no gap, and nobody sees a deadlock.
+"""Sixteen writers on shared variants, through two API processes on one Postgres: no clash, no gap, no deadlock.
 
 A few rounds here, forty with ``make test-long``.
 """
@@ -33,13 +33,13 @@ def addresses(shared_postgres: PostgresSettings, tmp_path_factory: pytest.TempPa
 
 @pytest.fixture
 async def clients(addresses: list[str]) -> AsyncIterator[list[HistoryClient]]:
-    """One client a process; both work in the same project."""
+    """One client per process; both use the same project."""
     async with aiohttp.ClientSession(addresses[0]) as one, aiohttp.ClientSession(addresses[1]) as other:
         yield [HistoryClient(session, "none", uuid4()) for session in (one, other)]
 
 
 class Writer:
-    """Commits, forks and archives in an order of its own; remembers which answers there were."""
+    """Commits, forks and archives in a random order; remembers the statuses."""
 
     def __init__(self, client: HistoryClient, seed: int, *, round_name: str) -> None:
         self._client = client
@@ -77,7 +77,7 @@ class Writer:
             "application_variant": {"slug": slug or f"{self._name}-{uuid4()}"},
             "application_variant_ref": {"id": variant_id},
         }
-        # 400: the variant is archived just now; 409: another writer was first to take the slug
+        # 400: the variant is archived at the moment; 409: another writer took the slug first
         await self._post("/applications/variants/fork", sent, legal=(200, 400, 409))
 
     async def contest(self, variant_id: str) -> None:
@@ -104,7 +104,7 @@ class Writer:
 
 @pytest.mark.scaled
 @pytest.mark.timeout(scaled(60, 600))
-async def test_versions_heads_and_logs_agree_whatever_goes_on(clients: list[HistoryClient]):
+async def test_versions_heads_and_logs_agree_after_concurrent_writes(clients: list[HistoryClient]):
     statuses: Counter[tuple[str, int]] = Counter()
     for _ in range(ROUNDS):
         round_name = uuid4().hex[:8]
@@ -121,11 +121,11 @@ async def test_versions_heads_and_logs_agree_whatever_goes_on(clients: list[Hist
 
     assert statuses["commit", 200] == ROUNDS * WRITERS * 4
     assert statuses["fork", 200] >= ROUNDS * WRITERS // 2
-    assert statuses["fork", 409] > 0  # a slug that another writer was first to take
+    assert statuses["fork", 409] > 0  # another writer took the slug first
 
 
 async def check(client: HistoryClient, application_id: str, *, shared: list[str], committed: int) -> None:
-    """Every variant of the application, forks included, is whole; the shared ones have all commits."""
+    """Check that every variant, forks included, has versions without gaps, and the shared ones have all commits."""
     refs = {"application_refs": [{"id": application_id}], "include_archived": True}
     variants = (await client.post("/applications/variants/query", refs))["application_variants"]
     revisions = (await client.post("/applications/revisions/query", refs))["application_revisions"]

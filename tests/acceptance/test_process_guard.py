@@ -1,4 +1,4 @@
-"""Servers that tests start end with the test process: a small run with each kind of server is killed, and looked after by id."""
+"""Servers that tests start end with the test process: a small run with each kind of server is killed, and its processes are looked up by id."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ pytestmark = pytest.mark.timeout(120)
 
 @contextmanager
 def servers_of(command: Sequence[str], directory: Path) -> Iterator[tuple[subprocess.Popen[bytes], dict[str, Any]]]:
-    """A run of tests whose servers run, and what it wrote down about them; both are killed at the end."""
+    """A test run whose servers are running, and the list that it wrote of them; both are killed at the end."""
     file, log = directory / "servers.json", directory / "run.log"
     own = tempfile.mkdtemp(prefix="clearspan-tests-")
-    # With temporary directories of its own: where it is root, a new pytest takes the right to enter the shared ones from Postgres.
+    # Own temporary directories: as root, a new pytest makes the shared ones inaccessible to Postgres.
     environment = {**os.environ, "SERVERS_FILE": str(file), "PYTEST_DEBUG_TEMPROOT": own}
     with log.open("wb") as output:
         run = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=output, stderr=output)
@@ -54,7 +54,7 @@ def servers_of(command: Sequence[str], directory: Path) -> Iterator[tuple[subpro
 
 
 def wait_until_gone(servers: dict[str, Any]) -> None:
-    """Fail with what is left after a few seconds."""
+    """Wait until every process is gone; fail with the list of those left."""
     deadline_s = time.monotonic() + GONE_S
     while left := [*_alive(servers), *filter(os.path.exists, servers["directories"])]:
         assert time.monotonic() < deadline_s, left
@@ -108,7 +108,7 @@ def test_servers_end_with_a_process_of_xdist(
 @pytest.mark.parametrize("number", SIGNALS)
 def test_servers_end_with_make(number: signal.Signals, tmp_path: Path) -> None:
     tests = f"TESTS={SERVERS}::test_postgres_and_broker -p no:cacheprovider -o timeout=0"
-    # What is installed is left as it is.
+    # Do not install anything.
     command = ["make", "--assume-old=.venv/dev", "test", "PROCESSES=--numprocesses=1", tests]
     with servers_of(command, tmp_path) as (make, servers):
         make.send_signal(number)

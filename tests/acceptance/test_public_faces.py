@@ -1,4 +1,4 @@
-"""What users and programs do with a running stack: send by an SDK, by JSON, by Kafka; look at what was refused; use keys."""
+"""What users and programs do with a running stack: send spans by SDK, JSON or Kafka, look at dead letters, use keys."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _named(name: str) -> dict[str, Any]:
     return {"filtering": {"conditions": [{"field": "span_name", "value": name}]}, "windowing": {"limit": 2_000}}
 
 
-def test_the_unmodified_sdk_with_its_http_exporter_is_read(stack: RunningStack):
+def test_spans_of_the_unmodified_sdk_are_stored(stack: RunningStack):
     exporter = OTLPSpanExporter(endpoint=f"{stack.api}/otlp/v1/traces")
     provider = TracerProvider(resource=Resource.create({"service.name": "sdk-test"}))
     provider.add_span_processor(SimpleSpanProcessor(exporter))
@@ -44,7 +44,7 @@ def test_the_unmodified_sdk_with_its_http_exporter_is_read(stack: RunningStack):
     assert [(event["name"], event["attributes"]) for event in found["events"]] == [("thought", {"deep": True})]
 
 
-def test_what_an_answer_shows_can_be_sent_again_under_another_id(stack: RunningStack):
+def test_returned_span_can_be_sent_under_another_id(stack: RunningStack):
     span = {
         "trace_id": "c0ffee00c0ffee00c0ffee00c0ffee00",
         "span_id": "c0ffee0000000001",
@@ -77,7 +77,7 @@ def test_what_an_answer_shows_can_be_sent_again_under_another_id(stack: RunningS
     }
 
 
-def test_a_root_shows_the_sums_of_its_trace_however_its_spans_arrive(stack: RunningStack):
+def test_root_has_the_sums_of_its_trace_in_any_order_of_arrival(stack: RunningStack):
     trace_id = "50305030503050305030503050305030"
 
     def span(number: int, parent: int | None, prompt: int) -> dict[str, Any]:
@@ -107,7 +107,7 @@ def test_a_root_shows_the_sums_of_its_trace_however_its_spans_arrive(stack: Runn
     stack.ask_until("/spans/query", _named("sums"), root_has_all)
 
 
-def test_one_record_with_ten_bad_spans_of_a_thousand_stores_the_others_and_buries_ten(stack: RunningStack):
+def test_ten_bad_spans_of_a_thousand_are_dead_letters_and_the_others_are_stored(stack: RunningStack):
     produce(stack.kafka, "otlp_spans", [_record_with_bad_spans(1_000, every=100)])
 
     found = stack.ask_until("/spans/query", _named("one of a thousand"), lambda answer: answer["count"] == 990)
@@ -125,7 +125,7 @@ def test_one_record_with_ten_bad_spans_of_a_thousand_stores_the_others_and_burie
     assert stack.command("dead-letters", "list").stdout == "There are no dead letters.\n"
 
 
-def test_a_letter_of_an_unknown_project_is_replayed_to_where_it_came_from(stack: RunningStack):
+def test_dead_letter_of_an_unknown_project_is_replayed_to_its_topic(stack: RunningStack):
     unknown = b"018f0000-0000-7000-8000-00000000dead"
     span = {"trace_id": "1" * 32, "span_id": "1" * 16, "span_name": "of nobody", "start_time": "2026-05-01T12:00:00Z"}
     produce(stack.kafka, "spans", [json.dumps(span).encode()], headers=[("project-id", unknown)])
@@ -145,14 +145,14 @@ def test_a_letter_of_an_unknown_project_is_replayed_to_where_it_came_from(stack:
     assert json.loads(dropped.stdout) == {"id": again["id"], "is_dropped": True}
 
 
-def test_a_bad_letter_id_is_an_error_in_words(stack: RunningStack):
+def test_illegal_dead_letter_id_is_an_error_message(stack: RunningStack):
     refused = stack.command("dead-letters", "show", "nonsense")
 
     assert refused.returncode == 1
     assert "ids look like 0-17" in refused.stderr
 
 
-def test_with_authentication_a_key_opens_its_project_until_it_is_revoked(tmp_path: Path):
+def test_key_gives_access_to_its_project_until_it_is_revoked(tmp_path: Path):
     with running_stack(tmp_path / "data", CLEARSPAN_AUTH="on") as stack:
         assert _status(stack, None) == 401
         made = json.loads(stack.command("keys", "create", "laptop", "--json").stdout)
@@ -167,7 +167,7 @@ def test_with_authentication_a_key_opens_its_project_until_it_is_revoked(tmp_pat
             time.sleep(0.5)
 
 
-def test_a_worker_tells_how_far_it_is(stack: RunningStack):
+def test_worker_publishes_its_metrics(stack: RunningStack):
     with urllib.request.urlopen(f"{stack.worker}/metrics", timeout=5) as answer:
         text = answer.read().decode()
 

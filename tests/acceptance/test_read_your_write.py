@@ -1,4 +1,4 @@
-"""Intake, then a query that waits for it: found at once on the embedded stack, and said to be fresh."""
+"""A query that waits for a span that was just sent finds it, and reports that it is fresh."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _post(
         return json.load(answer), answer.headers
 
 
-def test_what_was_just_sent_is_found_by_the_next_question(stack: RunningStack) -> None:
+def test_sent_span_is_found_by_the_next_query(stack: RunningStack) -> None:
     for number in range(ROUNDS):
         name = f"read your write {number} {time.time_ns()}"
         span = {"trace_id": f"{time.time_ns():032x}", "span_id": f"{number + 1:016x}", "span_name": name}
@@ -45,12 +45,12 @@ def test_what_was_just_sent_is_found_by_the_next_question(stack: RunningStack) -
         assert datetime.now(UTC) - datetime.fromisoformat(headers["X-Data-Through"]) < timedelta(seconds=30)
 
 
-def test_status_says_that_what_was_stored_is_not_behind(stack: RunningStack) -> None:
+def test_status_reports_a_stored_record_as_stored(stack: RunningStack) -> None:
     span = {"trace_id": "c" * 32, "span_id": "c" * 16, "span_name": "status", "start_time": "2026-01-01T00:00:00Z"}
     [where] = produce(stack.kafka, "spans", [json.dumps(span).encode()])
     raw = f"{where.topic}/{where.partition}/{where.offset}"
     _post(stack, "/spans/query", {"windowing": {"limit": 1}}, {"X-Clearspan-Wait-For": raw})
-    time.sleep(1.0)  # what Kafka said of its ends may be a second old
+    time.sleep(1.0)  # end offsets may be a second old
 
     status = stack.ask("/status/freshness")
 
@@ -63,8 +63,8 @@ def test_status_says_that_what_was_stored_is_not_behind(stack: RunningStack) -> 
     assert status["data_through"] == status["asked_at"]
 
 
-def test_a_project_learns_nothing_about_the_records_of_another(tmp_path: Path) -> None:
-    """Two projects write to one partition. The record of the other one is as if it were never stored."""
+def test_project_learns_nothing_about_records_of_another_project(tmp_path: Path) -> None:
+    """Two projects write to one partition. To one project, the other's record looks as if it were never stored."""
     more = {
         "CLEARSPAN_AUTH": "on",
         "CLEARSPAN_ADMIN_KEY": "of-the-test",
@@ -91,7 +91,7 @@ def test_a_project_learns_nothing_about_the_records_of_another(tmp_path: Path) -
 
 
 def _account(stack: RunningStack) -> dict[str, str]:
-    """A fresh project: its id and the Authorization of its key."""
+    """Create a project; return its id and the Authorization header of its key."""
     options = {"create_api_keys": True, "return_api_keys": True}
     email = f"{time.time_ns()}@example.com"
     made, _ = _post(
@@ -106,7 +106,7 @@ def _account(stack: RunningStack) -> dict[str, str]:
 
 
 def _produced(stack: RunningStack, account: Mapping[str, str]) -> str:
-    """Where a record is that the project has written to Kafka itself; always in the same partition."""
+    """Produce a record for the project, always to the same partition; return its coordinates."""
     span = {"trace_id": f"{time.time_ns():032x}", "span_id": "1" * 16, "start_time": "2026-01-01T00:00:00Z"}
     headers = [("project-id", account["project_id"].encode())]
     [where] = produce(stack.kafka, "spans", [json.dumps(span).encode()], key=b"one partition", headers=headers)
@@ -114,14 +114,14 @@ def _produced(stack: RunningStack, account: Mapping[str, str]) -> str:
 
 
 def _sent(stack: RunningStack, key: str) -> str:
-    """The coordinates of a span sent over HTTP."""
+    """Send a span over HTTP; return its coordinates."""
     span = {"trace_id": f"{time.time_ns():032x}", "span_id": "2" * 16, "start_time": "2026-01-01T00:00:00Z"}
     _, headers = _post(stack, "/tracing/spans/ingest", {"spans": [span]}, {"Authorization": key})
     return headers["X-Clearspan-Coordinates"]
 
 
 def _until_answered(stack: RunningStack, account: Mapping[str, str], place: str) -> tuple[int, Any, float]:
-    """Ask again while a record is under way, which takes longer than one wait on a busy machine."""
+    """Repeat the query until the record is stored: on a busy machine that takes longer than one wait."""
     deadline_s = time.monotonic() + 30
     while (ended := _waited(stack, account["key"], place))[0] == 504:
         assert time.monotonic() < deadline_s, ended
@@ -131,7 +131,7 @@ def _until_answered(stack: RunningStack, account: Mapping[str, str], place: str)
 def _waited(
     stack: RunningStack, authorization: str, place: str, *, path: str = "/spans/sessions/query"
 ) -> tuple[int, Any, float]:
-    """Status and body of a request that waits, and how many seconds it took."""
+    """Send a query that waits; return status, body and duration in seconds."""
     headers = {"Authorization": authorization, "X-Clearspan-Wait-For": place}
     data = None if path.startswith("/admin") else b"{}"
     headers |= {} if data is None else {"content-type": "application/json"}

@@ -1,4 +1,4 @@
-"""Records that are rejected, in the running stack: they cost themselves, hold up nobody, and outlive a restart."""
+"""Rejected records in a running stack: they delay no other record, and their dead letters survive a restart."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SPAN_JSON = ("content-type", b"application/vnd.clearspan.span+json")
 
 
 def bad_spans(topic: str, count: int) -> bytes:
-    """A record of empty spans in the encoding of its topic."""
+    """Return a record of empty spans in the encoding of its topic."""
     if topic == "otlp_spans":
         scope = delimited(2, b"\x12\x00" * count)
         return delimited(1, scope)
@@ -74,11 +74,11 @@ def letters(stack: RunningStack, *, count: int) -> list[dict[str, Any]]:
         pytest.param("spans", marks=pytest.mark.long),
     ],
 )
-def test_a_record_of_a_hundred_thousand_bad_spans_holds_up_nobody_and_loses_nothing(tmp_path: Path, topic: str):
+def test_record_of_100_000_bad_spans_delays_no_other_record(tmp_path: Path, topic: str):
     with running_stack(tmp_path / "data") as stack:
         started_s = time.monotonic()
         produce(stack.kafka, topic, [bad_spans(topic, 100_000)], key=b"k")
-        produce(stack.kafka, topic, [good_span(1)], key=b"k", headers=[SPAN_JSON])  # behind it, on its partition
+        produce(stack.kafka, topic, [good_span(1)], key=b"k", headers=[SPAN_JSON])  # after it, on the same partition
         produce(stack.kafka, topic, [good_span(n) for n in range(2, 9)], headers=[SPAN_JSON])
         wait_for_good(stack, 8)
         took_s = time.monotonic() - started_s
@@ -97,7 +97,7 @@ def test_a_record_of_a_hundred_thousand_bad_spans_holds_up_nobody_and_loses_noth
     assert sorted(each["span_count"] for each in again if each["code"] == "many_spans") == [99_800]
 
 
-def test_a_header_without_a_value_ends_nothing_and_outlives_a_restart(tmp_path: Path):
+def test_header_without_a_value_survives_a_restart(tmp_path: Path):
     headers = [("null", None), ("empty", b""), SPAN_JSON]
     with running_stack(tmp_path / "data") as stack:
         produce(stack.kafka, "spans", [b"no json", good_span(1)], headers=headers)
@@ -106,7 +106,7 @@ def test_a_header_without_a_value_ends_nothing_and_outlives_a_restart(tmp_path: 
     with running_stack(tmp_path / "data") as stack:
         (letter,) = letters(stack, count=1)
         assert stack.command("dead-letters", "replay", str(letter["id"])).returncode == 0
-        letters(stack, count=1)  # it is no JSON still
+        letters(stack, count=1)  # it is still not JSON
         assert stack.process.poll() is None
 
 
@@ -121,7 +121,7 @@ def environment(tmp_path: Path) -> Iterator[Mapping[str, str]]:
     clearspan(environment, "down")
 
 
-def test_what_a_stop_drops_is_said_and_is_no_success(environment: Mapping[str, str]):
+def test_down_reports_dropped_records_and_fails(environment: Mapping[str, str]):
     assert clearspan(environment, "up", "--detach").returncode == 0
     running = Running.read(Layout(Path(environment["CLEARSPAN_DATA_DIR"])))
     assert running is not None
@@ -139,7 +139,7 @@ def test_what_a_stop_drops_is_said_and_is_no_success(environment: Mapping[str, s
 
 
 @pytest.mark.scaled
-def test_a_stack_that_is_stopped_at_once_stores_what_it_acknowledged(tmp_path: Path):
+def test_stack_that_is_stopped_at_once_stores_acknowledged_records(tmp_path: Path):
     with running_stack(tmp_path / "data") as stack:
         produce(stack.kafka, "otlp_spans", [bad_spans("otlp_spans", scaled(50_000, 300_000))] * 4)
         produce(stack.kafka, "spans", [good_span(n) for n in range(1, 101)])
@@ -152,7 +152,7 @@ def test_a_stack_that_is_stopped_at_once_stores_what_it_acknowledged(tmp_path: P
     assert code == 0
 
 
-def test_tables_are_made_before_anything_waits_for_them(stack: RunningStack):
+def test_tables_are_created_before_anything_waits_for_them(stack: RunningStack):
     path = Path(stack.environment["CLEARSPAN_DATA_DIR"]).with_suffix(".log")
     deadline_s = time.monotonic() + 30
     while "Partitions assigned." not in (log := path.read_text()):

@@ -1,4 +1,4 @@
-"""Real records of an OpenTelemetry Collector come back whole: published to Kafka byte for byte, read over HTTP."""
+"""Real records of an OpenTelemetry Collector, published to Kafka byte for byte, are returned completely over HTTP."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ def _sent(name: str) -> dict[tuple[str, str], Any]:
     return {(each["span"]["traceId"], each["span"]["spanId"]): each for each in spans}
 
 
-def test_there_are_samples():
+def test_samples_exist():
     assert len(NAMES) == 26
 
 
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("name", NAMES)
-def test_a_sample_comes_back_whole_from_both_encodings(returned: Mapping[str, tuple[Spans, Spans]], name: str):
+def test_sample_is_returned_completely_from_both_encodings(returned: Mapping[str, tuple[Spans, Spans]], name: str):
     from_protobuf, from_json = returned[name]
     sent = _sent(name)
 
@@ -91,12 +91,12 @@ def _assert_whole(answer: dict[str, Any], said: dict[str, Any]) -> None:
 def _assert_attributes(answer: dict[str, Any], sent: dict[str, Any]) -> None:
     for key, value in sent.items():
         if key == "ag" or key.startswith("ag."):
-            continue  # rebuilt into one fixed shape (reference §3), covered by the tests of normalisation
+            continue  # rebuilt into one fixed shape (reference §3), covered by the tests of normalize
         assert _holds(path_in(answer, key), value), key
 
 
 def _holds(answer: Any, sent: Any) -> bool:
-    """Equal, but that an object may hold more: what `map.empty` adds to `map` (reference §2.2)."""
+    """Return whether the values are equal; a returned object may have more members: `map.empty` adds to `map` (reference §2.2)."""
     if isinstance(sent, dict) and isinstance(answer, dict):
         return all(key in answer and _holds(answer[key], value) for key, value in sent.items())
     return bool(answer == sent) and isinstance(answer, bool) == isinstance(sent, bool)

@@ -1,4 +1,4 @@
-"""Walks over a running stack while a producer sends spans again: everything exactly once (contract §3.3)."""
+"""Pages of a running stack while a producer sends spans again: everything is returned exactly once (contract §3.3)."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from tests.support.stack import RunningStack
 pytestmark = pytest.mark.timeout(120)
 ORDERS = ("ascending", "descending")
 PAGES = 8
-"""Of a walk, and half as many for every other walk."""
+"""Pages of a scan; every other scan has half as many."""
 
 
-def test_every_walk_gives_everything_once(stack: RunningStack) -> None:
+def test_all_pages_together_return_everything_once(stack: RunningStack) -> None:
     corpus = Corpus.of(traces_count=40, spans_per_trace=10)
     corpus.store(stack)
 

@@ -1,4 +1,4 @@
-"""Every encoding with every compression, through the embedded broker and real Kafka: the rows come out equal."""
+"""Every encoding with every compression gives equal rows, through the embedded broker and real Kafka."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class AllProjects:
 
 
 def rich_request() -> ExportTraceServiceRequest:
-    """One span with all seven kinds of value, events, links, a status, and nanoseconds that matter."""
+    """One span with all seven kinds of value, events, links, a status, and nanoseconds."""
     message = ExportTraceServiceRequest()
     group = message.resource_spans.add()
     group.resource.attributes.append(KeyValue(key="service.name", value=AnyValue(string_value="shop")))
@@ -99,7 +99,7 @@ def rich_request() -> ExportTraceServiceRequest:
 
 
 def as_otlp_json(message: ExportTraceServiceRequest) -> bytes:
-    """The JSON of the protocol: as protobuf's own, but ids in hex."""
+    """The JSON of the protocol: protobuf's JSON with ids in hex."""
 
     def in_hex(node: Any) -> Any:
         if isinstance(node, dict):
@@ -113,7 +113,7 @@ def as_otlp_json(message: ExportTraceServiceRequest) -> bytes:
 
 
 def as_span_json() -> bytes:
-    """The same span in the shape of an answer."""
+    """The same span as the API returns it."""
     span = {
         "trace_id": TRACE.hex(),
         "span_id": SPAN.hex(),
@@ -154,7 +154,7 @@ def as_span_json() -> bytes:
 
 
 def comparable(row: dict[str, Any]) -> dict[str, Any]:
-    """The row without where it came from, and with JSON read: its text may order members as they were sent."""
+    """The row without its coordinates, and with parsed JSON: the order of members may differ."""
     shown = {name: value for name, value in row.items() if name not in COORDINATES}
     for name in ("attributes", "events", "links", "resource", "scope"):
         shown[name] = json.loads(shown[name] or "null")

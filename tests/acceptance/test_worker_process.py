@@ -1,4 +1,4 @@
-"""The worker as a process, through Kafka and an engine that outlives it: killed, ended, cut off from its systems."""
+"""The worker as a process, with Kafka and an engine: killed, stopped, and without one of them."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ SELECT count() AS rows, uniqExact(trace_id, span_id) AS spans FROM
     WHERE (s.partition_id, s.record_offset) = h.head
 )
 """
-"""What a reader sees: of every span the version that ``span_versions`` calls the latest, each row of it."""
+"""The visible rows: of every span each row of the version that ``span_versions`` calls the latest."""
 
 
 @dataclass
 class Scene:
-    """A worker that is not started yet, its topics, and the engine behind it."""
+    """A worker that is not started yet, its topic, and its engine."""
 
     worker: WorkerProcess
     topic: str
@@ -61,7 +61,7 @@ class Scene:
         produce(self.kafka.bootstrap, self.topic, values)
 
     def visible(self) -> tuple[int, int]:
-        """Rows a reader sees, and how many different spans they are."""
+        """Return the number of visible rows, and of different spans among them."""
         return asyncio.run(_visible(self.clickhouse))
 
 
@@ -121,7 +121,7 @@ def scene(
     http_settings: FreshSettings,
     tmp_path: Path,
 ) -> Iterator[Scene]:
-    """A scene in a database of its own of the engine that tests share."""
+    """A scene with its own database in the engine that tests share."""
     with _scene(kafka, postgres, unique, clickhouse_http, http_settings(), tmp_path / "worker.log") as scene:
         yield scene
 
@@ -136,7 +136,7 @@ def scene_with_own_engine(kafka: Broker, postgres: PostgresServer, unique: str, 
 
 
 def requests(count: int, *, spans: int) -> list[bytes]:
-    """Records of so many spans, all of them different."""
+    """Return ``count`` records with ``spans`` spans each, all different."""
     return [request([f"{record}.{number}" for number in range(spans)]) for record in range(count)]
 
 
@@ -150,7 +150,7 @@ def test_killed_worker_loses_no_span_and_stores_none_twice(scene: Scene) -> None
     scene.worker.wait_until_ready()
 
     for number in range(kills):
-        # Each chunk is published while the worker that will be killed amid it runs.
+        # Publish each part while the worker that will be killed is running.
         scene.publish(values[number::kills])
         until(lambda: scene.worker.metric("clearspan_insert_seconds_count") > 0, within_s=60)
         time.sleep(number * 0.007)  # a little later each time, to hit another step of a batch
@@ -163,7 +163,7 @@ def test_killed_worker_loses_no_span_and_stores_none_twice(scene: Scene) -> None
 
 
 @pytest.mark.kafka
-def test_sigterm_drains_commits_and_leaves(scene: Scene) -> None:
+def test_sigterm_drains_commits_and_ends(scene: Scene) -> None:
     scene.worker.start()
     scene.worker.wait_until_ready()
     scene.publish(requests(40, spans=10))
@@ -177,7 +177,7 @@ def test_sigterm_drains_commits_and_leaves(scene: Scene) -> None:
 
 @pytest.mark.kafka
 @pytest.mark.timeout(120)
-def test_an_engine_that_is_away_is_waited_for_and_named(scene_with_own_engine: Scene, tmp_path: Path) -> None:
+def test_worker_waits_for_the_engine_and_names_it(scene_with_own_engine: Scene, tmp_path: Path) -> None:
     scene = scene_with_own_engine
     scene.worker.start()
     scene.worker.wait_until_ready()
@@ -193,7 +193,7 @@ def test_an_engine_that_is_away_is_waited_for_and_named(scene_with_own_engine: S
 
 
 @pytest.mark.kafka
-def test_a_second_sigterm_ends_it_at_once_and_commits_nothing(scene_with_own_engine: Scene) -> None:
+def test_second_sigterm_ends_the_worker_at_once_without_a_commit(scene_with_own_engine: Scene) -> None:
     scene = scene_with_own_engine
     scene.worker.start()
     scene.worker.wait_until_ready()
@@ -211,7 +211,7 @@ def test_a_second_sigterm_ends_it_at_once_and_commits_nothing(scene_with_own_eng
     assert asyncio.run(_uncommitted(scene.kafka)) == 1
 
 
-def test_what_is_away_is_named_and_sigterm_is_heard_meanwhile(tmp_path: Path) -> None:
+def test_worker_names_what_it_waits_for_and_obeys_sigterm(tmp_path: Path) -> None:
     environment = {
         "CLEARSPAN_KAFKA__BOOTSTRAP": f"127.0.0.1:{free_port()}",
         "CLEARSPAN_CLICKHOUSE__PORT": str(free_port()),
@@ -227,7 +227,7 @@ def test_what_is_away_is_named_and_sigterm_is_heard_meanwhile(tmp_path: Path) ->
 
 @pytest.mark.kafka
 @pytest.mark.timeout(120)
-def test_workers_that_come_and_go_lose_nothing_and_show_nothing_twice(scene: Scene, tmp_path: Path) -> None:
+def test_rebalanced_workers_lose_nothing_and_store_nothing_twice(scene: Scene, tmp_path: Path) -> None:
     values = requests(60, spans=20)
     with worker_process(scene.environment, tmp_path / "second.log") as second:
         scene.worker.start()
@@ -262,11 +262,11 @@ def test_ten_bad_spans_of_a_thousand_are_ten_dead_letters(scene: Scene) -> None:
 
 
 async def _uncommitted(kafka: KafkaSettings) -> int:
-    """Records that the group would read again."""
+    """Return the number of records that the group would read again."""
     source = KafkaSource(kafka)
 
     async def nothing(_: object) -> None:
-        """Only offsets are looked at."""
+        """Only offsets are read."""
 
     await source.open(on_revoked=nothing, on_assigned=nothing)
     try:

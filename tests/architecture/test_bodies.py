@@ -1,4 +1,4 @@
-"""No route can be kept busy by a body of which everything is wrong."""
+"""A body full of errors does not keep a route busy."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def collections_of(schema: Any) -> Iterator[tuple[str, Any]]:
 
 
 @pytest.mark.parametrize("model", BODIES, ids=lambda model: model.__name__)
-def test_elements_are_looked_at_until_enough_of_them_are_wrong(model: Any) -> None:
+def test_validation_stops_after_the_first_problems(model: Any) -> None:
     for part, elements in collections_of(model.__pydantic_core_schema__):
         assert elements["type"] == "function-wrap", (part, elements)
         assert elements["function"]["function"].__module__ == "query_api.request.body_models", (part, elements)

@@ -1,4 +1,4 @@
-"""The table of errors in ARCHITECTURE says what the code does: each error of the tree, its status over HTTP, and whether it is transient."""
+"""The table of errors in ARCHITECTURE is true: every error, its HTTP status, and whether it is transient."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from query_api.request.errors import headers_of, status_of
 ROOT: Final = Path(__file__).parents[2]
 PACKAGES: Final = ("common.", "ingest.", "query_api.", "clearspan.")
 GROUPS: Final = {Retryable}
-"""Classes that only have others below them: nobody raises them."""
+"""Base classes that are never raised themselves."""
 
 
 class Row(NamedTuple):
-    """One line of the table; ``names`` are classes of errors."""
+    """One line of the table; ``names`` are the names of error classes."""
 
     names: list[str]
     error: str
@@ -46,13 +46,13 @@ ROWS: Final = [row for row in _rows() if row.names]
 
 
 def _an(error: type[ServiceError]) -> ServiceError:
-    """An instance as it is before its constructor, which each class has another one of."""
+    """Return an instance without calling the constructor: constructors differ between classes."""
     made = error.__new__(error)
     vars(made).update(retry_after_s=1.0, allowed=["GET"], detail="", told="")
     return made
 
 
-def test_every_error_stands_in_one_row() -> None:
+def test_every_error_is_in_one_row() -> None:
     # Import all that defines errors, so that the tree is whole.
     assert {common.kafka.record, common.postgres.errors, query_api.compute.pool, query_api.request.errors}
     assert sorted(name for row in ROWS for name in row.names) == sorted(ERRORS)

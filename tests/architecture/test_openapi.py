@@ -34,7 +34,7 @@ def _references(node: Any) -> Iterator[str]:
             yield from _references(value)
 
 
-def test_every_reference_leads_somewhere() -> None:
+def test_every_reference_has_a_target() -> None:
     for reference in _references(DOCUMENT):
         node = DOCUMENT
         for part in reference.removeprefix("#/").split("/"):
@@ -48,7 +48,7 @@ def test_operation_ids_are_unique() -> None:
 
 
 @pytest.mark.parametrize("route", ROUTES, ids=IDS)
-def test_route_says_what_it_is(route: Route) -> None:
+def test_route_is_described(route: Route) -> None:
     operation = _operation(route)
 
     assert operation["summary"]
@@ -58,14 +58,14 @@ def test_route_says_what_it_is(route: Route) -> None:
 
 
 @pytest.mark.parametrize("route", ROUTES, ids=IDS)
-def test_places_of_the_path_are_its_parameters(route: Route) -> None:
+def test_placeholders_of_a_path_are_its_parameters(route: Route) -> None:
     parameters = [each["name"] for each in _operation(route).get("parameters", []) if each["in"] == "path"]
 
     assert parameters == [part[1:-1] for part in route.path.split("/") if part.startswith("{")]
 
 
 @pytest.mark.parametrize("route", ROUTES, ids=IDS)
-def test_bodies_and_answers_are_described(route: Route) -> None:
+def test_bodies_and_responses_are_described(route: Route) -> None:
     operation = _operation(route)
 
     assert ("requestBody" in operation) is (route.body is not None or bool(route.raw_body))
@@ -75,11 +75,11 @@ def test_bodies_and_answers_are_described(route: Route) -> None:
 
 
 @pytest.mark.parametrize("route", [route for route in ROUTES if "{" in route.path], ids=lambda route: route.path)
-def test_an_id_that_cannot_be_read_is_described(route: Route) -> None:
+def test_response_to_an_unreadable_id_is_described(route: Route) -> None:
     assert "422" in _operation(route)["responses"]
 
 
-def test_a_key_whose_project_is_gone_is_described() -> None:
+def test_response_to_a_key_of_a_deleted_project_is_described() -> None:
     assert "404" in DOCUMENT["paths"]["/projects/current"]["get"]["responses"]
 
 
@@ -96,7 +96,7 @@ def test_otlp_is_answered_in_the_encoding_of_the_request(status: str) -> None:
     assert set(response["content"]) == set(CONTENT_TYPES)
 
 
-def test_otlp_tells_a_refused_key_or_encoding_in_the_usual_shape() -> None:
+def test_otlp_reports_a_rejected_key_or_encoding_in_the_usual_format() -> None:
     responses = DOCUMENT["paths"]["/otlp/v1/traces"]["post"]["responses"]
 
     assert {status: responses[status] for status in ("401", "415", "500")} == {
@@ -112,7 +112,7 @@ def test_examples_are_legal() -> None:
             route.body.model_validate(example)
 
 
-def test_the_flat_form_takes_a_filter_as_text_and_times_as_numbers() -> None:
+def test_flat_routes_take_a_filter_as_text_and_times_as_numbers() -> None:
     members = DOCUMENT["components"]["schemas"]["FlatQuery"]["properties"]
 
     assert {"type": "string"} in members["filter"]["anyOf"]
@@ -128,7 +128,7 @@ def test_bounds_of_a_window_are_times_or_numbers(model: str) -> None:
         assert {each.get("type") for each in members[name]["anyOf"]} == {"string", "number", "null"}
 
 
-def test_resolving_answers_a_stored_revision_or_data_alone() -> None:
+def test_resolve_returns_a_stored_revision_or_data_alone() -> None:
     [route] = [route for route in ROUTES if route.path == "/applications/revisions/resolve"]
     assert route.response is not None
 

@@ -1,4 +1,4 @@
-"""Spans are read by one way: ``read_from`` names the tables, ``ProjectSpans`` runs the statement. No other source does either."""
+"""Only ``read_from`` names tables of spans, and only ``ProjectSpans`` creates statements."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _NAMED: Final = re.compile(r"\b(?:FROM|JOIN)\s*(?:[\w`\"]|$)|\{of_project\}")
 
 
 def _literals(tree: ast.AST) -> Iterator[str]:
-    """Texts in the code, those inside f-strings too; docstrings, which are statements of their own, are none."""
+    """Return the string literals, those inside f-strings included, without docstrings."""
     docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings:
@@ -37,7 +37,7 @@ def _tables_named(source: str) -> list[str]:
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(QUERY_API)))
-def test_no_source_names_a_table_but_the_one_that_adds_the_project(path: Path) -> None:
+def test_no_source_names_a_table_except_the_one_that_adds_the_project(path: Path) -> None:
     assert _tables_named(path.read_text()) == []
 
 
@@ -50,7 +50,7 @@ def test_a_name_is_found_in_every_kind_of_literal() -> None:
     assert not _tables_named('"""Read FROM spans."""\na = f"SELECT 1 FROM ({b})"\n"""FROM spans"""')
 
 
-def test_only_the_spans_of_a_project_make_statements() -> None:
+def test_only_project_spans_creates_statements() -> None:
     made_in = [path for path in [*SOURCES, TABLES] if re.search(r"\bStatement\b.*|\bimport_module\b", path.read_text())]
 
     assert made_in == [PROJECT_SPANS]

@@ -97,7 +97,7 @@ async def _problems(client: aiohttp.ClientSession, route: Route, **sent: Any) ->
     return [(each["type"], [step for step in each["loc"] if step not in UNION_TAGS]) for each in detail]
 
 
-def test_the_routes_that_ignore_unknown_members_are_those_that_create_or_edit() -> None:
+def test_only_routes_that_create_or_edit_ignore_unknown_members() -> None:
     for route in TAKING:
         last = route.path.rsplit("/", 1)[-1]
         is_creating = route.method in ("PUT", "PATCH") or last in CREATING_WORDS
@@ -110,9 +110,7 @@ def test_the_routes_that_ignore_unknown_members_are_those_that_create_or_edit() 
 
 @pytest.mark.parametrize("route", NARROWING, ids=_name)
 @pytest.mark.asyncio(loop_scope="module")
-async def test_where_it_would_widen_an_answer_it_is_422_and_says_where(
-    client: aiohttp.ClientSession, route: Route
-) -> None:
+async def test_unknown_member_of_a_query_is_422_with_its_place(client: aiohttp.ClientSession, route: Route) -> None:
     for place in places_of(route):
         found = await _problems(client, route, json=place.body)
 
@@ -123,7 +121,7 @@ async def test_where_it_would_widen_an_answer_it_is_422_and_says_where(
 
 @pytest.mark.parametrize("route", CREATING, ids=_name)
 @pytest.mark.asyncio(loop_scope="module")
-async def test_where_something_is_made_it_is_ignored_but_in_what_a_revision_holds(
+async def test_unknown_member_of_a_creation_is_ignored_except_in_revision_data(
     client: aiohttp.ClientSession, route: Route
 ) -> None:
     for place in places_of(route):
@@ -142,13 +140,13 @@ def _is_free(place: Place) -> bool:
 
 @pytest.mark.parametrize("route", TAKING, ids=_name)
 @pytest.mark.asyncio(loop_scope="module")
-async def test_the_scope_is_accepted_everywhere(client: aiohttp.ClientSession, route: Route) -> None:
+async def test_scope_is_accepted_by_every_route(client: aiohttp.ClientSession, route: Route) -> None:
     found = await _problems(client, route, params=dict.fromkeys(SCOPE_PARAMETERS, "x"))
 
     assert not [loc for _, loc in found if loc[-1] in SCOPE_PARAMETERS]
 
 
-def test_the_walk_reaches_every_depth() -> None:
+def test_every_depth_of_a_body_is_visited() -> None:
     [query] = [route for route in NARROWING if _name(route) == "POST /spans/query"]
     paths = {place.path for place in places_of(query)}
 
@@ -442,7 +440,7 @@ async def test_every_member_that_clients_of_the_reference_send_is_known(
         assert response.status == 200, await response.text()
 
 
-def test_every_question_of_the_reference_is_among_them() -> None:
+def test_every_query_of_the_reference_is_covered() -> None:
     asked = {route.path for route in NARROWING if route.method == "POST"}
     twins = {path.replace("/tracing/", "/spans/").replace("/users/", "/sessions/") for path, *_ in SENT_BY_CLIENTS}
     beyond = {"/environments/revisions/log"}

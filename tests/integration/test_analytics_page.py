@@ -14,7 +14,7 @@ from query_api.analytics.handlers import BINS_MAX_TOTAL
 from query_api.analytics.metrics import FREQUENCIES_MAX
 from query_api.analytics.models import BINS_MAX, SPECS_MAX, MetricType
 from query_api.analytics.statistics import MIDDLES
-from tests.support.http_pages import DOCS, PageReader, api_drained_by_and_by, exchanges
+from tests.support.http_pages import DOCS, PageReader, api_with_storing, exchanges
 
 PAGE = "analytics.md"
 
@@ -24,7 +24,7 @@ async def client(
     chdb_dir: Path, chdb_settings: Callable[[], ClickHouseSettings]
 ) -> AsyncIterator[aiohttp.ClientSession]:
     """An API whose broker is drained by and by."""
-    async with api_drained_by_and_by(chdb_settings(), chdb_dir, partitions=1) as client:
+    async with api_with_storing(chdb_settings(), chdb_dir, partitions=1) as client:
         yield client
 
 

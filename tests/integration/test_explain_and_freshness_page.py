@@ -10,7 +10,7 @@ import aiohttp
 import pytest
 
 from common.settings import ClickHouseSettings
-from tests.support.http_pages import PageReader, api_drained_by_and_by, exchanges
+from tests.support.http_pages import PageReader, api_with_storing, exchanges
 
 
 @pytest.fixture
@@ -18,7 +18,7 @@ async def client(
     chdb_dir: Path, chdb_settings: Callable[[], ClickHouseSettings]
 ) -> AsyncIterator[aiohttp.ClientSession]:
     """An API whose broker is drained by and by."""
-    async with api_drained_by_and_by(chdb_settings(), chdb_dir, partitions=4) as client:
+    async with api_with_storing(chdb_settings(), chdb_dir, partitions=4) as client:
         yield client
 
 
@@ -28,5 +28,5 @@ async def test_every_request_is_answered_as_the_page_shows(client: aiohttp.Clien
     reader = PageReader(client)
     for request, shown in pairs:
         if request.first_line.endswith(" /status/freshness"):
-            await asyncio.sleep(1.0)  # what Kafka said of its ends may be a second old
+            await asyncio.sleep(1.0)  # end offsets may be a second old
         await reader.check(request, shown)

@@ -1,4 +1,4 @@
-"""What the Makefile installs, with a Python that only notes what it is asked to do."""
+"""What the Makefile installs, with a Python that only records its arguments."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NOTES = '#!/bin/sh\necho "$@" >> "$(dirname "$0")/notes"\n'
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    """A checkout in which ``make test`` has installed all of it, a while ago."""
+    """A checkout in which ``make test`` installed everything a while ago."""
     shutil.copy(ROOT / "Makefile", tmp_path)
     for name in ("requirements/embedded.txt", "requirements/dev.txt", "pyproject.toml", ".venv/bin/python"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
@@ -35,13 +35,13 @@ def _installed(checkout: Path) -> list[str]:
     return [line for line in notes.read_text().splitlines() if "--require-hashes" in line] if notes.exists() else []
 
 
-def test_packages_that_are_pinned_anew_are_installed_where_the_test_tools_are_too(checkout: Path) -> None:
+def test_changed_pins_are_installed_even_after_the_test_tools(checkout: Path) -> None:
     (checkout / "requirements/embedded.txt").touch()
 
     assert len(_installed(checkout)) == 1
 
 
-def test_what_the_test_tools_brought_along_is_not_installed_again(checkout: Path) -> None:
+def test_packages_of_the_test_tools_are_not_installed_again(checkout: Path) -> None:
     (checkout / "pyproject.toml").touch()
 
     assert _installed(checkout) == []

@@ -1,5 +1,4 @@
-"""Pages of the docs with commands or requests, followed one after the other on one stack: each shows what is answered, whatever was
-followed before."""
+"""Pages of the docs with commands or requests, followed one after the other on one stack, in both orders."""
 
 from __future__ import annotations
 
@@ -25,11 +24,11 @@ from tests.support.shell_pages import DOCS, api_of_a_page, blocks, check_command
 ROOT = DOCS.parent
 ADMIN_KEY = "the-key-of-the-admin"
 NOT_FOLLOWED = {"instrumentations.md"}
-"""Its commands install packages from a registry; its snippets are run by hand, with the versions that it names."""
+"""Its commands install packages from a registry; `make snippets` runs them."""
 
 INDEX = re.findall(r"\(([a-z-]+\.md)\)", (DOCS / "README.md").read_text())
 REQUESTS = {"analytics.md": None, "explain-and-freshness.md": 2}
-"""Pages of requests, and how many are followed here. The others of that page show how much a stack holds, and hold for its span alone."""
+"""Pages of requests, and how many are followed here. The others depend on what else is stored."""
 
 COMMANDS = [page for page in INDEX if page not in NOT_FOLLOWED and any(kind == "bash" for kind, _ in blocks(page))]
 PAGES = [page for page in INDEX if page in COMMANDS or page in REQUESTS]
@@ -37,7 +36,7 @@ PAGES = [page for page in INDEX if page in COMMANDS or page in REQUESTS]
 
 @dataclass(frozen=True)
 class Stack:
-    """What a person has who follows the pages: an API of a laptop, one with keys, and a directory to work in."""
+    """What a reader of the pages has: an API without keys, one with keys, and a directory."""
 
     address: str
     address_with_keys: str
@@ -45,7 +44,7 @@ class Stack:
     directory: Path
 
     async def follow(self, page: str) -> None:
-        """Run the commands of a page in a shell of its own, or send its requests, and compare the answers with what it shows."""
+        """Run the commands of a page in a new shell, or send its requests, and compare with what it shows."""
         if page in REQUESTS:
             await self._ask(page)
             return
@@ -84,7 +83,7 @@ class Stack:
 
 
 def _with_outputs(page: str) -> Sequence[tuple[str, object]]:
-    """The commands of a page with what they print; what the page of the query language shows after its command is its spans."""
+    """Return the commands of a page with their output; the query language page shows spans instead."""
     return [(text, None) for text, _ in commands(page)] if page == "query-language.md" else commands(page)
 
 

@@ -1,4 +1,4 @@
-"""``clearspan serve`` as processes of their own, over a real Postgres and nothing else."""
+"""``clearspan serve`` as child processes, over a real Postgres and nothing else."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ START_S: Final = 30.0
 
 @contextmanager
 def api_processes(settings: PostgresSettings, logs: Path, *, count: int) -> Iterator[list[str]]:
-    """The addresses of so many APIs without keys; Kafka and ClickHouse are away."""
+    """Yield the addresses of ``count`` APIs without keys; Kafka and ClickHouse are unavailable."""
     ports = [free_port() for _ in range(count)]
     processes = [_start(settings, port, logs / f"{port}.log") for port in ports]
     try:

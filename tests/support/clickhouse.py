@@ -1,4 +1,4 @@
-"""The ClickHouse test server as a process of its own, since chDB allows one data path a process; and copies of databases."""
+"""The ClickHouse test server as a child process, because chDB allows one data path per process; and copies of databases."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class ClickHouseServer:
         return ClickHouseSettings.model_validate({"interface": "http", "port": self.port, **changed})
 
     def arm(self, kind: str, *, after: bool = False, code: int = 0) -> None:
-        """The next statement hangs, is refused, is reset or gets an error; ``after`` it took effect."""
+        """Let the next statement hang or fail; with ``after`` it still takes effect."""
         url = f"http://127.0.0.1:{self.port}/faults?kind={kind}&after={int(after)}&code={code}"
         with urllib.request.urlopen(urllib.request.Request(url, method="POST"), timeout=5):
             pass
@@ -39,7 +39,7 @@ class ClickHouseServer:
 
 @contextmanager
 def clickhouse_server(path: Path, *, port: int = 0, password: str = "") -> Iterator[ClickHouseServer]:
-    """A server over the data at ``path``; ended at the end, by its own process id."""
+    """A server over the data at ``path``; killed at the end."""
     command = [sys.executable, "-m", "tests.fakes.clickhouse_http", "--path", str(path), "--port", str(port)]
     with subprocess.Popen([*command, "--password", password], cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
         try:
@@ -50,12 +50,12 @@ def clickhouse_server(path: Path, *, port: int = 0, password: str = "") -> Itera
 
 
 class DatabaseTemplate:
-    """A migrated database without spans, and other databases made like it by the statements that would make its tables."""
+    """A migrated database without spans, from which other databases are created by the same statements."""
 
     def __init__(self, client: Client, database: str) -> None:
         self._client = client
         self._database = database
-        # A view comes behind the tables that it reads and writes.
+        # A view comes after the tables that it reads and writes.
         tables = client.query(
             "SELECT create_table_query FROM system.tables WHERE database = {database:String} "
             "ORDER BY engine = 'MaterializedView'",

@@ -1,9 +1,8 @@
 """An API that is killed between two statements: ``python -m tests.support.dying_api DSN``.
 
-Reads cases from its input, a JSON object a line: method, path, body and ``dies_at``, the number of the step before which the process
-gets SIGKILL. A step is a statement, or the begin or the end of a transaction. Each case has a process of its own, forked from this one
-so that it starts at once, in which the API runs and gets the request over HTTP. Answers a line: ``{"steps", "status"}``, where
-``status`` is null if it died.
+Reads one JSON object per line: method, path, body and ``dies_at``, the number of the step before which the process gets
+SIGKILL. A step is a statement, or the begin or end of a transaction. Each case runs the API in a forked child process,
+which gets the request over HTTP. Writes one line per case: ``{"steps", "status"}``; ``status`` is null if it died.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from tests.support.api import context_of, serving
 
 
 class Steps:
-    """Counts steps, and ends the process before the one that was chosen."""
+    """Counts steps, and kills the process before a chosen one."""
 
     def __init__(self, dies_at: int) -> None:
         self.count = 0
@@ -46,7 +45,7 @@ class DyingTransaction:
     async def commit(self) -> None:
         self._steps.step()
         await self._transaction.commit()
-        self._steps.step()  # stored, but nobody was told
+        self._steps.step()  # stored, but the client has no response
 
     async def rollback(self) -> None:
         await self._transaction.rollback()
@@ -100,13 +99,13 @@ async def run(settings: PostgresSettings, case: dict[str, Any]) -> dict[str, Any
 
 
 def in_a_child(settings: PostgresSettings, case: dict[str, Any]) -> str:
-    """What a child says before it ends. Raises ``RuntimeError`` if it neither answered nor was killed."""
+    """Return the output of a child process. Raises ``RuntimeError`` if it neither responded nor was killed."""
     reading, writing = os.pipe()
     if os.fork() == 0:
         try:
             os.write(writing, json.dumps(asyncio.run(run(settings, case))).encode())
             os._exit(0)
-        except BaseException:  # noqa: BLE001 - a child never runs what its parent goes on with
+        except BaseException:  # noqa: BLE001 - the child must not continue with the parent's code
             traceback.print_exc()
             os._exit(1)
     os.close(writing)
@@ -120,7 +119,7 @@ def in_a_child(settings: PostgresSettings, case: dict[str, Any]) -> str:
 
 def main() -> None:
     answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what the API logs goes elsewhere
+    os.dup2(2, 1)  # logs of the API go to stderr
     settings = PostgresSettings.model_validate({"dsn": sys.argv[1]})
     for line in sys.stdin:
         answers.write(in_a_child(settings, json.loads(line)) + "\n")

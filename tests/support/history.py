@@ -1,4 +1,4 @@
-"""The history routes as a client sees them: an API over a real Postgres, a project of its own for each test."""
+"""A client of the history routes: an API over a real Postgres, with a new project for each test."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class HistoryClient:
     project_id: UUID
 
     async def call(self, method: str, path: str, *, status: int = 200, **sent: Any) -> Any:
-        """The body of an answer, which must have the status."""
+        """Send a request, check its status, return the body."""
         code, body = await self.try_call(method, path, **sent)
         assert code == status, (method, path, code, body)
         return body
@@ -70,7 +70,7 @@ class HistoryClient:
         return found
 
     async def branch(self, slug: str = "app", *, commits: int = 0) -> tuple[Any, Any, list[Any]]:
-        """An application with a variant of the slug ``<slug>.main`` and so many revisions, each with its number as prompt."""
+        """Create an application with a variant ``<slug>.main`` and ``count`` revisions, each with its number as prompt."""
         application = await self.application(slug)
         variant = await self.variant(application["id"], f"{slug}.main")
         revisions = [

@@ -1,4 +1,4 @@
-"""Pages of the docs whose blocks are requests and, after each, its answer: read, asked of an API, and compared with what is answered."""
+"""Pages of the docs with requests and responses: send each request to an API and compare its response."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from query_api.request.coordinates import COORDINATES_HEADER
 from query_api.request.progress import KnownEndOffsets
 from tests.fakes.kafka import MemoryBroker
 from tests.support.api import context_of, serving
-from tests.support.storing import stored_by_and_by
+from tests.support.storing import stored_soon
 
 ANYTHING = "…"
 DOCS = Path(__file__).parents[2] / "docs"
 
 
 class Message(NamedTuple):
-    """A block of a page: a request or an answer."""
+    """A block of a page: a request or a response."""
 
     first_line: str
     headers: dict[str, str]
@@ -33,35 +33,35 @@ class Message(NamedTuple):
 
 
 def exchanges(page: str) -> list[tuple[Message, Message]]:
-    """The requests of a page of ``docs``, each with the answer that is shown after it."""
+    """Return the requests of a page of ``docs``, each with the response that the page shows after it."""
     text = (DOCS / page).read_text()
     messages = [_message(block) for block in re.findall(r"^```http\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)]
     return list(zip(messages[::2], messages[1::2], strict=True))
 
 
 @asynccontextmanager
-async def api_drained_by_and_by(
+async def api_with_storing(
     clickhouse: ClickHouseSettings, data_dir: Path, *, partitions: int
 ) -> AsyncIterator[aiohttp.ClientSession]:
-    """A client of an API over migrated tables, behind which somebody stores what is published, ten times a second."""
+    """A client of an API over migrated tables; what it publishes is stored ten times a second."""
     store = open_store(clickhouse, data_dir=data_dir)
     settings, broker, clock = Settings(auth="off"), MemoryBroker(partitions=partitions), SystemClock()
     ends = KnownEndOffsets(broker.ends(*settings.kafka.topics), clock)
     context = context_of(broker=broker, settings=settings, clock=clock, store=store, ends=ends)
-    async with stored_by_and_by(context, broker), serving(context) as client:
+    async with stored_soon(context, broker), serving(context) as client:
         yield client
     await store.close()
 
 
 class PageReader:
-    """Asks what a page shows, one request after the other."""
+    """Sends the requests of a page, one after the other."""
 
     def __init__(self, client: aiohttp.ClientSession) -> None:
         self._client = client
         self._coordinates = ""
 
     async def check(self, request: Message, shown: Message) -> None:
-        """Ask as the page does: what it shows is answered. ``…`` as a header of a request is the coordinates of the last answer."""
+        """Send a request and compare the response. ``…`` in a header stands for the coordinates of the last response."""
         method, path = request.first_line.split(" ")
         body = None if request.body is None else json.dumps(request.body)
         headers = {name: self._coordinates if value == ANYTHING else value for name, value in request.headers.items()}
@@ -73,7 +73,7 @@ class PageReader:
 
 
 def check_shown(shown: Any, answered: Any, path: str) -> None:
-    """Everything that is shown is there; more may be."""
+    """Check that the response has everything that the page shows; it may have more."""
     if isinstance(shown, dict):
         for name, value in shown.items():
             assert name in answered, f"{path}: {name} of {answered}"

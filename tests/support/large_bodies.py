@@ -1,6 +1,8 @@
-"""Bodies that are a lot of work to read, and clients that send one in a loop: ``python -m tests.support.large_bodies ADDRESS NAME CLIENTS SECONDS``.
+"""Bodies that are slow to read, and clients that send one in a loop.
 
-A process of its own, so that what a test measures meanwhile does not wait for its interpreter lock.
+``python -m tests.support.large_bodies ADDRESS NAME CLIENTS SECONDS``
+
+It is a child process, so that the measurements of a test do not wait for its interpreter lock.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ PROTOBUF = "application/x-protobuf"
 
 
 class Body(NamedTuple):
-    """What is sent where."""
+    """A body with its path and headers."""
 
     path: str
     content: bytes
@@ -104,7 +106,7 @@ BODIES: Mapping[str, Callable[[], Body]] = {
 
 @contextmanager
 def sending(address: str, name: str, *, clients: int, seconds: float) -> Iterator[subprocess.Popen[str]]:
-    """Clients that loop with the body of that name, as a process; its last line of output counts the statuses."""
+    """Run clients that send a body in a loop, in a child process; its last line of output counts the statuses."""
     with subprocess.Popen(
         [sys.executable, "-m", "tests.support.large_bodies", address, name, str(clients), str(seconds)],
         cwd=ROOT,

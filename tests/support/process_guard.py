@@ -1,4 +1,4 @@
-"""End every process that a test process has started, once that test process is gone, however it ended: ``kill -9`` too.
+"""End every process that a test process has started as soon as the test process is gone, even after ``kill -9``.
 
 The guard is a process of its own. The test process holds the other end of the guard's standard input; the kernel closes that
 end when the test process dies. What belongs to the test process is known by its environment: each process that it starts
@@ -33,11 +33,11 @@ END_S: Final = 20.0
 
 
 class ProcessGuard:
-    """The test process's end of its guard."""
+    """The guard, as the test process uses it."""
 
     def __init__(self) -> None:
         name = secrets.token_hex(8)
-        above = os.environ.pop(STARTED_BY, "")  # no guard ends another one, which has directories to remove
+        above = os.environ.pop(STARTED_BY, "")  # a guard does not end another guard, which has directories to remove
         self._directories: list[str] = []
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tests.support.process_guard", name],
@@ -48,12 +48,12 @@ class ProcessGuard:
         os.environ[STARTED_BY] = f"{above} {name}"
 
     def remove_directory(self, directory: Path) -> None:
-        """Remove this directory too, if the test process does not get to ``close``."""
+        """Remove this directory as well if the test process ends without ``close``."""
         self._directories.append(str(directory))
         self._send(self._directories)
 
     def close(self) -> None:
-        """End what tests have left running. Directories stay."""
+        """End the processes that tests have left running; keep directories."""
         self._send([])
         assert self._process.stdin is not None
         self._process.stdin.close()
@@ -78,7 +78,7 @@ def main() -> None:
 
 
 def _end_processes(name: str) -> None:
-    """Interrupt, then kill; again until none is left, since one that ends may still start another.
+    """Interrupt, then kill, until no process is left: one that ends may still start another.
 
     Postgres closes its connections on SIGINT and ends at once. On SIGTERM it would wait for its clients.
     """

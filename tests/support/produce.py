@@ -1,4 +1,4 @@
-"""Records into Kafka from a plain test: one producer, any compression, headers, acknowledged when it returns."""
+"""Publish records to Kafka from a synchronous test, with any compression and headers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def produce(
     key: bytes | None = None,
     compression: str | None = None,
 ) -> list[Coordinates]:
-    """Publish the values in order; returns where they are, when all are acknowledged."""
+    """Publish the values in order; return their coordinates after all are acknowledged."""
     return asyncio.run(_produce(bootstrap, topic, values, headers, key, compression))
 
 

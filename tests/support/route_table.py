@@ -1,4 +1,4 @@
-"""Rows of a table of routes: what is sent, the status, and what the answer must say."""
+"""Rows of a table of routes: the request, its status, and what the response must contain."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from query_api.request.route import Route
 from tests.support.history import HistoryClient
 
 NO_ID = "00000000-0000-7000-8000-0000000000ff"
-"""An id that nothing has."""
+"""An id that does not exist."""
 
 
 class Row(NamedTuple):
-    """One request. ``$name`` in path, body and ``says`` stands for an id that is known when it is sent."""
+    """One request. ``$name`` in path, body and ``says`` stands for an id that is known later."""
 
     method: str
     path: str
@@ -26,12 +26,12 @@ class Row(NamedTuple):
 
     @property
     def leaves_no_trace(self) -> bool:
-        """Whether nothing is written: it reads, or fails."""
+        """Return whether the request writes nothing: it reads, or fails."""
         path = self.path.partition("?")[0].rstrip("/")
         return self.method == "GET" or path.endswith(("query", "log", "retrieve", "resolve")) or self.status != 200
 
     def is_of(self, route: Route) -> bool:
-        """Whether the row is one of the route."""
+        """Return whether the row belongs to the route."""
         path = self.path.partition("?")[0].removeprefix("/api").removeprefix("/preview").rstrip("/")
         parts, wanted = path.split("/"), route.path.split("/")
         return (
@@ -50,14 +50,14 @@ def post(path: str, body: Any, status: int, says: str = "") -> Row:
 
 
 def filled(text: str, names: Mapping[str, str]) -> str:
-    """``text`` with ids in place of ``$names``, the longest names first."""
+    """Replace ``$names`` in ``text`` by ids, the longest names first."""
     for name in sorted(names, key=len, reverse=True):
         text = text.replace(f"${name}", names[name])
     return text
 
 
 async def check(client: HistoryClient, row: Row, names: Mapping[str, str]) -> None:
-    """Send the row, and compare."""
+    """Send the request of the row and compare the response."""
     body = None if row.body is None else json.loads(filled(json.dumps(row.body), names))
     status, answer = await client.try_call(row.method, filled(row.path, names), json=body)
     text = orjson.dumps(answer).decode()
@@ -65,5 +65,5 @@ async def check(client: HistoryClient, row: Row, names: Mapping[str, str]) -> No
 
 
 def untested(routes: Sequence[Route], rows: Iterable[Row]) -> list[tuple[str, str]]:
-    """The routes of which there is no row."""
+    """Return the routes without a row."""
     return [(each.method, each.path) for each in routes if not any(row.is_of(each) for row in rows)]

@@ -1,4 +1,4 @@
-"""A producer that sends the spans of a stack again and again, and walks over them meanwhile."""
+"""A producer that sends the spans of a stack again and again, and scans over them meanwhile."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Corpus:
 
     @classmethod
     def of(cls, *, traces_count: int, spans_per_trace: int) -> Corpus:
-        """Traces of as many spans; each trace is a session and a user of its own."""
+        """Return ``traces_count`` traces of ``spans_per_trace`` spans; each trace has its own session and user."""
         name, day = f"sent again {uuid.uuid4()}", datetime(2025, 3, 1 + random.randrange(28), tzinfo=UTC)
         count = traces_count * spans_per_trace
         spans = []
@@ -55,7 +55,7 @@ class Corpus:
         return cls(spans, name, day)
 
     def expected(self, route: str) -> set[str]:
-        """What a walk must give, each once."""
+        """Return what the pages together must return, each once."""
         trace_ids = {span["trace_id"] for span in self.spans}
         return {
             "spans": {span["span_id"] for span in self.spans},
@@ -65,14 +65,14 @@ class Corpus:
         }[route]
 
     def store(self, stack: RunningStack) -> None:
-        """Send all spans, and return when they are found."""
+        """Send all spans and wait until they are found."""
         for first in range(0, len(self.spans), SPANS_PER_REQUEST):
             stack.ask("/tracing/spans/ingest", {"spans": self.spans[first : first + SPANS_PER_REQUEST]})
         question = {"filtering": self._filtering, "windowing": {"limit": 10_000}}
         stack.ask_until("/spans/query", question, lambda page: page["count"] == len(self.spans))
 
     def lost_and_repeated(self, stack: RunningStack, route: str, *, is_filtered: bool, **windowing: Any) -> list[str]:
-        """Walk over a route; return what was not given exactly once, and what a trace lacks."""
+        """Read all pages of a route; return what was not returned exactly once, and incomplete traces."""
         path, ids = ROUTES[route]
         bounds = {"oldest": self.day.isoformat(), "newest": (self.day + timedelta(days=1)).isoformat()}
         body: Json = {"filtering": self._filtering} if is_filtered else {}
@@ -104,7 +104,7 @@ class Corpus:
 
 
 def spans_count(trace: Json) -> int:
-    """How many spans a trace or a subtree has."""
+    """Return the number of spans of a trace or subtree."""
     members = (trace.get("spans") or {}).values()
     below = [span for member in members for span in (member if isinstance(member, list) else [member])]
     return sum(1 + spans_count(span) for span in below)
@@ -112,7 +112,7 @@ def spans_count(trace: Json) -> int:
 
 @contextmanager
 def sending_again(stack: RunningStack, corpus: Corpus, *, per_s: float) -> Iterator[Callable[[], int]]:
-    """Send a random span of the corpus again, unchanged, at most so often a second; call the result for how many were sent."""
+    """Send random spans of the corpus again, at most ``per_s`` a second; the yielded function returns how many."""
     stopped = threading.Event()
     sent = 0
 

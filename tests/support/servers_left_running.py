@@ -1,4 +1,4 @@
-"""Tests that start servers, write down which processes these are, and wait to be killed: run by ``test_process_guard.py``.
+"""Tests that start servers, write the ids of their processes to a file, and wait to be killed; see ``test_process_guard.py``.
 
 The environment names the file to write: ``SERVERS_FILE``, a JSON object ``{"tests": pid, "processes": [[pid, created]],
 "directories": [path]}``.

@@ -1,4 +1,4 @@
-"""Pages of the docs whose blocks are commands of a shell and, after some, what they print (JSON, or text): read, and run."""
+"""Pages of the docs with shell commands and their output (JSON or text): read them and run them."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from tests.fakes.kafka import MemoryBroker
 from tests.support.api import context_of, serving
 from tests.support.http_pages import check_shown
 from tests.support.missing import missing
-from tests.support.storing import stored_by_and_by
+from tests.support.storing import stored_soon
 
 DOCS = Path(__file__).parents[2] / "docs"
 BORDER = "=== end of block ==="
 
 
 def blocks(page: str) -> list[tuple[str, str]]:
-    """The blocks of a page of ``docs``, each with what it is: bash, json or text."""
+    """Return the blocks of a page of ``docs``, each with its language: bash, json or text."""
     found = re.findall(r"^```(bash|sh|json|text)\n(.*?)^```$", (DOCS / page).read_text(), re.DOTALL | re.MULTILINE)
     return [("bash" if kind == "sh" else kind, text) for kind, text in found]
 
 
 def commands(page: str) -> list[tuple[str, Any]]:
-    """The commands of a page, each with what is shown right after it, or ``None``. What is shown after that is no command's."""
+    """Return the commands of a page, each with the output that the page shows right after it, or ``None``."""
     pairs: list[tuple[str, Any]] = []
     for kind, text in blocks(page):
         if kind == "bash":
@@ -47,9 +47,9 @@ def commands(page: str) -> list[tuple[str, Any]]:
 async def check_commands(
     page: Sequence[tuple[str, Any]], *, environment: Mapping[str, str], prelude: str = ""
 ) -> list[str]:
-    """Run the commands one after the other in one shell, after ``prelude``, and compare what they print with what is shown.
+    """Run ``prelude`` and the commands in one shell, and compare their output with the page.
 
-    Returns what each prints.
+    Returns the output of each command.
     """
     printed = await _run([command for command, _ in page], environment=environment, prelude=prelude)
     for (command, shown), output in zip(page, printed, strict=True):
@@ -60,17 +60,17 @@ async def check_commands(
 
 @asynccontextmanager
 async def api_of_a_page(database: Database, settings: ClickHouseSettings, *, data_dir: Path) -> AsyncIterator[str]:
-    """The address of an API whose broker is drained by and by."""
+    """Yield the address of an API; what it publishes is stored soon after."""
     store, broker, clock = open_store(settings, data_dir=data_dir), MemoryBroker(), SystemClock()
     ends = KnownEndOffsets(broker.ends("spans"), clock)
     context = context_of(database=database, broker=broker, store=store, clock=clock, ends=ends)
-    async with stored_by_and_by(context, broker), serving(context) as client:
+    async with stored_soon(context, broker), serving(context) as client:
         yield str(client._base_url).rstrip("/")
     await store.close()
 
 
 async def _run(each: Sequence[str], *, environment: Mapping[str, str], prelude: str) -> list[str]:
-    """What each block prints. A command that fails ends it all."""
+    """Return the output of each block. A failing command ends the shell."""
     if shutil.which("curl") is None:
         missing("the page's commands need curl")
     script = prelude + "\n".join(f"{block}\necho '{BORDER}'" for block in each)

@@ -1,4 +1,4 @@
-"""The embedded stack as a person runs it: a process, its addresses, and a broker client to publish with."""
+"""The embedded stack as a process, with its addresses."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class RunningStack:
         return ask(self.api, path, body)
 
     def ask_until(self, path: str, body: Any, is_enough: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
-        """Ask again until the answer is enough; fails with the last one after a while."""
+        """Repeat the request until ``is_enough``; fail with the last response after ``FOUND_S``."""
         deadline_s = time.monotonic() + FOUND_S
         while True:
             answer = self.ask(path, body)
@@ -104,7 +104,7 @@ def clearspan(environment: Mapping[str, str], *arguments: str, stdin: str = "") 
 
 @contextmanager
 def running_stack(data_dir: Path, **more: str) -> Iterator[RunningStack]:
-    """A stack in the foreground of a process of its own; drained and stopped at the end."""
+    """A stack in the foreground of a child process; drained and stopped at the end."""
     environment = stack_environment(data_dir, **more)
     log = data_dir.with_suffix(".log")
     with log.open("ab") as output:

@@ -1,4 +1,4 @@
-"""What the worker does, at the moment a test chooses: what is in the broker becomes queryable, and that is announced."""
+"""Does the worker's work when a test asks for it: stores what is in the broker, and announces it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class StoringByHand:
         self._stored: set[tuple[int, int]] = set()
 
     async def store_all(self) -> None:
-        """Everything that is in the broker by now."""
+        """Store everything that is in the broker."""
         for record in self._broker.records("spans"):
             if (record.partition, record.offset) not in self._stored:
                 await self._store(record)
@@ -55,8 +55,8 @@ class StoringByHand:
 
 
 @asynccontextmanager
-async def stored_by_and_by(context: ApiContext, broker: MemoryBroker) -> AsyncIterator[None]:
-    """Inside, what is published is stored ten times a second."""
+async def stored_soon(context: ApiContext, broker: MemoryBroker) -> AsyncIterator[None]:
+    """Store what is published, ten times a second."""
     storing = asyncio.create_task(_store_for_ever(StoringByHand(context, broker)))
     yield
     storing.cancel()

@@ -1,4 +1,4 @@
-"""A Postgres that can be away: what stands between it and its clients forwards bytes, or refuses them."""
+"""A Postgres that can be unavailable: a proxy between it and its clients forwards bytes or refuses connections."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ class Switch:
         self._open: set[asyncio.StreamWriter] = set()
 
     async def on(self) -> None:
-        """Let clients in."""
+        """Accept connections."""
         self._server = await asyncio.start_server(self._forward, "127.0.0.1", self.port)
 
     async def off(self) -> None:
-        """Cut every connection, and let nobody in."""
+        """Close every connection and refuse new ones."""
         if self._server is not None:
             self._server.close()
             self._server = None
@@ -50,7 +50,7 @@ async def _pump(source: asyncio.StreamReader, target: asyncio.StreamWriter) -> N
 
 @asynccontextmanager
 async def switchable(settings: PostgresSettings) -> AsyncIterator[tuple[Switch, PostgresSettings]]:
-    """A switch that is on, and the settings by which a client goes through it."""
+    """A proxy that accepts connections, and the settings of a client that uses it."""
     parts = urlsplit(settings.dsn.get_secret_value())
     (directory,) = parse_qs(parts.query)["host"]
     switch = Switch(f"{directory}/.s.PGSQL.5432")

@@ -1,4 +1,4 @@
-"""The ingest worker as a process of its own, for tests that kill it."""
+"""The ingest worker as a child process, for tests that kill it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[2]
 
 
 class WorkerProcess:
-    """``python -m ingest``; its port stays the same over restarts."""
+    """``python -m ingest``; it keeps its port over restarts."""
 
     def __init__(self, environment: Mapping[str, str], log: Path) -> None:
         self.port = free_port()
@@ -35,12 +35,12 @@ class WorkerProcess:
             )
 
     def send(self, number: signal.Signals) -> None:
-        """Send the signal and do not wait."""
+        """Send the signal without waiting."""
         if self._process is not None:
             self._process.send_signal(number)
 
     def end(self, number: signal.Signals, *, within_s: float = 30.0) -> int:
-        """Send the signal and wait; the exit code."""
+        """Send the signal, wait, and return the exit code."""
         process, self._process = self._process, None
         if process is None:
             return 0
@@ -48,7 +48,7 @@ class WorkerProcess:
         return process.wait(within_s)
 
     def readiness(self) -> dict[str, str]:
-        """What it waits for; empty when it is ready."""
+        """Return what the worker waits for; empty if it is ready."""
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/readyz", timeout=2):
                 return {}
@@ -59,7 +59,7 @@ class WorkerProcess:
             return {"process": str(error)}
 
     def metric(self, line: str) -> float:
-        """The value of the metric whose line begins so; 0 when it is not there."""
+        """Return the sum of the metrics whose line starts with ``line``; 0 without any."""
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/metrics", timeout=2) as answer:
                 lines = answer.read().decode().splitlines()
