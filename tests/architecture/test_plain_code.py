@@ -20,32 +20,31 @@ COLUMNS_MAX: Final = 120
 LINES_MAX: Final = 400
 
 DIALECT: Final = {
-    r"so many": 41,
-    r"tells? of": 9,
-    r"told": 49,
-    r"rooms?": 42,
-    r"doors?": 12,
-    r"house": 5,
-    r"the way of": 10,
-    r"be it": 3,
+    r"so many": 20,
+    r"tells? of": 6,
+    r"told": 29,
+    r"rooms?": 35,
+    r"doors?": 10,
+    r"house": 4,
+    r"the way of": 9,
+    r"be it": 2,
     r"in its place": 8,
-    r"bury|buries|buried": 19,
+    r"bury|buries|buried": 5,
     r"by and by": 0,
-    r"beside": 106,
-    r"whoever": 11,
+    r"beside": 80,
+    r"whoever": 7,
     r"misfits?": 0,
     r"stretch(?:es)?": 17,
 }
 """Expressions that product code and docs do not use, and how often each may still occur."""
-LONG_LINES_MAX: Final = 1_345
+LONG_LINES_MAX: Final = 1_040
 """Lines of code and pages that may still have more than 120 columns."""
-LONG_FILES: Final = {"common/codec/otlp_json.py", "common/settings.py", "ingest/worker.py"}
+LONG_FILES: Final = {"common/codec/otlp_json.py"}
 """Files that may still have more than 400 lines."""
 AMBIGUOUS_CLASSES: Final = {
     "_Connection",
     "Layout",
     "_Below",
-    "_Place",
     "Bounds",
     "Rejection",
     "Group",
@@ -77,12 +76,19 @@ AMBIGUOUS_CLASSES: Final = {
 
 @cache
 def _lines() -> list[tuple[str, str]]:
-    """Every line of the sources and pages, with its place."""
+    """Return every line of the sources and pages with its place; code blocks of pages are left out."""
+    texts = {path: path.read_text() for path in SOURCES}
+    texts |= {path: re.sub(r"^```.*?^```$", _blank, path.read_text(), flags=re.DOTALL | re.MULTILINE) for path in PAGES}
     return [
         (f"{path.relative_to(ROOT)}:{number}", line)
-        for path in [*SOURCES, *PAGES]
-        for number, line in enumerate(path.read_text().splitlines(), start=1)
+        for path, text in texts.items()
+        for number, line in enumerate(text.splitlines(), start=1)
     ]
+
+
+def _blank(block: re.Match[str]) -> str:
+    """Return as many empty lines."""
+    return "\n" * block[0].count("\n")
 
 
 @pytest.mark.parametrize("expression", DIALECT)
