@@ -22,7 +22,7 @@ ROOT: Final = Path(__file__).parents[2]
 SERVERS: Final = "tests/support/servers_left_running.py"
 PYTEST: Final = (sys.executable, "-m", "pytest", "-s", "-p", "no:cacheprovider", "-o", "timeout=0")
 STARTED_S: Final = 50.0
-GONE_S: Final = 10.0
+GONE_S: Final = 30.0
 
 pytestmark = pytest.mark.timeout(120)
 
