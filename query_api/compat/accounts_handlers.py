@@ -1,4 +1,4 @@
-"""``POST /admin/simple/accounts``, ``GET /projects/current`` and ``GET /access/permissions/check``.
+"""Create accounts, and return the project and the permissions of a key.
 
 Source: reference ``applications-api`` §10.2 and §12.
 """
@@ -26,18 +26,18 @@ from query_api.request.route import Request, Response
 
 
 async def create_accounts(request: Request) -> Response:
-    """Make accounts: to each a fresh project that nobody else sees, and a key to it where one is asked for.
+    """Create accounts, all or none: each is a new project, with a key if the options request one.
 
-    All of them or none. A user whose address is known stays the same user.
+    A user with a known email address is reused.
     """
     body: CreateAccounts = request.body
     wanted = {name: _wanted(account) for name, account in body.accounts.items()}
-    made = await open_accounts(database_of(request.context), wanted)
-    return json_response(AccountsResponse(accounts={name: _shown(account) for name, account in made.items()}))
+    created = await open_accounts(database_of(request.context), wanted)
+    return json_response(AccountsResponse(accounts={name: _response(account) for name, account in created.items()}))
 
 
 async def current_project(request: Request) -> Response:
-    """The project that the key belongs to."""
+    """Return the project of the API key."""
     context = request.context
     project = await Projects(database_of(context), context.clock).find(request.project_id)
     if project is None:
@@ -49,7 +49,7 @@ async def current_project(request: Request) -> Response:
 
 
 async def check_permission(_call: Request) -> Response:
-    """Allow the action: a valid key may do everything in its project. Any other key is answered 401."""
+    """Allow the action: a valid key may do everything in its project. An invalid key gets 401."""
     return json_response(Permission())
 
 
@@ -58,7 +58,7 @@ def _wanted(account: AccountIn) -> WantedAccount:
     return WantedAccount(account.user.email, with_key, account.options.seed_defaults)
 
 
-def _shown(account: Account) -> AccountResponse:
+def _response(account: Account) -> AccountResponse:
     installation = NamedEntity(id=INSTALLATION_ID, name=INSTALLATION_NAME)
     return AccountResponse(
         user=AccountUser(id=account.user.id, email=account.user.email or ""),

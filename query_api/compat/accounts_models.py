@@ -1,4 +1,4 @@
-"""What is sent and answered about accounts and projects (reference ``applications-api`` §10.2 and §12)."""
+"""Request and response models of accounts and projects (reference ``applications-api`` §10.2 and §12)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from query_api.request.body_models import Named
 from query_api.request.references import Text
 
 ACCOUNTS_MAX: Final = 100
-"""In one request: they are made in one transaction."""
+"""Accounts of one request, which are created in one transaction."""
 
 EMAIL_LENGTH_MAX: Final = 320
 """64 characters before the @ and 255 after it (RFC 3696, erratum 1690)."""
@@ -21,88 +21,95 @@ INSTALLATION_NAME: Final = "clearspan"
 
 
 class _Loose(BaseModel):
-    """Unknown members are ignored."""
+    """A model that ignores unknown members."""
 
     model_config = ConfigDict(frozen=True)
 
 
 class AccountUserIn(_Loose):
-    """Who it is for."""
+    """The user of a new account."""
 
-    email: Annotated[Text, Field(min_length=1, max_length=EMAIL_LENGTH_MAX)]
+    email: Annotated[
+        Text, Field(min_length=1, max_length=EMAIL_LENGTH_MAX, description="The email address of the user.")
+    ]
 
 
 class AccountOptions(_Loose):
-    """What comes with an account."""
+    """The options of a new account."""
 
-    create_api_keys: bool = Field(default=False, description="Make a key of the new project.")
+    create_api_keys: bool = Field(default=False, description="Create a key of the new project.")
     return_api_keys: bool = Field(
-        default=False, description="Show it: nobody can later. A key that is not shown is not made either."
+        default=False, description="Return the key, which is not stored. Without this no key is created."
     )
     seed_defaults: bool = Field(
-        default=True, description="Make the environments `development`, `staging` and `production`."
+        default=True, description="Create the environments `development`, `staging` and `production`."
     )
 
 
 class AccountIn(_Loose):
-    """One account to make."""
+    """The account to create."""
 
-    user: AccountUserIn
-    options: AccountOptions = AccountOptions()
+    user: AccountUserIn = Field(description="The user of the account.")
+    options: AccountOptions = Field(AccountOptions(), description="The options of the account.")
 
 
 class CreateAccounts(_Loose):
-    """Accounts, each under a name of the caller's choice, by which the answer tells of it."""
+    """The accounts to create, by names that the caller chooses and the response repeats."""
 
-    accounts: Annotated[Named[str, AccountIn], Field(min_length=1, max_length=ACCOUNTS_MAX)]
+    accounts: Annotated[
+        Named[str, AccountIn],
+        Field(min_length=1, max_length=ACCOUNTS_MAX, description="The accounts by name."),
+    ]
 
 
 class AccountUser(BaseModel):
-    """A user."""
+    """The user of an account."""
 
-    id: UUID
-    email: str
+    id: UUID = Field(description="The id of the user.")
+    email: str = Field(description="The email address of the user.")
 
 
 class NamedEntity(BaseModel):
     """An organization, a workspace or a project."""
 
-    id: UUID
-    name: str
+    id: UUID = Field(description="Its id.")
+    name: str = Field(description="Its name.")
 
 
 class AccountResponse(BaseModel):
-    """What was made. The organization and the workspace are the installation, the same for all."""
+    """A created account. Its organization and workspace are those of the installation."""
 
-    user: AccountUser
-    organizations: dict[Literal["org"], NamedEntity]
-    workspaces: dict[Literal["wrk"], NamedEntity]
-    projects: dict[Literal["prj"], NamedEntity]
-    api_keys: dict[Literal["key"], str] = Field(description="The key, this once; empty unless it was asked for.")
+    user: AccountUser = Field(description="The user of the account.")
+    organizations: dict[Literal["org"], NamedEntity] = Field(description="The organization of the installation.")
+    workspaces: dict[Literal["wrk"], NamedEntity] = Field(description="The workspace of the installation.")
+    projects: dict[Literal["prj"], NamedEntity] = Field(description="The new project.")
+    api_keys: dict[Literal["key"], str] = Field(
+        description="The key of the project, which is returned only here; empty unless it was requested."
+    )
 
 
 class AccountsResponse(BaseModel):
-    """The accounts by their names."""
+    """The created accounts."""
 
-    accounts: dict[str, AccountResponse]
+    accounts: dict[str, AccountResponse] = Field(description="The accounts by the names of the request.")
 
 
 class CurrentProject(BaseModel):
-    """The project that a key belongs to. The organization and the workspace are the installation."""
+    """The project of an API key. Its organization and workspace are those of the installation."""
 
-    organization_id: UUID = INSTALLATION_ID
-    organization_name: str = INSTALLATION_NAME
-    workspace_id: UUID = INSTALLATION_ID
-    workspace_name: str = INSTALLATION_NAME
-    project_id: UUID
-    project_name: str
-    is_default_project: bool
-    user_role: str = "owner"
-    is_demo: bool = False
+    organization_id: UUID = Field(INSTALLATION_ID, description="The id of the organization.")
+    organization_name: str = Field(INSTALLATION_NAME, description="The name of the organization.")
+    workspace_id: UUID = Field(INSTALLATION_ID, description="The id of the workspace.")
+    workspace_name: str = Field(INSTALLATION_NAME, description="The name of the workspace.")
+    project_id: UUID = Field(description="The id of the project.")
+    project_name: str = Field(description="The name of the project.")
+    is_default_project: bool = Field(description="Whether spans without a project are stored here.")
+    user_role: str = Field("owner", description="The role of the key's user.")
+    is_demo: bool = Field(default=False, description="Always false.")
 
 
 class PermissionParameters(_Loose):
-    """The permission that is checked. The key alone decides, so the members have no effect."""
+    """The permission to check. It has no effect: a valid key may do everything in its project."""
 
     action: str | None = Field(None, description="The action, for example `run_service`.")
     resource_type: str | None = Field(None, description="The kind of resource, for example `service`.")
@@ -110,6 +117,6 @@ class PermissionParameters(_Loose):
 
 
 class Permission(BaseModel):
-    """The answer to a permission check."""
+    """The result of a permission check."""
 
-    effect: Literal["allow"] = "allow"
+    effect: Literal["allow"] = Field("allow", description="Always `allow`.")

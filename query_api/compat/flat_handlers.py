@@ -1,4 +1,4 @@
-"""The older routes below ``/tracing`` that read and delete traces: the same engine, other shapes (reference §1.4)."""
+"""The older routes below ``/tracing`` that read and delete traces: the same engine, other schemas (reference §1.4)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _NO_SPANS: Final = b'{"count":0,"spans":[]'
 
 
 async def query_flat(request: Request) -> Response:
-    """Ask for traces or spans in the older form, by the body or by the query string; the body wins, member by member."""
+    """Return traces or spans in the older form. Members of the body win over the query string."""
     limit_at = ("query" if request.body.limit is None else "body", "limit")
     query: FlatQuery = request.body.or_else(request.query)
     request = replace(request, body=query, query=None)
@@ -35,38 +35,38 @@ async def query_flat(request: Request) -> Response:
     try:
         page_of = _spans if query.focus is Focus.SPAN else _traces
         return await page_of(request, query, filtering)
-    except InvalidCursor as exc:  # it names members where the newer routes have them
+    except InvalidCursor as exc:  # its message names the members of the newer routes
         raise InvalidCursor(exc.detail.replace("windowing.", "")) from exc
 
 
 async def get_flat_trace(request: Request) -> Response:
-    """One trace as a tree, by its id."""
+    """Return one trace as a tree, by its id."""
     found = await traces_of(request, [trace_id_of(request)])
     return Response(b'{"count":1,"traces":%b}' % _by_id(found) if found else b'{"count":0}')
 
 
 async def delete_flat_trace(request: Request) -> Response:
-    """All spans of the trace are gone, at once and from every route; answers which these were. Safe to repeat."""
+    """Delete all spans of a trace and return their ids. No route returns them from then on; safe to repeat."""
     deleted = await delete_trace(project_spans(request), trace_id_of(request))
     links = [SpanLink(trace_id=trace_id_hex(key.trace_id), span_id=span_id_hex(key.span_id)) for key in deleted]
     return json_response(LinksResponse(count=len(links), links=links), status=ACCEPTED)
 
 
 async def _spans(request: Request, query: FlatQuery, filtering: Node) -> Response:
-    answer = await query_spans(request, filtering, query.windowing)
-    if not answer.body.startswith(_NO_SPANS):
-        return answer
-    return replace(answer, body=b'{"count":0' + answer.body.removeprefix(_NO_SPANS))
+    response = await query_spans(request, filtering, query.windowing)
+    if not response.body.startswith(_NO_SPANS):
+        return response
+    return replace(response, body=b'{"count":0' + response.body.removeprefix(_NO_SPANS))
 
 
 async def _traces(request: Request, query: FlatQuery, filtering: Node) -> Response:
     page = await trace_page(request, filtering, query.windowing)
     if query.format is not Format.OPENTELEMETRY:
-        count, shown = len(page.items), b',"traces":%b' % _by_id(page.items)
+        count, found = len(page.items), b',"traces":%b' % _by_id(page.items)
     else:
         spans = [span.json for trace in page.items for span in trace.spans]
-        count, shown = len(spans), b',"spans":[%b]' % b",".join(spans) if spans else b""
-    return Response(b'{"count":%d%b%b}' % (count, shown, page.members))
+        count, found = len(spans), b',"spans":[%b]' % b",".join(spans) if spans else b""
+    return Response(b'{"count":%d%b%b}' % (count, found, page.members))
 
 
 def _by_id(traces: Sequence[Trace]) -> bytes:

@@ -1,4 +1,4 @@
-"""A question about simple traces as a filter of the one language (reference §1.6)."""
+"""Convert a query of simple traces to a filter (reference §1.6)."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ _NUMBER_OF_CONDITION: Final = re.compile(r"filtering\.conditions\[(\d+)\]")
 
 
 class _Condition(NamedTuple):
-    """A condition, and what of the question it stands for."""
+    """A condition, and the path of the member that it comes from."""
 
     at: str
     json: Json
 
 
 def node_of(query: QuerySimpleTraces) -> Node:
-    """The conditions on the span of a trace that fits. Raises ``InvalidFilter`` that names the place in the question."""
+    """Return the filter of a query. Raises ``InvalidFilter`` with the path in the query."""
     conditions = [*_of_ids(query.links), *_of_trace(query.trace or SimpleTraceFilter())]
-    filtering = {"conditions": [each.json for each in conditions]}
+    filtering = {"conditions": [condition.json for condition in conditions]}
     try:
         return parse(validated(FilteringModel, filtering, at="body"))
     except InvalidFilter as exc:

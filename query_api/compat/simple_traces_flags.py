@@ -1,7 +1,7 @@
-"""Origin, kind and channel as flags of a span, in ``ag.flags`` (reference §1.6).
+"""Store origin, kind and channel as flags of a span, in ``ag.flags`` (reference §1.6).
 
-One value of each is the absence of every flag. The reference has flags for some of the others alone, so that a ``play`` comes
-back as ``adhoc`` and ``otlp`` as ``api``; two flags more keep them apart.
+One value of each means that no flag is set. The reference has flags only for some other values, so that it returns
+``play`` as ``adhoc`` and ``otlp`` as ``api``; two more flags distinguish them.
 """
 
 from __future__ import annotations
@@ -19,24 +19,25 @@ _FLAGS: Final[tuple[Mapping[str, str], ...]] = (
 
 
 def flags_of(origin: Origin, kind: TraceKind, channel: Channel) -> dict[str, bool]:
-    """The flags that say so."""
+    """Return the flags of the values."""
     return {flag: True for flags in _FLAGS for value, flag in flags.items() if value in (origin, kind, channel)}
 
 
 def read_flags(flags: Mapping[str, Any]) -> tuple[Origin, TraceKind, Channel]:
-    """What the flags say."""
+    """Return the values of the flags."""
     origin, kind, channel = (
-        next((value for value, flag in of_one.items() if flags.get(flag) is True), None) for of_one in _FLAGS
+        next((value for value, flag in flags_by_value.items() if flags.get(flag) is True), None)
+        for flags_by_value in _FLAGS
     )
     return Origin(origin or Origin.AUTO), TraceKind(kind or TraceKind.ADHOC), Channel(channel or Channel.API)
 
 
 def wanted_flags(origin: Origin | None, kind: TraceKind | None, channel: Channel | None) -> dict[str, bool]:
-    """Flag → whether it must be set, for the values that are given: the absence of all flags excludes each."""
+    """Return whether each flag must be set or unset for the given values."""
     wanted: dict[str, bool] = {}
-    for of_one, value in zip(_FLAGS, (origin, kind, channel), strict=True):
-        if value is not None and value in of_one:
-            wanted[of_one[value]] = True
+    for flags_by_value, value in zip(_FLAGS, (origin, kind, channel), strict=True):
+        if value is not None and value in flags_by_value:
+            wanted[flags_by_value[value]] = True
         elif value is not None:
-            wanted |= dict.fromkeys(of_one.values(), False)
+            wanted |= dict.fromkeys(flags_by_value.values(), False)
     return wanted

@@ -1,4 +1,4 @@
-"""The simple trace routes: written through Kafka like every span, read and deleted like every trace (reference §1.6)."""
+"""The simple trace routes: traces of one span, published to Kafka like every span (reference §1.6)."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from query_api.spans.windowing import Windowing, WindowingResponse, refuse_feed
 
 
 async def create_simple_trace(request: Request) -> Response:
-    """Write a trace of one span; answered when Kafka has acknowledged it."""
+    """Create a trace of one span; respond when Kafka has acknowledged it."""
     return await publish_spans(request, request.body)
 
 
 async def get_simple_trace(request: Request) -> Response:
-    """A trace, as its root shows it."""
+    """Return a simple trace, read from the root span of the trace."""
     root = await _root(request)
     if root is None:
         return json_response(SimpleTraceResponse(count=0))
@@ -41,7 +41,7 @@ async def get_simple_trace(request: Request) -> Response:
 
 
 async def edit_simple_trace(request: Request) -> Response:
-    """Write the root of a trace again, with changes. What is not named stays; answered when Kafka has acknowledged it."""
+    """Change the root span of a trace and keep absent members; respond when Kafka has acknowledged it."""
     body: EditSimpleTrace = request.body
     found = await traces_of(request, [trace_id_of(request)])
     if not found:
@@ -53,7 +53,7 @@ async def edit_simple_trace(request: Request) -> Response:
 
 
 async def delete_simple_trace(request: Request) -> Response:
-    """All spans of the trace are gone, at once and from every route. Safe to repeat."""
+    """Delete all spans of a trace. No route returns them from then on; safe to repeat."""
     root = await _root(request)
     if root is None:
         return json_response(SimpleTraceDeleted(count=0))
@@ -63,12 +63,12 @@ async def delete_simple_trace(request: Request) -> Response:
 
 
 async def query_simple_traces(request: Request) -> Response:
-    """Traces that fit, the one with the latest match first; in pages."""
+    """Return simple traces that match, page by page, latest match first."""
     query: QuerySimpleTraces = request.body
     windowing = query.windowing or Windowing()
     refuse_feed(windowing)
     page = await trace_page(request, node_of(query), windowing)
-    traces = [simple_trace_of(_shown(_root_of(trace))) for trace in page.items]
+    traces = [simple_trace_of(_json(_root_of(trace))) for trace in page.items]
     return json_response(
         SimpleTracesResponse(
             count=len(traces),
@@ -81,14 +81,14 @@ async def query_simple_traces(request: Request) -> Response:
 
 async def _root(request: Request) -> Json | None:
     found = await traces_of(request, [trace_id_of(request)])
-    return _shown(_root_of(found[0])) if found else None
+    return _json(_root_of(found[0])) if found else None
 
 
 def _root_of(trace: Trace) -> Rendered:
-    """The earliest root of a trace; where it has none, its earliest span."""
+    """Return the earliest root of a trace, or its earliest span if it has no root."""
     return next((span for span in trace.spans if span.parent_id is None), trace.spans[0])
 
 
-def _shown(span: Rendered) -> Json:
+def _json(span: Rendered) -> Json:
     loaded: Json = orjson.loads(span.json)
     return loaded

@@ -1,4 +1,4 @@
-"""What the simple trace routes take and give, as pydantic models (reference §1.6)."""
+"""Request and response models of the simple trace routes (reference §1.6)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Json: TypeAlias = dict[str, Any]
 
 
 class Origin(StrEnum):
-    """Who wrote it."""
+    """Who created a simple trace."""
 
     CUSTOM = "custom"
     HUMAN = "human"
@@ -24,7 +24,7 @@ class Origin(StrEnum):
 
 
 class TraceKind(StrEnum):
-    """What for."""
+    """The purpose of a simple trace."""
 
     ADHOC = "adhoc"
     EVAL = "eval"
@@ -32,7 +32,7 @@ class TraceKind(StrEnum):
 
 
 class Channel(StrEnum):
-    """By which way."""
+    """The channel by which a simple trace was created."""
 
     OTLP = "otlp"
     WEB = "web"
@@ -44,47 +44,47 @@ Referring = TypeVar("Referring", bound=ReferenceIn)
 
 
 class _References(BaseModel, Generic[Referring]):
-    query: Referring | None = None
-    query_variant: Referring | None = None
-    query_revision: Referring | None = None
-    testset: Referring | None = None
-    testset_variant: Referring | None = None
-    testset_revision: Referring | None = None
-    application: Referring | None = None
-    application_variant: Referring | None = None
-    application_revision: Referring | None = None
-    evaluator: Referring | None = None
-    evaluator_variant: Referring | None = None
-    evaluator_revision: Referring | None = None
-    environment: Referring | None = None
-    environment_variant: Referring | None = None
-    environment_revision: Referring | None = None
-    testcase: Referring | None = None
-    selector: Named[str, str] | None = None
+    query: Referring | None = Field(None, description="The query.")
+    query_variant: Referring | None = Field(None, description="The query variant.")
+    query_revision: Referring | None = Field(None, description="The query revision.")
+    testset: Referring | None = Field(None, description="The testset.")
+    testset_variant: Referring | None = Field(None, description="The testset variant.")
+    testset_revision: Referring | None = Field(None, description="The testset revision.")
+    application: Referring | None = Field(None, description="The application.")
+    application_variant: Referring | None = Field(None, description="The application variant.")
+    application_revision: Referring | None = Field(None, description="The application revision.")
+    evaluator: Referring | None = Field(None, description="The evaluator.")
+    evaluator_variant: Referring | None = Field(None, description="The evaluator variant.")
+    evaluator_revision: Referring | None = Field(None, description="The evaluator revision.")
+    environment: Referring | None = Field(None, description="The environment.")
+    environment_variant: Referring | None = Field(None, description="The environment variant.")
+    environment_revision: Referring | None = Field(None, description="The environment revision.")
+    testcase: Referring | None = Field(None, description="The testcase.")
+    selector: Named[str, str] | None = Field(None, description="A selector of data inside the entities.")
 
     @property
     def named(self) -> dict[str, Json]:
-        """The references alone, by their names, as JSON."""
+        """Return the references by name, as JSON."""
         return self.model_dump(mode="json", exclude_none=True, exclude={"selector"})
 
 
 class SimpleReferences(_References[LooseReferenceIn]):
-    """What a trace is about: applications, variants, revisions, …"""
+    """References from a trace to applications, variants, revisions and other entities, by name."""
 
 
 class AskedReferences(_References[ReferenceIn], Strict):
-    """What the traces are about."""
+    """References that the traces must have, by name."""
 
 
 class SimpleLink(BaseModel):
-    """A span."""
+    """A link to a span."""
 
-    trace_id: str = Field(description="32 hexadecimal digits, or any spelling of a UUID.")
-    span_id: str = Field(description="16 hexadecimal digits, or any spelling of a UUID.")
+    trace_id: str = Field(description="The id of the trace: 32 hexadecimal digits or a UUID.")
+    span_id: str = Field(description="The id of the span: 16 hexadecimal digits or a UUID.")
 
 
 class AskedLink(SimpleLink, Strict):
-    """A span, in a question."""
+    """A link to a span, in a query."""
 
 
 SimpleLinks: TypeAlias = Annotated[
@@ -106,98 +106,100 @@ _CREATE_EXAMPLE: Final[Json] = {
 
 
 class SimpleTraceCreate(BaseModel):
-    """A trace of one span to be written."""
+    """The simple trace to create: a trace of one span."""
 
-    origin: Origin = Origin.CUSTOM
-    kind: TraceKind = TraceKind.ADHOC
-    channel: Channel = Channel.API
-    tags: Json | None = None
-    meta: Json | None = None
-    data: Json = Field(description="Usually inputs, outputs, parameters, internals.")
-    references: SimpleReferences
-    links: SimpleLinks = Field(description="Spans that it belongs to: by names, or a list.")
+    origin: Origin = Field(Origin.CUSTOM, description="Who created the trace.")
+    kind: TraceKind = Field(TraceKind.ADHOC, description="The purpose of the trace.")
+    channel: Channel = Field(Channel.API, description="The channel by which it was created.")
+    tags: Json | None = Field(None, description="Tags of the trace.")
+    meta: Json | None = Field(None, description="Metadata of the trace.")
+    data: Json = Field(description="The data, usually `inputs`, `outputs`, `parameters` and `internals`.")
+    references: SimpleReferences = Field(description="References to entities.")
+    links: SimpleLinks = Field(description="Links to the spans that the trace belongs to, by name or as a list.")
 
 
 class SimpleTraceEdit(BaseModel):
-    """What changes of a trace; what is absent stays as it is."""
+    """The changes of a simple trace. Absent members are kept."""
 
-    data: Json
-    tags: Json | None = None
-    meta: Json | None = None
-    references: SimpleReferences | None = None
-    links: SimpleLinks | None = None
+    data: Json = Field(description="The new data.")
+    tags: Json | None = Field(None, description="The new tags.")
+    meta: Json | None = Field(None, description="The new metadata.")
+    references: SimpleReferences | None = Field(None, description="The new references.")
+    links: SimpleLinks | None = Field(None, description="The new links.")
 
 
 class SimpleTraceFilter(Strict):
-    """What the traces have in common; each member that is given must fit."""
+    """A filter of simple traces. Every given member must match."""
 
-    origin: Origin | None = None
-    kind: TraceKind | None = None
-    channel: Channel | None = None
-    tags: Json | None = None
-    meta: Json | None = None
-    references: AskedReferences | None = None
-    links: AskedLinks | None = Field(None, description="By names: all of them; a list: one of them.")
+    origin: Origin | None = Field(None, description="Who created the trace.")
+    kind: TraceKind | None = Field(None, description="The purpose of the trace.")
+    channel: Channel | None = Field(None, description="The channel by which it was created.")
+    tags: Json | None = Field(None, description="Tags that the trace has.")
+    meta: Json | None = Field(None, description="Metadata that the trace has.")
+    references: AskedReferences | None = Field(None, description="References that the trace has.")
+    links: AskedLinks | None = Field(
+        None, description="Links that the trace has: all of them if given by name, one of them if given as a list."
+    )
 
 
 class CreateSimpleTrace(BaseModel):
-    """One trace to be written."""
+    """The request to create a simple trace."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [_CREATE_EXAMPLE]})
 
-    trace: SimpleTraceCreate
+    trace: SimpleTraceCreate = Field(description="The trace to create.")
 
 
 class EditSimpleTrace(BaseModel):
-    """The changes of one trace."""
+    """The request to edit a simple trace."""
 
-    trace: SimpleTraceEdit
+    trace: SimpleTraceEdit = Field(description="The changes of the trace.")
 
 
 class QuerySimpleTraces(Strict):
-    """A question about simple traces. Everything may be absent: then it is the newest page of all."""
+    """A query of simple traces. Without any member it returns the newest page of all."""
 
-    trace: SimpleTraceFilter | None = None
-    links: Listed[AskedLink] | None = Field(None, description="The traces themselves, by their ids.")
-    windowing: Windowing | None = None
+    trace: SimpleTraceFilter | None = Field(None, description="The filter of the traces.")
+    links: Listed[AskedLink] | None = Field(None, description="The ids of the traces themselves.")
+    windowing: Windowing | None = Field(None, description="The page to return.")
 
 
 class SimpleTrace(BaseModel):
-    """A trace, as its root shows it."""
+    """A simple trace, read from the root span of a trace."""
 
-    trace_id: str
-    span_id: str
-    created_at: str | None = None
-    origin: Origin
-    kind: TraceKind
-    channel: Channel
-    tags: Json | None = None
-    meta: Json | None = None
-    data: Json
-    references: Json
-    links: dict[str, SimpleLink] | list[SimpleLink]
+    trace_id: str = Field(description="The id of the trace.")
+    span_id: str = Field(description="The id of the root span.")
+    created_at: str | None = Field(None, description="The time at which the span was stored.")
+    origin: Origin = Field(description="Who created the trace.")
+    kind: TraceKind = Field(description="The purpose of the trace.")
+    channel: Channel = Field(description="The channel by which it was created.")
+    tags: Json | None = Field(None, description="Tags of the trace.")
+    meta: Json | None = Field(None, description="Metadata of the trace.")
+    data: Json = Field(description="The data of the trace.")
+    references: Json = Field(description="References to entities, by name.")
+    links: dict[str, SimpleLink] | list[SimpleLink] = Field(description="Links to spans, by name or as a list.")
 
 
 class SimpleTraceResponse(BaseModel):
-    """One trace, or none."""
+    """One simple trace, or none."""
 
-    count: int
-    trace: SimpleTrace | None = None
+    count: int = Field(description="1, or 0 if there is no such trace.")
+    trace: SimpleTrace | None = Field(None, description="The trace.")
 
 
 class SimpleTracesResponse(BaseModel):
-    """Traces, the one with the latest match first."""
+    """A page of simple traces, the latest match first."""
 
-    count: int
-    traces: list[SimpleTrace]
-    windowing: WindowingResponse | None = None
+    count: int = Field(description="The number of traces.")
+    traces: list[SimpleTrace] = Field(description="The traces.")
+    windowing: WindowingResponse | None = Field(None, description="The cursor of the next page, if more may follow.")
     complete: bool | None = Field(
         None, description="False when the query's budget ended before the page was full; absent otherwise."
     )
 
 
 class SimpleTraceDeleted(BaseModel):
-    """The root of the trace that was deleted, or nothing."""
+    """The deleted simple trace, or none."""
 
-    count: int
-    link: SimpleLink | None = None
+    count: int = Field(description="1, or 0 if there is no such trace.")
+    link: SimpleLink | None = Field(None, description="The ids of the root span.")

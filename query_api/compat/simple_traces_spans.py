@@ -1,7 +1,7 @@
-"""A simple trace is one span: how it is written as one, and read from one (reference §1.6).
+"""Convert simple traces to spans and back (reference §1.6).
 
-Works on span JSON, the shape of answers, which is also what intake publishes: what is sent again with changes keeps
-everything else.
+A span is span JSON here, the form of responses and of what intake publishes, so that an edited span keeps everything
+else.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from query_api.compat.simple_traces_models import (
 )
 
 LIST_KEY: Final = "key"
-"""The name that all links of a list have."""
+"""The name of every link of a list."""
 
 _DERIVED: Final = ("hashes", "created_at", "trace_type")
-"""Members that normalisation makes anew."""
+"""Members that the worker derives again."""
 
 
 def new_span(trace: SimpleTraceCreate, *, trace_id: str, span_id: str) -> Json:
-    """The span of a new trace."""
+    """Return the span of a new trace."""
     ag = {
         "type": {"span": "task"},
         "flags": flags_of(trace.origin, trace.kind, trace.channel),
@@ -44,7 +44,7 @@ def new_span(trace: SimpleTraceCreate, *, trace_id: str, span_id: str) -> Json:
 
 
 def edited_span(span: Json, edit: SimpleTraceEdit) -> Json:
-    """The span with the changes; what the edit does not name stays."""
+    """Return the span with the changes; members that the edit does not name are kept."""
     ag = {name: value for name, value in _ag(span).items() if name != "unsupported"}
     unsupported = {name: value for name, value in _ag(span).get("unsupported", {}).items() if name != "data"}
     ag |= {"data": edit.data, **_given(tags=edit.tags, meta=edit.meta, unsupported=unsupported or None)}
@@ -60,7 +60,7 @@ def edited_span(span: Json, edit: SimpleTraceEdit) -> Json:
 
 
 def simple_trace_of(span: Json) -> SimpleTrace:
-    """The trace whose root the span is."""
+    """Return the simple trace of a root span."""
     ag = _ag(span)
     origin, kind, channel = read_flags(ag.get("flags", {}))
     return SimpleTrace(
@@ -96,13 +96,14 @@ def _ag_of(references: SimpleReferences) -> Json:
 
 
 def _written_links(links: SimpleLinks) -> list[Json] | None:
-    """As spans have them; none at all where there are none, since an empty list makes an annotation, too."""
+    """Return links as spans have them; ``None`` without links, because an empty list would also mark an annotation."""
     named = links.items() if isinstance(links, dict) else ((LIST_KEY, link) for link in links)
     return [{**link.model_dump(), "attributes": {"key": name}} for name, link in named] or None
 
 
 def _read_links(links: list[Json]) -> SimpleLinks:
-    """By their names, as far as these tell them apart; else as a list, as a single one is that has the name of those."""
+    """Return links by name if the names are distinct, else as a list; also a single link with the name of a list's
+    links."""
     names = [_object(link.get("attributes")).get("key") for link in links]
     read = [_read_link(link["trace_id"], link["span_id"]) for link in links]
     if names != [LIST_KEY] and all(isinstance(name, str) for name in names) and len(set(names)) == len(names):
@@ -111,7 +112,7 @@ def _read_links(links: list[Json]) -> SimpleLinks:
 
 
 def _read_link(trace_id: str, span_id: str) -> SimpleLink:
-    """As stored spans show it, however its ids were sent."""
+    """Return a link with ids in the form of stored spans."""
     try:
         return SimpleLink(trace_id=trace_id_hex(parse_trace_id(trace_id)), span_id=span_id_hex(parse_span_id(span_id)))
     except ValueError:  # half of an id of 128 bits, which may be all zeros

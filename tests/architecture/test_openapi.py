@@ -51,8 +51,9 @@ def test_operation_ids_are_unique() -> None:
 def test_route_is_described(route: Route) -> None:
     operation = _operation(route)
 
-    assert operation["summary"]
-    assert operation["description"]
+    for text in (operation["summary"], operation["description"]):
+        assert text[0].isupper()
+        assert text.endswith(".")
     assert operation["tags"] == [route.tag]
     assert (operation["security"] == []) is (route.access is Access.PUBLIC)
 
