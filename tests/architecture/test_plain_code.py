@@ -20,24 +20,24 @@ COLUMNS_MAX: Final = 120
 LINES_MAX: Final = 400
 
 DIALECT: Final = {
-    r"so many": 5,
-    r"tells? of": 4,
-    r"told": 15,
+    r"so many": 4,
+    r"tells? of": 3,
+    r"told": 13,
     r"rooms?": 8,
     r"doors?": 8,
     r"house": 0,
     r"the way of": 3,
     r"be it": 2,
-    r"in its place": 6,
-    r"bury|buries|buried": 4,
+    r"in its place": 4,
+    r"bury|buries|buried": 1,
     r"by and by": 0,
-    r"beside": 55,
-    r"whoever": 2,
+    r"beside": 51,
+    r"whoever": 0,
     r"misfits?": 0,
     r"stretch(?:es)?": 0,
 }
 """Expressions that product code and docs do not use, and how often each may still occur."""
-LONG_LINES_MAX: Final = 731
+LONG_LINES_MAX: Final = 614
 """Lines of code and pages that may still have more than 120 columns."""
 LONG_FILES: Final = {"common/codec/otlp_json.py"}
 """Files that may still have more than 400 lines."""
