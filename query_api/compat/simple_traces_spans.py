@@ -1,25 +1,72 @@
-"""Convert simple traces to spans and back (reference §1.6).
+"""Convert simple traces to spans and back, and prepare them for Kafka (reference §1.6).
 
 A span is span JSON here, the form of responses and of what intake publishes, so that an edited span keeps everything
-else.
+else. The functions are pure: for large bodies they run in another process.
+
+Origin, kind and channel are flags of the span, in ``ag.flags``. One value of each is the absence of every flag. The
+reference has flags for only some of the others, so there ``play`` is returned as ``adhoc`` and ``otlp`` as ``api``;
+two more flags distinguish them.
 """
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Mapping
 from typing import Any, Final
 
+import orjson
+
 from common.ids import parse_span_id, parse_trace_id, span_id_hex, trace_id_hex
-from query_api.compat.simple_traces_flags import flags_of, read_flags
 from query_api.compat.simple_traces_models import (
+    Channel,
+    CreateSimpleTrace,
     Json,
+    Origin,
     SimpleLink,
     SimpleLinks,
     SimpleReferences,
     SimpleTrace,
     SimpleTraceCreate,
     SimpleTraceEdit,
+    SimpleTraceResponse,
+    TraceKind,
 )
+from query_api.intake.prepare import PlacedSpan, to_records, with_response
+from query_api.intake.publish import PreparedIntake
+from query_api.request.route import PrepareContext
+from query_api.spans.render import Rendered
+
+_FLAGS: Final[tuple[Mapping[str, str], ...]] = (
+    {Origin.CUSTOM: "is_custom", Origin.HUMAN: "is_feedback"},
+    {TraceKind.EVAL: "is_evaluation", TraceKind.PLAY: "is_play"},
+    {Channel.SDK: "is_sdk", Channel.WEB: "is_web", Channel.OTLP: "is_otlp"},
+)
+
+
+def flags_of(origin: Origin, kind: TraceKind, channel: Channel) -> dict[str, bool]:
+    """Return the flags of the values."""
+    return {flag: True for flags in _FLAGS for value, flag in flags.items() if value in (origin, kind, channel)}
+
+
+def read_flags(flags: Mapping[str, Any]) -> tuple[Origin, TraceKind, Channel]:
+    """Return the values of the flags."""
+    origin, kind, channel = (
+        next((value for value, flag in flags_by_value.items() if flags.get(flag) is True), None)
+        for flags_by_value in _FLAGS
+    )
+    return Origin(origin or Origin.AUTO), TraceKind(kind or TraceKind.ADHOC), Channel(channel or Channel.API)
+
+
+def wanted_flags(origin: Origin | None, kind: TraceKind | None, channel: Channel | None) -> dict[str, bool]:
+    """Return whether each flag must be set or unset for the given values."""
+    wanted: dict[str, bool] = {}
+    for flags_by_value, value in zip(_FLAGS, (origin, kind, channel), strict=True):
+        if value is not None and value in flags_by_value:
+            wanted[flags_by_value[value]] = True
+        elif value is not None:
+            wanted |= dict.fromkeys(flags_by_value.values(), False)
+    return wanted
+
 
 LIST_KEY: Final = "key"
 """The name of every link of a list."""
@@ -126,3 +173,26 @@ def _read_references(span: Json, ag: Mapping[str, Any]) -> Json:
         if isinstance(name := _object(reference.get("attributes")).get("key"), str)
     }
     return {**named, **_given(selector=ag.get("selector"))}
+
+
+def spans_of_new(body: CreateSimpleTrace, context: PrepareContext) -> PreparedIntake:
+    """Prepare a new trace of one span."""
+    span = new_span(body.trace, trace_id=secrets.token_hex(16), span_id=secrets.token_hex(8))
+    return _prepared(span, span, context)
+
+
+def spans_of_edited(root: Rendered, edit: SimpleTraceEdit, context: PrepareContext) -> PreparedIntake:
+    """Prepare the root span of a stored trace with changes."""
+    span = edited_span(orjson.loads(root.json), edit)
+    return _prepared(span | _full_ids(root), span, context)
+
+
+def _prepared(written: Json, returned: Json, context: PrepareContext) -> PreparedIntake:
+    traces = to_records([PlacedSpan("trace", written, is_top=True)], context)
+    return with_response(traces, SimpleTraceResponse(count=1, trace=simple_trace_of(returned)))
+
+
+def _full_ids(span: Rendered) -> Json:
+    """Return the ids with all of their digits; responses contain only the last 16."""
+    parent = {} if span.parent_id is None else {"parent_id": span.parent_id.hex()}
+    return {"span_id": span.key.span_id.hex(), **parent}

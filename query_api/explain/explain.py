@@ -1,12 +1,12 @@
 """The member ``explain`` of a response: which statements ran, what they read, of how much, and a hint in words.
 
-Explaining runs statements of its own, within the budget and the project of the request. If the budget ends, the member says
-so, and the rest of the response does not change.
+Explaining runs statements of its own, within the budget and the project of the request. If the budget ends, the
+member says so, and the rest of the response does not change.
 
-With authentication on, the tables hold rows of other projects, and the plan of a statement depends on them: which parts and
-granules exist, how many rows a granule at the border of two projects has, and even which indexes are listed (contract §2).
-So the engine is not asked for a plan then. The member shows the statements, how long they took, how many rows the project
-itself has, and what follows from the filter.
+With authentication on, the tables hold rows of other projects, and the plan of a statement depends on them: which
+parts and granules exist, how many rows a granule at the border of two projects has, and even which indexes are listed
+(contract §2). So the engine is not asked for a plan then. The member shows the statements, how long they took, how
+many rows the project itself has, and what follows from the filter.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _BUDGET_SPENT: Final = "The budget of the query was spent before everything coul
 
 @dataclass(frozen=True, slots=True)
 class TableSize:
-    """The project's part of a table: rows, counting every version, and, unless it shares the table, granules and parts."""
+    """The project's part of a table: rows of every version, and, unless it shares the table, granules and parts."""
 
     rows: int
     granules: int | None = None
@@ -98,7 +98,7 @@ async def explained(spans: ProjectSpans, filtering: Node | None = None) -> bytes
 
 
 async def explain_member(spans: ProjectSpans, filtering: Node | None = None) -> bytes:
-    """Return ``,"explain":{…}`` for a request that asked for it, to append to the members of its response; else nothing."""
+    """Return ``,"explain":{…}`` to append to the members of a response, if the request asked for it; else nothing."""
     return b',"explain":%b' % await explained(spans, filtering) if spans.is_recorded else b""
 
 

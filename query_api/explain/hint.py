@@ -116,9 +116,9 @@ def _what_was_read(reads: Sequence[TableRead], filtering: Node | None, granules_
         yield "Every span of the window was read: the window is what the conditions on `start_time` left."
     else:
         yield (
-            "Every span of the window was read: no condition could use an index. Add one that can (`is` or `in` on attributes,"
-            " ids, `span_name` or `service.name` of the resource; `references`; `content`), or bound the window (`oldest`,"
-            " `newest`)."
+            "Every span of the window was read: no condition could use an index. Add one that can"
+            " (`is` or `in` on attributes, ids, `span_name` or `service.name` of the resource; `references`; `content`),"
+            " or bound the window (`oldest`, `newest`)."
         )
 
 
@@ -137,8 +137,8 @@ def _what_cannot_help(filtering: Node | None) -> Iterator[str]:
     on_attributes = _not_by_equality(each for each, _ in conditions if each.field == "attributes")
     if on_attributes:
         yield (
-            f"On attributes an index holds values for equality (`is`, `in`), and for {on_attributes} at most the existing"
-            " paths; `content` finds whole words by index."
+            f"On attributes an index holds values for equality (`is`, `in`), and for {on_attributes} at most"
+            " the existing paths; `content` finds whole words by index."
         )
     asked = {_subject(each) for each, _ in conditions}
     for field in sorted(asked & set(_OF_VALUES.values())):

@@ -1,8 +1,8 @@
 """What the engine's ``EXPLAIN indexes = 1, json = 1`` says about a statement, limited to one project.
 
-The engine counts granules of the whole table until it has applied the primary key. So the steps before that (partitions,
-their bounds) are left out, and the total is what the primary key selects for the project alone. If other projects have keys,
-no plan is shown (``explain.py``).
+The engine counts granules of the whole table until it has applied the primary key. So the steps before that
+(partitions, their bounds) are left out, and the total is what the primary key selects for the project alone. If other
+projects have keys, no plan is shown (``explain.py``).
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class TableRead:
 
 
 def table_reads(plan: bytes, *, of_project: Mapping[str, int]) -> list[TableRead]:
-    """Return the tables that a plan reads. ``of_project`` is how many granules of each table hold rows of the project."""
+    """Return the tables that a plan reads. ``of_project`` counts the granules of each that hold rows of the project."""
     # Conditions show ids as raw bytes, which need not be UTF-8.
     nodes = _nodes(orjson.loads(plan.decode("utf-8", "replace")))
     return [_table_read(node, of_project) for node in nodes if "Indexes" in node]

@@ -18,8 +18,8 @@ from query_api.analytics.models import (
     MetricsResponse,
 )
 from query_api.compat import accounts_handlers as accounts
-from query_api.compat import flat_handlers as flat
-from query_api.compat import simple_traces_handlers as simple
+from query_api.compat import flat
+from query_api.compat import simple_traces as simple
 from query_api.compat.accounts_models import (
     AccountsResponse,
     CreateAccounts,
@@ -27,7 +27,7 @@ from query_api.compat.accounts_models import (
     Permission,
     PermissionParameters,
 )
-from query_api.compat.flat_models import FlatQuery, FlatResponse, FlatTraceResponse
+from query_api.compat.flat import FlatQuery, FlatResponse, FlatTraceResponse
 from query_api.compat.simple_traces_models import (
     CreateSimpleTrace,
     EditSimpleTrace,
@@ -36,7 +36,7 @@ from query_api.compat.simple_traces_models import (
     SimpleTraceResponse,
     SimpleTracesResponse,
 )
-from query_api.compat.simple_traces_prepare import spans_of_new
+from query_api.compat.simple_traces_spans import spans_of_new
 from query_api.compat.workflows import WORKFLOW_ROUTES
 from query_api.freshness import status as freshness
 from query_api.freshness.status import Freshness

@@ -1,16 +1,17 @@
-"""What arrived after a reader's positions: the narrow rows of ``span_arrivals``, merged over the partitions (ADR 0007).
+"""What arrived after a reader's positions: the narrow rows of ``span_arrivals``, merged over the partitions (ADR
+0007).
 
 A reader has one place in each partition, and its cursor holds them::
 
     entry of a partition = first 8 bytes of the SHA-256 of its id │ offset │ span index + 1, or 0 for the whole record
 
-Offset and index are variable-length integers, so a partition costs about 14 bytes. An offset takes at least five bytes: the
-size of a cursor must not reveal how many records of all projects a partition holds. A partition without an entry is at its
-beginning.
+Offset and index are variable-length integers, so a partition costs about 14 bytes. An offset takes at least five
+bytes: the size of a cursor must not reveal how many records of all projects a partition holds. A partition without an
+entry is at its beginning.
 
-Inside a partition the order is that of its offsets. Across partitions it is by when spans were stored; where a worker's
-clock or a redelivery contradicts the order of a partition, the partition wins: an arrival counts as stored no earlier than
-the one before it.
+Inside a partition the order is that of its offsets. Across partitions it is by when spans were stored; where a
+worker's clock or a redelivery contradicts the order of a partition, the partition wins: an arrival counts as stored
+no earlier than the one before it.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from query_api.spans.project_spans import ProjectSpans
 from query_api.spans.tables import Table, read_from
 
 CURSOR_PARTITIONS_MAX: Final = 4_000
-"""In one cursor: up to 100 KB of text. Kafka has topics times partitions; the embedded broker adds some at each start."""
+"""In one cursor: up to 100 KB of text. The embedded broker adds partitions at each start."""
 
 READ_PARTITIONS_MAX: Final = 64
 """In one statement, a branch for each; the others follow when these are read to their end."""
@@ -75,7 +76,8 @@ class Positions:
         """Return what a cursor holds. Raises ``Unavailable`` above ``CURSOR_PARTITIONS_MAX``."""
         if len(self._places) > CURSOR_PARTITIONS_MAX:
             raise Unavailable(
-                f"This project has spans of more than {CURSOR_PARTITIONS_MAX} partitions, which is what a cursor can hold."
+                f"This project has spans of more than {CURSOR_PARTITIONS_MAX} partitions,"
+                " which is what a cursor can hold."
             )
         return b"".join(
             partition_hash
@@ -161,7 +163,7 @@ LIMIT {{size:UInt32}})""")
 
 
 def merged_arrivals(rows: pa.Table, pending: Sequence[Pending], *, size: int) -> Arrivals:
-    """Return the first ``size`` of the rows in the order of the feed. ``rows`` has at most ``size`` of each partition."""
+    """Return the first ``size`` rows in the order of the feed. ``rows`` has at most ``size`` of each partition."""
     partition_index, record_offset, span_index, start_us, stored_us = (
         rows[name].to_numpy() for name in ("log_index", "record_offset", "span_index", "start_us", "stored_us")
     )

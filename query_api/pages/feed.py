@@ -1,4 +1,5 @@
-"""``POST /spans/query`` with ``by: "created_at"``: pages of what arrived, and waiting for more (contract §3.3, ADR 0007).
+"""``POST /spans/query`` with ``by: "created_at"``: pages of what arrived, and waiting for more (contract §3.3, ADR
+0007).
 
 A page is found in rounds, each of a few statements:
 
@@ -7,8 +8,8 @@ A page is found in rounds, each of a few statements:
 3. at the same time: which of the candidates are latest versions, and the rows of as many as the page can still take;
 4. again, four times as many, until the page is full, everything that is stored is examined, or the budget ends.
 
-The reader passes all that was examined, matching or not. A version is at one place for ever, so it is returned at most once;
-a version that is not the latest any more was replaced by one at a later place, or deleted.
+The reader passes all that was examined, matching or not. A version is at one place for ever, so it is returned at
+most once; a version that is not the latest any more was replaced by one at a later place, or deleted.
 """
 
 from __future__ import annotations
@@ -138,7 +139,8 @@ async def _wait_for_news(request: Request, *, since: int, ends_s: float) -> bool
 async def read_feed(
     spans: ProjectSpans, query: FeedQuery, positions: Positions, *, through: Mapping[str, Through]
 ) -> FeedPage:
-    """Return what is new after ``positions``, up to ``through``: ``limit`` spans, as many as ``bytes_max`` holds, or all.
+    """Return what is new after ``positions``, up to ``through``: ``limit`` spans, as many as ``bytes_max`` holds, or
+    all.
 
     Raises ``DeadlineExceeded`` if nothing at all could be examined within the budget of ``spans``.
     """

@@ -1,7 +1,7 @@
 """One page: run rounds until it is full, take what fits, and write what follows its items in the response.
 
-Pages of spans, of traces and of the feed are orderings of this (contract §3.3). A round finds candidates, decides which of
-them are visible, and takes as many as the page can hold by count and by bytes.
+Pages of spans, of traces and of the feed are orderings of this (contract §3.3). A round finds candidates, decides
+which of them are visible, and takes as many as the page can hold by count and by bytes.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Page(Generic[Item]):
     """The cursor of the next page; ``None`` if there is none."""
 
     is_complete: bool
-    """False if the budget ended before the page was full, or if all that it would hold was deleted while it was read."""
+    """False if the budget ended before the page was full, or if all its items were deleted while it was read."""
 
     explanation: bytes
     """The member ``explain`` with a comma before it; empty if the request did not ask for it."""
@@ -196,7 +196,7 @@ class SpansInProgress:
         return [version for version in self.versions if version not in read]
 
     def add_rows(self, rows: Layout, *, of: Collection[Version], are_current: bool) -> None:
-        """Add rows of missing versions. If ``are_current``, a row that replaced a version takes its place on the page."""
+        """Add rows of missing versions. If ``are_current``, a row that replaced a version takes its place."""
         self._rows.append(rows)
         if are_current:
             current = standing_in(of, set(rows.versions))
@@ -232,7 +232,7 @@ async def render_latest(look_up: LookUp) -> list[Rendered]:
 
 
 def parse_ids(texts: Iterable[str], parse: Callable[[str], bytes], *, message: str | None = None) -> list[bytes]:
-    """Return the distinct ids. Raises ``InvalidInput`` with ``message``, or with the reason, for one that is not an id."""
+    """Return the distinct ids. Raises ``InvalidInput`` with ``message`` or the reason for a text that is no id."""
     try:
         return list(dict.fromkeys(map(parse, texts)))
     except ValueError as exc:

@@ -1,10 +1,10 @@
 """Scan the rows of ``spans`` that match, in the order of time, with bounded work (contract §3.3).
 
-The first statement covers the whole rest of the window, with a share of the budget: the engine reads in order and stops
-when it has enough rows, so nearly every page needs only this statement. If it exceeds its share, the window is scanned in
-*time slices*. Each slice begins at the next existing row and is twice as long as the one before, or shorter if the engine
-estimates that it would read more rows than a share. If the budget ends, the scan stops between two slices, and the next
-page continues there.
+The first statement covers the whole rest of the window, with a share of the budget: the engine reads in order and
+stops when it has enough rows, so nearly every page needs only this statement. If it exceeds its share, the window is
+scanned in *time slices*. Each slice begins at the next existing row and is twice as long as the one before, or
+shorter if the engine estimates that it would read more rows than a share. If the budget ends, the scan stops between
+two slices, and the next page continues there.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Row = TypeVar("Row")
 
 
 class ScanBudget:
-    """The time and rows that a scan may still use. ``slice_us`` is the length of the next time slice, in microseconds."""
+    """The time and rows that a scan may still use. ``slice_us`` is the length of the next time slice."""
 
     def __init__(self, spans: ProjectSpans) -> None:
         self._spans = spans
@@ -108,7 +108,8 @@ def candidates_statement(
     until_us: int | None = None,
     at_us: int | None = None,
 ) -> tuple[str, dict[str, Any]]:
-    """Return the statement of the first ``{candidates:UInt32}`` rows in the order of ``order_by``, and its other values.
+    """Return the statement of the first ``{candidates:UInt32}`` rows in the order of ``order_by``, and its other
+    values.
 
     ``until_us`` is the last start that it returns, ``at_us`` the only one.
     """
@@ -174,7 +175,7 @@ class Scan(ABC, Generic[Row, At]):
 
     @abstractmethod
     async def _select(self, size: int, share: StatementBudget, *, until_us: int | None = None) -> Batch[Row, At]:
-        """Return about ``size`` rows after the position, none after ``until_us``; at least one unless there are no more."""
+        """Return about ``size`` rows after the position, none after ``until_us``; none only if there are no more."""
 
     def _statement(self, matching: Compiled, *, until_us: int | None = None) -> tuple[str, dict[str, Any]]:
         # The order of the table: in another one the engine does not stop early.

@@ -1,15 +1,17 @@
 """The session and user routes: pages of the ids of visible spans, by their activity (reference §10.3).
 
-The activity of an id is the start of its earliest span in the window, or of its latest (``realtime``). An id with spans that
-were stored when the scan began is placed by these (``snapshot.py``), so it is on one page, whatever arrived since.
+The activity of an id is the start of its earliest span in the window, or of its latest (``realtime``). An id with
+spans that were stored when the scan began is placed by these (``snapshot.py``), so it is on one page, whatever
+arrived since.
 
 A cursor holds::
 
     activity of the last id 8 B │ its tie-break 16 B │ has a leading bound 1 B │ leading bound 8 B │ length 2 B
     │ id, ≤ 256 B │ snapshot
 
-Ids are in the order of their activity, then of their first 256 bytes, then of a hash of the rest. The leading bound is the
-one of the first page: a later page may repeat it, or set it to the activity of the last id, as clients of the reference do.
+Ids are in the order of their activity, then of their first 256 bytes, then of a hash of the rest. The leading bound
+is the one of the first page: a later page may repeat it, or set it to the activity of the last id, as clients of the
+reference do.
 """
 
 from __future__ import annotations
@@ -45,8 +47,8 @@ ID_OF: Final = {
     name: f"if(ifNull({name}_id, '') != '', assumeNotNull({name}_id), {name}_in_attributes)"
     for name in ("session", "user")
 }
-"""An id is text, ``''`` if there is none. Roots have the id of their attributes in a column. Other spans may have one there
-too, or in their attributes, where normalization keeps only texts."""
+"""An id is text, ``''`` if there is none. Roots have the id of their attributes in a column. Other spans may have one
+there too, or in their attributes, where normalization keeps only texts."""
 
 _PACKED: Final = struct.Struct(">q16s?qH")
 _FIRST: Final = datetime.min.replace(tzinfo=UTC)
@@ -95,7 +97,7 @@ class ActivityQuery(Strict):
 
 
 class ActivityWindowingResponse(BaseModel):
-    """Present exactly if there may be another page. Send it back as ``windowing``, or only ``next`` with the same bounds."""
+    """Present exactly if there may be another page. Send it back as ``windowing``, or ``next`` with the same bounds."""
 
     newest: str | None = Field(None, description="Descending: the activity of the last id on this page.")
     oldest: str | None = Field(None, description="Ascending: the activity of the last id on this page.")
@@ -221,8 +223,8 @@ def _continued(scan: IdScan, after: IdPosition, *, leading: str) -> IdScan:
     window = scan.window
     if window.leading_us not in (after.leading_us, after.activity_us):
         raise InvalidCursor(
-            f"The cursor in windowing.next belongs to another windowing.{leading}: repeat it as on the page before, or as"
-            " that page returned it."
+            f"The cursor in windowing.next belongs to another windowing.{leading}: repeat it as on the page before,"
+            " or as that page returned it."
         )
     bound_us = after.leading_us
     window = replace(window, newest_us=bound_us) if window.is_descending else replace(window, oldest_us=bound_us)

@@ -1,15 +1,15 @@
-"""What was stored when a walk began (contract §3.3).
+"""What was stored when a scan began (contract §3.3).
 
-While others ingest, spans are added to traces and sessions that a walk has given already, or has still to give; by
-these alone one of them would move over the walk's position and be given twice, or never. So a cursor remembers an
-offset for each log: inside a log spans become queryable in the order of their offsets. What has spans of that time
-stands where these put it, whatever came since.
+While others ingest, spans are added to traces and sessions that pages have returned already, or have still to return.
+Such a span alone could move one of them over the position of the scan, so that it would be returned twice, or never.
+So a cursor remembers an offset for each partition: inside a partition spans become queryable in the order of their
+offsets. Traces and sessions with spans of that time are placed by these, whatever arrived since.
 
-A span that is sent again gets a later offset, and stays a span of that time: it must not move its trace or session
-either. Once the engine has merged the earlier row away, ``span_arrivals`` still has its offset and start, and no row
-of ``spans`` for them.
+A span that is sent again gets a later offset, but remains a span of that time: it must not move its trace or session
+either. Once the engine has merged the earlier row away, ``span_arrivals`` still has its offset and start, and
+``spans`` has no row for them.
 
-A log goes by a digest of its name, the same here and in statements.
+A partition is identified by a digest of its id, the same here and in statements.
 """
 
 from __future__ import annotations
@@ -24,43 +24,43 @@ from typing import Any, Final
 from query_api.spans.tables import Table, read_from
 from query_api.spans.version import Version
 
-_LOG: Final = struct.Struct(">QQ")
-LOGS_KNOWN_MAX: Final = 4_096
-"""Whose digests are kept: a page asks for that of each of its spans."""
+_ENTRY: Final = struct.Struct(">QQ")
+PARTITIONS_CACHED_MAX: Final = 4_096
+"""Digests in the cache: a page needs that of each of its spans."""
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """The last offset of each log that was stored then, as far as that was known."""
+    """The last offset of each partition that was stored then, as far as that was known."""
 
     offsets: Mapping[int, int] = field(default_factory=dict)
-    """By the digest of the log's name."""
+    """By the digest of the partition id."""
 
     @classmethod
     def of_partitions(cls, offsets: Mapping[str, int]) -> Snapshot:
-        """The snapshot of logs by name."""
+        """Return the snapshot of offsets by partition id."""
         return cls({_digest(partition_id.encode()): offset for partition_id, offset in offsets.items()})
 
     @classmethod
     def unpack(cls, packed: bytes) -> Snapshot:
-        """What ``pack`` wrote. Raises ``struct.error``."""
-        return cls(dict(_LOG.iter_unpack(packed)))
+        """Return what ``pack`` wrote. Raises ``struct.error``."""
+        return cls(dict(_ENTRY.iter_unpack(packed)))
 
     def pack(self) -> bytes:
-        """As it stands in a cursor: 16 bytes a log."""
-        return b"".join(_LOG.pack(*entry) for entry in self.offsets.items())
+        """Return what a cursor holds: 16 bytes for each partition."""
+        return b"".join(_ENTRY.pack(*entry) for entry in self.offsets.items())
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing is known of what was stored then, so that it holds no version."""
+        """Whether nothing is known of what was stored then, so that no version is held."""
         return not self.offsets
 
     def holds(self, version: Version) -> bool:
-        """Whether the version was stored then."""
+        """Return whether the version was stored then."""
         return self.offsets.get(_digest(version.partition_id), -1) >= version.record_offset
 
     def holds_sql(self) -> tuple[str, Mapping[str, Any]]:
-        """The same of a row with ``partition_id`` and ``record_offset``, as a condition and its values."""
+        """Return ``holds`` as a condition on a row with ``partition_id`` and ``record_offset``, and its values."""
         if self.is_empty:
             return "0", {}
         values = {"held_logs": list(self.offsets), "held_offsets": list(self.offsets.values())}
@@ -70,14 +70,13 @@ class Snapshot:
         return f"record_offset <= {through}", values
 
     def held_place_sql(self, *, starts: str | None = None) -> tuple[str, Mapping[str, Any]]:
-        """Whether the span of a row was stored then at the place of the row, in this or an earlier version: as a
-        condition on a row with ``start_us``, ``span_id``, ``trace_id``, ``partition_id`` and ``record_offset``, and
-        its values.
+        """Return the condition that the span of a row was stored then at the place of the row, and its values.
 
-        ``starts`` is the right side of an ``IN``: the starts of the rows that are asked about. Without it, those of
-        all versions that came since.
+        It may have been stored in this or in an earlier version. The row has ``start_us``, ``span_id``, ``trace_id``,
+        ``partition_id`` and ``record_offset``. ``starts`` is the right side of an ``IN``: the starts of the rows to
+        check. Without it, those of all versions that arrived since.
 
-        A new span is taken for one that was sent again if another one that was sent again starts in the same
+        A new span is mistaken for one that was sent again if another span that was sent again starts in the same
         microsecond.
         """
         if self.is_empty:
@@ -94,7 +93,7 @@ class Snapshot:
         return f"({held} OR {place} IN ({earlier_rows}) OR start_us IN ({merged_away}))", values
 
 
-@lru_cache(maxsize=LOGS_KNOWN_MAX)
+@lru_cache(maxsize=PARTITIONS_CACHED_MAX)
 def _digest(partition_id: bytes) -> int:
-    """``halfMD5`` of the engine."""
+    """Compute what ``halfMD5`` of the engine returns."""
     return int.from_bytes(hashlib.md5(partition_id, usedforsecurity=False).digest()[:8], "big")

@@ -3,16 +3,17 @@
 A page is found in rounds, each step as narrow as it can be:
 
 1. *candidates*: the light columns of rows that match, in order, after the position (``scan.py``);
-2. at the same time: which of them are the latest versions of their spans, what the traces used whose roots are among them,
-   and the rows of as many as the page can still take (``page.py``);
+2. at the same time: which of them are the latest versions of their spans, what the traces used whose roots are among
+   them, and the rows of as many as the page can still take (``page.py``);
 3. again after the last candidate, while the page is not full and the budget lasts.
 
-Producers send spans again meanwhile. A candidate that was replaced at its place since it was found is returned in its later
-version, if that matches too: the check of the latest versions finds that version, and a row that is gone is looked for
-again at its place.
+Producers send spans again meanwhile. A candidate that was replaced at its place since it was found is returned in its
+later version, if that matches too: the check of the latest versions finds that version, and a row that is gone is
+looked for again at its place.
 
-Pages return every span once, because the latest version is one row (same key, partition, offset and start) and the order is
-total on keys. A row that is stale, deleted, or there twice because the engine has not merged yet, is only a candidate.
+Pages return every span once, because the latest version is one row (same key, partition, offset and start) and the
+order is total on keys. A row that is stale, deleted, or there twice because the engine has not merged yet, is only a
+candidate.
 """
 
 from __future__ import annotations

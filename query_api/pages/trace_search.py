@@ -7,8 +7,8 @@ A page is found in rounds, each of a few statements:
 3. of visible spans that would put a trace elsewhere and were no candidates: which of them match. On a first page in
    descending order there are none; after it, only traces that reach over the beginning of the page have some.
 
-Then a candidate puts its trace on the page exactly if it is the trace's latest matching span. The rows of traces that are
-expected on the page are prefetched with the response of the second step; ``traces.py`` renders them.
+Then a candidate puts its trace on the page exactly if it is the trace's latest matching span. The rows of traces that
+are expected on the page are prefetched with the response of the second step; ``traces.py`` renders them.
 """
 
 from __future__ import annotations
@@ -49,9 +49,10 @@ CANDIDATES_MAX: Final = 50_000
 """In one round: about 4 MB."""
 
 _PLACE: Final = itemgetter(*map(Version._fields.index, TracePosition._fields))
+_AT_STARTS: Final = (f"start_us IN {among_starts('starts')}", f"span_id IN {among_ids('span_ids')}")
 _AT_PLACES: Final = f"""
 SELECT start_us, span_id, trace_id, partition_id, record_offset
-{read_from(Table.SPANS, "({held})", prewhere=[f"start_us IN {among_starts('starts')}", f"span_id IN {among_ids('span_ids')}"])}
+{read_from(Table.SPANS, "({held})", prewhere=_AT_STARTS)}
 """
 
 
@@ -78,7 +79,8 @@ class FoundTraces:
 async def find_traces(
     spans: ProjectSpans, matching: Compiled, window: TraceWindow, *, limit: int, rows: RowsAhead
 ) -> FoundTraces:
-    """Return the first ``limit`` traces after the window's position; ``rows`` prefetches them once their spans are known.
+    """Return the first ``limit`` traces after the window's position; ``rows`` prefetches them once their spans are
+    known.
 
     Raises ``DeadlineExceeded`` if nothing could be examined.
     """
@@ -172,7 +174,7 @@ class _TraceSearch(Rounds):
         await self._count_rivals(known.values())
 
     async def _hold_sent_again(self, traces: Collection[_KnownTrace]) -> None:
-        """Find the versions that arrived since the scan began, of spans that were there before, and count them as held."""
+        """Find versions that arrived since the scan began, of spans that were there before; count them as held."""
         since = [version for trace in traces for version in self._since(trace)]
         if not since:
             return
@@ -184,7 +186,7 @@ class _TraceSearch(Rounds):
             trace.latest = self._latest_of(trace.matching)
 
     def _since(self, trace: _KnownTrace) -> list[Version]:
-        """Return the visible spans that arrived since the scan began and whose being held would change the trace's place."""
+        """Return visible spans that arrived since the scan began and would change the trace's place if held."""
         snapshot = self._window.snapshot
         if snapshot.is_empty:
             return []
@@ -210,7 +212,7 @@ class _TraceSearch(Rounds):
                 trace.latest = max(trace.latest, rival, key=self._rank)
 
     def _latest_of(self, in_order: Sequence[Version]) -> Version:
-        """Return the version of the highest rank. They are in the order of the window: it is nearly always the first or last."""
+        """Return the version of the highest rank: in the order of the window nearly always the first or last."""
         latest_first = in_order if self._window.is_descending else in_order[::-1]
         if self._window.snapshot.is_empty:
             return latest_first[0]
@@ -221,7 +223,7 @@ class _TraceSearch(Rounds):
         return self._window.snapshot.holds(version) or version.position in self._held_places
 
     def _rank(self, version: Version) -> tuple[bool, int]:
-        """Return the key by which the latest is chosen: what was stored when the scan began wins over what arrived since."""
+        """Return the key of the latest: what was stored when the scan began wins over what arrived since."""
         return self._is_held(version), version.start_us
 
     def _rivals(self, trace: _KnownTrace) -> list[Version]:
@@ -262,9 +264,9 @@ class _KnownTrace:
 class TraceScan(Scan[Version, TracePosition]):
     """Scans the rows of a window that match, those of a trace with one start together.
 
-    The engine reads in the order of the table, by start and then by span, and stops early in no other order. So rows are
-    asked for in that order, whole microseconds of them, and are sorted into the order of pages here. A microsecond with
-    more rows than were asked for is a statement of its own, in the order of pages.
+    The engine reads in the order of the table, by start and then by span, and stops early in no other order. So rows
+    are asked for in that order, whole microseconds of them, and are sorted into the order of pages here. A
+    microsecond with more rows than were asked for is a statement of its own, in the order of pages.
     """
 
     columns = Version._fields

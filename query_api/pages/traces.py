@@ -222,7 +222,8 @@ class ReadTraces:
 
 
 async def read_page(spans: ProjectSpans, found: Sequence[FoundTrace], *, bytes_max: int, rows: RowsAhead) -> ReadTraces:
-    """Return the first traces, as many as ``bytes_max`` holds, at least one. One that was deleted meanwhile is left out.
+    """Return the first traces, as many as ``bytes_max`` holds, at least one. One that was deleted meanwhile is left
+    out.
 
     ``rows`` has prefetched some of them.
     """
@@ -288,7 +289,7 @@ def _parts(found: Sequence[FoundTrace]) -> Iterator[list[FoundTrace]]:
 async def _traces_of(
     spans: ProjectSpans, latest: Sequence[Version], sums: TraceSums, layouts: Sequence[Layout], rows: RowsAhead
 ) -> list[Trace]:
-    """Build traces from ``latest`` (sorted). If a version was replaced meanwhile, read the current versions and retry."""
+    """Build traces from ``latest`` (sorted). If a version was replaced meanwhile, read the current ones and retry."""
     trace_ids = {version.trace_id for version in latest}
 
     async def look_up(absent: Collection[Version]) -> tuple[Sequence[Version], Sequence[Layout], TraceSums]:

@@ -60,10 +60,11 @@ class Conditions(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Which spans may be on a page, and in which order. Bounds are microseconds; ``after`` is where the last page ended.
+    """Which spans may be on a page, and in which order. Bounds are microseconds; ``after`` is where the last page
+    ended.
 
-    The bound at which pages begin is excluded, the other one is included (reference §6.2). ``rate_percent`` is how many of
-    a hundred traces are kept.
+    The bound at which pages begin is excluded, the other one is included (reference §6.2). ``rate_percent`` is how
+    many of a hundred traces are kept.
     """
 
     order: Order = Order.DESCENDING
@@ -114,7 +115,7 @@ class Window:
         return Conditions(texts, {f"after_{start}": self.after.start_us, **packed})
 
     def bounds(self) -> Conditions:
-        """Return the conditions on ``start_us``. A place is within the leading bound, which therefore is left out after it."""
+        """Return the conditions on ``start_us``. A place is within the leading bound, which is omitted after it."""
         texts: list[str] = []
         parameters: dict[str, Any] = {}
         if self.newest_us is not None and (self.after is None or not self.is_descending):
@@ -144,8 +145,8 @@ class Window:
 class TraceWindow(Window):
     """Which spans can make a trace match. In both orders ``oldest_us`` is included and ``newest_us`` is not.
 
-    A trace is placed by its latest matching span. If matches of it were stored when the scan began (``snapshot``), it is
-    placed by the latest of these, whatever arrived since.
+    A trace is placed by its latest matching span. If matches of it were stored when the scan began (``snapshot``), it
+    is placed by the latest of these, whatever arrived since.
     """
 
     includes_newest: bool = False
@@ -209,7 +210,7 @@ def traces_window(windowing: Windowing, *, snapshot: Snapshot, scope: bytes, sec
 
 
 def _place_of_reference(cursor: str, window: Window, what: str, bound: str) -> tuple[int, bytes] | None:
-    """Read a cursor as clients of the reference make it: an id, and a bound that is its place. ``None`` if it is not one."""
+    """Read a cursor of a client of the reference: an id, and a bound that is its place. ``None`` if it is ours."""
     try:
         id_ = UUID(cursor).bytes
     except ValueError:

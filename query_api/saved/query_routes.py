@@ -16,8 +16,7 @@ from query_api.registry.schemas import RevisionReferences
 from query_api.registry.values import References, Revision
 from query_api.request.route import Request, Response
 from query_api.saved.queries import QUERY
-from query_api.saved.resolve import saved_in
-from query_api.saved.run import Found, run
+from query_api.saved.resolve import SavedQueryResult, run_saved, saved_in
 from query_api.spans.windowing import Windowing, WindowingResponse
 
 
@@ -61,12 +60,12 @@ class QueryRevisionHandlers(RevisionHandlers):
         revision = await self._find_named(request, body)
         if revision is None:
             return self.retrieved_response(None)
-        found = await run(request, saved_in(revision), body.windowing)
+        found = await run_saved(request, saved_in(revision), body.windowing)
         with_found = _with_found(revision, found, with_traces=bool(body.include_traces))
         return self.retrieved_response(with_found, **_page_members(found))
 
 
-def _with_found(revision: Revision, found: Found, *, with_traces: bool) -> Revision:
+def _with_found(revision: Revision, found: SavedQueryResult, *, with_traces: bool) -> Revision:
     """Return the revision with what it finds in its data: the ids of the traces, and with ``with_traces`` the traces."""
     members = b',"trace_ids":%b' % found.trace_ids_json
     if with_traces:
@@ -75,7 +74,7 @@ def _with_found(revision: Revision, found: Found, *, with_traces: bool) -> Revis
     return replace(revision, data=revision.data.removesuffix("}") + members.decode() + "}")
 
 
-def _page_members(found: Found) -> dict[str, Any]:
+def _page_members(found: SavedQueryResult) -> dict[str, Any]:
     members: dict[str, Any] = {} if found.cursor is None else {"windowing": {"next": found.cursor}}
     return members if found.is_complete else {**members, "complete": False}
 

@@ -1,14 +1,15 @@
-"""From the references of a question to what it asks together with the saved query that they name.
+"""Apply the saved query that a request refers to, and run a saved query where it is retrieved.
 
-Source: contract §3.4, reference ``spans-api`` §8. Requests without references never reach Postgres.
+Source: contract §3.4, reference ``spans-api`` §8 and §9.6. Requests without references never reach Postgres.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from common.errors import Conflict, InvalidFilter, InvalidInput, NotFound
+from common.ids import span_id_hex, trace_id_hex
 from query_api.filter.ast import GroupOperator, Node
 from query_api.filter.models import ConditionModel, FilteringModel
 from query_api.filter.parse import parse_filter
@@ -20,80 +21,86 @@ from query_api.registry.references import find_named_revision, references_of
 from query_api.registry.values import References, Revision
 from query_api.request.route import Request, Response
 from query_api.saved.queries import SAVED_AT, QueryData
-from query_api.spans.windowing import Focus, Windowing
+from query_api.spans.render import Rendered
+from query_api.spans.windowing import Focus, Windowing, refuse_feed
 
 
 async def query_spans(request: Request) -> Response:
     """Return spans that match, page by page."""
-    return await spans.query_spans(request, *await asked_of(request, request.body, focus=Focus.SPAN))
+    return await spans.query_spans(request, *await resolved_query(request, focus=Focus.SPAN))
 
 
 async def query_traces(request: Request) -> Response:
     """Return traces of which a span matches, page by page, latest match first."""
-    return await traces.query_traces(request, *await asked_of(request, request.body, focus=Focus.TRACE))
+    return await traces.query_traces(request, *await resolved_query(request, focus=Focus.TRACE))
 
 
-class Asked(NamedTuple):
+class ResolvedQuery(NamedTuple):
     """Which spans, and which page of them."""
 
     filtering: Node
     windowing: Windowing
 
 
-async def asked_of(request: Request, query: SpansQuery, *, focus: Focus) -> Asked:
-    """What ``query`` asks on a route about ``focus``: its own conditions and those saved, its own page over the saved one.
+async def resolved_query(request: Request, *, focus: Focus) -> ResolvedQuery:
+    """Return the request's query merged with the saved query that it refers to, on a route about ``focus``.
 
-    Raises ``NotFound`` where the references name nothing; ``InvalidInput`` where they say too little, contradict each other, lead to
-    a revision without data, or both filters are too much together; ``Conflict`` where the saved query is about the other focus.
+    Both filters apply. Members of the request's window override saved ones. Raises ``NotFound`` if the references
+    name nothing; ``InvalidInput`` if they are insufficient, contradict each other, or name a revision without data,
+    or if the two filters together exceed a limit; ``Conflict`` if the saved query is about the other focus.
     """
-    own = Asked(await parse_filter(query.filtering), query.windowing or Windowing())
+    query: SpansQuery = request.body
+    own = ResolvedQuery(await parse_filter(query.filtering), query.windowing or Windowing())
     references = references_of(query.query_ref, query.query_variant_ref, query.query_revision_ref)
     if references == References():
         return own
-    saved = saved_in(await _named(request, references))
+    saved = saved_in(await _find_named(request, references))
     _refuse_other_focus(saved, focus)
     if query.filtering is None:
         filtering = await parse_filter(saved.filtering, path=SAVED_AT)
     else:
         filtering = own.filtering if saved.filtering is None else await _both(saved.filtering, query.filtering)
-    return Asked(filtering, overridden(saved.windowing, own.windowing))
+    return ResolvedQuery(filtering, _merged(saved.windowing, own.windowing))
 
 
 def saved_in(revision: Revision) -> QueryData:
-    """What a revision saves. Raises ``InvalidInput`` where that is nothing: it would be a question about everything."""
+    """Return the query of a revision. Raises ``InvalidInput`` if it has none, because that would match everything."""
     if revision.data is None:
         raise InvalidInput(
-            f"Version {revision.version} of the variant '{revision.variant_slug}' stores no data: there is no query to run."
+            f"Version {revision.version} of the variant '{revision.variant_slug}' stores no data:"
+            " there is no query to run."
         )
     return QueryData.model_validate_json(revision.data)
 
 
-def overridden(saved: Windowing | None, own: Windowing | None) -> Windowing:
-    """The saved page, member by member replaced by what the request says of it."""
-    said = {name: value for name in Windowing.model_fields if (value := getattr(own, name, None)) is not None}
-    return (saved or Windowing()).model_copy(update=said)
+def _merged(saved: Windowing | None, own: Windowing | None) -> Windowing:
+    """Return the saved window with the members that the request sets."""
+    given = {name: value for name in Windowing.model_fields if (value := getattr(own, name, None)) is not None}
+    return (saved or Windowing()).model_copy(update=given)
 
 
-async def _named(request: Request, references: References) -> Revision:
+async def _find_named(request: Request, references: References) -> Revision:
     found = await find_named_revision(lineage_of(request, QUERIES.kind), references)
     if found is not None:
         return found
-    if not any(each is not None and each.identifies for each in references):
+    if not any(reference is not None and reference.identifies for reference in references):
         raise InvalidInput("query_ref, query_variant_ref and query_revision_ref name nothing: give an id or a slug.")
     raise NotFound("There is no revision of a saved query that these references name.")
 
 
 def _refuse_other_focus(saved: QueryData, focus: Focus) -> None:
-    kept = saved.formatting.focus if saved.formatting is not None else None
-    if kept not in (None, focus):
-        raise Conflict(f"Query revision formatting.focus={kept}. Use /{kept}s/query for this query revision.")
+    saved_focus = saved.formatting.focus if saved.formatting is not None else None
+    if saved_focus not in (None, focus):
+        raise Conflict(
+            f"Query revision formatting.focus={saved_focus}. Use /{saved_focus}s/query for this query revision."
+        )
 
 
 async def _both(saved: FilteringModel, own: FilteringModel) -> Node:
-    """All conditions of both. Each is legal for itself: what can be wrong is that they are too many together."""
+    """Return the conjunction of two filters. Each is valid on its own; together they may exceed a limit."""
     members = [*_members(saved), *_members(own)]
     match members:
-        case [FilteringModel() as group]:  # one alone needs no group around it, which would nest it deeper
+        case [FilteringModel() as group]:  # a single group is not wrapped, which would nest it deeper
             both = group
         case _:
             both = FilteringModel.model_construct(operator=GroupOperator.AND, conditions=members)
@@ -105,5 +112,45 @@ async def _both(saved: FilteringModel, own: FilteringModel) -> Node:
 
 
 def _members(filtering: FilteringModel) -> Sequence[FilteringModel | ConditionModel]:
-    """What has to be true all at once."""
+    """Return the members that must all be true."""
     return filtering.conditions if filtering.operator is GroupOperator.AND else [filtering]
+
+
+class SavedQueryResult(NamedTuple):
+    """A page of what a saved query finds."""
+
+    spans: Mapping[bytes, Sequence[Rendered]]
+    """By trace, in the order of the traces: the matching spans if the query is about spans, else all spans."""
+
+    cursor: str | None
+    is_complete: bool
+
+    @property
+    def trace_ids_json(self) -> bytes:
+        """The ids of the traces as a JSON list."""
+        return b"[%b]" % b",".join(b'"%b"' % trace_id_hex(trace_id).encode() for trace_id in self.spans)
+
+    @property
+    def traces_json(self) -> bytes:
+        """The traces as a JSON list, each with its spans by id, not as a tree."""
+        return b"[%b]" % b",".join(_trace_json(*item) for item in self.spans.items())
+
+
+async def run_saved(request: Request, saved: QueryData, own: Windowing | None) -> SavedQueryResult:
+    """Return the page of a saved query, with the window members of the request. Without a focus it is about traces."""
+    filtering = await parse_filter(saved.filtering, path=SAVED_AT)
+    windowing = _merged(saved.windowing, own)
+    refuse_feed(windowing)
+    if saved.formatting is not None and saved.formatting.focus is Focus.SPAN:
+        page = await spans.span_page(request, filtering, windowing)
+        by_trace: dict[bytes, list[Rendered]] = {}
+        for span in page.items:
+            by_trace.setdefault(span.key.trace_id, []).append(span)
+        return SavedQueryResult(by_trace, page.cursor, page.is_complete)
+    found = await traces.trace_page(request, filtering, windowing)
+    return SavedQueryResult({trace.trace_id: trace.spans for trace in found.items}, found.cursor, found.is_complete)
+
+
+def _trace_json(trace_id: bytes, members: Sequence[Rendered]) -> bytes:
+    listed = b",".join(b'"%b":%b' % (span_id_hex(span.key.span_id).encode(), span.json) for span in members)
+    return b'{"trace_id":"%b","spans":{%b}}' % (trace_id_hex(trace_id).encode(), listed)

@@ -8,7 +8,7 @@ import pytest
 from pydantic import BaseModel, ValidationError
 
 from query_api.analytics.models import CountsQuery, MetricSpec
-from query_api.compat.flat_models import FlatQuery
+from query_api.compat.flat import FlatQuery
 from query_api.pages.sessions import ActivityWindowing
 from query_api.pages.window import limit_of
 from query_api.request.errors import InvalidRequest

@@ -1,19 +1,30 @@
-"""The older, flat form of a query of traces or spans: one object, or the query string (reference §1.4)."""
+"""The older routes below ``/tracing``, with a flat query and other responses (reference §1.4)."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, Final, TypeAlias
 
 from pydantic import BaseModel, BeforeValidator, Field, field_validator
 
+from common.errors import InvalidCursor
+from common.ids import span_id_hex, trace_id_hex
 from common.times import parse_time_ns
 from query_api.filter.models import FilteringModel
-from query_api.filter.parse import check_groups
-from query_api.pages.spans import SpanModel
-from query_api.pages.traces import NodeModel
+from query_api.filter.parse import check_groups, parse_filter
+from query_api.intake.models import LinksResponse, SpanLink
+from query_api.pages.page import Page
+from query_api.pages.spans import SpanModel, span_page
+from query_api.pages.traces import ACCEPTED, NodeModel, Trace, trace_id_of, trace_page, traces_of
+from query_api.pages.window import limit_of
 from query_api.request.body_models import Strict, refuse_boolean
-from query_api.request.json_body import parse_json_text
+from query_api.request.json_body import json_response, parse_json_text
+from query_api.request.route import Request, Response
+from query_api.spans.latest_versions import delete_trace
+from query_api.spans.project_spans import project_spans
+from query_api.spans.render import Rendered
 from query_api.spans.windowing import Focus, Format, Order, Windowing, WindowingResponse
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -38,8 +49,8 @@ def _filter(value: Any) -> Any:
     return loaded
 
 
-Moment: TypeAlias = Annotated[datetime, BeforeValidator(_moment, json_schema_input_type=str | int)]
-Filter: TypeAlias = Annotated[
+FlatTime: TypeAlias = Annotated[datetime, BeforeValidator(_moment, json_schema_input_type=str | int)]
+FlatFilter: TypeAlias = Annotated[
     FilteringModel | None, BeforeValidator(_filter, json_schema_input_type=FilteringModel | str | None)
 ]
 
@@ -51,10 +62,10 @@ class FlatQuery(Strict):
     format: Format | None = Field(
         None, description="The form of traces: trees with `agenta`, the default; a list of spans with `opentelemetry`."
     )
-    newest: Moment | None = Field(
+    newest: FlatTime | None = Field(
         None, description="The upper bound of `start_time`: ISO 8601, or s, ms, µs or ns since 1970."
     )
-    oldest: Moment | None = Field(
+    oldest: FlatTime | None = Field(
         None, description="The lower bound of `start_time`: ISO 8601, or s, ms, µs or ns since 1970."
     )
     limit: int | None = Field(None, ge=1, description="The size of the page; 100 by default, at most 10,000.")
@@ -62,7 +73,7 @@ class FlatQuery(Strict):
     order: Order | None = Field(None, description="The order by time; descending by default.")
     rate: float | None = Field(None, ge=0, le=1, description="The share of traces that is sampled, from 0 to 1.")
     interval: int | None = Field(None, gt=0, description="The minutes of a bucket; only for analytics.")
-    filter: Filter = Field(None, description="The filter, as an object or as JSON text.")
+    filter: FlatFilter = Field(None, description="The filter, as an object or as JSON text.")
     explain: bool | None = Field(None, description="Whether the response explains how it was found.")
 
     _are_numbers = field_validator("limit", "rate", "interval", mode="before")(refuse_boolean)
@@ -103,3 +114,48 @@ class FlatTraceResponse(BaseModel):
 
     count: int = Field(description="1, or 0 if there is no such trace.")
     traces: dict[str, FlatTraceModel] | None = Field(None, description="The trace by its id.")
+
+
+async def query_flat(request: Request) -> Response:
+    """Return a page of traces or spans. The query is in the body or the query string; members of the body win."""
+    limit_at = ("query" if request.body.limit is None else "body", "limit")
+    query: FlatQuery = request.body.or_else(request.query)
+    request = replace(request, body=query, query=None)
+    filtering = await parse_filter(query.filter, path="filter")
+    settings = request.context.settings.query
+    limit_of(query.limit, default=settings.page_limit_default, max_count=settings.page_limit_max, at=limit_at)
+    page: Page[Any]
+    try:
+        if query.focus is Focus.SPAN:
+            page = await span_page(request, filtering, query.windowing)
+            return _spans_response(page.items, page.members)
+        page = await trace_page(request, filtering, query.windowing)
+    except InvalidCursor as exc:  # its message has the paths of the newer routes
+        raise InvalidCursor(exc.detail.replace("windowing.", "")) from exc
+    if query.format is Format.OPENTELEMETRY:
+        return _spans_response([span for trace in page.items for span in trace.spans], page.members)
+    return Response(b'{"count":%d,"traces":%b%b}' % (len(page.items), _by_id(page.items), page.members))
+
+
+async def get_flat_trace(request: Request) -> Response:
+    """Return one trace as a tree, by its id."""
+    found = await traces_of(request, [trace_id_of(request)])
+    return Response(b'{"count":1,"traces":%b}' % _by_id(found) if found else b'{"count":0}')
+
+
+async def delete_flat_trace(request: Request) -> Response:
+    """Delete all spans of a trace and return their ids. No route returns them from then on; safe to repeat."""
+    deleted = await delete_trace(project_spans(request), trace_id_of(request))
+    links = [SpanLink(trace_id=trace_id_hex(key.trace_id), span_id=span_id_hex(key.span_id)) for key in deleted]
+    return json_response(LinksResponse(count=len(links), links=links), status=ACCEPTED)
+
+
+def _spans_response(spans: Sequence[Rendered], members: bytes) -> Response:
+    """Return the spans as a list, which is absent if there are none."""
+    listed = b',"spans":[%b]' % b",".join([span.json for span in spans]) if spans else b""
+    return Response(b'{"count":%d%b%b}' % (len(spans), listed, members))
+
+
+def _by_id(traces: Sequence[Trace]) -> bytes:
+    members = (b'"%b":{"spans":%b}' % (trace_id_hex(trace.trace_id).encode(), trace.tree) for trace in traces)
+    return b"{%b}" % b",".join(members)
