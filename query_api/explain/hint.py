@@ -116,9 +116,9 @@ def _what_was_read(reads: Sequence[TableRead], filtering: Node | None, granules_
         yield "Every span of the window was read: the window is what the conditions on `start_time` left."
     else:
         yield (
-            "Every span of the window was read: no condition could use an index. Add one that can"
-            " (`is` or `in` on attributes, ids, `span_name` or `service.name` of the resource; `references`; `content`),"
-            " or bound the window (`oldest`, `newest`)."
+            "Every span of the window was read: no condition could use an index. Add one that can (`is` or `in`"
+            " on attributes, ids, `span_name` or `service.name` of the resource; `references`; `content`), or bound"
+            " the window (`oldest`, `newest`)."
         )
 
 
