@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, assert_never
 
 from common.span import PROMOTED_TEXTS
 from query_api.explain.plan import PRIMARY_KEY, IndexUse, TableRead
 from query_api.filter.ast import Condition, GroupOperator, Node
-from query_api.filter.fields import SERVICE_NAME_PATH, Operator
+from query_api.filter.fields import OPERATORS, SERVICE_NAME_PATH, OperandKind, Operator
 from query_api.filter.words import words_of
 
 _SERVICE_NAME: Final = "`service.name` of the resource"
@@ -31,9 +31,6 @@ INDEXED_FIELDS: Final[Mapping[str, str]] = {
 
 _NEGATIONS: Final = frozenset({GroupOperator.NOT, GroupOperator.NAND, GroupOperator.NOR})
 _BY_EQUALITY: Final = frozenset({Operator.IS, Operator.IN})
-_BY_PATH: Final = frozenset(Operator) - _BY_EQUALITY - {Operator.EXISTS, Operator.HAS}
-"""Comparisons and text operators: the engine evaluates them only where the path occurs."""
-
 _IN_ORDER_OF_TABLE: Final = "start_time"
 
 
@@ -71,7 +68,7 @@ def _usable_index(condition: Condition) -> frozenset[str]:
     match _subject(condition):
         case "attributes" if operator in _BY_EQUALITY and _has_indexed_value(condition.operand):
             return frozenset({"attributes"})
-        case "attributes" if operator in _BY_PATH:
+        case "attributes" if _needs_path(operator):
             return frozenset({"the paths of attributes"})
         case "references" if operator is Operator.IN:
             return frozenset({"references"})
@@ -81,6 +78,17 @@ def _usable_index(condition: Condition) -> frozenset[str]:
             return frozenset({field})
         case _:
             return frozenset()
+
+
+def _needs_path(operator: Operator) -> bool:
+    """Whether a condition on attributes is evaluated only where the index of paths says that the path may occur."""
+    match OPERATORS[operator].operand:
+        case OperandKind.COMPARABLE | OperandKind.RANGE | OperandKind.LITERAL | OperandKind.PATTERN:
+            return True
+        case OperandKind.NOTHING | OperandKind.VALUE | OperandKind.MEMBER | OperandKind.LIST:
+            return False
+        case kind:
+            assert_never(kind)
 
 
 def _has_indexed_value(operand: Any) -> bool:
