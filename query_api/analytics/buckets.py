@@ -1,6 +1,7 @@
 """The time window of a response, and its buckets (reference §10.1). Pure.
 
-Times are microseconds since 1970, UTC. The window includes ``oldest`` and excludes ``newest``; the first bucket begins at ``oldest``.
+Times are microseconds since 1970, UTC. The window includes ``oldest`` and excludes ``newest``; the first bucket begins
+at ``oldest``.
 """
 
 from __future__ import annotations
@@ -47,8 +48,8 @@ class Buckets:
 def buckets_of(*, oldest_us: int | None, newest_us: int | None, interval_min: int | None, now_us: int) -> Buckets:
     """Return the buckets of a request.
 
-    ``newest`` defaults to the next midnight, ``oldest`` to 30 days before it. Without an interval there is one bucket; an
-    interval that gives more than ``BUCKETS_MAX`` buckets becomes the next coarser step.
+    ``newest`` defaults to the next midnight, ``oldest`` to 30 days before it. Without an interval there is one bucket;
+    an interval that gives more than ``BUCKETS_MAX`` buckets becomes the next coarser step.
     """
     newest_us = (now_us // DAY_US + 1) * DAY_US if newest_us is None else nearest_formattable_us(newest_us)
     oldest_us = nearest_formattable_us(newest_us - DEFAULT_DAYS * DAY_US if oldest_us is None else oldest_us)

@@ -1,4 +1,5 @@
-"""``/tracing/spans/analytics``: the number of spans per bucket, and their durations, costs and tokens (reference §10.2)."""
+"""``/tracing/spans/analytics``: the number of spans per bucket, and their durations, costs and tokens (reference
+§10.2)."""
 
 from __future__ import annotations
 
@@ -25,8 +26,8 @@ async def counts_of(
 ) -> list[tuple[dict[str, Any], dict[str, Any]]]:
     """Return, for each bucket, the sums of all its spans and of those with an exception.
 
-    A trace counts with what all its spans used. A span counts with what it used itself, without what spans below it report
-    again (ADR 0010). So both add up to the same sums.
+    A trace counts with what all its spans used. A span counts with what it used itself, without what spans below it
+    report again (ADR 0010). So both add up to the same sums.
     """
     numbers = {"duration": values.number("ag.metrics.duration.cumulative")}
     for unit in ("costs", "tokens"):

@@ -1,4 +1,5 @@
-"""Handlers of the analytics routes: the request with its defaults, one statement, the response (reference §10.1, §10.2)."""
+"""Handlers of the analytics routes: the request with its defaults, one statement, the response (reference §10.1,
+§10.2)."""
 
 from __future__ import annotations
 
@@ -30,9 +31,9 @@ BINS_MAX_TOTAL: Final = 262_144
 """Bins of all histograms of a response, if the request sets their number: about 30 MB of JSON."""
 
 TIMES_US: Final[Mapping[WindowBy, str]] = {WindowBy.START_TIME: "start_us", WindowBy.CREATED_AT: "stored_us"}
-"""Columns of ``spans``. The reference follows ``created_at``, which there is the first arrival of a span and never changes. Here
-it is the time at which the visible version was stored (contract §3.3): a span that is sent again would leave its bucket. So
-``start_time`` is the default, as for every other window."""
+"""Columns of ``spans``. The reference follows ``created_at``, which there is the first arrival of a span and never
+changes. Here it is the time at which the visible version was stored (contract §3.3): a span that is sent again would
+leave its bucket. So ``start_time`` is the default, as for every other window."""
 
 _WITHOUT_VALUE: Final = frozenset(
     operator for operator in Operator if OPERATORS[operator].operand is OperandKind.NOTHING

@@ -1,8 +1,9 @@
-"""``/spans/analytics/query``: every statistic of every bucket in one statement that reads the spans once (reference §10.1).
+"""``/spans/analytics/query``: every statistic of every bucket in one statement that reads the spans once (reference
+§10.1).
 
-The statement has layers, each a subquery over the one before, because the engine plans an expression again at each place
-that names it: values of spans, aggregates over the spans of a bucket, and steps from those to what the response shows.
-``statistics.py`` defines the statistics, docs/analytics.md explains them to users.
+The statement has layers, each a subquery over the one before, because the engine plans an expression again at each
+place that names it: values of spans, aggregates over the spans of a bucket, and steps from those to what the response
+shows. ``statistics.py`` defines the statistics, docs/analytics.md explains them to users.
 """
 
 from __future__ import annotations
@@ -31,9 +32,9 @@ Columns = Mapping[str, str]
 class Statistic:
     """The computation of the statistics of one value in each bucket.
 
-    ``aggregates`` are expressions over the spans of a bucket, by name; each of ``steps`` is over these and the steps before.
-    All names start with ``prefix``. ``members`` turns the columns ``selected``, without the prefix, into members of the
-    response; ``count`` is always selected, unless there is nothing to compute.
+    ``aggregates`` are expressions over the spans of a bucket, by name; each of ``steps`` is over these and the steps
+    before. All names start with ``prefix``. ``members`` turns the columns ``selected``, without the prefix, into
+    members of the response; ``count`` is always selected, unless there is nothing to compute.
     """
 
     prefix: str
@@ -183,12 +184,13 @@ def _numbers(row: Row) -> Members:
 
 
 def _frequency_steps(prefix: str) -> list[Columns]:
-    """From ``values`` to ``freq``, the distinct values with their counts, most frequent first, then by value; and ``uniq``.
+    """From ``values`` to ``freq``, the distinct values with their counts, most frequent first, then by value; and
+    ``uniq``.
 
-    Sorting puts equal values next to each other: the rank of a value among its equals is 1 at the first, and their number at
-    the last. Sorting a million texts takes 0.1 s if few are different and half a second if most are; a map that counts takes
-    half as long for the former and three times as long for the latter. No lambda captures an array: the engine would copy
-    it for every element.
+    Sorting puts equal values next to each other: the rank of a value among its equals is 1 at the first, and their
+    number at the last. Sorting a million texts takes 0.1 s if few are different and half a second if most are; a map
+    that counts takes half as long for the former and three times as long for the latter. No lambda captures an array:
+    the engine would copy it for every element.
     """
     p = prefix
     begins = f"arrayFilter((value, rank) -> rank = 1, {p}sorted, {p}ranks)"

@@ -144,7 +144,7 @@ class MetricsParameters(AnalyticsParameters):
     specs: Specs = Field(
         None,
         max_length=SPECS_MAX,
-        description="The statistics to compute, or their JSON as a string. Default: duration, errors, costs, tokens and types.",
+        description="The statistics to compute, or their JSON as a string. Default: six of the trace, see the docs.",
     )
 
 
@@ -199,7 +199,7 @@ class MetricsBucket(BaseModel):
     timestamp: str = Field(description="The start of the bucket.")
     interval: int = Field(description="Minutes per bucket.")
     metrics: dict[str, dict[str, Any]] = Field(
-        description="Statistics by path, which begins with `attributes.`; each has the `type` and the statistics of the values."
+        description="By path, which begins with `attributes.`: the `type` and the statistics of the values."
     )
 
 

@@ -1,4 +1,5 @@
-"""Statistics of numbers and categories from what the engine has counted, and histograms (definitions: docs/analytics.md).
+"""Statistics of numbers and categories from what the engine has counted, and histograms (definitions:
+docs/analytics.md).
 
 Pure, except that ``counting_steps`` writes the SQL that counts the values in each bin.
 """
@@ -52,28 +53,29 @@ def percentile_name(percent: float) -> str:
 
 
 def frequencies(counts: Iterable[tuple[Any, int]], *, count: int, distinct_count: int) -> dict[str, Any]:
-    """Return how often each value occurs among ``count``, in the order of ``counts``, and the number of different values."""
+    """Return how often each value occurs among ``count``, in the order of ``counts``, and the number of different
+    values."""
     freq = [{"value": value, "count": times, "density": times / count} for value, times in counts]
     return {"freq": freq, "uniq": distinct_count}
 
 
 def _is_a_measure(median: float, *, low: float, high: float) -> bool:
-    """Whether spreads can be given in medians: the values have one sign, and the median is not tiny compared to them."""
+    """Whether spreads can be given in medians: values have one sign, and the median is not tiny compared to them."""
     return not (low < 0 < high) and abs(median) > _TINY * (high - low)
 
 
 HUGE: Final = 1e300
 SHRINKING: Final = 2.0**-12
-"""The scale of computations past ``HUGE``, exact there: the distance of two doubles times the number of bins may be past the
-largest double."""
+"""The scale of computations past ``HUGE``, exact there: the distance of two doubles times the number of bins may be
+past the largest double."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bins:
     """The bins of a histogram, equally wide from ``first`` to ``last``.
 
-    A bin includes its start and excludes its end; the last bin includes ``last``. The engine computes starts by the same
-    operations on doubles (``counting_steps``), so that its counts fit the intervals to the last bit.
+    A bin includes its start and excludes its end; the last bin includes ``last``. The engine computes starts by the
+    same operations on doubles (``counting_steps``), so that its counts fit the intervals to the last bit.
     """
 
     first: float
@@ -90,7 +92,8 @@ class Bins:
 
 
 def histogram(bins: Bins, counts: Sequence[int]) -> list[dict[str, Any]]:
-    """Return every bin, empty ones too, with its share of the values in bins; numbered from 1, like SQL's ``width_bucket``."""
+    """Return every bin, empty ones too, with its share of the values in bins; numbered from 1, like SQL's
+    ``width_bucket``."""
     total = sum(counts)
     return [
         {
@@ -104,7 +107,8 @@ def histogram(bins: Bins, counts: Sequence[int]) -> list[dict[str, Any]]:
 
 
 def counting_steps(spec: MetricSpec, prefix: str, parameters: Parameters) -> list[Mapping[str, str]]:
-    """Return the steps from ``count``, ``min``, ``max`` and ``values`` of a bucket to ``first``, ``last`` and ``bins``, the counts.
+    """Return the steps from ``count``, ``min``, ``max`` and ``values`` of a bucket to ``first``, ``last`` and ``bins``,
+    the counts.
 
     Each step maps names to expressions over the columns of the steps before. All names start with ``prefix``.
     """
@@ -115,7 +119,9 @@ def counting_steps(spec: MetricSpec, prefix: str, parameters: Parameters) -> lis
     ends_before = "<" if spec.vmax is not None and spec.edge is False else "<="
     guess = f"({p}scale * value - {p}scale * {p}first) * {p}bins_count / {p}length"
     last_bin = f"(toInt64({p}bins_count) - 1)"
-    corrected = f"bin - (value < {_begin('bin', p)}) + (bin < {last_bin} AND value >= {_begin('(bin + 1)', p)})"  # by one at most
+    is_too_high = f"value < {_begin('bin', p)}"  # the guess is wrong by at most one bin
+    is_too_low = f"bin < {last_bin} AND value >= {_begin('(bin + 1)', p)}"
+    corrected = f"bin - ({is_too_high}) + ({is_too_low})"
     counted = f"arrayReduce('countResample(0, {BINS_MAX}, 1)', {p}in_bins)"
     return [
         {

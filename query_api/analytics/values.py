@@ -1,7 +1,7 @@
 """Values of many spans as columns of one statement: the value at a path, as responses show it.
 
-A value is read as typed text (``common/clickhouse/leaves.py``), ``''`` if there is none. Paths travel as typed parameters.
-The cumulative metrics of a root are the sums over its whole trace if responses show those (ADR 0005).
+A value is read as typed text (``common/clickhouse/leaves.py``), ``''`` if there is none. Paths travel as typed
+parameters. The cumulative metrics of a root are the sums over its whole trace if responses show those (ADR 0005).
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from query_api.spans.visible_spans import visible_spans
 class Values:
     """Collects what a statement must read of each span.
 
-    The methods return names of columns of ``rows``. Each value is read once, however often it is requested. ``time_us`` is
-    the column of ``spans`` that the buckets follow.
+    The methods return names of columns of ``rows``. Each value is read once, however often it is requested. ``time_us``
+    is the column of ``spans`` that the buckets follow.
     """
 
     def __init__(self, matching: Compiled, *, time_us: str) -> None:
@@ -62,8 +62,8 @@ class Values:
     def used(self, unit: str) -> str:
         """Return the part of a span's total ``tokens`` or ``costs`` that counts.
 
-        Null if nothing counts: the span reports none, spans below it report the same again, or the total counts in another
-        trace, in which case the column holds 0 whatever ``leaves`` holds.
+        Null if nothing counts: the span reports none, spans below it report the same again, or the total counts in
+        another trace, in which case the column holds 0 whatever ``leaves`` holds.
         """
         self._needs_counted_totals = True
         stored = _name(self._stored, f"{unit}_total", "stored")

@@ -1,12 +1,12 @@
 """The meaning of a filter in plain Python: ``matches(node, span)`` over a span as responses show it (contract §3.2).
 
-The compiler to SQL (``query_api/filter/sql/compile.py``) means the same; ``tests/contract/test_filter_agreement.py`` compares
-the two. Only tests call this module today. It is part of the product because live tail and subscriptions, which filter
-spans before they are stored, will call it.
+The compiler to SQL (``query_api/filter/sql/compile.py``) means the same; ``tests/contract/test_filter_agreement.py``
+compares the two. Only tests call this module today. It is part of the product because live tail and subscriptions,
+which filter spans before they are stored, will call it.
 
-Total and two-valued: every condition is true or false on every span, and nothing raises. A span id is compared as responses
-show it, eight bytes: an id that was sent with 128 bits and unequal halves (reference §2.1) is found only by the engine, under
-its whole id.
+Total and two-valued: every condition is true or false on every span, and nothing raises. A span id is compared as
+responses show it, eight bytes: an id that was sent with 128 bits and unequal halves (reference §2.1) is found only by
+the engine, under its whole id.
 """
 
 from __future__ import annotations
@@ -127,7 +127,8 @@ def value_at(value: Any, path: Sequence[str]) -> Any:
 
 
 def same(stored: Any, wanted: Any) -> bool:
-    """Return typed equality: numbers by value, objects by the members of ``wanted``, arrays by its elements in any order."""
+    """Return typed equality: numbers by value, objects by the members of ``wanted``, arrays by its elements in any
+    order."""
     if isinstance(wanted, Mapping):
         return isinstance(stored, dict) and all(same(stored.get(name), member) for name, member in wanted.items())
     if isinstance(wanted, list | tuple):
@@ -229,7 +230,8 @@ def _is_in_one(phrase: Phrase, texts: Sequence[Phrase]) -> bool:
 
 
 def _texts_of(span: Mapping[str, Any]) -> Iterator[str]:
-    """The texts that ``content`` looks at: every text in the attributes, the names of events, every text in their attributes.
+    """The texts that ``content`` looks at: every text in the attributes, the names of events, every text in their
+    attributes.
 
     Keys, numbers, booleans and times are not texts.
     """

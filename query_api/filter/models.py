@@ -1,7 +1,7 @@
 """The JSON shape of a filter as pydantic models: a wrong shape is 422; ``parse`` checks what a filter means.
 
-A group has ``conditions``, a condition has ``field``, never both; a member without ``field`` is a group (reference §5.1).
-Unknown members are refused: in a filter, a typo would widen the result (contract §1).
+A group has ``conditions``, a condition has ``field``, never both; a member without ``field`` is a group (reference
+§5.1). Unknown members are refused: in a filter, a typo would widen the result (contract §1).
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ class ConditionModel(Strict):
     key: str | None = Field(
         None,
         description=(
-            "A dotted path into the field; a number is an index of an array. On `resource` and `scope` it is a path in their"
-            " attributes (`service.name`), or one of their members: `schema_url`, `dropped_attributes_count`, and for"
-            " `scope` also `name` and `version`. `attributes.name` is the attribute of that name."
+            "A dotted path into the field; a number is an index of an array. On `resource` and `scope` it is a path"
+            " in their attributes (`service.name`), or one of their members: `schema_url`, `dropped_attributes_count`,"
+            " and for `scope` also `name` and `version`. `attributes.name` is the attribute of that name."
         ),
     )
     value: Any = Field(None, description="The value to compare with.")

@@ -1,4 +1,5 @@
-"""Operands of conditions: read from the request into the form in which a field is compared, within limits (contract §3.2).
+"""Operands of conditions: read from the request into the form in which a field is compared, within limits (contract
+§3.2).
 
 A reader takes a value and its path in the request, and raises ``InvalidFilter`` with that path.
 """
@@ -87,8 +88,8 @@ def _check_parts(value: Any, at: str) -> None:
         if depth > VALUE_DEPTH_MAX or containers_count > VALUE_CONTAINERS_MAX:
             raise InvalidFilter(
                 at,
-                f"the value nests deeper than {VALUE_DEPTH_MAX} levels or holds more than {VALUE_CONTAINERS_MAX} objects"
-                " and arrays.",
+                f"the value nests deeper than {VALUE_DEPTH_MAX} levels or holds more than {VALUE_CONTAINERS_MAX}"
+                " objects and arrays.",
             )
 
 
@@ -121,7 +122,8 @@ def read_range(field: Field, operator: Operator, value: Any, at: str) -> list[An
 
 
 def read_scalars(field: Field, operator: Operator, value: Any, at: str) -> list[Any]:
-    """Read the operand of a list operator on scalars. A list of 10,000 that can stay as it is takes a tenth of the time."""
+    """Read the operand of a list operator on scalars. A list of 10,000 that can stay as it is takes a tenth of the
+    time."""
     if not isinstance(value, list):
         raise InvalidFilter(at, f"'{operator}' needs a list; got {type_name(value)}.")
     if len(value) <= LIST_VALUES_MAX and _can_stay(field.kind, value):
@@ -246,9 +248,9 @@ _READERS: Final[Mapping[Kind, Reader]] = {
     Kind.JSON: read_json,
 }
 
-# Elements of `links references events hashes` (reference §5.6). A *partial* element maps members to the values that they
-# must have, each in the form that responses show: ids and times in their one spelling, texts as texts. A member below
-# `attributes.` is one key with its dots, as events and links keep them, or, where that is absent, a path.
+# Elements of `links references events hashes` (reference §5.6). A *partial* element maps members to the values that
+# they must have, each in the form that responses show: ids and times in their one spelling, texts as texts. A member
+# below `attributes.` is one key with its dots, as events and links keep them, or, where that is absent, a path.
 
 
 def read_partials(field: Field, value: Any, at: str) -> list[dict[str, Any]]:

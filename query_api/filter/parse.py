@@ -1,7 +1,8 @@
 """From the JSON shape of a filter to its tree: which operator a field takes, and the limits of a tree.
 
-Raises ``InvalidFilter`` with the JSON path of the error, as in ``filtering.conditions[1].operator``, what is wrong, and what
-is allowed. Source: contract §3.2, reference §5.2. Operands: ``operands.py``; limits of a whole filter: ``totals.py``.
+Raises ``InvalidFilter`` with the JSON path of the error, as in ``filtering.conditions[1].operator``, what is wrong, and
+what is allowed. Source: contract §3.2, reference §5.2. Operands: ``operands.py``; limits of a whole filter:
+``totals.py``.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ GROUPS_DEPTH_MAX: Final = 16
 
 CONDITIONS_MAX: Final = 256
 MEMBERS_MAX: Final = CONDITIONS_MAX * (GROUPS_DEPTH_MAX + 1)
-"""Conditions and groups of a filter together. More of them means too many conditions, or groups without conditions, which are
-true and cost as much to validate and to compile."""
+"""Conditions and groups of a filter together. More of them means too many conditions, or groups without conditions,
+which are true and cost as much to validate and to compile."""
 
 PATH_SEGMENTS_MAX: Final = 256
 """Segments of a key: many times deeper than attributes nest. A path is compiled segment by segment."""
@@ -31,7 +32,7 @@ _NO_OPTIONS: Final = Options()
 
 
 async def parse_filter(filtering: FilteringModel | None, *, path: str = "filtering") -> Node:
-    """Return ``parse(filtering, path=path)``; a filter with many values is parsed in a thread: up to 80 ms (ADR 0014)."""
+    """Return ``parse(filtering, path=path)``; parse many values, which takes up to 80 ms, in a thread (ADR 0014)."""
     if filtering is None or _size(filtering) < LARGE:
         return parse(filtering, path=path)
     return await in_thread(parse, filtering, path=path)
@@ -45,8 +46,8 @@ def parse(filtering: FilteringModel | None, *, path: str = "filtering") -> Node:
 
 
 def check_groups(filtering: Any, *, path: str = "filtering") -> None:
-    """Refuse plain JSON whose groups nest too deep or have too many members, before any code recurses into it or validates
-    each member."""
+    """Refuse plain JSON whose groups nest too deep or have too many members, before any code recurses into it or
+    validates each member."""
     level, depth, members_count = [filtering], 0, 0
     while level:
         depth += 1
@@ -206,7 +207,8 @@ def _segments(model: ConditionModel, field: Field, path: str) -> tuple[str, ...]
 
 
 def _is_whole_path(segments: tuple[str, ...], field: Field) -> bool:
-    """Whether a key begins at the field and not at its attributes: the name of a member of ``resource`` or ``scope`` does."""
+    """Whether a key begins at the field and not at its attributes: the name of a member of ``resource`` or ``scope``
+    does."""
     return not field.members or segments[0] == ATTRIBUTES or (len(segments) == 1 and segments[0] in field.members)
 
 

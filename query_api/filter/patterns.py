@@ -1,8 +1,8 @@
 """Text operators: how a literal is found, and the RE2 pattern that ``like`` and ``matches`` become (contract §3.2).
 
-Without case, a text is folded code point by code point: Unicode simple folding, as in ``words.fold`` and in RE2's ``(?i)``.
-The engine's ``match`` and ``google-re2`` are the same library with the same tables and defaults, with one exception: in the
-engine a dot matches a newline. So every pattern begins with its flags.
+Without case, a text is folded code point by code point: Unicode simple folding, as in ``words.fold`` and in RE2's
+``(?i)``. The engine's ``match`` and ``google-re2`` are the same library with the same tables and defaults, with one
+exception: in the engine a dot matches a newline. So every pattern begins with its flags.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Limits of a whole filter, so that the engine plans each filter that is accepted at once.
 
 The limits of one condition (``parse.py``, ``operands.py``) do not bound a filter that is near several of them. What a
-statement costs before it reads a row follows from the values that it carries, the *steps* into JSON that it spells out, the
-sums of traces that it asks for, and its patterns. A path or text that the engine looks up as a whole takes one step.
-``sql/compile.py`` bounds the size of what a filter compiles to.
+statement costs before it reads a row follows from the values that it carries, the *steps* into JSON that it spells out,
+the sums of traces that it asks for, and its patterns. A path or text that the engine looks up as a whole takes one
+step. ``sql/compile.py`` bounds the size of what a filter compiles to.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from query_api.filter.patterns import TextSearch
 from query_api.filter.words import words_of
 
 VALUES_MAX: Final = 40_000
-"""Values of lists, members and elements in them, and words of ``content``. Four full lists: parsing them takes about 50 ms."""
+"""Values of lists, members and elements in them, and words of ``content``. Four full lists: parsing them takes about 50
+ms."""
 
 STEPS_MAX: Final = 4_096
 """Steps into JSON. Each is about 30 bytes of a statement, and the engine takes seconds to plan a megabyte of them."""
@@ -31,8 +32,8 @@ LEVELS_MAX: Final = 96
 """Attributes nest 24 levels by their keys and at most 64 by their values: nothing is deeper."""
 
 PATTERNS_SIZE_MAX: Final = 128 * 1024
-"""RE2 instructions of every ``like`` and ``matches`` of a filter together. A pattern of 64 KiB that is mostly literal has half
-of it, ``\\pL{100}`` nearly all."""
+"""RE2 instructions of every ``like`` and ``matches`` of a filter together. A pattern of 64 KiB that is mostly literal
+has half of it, ``\\pL{100}`` nearly all."""
 
 PATTERNS_LENGTH_MAX: Final = 128 * 1024
 """Characters of the same patterns, checked before any is compiled: a character takes up to 1 µs."""
@@ -41,7 +42,7 @@ UNICODE_CLASSES_MAX: Final = 256
 """Unicode classes (``\\pL``) in the same patterns, checked before any is compiled: each takes RE2 up to 0.1 ms."""
 
 LARGE: Final = 1_000
-"""Values, or words, from which a filter is parsed and compiled in a thread: they take about 8 ms, a thread 0.1 ms more."""
+"""Values, or words, from which a filter is parsed and compiled in a thread. They take 8 ms, a thread 0.1 ms more."""
 
 _SUMMED: Final = ("ag", "metrics")
 _ABOVE_SUMS: Final = {("ag",), _SUMMED, *((*_SUMMED, metric) for metric in ("tokens", "costs", "errors"))}
@@ -71,14 +72,16 @@ class Totals:
         self._patterns_size = 0
 
     def add(self, condition: Condition, path: str) -> None:
-        """Add a condition of the normal form; ``path`` is its place in the request. Raises ``InvalidFilter`` past a limit."""
+        """Add a condition of the normal form; ``path`` is its place in the request. Raises ``InvalidFilter`` past a
+        limit."""
         if condition.operator is Operator.LIKE or condition.operator is Operator.MATCHES:
             self._add_pattern(TextSearch.of(condition.operator, condition), f"{path}.value")
         self._values_count += _values_count(condition)
         if self._values_count > VALUES_MAX:
             raise InvalidFilter(
                 f"{path}.value",
-                f"the filter holds more than {VALUES_MAX} values in total, counting values of lists and objects, and words.",
+                f"the filter holds more than {VALUES_MAX} values in total, counting values of lists and objects, and"
+                " words.",
             )
         self._steps_count += _steps_count(condition)
         if self._steps_count > STEPS_MAX:

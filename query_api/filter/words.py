@@ -1,7 +1,7 @@
 """Words and case: Unicode simple folding, and the small language of ``content contains`` (contract §3.2).
 
-A word is a run of letters, numbers and marks (Unicode L, N, M), as RE2 and so the engine know them, compared folded. The
-same in SQL: the column ``content`` of the table ``spans`` and ``query_api/filter/sql/text.py``.
+A word is a run of letters, numbers and marks (Unicode L, N, M), as RE2 and so the engine know them, compared folded.
+The same in SQL: the column ``content`` of the table ``spans`` and ``query_api/filter/sql/text.py``.
 """
 
 from __future__ import annotations
@@ -21,16 +21,17 @@ _IN_WORD: Final = re2.compile(r"[\p{L}\p{N}\p{M}]")
 _ASCII_WORD: Final = re.compile(r"[a-z0-9]+")
 
 _TERM: Final = re.compile(r'(?P<minus>(?<!\S)-)?(?:"(?P<quoted>[^"]*)"|(?P<bare>[^\s"]+))')
-"""A quoted phrase or a run without spaces, with the minus before it that makes it an exclusion: a minus inside a run is a dash.
-A quote that is not closed separates words like any other character that is not part of a word."""
+"""A quoted phrase or a run without spaces, with the minus before it that makes it an exclusion: a minus inside a run is
+a dash. A quote that is not closed separates words like any other character that is not part of a word."""
 
 _CASED_END: Final = 0x1E944
 """After the last letter that has a case in the tables of this Python."""
 
 
 def _simple(character: str) -> str:
-    """The simple case folding of a character (status C and S of Unicode's ``CaseFolding.txt``), made from what Python knows:
-    a full folding to one code point is the simple one too; where it is several, the lower case is, if that is one."""
+    """The simple case folding of a character (status C and S of Unicode's ``CaseFolding.txt``), made from what Python
+    knows: a full folding to one code point is the simple one too; where it is several, the lower case is, if that is
+    one."""
     for folded in (character.casefold(), character.lower()):
         if len(folded) == 1:
             return folded
@@ -42,8 +43,8 @@ FOLDING: Final = {
     for character in map(chr, range(0x80, _CASED_END))
     if character.casefold() != character and _simple(character) != character
 }
-"""Code points beyond ASCII that fold to another one. The DDL of the column ``content`` holds the same table as two texts, and
-RE2's ``(?i)`` folds by the same pairs; tests compare them."""
+"""Code points beyond ASCII that fold to another one. The DDL of the column ``content`` holds the same table as two
+texts, and RE2's ``(?i)`` folds by the same pairs; tests compare them."""
 
 _WITH_ASCII: Final = FOLDING | {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
 
@@ -69,8 +70,8 @@ class Content:
 def parse_content(text: str) -> Content:
     """Parse the operand of ``content contains``. Raises ``ValueError`` if it has no word.
 
-    Each word is wanted; words in double quotes are a phrase. A minus before a word or phrase excludes it; a minus before
-    several words that no space separates (``-well-known``) excludes them as a phrase.
+    Each word is wanted; words in double quotes are a phrase. A minus before a word or phrase excludes it; a minus
+    before several words that no space separates (``-well-known``) excludes them as a phrase.
     """
     wanted: dict[Phrase, None] = {}
     excluded: dict[Phrase, None] = {}

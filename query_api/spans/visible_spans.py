@@ -1,18 +1,18 @@
 """The visible spans as a table inside a larger statement: for aggregates over many spans instead of pages of them.
 
-A row of ``spans`` counts if it is the latest version of its key (``latest_versions.py``): a version that was replaced or
-deleted, or that is stored twice because the engine has not merged yet, does not count. The window and the filter are applied
-twice: to the rows, and to find the traces whose latest versions are looked up.
+A row of ``spans`` counts if it is the latest version of its key (``latest_versions.py``): a version that was replaced
+or deleted, or that is stored twice because the engine has not merged yet, does not count. The window and the filter are
+applied twice: to the rows, and to find the traces whose latest versions are looked up.
 
-Rows that a filter leaves are joined to their latest versions. All rows of a window are instead looked up in the set of the
-latest versions, by 64 bits of hash, and ``FINAL`` leaves the latest of each partition: ten million spans take 3 s instead of
-23 (ADR 0003). An invisible version counts if it has the hash of a visible one: with a million of the former and ten million
-of the latter, in one response of two million.
+Rows that a filter leaves are joined to their latest versions. All rows of a window are instead looked up in the set of
+the latest versions, by 64 bits of hash, and ``FINAL`` leaves the latest of each partition: ten million spans take 3 s
+instead of 23 (ADR 0003). An invisible version counts if it has the hash of a visible one: with a million of the former
+and ten million of the latter, in one response of two million.
 
-An insert reaches ``spans`` a moment before ``span_versions``, and the engine takes its snapshots of the tables of a statement
-one by one. So a later row may already have replaced a latest version, and the engine may have merged the row of that version
-away. Then the later row counts: the set is of places, and the join takes the row of the latest version or the next one of
-its partition. The join names the latest versions first, so that none of them is later than the rows.
+An insert reaches ``spans`` a moment before ``span_versions``, and the engine takes its snapshots of the tables of a
+statement one by one. So a later row may already have replaced a latest version, and the engine may have merged the row
+of that version away. Then the later row counts: the set is of places, and the join takes the row of the latest version
+or the next one of its partition. The join names the latest versions first, so that none of them is later than the rows.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ _COUNTED_TOTALS: Final = (
     "SELECT trace_id, span_id, 1 AS is_counted_in_part, counted_tokens, counted_costs"
     f" FROM ({counted_totals_sql(SQL['latest_versions'])})"
 )
-"""The spans whose tokens or costs count only in part, because spans below report some of them (ADR 0010), and that part."""
+"""The spans whose tokens or costs count only in part, because spans below report some of them (ADR 0010), and that
+part."""
 
 
 def visible_spans(
@@ -50,11 +51,11 @@ def visible_spans(
 ) -> str:
     """Return a subquery with ``start_us`` and ``columns``, one row for each visible span that meets all conditions.
 
-    ``columns`` maps names to expressions over a row of ``spans``; ``conditions`` are such expressions, too. ``and_also`` are
-    conditions to apply once instead of twice. ``are_many``: the conditions are only a window. ``with_sums`` adds the columns
-    of ``Metrics``: the sums over the visible spans of the row's whole trace, or 0. ``with_counted_totals`` adds
-    ``is_counted_in_part``, 1 if spans below report the same again, and then ``counted_tokens`` and ``counted_costs``, the
-    parts of its totals that count.
+    ``columns`` maps names to expressions over a row of ``spans``; ``conditions`` are such expressions, too.
+    ``and_also`` are conditions to apply once instead of twice. ``are_many``: the conditions are only a window.
+    ``with_sums`` adds the columns of ``Metrics``: the sums over the visible spans of the row's whole trace, or 0.
+    ``with_counted_totals`` adds ``is_counted_in_part``, 1 if spans below report the same again, and then
+    ``counted_tokens`` and ``counted_costs``, the parts of its totals that count.
     """
     members = "".join(f", {expression} AS {name}" for name, expression in columns.items())
     has_conditions = any(condition != EVERY_ROW.sql for condition in conditions)

@@ -1,4 +1,4 @@
-"""Full-text search means the same in Python and on the engine: ``content_matches`` over answers, and the SQL over the table."""
+"""Full-text search means the same in Python and on the engine: ``content_matches`` over responses, and the SQL over the table."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The two interpreters of a filter agree: ``matches`` over answers, and the SQL over the table, on a real engine.
+"""The two interpreters of a filter agree: ``matches`` over responses, and the SQL over the table, on a real engine.
 
-A case is one random filter, asked of each of the spans of a corpus. An example of hypothesis is several cases, which the
-engine answers in one statement, and the first of them once more as the ``WHERE`` of one, where indexes are used.
+A case is one random filter, evaluated on each span of a corpus. An example of hypothesis is several cases, which the engine
+evaluates in one statement, and the first of them again as a ``WHERE``, which uses indexes.
 """
 
 from __future__ import annotations
@@ -135,11 +135,11 @@ COUNTEREXAMPLES: list[dict[str, Any]] = [
         "options": {"all": True},
     },
 ]
-"""What the two have disagreed on, or nearly."""
+"""Filters on which the two disagreed, or nearly did."""
 
 
 @pytest.mark.parametrize("filtering", COUNTEREXAMPLES, ids=range(len(COUNTEREXAMPLES)))
-def test_what_was_once_a_disagreement(corpus: FilterCorpus, filtering: dict[str, Any]) -> None:
+def test_former_disagreements_agree(corpus: FilterCorpus, filtering: dict[str, Any]) -> None:
     node = parsed(filtering)
 
     assert corpus.found(node) == corpus.meant(node) == corpus.verdicts([node])[0]
@@ -150,10 +150,10 @@ def test_the_corpus_is_whole_and_of_one_project(corpus: FilterCorpus) -> None:
 
 
 CASED = sorted({letter for code in FOLDING for letter in (chr(code), chr(FOLDING[code]))} | set(ascii_letters))
-"""Every letter that without case is another one too."""
+"""Every letter that equals another one without case."""
 
 
-def test_without_case_the_engine_takes_the_same_letters_for_one(corpus: FilterCorpus) -> None:
+def test_engine_folds_the_same_letters(corpus: FilterCorpus) -> None:
     of_one_fold: dict[str, list[str]] = {}
     for letter in CASED:
         of_one_fold.setdefault(fold(letter), []).append(letter)
@@ -168,7 +168,7 @@ def test_without_case_the_engine_takes_the_same_letters_for_one(corpus: FilterCo
         assert found == [of_one_fold[fold(letter)] for letter in asked]
 
 
-def test_numbers_of_documents_are_shown_as_in_answers(corpus: FilterCorpus) -> None:
+def test_numbers_in_json_documents_are_shown_as_in_responses(corpus: FilterCorpus) -> None:
     powers = [
         sign * digits * 10.0**power
         for sign in (1, -1)
@@ -188,7 +188,7 @@ def test_numbers_of_documents_are_shown_as_in_answers(corpus: FilterCorpus) -> N
     assert [text.decode() for text in row["shown"]] == list(map(number_text, numbers))
 
 
-def test_a_long_literal_is_folded_as_a_short_one(corpus: FilterCorpus) -> None:
+def test_long_literal_is_folded_like_a_short_one(corpus: FilterCorpus) -> None:
     parameters = Parameters()
     search = TextSearch(Operator.CONTAINS, "".join(map(fold, CASED)), is_exact=True)
     sql = text_condition(parameters.text("".join(CASED)), search, parameters)
@@ -198,7 +198,7 @@ def test_a_long_literal_is_folded_as_a_short_one(corpus: FilterCorpus) -> None:
     assert row["verdict"] == 1
 
 
-def test_attributes_are_looked_up_in_the_index_under_or_too(corpus: FilterCorpus) -> None:
+def test_attributes_under_or_use_the_index(corpus: FilterCorpus) -> None:
     conditions = [of_attributes(key, "is", value) for key, value in (("a", "x"), ("b", 5), ("ag.type.span", "llm"))]
     compiled = compile_filter(parsed({"operator": "or", "conditions": conditions}))
 
@@ -221,9 +221,7 @@ def test_attributes_are_looked_up_in_the_index_under_or_too(corpus: FilterCorpus
         (of_attributes("a", "has", {"b": "x"}), ['["x"]']),
     ],
 )
-def test_texts_of_attributes_are_looked_up_before_they_are_read(
-    corpus: FilterCorpus, condition: dict[str, Any], tokens: list[str]
-) -> None:
+def test_texts_of_attributes_use_indexes(corpus: FilterCorpus, condition: dict[str, Any], tokens: list[str]) -> None:
     compiled = compile_filter(parsed(condition))
 
     plan = corpus.rows(
@@ -234,7 +232,7 @@ def test_texts_of_attributes_are_looked_up_before_they_are_read(
     assert all(f"tokens: {each}" in lines for each in tokens), lines
 
 
-def test_the_engine_takes_a_filter_that_is_near_every_limit(corpus: FilterCorpus) -> None:
+def test_engine_accepts_a_filter_near_every_limit(corpus: FilterCorpus) -> None:
     deep: Any = "x"
     for _ in range(20):
         deep = [deep]
@@ -251,7 +249,7 @@ def test_the_engine_takes_a_filter_that_is_near_every_limit(corpus: FilterCorpus
     assert corpus.found(node) == corpus.meant(node)
 
 
-def test_ten_thousand_elements_are_looked_for_as_one_set(corpus: FilterCorpus) -> None:
+def test_ten_thousand_elements_are_one_set(corpus: FilterCorpus) -> None:
     pairs = [{"trace_id": f"{number:032x}", "span_id": f"{number:016x}"} for number in range(1, 5_000)]
     ids = [{"trace_id": "01" * 16}, *({"trace_id": f"{number:032x}"} for number in range(1, 5_000))]
     node = parsed({"field": "links", "operator": "in", "value": pairs + ids})

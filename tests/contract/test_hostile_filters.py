@@ -1,5 +1,5 @@
-"""Filters that mean harm, or mean nothing: refused with 400 or 422 or answered, never a statement that the engine refuses, never
-another project's row, never 500.
+"""Hostile and meaningless filters get 400, 422 or a result, but never a statement that the engine refuses, another project's
+row, or 500.
 
 Both projects of the corpus hold spans with the same ids, so that a row too many is one of the other's.
 """
@@ -32,7 +32,7 @@ SPANS_COUNT = 60
 FILTERS_AT_ONCE = 25
 CASES_MIN = 150
 HTTP_SHARE = 6
-"""Of so many examples one is asked through HTTP too."""
+"""One of this many examples is sent over HTTP, too."""
 
 SNIPPETS = (
     "'", '"', "`", "\\", "\\'", "--", "/*", "*/", ";", "%", "_", "%s", "%(x)s", "{x:String}", "{p1:String}", "{of_project}",
@@ -92,7 +92,7 @@ def corpus(chdb_dir: Path, chdb_settings: Callable[[], ClickHouseSettings]) -> I
 @pytest.mark.timeout(3_600)
 @settings(max_examples=max(CASES_MIN, settings().max_examples // 2) // FILTERS_AT_ONCE)
 @given(st.lists(GROUPED, min_size=FILTERS_AT_ONCE, max_size=FILTERS_AT_ONCE), st.integers(1, HTTP_SHARE))
-def test_the_engine_takes_what_the_language_takes(corpus: FilterCorpus, filterings: list[Any], share: int) -> None:
+def test_engine_accepts_every_accepted_filter(corpus: FilterCorpus, filterings: list[Any], share: int) -> None:
     bodies = [_body(filtering) for filtering in filterings]
     nodes = [node for node in map(_accepted, bodies) if node is not None]
 
@@ -131,7 +131,7 @@ async def _ask_all(corpus: FilterCorpus, bodies: list[bytes]) -> None:
     ["(a{1000}){1000}", "((a{100}){100}){100}", r"\pL{1000}", "(" * 20_000 + "a" + ")" * 20_000, "(x+x+)+y" * 50, "|".join("ab" * 9_000)],
     ids=["nested repeats", "thrice nested", "wide class", "parentheses", "exponential elsewhere", "alternatives"],
 )  # fmt: skip
-def test_a_bomb_is_refused_or_harmless(corpus: FilterCorpus, pattern: str) -> None:
+def test_costly_filter_is_refused_or_harmless(corpus: FilterCorpus, pattern: str) -> None:
     conditions = [{"field": "attributes", "key": "a", "operator": "matches", "value": pattern}]
 
     node = _accepted(_body({"conditions": conditions}))

@@ -1,4 +1,4 @@
-"""Analytics over the real engine and over HTTP: every kind of statistics against a plain calculation over the spans shown."""
+"""Analytics over the real engine and over HTTP: every statistic against plain Python over the visible spans."""
 
 from __future__ import annotations
 
@@ -286,7 +286,7 @@ def counts_as(spec: dict[str, Any], value: Any) -> bool:
 
 @pytest.mark.parametrize("focus", ["trace", "span"])
 @pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.long)])
-async def test_every_kind_of_statistics_is_what_plain_python_says(api: Api, seed: int, focus: str) -> None:
+async def test_every_statistic_agrees_with_plain_python(api: Api, seed: int, focus: str) -> None:
     await store_corpus(api.store, seed)
     spans = [each for each in await api.spans() if focus == "span" or "parent_id" not in each]
     by_bucket: dict[int, list[Any]] = defaultdict(list)
@@ -311,7 +311,7 @@ async def test_every_kind_of_statistics_is_what_plain_python_says(api: Api, seed
 
 
 @pytest.mark.parametrize("focus", ["trace", "span"])
-async def test_counts_and_sums_are_what_plain_python_says(api: Api, focus: str) -> None:
+async def test_counts_and_sums_agree_with_plain_python(api: Api, focus: str) -> None:
     await store_corpus(api.store, 3)
     spans = [each for each in await api.spans() if focus == "span" or "parent_id" not in each]
     used = "cumulative" if focus == "trace" else "incremental"
@@ -344,7 +344,7 @@ async def test_counts_and_sums_are_what_plain_python_says(api: Api, focus: str) 
         }
 
 
-async def test_versions_that_are_not_shown_do_not_count(api: Api) -> None:
+async def test_invisible_versions_do_not_count(api: Api) -> None:
     kept, moved, gone = span(1), span(2, start_us=HOUR_US), span(3)
     await store_record(api.store, [kept, span(2), gone], offset=1)
     await store_record(api.store, [kept, span(2), gone], offset=1)
@@ -356,7 +356,7 @@ async def test_versions_that_are_not_shown_do_not_count(api: Api) -> None:
     assert [bucket["total"]["count"] for bucket in buckets[:3]] == [1, 1, 0]
 
 
-async def test_a_root_counts_with_the_sums_of_its_whole_trace(api: Api) -> None:
+async def test_root_counts_with_the_sums_of_its_whole_trace(api: Api) -> None:
     def used(number: int, tokens: int, **members: Any) -> Span:
         return span(number, trace=1, attributes={"ag.metrics.tokens.incremental.total": tokens}, **members)
 
@@ -370,7 +370,7 @@ async def test_a_root_counts_with_the_sums_of_its_whole_trace(api: Api) -> None:
     assert (await api.counts())["buckets"][0]["total"]["tokens"] == 320
 
 
-async def test_a_root_counts_with_the_only_span_of_its_trace_that_used_something(api: Api) -> None:
+async def test_root_counts_with_the_only_span_that_reports_usage(api: Api) -> None:
     used = {"ag.metrics.tokens.incremental.total": 20}
     await store_record(api.store, [span(1, trace=1)], offset=1)
     below = span(2, trace=1, parent_id=(1).to_bytes(8, "big") * 2, attributes=used)
@@ -380,7 +380,7 @@ async def test_a_root_counts_with_the_only_span_of_its_trace_that_used_something
 
 
 @pytest.mark.parametrize("focus", ["trace", "span"])
-async def test_what_spans_below_say_again_counts_once(api: Api, focus: str) -> None:
+async def test_usage_repeated_by_spans_below_counts_once(api: Api, focus: str) -> None:
     agent, call, tool = ((number).to_bytes(8, "big") * 2 for number in (1, 2, 3))
     used = {"tokens": {"incremental": {"total": 300}}, "costs": {"incremental": {"total": 0.5}}}
     part = {"tokens": {"incremental": {"total": 200}}}
@@ -400,7 +400,7 @@ async def test_what_spans_below_say_again_counts_once(api: Api, focus: str) -> N
 
 
 @pytest.mark.parametrize("focus", ["trace", "span"])
-async def test_a_call_that_is_told_of_in_two_traces_counts_in_one(api: Api, focus: str) -> None:
+async def test_call_reported_in_two_traces_counts_in_one(api: Api, focus: str) -> None:
     """The client's own span, in a trace of its own beside that of the instrumentation, keeps what it reports."""
     used = {"tokens": {"incremental": {"total": 40}}, "costs": {"incremental": {"total": 0.5}}}
     around = span(1, attributes={"ag": {"metrics": used}})
@@ -416,7 +416,7 @@ async def test_a_call_that_is_told_of_in_two_traces_counts_in_one(api: Api, focu
 
 
 @pytest.mark.parametrize("focus", ["trace", "span"])
-async def test_a_total_that_nobody_sent_is_prompt_and_completion(api: Api, focus: str) -> None:
+async def test_missing_total_is_prompt_plus_completion(api: Api, focus: str) -> None:
     parts = {"tokens": {"incremental": {"prompt": 30, "completion": 10}}}
     nothing = {"tokens": {"incremental": {"total": 0}}}
     spans = [span(1, attributes={"ag": {"metrics": parts}}), span(2, attributes={"ag": {"metrics": nothing}})]
@@ -441,14 +441,14 @@ async def test_the_filter_decides_which_spans_count(api: Api) -> None:
         assert 0 < answer["buckets"][0]["total"]["count"] == len(matching)
 
 
-async def test_what_was_not_filled_in_is_nothing(api: Api) -> None:
+async def test_empty_filter_and_specs_have_no_effect(api: Api) -> None:
     empty = {"filter": "", "specs": " "}
 
     assert await api.post("/spans/analytics/query", WINDOW, query=empty) == await api.metrics()
     assert await api.post("/tracing/spans/analytics", WINDOW, query={"filter": ""}) == await api.counts()
 
 
-async def test_members_of_the_body_win_over_the_query_string(api: Api) -> None:
+async def test_body_takes_precedence_over_the_query_string(api: Api) -> None:
     body = {"newest": WINDOW["newest"], "windowing": {"interval": 60, "newest": "2020-01-01"}}
 
     answer = await api.post(
@@ -463,7 +463,7 @@ async def test_members_of_the_body_win_over_the_query_string(api: Api) -> None:
 
 
 @pytest.mark.parametrize("place", ["flat", "windowing", "query"])
-async def test_a_rate_looks_at_that_part_of_all_traces_and_is_said(api: Api, place: str) -> None:
+async def test_rate_samples_traces_and_is_returned(api: Api, place: str) -> None:
     """Traces are told apart by the begin of their ids: here 0, 1, 2 and 3 of each hundred."""
     await store_record(api.store, [span(1 + number, trace=(number << 96) + 1) for number in range(4)])
     bodies: dict[str, Any] = {"flat": {"rate": 0.02}, "windowing": {"windowing": {"rate": 0.02}}, "query": {}}
@@ -479,7 +479,7 @@ async def test_a_rate_looks_at_that_part_of_all_traces_and_is_said(api: Api, pla
     assert metrics["query"]["windowing"]["rate"] == 0.02
 
 
-async def test_specs_of_the_body_win_and_are_said_as_they_were_sent(api: Api) -> None:
+async def test_specs_of_the_body_take_precedence_and_are_returned(api: Api) -> None:
     of_body, of_query = ([{"type": "string", "path": path}] for path in ("a", "b"))
     query = {"specs": orjson.dumps(of_query).decode(), "format": "opentelemetry"}
 
@@ -490,7 +490,7 @@ async def test_specs_of_the_body_win_and_are_said_as_they_were_sent(api: Api) ->
     assert (await api.post("/spans/analytics/query", {}, query=query))["specs"] == of_query
 
 
-async def test_several_specs_of_one_path_are_said_together_and_the_first_names_its_type(api: Api) -> None:
+async def test_specs_of_one_path_are_merged_with_the_type_of_the_first(api: Api) -> None:
     metric = {"type": "numeric/discrete", "path": "x"}
     await store_record(api.store, [span(1, attributes={"x": 5})])
 
@@ -501,7 +501,7 @@ async def test_several_specs_of_one_path_are_said_together_and_the_first_names_i
     assert {"freq", "hist"} < set(said)
 
 
-async def test_without_a_body_the_defaults_are_said(api: Api) -> None:
+async def test_defaults_are_returned_without_a_body(api: Api) -> None:
     answer = await api.post("/tracing/analytics/query")
 
     newest, oldest = (datetime.fromisoformat(answer["query"]["windowing"][name]) for name in ("newest", "oldest"))
@@ -512,7 +512,7 @@ async def test_without_a_body_the_defaults_are_said(api: Api) -> None:
     assert len(answer["specs"]) == 6
 
 
-async def test_past_the_most_buckets_they_are_coarser(api: Api) -> None:
+async def test_too_many_buckets_become_coarser(api: Api) -> None:
     def window(minutes: int) -> dict[str, Any]:
         return {"newest": format_us(START_US + minutes * 60_000_000), "interval": 1}
 
@@ -536,14 +536,14 @@ async def test_an_empty_window_has_no_buckets(api: Api) -> None:
         pytest.param("newest", "9999-12-31T23:59:59.999999-14:00", marks=pytest.mark.long),
     ],
 )
-async def test_a_bound_that_its_zone_leads_out_of_the_calendar_is_a_bound(api: Api, name: str, bound: str) -> None:
+async def test_bound_outside_the_calendar_in_utc_is_clamped(api: Api, name: str, bound: str) -> None:
     for body in ({name: bound}, {"windowing": {name: bound}}):
         for path in ("/spans/analytics/query", "/tracing/spans/analytics"):
             await api.post(path, {**body, "explain": True})
 
 
 @pytest.mark.parametrize("minutes", [10, 10**18])
-async def test_the_explained_window_is_times_and_not_the_length_of_a_bucket(api: Api, minutes: int) -> None:
+async def test_explained_window_has_no_interval(api: Api, minutes: int) -> None:
     explanation = (await api.counts(interval=minutes, explain=True))["explain"]
 
     assert explanation["statements"][0]["window"] == WINDOW
@@ -574,7 +574,7 @@ async def test_the_explained_window_is_times_and_not_the_length_of_a_bucket(api:
     ],
     ids=str,
 )
-async def test_a_wrong_shape_is_422(api: Api, body: dict[str, Any]) -> None:
+async def test_wrong_shape_is_422(api: Api, body: dict[str, Any]) -> None:
     detail = (await api.post("/spans/analytics/query", body, status=422))["detail"]
 
     assert detail[0]["loc"][0] == "body"
@@ -584,7 +584,7 @@ async def test_a_wrong_shape_is_422(api: Api, body: dict[str, Any]) -> None:
     "ignored", [2**64, 10**300, orjson.loads("[" * 300 + "]" * 300)], ids=["long", "longer", "deep"]
 )
 @pytest.mark.parametrize("operator", ["exists", "not_exists"])
-async def test_a_value_that_means_nothing_is_not_told_again(api: Api, operator: str, ignored: Any) -> None:
+async def test_ignored_value_is_not_returned(api: Api, operator: str, ignored: Any) -> None:
     asked = {"field": "attributes", "key": "a", "operator": operator}
     known = {"field": "span_name", "value": "x"}
     filtering = {"conditions": [{"operator": "or", "conditions": [{**asked, "value": ignored}, known]}]}
@@ -594,7 +594,7 @@ async def test_a_value_that_means_nothing_is_not_told_again(api: Api, operator: 
     assert applied == {"conditions": [{"operator": "or", "conditions": [asked, known]}]}
 
 
-async def test_an_illegal_filter_is_400_and_names_its_path(api: Api) -> None:
+async def test_invalid_filter_is_400_with_its_path(api: Api) -> None:
     condition = {"field": "nothing", "value": 1}
 
     flat = await api.post("/spans/analytics/query", {"filter": {"conditions": [condition]}}, status=400)
@@ -607,7 +607,7 @@ async def test_an_illegal_filter_is_400_and_names_its_path(api: Api) -> None:
     assert in_query["detail"] == flat["detail"]
 
 
-async def test_values_at_the_ends_of_what_a_double_holds_lie_in_bins(api: Api) -> None:
+async def test_smallest_and_largest_doubles_are_in_bins(api: Api) -> None:
     huge = (1.7e308, -1.7e308, 1.6e308, 5e-324, 2**64 - 1, 0.1)
     await store_record(api.store, [span(number, attributes={"x": value}) for number, value in enumerate(huge, 1)])
 
@@ -636,7 +636,7 @@ async def metric_of_x(api: Api, found: Sequence[Any], **spec: Any) -> dict[str, 
     return metric
 
 
-async def test_a_value_where_two_bins_meet_lies_in_the_one_that_begins_there(api: Api) -> None:
+async def test_value_where_two_bins_meet_is_in_the_upper_bin(api: Api) -> None:
     found = [each / 100 for each in range(101)]
 
     hist = (await metric_of_x(api, found, bins=100))["hist"]
@@ -644,38 +644,36 @@ async def test_a_value_where_two_bins_meet_lies_in_the_one_that_begins_there(api
     check_hist({"bins": 100}, hist, found)
 
 
-async def test_a_value_just_below_where_two_bins_meet_lies_in_the_lower(api: Api) -> None:
+async def test_value_just_below_where_two_bins_meet_is_in_the_lower_bin(api: Api) -> None:
     """Six times that value is 5, in doubles."""
     hist = (await metric_of_x(api, [0, math.nextafter(5 / 6, 0), 1], bins=6))["hist"]
 
     assert [each["count"] for each in hist] == [1, 0, 0, 0, 1, 1]
 
 
-async def test_values_far_below_the_end_of_all_bins_lie_in_theirs(api: Api) -> None:
+async def test_values_far_below_the_last_bin_are_in_their_bins(api: Api) -> None:
     hist = (await metric_of_x(api, [-1.7e308, -1, 0], bins=4))["hist"]
 
     assert [each["count"] for each in hist] == [1, 0, 0, 2]
 
 
 @pytest.mark.parametrize(("values_count", "bins_count"), [(1, 1), (9, 3), (10, 4)])
-async def test_by_default_there_are_as_many_bins_as_the_root_of_the_count(
-    api: Api, values_count: int, bins_count: int
-) -> None:
+async def test_default_number_of_bins_is_the_root_of_the_count(api: Api, values_count: int, bins_count: int) -> None:
     assert len((await metric_of_x(api, range(values_count)))["hist"]) == bins_count
 
 
-async def test_the_largest_value_lies_in_the_last_bin_unless_that_ends_where_was_asked(api: Api) -> None:
+async def test_last_bin_includes_the_largest_value_unless_edge_is_false(api: Api) -> None:
     hist = (await metric_of_x(api, [0, 1, 2], bins=2, edge=False))["hist"]
 
     assert [each["count"] for each in hist] == [1, 2]
 
 
-async def test_equal_values_are_one_bin_and_a_range_past_all_of_them_none(api: Api) -> None:
+async def test_equal_values_are_one_bin_and_a_range_beyond_them_has_none(api: Api) -> None:
     assert [each["interval"] for each in (await metric_of_x(api, [4, 4, 4]))["hist"]] == [[4, 4]]
     assert (await metric_of_x(api, [4, 4, 4], vmin=5))["hist"] == []
 
 
-async def test_past_the_most_values_the_rarest_are_only_counted(api: Api) -> None:
+async def test_values_beyond_the_limit_are_only_counted(api: Api) -> None:
     labels = [f"{number:05}" for number in range(FREQUENCIES_MAX + 1)]
     await store_record(api.store, [span(1, attributes={"x": [labels[-1], *labels]})])
 
@@ -686,7 +684,7 @@ async def test_past_the_most_values_the_rarest_are_only_counted(api: Api) -> Non
     assert [each["value"] for each in metric["freq"][:2]] == [labels[-1], labels[0]]
 
 
-async def test_by_created_at_a_span_stands_where_its_version_was_stored(api: Api) -> None:
+async def test_by_created_at_a_span_is_where_its_version_was_stored(api: Api) -> None:
     await store_record(api.store, [span(1)], offset=1)
     [shown] = await api.spans()
     stored = datetime.fromisoformat(shown["created_at"])
@@ -700,7 +698,7 @@ async def test_by_created_at_a_span_stands_where_its_version_was_stored(api: Api
     assert (await api.counts())["buckets"][0]["total"]["count"] == 1
 
 
-async def test_a_sum_past_the_largest_double_is_a_text(api: Api) -> None:
+async def test_sum_past_the_largest_double_is_a_text(api: Api) -> None:
     await store_record(api.store, [span(number, attributes={"x": 1.7e308}) for number in (1, 2)])
 
     [bucket] = (await api.metrics(specs=[{"type": "numeric/discrete", "path": "x"}]))["buckets"]
@@ -709,7 +707,7 @@ async def test_a_sum_past_the_largest_double_is_a_text(api: Api) -> None:
     assert (metric["sum"], metric["mean"], metric["max"]) == ("Infinity", "Infinity", 1.7e308)
 
 
-async def test_totals_past_the_largest_double_are_described(api: Api) -> None:
+async def test_schema_describes_totals_past_the_largest_double(api: Api) -> None:
     costs = {"ag.metrics.costs.incremental.total": 1.7e308}
     await store_record(api.store, [span(1, attributes=costs), span(2, attributes=costs)])
 
@@ -720,7 +718,7 @@ async def test_totals_past_the_largest_double_are_described(api: Api) -> None:
     assert any("Infinity" in each.get("enum", ()) for each in described)
 
 
-async def test_too_many_bins_in_all_are_400(api: Api) -> None:
+async def test_too_many_bins_in_total_are_400(api: Api) -> None:
     at_most = {**WINDOW, "newest": format_us(START_US + 256 * 60_000_000), "interval": 1}
     specs = [{"type": "numeric/continuous", "path": "a", "bins": 1_024}]
 
@@ -730,7 +728,7 @@ async def test_too_many_bins_in_all_are_400(api: Api) -> None:
     await api.post("/spans/analytics/query", {**at_most, "specs": past}, status=400)
 
 
-async def test_hostile_paths_find_what_has_that_name_and_nothing_else(api: Api) -> None:
+async def test_hostile_path_finds_only_the_value_of_that_name(api: Api) -> None:
     names = ["it's", 'a"b', "{p1:String}", "%(x)s", "a\\", "é", "", "0", "' OR 1=1 --"]
     await store_record(api.store, [span(1, attributes={"x": dict.fromkeys(names, "found")})])
     specs = [{"type": "string", "path": f"x.{name}"} for name in (*names, "nul\0", "absent")]
@@ -740,7 +738,7 @@ async def test_hostile_paths_find_what_has_that_name_and_nothing_else(api: Api) 
     assert set(bucket["metrics"]) == {f"attributes.x.{name}" for name in names}
 
 
-async def test_texts_of_an_array_are_found_under_every_name_and_in_nothing_else(api: Api) -> None:
+async def test_only_arrays_have_texts_of_arrays(api: Api) -> None:
     stored = {"é": ["a", ["b"], {"c": "d"}], "object": {"0": "a"}, "text": "a"}
     await store_record(api.store, [span(1, attributes={"x": stored})])
 
@@ -751,7 +749,7 @@ async def test_texts_of_an_array_are_found_under_every_name_and_in_nothing_else(
     assert (path, metric["freq"]) == ("attributes.x.é", [{"value": "a", "count": 1, "density": 1}])
 
 
-async def test_nothing_stands_below_a_number_that_is_summed(api: Api) -> None:
+async def test_sum_that_is_a_number_has_no_members(api: Api) -> None:
     used = {"ag.metrics.tokens.incremental.total": 5}
     await store_record(api.store, [span(1, attributes=used, events=(Event("exception", START_NS, {}),))])
     paths = ["tokens.cumulative.total", "tokens.cumulative.total.x", "errors.cumulative", "errors.cumulative.x"]
@@ -762,7 +760,7 @@ async def test_nothing_stands_below_a_number_that_is_summed(api: Api) -> None:
 
 
 @pytest.mark.parametrize("focus", ["trace", "span"])
-async def test_a_call_that_its_agent_says_again_counts_once(api: Api, focus: str) -> None:
+async def test_call_repeated_by_its_agent_counts_once(api: Api, focus: str) -> None:
     used = {"ag": {"metrics": {"tokens": {"incremental": {"total": 5}}}}, "gen_ai": {"operation": {"name": "chat"}}}
     parent_id = (1).to_bytes(8, "big") * 2
     await store_record(
@@ -772,13 +770,13 @@ async def test_a_call_that_its_agent_says_again_counts_once(api: Api, focus: str
     assert (await api.counts(focus=focus))["buckets"][0]["total"]["tokens"] == 5
 
 
-async def test_an_explained_answer_names_its_statement(api: Api) -> None:
+async def test_explained_response_names_its_statement(api: Api) -> None:
     for path in ("/spans/analytics/query", "/tracing/spans/analytics", "/spans/users/query"):
         assert (await api.post(path, {"explain": True}))["explain"]
         assert "explain" not in await api.post(path, {})
 
 
-async def test_the_query_string_may_ask_for_an_explanation(api: Api) -> None:
+async def test_query_string_may_request_an_explanation(api: Api) -> None:
     for path in ("/spans/analytics/query", "/tracing/spans/analytics"):
         assert (await api.post(path, query={"explain": "true"}))["explain"]
         assert "explain" not in await api.post(path, {"explain": False}, query={"explain": "true"})
@@ -786,7 +784,7 @@ async def test_the_query_string_may_ask_for_an_explanation(api: Api) -> None:
         assert (await answer.json())["explain"]
 
 
-async def test_a_spent_budget_is_504(store: ColumnStore) -> None:
+async def test_exhausted_budget_is_504(store: ColumnStore) -> None:
     settings = Settings(auth="off", query=QuerySettings(budget_s=1e-9))
     async with serving(context_of(store=store, clock=SystemClock(), settings=settings)) as client:
         for path in ("/spans/analytics/query", "/tracing/spans/analytics", "/spans/sessions/query"):

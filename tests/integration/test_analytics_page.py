@@ -1,4 +1,4 @@
-"""``docs/analytics.md`` is true: its requests are made one after the other, and answered as it shows."""
+"""The requests in ``docs/analytics.md``, sent one after the other, get the responses on the page."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ PAGE = "analytics.md"
 async def client(
     chdb_dir: Path, chdb_settings: Callable[[], ClickHouseSettings]
 ) -> AsyncIterator[aiohttp.ClientSession]:
-    """An API whose broker is drained by and by."""
+    """An API whose broker is drained in the background."""
     async with api_with_storing(chdb_settings(), chdb_dir, partitions=1) as client:
         yield client
 
 
-async def test_every_request_is_answered_as_the_page_shows(client: aiohttp.ClientSession) -> None:
+async def test_every_response_is_as_the_page_shows(client: aiohttp.ClientSession) -> None:
     reader = PageReader(client)
     for request, shown in exchanges(PAGE):
         await reader.check(request, shown)
 
 
-def test_the_page_has_an_example_of_each_route() -> None:
+def test_page_has_an_example_of_each_route() -> None:
     asked = {request.first_line.partition("?")[0] for request, _ in exchanges(PAGE)}
 
     assert asked >= {
@@ -47,7 +47,7 @@ def test_the_page_has_an_example_of_each_route() -> None:
     }
 
 
-def test_the_page_names_every_kind_spread_and_limit() -> None:
+def test_page_names_every_type_spread_and_limit() -> None:
     page = (DOCS / PAGE).read_text()
 
     for name in [*MetricType, *(f"iqr{share}" for share in MIDDLES)]:

@@ -1,4 +1,4 @@
-"""The column ``content`` and its index on the engine: one alphabet with Python, used for words, there for old rows too."""
+"""The column ``content`` and its index: the same words as in Python, and the index answers for words."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from query_api.filter.words import words_of
 from tests.support.span_corpus import START_NS, random_span, store_record
 
 ASSIGNED = [*range(1, 0xD800), *range(0xE000, 0x34000), *range(0xE0000, 0xE1000)]
-"""All code points that are something; behind them are private and unassigned ones."""
+"""All assigned code points; later ones are private or unassigned."""
 
 CODE_POINTS_PER_TEXT = 4096
 
@@ -57,7 +57,7 @@ async def found(store: ColumnStore, text: str) -> list[int]:
     return [int(row["id"], 16) for row in await select(store, sql, parameters.values)]
 
 
-async def test_the_engine_finds_the_words_that_python_finds_of_every_code_point(store: ColumnStore):
+async def test_engine_and_python_find_the_same_words_of_every_code_point(store: ColumnStore):
     texts = [
         "|".join(f"a{chr(code)}b" for code in ASSIGNED[first : first + CODE_POINTS_PER_TEXT])
         for first in range(0, len(ASSIGNED), CODE_POINTS_PER_TEXT)
@@ -72,7 +72,7 @@ async def test_the_engine_finds_the_words_that_python_finds_of_every_code_point(
         assert [word.decode() for word in row["words"]] == list(words_of(text))
 
 
-async def test_words_are_answered_by_the_index(store: ColumnStore):
+async def test_index_answers_for_words(store: ColumnStore):
     await store_texts(store, "a wolf", "a sheep")
     parameters = Parameters()
     condition = content_condition('wolf "bad sheep" -dog', parameters)
@@ -86,7 +86,7 @@ async def test_words_are_answered_by_the_index(store: ColumnStore):
     assert "__text_index_content_index_hasAnyTokens" in text
 
 
-async def test_the_texts_of_events_are_read_out_of_their_json(store: ColumnStore):
+async def test_texts_of_events_are_taken_from_their_json(store: ColumnStore):
     attributes = {
         'key: "quoted"': 'says: "so", \\ and\nü\x01 / end:',
         "nested": {"key": ["in", {"list": "an array"}, 5, True, None, []]},
@@ -100,7 +100,7 @@ async def test_the_texts_of_events_are_read_out_of_their_json(store: ColumnStore
     assert texts[-6:] == ['name: "1"', 'says: "so", \\ and\nü\x01 / end:', "in", "an array", "", "second"]
 
 
-async def test_a_text_at_the_limit_is_asked_for(store: ColumnStore):
+async def test_content_at_the_value_limit_is_accepted(store: ColumnStore):
     word, many = "w" * 65_536, " ".join(f"{number:x}" for number in range(13_000))
     await store_texts(store, word, many, "another")
 

@@ -1,6 +1,6 @@
-"""The SQL of each shape of filter, as files for a reviewer to read, and executed, so that a golden file is never only text.
+"""The SQL of each shape of filter as golden files, which are also executed.
 
-``pytest --rewrite-golden`` writes them anew.
+``pytest --rewrite-golden`` rewrites them.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ def engine(chdb_dir: Path, chdb_settings: Callable[[], ClickHouseSettings]) -> I
 
 
 @pytest.mark.parametrize("name", STATEMENTS)
-def test_the_statement_is_the_one_reviewed_and_the_engine_takes_it(
+def test_statement_equals_its_golden_file_and_executes(
     name: str, engine: Engine, request: pytest.FixtureRequest
 ) -> None:
     conditions, window = STATEMENTS[name]
@@ -145,11 +145,11 @@ def test_the_statement_is_the_one_reviewed_and_the_engine_takes_it(
     assert engine.rows_count(sql, parameters) == 0
 
 
-def test_every_golden_file_has_its_statement() -> None:
+def test_every_golden_file_has_a_statement() -> None:
     assert {path.stem for path in FOLDER.glob("*.sql")} == set(STATEMENTS)
 
 
-def test_no_text_of_a_user_becomes_sql() -> None:
+def test_user_text_never_becomes_sql() -> None:
     hostile = 'it\'s \\ {p1:String} %(x)s `q` "d"; --'
     conditions = [
         attribute("is", {hostile: [hostile]}, key=hostile),

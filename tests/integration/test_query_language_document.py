@@ -1,4 +1,4 @@
-"""Every example in ``docs/query-language.md`` does what the page says: on the spans of the page, over the real engine, through HTTP."""
+"""Every example in ``docs/query-language.md`` finds what the page says, on the spans of the page, over HTTP."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ async def client(
 
 
 @pytest.mark.asyncio(loop_scope="module")
-async def test_the_command_finds_its_span(client: aiohttp.ClientSession) -> None:
+async def test_command_finds_its_span(client: aiohttp.ClientSession) -> None:
     if shutil.which("curl") is None:
         missing("the page's command needs curl")
     async with client.get("/livez") as answer:
@@ -59,23 +59,23 @@ async def test_the_command_finds_its_span(client: aiohttp.ClientSession) -> None
     shell = await asyncio.create_subprocess_shell(command, stdout=PIPE, stderr=DEVNULL)
     answered, _ = await shell.communicate()
 
-    assert _told(200, orjson.loads(answered)) == "checkout"
+    assert _written(200, orjson.loads(answered)) == "checkout"
 
 
 @pytest.mark.parametrize(("example", "promise"), EXAMPLES, ids=[each.strip()[:80] for each, _ in EXAMPLES])
 @pytest.mark.asyncio(loop_scope="module")
-async def test_the_example_finds_what_the_page_says(client: aiohttp.ClientSession, example: str, promise: str) -> None:
+async def test_example_finds_what_the_page_says(client: aiohttp.ClientSession, example: str, promise: str) -> None:
     filtering = orjson.loads(example)
     whole = filtering if "conditions" in filtering else {"conditions": [filtering]}
 
     async with client.post("/spans/query", json={"filtering": whole}) as answer:
         body = await answer.json()
 
-    assert _told(answer.status, body) == unescape(promise)
+    assert _written(answer.status, body) == unescape(promise)
 
 
-def _told(status: int, body: dict[str, Any]) -> str:
-    """An answer as the page tells it: the names in the order of the page, which is that of time."""
+def _written(status: int, body: dict[str, Any]) -> str:
+    """A response as the page writes it: the names in order of time."""
     if status != 200:
         return f"{status} {body['detail']}"
     names = [span["span_name"].replace("\n", "\\n") for span in reversed(body["spans"])]

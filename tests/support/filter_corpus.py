@@ -29,11 +29,11 @@ from tests.support.span_corpus import OTHER_PROJECT_ID, random_span, store_recor
 SPANS_A_PART: Final = 20
 
 SpanId: TypeAlias = tuple[str, str]
-"""Of a trace, of a span."""
+"""Trace id and span id."""
 
 
 class FilterCorpus:
-    """Spans as answers show them, what a filter means of them, and what the engine finds."""
+    """Spans as responses show them, the meaning of a filter on them, and what the engine finds."""
 
     def __init__(self, runner: asyncio.Runner, store: ColumnStore) -> None:
         self.store = store
@@ -43,11 +43,11 @@ class FilterCorpus:
         self.answers = [orjson.loads(span.json) for span in runner.run(page).spans]
 
     def meant(self, node: Node) -> set[SpanId]:
-        """What the filter means, in plain Python."""
+        """Return the spans that match in plain Python."""
         return {(answer["trace_id"], answer["span_id"]) for answer in self.answers if matches(node, answer)}
 
     def verdicts(self, nodes: Sequence[Node]) -> list[set[SpanId]]:
-        """What the engine says, filter by filter, in one statement that looks at every row."""
+        """Return the spans that match each filter on the engine, in one statement that reads every row."""
         parameters: dict[str, Any] = {}
         expressions = []
         for index, node in enumerate(nodes):
@@ -60,7 +60,7 @@ class FilterCorpus:
         return [{_id(row) for row in rows if row["verdicts"][index]} for index in range(len(nodes))]
 
     def found(self, node: Node) -> set[SpanId]:
-        """What the engine finds, where its indexes are used."""
+        """Return the spans that the engine finds with its indexes."""
         compiled = compile_filter(node)
         return {_id(row) for row in self._select("SELECT trace_id, span_id", compiled.sql, compiled.parameters)}
 
@@ -68,7 +68,7 @@ class FilterCorpus:
         return self.rows(f"{head} FROM spans WHERE {{of_project}} AND {condition}", parameters)
 
     def rows(self, sql: str, parameters: Any) -> list[dict[str, Any]]:
-        """What a statement over the project's spans answers."""
+        """Return the rows of a statement over the project's spans."""
         rows: list[dict[str, Any]] = self.runner.run(self._spans.select(sql, parameters)).to_pylist()
         return rows
 
@@ -81,8 +81,10 @@ def _id(row: dict[str, Any]) -> SpanId:
 def filter_corpus(
     settings: ClickHouseSettings, data_dir: Path, *, seed: int, spans_count: int
 ) -> Iterator[FilterCorpus]:
-    """Random spans of the default project; some of them are another project's too. They stay in parts of few spans, so that indexes
-    leave some out."""
+    """Store random spans of the default project, some of them in another project, too.
+
+    They stay in parts of few spans, so that indexes exclude some.
+    """
     source = random.Random(seed)
     spans = [random_span(source, number) for number in range(spans_count)]
     with asyncio.Runner() as runner:

@@ -62,7 +62,7 @@ class IdColumn(_Column):
 
 @dataclass(frozen=True, slots=True)
 class EnumColumn(_Column):
-    """One of a few values, never absent. ``stored`` maps the text of responses to the value of the column, a ``kind``."""
+    """One of a few values, never absent. ``stored`` maps the text of responses to the column's value, a ``kind``."""
 
     kind: str
     stored: Mapping[str, str | int]

@@ -1,7 +1,7 @@
 """A filter as SQL over the table ``spans``: the same meaning as ``query_api/filter/matches.py``.
 
-Every condition is 0 or 1 on every row, never null, so that ``NOT`` is exact. Values, paths included, travel only as typed
-parameters; the names of columns are constants. The statement around the expression carries the project.
+Every condition is 0 or 1 on every row, never null, so that ``NOT`` is exact. Values, paths included, travel only as
+typed parameters; the names of columns are constants. The statement around the expression carries the project.
 """
 
 from __future__ import annotations
@@ -35,10 +35,12 @@ EVERY_ROW: Final = Compiled("1", {})
 """The empty filter."""
 
 SQL_BYTES_MAX: Final = 384 * 1024
-"""Of the expression without its values. The engine plans about 150 KB a second: any 256 usual conditions fit (ADR 0012)."""
+"""Of the expression without its values. The engine plans about 150 KB a second: any 256 usual conditions fit (ADR
+0012)."""
 
 VALUES_BYTES_MAX: Final = 8 * 1024 * 1024
-"""Of all values, each as often as the expression names it, because the engine inserts it that often: about 3 MB a second."""
+"""Of all values, each as often as the expression names it, because the engine inserts it that often: about 3 MB a
+second."""
 
 _PLACE: Final = re.compile(r"\{(p[0-9]+):")
 
@@ -96,16 +98,16 @@ def _refuse_costly(compiled: Compiled) -> None:
     if len(compiled.sql) > SQL_BYTES_MAX:
         raise InvalidFilter(
             "",
-            f"The filter compiles to {len(compiled.sql)} bytes of SQL; at most {SQL_BYTES_MAX} are allowed: use fewer conditions,"
-            " or shorter paths with fewer numbers in them.",
+            f"The filter compiles to {len(compiled.sql)} bytes of SQL; at most {SQL_BYTES_MAX} are allowed: use fewer"
+            " conditions, or shorter paths with fewer numbers in them.",
         )
     sizes = {name: _bytes_count(value) for name, value in compiled.parameters.items()}
     bytes_count = sum(sizes[name] for name in _PLACE.findall(compiled.sql))
     if bytes_count > VALUES_BYTES_MAX:
         raise InvalidFilter(
             "",
-            f"The filter compiles to {bytes_count} bytes of keys and values, each counted as often as the statement names it;"
-            f" at most {VALUES_BYTES_MAX} are allowed: use fewer or shorter ones.",
+            f"The filter compiles to {bytes_count} bytes of keys and values, each counted as often as the statement"
+            f" names it; at most {VALUES_BYTES_MAX} are allowed: use fewer or shorter ones.",
         )
 
 

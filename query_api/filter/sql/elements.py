@@ -1,9 +1,9 @@
 """Conditions on ``links references events hashes``: arrays of objects, stored as the JSON text that responses show.
 
-Partial elements that name the same members are looked for together: each element of the row becomes the tuple of its values
-there, and the engine asks whether that is in the set of wanted tuples. So ten thousand ids cost as much per row as one.
-Before the JSON is read, an index or a search in the text rules out rows. Stored and wanted values are both taken from a
-document in one call, as in ``json.py``, so that both are written alike.
+Partial elements that name the same members are looked for together: each element of the row becomes the tuple of its
+values there, and the engine asks whether that is in the set of wanted tuples. So ten thousand ids cost as much per row
+as one. Before the JSON is read, an index or a search in the text rules out rows. Stored and wanted values are both
+taken from a document in one call, as in ``json.py``, so that both are written alike.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ SEARCHED_MAX: Final = 255
 """Texts that the engine's ``multiSearchAny`` takes."""
 
 LOOKED_UP_MAX: Final = 1_000
-"""Texts that are looked up in the index of ``references``: 10 ms in a part. Looking up ten thousand takes longer than reading
-the JSON of a usual window."""
+"""Texts that are looked up in the index of ``references``: 10 ms in a part. Looking up ten thousand takes longer than
+reading the JSON of a usual window."""
 
 _IDENTIFYING: Final = ("id", "slug", "version")
 """Members of a reference that few spans share, the most selective first; most spans share the values of the others."""
@@ -96,7 +96,8 @@ class _Elements(Subject):
         return f"range(1, JSONLength({self._column}) + 1)"
 
     def _guard(self, places: tuple[Keys, ...], flats: list[Flat]) -> Iterator[str]:
-        """At most one condition that holds wherever one of the partial elements is, and that is cheaper than reading JSON."""
+        """At most one condition that holds wherever one of the partial elements is, and that is cheaper than reading
+        JSON."""
         if self._column == REFERENCES and (indexed := self._index_guard(flats)) is not None:
             yield indexed
             return
@@ -105,14 +106,15 @@ class _Elements(Subject):
         for keys in places:
             texts = [flat[keys] for flat in flats if isinstance(flat[keys], str) and flat[keys]]
             if len(texts) == len(flats):
-                yield f"multiSearchAny({self._column}, {self._parameters.texts([_inside_json(text) for text in texts])})"
+                searched = self._parameters.texts(list(map(_inside_json, texts)))
+                yield f"multiSearchAny({self._column}, {searched})"
                 return
 
     def _index_guard(self, flats: list[Flat]) -> str | None:
         """A condition that the index of ``references`` answers.
 
-        The index holds each text between two quotes of the JSON as a whole: ids, slugs, versions, keys. It does not know which
-        member has a text.
+        The index holds each text between two quotes of the JSON as a whole: ids, slugs, versions, keys. It does not
+        know which member has a text.
         """
         if len(flats) == 1:
             return self._has_tokens("hasAllTokens", [text for value in flats[0].values() if (text := _token(value))])
@@ -151,7 +153,8 @@ def _inside_json(text: str) -> str:
 
 
 class _Member:
-    """The value at keys in the element at ``position``. A name below ``attributes`` is tried as one key, then as a path."""
+    """The value at keys in the element at ``position``. A name below ``attributes`` is tried as one key, then as a
+    path."""
 
     def __init__(self, column: str, keys: Keys, parameters: Parameters) -> None:
         self._parameters = parameters

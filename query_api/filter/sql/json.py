@@ -1,14 +1,14 @@
 """Values in columns of JSON, selected by a path.
 
-The scalars of ``attributes`` are looked up in ``leaves``, the map from path to typed text; before an equality the index on
-``path=text`` narrows the search. The JSON text answers the rest: whether a container is an object or an array, and what is
-in it. Facts about the engine's JSON functions, which the agreement test holds:
+The scalars of ``attributes`` are looked up in ``leaves``, the map from path to typed text; before an equality the index
+on ``path=text`` narrows the search. The JSON text answers the rest: whether a container is an object or an array, and
+what is in it. Facts about the engine's JSON functions, which the agreement test holds:
 
 - They write a value anew: a double from 2^64 to 1e21 comes as bare digits, which read again as a text. So a value is
   taken from the document in one call, with the whole path as arguments, and never from an extract of an extract.
-- A number as argument is the position in an array **or object**: so the position of a numbered segment is looked up first,
-  by the type of the container, and the path continues from it. The SQL of a path grows with its length, however many of its
-  segments are numbers.
+- A number as argument is the position in an array **or object**: so the position of a numbered segment is looked up
+  first, by the type of the container, and the path continues from it. The SQL of a path grows with its length, however
+  many of its segments are numbers.
 """
 
 from __future__ import annotations
@@ -145,7 +145,8 @@ class JsonPlace(Subject):
 
         def is_so(arguments: Arguments) -> str:
             is_member = f"{_call('JSONExtractRaw', (*arguments, place))} NOT IN ('', 'null')"
-            return f"multiIf({_type_is('Object', arguments)}, {is_member}, {_type_is('Array', arguments)}, {has_element}, 0)"
+            is_object, is_array = _type_is("Object", arguments), _type_is("Array", arguments)
+            return f"multiIf({is_object}, {is_member}, {is_array}, {has_element}, 0)"
 
         return self._at(is_so)
 
@@ -171,7 +172,8 @@ class JsonPlace(Subject):
 
 
 class ServiceName(JsonPlace):
-    """``service.name`` of the resource, which the column ``service_name`` holds if it is a text: else ``''`` or ``NOT_A_TEXT``."""
+    """``service.name`` of the resource. The column ``service_name`` holds it if it is a text, else ``''`` or
+    ``NOT_A_TEXT``."""
 
     def _equals_scalar(self, operand: Any) -> str:
         if _is_in_text_column(operand):
@@ -253,7 +255,7 @@ class AttributePlace(JsonPlace):
         return f"(({has_element} OR {member.exists()}) AND {super()._has_member_or_element(key, has_element)})"
 
     def _where_it_occurs(self, comparison: str) -> str:
-        """A comparison that is made only where the index of paths says that the path may occur. A hint is true of every row."""
+        """A comparison evaluated only where the index says that the path may occur. A hint is true of every row."""
         return f"(indexHint(mapContains(leaves, {self._parameters.text(self._leaf_path)})) AND {comparison})"
 
     def _scalars_in(self, operand: Any, path: str = "") -> Iterator[tuple[str, Any]]:
@@ -282,13 +284,13 @@ class AttributePlace(JsonPlace):
 
 
 def _position_of(arguments: Arguments, segment: str, as_key: str) -> str:
-    """The position of a numbered segment: of an element of an array, or of a member of an object; 0 if there is none."""
+    """The position of a numbered segment: of an element of an array or a member of an object; 0 if there is none."""
     of_key = f"indexOf({_call('JSONExtractKeys', arguments)}, {as_key})"
     return f"if({_call('JSONType', arguments)} = 'Array', {int(segment) + 1}, {of_key})"
 
 
 def is_json(arguments: Arguments, operand: Any, parameters: Parameters) -> str:
-    """Return whether the value at ``arguments`` is the container ``operand``: by its members, or by its elements in any order."""
+    """Return whether the value at ``arguments`` has the members, or in any order the elements, of ``operand``."""
     if isinstance(operand, Mapping):
         return _is_object(arguments, operand, parameters)
     return _is_array(arguments, operand, parameters)
@@ -327,7 +329,7 @@ def _is_array(arguments: Arguments, operand: Sequence[Any], parameters: Paramete
 
 
 def _is_exact_item(path: str, typed: str) -> bool:
-    """Whether no other leaf has the same item: it holds the whole text, and its only ``=`` marks the end of the path."""
+    """Whether no other leaf has the same item: it has the whole text, and its only ``=`` marks the end of the path."""
     return len(typed.encode()) < ITEM_TEXT_BYTES and "=" not in path + typed
 
 

@@ -6,7 +6,8 @@ from typing import Any
 
 
 class Parameters:
-    """Collects values and returns their placeholders, ``{p1:String}`` and so on. A text or list of texts gets one placeholder."""
+    """Collects values and returns their placeholders, ``{p1:String}`` and so on. A text or list of texts gets one
+    placeholder."""
 
     def __init__(self) -> None:
         self.values: dict[str, Any] = {}

@@ -1,8 +1,8 @@
 """Conditions on ``ag.metrics.*.cumulative`` of roots, which responses show as sums over the trace (ADR 0005).
 
-The sum of its trace decides for a root whose trace has one, the stored value for any other span. The verdicts on the sums are one
-subquery over the versions of the whole project, so such a condition costs more than others. It is written twice with the same
-text: the engine runs it once.
+The sum of its trace decides for a root whose trace has one, the stored value for any other span. The verdicts on the
+sums are one subquery over the versions of the whole project, so such a condition costs more than others. It is written
+twice with the same text: the engine runs it once.
 """
 
 from __future__ import annotations
@@ -130,15 +130,6 @@ class _SumsObject(Subject):
         column = self._columns.get((operand,)) if isinstance(operand, str) else None
         return "0" if column is None else _is_visible(column)
 
-    def is_in(self, operands: list[Any], *, is_all: bool) -> str:  # noqa: ARG002 - an object is not a scalar
-        return "0"
-
-    def compares(self, bounds: Bounds) -> str:  # noqa: ARG002
-        return "0"
-
-    def reads(self, search: TextSearch) -> str:  # noqa: ARG002
-        return "0"
-
 
 class _Sum(Subject):
     """One sum, a double."""
@@ -158,9 +149,6 @@ class _Sum(Subject):
         if not numbers or (is_all and (len(numbers) < len(operands) or len(set(numbers)) > 1)):
             return "0"
         return f"has({self._parameters.place('Array(Float64)', numbers)}, {self._amount})"
-
-    def has(self, operand: Any) -> str:  # noqa: ARG002 - a number has nothing
-        return "0"
 
     def compares(self, bounds: Bounds) -> str:
         if not all(is_number(bound) for _, bound in bounds):

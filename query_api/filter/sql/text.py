@@ -1,8 +1,8 @@
 """Texts in SQL: text operators, the comparison of *typed texts*, and ``content``.
 
-A typed text is a scalar as one text, its type in one letter and then its value (``common/clickhouse/leaves.py``); ``''`` is the
-typed text of what is absent, and no comparison is true of it. Every condition here is 0 or 1 on every row, never null. The same
-in Python: ``query_api/filter/patterns.py``, ``words.py`` and ``matches.py``.
+A typed text is a scalar as one text, its type in one letter and then its value (``common/clickhouse/leaves.py``);
+``''`` is the typed text of what is absent, and no comparison is true of it. Every condition here is 0 or 1 on every
+row, never null. The same in Python: ``query_api/filter/patterns.py``, ``words.py`` and ``matches.py``.
 """
 
 from __future__ import annotations
@@ -32,14 +32,15 @@ _SCIENTIFIC: Final = (
 _WORDS_OF_TEXTS: Final = (
     "arrayStringConcat(arrayMap(text -> concat(' ', arrayStringConcat(tokens(text), ' '), ' '), content))"
 )
-"""The texts of a row, each as ``spaced`` joins its words. Two spaces separate texts, so no phrase crosses from one to the next."""
+"""The texts of a row, each as ``spaced`` joins its words. Two spaces separate texts, so no phrase crosses from one to
+the next."""
 
 
 def text_condition(text: str, search: TextSearch, parameters: Parameters) -> str:
     """Return a text operator on ``text``, an expression that is a text on every row.
 
-    RE2 finds a literal without case ten times as fast as folding the text does, unless the literal is long: a text that nearly
-    matches costs RE2 the product of both lengths.
+    RE2 finds a literal without case ten times as fast as folding the text does, unless the literal is long: a text that
+    nearly matches costs RE2 the product of both lengths.
     """
     is_literal_pattern = not search.is_case_sensitive and len(search.text) <= LITERAL_PATTERN_MAX
     if search.operator is Operator.LIKE or search.operator is Operator.MATCHES or is_literal_pattern:
@@ -75,10 +76,12 @@ def _folded(text: str, literal: str, parameters: Parameters) -> str:
 
 
 def content_condition(text: str, parameters: Parameters) -> str:
-    """Return the condition ``content contains``, answered by the text index. Raises ``ValueError`` if the text has no word.
+    """Return the condition ``content contains``, answered by the text index. Raises ``ValueError`` if the text has no
+    word.
 
-    The column ``content`` holds the texts of a span, prepared so that the engine's own tokenizer finds the same words (ADR
-    0008). The index alone answers for words. Of a phrase it knows the words; the texts of the rows that have them all are read.
+    The column ``content`` holds the texts of a span, prepared so that the engine's own tokenizer finds the same words
+    (ADR 0008). The index alone answers for words. Of a phrase it knows the words; the texts of the rows that have them
+    all are read.
     """
     content = parse_content(text)
     wanted = dict.fromkeys([*content.words, *(word for phrase in content.phrases for word in phrase)])
@@ -150,8 +153,8 @@ def visible_typed(typed: str) -> str:
 def visible_number(text: str) -> str:
     """Return the text that responses show for a number that the engine has written (``json_numbers.number_text``).
 
-    They differ where the engine writes digits and responses an exponent, from 2^64 to 1e21 and from 1e-6 to 1e-5; and responses
-    write a sign with every exponent.
+    They differ where the engine writes digits and responses an exponent, from 2^64 to 1e21 and from 1e-6 to 1e-5; and
+    responses write a sign with every exponent.
     """
     for pattern, replacement in _SCIENTIFIC:
         text = f"replaceRegexpOne({text}, '{pattern}', '{replacement}')"
@@ -163,5 +166,6 @@ def visible_number(text: str) -> str:
 
 
 def let(name: str, value: str, body: str) -> str:
-    """Return ``body`` with ``value`` bound to ``name``, so that a long value is written once. A lambda keeps the name local."""
+    """Return ``body`` with ``value`` bound to ``name``, so that a long value is written once. A lambda keeps the name
+    local."""
     return f"arrayMap({name} -> {body}, [{value}])[1]"

@@ -19,5 +19,5 @@ from common.json_numbers import json_number
         (float("nan"), "nan"),
     ],
 )
-def test_a_double_is_an_integer_inside_64_bits_only(double: float, shown: str) -> None:
+def test_double_is_an_integer_only_within_64_bits(double: float, shown: str) -> None:
     assert repr(json_number(double)) == shown

@@ -1,4 +1,4 @@
-"""Buckets of time: defaults, the step past the most buckets, and what they cover."""
+"""Buckets of time: defaults, coarser steps, and what they cover."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ NOON_US = 20_000 * DAY_US + DAY_US // 2
 EARLIEST_TO_LATEST = st.integers(EARLIEST_US, LATEST_US)
 
 
-def test_by_default_there_is_one_bucket_of_30_days_until_the_next_midnight() -> None:
+def test_default_is_one_bucket_of_30_days_until_the_next_midnight() -> None:
     buckets = buckets_of(oldest_us=None, newest_us=None, interval_min=None, now_us=NOON_US)
 
     assert (buckets.newest_us, buckets.oldest_us) == (20_001 * DAY_US, 19_971 * DAY_US)
     assert (buckets.count, buckets.interval_min) == (1, 30 * 24 * 60)
 
 
-def test_at_midnight_the_next_one_is_a_day_away() -> None:
+def test_at_midnight_the_next_midnight_is_a_day_later() -> None:
     assert buckets_of(oldest_us=None, newest_us=None, interval_min=None, now_us=DAY_US).newest_us == 2 * DAY_US
 
 
-def test_the_window_never_begins_before_the_first_moment_that_can_be_shown() -> None:
+def test_window_does_not_begin_before_the_first_time_that_can_be_shown() -> None:
     buckets = buckets_of(oldest_us=None, newest_us=EARLIEST_US + DAY_US, interval_min=None, now_us=NOON_US)
 
     assert buckets.oldest_us == EARLIEST_US
 
 
-def test_a_bound_past_what_can_be_shown_is_the_last_moment_that_can() -> None:
+def test_bound_after_the_last_time_that_can_be_shown_is_that_time() -> None:
     buckets = buckets_of(
         oldest_us=EARLIEST_US - DAY_US, newest_us=LATEST_US + DAY_US, interval_min=None, now_us=NOON_US
     )
@@ -51,7 +51,7 @@ def test_a_bound_past_what_can_be_shown_is_the_last_moment_that_can() -> None:
     ("step_min", "next_min"),
     list(pairwise([1, 5, 15, 30, 60, 180, 360, 720, 1_440, 3 * 1_440, 7 * 1_440, 14 * 1_440, 30 * 1_440, 60 * 1_440])),
 )
-def test_past_the_most_buckets_the_next_step_is_taken(step_min: int, next_min: int) -> None:
+def test_too_many_buckets_take_the_next_coarser_step(step_min: int, next_min: int) -> None:
     """The last ones are months, as many as it takes."""
     most_us = 1_024 * step_min * MINUTE_US
     at_most, past = (
@@ -63,17 +63,17 @@ def test_past_the_most_buckets_the_next_step_is_taken(step_min: int, next_min: i
     assert past.interval_min == next_min
 
 
-def test_the_one_bucket_ends_behind_a_window_that_is_no_whole_number_of_minutes() -> None:
+def test_single_bucket_ends_after_a_window_of_fractional_minutes() -> None:
     buckets = buckets_of(oldest_us=0, newest_us=MINUTE_US + 1, interval_min=None, now_us=NOON_US)
 
     assert (buckets.count, buckets.interval_min) == (1, 2)
 
 
-def test_an_interval_that_fits_is_taken_as_it_is() -> None:
+def test_interval_that_fits_is_kept() -> None:
     assert buckets_of(oldest_us=0, newest_us=DAY_US, interval_min=7, now_us=NOON_US).interval_min == 7
 
 
-def test_an_interval_longer_than_all_of_time_is_one_bucket() -> None:
+def test_interval_longer_than_all_time_is_one_bucket() -> None:
     buckets = buckets_of(oldest_us=EARLIEST_US, newest_us=DAY_US, interval_min=10**40, now_us=NOON_US)
 
     assert buckets.count == 1
@@ -81,7 +81,7 @@ def test_an_interval_longer_than_all_of_time_is_one_bucket() -> None:
 
 
 @given(EARLIEST_TO_LATEST, EARLIEST_TO_LATEST, st.none() | st.integers(1, 10**9))
-def test_buckets_cover_the_window_and_are_never_too_many(
+def test_buckets_cover_the_window_and_are_at_most_1024(
     oldest_us: int, newest_us: int, interval_min: int | None
 ) -> None:
     buckets = buckets_of(oldest_us=oldest_us, newest_us=newest_us, interval_min=interval_min, now_us=NOON_US)

@@ -1,4 +1,4 @@
-"""What may be asked of a value."""
+"""Specs of statistics."""
 
 from __future__ import annotations
 
@@ -10,5 +10,5 @@ from query_api.analytics.models import MetricSpec, MetricType
 @pytest.mark.parametrize(
     ("path", "key"), [("attributes.a.b", "a.b"), ("a.b", "a.b"), ("attributes.attributes.a", "attributes.a")]
 )
-def test_a_path_begins_with_attributes_or_not(path: str, key: str) -> None:
+def test_path_may_begin_with_attributes(path: str, key: str) -> None:
     assert MetricSpec(type=MetricType.STRING, path=path).key == key

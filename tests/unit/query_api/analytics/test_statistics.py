@@ -18,7 +18,7 @@ def _numbers(found: list[float]) -> dict[str, Any]:
     return numbers(count=len(found), total=sum(found), low=min(found), high=max(found), percentiles=levels)
 
 
-def test_there_are_27_percentiles_as_far_from_one_end_as_from_the_other() -> None:
+def test_27_percentiles_are_symmetric() -> None:
     assert len(PERCENTILES) == 27
     assert list(PERCENTILES) == sorted(PERCENTILES)
     assert [100 - each for each in reversed(PERCENTILES)] == pytest.approx(list(PERCENTILES))
@@ -26,7 +26,7 @@ def test_there_are_27_percentiles_as_far_from_one_end_as_from_the_other() -> Non
     assert [percentile_name(each) for each in (1, 5, 50)] == ["p01", "p05", "p50"]
 
 
-def test_a_spread_is_as_wide_as_its_share_of_values_spread_evenly() -> None:
+def test_spread_of_evenly_spread_values_is_their_share() -> None:
     members = _numbers([float(each) for each in range(10_001)])
 
     assert members["iqrs"] == {f"iqr{share}": pytest.approx(float(share) * 100) for share in SHARES}
@@ -35,7 +35,7 @@ def test_a_spread_is_as_wide_as_its_share_of_values_spread_evenly() -> None:
 
 
 @pytest.mark.parametrize("sign", [1, -1])
-def test_a_spread_told_in_medians_does_not_depend_on_unit_or_sign(sign: int) -> None:
+def test_spread_in_medians_does_not_depend_on_unit_or_sign(sign: int) -> None:
     small, large = (_numbers([sign * unit * each for each in (1.0, 2.0, 3.0, 4.0)]) for unit in (1e-12, 1e8))
 
     assert small["pscs"] == pytest.approx(large["pscs"])
@@ -48,7 +48,7 @@ def test_a_spread_told_in_medians_does_not_depend_on_unit_or_sign(sign: int) -> 
     [[-1.0, 1.0, 1.0], [0.0, 0.0, 5.0], [0.0, 0.0], [0.0, 1e-10, 1.0]],
     ids=["signs", "zero", "zeros", "tiny"],
 )
-def test_nothing_is_told_in_medians_that_say_nothing(found: list[float]) -> None:
+def test_meaningless_spreads_in_medians_are_absent(found: list[float]) -> None:
     assert "pscs" not in _numbers(found)
 
 
@@ -57,11 +57,11 @@ def test_nothing_is_told_in_medians_that_say_nothing(found: list[float]) -> None
     [[3.0, 3.0], [0.0, 1e-8, 1.0], [0.0, 1.0, 2.0], [-2.0, -1.0, 0.0], [-1.0, *map(float, range(1, 1_000))]],
     ids=["equal", "small", "from-zero", "to-zero", "one-astray"],
 )
-def test_a_median_that_is_only_small_and_values_of_one_sign_say_something(found: list[float]) -> None:
+def test_spreads_in_small_medians_of_one_sign_are_present(found: list[float]) -> None:
     assert "pscs" in _numbers(found)
 
 
-def test_what_is_said_of_whole_numbers_is_whole_numbers() -> None:
+def test_statistics_of_integers_are_integers() -> None:
     members = _numbers([-4.0, -4.0])
 
     said = [members[name] for name in ("sum", "mean", "min", "max", "range")]
@@ -70,7 +70,7 @@ def test_what_is_said_of_whole_numbers_is_whole_numbers() -> None:
     assert all(isinstance(each, int) for each in (*said, *chain.from_iterable(groups)))
 
 
-def test_a_width_past_the_largest_double_is_a_text() -> None:
+def test_width_past_the_largest_double_is_a_text() -> None:
     levels = [-1.7e308] * 13 + [0.0] + [1.7e308] * 13
 
     members = numbers(count=3, total=0.0, low=-1.7e308, high=1.7e308, percentiles=levels)
@@ -79,14 +79,14 @@ def test_a_width_past_the_largest_double_is_a_text() -> None:
     assert set(members["iqrs"].values()) == {"Infinity"}
 
 
-def test_shares_are_of_all_values_that_count_and_different_ones_are_counted() -> None:
+def test_frequencies_have_shares_and_count_different_values() -> None:
     assert frequencies([("a", 2), ("b", 1)], count=4, distinct_count=3) == {
         "freq": [{"value": "a", "count": 2, "density": 0.5}, {"value": "b", "count": 1, "density": 0.25}],
         "uniq": 3,
     }
 
 
-def test_bins_lie_side_by_side_numbered_from_1_and_empty_ones_are_told_too() -> None:
+def test_bins_are_adjacent_numbered_from_1_and_include_empty_ones() -> None:
     hist = histogram(Bins(0.0, 8.0, 4), [3, 0, 0, 1])
 
     assert repr([each["interval"] for each in hist]) == "[[0, 2], [2, 4], [4, 6], [6, 8]]"
@@ -98,12 +98,12 @@ def test_bins_lie_side_by_side_numbered_from_1_and_empty_ones_are_told_too() -> 
     ]
 
 
-def test_without_a_value_inside_no_bin_has_a_share() -> None:
+def test_bins_without_values_have_no_share() -> None:
     assert [each["density"] for each in histogram(Bins(0.0, 1.0, 2), [0, 0])] == [0.0, 0.0]
 
 
 @pytest.mark.parametrize("last", [1e300, 1.7e308])
-def test_bins_reach_from_one_end_of_all_doubles_to_the_other(last: float) -> None:
+def test_bins_span_the_whole_range_of_doubles(last: float) -> None:
     bins = Bins(-last, last, 4)
 
     begins = [bins.begin(index) for index in range(5)]
@@ -112,7 +112,7 @@ def test_bins_reach_from_one_end_of_all_doubles_to_the_other(last: float) -> Non
     assert (begins[0], begins[-1]) == (-last, last)
 
 
-def test_no_begin_is_lost_on_the_way_to_the_largest_doubles() -> None:
+def test_starts_of_bins_near_the_largest_doubles_are_distinct() -> None:
     bins = Bins(-1e306, 1e306, 1_024)
 
     begins = [bins.begin(index) for index in range(1_025)]
@@ -120,11 +120,11 @@ def test_no_begin_is_lost_on_the_way_to_the_largest_doubles() -> None:
     assert begins == pytest.approx([index * (2e306 / 1_024) - 1e306 for index in range(1_025)])
 
 
-def test_the_last_bin_ends_where_it_should_to_the_last_bit() -> None:
+def test_last_bin_ends_exactly_at_last() -> None:
     ends = [Bins(0.1, last, 3).begin(3) for last in (0.3, 0.7, 0.9, 1.1, 2.3)]
 
     assert ends == [0.3, 0.7, 0.9, 1.1, 2.3]
 
 
-def test_bins_of_the_smallest_doubles_end_where_they_should() -> None:
+def test_bins_of_the_smallest_doubles_end_exactly_at_last() -> None:
     assert [Bins(0.0, 5e-324, 2).begin(index) for index in (0, 2)] == [0.0, 5e-324]

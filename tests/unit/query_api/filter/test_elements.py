@@ -1,4 +1,4 @@
-"""Elements of links, references, events and hashes: what may be asked of one, and which match."""
+"""Elements of links, references, events and hashes: which conditions are accepted, and which elements match."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def holds(field: str, operator: str, value: Any = None, span: Any = SPAN, **rest
         ("hashes", {"attributes.key": "direct"}, False),
     ],
 )
-def test_an_element_matches_when_every_member_given_does(field: str, partial: Any, verdict: bool) -> None:
+def test_element_matches_if_every_given_member_matches(field: str, partial: Any, verdict: bool) -> None:
     assert holds(field, "in", [partial]) is verdict
     assert holds(field, "not_in", [partial]) is not verdict
 
@@ -89,7 +89,7 @@ def test_an_empty_array_is_absent(field: str, span: dict[str, Any]) -> None:
     assert holds(field, "has_not", "x", span=span, key="attributes.key")
 
 
-def test_one_of_several_or_each_of_them() -> None:
+def test_in_needs_one_element_and_all_needs_each() -> None:
     here, there = {"name": "exception"}, {"name": "deploy"}
 
     assert holds("events", "in", [there, here])
@@ -110,7 +110,7 @@ def test_one_of_several_or_each_of_them() -> None:
         ("hashes", "id", "D3C8A3238ABE92A5D1D4BB89E23F10ED", True),
     ],
 )
-def test_has_asks_for_one_member(field: str, key: str, value: Any, verdict: bool) -> None:
+def test_has_compares_one_member(field: str, key: str, value: Any, verdict: bool) -> None:
     assert holds(field, "has", value, key=key) is verdict
     assert holds(field, "has_not", value, key=key) is not verdict
 
@@ -148,7 +148,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("condition", "words"), REFUSED)
-def test_what_no_element_can_be_is_refused_with_its_path(condition: dict[str, Any], words: str) -> None:
+def test_impossible_element_is_refused_with_its_path(condition: dict[str, Any], words: str) -> None:
     with pytest.raises(InvalidFilter) as caught:
         holds(**condition)
 
@@ -156,7 +156,7 @@ def test_what_no_element_can_be_is_refused_with_its_path(condition: dict[str, An
     assert words in caught.value.detail
 
 
-def test_ten_thousand_elements_are_legal() -> None:
+def test_ten_thousand_elements_are_accepted() -> None:
     assert holds(
         "links", "in", [{"trace_id": f"{number:032x}"} for number in range(1, 10_000)] + [{"span_id": "ab".zfill(16)}]
     )

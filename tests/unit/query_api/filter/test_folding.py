@@ -1,4 +1,4 @@
-"""Simple folding, against what RE2 takes for equal without case, and the table inside the DDL."""
+"""Simple case folding agrees with RE2 and with the table in the DDL."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ def test_folds_code_point_by_code_point(text: str, folded: str):
     assert fold(text) == folded
 
 
-def test_what_is_folded_stays():
+def test_folding_twice_changes_nothing():
     everything = "".join(map(chr, CODE_POINTS))
 
     assert fold(fold(everything)) == fold(everything)
     assert len(fold(everything)) == len(everything)
 
 
-def test_folds_what_re2_takes_for_equal_without_case():
+def test_folding_agrees_with_re2_without_case():
     upper = re2.compile(r"(?i)[\p{Lu}\p{Lt}]").findall("".join(map(chr, CODE_POINTS)))
     cased = "".join({*upper, *map(chr, FOLDING), *map(chr, FOLDING.values())})
 
@@ -48,7 +48,7 @@ def test_folds_what_re2_takes_for_equal_without_case():
         assert {fold(other) for other in equal} == {fold(character)}
 
 
-def test_the_table_of_the_column_is_this_one():
+def test_ddl_has_the_same_folding_table():
     ddl = (DDL / "0001_spans.sql").read_text()
     match = re.search(r"lower\(text\),\s+'(.*)',\s+'(.*)'\n", ddl)
 

@@ -1,4 +1,4 @@
-"""Filters with many values are read and compiled while other calls go on."""
+"""Filters with many values are parsed and compiled in a thread."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def words(count: int) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("condition", [slugs(5_000), words(3_000)])
-async def test_other_calls_go_on_while_a_large_filter_is_read_and_compiled(condition: dict[str, Any]) -> None:
+async def test_large_filter_does_not_block_other_requests(condition: dict[str, Any]) -> None:
     model = filter_of(condition)
 
     reading = asyncio.create_task(parse_filter(model))
@@ -41,7 +41,7 @@ async def test_other_calls_go_on_while_a_large_filter_is_read_and_compiled(condi
     assert await compiling == compile_filter(parse(model))
 
 
-async def test_a_usual_filter_needs_no_thread() -> None:
+async def test_usual_filter_needs_no_thread() -> None:
     model = filter_of({"field": "span_name", "value": "a"}, slugs(10))
 
     reading = asyncio.create_task(parse_filter(model))
@@ -51,6 +51,6 @@ async def test_a_usual_filter_needs_no_thread() -> None:
     assert await compile_node(await reading) == compile_filter(parse(model))
 
 
-async def test_what_is_illegal_in_a_large_filter_is_named_at_its_place() -> None:
+async def test_error_in_a_large_filter_has_its_path() -> None:
     with pytest.raises(InvalidFilter, match=r"^filter\.conditions\[0\]\.conditions\[1\]"):
         await parse_filter(filter_of(slugs(5_000), {"field": "nowhere"}), path="filter")

@@ -1,4 +1,4 @@
-"""What filters mean: contract §3.2 line by line, on spans as answers show them."""
+"""The meaning of filters: contract §3.2 line by line, on spans as responses show them."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def test_is_is_typed_equality(key: str, value: Any, verdict: bool) -> None:
         ("num", "neq", 6, True),
     ],
 )
-def test_order(key: str, operator: str, value: Any, verdict: bool) -> None:
+def test_comparisons_order_numbers_and_texts(key: str, operator: str, value: Any, verdict: bool) -> None:
     assert holds(key=key, operator=operator, value=value) is verdict
 
 
@@ -157,7 +157,7 @@ def test_order(key: str, operator: str, value: Any, verdict: bool) -> None:
         ("nest", [1], False, False),
     ],
 )
-def test_in(key: str, values: list[Any], is_all: bool, verdict: bool) -> None:
+def test_in_compares_scalars_and_elements_of_arrays(key: str, values: list[Any], is_all: bool, verdict: bool) -> None:
     assert holds(key=key, operator="in", value=values, options={"all": is_all}) is verdict
     assert holds(key=key, operator="not_in", value=values, options={"all": is_all}) is not verdict
 
@@ -173,7 +173,7 @@ def test_times_compare_on_the_microsecond() -> None:
     assert not holds(field="end_time", operator="gt", value="2024-05-01")
 
 
-def test_a_span_id_is_found_in_both_lengths() -> None:
+def test_span_id_is_found_by_8_and_by_16_bytes() -> None:
     assert holds(field="span_id", value="AB".zfill(16))
     assert holds(field="span_id", value="ab".zfill(16) * 2)
 
@@ -186,7 +186,7 @@ def test_texts_take_numbers_as_their_text_and_compare_numbers_as_numbers() -> No
 
 
 @pytest.mark.parametrize("text", ["007", "+5", " 5", "5 ", "5.", ".5", "0x5", "٥", "Infinity", "5\n"])
-def test_texts_that_are_no_json_numbers_are_not_compared(text: str) -> None:
+def test_text_that_is_not_a_json_number_is_not_compared(text: str) -> None:
     node = parse(FilteringModel.model_validate({"conditions": [{"field": "span_name", "operator": "neq", "value": 1}]}))
 
     assert not matches(node, {"span_name": text})
@@ -209,12 +209,12 @@ def test_texts_that_are_no_json_numbers_are_not_compared(text: str) -> None:
         ("nowhere", "x", False),
     ],
 )
-def test_has_a_key_or_an_element(key: str, wanted: Any, verdict: bool) -> None:
+def test_has_finds_keys_and_elements(key: str, wanted: Any, verdict: bool) -> None:
     assert holds(key=key, operator="has", value=wanted) is verdict
     assert holds(key=key, operator="has_not", value=wanted) is not verdict
 
 
-def test_a_null_member_does_not_count() -> None:
+def test_null_member_is_absent() -> None:
     span = {"attributes": {"object": {"null": None}, "array": [None]}}
 
     for key, wanted in (("object", "null"), ("array", {"x": None})):
@@ -243,12 +243,12 @@ def test_text_operators_look_at_the_text_of_scalars(key: str, operator: str, val
     assert holds(key=key, operator=operator, value=value) is verdict
 
 
-def test_text_operators_see_times_as_answers_show_them() -> None:
+def test_text_operators_see_times_as_responses_show_them() -> None:
     assert holds(field="start_time", operator="like", value="2024-05-01T12:00:00Z")
     assert holds(field="start_time", operator="startswith", value=2024)
     assert not holds(field="start_time", operator="contains", value="000000999")
 
 
-def test_content_is_words_of_texts() -> None:
+def test_content_finds_words_of_texts() -> None:
     assert holds(field="content", operator="contains", value="hello -nowhere")
     assert not holds(field="content", operator="contains", value="hell")

@@ -1,4 +1,4 @@
-"""Legality: what a filter may say, and where the refusal points."""
+"""Which filters are accepted, and the path and text of each error."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ def nested(depth: int) -> dict[str, Any]:
     return group
 
 
-def test_no_filter_is_the_filter_without_conditions() -> None:
+def test_missing_filter_is_the_empty_filter() -> None:
     assert parse(None) == EVERYTHING == parsed()
 
 
-def test_the_defaults_of_a_condition_ask_whether_the_field_is_null() -> None:
+def test_condition_without_operator_and_value_is_null() -> None:
     assert one(field="parent_id") == negation(Condition("parent_id", Operator.EXISTS))
 
 
@@ -64,7 +64,7 @@ def test_negative_operators_are_complements(name: str, value: Any, positive: Con
     assert one(field="span_name", operator=name, value=value) == negation(positive)
 
 
-def test_is_not_null_is_twice_negated_existence() -> None:
+def test_is_not_null_negates_existence_twice() -> None:
     exists = negation(Condition("attributes", Operator.EXISTS, path=("a", "b")))
 
     assert one(field="attributes", key="a.b", operator="is_not") == Group(GroupOperator.NOT, (exists,))
@@ -75,7 +75,7 @@ def test_ids_are_read_in_every_spelling(spelling: str) -> None:
     assert one(field="trace_id", value=spelling) == Condition("trace_id", Operator.IS, TRACE)
 
 
-def test_a_span_id_of_eight_bytes_is_doubled() -> None:
+def test_span_id_of_eight_bytes_is_doubled() -> None:
     found = one(field="span_id", operator="in", value=["00000000000000AB"])
 
     assert found == Condition("span_id", Operator.IN, ["00000000000000ab00000000000000ab"])
@@ -100,14 +100,14 @@ def test_numbers_under_numeric_operators_stay_numbers() -> None:
     assert one(field="session_id", operator="gt", value=5) == Condition("session_id", Operator.GT, 5)
 
 
-def test_every_scalar_field_takes_existence() -> None:
+def test_every_scalar_field_takes_existence_operators() -> None:
     for field in FIELDS.values():
         if field.kind not in (Kind.JSON, Kind.ELEMENTS, Kind.CONTENT):
             assert one(field=field.name, operator="exists") == Condition(field.name, Operator.EXISTS)
             assert one(field=field.name, operator="not_exists") == negation(Condition(field.name, Operator.EXISTS))
 
 
-def test_options_of_texts_are_kept() -> None:
+def test_text_options_are_kept() -> None:
     condition = one(
         field="span_name", operator="contains", value=5, options={"case_sensitive": True, "exact_match": True}
     )
@@ -121,7 +121,7 @@ def test_has_on_elements_is_in() -> None:
     )
 
 
-def test_all_is_kept() -> None:
+def test_option_all_is_kept() -> None:
     condition = one(field="attributes", key="a", operator="in", value=[1], options={"all": True})
 
     assert condition == Condition("attributes", Operator.IN, [1], ("a",), is_all=True)
@@ -177,14 +177,14 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("condition", "words"), REFUSED)
-def test_what_means_nothing_is_refused_with_its_path(condition: dict[str, Any], words: str) -> None:
+def test_meaningless_condition_is_refused_with_its_path(condition: dict[str, Any], words: str) -> None:
     detail = refusal(**condition)
 
     assert detail.startswith("filtering.conditions[1].")
     assert words in detail
 
 
-def test_the_path_leads_into_groups() -> None:
+def test_error_path_leads_into_groups() -> None:
     with pytest.raises(InvalidFilter, match=r"^filtering\.conditions\[0\]\.conditions\[1\]\.field: "):
         parsed({"operator": "or", "conditions": [{}, {"field": "x"}]})
 
@@ -218,9 +218,7 @@ def test_existence_on_attributes_ignores_a_value(name: str) -> None:
         ("scope", "", "attributes."),
     ],
 )
-def test_key_of_resource_and_scope_is_a_path_in_their_attributes_unless_it_names_a_member(
-    field: str, key: str, path: str
-) -> None:
+def test_key_of_resource_and_scope_is_a_path_in_attributes_or_a_member(field: str, key: str, path: str) -> None:
     assert one(field=field, key=key, value="x") == Condition(field, Operator.IS, "x", tuple(path.split(".")))
 
 
@@ -317,7 +315,7 @@ def test_containers_in_a_value_at_the_limit_and_one_past() -> None:
         ({"condition": []}, ("condition",), "extra_forbidden"),
     ],
 )  # fmt: skip
-def test_a_wrong_shape_is_told_where_it_is(body: dict[str, Any], loc: tuple[str | int, ...], kind: str) -> None:
+def test_wrong_shape_is_reported_with_its_path(body: dict[str, Any], loc: tuple[str | int, ...], kind: str) -> None:
     with pytest.raises(ValidationError) as caught:
         FilteringModel.model_validate(body)
 

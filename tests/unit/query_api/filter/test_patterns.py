@@ -1,4 +1,4 @@
-"""Text operators: what each looks for, with case and without, in a part of a text and in the whole of it."""
+"""Text operators: with and without case, in a part of a text and in the whole text."""
 
 from __future__ import annotations
 
@@ -71,21 +71,21 @@ def holds(operator: str, operand: Any, text: str, **options: bool) -> bool:
         ("matches", r"\pL", "é", True),
     ],
 )
-def test_without_options_a_part_of_the_text_whatever_its_case(
+def test_text_operators_search_in_the_text_regardless_of_case(
     operator: str, operand: str, text: str, verdict: bool
 ) -> None:
     assert holds(operator, operand, text) is verdict
 
 
 @pytest.mark.parametrize("operator", ["contains", "startswith", "endswith", "like", "matches"])
-def test_case_counts_when_it_is_asked_for(operator: str) -> None:
+def test_case_sensitive_option_compares_case(operator: str) -> None:
     assert holds(operator, "Hello", "hELLO")
     assert not holds(operator, "Hello", "hELLO", case_sensitive=True)
     assert holds(operator, "Hello", "Hello", case_sensitive=True)
 
 
 @pytest.mark.parametrize("operator", ["contains", "startswith", "endswith", "matches"])
-def test_an_exact_match_looks_at_the_whole_text(operator: str) -> None:
+def test_exact_match_compares_the_whole_text(operator: str) -> None:
     assert holds(operator, "hello", "Hello", exact_match=True)
     assert not holds(operator, "hello", "Hello!", exact_match=True)
     assert not holds(operator, "hello", "a hello", exact_match=True)
@@ -93,7 +93,7 @@ def test_an_exact_match_looks_at_the_whole_text(operator: str) -> None:
     assert not holds(operator, "hello", "Hello", exact_match=True, case_sensitive=True)
 
 
-def test_an_exact_match_holds_every_alternative_of_an_expression() -> None:
+def test_exact_match_applies_to_every_alternative_of_an_expression() -> None:
     assert not holds("matches", "a|b", "ab", exact_match=True)
     assert holds("matches", "a|ab", "ab", exact_match=True)
     assert holds("matches", r"\Qa.", "a.", exact_match=True)
@@ -139,18 +139,18 @@ def test_without_case_code_points_fold_one_by_one(left: str, right: str, is_same
     ],
 )
 @pytest.mark.parametrize("is_exact", [False, True])
-def test_what_does_not_compile_is_refused_with_the_reason(pattern: str, reason: str, is_exact: bool) -> None:
+def test_pattern_that_does_not_compile_is_refused_with_the_reason(pattern: str, reason: str, is_exact: bool) -> None:
     with pytest.raises(InvalidFilter, match=r"conditions\[0\]\.value: RE2 does not compile the pattern: ") as caught:
         holds("matches", pattern, "", exact_match=is_exact)
     assert reason in caught.value.detail
 
 
-def test_a_literal_at_the_limit_of_a_value_is_found() -> None:
+def test_literal_at_the_value_limit_is_found() -> None:
     assert holds("contains", "x" * VALUE_BYTES_MAX, "X" * VALUE_BYTES_MAX)
     assert holds("like", "x" * VALUE_BYTES_MAX, "X" * VALUE_BYTES_MAX)
 
 
-def test_patterns_of_one_filter_at_the_limit_together_and_one_past() -> None:
+def test_total_size_of_patterns_at_the_limit_and_one_past() -> None:
     fixed = TextSearch(Operator.LIKE, "%x", is_case_sensitive=True).pattern_size() - 1
     wanted = {"field": "span_name", "operator": "like", "options": {"case_sensitive": True}}
     half = {**wanted, "value": "%" + "x" * (PATTERNS_SIZE_MAX // 4 - fixed)}
@@ -171,7 +171,7 @@ def test_patterns_of_one_filter_at_the_limit_together_and_one_past() -> None:
         ("(?i)" + "ſ" * PATTERNS_LENGTH_MAX, "the value has"),
     ],
 )
-def test_a_pattern_that_takes_long_to_compile_is_refused_before_it_is(pattern: str, reason: str) -> None:
+def test_costly_pattern_is_refused_before_it_is_compiled(pattern: str, reason: str) -> None:
     started_s = time.perf_counter()
     with pytest.raises(InvalidFilter) as caught:
         holds("matches", pattern, "")
@@ -180,7 +180,7 @@ def test_a_pattern_that_takes_long_to_compile_is_refused_before_it_is(pattern: s
     assert time.perf_counter() - started_s < 0.1  # the first takes a second to compile
 
 
-def test_the_length_of_patterns_counts_for_a_filter_together() -> None:
+def test_total_length_of_patterns_is_limited() -> None:
     half = {"field": "span_name", "operator": "matches", "value": "(?:)" * (PATTERNS_LENGTH_MAX // 8)}
     parse(FilteringModel.model_validate({"conditions": [half, half]}))
 
@@ -188,7 +188,7 @@ def test_the_length_of_patterns_counts_for_a_filter_together() -> None:
         parse(FilteringModel.model_validate({"conditions": [half, half, {**half, "value": "y"}]}))
 
 
-def test_neighbouring_wildcards_are_one() -> None:
+def test_adjacent_wildcards_become_one() -> None:
     assert TextSearch(Operator.LIKE, "a%%%_%%", is_case_sensitive=True).pattern() == (r"(?-s)\Aa(?s:.*)(?s:.)(?s:.*)\z")
 
 

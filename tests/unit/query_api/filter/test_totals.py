@@ -1,4 +1,4 @@
-"""What a whole filter may ask for: each total at its limit and one past, and where the refusal points."""
+"""Limits of a whole filter: each total at its limit and one past it, and the path of the error."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_values_at_the_limit_and_one_past() -> None:
     ],
     ids=["words", "members and elements", "members of elements"],
 )
-def test_what_counts_as_a_value(condition: dict[str, Any], count: int) -> None:
+def test_values_are_counted(condition: dict[str, Any], count: int) -> None:
     others = [name_in(FULL_LIST)] * 9
     accepted([*others, name_in(FULL_LIST[count:]), condition])
 
@@ -93,7 +93,7 @@ def test_steps_at_the_limit_and_one_past() -> None:
         ({"field": "span_name", "value": "x"}, 1),
     ],
 )
-def test_what_counts_as_a_step(condition: dict[str, Any], count: int) -> None:
+def test_steps_are_counted(condition: dict[str, Any], count: int) -> None:
     most = [of_steps(64)] * (STEPS_MAX // 64 - 1)
     accepted([*most, of_steps(64 - count), condition] if count < 64 else [*most, condition])
 
@@ -128,18 +128,18 @@ def test_sums_over_traces_at_the_limit_and_one_past() -> None:
         of_attributes(TOTAL, "gt", 1, field="resource"),
     ],
 )
-def test_what_is_no_sum_over_a_trace_does_not_count_as_one(condition: dict[str, Any]) -> None:
+def test_conditions_on_stored_values_are_not_counted_as_sums(condition: dict[str, Any]) -> None:
     accepted([of_attributes(TOTAL, "gt", 1)] * SUMS_MAX + [condition])
 
 
 @pytest.mark.parametrize("field", ["attributes", "resource"])
 @pytest.mark.parametrize("operator", ["is", "gt", "contains", "in", "has", "exists"])
-def test_as_many_conditions_as_are_legal_fit_on_usual_keys(field: str, operator: str) -> None:
+def test_256_conditions_on_usual_keys_are_accepted(field: str, operator: str) -> None:
     value = ["x", 1] if operator == "in" else "x"
     accepted([of_attributes("attributes.rows.0.service.name", operator, value, field=field)] * CONDITIONS_MAX)
 
 
-def test_an_element_is_flat_where_its_scalars_say_all() -> None:
+def test_element_is_flattened_only_if_its_scalars_describe_it() -> None:
     assert flattened({"id": 1, "attributes": {"a": {"b.c": "x"}}}) == {("id",): 1, ("attributes", "a", "b.c"): "x"}
 
     others: list[Any] = [{}, {"a": None}, {"a": {}}, {"a": [1]}, [1]]

@@ -1,4 +1,4 @@
-"""What a text of ``content`` asks for, and which spans have it."""
+"""The operand of ``content contains``, and which spans match it."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ from query_api.filter.words import Content, parse_content, words_of
         ("snake_case", Content(words=("snake", "case"))),
     ],
 )
-def test_a_text_is_words_phrases_and_what_is_excluded(text: str, content: Content):
+def test_content_is_parsed_into_words_phrases_and_exclusions(text: str, content: Content):
     assert parse_content(text) == content
 
 
 @pytest.mark.parametrize("text", ["", " \n", '""', '-""', "-", "!? …", "😀", '"', "Ⓐ"])
-def test_a_text_without_a_word_asks_for_nothing(text: str):
+def test_content_without_a_word_is_refused(text: str):
     with pytest.raises(ValueError, match="at least one word"):
         parse_content(text)
 
 
-def test_words_come_folded_and_in_order():
+def test_words_are_folded_and_in_order():
     assert words_of("Ünïcode—K and “ſ”") == ("ünïcode", "k", "and", "s")
 
 
@@ -54,7 +54,7 @@ def has(text: str, of: dict[str, Any]) -> bool:
     return content_matches(parse_content(text), of)
 
 
-def test_words_stand_in_different_texts_and_in_any_order():
+def test_words_may_be_in_different_texts_and_in_any_order():
     assert has("wolf big", span("the big one", "a Wolf"))
     assert not has("wolf small", span("the big one", "a wolf"))
 
@@ -65,7 +65,7 @@ def test_only_whole_words_count():
     assert has("hello", span("(hello)"))
 
 
-def test_a_phrase_stands_in_one_text():
+def test_phrase_is_in_one_text():
     assert has('"big bad wolf"', span("The BIG, bad\n— wolf!"))
     assert not has('"big wolf"', span("the big bad wolf"))
     assert not has('"big wolf"', span("the big", "wolf"))
@@ -73,7 +73,7 @@ def test_a_phrase_stands_in_one_text():
     assert has('"a a b"', span("a a a b"))
 
 
-def test_what_is_excluded_is_nowhere():
+def test_excluded_words_and_phrases_are_nowhere():
     assert has("-wolf", span("sheep"))
     assert not has("-wolf", span("sheep", "wolf"))
     assert has('-"bad wolf"', span("bad sheep and wolf"))
@@ -81,18 +81,18 @@ def test_what_is_excluded_is_nowhere():
     assert has("-wolf", {})
 
 
-def test_texts_are_found_as_deep_as_they_stand():
+def test_texts_are_found_at_every_depth():
     nested = {"attributes": {"a": {"b": [1, [{"c": "deep"}], None]}}}
 
     assert has("deep", nested)
 
 
-def test_keys_numbers_and_booleans_are_no_texts():
+def test_keys_numbers_and_booleans_are_not_texts():
     for word in ("key", "5", "true", "null"):
         assert not has(word, {"attributes": {"key": 5, "b": True, "c": None}})
 
 
-def test_the_names_of_events_and_what_their_attributes_say_count():
+def test_names_and_attributes_of_events_are_searched():
     event = {
         "name": "exception",
         "timestamp": "2026-05-28T20:26:40Z",
@@ -105,7 +105,7 @@ def test_the_names_of_events_and_what_their_attributes_say_count():
         assert not has(word, {"events": [event]})
 
 
-def test_nothing_else_of_a_span_counts():
+def test_no_other_field_is_searched():
     other = {"span_name": "wolf", "status_message": "wolf", "resource": {"attributes": {"a": "wolf"}}, "links": []}
 
     assert not has("wolf", span("sheep", **other))

@@ -1,4 +1,4 @@
-"""What a filter may cost the engine: bounded by what it compiles to; usual filters stay far below."""
+"""What a filter compiles to is limited; usual filters are far below the limit."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ COSTLY = [
 
 @pytest.mark.parametrize("field", ["attributes", "resource"])
 @pytest.mark.parametrize("operator", ["is", "gt", "btwn", "contains", "matches", "in", "has", "exists"])
-def test_as_many_usual_conditions_as_are_legal_compile(field: str, operator: str) -> None:
+def test_256_usual_conditions_compile(field: str, operator: str) -> None:
     value = USUAL_VALUES.get(operator, "x")
 
     found = compiled(
@@ -43,7 +43,7 @@ def test_as_many_usual_conditions_as_are_legal_compile(field: str, operator: str
     assert len(found.sql) <= SQL_BYTES_MAX
 
 
-def test_a_range_of_numbers_compiles_to_little_more_than_one_bound() -> None:
+def test_range_compiles_to_little_more_than_one_bound() -> None:
     one, both = (compiled(condition(*each, key="a")) for each in (("gte", 1), ("btwn", [1, 2])))
 
     assert len(both.sql) < 1.5 * len(one.sql)
@@ -64,7 +64,7 @@ def test_filter_that_compiles_to_too_much_sql_is_refused_with_the_limit() -> Non
     ],
     ids=["value", "text", "key", "list"],
 )
-def test_a_condition_at_its_own_limit_compiles_and_very_many_of_them_do_not(large: dict[str, Any]) -> None:
+def test_condition_at_its_limit_compiles_but_256_of_them_do_not(large: dict[str, Any]) -> None:
     compiled(large)
 
     with pytest.raises(InvalidInput, match=r"in total|bytes of keys and values, .* at most 8388608 are allowed"):
@@ -80,7 +80,7 @@ def test_values_count_as_often_as_the_statement_names_them() -> None:
         compiled(*conditions)
 
 
-def test_a_filter_that_compiles_to_too_much_is_not_saved() -> None:
+def test_filter_that_compiles_to_too_much_sql_is_not_saved() -> None:
     data = QueryData.model_validate({"filtering": {"conditions": COSTLY}})
 
     with pytest.raises(InvalidFilter, match="bytes of SQL"):

@@ -1,4 +1,4 @@
-"""The shape of the SQL for ``content``; what it finds is held by ``tests/contract/test_content_agreement.py``."""
+"""The SQL of ``content``; ``tests/contract/test_content_agreement.py`` checks what it finds."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ def test_no_word_of_the_text_is_in_the_sql():
     ]
 
 
-def test_a_text_of_thousands_of_words_and_phrases_is_one_short_statement():
+def test_thousands_of_words_and_phrases_make_a_short_statement():
     text = " ".join(f'w{number} "a{number} b" -c{number} -"d{number} e"' for number in range(2_000))
 
     assert len(content_condition(text, Parameters())) < 1_000
 
 
-def test_a_text_without_a_word_is_refused():
+def test_text_without_a_word_is_refused():
     with pytest.raises(ValueError, match="at least one word"):
         content_condition("!", Parameters())
