@@ -114,7 +114,7 @@ def _run_with_keys(arguments: argparse.Namespace, run: Callable[[Database, Keys,
 
 
 async def _user_id(database: Database, email: str | None) -> UUID:
-    from common.postgres.users import ensure_user  # noqa: PLC0415 - as above
+    from common.postgres.accounts import ensure_user  # noqa: PLC0415 - as above
 
     return DEFAULT_USER_ID if email is None else (await ensure_user(database, email)).id
 

@@ -1,20 +1,33 @@
-"""Accounts: a user with a project of their own, and a key to it if they want one. All of a request, or nothing of it."""
+"""Users, and accounts: a user with a new project, and a key to it if one is wanted.
+
+Users are recorded as the authors of changes. They grant nothing: the project of a key decides what a request may see.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Final, NamedTuple
+from uuid import UUID, uuid4
 
 from common.postgres.keys import NewKey, insert_key
 from common.postgres.pool import Database, Transaction
 from common.postgres.projects import Project, insert_project
-from common.postgres.users import User, ensure_user
+from common.postgres.queries import SQL
 
 KEY_NAME: Final = "account"
 
 
+class User(NamedTuple):
+    """One user. The user of requests without authentication has no address."""
+
+    id: UUID
+    email: str | None
+    created_at: datetime
+
+
 class WantedAccount(NamedTuple):
-    """What is asked for: an address that is known already is the same user, and the project is new all the same."""
+    """The account to create. A known address means the same user; the project is always new."""
 
     email: str
     with_key: bool
@@ -22,7 +35,7 @@ class WantedAccount(NamedTuple):
 
 
 class Account(NamedTuple):
-    """What was made."""
+    """An account that was created."""
 
     user: User
     project: Project
@@ -30,12 +43,18 @@ class Account(NamedTuple):
 
 
 async def open_accounts(database: Database, wanted: Mapping[str, WantedAccount], /) -> dict[str, Account]:
-    """The accounts by the names under which they were asked for; each has a fresh project that bears its address."""
+    """Create accounts, all or none, and return them by the given names. A new project has the address as its name."""
     async with database.transaction() as transaction:
-        # In one order everywhere, so that two requests about the same addresses wait for each other and do not lock.
+        # Always in one order, so that two requests about the same addresses wait for each other without a deadlock.
         in_order = sorted(wanted.items(), key=lambda named: named[1].email)
-        made = {name: await _open(transaction, account) for name, account in in_order}
-    return {name: made[name] for name in wanted}
+        created = {name: await _open(transaction, account) for name, account in in_order}
+    return {name: created[name] for name in wanted}
+
+
+async def ensure_user(executor: Database | Transaction, email: str, /) -> User:
+    """Return the user of an address; create it if it is new."""
+    (row,) = await executor.fetch_all(SQL["ensure_user"], uuid4(), email)
+    return User(**row)
 
 
 async def _open(transaction: Transaction, wanted: WantedAccount) -> Account:

@@ -1,4 +1,4 @@
-"""What Postgres' errors mean for us: one table by class of SQLSTATE."""
+"""From errors of the Postgres driver to ours: one table by class of SQLSTATE."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from common.errors import (
 
 
 class UniqueViolation(Conflict):
-    """Another row has this value, and it has to be unique."""
+    """Another row has this value, which must be unique."""
 
     def __init__(self, detail: str, *, constraint_name: str) -> None:
         self.constraint_name = constraint_name
         super().__init__(detail)
 
 
-# Read from above: the first line that fits decides.
+# The first matching row decides.
 MEANING: Final[tuple[tuple[tuple[type[Exception], ...], type[ServiceError]], ...]] = (
     # U+0000 in a text, or in a text within JSON.
     ((asyncpg.CharacterNotInRepertoireError, asyncpg.UntranslatableCharacterError), InvalidInput),
@@ -45,7 +45,7 @@ MEANING: Final[tuple[tuple[tuple[type[Exception], ...], type[ServiceError]], ...
         (
             asyncpg.PostgresConnectionError,
             asyncpg.OperatorInterventionError,  # shutting down, starting up
-            asyncpg.InvalidAuthorizationSpecificationError,  # can be granted while we wait
+            asyncpg.InvalidAuthorizationSpecificationError,  # the permission may be granted later
             asyncpg.InvalidCatalogNameError,
             OSError,
             TimeoutError,
@@ -60,14 +60,14 @@ PUBLIC_MESSAGES: Final[Mapping[type[ServiceError], str]] = {
     Overloaded: "Postgres is busy",
     Unavailable: "Postgres is away",
 }
-"""What callers hear instead of the driver's words."""
+"""What clients see in place of the driver's message."""
 
 FOREIGN: Final = tuple(kind for kinds, _ in MEANING for kind in kinds)
 
 
 @contextmanager
 def translated() -> Iterator[None]:
-    """Turn errors of the driver into ours; ours go through."""
+    """Turn errors of the driver into ours."""
     try:
         yield
     except asyncpg.UniqueViolationError as exc:

@@ -1,6 +1,6 @@
-"""API keys: each belongs to one project and one user, is shown once, and is kept only as a hash.
+"""API keys: each belongs to one project and one user, is shown once, and is stored only as a hash.
 
-A key is ``<prefix>.<secret>``: 8 characters by which it is found and listed, and 64 hex digits that prove it.
+A key is ``<prefix>.<secret>``: 8 characters that find and list it, and a secret of 64 hexadecimal digits.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ VALID_FOR_S: Final = 5.0
 INVALID_FOR_S: Final = 1.0
 
 ALONE_FOR_S: Final = 1.0
-"""How long a project that was the only one with keys still counts as that."""
+"""How long a project counts as the only one with keys after that was read."""
 
 NEIGHBOURS_FOR_S: Final = 30.0
-"""How long one that had neighbours still counts as having some."""
+"""How long a project counts as one of several with keys after that was read."""
 
 _SHAPE: Final = re.compile(r"([A-Za-z0-9_-]{8})\.([0-9a-f]{64})")
 
@@ -48,14 +48,14 @@ class Key(NamedTuple):
 
 
 class NewKey(NamedTuple):
-    """A key that was just made, with the text that nobody can see again."""
+    """A new key, with the text that is shown only once."""
 
     key: Key
     text: str
 
 
 class KeyOwner(NamedTuple):
-    """Whose a key is: what a request with it may see, and whom its changes are put down to."""
+    """The project that a request with the key may see, and the user recorded as the author of its changes."""
 
     project_id: UUID
     user_id: UUID
@@ -70,24 +70,24 @@ class Keys:
         self._neighbours: Remembering[UUID, bool] = Remembering(clock, count_max=REMEMBERED_MAX)
 
     async def create(self, project_id: UUID, /, *, name: str, user_id: UUID = DEFAULT_USER_ID) -> NewKey:
-        """A new key of a project for a user that exists. Raises ``NotFound`` when there is no such project."""
+        """Create a key of a project for an existing user. Raises ``NotFound`` if the project does not exist."""
         return await insert_key(self._database, project_id, name=name, user_id=user_id)
 
     async def of_project(self, project_id: UUID, /) -> list[Key]:
-        """The keys of a project, oldest first, revoked ones included."""
+        """Return the keys of a project, oldest first, revoked ones included."""
         return [_key(row) for row in await self._database.fetch_all(SQL["list_keys"], project_id)]
 
     async def revoke(self, project_id: UUID, key_id: UUID, /) -> None:
-        """From now on the key counts for nothing; elsewhere within ``VALID_FOR_S``. Safe to repeat.
+        """Revoke a key; other processes notice within ``VALID_FOR_S``. May be repeated.
 
-        Raises ``NotFound`` when the project has no such key.
+        Raises ``NotFound`` if the project has no such key.
         """
         if await self._database.fetch_one(SQL["revoke_key"], project_id, key_id) is None:
             raise NotFound(f"There is no key {key_id} in this project.")
         self._remembered.forget_all()
 
     async def find(self, key_text: str, /) -> KeyOwner | None:
-        """Whose a key is that is in force, else ``None``. Raises ``Unavailable`` when that cannot be known."""
+        """Return the owner of a valid key, else ``None``. Raises ``Unavailable`` if Postgres cannot say."""
         shape = _SHAPE.fullmatch(key_text)
         if shape is None:
             return None
@@ -99,9 +99,9 @@ class Keys:
         return owner
 
     async def has_neighbours(self, project_id: UUID, /) -> bool:
-        """Whether another project has a key in force; a second project is seen within ``ALONE_FOR_S``.
+        """Return whether another project has a valid key; a second project is seen within ``ALONE_FOR_S``.
 
-        True when that cannot be known now: a share that is too small for a moment hurts nobody else.
+        True if Postgres cannot say: a share that is too small for a moment harms no other project.
         """
         known = self._neighbours.recall(project_id)
         if known is not None:
@@ -122,10 +122,10 @@ class Keys:
         return KeyOwner(row["project_id"], row["user_id"])
 
 
-async def insert_key(door: Database | Transaction, project_id: UUID, /, *, name: str, user_id: UUID) -> NewKey:
-    """A new key, as ``Keys.create`` makes it, also as a part of a transaction."""
+async def insert_key(executor: Database | Transaction, project_id: UUID, /, *, name: str, user_id: UUID) -> NewKey:
+    """Create a key like ``Keys.create``, also within a transaction."""
     prefix, secret = secrets.token_urlsafe(6), secrets.token_hex(32)
-    row = await door.fetch_one(SQL["create_key"], uuid4(), project_id, name, prefix, _hash(secret), user_id)
+    row = await executor.fetch_one(SQL["create_key"], uuid4(), project_id, name, prefix, _hash(secret), user_id)
     if row is None:
         raise NotFound(f"There is no project {project_id}.")
     return NewKey(_key(row), f"{prefix}.{secret}")

@@ -1,7 +1,8 @@
-"""Brings the tables up to date: the numbered files of ``ddl/``, each applied once, recorded in ``schema_migrations``.
+"""Brings the tables up to date with the numbered files of ``ddl/``, each applied once.
 
-One transaction behind an advisory lock: of two starters the second finds nothing left to do, and a file that fails
-leaves nothing behind.
+The table ``schema_migrations`` records them. Everything is one transaction under an advisory lock: if two processes
+start, the second finds nothing left to do, and a file that fails leaves nothing behind. Also makes the secret that
+signs cursors, which all processes of an installation share.
 """
 
 from __future__ import annotations
@@ -13,29 +14,29 @@ from uuid import UUID
 
 import asyncpg
 
-from common.errors import NotMigrated
+from common.errors import NotMigrated, Unavailable
 from common.migrations import Migration, is_behind, load_migrations, pending
 from common.postgres.errors import translated
 from common.postgres.pool import Database
 from common.postgres.projects import FIRST_ENVIRONMENTS
 from common.postgres.queries import SQL
-from common.postgres.secrets import OF_CURSORS
 from common.project import DEFAULT_USER_ID
 from common.settings import PostgresSettings
 
 DDL: Final = Path(__file__).parent / "ddl"
 LOCK_KEY: Final = 0x436C_6561_7273_7061
-"""`Clearspa` in ASCII: an advisory lock is a number that all agree on."""
+"""`Clearspa` in ASCII: an advisory lock is a number that all processes know."""
 
 DEADLINE_S: Final = 300.0
+CURSOR_KEY_NAME: Final = "cursor"
 SECRET_BYTES: Final = 32
 
 
 async def migrate(settings: PostgresSettings, /, *, default_project_id: UUID, folder: Path = DDL) -> list[str]:
-    """The names of the files that were applied now, in order; empty when nothing was left to do.
+    """Apply the files that are not applied yet, and return their names in order.
 
-    Also makes the default project with its environments and the secret of the cursors, once. Raises ``IllegalMigration`` when an applied
-    file has changed, and the errors of ``Database``.
+    Also creates the default project with its environments, and the secret that signs cursors, unless they exist. Raises
+    ``IllegalMigration`` if an applied file has changed, and the errors of ``Database``.
     """
     with translated():
         connection = await asyncpg.connect(
@@ -47,17 +48,25 @@ async def migrate(settings: PostgresSettings, /, *, default_project_id: UUID, fo
                 migrations = await _apply_pending(connection, folder)
                 default = (default_project_id, "default", FIRST_ENVIRONMENTS, DEFAULT_USER_ID)
                 await connection.execute(SQL["create_project"], *default)
-                await connection.execute(SQL["ensure_secret"], OF_CURSORS, secrets.token_bytes(SECRET_BYTES))
+                await connection.execute(SQL["ensure_secret"], CURSOR_KEY_NAME, secrets.token_bytes(SECRET_BYTES))
         finally:
             await connection.close(timeout=settings.timeout_s)
     return [f"{migration.number:04}_{migration.name}" for migration in migrations]
 
 
 async def require_tables(database: Database, /) -> None:
-    """Return when Postgres answers and has the tables of this program. Raises ``NotMigrated``, and the errors of ``Database``."""
+    """Raise ``NotMigrated`` unless Postgres has the tables of this program. Raises the errors of ``Database`` too."""
     applied = await database.fetch_all(SQL["applied_migrations"])
     if is_behind(DDL, [row["number"] for row in applied]):
         raise NotMigrated("Postgres")
+
+
+async def cursor_secret(database: Database, /) -> bytes:
+    """Return the 32 bytes that sign cursors. Raises ``Unavailable`` until ``migrate`` has run."""
+    row = await database.fetch_one(SQL["find_secret"], CURSOR_KEY_NAME)
+    if row is None:
+        raise Unavailable("The secret that signs cursors does not exist yet: run `clearspan migrate`.")
+    return bytes(row["value"])
 
 
 async def _apply_pending(connection: Any, folder: Path) -> list[Migration]:

@@ -1,4 +1,4 @@
-"""The door to Postgres: a pool of connections, four verbs, our errors. No type of the driver but its rows leaves here."""
+"""Postgres: a pool of connections with four methods and our errors. Only rows of the driver leave this file."""
 
 from __future__ import annotations
 
@@ -17,35 +17,35 @@ from common.settings import PostgresSettings
 Row: TypeAlias = Mapping[str, Any]
 
 GRACE_S: Final = 1.0
-"""How long after its deadline a server may be heard: it ends a statement itself and says so."""
+"""How long to wait for the server after the deadline: it ends the statement itself and says so."""
 
 
 class Transaction:
-    """A connection within a transaction: everything it does happens, or nothing."""
+    """A connection within a transaction: all of its statements take effect, or none."""
 
     def __init__(self, connection: Any) -> None:
         self._connection = connection
 
     async def fetch_one(self, sql: str, /, *arguments: object) -> Row | None:
-        """The first row, or ``None``."""
+        """Return the first row, or ``None``."""
         with translated():
             row: Row | None = await self._connection.fetchrow(sql, *arguments)
             return row
 
     async def fetch_all(self, sql: str, /, *arguments: object) -> list[Row]:
-        """All rows."""
+        """Return all rows."""
         with translated():
             rows: list[Row] = await self._connection.fetch(sql, *arguments)
             return rows
 
     async def execute(self, sql: str, /, *arguments: object) -> None:
-        """Run a statement; without arguments, any number of them."""
+        """Run a statement; without arguments, any number of statements."""
         with translated():
             await self._connection.execute(sql, *arguments)
 
 
 class Database:
-    """The pool. Each statement stands alone unless it is in a ``transaction``.
+    """The pool. Each statement is its own transaction unless it is in a ``transaction``.
 
     Raises ``Unavailable`` and ``Overloaded`` (transient), ``DeadlineExceeded``, ``UniqueViolation`` (a ``Conflict``),
     ``InvalidInput`` for text that Postgres cannot hold, ``InvalidStatement`` (a bug of ours).
@@ -57,17 +57,17 @@ class Database:
         self._timeout_s = timeout_s
 
     async def fetch_one(self, sql: str, /, *arguments: object) -> Row | None:
-        """The first row, or ``None``."""
+        """Return the first row, or ``None``."""
         async with self._acquired() as connection:
             return await Transaction(connection).fetch_one(sql, *arguments)
 
     async def fetch_all(self, sql: str, /, *arguments: object) -> list[Row]:
-        """All rows."""
+        """Return all rows."""
         async with self._acquired() as connection:
             return await Transaction(connection).fetch_all(sql, *arguments)
 
     async def execute(self, sql: str, /, *arguments: object) -> None:
-        """Run a statement that answers nothing."""
+        """Run a statement without a result."""
         async with self._acquired() as connection:
             await Transaction(connection).execute(sql, *arguments)
 
@@ -103,15 +103,15 @@ class Database:
             return await self._pool.acquire(timeout=self._timeout_s)
         except TimeoutError:
             if self._pool.get_size() < self._pool.get_max_size():
-                raise  # the time went into connecting
+                raise  # connecting took the time
             raise Overloaded(f"No connection to Postgres came free within {self._timeout_s:g} s.") from None
 
 
 @asynccontextmanager
 async def open_database(settings: PostgresSettings) -> AsyncIterator[Database]:
-    """The pool, closed at the end. Nothing is connected yet, so it can be opened while Postgres is away.
+    """Open the pool, and close it at the end. It connects on first use, so it can be opened while Postgres is away.
 
-    Every statement ends after ``settings.timeout_s``, by the server itself.
+    The server ends every statement after ``settings.timeout_s``.
     """
     pool = await asyncpg.create_pool(
         settings.dsn.get_secret_value(),
@@ -133,16 +133,16 @@ async def open_database(settings: PostgresSettings) -> AsyncIterator[Database]:
 
 
 async def _prepare(connection: Any) -> None:
-    """UUIDs come as Python's own: the driver's look the same, but what writes JSON does not know them."""
+    """Read UUIDs as Python's type: orjson does not know the driver's own type."""
     await connection.set_type_codec(
         "uuid", schema="pg_catalog", encoder=_uuid_bytes, decoder=_uuid_of_bytes, format="binary"
     )
 
 
 async def _leave(_connection: Any) -> None:
-    """Nothing of ours outlives its statement or transaction, so a connection goes back without the round trip of a reset.
+    """Save the round trip of a reset: nothing of ours outlives its statement or transaction.
 
-    A transaction that was left open is rolled back by the driver before this.
+    The driver has already rolled back a transaction that was left open.
     """
 
 

@@ -1,4 +1,4 @@
-"""Projects: made, listed, and asked for by every record that names one."""
+"""Projects: create, list and find them."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from common.postgres.remembering import Remembering
 from common.project import DEFAULT_USER_ID
 
 FIRST_ENVIRONMENTS: Final = ("development", "staging", "production")
-"""What a new project has from the start (contract §5)."""
+"""The environments of a new project (contract §5)."""
 
 REMEMBERED_MAX: Final = 10_000
 PRESENT_FOR_S: Final = 60.0
-"""Projects are not deleted, so this only bounds memory of them."""
+"""Projects are never deleted, so a stale entry cannot be wrong."""
 
 ABSENT_FOR_S: Final = 1.0
-"""A project that was just made must be found soon; a flood of records that name nobody's must not reach Postgres."""
+"""A new project must be found soon, but a flood of records with an unknown project must not reach Postgres."""
 
 
 class Project(NamedTuple):
@@ -39,7 +39,7 @@ class Projects:
         self._remembered: Remembering[UUID, bool] = Remembering(clock, count_max=REMEMBERED_MAX)
 
     async def exists(self, project_id: UUID, /) -> bool:
-        """Whether there is such a project; a new one is seen within a second."""
+        """Return whether the project exists. A new one is seen within a second."""
         known = self._remembered.recall(project_id)
         if known is not None:
             return known[0]
@@ -48,29 +48,32 @@ class Projects:
         return exists
 
     async def create(self, name: str, /, *, seed_defaults: bool = True) -> Project:
-        """A new project, with environments unless ``seed_defaults`` is false. Names need not be unique."""
+        """Create a project, with environments unless ``seed_defaults`` is false. Names need not be unique."""
         return await insert_project(self._database, name, seed_defaults=seed_defaults)
 
     async def find(self, project_id: UUID, /) -> Project | None:
-        """The project of that id."""
+        """Return the project of that id."""
         row = await self._database.fetch_one(SQL["find_project"], project_id)
         return None if row is None else _project(row)
 
     async def named(self, name: str, /) -> list[Project]:
-        """The projects of that name, oldest first."""
+        """Return the projects of that name, oldest first."""
         return [_project(row) for row in await self._database.fetch_all(SQL["projects_named"], name)]
 
     async def all(self) -> list[Project]:
-        """All projects, oldest first."""
+        """Return all projects, oldest first."""
         return [_project(row) for row in await self._database.fetch_all(SQL["list_projects"])]
 
 
 async def insert_project(
-    door: Database | Transaction, name: str, /, *, seed_defaults: bool = True, user_id: UUID = DEFAULT_USER_ID
+    executor: Database | Transaction, name: str, /, *, seed_defaults: bool = True, user_id: UUID = DEFAULT_USER_ID
 ) -> Project:
-    """A new project, as ``Projects.create`` makes it, also as a part of a transaction. ``user_id`` is the author of its environments."""
+    """Create a project like ``Projects.create``, also within a transaction.
+
+    ``user_id`` is the author of its environments.
+    """
     environments = FIRST_ENVIRONMENTS if seed_defaults else ()
-    (row,) = await door.fetch_all(SQL["create_project"], uuid4(), name, environments, user_id)
+    (row,) = await executor.fetch_all(SQL["create_project"], uuid4(), name, environments, user_id)
     return _project(row)
 
 

@@ -1,4 +1,4 @@
-"""The queries of this room by name; their text and purpose stand in ``queries.sql``."""
+"""The statements of ``queries.sql`` by name."""
 
 from __future__ import annotations
 

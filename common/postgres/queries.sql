@@ -13,7 +13,7 @@ SELECT number, sha256 FROM schema_migrations;
 INSERT INTO schema_migrations (number, name, sha256) VALUES ($1, $2, $3);
 
 -- ensure_secret --
--- The first process that comes along decides the value.
+-- The first process decides the value.
 INSERT INTO secrets (name, value) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING;
 
 -- find_secret --
@@ -23,13 +23,15 @@ SELECT value FROM secrets WHERE name = $1;
 SELECT 1 FROM projects WHERE id = $1;
 
 -- create_project --
--- With the environments $3, each with a variant and two revisions, as `POST /simple/environments/` makes one; $4 is their author.
--- Returns no row, and makes nothing, if the id is there already.
+-- With the environments $3, each with a variant and two revisions, like those of `POST /simple/environments/`; $4 is
+-- their author.
+-- Does nothing and returns no row if the id exists.
 WITH project AS (
     INSERT INTO projects (id, name) VALUES ($1, $2) ON CONFLICT (id) DO NOTHING RETURNING id, name, created_at
 ), environment AS (
     INSERT INTO artifacts (project_id, kind, created_by, id, slug, name, flags)
-    SELECT project.id, 'environment', $4::uuid, uuid_v7(now() + place * interval '1 microsecond'), slug, initcap(slug), '{}'
+    SELECT project.id, 'environment', $4::uuid, uuid_v7(now() + place * interval '1 microsecond'),
+        slug, initcap(slug), '{}'
     FROM project CROSS JOIN unnest($3::text[]) WITH ORDINALITY AS wanted (slug, place)
     RETURNING project_id, id, name
 ), variant AS (
@@ -39,8 +41,8 @@ WITH project AS (
     RETURNING project_id, artifact_id, id, name
 ), revision AS (
     INSERT INTO revisions (project_id, kind, created_by, id, artifact_id, variant_id, version, slug, name, message)
-    SELECT project_id, 'environment', $4::uuid, uuid_v7(now() + version * interval '1 microsecond'), artifact_id, id, version,
-        right(gen_random_uuid()::text, 12), name, message
+    SELECT project_id, 'environment', $4::uuid, uuid_v7(now() + version * interval '1 microsecond'), artifact_id, id,
+        version, right(gen_random_uuid()::text, 12), name, message
     FROM variant CROSS JOIN (VALUES (0, 'Initial commit'), (1, NULL)) AS commit (version, message)
 )
 SELECT id, name, created_at FROM project;
@@ -52,7 +54,7 @@ SELECT id, name, created_at FROM projects WHERE id = $1;
 SELECT id, name, created_at FROM projects WHERE name = $1 ORDER BY created_at, id;
 
 -- ensure_user --
--- The update changes nothing; it is what returns the row that is there.
+-- The update changes nothing; it makes the statement return an existing row.
 INSERT INTO users (id, email) VALUES ($1, $2) ON CONFLICT (email) DO UPDATE SET email = excluded.email
 RETURNING id, email, created_at;
 

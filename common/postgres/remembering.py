@@ -1,4 +1,4 @@
-"""A small memory for answers of the database: bounded in number and in time."""
+"""A cache of results of the database, bounded in number and in time."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ Value = TypeVar("Value")
 
 
 class Remembering(Generic[Key, Value]):
-    """Answers by key, each until its time is over; past ``count_max`` the oldest gives way."""
+    """Values by key, each until it expires. Above ``count_max`` the oldest is dropped."""
 
     def __init__(self, clock: Clock, *, count_max: int) -> None:
         self._clock = clock
         self._count_max = count_max
-        self._answers: dict[Key, tuple[Value, float]] = {}
+        self._values: dict[Key, tuple[Value, float]] = {}
 
     def recall(self, key: Key, /) -> tuple[Value] | None:
-        """The answer in a tuple of one, because ``None`` can be an answer; ``None`` when nothing is known."""
-        value_until = self._answers.get(key)
+        """Return the value in a tuple, because it may be ``None``; ``None`` if nothing is known."""
+        value_until = self._values.get(key)
         if value_until is None or value_until[1] <= self._clock.monotonic_s():
             return None
         return (value_until[0],)
 
     def remember(self, key: Key, value: Value, /, *, for_s: float) -> None:
-        """Keep an answer for so many seconds."""
-        self._answers.pop(key, None)
-        while len(self._answers) >= self._count_max:
-            del self._answers[next(iter(self._answers))]
-        self._answers[key] = (value, self._clock.monotonic_s() + for_s)
+        """Keep a value for ``for_s`` seconds."""
+        self._values.pop(key, None)
+        while len(self._values) >= self._count_max:
+            del self._values[next(iter(self._values))]
+        self._values[key] = (value, self._clock.monotonic_s() + for_s)
 
     def forget_all(self) -> None:
-        """Know nothing any more."""
-        self._answers.clear()
+        """Forget all values."""
+        self._values.clear()

@@ -27,10 +27,10 @@ from common.kafka.producer import KafkaPublisher
 from common.kafka.record import EndOffsets, Publisher
 from common.memory import tune_for_batches
 from common.postgres.keys import Keys
+from common.postgres.migrate import cursor_secret
 from common.postgres.migrate import require_tables as require_postgres_tables
 from common.postgres.pool import Database, open_database
 from common.postgres.projects import Projects
-from common.postgres.secrets import cursor_secret
 from common.settings import IllegalSettings, QuerySettings, Settings
 from common.telemetry import configure_logging, get_logger
 from common.waiting import wait_for

@@ -1,7 +1,7 @@
-"""Pages of artifacts, variants and revisions: what is asked, as a statement. Pure; ``store.py`` runs it.
+"""Pages of artifacts, variants and revisions, as SQL. Pure; ``store.py`` runs the statements.
 
-Pages go along ids, which are of version 7 and so stand in the order of creation: the id of the last row is the cursor (reference
-``applications-api`` §8.1). Everything asked is part of the statement, so a page is short only where the end is.
+Pages follow the order of ids, which are UUIDs of version 7 and so in the order of creation. The id of the last row is
+the cursor (reference ``applications-api`` §8.1). The statement contains every condition, so only the last page is short.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from common.limits import MIB
 from query_api.registry.values import Artifact, Revision, SimpleArtifact, Variant
 
 BYTES_MAX: Final = 64 * MIB
-"""Of the rows of one answer, which is in memory about three times: six revisions as large as a body may be, 6,000 of 10 KB."""
+"""The largest response, which is in memory about three times: six revisions of the largest body, or 6,000 of 10 KB."""
 
 ROW_BYTES: Final = 1_000
-"""What a row takes besides what people wrote: ids, times, flags, and their names."""
+"""The size of a row without what people wrote: ids, times, flags, and the names of members."""
 
 _WRITTEN: Final = ("name", "description", "tags", "meta", "message", "data")
 """The columns that may be large."""
@@ -28,7 +28,7 @@ _WRITTEN: Final = ("name", "description", "tags", "meta", "message", "data")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IdWindow:
-    """Which page. ``newest`` and ``oldest`` bound the creation; which of them is part of the window: reference §8.1."""
+    """A page. ``newest`` and ``oldest`` bound the time of creation; which of them is inclusive: reference §8.1."""
 
     is_descending: bool = False
     after_id: UUID | None = None
@@ -39,10 +39,10 @@ class IdWindow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Named:
-    """Those that have one of the ids or one of the slugs; ``None`` in both says nothing.
+    """Rows that have one of the ids or one of the slugs; ``None`` in both is no condition.
 
-    ``versions`` stand beside the ids and slugs, place by place, where any is asked for: what has the id or the slug of a place has to
-    have its version too.
+    If any version is given, ``versions`` is parallel to ids and slugs: a row with the id or slug of a place must have
+    its version.
     """
 
     ids: tuple[UUID | None, ...] = ()
@@ -52,11 +52,11 @@ class Named:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Search:
-    """What is asked of the rows; ``None`` asks nothing.
+    """The conditions on rows; ``None`` is no condition.
 
-    ``name``, ``description`` and ``message`` are parts of the text, without case. ``tags``, ``meta``, ``role_flags`` and
-    ``revision_flags`` are JSON objects whose members must be there: flags of the artifact, and of the revision. ``folder_id`` in a tuple of one: there
-    ``None`` asks for no folder.
+    ``name``, ``description`` and ``message`` are parts of the text; case is ignored. ``tags``, ``meta``, ``role_flags``
+    (of the artifact) and ``revision_flags`` are JSON objects whose members a row must have. ``folder_id`` is a tuple of
+    one, in which ``None`` selects rows without a folder.
     """
 
     slugs: tuple[str, ...] | None = None
@@ -108,27 +108,27 @@ TABLES: Final[Mapping[type, str]] = {
         SELECT id, flags, data FROM revisions
         WHERE project_id = a.project_id AND variant_id = v.id ORDER BY version DESC LIMIT 1) r)""",
 }
-"""The rows of each layer, with the ids and slugs of the layers above. ``revision_flags`` are those of the revision, else of the head."""
+"""The rows of each layer with the ids and slugs of the layers above, and the flags of the revision or the head."""
 
 
 def page_statement(
     layer: type, search: Search, window: IdWindow, *, scope: tuple[UUID, str], columns: str, bytes_max: int
 ) -> tuple[str, list[object]]:
-    """The statement of a page and its arguments, bounded. ``columns`` are those of the layer's value."""
+    """Return the bounded statement of a page, and its arguments. ``columns`` are the fields of the layer's value."""
     where = _Where("project_id = $1", "kind = $2", arguments=list(scope))
     _add_search(where, search)
     _add_window(where, window)
     direction = "DESC" if window.is_descending else "ASC"
     limit = "" if window.limit is None else f"\nLIMIT {where.place(window.limit)}"
-    sql = f"SELECT {columns}\nFROM {TABLES[layer]} AS shown\nWHERE {where.text}\nORDER BY id {direction}{limit}"
+    sql = f"SELECT {columns}\nFROM {TABLES[layer]} AS entity\nWHERE {where.text}\nORDER BY id {direction}{limit}"
     place = where.place(bytes_max)
     return bounded_statement(layer, sql, columns=columns, order=f"id {direction}", bytes_max=place), where.arguments
 
 
 def bounded_statement(layer: type, statement: str, *, columns: str, order: str, bytes_max: str) -> str:
-    """``statement`` up to the first row with which its rows have more bytes than ``bytes_max``, the place of a number, allows.
+    """Return ``statement``, cut after the first row with which the rows are larger than ``bytes_max``.
 
-    Rows come with their ``bytes_count``. ``order`` is that of the statement.
+    ``bytes_max`` is a placeholder like ``$3``. Rows have a column ``bytes_count``. ``order`` is the order of the statement.
     """
     written = [field.name for field in fields(layer) if field.name in _WRITTEN]
     size = " + ".join([f"{ROW_BYTES}::bigint", *(f"coalesce(octet_length({name}::text), 0)" for name in written)])
@@ -141,7 +141,7 @@ ORDER BY {order}"""
 
 
 class _Where:
-    """Conditions and their arguments, growing in pairs."""
+    """Conditions and their arguments."""
 
     def __init__(self, *clauses: str, arguments: list[object]) -> None:
         self._clauses = list(clauses)
@@ -152,16 +152,16 @@ class _Where:
         return "\n    AND ".join(self._clauses)
 
     def place(self, value: object) -> str:
-        """The place of a value: ``$n``."""
+        """Add an argument and return its placeholder, ``$n``."""
         self.arguments.append(value)
         return f"${len(self.arguments)}"
 
     def add(self, clause: str, *values: Any) -> None:
-        """A condition; each ``{}`` in it is the place of a value."""
+        """Add a condition; each ``{}`` in it becomes the placeholder of a value."""
         self._clauses.append(clause.format(*(self.place(value) for value in values)))
 
     def add_given(self, clause: str, value: Any) -> None:
-        """A condition, unless nothing is asked."""
+        """Add a condition unless ``value`` is ``None``."""
         if value is not None:
             self.add(clause, value)
 
@@ -188,11 +188,11 @@ def _add_search(where: _Where, search: Search) -> None:
     _add_named(where, search.revisions, id_column="id", slug_column="slug")
 
 
-def _add_flags(where: _Where, column: str, asked: str | None) -> None:
-    """A flag that was never set is false."""
-    if asked is not None:
-        unset = json.dumps(dict.fromkeys(json.loads(asked), False))
-        where.add(f"({{}}::jsonb || coalesce({column}, '{{{{}}}}')) @> {{}}::jsonb", unset, asked)
+def _add_flags(where: _Where, column: str, wanted: str | None) -> None:
+    """Add a condition on flags. A flag that was never set is false."""
+    if wanted is not None:
+        unset = json.dumps(dict.fromkeys(json.loads(wanted), False))
+        where.add(f"({{}}::jsonb || coalesce({column}, '{{{{}}}}')) @> {{}}::jsonb", unset, wanted)
 
 
 def _add_named(where: _Where, named: Named | None, *, id_column: str, slug_column: str) -> None:
@@ -204,13 +204,14 @@ def _add_named(where: _Where, named: Named | None, *, id_column: str, slug_colum
         return
     clause = f"""EXISTS (
         SELECT FROM unnest({{}}::uuid[], {{}}::text[], {{}}::integer[]) AS named (id, slug, version)
-        WHERE (shown.{id_column} = named.id OR shown.{slug_column} = named.slug OR coalesce(named.id::text, named.slug) IS NULL)
-            AND coalesce(shown.version = named.version, true))"""
+        WHERE (entity.{id_column} = named.id OR entity.{slug_column} = named.slug
+                OR coalesce(named.id::text, named.slug) IS NULL)
+            AND coalesce(entity.version = named.version, true))"""
     where.add(clause, list(named.ids), list(named.slugs), list(named.versions))
 
 
 def _add_window(where: _Where, window: IdWindow) -> None:
-    """Descending: below ``newest`` (the cursor's own instant is part of it), from ``oldest`` on; ascending the other way round."""
+    """Add the bounds of a page. The first bound in its order is exclusive, but includes the time of a cursor."""
     loose = "=" if window.after_id is not None else ""
     if window.is_descending:
         where.add_given("id < {}", window.after_id)

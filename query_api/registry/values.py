@@ -1,7 +1,6 @@
-"""What the history is made of: artifact → variant → revision, like repository → branch → commit.
+"""A history: artifact → variant → revision, like repository → branch → commit.
 
-Values alone. ``store.py`` reads and writes them; the shapes of answers belong to the routes of each kind. Members that hold free
-JSON are its text as it is stored: an answer shows it as it is, nobody parses it on the way.
+Only values, which ``store.py`` reads and writes. Free JSON is kept as its text, which goes into a response unchanged.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from query_api.request.references import Reference
 
 
 class Kind(StrEnum):
-    """What has a history. Slugs are unique in a project per kind and layer."""
+    """What has a history. A slug is unique in a project among one layer of one kind."""
 
     APPLICATION = "application"
     QUERY = "query"
@@ -24,7 +23,7 @@ class Kind(StrEnum):
 
 
 class Header(NamedTuple):
-    """What people write about an artifact, a variant or a revision; ``tags`` and ``meta`` are JSON texts."""
+    """What people write about an artifact, a variant or a revision. ``tags`` and ``meta`` are JSON texts."""
 
     name: str | None = None
     description: str | None = None
@@ -33,7 +32,7 @@ class Header(NamedTuple):
 
 
 class Content(NamedTuple):
-    """What a commit brings: ``flags`` and ``data`` are JSON texts."""
+    """What a commit stores. ``flags`` and ``data`` are JSON texts."""
 
     header: Header
     message: str | None = None
@@ -42,7 +41,7 @@ class Content(NamedTuple):
 
 
 class References(NamedTuple):
-    """What a request names, layer by layer; ``None`` where it names nothing."""
+    """The references of a request by layer; ``None`` for a layer without one."""
 
     artifact: Reference | None = None
     variant: Reference | None = None
@@ -50,10 +49,10 @@ class References(NamedTuple):
 
 
 class WantedEmbed(NamedTuple):
-    """A part of a revision that is to be read: at a dotted path, all of it if the path is empty."""
+    """A part of a revision to read: at a dotted path, or all of it if the path is empty."""
 
     kind: Kind | None
-    """``None``: of a kind that is not kept here."""
+    """``None`` for a kind that is not stored here."""
 
     references: References
     version: int | None
@@ -64,7 +63,7 @@ class WantedEmbed(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Embedded:
-    """What was read of a revision. ``place`` counts the wanted parts from 1."""
+    """A part of a revision that was read. ``place`` counts the wanted parts from 1."""
 
     place: int
     artifact_id: UUID
@@ -75,15 +74,15 @@ class Embedded:
     slug: str
     version: int
     bytes_count: int | None
-    """Of the JSON at the path; ``None`` if there is nothing."""
+    """The size of the JSON at the path; ``None`` if there is nothing."""
 
     value: str | None
-    """The JSON; ``None`` also if it did not fit with those before it."""
+    """The JSON; also ``None`` if it did not fit after the parts before it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Entity:
-    """What all three layers have."""
+    """What all three layers have in common."""
 
     id: UUID
     slug: str
@@ -109,7 +108,7 @@ class Artifact(_Entity):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimpleArtifact(Artifact):
-    """A repository with what the head of its first branch holds. Those without a commit there have no such view."""
+    """A repository with the data of the head of its first branch. Without a commit there is no such view."""
 
     variant_id: UUID
     revision_id: UUID
@@ -119,7 +118,7 @@ class SimpleArtifact(Artifact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Variant(_Entity):
-    """A branch of an artifact. ``revisions_count`` counts archived ones too: it is the next version."""
+    """A branch of an artifact. ``revisions_count`` includes archived revisions: it is the next version."""
 
     artifact_id: UUID
     artifact_slug: str
@@ -131,7 +130,7 @@ class Variant(_Entity):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Revision(_Entity):
-    """A commit on a variant. Versions of a variant are 0, 1, 2 … without a gap."""
+    """A commit on a variant. The versions of a variant are 0, 1, 2 … without gaps."""
 
     artifact_id: UUID
     artifact_slug: str

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import shutil
 import socket
 from pathlib import Path
@@ -25,17 +24,16 @@ from common.errors import (
 from common.migrations import IllegalMigration
 from common.postgres.errors import UniqueViolation
 from common.postgres.keys import ALONE_FOR_S, INVALID_FOR_S, NEIGHBOURS_FOR_S, VALID_FOR_S, KeyOwner, Keys
-from common.postgres.migrate import DDL, migrate, require_tables
+from common.postgres.migrate import DDL, cursor_secret, migrate, require_tables
 from common.postgres.pool import Database, open_database
 from common.postgres.projects import ABSENT_FOR_S, Projects
-from common.postgres.secrets import cursor_secret
 from common.project import DEFAULT_PROJECT_ID, DEFAULT_USER_ID
 from common.settings import PostgresSettings
 from common.tenant import Tenant, working_for
 from tests.fakes.clock import ManualClock
 
 OWNER = KeyOwner(DEFAULT_PROJECT_ID, DEFAULT_USER_ID)
-MIGRATIONS = ["0001_projects", "0002_lineage", "0003_users", "0004_environments"]
+MIGRATIONS = ["0001_baseline"]
 
 
 async def migrated(settings: PostgresSettings, folder: Path | None = None) -> list[str]:
@@ -63,9 +61,9 @@ class TestMigrations:
 
     async def test_a_changed_file_is_named(self, postgres_settings: PostgresSettings, tmp_path: Path):
         await migrated(postgres_settings)
-        (tmp_path / "0001_projects.sql").write_text("SELECT 1;")
+        (tmp_path / "0001_baseline.sql").write_text("SELECT 1;")
 
-        with pytest.raises(IllegalMigration, match=r"0001_projects\.sql was changed"):
+        with pytest.raises(IllegalMigration, match=r"0001_baseline\.sql was changed"):
             await migrated(postgres_settings, tmp_path)
 
     async def test_a_file_that_fails_leaves_nothing_behind(self, postgres_settings: PostgresSettings, tmp_path: Path):
@@ -79,53 +77,18 @@ class TestMigrations:
             with pytest.raises(NotMigrated):
                 await database.fetch_one("SELECT * FROM half")
 
-    async def test_keys_that_were_there_before_users_are_those_of_the_default_user(
+    async def test_next_file_is_applied_to_an_existing_database(
         self, postgres_settings: PostgresSettings, tmp_path: Path
     ):
-        for name in MIGRATIONS[:2]:
-            shutil.copy(DDL / f"{name}.sql", tmp_path)
-        await migrated(postgres_settings, tmp_path)
+        await migrated(postgres_settings)
+        for path in DDL.iterdir():
+            shutil.copy(path, tmp_path)
+        (tmp_path / "0002_next.sql").write_text("ALTER TABLE projects ADD COLUMN color text;")
+
+        assert await migrated(postgres_settings, tmp_path) == ["0002_next"]
         async with open_database(postgres_settings) as database:
-            secret_hash = hashlib.sha256(b"0" * 64).digest()
-            await database.execute(
-                "INSERT INTO api_keys (id, project_id, name, prefix, secret_hash) VALUES ($1, $2, 'old', 'abcdefgh', $3)",
-                *(uuid4(), DEFAULT_PROJECT_ID, secret_hash),
-            )
-
-            await migrated(postgres_settings)
-
-            assert await Keys(database, ManualClock()).find("abcdefgh." + "0" * 64) == OWNER
-
-    async def test_projects_that_were_there_get_environments_once_unless_they_have_some(
-        self, postgres_settings: PostgresSettings, tmp_path: Path
-    ):
-        for name in MIGRATIONS[:3]:
-            shutil.copy(DDL / f"{name}.sql", tmp_path)
-        await migrated(postgres_settings, tmp_path)
-        async with open_database(postgres_settings) as database:
-            bare, own = uuid4(), uuid4()
-            for project_id in (bare, own):
-                await database.execute("INSERT INTO projects (id, name) VALUES ($1, 'older')", project_id)
-            await database.execute("DELETE FROM revisions")
-            await database.execute("DELETE FROM variants")
-            await database.execute("DELETE FROM artifacts")
-            await database.execute(
-                "INSERT INTO artifacts (project_id, kind, slug, flags, created_by, deleted_at)"
-                " VALUES ($1, 'environment', 'mine', '{}', $2, now())",
-                *(own, DEFAULT_USER_ID),
-            )
-
-            await asyncio.gather(*(migrated(postgres_settings) for _ in range(3)))
-
-            environments = {
-                project_id: await environments_of(database, project_id)
-                for project_id in (DEFAULT_PROJECT_ID, bare, own)
-            }
-            assert environments == {
-                DEFAULT_PROJECT_ID: SEEDED,
-                bare: SEEDED,
-                own: [("mine", None, None, None)],
-            }
+            rows = await database.fetch_all("SELECT color FROM projects")
+        assert [row["color"] for row in rows] == [None]
 
     async def test_the_default_project_has_environments(self, database: Database):
         assert await environments_of(database, DEFAULT_PROJECT_ID) == SEEDED
