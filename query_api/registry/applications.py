@@ -1,6 +1,7 @@
 """Applications as a kind of history: what a revision holds, and the flags that follow from it.
 
-Source: reference ``applications-api`` §1.4 and §4–§8. The routes are in ``saved/revisions.py``, because one counts spans.
+Source: reference ``applications-api`` §1.4 and §4–§8. The routes are in ``saved/revisions.py``, because one counts
+spans.
 """
 
 from __future__ import annotations
@@ -51,8 +52,8 @@ def _web_address(text: str) -> str:
 def check_json_schema(value: dict[str, Any]) -> dict[str, Any]:
     """Return ``value``. Raise ``ValueError``, with the place, if it is not a JSON Schema.
 
-    The metaschema is that of the draft in ``$schema``, else of draft 2020-12. Nothing is fetched: an unknown metaschema and
-    references to other documents are not checked.
+    The metaschema is that of the draft in ``$schema``, else of draft 2020-12. Nothing is fetched: an unknown
+    metaschema and references to other documents are not checked.
     """
     named = value.get("$schema", "")
     if not isinstance(named, str):
@@ -191,7 +192,9 @@ def revision_flags(data: ApplicationData) -> dict[str, bool]:
 
 
 def _uri_parts(uri: str | None) -> tuple[str | None, str | None, str | None]:
-    """Return provider, kind and key of ``provider:kind:key:version``. A shorter URI lacks version, then provider, then kind."""
+    """Return provider, kind and key of ``provider:kind:key:version``. A shorter URI lacks version, then provider,
+    then kind.
+    """
     parts = uri.split(":") if uri else []
     match parts:
         case [provider, kind, key, *_]:

@@ -1,4 +1,5 @@
-"""Checks of a request before it reaches Postgres: ids in the path and the body, slugs, numbers; and slugs that are taken.
+"""Checks of a request before it reaches Postgres: ids in the path and the body, slugs, numbers; and slugs that are
+taken.
 
 Source: contract §5, reference ``applications-api`` §1.5, §2.5, §2.6.
 """
@@ -76,7 +77,9 @@ def refuse_reserved(slug: str | None) -> None:
 
 @contextmanager
 def reporting_conflicts(*, slug: str | None, chosen_id: UUID | None = None) -> Iterator[None]:
-    """Turn ``UniqueViolation`` into a conflict that names the member. Without ``slug`` a random one of 2^48 was taken."""
+    """Turn ``UniqueViolation`` into a conflict that names the member. Without ``slug`` a random one of 2^48 was
+    taken.
+    """
     try:
         yield
     except UniqueViolation as violation:

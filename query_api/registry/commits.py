@@ -1,7 +1,7 @@
 """Committing a revision: of whole data, of a change of the newest data, or of an older revision.
 
-The statement that commits (``queries.sql``) holds the rules of contract §5 and writes nothing if one of them is broken. Only then
-is it asked which rule that was.
+The statement that commits (``queries.sql``) holds the rules of contract §5 and writes nothing if one of them is
+broken. Only then is it asked which rule that was.
 """
 
 from __future__ import annotations
@@ -30,7 +30,9 @@ VALUES_MAX: Final = 2_000
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The variant to commit to. If given, ``artifact_id`` must be its artifact and ``base_revision_id`` its newest revision."""
+    """The variant to commit to. If given, ``artifact_id`` must be its artifact and ``base_revision_id`` its newest
+    revision.
+    """
 
     variant_id: UUID
     artifact_id: UUID | None = None
@@ -42,8 +44,8 @@ async def commit(
 ) -> Revision:
     """Commit a new revision to the variant.
 
-    Raises ``NotFound``, ``MemberConflict``, ``SlugTaken``, ``RevisionConflict``, ``InvalidRequest``, and ``TooLarge`` if a delta
-    makes the data larger than ``bytes_max``.
+    Raises ``NotFound``, ``MemberConflict``, ``SlugTaken``, ``RevisionConflict``, ``InvalidRequest``, and ``TooLarge``
+    if a delta makes the data larger than ``bytes_max``.
     """
     refuse_reserved(sent.slug)
     if sent.delta is not None:
@@ -81,7 +83,9 @@ def content_of(history: History, sent: RevisionCommit, data: RevisionData | None
 
 
 def refuse_grown(data: str | None, *, bytes_max: int) -> None:
-    """Raise ``TooLarge`` for data that a change made larger than a body may be: otherwise each change could let it grow."""
+    """Raise ``TooLarge`` for data that a change made larger than a body may be: otherwise each change could let it
+    grow.
+    """
     if data is not None and len(data.encode()) > bytes_max:
         raise TooLarge(f"With this change the data would be larger than {bytes_max} bytes.")
 

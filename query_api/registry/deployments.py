@@ -112,10 +112,11 @@ async def deploy_application(request: Request) -> Response:
 async def find_deployed(
     lineage: Lineage, *, environment: References, application: References, key: str | None, word: str
 ) -> Deployed:
-    """Return what is deployed under ``key``, by default the key of the application. ``word`` is the request's word for it.
+    """Return what is deployed under ``key``, by default the key of the application. ``word`` is the request's word
+    for it.
 
-    Raises ``InvalidInput`` if a reference to the application does not match what is deployed, or if environment or key are not
-    given; ``NotFound`` if the environment does not exist or has nothing under the key.
+    Raises ``InvalidInput`` if a reference to the application does not match what is deployed, or if environment or
+    key are not given; ``NotFound`` if the environment does not exist or has nothing under the key.
     """
     key = key or await _default_key(lineage.of(Kind.APPLICATION), application, word=word)
     where = await find_named_revision(lineage.of(Kind.ENVIRONMENT), environment)
@@ -142,8 +143,8 @@ async def deploy(
 ) -> Revision:
     """Deploy a revision of an application, as a commit to the environment. Return the deployed revision.
 
-    Raises ``InvalidInput`` if the references do not identify both sides; ``NotFound`` if one side does not exist; ``TooLarge``
-    if all deployments together would be larger than ``bytes_max``.
+    Raises ``InvalidInput`` if the references do not identify both sides; ``NotFound`` if one side does not exist;
+    ``TooLarge`` if all deployments together would be larger than ``bytes_max``.
     """
     async with lineage.transaction() as within:
         revision = await find_named_revision(within.of(Kind.APPLICATION), application)

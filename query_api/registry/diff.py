@@ -17,7 +17,9 @@ from query_api.registry.fields import json_text
 
 
 def changed(data: Mapping[str, Any], *, merged: Mapping[str, Any], removed: Iterable[str]) -> dict[str, Any]:
-    """Return ``data`` with ``merged`` merged in and without the dotted paths ``removed``; a missing path changes nothing."""
+    """Return ``data`` with ``merged`` merged in and without the dotted paths ``removed``; a missing path changes
+    nothing.
+    """
     return _without(_merge(data, merged), [path.split(".") for path in removed])
 
 
@@ -62,7 +64,9 @@ ABSENT: Final = _Absent()
 
 
 class Difference(NamedTuple):
-    """One change. The path of a removed value counts array places in the older value, every other path in the newer one."""
+    """One change. The path of a removed value counts array places in the older value, every other path in the newer
+    one.
+    """
 
     op: Op
     path: str

@@ -1,8 +1,8 @@
-"""References that are embedded in data, in three spellings, and what each of them names. Pure; ``resolving.py`` puts them together.
+"""References that are embedded in data, in three notations, and what they name. Pure; ``resolving.py`` resolves them.
 
-An object ``{"@ag.embed": {"@ag.references": {"<kind>": {…}}, "@ag.selector": {"path": "a.b"}}}`` stands for a value. In a text
-``@ag.embed[@ag.references[<kind>.<field>=<value>, …], @ag.selector[path=a.b]]`` and ``@{{<kind>.<field>=<value>, …, path=a.b}}`` stand
-for a text. Source: reference ``applications-api`` §7.4.
+An object ``{"@ag.embed": {"@ag.references": {"<kind>": {…}}, "@ag.selector": {"path": "a.b"}}}`` is replaced by a
+value. Within a text, ``@ag.embed[@ag.references[<kind>.<field>=<value>, …], @ag.selector[path=a.b]]`` and
+``@{{<kind>.<field>=<value>, …, path=a.b}}`` are replaced by a text. Source: reference ``applications-api`` §7.4.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ KINDS: Final[Mapping[str, Kind | None]] = {
     "environment": Kind.ENVIRONMENT,
     "evaluator": None,
 }
-"""What an embed may name, and where it is kept: an application is a workflow under the same ids, and there are no evaluators."""
+"""The kinds that an embed may name. A workflow is an application under the same ids; evaluators are not stored here."""
 
 _NAMED: Final = re.compile(r"(application|workflow|environment|evaluator)(_variant|_revision)?")
 _LAYERS: Final = {None: "artifact", "_variant": "variant", "_revision": "revision"}
@@ -41,53 +41,54 @@ _TOKEN: Final = re.compile(
     r"(?:,\s{0,20}@ag\.selector\[(?P<selector>[^\[\]]{0,10000})\]\s{0,20})?\])?"
     r"|@\{\{(?P<compact>\s{0,20}\w{1,64}\.\w{1,64}\s{0,20}=[^{}]{0,10000})\}\}"
 )
-"""A token in a text. The first spelling also matches if only its beginning is right; it then has no groups and cannot be read. The
-second one only matches if it holds a reference: templates write ``@{{name}}``. Every part is bounded: a match holds the interpreter
-lock."""
+"""A token in a text. The first notation also matches if only its beginning is right: then it has no groups and is an
+error. The second matches only with a reference, because templates contain ``@{{name}}``. Every part is bounded,
+because a match holds the interpreter lock.
+"""
 
 
 class Unresolved(ValueError):
-    """Why an embedded reference has no value; the text names no place."""
+    """Why an embedded reference has no value. The text does not name the place."""
 
 
 class Target(NamedTuple):
-    """What an embed names: a part of what a revision holds; all of it if the path is empty."""
+    """What an embed names: a part of the data of a revision, or all of it if the path is empty."""
 
     word: str
-    """What the embed calls the kind, a key of ``KINDS``."""
+    """The embed's word for the kind, a key of ``KINDS``."""
 
     references: References
     path: str
 
 
 class Embed(NamedTuple):
-    """One embed, as it is found."""
+    """One embed in data."""
 
     source: Any
     """The object that holds the marker, or the token."""
 
     place: tuple[str | int, ...]
-    """Where it stands in the data."""
+    """Its place in the data."""
 
     depth: int
-    """Objects and arrays around it."""
+    """The number of objects and arrays around it."""
 
     @property
     def is_text(self) -> bool:
-        """Whether it stands in a text, and so for a text."""
+        """Whether it is within a text, and so replaced by a text."""
         return isinstance(self.source, str)
 
     def target(self) -> Target:
-        """What it names. Raises ``Unresolved`` if it cannot be read."""
+        """Return what it names. Raises ``Unresolved`` if the embed is illegal."""
         return _target_of_token(self.source) if self.is_text else _target_of_object(self.source)
 
 
 Replace: TypeAlias = Callable[[Embed], Any]
-"""Returns what stands in the place of an embed."""
+"""Returns what replaces an embed."""
 
 
 def may_embed(text: str) -> bool:
-    """Return whether a JSON text may hold an embed, by a quick look. It does not if this is false."""
+    """Return quickly whether a JSON text may hold an embed. If false, it holds none."""
     return any(spelling in text for spelling in _SPELLINGS)
 
 
@@ -101,11 +102,13 @@ def replaced(value: Any, replace: Replace, *, place: tuple[str | int, ...] = (),
     if isinstance(value, str):
         return _replaced_text(value, lambda token: replace(Embed(token, place, depth)))
     if isinstance(value, list):
-        return [replaced(each, replace, place=(*place, index), depth=depth + 1) for index, each in enumerate(value)]
+        return [replaced(item, replace, place=(*place, index), depth=depth + 1) for index, item in enumerate(value)]
     if isinstance(value, dict):
         if MARKER in value:
             return replace(Embed(value, place, depth))
-        return {name: replaced(each, replace, place=(*place, name), depth=depth + 1) for name, each in value.items()}
+        return {
+            name: replaced(member, replace, place=(*place, name), depth=depth + 1) for name, member in value.items()
+        }
     return value
 
 
@@ -118,7 +121,7 @@ def _replaced_text(text: str, replace: Callable[[str], str]) -> str:
 
 
 def _tokens(text: str) -> Iterator[re.Match[str]]:
-    """Yield the tokens of a text. Each is looked for by itself, so that other threads can run between two of them."""
+    """Yield the tokens of a text. Each has a search of its own, so that other threads can run between two."""
     at = text.find("@")
     while at >= 0:
         token = _TOKEN.match(text, at)
@@ -128,13 +131,13 @@ def _tokens(text: str) -> Iterator[re.Match[str]]:
 
 
 def targets_in(values: Iterable[Any], *, count_max: int) -> list[Target]:
-    """Return the different targets of the first ``count_max`` embeds in some values, in their order."""
+    """Return the distinct targets of the first ``count_max`` embeds in some values, in order."""
     found: dict[Target, None] = {}
     places = iter(range(count_max))
 
     def note(embed: Embed) -> str:
         if next(places, None) is not None:
-            with suppress(Unresolved):  # reported when the value is put together
+            with suppress(Unresolved):  # reported when the value is assembled
                 found[embed.target()] = None
         return ""
 
@@ -144,10 +147,10 @@ def targets_in(values: Iterable[Any], *, count_max: int) -> list[Target]:
 
 
 def depth_of(value: Any) -> int:
-    """Return how deep objects and arrays nest."""
+    """Return the number of levels of objects and arrays."""
     level, depth = [value], 0
-    while around := [each for each in level if isinstance(each, dict | list)]:
-        level = [member for each in around for member in (each.values() if isinstance(each, dict) else each)]
+    while around := [value for value in level if isinstance(value, dict | list)]:
+        level = [member for outer in around for member in (outer.values() if isinstance(outer, dict) else outer)]
         depth += 1
     return depth
 
@@ -165,8 +168,8 @@ def described(target: Target) -> str:
 
 def _target_of_object(source: Mapping[str, Any]) -> Target:
     if len(source) > 1:
-        beside = ", ".join(repr(name) for name in source if name != MARKER)
-        raise Unresolved(f"{beside[:200]} would be lost: '{MARKER}' has to stand alone in its object")
+        others = ", ".join(repr(name) for name in source if name != MARKER)
+        raise Unresolved(f"{others[:200]} would be lost: '{MARKER}' must be the only member of its object")
     embed = source[MARKER]
     if not isinstance(embed, dict) or not isinstance(embed.get(_REFERENCES), dict):
         raise Unresolved(f"'{MARKER}' needs '{_REFERENCES}': an object of references by their kind")
@@ -196,12 +199,12 @@ def _target_of_token(source: str) -> Target:
         elif dot and field not in references.setdefault(kind, {}):
             references[kind][field] = value
         else:
-            raise Unresolved(f"'{name[:200]}' is not kind.field, or stands twice")
+            raise Unresolved(f"'{name[:200]}' is not kind.field, or is given twice")
     return _target(references, path)
 
 
 def _present(members: Mapping[str, Any]) -> dict[str, Any]:
-    """Without the members that are null, which clients send for absent ones."""
+    """Drop null members: clients send them for absent ones."""
     return {name: member for name, member in members.items() if member is not None}
 
 
@@ -221,12 +224,12 @@ def _target(named: Mapping[str, Any], path: Any) -> Target:
         kind = _NAMED.fullmatch(name)
         if kind is None:
             raise Unresolved(
-                f"'{name[:200]}' is no kind of reference; legal: {', '.join(KINDS)}, with _variant or _revision or without"
+                f"'{name[:200]}' is not a kind of reference; legal: {', '.join(KINDS)}, also with _variant or _revision"
             )
         words.add(kind[1])
         layers[_LAYERS[kind[2]]] = _reference(name, sent)
     if len(words) != 1:
-        raise Unresolved("an embed names one thing: references of one kind")
+        raise Unresolved("an embed names one thing: all references must be of one kind")
     word, references = words.pop(), References(**layers)
     try:
         refuse_insufficient(word, references)

@@ -1,7 +1,7 @@
 """Environments as a kind of history: what is deployed under which key (reference ``applications-api`` §7.5 and §7.6).
 
-A deployment is a revision of the environment that refers to a revision of an application. So environments have a history like
-everything else, which says what was deployed when.
+A deployment is a revision of the environment that refers to a revision of an application. So environments have a
+history like everything else, which says what was deployed when.
 """
 
 from __future__ import annotations

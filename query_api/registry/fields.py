@@ -1,7 +1,8 @@
 """Types of members that all kinds of history take: names, tags, metadata, times and pages.
 
-Unknown members are ignored in what creates or edits something (``Loose``). They are rejected in a query (``Strict``), which
-would otherwise return more than the client meant. Source: contract §1, reference ``applications-api`` §1.1, §1.5, §8.1.
+Unknown members are ignored in what creates or edits something (``Loose``). They are rejected in a query (``Strict``),
+which would otherwise return more than the client meant. Source: contract §1, reference ``applications-api`` §1.1,
+§1.5, §8.1.
 """
 
 from __future__ import annotations
@@ -143,7 +144,9 @@ def id_window(windowing: IdWindowing | None) -> IdWindow:
 
 
 def json_text(value: Any) -> str | None:
-    """Return the JSON text to store: members in the order in which they were sent, exact integers; ``None`` for ``None``."""
+    """Return the JSON text to store: members in the order in which they were sent, exact integers; ``None`` for
+    ``None``.
+    """
     if value is None:
         return None
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)

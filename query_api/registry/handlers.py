@@ -1,6 +1,8 @@
-"""The routes of artifacts and variants, and the simple routes, for every kind (reference ``applications-api`` §4, §5, §8).
+"""The routes of artifacts and variants, and the simple routes, for every kind (reference ``applications-api`` §4, §5,
+§8).
 
-The simple routes show an artifact and the newest revision of its first variant as one thing. Each handler is one transaction.
+The simple routes show an artifact and the newest revision of its first variant as one thing. Each handler is one
+transaction.
 """
 
 from __future__ import annotations

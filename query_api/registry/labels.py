@@ -1,8 +1,8 @@
 """The names of each kind of history: member names on the wire, words in texts, tags in the document.
 
-Models, handlers and the store use neutral names (``artifact``, ``variant_ref``, ``revision_id``). ``Labels`` translates them for
-one kind: ``application``, ``query_variant_ref``, ``environment_revision_id``. Ids and slugs have several spellings, which all
-mean the same. Source: reference ``applications-api`` §1.2 and §6.2, ``spans-api`` §9.1.
+Models, handlers and the store use neutral names (``artifact``, ``variant_ref``, ``revision_id``). ``Labels``
+translates them for one kind: ``application``, ``query_variant_ref``, ``environment_revision_id``. Ids and slugs have
+several spellings, which all mean the same. Source: reference ``applications-api`` §1.2 and §6.2, ``spans-api`` §9.1.
 """
 
 from __future__ import annotations

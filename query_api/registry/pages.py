@@ -1,7 +1,8 @@
 """Pages of artifacts, variants and revisions, as SQL. Pure; ``store.py`` runs the statements.
 
 Pages follow the order of ids, which are UUIDs of version 7 and so in the order of creation. The id of the last row is
-the cursor (reference ``applications-api`` §8.1). The statement contains every condition, so only the last page is short.
+the cursor (reference ``applications-api`` §8.1). The statement contains every condition, so only the last page is
+short.
 """
 
 from __future__ import annotations
@@ -128,7 +129,8 @@ def page_statement(
 def bounded_statement(layer: type, statement: str, *, columns: str, order: str, bytes_max: str) -> str:
     """Return ``statement``, cut after the first row with which the rows are larger than ``bytes_max``.
 
-    ``bytes_max`` is a placeholder like ``$3``. Rows have a column ``bytes_count``. ``order`` is the order of the statement.
+    ``bytes_max`` is a placeholder like ``$3``. Rows have a column ``bytes_count``. ``order`` is the order of the
+    statement.
     """
     written = [field.name for field in fields(layer) if field.name in _WRITTEN]
     size = " + ".join([f"{ROW_BYTES}::bigint", *(f"coalesce(octet_length({name}::text), 0)" for name in written)])

@@ -23,10 +23,10 @@ WHERE project_id = $1 AND kind = $2 AND ($3::uuid IS NULL OR id = $3) AND ($4::t
     AND ($3::uuid IS NOT NULL OR $4::text IS NOT NULL);
 
 -- edit_artifact --
--- What is not given stays. An archived one is not edited.
+-- Null arguments keep their columns. An archived artifact is not edited.
 UPDATE artifacts
-SET name = coalesce($5, name), description = coalesce($6, description), tags = coalesce($7, tags), meta = coalesce($8, meta),
-    flags = coalesce($9, flags), folder_id = coalesce($10, folder_id), updated_at = clock_timestamp(), updated_by = $3
+SET name = coalesce($5, name), description = coalesce($6, description), tags = coalesce($7, tags),
+    meta = coalesce($8, meta), flags = coalesce($9, flags), folder_id = coalesce($10, folder_id), updated_at = clock_timestamp(), updated_by = $3
 WHERE project_id = $1 AND kind = $2 AND id = $4 AND deleted_at IS NULL
 RETURNING {artifact_columns};
 
@@ -43,7 +43,7 @@ WHERE project_id = $1 AND kind = $2 AND id = $4
 RETURNING {artifact_columns};
 
 -- create_variant --
--- Returns no row if there is no such artifact.
+-- Returns no row if the artifact does not exist.
 WITH v AS (
     INSERT INTO variants (project_id, kind, created_by, artifact_id, slug, name, description, tags, meta)
     SELECT project_id, kind, $3::uuid, id, $5, $6, $7, $8::jsonb, $9::json
@@ -59,14 +59,14 @@ WHERE v.project_id = $1 AND v.kind = $2 AND ($3::uuid IS NULL OR v.id = $3) AND 
     AND ($3::uuid IS NOT NULL OR $4::text IS NOT NULL);
 
 -- default_variant --
--- The first of the artifact, archived or not.
+-- The first variant of the artifact, archived or not.
 SELECT {variant_columns}
 FROM variants v JOIN artifacts a ON a.project_id = v.project_id AND a.id = v.artifact_id
 WHERE v.project_id = $1 AND v.kind = $2 AND v.artifact_id = $3
 ORDER BY v.created_at, v.id LIMIT 1;
 
 -- edit_variant --
--- What is written about it is replaced as a whole.
+-- Replaces the header.
 WITH v AS (
     UPDATE variants
     SET name = $5, description = $6, tags = $7, meta = $8, updated_at = clock_timestamp(), updated_by = $3
@@ -76,7 +76,7 @@ WITH v AS (
 SELECT {variant_columns} FROM v JOIN artifacts a ON a.project_id = $1 AND a.id = v.artifact_id;
 
 -- archive_variant --
--- Its live revisions go with it, and are marked, so that only these come back with it.
+-- Archives its live revisions too, and marks them, so that unarchiving restores exactly these.
 WITH v AS (
     UPDATE variants
     SET deleted_at = now(), deleted_by = $3, updated_at = now(), updated_by = $3
@@ -105,9 +105,9 @@ WITH v AS (
 SELECT {variant_columns} FROM v JOIN artifacts a ON a.project_id = $1 AND a.id = v.artifact_id;
 
 -- commit --
--- The row lock of the variant hands out the version. Returns no row if the variant is not there, is of another artifact than
--- $5, or its head is not $6. The base is compared by its version, which is in the row that is locked: what another commit
--- wrote while this one waited is seen.
+-- The row lock of the variant assigns the version. Returns no row if the variant does not exist, belongs to another
+-- artifact than $5, or has another head than $6. The base is compared by its version, which is in the locked row: this
+-- commit sees what another one wrote while it waited for the lock.
 WITH v AS (
     UPDATE variants
     SET revisions_count = revisions_count + 1
@@ -121,7 +121,8 @@ WITH v AS (
     INSERT INTO revisions (
         project_id, kind, created_by, artifact_id, variant_id, version,
         slug, name, description, tags, meta, message, flags, data)
-    SELECT $1, $2, $3::uuid, v.artifact_id, v.id, v.version, $7, $8, $9, $10::jsonb, $11::json, $12, $13::jsonb, $14::json
+    SELECT $1, $2, $3::uuid, v.artifact_id, v.id, v.version,
+        $7, $8, $9, $10::jsonb, $11::json, $12, $13::jsonb, $14::json
     FROM v
     RETURNING *
 )
@@ -129,7 +130,7 @@ SELECT {revision_columns}
 FROM r JOIN v ON v.id = r.variant_id JOIN artifacts a ON a.project_id = $1 AND a.id = r.artifact_id;
 
 -- commit_first --
--- Returns no row if the variant is not there, is of another artifact than $5, or has a revision.
+-- Returns no row if the variant does not exist, belongs to another artifact than $5, or has a revision.
 WITH v AS (
     UPDATE variants
     SET revisions_count = 1
@@ -147,13 +148,13 @@ SELECT {revision_columns}
 FROM r JOIN v ON v.id = r.variant_id JOIN artifacts a ON a.project_id = $1 AND a.id = r.artifact_id;
 
 -- lock_variant --
--- Until the transaction ends nobody commits on it.
+-- Prevents other commits on the variant until the transaction ends.
 SELECT id FROM variants WHERE project_id = $1 AND kind = $2 AND id = $3 FOR UPDATE;
 
 -- fork_variant --
--- The live revisions of the source up to version $5, in a new variant of the same artifact, numbered anew from 0. Ids follow the
--- order of versions. Slugs of forks of forks stop growing where an index could not hold them. Returns no row if there is
--- nothing to copy.
+-- Copies the live revisions of the source up to version $5 to a new variant of the same artifact, with versions from 0
+-- and ids in the order of versions. Slugs of forks of forks stop growing before an index could not hold them. Returns no
+-- row if there is nothing to copy.
 WITH source AS (
     SELECT id, artifact_id FROM variants WHERE project_id = $1 AND kind = $2 AND id = $4
 ), lineage AS (
@@ -173,7 +174,8 @@ WITH source AS (
     INSERT INTO revisions (
         project_id, kind, created_by, id, artifact_id, variant_id, version,
         slug, name, description, tags, meta, message, flags, data)
-    SELECT $1, $2, $3::uuid, uuid_v7(now() + lineage.new_version * interval '1 microsecond'), v.artifact_id, v.id, lineage.new_version,
+    SELECT $1, $2, $3::uuid, uuid_v7(now() + lineage.new_version * interval '1 microsecond'), v.artifact_id, v.id,
+        lineage.new_version,
         left(lineage.slug, 2500) || '_' || replace(v.id::text, '-', ''),
         lineage.name, lineage.description, lineage.tags, lineage.meta, lineage.message, lineage.flags, lineage.data
     FROM lineage CROSS JOIN v
@@ -181,7 +183,7 @@ WITH source AS (
 SELECT {variant_columns} FROM v JOIN artifacts a ON a.project_id = $1 AND a.id = v.artifact_id;
 
 -- edit_revision --
--- What is written about it is replaced as a whole; what it holds stays.
+-- Replaces the header; the data stays.
 WITH edited AS (
     UPDATE revisions
     SET name = $5, description = $6, tags = $7, meta = $8, updated_at = clock_timestamp(), updated_by = $3
@@ -190,10 +192,11 @@ WITH edited AS (
 )
 SELECT {revision_columns}
 FROM edited r
-JOIN variants v ON v.project_id = $1 AND v.id = r.variant_id JOIN artifacts a ON a.project_id = $1 AND a.id = r.artifact_id;
+JOIN variants v ON v.project_id = $1 AND v.id = r.variant_id
+JOIN artifacts a ON a.project_id = $1 AND a.id = r.artifact_id;
 
 -- archive_revision --
--- Archived for itself: unarchiving its variant leaves it so.
+-- Archived by itself: unarchiving its variant does not restore it.
 WITH archived AS (
     UPDATE revisions
     SET deleted_at = now(), deleted_by = $3, updated_at = now(), updated_by = $3, archived_with_variant = false
@@ -202,7 +205,8 @@ WITH archived AS (
 )
 SELECT {revision_columns}
 FROM archived r
-JOIN variants v ON v.project_id = $1 AND v.id = r.variant_id JOIN artifacts a ON a.project_id = $1 AND a.id = r.artifact_id;
+JOIN variants v ON v.project_id = $1 AND v.id = r.variant_id
+JOIN artifacts a ON a.project_id = $1 AND a.id = r.artifact_id;
 
 -- unarchive_revision --
 WITH restored AS (
@@ -213,29 +217,33 @@ WITH restored AS (
 )
 SELECT {revision_columns}
 FROM restored r
-JOIN variants v ON v.project_id = $1 AND v.id = r.variant_id JOIN artifacts a ON a.project_id = $1 AND a.id = r.artifact_id;
+JOIN variants v ON v.project_id = $1 AND v.id = r.variant_id
+JOIN artifacts a ON a.project_id = $1 AND a.id = r.artifact_id;
 
 -- find_revision --
 -- By id or slug.
 SELECT {revision_columns}
 FROM revisions r
-JOIN variants v ON v.project_id = $1 AND v.id = r.variant_id JOIN artifacts a ON a.project_id = $1 AND a.id = r.artifact_id
+JOIN variants v ON v.project_id = $1 AND v.id = r.variant_id
+JOIN artifacts a ON a.project_id = $1 AND a.id = r.artifact_id
 WHERE r.project_id = $1 AND r.kind = $2 AND ($3::uuid IS NULL OR r.id = $3) AND ($4::text IS NULL OR r.slug = $4)
     AND ($3::uuid IS NOT NULL OR $4::text IS NOT NULL);
 
 -- revision_of_variant --
--- The one of version $4, else the head: the highest version, archived or not.
+-- The revision of version $4, else the head, which is the highest version, archived or not.
 SELECT {revision_columns}
 FROM revisions r
-JOIN variants v ON v.project_id = $1 AND v.id = r.variant_id JOIN artifacts a ON a.project_id = $1 AND a.id = r.artifact_id
+JOIN variants v ON v.project_id = $1 AND v.id = r.variant_id
+JOIN artifacts a ON a.project_id = $1 AND a.id = r.artifact_id
 WHERE r.project_id = $1 AND r.kind = $2 AND r.variant_id = $3 AND ($4::integer IS NULL OR r.version = $4)
 ORDER BY r.version DESC LIMIT 1;
 
 -- revision_of_artifact --
--- The same on the artifact's default variant, in one question.
+-- The same on the first variant of the artifact, in one statement.
 SELECT {revision_columns}
 FROM revisions r
-JOIN variants v ON v.project_id = $1 AND v.id = r.variant_id JOIN artifacts a ON a.project_id = $1 AND a.id = r.artifact_id
+JOIN variants v ON v.project_id = $1 AND v.id = r.variant_id
+JOIN artifacts a ON a.project_id = $1 AND a.id = r.artifact_id
 WHERE r.project_id = $1 AND r.kind = $2 AND ($4::integer IS NULL OR r.version = $4) AND r.variant_id = (
     SELECT id FROM variants WHERE project_id = $1 AND kind = $2 AND artifact_id = $3 ORDER BY created_at, id LIMIT 1)
 ORDER BY r.version DESC LIMIT 1;
@@ -244,14 +252,16 @@ ORDER BY r.version DESC LIMIT 1;
 -- Live revisions of a variant, newest first, from version $4 back.
 SELECT {revision_columns}
 FROM revisions r
-JOIN variants v ON v.project_id = $1 AND v.id = r.variant_id JOIN artifacts a ON a.project_id = $1 AND a.id = r.artifact_id
+JOIN variants v ON v.project_id = $1 AND v.id = r.variant_id
+JOIN artifacts a ON a.project_id = $1 AND a.id = r.artifact_id
 WHERE r.project_id = $1 AND r.kind = $2 AND r.variant_id = $3 AND r.version <= $4 AND r.deleted_at IS NULL
 ORDER BY r.version DESC LIMIT $5;
 
 -- embedded --
--- Parts of revisions, each named by the arrays $2 to $9 place by place, at the dotted path in $10: by the id or slug of the revision;
--- else of the variant, else of the first variant of the artifact, by version, else the head. All that is given has to be true of it.
--- Of a value that does not fit into $11 bytes with those before it only its size is told.
+-- Parts of revisions at the dotted paths in $10. The parallel arrays $2 to $9 name the revisions: by the id or slug of the
+-- revision; else of the variant, else of the first variant of the artifact, by version, by default the head. A revision
+-- must match everything that is given. Of a value that does not fit into $11 bytes after the others only the size is
+-- returned.
 WITH wanted AS (
     SELECT * FROM unnest(
         $2::text[], $3::uuid[], $4::uuid[], $5::uuid[], $6::text[], $7::text[], $8::text[], $9::integer[], $10::text[]
@@ -284,7 +294,8 @@ WITH wanted AS (
         ORDER BY r.version DESC LIMIT 1)
     ) revision
 ), found AS (
-    SELECT n.place, a.id AS artifact_id, a.slug AS artifact_slug, v.id AS variant_id, v.slug AS variant_slug, r.id, r.slug, r.version,
+    SELECT n.place, a.id AS artifact_id, a.slug AS artifact_slug, v.id AS variant_id, v.slug AS variant_slug,
+        r.id, r.slug, r.version,
         (r.data #> string_to_array(n.path, '.'))::text AS value
     FROM named n
     JOIN revisions r ON r.project_id = $1 AND r.id = n.found_id AND r.kind = n.kind
@@ -296,7 +307,8 @@ WITH wanted AS (
         AND coalesce(n.version = r.version, true)
     OFFSET 0
 ), measured AS (
-    SELECT *, octet_length(value) AS bytes_count, sum(octet_length(value)) OVER (ORDER BY place) AS bytes_so_far FROM found
+    SELECT *, octet_length(value) AS bytes_count, sum(octet_length(value)) OVER (ORDER BY place) AS bytes_so_far
+    FROM found
 )
 SELECT place, artifact_id, artifact_slug, variant_id, variant_slug, id, slug, version, bytes_count,
     CASE WHEN bytes_so_far <= $11::bigint THEN value END AS value

@@ -1,7 +1,7 @@
 """From references to the revision that they name (reference ``applications-api`` §7.2).
 
-The most precise reference finds the revision. Every other member that was given must match it, so that no client gets a revision
-other than the one it named.
+The most precise reference finds the revision. Every other member that was given must match it, so that no client gets
+a revision other than the one it named.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ def references_of(
 async def find_named_revision(lineage: Lineage, references: References, *, word: str = "") -> Revision | None:
     """Return the revision that is named, archived or not; ``None`` if there is none.
 
-    A variant alone means its newest revision, an artifact alone the newest revision of its first variant. ``word`` is the
-    request's word for an artifact, by default the kind. Raises ``InvalidInput`` if the references do not identify a revision
-    (no reference, a version without a variant) or contradict the revision that they find.
+    A variant alone means its newest revision, an artifact alone the newest revision of its first variant. ``word`` is
+    the request's word for an artifact, by default the kind. Raises ``InvalidInput`` if the references do not identify
+    a revision (no reference, a version without a variant) or contradict the revision that they find.
     """
     refuse_insufficient(word or lineage.kind, references)
     found = await _most_precise(lineage, references)
@@ -73,7 +73,9 @@ def wanted_number(version: str | None) -> int | None:
 
 
 def refuse_insufficient(word: str, references: References) -> None:
-    """Raise ``InvalidInput`` if references cannot identify a revision: there are none, or a version without a variant."""
+    """Raise ``InvalidInput`` if references cannot identify a revision: there are none, or a version without a
+    variant.
+    """
     artifact, variant, revision = references
     if artifact is None and variant is None and revision is None:
         raise InvalidInput(f"Nothing is named: give {word}_ref, {word}_variant_ref or {word}_revision_ref.")
@@ -82,7 +84,7 @@ def refuse_insufficient(word: str, references: References) -> None:
     needs_parent = revision is not None and revision.version is not None and not revision.identifies
     if needs_parent and not any(parent is not None and parent.identifies for parent in (artifact, variant)):
         raise InvalidInput(
-            f"{word}_revision_ref.version needs {word}_variant_ref or {word}_ref to say of which variant it is the version."
+            f"{word}_revision_ref.version needs {word}_variant_ref or {word}_ref, which say of which variant."
         )
 
 

@@ -1,8 +1,8 @@
-"""Puts what embedded references name in their place (reference ``applications-api`` §7.4, contract §5).
+"""Replaces embedded references by their values (reference ``applications-api`` §7.4, contract §5).
 
-One statement reads what all embeds of a level name, each part of a revision once. The embeds in these parts are the next level. Then the
-value is put together in memory. Levels, embeds and bytes are bounded, so a request can cause neither unbounded reads nor
-unbounded memory.
+One statement reads what all embeds of a level name, each part of a revision once. The embeds in these parts are the
+next level. Then the value is assembled in memory. Levels, embeds and bytes are bounded, so a request can cause
+neither unbounded reads nor unbounded memory.
 """
 
 from __future__ import annotations
@@ -35,24 +35,24 @@ from query_api.registry.values import Embedded, WantedEmbed
 from query_api.request.references import Reference
 
 ERRORS_MAX: Final = 100
-"""Errors that one answer reports."""
+"""The errors that one response reports."""
 
 PLACEHOLDER: Final = "<unresolved reference>"
-"""Stands in the place of an embed without a value where the policy asks for it."""
+"""Replaces an embed without a value if the policy is ``placeholder``."""
 
 TOO_LARGE: Final = "with it the data would be too large"
 TOO_MANY: Final = "there are more of them than max_embeds allows"
 
 
 class Bounds(NamedTuple):
-    """How far embeds are resolved."""
+    """The limits of resolving."""
 
     depth_max: int
-    """Levels of embeds; those in the data itself are the first."""
+    """The levels of embeds; those in the data itself are the first."""
 
     embeds_max: int
     bytes_max: int
-    """Limit of the resolved data, and of all that is read for it."""
+    """The limit of the resolved data, and of all that is read for it."""
 
 
 class Resolved(NamedTuple):
@@ -75,26 +75,29 @@ class _Part(NamedTuple):
 
 
 _Parts: TypeAlias = Mapping[Target, _Part | str]
-"""Parts by what names them. A text instead of a part says why there is none."""
+"""Parts by their targets. A text in place of a part says why there is none."""
 
 _Ancestors: TypeAlias = frozenset[tuple[UUID, str]]
-"""The parts in which an embed stands, one in the other."""
+"""The parts that contain an embed, one within the other."""
 
 
 async def resolve_embeds(
     lineage: Lineage, data: str, *, bounds: Bounds, policy: ErrorPolicy, revision_id: UUID | None = None
 ) -> Resolved:
-    """Replace every embed in ``data`` with what it names in the project. ``revision_id`` is the revision that holds the data, if any.
+    """Replace every embed in ``data`` by what it names in the project. ``revision_id`` is the revision that holds the
+    data.
 
-    Raises ``InvalidInput`` if the data is too large, and if an embed has no value and the policy is an exception; the error names
-    the place of the embed.
+    Raises ``InvalidInput`` if the data is too large, or if an embed has no value and the policy is ``exception``; the
+    error names the place of the embed.
     """
     bytes_count = len(data.encode())
     is_large = bytes_count > bounds.bytes_max
     if not may_embed(data) or (is_large and not await in_thread(holds_embed, data)):
         return Resolved(data, _Assembly({}, bounds, policy).info)
     if is_large:
-        raise InvalidInput(f"data: {bytes_count} bytes that hold embedded references; legal are {bounds.bytes_max}.")
+        raise InvalidInput(
+            f"data: {bytes_count} bytes with embedded references; at most {bounds.bytes_max} are allowed."
+        )
     value = await in_thread(json.loads, data)
     parts = await _read_parts(lineage, value, bounds)
     assembly = _Assembly(parts, bounds, policy, bytes_count=bytes_count)
@@ -104,7 +107,7 @@ async def resolve_embeds(
 
 
 async def _read_parts(lineage: Lineage, value: Any, bounds: Bounds) -> _Parts:
-    """All that embeds name, level by level."""
+    """Read all that embeds name, level by level."""
     parts: dict[Target, _Part | str] = {}
     values, bytes_left = [value], bounds.bytes_max
     for _ in range(bounds.depth_max):
@@ -154,7 +157,7 @@ def _references(word: str, row: Embedded) -> Mapping[str, Any]:
 
 @dataclass
 class _Assembly:
-    """Puts one value together, and counts on the way. ``bytes_count`` is what it has taken up so far."""
+    """Assembles one value and counts. ``bytes_count`` is its size so far."""
 
     parts: _Parts
     bounds: Bounds
@@ -168,12 +171,12 @@ class _Assembly:
 
     @property
     def has_seen_any(self) -> bool:
-        """Whether there was an embed."""
+        """Whether the value holds an embed."""
         return self._seen_count > 0
 
     @property
     def info(self) -> Mapping[str, Any]:
-        """``resolution_info``."""
+        """The member ``resolution_info`` of a response."""
         return {
             "references_used": list(self._used.values()),
             "depth_reached": self._depth,
@@ -182,12 +185,10 @@ class _Assembly:
         }
 
     def text_of(self, value: Any, ancestors: _Ancestors) -> str:
-        """The value with everything in its place, as JSON text."""
+        """Return the value with all embeds replaced, as JSON text."""
         text = json_text(replaced(value, lambda embed: self._value(embed, ancestors, level=1))) or "null"
         if len(text.encode()) > self.bounds.bytes_max:
-            raise InvalidInput(
-                f"data: with what is embedded in it, it would have more than {self.bounds.bytes_max} bytes."
-            )
+            raise InvalidInput(f"data: with the embedded values it would have more than {self.bounds.bytes_max} bytes.")
         return text
 
     def _value(self, embed: Embed, ancestors: _Ancestors, *, level: int) -> Any:

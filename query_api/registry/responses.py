@@ -1,7 +1,8 @@
 """Responses about histories: the models that document them, and the functions that write them.
 
-Stored JSON goes into a response as the text it is, so orjson writes the members and the models only describe them. Members
-that are null are left out. Source: reference ``applications-api`` §1.2 and §7, ``spans-api`` §9.1; contract §5 (``forked_from``).
+Stored JSON goes into a response as the text it is, so orjson writes the members and the models only describe them.
+Members that are null are left out. Source: reference ``applications-api`` §1.2 and §7, ``spans-api`` §9.1; contract
+§5 (``forked_from``).
 """
 
 from __future__ import annotations

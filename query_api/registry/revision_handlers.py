@@ -85,7 +85,9 @@ class RevisionHandlers(KindHandlers):
         return self._response(await self._lineage(request).find_revision(Reference(path_id(request))))
 
     async def edit(self, request: Request) -> Response:
-        """Replace the name, description, tags and metadata of a revision; absent members are cleared. The data never changes."""
+        """Replace the name, description, tags and metadata of a revision; absent members are cleared. The data never
+        changes.
+        """
         body: EditRevision = request.body
         revision_id = edited_id(request, body.revision.id)
         edited = await self._lineage(request).edit_revision(revision_id, header=body.revision.header())
@@ -116,8 +118,8 @@ class RevisionHandlers(KindHandlers):
         return self._list_response(rows, with_slugs=False)
 
     async def retrieve(self, request: Request) -> Response:
-        """Return the revision that references name: a variant alone means its newest revision, an artifact alone the newest
-        revision of its first variant.
+        """Return the revision that references name: a variant alone means its newest revision, an artifact alone the
+        newest revision of its first variant.
         """
         body: RetrieveRevision = request.body
         found = await self._find_named(request, body)

@@ -1,7 +1,7 @@
 """What requests about histories hold, written once for every kind under neutral names.
 
-``kinds.for_kind`` derives the model that a kind has on the wire: with the kind's member names (``labels.py``), its flags and its
-data. Handlers use the neutral attributes. Source: reference ``applications-api`` §4–§8.
+``kinds.for_kind`` derives the model that a kind has on the wire: with the kind's member names (``labels.py``), its
+flags and its data. Handlers use the neutral attributes. Source: reference ``applications-api`` §4–§8.
 """
 
 from __future__ import annotations

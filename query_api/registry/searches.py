@@ -1,7 +1,7 @@
 """What a query for artifacts, variants or revisions selects: its models, and the ``Search`` that they become.
 
-Every query takes the same as parameters; the body wins, member by member. References in one list are alternatives; lists
-narrow each other. Source: reference ``applications-api`` §8, ``spans-api`` §9.2.
+Every query takes the same as parameters; the body wins, member by member. References in one list are alternatives;
+lists narrow each other. Source: reference ``applications-api`` §8, ``spans-api`` §9.2.
 """
 
 from __future__ import annotations

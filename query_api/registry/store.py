@@ -1,7 +1,8 @@
 """Artifacts, variants and revisions of one kind in one project: a method is one transaction, mostly one statement.
 
-The only place that asks Postgres about them. Every statement begins with the project and the kind (``$1``, ``$2``); what writes goes
-on with who does it (``$3``). Source: reference ``applications-api`` §1, §5, §6; contract §5.
+Only this file reads and writes them. The first arguments of every statement are the project and the kind (``$1``,
+``$2``); in a statement that writes, the user is the third. Source: reference ``applications-api`` §1, §5, §6;
+contract §5.
 """
 
 from __future__ import annotations
@@ -37,11 +38,11 @@ LOG_MAX: Final = 2**31 - 1
 
 
 def _with_columns(texts: Mapping[str, str]) -> dict[str, str]:
-    """The statements, with the lists of columns in their places."""
+    """Return the statements with their lists of columns."""
     columns = {name: text for name, text in texts.items() if name.endswith("_columns")}
     statements = {name: text for name, text in texts.items() if name not in columns}
     for name, text in columns.items():
-        statements = {each: statement.replace(f"{{{name}}}", text) for each, statement in statements.items()}
+        statements = {key: statement.replace(f"{{{name}}}", text) for key, statement in statements.items()}
     return statements
 
 
@@ -55,14 +56,14 @@ BOUNDED_LOG: Final = bounded_statement(
 
 
 class Owner(NamedTuple):
-    """Whose history it is, and who is at work."""
+    """The project that owns the histories, and the user who changes them."""
 
     project_id: UUID
     user_id: UUID
 
 
 class _Executor(Protocol):
-    """What runs a statement: the database, or a transaction on it."""
+    """Runs a statement: the database, or a transaction."""
 
     async def fetch_one(self, sql: str, /, *arguments: object) -> Row | None: ...
 
@@ -70,10 +71,10 @@ class _Executor(Protocol):
 
 
 class Lineage:
-    """The histories of one kind that one project has.
+    """The histories of one kind in one project.
 
-    What is not there, or belongs to another project or kind, is ``None``. Raises ``UniqueViolation`` for a slug (or a chosen id) that is
-    in use, archived or not, and the errors of ``Database``.
+    What does not exist, or belongs to another project or kind, is ``None``. Raises ``UniqueViolation`` for a slug or
+    a chosen id that is in use, archived or not, and the errors of ``Database``.
     """
 
     def __init__(self, database: Database, kind: Kind, owner: Owner) -> None:
@@ -84,18 +85,18 @@ class Lineage:
 
     @property
     def kind(self) -> Kind:
-        """What these are histories of."""
+        """The kind of the histories."""
         return self._kind
 
     def of(self, kind: Kind, /) -> Lineage:
-        """The histories of another kind, in the same project and transaction."""
+        """Return the histories of another kind in the same project and transaction."""
         other = Lineage(self._database, kind, self._owner)
         other._executor = self._executor
         return other
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Lineage]:
-        """All that is done with what it yields happens, or nothing of it."""
+        """Yield histories whose changes take effect together, or not at all."""
         async with self._database.transaction() as transaction:
             within = Lineage(self._database, self._kind, self._owner)
             within._executor = transaction
@@ -106,19 +107,19 @@ class Lineage:
     async def create_artifact(
         self, slug: str, *, header: Header, flags: str, artifact_id: UUID | None = None
     ) -> Artifact:
-        """A new artifact without variants; ``artifact_id`` is its id if the caller chooses one."""
+        """Create an artifact without variants, with the given id if there is one."""
         created = await self._write("create_artifact", Artifact, artifact_id, slug, *header, flags)
         assert created is not None  # noqa: S101 - an INSERT of one row returns it, or raises
         return created
 
     async def find_artifact(self, reference: Reference, /) -> Artifact | None:
-        """The artifact of that id, else of that slug."""
+        """Return the artifact of that id, else of that slug."""
         return await self._read("find_artifact", Artifact, *_key(reference))
 
     async def edit_artifact(
         self, artifact_id: UUID, *, header: Header, flags: str | None, folder_id: UUID | None
     ) -> Artifact | None:
-        """Write anew what is given of a live artifact, and keep the rest."""
+        """Change what is given of an artifact and keep the rest; ``None`` if it is archived."""
         return await self._write("edit_artifact", Artifact, artifact_id, *header, flags, folder_id)
 
     async def archive_artifact(self, artifact_id: UUID, /) -> Artifact | None:
@@ -126,43 +127,44 @@ class Lineage:
         return await self._write("archive_artifact", Artifact, artifact_id)
 
     async def unarchive_artifact(self, artifact_id: UUID, /) -> Artifact | None:
-        """Bring an artifact back."""
+        """Restore an archived artifact."""
         return await self._write("unarchive_artifact", Artifact, artifact_id)
 
     async def find_simple(self, artifact_id: UUID, /) -> SimpleArtifact | None:
-        """An artifact with what the head of its first variant holds; ``None`` also where that has no revision."""
+        """Return an artifact with the data of the head of its first variant; ``None`` also if there is no revision."""
         search = Search(artifacts=Named(ids=(artifact_id,)), includes_archived=True)
         return next(iter(await self.page(SimpleArtifact, search, IdWindow(limit=1))), None)
 
     # Variants
 
     async def create_variant(self, artifact_id: UUID, slug: str, *, header: Header) -> Variant | None:
-        """A new variant without revisions; ``None`` if there is no such artifact."""
+        """Create a variant without revisions; ``None`` if the artifact does not exist."""
         return await self._write("create_variant", Variant, artifact_id, slug, *header)
 
     async def find_variant(self, reference: Reference, /) -> Variant | None:
-        """The variant of that id, else of that slug."""
+        """Return the variant of that id, else of that slug."""
         return await self._read("find_variant", Variant, *_key(reference))
 
     async def default_variant(self, artifact_id: UUID, /) -> Variant | None:
-        """The first variant of an artifact, archived or not."""
+        """Return the first variant of an artifact, archived or not."""
         return await self._read("default_variant", Variant, artifact_id)
 
     async def edit_variant(self, variant_id: UUID, *, header: Header) -> Variant | None:
-        """Replace what is written about a variant."""
+        """Replace the header of a variant."""
         return await self._write("edit_variant", Variant, variant_id, *header)
 
     async def archive_variant(self, variant_id: UUID, /) -> Variant | None:
-        """Archive a variant and its live revisions."""
+        """Archive a variant and its revisions."""
         return await self._write("archive_variant", Variant, variant_id)
 
     async def unarchive_variant(self, variant_id: UUID, /) -> Variant | None:
-        """Bring a variant back, and the revisions that were archived with it."""
+        """Restore an archived variant, and the revisions that were archived with it."""
         return await self._write("unarchive_variant", Variant, variant_id)
 
     async def fork_variant(self, variant_id: UUID, slug: str, *, up_to_version: int, header: Header) -> Variant | None:
-        """A new variant of the same artifact with the live history of ``variant_id`` up to a version; ``None`` if that is
-        nothing.
+        """Create a variant of the same artifact with a copy of the live revisions of ``variant_id`` up to a version.
+
+        ``None`` if there is no such revision.
         """
         return await self._write("fork_variant", Variant, variant_id, up_to_version, slug, *header)
 
@@ -177,54 +179,62 @@ class Lineage:
         artifact_id: UUID | None = None,
         base_revision_id: UUID | None = None,
     ) -> Revision | None:
-        """A new head of a variant: the next version.
+        """Commit the next version of a variant, its new head.
 
-        ``None`` if the variant is not there, is of another artifact than ``artifact_id``, or has another head than
-        ``base_revision_id``, where these are given.
+        ``None`` if the variant does not exist, belongs to another artifact than ``artifact_id``, or has another head
+        than ``base_revision_id``.
         """
-        arguments = (variant_id, artifact_id, base_revision_id, slug or random_slug(), *_of(content), content.data)
+        arguments = (
+            variant_id,
+            artifact_id,
+            base_revision_id,
+            slug or random_slug(),
+            *_content_arguments(content),
+            content.data,
+        )
         return await self._write("commit", Revision, *arguments)
 
     async def commit_first(
         self, variant_id: UUID, content: Content, *, slug: str | None = None, artifact_id: UUID | None = None
     ) -> Revision | None:
-        """Version 0 of a variant, without data; ``None`` also if it has a revision, archived ones included."""
-        arguments = (variant_id, artifact_id, slug or random_slug(), *_of(content))
+        """Commit version 0 of a variant, without data; ``None`` also if it has a revision, archived or not."""
+        arguments = (variant_id, artifact_id, slug or random_slug(), *_content_arguments(content))
         return await self._write("commit_first", Revision, *arguments)
 
     async def lock_variant(self, variant_id: UUID, /) -> bool:
-        """Whether there is the variant; until the transaction ends nobody else commits on it."""
+        """Prevent other commits on a variant until the transaction ends. Return whether the variant exists."""
         return await self._executor.fetch_one(SQL["lock_variant"], *self._scope, variant_id) is not None
 
     async def find_revision(self, reference: Reference, /) -> Revision | None:
-        """The revision of that id, else of that slug."""
+        """Return the revision of that id, else of that slug."""
         return await self._read("find_revision", Revision, *_key(reference))
 
     async def revision_of_variant(self, variant_id: UUID, *, version: int | None = None) -> Revision | None:
-        """The revision of that version, else the head, archived or not."""
+        """Return the revision of that version, by default the head, archived or not."""
         return await self._read("revision_of_variant", Revision, variant_id, version)
 
     async def revision_of_artifact(self, artifact_id: UUID, *, version: int | None = None) -> Revision | None:
-        """The same on the default variant of an artifact."""
+        """Do the same on the first variant of an artifact."""
         return await self._read("revision_of_artifact", Revision, artifact_id, version)
 
     async def edit_revision(self, revision_id: UUID, *, header: Header) -> Revision | None:
-        """Replace what is written about a revision; what it holds never changes."""
+        """Replace the header of a revision. Its data never changes."""
         return await self._write("edit_revision", Revision, revision_id, *header)
 
     async def archive_revision(self, revision_id: UUID, /) -> Revision | None:
-        """Archive one revision."""
+        """Archive a revision."""
         return await self._write("archive_revision", Revision, revision_id)
 
     async def unarchive_revision(self, revision_id: UUID, /) -> Revision | None:
-        """Bring one revision back."""
+        """Restore an archived revision."""
         return await self._write("unarchive_revision", Revision, revision_id)
 
     async def log(
         self, variant_id: UUID, *, from_version: int = LOG_MAX, depth: int = LOG_MAX, bytes_max: int = BYTES_MAX
     ) -> list[Revision]:
-        """Live revisions of a variant, newest first, ``depth`` at most, from a version back. Raises ``InvalidInput`` where they
-        have more than ``bytes_max``.
+        """Return at most ``depth`` live revisions of a variant, newest first, from a version back.
+
+        Raises ``InvalidInput`` if they have more than ``bytes_max`` bytes.
         """
         arguments = (variant_id, from_version, max(0, min(depth, LOG_MAX)), bytes_max)
         rows = await self._executor.fetch_all(BOUNDED_LOG, *self._scope, *arguments)
@@ -233,16 +243,16 @@ class Lineage:
     async def page(
         self, layer: type[Entity], search: Search, window: IdWindow, *, bytes_max: int = BYTES_MAX
     ) -> list[Entity]:
-        """The rows of a layer that are asked for, in the order of their ids. Raises ``InvalidInput`` where they have more than
-        ``bytes_max``.
-        """
+        """Return a page of one layer in the order of ids. Raises ``InvalidInput`` for more than ``bytes_max`` bytes."""
         columns = COLUMNS[layer]
         sql, arguments = page_statement(layer, search, window, scope=self._scope, columns=columns, bytes_max=bytes_max)
         rows = await self._executor.fetch_all(sql, *arguments)
         return _entities(layer, rows, bytes_max=bytes_max, advice="windowing.limit")
 
     async def embedded(self, wanted: Sequence[WantedEmbed], /, *, bytes_max: int) -> list[Embedded]:
-        """Parts of revisions of any kind in the project, those that are there. Values come up to ``bytes_max`` together."""
+        """Return the parts that exist, of revisions of any kind. Values that exceed ``bytes_max`` together are left
+        out.
+        """
         none = Reference()
         named = [[each or none for each in part.references] for part in wanted]
         columns = (
@@ -274,11 +284,11 @@ def random_slug() -> str:
 
 
 def _key(reference: Reference) -> tuple[UUID | None, str | None]:
-    """An id alone decides, so that a slug beside it can be found to contradict it."""
+    """If there is an id, search by it alone: a slug that contradicts it is reported later."""
     return (reference.id, None) if reference.id is not None else (None, reference.slug)
 
 
-def _of(content: Content) -> tuple[Any, ...]:
+def _content_arguments(content: Content) -> tuple[Any, ...]:
     return (*content.header, content.message, content.flags)
 
 
@@ -287,7 +297,7 @@ def _entity(kind: type[Entity], row: Row) -> Entity:
 
 
 def _entities(kind: type[Entity], rows: Sequence[Row], *, bytes_max: int, advice: str) -> list[Entity]:
-    """Of rows that come with their ``bytes_count``. A single one is answered whatever it has: there is no smaller page."""
+    """Return values of rows with a ``bytes_count``. A single row is never too large: there is no smaller page."""
     if len(rows) > 1 and sum(row["bytes_count"] for row in rows) > bytes_max:
-        raise InvalidInput(f"This would be an answer of more than {bytes_max} bytes: ask for less with {advice}.")
+        raise InvalidInput(f"The response would have more than {bytes_max} bytes: request fewer rows with {advice}.")
     return [kind(**{name: value for name, value in row.items() if name != "bytes_count"}) for row in rows]

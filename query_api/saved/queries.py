@@ -1,4 +1,6 @@
-"""Saved queries as a kind of history: what a revision holds, and what may be saved (reference ``spans-api`` §9, contract §3.4)."""
+"""Saved queries as a kind of history: what a revision holds, and what may be saved (reference ``spans-api`` §9,
+contract §3.4).
+"""
 
 from __future__ import annotations
 

@@ -44,9 +44,9 @@ class QueryRevisionHandlers(RevisionHandlers):
     """The routes of revisions, which can be run."""
 
     async def retrieve(self, request: Request) -> Response:
-        """Return the revision that references name: a variant alone means its newest revision, an artifact alone the newest
-        revision of its first variant. The revision can be run: then `data` holds a page of what it finds, and the response says
-        how fresh that is.
+        """Return the revision that references name: a variant alone means its newest revision, an artifact alone the
+        newest revision of its first variant. The revision can be run: then `data` holds a page of what it finds,
+        and the response says how fresh that is.
         """
         body: RetrieveOrRun = request.body
         if body.references() == References():

@@ -1,9 +1,9 @@
 """The routes of applications, one of which counts the spans of a revision.
 
-The spans of a revision are those that refer to it. They are counted in a window of their start time with one statement. A *run* is
-what a trace holds of the revision: it lasts from the first start of its spans to their last end. Usage counts once, as in a trace
-(``spans/usage.py``), as if the spans of the revision were the whole trace: if only a root refers to the revision, the root counts
-with its cumulative usage.
+The spans of a revision are those that refer to it. They are counted in a window of their start time with one
+statement. A *run* is what a trace holds of the revision: it lasts from the first start of its spans to their last
+end. Usage counts once, as in a trace (``spans/usage.py``), as if the spans of the revision were the whole trace: if
+only a root refers to the revision, the root counts with its cumulative usage.
 """
 
 from __future__ import annotations
@@ -125,8 +125,8 @@ class ApplicationRevisions(DeployableRevisions):
     """The routes of revisions, for applications."""
 
     async def get(self, request: Request) -> Response:
-        """Return a revision, archived or not. With `include_counts` its spans are counted, and the response says how fresh the
-        counts are.
+        """Return a revision, archived or not. With `include_counts` its spans are counted, and the response says how
+        fresh the counts are.
         """
         parameters: CountParameters = request.query
         return await (with_freshness(request, _get_with_counts) if parameters.include_counts else super().get(request))
@@ -148,10 +148,11 @@ async def _get_with_counts(request: Request) -> Response:
 
 
 def spans_of(labels: Labels, revision: Revision) -> FilteringModel:
-    """Return the filter that selects the spans that refer to a revision; a client may send it to ``/spans/query`` too.
+    """Return the filter that selects the spans that refer to a revision; a client may send it to ``/spans/query``
+    too.
 
-    Three ways to refer are known (reference §3.2, §4.5): by the id of the revision, by its slug, or by its variant and its
-    version, as clients do that only know what to run. An id needs no key, because it is unique. A slug does.
+    Three ways to refer are known (reference §3.2, §4.5): by the id of the revision, by its slug, or by its variant
+    and its version, as clients do that only know what to run. An id needs no key, because it is unique. A slug does.
     """
     by_itself = _refers([{"id": str(revision.id)}, {"slug": revision.slug, "attributes.key": labels.revision}])
     to_variant = _refers(
@@ -175,7 +176,9 @@ class Counted:
 
 
 async def counts_of(spans: ProjectSpans, counted: Counted) -> dict[str, Any]:
-    """Return the member ``counts``. Raises what ``ProjectSpans.select`` raises: counts are complete, or there are none."""
+    """Return the member ``counts``. Raises what ``ProjectSpans.select`` raises: counts are complete, or there are
+    none.
+    """
     matching = await compile_node(await parse_filter(counted.filtering))
     conditions = ["start_us >= {oldest_us:Int64}", "start_us < {newest_us:Int64}", matching.sql]
     window = {"oldest_us": counted.window.oldest_us, "newest_us": counted.window.newest_us}
