@@ -299,5 +299,5 @@ def _entity(kind: type[Entity], row: Row) -> Entity:
 def _entities(kind: type[Entity], rows: Sequence[Row], *, bytes_max: int, advice: str) -> list[Entity]:
     """Return values of rows with a ``bytes_count``. A single row is never too large: there is no smaller page."""
     if len(rows) > 1 and sum(row["bytes_count"] for row in rows) > bytes_max:
-        raise InvalidInput(f"The response would have more than {bytes_max} bytes: request fewer rows with {advice}.")
+        raise InvalidInput(f"The response would have more than {bytes_max} bytes: ask for less with {advice}.")
     return [kind(**{name: value for name, value in row.items() if name != "bytes_count"}) for row in rows]
