@@ -19,15 +19,13 @@ from common.nesting import Shape, nested_as, shape_of
 from common.plans import Keys, Plans
 from common.span import NO_METRICS, Metrics, NormalizedSpan, Span, Value
 from ingest.ag import as_number, canonical_ag, decode_ag_attributes, empty_ag
-from ingest.hashes import hashes_of
 from ingest.json_text import scalar_text
-from ingest.references import references_of, references_sent
+from ingest.references import hashes_of, references_of, references_sent
 from ingest.rollup import roll_up
 from ingest.semconv.conventions import USAGE_ROOTS
 from ingest.semconv.duplicate_calls import without_echoes
 from ingest.semconv.engine import KeyMapping, map_attributes, mapping_of, united
-from ingest.semconv.events import with_events
-from ingest.semconv.failure import EXCEPTION_EVENT, failure_of
+from ingest.semconv.events import EXCEPTION_EVENT, failure_of, with_events
 from ingest.semconv.prices import PriceTable, add_costs, list_prices
 
 PLANS_MAX: Final = 512

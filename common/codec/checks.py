@@ -1,6 +1,6 @@
-"""What every codec holds a span to (contract §4), and the one way in which values become JSON-ready (``common/span.py``).
+"""The checks that every codec applies to a span (contract §4), and the conversion of values to JSON-ready ones (``common/span.py``).
 
-The functions raise ``Rejected`` with the code and one sentence that says what was wrong, where, and what is legal.
+The functions raise, or return, ``Rejected`` with the code and one sentence: what is wrong, where, and what is allowed.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from common.limits import MIB, SpanLimits
 from common.span import Span
 
 LATEST_NS: Final = INT64_MAX
-"""The last time that columns hold, in 2262; no setting leads past it."""
+"""The last time that columns can hold, in 2262; no setting exceeds it."""
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Bounds(NamedTuple):
-    """The limits of one record, with the clock already in them."""
+    """The limits of one record, with absolute times."""
 
     earliest_ns: int
     latest_ns: int
@@ -30,12 +30,12 @@ class Bounds(NamedTuple):
 
 
 def bounds_of(limits: SpanLimits, *, now_ns: int) -> Bounds:
-    """The bounds that hold for a record that is read at ``now_ns``."""
+    """Return the bounds of a record that is read at ``now_ns``."""
     return Bounds(limits.past_ns_min, min(now_ns + limits.ahead_ns_max, LATEST_NS), limits.nesting_depth_max)
 
 
 def check_record_size(value: bytes, limits: SpanLimits) -> None:
-    """Raise ``Rejected`` when the record is larger than its limit."""
+    """Raise ``Rejected`` if the record is larger than its limit."""
     if len(value) > limits.record_bytes_max:
         raise Rejected(
             RejectionCode.RECORD_TOO_LARGE,
@@ -44,7 +44,7 @@ def check_record_size(value: bytes, limits: SpanLimits) -> None:
 
 
 def check_span_size(size: int, limits: SpanLimits) -> None:
-    """Raise ``Rejected`` when a span takes more bytes on the wire than its limit."""
+    """Raise ``Rejected`` if a span has more bytes on the wire than its limit."""
     if size > limits.span_bytes_max:
         raise Rejected(
             RejectionCode.SPAN_TOO_LARGE, f"The span has {size} bytes; it may have {_size(limits.span_bytes_max)}."
@@ -52,7 +52,7 @@ def check_span_size(size: int, limits: SpanLimits) -> None:
 
 
 def check_times(start_ns: int, end_ns: int, bounds: Bounds) -> None:
-    """Raise ``Rejected`` when the start or the end is absurd. An end before the start is kept: clocks do that."""
+    """Raise ``Rejected`` if the start or the end is absurd. An end before the start is kept: clocks do that."""
     earliest_ns, latest_ns, _ = bounds
     if earliest_ns <= start_ns <= latest_ns and earliest_ns <= end_ns <= latest_ns:
         return
@@ -64,35 +64,35 @@ def check_times(start_ns: int, end_ns: int, bounds: Bounds) -> None:
 
 
 def null_character(where: str) -> Rejected:
-    """The refusal of U+0000, which the text columns and indexes of stores cannot hold apart."""
+    """Return the rejection of U+0000, which the text columns and indexes of stores cannot distinguish."""
     return Rejected(RejectionCode.NULL_CHARACTER, f"{where} holds the character U+0000, which no text may hold.")
 
 
 def nesting_too_deep(where: str, depth_max: int) -> Rejected:
-    """The refusal of a value with too many levels of arrays and objects."""
+    """Return the rejection of a value with too many levels of arrays and objects."""
     return Rejected(
         RejectionCode.NESTING_TOO_DEEP, f"{where} is nested more than {depth_max} levels deep, which is the limit."
     )
 
 
 def invalid_type(where: str, found: Any, legal: str) -> Rejected:
-    """The refusal of a member of the wrong kind."""
+    """Return the rejection of a member of the wrong kind."""
     return Rejected(RejectionCode.INVALID_TYPE, f"{where} is {_kind(found)}; it takes {legal}.")
 
 
 def unknown_enum(where: str, found: object, legal: str) -> Rejected:
-    """The refusal of an enum value that does not exist."""
+    """Return the rejection of an enum value that does not exist."""
     return Rejected(RejectionCode.UNKNOWN_ENUM, f"{where} is {shown(found)}; it takes {legal}.")
 
 
 def shown(found: object) -> str:
-    """A value as a sentence quotes it, cut where it is long."""
+    """Return a value as an error message quotes it, cut if it is long."""
     text = f"“{found}”" if isinstance(found, str) else repr(found)
     return text if len(text) <= 80 else f"{text[:77]}…"
 
 
 def check_no_null(value: Any, where: str) -> None:
-    """Raise ``Rejected`` when a text or a key anywhere in a JSON-ready value holds U+0000."""
+    """Raise ``Rejected`` if any text or key in a JSON-ready value holds U+0000."""
     if isinstance(value, str):
         if "\0" in value:
             raise null_character(where)
@@ -106,14 +106,14 @@ def check_no_null(value: Any, where: str) -> None:
 
 
 def check_span_has_no_null(span: Span) -> None:
-    """Raise ``Rejected`` when any text of the span holds U+0000. For codecs that saw one somewhere in the record."""
+    """Raise ``Rejected`` if any text of the span holds U+0000. For codecs that saw one somewhere in the record."""
     for name, value in zip(Span._fields, span, strict=True):
         check_no_null(value, name)
 
 
 def json_double(value: float) -> int | float | str:
-    """A double as answers show it: a text when it is not finite, an integer when it has no fraction and fits 64 bits."""
-    if value.is_integer():  # as in `json_number`, without the call: a codec asks of every double
+    """Return a double as answers show it: a text if it is not finite, an integer if it has no fraction and fits 64 bits."""
+    if value.is_integer():  # same as `json_number`, without the call: codecs check every double
         return int(value) if INTEGERS_FIRST <= value < INTEGERS_END else value
     if math.isfinite(value):
         return value
@@ -121,7 +121,7 @@ def json_double(value: float) -> int | float | str:
 
 
 def json_bytes(value: bytes) -> str:
-    """Bytes as answers show them: base64 with padding, the standard alphabet."""
+    """Return bytes as answers show them: base64 with padding, in the standard alphabet."""
     return base64.b64encode(value).decode("ascii")
 
 

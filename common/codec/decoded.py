@@ -1,23 +1,35 @@
-"""What every codec gives back: the spans it could read, and each refusal with its reason."""
+"""What every codec returns, and the loop that all codecs share: span after span, each rejection next to its neighbors (contract §4).
+
+Knows no format. A codec gives groups of spans that share a resource and a scope, and a function that reads one span.
+"""
 
 from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
-from itertools import repeat
-from typing import Final, NamedTuple
+from itertools import count, repeat
+from typing import Any, Final, NamedTuple
 
 from common.codec.layout import Layout
-from common.errors import RejectionCode
-from common.span import Span
+from common.errors import Rejected, RejectionCode
+from common.span import Resource, Scope, Span
 
 IN_FULL_MAX: Final = 100
-"""Rejected spans of a record that are kept with a reason each, as each has a dead letter of its own (contract §4)."""
+"""Rejected spans of a record that are kept with a reason each; each has a dead letter of its own (contract §4)."""
 
 REASONS_MAX: Final = 10
 """Reasons that are kept of all further ones."""
+
+NO_TRACE_ID: Final = "The span has no trace id: "
+"""How a reason begins if there is nothing like an id; a record that has only these gets a hint."""
+
+KNOWN_MAX: Final = 1_000
+KNOWN_BYTES_MAX: Final = 64
+"""Only small spans come in millions: 10 MiB hold 160,000 of this size."""
+
+_HINT: Final = " No span of the record has one: an export of logs or metrics looks like this."
 
 
 def _no_indexes() -> array[int]:
@@ -25,7 +37,7 @@ def _no_indexes() -> array[int]:
 
 
 class Rejection(NamedTuple):
-    """A span, or a whole record where ``span_index`` is ``None``, that becomes a dead letter."""
+    """A span, or a whole record if ``span_index`` is ``None``, that becomes a dead letter."""
 
     span_index: int | None
     code: RejectionCode
@@ -36,8 +48,8 @@ class Rejection(NamedTuple):
 class Rejections:
     """What is rejected of one record, in bounded memory: a record of 10 MiB may hold five million bad spans.
 
-    ``in_full`` are the first ``IN_FULL_MAX``. Of all further ones there are their indexes, how many have which code, and
-    the first ``REASONS_MAX`` in full.
+    ``in_full`` are the first ``IN_FULL_MAX``. All further ones are kept as their indexes, a count per code, and the first
+    ``REASONS_MAX`` in full.
     """
 
     in_full: list[Rejection] = field(default_factory=list)
@@ -47,7 +59,7 @@ class Rejections:
 
     @classmethod
     def of_record(cls, code: RejectionCode, reason: str) -> Rejections:
-        """The rejection of a whole record."""
+        """Return the rejection of a whole record."""
         return cls([Rejection(None, code, reason)])
 
     def __len__(self) -> int:
@@ -70,7 +82,7 @@ class Rejections:
             self.further_examples.append(Rejection(span_index, code, reason))
 
     def plus(self, more: Iterable[Rejection]) -> Rejections:
-        """These and further spans, as another value."""
+        """Return a copy that rejects further spans too."""
         both = Rejections(
             [*self.in_full], self.further_indexes[:], Counter(self.further_codes), [*self.further_examples]
         )
@@ -80,21 +92,21 @@ class Rejections:
         return both
 
     def with_hint(self, hint: str) -> Rejections:
-        """The same with a sentence behind each reason."""
+        """Return a copy with a sentence after each reason."""
         return Rejections(
-            [each._replace(reason=each.reason + hint) for each in self.in_full],
+            [rejection._replace(reason=rejection.reason + hint) for rejection in self.in_full],
             self.further_indexes,
             self.further_codes,
-            [each._replace(reason=each.reason + hint) for each in self.further_examples],
+            [rejection._replace(reason=rejection.reason + hint) for rejection in self.further_examples],
         )
 
 
 class Decoded(NamedTuple):
     """One record, decoded.
 
-    ``spans`` and ``span_indexes`` go in parallel; an index is the position in wire order over the whole record, from 0,
-    refused spans counted. ``base64_ids_count`` counts ids that came as base64 where the format wants hex. ``layout`` is there
-    where it had to be made to decode the record.
+    ``spans`` and ``span_indexes`` are parallel; an index is the position in wire order over the whole record, from 0, with
+    rejected spans counted. ``base64_ids_count`` counts ids that came as base64 where the format wants hex. ``layout`` is set if
+    it was needed to decode the record.
     """
 
     spans: list[Span]
@@ -104,7 +116,7 @@ class Decoded(NamedTuple):
     layout: Layout | None = None
 
     def without_repeats(self) -> Decoded:
-        """Of spans with the same ids the last alone, as if it had come in a later record: for spans that are all of one project."""
+        """Keep only the last of spans with the same ids, as if it had come in a later record. For spans of one project."""
         if len({(span.trace_id, span.span_id) for span in self.spans}) == len(self.spans):
             return self
         kept = last_of_each(self.spans)
@@ -112,6 +124,71 @@ class Decoded(NamedTuple):
 
 
 def last_of_each(spans: Sequence[Span], projects: Sequence[Hashable] | None = None) -> list[int]:
-    """The positions of the spans, but for those that a later one replaces: of the same ids, and of the same project."""
+    """Return the positions of the spans that no later one with the same ids and project replaces."""
     placed = zip(range(len(spans)), projects or repeat(None), spans, strict=False)
     return sorted({(project, span.trace_id, span.span_id): at for at, project, span in placed}.values())
+
+
+class Group(NamedTuple):
+    """Spans of one scope, in wire order, as the codec holds them. A rejected wrapper rejects its spans."""
+
+    resource: Resource | Rejected
+    scope: Scope | Rejected
+    members: Iterable[Any]
+
+
+def gather(
+    groups: Iterable[Group], read: Callable[[Any, Resource, Scope], Span], *, layout: Layout | None = None
+) -> Decoded:
+    """Return every span that ``read`` returns, repeats included, and a rejection for each for which it raises ``Rejected``.
+
+    With a ``layout``, the members of the groups are the bytes of the spans; equal ones are rejected for equal reasons.
+    """
+    spans: list[Span] = []
+    span_indexes: list[int] = []
+    rejections = Rejections()
+    known: dict[bytes, _Reason] = {}
+    none_has_a_trace_id = True
+    indexes = count()
+    for resource, scope, members in groups:
+        wrapper_reason = _reason_of(resource, scope)
+        for member, span_index in zip(members, indexes, strict=False):  # members first, or an index is lost at each end
+            reason = wrapper_reason
+            if reason is None and layout is not None:
+                reason = known.get(member)
+            if reason is None:
+                try:
+                    span = read(member, resource, scope)  # type: ignore[arg-type] # a rejected wrapper has a reason
+                except Rejected as rejected:
+                    reason = _Reason(rejected.rejection, rejected.detail)
+                    if layout is not None and len(member) <= KNOWN_BYTES_MAX and len(known) < KNOWN_MAX:
+                        known[member] = reason
+                else:
+                    spans.append(span)
+                    span_indexes.append(span_index)
+                    continue
+            rejections.add(span_index, reason.code, reason.text)
+            none_has_a_trace_id = none_has_a_trace_id and reason.text.startswith(NO_TRACE_ID)
+    if none_has_a_trace_id and not spans:
+        rejections = rejections.with_hint(_HINT)
+    return Decoded(spans, span_indexes, rejections, layout=layout)
+
+
+def missing_trace_id(legal: str) -> Rejected:
+    """Return the rejection of a span that has no trace id at all."""
+    return Rejected(RejectionCode.INVALID_TRACE_ID, f"{NO_TRACE_ID}it takes {legal}.")
+
+
+class _Reason(NamedTuple):
+    """Why a span is rejected. The exception itself is not kept: it holds its traceback, which grows each time it is raised."""
+
+    code: RejectionCode
+    text: str
+
+
+def _reason_of(resource: Resource | Rejected, scope: Scope | Rejected) -> _Reason | None:
+    """Return why all spans of a group are rejected, if they are."""
+    for wrapper in (resource, scope):
+        if isinstance(wrapper, Rejected):
+            return _Reason(wrapper.rejection, wrapper.detail)
+    return None

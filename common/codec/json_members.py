@@ -1,26 +1,33 @@
-"""Typed members of JSON objects, as OTLP/JSON and ``span_json`` read them: the value, or a refusal that names the member.
+"""Typed members of JSON objects in OTLP/JSON and ``span_json``: return the value, or raise a rejection that names the member.
 
-``null`` is an absent member everywhere, as in protobuf's JSON mapping.
+``null`` means an absent member everywhere, as in protobuf's JSON mapping.
 """
 
 from __future__ import annotations
 
+import base64
+import binascii
 import re
+from collections.abc import Callable
 from enum import IntEnum
+from math import isinf
 from typing import Any, Final
 
 import orjson
 
-from common.codec.checks import invalid_type, unknown_enum
+from common.codec.checks import invalid_type, json_bytes, json_double, unknown_enum
 from common.errors import Rejected, RejectionCode
+from common.json_numbers import INT64_MAX, INT64_MIN
 
 UINT32_MAX: Final = 2**32 - 1
 _EXACT_DOUBLE_MAX: Final = 2**53  # up to here every integer is a double of its own
+_NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
+_NOT_FINITE: Final = frozenset({"NaN", "Infinity", "-Infinity"})
 _INTEGER: Final = re.compile(r"-?[0-9]{1,20}")
 
 
 def text_of(found: Any, where: str) -> str:
-    """A text, empty when absent."""
+    """Return a text, empty if absent."""
     if found is None:
         return ""
     if type(found) is not str:
@@ -29,7 +36,7 @@ def text_of(found: Any, where: str) -> str:
 
 
 def integer_of(found: Any, where: str, *, minimum: int, maximum: int) -> int:
-    """An integer, 0 when absent: a number, or its decimal digits as text, as 64 bits are written in JSON."""
+    """Return an integer, 0 if absent: sent as a number, or as text of decimal digits, as JSON carries 64 bits."""
     if type(found) is int:
         number: int | None = found
     elif found is None:
@@ -46,12 +53,12 @@ def integer_of(found: Any, where: str, *, minimum: int, maximum: int) -> int:
 
 
 def count_of(found: Any, where: str) -> int:
-    """An unsigned integer of 32 bits, 0 when absent."""
+    """Return an unsigned integer of 32 bits, 0 if absent."""
     return integer_of(found, where, minimum=0, maximum=UINT32_MAX)
 
 
 def enum_of(found: Any, where: str, members: type[IntEnum]) -> int:
-    """The number of an enum's member that is given by number or by name, 0 when absent."""
+    """Return the number of an enum's member, sent as number or name, 0 if absent."""
     if found is None:
         return 0
     if type(found) is int and 0 <= found < len(members):
@@ -62,7 +69,7 @@ def enum_of(found: Any, where: str, members: type[IntEnum]) -> int:
 
 
 def object_of(found: Any, where: str) -> dict[str, Any]:
-    """An object, empty when absent."""
+    """Return an object, empty if absent."""
     if found is None:
         return {}
     if type(found) is not dict:
@@ -71,7 +78,7 @@ def object_of(found: Any, where: str) -> dict[str, Any]:
 
 
 def list_of(found: Any, where: str) -> list[Any]:
-    """An array, empty when absent."""
+    """Return an array, empty if absent."""
     if found is None:
         return []
     if type(found) is not list:
@@ -79,8 +86,60 @@ def list_of(found: Any, where: str) -> list[Any]:
     return found
 
 
+def _string_value(value: Any, where: str) -> str:
+    return text_of(value, f"{where}.stringValue")
+
+
+def _bool_value(value: Any, where: str) -> bool:
+    if type(value) is not bool:
+        raise invalid_type(f"{where}.boolValue", value, "true or false")
+    return value
+
+
+def _int_value(value: Any, where: str) -> int:
+    return integer_of(value, f"{where}.intValue", minimum=INT64_MIN, maximum=INT64_MAX)
+
+
+def _double_value(value: Any, where: str) -> int | float | str:
+    is_number = type(value) in (int, float)
+    if type(value) is str and value in _NOT_FINITE:
+        return json_double(float(value))
+    if not is_number and not (type(value) is str and _NUMBER.fullmatch(value)):
+        raise invalid_type(f"{where}.doubleValue", value, 'a number, "NaN", "Infinity" or "-Infinity"')
+    double = float(value)
+    if isinf(double):  # as text; written as a number the parser refuses it
+        raise invalid_type(f"{where}.doubleValue", value, 'a number that a double can hold, or "Infinity"')
+    return json_double(double)
+
+
+def _bytes_value(value: Any, where: str) -> str:
+    raw = from_base64(value) if type(value) is str else None
+    if raw is None:
+        raise invalid_type(f"{where}.bytesValue", value, "base64 text")
+    return json_bytes(raw)
+
+
+def from_base64(text: str) -> bytes | None:
+    """Return the bytes of base64 in the standard or the URL-safe alphabet, padded or not; ``None`` if it is not base64."""
+    bare = text.rstrip("=").replace("-", "+").replace("_", "/")
+    try:
+        return base64.b64decode(bare + "=" * (-len(bare) % 4), validate=True)
+    except (binascii.Error, ValueError):
+        return None
+
+
+OTLP_SCALARS: Final[dict[str, Callable[[Any, str], Any]]] = {
+    "stringValue": _string_value,
+    "boolValue": _bool_value,
+    "intValue": _int_value,
+    "doubleValue": _double_value,
+    "bytesValue": _bytes_value,
+}
+"""Reads a scalar by the kind of its OTLP value; the second argument names the value in errors."""
+
+
 def parsed_alone(raw: bytes, where: str, *, nesting_depth_max: int) -> Any:
-    """The value of one piece of JSON. Raises ``Rejected`` with the code of what is wrong with it."""
+    """Parse one piece of JSON. Raises ``Rejected`` with the code of what is wrong with it."""
     try:
         return orjson.loads(raw)
     except orjson.JSONDecodeError as exc:
@@ -97,7 +156,9 @@ def _fault(raw: bytes, where: str, words: str, nesting_depth_max: int) -> Reject
             RejectionCode.NESTING_TOO_DEEP, f"{where} is nested deeper than the limit of {nesting_depth_max} levels."
         )
     if "surrogate" in words:
-        return Rejected(RejectionCode.INVALID_UTF8, f"{where} holds half of a surrogate pair, which is no character.")
+        return Rejected(
+            RejectionCode.INVALID_UTF8, f"{where} holds half of a surrogate pair, which is not a character."
+        )
     if b"\0" in raw:
         return Rejected(RejectionCode.NULL_CHARACTER, f"{where} holds the character U+0000, which no text may hold.")
     return Rejected(RejectionCode.UNDECODABLE, f"{where} is not JSON: {words}.")

@@ -1,8 +1,8 @@
-"""``span_json``: one span object, or ``{"spans": […]}``, in the shape that ``/spans/query`` answers (contract §4).
+"""``span_json``: one span object, or ``{"spans": […]}``, in the shape that ``/spans/query`` returns (contract §4).
 
-Every member of an answer is honoured when it is published again; what the server makes by itself (``trace_type``, ``span_type``,
-``created_at`` and its kin) is made anew. Source: reference §2, §2.1, §4.2, and contract §4 for the further members. A record
-that the parser refuses as a whole is cut span by span (``json_cut``).
+Every member of an answer is used when it is published again; what the server derives (``trace_type``, ``span_type``,
+``created_at`` and the like) is derived again. Source: reference §2, §2.1, §4.2, and contract §4 for the further members. A record
+that the parser rejects as a whole is cut span by span (``json_cut``).
 """
 
 from __future__ import annotations
@@ -25,8 +25,7 @@ from common.codec.checks import (
     json_double,
     nesting_too_deep,
 )
-from common.codec.decoded import Decoded
-from common.codec.gathering import Group, gather
+from common.codec.decoded import Decoded, Group, gather
 from common.codec.json_cut import BrokenJson, ListLayout, lay_out_spans
 from common.codec.json_members import count_of, enum_of, integer_of, list_of, object_of, parsed_alone, text_of
 from common.errors import Rejected, RejectionCode
@@ -52,18 +51,18 @@ from common.times import parse_time_ns
 _TRACE_ID_LEGAL: Final = "32 hexadecimal digits, or a UUID"
 _SPAN_ID_LEGAL: Final = "16 hexadecimal digits, or a UUID"
 _ESCAPED_NULL: Final = rb"\u0000"
-_INT64_END: Final = 2.0**63  # from here on, and from minus it down, the parser gives a double for some integers
+_INT64_END: Final = 2.0**63  # at this absolute value and above, the parser returns a double for some integers
 _STRING_OR_LONG_INTEGER: Final = re.compile(
     rb'"(?:[^"\\]++|\\.)*+"|(?<![0-9.eE+-])(-?[0-9]{19,})(?![0-9.eE])', re.DOTALL
 )
-_AG_LEVELS: Final = 3  # ``ag.data.inputs``: levels that normalisation has put around a value, so they do not count
+_AG_LEVELS: Final = 3  # ``ag.data.inputs``: normalization puts these levels around a value, so they do not count
 
 
 def decode(value: bytes, *, limits: SpanLimits, now_ns: int, sent_ns: int | None = None) -> Decoded:
-    """The spans of one record, in the order of the document, and a refusal for each that cannot be kept.
+    """Return the spans of one record, in the order of the document, and a rejection for each that cannot be kept.
 
-    A span without times has that of its record, ``sent_ns``, so that a record read twice gives the same span; ``now_ns`` where
-    that is unknown or absurd. Raises ``Rejected`` when the record is too large, is not JSON, or is neither a span nor a list of spans.
+    A span without times gets that of its record, ``sent_ns``, so that a record read twice gives the same span; ``now_ns`` if that
+    is unknown or absurd. Raises ``Rejected`` if the record is too large, is not JSON, or is neither a span nor a list of spans.
     """
     check_record_size(value, limits)
     bounds = bounds_of(limits, now_ns=now_ns)
@@ -84,7 +83,7 @@ def decode(value: bytes, *, limits: SpanLimits, now_ns: int, sent_ns: int | None
 
 
 def lay_out(value: bytes) -> ListLayout:
-    """Where the spans of a record lie, to cut some of them out. Raises ``Rejected``."""
+    """Return where the spans of a record lie, to cut some of them out. Raises ``Rejected``."""
     try:
         return lay_out_spans(value)
     except BrokenJson as exc:
@@ -92,7 +91,7 @@ def lay_out(value: bytes) -> ListLayout:
 
 
 def _members(document: Any) -> list[Any]:
-    """The span objects of a record. An empty object is an empty record."""
+    """Return the span objects of a record. An empty object is an empty record."""
     if type(document) is not dict:
         raise Rejected(
             RejectionCode.UNDECODABLE, 'The record is neither a span object nor {"spans": […]}, which it has to be.'
@@ -107,12 +106,15 @@ def _members(document: Any) -> list[Any]:
         return [document]
     spans = document["spans"]
     if spans is not None and type(spans) is not list:
-        raise Rejected(RejectionCode.UNDECODABLE, "The member “spans” of the record is no array, which it has to be.")
+        raise Rejected(
+            RejectionCode.UNDECODABLE,
+            "The member “spans” of the record is not an array; it takes an array of span objects.",
+        )
     return spans or []
 
 
 def _decode_split(value: bytes, limits: SpanLimits, reader: _Reader) -> Decoded:
-    """The slow way: every span parsed alone, so that a bad one costs itself."""
+    """Parse every span alone, which is slow, so that a bad one costs only itself."""
     layout = lay_out(value)
 
     def read(raw: bytes, _resource: Resource, _scope: Scope) -> Span:
@@ -123,7 +125,7 @@ def _decode_split(value: bytes, limits: SpanLimits, reader: _Reader) -> Decoded:
 
 
 class _DoubtfulDouble(Exception):
-    """The parser gave a double that may have been an integer past 64 bits; only the bytes of the span tell."""
+    """The parser returned a double that may have been an integer past 64 bits; only the bytes of the span show it."""
 
 
 class _Reader:
@@ -142,15 +144,16 @@ class _Reader:
         self._long: set[float] | None = None
 
     def span(self, found: Any, *, written: bytes | None = None) -> Span:
-        """One span, and its bytes where they are told apart. Raises ``Rejected`` with a sentence that names the member;
-        ``_DoubtfulDouble`` where the bytes are needed.
-        """
+        """Read one span; ``written`` are its bytes, if known. Raises ``Rejected``, and ``_DoubtfulDouble`` if it needs the bytes."""
         self._span, self._long = written, None
         if type(found) is not dict:
             raise invalid_type("The span", found, "an object")
         get = found.get
         if get("spans"):
-            raise Rejected(RejectionCode.INVALID_TYPE, "The span holds other spans; they take a place beside it.")
+            raise Rejected(
+                RejectionCode.INVALID_TYPE,
+                "The span has a member “spans”; send nested spans next to it, in the same list.",
+            )
         start_ns, end_ns = self._times(found)
         trace_id = _trace_id(get("trace_id"))
         span_id = _span_id(get("span_id"))
@@ -186,7 +189,7 @@ class _Reader:
         return span
 
     def _times(self, members: dict[str, Any]) -> tuple[int, int]:
-        """Start and end: each defaults to the other, both to that of the record; nanoseconds win over the time that people read."""
+        """Return start and end. Each defaults to the other, both to that of the record; nanoseconds win over the readable time."""
         start_ns = _time_ns(members, "start_time_unix_nano", "start_time")
         end_ns = _time_ns(members, "end_time_unix_nano", "end_time")
         if start_ns is None:
@@ -194,7 +197,7 @@ class _Reader:
         return start_ns, start_ns if end_ns is None else end_ns
 
     def _event(self, found: Any, start_ns: int) -> Event:
-        """An event; one without a time happened at the start of its span."""
+        """Read an event; one without a time happened at the start of its span."""
         members = object_of(found, "An event")
         time_ns = _time_ns(members, "time_unix_nano", "timestamp")
         if time_ns is not None and not 0 <= time_ns <= UINT64_MAX:
@@ -258,14 +261,14 @@ class _Reader:
         return self._scope[1]
 
     def _written(self, found: Any, where: str) -> bytes:
-        """The JSON of what the parser gave: equal when values and types are, as 1 and true in Python are not."""
+        """Return the JSON of what the parser returned: equal only if values and types are; in Python 1 equals true."""
         try:
             return orjson.dumps(found)
         except orjson.JSONEncodeError as exc:  # values from JSON can be written, unless they are nested past 254 levels
             raise nesting_too_deep(where, self._depth_max) from exc
 
     def _identified(self, found: Any, where: str) -> list[dict[str, Any]] | None:
-        """References or hashes: JSON-ready objects, ids as dashed UUIDs; ``None`` where the member is absent."""
+        """Return references or hashes: JSON-ready objects, ids as dashed UUIDs; ``None`` if the member is absent."""
         if found is None:
             return None
         read = []
@@ -288,7 +291,7 @@ class _Reader:
         return attributes
 
     def _value(self, found: Any, levels_left: int, where: str) -> Any:
-        """A JSON value with its doubles in canonical form. ``levels_left``: how many arrays and objects may be opened."""
+        """Return a JSON value with its doubles in canonical form. ``levels_left``: how many arrays and objects may be opened."""
         kind = type(found)
         if kind is float:
             if not -_INT64_END < found < _INT64_END:
@@ -314,13 +317,13 @@ class _Reader:
 
 
 def _long_integers(span: bytes) -> set[float]:
-    """The integers past 64 bits that stand in a span which the parser takes, as the doubles that it makes of them."""
+    """Return the integers past 64 bits in the bytes of a span, as the doubles that the parser makes of them."""
     found = (int(match[1]) for match in _STRING_OR_LONG_INTEGER.finditer(span) if match[1])
     return {float(each) for each in found if not INT64_MIN <= each <= UINT64_MAX}
 
 
 def _time_ns(members: dict[str, Any], exact: str, readable: str) -> int | None:
-    """Nanoseconds since 1970, or ``None`` when neither member is there."""
+    """Return nanoseconds since 1970, or ``None`` if neither member is present."""
     nanoseconds = members.get(exact)
     if nanoseconds is not None:
         return integer_of(nanoseconds, exact, minimum=0, maximum=UINT64_MAX)
@@ -348,14 +351,14 @@ def _span_id(found: Any) -> bytes:
 
 
 def _parent_id(found: Any) -> bytes | None:
-    """The id of the parent; zeros mean that there is none, as in OTLP."""
+    """Return the id of the parent; zeros mean that there is none, as in OTLP."""
     if found is None or found == "" or _is_zeros(found):
         return None
     return _parsed_id(found, "parent_id", parse_span_id, RejectionCode.INVALID_PARENT_ID)
 
 
 def _linked(members: dict[str, Any], name: str, parse: Callable[[str], bytes]) -> bytes:
-    """An id of a link; zeros are kept, since OpenTelemetry allows a link that has attributes alone."""
+    """Return an id of a link; zeros are kept, because OpenTelemetry allows a link that has only attributes."""
     found = members.get(name)
     if _is_zeros(found):
         return ZERO_ID

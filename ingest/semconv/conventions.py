@@ -4,12 +4,23 @@ from __future__ import annotations
 
 from typing import Final
 
+from ingest.semconv.converters import TEXT
 from ingest.semconv.genai import GENAI
 from ingest.semconv.openinference import OPENINFERENCE
 from ingest.semconv.openllmetry import OPENLLMETRY
-from ingest.semconv.opentelemetry import OPENTELEMETRY
 from ingest.semconv.pydantic_ai import PYDANTIC_AI
+from ingest.semconv.rows import Convention, Row
 from ingest.semconv.vercel import VERCEL
+
+OPENTELEMETRY: Final = Convention(
+    "opentelemetry",
+    "OpenTelemetry, general attributes",
+    (
+        Row("session.id", "session.id", TEXT),
+        Row("enduser.id", "user.id", TEXT, generations="until 1.26"),
+        Row("user.id", "user.id", TEXT),
+    ),
+)
 
 CONVENTIONS: Final = (OPENTELEMETRY, OPENLLMETRY, OPENINFERENCE, GENAI, PYDANTIC_AI, VERCEL)
 

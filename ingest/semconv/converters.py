@@ -246,6 +246,30 @@ def entity_named(kind: str) -> Converter:
     return Converter(f"the name, where the kind is `{kind}`", _name_of(kind))
 
 
+def _array_of(sent: Value) -> list[Any]:
+    """The elements of an array, numbered members included where some are missing. Raises ``MappingError``."""
+    found = elements_of(sent)
+    if not isinstance(found, list):
+        raise MappingError(NOT_TEXT)
+    return found
+
+
+def _embedded(sent: Value) -> dict[str, Any] | None:
+    inner = [each.get("embedding") for each in _array_of(sent) if isinstance(each, dict)]
+    texts = [each["text"] for each in inner if isinstance(each, dict) and isinstance(each.get("text"), str)]
+    return {"value": texts} if texts else None
+
+
+def _documents(sent: Value) -> dict[str, Any] | None:
+    inner = [each.get("document") for each in _array_of(sent) if isinstance(each, dict)]
+    documents = [
+        {name: parsed_if_json(member, levels_max=20) if name == "metadata" else member for name, member in each.items()}
+        for each in inner
+        if isinstance(each, dict)
+    ]
+    return {"documents": documents} if documents else None
+
+
 COUNT = Converter("an integer, zero or more", _count)
 AMOUNT = Converter("a number, zero or more", _amount)
 NUMBER = Converter("a number", _number)
@@ -263,3 +287,5 @@ JSON_INPUTS = Converter("JSON: an object, or else `value`", _json_inputs)
 OUTPUTS = Converter("an object or array where it is one in JSON, else the text", _outputs)
 JSON_OUTPUTS = Converter("JSON", _json_outputs)
 EMBEDDED = Converter("the texts that were embedded, as `value`", _json_texts)
+EMBEDDED_TEXTS = Converter("the texts that were embedded, as `value`", _embedded)
+DOCUMENTS = Converter("the documents, as `documents`", _documents)

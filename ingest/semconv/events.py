@@ -1,4 +1,6 @@
-"""Chats that stand in the events of a span, as OpenTelemetry's GenAI conventions have sent them, three generations side by side.
+"""What the events and the status of a span say: chats, and what went wrong.
+
+Chats are in events as OpenTelemetry's GenAI conventions have sent them, three generations side by side.
 
 - until 1.29: ``gen_ai.content.prompt`` and ``gen_ai.content.completion``, each with a chat in an attribute;
 - until 1.36: an event a message, ``gen_ai.user.message`` and the like, and ``gen_ai.choice`` for each answer;
@@ -9,16 +11,19 @@ The events stay as they were sent. What attributes say is no concern of this fil
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from common.span import Attributes, Event, Value
+from common.span import Attributes, Event, Span, StatusCode, Value
+from ingest.json_text import scalar_text
 from ingest.semconv.chats import CHAT, CHAT_WITH_INSTRUCTIONS
 from ingest.semconv.converters import parsed_if_json
 from ingest.semconv.engine import Mapped
 from ingest.semconv.messages import Message, messages_of
 from ingest.semconv.rows import MappingError
 
+EXCEPTION_EVENT: Final = "exception"
+_STOPPED_BY_ERROR: Final = "error"
 _BEGINNING: Final = "gen_ai."
 _CHOICE: Final = "gen_ai.choice"
 _ROLES: Final = {f"gen_ai.{role}.message": role for role in ("system", "user", "assistant", "tool")}
@@ -84,3 +89,35 @@ def _chat(read: Callable[..., Any], *sent: Value) -> list[Message]:
     chat = None if all(each is None for each in sent) else read(*sent)
     messages: list[Message] = chat["messages"] if chat else []
     return messages
+
+
+def failure_of(span: Span, nested: Attributes, mapped: Mapping[str, Any] | None) -> dict[str, str] | None:
+    """``{type?, message?}`` of what went wrong; ``None`` where nothing did.
+
+    The last exception event counts, what it leaves out is taken from ``error.type`` and the status. ``nested`` are the
+    span's attributes, ``mapped`` is what its convention says, if it speaks one.
+    """
+    if mapped is None and not span.events:
+        return None
+    event = next((each for each in reversed(span.events) if each.name == EXCEPTION_EVENT), None)
+    error_type = _error_type(nested)
+    if event is None and (mapped is None or not (error_type or _is_failed(span, mapped))):
+        return None
+    said = {} if event is None else event.attributes
+    members = {
+        "type": scalar_text(said.get("exception.type")) or error_type,
+        "message": scalar_text(said.get("exception.message")) or span.status_message,
+    }
+    return {name: text for name, text in members.items() if text}
+
+
+def _error_type(nested: Attributes) -> str | None:
+    """``error.type``, which stays dotted beside an ``error`` that is no object, as OpenTracing has it."""
+    error = nested.get("error")
+    return scalar_text(error.get("type") if isinstance(error, dict) else nested.get("error.type"))
+
+
+def _is_failed(span: Span, mapped: Mapping[str, Any]) -> bool:
+    if span.status_code == StatusCode.STATUS_CODE_ERROR:
+        return True
+    return _STOPPED_BY_ERROR in mapped.get("meta", {}).get("response", {}).get("finish_reasons", ())

@@ -9,6 +9,8 @@ from ingest.semconv.converters import (
     AMOUNT,
     AS_SENT,
     COUNT,
+    DOCUMENTS,
+    EMBEDDED_TEXTS,
     FINISH_REASONS_READ,
     METADATA,
     OBJECT,
@@ -19,7 +21,6 @@ from ingest.semconv.converters import (
     word,
 )
 from ingest.semconv.rows import Convention, Row
-from ingest.semconv.texts import DOCUMENTS, EMBEDDED_TEXTS
 from ingest.semconv.tools import TOOLS
 from ingest.semconv.vocabulary import OPENINFERENCE_KINDS
 

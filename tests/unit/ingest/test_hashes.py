@@ -6,7 +6,7 @@ import pytest
 
 from common.ids import parse_span_id, parse_trace_id
 from common.span import Link
-from ingest.hashes import hashes_of
+from ingest.references import hashes_of
 
 APPLICATION = {"id": "019d952f-5945-71b1-b8cb-d6d8e675c18d", "slug": "app", "attributes": {"key": "application"}}
 APPLICATION_REVISION = {"version": "3", "attributes": {"key": "application_revision"}}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from common.codec.gathering import Group, gather, missing_trace_id
+from common.codec.decoded import Group, gather, missing_trace_id
 from common.errors import Rejected, RejectionCode
 from common.span import NO_RESOURCE, NO_SCOPE, Span
 

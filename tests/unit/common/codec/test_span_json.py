@@ -216,7 +216,7 @@ def test_a_link_needs_no_attributes_and_an_event_no_time():
             RejectionCode.ABSURD_TIME,
             "The end time is 1999-12-31",
         ),
-        ({"spans": {"child": {}}}, RejectionCode.INVALID_TYPE, "holds other spans"),
+        ({"spans": {"child": {}}}, RejectionCode.INVALID_TYPE, "next to it"),
     ],
 )
 def test_a_bad_member_is_named(members, code, words):
