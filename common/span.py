@@ -1,11 +1,11 @@
-"""A span as it was sent, whatever the encoding: what every codec decodes to.
+"""A span as it was sent, in whatever encoding: the result of every codec.
 
 Plain values, immutable, no I/O. Attribute values are JSON-ready from here on (contract §4): bytes are base64 text,
 doubles that are not finite are the texts ``NaN``, ``Infinity``, ``-Infinity``, a double without a fraction inside the
 64-bit range is an ``int`` (so −0.0 is 0 and 5.0 is 5). Times are ``int`` nanoseconds since 1970, UTC.
 Ids are 16 bytes: a trace id as it is, a span id of eight bytes doubled (reference §2.1).
 
-``NamedTuple`` and not a frozen dataclass: building one is three times as fast, and the worker builds one a span.
+``NamedTuple`` and not a frozen dataclass: building one is three times as fast, and the worker builds one per span.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ PROMOTED_TEXTS: Final = ("session_id", "user_id", "agent_id")
 """The values of attributes that are members and columns of their own."""
 
 MODEL_CALLS = ("llm", "chat", "completion", "embedding", "rerank")
-"""Those that are one call of a model."""
+"""The span types that are one call of a model."""
 
 
 class Resource(NamedTuple):
@@ -83,7 +83,7 @@ NO_SCOPE = Scope()
 
 
 class Event(NamedTuple):
-    """Something that happened during the span. ``attributes`` stay flat, as sent."""
+    """An event of the span. ``attributes`` stay flat, as sent."""
 
     name: str
     time_ns: int
@@ -138,7 +138,7 @@ class Span(NamedTuple):
 
 
 class Metrics(NamedTuple):
-    """What one span itself used: the numbers a trace's roll-up adds (``ag.metrics.*.incremental``)."""
+    """What one span itself used: the numbers that the roll-up of a trace adds (``ag.metrics.*.incremental``)."""
 
     tokens_prompt: float = 0.0
     tokens_completion: float = 0.0
@@ -151,7 +151,7 @@ class Metrics(NamedTuple):
 
 NO_METRICS = Metrics()
 AMOUNTS = ("prompt", "completion", "total")
-"""Of tokens and of costs, as ``Metrics`` has them."""
+"""The amounts of tokens and of costs, in the order of ``Metrics``."""
 
 Usage: TypeAlias = tuple[float, float, float]
 """Prompt, completion and total of one unit: tokens, or costs."""
@@ -161,16 +161,16 @@ TOTAL_TOLERANCE: Final = 1.000000001
 
 
 def is_more_than_parts(prompt: float, completion: float, total: float) -> bool:
-    """Whether a total includes a part that is not known by itself."""
+    """Return whether a total includes a part that is not known by itself."""
     return total > (prompt + completion) * TOTAL_TOLERANCE
 
 
 class NormalizedSpan(NamedTuple):
-    """What normalisation makes of one span (reference §2.2, §3): everything that is derived, nothing that was sent.
+    """The result of normalizing one span (reference §2.2, §3): everything that is derived, nothing that was sent.
 
     ``attributes`` are nested and hold ``ag`` in its canonical shape. ``references`` and ``hashes`` are as answers show them.
-    ``flat`` are the same attributes without ``ag``, as sent, where each value stands at the path that its key spells: so it is
-    with most spans, and their leaves need no walk. Else ``None``. ``mapping_errors`` are the reasons why attributes of known
+    ``flat`` are the same attributes without ``ag``, as sent, if each value is at the path that its key spells: so it is with most
+    spans, and their leaves need no traversal. Otherwise ``None``. ``mapping_errors`` are the reasons why attributes of known
     meaning could not be read (``ingest/semconv/rows.py``), one each. ``usage_is_own``: whether ``metrics`` are the span's own by
     their meaning, and no part of what spans above and below it say (ADR 0010).
     """

@@ -1,7 +1,7 @@
-"""How far a log is stored: the value that the worker writes after each insert, and as it is announced (ADR 0007).
+"""How far a partition is stored: the value that the worker records after each batch, and its announcement (ADR 0007).
 
-``StoredPosition(P, L, n)`` says: every span of project P that came by log L up to offset n, included, is queryable or refused.
-Of one project and log only the highest offset means anything, so these may come late, twice and in any order.
+``StoredPosition(P, Q, n)`` says: every span of project P from partition Q up to offset n, inclusive, is queryable or rejected.
+Only the highest offset of a project and partition matters, so positions may come late, twice and in any order.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ import orjson
 from common.errors import InvalidInput
 
 ALL_PROJECTS: Final = UUID(int=0)
-"""Stands for every record of a log, whosever its spans, and also where it held none or only refused ones."""
+"""Means every record of a partition, whatever its projects, even one without spans or with only rejected ones."""
 
 ANNOUNCED_TOGETHER_MAX: Final = 1_000
-"""In one message: at most 200 KB."""
+"""Positions in one message: at most 200 KB."""
 
 
 class StoredPosition(NamedTuple):
-    """One project in one log, settled up to ``through_offset``, included."""
+    """One project in one partition, stored up to ``through_offset``, inclusive."""
 
     project_id: UUID
     partition_id: str
@@ -35,18 +35,18 @@ class StoredPosition(NamedTuple):
 
 
 def encode_positions(positions: Sequence[StoredPosition]) -> Iterator[bytes]:
-    """The messages that announce these: JSON arrays of ``[project, log, offset, record_ms, stored_us]``."""
+    """Yield the messages that announce positions: JSON arrays of ``[project, partition, offset, record_ms, stored_us]``."""
     for first in range(0, len(positions), ANNOUNCED_TOGETHER_MAX):
         together = positions[first : first + ANNOUNCED_TOGETHER_MAX]
-        yield orjson.dumps([[str(each.project_id), *each[1:]] for each in together])
+        yield orjson.dumps([[str(position.project_id), *position[1:]] for position in together])
 
 
 def decode_positions(message: bytes) -> list[StoredPosition]:
-    """What ``encode_positions`` announced. Raises ``InvalidInput`` for anything else."""
+    """Return what ``encode_positions`` encoded. Raises ``InvalidInput`` for anything else."""
     try:
         return [
             StoredPosition(UUID(project_id), str(partition_id), int(offset), int(record_ms), int(stored_us))
             for project_id, partition_id, offset, record_ms, stored_us in orjson.loads(message)
         ]
     except (ValueError, TypeError, AttributeError) as exc:
-        raise InvalidInput(f"This is no announcement of what is stored: {exc}") from exc
+        raise InvalidInput(f"This is not an announcement of stored positions: {exc}") from exc

@@ -1,4 +1,4 @@
-"""The worker's own HTTP face: ``/livez``, ``/readyz`` (names what is not ready), ``/metrics``."""
+"""The worker's HTTP server: ``/livez``, ``/readyz`` (names what is not ready), ``/metrics``."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ _log: Final = get_logger(__name__)
 
 
 class _Server(Server):
-    """Answers from what the worker waits for."""
+    """Serves the worker's readiness and metrics."""
 
     def __init__(self, readiness: Readiness, http: HttpSettings) -> None:
-        super().__init__(self._answer, http)
+        super().__init__(self._respond, http)
         self._readiness = readiness
 
     def __call__(self) -> web.RequestHandler:
         return _Connection(self)
 
-    async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
+    async def _respond(self, request: web.BaseRequest) -> web.StreamResponse:
         if headers_size(request) > self.http.headers_bytes_max:
             return _last_response(BAD_REQUEST, headers_too_large(self.http))
         if request.path not in ("/livez", "/readyz", "/metrics"):
@@ -58,10 +58,10 @@ class _Connection(Connection):
     def handle_error(
         self, request: web.BaseRequest, status: int = 500, exc: BaseException | None = None, message: str | None = None
     ) -> web.StreamResponse:
-        """The answer to what cannot be read as a request; to a failure of ours, whose trace is in the log, too."""
+        """Respond to what cannot be read as a request, or to a failure of ours, whose traceback is logged."""
         if exc is not None and status != BAD_REQUEST:
             _log.error("failed", exc_info=exc)
-        del request, message  # they may repeat what was sent
+        del request, message  # they may quote what was sent
         return _last_response(
             status, "This cannot be read as HTTP/1.1." if status == BAD_REQUEST else "Internal Server Error"
         )
@@ -82,7 +82,7 @@ def _last_response(status: int, detail: str) -> web.Response:
 async def open_health(
     readiness: Readiness, *, host: str, port: int, http: HttpSettings | None = None
 ) -> AsyncIterator[int]:
-    """Listen while inside; gives the port, which is another one where ``port`` is 0. Raises ``IllegalSettings``."""
+    """Listen inside the context; yields the port, a free one if ``port`` is 0. Raises ``IllegalSettings``."""
     runner = web.ServerRunner(_Server(readiness, http or HttpSettings()))
     await runner.setup()
     try:
@@ -97,5 +97,5 @@ async def _listen(runner: web.ServerRunner, host: str, port: int) -> None:
         await web.TCPSite(runner, host, port).start()
     except OSError as exc:
         raise IllegalSettings(
-            f"CLEARSPAN_WORKER_HOST and CLEARSPAN_WORKER_PORT are {host}:{port}, which cannot be had: {exc.strerror}."
+            f"CLEARSPAN_WORKER_HOST and CLEARSPAN_WORKER_PORT are {host}:{port}, which cannot be used: {exc.strerror}."
         ) from exc

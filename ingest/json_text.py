@@ -1,8 +1,8 @@
-"""Between values and text: JSON that an attribute carries as text, and the text of a scalar.
+"""JSON that an attribute carries as text, and the text of a scalar.
 
-Some instrumentations write structured values as JSON text. What is read here obeys the same rules as what a codec
-decodes (``common/span.py``): numbers, not-finite doubles and nesting as in contract §4. Text that cannot obey them is
-not JSON to us, and stays the text that it is: nothing is refused this late.
+Some instrumentations write structured values as JSON text. Such values follow the same rules as decoded ones
+(``common/span.py``): numbers, not-finite doubles and nesting as in contract §4. Text that breaks them stays text: nothing is
+rejected this late.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ class NotJson(ValueError):
 
 
 def read_json(text: str, *, levels_max: int = LEVELS_MAX) -> Value:
-    """The value that ``text`` holds, JSON-ready.
+    """Return the value that ``text`` holds, JSON-ready.
 
     Raises ``NotJson`` for malformed JSON, lone surrogates, U+0000, and nesting past ``levels_max``, the limit of attributes.
-    ``NaN``, ``Infinity`` and ``-Infinity``, which Python's ``json`` writes, are read as these texts.
+    ``NaN``, ``Infinity`` and ``-Infinity``, which Python's ``json`` writes, become these texts.
     """
     if "\\u0000" in text:
         raise NotJson
     try:
         loaded = _loads(text)
         value: Value = loaded if _is_ready(loaded, levels_max) else _ready(loaded, levels_max)
-    except (ValueError, TypeError, RecursionError) as error:  # orjson refuses to write by TypeError
+    except (ValueError, TypeError, RecursionError) as error:  # orjson raises TypeError if it cannot write
         raise NotJson from error
     return value
 
 
 def scalar_text(value: Value) -> str | None:
-    """The text of a text, number or boolean, as JSON shows it; ``None`` for anything else."""
+    """Return the text of a text, number or boolean, as JSON shows it; ``None`` for anything else."""
     if isinstance(value, str):
         return value
     if isinstance(value, bool | int | float):
@@ -54,13 +54,14 @@ def _loads(text: str) -> Any:
     except orjson.JSONDecodeError:
         if "NaN" not in text and "Infinity" not in text:
             raise
-    # Python's own parser knows the literals; through orjson once more, which refuses what the parser lets pass.
+    # Python's own parser knows the literals; orjson then rejects what that parser accepts wrongly.
     return orjson.loads(orjson.dumps(json.loads(text, parse_constant=str)))
 
 
 def _is_ready(value: Any, levels: int) -> bool:
-    """Whether it can stay as the parser made it, as nearly all can: no double that should be an integer, no nesting that
-    is too deep. A walk that makes nothing takes a third of the time of one that copies.
+    """Return whether the parsed value can stay as it is: no double that should be an integer, not nested too deep.
+
+    Nearly all can. Checking takes a third of the time of copying.
     """
     kind = type(value)
     if kind is dict:

@@ -1,9 +1,10 @@
-"""From spans as sent to spans as answered: attributes nested, ``ag`` canonical, everything derived (reference §2.2, §3).
+"""From spans as sent to spans as returned: attributes nested, ``ag`` canonical, everything else derived (reference §2.2, §3).
 
-The steps, each in a file of its own: typed texts and older names (``native``), nesting (``common/nesting``), what other
-instrumentations say (``semconv``), the shape of ``ag`` (``ag``), references (``references``), hashes (``hashes``), the
-roll-up inside the record (``rollup``). Here they meet, with what is computed from the rest of the span. Attributes of
-other instrumentations are left beside what they say; what was sent as ``ag`` wins over it (reference §4.5).
+Combines the steps, and computes what follows from the rest of the span: typed texts and older names (``ag``), nesting
+(``common/nesting``), other instrumentations (``semconv``), the shape of ``ag`` (``ag``), references and hashes (``references``),
+the roll-up inside the record (``rollup``). Attributes of other instrumentations are kept next to the ``ag`` that they are mapped
+to; what was sent as ``ag`` wins over it (reference §4.5). What depends on the keys of the attributes alone is planned once per set
+of keys (``common/plans``).
 
 Pure, and total on JSON-ready spans: nothing raises, nothing that was sent is changed (resources and values are shared).
 """
@@ -23,7 +24,7 @@ from ingest.json_text import scalar_text
 from ingest.references import hashes_of, references_of, references_sent
 from ingest.rollup import roll_up
 from ingest.semconv.conventions import USAGE_ROOTS
-from ingest.semconv.duplicate_calls import without_echoes
+from ingest.semconv.duplicate_calls import without_duplicate_usage
 from ingest.semconv.engine import KeyMapping, map_attributes, mapping_of, united
 from ingest.semconv.events import EXCEPTION_EVENT, failure_of, with_events
 from ingest.semconv.prices import PriceTable, add_costs, list_prices
@@ -51,20 +52,20 @@ def _mapping_of(keys: Keys) -> KeyMapping | None:
 
 
 def normalize(spans: Sequence[Span], prices: PriceTable | None = None) -> list[NormalizedSpan]:
-    """What is derived from each of the spans of one record, in their order.
+    """Return what is derived from each span of one record, in their order.
 
-    A trace is an annotation when any of its spans in this record has links, be it an empty list. Sums over a span's
-    descendants see this record alone. Model calls cost what ``prices`` say, by default the program's own, unless they say it.
+    A trace is an annotation if any of its spans in this record has links, even an empty list. Sums over the descendants of a span
+    cover only this record. Model calls without a cost get one from ``prices``, by default the built-in table.
 
-    Spans whose attributes are those of the result are normalized to the same result, so that a record of answers can
-    be published again. Published alone, a span loses the part of its cumulative metrics that its children had added.
+    Normalizing the result again changes nothing, so a record of answers can be published again. A span that is published
+    alone loses the part of its cumulative metrics that its children had added.
     """
     annotated = {span.trace_id for span in spans if span.links is not None}
     table = prices or list_prices()
     normalized_spans = [
         _normalized(span, "annotation" if span.trace_id in annotated else "invocation", table) for span in spans
     ]
-    normalized_spans = without_echoes(spans, normalized_spans)
+    normalized_spans = without_duplicate_usage(spans, normalized_spans)
     own = [normalized.metrics for normalized in normalized_spans]
     if any(metrics is not NO_METRICS for metrics in own):
         always = {index for index, normalized in enumerate(normalized_spans) if normalized.usage_is_own}
@@ -104,7 +105,7 @@ def _normalized(span: Span, trace_type: str, prices: PriceTable) -> NormalizedSp
         hashes=hashes or span.hashes or None,
         session_id=_id(ag, "session") if is_root else span.session_id,
         user_id=_id(ag, "user") if is_root else span.user_id,
-        # The canonical shape has no place for agents; that is no reason to lose who it was.
+        # The canonical shape has no place for agents; the id is kept all the same.
         agent_id=_id(ag.get("unsupported", {}), "agent") if is_root else span.agent_id,
         metrics=metrics,
         flat=sent if plan.shape is not None and not is_native else None,
@@ -114,11 +115,13 @@ def _normalized(span: Span, trace_type: str, prices: PriceTable) -> NormalizedSp
 
 
 def _ag(sent: Value, mapped: dict[str, Any] | None, trace_type: str) -> dict[str, Any]:
-    """The canonical ``ag`` of what was sent as such and what was mapped, which is canonical already."""
+    """Return the canonical ``ag`` of what was sent as ``ag`` and what was mapped, which is canonical already."""
     if mapped is None:
         return empty_ag(trace_type) if sent is None else canonical_ag(sent, trace_type=trace_type)
     if sent is not None:
-        return united(mapped, canonical_ag(sent, trace_type=trace_type))  # what cannot be read there wins over nothing
+        return united(
+            mapped, canonical_ag(sent, trace_type=trace_type)
+        )  # what cannot be read in `sent` replaces nothing
     ag = empty_ag(trace_type)
     for name, member in mapped.items():
         if name in ("type", "metrics"):
@@ -129,7 +132,7 @@ def _ag(sent: Value, mapped: dict[str, Any] | None, trace_type: str) -> dict[str
 
 
 def _id(members: dict[str, Any], key: str) -> str | None:
-    """``members.<key>.id`` as text."""
+    """Return ``members.<key>.id`` as text."""
     named = members.get(key)
     return scalar_text(named.get("id")) if isinstance(named, dict) else None
 
@@ -141,14 +144,14 @@ def _write_computed(ag: dict[str, Any], span: Span) -> None:
         metrics["duration"]["cumulative"] = micros / 1000 if micros % 1000 else micros // 1000
     if span.events:
         metrics["errors"]["incremental"] = sum(event.name == EXCEPTION_EVENT for event in span.events)
-    if "exception" in ag:  # an error, whether or not an event tells of it
+    if "exception" in ag:  # an error, even without an event
         metrics["errors"]["incremental"] = max(1, metrics["errors"].get("incremental", 0))
     if ag["type"].get("span") == "tool":
         _name_tool(ag, span.name)
 
 
 def _name_tool(ag: dict[str, Any], name: str) -> None:
-    """A tool that nothing names has the name of its span, so that calls of tools are found by one path."""
+    """Give a tool without a name the name of its span, so that tool calls are found by one path."""
     meta = ag.get("meta", {})
     tool = meta.get("tool", {})
     if isinstance(tool, dict) and "name" not in tool and name:
@@ -172,7 +175,7 @@ _NO_AMOUNTS: Final = (0.0, 0.0, 0.0)
 
 
 def _amounts(incremental: dict[str, Any]) -> tuple[float, float, float]:
-    """Prompt, completion and total; a total that was not sent is the sum of the two."""
+    """Return prompt, completion and total; a total that was not sent is the sum of the two."""
     prompt = float(as_number(incremental.get("prompt")) or 0)
     completion = float(as_number(incremental.get("completion")) or 0)
     total = as_number(incremental.get("total"))
@@ -180,17 +183,17 @@ def _amounts(incremental: dict[str, Any]) -> tuple[float, float, float]:
 
 
 def _write_cumulative(metrics: dict[str, Any], cumulative: Metrics) -> None:
-    """Overwrite what was sent with what was added up, except by zeros, and by sums past the largest double."""
+    """Overwrite the sums that were sent with ours, except with zeros and with sums past the largest double."""
     tokens_prompt, tokens_completion, tokens_total, costs_prompt, costs_completion, costs_total, errors = cumulative
-    if tokens := _shown(tokens_prompt, tokens_completion, tokens_total):
+    if tokens := _amounts_of(tokens_prompt, tokens_completion, tokens_total):
         metrics["tokens"]["cumulative"] = tokens
-    if costs := _shown(costs_prompt, costs_completion, costs_total):
+    if costs := _amounts_of(costs_prompt, costs_completion, costs_total):
         metrics["costs"]["cumulative"] = costs
     if errors and isfinite(errors):
         metrics["errors"]["cumulative"] = json_number(errors)
 
 
-def _shown(prompt: float, completion: float, total: float) -> dict[str, int | float] | None:
+def _amounts_of(prompt: float, completion: float, total: float) -> dict[str, int | float] | None:
     if not (prompt or completion or total) or not (isfinite(prompt) and isfinite(completion) and isfinite(total)):
         return None
     amounts = {"prompt": prompt, "completion": completion, "total": total}

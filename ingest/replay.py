@@ -1,9 +1,9 @@
-"""Dead letters read back: listed, shown, published again to where they came from, or dropped.
+"""Read dead letters back: list them, show one, publish it again to its topic, or drop it.
 
-Kafka cannot take a record out of the middle of a topic, so a letter that has been dealt with is named by a further
-record in the same topic: its key is the letter's id, its value is empty, its header says what became of it. An id is
-``<partition>-<offset>`` of the letter itself. A record that was delivered twice was buried twice: the list shows each
-refusal once, by the coordinates and the timestamp of its record: a broker that was made anew counts offsets from 0 again.
+Kafka cannot remove a record from the middle of a topic. So a further record in the same topic marks a dead letter as resolved:
+its key is the id of the dead letter, its value is empty, its header says how it was resolved. An id is ``<partition>-<offset>`` of
+the dead letter itself. A record that was delivered twice was dead-lettered twice: the list shows each rejection once, by the
+coordinates and the timestamp of its record. (A new broker counts offsets from 0 again.)
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from ingest.dead_letter import (
 
 RESOLVES_HEADER: Final = "clearspan-resolves"
 RESOLUTION_HEADER: Final = "clearspan-resolution"
-LETTERS_MAX: Final = 100_000
-"""Letters that are held at once; a topic with more is listed up to here, oldest first, and says so."""
+DEAD_LETTERS_MAX: Final = 100_000
+"""Dead letters that are held in memory. Of a topic with more, the list has the oldest ones and says that it is incomplete."""
 
 Resolution = Literal["replayed", "dropped"]
 Progress = Callable[[int], None]
@@ -42,7 +42,7 @@ Progress = Callable[[int], None]
 class DeadLetter(NamedTuple):
     """One dead letter, without its bytes; the members and their order are those of contract §7.
 
-    ``span_count`` and ``codes`` (how many spans have which code) are those of a letter that many spans share; of others ``None``.
+    ``span_count`` and ``codes`` (spans per code) are set only for a dead letter that many spans share.
     """
 
     id: str
@@ -59,21 +59,21 @@ class DeadLetter(NamedTuple):
 
 
 class DeadLetterList(NamedTuple):
-    """What is not dealt with, oldest first by ``created_at``; ``is_complete`` is false past ``LETTERS_MAX``."""
+    """Open dead letters, oldest first by ``created_at``; ``is_complete`` is false past ``DEAD_LETTERS_MAX``."""
 
     letters: list[DeadLetter]
     is_complete: bool
 
 
 async def list_dead_letters(log: RecordLog, topic: str, *, progress: Progress | None = None) -> DeadLetterList:
-    """Every refusal that is neither replayed nor dropped. Reads the whole topic; ``progress`` hears records read so far."""
+    """Return every rejection that is neither replayed nor dropped. Reads the whole topic; calls ``progress`` with the records read so far."""
     found = await _read_letters(log, topic, progress)
-    return DeadLetterList(sorted(found.letters, key=lambda each: (each.created_at, each.id)), found.is_complete)
+    return DeadLetterList(sorted(found.letters, key=lambda letter: (letter.created_at, letter.id)), found.is_complete)
 
 
 async def open_dead_letters(log: RecordLog, topic: str) -> AsyncIterator[Record]:
-    """The letters that are neither replayed nor dropped, as records: what is carried over to another broker, so all of them."""
-    open_ids = {letter.id for letter in (await _read_letters(log, topic, letters_max=sys.maxsize)).letters}
+    """Yield the records of all dead letters that are neither replayed nor dropped, to carry them over to another broker."""
+    open_ids = {letter.id for letter in (await _read_letters(log, topic, max_count=sys.maxsize)).letters}
     async for records in log.read(topic):
         for record in records:
             if _id(record) in open_ids:
@@ -81,25 +81,27 @@ async def open_dead_letters(log: RecordLog, topic: str) -> AsyncIterator[Record]
 
 
 async def require_open(log: RecordLog, topic: str, letter_ids: Sequence[str]) -> None:
-    """Raise ``Conflict`` that names the letters among these which are dealt with; replaying one again could bring an old
-    version of a span back. Raises ``NotFound`` and ``InvalidInput`` as ``show`` does.
+    """Raise ``Conflict`` if any of these dead letters is resolved: replaying it again could bring back an old version of a span.
+
+    Raises ``NotFound`` and ``InvalidInput`` as ``show`` does.
     """
     for letter_id in letter_ids:
         await _fetch(log, topic, letter_id)
     found = await _read_letters(log, topic)
-    others = ", ".join(each for each in letter_ids if each not in found.open_ids)
+    others = ", ".join(letter_id for letter_id in letter_ids if letter_id not in found.open_ids)
     if others and not found.is_complete:
         raise Conflict(
-            f"Not among the first {LETTERS_MAX:,} open letters, so already dealt with or behind them: {others}."
-            " Replay or drop some of the first before those behind."
+            f"Not among the first {DEAD_LETTERS_MAX:,} open dead letters, so resolved already or after them: {others}."
+            " Replay or drop some of the first ones before later ones."
         )
     if others:
-        raise Conflict(f"Not in the list of open letters, so already dealt with: {others}.")
+        raise Conflict(f"Not in the list of open dead letters, so resolved already: {others}.")
 
 
 async def require_read(log: RecordLog, topic: str, letter_ids: Sequence[str], *, topics: Collection[str]) -> None:
-    """Raise ``Conflict`` that names a letter among these which came from none of ``topics``: replayed there, where nobody
-    reads, it would be off the list and nowhere else. Raises ``NotFound`` and ``InvalidInput`` as ``show`` does.
+    """Raise ``Conflict`` if any of these dead letters came from a topic that is not in ``topics``.
+
+    Nobody would read it there, and it would disappear from the list. Raises ``NotFound`` and ``InvalidInput`` as ``show`` does.
     """
     for letter_id in letter_ids:
         source = _letter(await _fetch(log, topic, letter_id)).topic
@@ -108,15 +110,15 @@ async def require_read(log: RecordLog, topic: str, letter_ids: Sequence[str], *,
 
 
 async def show(log: RecordLog, topic: str, letter_id: str) -> tuple[DeadLetter, bytes]:
-    """A letter and its bytes, dealt with or not. Raises ``NotFound``; ``InvalidInput`` where the id is none."""
+    """Return a dead letter, resolved or not, and its bytes. Raises ``NotFound``, or ``InvalidInput`` for a malformed id."""
     record = await _fetch(log, topic, letter_id)
     return _letter(record), record.value or b""
 
 
 async def replay(log: RecordLog, publisher: Publisher, topic: str, letter_id: str) -> Coordinates:
-    """Publish the letter to where it came from, then mark it; returns where it went.
+    """Publish a dead letter to its topic again, then mark it as replayed; return its new coordinates.
 
-    Marked after it is published: a failure between the two leaves it in the list, and replaying it again is harmless.
+    A failure between the two leaves it in the list, and replaying it again is harmless.
     Raises ``NotFound``, ``InvalidInput``, ``Unavailable``.
     """
     record = await _fetch(log, topic, letter_id)
@@ -127,16 +129,16 @@ async def replay(log: RecordLog, publisher: Publisher, topic: str, letter_id: st
 
 
 async def drop(log: RecordLog, publisher: Publisher, topic: str, letter_id: str) -> None:
-    """Mark the letter as given up; its bytes stay in the topic. Raises ``NotFound``, ``InvalidInput``, ``Unavailable``."""
+    """Mark a dead letter as dropped; its bytes stay in the topic. Raises ``NotFound``, ``InvalidInput``, ``Unavailable``."""
     await _fetch(log, topic, letter_id)
     await _resolve(publisher, topic, letter_id, "dropped")
 
 
-_Refused = tuple[str, int, int, str, int | None]
+_Identity = tuple[str, int, int, str, int | None]
 
 
 class _Read(NamedTuple):
-    """``letters`` are one a refusal, ``open_ids`` those of its duplicates too."""
+    """``letters``: one per rejection; ``open_ids``: the ids of its duplicates too."""
 
     letters: list[DeadLetter]
     open_ids: set[str]
@@ -144,25 +146,25 @@ class _Read(NamedTuple):
 
 
 async def _read_letters(
-    log: RecordLog, topic: str, progress: Progress | None = None, *, letters_max: int | None = None
+    log: RecordLog, topic: str, progress: Progress | None = None, *, max_count: int | None = None
 ) -> _Read:
-    most = LETTERS_MAX if letters_max is None else letters_max
+    max_count = DEAD_LETTERS_MAX if max_count is None else max_count
     resolved_ids: set[str] = set()
-    found = await _read_once(log, topic, progress, resolved_ids, most)
+    found = await _read_once(log, topic, progress, resolved_ids, max_count)
     if not found.is_complete and resolved_ids:
-        # Letters that are dealt with stay in the topic for ever. Known from the start, they take no place any more.
-        found = await _read_once(log, topic, progress, resolved_ids, most)
+        # Resolved dead letters stay in the topic. If they are known from the start, they do not count against the limit.
+        found = await _read_once(log, topic, progress, resolved_ids, max_count)
     return found
 
 
 async def _read_once(
-    log: RecordLog, topic: str, progress: Progress | None, resolved_ids: set[str], letters_max: int
+    log: RecordLog, topic: str, progress: Progress | None, resolved_ids: set[str], max_count: int
 ) -> _Read:
-    """The open letters among the first ``letters_max`` that are not in ``resolved_ids``, to which those met are added."""
+    """Return the open ones of the first ``max_count`` dead letters. Adds the resolved ids that it finds to ``resolved_ids``."""
     known_ids = frozenset(resolved_ids)
-    letters: dict[_Refused, DeadLetter] = {}
-    refused_of_id: dict[str, _Refused] = {}
-    resolved: set[_Refused] = set()
+    letters: dict[_Identity, DeadLetter] = {}
+    identity_of_id: dict[str, _Identity] = {}
+    resolved: set[_Identity] = set()
     records_count, is_complete = 0, True
     async for records in log.read(topic):
         for record in records:
@@ -172,24 +174,24 @@ async def _read_once(
             elif record.header(OFFSET_HEADER) is not None:
                 letter = _letter(record)
                 if letter.id in known_ids:
-                    resolved.add(_refused(record, letter))
-                elif len(refused_of_id) >= letters_max:
+                    resolved.add(_identity(record, letter))
+                elif len(identity_of_id) >= max_count:
                     is_complete = False
                 else:
-                    refused_of_id[letter.id] = _refused(record, letter)
-                    letters.setdefault(refused_of_id[letter.id], letter)
+                    identity_of_id[letter.id] = _identity(record, letter)
+                    letters.setdefault(identity_of_id[letter.id], letter)
         records_count += len(records)
         if progress is not None:
             progress(records_count)
-    resolved |= {refused_of_id[each] for each in resolved_ids & refused_of_id.keys()}
+    resolved |= {identity_of_id[letter_id] for letter_id in resolved_ids & identity_of_id.keys()}
     return _Read(
-        [letter for refused, letter in letters.items() if refused not in resolved],
-        {letter_id for letter_id, refused in refused_of_id.items() if refused not in resolved},
+        [letter for identity, letter in letters.items() if identity not in resolved],
+        {letter_id for letter_id, identity in identity_of_id.items() if identity not in resolved},
         is_complete,
     )
 
 
-def _refused(record: Record, letter: DeadLetter) -> _Refused:
+def _identity(record: Record, letter: DeadLetter) -> _Identity:
     return letter.topic, letter.partition, letter.offset, _text(record, TIMESTAMP_HEADER), letter.span_index
 
 

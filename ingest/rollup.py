@@ -1,9 +1,9 @@
-"""The roll-up inside one record: what each span and everything below it used (reference §3.3), each model call once.
+"""The roll-up inside one record: the usage of each span and everything below it (reference §3.3), each model call once.
 
-Tokens, costs and errors count where nothing below reports them; tokens and costs also where they are the span's own by their
-meaning; of a report that lacks a member, the next one above that has it counts (ADR 0010). Only what came together is added, so a
-root's sums are computed anew when it is read, over its whole trace (ADR 0005); these here serve the inner spans. Parents are found
-by id, whatever the order of spans or their times.
+Tokens, costs and errors of a span count if nothing below it reports them; tokens and costs also if they are its own by their
+meaning. If a report lacks a member, that of the nearest span above with the member counts (ADR 0010). Only spans of one record are
+added, so the sums of a root are computed again when it is read, over its whole trace (ADR 0005); the sums here serve inner
+spans. Parents are found by id, in any order of spans or times.
 """
 
 from __future__ import annotations
@@ -18,16 +18,15 @@ _NONE = -1
 
 
 def roll_up(spans: Sequence[Span], own: Sequence[Metrics], always: Collection[int] = ()) -> list[Metrics]:
-    """For each span what it and its descendants in ``spans`` used, of which each has its ``own``; in linear time, at any depth.
+    """Return, for each span, the usage of it and its descendants in ``spans``; ``own`` is the usage of each alone.
 
-    ``always`` are the indexes of spans whose usage counts whatever is below them.
-
-    A span without its parent here is a root of its own. A cycle is cut above its earliest span. Of a span that is in
-    ``spans`` twice only the last is added to its parent.
+    ``always`` are the indexes of spans whose usage counts whatever is below them. Takes linear time at any depth. A span whose
+    parent is missing is a root. A cycle is cut above its earliest span. If a span is in ``spans`` twice, only the last is added to
+    its parent.
     """
     parents = _parents(spans)
     order = _children_first(parents)
-    if len(order) < len(spans):  # nobody on a cycle comes after all its children
+    if len(order) < len(spans):  # no span on a cycle comes after all its children
         _cut_cycles(parents, spans)
         order = _children_first(parents)
     below = [_NOTHING] * len(spans)
@@ -43,7 +42,7 @@ def roll_up(spans: Sequence[Span], own: Sequence[Metrics], always: Collection[in
 
 
 class _Below(NamedTuple):
-    """What the spans below one used, and whether one of them reports a total that is more than its parts."""
+    """The usage of the spans below a span, and whether one of them reports a total that is more than its parts."""
 
     metrics: Metrics = NO_METRICS
     tokens_exceed_parts: bool = False
@@ -62,13 +61,13 @@ def _with_child(siblings: _Below, sums: Metrics, own: Metrics, below_child: _Bel
 
 
 def _children_first(parents: Sequence[int]) -> list[int]:
-    """Every span after all its children; those on a cycle, and above one, are left out."""
+    """Return every span after all its children; spans on a cycle, and above one, are left out."""
     missing = [0] * len(parents)
     for parent in parents:
         if parent != _NONE:
             missing[parent] += 1
     complete = [index for index, count in enumerate(missing) if count == 0]
-    for index in complete:  # grows while it is walked
+    for index in complete:  # grows during the loop
         parent = parents[index]
         if parent != _NONE:
             missing[parent] -= 1
@@ -82,7 +81,7 @@ def _added(one: Metrics, other: Metrics) -> Metrics:
 
 
 def _joined(own: Metrics, below: _Below, *, is_always: bool) -> Metrics:
-    """What a span used with what is below it."""
+    """Return the usage of a span with what is below it."""
     errors = below.metrics.errors or own.errors
     if is_always:
         return _added(own, below.metrics)._replace(errors=errors)
@@ -92,17 +91,17 @@ def _joined(own: Metrics, below: _Below, *, is_always: bool) -> Metrics:
 
 
 def _usage(own: Usage, below: Usage, *, exceeds_parts: bool) -> Usage:
-    """Of one unit: what is reported below, and of the span's own the parts that nothing below reports."""
+    """Return, for one unit, what is reported below, plus the span's own parts that nothing below reports."""
     if not any(below):
         return own
     prompt, completion, total = below
-    if not exceeds_parts:  # else the parts are in the total already
+    if not exceeds_parts:  # otherwise the total includes the parts already
         total += (0 if prompt else own[0]) + (0 if completion else own[1])
     return prompt or own[0], completion or own[1], total
 
 
 def _parents(spans: Sequence[Span]) -> list[int]:
-    """The index of each span's parent."""
+    """Return the index of each span's parent."""
     places = {(span.trace_id, span.span_id): index for index, span in enumerate(spans)}
     return [
         places.get((span.trace_id, span.parent_id), _NONE)
@@ -113,15 +112,15 @@ def _parents(spans: Sequence[Span]) -> list[int]:
 
 
 def _cut_cycles(parents: list[int], spans: Sequence[Span]) -> None:
-    walk_of = [_NONE] * len(parents)  # the walk that passed here first
-    for walk in range(len(parents)):
+    first_pass = [_NONE] * len(parents)  # the start of the pass that came here first
+    for start in range(len(parents)):
         path = []
-        index = walk
-        while index != _NONE and walk_of[index] == _NONE:
-            walk_of[index] = walk
+        index = start
+        while index != _NONE and first_pass[index] == _NONE:
+            first_pass[index] = start
             path.append(index)
             index = parents[index]
-        if index != _NONE and walk_of[index] == walk:  # back on its own path
+        if index != _NONE and first_pass[index] == start:  # it came back to its own path
             cycle = path[path.index(index) :]
             top = min(cycle, key=lambda member: (spans[member].start_ns, spans[member].span_id))
             parents[top] = _NONE

@@ -1,8 +1,8 @@
-"""JSON as bytes: where the spans of a document lie, and how pieces of it are framed anew.
+"""JSON as bytes: find where the spans of a document lie, and frame pieces of it again.
 
-Needed on the rare ways alone: where the parser refuses a whole document because of one span, for dead letters, and where
-intake parts a request by trace. Source: RFC 8259. Works on bytes that are not UTF-8 too: read as Latin-1, a character
-is a byte. What is inside a span is only skipped, so a span that is not JSON costs itself as long as its brackets close.
+Needed only in rare cases: if the parser rejects a whole document because of one span, for dead letters, and where intake splits
+a request by trace. Source: RFC 8259. Works on bytes that are not UTF-8 too: read as Latin-1, a character is a byte. The content
+of a span is only skipped, so a span that is not JSON costs only itself as long as its brackets close.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ class BrokenJson(Exception):
 
 
 class ListLayout(NamedTuple):
-    """Where the spans of a ``span_json`` record lie; ``is_single`` when the record is one span object by itself."""
+    """Where the spans of a ``span_json`` record lie; ``is_single`` if the record is one bare span object."""
 
     value: bytes
     spans: SpanParts
     is_single: bool
 
     def content(self, span: SpanPart) -> bytes:
-        """The bytes of one span."""
+        """Return the bytes of one span."""
         return self.value[span.start : span.end]
 
     def cut(self, span_indexes: Sequence[int]) -> bytes:
-        """A record with these spans alone, every byte of them as it was."""
+        """Return a record with only these spans, every byte of them unchanged."""
         if self.is_single and list(span_indexes) == [0]:
             return self.value
         spans = (self.spans[index] for index in ascending(span_indexes))
@@ -47,7 +47,7 @@ class ListLayout(NamedTuple):
 
 
 def lay_out_request(value: bytes) -> RequestLayout:
-    """The layout of an OTLP/JSON request. Raises ``BrokenJson`` when its frame cannot be followed."""
+    """Return the layout of an OTLP/JSON request. Raises ``BrokenJson`` if its frame cannot be followed."""
     text = value.decode("latin-1")
     request = _parted(text, _skipped(text, 0), ("resourceSpans", "resource_spans"), _resource_spans)
     _check_nothing_follows(text, request.end)
@@ -63,7 +63,7 @@ def lay_out_request(value: bytes) -> RequestLayout:
 
 
 def lay_out_spans(value: bytes) -> ListLayout:
-    """The layout of a ``span_json`` record: ``{"spans": […]}``, or one span. Raises ``BrokenJson``."""
+    """Return the layout of a ``span_json`` record: ``{"spans": […]}``, or one span. Raises ``BrokenJson``."""
     text = value.decode("latin-1")
     start = _skipped(text, 0)
     parted = _parted(text, start, ("spans",), _values)
@@ -78,7 +78,7 @@ def lay_out_spans(value: bytes) -> ListLayout:
 
 
 class _Parted(NamedTuple):
-    """An object whose one array is told apart: what stands around it, its elements, all names, and where it ends."""
+    """An object split at one of its arrays: the other members, the elements, the names of all members, and where it ends."""
 
     wrapper: bytes
     elements: Sequence[Any]
@@ -87,7 +87,7 @@ class _Parted(NamedTuple):
 
 
 _ReadArray: TypeAlias = Callable[[str, int], tuple[Sequence[Any], int]]
-"""Reads the array at a byte: its elements, and the byte behind it."""
+"""Reads the array at a byte: returns its elements, and the byte after it."""
 
 
 def _resource_spans(text: str, at: int) -> tuple[Sequence[_Parted], int]:
@@ -101,30 +101,30 @@ def _scope_spans(text: str, at: int) -> tuple[Sequence[_Parted], int]:
 def _parted_elements(
     text: str, at: int, array_names: Sequence[str], read_array: _ReadArray
 ) -> tuple[Sequence[_Parted], int]:
-    """Those elements of the array that hold something: there may be millions of empty ones."""
+    """Return the elements of the array that are not empty: there may be millions of empty ones."""
     elements = []
     at = _skipped(text, _expected(text, at, "["))
     while text[at : at + 1] != "]":
         element = _parted(text, at, array_names, read_array)
         if element.elements:
             elements.append(element)
-        at = _behind_comma(text, element.end, "]")
+        at = _after_comma(text, element.end, "]")
     return elements, at + 1
 
 
 def _values(text: str, at: int) -> tuple[SpanParts, int]:
-    """Where the elements of the array lie."""
+    """Return where the elements of the array lie."""
     parts = SpanParts()
     at = _skipped(text, _expected(text, at, "["))
     while text[at : at + 1] != "]":
         end = _value_end(text, at)
         parts.add(0, at, at, end)
-        at = _behind_comma(text, end, "]")
+        at = _after_comma(text, end, "]")
     return parts, at + 1
 
 
 def _parted(text: str, at: int, array_names: Sequence[str], read_array: _ReadArray) -> _Parted:
-    """The object at ``at``. Of several arrays the one whose name comes first in ``array_names`` counts, the last of a name."""
+    """Return the object at ``at``. Of several arrays the one whose name is first in ``array_names`` counts; of one name, the last."""
     others, names = [], set()
     arrays: dict[str, Sequence[Any]] = {}
     at = _skipped(text, _expected(text, at, "{"))
@@ -140,7 +140,7 @@ def _parted(text: str, at: int, array_names: Sequence[str], read_array: _ReadArr
         else:
             at = _value_end(text, at)
             others.append(text[name_start:at].encode("latin-1"))
-        at = _behind_comma(text, at, "}")
+        at = _after_comma(text, at, "}")
     counting = next((arrays[name] for name in array_names if name in arrays), ())
     return _Parted(b",".join(others), counting, frozenset(names), at + 1)
 
@@ -167,7 +167,7 @@ def _value_end(text: str, at: int) -> int:
 
 
 def _brackets_end(text: str, at: int) -> int:
-    """Behind the bracket that closes the one at ``at``; which kind closes which is the parser's business."""
+    """Return the byte after the bracket that closes the one at ``at``; the parser checks which kind closes which."""
     depth = 0
     for match in _BRACKET_OR_STRING.finditer(text, at):
         if match[0] in ("{", "["):
@@ -179,7 +179,7 @@ def _brackets_end(text: str, at: int) -> int:
     raise BrokenJson(f"the bracket at byte {at} does not close")
 
 
-def _behind_comma(text: str, at: int, closing: str) -> int:
+def _after_comma(text: str, at: int, closing: str) -> int:
     at = _skipped(text, at)
     if text[at : at + 1] == closing:
         return at

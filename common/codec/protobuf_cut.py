@@ -1,7 +1,7 @@
-"""An OTLP request on the wire: its layout, and how pieces of it are framed anew.
+"""An OTLP request on the wire: find where its spans lie, and frame pieces of it again.
 
-Source: https://protobuf.dev/programming-guides/encoding. Reads only the frame, ``ResourceSpans`` and ``ScopeSpans``; what is
-inside a span stays bytes. Needed where protobuf's parser refuses a whole record because of one span, and for dead letters.
+Source: https://protobuf.dev/programming-guides/encoding. Reads only the frame, ``ResourceSpans`` and ``ScopeSpans``; the content of a
+span stays bytes. Needed if protobuf's parser rejects a whole record because of one span, and for dead letters.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class BrokenWire(Exception):
 
 
 class Field(NamedTuple):
-    """One field: its number, wire type, and where it lies: tag at ``start``, content from ``content`` to ``end``."""
+    """One field: its number, its wire type, and where it lies: tag at ``start``, content from ``content`` to ``end``."""
 
     number: int
     wire_type: int
@@ -40,7 +40,7 @@ class Field(NamedTuple):
 
 
 def lay_out_request(value: bytes) -> RequestLayout:
-    """The layout of a request. Raises ``BrokenWire`` when its frame cannot be followed."""
+    """Return the layout of a request. Raises ``BrokenWire`` if its frame cannot be followed."""
     layout = RequestLayout(value, _FRAMING, resources=[], scopes=[], spans=SpanParts())
     for number, wire_type, _, content, after in _extents(value, 0, len(value)):
         if number == _RESOURCE_SPANS and wire_type == LEN:
@@ -75,7 +75,7 @@ def _lay_out_scope(layout: RequestLayout, start: int, end: int) -> None:
 
 
 def parts(value: bytes) -> Iterator[tuple[int, int]]:
-    """Where each resource, scope and span of a request begins and ends, one at a time. Raises ``BrokenWire``."""
+    """Yield where each resource, scope and span of a request begins and ends. Raises ``BrokenWire``."""
     for resource in _delimited_extents(value, (0, len(value)), _RESOURCE_SPANS):
         yield resource
         for scope in _delimited_extents(value, resource, _SCOPE_SPANS):
@@ -90,12 +90,12 @@ def _delimited_extents(value: bytes, within: tuple[int, int], wanted: int) -> It
 
 
 def fields(value: bytes, start: int, end: int) -> Iterator[Field]:
-    """The fields between two bytes, in order. Raises ``BrokenWire``."""
+    """Yield the fields between two bytes, in order. Raises ``BrokenWire``."""
     return map(Field._make, _extents(value, start, end))
 
 
 def _extents(value: bytes, start: int, end: int) -> Iterator[tuple[int, int, int, int, int]]:
-    """As ``fields``, as plain tuples: there may be millions."""
+    """Yield the same as ``fields``, as plain tuples: there may be millions."""
     at = start
     while at < end:
         tag, content = _varint(value, at, end)
@@ -108,7 +108,7 @@ def _extents(value: bytes, start: int, end: int) -> Iterator[tuple[int, int, int
 
 
 def _extent(value: bytes, at: int, end: int, *, number: int, wire_type: int) -> tuple[int, int]:
-    """Where the content of a field begins and ends."""
+    """Return where the content of a field begins and ends."""
     if wire_type == VARINT:
         return at, _varint(value, at, end)[1]
     if wire_type == LEN:
@@ -128,7 +128,7 @@ def _extent(value: bytes, at: int, end: int, *, number: int, wire_type: int) -> 
 
 
 def _group_end(value: bytes, at: int, end: int, *, number: int) -> int:
-    """Behind the end tag of an unknown group, nested ones skipped."""
+    """Return the byte after the end tag of an unknown group; nested groups are skipped."""
     open_groups = [number]
     while open_groups:
         tag, at = _varint(value, at, end)
@@ -145,8 +145,8 @@ def _group_end(value: bytes, at: int, end: int, *, number: int) -> int:
 
 
 def _varint(value: bytes, at: int, end: int) -> tuple[int, int]:
-    """An unsigned number of up to ten bytes, and the byte behind it."""
-    if at < end and value[at] < 0x80:  # as nearly all tags and most lengths
+    """Return an unsigned number of up to ten bytes, and the byte after it."""
+    if at < end and value[at] < 0x80:  # nearly all tags and most lengths
         return value[at], at + 1
     result = 0
     for shift in range(0, 70, 7):

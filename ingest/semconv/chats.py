@@ -1,6 +1,6 @@
-"""Readings that give messages, one for each way to send a chat (the shape of a message: ``messages.py``).
+"""Converters that return messages, one for each way to send a chat (the shape of a message: ``messages.py``).
 
-A chat stands under ``messages`` of the inputs or the outputs of a span. What is read is never changed.
+A chat is under ``messages`` of the inputs or the outputs of a span. The input is never changed.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from ingest.semconv.rows import NOT_MESSAGES, Converter, MappingError
 
 
 def _chat(sent: Value) -> dict[str, Any] | None:
-    """A chat in its place; nothing where no message says anything."""
+    """Return a chat; ``None`` if no message has any content."""
     messages = messages_of(sent)
     return {"messages": messages} if any(name != "role" for message in messages for name in message) else None
 
 
 def _chat_with_instructions(sent: Value, instructions: Value) -> dict[str, Any] | None:
-    """The same below the instructions that stand beside it, which are a text or the parts of one message."""
+    """Return a chat after its instructions, which are a text or the parts of one message."""
     chat = None if sent is None else _chat(sent)
     if instructions is None:
         return chat
@@ -30,7 +30,7 @@ def _chat_with_instructions(sent: Value, instructions: Value) -> dict[str, Any] 
 
 
 def _prompts(sent: Value) -> dict[str, Any] | None:
-    """Numbered prompts: a chat, or, without roles, the texts that were embedded or completed."""
+    """Return numbered prompts: a chat, or, without roles, the texts that were embedded or completed."""
     messages = messages_of(sent)
     if messages and not any("role" in message for message in messages):
         return {"value": [message.get("content") for message in messages]}
@@ -38,7 +38,7 @@ def _prompts(sent: Value) -> dict[str, Any] | None:
 
 
 def _spoken(value: Value) -> Value:
-    """A value whose ``messages`` are messages in another spelling: those in ours. Any other value as it is."""
+    """Return a value with its ``messages``, if they are messages, in our spelling. Any other value is unchanged."""
     if isinstance(value, dict) and isinstance(value.get("messages"), list):
         try:
             return {**value, "messages": messages_of(value["messages"])}
@@ -56,7 +56,7 @@ def _outputs_of_mime_type(value: Value, mime_type: Value) -> Value:
 
 
 def _vercel_prompt(value: Value) -> dict[str, Any]:
-    """``{system?, prompt | messages}`` as one chat."""
+    """Return ``{system?, prompt | messages}`` as one chat."""
     prompt = as_object(value)
     said = prompt.get("messages", prompt.get("prompt"))
     if isinstance(said, str):
@@ -66,20 +66,20 @@ def _vercel_prompt(value: Value) -> dict[str, Any]:
 
 
 def _vercel_answer(text: Value, calls: Value, instead: Value) -> dict[str, Any] | None:
-    """One message from the text and the calls that stand beside each other; ``instead``: JSON that was asked for.
+    """Return one message from a text and tool calls in separate attributes; ``instead``: JSON that was asked for.
 
-    What came structured may hold results of tools: each of these is a message of its own, as everywhere.
+    Structured calls may hold results of tools; each of these becomes a message, as everywhere.
     """
     said = {"role": "assistant", "content": instead if text is None else text}
     try:
         sent = None if calls is None else structured(calls)
-    except MappingError as mapping_error:  # cut off, as by a limit of the sender: the text stays
+    except MappingError as mapping_error:  # cut off, for example by a limit of the sender: keep the text
         raise MappingError(mapping_error.reason, found=_chat([said]) if said["content"] else None) from mapping_error
     return _chat([{**said, "tool_calls": sent}])
 
 
 def _whole_conversation(sent: Value, instructions: Value) -> dict[str, Any]:
-    """Of an agent's run: what was said until the user's last word as inputs, all of it as internals."""
+    """Split an agent's run: messages up to the user's last one are inputs, all messages are internals."""
     chat = _chat_with_instructions(sent, instructions)
     messages = chat["messages"] if chat else []
     last = max((at for at, message in enumerate(messages) if message.get("role") == "user"), default=len(messages) - 1)
@@ -87,7 +87,7 @@ def _whole_conversation(sent: Value, instructions: Value) -> dict[str, Any]:
 
 
 def _events(sent: Value) -> dict[str, Any]:
-    """Messages as events: ``gen_ai.choice`` is what came out."""
+    """Return messages that came as a list of events: ``gen_ai.choice`` is the output."""
     events = structured(sent)
     if not isinstance(events, list) or not all(isinstance(event, dict) for event in events):
         raise MappingError(NOT_MESSAGES)

@@ -1,4 +1,4 @@
-"""All conventions, in the order in which they are applied: what a later one says wins (reference §4.5). Native ``ag.*`` wins over all."""
+"""All conventions, in the order in which they are applied: a later one wins (reference §4.5). ``ag.*`` attributes win over all."""
 
 from __future__ import annotations
 
@@ -31,4 +31,4 @@ USAGE_ROOTS: Final = frozenset(
     if row.target.startswith("metrics.")
     for source in row.sources
 )
-"""The first segments of all keys that say what a span used: without one of them an instrumentation said nothing of it."""
+"""The first segments of all keys about usage: a span without any of them has no usage from an instrumentation."""

@@ -1,4 +1,4 @@
-"""How single values are read: counts, amounts, texts, objects, words of a vocabulary (messages: ``messages.py``)."""
+"""Converters of single values: counts, amounts, texts, objects, words of a vocabulary (messages: ``messages.py``)."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ from ingest.semconv.vocabulary import finish_reason_named, in_words, provider_na
 RESERVED_META: Final = frozenset(
     {"configuration", "cost_source", "counted_in", "request", "response", "system", "tool"}
 )
-"""Members of ``ag.meta`` with a meaning of their own: what users name so stays among the attributes."""
+"""Members of ``ag.meta`` with a meaning of their own: users' metadata of these names stays in the attributes."""
 
 REMEMBERED_MAX: Final = 256
 REMEMBERED_CHARACTERS_MAX: Final = 8_192
-"""Of one text: with the number of texts this bounds what a reading remembers, to some 20 MB of the most hostile ones."""
+"""Characters of one text: with the number of texts this bounds the memory of a converter, to about 20 MB of the most hostile ones."""
 
 _JSON = "application/json"
 _OPENED = ("{", "[")
 
 
 def remembered(read: Callable[[Value], Any]) -> Callable[[Value], Any]:
-    """A reading for texts that a program sends with each of its calls, as its tools and its settings: each is read once.
+    """Cache ``read`` for texts that a program sends with each of its calls, such as its tools and settings.
 
-    What it gives is shared by all the spans that sent the text: as everything that was sent, it is never changed.
+    All spans that sent the text share the result. Like everything that was sent, it is never changed.
     """
     recall = lru_cache(REMEMBERED_MAX)(read)
 
@@ -50,7 +50,7 @@ def remembered(read: Callable[[Value], Any]) -> Callable[[Value], Any]:
 
 
 def parsed(text: str, *, levels_max: int = LEVELS_MAX) -> Value:
-    """The value that a text holds as JSON. Raises ``MappingError``."""
+    """Return the value that a text holds as JSON. Raises ``MappingError``."""
     try:
         return read_json(text, levels_max=levels_max)
     except NotJson:
@@ -58,7 +58,7 @@ def parsed(text: str, *, levels_max: int = LEVELS_MAX) -> Value:
 
 
 def parsed_if_json(value: Value, *, levels_max: int = LEVELS_MAX) -> Value:
-    """The object or array that a text holds; everything else as it is: ``"4"`` may be a text, ``"{}"`` hardly."""
+    """Return the object or array that a text holds, any other value unchanged: ``"4"`` may be a text, ``"{}"`` hardly."""
     if isinstance(value, str) and value.startswith(_OPENED):
         try:
             return read_json(value, levels_max=levels_max)
@@ -68,13 +68,14 @@ def parsed_if_json(value: Value, *, levels_max: int = LEVELS_MAX) -> Value:
 
 
 def structured(value: Value) -> Value:
-    """What a text holds as JSON, or what came structured already. Raises ``MappingError`` for text that is no JSON."""
+    """Return what a text holds as JSON, or a value that came structured. Raises ``MappingError`` for text that is not JSON."""
     return parsed(value) if isinstance(value, str) else value
 
 
 def elements_of(value: Value) -> Value:
-    """An array of which some elements did not come, as where a span may have so many attributes: those that did, in their
-    order. It came as an object with numbered members; any other value stays as it is.
+    """Return the array that came as an object with numbered members, because a limit on attributes dropped some of them.
+
+    Any other value is unchanged.
     """
     if isinstance(value, dict) and all(key.isdecimal() for key in value):
         return [value[key] for key in sorted(value, key=lambda key: (len(key), key))]
@@ -82,7 +83,7 @@ def elements_of(value: Value) -> Value:
 
 
 def as_text(value: Value) -> str | None:
-    """The text of a scalar; nothing for an empty one. Raises ``MappingError``."""
+    """Return the text of a scalar, ``None`` for an empty one. Raises ``MappingError``."""
     if isinstance(value, str):
         return value or None
     text = scalar_text(value)
@@ -92,7 +93,7 @@ def as_text(value: Value) -> str | None:
 
 
 def as_object(value: Value) -> dict[str, Any]:
-    """The object, or the one that a text holds. Raises ``MappingError``."""
+    """Return the object, or the one that a text holds. Raises ``MappingError``."""
     found = structured(value)
     if not isinstance(found, dict):
         raise MappingError(NOT_AN_OBJECT)
@@ -100,7 +101,7 @@ def as_object(value: Value) -> dict[str, Any]:
 
 
 def as_inputs(value: Value) -> dict[str, Any]:
-    """An object as it is, everything else as ``{"value": …}``: ``ag.data.inputs`` is an object (reference §3.2)."""
+    """Return an object unchanged, anything else as ``{"value": …}``: ``ag.data.inputs`` is an object (reference §3.2)."""
     return value if isinstance(value, dict) else {"value": value}
 
 
@@ -152,7 +153,7 @@ def _provider(value: Value) -> str | None:
 
 
 def _members(value: Value) -> dict[str, Any]:
-    """The members of an object that are not null."""
+    """Return the members of an object that are not null."""
     return {name: member for name, member in as_object(value).items() if member is not None}
 
 
@@ -200,12 +201,12 @@ def _inputs(value: Value) -> dict[str, Any]:
 
 
 def _json_texts(value: Value) -> dict[str, Any]:
-    """What was embedded: JSON texts, one or several."""
+    """Return what was embedded: one JSON text or several."""
     return {"value": [parsed_value(each) for each in value] if isinstance(value, list) else parsed_value(value)}
 
 
 def parsed_value(value: Value) -> Value:
-    """The value that a text holds as JSON, where it holds one; else the text."""
+    """Return the value that a text holds as JSON, or the text if it is not JSON."""
     if not isinstance(value, str):
         return value
     try:
@@ -215,7 +216,7 @@ def parsed_value(value: Value) -> Value:
 
 
 def of_mime_type(value: Value, mime_type: Value) -> Value:
-    """A value by what is said to be in it: JSON is parsed, a text stays a text."""
+    """Return a value by its MIME type: JSON is parsed, anything else stays text."""
     return structured(value) if mime_type == _JSON else value
 
 
@@ -227,7 +228,7 @@ def _name_of(kind: str) -> Any:
 
 
 def word(words: Mapping[str, str]) -> Converter:
-    """A word of a vocabulary; one that is not in it says nothing."""
+    """Return a converter to a word of a vocabulary; other words are ignored."""
 
     def read(value: Value) -> str | None:
         text = as_text(value)
@@ -237,17 +238,17 @@ def word(words: Mapping[str, str]) -> Converter:
 
 
 def always(said: str) -> Converter:
-    """The same, whatever the value: that the key is there says it."""
+    """Return a converter that ignores the value: the key alone has the meaning."""
     return Converter(f"`{said}`, because the key is there", lambda _: said)
 
 
 def entity_named(kind: str) -> Converter:
-    """The name, where the kind beside it is this one."""
+    """Return a converter to a name that counts only if the kind next to it is this one."""
     return Converter(f"the name, where the kind is `{kind}`", _name_of(kind))
 
 
 def _array_of(sent: Value) -> list[Any]:
-    """The elements of an array, numbered members included where some are missing. Raises ``MappingError``."""
+    """Return the elements of an array, even if some are missing (``elements_of``). Raises ``MappingError``."""
     found = elements_of(sent)
     if not isinstance(found, list):
         raise MappingError(NOT_TEXT)

@@ -103,7 +103,7 @@ def _carried_out(mapping: KeyMapping, flat: Attributes, nested: Attributes) -> M
 
 
 def _container(nested: Attributes, below: tuple[str, ...], names: tuple[str, ...]) -> Any:
-    """What stands at a path, or those of its members that are named; ``None`` where something stands in the way."""
+    """Return the value at a path, or its members in ``names``; ``None`` if the path does not exist."""
     found: Any = nested
     for segment in below:
         found = found.get(segment) if isinstance(found, dict) else None
@@ -113,7 +113,7 @@ def _container(nested: Attributes, below: tuple[str, ...], names: tuple[str, ...
 
 
 def _put_together(places: Sequence[tuple[int, str]], made: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """``ag``, the first of the objects made, with those in it that hold something."""
+    """Return ``ag``, the first of the objects, with the others in it that are not empty."""
     for at in range(len(places) - 1, 0, -1):
         if made[at]:
             around, name = places[at]
@@ -127,7 +127,7 @@ def _put_together(places: Sequence[tuple[int, str]], made: Sequence[dict[str, An
 
 
 def _complete_totals(used: dict[str, dict[str, Any]]) -> None:
-    """A total of tokens or costs that was not said is the sum of what was, where a number of JSON can hold it."""
+    """Add missing totals of tokens and costs, if a number in JSON can hold them."""
     for amounts in used.values():
         if "total" not in amounts and ("prompt" in amounts or "completion" in amounts):
             total = amounts.get("prompt", 0) + amounts.get("completion", 0)
@@ -136,14 +136,16 @@ def _complete_totals(used: dict[str, dict[str, Any]]) -> None:
 
 
 def _complete_finish_reasons(ag: dict[str, Any]) -> None:
-    """Reasons that only the messages say, and the other way round where there is one of each."""
+    """Copy finish reasons that only the messages have, and the other way round if there is one of each."""
     outputs = ag.get("data", {}).get("outputs")
     messages = outputs.get("messages") if isinstance(outputs, dict) else None
     if not messages or not isinstance(messages, list):
         return
     reasons = ag.get("meta", {}).get("response", {}).get("finish_reasons")
     if reasons is None:
-        said = [each["finish_reason"] for each in messages if isinstance(each, dict) and "finish_reason" in each]
+        said = [
+            message["finish_reason"] for message in messages if isinstance(message, dict) and "finish_reason" in message
+        ]
         if said:
             ag.setdefault("meta", {}).setdefault("response", {})["finish_reasons"] = said
     elif len(messages) == len(reasons) == 1 and isinstance(messages[0], dict) and "role" in messages[0]:
@@ -151,7 +153,7 @@ def _complete_finish_reasons(ag: dict[str, Any]) -> None:
 
 
 def _spread_out(flat: Attributes, roots: Sequence[str]) -> Attributes:
-    """Attributes that came nested, as objects under the names that their keys begin with, flat as others send them."""
+    """Flatten attributes that came nested, as objects under the first segment of their keys."""
     spread = {key: value for key, value in flat.items() if key not in roots}
     for root in roots:
         spread.update(_spread(root, flat[root]))
@@ -177,12 +179,12 @@ _KNOWN: Final = re.compile(
 
 
 def _is_known(keys: tuple[str, ...]) -> bool:
-    """Whether some key begins like one of a table. One search in C over all keys."""
+    """Return whether some key begins like one of a table. One search in C over all keys."""
     return _KNOWN.search("\0" + "\0".join(keys) + "\0") is not None
 
 
 class _Keys:
-    """A set of keys, and what rows ask of it, in time that is linear in their length. No key holds U+0000."""
+    """A set of keys and the queries of rows on it, in time linear in their length. No key holds U+0000."""
 
     def __init__(self, keys: tuple[str, ...]) -> None:
         self.keys = frozenset(keys)
@@ -205,9 +207,9 @@ def mapping_of(keys: Keys) -> KeyMapping | None:
     """Return the rows that apply to a set of keys; ``None`` if no table says anything about them."""
     if not _is_known(keys):
         return None
-    asked = _Keys(keys)
+    key_set = _Keys(keys)
     roots = tuple(key for key in keys if key in _ROOTS)
-    applied = [(row, names) for row in _ROWS if (names := _names_read(row, asked)) is not None]
+    applied = [(row, names) for row in _ROWS if (names := _names_read(row, key_set)) is not None]
     if not applied and not roots:
         return None
     paths = sorted({path[:at] for row, _ in applied for path in [_place(row)] for at in range(len(path) + 1)}, key=len)
@@ -215,22 +217,22 @@ def mapping_of(keys: Keys) -> KeyMapping | None:
     return KeyMapping(tuple(_step(row, names, paths) for row, names in applied), places, roots)
 
 
-def _names_read(row: Row, asked: _Keys) -> tuple[str, ...] | None:
-    """Which members of its container the row reads, none named for all, and for rows without one; ``None`` if it does not count."""
-    if row.beside and not asked.has(row.beside):
+def _names_read(row: Row, key_set: _Keys) -> tuple[str, ...] | None:
+    """Return the members of its container that the row reads, empty for all; ``None`` if the row does not apply."""
+    if row.beside and not key_set.has(row.beside):
         return None
-    if row.unless and asked.has(row.unless):
+    if row.unless and key_set.has(row.unless):
         return None
     if not row.sources[0].endswith(ALL):
-        return () if any(source in asked.keys for source in row.sources) else None
+        return () if any(source in key_set.keys for source in row.sources) else None
     prefix = row.sources[0].removesuffix(ALL)
-    if not asked.has_at_or_below(prefix):
+    if not key_set.has_at_or_below(prefix):
         return None
     if not row.target.endswith(ALL):
         return ()
     taken = _taken_below[prefix]
     below = dict.fromkeys(
-        key[len(prefix) + 1 :].partition(".")[0] for key in asked.in_order if key.startswith(prefix + ".")
+        key[len(prefix) + 1 :].partition(".")[0] for key in key_set.in_order if key.startswith(prefix + ".")
     )
     return tuple(name for name in below if name not in taken) or None
 
@@ -243,11 +245,11 @@ _taken_below: Final = {
     )
     for prefix in (source.removesuffix(ALL) for source in _SOURCES if source.endswith(ALL))
 }
-"""Members below a prefix that have rows of their own."""
+"""The members below a prefix that have rows of their own."""
 
 
 def _place(row: Row) -> tuple[str, ...]:
-    """The path of the object that the row puts something into."""
+    """Return the path of the object that the row writes to."""
     if row.target.endswith(ALL):
         return tuple(row.target.removesuffix(ALL).split("."))
     return tuple(row.target.split(".")[:-1])
@@ -268,13 +270,12 @@ def _step(row: Row, names: tuple[str, ...], paths: Sequence[tuple[str, ...]]) ->
     )
 
 
-def united(mapped: Mapping[str, Any], native: Mapping[str, Any]) -> dict[str, Any]:
-    """What was mapped, with what was sent as ``ag`` over it. Nothing that was sent is lost or changed.
+def united(mapped: Mapping[str, Any], sent: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what was mapped, overlaid with what was sent as ``ag``. Nothing that was sent is lost or changed.
 
-    Where both say something, members are taken from both down to these: the data of one name, and what was used of one
-    kind, are one thing.
+    Objects on both sides are merged member by member, except those in ``_WHOLE``: one side wins as a whole.
     """
-    return _united(mapped, native, ())
+    return _united(mapped, sent, ())
 
 
 _WHOLE: Final = frozenset(
@@ -283,9 +284,9 @@ _WHOLE: Final = frozenset(
 )
 
 
-def _united(mapped: Mapping[str, Any], native: Mapping[str, Any], path: tuple[str, ...]) -> dict[str, Any]:
+def _united(mapped: Mapping[str, Any], sent: Mapping[str, Any], path: tuple[str, ...]) -> dict[str, Any]:
     both = dict(mapped)
-    for name, value in native.items():
+    for name, value in sent.items():
         under = both.get(name)
         below = (*path, name)
         if isinstance(value, dict) and isinstance(under, dict) and below not in _WHOLE:

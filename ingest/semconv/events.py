@@ -1,12 +1,16 @@
 """What the events and the status of a span say: chats, and what went wrong.
 
-Chats are in events as OpenTelemetry's GenAI conventions have sent them, three generations side by side.
+Chats come in events of three generations of OpenTelemetry's GenAI conventions:
 
 - until 1.29: ``gen_ai.content.prompt`` and ``gen_ai.content.completion``, each with a chat in an attribute;
-- until 1.36: an event a message, ``gen_ai.user.message`` and the like, and ``gen_ai.choice`` for each answer;
+- until 1.36: one event per message, ``gen_ai.user.message`` and the like, and ``gen_ai.choice`` for each answer;
 - since 1.37: ``gen_ai.client.inference.operation.details``, with the attributes that spans have.
 
-The events stay as they were sent. What attributes say is no concern of this file (``engine.py``), and wins.
+The events stay as they were sent. What attributes say (``engine.py``) wins over events.
+
+What went wrong becomes ``ag.exception``. Some instrumentations record an ``exception`` event, some send ``error.type`` and a status,
+some a status alone. An event counts on any span; the others count only if the span follows a convention, because a status
+alone says little about other spans.
 """
 
 from __future__ import annotations
@@ -32,7 +36,7 @@ _OUTPUTS: Final = frozenset({"gen_ai.content.completion", "gen_ai.client.inferen
 
 
 def with_events(mapped: Mapped, events: Iterable[Event]) -> Mapped:
-    """What was mapped, with the inputs or the outputs that events alone tell."""
+    """Add the inputs and outputs that only events have to what was mapped."""
     data, mapping_errors = data_of_events(events)
     if not data and not mapping_errors:
         return mapped
@@ -40,13 +44,13 @@ def with_events(mapped: Mapped, events: Iterable[Event]) -> Mapped:
 
 
 def data_of_events(events: Iterable[Event]) -> tuple[dict[str, Any], Sequence[str]]:
-    """The members of ``ag.data`` that events tell, and a reason for each of these that cannot be read."""
-    told = [event for event in events if event.name.startswith(_BEGINNING)]
+    """Return the members of ``ag.data`` from events, and a reason for each that cannot be read."""
+    chat_events = [event for event in events if event.name.startswith(_BEGINNING)]
     data: dict[str, Any] = {}
     mapping_errors: list[str] = []
-    for name, names, read in (("inputs", _INPUTS, _asked), ("outputs", _OUTPUTS, _answered)):
+    for name, names, read in (("inputs", _INPUTS, _input_messages), ("outputs", _OUTPUTS, _output_messages)):
         try:
-            messages = _read([event for event in told if event.name in names], read)
+            messages = _read([event for event in chat_events if event.name in names], read)
         except MappingError as mapping_error:
             mapping_errors.append(mapping_error.reason)
             continue
@@ -59,7 +63,7 @@ def _read(events: Iterable[Event], read: Callable[[str, Attributes], list[Messag
     return [message for event in events for message in read(event.name, event.attributes)]
 
 
-def _asked(name: str, said: Attributes) -> list[Message]:
+def _input_messages(name: str, said: Attributes) -> list[Message]:
     if name in _ROLES:
         return _message({"role": _ROLES[name], **said})
     if name == "gen_ai.content.prompt":
@@ -68,7 +72,7 @@ def _asked(name: str, said: Attributes) -> list[Message]:
     return _chat(CHAT_WITH_INSTRUCTIONS.read, messages, instructions)
 
 
-def _answered(name: str, said: Attributes) -> list[Message]:
+def _output_messages(name: str, said: Attributes) -> list[Message]:
     if name == _CHOICE:
         message = parsed_if_json(said.get("message"))
         if not isinstance(message, dict):
@@ -80,7 +84,7 @@ def _answered(name: str, said: Attributes) -> list[Message]:
 
 
 def _message(said: Attributes) -> list[Message]:
-    """The one message; none where nothing is said but who says it, as where content is not captured."""
+    """Return the one message; none if it has only a role, because content is not captured."""
     messages = messages_of([{**said, "tool_calls": parsed_if_json(said.get("tool_calls"))}])
     return [message for message in messages if not message.keys() <= {"role", "tool_call_id", "finish_reason"}]
 
@@ -92,10 +96,10 @@ def _chat(read: Callable[..., Any], *sent: Value) -> list[Message]:
 
 
 def failure_of(span: Span, nested: Attributes, mapped: Mapping[str, Any] | None) -> dict[str, str] | None:
-    """``{type?, message?}`` of what went wrong; ``None`` where nothing did.
+    """Return ``{type?, message?}`` of what went wrong; ``None`` if nothing did.
 
-    The last exception event counts, what it leaves out is taken from ``error.type`` and the status. ``nested`` are the
-    span's attributes, ``mapped`` is what its convention says, if it speaks one.
+    The last exception event counts; what it omits comes from ``error.type`` and the status. ``nested`` are the span's attributes,
+    ``mapped`` is what its convention says, if it follows one.
     """
     if mapped is None and not span.events:
         return None
@@ -112,7 +116,7 @@ def failure_of(span: Span, nested: Attributes, mapped: Mapping[str, Any] | None)
 
 
 def _error_type(nested: Attributes) -> str | None:
-    """``error.type``, which stays dotted beside an ``error`` that is no object, as OpenTracing has it."""
+    """Return ``error.type``, which stays dotted next to an ``error`` that is not an object, as in OpenTracing."""
     error = nested.get("error")
     return scalar_text(error.get("type") if isinstance(error, dict) else nested.get("error.type"))
 

@@ -1,4 +1,4 @@
-"""OpenInference (Arize): flattened messages, counts of tokens by kind, the raw request and answer as JSON."""
+"""OpenInference (Arize): flattened messages, token counts by kind, the raw request and answer as JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""OpenLLMetry (Traceloop), where it does not write what the GenAI conventions say (``genai.py``).
+"""OpenLLMetry (Traceloop): its attributes outside the GenAI conventions (``genai.py``).
 
 Until 0.4x prompts and completions are numbered attributes, since 0.5x JSON in ``gen_ai.*.messages``.
 """

@@ -1,4 +1,4 @@
-"""Pydantic AI and Logfire, where they do not write what the GenAI conventions say. Its keys without a prefix count beside its others."""
+"""Pydantic AI and Logfire: attributes outside the GenAI conventions. Keys without a prefix count only next to prefixed ones."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What a table of mappings is made of: rows that say which attribute becomes what under ``ag``.
+"""The rows of mapping tables: which attribute becomes what under ``ag``.
 
-A table is data: a person reads it, the engine (``engine.py``) applies it, the page on instrumentations is printed from it.
-To support a new key, add a row.
+A table is data: people read it, the engine (``engine.py``) applies it, the page on instrumentations is generated from it. To
+support a new key, add a row.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 ALL = ".*"
-"""The end of a source or a target that stands for everything below it."""
+"""The end of a source or a target that means everything below it."""
 
 
 class MappingError(ValueError):
-    """The value cannot be what its key says. It stays among the attributes as it was sent, and is counted by ``reason``.
+    """The value cannot be what its key says. It stays in the attributes as it was sent, and is counted by ``reason``.
 
-    ``found`` is what was read all the same, where a part of what is read together can be.
+    ``found`` is the part that could be read, if several values are read together.
     """
 
     def __init__(self, reason: str, *, found: Any = None) -> None:
@@ -49,10 +49,10 @@ MAPPING_ERROR_REASONS = (
 
 
 class Converter(NamedTuple):
-    """How a value is read: in words for the docs, and as a function of the value or values.
+    """How a value is read: ``says`` describes it in the docs, ``read`` is a function of the value or values.
 
-    ``read`` gives what is put under ``ag``, ``None`` where there is nothing to say, and raises ``MappingError``. It never
-    changes what it is given, and what it gives is JSON-ready.
+    ``read`` returns what is put under ``ag``, or ``None`` for nothing, and raises ``MappingError``. It never changes its input, and
+    its result is JSON-ready.
     """
 
     says: str
@@ -64,10 +64,10 @@ class Row:
     """One mapping.
 
     ``source``: a key; several keys that are read together, absent ones as ``None``; or all keys below a prefix
-    (``llm.input_messages.*``), read nested. ``target``: a path below ``ag``; where it ends in ``.*`` the reading gives an
-    object whose members are put there one by one, which leaves alone what other rows put there.
-    ``beside`` and ``unless``: regular expressions; the row counts only for spans with a key that begins so, and without one.
-    ``generations``: which versions write it, where not all do.
+    (``llm.input_messages.*``), read nested. ``target``: a path below ``ag``; if it ends in ``.*`` the converter returns an object
+    whose members are put there one by one, which keeps what other rows put there. ``beside`` and ``unless``: regular expressions;
+    the row applies only to spans that have, or do not have, a key that begins so. ``generations``: which versions write the
+    key, if not all do.
     """
 
     source: str | tuple[str, ...]
@@ -85,7 +85,7 @@ class Row:
 
 
 class Convention(NamedTuple):
-    """One way to spell things, with its generations in one table. Later rows win over earlier ones."""
+    """The attribute names of one convention, all its generations in one table. Later rows win over earlier ones."""
 
     name: str
     title: str

@@ -1,4 +1,4 @@
-"""Tools that a model may call, in one shape, whatever the source spells: ``{type?, name, description?, parameters?}``."""
+"""Tools that a model may call, in one shape for all sources: ``{type?, name, description?, parameters?}``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ingest.semconv.rows import NOT_TOOLS, Converter, MappingError
 
 
 def tool_offered(sent: Value) -> dict[str, Any]:
-    """A tool that the model may call, as ``{type?, name, description?, parameters?}``. Raises ``MappingError``."""
+    """Return a tool that the model may call. Raises ``MappingError``."""
     found = value_of(sent)
     if isinstance(found, dict):
         tool: dict[str, Any] | None = _described(first_of(_object_below(found, "tool"), "json_schema"))
@@ -23,7 +23,7 @@ def tool_offered(sent: Value) -> dict[str, Any]:
 
 @remembered
 def _described(schema: Value) -> dict[str, Any] | None:
-    """The tool that OpenInference describes in JSON; ``None`` where it describes nothing."""
+    """Return the tool that OpenInference describes in JSON; ``None`` if there is none."""
     found = parsed_if_json(schema, levels_max=VALUE_LEVELS_MAX)
     return _tool(found) if found else None
 
@@ -55,7 +55,7 @@ def _tools(sent: Value) -> list[dict[str, Any]] | None:
 
 
 def _offered(sent: Sequence[Value]) -> list[dict[str, Any]] | None:
-    """The tools of a list. Raises ``MappingError`` with those that can be read, where one cannot, as one that was cut off."""
+    """Return the tools of a list. If one cannot be read, such as one that was cut off, raise ``MappingError`` with the others."""
     tools: list[dict[str, Any]] = []
     mapping_errors: list[MappingError] = []
     for each in sent:
@@ -69,7 +69,7 @@ def _offered(sent: Sequence[Value]) -> list[dict[str, Any]] | None:
 
 
 def _tools_of_request(sent: Value) -> list[dict[str, Any]] | None:
-    """Of Pydantic AI's parameters of a request: the functions, then those that give the answer its type."""
+    """Return the tools in Pydantic AI's request parameters: the functions, then the output tools."""
     request = as_object(sent)
     lists = [found for name in ("function_tools", "output_tools") if isinstance(found := request.get(name), list)]
     return _offered([each for found in lists for each in found])

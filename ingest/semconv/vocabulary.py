@@ -1,7 +1,7 @@
-"""One word for one thing: providers, reasons why a model stopped, kinds of span, whatever word was sent.
+"""One word per concept: providers, finish reasons, span types, whatever word was sent.
 
-The words of OpenTelemetry's GenAI conventions are ours for providers and for reasons; kinds of span are the reference's
-(§2). A word that is not listed stays as it is, in lower case where it names a provider.
+Providers and reasons use the words of OpenTelemetry's GenAI conventions; span types use those of the reference (§2). A word
+that is not listed stays unchanged, except that providers become lower case.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ VERCEL_OPERATIONS: Final = {
 
 
 def provider_named(name: str) -> str:
-    """The provider's one name; ``openai.responses`` is ``openai``: which of its interfaces was used is another question."""
+    """Return the provider's one name; ``openai.responses`` is ``openai``, because the interface is not part of the name."""
     lower = name.strip().lower()
     if lower.endswith(_INTERFACES):
         lower = lower.rpartition(".")[0]
@@ -105,10 +105,10 @@ def provider_named(name: str) -> str:
 
 
 def finish_reason_named(reason: str) -> str:
-    """The reason's one name."""
+    """Return the one name of a finish reason."""
     return FINISH_REASONS.get(reason, FINISH_REASONS.get(reason.lower(), reason))
 
 
 def in_words(words: Mapping[str, str]) -> str:
-    """A mapping of words as the docs show it."""
+    """Return a mapping of words as the docs show it."""
     return ", ".join(f"`{sent}` → `{kind}`" for sent, kind in words.items())

@@ -112,7 +112,7 @@ def test_a_list_is_a_table_for_people_and_says_that_there_is_none(
 def test_a_list_for_machines_is_an_object_a_line_and_what_is_left_out_is_told_beside(
     command: Command, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(replay, "LETTERS_MAX", 2)
+    monkeypatch.setattr(replay, "DEAD_LETTERS_MAX", 2)
 
     assert command("list", "--json") == 0
 

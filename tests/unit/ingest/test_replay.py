@@ -193,7 +193,7 @@ async def test_a_letter_that_is_dealt_with_is_named_and_one_that_is_not_there_is
     await replay.drop(broker, broker.publisher(), DEAD, "0-1")
 
     await replay.require_open(broker, DEAD, ["0-0"])
-    with pytest.raises(Conflict, match=r"already dealt with: 0-1\.$"):
+    with pytest.raises(Conflict, match=r"resolved already: 0-1\.$"):
         await replay.require_open(broker, DEAD, ["0-0", "0-1"])
     with pytest.raises(NotFound, match="0-7"):
         await replay.require_open(broker, DEAD, ["0-7"])
@@ -242,7 +242,7 @@ async def test_progress_hears_how_much_was_read() -> None:
 
 
 async def test_a_list_past_its_limit_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(replay, "LETTERS_MAX", 2)
+    monkeypatch.setattr(replay, "DEAD_LETTERS_MAX", 2)
     broker = MemoryBroker(partitions=1)
     for offset in range(2):
         await dead_letter(broker, record(offset), Rejection(None, Code.UNDECODABLE, "r"))
@@ -252,14 +252,14 @@ async def test_a_list_past_its_limit_says_so(monkeypatch: pytest.MonkeyPatch) ->
 
     found = await replay.list_dead_letters(broker, DEAD)
     assert (len(found.letters), found.is_complete) == (2, False)
-    with pytest.raises(Conflict, match=r"Not among the first 2 open letters, .+: 0-2\."):
+    with pytest.raises(Conflict, match=r"Not among the first 2 open dead letters, .+: 0-2\."):
         await replay.require_open(broker, DEAD, ["0-0", "0-2"])
 
 
 async def test_all_open_letters_are_carried_over_be_they_more_than_a_list_shows(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(replay, "LETTERS_MAX", 2)
+    monkeypatch.setattr(replay, "DEAD_LETTERS_MAX", 2)
     broker = MemoryBroker(partitions=1)
     for offset in range(4):
         await dead_letter(broker, record(offset), Rejection(None, Code.UNDECODABLE, "r"))
@@ -269,7 +269,7 @@ async def test_all_open_letters_are_carried_over_be_they_more_than_a_list_shows(
 
 
 async def test_letters_that_are_dealt_with_take_no_place_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(replay, "LETTERS_MAX", 2)
+    monkeypatch.setattr(replay, "DEAD_LETTERS_MAX", 2)
     broker = MemoryBroker(partitions=1)
     for offset in range(3):
         await dead_letter(broker, record(offset), Rejection(None, Code.UNDECODABLE, "r"))
