@@ -1,4 +1,6 @@
-"""Plans by keys: an instrumentation writes the same attribute keys with every span, so what follows from the keys is computed once."""
+"""Plans by keys: an instrumentation writes the same attribute keys with every span, so what follows from the keys is
+computed once.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,9 @@ Plan = TypeVar("Plan")
 
 SEEN_MAX: Final = 4_096
 CHARACTERS_MAX: Final = 16_384
-"""Characters of all keys of a set: with the number of plans this bounds their memory, to about 20 MB of the most hostile ones."""
+"""Characters of all keys of a set: with the number of plans this bounds their memory, to about 20 MB of the most
+hostile ones.
+"""
 
 
 class Plans(Generic[Plan]):

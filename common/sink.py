@@ -15,9 +15,9 @@ import pyarrow as pa
 class SpanRows(NamedTuple):
     """Spans to store: one row per span, in the order of their records.
 
-    ``columns`` are those of ``common/clickhouse/span_columns.py``: ids, times and enums as Arrow values, each other member as
-    the JSON text that an answer shows. ``leaves`` is an index over the attributes that only ClickHouse needs. ``token`` names
-    the content: the same rows always come with the same token.
+    ``columns`` are those of ``common/clickhouse/span_columns.py``: ids, times and enums as Arrow values, each other
+    member as the JSON text that an answer shows. ``leaves`` is an index over the attributes that only ClickHouse needs.
+    ``token`` names the content: the same rows always come with the same token.
     """
 
     columns: pa.Table
@@ -42,7 +42,7 @@ class Sink(Protocol):
     async def write(self, spans: SpanRows, /) -> Sequence[RejectedRow]:
         """Return when every row is durable, except the returned ones.
 
-        Calling it again with the same token is harmless. Raises transient errors; any other error is a defect and stops the
-        worker without a commit.
+        Calling it again with the same token is harmless. Raises transient errors; any other error is a defect and stops
+        the worker without a commit.
         """
         ...

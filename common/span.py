@@ -168,11 +168,11 @@ def is_more_than_parts(prompt: float, completion: float, total: float) -> bool:
 class NormalizedSpan(NamedTuple):
     """The result of normalizing one span (reference §2.2, §3): everything that is derived, nothing that was sent.
 
-    ``attributes`` are nested and hold ``ag`` in its canonical shape. ``references`` and ``hashes`` are as answers show them.
-    ``flat`` are the same attributes without ``ag``, as sent, if each value is at the path that its key spells: so it is with most
-    spans, and their leaves need no traversal. Otherwise ``None``. ``mapping_errors`` are the reasons why attributes of known
-    meaning could not be read (``ingest/semconv/rows.py``), one each. ``usage_is_own``: whether ``metrics`` are the span's own by
-    their meaning, and no part of what spans above and below it say (ADR 0010).
+    ``attributes`` are nested and hold ``ag`` in its canonical shape. ``references`` and ``hashes`` are as answers show
+    them. ``flat`` are the same attributes without ``ag``, as sent, if each value is at the path that its key spells: so
+    it is with most spans, and their leaves need no traversal. Otherwise ``None``. ``mapping_errors`` are the reasons
+    why attributes of known meaning could not be read (``ingest/semconv/rows.py``), one each. ``usage_is_own``: whether
+    ``metrics`` are the span's own by their meaning, and no part of what spans above and below it say (ADR 0010).
     """
 
     attributes: Attributes

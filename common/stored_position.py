@@ -1,7 +1,8 @@
 """How far a partition is stored: the value that the worker records after each batch, and its announcement (ADR 0007).
 
-``StoredPosition(P, Q, n)`` says: every span of project P from partition Q up to offset n, inclusive, is queryable or rejected.
-Only the highest offset of a project and partition matters, so positions may come late, twice and in any order.
+``StoredPosition(P, Q, n)`` says: every span of project P from partition Q up to offset n, inclusive, is queryable or
+rejected. Only the highest offset of a project and partition matters, so positions may come late, twice and in any
+order.
 """
 
 from __future__ import annotations
@@ -35,7 +36,9 @@ class StoredPosition(NamedTuple):
 
 
 def encode_positions(positions: Sequence[StoredPosition]) -> Iterator[bytes]:
-    """Yield the messages that announce positions: JSON arrays of ``[project, partition, offset, record_ms, stored_us]``."""
+    """Yield the messages that announce positions: JSON arrays of
+    ``[project, partition, offset, record_ms, stored_us]``.
+    """
     for first in range(0, len(positions), ANNOUNCED_TOGETHER_MAX):
         together = positions[first : first + ANNOUNCED_TOGETHER_MAX]
         yield orjson.dumps([[str(position.project_id), *position[1:]] for position in together])

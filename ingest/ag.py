@@ -1,9 +1,9 @@
 """``ag.*`` attributes as SDKs write them, and ``attributes.ag`` in its canonical shape (reference §3.1, §3.2, §4.5).
 
-First ``decode_ag_attributes``, on flat attributes before they are nested: typed texts are read and older names renamed. Then
-``canonical_ag``: whatever was sent under ``ag`` is taken apart and rebuilt. What does not fit moves under ``ag.unsupported``,
-nothing is rejected. The input is never changed: the result shares its inner values and none of its containers. What is
-computed from the rest of the span is in ``ingest/normalize.py``.
+First ``decode_ag_attributes``, on flat attributes before they are nested: typed texts are read and older names renamed.
+Then ``canonical_ag``: whatever was sent under ``ag`` is taken apart and rebuilt. What does not fit moves under
+``ag.unsupported``, nothing is rejected. The input is never changed: the result shares its inner values and none of its
+containers. What is computed from the rest of the span is in ``ingest/normalize.py``.
 """
 
 from __future__ import annotations

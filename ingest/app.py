@@ -49,8 +49,8 @@ async def open_worker(
 ) -> AsyncIterator[Worker]:
     """Open a worker with everything that it needs, and its health server on ``worker_port``; ``run`` connects it.
 
-    ``store`` and ``publisher``, if given (embedded mode shares them), are used and left open. ``source`` replaces the one that
-    the settings describe. ``database`` is only probed.
+    ``store`` and ``publisher``, if given (embedded mode shares them), are used and left open. ``source`` replaces the
+    one that the settings describe. ``database`` is only probed.
     """
     readiness = readiness or Readiness()
     readiness.red("kafka", NOT_CONNECTED)

@@ -25,7 +25,9 @@ RECORD_BYTES: Final = 400
 """Approximate memory of a record besides its key and value: the tuple, its headers, its entries in lists."""
 
 BACKLOG_PATIENCE: Final = 4
-"""How many times older a batch may grow while there is a backlog: larger inserts leave less to merge, a third more spans per second."""
+"""How many times older a batch may grow while there is a backlog: larger inserts leave less to merge, a third more
+spans per second.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +43,9 @@ class FlushPolicy:
         return batch.rows_count >= self.rows_max or batch.bytes_count >= self.bytes_max
 
     def is_due(self, batch: SpanBatch, *, now_s: float, is_behind: bool = False) -> bool:
-        """Return whether to flush the batch now; an empty one never. With a backlog a batch may get older, and so larger."""
+        """Return whether to flush the batch now; an empty one never. With a backlog a batch may get older, and so
+        larger.
+        """
         age_s_max = self.age_s_max * BACKLOG_PATIENCE if is_behind else self.age_s_max
         return self.is_full(batch) or (not batch.is_empty and now_s - batch.opened_s >= age_s_max)
 
@@ -117,7 +121,9 @@ class SpanBatch:
 
     @property
     def dedup_token(self) -> str:
-        """Names the content: the same records in the same order give the same token, so a repeated insert changes nothing."""
+        """Names the content: the same records in the same order give the same token, so a repeated insert changes
+        nothing.
+        """
         extents = [
             f"{partition_id}:{extent.first_offset}-{extent.last_offset}"
             for partition_id, extent in self._extents.items()

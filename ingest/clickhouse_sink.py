@@ -1,7 +1,8 @@
 """The sink that the API reads: batches become rows of the table ``spans``.
 
-If the engine rejects a batch, the batch is halved until the rejected rows stand alone; all others are stored. Each slice has
-its own deduplication token, derived from the token of the batch, so repeating the whole write changes nothing.
+If the engine rejects a batch, the batch is halved until the rejected rows stand alone; all others are stored. Each
+slice has its own deduplication token, derived from the token of the batch, so repeating the whole write changes
+nothing.
 """
 
 from __future__ import annotations

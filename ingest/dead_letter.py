@@ -1,10 +1,10 @@
 """Dead letters: cut from their records, given headers, published to the dead-letter topic.
 
-The value of a dead letter is the original: the record, or a record of its rejected spans cut from the original on the wire. A
-record makes at most ``IN_FULL_MAX`` + 1 dead letters (contract §4). The first rejected spans have one each, until these
-together exceed twice the size of the record, because each carries the resource of its span. All further spans share one,
-which holds each resource and scope once. The original key and headers stay; ours begin with ``clearspan-``. They are read back in
-``ingest/replay.py``.
+The value of a dead letter is the original: the record, or a record of its rejected spans cut from the original on the
+wire. A record makes at most ``IN_FULL_MAX`` + 1 dead letters (contract §4). The first rejected spans have one each,
+until these together exceed twice the size of the record, because each carries the resource of its span. All further
+spans share one, which holds each resource and scope once. The original key and headers stay; ours begin with
+``clearspan-``. They are read back in ``ingest/replay.py``.
 """
 
 from __future__ import annotations
@@ -34,8 +34,9 @@ GROWTH_MAX: Final = 2
 """How many times the size of a record its dead letters of single spans may have together."""
 
 COPIES_BYTES_MIN: Final = 64 * 1024
-"""The copies of the record's key and headers in each dead letter have a limit of their own: the same one, but at least this.
-Usual headers are larger than small spans and must not make them share a dead letter."""
+"""The copies of the record's key and headers in each dead letter have a limit of their own: the same one, but at least
+this. Usual headers are larger than small spans and must not make them share a dead letter.
+"""
 
 SHARED_REASON_CHARACTERS_MAX: Final = 180
 """Characters of one reason among those of a shared dead letter."""
@@ -61,7 +62,9 @@ _log = get_logger(__name__)
 
 
 class CutDeadLetter(NamedTuple):
-    """Rejection and value of one dead letter. ``codes`` counts the spans of a shared one by code; of others it is empty."""
+    """Rejection and value of one dead letter. ``codes`` counts the spans of a shared one by code; of others it is
+    empty.
+    """
 
     rejection: Rejection
     value: bytes

@@ -2,9 +2,9 @@
 
 The formats are in ``common/codec``. Pure, so that it runs in any process (``ingest/decoding``).
 
-The project of a span is, in this order: the header ``project-id`` of its record, the resource attribute ``project.id``, the
-project of the topic, the default project. Whether a project exists takes I/O, so the worker asks; ``without_projects`` then
-removes the spans of projects that do not exist.
+The project of a span is, in this order: the header ``project-id`` of its record, the resource attribute ``project.id``,
+the project of the topic, the default project. Whether a project exists takes I/O, so the worker asks;
+``without_projects`` then removes the spans of projects that do not exist.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ _CODECS: Final = {
 class DecodedRecord(NamedTuple):
     """One record, decoded: the spans that can be kept so far, and the rejections.
 
-    ``spans``, ``span_indexes`` and ``projects``, if it is a list, are parallel. ``layout`` is set if it was needed to decode
-    the record.
+    ``spans``, ``span_indexes`` and ``projects``, if it is a list, are parallel. ``layout`` is set if it was needed to
+    decode the record.
     """
 
     record: Record
@@ -108,8 +108,8 @@ def decode_record(record: Record, rules: Rules, *, now_ns: int) -> DecodedRecord
 def decode(record: Record, *, encoding: Encoding, limits: SpanLimits, now_ns: int) -> Decoded:
     """Return the spans of a record, and a rejection for each span that cannot be kept.
 
-    ``encoding`` is that of the topic; the header ``content-type`` overrides it. Raises ``Rejected`` if the record as a whole
-    cannot be read: unknown content type, too large, undecodable.
+    ``encoding`` is that of the topic; the header ``content-type`` overrides it. Raises ``Rejected`` if the record as a
+    whole cannot be read: unknown content type, too large, undecodable.
     """
     if not record.value:
         return Decoded([], [], Rejections())
@@ -141,7 +141,9 @@ def encoding_of(record: Record, encoding: Encoding) -> Encoding:
 
 
 def is_undecodable(decoded: DecodedRecord, rules: Rules) -> bool:
-    """Return whether nothing of the record can be read and it names no project: the sign of a wrong encoding of its topic."""
+    """Return whether nothing of the record can be read and it names no project: the sign of a wrong encoding of its
+    topic.
+    """
     record, rejections = decoded.record, decoded.rejections
     if not rejections.is_of_record or rejections.in_full[0].code not in _UNDECODABLE:
         return False
@@ -164,7 +166,9 @@ def only(decoded: DecodedRecord, positions: Sequence[int]) -> DecodedRecord:
 
 
 def without_projects(decoded: DecodedRecord, unknown: Collection[UUID]) -> DecodedRecord:
-    """Reject the spans of projects that do not exist; reject the whole record if a header or a setting named the project."""
+    """Reject the spans of projects that do not exist; reject the whole record if a header or a setting named the
+    project.
+    """
     if not unknown or not decoded.spans:
         return decoded
     if isinstance(decoded.projects, UUID):

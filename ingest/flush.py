@@ -1,7 +1,7 @@
 """Flush a full batch: stored, dead-lettered, committed, always in this order (ADR 0004).
 
-A failure in any step leaves the offsets unchanged. Transient failures are retried with the same batch until they succeed;
-any other failure is a defect and stops the worker without a commit.
+A failure in any step leaves the offsets unchanged. Transient failures are retried with the same batch until they
+succeed; any other failure is a defect and stops the worker without a commit.
 """
 
 from __future__ import annotations
@@ -122,7 +122,9 @@ class Flusher:
             await self._timed("commit", self._commit())
 
     async def _store(self, batch: SpanBatch) -> Mapping[int, str]:
-        """Return when every sink has stored the batch and its position is recorded: the rejected rows with their reasons."""
+        """Return when every sink has stored the batch and its position is recorded: the rejected rows with their
+        reasons.
+        """
         rejected: dict[int, str] = {}
         if batch.rows_count:
             spans = SpanRows(await asyncio.to_thread(batch.rows), batch.dedup_token)

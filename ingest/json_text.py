@@ -1,8 +1,8 @@
 """JSON that an attribute carries as text, and the text of a scalar.
 
 Some instrumentations write structured values as JSON text. Such values follow the same rules as decoded ones
-(``common/span.py``): numbers, not-finite doubles and nesting as in contract §4. Text that breaks them stays text: nothing is
-rejected this late.
+(``common/span.py``): numbers, not-finite doubles and nesting as in contract §4. Text that breaks them stays text:
+nothing is rejected this late.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ class NotJson(ValueError):
 def read_json(text: str, *, levels_max: int = LEVELS_MAX) -> Value:
     """Return the value that ``text`` holds, JSON-ready.
 
-    Raises ``NotJson`` for malformed JSON, lone surrogates, U+0000, and nesting past ``levels_max``, the limit of attributes.
-    ``NaN``, ``Infinity`` and ``-Infinity``, which Python's ``json`` writes, become these texts.
+    Raises ``NotJson`` for malformed JSON, lone surrogates, U+0000, and nesting past ``levels_max``, the limit of
+    attributes. ``NaN``, ``Infinity`` and ``-Infinity``, which Python's ``json`` writes, become these texts.
     """
     if "\\u0000" in text:
         raise NotJson

@@ -1,10 +1,11 @@
-"""From spans as sent to spans as returned: attributes nested, ``ag`` canonical, everything else derived (reference §2.2, §3).
+"""From spans as sent to spans as returned: attributes nested, ``ag`` canonical, everything else derived (reference
+§2.2, §3).
 
 Combines the steps, and computes what follows from the rest of the span: typed texts and older names (``ag``), nesting
-(``common/nesting``), other instrumentations (``semconv``), the shape of ``ag`` (``ag``), references and hashes (``references``),
-the roll-up inside the record (``rollup``). Attributes of other instrumentations are kept next to the ``ag`` that they are mapped
-to; what was sent as ``ag`` wins over it (reference §4.5). What depends on the keys of the attributes alone is planned once per set
-of keys (``common/plans``).
+(``common/nesting``), other instrumentations (``semconv``), the shape of ``ag`` (``ag``), references and hashes
+(``references``), the roll-up inside the record (``rollup``). Attributes of other instrumentations are kept next to the
+``ag`` that they are mapped to; what was sent as ``ag`` wins over it (reference §4.5). What depends on the keys of the
+attributes alone is planned once per set of keys (``common/plans``).
 
 Pure, and total on JSON-ready spans: nothing raises, nothing that was sent is changed (resources and values are shared).
 """
@@ -54,11 +55,11 @@ def _mapping_of(keys: Keys) -> KeyMapping | None:
 def normalize(spans: Sequence[Span], prices: PriceTable | None = None) -> list[NormalizedSpan]:
     """Return what is derived from each span of one record, in their order.
 
-    A trace is an annotation if any of its spans in this record has links, even an empty list. Sums over the descendants of a span
-    cover only this record. Model calls without a cost get one from ``prices``, by default the built-in table.
+    A trace is an annotation if any of its spans in this record has links, even an empty list. Sums over the descendants
+    of a span cover only this record. Model calls without a cost get one from ``prices``, by default the built-in table.
 
-    Normalizing the result again changes nothing, so a record of answers can be published again. A span that is published
-    alone loses the part of its cumulative metrics that its children had added.
+    Normalizing the result again changes nothing, so a record of answers can be published again. A span that is
+    published alone loses the part of its cumulative metrics that its children had added.
     """
     annotated = {span.trace_id for span in spans if span.links is not None}
     table = prices or list_prices()

@@ -15,8 +15,8 @@ _log = get_logger(__name__)
 class Ledger:
     """Records that were taken and are not committed yet, per partition, in offset order.
 
-    Offsets may have gaps (compaction, transactions): only records that were taken hold back the committable offset. A record is
-    done when its spans are stored and its rejected spans are dead-lettered (ADR 0004).
+    Offsets may have gaps (compaction, transactions): only records that were taken hold back the committable offset. A
+    record is done when its spans are stored and its rejected spans are dead-lettered (ADR 0004).
     """
 
     def __init__(self) -> None:
@@ -41,8 +41,8 @@ class Ledger:
     def committable(self) -> dict[Partition, int]:
         """Return the next offset to commit per partition: every record below it is done.
 
-        A slow record is read again after a crash, never skipped. Partitions without progress are absent. Call ``committed`` only
-        after Kafka has acknowledged.
+        A slow record is read again after a crash, never skipped. Partitions without progress are absent. Call
+        ``committed`` only after Kafka has acknowledged.
         """
         return dict(self._committable)
 
@@ -66,11 +66,12 @@ class Ledger:
 
 
 class Streaks:
-    """Counts consecutive records that cannot be decoded and name no project; past ``streak_max`` their partition is held.
+    """Counts consecutive records that cannot be decoded and name no project; past ``streak_max`` their partition is
+    held.
 
-    A long streak means that the encoding of the topic is set wrongly. Nothing more of a held partition is dead-lettered: its
-    offset stays, somebody has to look, and a restart tries again. A record of a known project never counts, whatever is
-    rejected of it, so that no project can stop the others on its partition.
+    A long streak means that the encoding of the topic is set wrongly. Nothing more of a held partition is
+    dead-lettered: its offset stays, somebody has to look, and a restart tries again. A record of a known project never
+    counts, whatever is rejected of it, so that no project can stop the others on its partition.
     """
 
     def __init__(self, *, streak_max: int, readiness: Readiness) -> None:
@@ -85,7 +86,9 @@ class Streaks:
         return frozenset(self._held)
 
     def admits(self, partition: Partition, *, is_undecodable: bool) -> bool:
-        """Return whether the next record may be processed. Call it once per record, in order; a good record ends the streak."""
+        """Return whether the next record may be processed. Call it once per record, in order; a good record ends the
+        streak.
+        """
         if partition in self._held:
             return False
         if not is_undecodable:

@@ -1,4 +1,6 @@
-"""The references of a span: their keys, cleaning, the array that answers show, and their hash (reference §3.2, §3.5, §3.7)."""
+"""The references of a span: their keys, cleaning, the array that answers show, and their hash (reference §3.2, §3.5,
+§3.7).
+"""
 
 from __future__ import annotations
 
@@ -70,7 +72,8 @@ def _dashed(text: str) -> str | None:
 
 
 def hashes_of(references: Sequence[Mapping[str, Any]], links: Sequence[Link]) -> list[dict[str, Any]] | None:
-    """Return the ``hashes`` of a span with these references (as answers show them) and links; ``None`` if none has a key.
+    """Return the ``hashes`` of a span with these references (as answers show them) and links; ``None`` if none has a
+    key.
 
     Spans with equal references and links have equal hashes.
     """

@@ -1,9 +1,10 @@
 """Read dead letters back: list them, show one, publish it again to its topic, or drop it.
 
-Kafka cannot remove a record from the middle of a topic. So a further record in the same topic marks a dead letter as resolved:
-its key is the id of the dead letter, its value is empty, its header says how it was resolved. An id is ``<partition>-<offset>`` of
-the dead letter itself. A record that was delivered twice was dead-lettered twice: the list shows each rejection once, by the
-coordinates and the timestamp of its record. (A new broker counts offsets from 0 again.)
+Kafka cannot remove a record from the middle of a topic. So a further record in the same topic marks a dead letter as
+resolved: its key is the id of the dead letter, its value is empty, its header says how it was resolved. An id is
+``<partition>-<offset>`` of the dead letter itself. A record that was delivered twice was dead-lettered twice: the list
+shows each rejection once, by the coordinates and the timestamp of its record. (A new broker counts offsets from 0
+again.)
 """
 
 from __future__ import annotations
@@ -33,7 +34,9 @@ from ingest.dead_letter import (
 RESOLVES_HEADER: Final = "clearspan-resolves"
 RESOLUTION_HEADER: Final = "clearspan-resolution"
 DEAD_LETTERS_MAX: Final = 100_000
-"""Dead letters that are held in memory. Of a topic with more, the list has the oldest ones and says that it is incomplete."""
+"""Dead letters that are held in memory. Of a topic with more, the list has the oldest ones and says that it is
+incomplete.
+"""
 
 Resolution = Literal["replayed", "dropped"]
 Progress = Callable[[int], None]
@@ -66,13 +69,17 @@ class DeadLetterList(NamedTuple):
 
 
 async def list_dead_letters(log: RecordLog, topic: str, *, progress: Progress | None = None) -> DeadLetterList:
-    """Return every rejection that is neither replayed nor dropped. Reads the whole topic; calls ``progress`` with the records read so far."""
+    """Return every rejection that is neither replayed nor dropped. Reads the whole topic; calls ``progress`` with the
+    records read so far.
+    """
     found = await _read_letters(log, topic, progress)
     return DeadLetterList(sorted(found.letters, key=lambda letter: (letter.created_at, letter.id)), found.is_complete)
 
 
 async def open_dead_letters(log: RecordLog, topic: str) -> AsyncIterator[Record]:
-    """Yield the records of all dead letters that are neither replayed nor dropped, to carry them over to another broker."""
+    """Yield the records of all dead letters that are neither replayed nor dropped, to carry them over to another
+    broker.
+    """
     open_ids = {letter.id for letter in (await _read_letters(log, topic, max_count=sys.maxsize)).letters}
     async for records in log.read(topic):
         for record in records:
@@ -81,7 +88,8 @@ async def open_dead_letters(log: RecordLog, topic: str) -> AsyncIterator[Record]
 
 
 async def require_open(log: RecordLog, topic: str, letter_ids: Sequence[str]) -> None:
-    """Raise ``Conflict`` if any of these dead letters is resolved: replaying it again could bring back an old version of a span.
+    """Raise ``Conflict`` if any of these dead letters is resolved: replaying it again could bring back an old version
+    of a span.
 
     Raises ``NotFound`` and ``InvalidInput`` as ``show`` does.
     """
@@ -101,7 +109,8 @@ async def require_open(log: RecordLog, topic: str, letter_ids: Sequence[str]) ->
 async def require_read(log: RecordLog, topic: str, letter_ids: Sequence[str], *, topics: Collection[str]) -> None:
     """Raise ``Conflict`` if any of these dead letters came from a topic that is not in ``topics``.
 
-    Nobody would read it there, and it would disappear from the list. Raises ``NotFound`` and ``InvalidInput`` as ``show`` does.
+    Nobody would read it there, and it would disappear from the list. Raises ``NotFound`` and ``InvalidInput`` as
+    ``show`` does.
     """
     for letter_id in letter_ids:
         source = _letter(await _fetch(log, topic, letter_id)).topic
@@ -110,7 +119,9 @@ async def require_read(log: RecordLog, topic: str, letter_ids: Sequence[str], *,
 
 
 async def show(log: RecordLog, topic: str, letter_id: str) -> tuple[DeadLetter, bytes]:
-    """Return a dead letter, resolved or not, and its bytes. Raises ``NotFound``, or ``InvalidInput`` for a malformed id."""
+    """Return a dead letter, resolved or not, and its bytes. Raises ``NotFound``, or ``InvalidInput`` for a malformed
+    id.
+    """
     record = await _fetch(log, topic, letter_id)
     return _letter(record), record.value or b""
 
@@ -129,7 +140,9 @@ async def replay(log: RecordLog, publisher: Publisher, topic: str, letter_id: st
 
 
 async def drop(log: RecordLog, publisher: Publisher, topic: str, letter_id: str) -> None:
-    """Mark a dead letter as dropped; its bytes stay in the topic. Raises ``NotFound``, ``InvalidInput``, ``Unavailable``."""
+    """Mark a dead letter as dropped; its bytes stay in the topic. Raises ``NotFound``, ``InvalidInput``,
+    ``Unavailable``.
+    """
     await _fetch(log, topic, letter_id)
     await _resolve(publisher, topic, letter_id, "dropped")
 
@@ -152,7 +165,8 @@ async def _read_letters(
     resolved_ids: set[str] = set()
     found = await _read_once(log, topic, progress, resolved_ids, max_count)
     if not found.is_complete and resolved_ids:
-        # Resolved dead letters stay in the topic. If they are known from the start, they do not count against the limit.
+        # Resolved dead letters stay in the topic. If they are known from the start, they do not count against the
+        # limit.
         found = await _read_once(log, topic, progress, resolved_ids, max_count)
     return found
 
@@ -160,7 +174,9 @@ async def _read_letters(
 async def _read_once(
     log: RecordLog, topic: str, progress: Progress | None, resolved_ids: set[str], max_count: int
 ) -> _Read:
-    """Return the open ones of the first ``max_count`` dead letters. Adds the resolved ids that it finds to ``resolved_ids``."""
+    """Return the open ones of the first ``max_count`` dead letters. Adds the resolved ids that it finds to
+    ``resolved_ids``.
+    """
     known_ids = frozenset(resolved_ids)
     letters: dict[_Identity, DeadLetter] = {}
     identity_of_id: dict[str, _Identity] = {}

@@ -1,9 +1,9 @@
 """The roll-up inside one record: the usage of each span and everything below it (reference §3.3), each model call once.
 
-Tokens, costs and errors of a span count if nothing below it reports them; tokens and costs also if they are its own by their
-meaning. If a report lacks a member, that of the nearest span above with the member counts (ADR 0010). Only spans of one record are
-added, so the sums of a root are computed again when it is read, over its whole trace (ADR 0005); the sums here serve inner
-spans. Parents are found by id, in any order of spans or times.
+Tokens, costs and errors of a span count if nothing below it reports them; tokens and costs also if they are its own by
+their meaning. If a report lacks a member, that of the nearest span above with the member counts (ADR 0010). Only spans
+of one record are added, so the sums of a root are computed again when it is read, over its whole trace (ADR 0005); the
+sums here serve inner spans. Parents are found by id, in any order of spans or times.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ _NONE = -1
 def roll_up(spans: Sequence[Span], own: Sequence[Metrics], always: Collection[int] = ()) -> list[Metrics]:
     """Return, for each span, the usage of it and its descendants in ``spans``; ``own`` is the usage of each alone.
 
-    ``always`` are the indexes of spans whose usage counts whatever is below them. Takes linear time at any depth. A span whose
-    parent is missing is a root. A cycle is cut above its earliest span. If a span is in ``spans`` twice, only the last is added to
-    its parent.
+    ``always`` are the indexes of spans whose usage counts whatever is below them. Takes linear time at any depth. A
+    span whose parent is missing is a root. A cycle is cut above its earliest span. If a span is in ``spans`` twice,
+    only the last is added to its parent.
     """
     parents = _parents(spans)
     order = _children_first(parents)

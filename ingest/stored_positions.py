@@ -1,9 +1,9 @@
 """How far each partition is stored: computed from a batch, written to a table, then announced through Kafka (ADR 0007).
 
 An insert becomes visible part by part. So the position is written only after every sink has stored the whole batch, and
-readers that must not miss a span rely on the position alone. An announcement only wakes readers: the table already holds the
-position. So the worker never waits for Kafka here. An announcement that cannot be published is dropped, and readers find
-the position when they poll the table.
+readers that must not miss a span rely on the position alone. An announcement only wakes readers: the table already
+holds the position. So the worker never waits for Kafka here. An announcement that cannot be published is dropped, and
+readers find the position when they poll the table.
 """
 
 from __future__ import annotations
@@ -66,8 +66,8 @@ class StoredPositions:
 def positions_after(extents: Mapping[str, Extent], rows: pa.Table | None, *, stored_us: int) -> list[StoredPosition]:
     """Return the positions that hold once every row of a batch is stored.
 
-    Each project that has rows gets the last offset of its rows in each partition. ``ALL_PROJECTS`` gets the last record of
-    each partition, even if it held no span. ``rows`` are in offset order within each partition.
+    Each project that has rows gets the last offset of its rows in each partition. ``ALL_PROJECTS`` gets the last record
+    of each partition, even if it held no span. ``rows`` are in offset order within each partition.
     """
     positions = [
         StoredPosition(ALL_PROJECTS, partition_id, extent.last_offset, extent.record_ms, stored_us)

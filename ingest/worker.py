@@ -44,7 +44,8 @@ from ingest.policy import Dependencies, Policy
 from ingest.readiness import NOT_CONNECTED, probe
 
 LINGER_S_MAX: Final = 0.1
-"""How long a chunk waits for more records, because a chunk costs as much as fifty spans. It counts as age of the batch."""
+"""How long a chunk waits for more records, because a chunk costs as much as fifty spans. It counts as age of the batch.
+"""
 
 LINGER_SHARE: Final = 0.2
 """… or this share of the age at which batches are flushed, if that is less."""
@@ -56,7 +57,9 @@ WATCH_INTERVAL_S: Final = 2.0
 DECODE: Final = "decode"
 
 REVOKE_FLUSH_S: Final = 20.0
-"""Time to flush what was read before partitions move: well below the rebalance time-out of 60 s, so that the commit still counts."""
+"""Time to flush what was read before partitions move: well below the rebalance time-out of 60 s, so that the commit
+still counts.
+"""
 
 _log = get_logger(__name__)
 
@@ -89,8 +92,9 @@ class Worker:
 
     @property
     def idle_s(self) -> float:
-        """Seconds since anything was decoded, stored, acknowledged or committed; 0 while a chunk is being decoded, which has a limit
-        of its own."""
+        """Seconds since anything was decoded, stored, acknowledged or committed; 0 while a chunk is being decoded,
+        which has a limit of its own.
+        """
         return 0.0 if self._queue.is_busy else self._watch.idle_s
 
     def stop(self) -> None:
@@ -171,7 +175,8 @@ class Worker:
         STAGE_SECONDS.labels("poll").inc(now_s - started_s)
 
     def _poll_timeout_s(self, *, now_s: float) -> float:
-        """Return the time until the chunk or the batch is due; 0 while a chunk is being decoded, which is what to wait for.
+        """Return the time until the chunk or the batch is due; 0 while a chunk is being decoded, which is what to wait
+        for.
 
         While a batch is in flight nothing can be done about one that is due, so it is never 0 then.
         """
@@ -203,7 +208,8 @@ class Worker:
     async def _receive(self) -> bool:
         """Take the chunk whose turn it is from the decoder; return false, a moment later, if it is not ready.
 
-        If its spans claim projects that do not exist, it is decoded again to reject them. This is rare, so it may be slow.
+        If its spans claim projects that do not exist, it is decoded again to reject them. This is rare, so it may be
+        slow.
         """
         chunk, _, begun_s, decoding = self._queue.first
         await asyncio.wait({decoding}, timeout=self._policy.poll_s_max)

@@ -1,4 +1,5 @@
-"""The checks that every codec applies to a span (contract §4), and the conversion of values to JSON-ready ones (``common/span.py``).
+"""The checks that every codec applies to a span (contract §4), and the conversion of values to JSON-ready ones
+(``common/span.py``).
 
 The functions raise, or return, ``Rejected`` with the code and one sentence: what is wrong, where, and what is allowed.
 """
@@ -112,7 +113,9 @@ def check_span_has_no_null(span: Span) -> None:
 
 
 def json_double(value: float) -> int | float | str:
-    """Return a double as answers show it: a text if it is not finite, an integer if it has no fraction and fits 64 bits."""
+    """Return a double as answers show it: a text if it is not finite, an integer if it has no fraction and fits 64
+    bits.
+    """
     if value.is_integer():  # same as `json_number`, without the call: codecs check every double
         return int(value) if INTEGERS_FIRST <= value < INTEGERS_END else value
     if math.isfinite(value):

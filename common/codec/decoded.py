@@ -1,4 +1,5 @@
-"""What every codec returns, and the loop that all codecs share: span after span, each rejection next to its neighbors (contract §4).
+"""What every codec returns, and the loop that all codecs share: span after span, each rejection next to its neighbors
+(contract §4).
 
 Knows no format. A codec gives groups of spans that share a resource and a scope, and a function that reads one span.
 """
@@ -48,8 +49,8 @@ class Rejection(NamedTuple):
 class Rejections:
     """What is rejected of one record, in bounded memory: a record of 10 MiB may hold five million bad spans.
 
-    ``in_full`` are the first ``IN_FULL_MAX``. All further ones are kept as their indexes, a count per code, and the first
-    ``REASONS_MAX`` in full.
+    ``in_full`` are the first ``IN_FULL_MAX``. All further ones are kept as their indexes, a count per code, and the
+    first ``REASONS_MAX`` in full.
     """
 
     in_full: list[Rejection] = field(default_factory=list)
@@ -104,9 +105,9 @@ class Rejections:
 class Decoded(NamedTuple):
     """One record, decoded.
 
-    ``spans`` and ``span_indexes`` are parallel; an index is the position in wire order over the whole record, from 0, with
-    rejected spans counted. ``base64_ids_count`` counts ids that came as base64 where the format wants hex. ``layout`` is set if
-    it was needed to decode the record.
+    ``spans`` and ``span_indexes`` are parallel; an index is the position in wire order over the whole record, from 0,
+    with rejected spans counted. ``base64_ids_count`` counts ids that came as base64 where the format wants hex.
+    ``layout`` is set if it was needed to decode the record.
     """
 
     spans: list[Span]
@@ -140,7 +141,8 @@ class Group(NamedTuple):
 def gather(
     groups: Iterable[Group], read: Callable[[Any, Resource, Scope], Span], *, layout: Layout | None = None
 ) -> Decoded:
-    """Return every span that ``read`` returns, repeats included, and a rejection for each for which it raises ``Rejected``.
+    """Return every span that ``read`` returns, repeats included, and a rejection for each for which it raises
+    ``Rejected``.
 
     With a ``layout``, the members of the groups are the bytes of the spans; equal ones are rejected for equal reasons.
     """
@@ -180,7 +182,9 @@ def missing_trace_id(legal: str) -> Rejected:
 
 
 class _Reason(NamedTuple):
-    """Why a span is rejected. The exception itself is not kept: it holds its traceback, which grows each time it is raised."""
+    """Why a span is rejected. The exception itself is not kept: it holds its traceback, which grows each time it is
+    raised.
+    """
 
     code: RejectionCode
     text: str

@@ -1,8 +1,9 @@
 """JSON as bytes: find where the spans of a document lie, and frame pieces of it again.
 
-Needed only in rare cases: if the parser rejects a whole document because of one span, for dead letters, and where intake splits
-a request by trace. Source: RFC 8259. Works on bytes that are not UTF-8 too: read as Latin-1, a character is a byte. The content
-of a span is only skipped, so a span that is not JSON costs only itself as long as its brackets close.
+Needed only in rare cases: if the parser rejects a whole document because of one span, for dead letters, and where
+intake splits a request by trace. Source: RFC 8259. Works on bytes that are not UTF-8 too: read as Latin-1, a character
+is a byte. The content of a span is only skipped, so a span that is not JSON costs only itself as long as its brackets
+close.
 """
 
 from __future__ import annotations
@@ -78,7 +79,9 @@ def lay_out_spans(value: bytes) -> ListLayout:
 
 
 class _Parted(NamedTuple):
-    """An object split at one of its arrays: the other members, the elements, the names of all members, and where it ends."""
+    """An object split at one of its arrays: the other members, the elements, the names of all members, and where it
+    ends.
+    """
 
     wrapper: bytes
     elements: Sequence[Any]
@@ -124,7 +127,9 @@ def _values(text: str, at: int) -> tuple[SpanParts, int]:
 
 
 def _parted(text: str, at: int, array_names: Sequence[str], read_array: _ReadArray) -> _Parted:
-    """Return the object at ``at``. Of several arrays the one whose name is first in ``array_names`` counts; of one name, the last."""
+    """Return the object at ``at``. Of several arrays the one whose name is first in ``array_names`` counts; of one
+    name, the last.
+    """
     others, names = [], set()
     arrays: dict[str, Sequence[Any]] = {}
     at = _skipped(text, _expected(text, at, "{"))

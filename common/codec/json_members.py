@@ -1,4 +1,5 @@
-"""Typed members of JSON objects in OTLP/JSON and ``span_json``: return the value, or raise a rejection that names the member.
+"""Typed members of JSON objects in OTLP/JSON and ``span_json``: return the value, or raise a rejection that names the
+member.
 
 ``null`` means an absent member everywhere, as in protobuf's JSON mapping.
 """

@@ -1,9 +1,9 @@
-"""Where the spans of an OTLP request lie in its bytes, and requests of some of them, every byte as it was.
+"""Where the spans of an OTLP request lie in its bytes, and requests with some of them, every byte unchanged.
 
-One walk for both wire forms. How a form is followed, and how it puts pieces together again (commas and brackets, or tags
-and lengths), stands in ``json_cut`` and ``protobuf_cut``. A layout is made once a record and then asked as often as
-needed: a cut costs what it gives, however many spans the record has. It takes sixteen bytes a span: the smallest span has two,
-so that a record of 10 MiB may hold five million.
+One walk for both wire forms. How a form is followed, and how it puts pieces together again (commas and brackets, or
+tags and lengths), stands in ``json_cut`` and ``protobuf_cut``. A layout is made once a record and then asked as often
+as needed: a cut costs what it gives, however many spans the record has. It takes sixteen bytes a span: the smallest
+span has two, so that a record of 10 MiB may hold five million.
 """
 
 from __future__ import annotations
@@ -18,15 +18,17 @@ from typing_extensions import override
 
 
 class Layout(Protocol):
-    """Where the spans of a record lie: made once a record, asked as often as needed."""
+    """Where the spans of a record lie; computed once per record."""
 
     def cut(self, span_indexes: Sequence[int], /) -> bytes:
-        """A record value in the same encoding with only these spans, their bytes as they came."""
+        """Return a record value in the same encoding with only these spans, their bytes unchanged."""
         ...
 
 
 class SpanPart(NamedTuple):
-    """One span: the index of its scope, and its bytes from ``start`` to ``end``, without their frame from ``content`` on."""
+    """One span: the index of its scope, and its bytes from ``start`` to ``end``, without their frame from ``content``
+    on.
+    """
 
     scope: int
     start: int
@@ -35,13 +37,13 @@ class SpanPart(NamedTuple):
 
 
 class SpanParts(Sequence[SpanPart]):
-    """The parts of many spans, held as numbers."""
+    """The parts of many spans, stored as numbers."""
 
     def __init__(self) -> None:
         self._columns = (array("I"), array("I"), array("I"), array("I"))
 
     def add(self, scope: int, start: int, content: int, end: int) -> None:
-        """Append one."""
+        """Append one span."""
         scopes, starts, contents, ends = self._columns
         scopes.append(scope)
         starts.append(start)
@@ -70,7 +72,7 @@ class SpanParts(Sequence[SpanPart]):
 
 
 class ScopePart(NamedTuple):
-    """One ``ScopeSpans``: the index of its resource, and everything in it but its spans as one piece."""
+    """One ``ScopeSpans``: the index of its resource, and everything in it except its spans as one piece."""
 
     resource: int
     wrapper: bytes
@@ -89,8 +91,9 @@ class Framing(NamedTuple):
 
 
 class RequestLayout(NamedTuple):
-    """The parts of a request that hold spans, each kind in wire order. ``resources`` are everything in a ``ResourceSpans`` but its
-    scopes."""
+    """The parts of a request that hold spans, each kind in wire order. ``resources`` are everything in a
+    ``ResourceSpans`` except its scopes.
+    """
 
     value: bytes
     framing: Framing
@@ -99,21 +102,21 @@ class RequestLayout(NamedTuple):
     spans: Sequence[SpanPart]
 
     def content(self, span: SpanPart) -> bytes:
-        """The bytes of one span."""
+        """Return the bytes of one span."""
         return self.value[span.content : span.end]
 
     def groups(self) -> Iterator[tuple[ScopePart, Iterator[bytes]]]:
-        """The spans of each scope, in wire order; to be read before the next group is asked for."""
+        """Yield the spans of each scope, in wire order. Read a group before you ask for the next one."""
         for scope, spans in groupby(self.spans, _scope_of):
             yield self.scopes[scope], map(self.content, spans)
 
     def cut(self, span_indexes: Sequence[int]) -> bytes:
-        """A request with these spans alone, their resource and scope beside them. What is not there is not in it."""
+        """Return a request with only these spans and their resources and scopes. Indexes past the end are ignored."""
         last = len(self.spans) - 1
         return self.request_of(self.spans[index] for index in ascending(span_indexes) if index <= last)
 
     def request_of(self, spans: Iterable[SpanPart]) -> bytes:
-        """A request with these spans of ours, given in wire order."""
+        """Return a request with these spans of this layout, given in wire order."""
         resources = groupby(spans, lambda span: self.scopes[span.scope].resource)
         return self.framing.request(
             [self.framing.resource(self.resources[resource], self._framed_scopes(own)) for resource, own in resources]
@@ -127,7 +130,7 @@ class RequestLayout(NamedTuple):
 
 
 def pieces(value: bytes, spans: Iterable[SpanPart], *, is_gap: Callable[[bytes], object]) -> Iterator[bytes]:
-    """The bytes of spans, in wire order; neighbours are one piece where ``is_gap`` takes what is between them."""
+    """Yield the bytes of spans, in wire order; neighbors are one piece if ``is_gap`` accepts the bytes between them."""
     start = end = -1
     for span in spans:
         if start < 0:
@@ -141,7 +144,7 @@ def pieces(value: bytes, spans: Iterable[SpanPart], *, is_gap: Callable[[bytes],
 
 
 def ascending(span_indexes: Sequence[int]) -> Sequence[int]:
-    """The same indexes in ascending order, each once; those that are so already as they are, for there may be millions."""
+    """Return the indexes in ascending order, each once; unchanged if they are so already: there may be millions."""
     if all(map(lt, span_indexes, islice(span_indexes, 1, None))):
         return span_indexes
     return sorted(set(span_indexes))

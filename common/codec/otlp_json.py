@@ -1,13 +1,13 @@
 """``otlp_json``: one ``ExportTraceServiceRequest`` as JSON per record (contract §4).
 
-Source: https://opentelemetry.io/docs/specs/otlp/#json-protobuf-encoding; pitfalls in the reference's notes on instrumentations.
-Ids are hexadecimal; base64, which protobuf's own JSON mapping writes, is accepted and counted. Members are read in
-lowerCamelCase and in snake_case, unknown ones are ignored. The names that scopes had before OTLP 0.15 are read if the new ones
-are absent, because their spans would be lost silently. A document that the parser rejects as a whole is cut span by span
-(``json_cut``).
+Source: https://opentelemetry.io/docs/specs/otlp/#json-protobuf-encoding; pitfalls in the reference's notes on
+instrumentations. Ids are hexadecimal; base64, which protobuf's own JSON mapping writes, is accepted and counted.
+Members are read in lowerCamelCase and in snake_case, unknown ones are ignored. The names that scopes had before OTLP
+0.15 are read if the new ones are absent, because their spans would be lost silently. A document that the parser rejects
+as a whole is cut span by span (``json_cut``).
 
-The spans are not built through protobuf messages: that costs 8 µs more per plain span and 14 µs per LLM span, a third of
-decoding (protobuf's own ``json_format`` costs 110 and 215 µs).
+The spans are not built through protobuf messages: that costs 8 µs more per plain span and 14 µs per LLM span, a third
+of decoding (protobuf's own ``json_format`` costs 110 and 215 µs).
 """
 
 from __future__ import annotations
@@ -194,7 +194,9 @@ class _Reader:
                 yield Group(resource, _guarded(self.scope, scope_spans), spans)
 
     def check_is_request(self, document: Any) -> dict[str, Any]:
-        """Return the members of the request. An object with only other members is another document, not an empty request."""
+        """Return the members of the request. An object with only other members is another document, not an empty
+        request.
+        """
         request = _framed(_REQUEST, document, "The record")
         if request and "resourceSpans" not in request:
             raise Rejected(

@@ -1,9 +1,9 @@
 """``otlp_proto``: one ``ExportTraceServiceRequest`` per record, what an OpenTelemetry Collector writes (contract §4).
 
-Source: opentelemetry-proto 1.x, ``trace.proto`` and ``common.proto``; ``TracesData`` is the same on the wire. Protobuf's own parser
-reads the whole record, which is fast. It rejects the record for one span with a text that is not UTF-8 or with deep nesting;
-then the record is split on the wire (``protobuf_cut``) and each span is read alone. So is a large record, because the parser
-takes ninety times the bytes of empty spans.
+Source: opentelemetry-proto 1.x, ``trace.proto`` and ``common.proto``; ``TracesData`` is the same on the wire.
+Protobuf's own parser reads the whole record, which is fast. It rejects the record for one span with a text that is not
+UTF-8 or with deep nesting; then the record is split on the wire (``protobuf_cut``) and each span is read alone. So is a
+large record, because the parser takes ninety times the bytes of empty spans.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from common.codec.checks import (
 )
 from common.codec.decoded import NO_TRACE_ID, Decoded, Group, gather, missing_trace_id
 from common.codec.layout import RequestLayout
-from common.codec.protobuf_cut import LEN, BrokenWire, Field, fields, lay_out_request
+from common.codec.protobuf_cut import LEN, BrokenWire, Field, fields, is_utf8, lay_out_request
 from common.errors import Rejected, RejectionCode
 from common.ids import ZERO_ID
 from common.limits import MIB, SpanLimits
@@ -183,7 +183,9 @@ def _event(message: Any, depth_max: int) -> Event:
 
 
 def _link(message: Any, depth_max: int) -> Link:
-    """Read a link as sent. Ids that are empty or zero are kept as zeros: OpenTelemetry allows a link that has only attributes."""
+    """Read a link as sent. Ids that are empty or zero are kept as zeros: OpenTelemetry allows a link that has only
+    attributes.
+    """
     trace_id = message.trace_id or ZERO_ID
     span_id = message.span_id or ZERO_ID[:8]
     if len(trace_id) != 16 or len(span_id) != 8:
@@ -250,7 +252,9 @@ def _attributes(key_values: Iterable[Any], depth_max: int, where: str) -> Attrib
 
 
 def _value(value: Any, levels_left: int, where: str, key: str) -> Any:
-    """Return one value. ``levels_left`` is how many arrays and objects may still be opened; ``where`` and ``key`` name it."""
+    """Return one value. ``levels_left`` is how many arrays and objects may still be opened; ``where`` and ``key`` name
+    it.
+    """
     kind = value.WhichOneof("value")
     if kind == "string_value":
         return _text(value.string_value, f"{where}.{key}")
@@ -349,7 +353,9 @@ def _alone(message_type: Any, raw: bytes, bounds: Bounds) -> Any:
 
 
 def _fault(descriptor: Any, raw: bytes, where: str, levels_left: int, bounds: Bounds) -> Rejected | None:
-    """Return why the parser rejects a message: the first text that is not UTF-8, nesting, or a part that ends too early."""
+    """Return why the parser rejects a message: the first text that is not UTF-8, nesting, or a part that ends too
+    early.
+    """
     if levels_left == 0:
         return nesting_too_deep(where, bounds.nesting_depth_max)
     try:
@@ -362,7 +368,7 @@ def _fault(descriptor: Any, raw: bytes, where: str, levels_left: int, bounds: Bo
             fault = None
             if known.message_type is not None:
                 fault = _fault(known.message_type, content, place, levels_left - 1, bounds)
-            elif known.type == known.TYPE_STRING and not _is_utf8(content):
+            elif known.type == known.TYPE_STRING and not is_utf8(content):
                 fault = Rejected(RejectionCode.INVALID_UTF8, f"{place} is not UTF-8; text must be.")
             if fault is not None:
                 return fault
@@ -389,11 +395,3 @@ def _readable_fields(raw: bytes) -> Iterator[Field]:
         yield from fields(raw, 0, len(raw))
     except BrokenWire:
         return
-
-
-def _is_utf8(raw: bytes) -> bool:
-    try:
-        raw.decode()
-    except UnicodeDecodeError:
-        return False
-    return True

@@ -1,7 +1,8 @@
 """An OTLP request on the wire: find where its spans lie, and frame pieces of it again.
 
-Source: https://protobuf.dev/programming-guides/encoding. Reads only the frame, ``ResourceSpans`` and ``ScopeSpans``; the content of a
-span stays bytes. Needed if protobuf's parser rejects a whole record because of one span, and for dead letters.
+Source: https://protobuf.dev/programming-guides/encoding. Reads only the frame, ``ResourceSpans`` and ``ScopeSpans``;
+the content of a span stays bytes. Needed if protobuf's parser rejects a whole record because of one span, and for dead
+letters.
 """
 
 from __future__ import annotations
@@ -92,6 +93,15 @@ def _delimited_extents(value: bytes, within: tuple[int, int], wanted: int) -> It
 def fields(value: bytes, start: int, end: int) -> Iterator[Field]:
     """Yield the fields between two bytes, in order. Raises ``BrokenWire``."""
     return map(Field._make, _extents(value, start, end))
+
+
+def is_utf8(raw: bytes) -> bool:
+    """Return whether a text on the wire is UTF-8."""
+    try:
+        raw.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _extents(value: bytes, start: int, end: int) -> Iterator[tuple[int, int, int, int, int]]:

@@ -1,8 +1,8 @@
 """``span_json``: one span object, or ``{"spans": […]}``, in the shape that ``/spans/query`` returns (contract §4).
 
 Every member of an answer is used when it is published again; what the server derives (``trace_type``, ``span_type``,
-``created_at`` and the like) is derived again. Source: reference §2, §2.1, §4.2, and contract §4 for the further members. A record
-that the parser rejects as a whole is cut span by span (``json_cut``).
+``created_at`` and the like) is derived again. Source: reference §2, §2.1, §4.2, and contract §4 for the further
+members. A record that the parser rejects as a whole is cut span by span (``json_cut``).
 """
 
 from __future__ import annotations
@@ -61,8 +61,9 @@ _AG_LEVELS: Final = 3  # ``ag.data.inputs``: normalization puts these levels aro
 def decode(value: bytes, *, limits: SpanLimits, now_ns: int, sent_ns: int | None = None) -> Decoded:
     """Return the spans of one record, in the order of the document, and a rejection for each that cannot be kept.
 
-    A span without times gets that of its record, ``sent_ns``, so that a record read twice gives the same span; ``now_ns`` if that
-    is unknown or absurd. Raises ``Rejected`` if the record is too large, is not JSON, or is neither a span nor a list of spans.
+    A span without times gets that of its record, ``sent_ns``, so that a record read twice gives the same span;
+    ``now_ns`` if that is unknown or absurd. Raises ``Rejected`` if the record is too large, is not JSON, or is neither
+    a span nor a list of spans.
     """
     check_record_size(value, limits)
     bounds = bounds_of(limits, now_ns=now_ns)
@@ -144,7 +145,9 @@ class _Reader:
         self._long: set[float] | None = None
 
     def span(self, found: Any, *, written: bytes | None = None) -> Span:
-        """Read one span; ``written`` are its bytes, if known. Raises ``Rejected``, and ``_DoubtfulDouble`` if it needs the bytes."""
+        """Read one span; ``written`` are its bytes, if known. Raises ``Rejected``, and ``_DoubtfulDouble`` if it needs
+        the bytes.
+        """
         self._span, self._long = written, None
         if type(found) is not dict:
             raise invalid_type("The span", found, "an object")
@@ -189,7 +192,9 @@ class _Reader:
         return span
 
     def _times(self, members: dict[str, Any]) -> tuple[int, int]:
-        """Return start and end. Each defaults to the other, both to that of the record; nanoseconds win over the readable time."""
+        """Return start and end. Each defaults to the other, both to that of the record; nanoseconds win over the
+        readable time.
+        """
         start_ns = _time_ns(members, "start_time_unix_nano", "start_time")
         end_ns = _time_ns(members, "end_time_unix_nano", "end_time")
         if start_ns is None:
@@ -291,7 +296,9 @@ class _Reader:
         return attributes
 
     def _value(self, found: Any, levels_left: int, where: str) -> Any:
-        """Return a JSON value with its doubles in canonical form. ``levels_left``: how many arrays and objects may be opened."""
+        """Return a JSON value with its doubles in canonical form. ``levels_left``: how many arrays and objects may be
+        opened.
+        """
         kind = type(found)
         if kind is float:
             if not -_INT64_END < found < _INT64_END:

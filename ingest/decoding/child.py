@@ -1,7 +1,7 @@
 """A process that decodes chunks, started by ``decoder.py``, and the protocol between the two.
 
-Two pipes are its only connection: the rules come first, then chunks; it sends one response to each. It ends when the worker
-closes the pipe, so it cannot outlive its worker. It ignores signals, because the worker drains with it.
+Two pipes are its only connection: the rules come first, then chunks; it sends one response to each. It ends when the
+worker closes the pipe, so it cannot outlive its worker. It ignores signals, because the worker drains with it.
 
 A frame is two sizes, a head and a body. The head is pickled: both ends are the same program, and nobody else holds the
 pipes. The body is an Arrow IPC stream, read in place; it is empty unless the message has rows.

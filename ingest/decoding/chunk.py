@@ -1,12 +1,12 @@
 """A chunk of records, decoded: the one function that turns records into rows, in whatever process it runs (ADR 0006).
 
-Everything here can be sent to another process and back. What needs I/O stays in the worker: whether a project exists, whether
-a record is admitted, what is committed.
+Everything here can be sent to another process and back. What needs I/O stays in the worker: whether a project exists,
+whether a record is admitted, what is committed.
 
-If a whole chunk fails, its records are decoded again one at a time, to find what Clearspan itself fails on, down to the span.
-Such a span is rejected like any other: a defect of ours that one span triggers costs that span (contract §4). Its bytes are
-kept and can be replayed once the defect is fixed. Otherwise such a record would stop the worker at each start. This path does
-everything twice.
+If a whole chunk fails, its records are decoded again one at a time, to find what Clearspan itself fails on, down to the
+span. Such a span is rejected like any other: a defect of ours that one span triggers costs that span (contract §4). Its
+bytes are kept and can be replayed once the defect is fixed. Otherwise such a record would stop the worker at each
+start. This path does everything twice.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ _ANY_PARTITION: Final = ""
 class Chunk:
     """Records that are decoded together, in the order in which they arrived.
 
-    ``partition_ids`` has the id of each of their partitions (``RecordSource.partition_id_of``). ``unknown`` are projects that
-    do not exist: their spans are rejected.
+    ``partition_ids`` has the id of each of their partitions (``RecordSource.partition_id_of``). ``unknown`` are
+    projects that do not exist: their spans are rejected.
     """
 
     records: Sequence[Record]
@@ -59,8 +59,8 @@ class Chunk:
 class RecordOutcome(NamedTuple):
     """The outcome of one record. ``bytes_count`` is the approximate memory of its rows, dead letters and rejections.
 
-    ``is_undecodable``: see ``decode.is_undecodable``. ``mapping_errors`` counts the values of known meaning that could not be read,
-    by reason (``ingest/semconv/rows.py``).
+    ``is_undecodable``: see ``decode.is_undecodable``. ``mapping_errors`` counts the values of known meaning that could
+    not be read, by reason (``ingest/semconv/rows.py``).
     """
 
     encoding: Encoding
@@ -74,7 +74,8 @@ class RecordOutcome(NamedTuple):
 
 
 class DecodedChunk(NamedTuple):
-    """``outcomes`` are in the order of the records; ``rows`` are those of all records in that order, without ``stored_us``.
+    """``outcomes`` are in the order of the records; ``rows`` are those of all records in that order, without
+    ``stored_us``.
 
     ``claimed`` are the projects that the rows belong to. ``seconds`` is how long decoding took.
     """

@@ -1,7 +1,8 @@
 """Decode chunks outside the event loop: in a thread, or in processes with an interpreter of their own (ADR 0006).
 
-A process holds nothing that could be lost: if one ends unexpectedly, another is started and gets the same chunks again. The
-responses of one process come in the order of its chunks, and the worker awaits chunks in the order in which it sent them.
+A process holds nothing that could be lost: if one ends unexpectedly, another is started and gets the same chunks again.
+The responses of one process come in the order of its chunks, and the worker awaits chunks in the order in which it sent
+them.
 """
 
 from __future__ import annotations
@@ -27,7 +28,9 @@ from ingest.decoding.child import Failure, receive, send
 from ingest.decoding.chunk import Chunk, DecodedChunk, decode_chunk
 
 CHUNKS_PER_PROCESS: Final = 4
-"""One is decoded while the next is already in the pipe; the others keep the process busy while a batch waits for the engine."""
+"""One is decoded while the next is already in the pipe; the others keep the process busy while a batch waits for the
+engine.
+"""
 
 TRIES_MAX: Final = 3
 RESPONSE_S_MAX: Final = 120.0
@@ -37,7 +40,9 @@ CHUNK_BYTES_MAX: Final = 12 * MIB
 """A larger chunk, with records past the default limit, gets proportionally more time."""
 
 PIPE_BYTES: Final = MIB
-"""The most that Linux allows everybody: fewer switches between the two ends, each of which costs the loop's thread time."""
+"""The most that Linux allows everybody: fewer switches between the two ends, each of which costs the loop's thread
+time.
+"""
 
 ROOT: Final = Path(__file__).parents[2]
 

@@ -21,9 +21,9 @@ CHUNK_RECORDS_MAX: Final = 1_000
 class WaitingRecords:
     """Polled records that are in no chunk yet. Pure book-keeping; times are passed in.
 
-    A chunk is due at ``CHUNK_BYTES``, at ``CHUNK_RECORDS_MAX``, or when its first record has waited ``linger_s``. The table of a
-    chunk costs as much as fifty spans before its first row: with one chunk per record, a worker that gets its spans one by
-    one would do little else.
+    A chunk is due at ``CHUNK_BYTES``, at ``CHUNK_RECORDS_MAX``, or when its first record has waited ``linger_s``. The
+    table of a chunk costs as much as fifty spans before its first row: with one chunk per record, a worker that gets
+    its spans one by one would do little else.
     """
 
     def __init__(self, *, linger_s: float) -> None:
@@ -58,7 +58,9 @@ class WaitingRecords:
             self._bytes_count += _size(record)
 
     def take(self, *, now_s: float) -> list[Record]:
-        """Return the next chunk, of at least one record; the records after it start to wait now. There must be a record."""
+        """Return the next chunk, of at least one record; the records after it start to wait now. There must be a
+        record.
+        """
         taken: list[Record] = []
         bytes_count = 0
         while self._records and bytes_count < CHUNK_BYTES and len(taken) < CHUNK_RECORDS_MAX:

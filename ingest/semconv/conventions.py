@@ -1,4 +1,6 @@
-"""All conventions, in the order in which they are applied: a later one wins (reference §4.5). ``ag.*`` attributes win over all."""
+"""All conventions, in the order in which they are applied: a later one wins (reference §4.5). ``ag.*`` attributes win
+over all.
+"""
 
 from __future__ import annotations
 

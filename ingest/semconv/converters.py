@@ -28,7 +28,9 @@ RESERVED_META: Final = frozenset(
 
 REMEMBERED_MAX: Final = 256
 REMEMBERED_CHARACTERS_MAX: Final = 8_192
-"""Characters of one text: with the number of texts this bounds the memory of a converter, to about 20 MB of the most hostile ones."""
+"""Characters of one text: with the number of texts this bounds the memory of a converter, to about 20 MB of the most
+hostile ones.
+"""
 
 _JSON = "application/json"
 _OPENED = ("{", "[")
@@ -68,12 +70,15 @@ def parsed_if_json(value: Value, *, levels_max: int = LEVELS_MAX) -> Value:
 
 
 def structured(value: Value) -> Value:
-    """Return what a text holds as JSON, or a value that came structured. Raises ``MappingError`` for text that is not JSON."""
+    """Return what a text holds as JSON, or a value that came structured. Raises ``MappingError`` for text that is not
+    JSON.
+    """
     return parsed(value) if isinstance(value, str) else value
 
 
 def elements_of(value: Value) -> Value:
-    """Return the array that came as an object with numbered members, because a limit on attributes dropped some of them.
+    """Return the array that came as an object with numbered members, because a limit on attributes dropped some of
+    them.
 
     Any other value is unchanged.
     """

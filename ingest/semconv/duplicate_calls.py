@@ -1,9 +1,10 @@
 """Model calls that two traces report: the client's own span, and that of the instrumentation around it (ADR 0010).
 
-Anthropic's client makes a span for each call. If it is below the span of an instrumentation, the rule of roll-ups counts the
-call once. The span of a streamed call is a trace of its own, and only the record shows that both are one call: the same process,
-the same usage, one inside the other in time. Then the client's span keeps what it reports and adds it to no sum, and
-``ag.meta.counted_in`` names the span that does. If the two come in different records nothing connects them.
+Anthropic's client makes a span for each call. If it is below the span of an instrumentation, the rule of roll-ups
+counts the call once. The span of a streamed call is a trace of its own, and only the record shows that both are one
+call: the same process, the same usage, one inside the other in time. Then the client's span keeps what it reports and
+adds it to no sum, and ``ag.meta.counted_in`` names the span that does. If the two come in different records nothing
+connects them.
 """
 
 from __future__ import annotations
@@ -59,7 +60,9 @@ def _calls_around(spans: Sequence[Span], normalized_spans: Sequence[NormalizedSp
 
 
 def _original(spans: Sequence[Span], duplicate: int, calls: list[tuple[int, int]]) -> Span | None:
-    """Take from ``calls`` the last span that begins before the duplicate, if it is of the same process and ends after it."""
+    """Take from ``calls`` the last span that begins before the duplicate, if it is of the same process and ends after
+    it.
+    """
     place = bisect_right(calls, (spans[duplicate].start_ns, len(spans))) - 1
     if place < 0:
         return None

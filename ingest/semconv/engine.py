@@ -1,8 +1,9 @@
 """The engine that applies the tables: from the attributes of a span to what they mean under ``ag``.
 
-Which rows of the tables apply depends on the keys of the attributes alone. ``mapping_of`` finds them once per set of keys, and
-``ingest/normalize.py`` keeps the result in its plan for these keys; a span then costs its conversions, and half a microsecond
-per row. The result has the canonical shape already (``ingest/ag.py``). Attributes are read and never changed. Pure; thread-safe.
+Which rows of the tables apply depends on the keys of the attributes alone. ``mapping_of`` finds them once per set of
+keys, and ``ingest/normalize.py`` keeps the result in its plan for these keys; a span then costs its conversions, and
+half a microsecond per row. The result has the canonical shape already (``ingest/ag.py``). Attributes are read and never
+changed. Pure; thread-safe.
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ TOTAL_END: Final = 2**64
 
 
 class Mapped(NamedTuple):
-    """What the attributes of a span mean: the members of ``ag`` that are not empty, and a reason for each value that cannot be read."""
+    """What the attributes of a span mean: the members of ``ag`` that are not empty, and a reason for each value that
+    cannot be read.
+    """
 
     ag: dict[str, Any]
     mapping_errors: Sequence[str] = ()
@@ -35,9 +38,9 @@ def map_attributes(
 ) -> Mapped | None:
     """Return what the attributes of other instrumentations mean; ``None`` if there are none.
 
-    ``mapping`` is that of the keys of ``flat``; ``nested`` are the same attributes, nested (``common/nesting.py``). Attributes of an
-    instrumentation that came nested are flattened first, and ``mapping_of_keys`` gives the mapping of their keys. An
-    answer that is published again says everything under ``ag`` already.
+    ``mapping`` is that of the keys of ``flat``; ``nested`` are the same attributes, nested (``common/nesting.py``).
+    Attributes of an instrumentation that came nested are flattened first, and ``mapping_of_keys`` gives the mapping of
+    their keys. An answer that is published again says everything under ``ag`` already.
     """
     if mapping is None or _is_of_an_answer(flat.get("ag")):
         return None
@@ -54,18 +57,20 @@ def _is_of_an_answer(ag: Any) -> bool:
 
 
 _Step: TypeAlias = tuple[str, tuple[str, ...], tuple[str, ...], tuple[str, ...], Callable[..., Any], int, str]
-"""One row for one set of keys: ``(key, keys, below, names, read, place, leaf)``. Not a named tuple: a plain one unpacks in half the time.
+"""One row for one set of keys: ``(key, keys, below, names, read, place, leaf)``. Not a named tuple: a plain one unpacks
+in half the time.
 
-``key``: the one key that is read, or ``keys``: several that are read together, or ``below``: the path of the container that is
-read, and ``names``: which of its members, all if empty. ``place`` and ``leaf``: where the result goes; without a leaf, member by member.
+``key``: the one key that is read, or ``keys``: several that are read together, or ``below``: the path of the container
+that is read, and ``names``: which of its members, all if empty. ``place`` and ``leaf``: where the result goes; without
+a leaf, member by member.
 """
 
 
 class KeyMapping(NamedTuple):
     """The rows that apply to a set of keys.
 
-    ``places``: the objects that may be made, outer ones first, each with the object around it (counted from ``ag``, the first) and
-    its name there. ``roots``: keys that may hold nested attributes of an instrumentation, as an object.
+    ``places``: the objects that may be made, outer ones first, each with the object around it (counted from ``ag``, the
+    first) and its name there. ``roots``: keys that may hold nested attributes of an instrumentation, as an object.
     """
 
     steps: tuple[_Step, ...] = ()

@@ -8,9 +8,9 @@ Chats come in events of three generations of OpenTelemetry's GenAI conventions:
 
 The events stay as they were sent. What attributes say (``engine.py``) wins over events.
 
-What went wrong becomes ``ag.exception``. Some instrumentations record an ``exception`` event, some send ``error.type`` and a status,
-some a status alone. An event counts on any span; the others count only if the span follows a convention, because a status
-alone says little about other spans.
+What went wrong becomes ``ag.exception``. Some instrumentations record an ``exception`` event, some send ``error.type``
+and a status, some a status alone. An event counts on any span; the others count only if the span follows a convention,
+because a status alone says little about other spans.
 """
 
 from __future__ import annotations
@@ -98,8 +98,8 @@ def _chat(read: Callable[..., Any], *sent: Value) -> list[Message]:
 def failure_of(span: Span, nested: Attributes, mapped: Mapping[str, Any] | None) -> dict[str, str] | None:
     """Return ``{type?, message?}`` of what went wrong; ``None`` if nothing did.
 
-    The last exception event counts; what it omits comes from ``error.type`` and the status. ``nested`` are the span's attributes,
-    ``mapped`` is what its convention says, if it follows one.
+    The last exception event counts; what it omits comes from ``error.type`` and the status. ``nested`` are the span's
+    attributes, ``mapped`` is what its convention says, if it follows one.
     """
     if mapped is None and not span.events:
         return None

@@ -1,4 +1,6 @@
-"""OpenTelemetry's GenAI conventions, from 1.27 on: what most instrumentations write today, including OpenLLMetry and AI SDK 7."""
+"""OpenTelemetry's GenAI conventions, from 1.27 on: what most instrumentations write today, including OpenLLMetry and AI
+SDK 7.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Messages in one shape, whatever the source spells.
+"""Messages in one shape for all sources.
 
 A message is ``{role, content | parts, tool_calls?, tool_call_id?, name?, finish_reason?}``:
 
@@ -22,7 +22,8 @@ from ingest.semconv.rows import NOT_MESSAGES, TOO_DEEP, MappingError
 from ingest.semconv.vocabulary import finish_reason_named
 
 VALUE_LEVELS_MAX: Final = 20
-"""Levels of a value inside a message: with those around it in ``ag`` as many as an answer that is published again may have."""
+"""Levels of a value inside a message: with the levels around it in ``ag``, the most that a published answer may have.
+"""
 
 Message = dict[str, Any]
 
@@ -44,7 +45,7 @@ _REASONING_PARTS: Final = frozenset({"reasoning", "thinking"})
 
 
 def messages_of(sent: Value) -> list[Message]:
-    """The messages of a list, of an object with numbered members, or of JSON that holds a list. Raises ``MappingError``."""
+    """Return the messages of a list, of an object with numbered members, or of a list in JSON. Raises ``MappingError``."""
     found = elements_of(structured(sent))
     if not isinstance(found, list):
         raise MappingError(NOT_MESSAGES)
@@ -59,8 +60,7 @@ def messages_of(sent: Value) -> list[Message]:
 
 
 def _plain(sent: Value) -> Message | None:
-    """The way of most messages: one text, said by somebody; ``None`` for any other. Gives what ``_messages`` would, in a
-    fraction of its time."""
+    """Read the most common message, one text with a role; ``None`` for any other. Same result as ``_messages``, faster."""
     if not isinstance(sent, dict):
         return None
     inner = sent["message"] if len(sent) == 1 and "message" in sent else sent
@@ -78,7 +78,7 @@ def _plain(sent: Value) -> Message | None:
 
 
 def _messages(sent: Value) -> Iterable[Message]:
-    """The message that was sent, and one for each result of a tool in it."""
+    """Return the message that was sent, and one for each tool result in it."""
     if not isinstance(sent, dict):
         raise MappingError(NOT_MESSAGES)
     inner = _unwrapped(sent)
@@ -99,13 +99,13 @@ def _messages(sent: Value) -> Iterable[Message]:
 
 
 def _texts(**members: Value) -> dict[str, str]:
-    """The members that hold a text, or what has one. Raises ``MappingError``."""
+    """Return the members that are scalars, as texts. Raises ``MappingError``."""
     texts = {name: as_text(member) for name, member in members.items() if member is not None}
     return {name: text for name, text in texts.items() if text is not None}
 
 
 def _unwrapped(sent: Message) -> Message:
-    """The message in the wrapping of OpenInference and of choices (``message``), or of LangChain (``data``, ``kwargs``)."""
+    """Unwrap the message of OpenInference and of choices (``message``), or of LangChain (``data``, ``kwargs``)."""
     for wrapping in ("message",) if "role" in sent else ("message", "data", "kwargs"):
         inner = sent.get(wrapping)
         if isinstance(inner, dict):
@@ -114,7 +114,7 @@ def _unwrapped(sent: Message) -> Message:
 
 
 def _content(inner: Message) -> Value:
-    """What stands in a message; only its parts may be numbered, for a content may be an object of a tool's own."""
+    """Return the content of a message. Only parts may be numbered: a content may be an object that a tool returned."""
     for name in ("parts", "contents"):
         if name in inner:
             return elements_of(inner[name])
@@ -122,7 +122,7 @@ def _content(inner: Message) -> Value:
 
 
 class _Gathered:
-    """What stands in a message: its parts, calls of tools, results of tools."""
+    """The content of a message: its parts, tool calls and tool results."""
 
     __slots__ = ("call_ids", "calls", "content", "parts", "results")
 
@@ -134,7 +134,7 @@ class _Gathered:
         self.results: list[Message] = []
 
     def add_content(self, content: Value, *, is_result: bool) -> None:
-        """A text, or parts. What a tool gave is neither taken apart nor read."""
+        """Add a text, or parts. The result of a tool is not parsed."""
         if isinstance(content, list) and not (is_result and not _are_parts(content)):
             for part in content:
                 self._add_part(part)
@@ -142,7 +142,7 @@ class _Gathered:
             self.content = within(content)
 
     def add_calls(self, calls: Value) -> None:
-        """Calls beside the content; one that stood among the parts already is the same."""
+        """Add calls from outside the content; a call that is among the parts already is the same one."""
         if calls is None:
             return
         if not isinstance(calls, list):
@@ -151,7 +151,7 @@ class _Gathered:
             self._add_call(sent)
 
     def message(self, message: Message) -> Message:
-        """The message, ``message`` being its beginning."""
+        """Return ``message`` completed with the content."""
         if self.parts:
             is_text = len(self.parts) == 1 and self.parts[0]["type"] == "text" and len(self.parts[0]) == 2
             message |= {"content": self.parts[0]["content"]} if is_text else {"parts": self.parts}
@@ -200,7 +200,7 @@ def _are_parts(content: list[Any]) -> bool:
 
 
 def _call(sent: Value) -> dict[str, Any]:
-    """A call of a tool: ``{id, name, arguments}`` as far as they are there."""
+    """Return a tool call: ``{id, name, arguments}`` as far as they were sent."""
     if not isinstance(sent, dict):
         raise MappingError(NOT_MESSAGES)
     call = sent.get("tool_call", sent)
@@ -227,12 +227,12 @@ def _result(part: dict[str, Any]) -> Message:
 
 
 def _present(**members: Any) -> dict[str, Any]:
-    """The members that are not null."""
+    """Return the members that are not null."""
     return {name: member for name, member in members.items() if member is not None}
 
 
 def first_of(members: Mapping[str, Any], *names: str) -> Any:
-    """The first of these members that is there and not null."""
+    """Return the first of these members that is present and not null."""
     for name in names:
         member = members.get(name)
         if member is not None:
@@ -241,12 +241,12 @@ def first_of(members: Mapping[str, Any], *names: str) -> Any:
 
 
 def value_of(sent: Value) -> Value:
-    """The object or array that a text holds, if it is not nested too deep for its place; any other value as ``within`` says."""
+    """Return the object or array that a text holds, unless it is nested too deep; any other value as ``within`` does."""
     return parsed_if_json(sent, levels_max=VALUE_LEVELS_MAX) if isinstance(sent, str) else within(sent)
 
 
 def within(value: Any, levels: int = VALUE_LEVELS_MAX) -> Any:
-    """The value, if it is not nested too deep for its place. Raises ``MappingError``."""
+    """Return the value. Raises ``MappingError`` if it is nested too deep for its place."""
     kind = type(value)
     if kind is dict:
         members = value.values()

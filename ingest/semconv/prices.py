@@ -1,8 +1,9 @@
-"""What a model call costs: the table of prices, and the costs of a span that no instrumentation gave any (ADR 0010).
+"""The price table of models, and the costs of spans to which no instrumentation gave any (ADR 0010).
 
-The table is data: ``prices.csv`` beside this file, or a file of the user's own that takes its place. A span gets a cost from it
-only where it is a model call that says its model and its tokens, and the model is in the table; an unknown model never
-costs anything. A cost that came with the span is never touched. ``ag.meta.cost_source`` says which of the two it is.
+The table is data: ``prices.csv`` beside this file, or a file of the user's own that takes its place. A span gets a cost
+from it only where it is a model call that says its model and its tokens, and the model is in the table; an unknown
+model never costs anything. A cost that came with the span is never touched. ``ag.meta.cost_source`` says which of the
+two it is.
 
 Tokens that were read from the provider's cache, or written to it, are part of the prompt in all conventions that are
 mapped; where they are more than the prompt they cannot be, and were counted beside it, as Anthropic's own API does.
@@ -22,29 +23,30 @@ from common.settings import IllegalSettings
 from common.span import MODEL_CALLS
 
 PRICED: Final = frozenset({*MODEL_CALLS, "query"})
-"""The types of spans that may get a cost: calls of models, and queries, which the reference prices too (§3.3; ours adds ``llm``).
-``agent`` and the like repeat what their model calls used."""
+"""The types of spans that may get a cost: calls of models, and queries, which the reference prices too (§3.3; ours adds
+``llm``). ``agent`` and the like repeat what their model calls used.
+"""
 
 GIVEN: Final = "instrumentation"
-"""What ``ag.meta.cost_source`` says of a cost that came with the span."""
+"""``ag.meta.cost_source`` of a cost that came with the span."""
 
 LIST_PRICES: Final = Path(__file__).with_name("prices.csv")
 COLUMNS: Final = ("provider", "model", "input", "cached_input", "cache_write", "output")
 PRICES_MAX: Final = 10_000
-"""Rows of a file."""
+"""Rows of a price file."""
 
 MODEL_CHARS_MAX: Final = 256
-"""Of a name; a longer one is unknown."""
+"""Characters of a model name; a longer one is unknown."""
 
 DOLLARS_MAX: Final = 1_000_000
-"""A million tokens, and one call; nobody pays more."""
+"""Limit of a price per million tokens, and of the cost of one call."""
 
 _NUMBERS: Final = frozenset({int, float})
 _NOTHING: Final[Mapping[str, Any]] = {}
 _REMEMBERED_MAX: Final = 4_096
 _PER_TOKENS: Final = 1_000_000
 _DIGITS: Final = 12
-"""Behind the point: a millionth of a millionth of a dollar. Below it are only the errors of binary fractions."""
+"""Decimal places: a millionth of a millionth of a dollar. Below are only the errors of binary fractions."""
 
 _AS_OF: Final = re.compile(r"#\s*as of\s+(\S+)\s*$")
 _RUN_BY_ONESELF: Final = frozenset(
@@ -61,26 +63,27 @@ _RUN_BY_ONESELF: Final = frozenset(
         "vllm",
     }
 )
-"""What stands before a name, or is the provider, where a model runs on one's own machine: no list price is for it."""
+"""Prefixes of names, or providers, of models on one's own machine: no list price applies to them."""
 
 _IN_FRONT: Final = re.compile(
     r"(?:.*/)?(?:(?:us|eu|apac|jp|au|global)\.)?(?:(?:anthropic|amazon|cohere|mistral|deepseek)\.)?"
 )
-"""What gateways and clouds put before a name: ``openai/``, ``us.anthropic.``."""
+"""Prefixes that gateways and clouds add to a name: ``openai/``, ``us.anthropic.``."""
 
 _BEHIND: Final = tuple(
     map(re.compile, (r":\d+$", r"-v\d+$", r"-latest$|[-@]\d{8}$|-\d{4}-\d{2}-\d{2}$|-\d{3}$", r"-v\d+$"))
 )
-"""What makes a name that of a snapshot, from its end: the version a cloud puts there (``-v1:0``), a date or a number, the version
-again, which another cloud puts before the date (``-v2@20241022``)."""
+"""What makes a name that of a snapshot, from its end: the version a cloud puts there (``-v1:0``), a date or a number,
+the version again, which another cloud puts before the date (``-v2@20241022``).
+"""
 
 
 class IllegalPrices(IllegalSettings):
-    """A file of prices that cannot be used. The message names the file, the line, and what is wrong there."""
+    """A price file that cannot be used. The message names the file, the line, and what is wrong there."""
 
 
 class Price(NamedTuple):
-    """One row of the table, in US dollars a million tokens."""
+    """One row of the table, in US dollars per million tokens."""
 
     provider: str
     model: str
@@ -94,7 +97,7 @@ _UNSEEN: Final = Price("", "", 0.0, 0.0, 0.0, 0.0)
 
 
 class Cost(NamedTuple):
-    """In US dollars."""
+    """Costs in US dollars."""
 
     prompt: float
     completion: float
@@ -117,7 +120,9 @@ class PriceTable:
         self._by_name.update((price.model, price) for price in self.prices)
 
     def price_of(self, model: str) -> Price | None:
-        """The row of a model: of that very name, or of the one whose snapshot it is; ``None`` where it is unknown."""
+        """Return the row of a model, by its name or by that of the model whose snapshot it is; ``None`` if it is
+        unknown.
+        """
         known = self._remembered.get(model, _UNSEEN)
         if known is not _UNSEEN:
             return known
@@ -144,17 +149,17 @@ class PriceTable:
 
 @cache
 def list_prices() -> PriceTable:
-    """The table that is part of the program."""
+    """Return the built-in table."""
     return read_prices(LIST_PRICES)
 
 
 def prices_in(path: Path | None) -> PriceTable:
-    """The table of the user's own file, or the program's where there is none. Raises ``IllegalPrices``."""
+    """Return the table of the user's file, or the built-in one if there is none. Raises ``IllegalPrices``."""
     return list_prices() if path is None else read_prices(path)
 
 
 def read_prices(path: Path) -> PriceTable:
-    """The table in a file. Raises ``IllegalPrices``."""
+    """Return the table in a file. Raises ``IllegalPrices``."""
     try:
         lines = path.read_text(encoding="utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as exc:
@@ -179,7 +184,7 @@ def read_prices(path: Path) -> PriceTable:
 
 
 def cost_of(price: Price, tokens: Mapping[str, Any]) -> Cost | None:
-    """What tokens cost, as ``ag.metrics.tokens.incremental`` names them; ``None`` where they say nothing that costs."""
+    """Return the cost of tokens, named as in ``ag.metrics.tokens.incremental``; ``None`` if no priced tokens were sent."""
     prompt, completion = _count(tokens.get("prompt")), _count(tokens.get("completion"))
     if not prompt and not completion and not price.output:
         prompt = _count(tokens.get("total"))
@@ -222,7 +227,7 @@ def add_costs(ag: dict[str, Any], prices: PriceTable) -> None:
 
 
 def _price_of_call(ag: Mapping[str, Any], prices: PriceTable) -> Price | None:
-    """The row of its model; of a model that is run by oneself only a row that says so."""
+    """Return the row of the span's model; for a self-hosted model only a row that says so."""
     price = prices.price_of(model_of(ag))
     provider = ag.get("meta", _NOTHING).get("system")
     if price is None or not isinstance(provider, str) or provider not in _RUN_BY_ONESELF:
@@ -231,7 +236,7 @@ def _price_of_call(ag: Mapping[str, Any], prices: PriceTable) -> Price | None:
 
 
 def model_of(ag: Mapping[str, Any]) -> str:
-    """The model that answered, else the one that was asked for; ``''`` where the span names none."""
+    """Return the model that responded, else the requested one; ``''`` if the span names none."""
     meta = ag.get("meta", _NOTHING)
     for said in (meta.get("response"), meta.get("request"), ag["data"].get("parameters")):
         if said and type(said) is dict:
@@ -248,7 +253,7 @@ def _mark(ag: dict[str, Any], source: str) -> None:
 
 
 def _count(said: Any) -> float:
-    """The number of tokens; 0 where it is none, or negative."""
+    """Return the number of tokens; 0 if it is not a number, or negative."""
     return said if type(said) in _NUMBERS and said > 0 else 0
 
 
@@ -297,6 +302,6 @@ def _take(price: Price, prices: dict[str, Price]) -> None:
 
 
 def _date(lines: Iterable[str]) -> str | None:
-    """What a comment says about when the prices are of."""
+    """Return the date of the prices that a comment states."""
     found = (_AS_OF.fullmatch(line.strip()) for line in lines)
     return next((match[1] for match in found if match), None)

@@ -1,4 +1,6 @@
-"""Pydantic AI and Logfire: attributes outside the GenAI conventions. Keys without a prefix count only next to prefixed ones."""
+"""Pydantic AI and Logfire: attributes outside the GenAI conventions. Keys without a prefix count only next to prefixed
+ones.
+"""
 
 from __future__ import annotations
 

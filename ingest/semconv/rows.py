@@ -1,7 +1,7 @@
 """The rows of mapping tables: which attribute becomes what under ``ag``.
 
-A table is data: people read it, the engine (``engine.py``) applies it, the page on instrumentations is generated from it. To
-support a new key, add a row.
+A table is data: people read it, the engine (``engine.py``) applies it, the page on instrumentations is generated from
+it. To support a new key, add a row.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ MAPPING_ERROR_REASONS = (
 class Converter(NamedTuple):
     """How a value is read: ``says`` describes it in the docs, ``read`` is a function of the value or values.
 
-    ``read`` returns what is put under ``ag``, or ``None`` for nothing, and raises ``MappingError``. It never changes its input, and
-    its result is JSON-ready.
+    ``read`` returns what is put under ``ag``, or ``None`` for nothing, and raises ``MappingError``. It never changes
+    its input, and its result is JSON-ready.
     """
 
     says: str
@@ -64,10 +64,10 @@ class Row:
     """One mapping.
 
     ``source``: a key; several keys that are read together, absent ones as ``None``; or all keys below a prefix
-    (``llm.input_messages.*``), read nested. ``target``: a path below ``ag``; if it ends in ``.*`` the converter returns an object
-    whose members are put there one by one, which keeps what other rows put there. ``beside`` and ``unless``: regular expressions;
-    the row applies only to spans that have, or do not have, a key that begins so. ``generations``: which versions write the
-    key, if not all do.
+    (``llm.input_messages.*``), read nested. ``target``: a path below ``ag``; if it ends in ``.*`` the converter returns
+    an object whose members are put there one by one, which keeps what other rows put there. ``beside`` and ``unless``:
+    regular expressions; the row applies only to spans that have, or do not have, a key that begins so. ``generations``:
+    which versions write the key, if not all do.
     """
 
     source: str | tuple[str, ...]

@@ -55,7 +55,9 @@ def _tools(sent: Value) -> list[dict[str, Any]] | None:
 
 
 def _offered(sent: Sequence[Value]) -> list[dict[str, Any]] | None:
-    """Return the tools of a list. If one cannot be read, such as one that was cut off, raise ``MappingError`` with the others."""
+    """Return the tools of a list. If one cannot be read, such as one that was cut off, raise ``MappingError`` with the
+    others.
+    """
     tools: list[dict[str, Any]] = []
     mapping_errors: list[MappingError] = []
     for each in sent:

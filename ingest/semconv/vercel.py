@@ -1,4 +1,6 @@
-"""Vercel's AI SDK: version 5 under ``ai.*``; version 7 as the GenAI conventions say, with its context below ``ai.settings.context``."""
+"""Vercel's AI SDK: version 5 under ``ai.*``; version 7 as the GenAI conventions say, with its context below
+``ai.settings.context``.
+"""
 
 from __future__ import annotations
 

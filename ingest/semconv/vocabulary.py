@@ -1,7 +1,7 @@
 """One word per concept: providers, finish reasons, span types, whatever word was sent.
 
-Providers and reasons use the words of OpenTelemetry's GenAI conventions; span types use those of the reference (§2). A word
-that is not listed stays unchanged, except that providers become lower case.
+Providers and reasons use the words of OpenTelemetry's GenAI conventions; span types use those of the reference (§2). A
+word that is not listed stays unchanged, except that providers become lower case.
 """
 
 from __future__ import annotations
@@ -97,7 +97,9 @@ VERCEL_OPERATIONS: Final = {
 
 
 def provider_named(name: str) -> str:
-    """Return the provider's one name; ``openai.responses`` is ``openai``, because the interface is not part of the name."""
+    """Return the provider's one name; ``openai.responses`` is ``openai``, because the interface is not part of the
+    name.
+    """
     lower = name.strip().lower()
     if lower.endswith(_INTERFACES):
         lower = lower.rpartition(".")[0]
