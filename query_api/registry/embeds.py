@@ -174,8 +174,8 @@ def _target_of_object(source: Mapping[str, Any]) -> Target:
     if not isinstance(embed, dict) or not isinstance(embed.get(_REFERENCES), dict):
         raise Unresolved(f"'{MARKER}' needs '{_REFERENCES}': an object of references by their kind")
     selector = embed.get(_SELECTOR) or {}
-    others = embed.keys() - {_REFERENCES, _SELECTOR}
-    if others or not isinstance(selector, dict) or _present(selector).keys() - {_PATH}:
+    further = embed.keys() - {_REFERENCES, _SELECTOR}
+    if further or not isinstance(selector, dict) or _present(selector).keys() - {_PATH}:
         raise Unresolved(
             f"'{MARKER}' holds '{_REFERENCES}' and '{_SELECTOR}', and the selector '{_PATH}', and nothing else"
         )
