@@ -1,1 +1,1 @@
-"""What Clearspan costs, beside what the engine alone costs: `make bench`."""
+"""Measures Clearspan next to the engine alone: `make bench`."""

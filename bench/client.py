@@ -1,8 +1,8 @@
-"""The one who asks in a measurement over HTTP, in a process of its own, as users are.
+"""The HTTP client of the measurements, in a process of its own, as real clients are.
 
-Lines of JSON on standard input, each a request, and one on standard output for each: how long its answer took, from the first byte
-sent to the last one received, and what the bench needs to know of it. It speaks over a bare socket: what a client's library does with
-an answer is not what the API adds to it.
+It reads requests as lines of JSON from standard input and writes one line per response: the time from the first byte sent
+to the last one received, and what the benchmark needs from the body. It uses a raw socket, so the overhead of a client
+library is not measured.
 """
 
 from __future__ import annotations
@@ -21,39 +21,39 @@ from typing import Any, Final, NamedTuple
 
 from common.limits import MIB
 
-ANSWER_BYTES_MAX: Final = 64 * MIB
+RESPONSE_BYTES_MAX: Final = 64 * MIB
 
 _HEAD: Final = re.compile(
     rb"HTTP/1.1 (?P<status>\d+) .*?\r\nContent-Length: (?P<length>\d+)\r\n.*?\r\n\r\n", re.DOTALL | re.IGNORECASE
 )
 
 
-class Answered(NamedTuple):
-    """A page as its client saw it."""
+class Page(NamedTuple):
+    """A page as the client saw it."""
 
     took_ms: float
     items_count: int
     cursor: str | None
-    """Of the page behind it."""
+    """The cursor of the next page."""
 
 
 class Client:
-    """Asks one question after the other."""
+    """Sends one request after the other."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self._process = process
 
-    async def post(self, path: str, body: Mapping[str, Any]) -> Answered:
-        """Ask, and wait for the whole answer."""
+    async def post(self, path: str, body: Mapping[str, Any]) -> Page:
+        """Send a request and wait for the whole response."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write(json.dumps([path, body]).encode() + b"\n")
-        return Answered(*json.loads(await self._process.stdout.readline()))
+        return Page(*json.loads(await self._process.stdout.readline()))
 
 
 @asynccontextmanager
 async def client_of(port: int) -> AsyncIterator[Client]:
-    """A client of the API on this port, in a process that ends with the block."""
+    """Start a client of the API on this port; its process ends with the block."""
     pipe = asyncio.subprocess.PIPE
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "bench.client", str(port), stdin=pipe, stdout=pipe
@@ -65,28 +65,28 @@ async def client_of(port: int) -> AsyncIterator[Client]:
         await process.wait()
 
 
-def _answered(connection: socket.socket, into: memoryview, path: str, body: Mapping[str, Any]) -> Answered:
+def _request(connection: socket.socket, into: memoryview, path: str, body: Mapping[str, Any]) -> Page:
     content = json.dumps(body).encode()
     request = b"POST %b HTTP/1.1\r\nHost: bench\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%b"
     started_s = time.perf_counter()
     connection.sendall(request % (path.encode(), len(content), content))
-    status, answer = _received(connection, into)
+    status, received = _receive(connection, into)
     took_ms = (time.perf_counter() - started_s) * 1000
     if status != http.HTTPStatus.OK:
-        raise RuntimeError(f"{path} answered {status}: {bytes(answer[:1000])!r}")
-    page = json.loads(bytes(answer))
-    return Answered(took_ms, page["count"], page.get("windowing", {}).get("next"))
+        raise RuntimeError(f"{path} returned {status}: {bytes(received[:1000])!r}")
+    page = json.loads(bytes(received))
+    return Page(took_ms, page["count"], page.get("windowing", {}).get("next"))
 
 
-def _received(connection: socket.socket, into: memoryview) -> tuple[int, memoryview]:
-    """The status and the body of the next answer, which lies in ``into``. As a client in C would read it: no piece is copied again."""
+def _receive(connection: socket.socket, into: memoryview) -> tuple[int, memoryview]:
+    """Return the status and the body of the next response, which is read into ``into`` without copies."""
     filled = _fill(connection, into, 0)
     while (head := _HEAD.match(into[:filled])) is None:
         filled = _fill(connection, into, filled)
-    ends_at = head.end() + int(head["length"])
-    while filled < ends_at:
+    end = head.end() + int(head["length"])
+    while filled < end:
         filled = _fill(connection, into, filled)
-    return int(head["status"]), into[head.end() : ends_at]
+    return int(head["status"]), into[head.end() : end]
 
 
 def _fill(connection: socket.socket, into: memoryview, filled: int) -> int:
@@ -96,14 +96,14 @@ def _fill(connection: socket.socket, into: memoryview, filled: int) -> int:
 
 
 def main() -> None:
-    """Ask until there is nothing more to ask."""
+    """Send requests until standard input ends."""
     parser = argparse.ArgumentParser()
     parser.add_argument("port", type=int)
     with socket.create_connection(("127.0.0.1", parser.parse_args().port)) as connection:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        into = memoryview(bytearray(ANSWER_BYTES_MAX))
+        into = memoryview(bytearray(RESPONSE_BYTES_MAX))
         for line in sys.stdin:
-            print(json.dumps(_answered(connection, into, *json.loads(line))), flush=True)
+            print(json.dumps(_request(connection, into, *json.loads(line))), flush=True)
 
 
 if __name__ == "__main__":

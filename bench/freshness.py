@@ -1,4 +1,4 @@
-"""Produce to found, at a steady rate: from the moment a record is handed to the producer until ``/spans/query`` finds it."""
+"""Measures the time from producing a record until ``/spans/query`` returns its span, at a steady rate."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ WARM_UP_S: Final = 2
 
 
 async def measure(seconds: int) -> dict[str, Any]:
-    """Percentiles in seconds over one probe in ten records."""
+    """Return percentiles in seconds; every tenth record is probed."""
     with tempfile.TemporaryDirectory() as directory:
         async with broker(Path(directory)) as running:
             settings = bench_settings(Path(directory), bootstrap=running.bootstrap)
@@ -45,7 +45,7 @@ async def measure(seconds: int) -> dict[str, Any]:
             ):
                 working = asyncio.create_task(worker.run(), name="worker")
                 api = f"http://127.0.0.1:{port}"
-                await _produce_and_find(settings.kafka, api, WARM_UP_S)  # waits for the worker to have joined its group
+                await _produce_and_find(settings.kafka, api, WARM_UP_S)  # by then the worker has joined its group
                 found_s = await _produce_and_find(settings.kafka, api, seconds)
                 worker.stop()
                 await working
@@ -77,7 +77,7 @@ async def _produce_and_find(kafka: Any, api: str, seconds: int) -> list[float]:
 
 async def _found_after(session: aiohttp.ClientSession, api: str, record: bytes, produced_s: float) -> float:
     span = ExportTraceServiceRequest.FromString(record).resource_spans[0].scope_spans[0].spans[0]
-    question = {
+    query = {
         "filtering": {
             "conditions": [
                 {"field": "trace_id", "value": span.trace_id.hex()},
@@ -86,9 +86,9 @@ async def _found_after(session: aiohttp.ClientSession, api: str, record: bytes, 
         }
     }
     while True:
-        async with session.post(f"{api}/spans/query", json=question) as answer:
-            answer.raise_for_status()
-            if (await answer.json())["count"]:
+        async with session.post(f"{api}/spans/query", json=query) as response:
+            response.raise_for_status()
+            if (await response.json())["count"]:
                 return time.monotonic() - produced_s
         await asyncio.sleep(POLL_S)
 

@@ -1,4 +1,4 @@
-"""What the measurements share: the embedded broker full of records, child processes that measure, medians."""
+"""What the measurements share: the embedded broker, child processes that measure, memory and medians."""
 
 from __future__ import annotations
 
@@ -23,9 +23,11 @@ from common.kafka.cluster import ensure_topics
 from common.kafka.producer import KafkaPublisher
 from common.settings import Settings
 
+PUBLISH_CHUNK = 100
+
 
 def bench_settings(root: Path, *, bootstrap: str) -> Settings:
-    """Settings of a measurement: chDB below ``root``, authentication off, any free port."""
+    """Return the settings of a measurement: chDB in ``root``, authentication off, any free port."""
     settings = Settings()
     return settings.model_copy(
         update={
@@ -45,7 +47,7 @@ def bench_settings(root: Path, *, bootstrap: str) -> Settings:
 
 @asynccontextmanager
 async def broker(root: Path) -> AsyncIterator[EmbeddedBroker]:
-    """An embedded broker on a free port, which ends with this process; who publishes makes the topics first."""
+    """Start an embedded broker on a free port; it ends with this process. Create the topics before you publish."""
     guard = Guard()
     running = EmbeddedBroker(root / "broker.log")
     try:
@@ -59,23 +61,23 @@ async def broker(root: Path) -> AsyncIterator[EmbeddedBroker]:
 
 
 async def publish_all(settings: Settings, topic: str, records: Iterable[bytes]) -> None:
-    """Publish records, a few hundred at a time."""
+    """Publish records, ``PUBLISH_CHUNK`` at a time."""
     await ensure_topics(settings.kafka)
     publisher = KafkaPublisher(settings.kafka)
     try:
         chunk: list[bytes] = []
         for record in records:
             chunk.append(record)
-            if len(chunk) == 100:
-                await asyncio.gather(*(publisher.publish(topic, each) for each in chunk))
+            if len(chunk) == PUBLISH_CHUNK:
+                await asyncio.gather(*(publisher.publish(topic, value) for value in chunk))
                 chunk.clear()
-        await asyncio.gather(*(publisher.publish(topic, each) for each in chunk))
+        await asyncio.gather(*(publisher.publish(topic, value) for value in chunk))
     finally:
         await publisher.close()
 
 
 def run_child(module: str, *arguments: object, timeout_s: float = 300.0) -> dict[str, Any]:
-    """Run a module of the bench in a process of its own; gives the JSON object that it prints last."""
+    """Run a module of the benchmark as a child process; return the JSON object that it prints last."""
     done = subprocess.run(
         [sys.executable, "-m", module, *map(str, arguments)],
         capture_output=True,
@@ -90,23 +92,23 @@ def run_child(module: str, *arguments: object, timeout_s: float = 300.0) -> dict
 
 
 def peak_mib() -> float:
-    """The most memory that this process held, and each of those it has started and that run now, added up."""
+    """Return the sum of the peak memory of this process and of its children that run now."""
     processes = [os.getpid(), *(child.pid for child in psutil.Process().children(recursive=True))]
-    return sum(_peak_kib(each) for each in processes) / 1024
+    return sum(_peak_kib(process_id) for process_id in processes) / 1024
 
 
 def _peak_kib(process_id: int) -> int:
-    # The kernel's own mark. `ru_maxrss` of a child begins with what its parent held when it was started.
+    # Not `ru_maxrss`: that of a child begins with the memory that its parent had when it started the child.
     status = Path(f"/proc/{process_id}/status").read_text()
     return int(re.findall(r"VmHWM:\s+(\d+) kB", status)[0])
 
 
 def percentile(values: Sequence[float], percent: float) -> float:
-    """The value below which ``percent`` of 100 lie."""
+    """Return the percentile ``percent`` of the values."""
     ordered = sorted(values)
     return ordered[min(len(ordered) - 1, int(len(ordered) * percent / 100))]
 
 
 def median(values: Sequence[float]) -> float:
-    """The middle one."""
+    """Return the median of the values."""
     return statistics.median(values)

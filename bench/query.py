@@ -1,12 +1,11 @@
-"""Questions over HTTP, beside the statements that each becomes, asked of the engine directly.
+"""Measures queries over HTTP, and the statements of each query in the engine alone.
 
-The API is the real one on a real socket, and who asks is another process, as users are (``client.py``). Every question names other
-values, and the engine's cache of conditions is off, so that nothing is answered from memory of the question: that is what the
-percentiles over HTTP are of.
+The API listens on a real socket, and the client is another process (``client.py``). Every query has different values, and the
+engine's query condition cache is off, so no result comes from a cache. The percentiles over HTTP are of these queries.
 
-What HTTP, rendering and Python cost is a difference of pairs: the same question over HTTP again, and the statements that made its
-answer bare, in the same order, side by side where they ran so, each read into Arrow as the API reads it. Both come after the first
-time, when the engine has loaded its marks and postings, and take turns in coming first.
+The cost of HTTP, rendering and Python is a difference of pairs: the same query again over HTTP, and its statements alone,
+in the same order and as concurrent as they were, read into Arrow as the API reads them. Both run after the first query, when
+the engine has loaded its marks and postings, and alternate in running first.
 """
 
 from __future__ import annotations
@@ -39,25 +38,25 @@ from common.times import format_us
 from query_api.http.app import open_api
 
 TIMES: Final = 60
-"""How often each question is asked, the first tenth to warm up."""
+"""How often each query runs. The first tenth warms up."""
 
 PAIRS: Final = 4
-"""How often each is asked over HTTP and bare, for the difference: a twentieth of what either takes, and of either's spread a fifth."""
+"""Pairs per query. The difference is about a twentieth of either time, and a fifth of the spread of either."""
 
 DEEP_PAGE: Final = 10_000
 DEEP_LIMIT: Final = 50
 STRIDE: Final = 10_000
-"""Spans a call on the way to the deep page: the limit may change from page to page."""
+"""Limit of the pages before the deep page."""
 
-OF_QUESTIONS: Final = "project_id"
-"""The parameter that every statement of a question has; what the API asks for itself meanwhile is about all projects."""
+QUERY_PARAMETER: Final = "project_id"
+"""The parameter that every statement of a query has; background statements of the API read all projects."""
 
 Body = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
-    """A route and a body, made anew for each time it is asked."""
+class Query:
+    """A route, and a function that returns a new body for each request."""
 
     path: str
     body: Callable[[random.Random, int], Body]
@@ -99,31 +98,31 @@ def _text(randomness: random.Random, _spans_count: int) -> Body:
     return _page(50, {"field": "content", "operator": "contains", "value": words})
 
 
-QUESTIONS: Final[Mapping[str, Question]] = {
-    "newest page of 100": Question("/spans/query", _newest),
-    "attribute, page of 50": Question("/spans/query", lambda chance, _: _page(50, _attribute(chance))),
-    "or of three attributes, 50": Question("/spans/query", _or),
-    "not, page of 50": Question("/spans/query", _not),
-    "regex, page of 50": Question("/spans/query", _regex),
-    "text, page of 50": Question("/spans/query", _text),
-    "traces by attribute, 50": Question("/traces/query", lambda chance, _: _page(50, _attribute(chance))),
-    "newest traces, 50": Question("/traces/query", _newest_traces),
+QUERIES: Final[Mapping[str, Query]] = {
+    "newest page of 100": Query("/spans/query", _newest),
+    "attribute, page of 50": Query("/spans/query", lambda chance, _: _page(50, _attribute(chance))),
+    "or of three attributes, 50": Query("/spans/query", _or),
+    "not, page of 50": Query("/spans/query", _not),
+    "regex, page of 50": Query("/spans/query", _regex),
+    "text, page of 50": Query("/spans/query", _text),
+    "traces by attribute, 50": Query("/traces/query", lambda chance, _: _page(50, _attribute(chance))),
+    "newest traces, 50": Query("/traces/query", _newest_traces),
 }
 
 
 @dataclass(frozen=True, slots=True)
-class _Ran:
+class _ExecutedStatement:
     statement: Statement
     started_s: float
     ended_s: float
 
 
 class RecordingStore:
-    """A store that remembers which statements about spans were asked of it, and when."""
+    """A store that records the statements of queries, and when they ran."""
 
     def __init__(self, store: ColumnStore) -> None:
         self._store = store
-        self.ran: list[_Ran] = []
+        self.executed: list[_ExecutedStatement] = []
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)
@@ -133,34 +132,34 @@ class RecordingStore:
         fresh = Statement(statement.sql, statement.parameters, settings)
         started_s = time.perf_counter()
         table = await self._store.select(fresh, deadline_s=deadline_s)
-        if OF_QUESTIONS in statement.parameters:
-            self.ran.append(_Ran(fresh, started_s, time.perf_counter()))
+        if QUERY_PARAMETER in statement.parameters:
+            self.executed.append(_ExecutedStatement(fresh, started_s, time.perf_counter()))
         return table
 
-    async def replay_ms(self, ran: Sequence[_Ran]) -> float:
-        """How long the same statements take bare: those that ran side by side do so again."""
+    async def replay_ms(self, executed: Sequence[_ExecutedStatement]) -> float:
+        """Return how long the same statements take in the engine alone, with the same concurrency."""
         started_s = time.perf_counter()
-        for together in _side_by_side(ran):
-            await asyncio.gather(*(self._store.select(each.statement, deadline_s=30.0) for each in together))
+        for group in _concurrent(executed):
+            await asyncio.gather(*(self._store.select(one.statement, deadline_s=30.0) for one in group))
         return (time.perf_counter() - started_s) * 1000
 
 
-def _side_by_side(ran: Sequence[_Ran]) -> list[list[_Ran]]:
-    groups: list[list[_Ran]] = []
-    for each in sorted(ran, key=lambda one: one.started_s):
-        if groups and each.started_s < max(other.ended_s for other in groups[-1]):
-            groups[-1].append(each)
+def _concurrent(executed: Sequence[_ExecutedStatement]) -> list[list[_ExecutedStatement]]:
+    groups: list[list[_ExecutedStatement]] = []
+    for statement in sorted(executed, key=lambda statement: statement.started_s):
+        if groups and statement.started_s < max(other.ended_s for other in groups[-1]):
+            groups[-1].append(statement)
         else:
-            groups.append([each])
+            groups.append([statement])
     return groups
 
 
 async def measure(spans_count: int) -> dict[str, Any]:
-    """Percentiles in milliseconds: each question over HTTP and bare, and a deep page beside the first one."""
+    """Return percentiles in milliseconds: each query over HTTP and in the engine alone, and a deep and a first page."""
     async with _filled(spans_count) as (store, client):
         results: dict[str, Any] = {"spans": spans_count}
-        for name, question in QUESTIONS.items():
-            results[name] = await _ask(store, client, question, spans_count)
+        for name, query in QUERIES.items():
+            results[name] = await _measure_query(store, client, query, spans_count)
         results["depth"] = await _depth(client, spans_count)
     return results
 
@@ -178,20 +177,20 @@ async def _filled(spans_count: int) -> AsyncIterator[tuple[RecordingStore, Clien
         await store.close()
 
 
-async def _ask(store: RecordingStore, client: Client, question: Question, spans_count: int) -> dict[str, Any]:
+async def _measure_query(store: RecordingStore, client: Client, query: Query, spans_count: int) -> dict[str, Any]:
     randomness = random.Random(3)
     warm = TIMES // 10
     http_ms, engine_ms, over_ms, counts = [], [], [], []
     for number in range(TIMES):
-        body = question.body(randomness, spans_count)
-        store.ran.clear()
-        answered = await client.post(question.path, body)
-        pairs = await _pairs(store, client, question.path, body)
-        http_ms.append(answered.took_ms)
-        engine_ms.append(pairs[0].bare_ms)
+        body = query.body(randomness, spans_count)
+        store.executed.clear()
+        page = await client.post(query.path, body)
+        pairs = await _pairs(store, client, query.path, body)
+        http_ms.append(page.took_ms)
+        engine_ms.append(pairs[0].engine_ms)
         if number >= warm:
-            over_ms += [pair.http_ms - pair.bare_ms for pair in pairs]
-        counts.append(answered.items_count)
+            over_ms += [pair.http_ms - pair.engine_ms for pair in pairs]
+        counts.append(page.items_count)
     return {
         "http_p50_ms": round(percentile(http_ms[warm:], 50), 1),
         "http_p95_ms": round(percentile(http_ms[warm:], 95), 1),
@@ -204,35 +203,35 @@ async def _ask(store: RecordingStore, client: Client, question: Question, spans_
 
 @dataclass(frozen=True, slots=True)
 class _Pair:
-    """The same question twice: over HTTP, and as its statements alone."""
+    """The same query twice: over HTTP, and its statements in the engine alone."""
 
     http_ms: float
-    bare_ms: float
+    engine_ms: float
 
 
 async def _pairs(store: RecordingStore, client: Client, path: str, body: Body) -> list[_Pair]:
-    """How long a question takes that was just asked, both ways, which take turns in coming first."""
-    ran = list(store.ran)
+    """Measure both ways a query that has just run; they alternate in running first."""
+    executed = list(store.executed)
     pairs = []
     for number in range(PAIRS):
-        bare_ms = await store.replay_ms(ran) if number % 2 else 0.0
+        engine_ms = await store.replay_ms(executed) if number % 2 else 0.0
         http_ms = (await client.post(path, body)).took_ms
-        pairs.append(_Pair(http_ms, bare_ms if number % 2 else await store.replay_ms(ran)))
+        pairs.append(_Pair(http_ms, engine_ms if number % 2 else await store.replay_ms(executed)))
     return pairs
 
 
 async def _depth(client: Client, spans_count: int) -> dict[str, Any]:
-    """p50 of the first page of a walk and of page ``DEEP_PAGE``, or of the last one that so many spans have, in turn."""
+    """Return the p50 of the first page and of page ``DEEP_PAGE``, or the last page if there are fewer; they alternate."""
     deep_page = min(DEEP_PAGE, spans_count // DEEP_LIMIT - 1)
     before, cursor = (deep_page - 1) * DEEP_LIMIT, None
     while before > 0:
         limit = min(STRIDE, before)
-        answered = await client.post("/spans/query", _walk(limit, cursor))
-        cursor, before = answered.cursor, before - answered.items_count
+        page = await client.post("/spans/query", _windowing(limit, cursor))
+        cursor, before = page.cursor, before - page.items_count
     first_ms, deep_ms = [], []
     for _ in range(TIMES):
-        first_ms.append((await client.post("/spans/query", _walk(DEEP_LIMIT, None))).took_ms)
-        deep_ms.append((await client.post("/spans/query", _walk(DEEP_LIMIT, cursor))).took_ms)
+        first_ms.append((await client.post("/spans/query", _windowing(DEEP_LIMIT, None))).took_ms)
+        deep_ms.append((await client.post("/spans/query", _windowing(DEEP_LIMIT, cursor))).took_ms)
     first, deep = percentile(first_ms, 50), percentile(deep_ms, 50)
     return {
         "page": deep_page,
@@ -242,7 +241,7 @@ async def _depth(client: Client, spans_count: int) -> dict[str, Any]:
     }
 
 
-def _walk(limit: int, cursor: str | None) -> Body:
+def _windowing(limit: int, cursor: str | None) -> Body:
     return {"windowing": {"limit": limit, "next": cursor}}
 
 

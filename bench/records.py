@@ -1,8 +1,8 @@
-"""Records to measure with: the published set of the field, and real LLM spans.
+"""Records to measure with.
 
-- ``plain``: ten spans a trace, eleven string attributes a span from 97 keys and 1,000 values, ten services: the set that
-  Jaeger publishes its numbers for.
-- ``llm``: the spans of a sample that a Collector wrote (OpenAI client under OpenInference, 1.8 KB a span), under new ids.
+- ``plain``: the data set for which Jaeger publishes its numbers: ten spans per trace, eleven string attributes per span
+  from 97 keys and 1,000 values, ten services.
+- ``llm``: the spans of a sample that a Collector wrote (OpenAI client with OpenInference, 1.8 KB per span), with new ids.
 
 Deterministic: the same arguments give the same bytes.
 """
@@ -23,7 +23,7 @@ START_NS: Final = 1_780_000_000_000_000_000
 
 
 def plain_records(spans_count: int, *, spans_per_record: int = 500, seed: int = 1) -> Iterator[bytes]:
-    """OTLP protobuf records of the plain set."""
+    """Yield OTLP protobuf records of the plain set."""
     randomness = random.Random(seed)
     trace_id, parent_id = b"", b""
     for first in range(0, spans_count, spans_per_record):
@@ -48,20 +48,20 @@ def plain_records(spans_count: int, *, spans_per_record: int = 500, seed: int = 
 
 
 def llm_records(spans_count: int, *, copies_per_record: int = 10, seed: int = 2) -> Iterator[bytes]:
-    """OTLP protobuf records of real LLM spans, each copy of the sample under ids and times of its own."""
+    """Yield OTLP protobuf records of real LLM spans; each copy of the sample has its own ids and times."""
     randomness = random.Random(seed)
     sample = ExportTraceServiceRequest.FromString(SAMPLE.read_bytes())
     sample_spans = [
         span for resource in sample.resource_spans for scope in resource.scope_spans for span in scope.spans
     ]
     earliest_ns = min(span.start_time_unix_nano for span in sample_spans)
-    made = 0
-    while made < spans_count:
+    count = 0
+    while count < spans_count:
         record = ExportTraceServiceRequest()
         for _ in range(copies_per_record):
-            record.MergeFrom(_renewed(sample, START_NS + made * 1_000_000 - earliest_ns, randomness))
-            made += len(sample_spans)
-            if made >= spans_count:
+            record.MergeFrom(_renewed(sample, START_NS + count * 1_000_000 - earliest_ns, randomness))
+            count += len(sample_spans)
+            if count >= spans_count:
                 break
         yield record.SerializeToString()
 

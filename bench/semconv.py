@@ -1,8 +1,8 @@
-"""What the mappings of instrumentations cost on the way of a span: decoded, normalized, made into columns, with them and without.
+"""Measures what the mappings of instrumentations cost: spans are decoded, normalized and turned into columns with and without them.
 
-One process, one thread; passes with and without take turns and are measured in processor time, so that both share what the
-machine does meanwhile. ``openinference`` is the set of the ingest bench, ``every instrumentation`` the records of all of
-them in turn, ``plain`` spans that speak none.
+One process, one thread. Runs with and without the mappings alternate and are measured in processor time, so that other load
+affects both. ``openinference`` is the set of the ingest benchmark, ``every instrumentation`` the samples of all of them, and
+``plain`` has spans of no instrumentation.
 """
 
 from __future__ import annotations
@@ -32,24 +32,24 @@ NO_INSTRUMENTATION: Final = ("plain-sdk", "telemetrygen")
 
 
 def measure(*, rounds: int) -> dict[str, Any]:
-    """Spans a second with the mappings and without, and their ratio, the median of ``rounds`` pairs, for each set."""
+    """Return, for each set, the median over ``rounds`` pairs of spans per second with and without mappings, and of their ratio."""
     sets = {
         "openinference": llm_records(SPANS),
         "every instrumentation": sample_records(),
         "plain": plain_records(SPANS),
     }
-    return {name: _compared(portion_of(values), rounds=rounds) for name, values in sets.items()}
+    return {name: _compared(chunk_of(values), rounds=rounds) for name, values in sets.items()}
 
 
 def sample_records() -> Iterator[bytes]:
-    """The records of every sample that an instrumentation wrote, again and again, about as many spans as the other sets."""
+    """Yield the records of all samples of instrumentations repeatedly: about as many spans as in the other sets."""
     paths = sorted(SAMPLE.parent.glob("*.otlp_proto.bin"))
     values = [path.read_bytes() for path in paths if not path.name.startswith(NO_INSTRUMENTATION)]
     return islice(cycle(values), len(values) * 20)
 
 
-def portion_of(values: Iterable[bytes]) -> Chunk:
-    """The records as the worker hands them to be opened."""
+def chunk_of(values: Iterable[bytes]) -> Chunk:
+    """Return the records as the worker passes them to the decoder."""
     records = [Record("t", 0, offset, 1, None, value) for offset, value in enumerate(values)]
     return Chunk(records, {records[0].source: "bench/t/0"}, time.time_ns())
 
@@ -80,7 +80,7 @@ def _spans_count(decoded: DecodedChunk) -> int:
 
 @contextmanager
 def without_mappings() -> Iterator[None]:
-    """No convention is known: the tables are empty, as the step that applies them would find them."""
+    """Replace the step that maps attributes by one that does nothing."""
     with mock.patch("ingest.normalize.map_attributes", _no_mapping):
         yield
 
@@ -90,20 +90,20 @@ def _no_mapping(*_: object) -> None:
 
 
 def table_rows(results: dict[str, Any]) -> Sequence[tuple[str, str, str, str]]:
-    """Lines of the performance table."""
+    """Return rows of the performance table."""
     return [
         (
             f"decode → columns, {name}; without mappings",
-            f"{each['spans_per_s']:,} spans/s",
-            f"{each['spans_per_s_without']:,} spans/s",
-            f"{each['ratio']:.2f}",
+            f"{result['spans_per_s']:,} spans/s",
+            f"{result['spans_per_s_without']:,} spans/s",
+            f"{result['ratio']:.2f}",
         )
-        for name, each in results.items()
+        for name, result in results.items()
     ]
 
 
 def main() -> None:
-    """All sets, in this process; prints one JSON object."""
+    """Measure all sets in this process; print one JSON object."""
     parser = argparse.ArgumentParser()
     parser.add_argument("rounds", type=int, nargs="?", default=7)
     tune_for_batches()
