@@ -1,8 +1,8 @@
 """The HTTP client of the measurements, in a process of its own, as real clients are.
 
-It reads requests as lines of JSON from standard input and writes one line per response: the time from the first byte sent
-to the last one received, and what the benchmark needs from the body. It uses a raw socket, so the overhead of a client
-library is not measured.
+It reads requests as lines of JSON from standard input and writes one line per response: the time from the first byte
+sent to the last one received, and what the benchmark needs from the body. It uses a raw socket, so the overhead of a
+client library is not measured.
 """
 
 from __future__ import annotations

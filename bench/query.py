@@ -1,11 +1,12 @@
 """Measures queries over HTTP, and the statements of each query in the engine alone.
 
-The API listens on a real socket, and the client is another process (``client.py``). Every query has different values, and the
-engine's query condition cache is off, so no result comes from a cache. The percentiles over HTTP are of these queries.
+The API listens on a real socket, and the client is another process (``client.py``). Every query has different values,
+and the engine's query condition cache is off, so no result comes from a cache. The percentiles over HTTP are of these
+queries.
 
-The cost of HTTP, rendering and Python is a difference of pairs: the same query again over HTTP, and its statements alone,
-in the same order and as concurrent as they were, read into Arrow as the API reads them. Both run after the first query, when
-the engine has loaded its marks and postings, and alternate in running first.
+The cost of HTTP, rendering and Python is a difference of pairs: the same query again over HTTP, and its statements
+alone, in the same order and as concurrent as they were, read into Arrow as the API reads them. Both run after the
+first query, when the engine has loaded its marks and postings, and alternate in running first.
 """
 
 from __future__ import annotations
@@ -221,7 +222,7 @@ async def _pairs(store: RecordingStore, client: Client, path: str, body: Body) -
 
 
 async def _depth(client: Client, spans_count: int) -> dict[str, Any]:
-    """Return the p50 of the first page and of page ``DEEP_PAGE``, or the last page if there are fewer; they alternate."""
+    """Return the p50 of the first page and of page ``DEEP_PAGE`` (or the last); they alternate."""
     deep_page = min(DEEP_PAGE, spans_count // DEEP_LIMIT - 1)
     before, cursor = (deep_page - 1) * DEEP_LIMIT, None
     while before > 0:

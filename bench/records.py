@@ -1,8 +1,9 @@
 """Records to measure with.
 
-- ``plain``: the data set for which Jaeger publishes its numbers: ten spans per trace, eleven string attributes per span
-  from 97 keys and 1,000 values, ten services.
-- ``llm``: the spans of a sample that a Collector wrote (OpenAI client with OpenInference, 1.8 KB per span), with new ids.
+- ``plain``: the data set for which Jaeger publishes its numbers: ten spans per trace, eleven string attributes per
+  span from 97 keys and 1,000 values, ten services.
+- ``llm``: the spans of a sample that a Collector wrote (OpenAI client with OpenInference, 1.8 KB per span), with new
+  ids.
 
 Deterministic: the same arguments give the same bytes.
 """

@@ -1,8 +1,8 @@
-"""Measures what the mappings of instrumentations cost: spans are decoded, normalized and turned into columns with and without them.
+"""Measures what the mappings of instrumentations cost: decodes spans with and without them.
 
-One process, one thread. Runs with and without the mappings alternate and are measured in processor time, so that other load
-affects both. ``openinference`` is the set of the ingest benchmark, ``every instrumentation`` the samples of all of them, and
-``plain`` has spans of no instrumentation.
+One process, one thread. Runs with and without the mappings alternate and are measured in processor time, so that
+other load affects both. ``openinference`` is the set of the ingest benchmark, ``every instrumentation`` the samples
+of all of them, and ``plain`` has spans of no instrumentation.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ NO_INSTRUMENTATION: Final = ("plain-sdk", "telemetrygen")
 
 
 def measure(*, rounds: int) -> dict[str, Any]:
-    """Return, for each set, the median over ``rounds`` pairs of spans per second with and without mappings, and of their ratio."""
+    """Return, per set, medians over ``rounds`` pairs: spans per second with and without mappings, and the ratio."""
     sets = {
         "openinference": llm_records(SPANS),
         "every instrumentation": sample_records(),

@@ -158,7 +158,7 @@ def _run_with_kafka(run: Callable[[KafkaLog, KafkaSettings], Coroutine[Any, Any,
 
 
 def _members(letter: DeadLetter) -> dict[str, Any]:
-    """Return the members of contract §7; ``span_count`` and ``codes`` only for a dead letter that several spans share."""
+    """Return the members of contract §7; ``span_count`` and ``codes`` only if several spans share the dead letter."""
     shared = ("span_count", "codes")
     return {name: member for name, member in letter._asdict().items() if name not in shared or member is not None}
 

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from common.postgres.pool import Database
 
 DESCRIPTION: Final = """\
-Manage API keys. A key belongs to one project and decides which data a request sees. It is shown once, when it is created.
+Manage API keys. A key belongs to one project and decides which data a request sees. It is shown once: when it is
+created.
 """
 EXAMPLES: Final = """\
 examples

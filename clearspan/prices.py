@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from ingest.semconv.prices import Cost, Price, PriceTable
 
 DESCRIPTION: Final = """\
-Show the price table. A model call whose span has a model and tokens but no cost gets a cost from this table: list prices,
-in US dollars per million tokens. A model that is not in the table gets no cost. Stored costs never change.
+Show the price table. A model call whose span has a model and tokens but no cost gets a cost from this table: list
+prices, in US dollars per million tokens. A model that is not in the table gets no cost. Stored costs never change.
 """
 EXAMPLES: Final = """\
 what a model costs, and which row says so
@@ -27,9 +27,9 @@ replace the table with your own prices
   clearspan prices --file prices.csv            check that it can be read
   export CLEARSPAN_INGEST__PRICES_FILE=$PWD/prices.csv
 
-columns: provider,model,input,cached_input,cache_write,output. An empty cached_input or cache_write means the price of input,
-for tokens that were read from or written to the provider's cache; an empty output means no charge. The name of a model also
-covers its dated snapshots.
+columns: provider,model,input,cached_input,cache_write,output. An empty cached_input or cache_write means the price of
+input, for tokens that were read from or written to the provider's cache; an empty output means no charge. The name of a
+model also covers its dated snapshots.
 """
 WRONG_USAGE: Final = 2
 

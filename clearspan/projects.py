@@ -24,8 +24,8 @@ a project for a team, and a key for it
   clearspan projects create checkout
   clearspan keys create laptop --project checkout
 
-Over HTTP, the key decides the project of spans. In Kafka, the record header `project-id` does, else the resource attribute
-`project.id`, else the project that is configured for the topic. Both hold the id, which `list` shows.
+Over HTTP, the key decides the project of spans. In Kafka, the record header `project-id` does, else the resource
+attribute `project.id`, else the project that is configured for the topic. Both hold the id, which `list` shows.
 """
 
 

@@ -1,8 +1,8 @@
 """Every setting of Clearspan: name, unit, default, bounds and meaning.
 
-The environment variables begin with ``CLEARSPAN_`` and nest with ``__`` (``CLEARSPAN_INGEST__BATCH_ROWS_MAX``). One model
-serves all processes, so that one environment file configures a whole installation and each process notices an unknown
-name. ``environment.py`` reads them once, at the composition root; everything else gets plain values.
+The environment variables begin with ``CLEARSPAN_`` and nest with ``__`` (``CLEARSPAN_INGEST__BATCH_ROWS_MAX``). One
+model serves all processes, so that one environment file configures a whole installation and each process notices an
+unknown name. ``environment.py`` reads them once, at the composition root; everything else gets plain values.
 ``docs/settings.md`` lists them; a test compares the page with these docstrings.
 """
 
@@ -233,8 +233,8 @@ class IngestSettings(_Group):
     flush_late_s: float = Field(10.0, gt=0, le=600)
     """A batch that takes longer than this to decode, write, dead-letter or commit turns `/readyz` red, in seconds."""
     shutdown_grace_s: float = Field(20.0, gt=0, le=600)
-    """Time to flush and commit after SIGTERM, in seconds. The embedded stack takes longer while work progresses: it gives
-    up when nothing was stored for this long."""
+    """Time to flush and commit after SIGTERM, in seconds. The embedded stack takes longer while work progresses: it
+    gives up when nothing was stored for this long."""
     dead_letter_streak_max: int = Field(10_000, ge=1)
     """Consecutive records of a partition that cannot be decoded and name no project; after more, the worker holds the
     partition."""
@@ -262,8 +262,8 @@ class QuerySettings(_Group):
     waiting_max: int = Field(1_000, ge=0, le=100_000)
     """Requests that wait for new data at the same time; a further one gets 429."""
     stored_reread_s: float = Field(10.0, gt=0, le=3_600)
-    """While requests wait and no announcement arrives, interval at which the stored positions are read from the table, in
-    seconds."""
+    """While requests wait and no announcement arrives, interval at which the stored positions are read from the
+    table, in seconds."""
     wait_for_max_s: float = Field(15.0, gt=0, le=60)
     """How long a request waits for the Kafka coordinates that it names, in seconds; then it gets 504."""
     cursor_secret: SecretStr = SecretStr("")
@@ -302,8 +302,8 @@ class LimitSettings(_Group):
     body_bytes_max: int = Field(10 * MIB, ge=1_000, le=1_024 * MIB)
     """HTTP body after decompression, in bytes; more gets 413."""
     body_values_max: int = Field(200_000, ge=1_000, le=10_000_000)
-    """Values in a JSON body (strings, numbers, booleans, nulls, objects and arrays) on routes that take no spans; more gets
-    413."""
+    """Values in a JSON body (strings, numbers, booleans, nulls, objects and arrays) on routes that take no spans;
+    more gets 413."""
     record_bytes_max: int = Field(10 * MIB, ge=1_000, le=1_024 * MIB)
     """Value of a Kafka record, in bytes."""
     span_bytes_max: int = Field(4 * MIB, ge=1_000, le=1_024 * MIB)

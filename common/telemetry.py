@@ -1,7 +1,7 @@
 """Logging set-up, and every metric: name, kind, unit and meaning.
 
-A metric that is not declared here does not exist; ``docs/metrics.md`` lists them, and a test compares. Names end in their
-unit, counters in ``_total``, as Prometheus recommends.
+A metric that is not declared here does not exist; ``docs/metrics.md`` lists them, and a test compares. Names end in
+their unit, counters in ``_total``, as Prometheus recommends.
 """
 
 from __future__ import annotations
@@ -134,5 +134,5 @@ def get_logger(name: str) -> Logger:
 def _renderers(log_format: Literal["text", "json"]) -> list[Any]:
     if log_format == "json":
         return [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
-    # The default, if the package rich is installed, prints the variables of every frame: secrets, and large bodies for minutes.
+    # The default, if the package rich is installed, prints the variables of every frame: secrets, and large bodies.
     return [structlog.dev.ConsoleRenderer(colors=False, exception_formatter=structlog.dev.plain_traceback)]

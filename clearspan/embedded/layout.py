@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Final, Literal
 
 _ILLEGAL: Final = re.compile(r"""[,"$`?\\\x00-\x1f\x7f\ud800-\udfff]""")
-"""What a path must not contain on its way to the engine and to Postgres. A question mark ends the path in the connection
-string of chDB, which then keeps its tables elsewhere; a comma ends it in that of Postgres; ``pg_ctl`` writes it between
-double quotes into a shell command."""
+"""What a path must not contain on its way to the engine and to Postgres. A question mark ends the path in the
+connection string of chDB, which then keeps its tables elsewhere; a comma ends it in that of Postgres; ``pg_ctl``
+writes it between double quotes into a shell command."""
 
 STOP_S: Final = 95.0
 """How long a stack with default settings may report no progress while it stops."""
@@ -126,7 +126,8 @@ def make_root(layout: Layout) -> None:
         layout.lock.touch()
     except OSError as exc:
         raise StackError(
-            f"CLEARSPAN_DATA_DIR is {layout.root}, which cannot be written to: {exc.strerror}. Set it to another directory."
+            f"CLEARSPAN_DATA_DIR is {layout.root}, which cannot be written to: {exc.strerror}. "
+            "Set it to another directory."
         ) from exc
     make_private(layout)
 
@@ -134,8 +135,8 @@ def make_root(layout: Layout) -> None:
 def make_private(layout: Layout) -> None:
     """Let only the owner read or list the data directory, including files that are created later.
 
-    Postgres does not run as root: if the owner is root, the user of Postgres may pass through the directory. Its library
-    opens the directory to everyone each time it starts, so call this again after that. Raises ``StackError``.
+    Postgres does not run as root: if the owner is root, the user of Postgres may pass through the directory. Its
+    library opens the directory to everyone each time it starts, so call this again after that. Raises ``StackError``.
     """
     os.umask(0o077)
     try:
@@ -145,7 +146,8 @@ def make_private(layout: Layout) -> None:
                 path.chmod(0o700 if path.is_dir() else 0o600)
     except OSError as exc:
         raise StackError(
-            f"{exc.filename} cannot be closed to other users: {exc.strerror}. Set CLEARSPAN_DATA_DIR to a directory that you own."
+            f"{exc.filename} cannot be closed to other users: {exc.strerror}. "
+            "Set CLEARSPAN_DATA_DIR to a directory that you own."
         ) from exc
 
 

@@ -1,8 +1,8 @@
 """Corrects how the embedded broker answers ListOffsets.
 
-Asked for the latest offset of a partition, Kafka returns the offset after the last record. The broker returns the offset
-after the first record of the last batch. The high watermark in its Fetch responses is right, so the proxy fetches that
-and patches the response.
+Asked for the latest offset of a partition, Kafka returns the offset after the last record. The broker returns the
+offset after the first record of the last batch. The high watermark in its Fetch responses is right, so the proxy
+fetches that and patches the response.
 
 Source of the layouts: Kafka protocol guide, ListOffsets (versions 1 to 9) and Fetch (version 4).
 """

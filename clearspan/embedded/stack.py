@@ -129,7 +129,7 @@ def _address(host: str, port: int) -> str:
 
 
 def stop_s_max(settings: Settings) -> float:
-    """Return how long a stop may report no progress: requests under way, two drains (broker, worker), and the children."""
+    """Return how long a stop may report no progress: requests under way, two drains, and the end of the children."""
     return request_s_max(settings.query) + 2 * settings.ingest.shutdown_grace_s + CHILDREN_GRACE_S
 
 
@@ -326,7 +326,8 @@ class _Stack:
 
     async def _describe_dropped(self) -> str:
         kafka = self._settings.kafka
-        head = f"Nothing was stored for {self._settings.ingest.shutdown_grace_s:g} s, so what the broker still held is dropped:"
+        grace_s = self._settings.ingest.shutdown_grace_s
+        head = f"Nothing was stored for {grace_s:g} s, so what the broker still held is dropped:"
         reasons = " ".join(f"{component}: {reason}" for component, reason in self._readiness.reasons.items())
         try:
             counts = await uncommitted(kafka, kafka.topics)
@@ -366,7 +367,7 @@ class _Stack:
         self._admit(tasks)
 
     def _admit(self, tasks: asyncio.TaskGroup) -> None:
-        """Forward produce requests to a broker that has its topics, and publish the journal's dead letters meanwhile."""
+        """Forward produce requests to a broker that has its topics, and publish the journal's dead letters."""
         self._broker.admit_produces()
         self._carried_bytes = self._journal.size
         self._carry_over = CarryOver(self._journal, self._bulk)

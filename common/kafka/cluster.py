@@ -57,7 +57,7 @@ async def cluster_id_of(admin: AIOKafkaAdminClient, settings: KafkaSettings) -> 
 
 
 async def partitions_of(settings: KafkaSettings, topic: str) -> list[int]:
-    """Return the partitions of a topic, ascending; empty if there is no such topic. Raises ``Unavailable`` (transient)."""
+    """Return the partitions of a topic, ascending; none if there is no such topic. Raises ``Unavailable``."""
     async with open_admin(settings) as admin:
         with translated("describe the topic"):
             async with asyncio.timeout(settings.request_timeout_s):

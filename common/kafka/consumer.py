@@ -2,11 +2,12 @@
 
 Facts about the driver (aiokafka 0.14) on which this relies:
 
-- Its rebalance is eager: ``on_partitions_revoked`` gets all partitions and is awaited, with heartbeats, before the join.
+- Its rebalance is eager: ``on_partitions_revoked`` gets all partitions and is awaited, with heartbeats, before the
+  join.
 - During a rebalance ``getmany`` waits regardless of its timeout, so it is not called then, and has a deadline.
 - ``getmany`` does not suspend between taking records and returning them, so a deadline around it loses none.
-- It buffers at most one response per partition, so not polling stops the fetches. Polling for a partition that does not
-  exist keeps the membership alive and keeps the buffer, which its own ``pause`` discards.
+- It buffers at most one response per partition, so not polling stops the fetches. Polling for a partition that does
+  not exist keeps the membership alive and keeps the buffer, which its own ``pause`` discards.
 - ``commit`` retries for ever, so it has a deadline.
 """
 
@@ -72,7 +73,7 @@ class KafkaSource:
                 raise
 
     async def poll(self, *, timeout_s: float, records_max: int) -> Sequence[Record]:
-        """Return records in offset order per partition; none after ``timeout_s`` without any, or while all is paused."""
+        """Return records in offset order per partition; none if ``timeout_s`` passes, or while all is paused."""
         consumer = self._opened()
         partitions = (_NOWHERE,) if self._paused else ()
         with translated("poll"):
@@ -89,7 +90,7 @@ class KafkaSource:
         return [as_record(record) for records in taken.values() for record in records]
 
     def pause(self, *partitions: Partition) -> None:
-        """Stop returning records of these partitions, or of all if none is named; ``poll`` keeps the membership alive."""
+        """Stop returning records of these partitions, or of all if none is named; polls keep the membership alive."""
         if not partitions:
             self._paused = True
             return
@@ -101,7 +102,7 @@ class KafkaSource:
         self._paused = False
 
     async def commit(self, next_offsets: Mapping[Partition, int]) -> None:
-        """Commit and wait for the acknowledgement. Raises ``LostPartition`` if another member owns a partition by now."""
+        """Commit and wait for the acknowledgement. Raises ``LostPartition`` if another member owns a partition."""
         if not next_offsets:
             return
         consumer = self._opened()

@@ -1,7 +1,7 @@
 """What this package shares about the driver: its errors as ours, its log, and readers outside of consumer groups.
 
-The driver retries internally and logs every try at level ERROR, so an unavailable broker would fill the log. Each of its
-messages is let through once a minute; the caller that waits logs what the failure means.
+The driver retries internally and logs every try at level ERROR, so an unavailable broker would fill the log. Each of
+its messages is let through once a minute; the caller that waits logs what the failure means.
 """
 
 from __future__ import annotations

@@ -56,7 +56,7 @@ class KafkaLog:
                 ]
 
     async def tail(self, topic: str) -> AsyncIterator[Sequence[Record]]:
-        """Yield what is published from now on: an empty chunk at the beginning, and one now and then while nothing comes."""
+        """Yield what is published from now on; an empty chunk at the beginning, and while nothing arrives."""
         async with open_reader(self._settings, fetch_wait_ms=TAIL_FETCH_WAIT_MS) as reader:
             with translated("follow the topic"):
                 partitions = await self._partitions(topic)

@@ -26,8 +26,8 @@ FRAME_BYTES: Final = 16 * 1024
 class KafkaPublisher:
     """Publishes to one cluster. It connects with the first record, so it can be created while the broker is down.
 
-    A publish that missed its deadline may still have arrived: delivery is at least once. The worker stores a record that
-    arrives twice once (contract §4), so the producer is not idempotent.
+    A publish that missed its deadline may still have arrived: delivery is at least once. The worker stores a record
+    that arrives twice once (contract §4), so the producer is not idempotent.
     """
 
     def __init__(self, settings: KafkaSettings, *, client_id: str | None = None) -> None:

@@ -81,7 +81,7 @@ class RecordSource(Protocol):
         ...
 
     async def poll(self, *, timeout_s: float, records_max: int) -> Sequence[Record]:
-        """Return records in offset order per partition; none after ``timeout_s`` without any, or while all is paused."""
+        """Return records in offset order per partition; none if ``timeout_s`` passes, or while all is paused."""
         ...
 
     def pause(self, *partitions: Partition) -> None:
@@ -96,7 +96,7 @@ class RecordSource(Protocol):
         ...
 
     async def commit(self, next_offsets: Mapping[Partition, int]) -> None:
-        """Commit and wait for the acknowledgement. Raises ``LostPartition`` if another member owns a partition by now."""
+        """Commit and wait for the acknowledgement. Raises ``LostPartition`` if another member owns a partition."""
         ...
 
     async def lag(self) -> Mapping[Partition, int]:
@@ -106,8 +106,8 @@ class RecordSource(Protocol):
     def partition_id_of(self, partition: Partition) -> str:
         """Return the id ``cluster id/topic/partition``.
 
-        Offsets are compared only within one id. A cluster that was created anew has another id, so its offset 0 does not
-        look older than the offset 5,000 of its predecessor.
+        Offsets are compared only within one id. A cluster that was created anew has another id, so its offset 0 does
+        not look older than the offset 5,000 of its predecessor.
         """
         ...
 
@@ -162,7 +162,7 @@ class EndOffsets(Protocol):
     """Knows where the partitions of the topics that are read end."""
 
     async def ask(self) -> Mapping[str, int]:
-        """Return the offset after the last record of each partition, by partition id (``RecordSource.partition_id_of``).
+        """Return the offset after the last record of each partition, by partition id.
 
         Every record that was acknowledged before the call lies below it. Raises ``Unavailable`` (transient).
         """
