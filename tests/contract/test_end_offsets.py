@@ -1,4 +1,4 @@
-"""One battery for whoever tells where logs end: in memory, the embedded broker, a real Apache Kafka."""
+"""One battery for every source of end offsets: in memory, the embedded broker, a real Apache Kafka."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Cluster:
     publisher: Publisher
     ends: EndOffsets
 
-    def log(self, partition: int) -> str:
+    def partition_id(self, partition: int) -> str:
         return f"{self.cluster_id}/{self.topic}/{partition}"
 
 
@@ -52,17 +52,17 @@ async def cluster(request: pytest.FixtureRequest, unique: str) -> AsyncIterator[
         yield Cluster(await read_cluster_id(settings), unique, publisher, ends)
 
 
-async def test_a_log_without_records_ends_where_it_begins(cluster: Cluster) -> None:
-    assert await cluster.ends.ask() == {cluster.log(0): 0, cluster.log(1): 0}
+async def test_empty_partition_ends_at_offset_zero(cluster: Cluster) -> None:
+    assert await cluster.ends.ask() == {cluster.partition_id(0): 0, cluster.partition_id(1): 0}
 
 
-async def test_what_was_acknowledged_lies_below_the_end_each_time(cluster: Cluster) -> None:
+async def test_acknowledged_records_lie_below_the_end_offset(cluster: Cluster) -> None:
     last: dict[str, int] = {}
     for _ in range(3):
-        # At once, so that they share batches: the embedded broker counts those where it is asked for ends.
+        # Concurrent, so that they share batches: the embedded broker itself names an offset inside the last one.
         publishes = [cluster.publisher.publish(cluster.topic, b"%d" % n, key=b"%d" % (n % 3)) for n in range(20)]
         for where in await asyncio.gather(*publishes):
-            log = cluster.log(where.partition)
+            log = cluster.partition_id(where.partition)
             last[log] = max(where.offset, last.get(log, 0))
 
         ends = await cluster.ends.ask()
@@ -70,15 +70,15 @@ async def test_what_was_acknowledged_lies_below_the_end_each_time(cluster: Clust
         assert {log: ends[log] for log in last} == {log: offset + 1 for log, offset in last.items()}
 
 
-async def test_closing_twice_is_closing_once_and_asking_opens_again(cluster: Cluster) -> None:
+async def test_close_is_safe_twice_and_ask_connects_again(cluster: Cluster) -> None:
     await cluster.ends.ask()
     await cluster.ends.close()
     await cluster.ends.close()
 
-    assert await cluster.ends.ask() == {cluster.log(0): 0, cluster.log(1): 0}
+    assert await cluster.ends.ask() == {cluster.partition_id(0): 0, cluster.partition_id(1): 0}
 
 
-async def test_a_broker_that_is_away_is_unavailable() -> None:
+async def test_broker_that_is_down_is_unavailable() -> None:
     ends = KafkaEndOffsets(KafkaSettings(bootstrap="127.0.0.1:9", request_timeout_s=0.5))
 
     with pytest.raises(Unavailable):

@@ -29,7 +29,7 @@ pytestmark = pytest.mark.timeout(120)
 
 @dataclass
 class Cluster:
-    """What the battery needs of a broker. Sources join one group."""
+    """What the battery needs of a broker. Its sources join one group."""
 
     topic: str
     publisher: Publisher
@@ -69,7 +69,7 @@ async def cluster(request: pytest.FixtureRequest, unique: str) -> AsyncIterator[
 
 
 class Member:
-    """A source whose rebalances are written down."""
+    """A source that records its rebalances."""
 
     def __init__(self, source: RecordSource) -> None:
         self.source = source
@@ -106,7 +106,7 @@ async def publish(cluster: Cluster, *values: bytes, key: bytes = b"k") -> list[C
     return [await cluster.publisher.publish(cluster.topic, value, key=key) for value in values]
 
 
-async def test_a_record_comes_back_as_it_was_published(cluster: Cluster) -> None:
+async def test_record_is_read_as_it_was_published(cluster: Cluster) -> None:
     headers = [("a", b"1"), ("a", b"2"), ("b", b"\xff")]
     where = await cluster.publisher.publish(cluster.topic, b"value\x00", key=b"key", headers=headers)
     member = await Member(cluster.source()).open()
@@ -119,7 +119,7 @@ async def test_a_record_comes_back_as_it_was_published(cluster: Cluster) -> None
     assert record.timestamp_ms > 1_600_000_000_000
 
 
-async def test_the_value_of_a_header_may_be_null(cluster: Cluster) -> None:
+async def test_header_value_may_be_null(cluster: Cluster) -> None:
     headers = [("a", b"1"), ("a", None), ("b", b"")]
     await cluster.publisher.publish(cluster.topic, b"value", key=b"key", headers=headers)
     member = await Member(cluster.source()).open()
@@ -130,7 +130,7 @@ async def test_the_value_of_a_header_may_be_null(cluster: Cluster) -> None:
     assert (record.header("a"), record.header("b")) == (None, b"")
 
 
-async def test_one_key_keeps_its_partition_and_its_order(cluster: Cluster) -> None:
+async def test_records_of_one_key_keep_partition_and_order(cluster: Cluster) -> None:
     values = [b"%d" % number for number in range(50)]
     where = await publish(cluster, *values)
     member = await Member(cluster.source()).open()
@@ -151,7 +151,7 @@ async def test_records_max_bounds_a_poll(cluster: Cluster) -> None:
     assert len(records) <= 2
 
 
-async def test_a_record_of_the_largest_size_comes_and_one_past_it_is_refused(cluster: Cluster) -> None:
+async def test_largest_record_is_read_and_a_larger_one_is_rejected(cluster: Cluster) -> None:
     largest = b"x" * MESSAGE_BYTES_MAX if cluster.memory else b"x" * (MESSAGE_BYTES_MAX - 1_000)
     await publish(cluster, largest)
     member = await Member(cluster.source()).open()
@@ -163,7 +163,7 @@ async def test_a_record_of_the_largest_size_comes_and_one_past_it_is_refused(clu
         await publish(cluster, b"x" * (MESSAGE_BYTES_MAX + 20_000))
 
 
-async def test_reading_goes_on_from_the_committed_offset(cluster: Cluster) -> None:
+async def test_reading_continues_at_the_committed_offset(cluster: Cluster) -> None:
     await publish(cluster, b"0", b"1", b"2")
     first = await Member(cluster.source()).open()
     records = await first.read(3)
@@ -186,7 +186,7 @@ async def test_without_a_commit_everything_is_read_again(cluster: Cluster) -> No
     assert [record.value for record in await second.read(2)] == [b"0", b"1"]
 
 
-async def test_paused_gives_nothing_and_loses_nothing(cluster: Cluster) -> None:
+async def test_paused_source_returns_nothing_and_loses_nothing(cluster: Cluster) -> None:
     member = await Member(cluster.source()).open()
     await publish(cluster, b"0")
     await member.read(1)
@@ -200,7 +200,7 @@ async def test_paused_gives_nothing_and_loses_nothing(cluster: Cluster) -> None:
     assert [record.value for record in await member.read(2)] == [b"1", b"2"]
 
 
-async def test_a_partition_paused_by_name_stands_still_alone(cluster: Cluster) -> None:
+async def test_pause_of_one_partition_does_not_affect_the_others(cluster: Cluster) -> None:
     member = await Member(cluster.source()).open()
     where: dict[int, bytes] = {}
     for number in range(20):
@@ -220,7 +220,7 @@ async def test_a_partition_paused_by_name_stands_still_alone(cluster: Cluster) -
     assert [record.value for record in records] == [b"taken"]
 
 
-async def test_lag_counts_what_is_not_read_yet(cluster: Cluster) -> None:
+async def test_lag_counts_unread_records(cluster: Cluster) -> None:
     member = await Member(cluster.source()).open()
     await member.source.poll(timeout_s=0.5, records_max=1)
     assert sum((await member.source.lag()).values()) == 0
@@ -231,7 +231,7 @@ async def test_lag_counts_what_is_not_read_yet(cluster: Cluster) -> None:
     assert (await member.source.lag())[Partition(where.topic, where.partition)] == 3
 
 
-async def test_log_names_the_cluster_and_the_partition(cluster: Cluster) -> None:
+async def test_partition_id_names_cluster_topic_and_partition(cluster: Cluster) -> None:
     member = await Member(cluster.source()).open()
 
     cluster_id, topic, partition = member.source.partition_id_of(Partition(cluster.topic, 1)).split("/")
@@ -240,7 +240,7 @@ async def test_log_names_the_cluster_and_the_partition(cluster: Cluster) -> None
     assert (topic, partition) == (cluster.topic, "1")
 
 
-async def test_a_second_member_gets_a_share_after_the_first_has_let_go(cluster: Cluster) -> None:
+async def test_second_member_gets_partitions_after_the_first_revoked_them(cluster: Cluster) -> None:
     await publish(cluster, *[b"%d" % number for number in range(10)])
     first = await Member(cluster.source()).open()
     records = await first.read(10)
@@ -260,7 +260,7 @@ async def test_a_second_member_gets_a_share_after_the_first_has_let_go(cluster: 
     assert not await second.source.poll(timeout_s=0.5, records_max=10)
 
 
-async def test_a_commit_of_a_partition_that_is_not_ours_is_lost(cluster: Cluster) -> None:
+async def test_commit_of_a_partition_that_is_not_assigned_fails(cluster: Cluster) -> None:
     member = await Member(cluster.source()).open()
     await member.source.poll(timeout_s=0.5, records_max=1)
 
@@ -277,7 +277,7 @@ async def test_close_is_safe_twice_and_before_open(cluster: Cluster) -> None:
     await source.close()
 
 
-async def test_a_topic_is_read_from_end_to_end_outside_of_the_group(cluster: Cluster) -> None:
+async def test_topic_is_read_completely_outside_of_the_group(cluster: Cluster) -> None:
     where = await publish(cluster, b"0", b"1") + await publish(cluster, b"2", key=b"other")
 
     records = [record async for chunk in cluster.log.read(cluster.topic) for record in chunk]
@@ -290,11 +290,8 @@ async def test_a_topic_is_read_from_end_to_end_outside_of_the_group(cluster: Clu
     assert await cluster.log.fetch(where[1]._replace(partition=99)) is None
 
 
-async def test_records_that_were_published_together_are_all_read_and_counted(cluster: Cluster) -> None:
-    """One batch on the wire, or two: the embedded broker names an end before the last of them.
-
-    Who publishes without waiting is promised no order; the log has one, and it is read in that.
-    """
+async def test_all_records_of_a_batch_are_read_and_counted(cluster: Cluster) -> None:
+    """They are one or two batches. Concurrent publishes have no promised order, so compare with the offsets."""
     sent = [b"%d" % number for number in range(20)]
     where = await asyncio.gather(*(cluster.publisher.publish(cluster.topic, value, key=b"k") for value in sent))
     in_log = sorted(zip(where, sent, strict=True))
@@ -330,7 +327,7 @@ async def test_every_compression_of_kafka_is_read(
     assert record.value == value
 
 
-async def test_topics_are_created_once_whoever_comes_first(tansu: Broker, unique: str) -> None:
+async def test_concurrent_calls_create_topics_once(tansu: Broker, unique: str) -> None:
     settings = tansu.settings(topics={unique: TopicSettings(encoding=Encoding.OTLP_PROTO)})
 
     both = await asyncio.gather(ensure_topics(settings), ensure_topics(settings))

@@ -1,4 +1,4 @@
-"""One battery for whoever follows a topic: in memory, the embedded broker, a real Apache Kafka."""
+"""One battery for every tail of a topic: in memory, the embedded broker, a real Apache Kafka."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ async def cluster(request: pytest.FixtureRequest, unique: str) -> AsyncIterator[
         yield Cluster(unique, publisher, KafkaLog(settings))
 
 
-async def test_what_is_published_once_it_has_begun_is_given_in_order_and_nothing_from_before(cluster: Cluster) -> None:
+async def test_tail_yields_only_later_records_in_order(cluster: Cluster) -> None:
     for value in (b"old", b"older"):
         await cluster.publisher.publish(cluster.topic, value)
     begun = asyncio.Event()

@@ -16,7 +16,7 @@ from common.kafka.record import Coordinates, Header, LostPartition, Partition, R
 
 
 class MemoryBroker:
-    """One cluster. ``publish_faults`` and ``commit_faults`` are used up one a call, ``None`` lets a call through."""
+    """One cluster. Each call takes one item of its faults and raises it; ``None`` lets the call through."""
 
     def __init__(self, *, partitions: int = 2, message_bytes_max: int = 12 * 1024 * 1024) -> None:
         self.cluster_id = "memory"
@@ -34,18 +34,18 @@ class MemoryBroker:
         self._arrived = asyncio.Condition()
 
     def source(self, *topics: str, group: str = "g") -> MemorySource:
-        """A member that has not joined yet."""
+        """Return a member that has not joined yet."""
         return MemorySource(self, group, topics)
 
     def ends(self, *topics: str) -> MemoryEndOffsets:
-        """Where the logs of these topics end."""
+        """Return the end offsets of these topics."""
         return MemoryEndOffsets(self, topics)
 
     def publisher(self) -> MemoryPublisher:
         return MemoryPublisher(self)
 
     def records(self, topic: str) -> list[Record]:
-        """All of a topic, partition by partition."""
+        """Return all records of a topic, partition by partition."""
         return [record for partition in self.partitions_of(topic) for record in self.log(partition)]
 
     def committed(self, *, group: str = "g") -> dict[Partition, int]:
@@ -106,7 +106,7 @@ class MemoryBroker:
         return self._groups.setdefault(name, _Group())
 
     async def _rebalance(self, group: _Group) -> None:
-        """Eager: every member lets go of everything, then gets its new share."""
+        """Eager: every member revokes all partitions, then gets its new share."""
         async with group.moving:
             for member in group.members:
                 await member.let_go()
@@ -129,7 +129,7 @@ class _Group:
 
 
 class MemorySource:
-    """A ``RecordSource`` on the broker in memory."""
+    """A ``RecordSource`` of the broker in memory."""
 
     def __init__(self, broker: MemoryBroker, group: str, topics: Sequence[str]) -> None:
         self.topics = topics
@@ -177,7 +177,7 @@ class MemorySource:
 
     @property
     def paused_partitions(self) -> frozenset[Partition]:
-        """Those that were paused by name."""
+        """The partitions that were paused by name."""
         return frozenset(self._paused)
 
     async def commit(self, next_offsets: Mapping[Partition, int]) -> None:
@@ -208,7 +208,7 @@ class MemorySource:
             await self._broker._rebalance(self._group)
 
     async def expire(self) -> None:
-        """The group gives its partitions away without asking, as after a session that timed out."""
+        """Let the group reassign its partitions without its consent, as after a session timeout."""
         callbacks, self._callbacks = self._callbacks, None
         self._group.members.remove(self)
         await self._broker._rebalance(self._group)
@@ -240,7 +240,7 @@ class MemorySource:
 
 
 class MemoryPublisher:
-    """A ``Publisher`` on the broker in memory."""
+    """A ``Publisher`` of the broker in memory."""
 
     def __init__(self, broker: MemoryBroker) -> None:
         self._broker = broker
@@ -256,11 +256,11 @@ class MemoryPublisher:
         return await self._broker._publish(topic, value, key, headers)
 
     async def close(self) -> None:
-        """Nothing is held."""
+        """Nothing to close."""
 
 
 class MemoryEndOffsets:
-    """A ``EndOffsets`` on the broker in memory. ``faults`` are used up one a call, ``None`` lets a call through."""
+    """``EndOffsets`` of the broker in memory. Each call takes one item of ``faults``; ``None`` lets it through."""
 
     def __init__(self, broker: MemoryBroker, topics: Sequence[str]) -> None:
         self.faults: deque[ServiceError | None] = deque()
@@ -279,7 +279,7 @@ class MemoryEndOffsets:
         }
 
     async def close(self) -> None:
-        """Nothing is held."""
+        """Nothing to close."""
 
 
 def _raise_next(faults: deque[ServiceError | None]) -> None:

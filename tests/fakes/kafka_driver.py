@@ -1,4 +1,4 @@
-"""Classes in the place of the driver's, which remember what was asked of them."""
+"""Fakes of the driver's clients that remember how they were created."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import pytest
 
 
 class RememberedDriver:
-    """One of the driver's clients: with which options it was made, and whether it was stopped."""
+    """A client of the driver that remembers its options, and whether it was stopped."""
 
     made: ClassVar[list[Any]]
-    """All of a test, in the order in which they were made."""
+    """All clients of a test, in the order of creation."""
 
     def __init__(self, **options: Any) -> None:
         self.options = options
@@ -24,7 +24,7 @@ class RememberedDriver:
 
     @classmethod
     def in_place_of(cls, name: str, module: ModuleType, monkeypatch: pytest.MonkeyPatch) -> list[Self]:
-        """Those that are made from now on where the module makes one of that name."""
+        """Replace the class ``name`` in ``module``; return the list of the clients that are created from now on."""
         made: list[Self] = []
         monkeypatch.setattr(cls, "made", made, raising=False)
         monkeypatch.setattr(module, name, cls)

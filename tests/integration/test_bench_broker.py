@@ -24,7 +24,7 @@ asyncio.run(measure())
 """
 
 
-def test_a_killed_measurement_leaves_no_broker(tmp_path: Path) -> None:
+def test_killed_measurement_leaves_no_broker(tmp_path: Path) -> None:
     command = [sys.executable, "-c", MEASUREMENT, str(tmp_path)]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as measurement:
         assert measurement.stdout is not None

@@ -1,4 +1,4 @@
-"""The gate before the embedded broker, against a small server that answers frames."""
+"""The proxy of the embedded broker, with a small server that answers frames."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FETCH = 1
 
 
 class _Broker:
-    """Answers each request frame with its correlation id, once it is let."""
+    """Responds to each request frame with its correlation id, once ``may_answer`` is set."""
 
     def __init__(self) -> None:
         self.may_answer = asyncio.Event()
@@ -112,7 +112,7 @@ async def connect(proxy: BrokerProxy) -> AsyncIterator[Connect]:
         await client.close()
 
 
-async def test_frames_pass_both_ways_unchanged_whatever_their_size(connect: Connect):
+async def test_frames_of_any_size_pass_unchanged(connect: Connect):
     client = await connect()
 
     client.send(FETCH, 1, body=b"x" * 1_000_000)
@@ -121,7 +121,7 @@ async def test_frames_pass_both_ways_unchanged_whatever_their_size(connect: Conn
     assert [await client.answer(), await client.answer()] == [1, 2]
 
 
-async def test_holding_waits_for_what_is_under_way(proxy: BrokerProxy, broker: _Broker, connect: Connect):
+async def test_hold_waits_for_requests_under_way(proxy: BrokerProxy, broker: _Broker, connect: Connect):
     client = await connect()
     broker.may_answer.clear()
     client.send(PRODUCE, 1)
@@ -136,7 +136,7 @@ async def test_holding_waits_for_what_is_under_way(proxy: BrokerProxy, broker: _
     assert await client.answer() == 1
 
 
-async def test_a_held_produce_reaches_no_broker_while_others_pass(
+async def test_held_produce_request_does_not_delay_other_requests(
     proxy: BrokerProxy, broker: _Broker, connect: Connect
 ):
     client = await connect()
@@ -150,7 +150,7 @@ async def test_a_held_produce_reaches_no_broker_while_others_pass(
     assert broker.requests == [(FETCH, 2)]
 
 
-async def test_the_worker_may_settle_while_others_are_held_but_not_with_a_broker_that_has_no_topics(
+async def test_worker_may_produce_during_the_drain_but_not_before_the_topics_exist(
     proxy: BrokerProxy, broker: _Broker, connect: Connect
 ):
     worker, other = await connect(), await connect()
@@ -170,7 +170,7 @@ async def test_the_worker_may_settle_while_others_are_held_but_not_with_a_broker
 
 
 @pytest.mark.parametrize("length", [8, 9, 12])
-async def test_a_produce_that_is_too_short_for_who_sends_it_closes_the_connection(connect: Connect, length: int):
+async def test_truncated_produce_request_closes_the_connection(connect: Connect, length: int):
     client = await connect()
 
     client.send(PRODUCE, 1, client_id="longer than the frame", body=b"", length=length)
@@ -178,9 +178,7 @@ async def test_a_produce_that_is_too_short_for_who_sends_it_closes_the_connectio
     assert await client.is_closed()
 
 
-async def test_turning_sends_everybody_away_and_lets_produces_in_to_the_new_broker_when_it_is_ready(
-    proxy: BrokerProxy, connect: Connect
-):
+async def test_turn_disconnects_clients_and_holds_produces_until_admitted(proxy: BrokerProxy, connect: Connect):
     client = await connect()
     client.send(FETCH, 0)
     assert await client.answer() == 0
@@ -216,7 +214,7 @@ async def test_produces_are_held_until_they_are_admitted(broker: _Broker):
     await proxy.close()
 
 
-async def test_who_is_still_not_answered_when_the_time_is_over_is_never_acknowledged(
+async def test_request_unanswered_at_the_deadline_is_never_acknowledged(
     proxy: BrokerProxy, broker: _Broker, connect: Connect
 ):
     waiting, idle = await connect(), await connect()
@@ -227,12 +225,12 @@ async def test_who_is_still_not_answered_when_the_time_is_over_is_never_acknowle
     await proxy.hold_produces(timeout_s=0.1)
     broker.may_answer.set()
 
-    assert await waiting.is_closed(), "it is not known whether the record counts"
+    assert await waiting.is_closed(), "nobody knows whether the record was stored"
     idle.send(FETCH, 2)
     assert await idle.answer() == 2
 
 
-async def test_a_client_that_wants_no_answers_does_not_hold_the_gate_for_ever(
+async def test_client_without_acknowledgements_does_not_block_a_hold(
     proxy: BrokerProxy, broker: _Broker, connect: Connect
 ):
     client = await connect()
@@ -244,7 +242,7 @@ async def test_a_client_that_wants_no_answers_does_not_hold_the_gate_for_ever(
     await asyncio.wait_for(proxy.hold_produces(timeout_s=0.2), 5)
 
 
-async def test_a_frame_past_the_limit_closes_the_connection(connect: Connect):
+async def test_too_large_frame_closes_the_connection(connect: Connect):
     client = await connect()
 
     client.send(FETCH, 1, length=1 << 30)

@@ -1,4 +1,4 @@
-"""The command line as a process of its own."""
+"""The command line as a process."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import sys
 from clearspan.embedded.ports import free_port
 
 
-def test_sigterm_is_handled_by_a_command_that_waits_so_that_it_ends_as_first_process_of_a_container_too() -> None:
+def test_sigterm_ends_a_command_that_waits() -> None:
     environment = {**os.environ, "CLEARSPAN_CLICKHOUSE__PORT": str(free_port())}
     with subprocess.Popen(
         [sys.executable, "-m", "clearspan", "migrate"], env=environment, stderr=subprocess.PIPE, text=True
@@ -20,6 +20,6 @@ def test_sigterm_is_handled_by_a_command_that_waits_so_that_it_ends_as_first_pro
 
         migrate.send_signal(signal.SIGTERM)
 
-        _, said = migrate.communicate(timeout=10)
+        _, error_output = migrate.communicate(timeout=10)
     assert migrate.returncode == 128 + signal.SIGTERM
-    assert "Traceback" not in said
+    assert "Traceback" not in error_output

@@ -73,7 +73,7 @@ def clickhouse(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClickHouseS
         )
 
 
-async def test_the_tables_and_a_repeated_insert_on_a_real_server(clickhouse: ClickHouseSettings, tmp_path: Path):
+async def test_tables_and_repeated_insert_on_a_real_server(clickhouse: ClickHouseSettings, tmp_path: Path):
     applied = await migrate(clickhouse, data_dir=tmp_path)
     applied_again = await migrate(clickhouse, data_dir=tmp_path)
     store = open_store(clickhouse, data_dir=tmp_path)
@@ -98,7 +98,7 @@ def compose() -> Iterator[DockerCompose]:
         yield compose
 
 
-def test_the_compose_file_takes_a_record_in_and_shows_its_spans(compose: DockerCompose):
+def test_compose_file_stores_a_record_and_returns_its_spans(compose: DockerCompose):
     made, _, _ = compose.exec_in_container(["clearspan", "keys", "create", "test", "--json"], "serve")
     key = json.loads(made)["key"]
 
@@ -110,7 +110,7 @@ def test_the_compose_file_takes_a_record_in_and_shows_its_spans(compose: DockerC
         time.sleep(0.5)
 
 
-def test_the_compose_file_refuses_who_has_no_key(compose: DockerCompose):
+def test_compose_file_rejects_requests_without_a_key(compose: DockerCompose):
     with pytest.raises(urllib.error.HTTPError) as refused:
         _count("http://127.0.0.1:8080/spans/query", "nobody")
 

@@ -1,4 +1,4 @@
-"""The embedded broker, real: what is produced while it has no topics yet, and who follows it when it is renewed."""
+"""The embedded broker itself: before its topics exist, during a renewal, and its end offsets."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def kafka(broker: EmbeddedBroker) -> KafkaSettings:
     return Settings().kafka.model_copy(update={"bootstrap": broker.bootstrap})
 
 
-async def test_what_is_produced_before_a_fresh_broker_has_its_topics_is_not_lost(
+async def test_record_produced_before_the_topics_exist_is_not_lost(
     broker: EmbeddedBroker, kafka: KafkaSettings
 ) -> None:
     await ensure_topics(kafka)
@@ -57,7 +57,7 @@ async def test_what_is_produced_before_a_fresh_broker_has_its_topics_is_not_lost
     await publisher.close()
 
 
-async def test_the_worker_publishes_its_dead_letters_while_what_others_produce_is_held(
+async def test_worker_publishes_dead_letters_while_other_clients_are_held(
     broker: EmbeddedBroker, kafka: KafkaSettings
 ) -> None:
     await ensure_topics(kafka)
@@ -76,9 +76,7 @@ async def test_the_worker_publishes_its_dead_letters_while_what_others_produce_i
     await other.close()
 
 
-async def test_who_asks_for_ends_learns_at_once_that_the_broker_is_another_one(
-    broker: EmbeddedBroker, kafka: KafkaSettings
-) -> None:
+async def test_end_offsets_notice_a_new_broker_at_once(broker: EmbeddedBroker, kafka: KafkaSettings) -> None:
     await ensure_topics(kafka)
     broker.admit_produces()
     publisher, ends = KafkaPublisher(kafka), KafkaEndOffsets(kafka)
@@ -98,7 +96,7 @@ async def test_who_asks_for_ends_learns_at_once_that_the_broker_is_another_one(
     await ends.close()
 
 
-async def test_a_home_directory_that_cannot_be_written_to_is_told_in_a_sentence(
+async def test_unwritable_home_directory_is_reported_in_a_sentence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "file").touch()
@@ -114,7 +112,7 @@ async def test_a_home_directory_that_cannot_be_written_to_is_told_in_a_sentence(
     await broker.close()
 
 
-async def test_the_first_trace_says_its_encoding_whatever_that_of_its_topic_is(
+async def test_first_trace_names_its_encoding_in_a_header(
     broker: EmbeddedBroker, kafka: KafkaSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def find(*_arguments: object) -> list[dict[str, Any]]:
@@ -147,7 +145,7 @@ def list_offsets_request(version: int, topic: bytes, partitions: dict[int, int])
 
 
 @pytest.mark.parametrize("version", [1, 2, 4, 5, 6, 7, 8, 9])
-async def test_latest_offset_is_after_the_last_record_in_every_version_of_the_protocol(
+async def test_latest_offset_is_correct_in_every_protocol_version(
     broker: EmbeddedBroker, kafka: KafkaSettings, version: int
 ) -> None:
     await ensure_topics(kafka)

@@ -18,7 +18,7 @@ from common.settings import PostgresSettings
 @pytest.mark.parametrize(
     "name", ["My Projects", "c++", "50%25", "a#1", "it's", "R&D; (é)", "=@:!~*[]{}<>|^", "long" * 50]
 )
-async def test_it_runs_in_a_directory_of_any_name(tmp_path: Path, name: str) -> None:
+async def test_postgres_runs_in_a_directory_of_any_name(tmp_path: Path, name: str) -> None:
     (tmp_path / name).mkdir()
     postgres = EmbeddedPostgres(tmp_path / name / "postgres")
     try:
@@ -28,9 +28,7 @@ async def test_it_runs_in_a_directory_of_any_name(tmp_path: Path, name: str) -> 
         postgres.stop()
 
 
-async def test_a_start_that_was_cut_short_is_not_in_the_way_of_the_next(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_interrupted_start_does_not_break_the_next_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(server: Any) -> None:
         (server.pgdata / "global").mkdir()
         raise subprocess.CalledProcessError(1, "initdb")

@@ -1,4 +1,4 @@
-"""Headers whose names are no UTF-8, from a producer that does not mind, through real brokers."""
+"""Header names that are not UTF-8, produced to and read from real brokers (ADR 0015)."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from common.settings import Encoding, TopicSettings
 from tests.support.kafka import Broker
 
 
-class NoText(str):
-    """A name that a producer in another language may send."""
+class NotUtf8(str):
+    """A header name that a producer in another language may send."""
 
     __slots__ = ()
 
@@ -32,12 +32,12 @@ async def nobody(_: object) -> None:
 
 
 async def produce(bootstrap: str, topic: str, values: list[bytes], compression: str | None) -> None:
-    """In one batch; each second record has a header of such a name."""
+    """Produce one batch; every second record has such a header name."""
     producer = AIOKafkaProducer(bootstrap_servers=bootstrap, compression_type=compression, linger_ms=200)
     await producer.start()
     try:
         sent = [
-            await producer.send(topic, value, headers=[(NoText("tenant") if number % 2 else "tenant", b"1")])
+            await producer.send(topic, value, headers=[(NotUtf8("tenant") if number % 2 else "tenant", b"1")])
             for number, value in enumerate(values)
         ]
         await asyncio.gather(*sent)
@@ -57,7 +57,7 @@ async def test_every_record_is_read(
     broker: Broker = request.getfixturevalue(broker_name)
     settings = broker.settings(group=unique, topics={unique: TopicSettings(encoding=Encoding.OTLP_PROTO)}, partitions=1)
     await ensure_topics(settings)
-    for module in (message_accumulator, producers):  # the compiled one takes plain texts alone
+    for module in (message_accumulator, producers):  # the compiled builder accepts only str
         monkeypatch.setattr(module, "DefaultRecordBatchBuilder", _DefaultRecordBatchBuilderPy)
     values = [b"%d" % number for number in range(5)]
     await produce(broker.bootstrap, unique, values, compression)

@@ -1,4 +1,4 @@
-"""``docs/projects-and-keys.md`` is true: its commands are run one after the other by a shell, and print what it shows."""
+"""The commands in ``docs/projects-and-keys.md``, run in order by a shell, print what the page shows."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ADMIN_KEY = "the-key-of-the-admin"
 COMMAND_LINE = f'clearspan() {{ "{sys.executable}" -m clearspan "$@"; }}\n'
 
 
-async def test_every_command_prints_what_the_page_shows(
+async def test_commands_print_what_the_page_shows(
     database: Database, database_settings: PostgresSettings, tmp_path: Path
 ):
     page = commands("projects-and-keys.md")

@@ -1,4 +1,4 @@
-"""Whether the embedded stack is ready, as the command line finds out over HTTP."""
+"""Whether the embedded stack is ready, asked over HTTP."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from clearspan.embedded import commands
 from clearspan.embedded.layout import Running
 
 
-def test_a_stack_is_asked_itself_where_a_proxy_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_readiness_is_asked_without_the_http_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
     class Ready(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             self.send_response(200)

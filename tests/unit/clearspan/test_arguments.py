@@ -1,4 +1,4 @@
-"""Arguments that no command can make use of: wrong usage, told before anything is asked."""
+"""Illegal arguments are wrong usage, reported before a command does anything."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ WRONG_USAGE = 2
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (["keys", "create", "caf\udce9"], "'caf\\udce9' is not text in UTF-8"),
         (["keys", "create", "laptop", "--project", "\udcff"], "is not text in UTF-8"),
@@ -26,11 +26,11 @@ WRONG_USAGE = 2
     ],
     ids=lambda value: None if isinstance(value, str) else "-".join(value)[:30].encode(errors="replace").decode(),
 )
-def test_it_is_told_what_is_wrong_with_an_argument(
-    arguments: Sequence[str], told: str, capsys: pytest.CaptureFixture[str]
+def test_illegal_argument_is_wrong_usage(
+    arguments: Sequence[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as left:
         main(arguments)
 
     assert left.value.code == WRONG_USAGE
-    assert told in capsys.readouterr().err
+    assert message in capsys.readouterr().err

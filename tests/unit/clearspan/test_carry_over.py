@@ -1,4 +1,4 @@
-"""The dead letters of the journal, given to a fresh broker: what a stop finds on the way is not lost."""
+"""The dead letters of the journal are published to a new broker; a stop in between loses none."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def values_left(carried: CarryOver) -> list[bytes]:
     return [each.value for each in carried.left()]
 
 
-async def test_all_letters_are_carried_over_and_those_written_meanwhile_are_not(journal: Journal) -> None:
+async def test_carry_over_publishes_what_the_journal_held_at_its_start(journal: Journal) -> None:
     broker = MemoryBroker(partitions=1)
     carried = carrying(journal, broker)
     journal.append([DeadLetterMessage(b"published by the worker", None, ())])
@@ -45,7 +45,7 @@ async def test_all_letters_are_carried_over_and_those_written_meanwhile_are_not(
     assert values_left(carried) == []
 
 
-async def test_what_was_not_acknowledged_when_it_is_stopped_is_left(journal: Journal) -> None:
+async def test_unacknowledged_dead_letters_are_left_after_a_stop(journal: Journal) -> None:
     broker = MemoryBroker(partitions=1)
     broker.publish_faults.extend([None] * 6 + [Unavailable("away")])
     tried = asyncio.Event()
@@ -63,7 +63,7 @@ async def test_what_was_not_acknowledged_when_it_is_stopped_is_left(journal: Jou
     assert values_left(carried) == VALUES[4:]
 
 
-async def test_a_failure_that_no_waiting_cures_ends_nothing_but_itself(journal: Journal) -> None:
+async def test_permanent_failure_ends_only_the_carry_over(journal: Journal) -> None:
     broker = MemoryBroker(partitions=1)
     broker.publish_faults.extend([None] * 4 + [ServiceError("not authorised")])
     carried = carrying(journal, broker)
@@ -73,7 +73,7 @@ async def test_a_failure_that_no_waiting_cures_ends_nothing_but_itself(journal: 
     assert values_left(carried) == VALUES[4:]
 
 
-async def test_a_journal_that_is_not_there_has_nothing_to_carry_over(tmp_path: Path) -> None:
+async def test_missing_journal_has_nothing_to_carry_over(tmp_path: Path) -> None:
     carried = carrying(Journal(tmp_path / "none.jsonl"), MemoryBroker())
 
     await carried.run()

@@ -1,4 +1,4 @@
-"""Commands that find no installation: they say so where none is configured."""
+"""Hints when no installation is found, and what is printed of texts from elsewhere."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def data_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def said(capsys: pytest.CaptureFixture[str], failure: ServiceError) -> str:
+def error_output(capsys: pytest.CaptureFixture[str], failure: ServiceError) -> str:
     """What a command says that fails with ``failure``."""
 
     async def fail(_database: Database) -> None:
@@ -31,33 +31,31 @@ def said(capsys: pytest.CaptureFixture[str], failure: ServiceError) -> str:
     return capsys.readouterr().err
 
 
-def test_without_a_stack_and_without_a_server_it_says_how_to_have_one(
-    data_dir: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert said(capsys, AWAY) == (
+def test_without_stack_and_setting_the_message_names_both(data_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert error_output(capsys, AWAY) == (
         f"clearspan: Postgres is away: nobody listens\n{NO_STACK} {data_dir}: `make up` starts one, and "
         "CLEARSPAN_POSTGRES__… names a server.\n"
     )
 
 
-def test_a_server_that_is_configured_is_away_and_that_is_all(
+def test_configured_server_gets_no_hint_about_the_stack(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("CLEARSPAN_POSTGRES__DSN", "postgresql://user@db.example/clearspan")
 
-    assert NO_STACK not in said(capsys, AWAY)
+    assert NO_STACK not in error_output(capsys, AWAY)
 
 
-def test_a_stack_that_runs_is_not_denied(data_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_running_stack_gets_no_hint_about_the_stack(data_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
     layout = Layout(data_dir)
     with hold(layout):
         Running(pid=1, api="a", worker="w", kafka="k", postgres="postgresql://user@db.example/clearspan").write(layout)
 
-        assert NO_STACK not in said(capsys, AWAY)
+        assert NO_STACK not in error_output(capsys, AWAY)
 
 
-def test_another_failure_has_nothing_to_do_with_it(capsys: pytest.CaptureFixture[str]) -> None:
-    assert said(capsys, InvalidInput("No such project.")) == "clearspan: No such project.\n"
+def test_other_failure_gets_no_hint_about_the_stack(capsys: pytest.CaptureFixture[str]) -> None:
+    assert error_output(capsys, InvalidInput("No such project.")) == "clearspan: No such project.\n"
 
 
 @pytest.mark.parametrize(

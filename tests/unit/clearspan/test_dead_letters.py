@@ -27,7 +27,7 @@ LETTER = DeadLetter(
 )
 
 
-def test_a_reason_writes_no_row_of_its_own_and_commands_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+def test_reason_cannot_add_a_row_or_command_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     dead_letters._print_table([LETTER])
 
     _head, *rows = capsys.readouterr().out.splitlines()
@@ -35,13 +35,13 @@ def test_a_reason_writes_no_row_of_its_own_and_commands_no_terminal(capsys: pyte
     assert rows[0].endswith(r"“\x1b[2J\x0a0-18\x9b31m” is not a span id.")
 
 
-def test_the_bytes_of_a_letter_command_no_terminal() -> None:
+def test_original_bytes_cannot_command_the_terminal() -> None:
     assert dead_letters._readable(
         b'{\n\t"name": "\x1b]0;owned\x07 \xf0\x9f\x91\xa9\xe2\x80\x8d\xf0\x9f\x92\xbb"}\r\n'
     ) == ('{\n\t"name": "\\x1b]0;owned\\x07 👩\u200d💻"}\\x0d\n')
 
 
-def test_a_letter_named_twice_is_given_up_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_id_given_twice_is_dropped_once(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
     monkeypatch.setattr(dead_letters, "confirm", asked.append)
 
@@ -90,9 +90,7 @@ def command(broker: MemoryBroker, monkeypatch: pytest.MonkeyPatch) -> Command:
     return run
 
 
-def test_a_list_is_a_table_for_people_and_says_that_there_is_none(
-    command: Command, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_list_is_a_table_for_people(command: Command, capsys: pytest.CaptureFixture[str]) -> None:
     assert command("list") == 0
     head, *rows = capsys.readouterr().out.splitlines()
     assert head.split() == ["id", "from", "span", "code", "bytes", "reason"]
@@ -109,15 +107,15 @@ def test_a_list_is_a_table_for_people_and_says_that_there_is_none(
     assert capsys.readouterr() == ("", "")
 
 
-def test_a_list_for_machines_is_an_object_a_line_and_what_is_left_out_is_told_beside(
+def test_json_list_has_one_object_per_line(
     command: Command, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(replay, "DEAD_LETTERS_MAX", 2)
 
     assert command("list", "--json") == 0
 
-    told = capsys.readouterr()
-    first, _second = map(json.loads, told.out.splitlines())
+    output = capsys.readouterr()
+    first, _second = map(json.loads, output.out.splitlines())
     assert list(first) == [
         "id",
         "topic",
@@ -130,10 +128,10 @@ def test_a_list_for_machines_is_an_object_a_line_and_what_is_left_out_is_told_be
         "bytes_count",
     ]
     assert (first["id"], first["span_index"], first["bytes_count"]) == ("0-0", None, 3)
-    assert told.err == "There are more: replay or drop some of these first.\n"
+    assert output.err == "There are more: replay or drop some of these first.\n"
 
 
-def test_a_letter_is_shown_with_its_bytes(command: Command, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+def test_show_prints_the_original_bytes(command: Command, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     assert command("show", "0-0", "--raw") == 0
     assert capfdbinary.readouterr() == (VALUE, b"")
 
@@ -147,7 +145,7 @@ def test_a_letter_is_shown_with_its_bytes(command: Command, capfdbinary: pytest.
     assert lines[-1] == "value        /3t9   (base64; --raw writes the bytes)"
 
 
-def test_a_letter_that_many_spans_share_says_how_many_and_why(
+def test_shared_dead_letter_shows_its_span_count_and_codes(
     command: Command, broker: MemoryBroker, capsys: pytest.CaptureFixture[str]
 ) -> None:
     headers = {
@@ -172,7 +170,7 @@ def test_a_letter_that_many_spans_share_says_how_many_and_why(
     assert not [line for line in lines if "None" in line]
 
 
-def test_a_replay_says_where_it_went(
+def test_replay_prints_the_new_coordinates(
     command: Command, broker: MemoryBroker, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert command("replay", "0-0") == 0
@@ -184,7 +182,7 @@ def test_a_replay_says_where_it_went(
 
 
 @pytest.mark.parametrize("action", [["replay"], ["drop", "--yes"]])
-def test_of_letters_among_which_one_is_dealt_with_none_is_touched(
+def test_nothing_is_done_if_one_of_the_ids_is_not_open(
     command: Command, broker: MemoryBroker, capsys: pytest.CaptureFixture[str], action: list[str]
 ) -> None:
     command("drop", "--yes", "0-1")
@@ -192,15 +190,15 @@ def test_of_letters_among_which_one_is_dealt_with_none_is_touched(
 
     assert command(*action, "0-0", "0-1") == 1
 
-    told = capsys.readouterr()
-    assert told.out == ""
-    assert told.err.startswith("clearspan: ")
-    assert "0-1" in told.err
-    assert "0-0" not in told.err
+    output = capsys.readouterr()
+    assert output.out == ""
+    assert output.err.startswith("clearspan: ")
+    assert "0-1" in output.err
+    assert "0-0" not in output.err
     assert broker.records("spans") == []
 
 
-def test_a_letter_of_a_topic_that_is_not_read_is_not_replayed(
+def test_dead_letter_of_an_unread_topic_is_not_replayed(
     command: Command, broker: MemoryBroker, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert command("replay", "0-0", "0-2") == 1
@@ -209,26 +207,26 @@ def test_a_letter_of_a_topic_that_is_not_read_is_not_replayed(
     assert broker.records("spans") == []
 
 
-@pytest.mark.parametrize(("said", "code"), [("y", 0), (" YES ", 0), ("n", 1), ("", 1), (None, 1)])
-def test_only_yes_gives_a_letter_up(
+@pytest.mark.parametrize(("reply", "code"), [("y", 0), (" YES ", 0), ("n", 1), ("", 1), (None, 1)])
+def test_drop_needs_a_yes(
     command: Command,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
-    said: str | None,
+    reply: str | None,
     code: int,
 ) -> None:
     def answer() -> str:
-        if said is None:
+        if reply is None:
             raise EOFError
-        return said
+        return reply
 
     monkeypatch.setattr("builtins.input", answer)
 
     assert command("drop", "0-0", "--json") == code
 
-    told = capsys.readouterr()
+    output = capsys.readouterr()
     question = "Drop 0-0? [y/N] "
     if code:
-        assert (told.out, told.err) == ("", question + "Nothing was dropped.\n")
+        assert (output.out, output.err) == ("", question + "Nothing was dropped.\n")
     else:
-        assert (json.loads(told.out), told.err) == ({"id": "0-0", "is_dropped": True}, question)
+        assert (json.loads(output.out), output.err) == ({"id": "0-0", "is_dropped": True}, question)

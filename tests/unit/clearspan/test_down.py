@@ -1,4 +1,4 @@
-"""``clearspan down`` beside a stack that starts, and after one that was killed: who is ended, and who is not."""
+"""``clearspan down``: during a start, after a kill, and while the stack drains."""
 
 from __future__ import annotations
 
@@ -39,16 +39,14 @@ def a_stack(pid: int, *, stop_s: float = 10.0) -> Running:
     return Running(pid=pid, api="http://a", worker="http://w", kafka="k", postgres="p", stop_s=stop_s)
 
 
-def test_who_has_the_id_of_a_killed_stack_is_not_taken_for_the_one_that_starts(
-    layout: Layout, process: subprocess.Popen[bytes]
-) -> None:
+def test_process_id_of_a_killed_stack_is_not_signalled(layout: Layout, process: subprocess.Popen[bytes]) -> None:
     a_stack(process.pid).write(layout)
 
     with hold(layout):
         assert Running.read(layout) is None
 
 
-def test_the_children_of_a_stack_that_starts_are_left_alone_and_it_is_stopped_when_it_can_be(
+def test_starting_stack_is_stopped_once_it_has_started(
     layout: Layout, process: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = threading.Event()
@@ -73,7 +71,7 @@ def test_the_children_of_a_stack_that_starts_are_left_alone_and_it_is_stopped_wh
     assert layout.children.exists()
 
 
-def test_a_stack_that_never_says_where_it_runs_is_no_success(
+def test_down_fails_if_a_starting_stack_cannot_be_stopped(
     layout: Layout, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(commands, "READY_TIMEOUT_S", 0.0)
@@ -84,7 +82,7 @@ def test_a_stack_that_never_says_where_it_runs_is_no_success(
     assert "try again" in capsys.readouterr().err
 
 
-def test_one_that_does_not_stop_in_the_time_that_it_named_is_no_success(
+def test_down_fails_if_the_stack_makes_no_progress(
     layout: Layout, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(os, "kill", lambda _pid, _signal: None)
@@ -100,7 +98,7 @@ def ended(_pid: int) -> bool:
     return False
 
 
-def test_what_was_dropped_is_said_and_is_no_success(
+def test_down_fails_and_names_dropped_records(
     layout: Layout, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(os, "kill", lambda *_: Stopping(is_done=True, dropped="3 records of spans/0").write(layout))
@@ -110,12 +108,12 @@ def test_what_was_dropped_is_said_and_is_no_success(
         a_stack(os.getpid()).write(layout)
         assert commands.down() == 1
 
-    told = capsys.readouterr()
-    assert "3 records of spans/0" in told.err
-    assert "Stopped." not in told.out
+    output = capsys.readouterr()
+    assert "3 records of spans/0" in output.err
+    assert "Stopped." not in output.out
 
 
-def test_one_that_ends_without_a_word_is_no_success(
+def test_down_fails_if_the_stack_ends_unfinished(
     layout: Layout, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(os, "kill", lambda *_: Stopping(left_count=2).write(layout))
@@ -128,7 +126,7 @@ def test_one_that_ends_without_a_word_is_no_success(
     assert "before everything was stored" in capsys.readouterr().err
 
 
-def test_one_that_stops_already_is_waited_for_and_not_asked_again(
+def test_stack_that_is_stopping_is_not_signalled_again(
     layout: Layout, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     asked: list[int] = []
@@ -145,7 +143,7 @@ def test_one_that_stops_already_is_waited_for_and_not_asked_again(
     assert capsys.readouterr().out.endswith("Stopped.\n")
 
 
-def test_one_that_gets_on_is_waited_for_longer_than_it_named_and_says_what_is_left(
+def test_down_waits_while_the_stack_makes_progress(
     layout: Layout, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     now_s = 0.0
@@ -169,7 +167,7 @@ def test_one_that_gets_on_is_waited_for_longer_than_it_named_and_says_what_is_le
     assert "  5 records are not stored yet …" in capsys.readouterr().out
 
 
-def test_a_stack_names_as_much_time_as_its_settings_let_it_take() -> None:
+def test_stop_time_follows_the_settings() -> None:
     settings = Settings.model_validate({"query": {"budget_s": 100}, "ingest": {"shutdown_grace_s": 300}})
 
     assert stack.stop_s_max(Settings()) == STOP_S

@@ -28,7 +28,7 @@ async def these(*letters: DeadLetterMessage) -> AsyncIterator[DeadLetterMessage]
         yield each
 
 
-def test_letters_come_back_as_they_were(tmp_path: Path) -> None:
+def test_dead_letters_are_read_as_written(tmp_path: Path) -> None:
     journal = Journal(tmp_path / "letters.jsonl")
 
     journal.append([letter(b"\0\n\xff")])
@@ -37,7 +37,7 @@ def test_letters_come_back_as_they_were(tmp_path: Path) -> None:
     assert kept(journal) == [letter(b"\0\n\xff"), DeadLetterMessage(b"", None, ())]
 
 
-async def test_a_header_without_a_value_comes_back_without_one(tmp_path: Path) -> None:
+async def test_null_header_value_stays_null(tmp_path: Path) -> None:
     journal = Journal(tmp_path / "letters.jsonl")
     without = DeadLetterMessage(b"v", None, (("empty", b""), ("null", None)))
 
@@ -48,7 +48,7 @@ async def test_a_header_without_a_value_comes_back_without_one(tmp_path: Path) -
     assert kept(journal) == [without]
 
 
-async def test_a_letter_that_cannot_be_written_costs_itself(tmp_path: Path) -> None:
+async def test_unwritable_dead_letter_affects_no_other(tmp_path: Path) -> None:
     journal = Journal(tmp_path / "letters.jsonl")
     illegal = DeadLetterMessage(b"v", None, (("number", cast(Any, 7)),))
 
@@ -59,7 +59,7 @@ async def test_a_letter_that_cannot_be_written_costs_itself(tmp_path: Path) -> N
     assert kept(journal) == [letter(b"after")]
 
 
-def test_a_line_that_cannot_be_read_costs_itself(tmp_path: Path) -> None:
+def test_unreadable_line_affects_no_other(tmp_path: Path) -> None:
     journal = Journal(tmp_path / "letters.jsonl")
     journal.append([letter(b"before")])
     with (tmp_path / "letters.jsonl").open("ab") as file:
@@ -69,7 +69,7 @@ def test_a_line_that_cannot_be_read_costs_itself(tmp_path: Path) -> None:
     assert kept(journal) == [letter(b"before"), letter(b"behind")]
 
 
-def test_letters_are_read_from_where_somebody_stopped(tmp_path: Path) -> None:
+def test_dead_letters_are_read_from_a_position(tmp_path: Path) -> None:
     journal = Journal(tmp_path / "letters.jsonl")
     journal.append([letter(b"%d" % number) for number in range(4)])
     ends = [each.end for each in journal.letters()]
@@ -93,7 +93,7 @@ class CountedJournal(Journal):
         super().append(letters)
 
 
-async def test_letters_that_come_together_are_written_together_before_they_are_published(tmp_path: Path) -> None:
+async def test_concurrent_dead_letters_are_journalled_together_before_publishing(tmp_path: Path) -> None:
     broker, journal = MemoryBroker(partitions=1), CountedJournal(tmp_path / "letters.jsonl")
     publisher = JournallingPublisher(broker.publisher(), journal, topic="dead")
 
@@ -105,7 +105,7 @@ async def test_letters_that_come_together_are_written_together_before_they_are_p
     assert len(broker.records("dead")) == 500
 
 
-async def test_a_letter_that_the_disk_does_not_take_is_not_published_and_can_be_tried_again(tmp_path: Path) -> None:
+async def test_dead_letter_is_not_published_if_the_disk_is_full(tmp_path: Path) -> None:
     broker, journal = MemoryBroker(partitions=1), CountedJournal(tmp_path / "letters.jsonl")
     publisher = JournallingPublisher(broker.publisher(), journal, topic="dead")
     journal.is_full = True
@@ -119,7 +119,7 @@ async def test_a_letter_that_the_disk_does_not_take_is_not_published_and_can_be_
     assert [each.value for each in broker.records("dead")] == [b"letter"]
 
 
-def test_a_line_that_was_cut_short_spoils_no_letter_after_it(tmp_path: Path) -> None:
+def test_truncated_line_affects_no_later_dead_letter(tmp_path: Path) -> None:
     journal = Journal(tmp_path / "letters.jsonl")
     journal.append([letter(b"first")])
     with (tmp_path / "letters.jsonl").open("ab") as file:

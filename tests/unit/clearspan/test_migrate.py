@@ -1,4 +1,4 @@
-"""What no waiting mends when tables are brought up to date: a sentence and a failure, whichever command does it."""
+"""Problems of migrations that waiting does not cure: every command reports them in a sentence and fails."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MAY_NOT = InvalidStatement("Postgres: permission denied for schema public")
 
 
 @pytest.mark.parametrize("problem", [IS_AHEAD, MAY_NOT], ids=lambda problem: type(problem).__name__)
-def test_migrate_tells_it_in_a_sentence(
+def test_migrate_reports_the_problem_in_a_sentence(
     problem: Exception, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     async def fail(_settings: Settings) -> None:
@@ -35,7 +35,7 @@ def test_migrate_tells_it_in_a_sentence(
     assert capsys.readouterr().err == f"clearspan: {problem}\n"
 
 
-def test_a_stack_on_tables_of_a_newer_program_tells_it_in_a_sentence(
+def test_up_reports_newer_tables_in_a_sentence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     async def fail(_settings: Settings) -> None:

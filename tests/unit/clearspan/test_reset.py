@@ -9,7 +9,7 @@ import pytest
 from clearspan.embedded import commands
 
 
-def test_a_data_directory_that_is_a_file_is_told_in_a_sentence(
+def test_data_directory_that_is_a_file_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "file").touch()
@@ -20,7 +20,7 @@ def test_a_data_directory_that_is_a_file_is_told_in_a_sentence(
     assert f"{tmp_path / 'file'} cannot be deleted" in capsys.readouterr().err
 
 
-def test_only_what_a_stack_kept_is_deleted(
+def test_reset_deletes_only_the_files_of_the_stack(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for name in ("clickhouse/data", "postgres", "documents/of/mine"):
@@ -35,7 +35,7 @@ def test_only_what_a_stack_kept_is_deleted(
     assert "These are not the stack's and were left: documents, letter.txt." in capsys.readouterr().out
 
 
-def test_a_directory_of_the_stack_alone_goes_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reset_deletes_the_directory_if_it_is_empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     elsewhere, root = tmp_path / "elsewhere", tmp_path / "data"
     elsewhere.mkdir()
     root.mkdir()

@@ -1,4 +1,4 @@
-"""``clearspan up`` where it cannot keep anything, and beside a stack that starts or runs: a sentence, and success only where one is ready."""
+"""``clearspan up --detach`` and ``status``: failures, and stacks that already start or run."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ A_STACK = Running(pid=1, api="http://a", worker="http://w", kafka="k", postgres=
 
 
 @pytest.mark.parametrize("up", [commands.up, commands.up_detached])
-def test_a_data_directory_that_is_a_file_is_told_in_a_sentence(
+def test_data_directory_that_is_a_file_is_reported(
     up: Callable[[], int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "file").touch()
@@ -33,7 +33,7 @@ def test_a_data_directory_that_is_a_file_is_told_in_a_sentence(
 
 @pytest.mark.parametrize("name", ["a,b", 'a"b', "$(touch pwned)", "a`b", "what?", "a\\b", "a\nb"])
 @pytest.mark.parametrize("up", [commands.up, commands.up_detached])
-def test_a_data_directory_whose_path_cannot_reach_the_stores_is_refused(
+def test_illegal_path_of_the_data_directory_is_rejected(
     up: Callable[[], int],
     name: str,
     tmp_path: Path,
@@ -48,7 +48,7 @@ def test_a_data_directory_whose_path_cannot_reach_the_stores_is_refused(
     assert not list(tmp_path.iterdir())
 
 
-def test_one_that_does_not_start_shows_what_it_said_and_nothing_of_earlier_ones(
+def test_failed_start_prints_the_end_of_its_own_log(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def fail(*_arguments: object, **options: Any) -> subprocess.Popen[bytes]:
@@ -61,12 +61,12 @@ def test_one_that_does_not_start_shows_what_it_said_and_nothing_of_earlier_ones(
 
     assert commands.up_detached() == 1
 
-    said = capsys.readouterr().err
-    assert "no luck today" in said
-    assert "yesterday" not in said
+    error_output = capsys.readouterr().err
+    assert "no luck today" in error_output
+    assert "yesterday" not in error_output
 
 
-def test_the_status_of_one_that_starts_is_that_it_starts(
+def test_status_of_a_starting_stack(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("CLEARSPAN_DATA_DIR", str(tmp_path))
@@ -82,7 +82,7 @@ def test_the_status_of_one_that_starts_is_that_it_starts(
     ]
 
 
-def test_the_status_names_the_topics_that_are_read(
+def test_status_names_the_topics(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("CLEARSPAN_DATA_DIR", str(tmp_path))
@@ -97,7 +97,7 @@ def test_the_status_names_the_topics_that_are_read(
 
 
 @pytest.mark.parametrize(("auth", "keys"), [("on", 2), ("off", 0)])
-def test_what_is_worth_trying_has_a_place_for_a_key_where_one_is_asked_for(
+def test_example_commands_have_a_key_if_authentication_is_on(
     auth: Literal["on", "off"],
     keys: int,
     tmp_path: Path,
@@ -122,7 +122,7 @@ class TestBesideAnotherStack:
         monkeypatch.setattr(commands, "_is_ready", lambda _running: True)
         return Layout(tmp_path)
 
-    def test_one_that_starts_is_waited_for_and_left_as_it_is(
+    def test_starting_stack_is_awaited_and_left_as_it_is(
         self, layout: Layout, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     ) -> None:
         monkeypatch.setattr(subprocess, "Popen", lambda *_args, **_kwargs: pytest.fail("started a second one"))
@@ -133,7 +133,7 @@ class TestBesideAnotherStack:
 
         assert "nothing was changed" in capsys.readouterr().out
 
-    def test_one_that_does_not_get_ready_is_no_success(
+    def test_up_fails_if_the_running_stack_is_not_ready(
         self, layout: Layout, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     ) -> None:
         monkeypatch.setattr(commands, "_is_ready", lambda _running: False)
@@ -145,7 +145,7 @@ class TestBesideAnotherStack:
 
         assert "is not ready" in capsys.readouterr().err
 
-    def test_one_that_was_quicker_is_not_taken_for_what_was_started(
+    def test_stack_that_started_first_is_left_as_it_is(
         self, layout: Layout, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     ) -> None:
         def start(*_arguments: object, **_options: object) -> subprocess.Popen[bytes]:

@@ -21,7 +21,7 @@ def stream() -> Iterator[io.StringIO]:
     structlog.reset_defaults()
 
 
-def test_a_json_line_says_what_where_when_and_how_severe(stream: io.StringIO) -> None:
+def test_json_line_has_event_logger_time_and_level(stream: io.StringIO) -> None:
     configure_logging(log_format="json", level="info", stream=stream)
 
     get_logger("ingest.worker").info("Partitions assigned.", partitions=3)
@@ -31,7 +31,7 @@ def test_a_json_line_says_what_where_when_and_how_severe(stream: io.StringIO) ->
     assert line == {"event": "Partitions assigned.", "partitions": 3, "level": "info", "logger": "ingest.worker"}
 
 
-def test_lines_of_libraries_have_the_same_shape(stream: io.StringIO) -> None:
+def test_lines_of_libraries_have_the_same_format(stream: io.StringIO) -> None:
     configure_logging(log_format="json", level="info", stream=stream)
 
     logging.getLogger("aiokafka").warning("Heartbeat failed for %s", "g")
@@ -40,7 +40,7 @@ def test_lines_of_libraries_have_the_same_shape(stream: io.StringIO) -> None:
     assert (line["event"], line["level"], line["logger"]) == ("Heartbeat failed for g", "warning", "aiokafka")
 
 
-def test_an_exception_is_in_the_line(stream: io.StringIO) -> None:
+def test_exception_is_in_the_line(stream: io.StringIO) -> None:
     configure_logging(log_format="json", level="info", stream=stream)
 
     try:
@@ -52,7 +52,7 @@ def test_an_exception_is_in_the_line(stream: io.StringIO) -> None:
 
 
 @pytest.mark.parametrize("log_format", ["text", "json"])
-def test_an_exception_tells_no_values(stream: io.StringIO, log_format: Literal["text", "json"]) -> None:
+def test_exception_contains_no_values(stream: io.StringIO, log_format: Literal["text", "json"]) -> None:
     """Values may be secrets, and a body of a request takes minutes to be drawn."""
     configure_logging(log_format=log_format, level="info", stream=stream)
 
@@ -69,7 +69,7 @@ def test_an_exception_tells_no_values(stream: io.StringIO, log_format: Literal["
     assert str(4711 * 10_000_019) not in stream.getvalue()
 
 
-def test_what_is_bound_to_the_request_is_in_every_line(stream: io.StringIO) -> None:
+def test_bound_context_is_in_every_line(stream: io.StringIO) -> None:
     configure_logging(log_format="json", level="info", stream=stream)
 
     with structlog.contextvars.bound_contextvars(request_id="r1"):

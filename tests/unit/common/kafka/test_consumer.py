@@ -1,4 +1,4 @@
-"""A member of a group, where the driver is told what to do; what brokers make of it is asked in the contract tests."""
+"""The options given to the driver's consumer; the contract tests check how brokers act on them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.fakes.kafka_driver import RememberedDriver
 
 
 @pytest.mark.parametrize(("sent_ms", "timestamp_ms"), [(None, -1), (-1, -1), (0, 0), (5, 5)])
-def test_a_record_from_before_records_had_a_time_has_none(sent_ms: int | None, timestamp_ms: int) -> None:
+def test_record_of_message_format_0_has_no_timestamp(sent_ms: int | None, timestamp_ms: int) -> None:
     record = as_record(ConsumerRecord("t", 0, 7, sent_ms, 0, None, b"v", None, 0, 1, []))
 
     assert record.timestamp_ms == timestamp_ms
@@ -48,7 +48,7 @@ async def nothing(_partitions: frozenset[Partition]) -> None:
     """Done."""
 
 
-async def test_offsets_move_by_a_commit_alone_and_what_is_not_committed_by_its_producer_is_not_read(
+async def test_consumer_neither_commits_itself_nor_reads_uncommitted(
     made: list[_Consumer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def read_cluster_id(_settings: KafkaSettings) -> str:
@@ -67,10 +67,10 @@ async def test_offsets_move_by_a_commit_alone_and_what_is_not_committed_by_its_p
     assert made[0].is_stopped
 
 
-async def test_what_fails_while_partitions_are_taken_over_is_told_by_the_next_poll(
+async def test_failure_of_an_assignment_is_raised_by_the_next_poll(
     made: list[_Consumer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The driver swallows what its listener raises: records would be read under the log of another cluster."""
+    """The driver swallows what its listener raises: records would get the partition id of another cluster."""
     answers: list[str | None] = ["c", None, "c", "d"]
 
     async def read_cluster_id(_settings: KafkaSettings) -> str:
@@ -98,6 +98,6 @@ async def test_what_fails_while_partitions_are_taken_over_is_told_by_the_next_po
     assert [each.is_stopped for each in made] == [True, False]
 
 
-async def test_a_source_that_is_not_open_says_so() -> None:
+async def test_poll_of_a_closed_source_fails() -> None:
     with pytest.raises(Unavailable, match="not open"):
         await KafkaSource(KafkaSettings()).poll(timeout_s=1, records_max=1)

@@ -31,7 +31,7 @@ from common.kafka.record import LostPartition
         (TimeoutError(), Unavailable),
     ],
 )
-def test_an_error_of_the_driver_comes_out_as_ours(theirs: Exception, ours: type[ServiceError]) -> None:
+def test_driver_error_is_translated(theirs: Exception, ours: type[ServiceError]) -> None:
     with pytest.raises(ours) as raised, translated("commit"):
         raise theirs
 
@@ -39,7 +39,7 @@ def test_an_error_of_the_driver_comes_out_as_ours(theirs: Exception, ours: type[
     assert "commit" in raised.value.detail
 
 
-def test_what_the_driver_says_of_addresses_is_not_told() -> None:
+def test_public_message_has_no_addresses() -> None:
     with pytest.raises(Unavailable) as raised, translated("publish"):
         raise driver_errors.KafkaConnectionError("kafka-1.internal:9092")
 
@@ -56,7 +56,7 @@ def test_what_the_driver_says_of_addresses_is_not_told() -> None:
         driver_errors.UnsupportedVersionError(),
     ],
 )
-def test_what_no_waiting_cures_is_not_transient(theirs: Exception) -> None:
+def test_permanent_error_is_not_transient(theirs: Exception) -> None:
     with pytest.raises(ServiceError) as raised, translated("join"):
         raise theirs
 
@@ -64,7 +64,7 @@ def test_what_no_waiting_cures_is_not_transient(theirs: Exception) -> None:
     assert type(theirs).__name__ in raised.value.detail
 
 
-def test_our_own_errors_go_through_as_they_are() -> None:
+def test_own_errors_are_not_translated() -> None:
     with pytest.raises(TooLarge), translated("publish"):
         raise TooLarge
 
@@ -73,7 +73,7 @@ def line(text: str, *arguments: object) -> logging.LogRecord:
     return logging.LogRecord("aiokafka", logging.ERROR, __file__, 1, text, arguments, None)
 
 
-def test_a_text_is_logged_once_an_interval_whatever_its_arguments() -> None:
+def test_template_is_logged_once_per_interval() -> None:
     now_s = [100.0]
     limit = OncePerInterval(interval_s=60.0, monotonic_s=lambda: now_s[0])
 
@@ -94,7 +94,7 @@ def test_limiter_forgets_when_it_holds_too_many_texts() -> None:
 
 
 @pytest.mark.parametrize("name", ["aiokafka", "aiokafka.conn", "aiokafka.consumer.fetcher"])
-def test_a_prepared_driver_repeats_itself_no_more_and_reads_every_record(name: str) -> None:
+def test_prepared_driver_logs_less_and_reads_every_record(name: str) -> None:
     prepare_driver()
     prepare_driver()
 

@@ -1,4 +1,4 @@
-"""Records out, where the driver is told what to promise; what brokers make of it is asked in the contract tests."""
+"""The options given to the driver's producer; the contract tests check how brokers act on them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[_Producer]:
     return _Producer.in_place_of("AIOKafkaProducer", producer, monkeypatch)
 
 
-async def test_every_replica_in_sync_acknowledges(made: list[_Producer]) -> None:
+async def test_all_in_sync_replicas_acknowledge(made: list[_Producer]) -> None:
     publisher = KafkaPublisher(KafkaSettings(), client_id="us")
     with pytest.raises(Unavailable):
         await publisher.publish("t", b"value")
@@ -46,7 +46,7 @@ async def test_every_replica_in_sync_acknowledges(made: list[_Producer]) -> None
     assert (made[1].options["acks"], made[1].options["client_id"]) == ("all", "us")
 
 
-async def test_one_that_is_closed_does_not_open_again(made: list[_Producer]) -> None:
+async def test_closed_publisher_does_not_connect(made: list[_Producer]) -> None:
     publisher = KafkaPublisher(KafkaSettings())
     await publisher.close()
     await publisher.close()

@@ -1,4 +1,5 @@
-"""A cancellation while something of the driver ends reaches who was cancelled: the driver takes it for that of its own tasks."""
+"""A cancellation while a client of the driver stops reaches the caller, although the driver swallows cancellations
+then."""
 
 from __future__ import annotations
 
@@ -45,7 +46,7 @@ async def end_a_member_of_a_group(settings: KafkaSettings) -> None:
 
 
 @pytest.mark.parametrize("end", [end_an_admin, end_a_reader, end_a_publisher, end_a_member_of_a_group])
-async def test_a_cancellation_that_comes_while_it_ends_is_not_lost(
+async def test_cancellation_during_the_stop_is_not_lost(
     tansu: Broker, unique: str, monkeypatch: pytest.MonkeyPatch, end: Callable[[KafkaSettings], Awaitable[None]]
 ) -> None:
     settings = tansu.settings(group=unique)
@@ -53,7 +54,7 @@ async def test_a_cancellation_that_comes_while_it_ends_is_not_lost(
     is_ending = asyncio.Event()
     close = AIOKafkaClient.close
 
-    async def told(client: AIOKafkaClient) -> None:
+    async def close_and_report(client: AIOKafkaClient) -> None:
         is_ending.set()
         await close(client)
 
@@ -62,7 +63,7 @@ async def test_a_cancellation_that_comes_while_it_ends_is_not_lost(
             await end(settings)
             await asyncio.sleep(3_600)
 
-    monkeypatch.setattr(AIOKafkaClient, "close", told)
+    monkeypatch.setattr(AIOKafkaClient, "close", close_and_report)
     task = asyncio.create_task(for_ever())
     await is_ending.wait()
 

@@ -1,4 +1,4 @@
-"""Topics that are made at the start; that real brokers take them is asked in the contract tests."""
+"""Creation of topics; the contract tests check that real brokers accept them."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ async def made(monkeypatch: pytest.MonkeyPatch, admin: _Admin) -> list[str]:
     return await cluster.ensure_topics(SETTINGS)
 
 
-async def test_topics_are_made_for_the_largest_record_and_letters_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_topics_are_created_with_their_sizes_and_retention(monkeypatch: pytest.MonkeyPatch) -> None:
     admin = _Admin()
 
     assert await made(monkeypatch, admin) == ALL
@@ -55,7 +55,7 @@ async def test_topics_are_made_for_the_largest_record_and_letters_are_kept(monke
     assert kept == {**dict.fromkeys(ALL), "spans.dead_letter": "-1", "spans.stored": "3600000"}
 
 
-async def test_what_is_there_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_existing_topics_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     admin = _Admin(*ALL[1:], "another")
 
     assert await made(monkeypatch, admin) == ["otlp_spans"]
@@ -66,14 +66,14 @@ async def test_what_is_there_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> N
     assert none_missing.asked == []
 
 
-async def test_a_topic_that_somebody_else_made_meanwhile_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_topic_created_by_another_process_counts_as_present(monkeypatch: pytest.MonkeyPatch) -> None:
     assert await made(monkeypatch, _Admin(codes={"spans": 36})) == [each for each in ALL if each != "spans"]
 
 
 @pytest.mark.parametrize(
     ("code", "kind", "name"), [(7, Unavailable, "RequestTimedOut"), (29, ServiceError, "TopicAuth")]
 )
-async def test_a_refusal_names_the_topic_and_waits_only_where_that_helps(
+async def test_rejected_topic_is_named(
     monkeypatch: pytest.MonkeyPatch, code: int, kind: type[ServiceError], name: str
 ) -> None:
     with pytest.raises(ServiceError, match=rf"did not create the topic spans\.stored: {name}") as refused:
