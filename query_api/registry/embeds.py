@@ -168,8 +168,8 @@ def described(target: Target) -> str:
 
 def _target_of_object(source: Mapping[str, Any]) -> Target:
     if len(source) > 1:
-        others = ", ".join(repr(name) for name in source if name != MARKER)
-        raise Unresolved(f"{others[:200]} would be lost: '{MARKER}' must be the only member of its object")
+        lost = ", ".join(repr(name) for name in source if name != MARKER)
+        raise Unresolved(f"{lost[:200]} would be lost: '{MARKER}' must be the only member of its object")
     embed = source[MARKER]
     if not isinstance(embed, dict) or not isinstance(embed.get(_REFERENCES), dict):
         raise Unresolved(f"'{MARKER}' needs '{_REFERENCES}': an object of references by their kind")
