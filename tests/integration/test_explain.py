@@ -1,4 +1,4 @@
-"""The member ``explain`` over the real engine: what it says is so, costs what it may, and tells of nobody else."""
+"""The member ``explain`` over the real engine: it is true, within the budget, and reveals no other project."""
 
 from __future__ import annotations
 
@@ -246,7 +246,7 @@ async def test_project_without_spans_reads_nothing(store: ColumnStore) -> None:
 async def test_counts_do_not_depend_on_other_projects(
     chdb_dir: Path, chdb_settings: Callable[[], ClickHouseSettings]
 ) -> None:
-    """Ten spans alone, and the same ten beside those of others: one granule each time, never the rows of others."""
+    """Ten spans alone, and the same ten next to those of others: one granule each time, never the rows of others."""
     member = {}
     for others_count in (0, 300):
         async with _opened(chdb_settings(), chdb_dir) as own:

@@ -62,7 +62,7 @@ class Production:
         self._sent: list[tuple[int, int]] = []
         self._versions: Counter[tuple[int, int]] = Counter()
         self.last: dict[str, int] = {}
-        """Span → the version that stands in the end."""
+        """Span → its latest version at the end."""
 
     def record(self) -> tuple[str, bytes, bytes]:
         """Topic, key and value of the next record; a trace is always of one topic, and so of one partition."""
@@ -187,4 +187,4 @@ async def test_feed_of_four_workers_has_no_gap_and_no_duplicate(store: ColumnSto
 
     for given in (task.result() for task in reading):
         assert twice(given) == []
-        assert dict(given) == production.last  # the last version that was given of each span is the one that stands
+        assert dict(given) == production.last  # the last returned version of each span is its latest

@@ -83,7 +83,7 @@ async def test_page_of_traces_finds_versions_and_rows_by_index(spans: ProjectSpa
 
 
 class BegunRows(RowsAhead):
-    """Remembers what it was told to begin with."""
+    """Records what it is asked to prefetch."""
 
     async def begin(self, sent: pa.Table, trace_ids: Collection[bytes]) -> None:
         self.begun = list(trace_ids)

@@ -1,4 +1,4 @@
-"""Spans found over the real engine: pages, walks, versions, windows, routes; through the handlers, as the API calls them."""
+"""Spans found over the real engine: pages, versions, windows, routes; by the handlers, as the API calls them."""
 
 from __future__ import annotations
 
@@ -216,7 +216,7 @@ async def test_root_has_the_sums_of_its_trace(api: Api) -> None:
 
 
 async def test_deleted_span_is_not_returned_after_a_merge(api: Api) -> None:
-    """Then the deletion is all that is left of it among the heads."""
+    """After the merge only its deletion is left in ``span_versions``."""
     await store_record(api.store, [span(1), span(2)])
     await delete(api.store, span(1), partition_id="cluster/spans/0", offset=0)
     await api.store.execute(Statement("OPTIMIZE TABLE span_versions FINAL"), deadline_s=10.0)
@@ -262,7 +262,7 @@ async def test_text_with_the_same_index_item_is_not_found(api: Api, stored: dict
 @pytest.mark.timeout(180)
 @pytest.mark.parametrize("order", ["ascending", "descending"])
 async def test_pages_return_every_span_exactly_once(api: Api, order: str) -> None:
-    """550 spans of one instant at page size 7: unmerged duplicates, versions whose start moved, other logs, deletions."""
+    """550 spans of one instant at page size 7: unmerged duplicates, versions whose start moved, other partitions, deletions."""
     source = random.Random(11)
     shown = [span(1 + number % 61, trace=1 + number // 61) for number in range(550)]
     moved = [replace_start(each, source.choice((-5, 0, 3))) for each in shown[:90]]

@@ -61,7 +61,7 @@ SPANS = [span(trace, number) for trace in range(1, TRACES + 1) for number in ran
 
 EARLIEST = [span(trace, 1) for trace in range(1, TRACES + 1)]
 LATEST = [span(trace, SPANS_PER_TRACE) for trace in range(1, TRACES + 1)]
-"""Of each trace the span that decides where it stands, and its session in real time."""
+"""The span of each trace that decides its place, and the place of its session in real time."""
 
 
 @dataclass
@@ -75,7 +75,7 @@ class Stack:
     sending: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def begin(self, merges: str, again: Sequence[Span], *, first: int = 0, every: int = 1) -> None:
-        """Store all spans; send some of them again before the ``first`` statement, and every so many after it."""
+        """Store all spans; send some of them again before the ``first`` statement, and regularly after it."""
         await self.send(SPANS)
         self.merges = merges
 
@@ -86,7 +86,7 @@ class Stack:
         self.store.begin(send_again)
 
     async def send(self, spans: Sequence[Span], *, partition_id: str = LOG) -> None:
-        """Store the next record of a log, as a worker does."""
+        """Store the next record of a partition, as a worker does."""
         async with self.sending:
             offset, self.offset = self.offset, self.offset + 1
             if self.merges == "heads come later":
@@ -117,7 +117,7 @@ class Stack:
     async def walk(
         self, path: str, ids: Callable[[Any], list[Any]], *, windowing: dict[str, Any], **body: Any
     ) -> list[Any]:
-        """What all pages give, in their order."""
+        """Return the items of all pages, in order."""
         found: list[Any] = []
         following: dict[str, Any] = {}
         while True:

@@ -1,4 +1,4 @@
-"""Sessions and users over the real engine and over HTTP: walks against a model of them."""
+"""Sessions and users over the real engine and over HTTP: pages compared with a model."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ IDS = ("a", "b", "é", "it's", "", "{p1:String}", "x" * 256, "x" * 257, "x" * 25
 
 @dataclass(frozen=True)
 class Api:
-    """The API over HTTP, and the store behind it."""
+    """The API over HTTP, and its store."""
 
     client: aiohttp.ClientSession
     store: ColumnStore
@@ -215,7 +215,7 @@ async def test_activity_between_realtime_pages_neither_hides_nor_repeats_an_id(
 async def test_late_spans_between_pages_neither_hide_nor_repeat_an_id(
     api: Api, realtime: bool, order: str, seed: int
 ) -> None:
-    """Each id that was there when the walk began is on one page, wherever spans that came since put it."""
+    """Each id of the first page's time is on one page, wherever later spans would place it."""
     source = random.Random(seed)
     names = [f"s{number}" for number in range(12)]
     begun = [*names, *source.choices(names, k=12)]

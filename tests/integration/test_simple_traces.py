@@ -74,7 +74,7 @@ class Simple:
         return {trace["trace_id"] for trace in found["traces"]}
 
     async def ingest(self, *spans: dict[str, Any]) -> None:
-        """Store spans that nobody wrote as simple traces."""
+        """Store spans that were not written as simple traces."""
         sent = {"spans": list(spans)}
         async with self.client.post("/tracing/spans/ingest", json=sent, headers=AUTHORIZED) as response:
             assert response.status == 202

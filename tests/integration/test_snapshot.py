@@ -1,4 +1,4 @@
-"""What was stored when a walk began: told of a version in Python, and of a row by the engine."""
+"""What was stored when a scan began, decided for a version in Python, and for a row by the engine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Traces over the real engine: pages, walks against a model, deletions; through the HTTP API."""
+"""Traces over the real engine: pages compared with a model, deletions; by the HTTP API."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ LOG = "cluster/spans/0"
 
 @dataclass
 class Traces:
-    """The API over a store of its own, and what was stored in it: one record a call, one log."""
+    """The API over a store of its own, and what was stored in it: one record a call, one partition."""
 
     context: ApiContext
     client: aiohttp.ClientSession
@@ -178,7 +178,7 @@ async def test_window_of_traces_includes_oldest_and_excludes_newest(api: Traces,
 @pytest.mark.parametrize("order", ["descending", "ascending"])
 @pytest.mark.parametrize("limit", [1, 4])
 async def test_pages_return_every_trace_once_by_its_latest_match(api: Traces, order: str, limit: int) -> None:
-    """Ties in time, spans that share ids, unmerged duplicates, versions that moved, other logs, other projects."""
+    """Ties in time, spans that share ids, unmerged duplicates, versions that moved, other partitions, other projects."""
     source = random.Random(f"{order} {limit}")
     shown = {
         (trace, number): span(number, trace=trace, at=source.randrange(9), name=source.choice("mn"))
@@ -293,7 +293,7 @@ async def walk(
     between: Callable[[], Any] | None = None,
     **bounds: str,
 ) -> list[int]:
-    """Every trace that pages give, in their order."""
+    """Return every trace of all pages, in order."""
     found: list[int] = []
     following: dict[str, Any] = {}
     while True:
@@ -649,7 +649,7 @@ async def test_traces_can_be_explained(api: Traces) -> None:
 
 
 class StrainedStore:
-    """An engine that is slow: each statement takes a tenth of a second, and one over more than a stretch of time takes too long."""
+    """An engine that is slow: each statement takes a tenth of a second, and one over more than a time slice takes too long."""
 
     def __init__(self, store: ColumnStore, clock: ManualClock) -> None:
         self._store = store
@@ -686,7 +686,7 @@ async def test_rare_matches_in_a_long_time_are_found_over_pages(store: ColumnSto
     assert len(pages) > 2
     assert all(page["complete"] is False for page in pages[:-1])
     assert "complete" not in pages[-1]
-    assert strained.asked_of_all == 1  # a page that goes on with a walk does not try again
+    assert strained.asked_of_all == 1  # a page that continues a sliced scan does not try again
 
 
 async def test_full_page_is_complete_though_the_budget_ended(store: ColumnStore) -> None:
@@ -742,7 +742,7 @@ async def test_time_slices_of_a_scan_end_at_its_bounds(store: ColumnStore, order
 
 
 class SlowlyJudgedStore(StrainedStore):
-    """Which versions are shown takes the engine longer still: a second and a half."""
+    """To look up the latest versions takes the engine longer still: a second and a half."""
 
     async def select(self, statement: Statement, /, *, deadline_s: float) -> pa.Table:
         if "FROM span_versions" in statement.sql:
@@ -842,7 +842,7 @@ LARGE = 1_000_000
 """Bytes of a span."""
 
 MOST_READ = 10 * LARGE
-"""In one answer that is to end at four, where the engine gives five at a time."""
+"""In one result that ends at four, where the engine returns five at a time."""
 
 
 @pytest.fixture

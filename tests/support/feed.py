@@ -69,7 +69,7 @@ class Reader:
 async def settle(
     store: ColumnStore, *, offset: int, partition_id: str = "cluster/spans/0", project_id: UUID = DEFAULT_PROJECT_ID
 ) -> StoredPosition:
-    """Say that a log is stored up to this offset."""
+    """Write that a partition is stored up to this offset."""
     settled = StoredPosition(project_id, partition_id, offset, 1, offset + 1)
     await store.insert(
         STORED_THROUGH_TABLE,
@@ -101,7 +101,7 @@ class StoreInFront:
         await self._store.execute(statement, deadline_s=deadline_s)
 
     async def close(self) -> None:
-        """The store behind is somebody else's."""
+        """Do nothing: the wrapped store belongs to the caller."""
 
 
 class PartByPartStore(StoreInFront):

@@ -48,7 +48,7 @@ class SpanPages:
         return page
 
     async def pages(self, *, between: Callable[[], Awaitable[None]] | None = None, **body: Any) -> list[dict[str, Any]]:
-        """All pages of a walk; ``between`` is awaited after each."""
+        """Return all pages; ``between`` is awaited after each."""
         pages: list[dict[str, Any]] = []
         windowing: dict[str, Any] = dict(body.pop("windowing", {}))
         while True:

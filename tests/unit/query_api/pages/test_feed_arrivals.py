@@ -23,7 +23,7 @@ Row = tuple[int, int, int]
 
 
 def merged(partition_ids: Mapping[str, Sequence[Row]], *, size: int) -> Arrivals:
-    """What the engine would give of each log, merged; the start is the number of the row in its log."""
+    """Merge what the engine would return of each partition; the start is the number of the row in its partition."""
     pending = [Pending(partition_id, None, 1_000) for partition_id in partition_ids]
     rows = [
         (number, offset, index, nth, stored_us)
@@ -54,7 +54,7 @@ def test_partition_keeps_its_order_whatever_the_clocks_say() -> None:
 
 
 def test_nothing_is_taken_after_a_partition_that_has_more() -> None:
-    """Its next row, which was not read, may come before what other logs have there."""
+    """Its next row, which was not read, may come before rows of other partitions."""
     arrivals = merged({"a": [(0, 0, 10), (1, 0, 11), (2, 0, 12)], "b": [(0, 0, 20)]}, size=2)
 
     assert list(arrivals.partition_ids) == ["a", "a"]
@@ -62,7 +62,7 @@ def test_nothing_is_taken_after_a_partition_that_has_more() -> None:
 
 
 def test_nothing_is_taken_after_a_partition_with_more_and_duplicates() -> None:
-    """Of a log with rows that are not merged yet, fewer are known than were asked for."""
+    """Of a partition with unmerged rows, fewer are known than were asked for."""
     arrivals = merged({"a": [(0, 0, 10), (0, 0, 10), (1, 0, 11)], "b": [(0, 0, 20), (1, 0, 21)]}, size=2)
 
     assert list(arrivals.partition_ids) == ["a"]

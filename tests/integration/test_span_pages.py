@@ -1,5 +1,5 @@
-"""Walks over pages of spans: each span that was there at the beginning exactly once, whatever there is and comes, and however
-small the budget (contract §3.3). Against a model that knows every version that was sent."""
+"""All pages of spans return each span of the first page's time exactly once, whatever is stored or arrives, and however
+small the budget (contract §3.3). Compared with a model that knows every version that was sent."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ HOUR_US = 3_600_000_000
 START_US = START_NS // 1000
 STARTS = (0, 1, 2, HOUR_US, 30 * 24 * HOUR_US)
 TINY: dict[str, Any] = {"budget_rows": 5}
-"""Less than there is to one row, so that a page is one instant."""
+"""Less than one row needs, so that a page is one instant."""
 
 
 class Place(NamedTuple):
-    """A span of the model: which one, and where it starts."""
+    """A span of the model: its ids and its start."""
 
     trace: int
     number: int
@@ -80,7 +80,7 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True)
 class Record:
-    """A record of a log: the spans it holds, and those of its spans that were deleted since."""
+    """A record of a partition: its spans, and which of them were deleted since."""
 
     partition_id: str
     offset: int
@@ -105,7 +105,7 @@ async def delete(
 async def add_head(
     store: ColumnStore, project_id: UUID, place: Place, *, partition_id: str, version: int, record_ms: int = 1
 ) -> None:
-    """A row of ``span_versions`` alone, as it stands there before its row of ``spans``, or when a span is deleted."""
+    """Insert a row of ``span_versions`` alone, as it is before its row of ``spans``, or when a span is deleted."""
     sql = (
         "INSERT INTO span_versions (project_id, trace_id, span_id, partition_id, version, record_ms, start_us) SELECT {project:UUID},"
         " unhex({trace:String}), unhex({span:String}), {partition_id:String}, {version:UInt64}, {ms:Int64}, {start:Int64}"
@@ -122,7 +122,7 @@ async def add_head(
 
 
 def shown(records: Sequence[Record]) -> list[Place]:
-    """The rule of contract §4, written down once more and plainly."""
+    """Return the latest versions by the rule of contract §4, written again in the simplest way."""
     spans: dict[tuple[int, int], tuple[tuple[int, int, str], Place]] = {}
     for partition_id in {record.partition_id for record in records}:
         latest: dict[tuple[int, int], tuple[Record, Place]] = {}
@@ -140,7 +140,7 @@ def shown(records: Sequence[Record]) -> list[Place]:
 def in_window(
     places: Sequence[Place], windowing: Mapping[str, Any], bounds: tuple[int | None, int | None]
 ) -> list[SpanId]:
-    """What a walk gives, in its order: bounds are half open on the side where it begins (reference §6.2)."""
+    """Return what all pages return, in order: bounds are half open on the side where pages begin (reference §6.2)."""
     is_ascending = windowing["order"] == "ascending"
     newest, oldest = (
         bound if bound is not None else default for bound, default in zip(bounds, (2**60, -(2**60)), strict=True)
@@ -279,7 +279,7 @@ async def test_spans_of_one_instant_are_returned_once_without_budget(store: Colu
 
 @pytest.mark.parametrize("order", ["ascending", "descending"])
 async def test_versions_of_one_key_stay_in_one_round(store: ColumnStore, order: str) -> None:
-    """Five versions of each span, in other logs, any of them the head: a round does not fill its page and ends in a span."""
+    """Five versions of each span, in other partitions, any of them the latest: a round does not fill its page and ends in a span."""
     places = [Place(1, number, number // 4) for number in range(1, 41)]
     for index, partition_id in enumerate("abcde"):
         for is_head in (True, False):
@@ -336,7 +336,7 @@ async def test_empty_years_are_not_scanned(store: ColumnStore, monkeypatch: pyte
     page = await find_page(spans, EVERY_ROW, Window(after=position), limit=100, bytes_max=1_000_000)
 
     assert [span.key.span_id[-1] for span in page.spans] == list(range(19, 9, -1))
-    assert len(asked) <= 6  # next row, estimate, candidates; next row; heads and rows
+    assert len(asked) <= 6  # next row, estimate, candidates; next row; versions and rows
     assert page.ends_at is None
 
 
@@ -381,7 +381,7 @@ async def test_without_any_time_there_is_no_page(store: ColumnStore) -> None:
 async def test_a_span_stays_while_its_next_version_is_being_stored(
     store: ColumnStore, start_us: int, partition_id: str
 ) -> None:
-    """The engine may show a version in ``span_versions`` a moment before its row is in ``spans``."""
+    """A version may be visible in ``span_versions`` a moment before its row is in ``spans``."""
     old, new = Place(1, 1, 0), Place(1, 1, start_us)
     await store_record(store, [old.span, Place(1, 2, 0).span], partition_id="a", offset=1)
     await add_head(store, DEFAULT_PROJECT_ID, new, partition_id=partition_id, version=4, record_ms=2)
@@ -413,7 +413,7 @@ async def spans_by_id(store: ColumnStore, place: Place) -> list[Rendered]:
 @settings(max_examples=10)
 @given(sent=records())
 def test_the_rule_in_sql_is_the_rule_in_python(engine: Engine, sent: list[Record]) -> None:
-    """Sums over traces count each shown span once: here each has used as many tokens as its number says."""
+    """Sums over traces count each visible span once: here each has used as many tokens as its number."""
     project_id = uuid4()
     spans = ProjectSpans(engine.store, project_id, clock=SystemClock(), budget_s=10.0)
 
@@ -444,8 +444,8 @@ async def test_found_spans_are_returned_if_the_budget_ends_before_the_rest(store
     await store_record(store, [place.span for place in places])
     faulty = FaultyStore(store)
     late = Fault(DeadlineExceeded("late"))
-    stretch, judged = [None] * 3, [None] * 2  # next row, estimate, candidates; heads and rows
-    faulty.select_faults.extend([late, *stretch, *judged, *stretch, late])
+    slice_, judged = [None] * 3, [None] * 2  # next row, estimate, candidates; versions and rows
+    faulty.select_faults.extend([late, *slice_, *judged, *slice_, late])
 
     first, *others = await SpanPages.over(faulty).pages(windowing={"limit": 10})
 

@@ -1,4 +1,4 @@
-"""What a search may use is given out in shares, and a stretch that is too long is made shorter until it is admitted."""
+"""The budget of a scan is used in shares, and a slice that is too long is shortened until it is admitted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Positions of walks over traces: what a cursor holds, and what a window takes."""
+"""Positions of pages of traces: what a cursor holds, and what a window includes."""
 
 from __future__ import annotations
 
