@@ -63,7 +63,7 @@ class Values:
         """Return the part of a span's total ``tokens`` or ``costs`` that counts.
 
         Null if nothing counts: the span reports none, spans below it report the same again, or the total counts in
-        another trace, in which case the column holds 0 whatever ``leaves`` holds.
+        another trace, in which case the column holds 0, although ``leaves`` may hold a number.
         """
         self._needs_counted_totals = True
         stored = _name(self._stored, f"{unit}_total", "stored")

@@ -78,5 +78,5 @@ def is_index(segment: str) -> bool:
 
 
 def canonical_text(node: Node) -> bytes:
-    """Return one text per tree, whatever the order of members in its JSON objects. Cursors are bound to it."""
+    """Return one text per tree; the order of members in JSON objects has no effect. Cursors are bound to it."""
     return orjson.dumps(node, option=orjson.OPT_SORT_KEYS)

@@ -22,7 +22,7 @@ from query_api.filter.ast import Node
 from query_api.filter.fields import Operator
 from query_api.filter.models import FilteringModel
 from query_api.filter.parse import parse
-from query_api.filter.patterns import TextSearch
+from query_api.filter.patterns import TextOperator, TextSearch
 from query_api.filter.sql.compile import compile_filter
 from query_api.filter.sql.parameters import Parameters
 from query_api.filter.sql.text import text_condition, visible_number
@@ -196,6 +196,25 @@ def test_long_literal_is_folded_like_a_short_one(corpus: FilterCorpus) -> None:
     [row] = corpus.rows(f"SELECT {sql} AS verdict FROM spans WHERE {{of_project}} LIMIT 1", parameters.values)
 
     assert row["verdict"] == 1
+
+
+@pytest.mark.parametrize("operator", [Operator.CONTAINS, Operator.STARTSWITH, Operator.ENDSWITH])
+@pytest.mark.parametrize("is_exact", [False, True])
+@pytest.mark.parametrize(
+    "text",
+    ["É" + "\u212a" * 70, "È" + "\u212a" * 70, "ΣÉ" + "k" * 70, "é" + "K" * 69 + "Ʞ", "é" + "K" * 70 + "Ǆ"],
+    ids=["the same", "another first letter", "after a letter", "another last letter", "before a letter"],
+)
+def test_only_letters_of_a_long_literal_are_folded(
+    corpus: FilterCorpus, operator: TextOperator, text: str, is_exact: bool
+) -> None:
+    parameters = Parameters()
+    search = TextSearch(operator, "é" + "k" * 70, is_exact=is_exact)
+    sql = text_condition(parameters.text(text), search, parameters)
+
+    [row] = corpus.rows(f"SELECT {sql} AS verdict FROM spans WHERE {{of_project}} LIMIT 1", parameters.values)
+
+    assert bool(row["verdict"]) is search.holds(text)
 
 
 def test_attributes_under_or_use_the_index(corpus: FilterCorpus) -> None:

@@ -59,7 +59,7 @@ SPECS: list[dict[str, Any]] = [
 
 @dataclass(frozen=True)
 class Api:
-    """The API over HTTP, and the store behind it."""
+    """The API over HTTP, and its store."""
 
     client: aiohttp.ClientSession
     store: ColumnStore
@@ -234,7 +234,7 @@ def check_freq(metric: dict[str, Any], found: list[Any]) -> None:
 
 
 def check_metric(spec: dict[str, Any], metric: dict[str, Any], found: list[Any]) -> None:
-    """One metric of one bucket, against the values that stand at its path in the bucket's spans."""
+    """Check one metric of one bucket against the values at its path in the bucket's spans."""
     match spec["type"]:
         case "numeric/continuous" | "numeric/discrete":
             numbers = [each for each in found if is_number(each)]
@@ -401,7 +401,7 @@ async def test_usage_repeated_by_spans_below_counts_once(api: Api, focus: str) -
 
 @pytest.mark.parametrize("focus", ["trace", "span"])
 async def test_call_reported_in_two_traces_counts_in_one(api: Api, focus: str) -> None:
-    """The client's own span, in a trace of its own beside that of the instrumentation, keeps what it reports."""
+    """The client's own span, in a different trace than the instrumentation's, keeps what it reports."""
     used = {"tokens": {"incremental": {"total": 40}}, "costs": {"incremental": {"total": 0.5}}}
     around = span(1, attributes={"ag": {"metrics": used}})
     echo = span(2, attributes={"ag": {"metrics": used}}, scope=Scope("com.anthropic.sdk.python"))
@@ -464,7 +464,7 @@ async def test_body_takes_precedence_over_the_query_string(api: Api) -> None:
 
 @pytest.mark.parametrize("place", ["flat", "windowing", "query"])
 async def test_rate_samples_traces_and_is_returned(api: Api, place: str) -> None:
-    """Traces are told apart by the begin of their ids: here 0, 1, 2 and 3 of each hundred."""
+    """The first bytes of a trace id decide: here 0, 1, 2 and 3 of each hundred."""
     await store_record(api.store, [span(1 + number, trace=(number << 96) + 1) for number in range(4)])
     bodies: dict[str, Any] = {"flat": {"rate": 0.02}, "windowing": {"windowing": {"rate": 0.02}}, "query": {}}
     body = bodies[place]
@@ -629,7 +629,7 @@ async def test_smallest_and_largest_doubles_are_in_bins(api: Api) -> None:
 
 
 async def metric_of_x(api: Api, found: Sequence[Any], **spec: Any) -> dict[str, Any]:
-    """What is said of values that stand at the path ``x``, one a trace."""
+    """Return the statistics of values at the path ``x``, one per trace."""
     await store_record(api.store, [span(number, attributes={"x": value}) for number, value in enumerate(found, 1)])
     [bucket] = (await api.metrics(specs=[{"type": "numeric/continuous", "path": "x", **spec}]))["buckets"]
     metric: dict[str, Any] = bucket["metrics"]["attributes.x"]

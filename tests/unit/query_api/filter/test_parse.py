@@ -239,7 +239,7 @@ def test_depth_is_refused_before_recursion(depth: int) -> None:
 
 @pytest.mark.parametrize("member", [{}, {"field": "span_name"}, 1, None])
 def test_members_are_counted_before_they_are_validated(member: Any) -> None:
-    """Of whatever kind they are: a body of 1 MB held 300,000 groups without a condition, and kept the API for 20 s."""
+    """A body of 1 MB with 300,000 groups without conditions once kept the API busy for 20 s."""
     inner = {"conditions": [member] * (MEMBERS_MAX // 2)}
     check_groups({"conditions": [inner, *inner["conditions"][1:]]})
 

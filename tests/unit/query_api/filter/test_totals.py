@@ -35,7 +35,7 @@ def name_in(values: list[Any]) -> dict[str, Any]:
 
 
 def of_steps(count: int) -> dict[str, Any]:
-    """A condition on a key of so many segments, none of them a number."""
+    """Return a condition on a key of ``count`` segments, none of them a number."""
     return of_attributes(".".join(["attributes", *["a"] * (count - 1)]), field="resource", value=1)
 
 
