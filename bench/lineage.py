@@ -1,9 +1,9 @@
-"""Commits and retrievals over HTTP, beside bare transactions of one statement on the same Postgres.
+"""Commits and retrievals over HTTP, compared with bare transactions of one statement on the same Postgres.
 
-The API is the real one on a real socket, Postgres the embedded one, with the durability it has by default. Latencies are of one
-writer who does one thing after the other, ours and the bare statement in turn; rates are of sixteen writers at once. The bare
-statement inserts one row of the same payload; where all commit on one variant it updates one and the same row, which is what the
-version costs at least.
+The API listens on a real socket; Postgres is the embedded one, with its default durability. Latencies are those of
+one writer, which alternates between our requests and the bare statement; rates are those of sixteen writers at once.
+The bare statement inserts one row of the same payload. If all writers commit to one variant, it updates one row
+instead: the least that a version costs.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from query_api.registry.store import Lineage, Owner
 from query_api.registry.values import Content, Header, Kind
 
 TIMES: Final = 400
-"""How often each thing is done alone, the first tenth to warm up."""
+"""How often each operation is timed; the first tenth is warm-up."""
 
 WRITERS: Final = 16
 SECONDS: Final = 3.0
@@ -56,7 +56,7 @@ UPDATE_BARE: Final = "UPDATE bare_counter SET count = count + 1 WHERE id = 1 RET
 
 
 def post_request(path: str, body: Mapping[str, Any]) -> bytes:
-    """A request as it goes over the wire: it is made before the clock runs."""
+    """Return the bytes of a request, made before the clock starts."""
     content = json.dumps(body).encode()
     return HEAD % (path.encode(), len(content)) + content
 
@@ -69,19 +69,19 @@ Act = Callable[[], Awaitable[object]]
 
 
 class Connection:
-    """A client with as little of its own as can be: what a client library costs is not measured."""
+    """A raw socket, so that the cost of a client library is not measured."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
         self._writer = writer
 
     async def send(self, request: bytes) -> None:
-        """Send a request, and read the answer, which must be 200."""
+        """Send a request and read the response, which must be 200."""
         self._writer.write(request)
         head = await self._reader.readuntil(b"\r\n\r\n")
-        answer = await self._reader.readexactly(int(LENGTH.findall(head)[0]))
+        body = await self._reader.readexactly(int(LENGTH.findall(head)[0]))
         if not head.startswith(b"HTTP/1.1 200 "):
-            raise RuntimeError((head + answer).decode())
+            raise RuntimeError((head + body).decode())
 
     def close(self) -> None:
         self._writer.close()
@@ -89,14 +89,16 @@ class Connection:
 
 @dataclass(frozen=True, slots=True)
 class Bench:
-    """What is measured: the API by HTTP, the store below it, and Postgres itself. A connection and a variant a writer."""
+    """What is measured: the API over HTTP, its store, and Postgres itself. Each writer has a connection and a
+    variant.
+    """
 
     connections: Sequence[Connection]
     lineage: Lineage
     database: Database
     variant_ids: Sequence[str]
     commits: Sequence[bytes]
-    """The request that commits on each variant."""
+    """The request that commits to each variant."""
 
     async def commit(self, writer: int, *, on_variant: int) -> None:
         await self.connections[writer].send(self.commits[on_variant])
@@ -106,8 +108,8 @@ class Bench:
 
 
 async def measure(seconds: float = SECONDS) -> dict[str, Any]:
-    """Milliseconds of one commit and one retrieval, and commits a second, each beside bare transactions."""
-    async with _decoded() as bench:
+    """Measure the milliseconds of a commit and a retrieval, and commits per second, each with bare transactions."""
+    async with _opened() as bench:
         alone = await _alone(bench)
         rates = {
             "commits_per_s_one_variant": await _rate(lambda n: bench.commit(n, on_variant=0), seconds),
@@ -132,8 +134,8 @@ async def _alone(bench: Bench) -> dict[str, Any]:
             started_s = time.perf_counter()
             await act()
             took_ms[name].append((time.perf_counter() - started_s) * 1000)
-    warm = {name: each[UNCOUNTED:] for name, each in took_ms.items()}
-    p50 = {name: percentile(each, 50) for name, each in warm.items()}
+    warm = {name: durations[UNCOUNTED:] for name, durations in took_ms.items()}
+    p50 = {name: percentile(durations, 50) for name, durations in warm.items()}
     return {
         "commit_p50_ms": round(p50["commit"], 2),
         "commit_p95_ms": round(percentile(warm["commit"], 95), 2),
@@ -148,7 +150,7 @@ async def _alone(bench: Bench) -> dict[str, Any]:
 
 
 async def _rate(act: Callable[[int], Awaitable[object]], seconds: float) -> int:
-    """How often a second ``WRITERS`` do it together; each is told its number."""
+    """Return how often per second ``WRITERS`` writers do it at once; each gets its number."""
     done = 0
     ends_s = time.perf_counter() + seconds
 
@@ -163,7 +165,7 @@ async def _rate(act: Callable[[int], Awaitable[object]], seconds: float) -> int:
 
 
 @asynccontextmanager
-async def _decoded() -> AsyncIterator[Bench]:
+async def _opened() -> AsyncIterator[Bench]:
     with tempfile.TemporaryDirectory() as directory:
         root = Path(directory)
         postgres = await asyncio.to_thread(EmbeddedPostgres, root / "postgres")
@@ -193,7 +195,9 @@ async def _serving(settings: Settings) -> AsyncIterator[Bench]:
         lineage = Lineage(database, Kind.APPLICATION, Owner(DEFAULT_PROJECT_ID, DEFAULT_USER_ID))
         connections = [Connection(*await asyncio.open_connection("127.0.0.1", port)) for _ in range(WRITERS)]
         variant_ids = await _variants(lineage)
-        yield Bench(connections, lineage, database, variant_ids, [_commit_request(each) for each in variant_ids])
+        yield Bench(
+            connections, lineage, database, variant_ids, [_commit_request(variant_id) for variant_id in variant_ids]
+        )
         for connection in connections:
             connection.close()
     await store.close()
