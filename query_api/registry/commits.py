@@ -1,7 +1,7 @@
 """Committing a revision: of whole data, of a change of the newest data, or of an older revision.
 
 The statement that commits (``queries.sql``) holds the rules of contract §5 and writes nothing if one of them is
-broken. Only then is it asked which rule that was.
+broken. Another statement finds out which rule, only then.
 """
 
 from __future__ import annotations

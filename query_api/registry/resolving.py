@@ -221,9 +221,7 @@ class _Assembly:
     def _legal_part(self, embed: Embed, ancestors: _Ancestors, *, level: int) -> _Part:
         target = embed.target()
         if level > self.bounds.depth_max:
-            raise Unresolved(
-                f"embedded references in each other are {level} deep; max_depth is {self.bounds.depth_max}"
-            )
+            raise Unresolved(f"embedded references nest {level} levels deep; max_depth is {self.bounds.depth_max}")
         part = self.parts.get(target, TOO_MANY)
         if isinstance(part, str):
             raise Unresolved(part)

@@ -254,7 +254,7 @@ class Lineage:
         out.
         """
         none = Reference()
-        named = [[each or none for each in part.references] for part in wanted]
+        named = [[reference or none for reference in part.references] for part in wanted]
         columns = (
             [None if part.kind is None else str(part.kind) for part in wanted],
             *([layers[layer].id for layers in named] for layer in range(3)),

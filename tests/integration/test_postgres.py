@@ -1,4 +1,4 @@
-"""Postgres through our door: migrations, projects, keys, secrets and the meaning of errors. The server is a real one."""
+"""Migrations, projects, keys, secrets and errors, with a real Postgres."""
 
 from __future__ import annotations
 
@@ -43,30 +43,30 @@ async def migrated(settings: PostgresSettings, folder: Path | None = None) -> li
 
 
 class TestMigrations:
-    async def test_from_empty_and_then_nothing_is_left_to_do(self, postgres_settings: PostgresSettings):
+    async def test_second_migration_has_nothing_to_do(self, postgres_settings: PostgresSettings):
         assert await migrated(postgres_settings) == MIGRATIONS
         assert await migrated(postgres_settings) == []
 
-    async def test_tables_that_are_missing_are_told_with_what_makes_them(self, postgres_settings: PostgresSettings):
+    async def test_missing_tables_are_reported(self, postgres_settings: PostgresSettings):
         async with open_database(postgres_settings) as database:
             with pytest.raises(NotMigrated, match="Postgres does not have the tables of this version yet"):
                 await require_tables(database)
             await migrated(postgres_settings)
             await require_tables(database)
 
-    async def test_two_starters_at_once_both_end_well(self, postgres_settings: PostgresSettings):
+    async def test_migrations_at_the_same_time_all_succeed(self, postgres_settings: PostgresSettings):
         applied = await asyncio.gather(*(migrated(postgres_settings) for _ in range(4)))
 
         assert sorted(applied) == [[], [], [], MIGRATIONS]
 
-    async def test_a_changed_file_is_named(self, postgres_settings: PostgresSettings, tmp_path: Path):
+    async def test_changed_file_is_named(self, postgres_settings: PostgresSettings, tmp_path: Path):
         await migrated(postgres_settings)
         (tmp_path / "0001_baseline.sql").write_text("SELECT 1;")
 
         with pytest.raises(IllegalMigration, match=r"0001_baseline\.sql was changed"):
             await migrated(postgres_settings, tmp_path)
 
-    async def test_a_file_that_fails_leaves_nothing_behind(self, postgres_settings: PostgresSettings, tmp_path: Path):
+    async def test_failing_file_leaves_nothing_behind(self, postgres_settings: PostgresSettings, tmp_path: Path):
         (tmp_path / "0001_half.sql").write_text("CREATE TABLE half (a int);")
         (tmp_path / "0002_broken.sql").write_text("SELECT nothing;")
 
@@ -90,10 +90,10 @@ class TestMigrations:
             rows = await database.fetch_all("SELECT color FROM projects")
         assert [row["color"] for row in rows] == [None]
 
-    async def test_the_default_project_has_environments(self, database: Database):
+    async def test_default_project_has_environments(self, database: Database):
         assert await environments_of(database, DEFAULT_PROJECT_ID) == SEEDED
 
-    async def test_environments_that_were_archived_or_renamed_do_not_come_back(
+    async def test_archived_or_renamed_environments_are_not_created_again(
         self, database: Database, database_settings: PostgresSettings
     ):
         await database.execute("UPDATE artifacts SET deleted_at = now(), name = 'Gone'")
@@ -102,7 +102,7 @@ class TestMigrations:
 
         assert len(await environments_of(database, DEFAULT_PROJECT_ID)) == len(SEEDED)
 
-    async def test_the_default_project_is_there(self, database: Database):
+    async def test_default_project_exists(self, database: Database):
         assert await Projects(database, ManualClock()).exists(DEFAULT_PROJECT_ID)
 
 
@@ -129,7 +129,7 @@ async def environments_of(database: Database, project_id: UUID) -> list[tuple[An
 
 
 class TestSecrets:
-    async def test_the_secret_of_cursors_is_made_once(self, postgres_settings: PostgresSettings):
+    async def test_secret_of_cursors_is_created_once(self, postgres_settings: PostgresSettings):
         await migrated(postgres_settings)
         async with open_database(postgres_settings) as database:
             before = await cursor_secret(database)
@@ -139,14 +139,14 @@ class TestSecrets:
             assert await cursor_secret(database) == before
             assert len(before) == 32
 
-    async def test_before_migrate_it_is_waited_for(self, postgres_settings: PostgresSettings):
+    async def test_secret_is_unavailable_before_migrate(self, postgres_settings: PostgresSettings):
         async with open_database(postgres_settings) as database:
             with pytest.raises(Unavailable):
                 await cursor_secret(database)
 
 
 class TestProjects:
-    async def test_a_new_project_exists_and_is_listed(self, database: Database):
+    async def test_new_project_exists_and_is_listed(self, database: Database):
         projects = Projects(database, ManualClock())
 
         project = await projects.create("blue")
@@ -154,7 +154,7 @@ class TestProjects:
         assert await projects.exists(project.id)
         assert [one.name for one in await projects.all()] == ["default", "blue"]
 
-    async def test_an_unknown_project_is_asked_for_again_after_a_second(self, database: Database):
+    async def test_unknown_project_is_looked_up_again_after_a_second(self, database: Database):
         clock = ManualClock()
         projects = Projects(database, clock)
         project_id = uuid4()
@@ -168,7 +168,7 @@ class TestProjects:
 
 
 class TestKeys:
-    async def test_a_key_finds_its_project_and_is_kept_as_a_hash(self, database: Database):
+    async def test_key_finds_its_project_and_is_stored_as_a_hash(self, database: Database):
         keys = Keys(database, ManualClock())
 
         made = await keys.create(DEFAULT_PROJECT_ID, name="laptop")
@@ -181,20 +181,20 @@ class TestKeys:
         assert secret not in row["everything"]
 
     @pytest.mark.parametrize("change", [str.upper, lambda text: text[:-1], lambda text: text + "0", lambda _: ""])
-    async def test_a_text_that_is_almost_the_key_finds_nothing(self, database: Database, change):
+    async def test_text_that_is_almost_the_key_finds_nothing(self, database: Database, change):
         keys = Keys(database, ManualClock())
         made = await keys.create(DEFAULT_PROJECT_ID, name="laptop")
 
         assert await keys.find(change(made.text)) is None
 
-    async def test_the_prefix_with_another_secret_finds_nothing(self, database: Database):
+    async def test_prefix_with_another_secret_finds_nothing(self, database: Database):
         keys = Keys(database, ManualClock())
         one = await keys.create(DEFAULT_PROJECT_ID, name="one")
         two = await keys.create(DEFAULT_PROJECT_ID, name="two")
 
         assert await keys.find(one.text[:9] + two.text[9:]) is None
 
-    async def test_a_revoked_key_finds_nothing_at_once_here_and_soon_elsewhere(self, database: Database):
+    async def test_revoked_key_is_invalid_here_at_once_and_elsewhere_soon(self, database: Database):
         clock = ManualClock()
         here, elsewhere = Keys(database, clock), Keys(database, clock)
         made = await here.create(DEFAULT_PROJECT_ID, name="laptop")
@@ -208,7 +208,7 @@ class TestKeys:
         clock.advance(VALID_FOR_S)
         assert await elsewhere.find(made.text) is None
 
-    async def test_a_wrong_key_is_asked_for_again_after_a_second(self, database: Database):
+    async def test_wrong_key_is_looked_up_again_after_a_second(self, database: Database):
         clock = ManualClock()
         keys = Keys(database, clock)
         made = await keys.create(DEFAULT_PROJECT_ID, name="laptop")
@@ -221,7 +221,7 @@ class TestKeys:
 
         assert await keys.find(made.text) == OWNER
 
-    async def test_a_second_project_with_a_key_is_noticed_within_a_second(self, database: Database):
+    async def test_second_project_with_a_key_is_noticed_within_a_second(self, database: Database):
         clock = ManualClock()
         keys = Keys(database, clock)
         second = await Projects(database, clock).create("second")
@@ -237,7 +237,7 @@ class TestKeys:
         clock.advance(NEIGHBOURS_FOR_S)
         assert not await keys.has_neighbours(DEFAULT_PROJECT_ID)
 
-    async def test_whether_there_are_neighbours_is_asked_once_a_second(self, database: Database):
+    async def test_other_projects_are_looked_up_once_a_second(self, database: Database):
         clock = ManualClock()
         keys = Keys(database, clock)
         assert not await keys.has_neighbours(DEFAULT_PROJECT_ID)
@@ -248,7 +248,7 @@ class TestKeys:
         clock.advance(ALONE_FOR_S)
         assert await keys.has_neighbours(DEFAULT_PROJECT_ID)  # it cannot be known now
 
-    async def test_keys_are_listed_and_revoked_only_within_their_project(self, database: Database):
+    async def test_keys_are_listed_and_revoked_only_in_their_project(self, database: Database):
         keys = Keys(database, ManualClock())
         other = await Projects(database, ManualClock()).create("other")
         made = await keys.create(DEFAULT_PROJECT_ID, name="laptop")
@@ -259,13 +259,13 @@ class TestKeys:
         assert await keys.of_project(other.id) == []
         assert await keys.of_project(DEFAULT_PROJECT_ID) == [made.key]
 
-    async def test_a_key_needs_a_project(self, database: Database):
+    async def test_key_needs_a_project(self, database: Database):
         with pytest.raises(NotFound):
             await Keys(database, ManualClock()).create(UUID(int=9), name="nobody's")
 
 
 class TestTransactions:
-    async def test_an_error_takes_everything_back(self, database: Database):
+    async def test_error_rolls_the_transaction_back(self, database: Database):
         projects = Projects(database, ManualClock())
 
         async def insert_and_fail() -> None:
@@ -278,14 +278,14 @@ class TestTransactions:
 
         assert [project.name for project in await projects.all()] == ["default"]
 
-    async def test_without_an_error_it_stays(self, database: Database):
+    async def test_transaction_without_an_error_is_committed(self, database: Database):
         async with database.transaction() as transaction:
             await transaction.execute("INSERT INTO projects (id, name) VALUES ($1, 'kept')", uuid4())
 
         assert len(await Projects(database, ManualClock()).all()) == 2
 
     @pytest.mark.parametrize("first", [asyncio.CancelledError, InvalidInput])
-    async def test_what_ended_it_is_told_though_the_connection_is_gone(
+    async def test_error_is_reported_although_the_connection_is_lost(
         self, database: Database, first: type[BaseException]
     ):
         async def lose_the_connection_and_fail() -> None:
@@ -302,7 +302,7 @@ class TestTransactions:
 
 
 class TestErrors:
-    async def test_a_value_that_is_taken_names_its_constraint(self, database: Database):
+    async def test_unique_violation_names_its_constraint(self, database: Database):
         with pytest.raises(UniqueViolation) as caught:
             await database.execute("INSERT INTO projects (id, name) VALUES ($1, 'again')", DEFAULT_PROJECT_ID)
 
@@ -318,7 +318,7 @@ class TestErrors:
             ("SELECT pg_terminate_backend(pg_backend_pid())", Unavailable),
         ],
     )
-    async def test_an_error_of_postgres_is_one_of_ours(
+    async def test_error_of_postgres_becomes_one_of_ours(
         self, postgres_settings: PostgresSettings, sql: str, error: type[ServiceError]
     ):
         quick = postgres_settings.model_copy(update={"timeout_s": 0.3})
@@ -329,15 +329,15 @@ class TestErrors:
             assert caught.value.public_message.startswith("Postgres ") or not caught.value.transient
             await database.fetch_one("SELECT 1")
 
-    async def test_a_text_with_u0000_is_the_fault_of_whoever_sent_it(self, database: Database):
+    async def test_text_with_u0000_is_invalid_input(self, database: Database):
         with pytest.raises(InvalidInput):
             await Projects(database, ManualClock()).create("a\0b")
 
-    async def test_an_argument_of_the_wrong_type_is_our_bug(self, database: Database):
+    async def test_argument_of_the_wrong_type_is_an_invalid_statement(self, database: Database):
         with pytest.raises(InvalidStatement):
             await database.fetch_one("SELECT $1::int", "five")
 
-    async def test_waiting_for_a_connection_ends_at_the_deadline(self, postgres_settings: PostgresSettings):
+    async def test_wait_for_a_connection_ends_at_the_deadline(self, postgres_settings: PostgresSettings):
         narrow = postgres_settings.model_copy(update={"timeout_s": 0.3, "connections_max": 1})
         async with open_database(narrow) as database:
             async with database.transaction():
@@ -346,9 +346,7 @@ class TestErrors:
 
             await database.fetch_one("SELECT 1")
 
-    async def test_a_project_that_holds_its_share_leaves_connections_to_its_neighbours(
-        self, postgres_settings: PostgresSettings
-    ):
+    async def test_project_with_its_share_leaves_connections_to_others(self, postgres_settings: PostgresSettings):
         greedy, neighbour = (Tenant(UUID(int=number), has_neighbours=True, queue_s=0.1) for number in (1, 2))
         async with open_database(postgres_settings.model_copy(update={"connections_max": 2})) as database:
             with working_for(greedy):
@@ -360,7 +358,7 @@ class TestErrors:
 
                 assert await database.fetch_one("SELECT 1") is not None
 
-    async def test_postgres_away_is_unavailable_when_asked_and_not_before(self):
+    async def test_postgres_away_is_unavailable_on_first_use(self):
         with socket.socket() as taken:
             taken.bind(("127.0.0.1", 0))  # bound, not listening: nobody else can have it
             dsn = f"postgresql://nobody@127.0.0.1:{taken.getsockname()[1]}/nothing"
@@ -372,7 +370,7 @@ class TestErrors:
             with pytest.raises(Unavailable):
                 await migrated(settings)
 
-    async def test_a_database_that_does_not_exist_is_waited_for(self, postgres_settings: PostgresSettings):
+    async def test_missing_database_is_unavailable(self, postgres_settings: PostgresSettings):
         elsewhere = postgres_settings.dsn.get_secret_value().replace("/test", "/no_test")
 
         async with open_database(PostgresSettings.model_validate({"dsn": elsewhere})) as database:

@@ -48,7 +48,7 @@ def test_fourteen_flags_follow_from_the_data(data: dict[str, Any], true: set[str
     assert {name for name, value in flags.items() if value} == true
 
 
-def test_the_roles_are_always_stored():
+def test_roles_are_always_stored():
     assert json.loads(artifact_flags({})) == {"is_application": True, "is_evaluator": False, "is_snippet": False}
     assert json.loads(artifact_flags({"is_application": False, "is_snippet": True, "is_chat": True})) == {
         "is_application": True,
@@ -57,14 +57,14 @@ def test_the_roles_are_always_stored():
     }
 
 
-def test_a_question_is_put_to_who_has_the_flag():
+def test_flag_is_searched_where_it_is_stored():
     asked = flag_conditions({"is_application": False, "is_snippet": False, "is_chat": True})
 
     assert (asked.of_artifact, asked.of_revision) == ('{"is_snippet":false}', '{"is_chat":true}')
     assert flag_conditions({"is_application": False}) == (None, None)
 
 
-def test_a_snapshot_without_data_has_flags_all_the_same():
+def test_snapshot_without_data_has_flags():
     stored = snapshot(None)
 
     assert stored.data is None

@@ -35,7 +35,7 @@ def test_legal_data_is_stored_as_it_was_sent(data: dict[str, Any]):
     assert json.loads(ApplicationData.model_validate(data).text()) == data
 
 
-def test_the_order_of_members_and_the_kind_of_numbers_survive():
+def test_order_of_members_and_types_of_numbers_are_kept():
     sent = {"parameters": {"z": 1.0, "a": 12345678901234567890123, "n": None}}
 
     assert (
@@ -43,7 +43,7 @@ def test_the_order_of_members_and_the_kind_of_numbers_survive():
     )
 
 
-def test_null_members_are_dropped_and_unknown_schemas_too():
+def test_null_members_and_unknown_schemas_are_dropped():
     sent = {"url": None, "script": "s", "schemas": {"inputs": None, "more": 1}}
 
     assert ApplicationData.model_validate(sent).text() == '{"script":"s","schemas":{}}'
@@ -74,7 +74,7 @@ def test_null_members_are_dropped_and_unknown_schemas_too():
         {"schemas": {"inputs": []}},
     ],
 )
-def test_illegal_data_is_refused(data: dict[str, Any]):
+def test_illegal_data_is_rejected(data: dict[str, Any]):
     with pytest.raises(ValidationError):
         ApplicationData.model_validate(data)
 
@@ -91,7 +91,7 @@ def test_illegal_data_is_refused(data: dict[str, Any]):
 )
 @pytest.mark.parametrize("scheme", ["http", "https"])
 @pytest.mark.parametrize("end", ["", "#"])
-def test_a_schema_is_judged_by_the_draft_that_it_names(
+def test_schema_is_checked_by_the_draft_that_it_names(
     scheme: str, draft: str, end: str, legal: dict[str, Any], illegal: dict[str, Any]
 ):
     named = {"$schema": f"{scheme}://json-schema.org/{draft}/schema{end}"}
@@ -101,7 +101,7 @@ def test_a_schema_is_judged_by_the_draft_that_it_names(
         ApplicationData.model_validate({"schemas": {"inputs": {**named, **illegal}}})
 
 
-def test_a_long_value_is_not_repeated_in_full():
+def test_long_value_is_not_repeated_in_full():
     with pytest.raises(ValidationError) as caught:
         ApplicationData.model_validate({"schemas": {"inputs": {"type": "x" * 10_000}}})
 
@@ -110,7 +110,7 @@ def test_a_long_value_is_not_repeated_in_full():
     assert len(problem["msg"]) < 600
 
 
-def test_a_schema_as_deep_as_data_may_be_is_still_checked():
+def test_schema_of_the_greatest_depth_is_checked():
     deep = nested(JSON_DEPTH_MAX - 2, "not")
     ApplicationData.model_validate({"schemas": {"inputs": deep}})
 
@@ -123,7 +123,7 @@ def test_a_schema_as_deep_as_data_may_be_is_still_checked():
         ApplicationData.model_validate({"schemas": {"inputs": deep}})
 
 
-def test_what_a_schema_names_is_not_fetched():
+def test_references_of_a_schema_are_not_fetched():
     """An address that cannot be had would be an error if it were asked for."""
     elsewhere = "http://127.0.0.1:1/schema"
     schema: dict[str, Any] = {
@@ -138,7 +138,7 @@ def test_what_a_schema_names_is_not_fetched():
         ApplicationData.model_validate({"schemas": {"inputs": schema}})
 
 
-def test_a_large_schema_is_checked_in_no_time():
+def test_large_schema_is_checked_quickly():
     schema = {"anyOf": [{"allOf": [{"not": {"type": "string"}}] * 10}] * 3_000}
     started_s = time.process_time()
 

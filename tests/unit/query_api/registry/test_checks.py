@@ -20,18 +20,18 @@ def call(text: str) -> Request:
 
 
 @pytest.mark.parametrize("text", [str(ID), ID.hex, ID.hex.upper()])
-def test_an_id_is_read_in_any_spelling(text: str):
+def test_id_is_read_in_any_notation(text: str):
     assert path_id(call(text)) == ID
 
 
-def test_what_is_no_id_is_told_by_its_place_in_the_path():
+def test_illegal_id_is_reported_with_its_place_in_the_path():
     with pytest.raises(InvalidRequest) as caught:
         path_id(call("nope"))
 
     assert [problem["loc"] for problem in caught.value.problems] == [["path", "application_id"]]
 
 
-def test_the_body_repeats_the_id_of_the_path():
+def test_body_must_repeat_the_id_of_the_path():
     assert edited_id(call(str(ID)), ID) == ID
     with pytest.raises(InvalidInput, match="do not match"):
         edited_id(call(str(ID)), UUID(int=1))
@@ -39,14 +39,14 @@ def test_the_body_repeats_the_id_of_the_path():
         edited_id(call(str(ID)), None)
 
 
-def test_reserved_slugs_are_refused():
+def test_reserved_slug_is_rejected():
     refuse_reserved(None)
     refuse_reserved("_ag__x")
     with pytest.raises(InvalidInput):
         refuse_reserved("__ag__x")
 
 
-def test_what_is_taken_is_told():
+def test_conflict_names_what_is_taken():
     with pytest.raises(SlugTaken) as slug, reporting_conflicts(slug="a"):
         raise UniqueViolation("…", constraint_name="variants_slug_unique")
     with pytest.raises(MemberConflict) as chosen, reporting_conflicts(slug="a", chosen_id=ID):

@@ -28,11 +28,11 @@ DATA: dict[str, Any] = {"script": "s", "parameters": {"prompt": {"text": "a", "s
         ({}, ("none", "parameters.none.deep", "script.deep", "parameters.prompt.stop.0"), DATA),
     ],
 )
-def test_what_is_merged_then_what_goes(merged: dict[str, Any], removed: tuple[str, ...], outcome: dict[str, Any]):
+def test_delta_merges_and_then_removes(merged: dict[str, Any], removed: tuple[str, ...], outcome: dict[str, Any]):
     assert changed(DATA, merged=merged, removed=removed) == outcome
 
 
-def test_the_data_itself_stays_as_it_is():
+def test_delta_does_not_change_the_original_data():
     before = {"parameters": {"n": {"m": 1}}}
 
     changed(before, merged={"parameters": {"n": {"m": 2}}}, removed=["parameters.n"])
@@ -40,14 +40,14 @@ def test_the_data_itself_stays_as_it_is():
     assert before == {"parameters": {"n": {"m": 1}}}
 
 
-def test_what_goes_with_what_is_in_it_is_gone_in_any_order():
+def test_nested_paths_are_removed_in_any_order():
     data = {"a": {"b": 1, "c": {"d": 1, "e": 2}}, "f": 1}
 
     assert changed(data, merged={}, removed=("a.c.d", "a", "a.b")) == {"f": 1}
     assert changed(data, merged={}, removed=("a.c.d", "a.c.e", "a.b", "a.b")) == {"a": {"c": {}}, "f": 1}
 
 
-def test_many_paths_out_of_many_members_go_in_one_pass():
+def test_many_paths_are_removed_in_one_pass():
     """A copy of all members for each path took half a minute, on the loop that answers everybody."""
     names = [f"name-{number}" for number in range(50_000)]
     before = {"parameters": dict.fromkeys(names, 1)}

@@ -27,7 +27,7 @@ from query_api.registry.diff import ABSENT, Difference, Op, differences
         ([1, 1], [1, 1, 1], [("added", "/2", ABSENT, 1)]),
     ],
 )
-def test_the_changes_are_listed(before: Any, after: Any, expected: list[tuple[str, str, Any, Any]]):
+def test_differences_are_listed(before: Any, after: Any, expected: list[tuple[str, str, Any, Any]]):
     assert [tuple(change) for change in differences(before, after)] == expected
 
 
@@ -41,7 +41,7 @@ JSON = st.recursive(
 
 
 @given(before=JSON, after=JSON)
-def test_the_changes_lead_from_the_one_to_the_other(before: Any, after: Any):
+def test_differences_lead_from_one_value_to_the_other(before: Any, after: Any):
     assert _equal(_applied({"root": before}, differences({"root": before}, {"root": after})), {"root": after})
 
 

@@ -19,12 +19,12 @@ def kept(**data: Any) -> str | None:
 
 
 @pytest.mark.parametrize("data", [{}, {"filtering": None, "windowing": None}, {"trace_ids": ["a"], "traces": [{}]}])
-def test_what_holds_nothing_is_no_data(data: dict[str, Any]) -> None:
+def test_empty_data_is_not_stored(data: dict[str, Any]) -> None:
     assert kept(**data) is None
     assert snapshot(None) == Snapshot(None, None)
 
 
-def test_what_is_meant_is_written_down_and_nulls_are_not() -> None:
+def test_defaults_are_stored_and_nulls_are_not() -> None:
     data = {
         "formatting": {"focus": None, "format": "agenta"},
         "filtering": {"conditions": [{"field": "span_name", "value": "a", "key": None}]},
@@ -39,7 +39,7 @@ def test_what_is_meant_is_written_down_and_nulls_are_not() -> None:
 
 
 @given(filtering=FILTERS)
-def test_what_is_saved_asks_what_was_sent(filtering: dict[str, Any]) -> None:
+def test_saved_filter_means_what_was_sent(filtering: dict[str, Any]) -> None:
     try:
         data = QueryData.model_validate({"filtering": {"conditions": [filtering]}})
     except ValidationError as exc:
@@ -63,14 +63,14 @@ def test_what_is_saved_asks_what_was_sent(filtering: dict[str, Any]) -> None:
         ({"windowing": {"wait_s": 1, "by": "start_time"}, "formatting": {"focus": "trace"}}, "data.windowing.wait_s"),
     ],
 )
-def test_what_could_not_be_run_is_refused_with_its_place(data: dict[str, Any], path: str) -> None:
+def test_query_that_cannot_run_is_rejected_with_its_place(data: dict[str, Any], path: str) -> None:
     with pytest.raises(InvalidInput) as caught:
         kept(**data)
 
     assert caught.value.detail.startswith(f"{path}: ")
 
 
-def test_groups_too_deep_are_refused_before_anything_walks_them() -> None:
+def test_groups_that_nest_too_deep_are_rejected_first() -> None:
     deep: dict[str, Any] = {}
     for _ in range(5_000):
         deep = {"conditions": [deep]}
@@ -80,7 +80,7 @@ def test_groups_too_deep_are_refused_before_anything_walks_them() -> None:
 
 
 @pytest.mark.parametrize(("depth", "is_legal"), [(61, True), (62, False)])
-def test_values_nest_as_deep_as_what_can_be_stored(depth: int, is_legal: bool) -> None:
+def test_values_may_nest_as_deep_as_can_be_stored(depth: int, is_legal: bool) -> None:
     """64 objects and arrays in each other, of which the filter itself is three."""
     value: Any = 1
     for _ in range(depth):
