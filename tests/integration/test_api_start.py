@@ -35,7 +35,7 @@ class ReadyStore(UntouchedStore):
         raise NotMigrated("ClickHouse")
 
 
-async def test_goes_on_by_itself_once_migrate_has_run(postgres_settings: PostgresSettings) -> None:
+async def test_api_becomes_ready_after_migrate(postgres_settings: PostgresSettings) -> None:
     settings = Settings(api_port=0, otlp_http_port=0, postgres=postgres_settings, kafka=NOBODY)
     async with (
         open_api(settings, store=ReadyStore(), publisher=MemoryBroker().publisher()) as port,
@@ -60,7 +60,7 @@ async def test_goes_on_by_itself_once_migrate_has_run(postgres_settings: Postgre
     assert (without_key.status, with_key.status) == (401, 200)
 
 
-async def test_a_default_project_that_nobody_made_is_missing_until_migrate_makes_it(
+async def test_default_project_is_missing_until_migrate_creates_it(
     postgres_settings: PostgresSettings,
 ) -> None:
     another = uuid4()
@@ -83,7 +83,7 @@ async def test_a_default_project_that_nobody_made_is_missing_until_migrate_makes
     assert told.startswith(f"There is no project {another}, which CLEARSPAN_DEFAULT_PROJECT_ID names")
 
 
-async def test_postgres_away_is_no_reason_not_to_listen() -> None:
+async def test_api_listens_without_postgres() -> None:
     away = PostgresSettings.model_validate({"dsn": "postgresql://nobody@127.0.0.1:1/none", "timeout_s": 0.5})
     settings = Settings(auth="off", api_port=0, otlp_http_port=0, postgres=away, kafka=NOBODY)
     async with (
@@ -94,7 +94,7 @@ async def test_postgres_away_is_no_reason_not_to_listen() -> None:
         assert (await client.get("/openapi.json")).status == 200
 
 
-async def test_port_that_is_taken_is_told_with_its_setting(postgres_settings: PostgresSettings) -> None:
+async def test_used_port_is_reported_with_its_setting(postgres_settings: PostgresSettings) -> None:
     with closing(socket()) as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -105,7 +105,7 @@ async def test_port_that_is_taken_is_told_with_its_setting(postgres_settings: Po
                 pass
 
 
-async def test_open_address_without_authentication_is_refused() -> None:
+async def test_open_address_without_authentication_is_rejected() -> None:
     with pytest.raises(IllegalSettings, match="CLEARSPAN_AUTH=off"):
         async with open_api(Settings(auth="off", api_host="0.0.0.0", api_port=0, otlp_http_port=0)):
             pass
@@ -115,7 +115,7 @@ async def test_open_address_without_authentication_is_refused() -> None:
     ("topics", "unread"),
     [({"mine"}, "INTAKE_TOPIC is spans and CLEARSPAN_KAFKA__OTLP_TOPIC"), ({"spans"}, "OTLP_TOPIC")],
 )
-async def test_intake_that_nobody_would_read_is_refused(topics: set[str], unread: str) -> None:
+async def test_intake_topic_that_is_not_read_is_rejected(topics: set[str], unread: str) -> None:
     """It was acknowledged with 202, and lay in a topic that no worker reads."""
     kafka = KafkaSettings(topics={each: TopicSettings(encoding=Encoding.SPAN_JSON) for each in topics})
 

@@ -60,17 +60,17 @@ def die_once(marker: str) -> str:
     return "done"
 
 
-async def test_nothing_is_started_before_the_first_task(compute: ProcessCompute) -> None:
+async def test_no_process_starts_before_the_first_task(compute: ProcessCompute) -> None:
     assert compute.process_ids == []
 
 
-async def test_a_large_value_comes_back_as_it_was_sent(compute: ProcessCompute) -> None:
+async def test_large_value_is_returned_unchanged(compute: ProcessCompute) -> None:
     sent = os.urandom(9_000_000)
 
     assert await compute.run(bytes.upper, sent) == sent.upper()
 
 
-async def test_errors_come_back_with_all_that_they_say(compute: ProcessCompute) -> None:
+async def test_errors_are_returned_with_all_attributes(compute: ProcessCompute) -> None:
     with pytest.raises(InvalidRequest) as invalid:
         await compute.run(raise_invalid_request)
     with pytest.raises(InvalidInput) as refused:
@@ -82,7 +82,7 @@ async def test_errors_come_back_with_all_that_they_say(compute: ProcessCompute) 
     assert (refused.value.detail, refused.value.public_message) == ("for us", "for them")
 
 
-async def test_what_cannot_be_sent_fails_its_request_and_no_other(compute: ProcessCompute) -> None:
+async def test_unpicklable_task_fails_only_its_request(compute: ProcessCompute) -> None:
     with pytest.raises(ComputeFailed, match="pickle"):
         await compute.run(lambda: 1)
     with pytest.raises(ComputeFailed, match="pickle"):
@@ -91,20 +91,18 @@ async def test_what_cannot_be_sent_fails_its_request_and_no_other(compute: Proce
     assert await compute.run(int, "1") == 1
 
 
-async def test_a_process_that_is_killed_is_replaced_and_its_task_run_again(
-    compute: ProcessCompute, tmp_path: Path
-) -> None:
+async def test_killed_process_is_replaced_and_its_task_runs_again(compute: ProcessCompute, tmp_path: Path) -> None:
     assert await compute.run(die_once, str(tmp_path / "died")) == "done"
 
 
-async def test_a_task_that_ends_every_process_fails_and_the_next_one_is_run(compute: ProcessCompute) -> None:
+async def test_task_that_kills_every_process_fails_and_the_next_one_runs(compute: ProcessCompute) -> None:
     with pytest.raises(ComputeFailed, match="killed its process 2 times"):
         await compute.run(os._exit, 1)
 
     assert await compute.run(int, "1") == 1
 
 
-async def test_a_task_that_takes_too_long_is_given_up_with_its_process() -> None:
+async def test_task_that_takes_too_long_is_killed() -> None:
     compute = ProcessCompute(ComputeSettings(processes=1, run_s=3))
     try:
         await compute.run(int, "1")
@@ -118,7 +116,7 @@ async def test_a_task_that_takes_too_long_is_given_up_with_its_process() -> None
         await compute.close()
 
 
-async def test_a_project_with_neighbours_never_takes_what_is_left_for_them(compute: ProcessCompute) -> None:
+async def test_project_with_neighbours_leaves_processes_to_them(compute: ProcessCompute) -> None:
     running = asyncio.create_task(_run_for(ONE, compute, time.sleep, 5))
     await asyncio.sleep(0)
 
@@ -129,7 +127,7 @@ async def test_a_project_with_neighbours_never_takes_what_is_left_for_them(compu
     running.cancel()
 
 
-async def test_a_project_without_neighbours_has_all_processes(compute: ProcessCompute) -> None:
+async def test_project_without_neighbours_gets_all_processes(compute: ProcessCompute) -> None:
     alone = replace(ONE, has_neighbours=False)
     running = asyncio.create_task(_run_for(alone, compute, time.sleep, 60))
     await asyncio.sleep(0)
@@ -139,7 +137,7 @@ async def test_a_project_without_neighbours_has_all_processes(compute: ProcessCo
     running.cancel()
 
 
-async def test_a_task_whose_request_is_gone_is_never_run(tmp_path: Path) -> None:
+async def test_waiting_task_of_a_cancelled_request_never_runs(tmp_path: Path) -> None:
     compute = ProcessCompute(ComputeSettings(processes=1))
     try:
         first = asyncio.create_task(compute.run(time.sleep, 1))
@@ -157,7 +155,7 @@ async def test_a_task_whose_request_is_gone_is_never_run(tmp_path: Path) -> None
         await compute.close()
 
 
-async def test_a_response_that_nobody_waits_for_does_not_become_the_next_one() -> None:
+async def test_abandoned_response_is_not_returned_to_the_next_task() -> None:
     compute = ProcessCompute(ComputeSettings(processes=1))
     try:
         running = asyncio.create_task(compute.run(int, "1"))
@@ -169,7 +167,7 @@ async def test_a_response_that_nobody_waits_for_does_not_become_the_next_one() -
         await compute.close()
 
 
-async def test_who_waits_when_the_processes_are_closed_is_told_so() -> None:
+async def test_waiting_tasks_fail_when_the_pool_closes() -> None:
     compute = ProcessCompute(ComputeSettings(processes=1))
     running, waiting = (asyncio.create_task(compute.run(time.sleep, 60)) for _ in range(2))
     await asyncio.sleep(0.01)
@@ -207,7 +205,7 @@ asyncio.run(main())
 """
 
 
-async def test_processes_end_with_the_api_however_it_dies() -> None:
+async def test_processes_end_when_the_api_dies() -> None:
     owner = await asyncio.create_subprocess_exec(sys.executable, "-c", OWNER, cwd=ROOT, stdout=asyncio.subprocess.PIPE)
     assert owner.stdout is not None
     process_id = int(await owner.stdout.readline())

@@ -78,7 +78,7 @@ async def _ask(client: aiohttp.ClientSession, **headers: str) -> tuple[int, dict
         return answer.status, await answer.json(), answer.headers.get("X-Data-Through")
 
 
-async def test_what_was_sent_is_found_by_who_waits_for_it(context: ApiContext, broker: MemoryBroker) -> None:
+async def test_sent_span_is_found_after_waiting_for_it(context: ApiContext, broker: MemoryBroker) -> None:
     async with serving(context) as client:
         coordinates = await _send(client)
         asking = asyncio.create_task(_ask(client, X_Clearspan_Wait_For=coordinates))
@@ -91,7 +91,7 @@ async def test_what_was_sent_is_found_by_who_waits_for_it(context: ApiContext, b
     assert (status, body["count"]) == (200, 1)
 
 
-async def test_waiting_ends_with_the_names_of_what_is_missing(context: ApiContext) -> None:
+async def test_wait_times_out_with_the_names_of_what_is_missing(context: ApiContext) -> None:
     context = replace(context, settings=Settings(auth="off", query=QuerySettings(wait_for_max_s=0.3)))
     async with serving(context) as client:
         status, body, _ = await _ask(client, X_Clearspan_Wait_For=await _send(client))
@@ -111,7 +111,7 @@ async def test_waiting_ends_with_the_names_of_what_is_missing(context: ApiContex
         ("/tracing/spans/analytics", "filter"),
     ],
 )
-async def test_an_illegal_filter_is_refused_without_waiting(context: ApiContext, path: str, member: str) -> None:
+async def test_illegal_filter_is_rejected_without_waiting(context: ApiContext, path: str, member: str) -> None:
     asked = {member: {"conditions": [{"field": "nothing", "value": 1}]}}
     async with serving(context) as client:
         headers = {"X-Clearspan-Wait-For": await _send(client)}
@@ -122,7 +122,7 @@ async def test_an_illegal_filter_is_refused_without_waiting(context: ApiContext,
     assert body["detail"].startswith(f"{member}.conditions[0].field: ")
 
 
-async def test_an_illegal_filter_of_the_query_string_is_refused_without_waiting(context: ApiContext) -> None:
+async def test_illegal_filter_in_the_query_string_is_rejected_without_waiting(context: ApiContext) -> None:
     query = {"filter": orjson.dumps({"conditions": [{"field": "nothing", "value": 1}]}).decode()}
     async with serving(context) as client:
         headers = {"X-Clearspan-Wait-For": await _send(client)}
@@ -131,7 +131,7 @@ async def test_an_illegal_filter_of_the_query_string_is_refused_without_waiting(
             assert answer.status == 400
 
 
-async def test_a_filter_that_does_not_count_is_not_refused(context: ApiContext, broker: MemoryBroker) -> None:
+async def test_unused_filter_is_not_rejected(context: ApiContext, broker: MemoryBroker) -> None:
     """That of the body wins over the query string's, and flat members over nested ones."""
     legal, illegal = ({"conditions": [{"field": field, "value": "a"}]} for field in ("span_name", "nothing"))
     asked = {"filter": legal, "filtering": illegal}
@@ -143,7 +143,7 @@ async def test_a_filter_that_does_not_count_is_not_refused(context: ApiContext, 
             assert answer.status == 200
 
 
-async def test_a_header_that_is_repeated_is_one_list(context: ApiContext, broker: MemoryBroker) -> None:
+async def test_repeated_header_is_one_list(context: ApiContext, broker: MemoryBroker) -> None:
     context = replace(context, settings=Settings(auth="off", query=QuerySettings(wait_for_max_s=0.3)))
     async with serving(context) as client:
         stored = await _send(client)
@@ -156,7 +156,7 @@ async def test_a_header_that_is_repeated_is_one_list(context: ApiContext, broker
 
 
 @pytest.mark.parametrize("text", ["spans/0", "nowhere/0/1", "spans/0/1;spans/0/2", "x" * 80])
-async def test_what_cannot_be_waited_for_is_refused(context: ApiContext, text: str) -> None:
+async def test_invalid_wait_is_rejected(context: ApiContext, text: str) -> None:
     async with serving(context) as client:
         status, body, _ = await _ask(client, X_Clearspan_Wait_For=text)
 
@@ -164,7 +164,7 @@ async def test_what_cannot_be_waited_for_is_refused(context: ApiContext, text: s
     assert "X-Clearspan-Wait-For" in body["detail"]
 
 
-async def test_an_answer_says_up_to_when_it_is_complete(
+async def test_response_says_up_to_when_it_is_complete(
     context: ApiContext, broker: MemoryBroker, clock: ManualClock
 ) -> None:
     worker = StoringByHand(context, broker)
@@ -190,7 +190,7 @@ async def test_an_answer_says_up_to_when_it_is_complete(
     assert caught_up_through == format_us(start_us + 15_000_000)
 
 
-async def test_what_is_stored_while_the_answer_is_made_is_not_promised(
+async def test_data_stored_during_the_request_is_not_promised(
     context: ApiContext, broker: MemoryBroker, clock: ManualClock
 ) -> None:
     """The engine may have been read before it: the header goes by what was stored when the request came."""
@@ -216,7 +216,7 @@ async def test_what_is_stored_while_the_answer_is_made_is_not_promised(
     assert (body["count"], through) == (0, None)
 
 
-async def test_how_far_the_last_answer_was_behind_is_measured(
+async def test_lag_of_the_last_response_is_measured(
     context: ApiContext, broker: MemoryBroker, clock: ManualClock
 ) -> None:
     async with serving(context) as client:
@@ -231,7 +231,7 @@ async def test_how_far_the_last_answer_was_behind_is_measured(
     assert "\nclearspan_data_behind_seconds 7.0\n" in metrics
 
 
-async def test_without_kafka_answers_come_and_promise_nothing(
+async def test_without_kafka_responses_have_no_data_through(
     context: ApiContext, source: MemoryEndOffsets, clock: ManualClock
 ) -> None:
     source.faults.extend([Unavailable("Kafka is away."), Unavailable("Kafka is away.")])
@@ -243,7 +243,7 @@ async def test_without_kafka_answers_come_and_promise_nothing(
     assert status == {"count": 0, "reason": "Kafka is away.", "partitions": []}
 
 
-async def test_while_kafka_is_away_status_says_what_was_known_and_why_it_is_old(
+async def test_while_kafka_is_away_status_has_the_last_read_and_a_reason(
     context: ApiContext, source: MemoryEndOffsets, clock: ManualClock
 ) -> None:
     asked_at = format_us(clock.now_ns() // 1_000)
@@ -257,9 +257,7 @@ async def test_while_kafka_is_away_status_says_what_was_known_and_why_it_is_old(
     assert status["reason"] == "Kafka is away."
 
 
-async def test_status_knows_what_was_stored_also_where_nobody_announced_it(
-    context: ApiContext, broker: MemoryBroker
-) -> None:
+async def test_status_includes_data_stored_without_announcement(context: ApiContext, broker: MemoryBroker) -> None:
     async with serving(context) as client:
         await _send(client)
         for project_id in (DEFAULT_PROJECT_ID, ALL_PROJECTS):
@@ -270,7 +268,7 @@ async def test_status_knows_what_was_stored_also_where_nobody_announced_it(
     assert status["partitions"][1]["last_stored"]["offset"] == 0
 
 
-async def test_a_record_without_a_time_is_shown_without_one(context: ApiContext, broker: MemoryBroker) -> None:
+async def test_record_without_a_time_is_returned_without_one(context: ApiContext, broker: MemoryBroker) -> None:
     broker.now_ms = -1
     async with serving(context) as client:
         await _send(client)
@@ -280,7 +278,7 @@ async def test_a_record_without_a_time_is_shown_without_one(context: ApiContext,
     assert set(status["partitions"][1]["last_stored"]) == {"offset", "stored_at"}
 
 
-async def test_status_names_each_partition_and_the_last_record_of_the_project(
+async def test_status_has_partitions_and_the_last_record_of_the_project(
     context: ApiContext, broker: MemoryBroker, clock: ManualClock
 ) -> None:
     worker = StoringByHand(context, broker)
@@ -313,9 +311,7 @@ async def test_status_names_each_partition_and_the_last_record_of_the_project(
     }
 
 
-async def test_status_shows_a_record_whose_producer_counts_in_nanoseconds(
-    context: ApiContext, broker: MemoryBroker
-) -> None:
+async def test_status_formats_a_record_time_outside_the_years(context: ApiContext, broker: MemoryBroker) -> None:
     """Brokers take any timestamp; this one lies in the year 56 million, which no answer can show."""
     async with serving(context) as client:
         broker.now_ms *= 1_000_000
@@ -327,9 +323,7 @@ async def test_status_shows_a_record_whose_producer_counts_in_nanoseconds(
     assert stored["recorded_at"] == "9999-12-31T23:59:59.999999Z"
 
 
-async def test_a_project_among_others_is_not_told_how_many_records_there_are(
-    context: ApiContext, broker: MemoryBroker
-) -> None:
+async def test_status_of_a_project_reveals_no_record_counts(context: ApiContext, broker: MemoryBroker) -> None:
     settings = Settings(auth="on", admin_key=SecretStr("admin"))
     context = replace(context, settings=settings, keys=KnownKeys({"key": PROJECT_A}))
     async with serving(context) as client:
@@ -349,7 +343,7 @@ async def test_a_project_among_others_is_not_told_how_many_records_there_are(
 
 
 @pytest.mark.parametrize("producer_ahead_ms", [-60_000, 0, 60_000])
-async def test_what_a_project_is_told_of_freshness_holds_no_time_of_a_record_of_another(
+async def test_freshness_of_a_project_reveals_no_time_of_others(
     context: ApiContext, broker: MemoryBroker, clock: ManualClock, producer_ahead_ms: int
 ) -> None:
     """A record of another project is stored, and a second one is not: only times at which Kafka was asked are said."""
@@ -383,7 +377,7 @@ async def _status(client: aiohttp.ClientSession, path: str = "/status/freshness"
         return found
 
 
-def test_every_route_that_is_answered_from_spans_says_how_fresh_it_is() -> None:
+def test_every_route_that_reads_spans_has_data_through() -> None:
     of_spans = ("/spans", "/traces", "/tracing", "/simple/traces")
     writing = {("POST", "/simple/traces"), ("PATCH", "/simple/traces/{trace_id}")}
     reading = [route for route in ROUTES if route.path.startswith(of_spans) and route.tag != "Intake"]

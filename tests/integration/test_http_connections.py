@@ -62,7 +62,7 @@ async def sent(address: URL, request: bytes, *, ends: bool = False) -> Reply:
         (b"GET / HTTP/1.1\r\nContent-Length: many\r\n\r\n", "cannot be read as HTTP/1.1"),
     ],
 )
-async def test_what_is_no_request_gets_the_errors_of_the_api(request_bytes: bytes, told: str) -> None:
+async def test_unreadable_request_gets_an_error_of_the_api(request_bytes: bytes, told: str) -> None:
     async with serving(context_of()) as client:
         reply = await sent(client._base_url or URL(), request_bytes, ends=True)
 
@@ -72,7 +72,7 @@ async def test_what_is_no_request_gets_the_errors_of_the_api(request_bytes: byte
     assert len(reply.headers["x-request-id"]) == 32
 
 
-async def test_a_method_that_no_route_has_is_405() -> None:
+async def test_unknown_method_is_405() -> None:
     async with serving(context_of()) as client:
         answer = await client.request("PROPFIND", "/spans/query")
         assert answer.status == 405
@@ -94,7 +94,7 @@ def expecting(size: int, *, key: str = KEY) -> bytes:
     ).encode()
 
 
-async def test_a_body_that_waits_to_be_asked_for_is() -> None:
+async def test_expect_100_continue_is_answered() -> None:
     context = context_of(keys=KnownKeys({KEY: DEFAULT_PROJECT_ID}))
     async with serving(context, routes=(UPLOAD,)) as client:
         address = client._base_url or URL()
@@ -110,7 +110,7 @@ async def test_a_body_that_waits_to_be_asked_for_is() -> None:
 
 
 @pytest.mark.parametrize(("request_bytes", "status"), [(expecting(10**9), 413), (expecting(10, key="cs_another"), 401)])
-async def test_a_body_that_is_refused_is_not_asked_for(request_bytes: bytes, status: int) -> None:
+async def test_rejected_body_is_not_continued(request_bytes: bytes, status: int) -> None:
     context = context_of(keys=KnownKeys({KEY: DEFAULT_PROJECT_ID}))
     async with serving(context, routes=(UPLOAD,)) as client:
         reply = await sent(client._base_url or URL(), request_bytes)
@@ -139,7 +139,7 @@ Serve = Callable[[HttpSettings], AbstractAsyncContextManager[int]]
 @PORTS
 @pytest.mark.parametrize("before", [b"", b"GET /livez HTTP/1.1\r\nHost: a\r\n\r\n"], ids=["first", "second"])
 @pytest.mark.parametrize("beginning", [b"GET /livez HTTP/1.1\r\n", b"G"])
-async def test_headers_that_do_not_end_are_given_up(serve: Serve, before: bytes, beginning: bytes) -> None:
+async def test_endless_headers_time_out(serve: Serve, before: bytes, beginning: bytes) -> None:
     async with serve(HttpSettings(header_timeout_s=0.2)) as port, asyncio.timeout(10):
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(before)
@@ -157,7 +157,7 @@ async def test_headers_that_do_not_end_are_given_up(serve: Serve, before: bytes,
 
 
 @PORTS
-async def test_a_connection_that_says_nothing_is_closed(serve: Serve) -> None:
+async def test_silent_connection_is_closed(serve: Serve) -> None:
     async with serve(HttpSettings(header_timeout_s=0.1)) as port, asyncio.timeout(10):
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         assert (await reader.read()).startswith(b"HTTP/1.1 408 ")
@@ -165,7 +165,7 @@ async def test_a_connection_that_says_nothing_is_closed(serve: Serve) -> None:
 
 
 @PORTS
-async def test_a_connection_between_two_requests_is_kept(serve: Serve) -> None:
+async def test_idle_connection_between_requests_is_kept(serve: Serve) -> None:
     async with serve(HttpSettings(header_timeout_s=0.1)) as port, asyncio.timeout(10):
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         for _ in range(3):
@@ -177,7 +177,7 @@ async def test_a_connection_between_two_requests_is_kept(serve: Serve) -> None:
 
 @PORTS
 @pytest.mark.parametrize("ends", [True, False], ids=["whole", "without an end"])
-async def test_headers_are_bounded_together(serve: Serve, ends: bool) -> None:
+async def test_total_size_of_headers_is_limited(serve: Serve, ends: bool) -> None:
     header = b"X-%d: " + b"a" * 8_000 + b"\r\n"
     lines = b"".join(header % number for number in range(4 if ends else 6))
     async with serve(HttpSettings(headers_bytes_max=24_000)) as port, asyncio.timeout(10):
@@ -189,7 +189,7 @@ async def test_headers_are_bounded_together(serve: Serve, ends: bool) -> None:
 
 
 @PORTS
-async def test_a_connection_too_many_is_refused_until_another_one_ends(serve: Serve) -> None:
+async def test_connection_above_the_limit_is_refused(serve: Serve) -> None:
     async with serve(HttpSettings(connections_max=10)) as port, asyncio.timeout(10):
         url = URL(f"http://127.0.0.1:{port}")
         held = [await asyncio.open_connection("127.0.0.1", port) for _ in range(10)]
@@ -214,7 +214,7 @@ async def test_a_connection_too_many_is_refused_until_another_one_ends(serve: Se
         (b"this is no request\r\n\r\n", 400),
     ],
 )
-async def test_every_answer_forbids_to_guess_its_type(serve: Serve, request_bytes: bytes, status: int) -> None:
+async def test_every_response_has_nosniff(serve: Serve, request_bytes: bytes, status: int) -> None:
     async with serve(HttpSettings()) as port:
         reply = await sent(URL(f"http://127.0.0.1:{port}"), request_bytes)
 

@@ -65,7 +65,7 @@ def _numbers(broker: MemoryBroker, trace_id: str = TRACE_A) -> list[int]:
     return [int(span.span_id[8:].hex(), 16) for span in _published(broker)[trace_id]]
 
 
-async def test_spans_are_published_a_record_a_trace(client: aiohttp.ClientSession, broker: MemoryBroker) -> None:
+async def test_spans_are_published_as_one_record_a_trace(client: aiohttp.ClientSession, broker: MemoryBroker) -> None:
     spans = [_span(1), _span(2, trace_id=TRACE_B), _span(3)]
 
     response = await client.post("/tracing/spans/ingest", json={"spans": spans})
@@ -81,7 +81,7 @@ async def test_spans_are_published_a_record_a_trace(client: aiohttp.ClientSessio
     assert where == [Coordinates("spans", record.partition, record.offset) for record in broker.records("spans")]
 
 
-async def test_everything_that_was_sent_is_published(client: aiohttp.ClientSession, broker: MemoryBroker) -> None:
+async def test_every_sent_member_is_published(client: aiohttp.ClientSession, broker: MemoryBroker) -> None:
     span = _span(
         1,
         attributes={"big": 2**63 - 1, "null": None, "a.b": [1, {"c": 2.5}]},
@@ -122,7 +122,7 @@ async def test_trees_by_trace_id_are_flattened_children_first(
 
 
 @pytest.mark.parametrize("body", [{}, {"spans": []}, {"spans": None}])
-async def test_nothing_to_take_in_is_no_error(
+async def test_empty_request_is_no_error(
     body: dict[str, Any], client: aiohttp.ClientSession, broker: MemoryBroker
 ) -> None:
     response = await client.post("/tracing/spans/ingest", json=body)
@@ -131,7 +131,7 @@ async def test_nothing_to_take_in_is_no_error(
     assert broker.records("spans") == []
 
 
-async def test_of_a_span_sent_twice_the_last_counts_once(client: aiohttp.ClientSession, broker: MemoryBroker) -> None:
+async def test_last_of_duplicate_spans_is_kept(client: aiohttp.ClientSession, broker: MemoryBroker) -> None:
     spans = [_span(1, span_name="first"), _span(2), _span(1, span_name="last", trace_id=TRACE_A.upper())]
 
     response = await client.post("/tracing/spans/ingest", json={"spans": spans})
@@ -163,7 +163,7 @@ async def test_missing_body_is_422(path: str, client: aiohttp.ClientSession) -> 
         ({"events": {}}, ["events"]),
     ],
 )
-async def test_wrong_structure_is_422_that_says_where(
+async def test_wrong_structure_is_422_with_its_location(
     members: dict[str, Any], loc: list[str | int], client: aiohttp.ClientSession, broker: MemoryBroker
 ) -> None:
     response = await client.post("/tracing/spans/ingest", json={"spans": [_span(1), {**_span(2), **members}]})
@@ -184,7 +184,7 @@ async def test_wrong_structure_is_422_that_says_where(
         ({"attributes": {"a": "\x00"}}, "U+0000"),
     ],
 )
-async def test_span_that_cannot_be_kept_refuses_the_request_with_its_path(
+async def test_invalid_span_rejects_the_request_with_its_path(
     members: dict[str, Any], words: str, client: aiohttp.ClientSession, broker: MemoryBroker
 ) -> None:
     root = _span(1, spans={"bad one": {**_span(2), **members}})
@@ -198,13 +198,13 @@ async def test_span_that_cannot_be_kept_refuses_the_request_with_its_path(
     assert broker.records("spans") == []
 
 
-async def test_integer_past_64_bits_is_refused_not_rounded(client: aiohttp.ClientSession) -> None:
+async def test_integer_above_64_bits_is_rejected_not_rounded(client: aiohttp.ClientSession) -> None:
     response = await client.post("/tracing/spans/ingest", json={"spans": [_span(1, attributes={"n": 2**64})]})
 
     assert response.status == 400
 
 
-async def test_traces_are_taken_in_with_their_ids(client: aiohttp.ClientSession, broker: MemoryBroker) -> None:
+async def test_ingested_traces_return_their_ids(client: aiohttp.ClientSession, broker: MemoryBroker) -> None:
     traces = [_tree(_span(1)), {"trace_id": TRACE_B, **_tree(_span(2, trace_id=TRACE_B))}]
 
     response = await client.post("/traces/ingest", json={"traces": traces})
@@ -223,7 +223,7 @@ async def test_one_trace_is_created(client: aiohttp.ClientSession, broker: Memor
 
 
 @pytest.mark.parametrize("path", ["/traces/{}", "/tracing/traces/{}"])
-async def test_trace_is_sent_again_under_any_spelling_of_its_id(path: str, client: aiohttp.ClientSession) -> None:
+async def test_trace_is_replaced_under_any_form_of_its_id(path: str, client: aiohttp.ClientSession) -> None:
     body = {"trace": _tree(_span(1))} if path.startswith("/traces") else {"spans": [_span(1)]}
 
     response = await client.put(path.format("0x" + TRACE_A.upper()), json=body)
@@ -255,7 +255,7 @@ TWO_IDS = "Trace payload must contain exactly one trace_id."
         ("PUT", f"/traces/{TRACE_A}", {"trace": {"trace_id": TRACE_B, **_tree(_span(1))}}, TWO_IDS),
     ],
 )  # fmt: skip
-async def test_trace_that_means_nothing_is_told_in_the_words_of_the_reference(
+async def test_invalid_trace_has_the_message_of_the_reference(
     method: str, path: str, body: dict[str, Any], detail: str, client: aiohttp.ClientSession, broker: MemoryBroker
 ) -> None:
     response = await client.request(method, path, json=body)
@@ -273,7 +273,7 @@ async def test_kafka_away_is_503(client: aiohttp.ClientSession, broker: MemoryBr
     assert await response.json() == {"detail": "Kafka is away."}
 
 
-async def test_many_spans_are_taken_in(client: aiohttp.ClientSession, broker: MemoryBroker) -> None:
+async def test_many_spans_are_accepted(client: aiohttp.ClientSession, broker: MemoryBroker) -> None:
     spans = [_span(number) for number in range(1, 1_001)]
 
     response = await client.post("/tracing/spans/ingest", json={"spans": spans})

@@ -99,7 +99,7 @@ def _json_request(*span_ids: str) -> bytes:
 
 
 @pytest.mark.parametrize("sample", sorted(SAMPLES.glob("*.otlp_*")), ids=lambda path: path.name)
-async def test_samples_are_published_whole_a_record_a_trace(
+async def test_samples_are_published_completely_one_record_a_trace(
     sample: Path, client: aiohttp.ClientSession, broker: MemoryBroker
 ) -> None:
     content_type = PROTOBUF if sample.suffix == ".bin" else JSON
@@ -124,7 +124,7 @@ async def test_ready(path: str, client: aiohttp.ClientSession) -> None:
     assert (response.status, await response.json()) == (200, {"status": "ready"})
 
 
-async def test_all_accepted_is_an_empty_answer_in_the_encoding_of_the_request(client: aiohttp.ClientSession) -> None:
+async def test_full_success_is_an_empty_response_in_the_requests_encoding(client: aiohttp.ClientSession) -> None:
     protobuf = await client.post(
         "/otlp/v1/traces", data=_request(b"12345678").SerializeToString(), headers=_type(PROTOBUF)
     )
@@ -143,7 +143,7 @@ async def test_empty_body_is_accepted(content_type: str, client: aiohttp.ClientS
 
 
 @pytest.mark.parametrize("compressed", [gzip.compress, zlib.compress])
-async def test_compression_that_does_not_say_so_is_told_by_its_first_bytes(
+async def test_undeclared_compression_is_recognized_by_its_first_bytes(
     compressed, client: aiohttp.ClientSession, broker: MemoryBroker
 ) -> None:
     body = compressed(_request(b"12345678").SerializeToString())
@@ -154,7 +154,7 @@ async def test_compression_that_does_not_say_so_is_told_by_its_first_bytes(
     assert len(_published(broker, PROTOBUF)) == 1
 
 
-async def test_refused_spans_are_counted_with_reasons_and_their_neighbours_published(
+async def test_rejected_spans_are_reported_and_the_others_published(
     client: aiohttp.ClientSession, broker: MemoryBroker
 ) -> None:
     bad = [b"short"] * (REASONS_MAX + 2)
@@ -169,7 +169,7 @@ async def test_refused_spans_are_counted_with_reasons_and_their_neighbours_publi
     assert [span.span_id[:8] for span in _published(broker, PROTOBUF)] == [b"12345678", b"87654321"]
 
 
-async def test_refused_spans_are_told_in_json_too(client: aiohttp.ClientSession, broker: MemoryBroker) -> None:
+async def test_rejected_spans_are_reported_in_json_too(client: aiohttp.ClientSession, broker: MemoryBroker) -> None:
     response = await client.post("/otlp/v1/traces", data=_json_request("12" * 8, "00" * 8), headers=_type(JSON))
 
     partial = (await response.json())["partialSuccess"]
@@ -177,7 +177,7 @@ async def test_refused_spans_are_told_in_json_too(client: aiohttp.ClientSession,
     assert len(_published(broker, JSON)) == 1
 
 
-async def test_text_that_is_not_utf8_costs_its_span_alone(client: aiohttp.ClientSession, broker: MemoryBroker) -> None:
+async def test_invalid_utf8_rejects_only_its_span(client: aiohttp.ClientSession, broker: MemoryBroker) -> None:
     body = _request(b"12345678", b"87654321").SerializeToString().replace(b"\x2a\x01n", b"\x2a\x01\xff", 1)
 
     response = await client.post("/otlp/v1/traces", data=body, headers=_type(PROTOBUF))
@@ -188,7 +188,7 @@ async def test_text_that_is_not_utf8_costs_its_span_alone(client: aiohttp.Client
 
 
 @pytest.mark.parametrize("content_type", [PROTOBUF, JSON])
-async def test_what_cannot_be_decoded_is_a_status_in_the_same_encoding(
+async def test_undecodable_body_is_a_status_in_the_same_encoding(
     content_type: str, client: aiohttp.ClientSession, broker: MemoryBroker
 ) -> None:
     response = await client.post("/otlp/v1/traces", data=b"\xff\xff{", headers=_type(content_type))
@@ -217,7 +217,7 @@ async def test_other_content_types_are_415(content_type: str, client: aiohttp.Cl
 
 @pytest.mark.parametrize(("length", "status"), [(LIMIT, 400), (LIMIT + 1, 413)])
 @pytest.mark.parametrize("compressed", [bytes, gzip.compress, zlib.compress])
-async def test_body_past_the_limit_is_413_compressed_or_not(length: int, status: int, compressed) -> None:
+async def test_body_above_the_limit_is_413_compressed_or_not(length: int, status: int, compressed) -> None:
     settings = Settings(auth="off", limits=LimitSettings(body_bytes_max=LIMIT))
     async with serving(context_of(settings=settings)) as client:
         response = await client.post("/otlp/v1/traces", data=compressed(b"\xff" * length), headers=_type(PROTOBUF))
@@ -226,9 +226,7 @@ async def test_body_past_the_limit_is_413_compressed_or_not(length: int, status:
         assert Status.FromString(await response.read()).message
 
 
-async def test_kafka_away_is_503_that_says_when_to_come_back(
-    client: aiohttp.ClientSession, broker: MemoryBroker
-) -> None:
+async def test_kafka_away_is_503_with_retry_after(client: aiohttp.ClientSession, broker: MemoryBroker) -> None:
     broker.publish_faults.append(Unavailable("Kafka is away.", retry_after_s=7))
 
     response = await client.post("/otlp/v1/traces", data=_json_request("12" * 8), headers=_type(JSON))
@@ -237,7 +235,7 @@ async def test_kafka_away_is_503_that_says_when_to_come_back(
     assert await response.json() == {"code": 14, "message": "Kafka is away."}
 
 
-async def test_large_request_of_many_traces_is_taken_in(client: aiohttp.ClientSession, broker: MemoryBroker) -> None:
+async def test_large_request_of_many_traces_is_accepted(client: aiohttp.ClientSession, broker: MemoryBroker) -> None:
     request = ExportTraceServiceRequest()
     for number in range(1, 1_501):
         request.MergeFrom(_request(number.to_bytes(8, "big"), trace_id=(number % 600 + 1).to_bytes(16, "big")))
@@ -286,7 +284,7 @@ GZIP = {"Content-Encoding": "gzip"}
 
 @pytest.mark.parametrize("element", ["spans", "scopes"])
 @pytest.mark.parametrize("content_type", [PROTOBUF, JSON])
-async def test_a_request_of_too_many_elements_is_413_before_any_is_looked_at(
+async def test_request_with_too_many_elements_is_413_before_decoding(
     element: str, content_type: str, client: aiohttp.ClientSession, broker: MemoryBroker
 ) -> None:
     request = ExportTraceServiceRequest()
@@ -311,7 +309,7 @@ BROKEN_TEXT = b"\x2a\x01\xff"
 
 
 @pytest.mark.parametrize("content_type", [PROTOBUF, JSON])
-async def test_a_broken_span_does_not_lift_the_limit_of_its_request(
+async def test_broken_span_does_not_lift_the_limit_of_its_request(
     content_type: str, client: aiohttp.ClientSession, broker: MemoryBroker
 ) -> None:
     if content_type == PROTOBUF:

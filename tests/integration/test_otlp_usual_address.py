@@ -122,7 +122,7 @@ async def test_other_signals_are_counted_and_rejected(
 
 
 @SIGNALS
-async def test_nothing_to_reject_is_a_whole_success(
+async def test_empty_export_is_a_full_success(
     signal: str, as_protobuf: Any, as_json: Any, response_type: Any, member: str, count: int
 ) -> None:
     async with api() as client:
@@ -146,7 +146,7 @@ async def test_nothing_to_reject_is_a_whole_success(
         (JSON, b'{"resourceMetrics": [1], "resourceLogs": [1]}'),
     ],
 )
-async def test_what_cannot_be_read_is_a_status_in_the_same_encoding(
+async def test_unreadable_body_is_a_status_in_the_same_encoding(
     content_type: str, body: bytes, signal: str, as_protobuf: Any, as_json: Any, response_type: Any, member: str, count: int
 ) -> None:  # fmt: skip
     async with api() as client:
@@ -160,7 +160,7 @@ async def test_what_cannot_be_read_is_a_status_in_the_same_encoding(
 
 @pytest.mark.parametrize("routes", [ROUTES, OTLP_ROUTES], ids=["API", "port of OTLP"])
 @pytest.mark.parametrize("prefix", PREFIXES)
-async def test_traces_are_taken_at_the_usual_path(prefix: str, routes: tuple[Route, ...]) -> None:
+async def test_traces_are_accepted_at_the_usual_path(prefix: str, routes: tuple[Route, ...]) -> None:
     broker = MemoryBroker()
     request = ExportTraceServiceRequest()
     span = request.resource_spans.add().scope_spans.add().spans.add(trace_id=b"t" * 16, span_id=b"12345678", name="n")
@@ -175,13 +175,13 @@ async def test_traces_are_taken_at_the_usual_path(prefix: str, routes: tuple[Rou
 
 
 @pytest.mark.parametrize("signal", ["traces", "metrics", "logs"])
-async def test_the_port_of_otlp_wants_a_key_like_the_api(signal: str) -> None:
+async def test_otlp_port_requires_a_key(signal: str) -> None:
     async with api(routes=OTLP_ROUTES) as client:
         del client.headers["Authorization"]
         assert (await client.post(f"/v1/{signal}", data=b"", headers={"Content-Type": PROTOBUF})).status == 401
 
 
-async def test_the_port_of_otlp_answers_otlp_and_health_alone() -> None:
+async def test_otlp_port_serves_only_otlp_and_health() -> None:
     async with api(routes=OTLP_ROUTES) as client:
         answered = {path: (await client.get(path)).status for path in ("/livez", "/readyz", "/health")}
         others = (
@@ -211,7 +211,7 @@ async def test_the_port_of_otlp_answers_otlp_and_health_alone() -> None:
         ("text/html;q=0, application/json", "application/json"),
     ],
 )
-async def test_the_root_links_to_everything(path: str, accept: str, content_type: str) -> None:
+async def test_root_links_to_all_pages(path: str, accept: str, content_type: str) -> None:
     async with api() as client:
         response = await client.get(path, headers={"Accept": accept})
         content = await response.text()
@@ -225,7 +225,7 @@ async def test_the_root_links_to_everything(path: str, accept: str, content_type
         assert all(f'href="{link}"' in content for name, link in links.items() if name != "page")
 
 
-async def test_the_root_needs_no_key() -> None:
+async def test_root_needs_no_key() -> None:
     async with api() as client:
         del client.headers["Authorization"]
         response: aiohttp.ClientResponse = await client.get("/")

@@ -70,7 +70,7 @@ async def _statuses(client: aiohttp.ClientSession, key: str, body: object, *, co
     return sorted(await asyncio.gather(*(_status(client, key, body) for _ in range(count))))
 
 
-async def test_a_project_past_its_share_of_handles_is_sent_away_and_its_neighbour_is_not(store: ColumnStore) -> None:
+async def test_project_above_its_share_of_handles_is_429_and_its_neighbour_is_not(store: ColumnStore) -> None:
     async with _serving(SlowStore(store), TWO) as (_, client):
         attack = asyncio.create_task(_statuses(client, "a", {}, count=4))
         await asyncio.sleep(0.05)
@@ -80,9 +80,7 @@ async def test_a_project_past_its_share_of_handles_is_sent_away_and_its_neighbou
 
 
 @pytest.mark.parametrize("keys", [ONE, None], ids=["one project with keys", "authentication off"])
-async def test_a_project_without_neighbours_has_all_handles(
-    store: ColumnStore, keys: Mapping[str, UUID] | None
-) -> None:
+async def test_project_without_neighbours_gets_all_handles(store: ColumnStore, keys: Mapping[str, UUID] | None) -> None:
     async with _serving(SlowStore(store), keys) as (_, client):
         assert await _statuses(client, "a", {}, count=2) == [200, 200]
 
@@ -90,7 +88,7 @@ async def test_a_project_without_neighbours_has_all_handles(
 @pytest.mark.parametrize(
     ("keys", "statuses"), [(TWO, [200, 429]), (ONE, [200, 200]), (None, [200, 200])], ids=["two", "one", "off"]
 )
-async def test_a_project_with_neighbours_has_half_of_the_waiting_places(
+async def test_project_with_neighbours_gets_half_of_the_waiting_places(
     store: ColumnStore, keys: Mapping[str, UUID] | None, statuses: list[int]
 ) -> None:
     async with _serving(store, keys) as (context, client):
@@ -103,7 +101,7 @@ async def test_a_project_with_neighbours_has_half_of_the_waiting_places(
         assert await waiting == statuses
 
 
-async def test_a_call_that_goes_away_while_it_waits_for_its_turn_leaves_nothing_behind(store: ColumnStore) -> None:
+async def test_disconnected_waiting_request_leaves_no_state(store: ColumnStore) -> None:
     async with _serving(store, TWO) as (context, client):
         calls = [asyncio.create_task(_status(client, "a", FEED)) for _ in range(5)]
         await asyncio.sleep(0.2)
@@ -116,7 +114,7 @@ async def test_a_call_that_goes_away_while_it_waits_for_its_turn_leaves_nothing_
         assert await _status(client, "a", {"windowing": {**FEED["windowing"], "wait_s": 0.1}}) == 200
 
 
-async def test_a_query_that_needs_more_memory_than_it_may_use_says_so(
+async def test_query_above_its_memory_limit_has_its_own_message(
     chdb_dir: Path, chdb_settings: Callable[[], ClickHouseSettings]
 ) -> None:
     settings = chdb_settings()

@@ -101,7 +101,7 @@ async def wait_for(
         return Ended(answer.status, shown, body, time.monotonic() - began_s)
 
 
-async def test_a_project_waits_for_what_it_has_sent(client: aiohttp.ClientSession, worker: StoringByHand) -> None:
+async def test_project_waits_for_its_own_spans(client: aiohttp.ClientSession, worker: StoringByHand) -> None:
     coordinates = await send(client, KEY_A)
     waiting = asyncio.create_task(wait_for(client, KEY_A, coordinates))
     await asyncio.sleep(0.1)
@@ -112,7 +112,9 @@ async def test_a_project_waits_for_what_it_has_sent(client: aiohttp.ClientSessio
     assert (await waiting).status == 200
 
 
-async def test_coordinates_of_another_project_are_refused(client: aiohttp.ClientSession, worker: StoringByHand) -> None:
+async def test_coordinates_of_another_project_are_rejected(
+    client: aiohttp.ClientSession, worker: StoringByHand
+) -> None:
     coordinates = await send(client, KEY_B)
     await worker.store_all()
 
@@ -123,7 +125,7 @@ async def test_coordinates_of_another_project_are_refused(client: aiohttp.Client
         assert "is neither a value of X-Clearspan-Coordinates" in ended.body["detail"]
 
 
-async def test_coordinates_do_not_show_how_many_records_there_are(client: aiohttp.ClientSession) -> None:
+async def test_coordinates_do_not_reveal_record_counts(client: aiohttp.ClientSession) -> None:
     first = await send(client, KEY_A)
     for _ in range(3):
         await send(client, KEY_B)
@@ -136,7 +138,7 @@ async def test_coordinates_do_not_show_how_many_records_there_are(client: aiohtt
     assert len(equal) < len(raw[0]) / 4
 
 
-async def test_a_producer_waits_for_its_own_record(client: aiohttp.ClientSession, worker: StoringByHand) -> None:
+async def test_producer_waits_for_its_own_record(client: aiohttp.ClientSession, worker: StoringByHand) -> None:
     await send(client, KEY_B)
     await send(client, KEY_A)
     waiting = asyncio.create_task(wait_for(client, KEY_A, "spans/0/1"))
@@ -148,9 +150,7 @@ async def test_a_producer_waits_for_its_own_record(client: aiohttp.ClientSession
     assert (await waiting).status == 200
 
 
-async def test_a_record_whose_spans_were_sent_again_is_still_there(
-    client: aiohttp.ClientSession, worker: StoringByHand
-) -> None:
+async def test_record_with_replaced_spans_still_counts(client: aiohttp.ClientSession, worker: StoringByHand) -> None:
     for _ in range(2):
         await send(client, KEY_A)
         await worker.store_all()
@@ -159,7 +159,7 @@ async def test_a_record_whose_spans_were_sent_again_is_still_there(
 
 
 @pytest.mark.parametrize("path", ["/spans/query", "/traces/query", "/spans/sessions/query"])
-async def test_the_record_of_another_project_is_as_if_it_were_not_stored(
+async def test_record_of_another_project_counts_as_not_stored(
     impatient: aiohttp.ClientSession, worker: StoringByHand, path: str
 ) -> None:
     """At the first place there is a record of another project, at the third nothing yet; the others do not exist."""
@@ -182,9 +182,7 @@ async def test_the_record_of_another_project_is_as_if_it_were_not_stored(
     )  # side by side, so a busy machine slows all
 
 
-async def test_the_administrator_may_ask_about_any_place(
-    impatient: aiohttp.ClientSession, worker: StoringByHand
-) -> None:
+async def test_administrator_may_wait_for_any_offset(impatient: aiohttp.ClientSession, worker: StoringByHand) -> None:
     await send(impatient, KEY_B)
     path = "/admin/status/freshness"
     assert (await wait_for(impatient, ADMIN, "spans/0/0", path=path)).status == 504
@@ -196,7 +194,7 @@ async def test_the_administrator_may_ask_about_any_place(
     assert ended.body["partitions"][1]["stored_offset"] == 0
 
 
-async def test_freshness_shows_a_project_no_offset(client: aiohttp.ClientSession, worker: StoringByHand) -> None:
+async def test_freshness_of_a_project_has_no_offsets(client: aiohttp.ClientSession, worker: StoringByHand) -> None:
     await send(client, KEY_A)
     await worker.store_all()
 

@@ -11,7 +11,7 @@ def test_delays_double_up_to_the_limit() -> None:
     assert [backoff.next_delay_s() for _ in range(4)] == pytest.approx([0.1, 0.2, 0.4, 0.5])
 
 
-def test_chance_shortens_a_delay_by_half_at_most() -> None:
+def test_jitter_shortens_a_delay_by_at_most_half() -> None:
     assert Backoff(delay_s_max=10, share=lambda: 0.0).next_delay_s() == pytest.approx(0.05)
 
 

@@ -66,7 +66,7 @@ async def test_a_project_with_neighbours_holds_at_most_half_rounded_up(places: i
     assert calls.holding == [f"a{number}" for number in range(share)]
 
 
-async def test_a_project_alone_holds_all_places() -> None:
+async def test_single_project_may_hold_all_places() -> None:
     calls = Calls(FairShare("places", 4))
 
     for number in range(5):
@@ -75,7 +75,7 @@ async def test_a_project_alone_holds_all_places() -> None:
     assert len(calls.holding) == 4
 
 
-async def test_what_one_project_awaits_does_not_keep_a_neighbour_waiting() -> None:
+async def test_waiters_of_one_project_do_not_delay_a_neighbour() -> None:
     calls = Calls(FairShare("places", 4))
     for number in range(10):
         await calls.begin(f"a{number}", A)
@@ -85,7 +85,7 @@ async def test_what_one_project_awaits_does_not_keep_a_neighbour_waiting() -> No
     assert calls.holding == ["a0", "a1", "b"]
 
 
-async def test_within_a_project_who_came_first_is_next() -> None:
+async def test_project_is_served_in_order_of_arrival() -> None:
     calls = Calls(FairShare("places", 2))
     for number in range(4):
         await calls.begin(f"a{number}", A)
@@ -96,7 +96,7 @@ async def test_within_a_project_who_came_first_is_next() -> None:
     assert calls.holding == ["a3"]
 
 
-async def test_a_free_place_goes_to_who_holds_fewest_and_among_these_to_who_came_first() -> None:
+async def test_free_place_goes_to_the_project_with_fewest_then_to_the_first() -> None:
     calls = Calls(FairShare("places", 2))
     await calls.begin("a0", A)
     await calls.begin("b0", B)
@@ -112,7 +112,7 @@ async def test_a_free_place_goes_to_who_holds_fewest_and_among_these_to_who_came
     assert calls.holding == ["b1", "c0"]
 
 
-async def test_who_has_waited_for_the_queue_time_is_sent_away_and_told_how_many_it_may_use() -> None:
+async def test_waiter_is_rejected_after_the_queue_time_with_its_share() -> None:
     share = FairShare("handles", 2)
     impatient = Tenant(A.project_id, has_neighbours=True, queue_s=0.01)
     await share.acquire(impatient, timeout_s=60)
@@ -125,7 +125,7 @@ async def test_who_has_waited_for_the_queue_time_is_sent_away_and_told_how_many_
     await share.acquire(B, timeout_s=60)  # who left has no place
 
 
-async def test_work_of_the_program_waits_as_long_as_its_caller_allows() -> None:
+async def test_own_work_waits_as_long_as_its_caller_allows() -> None:
     share = FairShare("handles", 1)
     await share.acquire(OWN_WORK, timeout_s=1)
 
@@ -133,7 +133,7 @@ async def test_work_of_the_program_waits_as_long_as_its_caller_allows() -> None:
         await share.acquire(OWN_WORK, timeout_s=0.01)
 
 
-async def test_a_call_that_is_cancelled_while_it_waits_leaves_no_gap() -> None:
+async def test_cancelled_waiter_is_skipped() -> None:
     calls = Calls(FairShare("places", 2))
     for number in range(4):
         await calls.begin(f"a{number}", A)
@@ -144,7 +144,7 @@ async def test_a_call_that_is_cancelled_while_it_waits_leaves_no_gap() -> None:
     assert calls.holding == ["a2"]
 
 
-async def test_a_place_granted_to_a_call_in_the_moment_it_is_cancelled_goes_to_the_next() -> None:
+async def test_place_granted_to_a_cancelled_waiter_goes_to_the_next() -> None:
     share = FairShare("places", 1)
     await share.acquire(A, timeout_s=5)
     first, second = (asyncio.create_task(share.acquire(tenant, timeout_s=5)) for tenant in (A, B))
@@ -158,7 +158,7 @@ async def test_a_place_granted_to_a_call_in_the_moment_it_is_cancelled_goes_to_t
     assert first.cancelled()
 
 
-async def test_a_place_freed_in_the_moment_a_call_is_cancelled_is_not_lost() -> None:
+async def test_place_freed_during_a_cancellation_is_not_lost() -> None:
     share = FairShare("places", 1)
     await share.acquire(A, timeout_s=5)
     first, second = (asyncio.create_task(share.acquire(tenant, timeout_s=5)) for tenant in (A, B))
@@ -171,7 +171,7 @@ async def test_a_place_freed_in_the_moment_a_call_is_cancelled_is_not_lost() -> 
     assert second_done == {second}
 
 
-async def test_a_place_is_given_back_when_its_holder_fails() -> None:
+async def test_place_is_released_if_its_holder_fails() -> None:
     share = FairShare("places", 1)
     with working_for(A):
         with pytest.raises(ValueError, match="no"):
@@ -181,7 +181,7 @@ async def test_a_place_is_given_back_when_its_holder_fails() -> None:
             pass
 
 
-async def test_nothing_is_kept_of_projects_that_hold_and_await_nothing() -> None:
+async def test_idle_projects_are_forgotten() -> None:
     share = FairShare("places", 2)
     for number in range(100):
         tenant = Tenant(UUID(int=number), has_neighbours=True, queue_s=0.001)
@@ -194,7 +194,7 @@ async def test_nothing_is_kept_of_projects_that_hold_and_await_nothing() -> None
     assert not share._waiting
 
 
-async def test_no_place_is_lost_or_held_twice_whatever_is_cancelled_when() -> None:
+async def test_no_place_is_lost_or_held_twice_under_random_cancellations() -> None:
     places, chance = 3, random.Random(18)
     share = FairShare("places", places)
     held: Counter[UUID] = Counter()

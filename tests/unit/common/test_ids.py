@@ -25,7 +25,7 @@ DASHED = "a0000003-0000-0000-0000-000000000abc"
         f"URN:UUID:{TRACE}",
     ],
 )
-def test_trace_id_reads_every_spelling_of_a_uuid(spelling):
+def test_trace_id_in_every_form_of_a_uuid_is_read(spelling):
     assert trace_id_hex(parse_trace_id(spelling)) == TRACE
 
 
@@ -35,7 +35,7 @@ def test_span_id_of_eight_bytes_is_doubled(spelling):
 
 
 @pytest.mark.parametrize("spelling", [TRACE, DASHED, f"0x{TRACE}"])
-def test_span_id_of_sixteen_bytes_is_kept_and_shows_its_last_half(spelling):
+def test_span_id_of_16_bytes_is_kept_and_formatted_by_its_last_half(spelling):
     assert parse_span_id(spelling).hex() == TRACE
     assert span_id_hex(parse_span_id(spelling)) == TRACE[16:]
 
@@ -43,7 +43,7 @@ def test_span_id_of_sixteen_bytes_is_kept_and_shows_its_last_half(spelling):
 @pytest.mark.parametrize(
     "text", ["", "a", TRACE[:-1], TRACE + "0", "g" * 32, TRACE[:16], " " * 32, "0x", "0xzz", "é" * 32]
 )
-def test_trace_id_of_another_shape_is_refused(text):
+def test_trace_id_of_another_form_is_rejected(text):
     with pytest.raises(ValueError, match="is not a trace id"):
         parse_trace_id(text)
 
@@ -51,12 +51,12 @@ def test_trace_id_of_another_shape_is_refused(text):
 @pytest.mark.parametrize(
     "text", ["", "a", "a" * 15, "a" * 17, "g" * 16, "aa aa aa aa aa a", "1234-5678-90ab-cdef", "²" * 16]
 )
-def test_span_id_of_another_shape_is_refused(text):
+def test_span_id_of_another_form_is_rejected(text):
     with pytest.raises(ValueError, match="is not a span id"):
         parse_span_id(text)
 
 
-def test_ids_of_zeros_are_refused():
+def test_ids_of_zeros_are_rejected():
     with pytest.raises(ValueError, match="zeros"):
         parse_trace_id("0" * 32)
     with pytest.raises(ValueError, match="zeros"):
@@ -64,7 +64,7 @@ def test_ids_of_zeros_are_refused():
 
 
 @given(st.text())
-def test_any_text_is_an_id_or_a_value_error(text):
+def test_any_text_is_an_id_or_raises_value_error(text):
     for parse in (parse_trace_id, parse_span_id):
         try:
             assert len(parse(text)) == 16

@@ -16,13 +16,13 @@ from common.threads import in_thread
 A, B = (Tenant(UUID(int=number), has_neighbours=True, queue_s=0.05) for number in (1, 2))
 
 
-async def test_what_a_function_returns_or_raises_comes_back() -> None:
+async def test_result_or_exception_of_the_function_is_returned() -> None:
     assert await in_thread(divmod, 7, 2) == (3, 1)
     with pytest.raises(ZeroDivisionError):
         await in_thread(divmod, 7, 0)
 
 
-async def test_a_project_that_fills_its_share_leaves_threads_to_its_neighbours(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_project_at_its_share_leaves_threads_to_its_neighbours(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(threads, "THREADS_COUNT", 2)
     go_on = threading.Event()
     with working_for(A):
@@ -37,7 +37,7 @@ async def test_a_project_that_fills_its_share_leaves_threads_to_its_neighbours(m
     assert await first
 
 
-async def test_a_thread_that_nobody_waits_for_counts_until_it_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_abandoned_thread_counts_until_it_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(threads, "THREADS_COUNT", 2)
     go_on = threading.Event()
     with working_for(A):

@@ -32,7 +32,7 @@ class Pauses:
         self.delays_s.append(delay_s)
 
 
-async def test_a_system_that_is_up_is_not_waited_for():
+async def test_available_system_is_not_waited_for():
     pauses = Pauses()
 
     with capture_logs() as logs:
@@ -41,7 +41,7 @@ async def test_a_system_that_is_up_is_not_waited_for():
     assert (logs, pauses.delays_s) == ([], [])
 
 
-async def test_each_try_says_what_is_waited_for_and_why():
+async def test_each_attempt_logs_system_and_reason():
     with capture_logs() as logs:
         await wait_for(Probe(2, Unavailable("refused")), "kafka", log=structlog.get_logger(), sleep=Pauses())
 
@@ -59,6 +59,6 @@ async def test_pauses_grow_to_their_limit_with_jitter():
     assert len(set(pauses.delays_s[7:])) > 1
 
 
-async def test_what_no_waiting_cures_goes_through():
+async def test_permanent_error_is_raised():
     with pytest.raises(InvalidStatement):
         await wait_for(Probe(1, InvalidStatement()), "clickhouse", log=structlog.get_logger(), sleep=Pauses())

@@ -17,48 +17,48 @@ def _through_us(ends: Mapping[str, int], stored: Mapping[str, Through]) -> int |
     return through_us(EndOffsetsRead(ASKED_US, ends), stored)
 
 
-def test_a_log_that_is_stored_to_its_end_is_complete_up_to_the_question() -> None:
+def test_partition_stored_to_its_end_is_complete_up_to_the_read() -> None:
     assert _through_us({LOG: 3}, {LOG: Through(2, record_ms=1, stored_us=2)}) == ASKED_US
     assert _through_us({LOG: 0}, {}) == ASKED_US
 
 
-def test_one_record_behind_it_is_complete_up_to_the_last_that_is_stored() -> None:
+def test_partition_with_a_backlog_is_complete_up_to_its_last_stored_record() -> None:
     assert _through_us({LOG: 4}, {LOG: Through(2, record_ms=1_000, stored_us=1_500_000)}) == 1_000_000
 
 
-def test_records_that_came_after_the_question_count_too() -> None:
+def test_records_after_the_read_count_too() -> None:
     assert _through_us({LOG: 3}, {LOG: Through(9, record_ms=6_000, stored_us=6_500_000)}) == 6_000_000
 
 
-def test_a_producer_whose_clock_is_ahead_promises_no_more_than_the_time_of_storing() -> None:
+def test_record_time_in_the_future_counts_as_the_time_of_storing() -> None:
     assert _through_us({LOG: 4}, {LOG: Through(2, record_ms=99_000, stored_us=1_500_000)}) == 1_500_000
 
 
-def test_a_record_without_a_time_says_nothing() -> None:
+def test_record_without_a_time_gives_no_time() -> None:
     assert _through_us({LOG: 4}, {LOG: Through(2, record_ms=-1, stored_us=1_500_000)}) is None
     assert _through_us({LOG: 4}, {LOG: Through(2, record_ms=0, stored_us=1_500_000)}) == 0
 
 
-def test_a_log_that_ends_with_a_record_without_a_time_is_complete_up_to_the_question() -> None:
+def test_partition_ending_with_an_untimed_record_is_complete_up_to_the_read() -> None:
     assert _through_us({LOG: 3}, {LOG: Through(2, record_ms=-1, stored_us=1_500_000)}) == ASKED_US
 
 
-def test_of_several_logs_the_one_that_is_furthest_behind_counts() -> None:
+def test_earliest_time_of_all_partitions_counts() -> None:
     stored = {LOG: Through(2, record_ms=1, stored_us=2), OTHER_LOG: Through(2, record_ms=1_000, stored_us=1_500_000)}
 
     assert _through_us({LOG: 3, OTHER_LOG: 4}, stored) == 1_000_000
 
 
-def test_a_log_of_which_nothing_is_known_leaves_the_whole_unknown() -> None:
+def test_unknown_partition_makes_the_time_unknown() -> None:
     assert _through_us({LOG: 3, OTHER_LOG: 1}, {LOG: Through(2, record_ms=1, stored_us=2)}) is None
     assert _through_us({}, {}) is None
 
 
-def test_a_log_of_a_broker_that_is_no_more_does_not_count() -> None:
+def test_partition_of_a_replaced_broker_does_not_count() -> None:
     assert _through_us({LOG: 3}, {LOG: Through(2, 1, 2), "older/spans/0": Through(0, 1, 2)}) == ASKED_US
 
 
-def test_states_name_partitions_in_their_order_and_what_they_are_behind() -> None:
+def test_states_are_ordered_and_have_a_backlog() -> None:
     states = partition_states(EndOffsetsRead(1, {"c/b/10": 2, "c/b/9": 7, "c/a/0": 0}), {"c/b/9": Through(4, 1, 1)})
 
     assert [(state.partition, state.behind_records) for state in states] == [
@@ -68,7 +68,7 @@ def test_states_name_partitions_in_their_order_and_what_they_are_behind() -> Non
     ]
 
 
-def test_what_is_stored_past_the_end_that_kafka_said_is_not_behind() -> None:
+def test_partition_stored_beyond_the_read_end_has_no_backlog() -> None:
     [state] = partition_states(EndOffsetsRead(1, {LOG: 3}), {LOG: Through(9, 1, 1)})
 
     assert state.behind_records == 0
@@ -79,7 +79,9 @@ def test_what_is_stored_past_the_end_that_kafka_said_is_not_behind() -> None:
     stored_count=st.integers(0, 20),
     asked_ms=st.integers(0, 25),
 )
-def test_what_kafka_took_by_then_is_stored(appended: list[tuple[int, int]], stored_count: int, asked_ms: int) -> None:
+def test_everything_kafka_took_by_the_returned_time_is_stored(
+    appended: list[tuple[int, int]], stored_count: int, asked_ms: int
+) -> None:
     """Records are taken in order; each was made some time before, by a clock that is not ahead."""
     taken_ms = sorted(time for time, _ in appended)
     made_ms = [time - before for time, (_, before) in zip(taken_ms, appended, strict=True)]
@@ -93,7 +95,7 @@ def test_what_kafka_took_by_then_is_stored(appended: list[tuple[int, int]], stor
         assert sum(time * 1_000 < complete_us for time in taken_ms) <= stored
 
 
-def test_without_times_of_records_it_is_the_last_question_of_which_all_is_stored() -> None:
+def test_without_record_times_it_is_the_last_read_that_is_fully_stored() -> None:
     answers = [
         EndOffsetsRead(3, {LOG: 9, OTHER_LOG: 1}),
         EndOffsetsRead(2, {LOG: 5, OTHER_LOG: 1}),

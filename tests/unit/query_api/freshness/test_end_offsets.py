@@ -22,9 +22,7 @@ def source() -> MemoryEndOffsets:
     return MemoryBroker(partitions=1).ends("spans")
 
 
-async def test_kafka_is_asked_once_a_second_however_many_requests_come(
-    clock: ManualClock, source: MemoryEndOffsets
-) -> None:
+async def test_end_offsets_are_read_at_most_once_a_second(clock: ManualClock, source: MemoryEndOffsets) -> None:
     known = KnownEndOffsets(source, clock)
     for _ in range(3):
         known.refresh()
@@ -41,14 +39,14 @@ async def test_kafka_is_asked_once_a_second_however_many_requests_come(
     assert source.asked_count == 2
 
 
-async def test_without_requests_nobody_asks(clock: ManualClock, source: MemoryEndOffsets) -> None:
+async def test_end_offsets_are_not_read_without_requests(clock: ManualClock, source: MemoryEndOffsets) -> None:
     known = KnownEndOffsets(source, clock)
 
     assert await known.refreshed(timeout_s=1.0) is None
     assert source.asked_count == 0
 
 
-async def test_the_last_answer_stands_while_kafka_is_away_and_the_reason_is_known(
+async def test_last_read_is_kept_with_a_reason_while_kafka_is_unavailable(
     clock: ManualClock, source: MemoryEndOffsets
 ) -> None:
     known = KnownEndOffsets(source, clock)
@@ -67,7 +65,7 @@ async def test_the_last_answer_stands_while_kafka_is_away_and_the_reason_is_know
     assert known.failure is None
 
 
-async def test_a_kafka_that_does_not_answer_holds_requests_up_once(clock: ManualClock) -> None:
+async def test_unresponsive_kafka_delays_requests_only_once(clock: ManualClock) -> None:
     known = KnownEndOffsets(_Silent(), clock)
     known.refresh()
 
@@ -82,7 +80,7 @@ async def test_a_kafka_that_does_not_answer_holds_requests_up_once(clock: Manual
     await known.close()
 
 
-async def test_a_question_that_is_under_way_is_not_asked_again(clock: ManualClock) -> None:
+async def test_running_read_is_not_started_again(clock: ManualClock) -> None:
     source = _Silent()
     known = KnownEndOffsets(source, clock)
     for _ in range(3):
@@ -95,7 +93,7 @@ async def test_a_question_that_is_under_way_is_not_asked_again(clock: ManualCloc
     assert source.is_closed
 
 
-async def test_what_kafka_takes_while_it_answers_is_not_promised(clock: ManualClock) -> None:
+async def test_records_taken_during_the_read_are_not_promised(clock: ManualClock) -> None:
     asked_us = clock.now_ns() // 1_000
     known = KnownEndOffsets(_Slow(clock), clock)
 
@@ -105,7 +103,7 @@ async def test_what_kafka_takes_while_it_answers_is_not_promised(clock: ManualCl
     assert ends == EndOffsetsRead(asked_us, {"memory/spans/0": 0})
 
 
-async def test_a_question_that_fails_as_nobody_foresaw_is_not_the_last(clock: ManualClock) -> None:
+async def test_unexpected_failure_does_not_stop_later_reads(clock: ManualClock) -> None:
     source = _Failing()
     known = KnownEndOffsets(source, clock)
     known.refresh()
@@ -118,7 +116,7 @@ async def test_a_question_that_fails_as_nobody_foresaw_is_not_the_last(clock: Ma
     assert source.asked_count == 2
 
 
-def test_the_log_of_a_partition_is_the_one_that_kafka_has_now() -> None:
+def test_partition_id_is_that_of_the_current_cluster() -> None:
     ends = EndOffsetsRead(0, {"c/more_spans/1": 0, "c/spans/11": 0, "c/spans/1": 0})
 
     assert ends.partition_id_of(Partition("spans", 1)) == "c/spans/1"

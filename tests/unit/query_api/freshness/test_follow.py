@@ -78,7 +78,7 @@ def offset_of(stored: StoredThrough) -> int:
     return through["x"].offset if through else -1
 
 
-async def test_the_table_is_read_at_the_start_and_announcements_are_heard_from_then_on() -> None:
+async def test_table_is_read_at_start_and_announcements_are_followed() -> None:
     broker, table = MemoryBroker(partitions=1), TableOfSettled()
     async with followed(broker, table) as stored:
         await until(lambda: offset_of(stored) == 0)
@@ -88,7 +88,7 @@ async def test_the_table_is_read_at_the_start_and_announcements_are_heard_from_t
     assert table.selects_count == 1
 
 
-async def test_nobody_waits_so_nothing_is_read() -> None:
+async def test_table_is_not_read_if_no_call_waits() -> None:
     table = TableOfSettled()
     async with followed(MemoryBroker(partitions=1), table, reread_s=0.01):
         await asyncio.sleep(0.1)
@@ -96,7 +96,7 @@ async def test_nobody_waits_so_nothing_is_read() -> None:
     assert table.selects_count == 1
 
 
-async def test_while_somebody_waits_in_silence_the_table_is_read_now_and_then() -> None:
+async def test_table_is_read_while_calls_wait_without_announcements() -> None:
     table = TableOfSettled()
     async with followed(MemoryBroker(partitions=1), table, reread_s=0.02) as stored:
         await until(lambda: offset_of(stored) == 0)
@@ -109,7 +109,7 @@ async def test_while_somebody_waits_in_silence_the_table_is_read_now_and_then() 
     assert offset_of(stored) == 9
 
 
-async def test_while_announcements_come_the_table_is_not_read_however_many_wait() -> None:
+async def test_table_is_not_read_while_announcements_arrive() -> None:
     broker, table, clock = MemoryBroker(partitions=1), TableOfSettled(), ManualClock()
     table.is_open.clear()
     async with followed(broker, table, reread_s=0.01, clock=clock) as stored:
@@ -129,7 +129,7 @@ async def test_while_announcements_come_the_table_is_not_read_however_many_wait(
 
 
 @pytest.mark.parametrize(("reread_s", "retry_s"), [(0.01, 60.0), (60.0, 0.01)])
-async def test_an_engine_that_is_away_at_the_start_is_asked_again_soon(
+async def test_unavailable_engine_is_asked_again_soon(
     monkeypatch: pytest.MonkeyPatch, reread_s: float, retry_s: float
 ) -> None:
     monkeypatch.setattr(follow, "RETRY_S", retry_s)
@@ -139,7 +139,7 @@ async def test_an_engine_that_is_away_at_the_start_is_asked_again_soon(
         await until(lambda: offset_of(stored) == 0)
 
 
-async def test_a_topic_that_cannot_be_read_is_followed_again(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_unreadable_topic_is_followed_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(follow, "RETRY_S", 0.001)
     broker = MemoryBroker(partitions=1)
     broker.tail_faults.append(Unavailable("Kafka is away."))
@@ -152,7 +152,7 @@ async def test_a_topic_that_cannot_be_read_is_followed_again(monkeypatch: pytest
         await until(lambda: offset_of(stored) == 4)
 
 
-async def test_somebody_elses_message_is_passed_over() -> None:
+async def test_foreign_message_is_skipped() -> None:
     broker = MemoryBroker(partitions=1)
     async with followed(broker, TableOfSettled()) as stored:
         await until(lambda: offset_of(stored) == 0)

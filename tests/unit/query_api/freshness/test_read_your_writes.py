@@ -23,7 +23,7 @@ from tests.support.api import PROJECT_A, KnownKeys, context_of
 
 
 class TestReading:
-    def test_raw_coordinates_and_signed_ones_may_stand_together(self) -> None:
+    def test_plain_and_signed_coordinates_may_be_mixed(self) -> None:
         call = _call(_context())
         signed = sign_coordinates([Coordinates("spans", 1, 5)], project_id=PROJECT_A, secret=b"secret")
 
@@ -35,7 +35,7 @@ class TestReading:
             [Coordinates("otlp_spans", 3, 0)],
         ]
 
-    def test_a_place_that_a_project_names_is_that_of_its_own_record(self) -> None:
+    def test_plain_coordinates_of_a_project_mean_its_own_record(self) -> None:
         for sees_all in (True, False):
             (wanted,) = read_wanted("spans/0/7", _call(_context(sees_all=sees_all)))
             assert wanted.is_own_record is not sees_all
@@ -55,22 +55,22 @@ class TestReading:
             f"spans/0/{10**18}",
         ],
     )
-    def test_what_is_no_coordinate_is_refused_in_words(self, text: str, sees_all: bool) -> None:
+    def test_invalid_coordinates_are_rejected_with_a_message(self, text: str, sees_all: bool) -> None:
         with pytest.raises(InvalidInput, match=r"nor topic/partition/offset"):
             read_wanted(f"spans/0/1,{text}", _call(_context(sees_all=sees_all)))
 
-    def test_of_a_long_text_that_is_no_coordinate_the_beginning_is_told(self) -> None:
+    def test_message_contains_the_beginning_of_a_long_text(self) -> None:
         with pytest.raises(InvalidInput, match=r"'x{100}' is neither"):
             read_wanted("x" * 10_000, _call(_context()))
 
-    def test_a_topic_that_is_not_read_would_never_be_stored(self) -> None:
+    def test_topic_that_is_not_read_is_rejected(self) -> None:
         with pytest.raises(InvalidInput, match=r"the topic of 'spans\.dead_letter/0/1' is not read; allowed: .*spans"):
             read_wanted("spans.dead_letter/0/1", _call(_context()))
 
     def test_a_project_does_not_learn_which_topics_are_read(self) -> None:
         assert read_wanted("spans.dead_letter/0/1", _call(_context(sees_all=False)))
 
-    def test_there_may_be_so_many_and_no_more(self) -> None:
+    def test_number_of_coordinates_is_limited(self) -> None:
         named = [f"spans/{partition}/0" for partition in range(COORDINATES_MAX + 1)]
 
         assert len(read_wanted(",".join(named[:-1]), _call(_context()))) == COORDINATES_MAX
@@ -109,13 +109,13 @@ def _learn(
 
 
 class TestWaiting:
-    async def test_what_is_stored_is_not_waited_for(self) -> None:
+    async def test_stored_record_is_not_waited_for(self) -> None:
         context = _context()
         _learn(context, 7)
 
         await _wait(context, (0, 7))
 
-    async def test_a_call_goes_on_when_the_last_of_its_coordinates_is_stored(self) -> None:
+    async def test_wait_ends_when_the_last_coordinate_is_stored(self) -> None:
         context = _context()
         waiting = asyncio.create_task(_wait(context, (0, 7), (1, 1)))
         for offset, partition_id in ((6, "memory/spans/0"), (1, "memory/spans/1")):
@@ -128,21 +128,21 @@ class TestWaiting:
 
         await asyncio.wait_for(waiting, 1.0)
 
-    async def test_past_its_time_it_says_what_is_missing(self) -> None:
+    async def test_timeout_names_what_is_missing(self) -> None:
         context = _context(wait_for_max_s=0.05)
         _learn(context, 7)
 
         with pytest.raises(DeadlineExceeded, match=r"not queryable after 0.05 s: spans/1/3\.$"):
             await _wait(context, (0, 7), (1, 3))
 
-    async def test_what_one_project_has_stored_is_not_the_whole_log(self) -> None:
+    async def test_position_of_one_project_does_not_end_the_wait(self) -> None:
         context = _context(wait_for_max_s=0.05)
         _learn(context, 7, project=PROJECT_A)
 
         with pytest.raises(DeadlineExceeded):
             await _wait(context, (0, 7))
 
-    async def test_a_log_of_a_broker_that_is_no_more_does_not_count(self) -> None:
+    async def test_partition_of_a_replaced_broker_does_not_count(self) -> None:
         broker = MemoryBroker()
         broker.cluster_id = "renewed"
         context = _context(ends=broker.ends("spans"), wait_for_max_s=0.05)
@@ -151,7 +151,7 @@ class TestWaiting:
         with pytest.raises(DeadlineExceeded):
             await _wait(context, (0, 7))
 
-    async def test_who_is_first_to_ask_waits_for_kafka_and_not_for_news(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test_first_wait_waits_for_end_offsets_not_for_news(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """A process that has just started knows no logs, and all may be stored already."""
         monkeypatch.setattr(read_your_writes, "END_OFFSETS_TIMEOUT_S", 0.01)
         context = _context(ends=_LateEnds(), wait_for_max_s=5.0)
@@ -160,9 +160,7 @@ class TestWaiting:
         async with asyncio.timeout(1.0):
             await _wait(context, (0, 7))
 
-    async def test_a_kafka_that_no_longer_answers_does_not_hold_up_what_is_stored(
-        self, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    async def test_unresponsive_kafka_does_not_delay_stored_records(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(read_your_writes, "END_OFFSETS_TIMEOUT_S", 0.01)
         clock = ManualClock()
         context = _context(ends=_OnceAnswering(), clock=clock, wait_for_max_s=5.0)
@@ -173,7 +171,7 @@ class TestWaiting:
         async with asyncio.timeout(1.0):
             await _wait(context, (0, 7))
 
-    async def test_past_so_many_calls_that_wait_a_call_is_sent_away(self) -> None:
+    async def test_wait_beyond_the_limit_is_429(self) -> None:
         context = _context(waiting_max=1, wait_for_max_s=1.0, queue_s=0.05)
         first = asyncio.create_task(_wait(context, (0, 7)))
         await _until_waiting(context)

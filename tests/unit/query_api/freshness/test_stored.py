@@ -13,7 +13,7 @@ def settled(offset: int, *, project_id: UUID = A, partition_id: str = "x") -> St
     return StoredPosition(project_id, partition_id, offset, 10 * offset, 100 * offset)
 
 
-def test_of_each_log_the_furthest_counts_in_whatever_order_it_is_learnt() -> None:
+def test_highest_offset_of_a_partition_counts_in_any_order() -> None:
     stored = StoredThrough()
     stored.learn([settled(5), settled(3), settled(1, partition_id="y")])
     stored.learn([settled(4)])
@@ -22,7 +22,7 @@ def test_of_each_log_the_furthest_counts_in_whatever_order_it_is_learnt() -> Non
     assert stored.through(B) == {}
 
 
-def test_what_was_looked_at_stays_as_it_was_when_more_is_learnt() -> None:
+def test_returned_positions_do_not_change_later() -> None:
     """Answers promise what was stored before they were made."""
     stored = StoredThrough()
     stored.learn([settled(5)])
@@ -33,7 +33,7 @@ def test_what_was_looked_at_stays_as_it_was_when_more_is_learnt() -> None:
     assert before == {"x": Through(5, 50, 500)}
 
 
-def test_the_offsets_of_the_logs_that_were_stored_last_are_known() -> None:
+def test_offsets_of_the_partitions_stored_last_are_returned() -> None:
     stored = StoredThrough()
     stored.learn(StoredPosition(A, f"log {number}", number, 1, 10 - number) for number in range(5))
 
@@ -42,7 +42,7 @@ def test_the_offsets_of_the_logs_that_were_stored_last_are_known() -> None:
     assert stored.offsets(B, max_count=2) == {}
 
 
-def test_what_is_known_already_is_no_news() -> None:
+def test_known_position_is_no_news() -> None:
     stored = StoredThrough()
     stored.learn([settled(5)])
     count = stored.news_count(A)
@@ -52,7 +52,7 @@ def test_what_is_known_already_is_no_news() -> None:
     assert stored.news_count(A) == count
 
 
-async def test_news_wakes_who_waits_for_that_project_alone() -> None:
+async def test_news_wakes_only_waiters_of_its_project() -> None:
     stored = StoredThrough()
     of_a = asyncio.create_task(stored.wait_for_news(A, since=0, timeout_s=5))
     of_b = asyncio.create_task(stored.wait_for_news(B, since=0, timeout_s=0.05))
@@ -66,7 +66,7 @@ async def test_news_wakes_who_waits_for_that_project_alone() -> None:
     assert stored.waiting_count == 0
 
 
-async def test_news_between_the_look_and_the_wait_is_not_missed() -> None:
+async def test_news_between_look_and_wait_is_not_missed() -> None:
     stored = StoredThrough()
     since = stored.news_count(A)
     stored.learn([settled(1)])
@@ -75,7 +75,7 @@ async def test_news_between_the_look_and_the_wait_is_not_missed() -> None:
         assert await stored.wait_for_news(A, since=since, timeout_s=5) is True
 
 
-async def test_who_is_cancelled_waits_no_more() -> None:
+async def test_cancelled_waiter_is_removed() -> None:
     stored = StoredThrough()
     waiting = asyncio.create_task(stored.wait_for_news(A, since=0, timeout_s=5))
     await asyncio.sleep(0)
@@ -86,7 +86,7 @@ async def test_who_is_cancelled_waits_no_more() -> None:
     assert stored.waiting_count == 0
 
 
-async def test_the_end_of_the_process_lets_everybody_go() -> None:
+async def test_release_wakes_every_waiter() -> None:
     stored = StoredThrough()
     waiting = asyncio.create_task(stored.wait_for_news(A, since=0, timeout_s=30))
     await asyncio.sleep(0)
@@ -98,7 +98,7 @@ async def test_the_end_of_the_process_lets_everybody_go() -> None:
         assert await stored.wait_for_news(A, since=0, timeout_s=30) is False
 
 
-async def test_so_many_projects_are_kept_and_of_one_more_the_quietest_is_forgotten_unless_somebody_waits() -> None:
+async def test_quietest_project_without_waiters_is_dropped_above_the_limit() -> None:
     stored = StoredThrough()
     waiting = asyncio.create_task(stored.wait_for_news(UUID(int=10**9), since=0, timeout_s=5))
     await asyncio.sleep(0)
@@ -116,7 +116,7 @@ async def test_so_many_projects_are_kept_and_of_one_more_the_quietest_is_forgott
     assert await waiting is True
 
 
-async def test_who_waited_in_vain_keeps_nothing_in_memory() -> None:
+async def test_timed_out_wait_keeps_nothing_in_memory() -> None:
     stored = StoredThrough()
     stored.learn([settled(1)])
     assert await stored.wait_for_news(A, since=1, timeout_s=0.001) is False

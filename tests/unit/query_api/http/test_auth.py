@@ -29,7 +29,7 @@ ROUTES = (
 
 
 @pytest.mark.parametrize("authorization", [f"ApiKey {KEY}", KEY, f"apikey  {KEY}"])
-async def test_key_decides_the_project_and_the_user(authorization: str, aiohttp_client: Client) -> None:
+async def test_key_determines_project_and_user(authorization: str, aiohttp_client: Client) -> None:
     keys = KnownKeys({KEY: PROJECT_A}, user_id=UUID(int=5))
     client = await aiohttp_client(context_of(keys=keys), routes=ROUTES)
 
@@ -53,9 +53,7 @@ async def test_key_decides_the_project_and_the_user(authorization: str, aiohttp_
     ],
 )
 @pytest.mark.parametrize("path", ["/who", "/unknown/path"])
-async def test_without_a_key_that_counts_everything_is_401(
-    headers: dict[str, str], path: str, aiohttp_client: Client
-) -> None:
+async def test_request_without_a_valid_key_is_401(headers: dict[str, str], path: str, aiohttp_client: Client) -> None:
     client = await aiohttp_client(context_of(keys=KnownKeys({KEY: PROJECT_A})), routes=ROUTES)
 
     response = await client.get(path, headers=headers)
@@ -65,7 +63,7 @@ async def test_without_a_key_that_counts_everything_is_401(
 
 
 @pytest.mark.parametrize("project_id", ["null", str(UUID(int=0)), UUID(int=0).hex])
-async def test_client_that_lost_its_project_is_401(project_id: str, aiohttp_client: Client) -> None:
+async def test_request_with_a_null_project_is_401(project_id: str, aiohttp_client: Client) -> None:
     client = await aiohttp_client(context_of(keys=KnownKeys({KEY: PROJECT_A})), routes=ROUTES)
 
     response = await client.get(f"/who?project_id={project_id}", headers={"Authorization": KEY})
@@ -98,7 +96,9 @@ async def test_keys_that_cannot_be_looked_up_are_503(aiohttp_client: Client) -> 
 
 
 @pytest.mark.parametrize("headers", [{}, {"Authorization": "ApiKey whatever"}, {"Authorization": "Bearer x"}])
-async def test_off_everything_is_the_default_project_and_user(headers: dict[str, str], aiohttp_client: Client) -> None:
+async def test_without_authentication_all_requests_are_of_the_default_project(
+    headers: dict[str, str], aiohttp_client: Client
+) -> None:
     client = await aiohttp_client(context_of(), routes=ROUTES)
 
     response = await client.get("/who?project_id=null", headers=headers)
@@ -116,7 +116,7 @@ async def test_off_everything_is_the_default_project_and_user(headers: dict[str,
         ("Access", 401),
     ],
 )
-async def test_admin_routes_take_the_admin_key_alone(authorization: str, status: int, aiohttp_client: Client) -> None:
+async def test_admin_routes_accept_only_the_admin_key(authorization: str, status: int, aiohttp_client: Client) -> None:
     client = await aiohttp_client(context_of(settings=ADMIN, keys=KnownKeys({KEY: PROJECT_A})), routes=ROUTES)
 
     response = await client.get("/admin/who", headers={"Authorization": authorization})
@@ -128,7 +128,7 @@ async def test_admin_routes_take_the_admin_key_alone(authorization: str, status:
     ("authorization", "statuses"),
     [("Access a-long-admin-key", [405, 404, 401]), (f"ApiKey {KEY}", [401, 401, 404])],
 )
-async def test_a_key_learns_what_is_not_there_where_it_opens_something(
+async def test_unknown_path_is_404_only_for_a_key_with_access(
     authorization: str, statuses: list[int], aiohttp_client: Client
 ) -> None:
     client = await aiohttp_client(context_of(settings=ADMIN, keys=KnownKeys({KEY: PROJECT_A})), routes=ROUTES)
@@ -141,19 +141,19 @@ async def test_a_key_learns_what_is_not_there_where_it_opens_something(
     assert [answer.status for answer in answers] == statuses
 
 
-async def test_without_an_admin_key_nobody_is_admin(aiohttp_client: Client) -> None:
+async def test_admin_routes_are_401_without_an_admin_key_in_the_settings(aiohttp_client: Client) -> None:
     client = await aiohttp_client(context_of(keys=KnownKeys({})), routes=ROUTES)
 
     assert (await client.get("/admin/who", headers={"Authorization": "Access "})).status == 401
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "10.0.0.1", "example.org"])
-def test_off_refuses_any_address_but_loopback(host: str) -> None:
+def test_without_authentication_only_loopback_is_allowed(host: str) -> None:
     with pytest.raises(IllegalSettings, match="CLEARSPAN_AUTH=off listens on loopback only"):
         check_auth(Settings(auth="off", api_host=host))
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1", "localhost", "127.3.2.1"])
-def test_off_listens_on_loopback(host: str) -> None:
+def test_without_authentication_loopback_is_allowed(host: str) -> None:
     check_auth(Settings(auth="off", api_host=host))
     check_auth(Settings(auth="on", api_host="0.0.0.0"))

@@ -20,7 +20,7 @@ def _budget(*, bodies: int = 4 * MIB, body: int = MIB) -> BodyBudget:
     return BodyBudget(Settings.model_validate({"http": http, "limits": limits}))
 
 
-def test_a_project_with_neighbours_has_half_and_leaves_the_other_half() -> None:
+def test_project_with_neighbours_gets_half_of_the_memory() -> None:
     budget = _budget()
     budget.take(ONE, 2 * MIB)
 
@@ -31,7 +31,7 @@ def test_a_project_with_neighbours_has_half_and_leaves_the_other_half() -> None:
     budget.take(ONE, MIB)
 
 
-def test_a_project_without_neighbours_has_everything_and_no_more() -> None:
+def test_project_without_neighbours_gets_all_memory() -> None:
     budget = _budget()
     budget.take(ALONE, 4 * MIB)
 
@@ -40,5 +40,5 @@ def test_a_project_without_neighbours_has_everything_and_no_more() -> None:
 
 
 @pytest.mark.parametrize("tenant", [ONE, ALONE])
-def test_there_is_always_room_for_one_body(tenant: Tenant) -> None:
+def test_one_body_of_the_largest_size_is_always_allowed(tenant: Tenant) -> None:
     _budget(body=8 * MIB).take(tenant, 8 * MIB)

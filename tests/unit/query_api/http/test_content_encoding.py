@@ -14,14 +14,14 @@ ZIPPED = gzip.compress(TEXT, mtime=0)
 
 
 @pytest.mark.parametrize("content_encoding", ["gzip", "x-gzip", " GZIP "])
-def test_gzip_is_inflated_all_members_of_it(content_encoding: str) -> None:
+def test_all_members_of_gzip_are_inflated(content_encoding: str) -> None:
     body = gzip.compress(TEXT) + gzip.compress(b"more")
 
     assert inflate(body, content_encoding=content_encoding, bytes_max=10_000) == TEXT + b"more"
 
 
 @pytest.mark.timeout(10)
-def test_members_cost_what_they_are_long_not_what_follows_them() -> None:
+def test_time_to_inflate_a_member_depends_only_on_its_length() -> None:
     """A second; it was more than a minute, in which nobody was answered."""
     body = gzip.compress(b"", mtime=0) * 400_000 + ZIPPED
 
@@ -29,7 +29,7 @@ def test_members_cost_what_they_are_long_not_what_follows_them() -> None:
 
 
 @pytest.mark.parametrize("cut", range(1, len(ZIPPED), 7))
-def test_members_may_end_anywhere_in_a_slice(cut: int) -> None:
+def test_member_may_end_anywhere_in_a_slice(cut: int) -> None:
     padding = gzip.compress(random.Random(1).randbytes(SLICE_BYTES - cut), mtime=0)
     begun = zlib.decompressobj(16 + zlib.MAX_WBITS).decompress(padding)
 
@@ -38,7 +38,7 @@ def test_members_may_end_anywhere_in_a_slice(cut: int) -> None:
         inflate(padding + ZIPPED[:cut], content_encoding="gzip", bytes_max=10_000)
 
 
-def test_limit_is_met_exactly_and_not_passed() -> None:
+def test_inflated_size_may_equal_the_limit_but_not_exceed_it() -> None:
     body = gzip.compress(TEXT)
 
     assert inflate(body, content_encoding="gzip", bytes_max=len(TEXT)) == TEXT
@@ -46,7 +46,7 @@ def test_limit_is_met_exactly_and_not_passed() -> None:
         inflate(body, content_encoding="gzip", bytes_max=len(TEXT) - 1)
 
 
-def test_bomb_is_refused_before_it_is_inflated() -> None:
+def test_gzip_bomb_is_rejected_before_it_is_inflated() -> None:
     bomb = gzip.compress(bytes(50_000_000))
 
     with pytest.raises(TooLarge, match="larger than 1000 bytes when inflated"):
@@ -54,7 +54,7 @@ def test_bomb_is_refused_before_it_is_inflated() -> None:
 
 
 @pytest.mark.parametrize("body", [b"plain", ZIPPED[:-9], ZIPPED + b"rest"])
-def test_what_is_not_gzip_is_refused(body: bytes) -> None:
+def test_invalid_gzip_is_rejected(body: bytes) -> None:
     with pytest.raises(InvalidInput):
         inflate(body, content_encoding="gzip", bytes_max=10_000)
 
@@ -66,7 +66,7 @@ def test_other_encodings_are_unsupported(content_encoding: str) -> None:
 
 
 @pytest.mark.parametrize("body", [TEXT, ZIPPED, *(zlib.compress(TEXT, level) for level in (0, 1, 6, 9))])
-def test_compression_is_told_by_its_first_bytes(body: bytes) -> None:
+def test_compression_is_recognized_by_its_first_bytes(body: bytes) -> None:
     assert inflate_by_magic(body, bytes_max=10_000) == TEXT
 
 
@@ -82,12 +82,12 @@ def test_compression_is_told_by_its_first_bytes(body: bytes) -> None:
         ("br", False),
     ],
 )
-def test_gzip_goes_only_to_who_takes_it(accept_encoding: str, expected: bool) -> None:
+def test_gzip_is_sent_only_to_clients_that_accept_it(accept_encoding: str, expected: bool) -> None:
     assert takes_gzip(accept_encoding) is expected
 
 
 @pytest.mark.parametrize("length", [1_000, 200_000])
-async def test_compress_is_undone_by_inflate(length: int) -> None:
+async def test_inflate_reverses_compress(length: int) -> None:
     body = TEXT * (length // len(TEXT))
 
     assert gzip.decompress(await compress(body)) == body

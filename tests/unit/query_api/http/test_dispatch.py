@@ -82,7 +82,7 @@ async def test_body_without_a_length_is_bounded_too(client: aiohttp.ClientSessio
 
 
 @pytest.mark.parametrize(("length", "status"), [(LIMIT, b"200"), (LIMIT + 1, b"413")])
-async def test_body_that_comes_with_its_head_is_bounded_too(
+async def test_body_that_arrives_with_its_headers_is_bounded_too(
     client: aiohttp.ClientSession, length: int, status: bytes
 ) -> None:
     assert client._base_url is not None
@@ -122,7 +122,7 @@ async def test_a_body_that_was_compressed_twice_is_415(client: aiohttp.ClientSes
     ("content_type", "status"),
     [("application/x-protobuf", 200), ("Application/JSON; charset=utf-8", 200), ("text/plain", 415)],
 )
-async def test_raw_routes_take_the_types_they_name(
+async def test_raw_routes_accept_only_their_content_types(
     content_type: str, status: int, client: aiohttp.ClientSession
 ) -> None:
     response = await client.post("/raw", data=b"abc", headers={"Content-Type": content_type})
@@ -130,7 +130,7 @@ async def test_raw_routes_take_the_types_they_name(
     assert response.status == status
 
 
-async def test_query_string_is_validated_at_query(client: aiohttp.ClientSession) -> None:
+async def test_query_string_problems_are_located_at_query(client: aiohttp.ClientSession) -> None:
     good = await client.get("/asked?limit=5&unknown=1")
     bad = await client.get("/asked?limit=many")
 
@@ -139,7 +139,7 @@ async def test_query_string_is_validated_at_query(client: aiohttp.ClientSession)
 
 
 @pytest.mark.parametrize(("length", "encoding"), [(999, None), (1_000, "gzip"), (300_000, "gzip")])
-async def test_answers_of_a_thousand_bytes_are_compressed(
+async def test_response_of_a_thousand_bytes_is_compressed(
     length: int, encoding: str | None, client: aiohttp.ClientSession
 ) -> None:
     response = await client.get(f"/long/{length}", headers={"Accept-Encoding": "gzip"})
@@ -148,7 +148,7 @@ async def test_answers_of_a_thousand_bytes_are_compressed(
     assert len(await response.read()) == length
 
 
-async def test_answers_stay_plain_for_who_does_not_take_gzip(client: aiohttp.ClientSession) -> None:
+async def test_response_is_not_compressed_for_clients_without_gzip(client: aiohttp.ClientSession) -> None:
     response = await client.get("/long/5000", headers={"Accept-Encoding": "identity"})
 
     assert "Content-Encoding" not in response.headers
@@ -164,7 +164,7 @@ async def test_head_has_the_headers_and_no_body(client: aiohttp.ClientSession) -
 @pytest.mark.parametrize(
     ("sent", "is_kept"), [("my-id.7", True), ("two words", False), ("x" * 129, False), (None, False)]
 )
-async def test_request_id_is_the_clients_if_it_is_decent(
+async def test_safe_request_id_of_the_client_is_used(
     sent: str | None, is_kept: bool, client: aiohttp.ClientSession
 ) -> None:
     with capture_logs() as logs:
@@ -175,7 +175,7 @@ async def test_request_id_is_the_clients_if_it_is_decent(
     assert logs[0]["request_id"] == returned
 
 
-async def test_each_request_is_one_line_without_what_it_carried(client: aiohttp.ClientSession) -> None:
+async def test_each_request_is_one_log_line_without_its_content(client: aiohttp.ClientSession) -> None:
     with capture_logs() as logs:
         await client.get("/long/7?secret=1")
 
@@ -205,9 +205,7 @@ async def _unsendable(_call: Request) -> Response:
     ],
     ids=["the body of an error", "the form of an error", "the body of an answer"],
 )
-async def test_what_fails_while_the_answer_is_made_is_a_500_like_any_other(
-    route: Route, aiohttp_client: Client
-) -> None:
+async def test_error_while_building_the_response_is_500(route: Route, aiohttp_client: Client) -> None:
     client = await aiohttp_client(context_of(settings=SMALL), routes=(route,))
     with capture_logs() as logs:
         response = await client.get("/failing", headers={REQUEST_ID_HEADER: "asked-1"})
@@ -222,7 +220,7 @@ async def test_what_fails_while_the_answer_is_made_is_a_500_like_any_other(
     assert line["status"] == 500
 
 
-async def test_body_that_breaks_off_is_no_failure_of_ours(client: aiohttp.ClientSession) -> None:
+async def test_aborted_body_is_not_an_internal_error(client: aiohttp.ClientSession) -> None:
     with capture_logs() as logs:
         writer = await _send(client, b"POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nabc")
         writer.close()
@@ -234,7 +232,7 @@ async def test_body_that_breaks_off_is_no_failure_of_ours(client: aiohttp.Client
 @pytest.mark.parametrize(
     "http", [HttpSettings(body_timeout_s=0.05), HttpSettings(body_rate_min=1_000_000)], ids=["late", "too slow"]
 )
-async def test_a_body_that_drips_is_given_up(
+async def test_slow_body_is_rejected(
     http: HttpSettings, aiohttp_client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(body, "BODY_GRACE_S", 0.05)
@@ -264,7 +262,7 @@ async def _until_logged(logs: Sequence[object]) -> None:
             await asyncio.sleep(0.01)
 
 
-async def test_while_starting_only_public_routes_answer(aiohttp_client: Client) -> None:
+async def test_only_public_routes_respond_during_startup(aiohttp_client: Client) -> None:
     async def public(call: Request) -> Response:
         return Response(b"{}")
 
@@ -292,7 +290,7 @@ async def test_while_starting_only_public_routes_answer(aiohttp_client: Client) 
 JSON = {"Content-Type": "application/json"}
 
 
-async def test_the_end_waits_no_longer_for_a_request_than_a_query_may_take(
+async def test_shutdown_waits_for_a_request_at_most_as_long_as_a_query_may_take(
     aiohttp_client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun, was_cancelled = asyncio.Event(), asyncio.Event()
@@ -320,7 +318,7 @@ async def test_the_end_waits_no_longer_for_a_request_than_a_query_may_take(
     assert was_cancelled.is_set()
 
 
-async def test_work_counts_to_the_project_of_its_request_also_on_one_connection(aiohttp_client: Client) -> None:
+async def test_work_counts_for_the_project_of_its_request_on_a_shared_connection(aiohttp_client: Client) -> None:
     async def whose(_: Request) -> Response:
         tenant = current_tenant()
         return Response(orjson.dumps([tenant.project_id.int, tenant.has_neighbours, tenant.queue_s]))

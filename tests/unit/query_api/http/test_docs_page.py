@@ -8,7 +8,7 @@ from tests.support.api import KnownKeys, context_of
 from tests.unit.query_api.conftest import Client
 
 
-async def test_page_loads_nothing_from_elsewhere(aiohttp_client: Client) -> None:
+async def test_page_loads_nothing_from_other_hosts(aiohttp_client: Client) -> None:
     client = await aiohttp_client(context_of(keys=KnownKeys({})))
 
     response = await client.get("/docs/")
@@ -18,7 +18,7 @@ async def test_page_loads_nothing_from_elsewhere(aiohttp_client: Client) -> None
     assert not re.search(r"<(?:script|img|iframe)[^>]+src=|<link[^>]+href=\"(?!data:)|@import|url\(", page)
 
 
-async def test_policy_allows_the_style_and_script_of_the_page_and_no_other(aiohttp_client: Client) -> None:
+async def test_policy_allows_only_the_style_and_script_of_the_page(aiohttp_client: Client) -> None:
     client = await aiohttp_client(context_of())
 
     response = await client.get("/docs")

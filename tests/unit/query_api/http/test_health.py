@@ -23,7 +23,7 @@ async def _hangs() -> None:
 
 
 @pytest.mark.parametrize("path", ["/livez", "/health", "/api/health/"])
-async def test_process_that_answers_lives(path: str, aiohttp_client: Client) -> None:
+async def test_livez_is_200(path: str, aiohttp_client: Client) -> None:
     client = await aiohttp_client(context_of(checks={"kafka": _is_away}))
 
     response = await client.get(path)
@@ -31,7 +31,7 @@ async def test_process_that_answers_lives(path: str, aiohttp_client: Client) -> 
     assert (response.status, await response.json()) == (200, {"status": "ok"})
 
 
-async def test_ready_when_every_system_answers(aiohttp_client: Client) -> None:
+async def test_readyz_is_200_if_every_system_responds(aiohttp_client: Client) -> None:
     client = await aiohttp_client(context_of(checks={"kafka": _answers, "clickhouse": _answers}))
 
     response = await client.get("/readyz")
@@ -39,7 +39,9 @@ async def test_ready_when_every_system_answers(aiohttp_client: Client) -> None:
     assert (response.status, await response.json()) == (200, {"status": "ready"})
 
 
-async def test_not_ready_names_what_is_missing_and_why(aiohttp_client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_readyz_names_missing_systems_with_reasons(
+    aiohttp_client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(health, "CHECK_TIMEOUT_S", 0.01)
     client = await aiohttp_client(context_of(checks={"kafka": _is_away, "clickhouse": _answers, "postgres": _hangs}))
 

@@ -59,7 +59,9 @@ def _json_of(length: int) -> bytes:
 
 @pytest.mark.parametrize(("length", "count"), [(IN_PROCESS_BYTES_MAX, 0), (IN_PROCESS_BYTES_MAX + 1, 1)])
 @pytest.mark.parametrize("encoding", ["", "gzip"])
-async def test_a_large_body_is_read_elsewhere_however_small_it_was_sent(length: int, count: int, encoding: str) -> None:
+async def test_body_that_inflates_to_a_large_one_is_read_in_another_process(
+    length: int, count: int, encoding: str
+) -> None:
     compute = CountingCompute()
     wire = gzip.compress(_json_of(length)) if encoding else _json_of(length)
 
@@ -69,7 +71,7 @@ async def test_a_large_body_is_read_elsewhere_however_small_it_was_sent(length: 
     assert compute.count == count
 
 
-async def test_a_body_past_a_small_limit_is_refused_here() -> None:
+async def test_body_above_a_small_limit_is_rejected_in_this_process() -> None:
     compute = CountingCompute()
 
     with pytest.raises(TooLarge, match="larger than 1000 bytes when inflated"):
@@ -78,7 +80,7 @@ async def test_a_body_past_a_small_limit_is_refused_here() -> None:
 
 
 @pytest.mark.parametrize("free", [[{}] * 996, [[]] * 996, [{"a": 1}] * 498, ["a,b:c{d[e"] * 996])
-async def test_values_are_counted_up_to_the_limit_and_no_further(free: list[Any]) -> None:
+async def test_counting_values_stops_at_the_limit(free: list[Any]) -> None:
     """The body, its text and its list are three; what looks like a value inside of a text is none."""
     compute = CountingCompute()
     legal = json.dumps({"text": ",:[{" * 999, "free": [*free, 1]}).encode()
@@ -89,14 +91,14 @@ async def test_values_are_counted_up_to_the_limit_and_no_further(free: list[Any]
         await read_wire(compute, one_more, _rules())
 
 
-def test_every_body_can_go_to_another_process() -> None:
+def test_body_of_every_route_is_picklable() -> None:
     for route in ROUTES:
         if route.body is not None or route.raw_body:
             parts = [bytes(part) for part in encode((route.body, route.prepare))]
             assert decode(parts) == (route.body, route.prepare), route.path
 
 
-def test_records_come_out_as_they_went_in() -> None:
+def test_records_survive_pickling() -> None:
     records = [
         TraceRecord(number.to_bytes(16, "big"), b"%d" % number * (300_000 if number % 3 else 0)) for number in range(9)
     ]
@@ -108,7 +110,7 @@ def test_records_come_out_as_they_went_in() -> None:
     assert list(TraceRecords.of([])) == []
 
 
-def test_an_error_comes_out_as_it_went_in() -> None:
+def test_errors_survive_pickling() -> None:
     error = InvalidRequest([{"type": "missing", "loc": ["body"], "msg": "Field required", "input": None}])
 
     again = decode([bytes(part) for part in encode(Rejection.of(error))]).error()

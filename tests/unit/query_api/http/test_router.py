@@ -33,7 +33,7 @@ ROUTER = Router(
     "path",
     ["/traces", "/traces/", "/api/traces", "/api/api/api/traces/", "/preview/traces", "/api/preview/traces"],
 )
-def test_prefixes_and_a_trailing_slash_mean_the_same_route(path: str) -> None:
+def test_prefixes_and_a_trailing_slash_match_the_same_route(path: str) -> None:
     assert ROUTER.match("POST", path).route.path == "/traces"
 
 
@@ -43,24 +43,24 @@ def test_unknown_path_is_not_found(path: str) -> None:
         ROUTER.match("POST", path)
 
 
-def test_places_are_decoded_segment_by_segment() -> None:
+def test_path_parameters_are_decoded_by_segment() -> None:
     match = ROUTER.match("GET", "/spans/a%2Fb/%C3%A4%20c")
 
     assert match.path == {"trace_id": "a/b", "span_id": "ä c"}
 
 
-def test_an_encoded_slash_parts_no_segments_of_a_literal_path() -> None:
+def test_encoded_slash_does_not_separate_segments() -> None:
     with pytest.raises(NotFound):
         ROUTER.match("POST", "/traces%2Fquery")
 
 
-def test_literal_wins_over_a_place_from_left_to_right() -> None:
+def test_literal_wins_over_a_parameter_from_left_to_right() -> None:
     assert ROUTER.match("POST", "/traces/query").route.path == "/traces/query"
     assert ROUTER.match("POST", "/a/b/c").route.path == "/a/b/{y}"
 
 
 @pytest.mark.parametrize("word", ["query", "QUERY"])
-def test_word_of_a_literal_route_is_never_taken_for_an_id(word: str) -> None:
+def test_literal_segment_is_never_an_id_in_any_case(word: str) -> None:
     with pytest.raises(MethodNotAllowed) as raised:
         ROUTER.match("GET", f"/api/traces/{word}/")
 
@@ -68,7 +68,7 @@ def test_word_of_a_literal_route_is_never_taken_for_an_id(word: str) -> None:
     assert raised.value.allowed == ["POST"]
 
 
-def test_wrong_method_names_the_right_ones() -> None:
+def test_wrong_method_is_405_with_the_allowed_methods() -> None:
     with pytest.raises(MethodNotAllowed) as raised:
         ROUTER.match("DELETE", "/traces/1")
 
@@ -76,11 +76,11 @@ def test_wrong_method_names_the_right_ones() -> None:
     assert raised.value.allowed == ["GET", "HEAD", "PUT"]
 
 
-def test_head_is_answered_like_get() -> None:
+def test_head_matches_the_route_of_get() -> None:
     assert ROUTER.match("HEAD", "/traces/1").route.method == "GET"
 
 
-def test_one_method_and_path_twice_is_refused_at_the_start() -> None:
+def test_duplicate_route_is_an_error_at_start() -> None:
     with pytest.raises(ValueError, match="GET /x is routed twice"):
         Router([_route("GET", "/x"), _route("GET", "/x")])
 

@@ -35,7 +35,7 @@ def _numbers(value: bytes) -> list[tuple[str, str, int]]:
     ]
 
 
-def test_each_trace_takes_its_resources_and_scopes_with_it() -> None:
+def test_each_trace_has_its_resources_and_scopes() -> None:
     layout = otlp_protobuf.lay_out(_request([[TRACE_A, TRACE_B], [TRACE_A]], [[TRACE_B, TRACE_A]]))
     trace_ids = {0: TRACE_A, 1: TRACE_B, 2: TRACE_A, 3: TRACE_B, 4: TRACE_A}
 
@@ -50,7 +50,7 @@ def test_each_trace_takes_its_resources_and_scopes_with_it() -> None:
     assert _numbers(second.value) == [("resource 0", "scope 0", 2), ("resource 1", "scope 3", 4)]
 
 
-def test_spans_that_are_not_kept_are_left_out() -> None:
+def test_rejected_spans_are_omitted() -> None:
     layout = otlp_protobuf.lay_out(_request([[TRACE_A, TRACE_A]]))
 
     (record,) = split_by_trace(layout, {1: TRACE_A}, bytes_max=10_000)
@@ -58,7 +58,7 @@ def test_spans_that_are_not_kept_are_left_out() -> None:
     assert _numbers(record.value) == [("resource 0", "scope 0", 2)]
 
 
-def test_what_comes_out_is_bounded() -> None:
+def test_total_size_of_the_records_is_limited() -> None:
     layout = otlp_protobuf.lay_out(_request([[TRACE_A, TRACE_B]]))
     trace_ids = {0: TRACE_A, 1: TRACE_B}
     length = sum(len(record.value) for record in split_by_trace(layout, trace_ids, bytes_max=10_000))

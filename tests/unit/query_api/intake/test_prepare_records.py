@@ -21,7 +21,7 @@ def _records(placed: Sequence[PlacedSpan], *, limits: SpanLimits) -> TraceSpans:
     return to_records(placed, PrepareContext({}, None, limits, NOW_NS))
 
 
-def test_a_record_that_its_times_make_too_large_is_refused_before_it_is_published() -> None:
+def test_record_too_large_with_its_times_is_rejected() -> None:
     (record,) = _records(UNTIMED, limits=SpanLimits()).records
     at_limit = replace(SpanLimits(), record_bytes_max=len(record.value))
     one_past = replace(at_limit, record_bytes_max=len(record.value) - 1)
@@ -32,7 +32,7 @@ def test_a_record_that_its_times_make_too_large_is_refused_before_it_is_publishe
         _records(UNTIMED, limits=one_past)
 
 
-def test_a_span_that_its_time_makes_too_large_is_refused_before_it_is_published() -> None:
+def test_span_too_large_with_its_times_is_rejected() -> None:
     untimed = PlacedSpan("spans[0]", {"trace_id": "a" * 32, "span_id": "b" * 16, "span_name": "n" * 200}, True)
     (record,) = _records([untimed], limits=SpanLimits()).records
     at_limit = replace(SpanLimits(), span_bytes_max=len(record.value) - len('{"spans":[]}'))
@@ -44,7 +44,7 @@ def test_a_span_that_its_time_makes_too_large_is_refused_before_it_is_published(
         _records([untimed], limits=one_past)
 
 
-def test_what_cannot_be_kept_is_told_of_where_it_stood() -> None:
+def test_rejected_spans_are_named_by_path() -> None:
     spans = [
         each._replace(span={**each.span, "span_id": "none"}) if at >= 38 else each for at, each in enumerate(UNTIMED)
     ]

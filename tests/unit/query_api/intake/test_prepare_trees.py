@@ -7,7 +7,7 @@ def _node(span_id: str, **members):
     return {"trace_id": "t", "span_id": span_id, **members}
 
 
-def test_children_come_before_their_parent_each_with_its_path() -> None:
+def test_children_precede_their_parent_with_their_paths() -> None:
     tree = {"root": _node("1", spans={"a": _node("2", spans={"b": _node("3")}), "c": _node("4")})}
 
     placed = flatten(tree, path="trace.spans")
@@ -20,7 +20,7 @@ def test_children_come_before_their_parent_each_with_its_path() -> None:
     ]
 
 
-def test_lists_of_one_name_are_honoured_roots_and_siblings_alike() -> None:
+def test_lists_of_one_name_work_for_roots_and_siblings() -> None:
     tree = {"root": [_node("1", spans={"a": [_node("2"), _node("3")]}), _node("4")]}
 
     placed = flatten(tree, path="spans")
@@ -29,7 +29,7 @@ def test_lists_of_one_name_are_honoured_roots_and_siblings_alike() -> None:
     assert [place.path for place in placed][0::3] == ["spans.root[0].spans.a[0]", "spans.root[1]"]
 
 
-def test_standing_below_a_span_is_as_good_as_naming_it() -> None:
+def test_nested_span_gets_its_parent_id() -> None:
     tree = _node("1", spans={"a": _node("2"), "b": _node("3", parent_id="9")})
 
     placed = flatten_node(tree, path="spans[0]")
@@ -38,7 +38,7 @@ def test_standing_below_a_span_is_as_good_as_naming_it() -> None:
     assert [place.is_top for place in placed] == [False, False, True]
 
 
-def test_nodes_stay_as_they_were_sent_without_their_children() -> None:
+def test_nodes_are_unchanged_except_for_their_children() -> None:
     node = _node("1", anything={"a": None}, spans={})
 
     (place,) = flatten_node(node, path="spans[0]")

@@ -24,7 +24,7 @@ async def test_record_carries_its_key_project_and_type() -> None:
     assert record.headers == (("project-id", str(PROJECT_A).encode()), ("content-type", b"a/b"))
 
 
-async def test_more_records_than_go_at_once_all_arrive() -> None:
+async def test_records_above_the_inflight_limit_all_arrive() -> None:
     broker = MemoryBroker()
 
     where = await _publish(broker, UNACKNOWLEDGED_MAX + 1)
@@ -35,7 +35,7 @@ async def test_more_records_than_go_at_once_all_arrive() -> None:
     assert {place.partition: place.offset for place in where} == last
 
 
-async def test_one_record_that_is_not_acknowledged_fails_the_request() -> None:
+async def test_unacknowledged_record_fails_the_request() -> None:
     broker = MemoryBroker()
     broker.publish_faults.extend([None, Unavailable("away"), None])
 

@@ -44,12 +44,12 @@ def wrong(count: int) -> list[dict[str, str]]:
     ],
     ids=["a list", "a list of others", "an object", "a list and an object"],
 )
-def test_what_is_wrong_is_looked_for_until_it_is_enough(value: Any) -> None:
+def test_validation_stops_after_enough_problems(value: Any) -> None:
     assert PROBLEMS_MAX <= len(problems_of(value, context=Problems())) <= 3 * PROBLEMS_MAX
     assert len(problems_of(value, context=None)) >= 1_000
 
 
-def test_elements_are_told_of_by_their_places() -> None:
+def test_problems_name_the_index_of_their_element() -> None:
     right_and_wrong = [{"number": 1}, *wrong(1), {"number": 2}, *wrong(1)]
 
     assert problems_of({"several": right_and_wrong}, context=Problems()) == [
@@ -58,7 +58,7 @@ def test_elements_are_told_of_by_their_places() -> None:
     ]
 
 
-def test_what_is_right_is_read_whole() -> None:
+def test_valid_elements_are_all_read() -> None:
     numbers = list(range(1_000))
     value = {"several": [{"number": number} for number in numbers], "named": {"a": [{"number": 1}], "b": {"number": 2}}}
 
@@ -68,7 +68,7 @@ def test_what_is_right_is_read_whole() -> None:
     assert read.named == {"a": [Inner(number=1)], "b": Inner(number=2)}
 
 
-def test_a_strict_object_of_very_many_members_is_one_problem() -> None:
+def test_strict_object_with_too_many_members_is_one_problem() -> None:
     def of(count: int) -> dict[str, int]:
         return {f"m{number}": 1 for number in range(count)}
 

@@ -32,17 +32,17 @@ def test_the_last_record_of_each_partition_is_signed() -> None:
     assert _read(_signed(WHERE)) == [Coordinates("s", 1, 8), Coordinates("spans", 0, 9), Coordinates("spans", 1, 10)]
 
 
-def test_another_project_and_another_secret_cannot_read_them() -> None:
+def test_coordinates_of_another_project_or_secret_are_rejected() -> None:
     for project_id, secret in ((PROJECT_B, b"secret"), (PROJECT_A, b"other")):
         with pytest.raises(InvalidCursor):
             _read(_signed(WHERE), project_id=project_id, secret=secret)
 
 
-def test_the_length_does_not_show_how_many_records_a_partition_holds() -> None:
+def test_length_of_coordinates_does_not_reveal_offsets() -> None:
     assert len(_signed([Coordinates("spans", 0, 9)])) == len(_signed([Coordinates("spans", 0, 10**11)]))
 
 
-def test_at_most_so_many_partitions_are_signed() -> None:
+def test_number_of_signed_partitions_is_limited() -> None:
     where = [Coordinates("otlp_spans", partition, 10**12) for partition in range(COORDINATES_MAX + 1)]
 
     assert len(_read(_signed(where))) == COORDINATES_MAX

@@ -21,7 +21,7 @@ CURSOR = write_cursor(pack_position(POSITION), scope=OWNER, secret=SECRET)
 
 
 @given(st.integers(-(2**63), 2**63 - 1), st.binary(min_size=16, max_size=16), st.binary(min_size=16, max_size=16))
-def test_what_is_written_is_read(start_us: int, span_id: bytes, trace_id: bytes) -> None:
+def test_written_cursor_is_read_back(start_us: int, span_id: bytes, trace_id: bytes) -> None:
     position = Position(start_us, span_id, trace_id)
 
     text = write_cursor(pack_position(position), scope=OWNER, secret=SECRET)
@@ -31,7 +31,7 @@ def test_what_is_written_is_read(start_us: int, span_id: bytes, trace_id: bytes)
 
 
 @given(st.integers(-(2**63), 2**63 - 1), st.binary(min_size=16, max_size=16), st.binary(min_size=16, max_size=16))
-def test_an_edge_is_behind_every_span_of_its_start(start_us: int, span_id: bytes, trace_id: bytes) -> None:
+def test_edge_comes_after_every_span_with_its_start(start_us: int, span_id: bytes, trace_id: bytes) -> None:
     assert edge(Position, start_us, Order.DESCENDING) <= Position(start_us, span_id, trace_id)
     assert edge(Position, start_us, Order.ASCENDING) >= Position(start_us, span_id, trace_id)
     assert is_edge(edge(Position, start_us, Order.ASCENDING))
@@ -40,7 +40,7 @@ def test_an_edge_is_behind_every_span_of_its_start(start_us: int, span_id: bytes
 
 
 @pytest.mark.parametrize("index", range(0, len(CURSOR), 7))
-def test_any_changed_character_is_noticed(index: int) -> None:
+def test_every_changed_character_is_detected(index: int) -> None:
     other = "A" if CURSOR[index] != "A" else "B"
 
     with pytest.raises(InvalidCursor, match=r"windowing\.next"):
@@ -51,12 +51,12 @@ def test_any_changed_character_is_noticed(index: int) -> None:
     "text",
     ["", "x", CURSOR[:-1], CURSOR + "A", CURSOR + "=", CURSOR + "\n", "é" * 20, CURSOR.replace("_", "/")[:-4] + "!!!!"],
 )
-def test_what_is_no_cursor_cannot_be_read(text: str) -> None:
+def test_invalid_cursor_is_rejected(text: str) -> None:
     with pytest.raises(InvalidCursor, match=r"cannot be read|was changed"):
         read_cursor(text, scope=OWNER, secret=SECRET)
 
 
-def test_bits_that_no_byte_holds_are_noticed() -> None:
+def test_unused_bits_of_base64_are_detected() -> None:
     raw = base64.urlsafe_b64decode(CURSOR + "==" if len(CURSOR) % 4 == 2 else CURSOR + "=" * (-len(CURSOR) % 4))
     twins = [
         CURSOR[:-1] + last
@@ -69,24 +69,24 @@ def test_bits_that_no_byte_holds_are_noticed() -> None:
             read_cursor(twin, scope=OWNER, secret=SECRET)
 
 
-def test_a_cursor_of_another_query_is_refused() -> None:
+def test_cursor_of_another_query_is_rejected() -> None:
     with pytest.raises(InvalidCursor, match="belongs to another query"):
         read_cursor(CURSOR, scope=fingerprint([b"project", b"other"]), secret=SECRET)
 
 
-def test_a_cursor_under_another_secret_is_refused() -> None:
+def test_cursor_with_another_secret_is_rejected() -> None:
     with pytest.raises(InvalidCursor, match="not one of this service"):
         read_cursor(CURSOR, scope=OWNER, secret=b"other")
 
 
-def test_a_cursor_of_another_version_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cursor_of_another_version_has_its_own_message(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("query_api.request.cursor.VERSION", VERSION + 1)
 
     with pytest.raises(InvalidCursor, match="another version"):
         read_cursor(CURSOR, scope=OWNER, secret=SECRET)
 
 
-def test_nobody_can_read_what_is_in_a_cursor() -> None:
+def test_content_of_a_cursor_is_encrypted() -> None:
     near = write_cursor(pack_position(POSITION)[:-1] + b"T", scope=OWNER, secret=SECRET)
     raw, other = (base64.urlsafe_b64decode(each + "=" * (-len(each) % 4)) for each in (CURSOR, near))
 
@@ -96,5 +96,5 @@ def test_nobody_can_read_what_is_in_a_cursor() -> None:
     assert sum(one == another for one, another in zip(raw, other, strict=True)) < len(raw) / 4
 
 
-def test_fingerprints_know_where_parts_end() -> None:
+def test_fingerprint_depends_on_the_boundaries_of_its_parts() -> None:
     assert fingerprint([b"ab", b"c"]) != fingerprint([b"a", b"bc"])

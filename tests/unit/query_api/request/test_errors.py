@@ -103,7 +103,7 @@ async def test_body_of_405_is_golden(aiohttp_client: Client, request: pytest.Fix
 
 
 @pytest.mark.parametrize(("name", "seconds"), [("429", "2"), ("503", "1")])
-async def test_transient_errors_say_when_to_come_back(name: str, seconds: str, aiohttp_client: Client) -> None:
+async def test_transient_errors_have_retry_after(name: str, seconds: str, aiohttp_client: Client) -> None:
     client = await aiohttp_client(context_of(), routes=_routes())
 
     response = await client.get(f"/fail/{name}")
@@ -112,9 +112,7 @@ async def test_transient_errors_say_when_to_come_back(name: str, seconds: str, a
 
 
 @pytest.mark.parametrize("path", ["/unexpected", "/fail/500", "/refused"])
-async def test_failure_of_ours_shows_an_id_that_is_in_the_log_and_nothing_else(
-    path: str, aiohttp_client: Client
-) -> None:
+async def test_internal_error_contains_only_the_id_of_its_log_entry(path: str, aiohttp_client: Client) -> None:
     client = await aiohttp_client(context_of(), routes=_routes())
 
     with capture_logs() as logs:

@@ -53,12 +53,12 @@ def _problems(body: bytes, *, content_type: str | None = "application/json", req
 
 
 @pytest.mark.parametrize("body", [b"", b"null", b"{}"])
-def test_nothing_is_the_model_without_conditions(body: bytes) -> None:
+def test_empty_body_is_the_models_defaults(body: bytes) -> None:
     assert read_body(Sample, body, content_type=None, required=False) == Sample()
 
 
 @pytest.mark.parametrize("body", [b"", b"null"])
-def test_missing_body_is_named_where_it_is_required(body: bytes) -> None:
+def test_missing_required_body_is_a_problem(body: bytes) -> None:
     assert _problems(body, required=True) == [
         {"type": "missing", "loc": ["body"], "msg": "Field required", "input": None}
     ]
@@ -103,7 +103,7 @@ def test_nesting_bomb_with_a_long_integer_is_json_invalid() -> None:
         parse_json(body)
 
 
-def test_an_input_that_nests_as_deep_as_json_may_is_told_of() -> None:
+def test_deeply_nested_input_is_reported() -> None:
     """It is deeper than Python writes values."""
     (problem,) = _problems(b'{"free": %b}' % (b"[" * 1_020 + b"]" * 1_020))
 
@@ -111,7 +111,7 @@ def test_an_input_that_nests_as_deep_as_json_may_is_told_of() -> None:
 
 
 @pytest.mark.parametrize("levels", range(240, 260))
-def test_an_input_of_any_depth_can_be_answered(levels: int) -> None:
+def test_input_of_any_depth_can_be_reported(levels: int) -> None:
     """What tells of it nests it deeper, where the fast writer may give up."""
     body = b'{"free": %b}' % (b"[" * levels + b"]" * levels)
 
@@ -121,28 +121,28 @@ def test_an_input_of_any_depth_can_be_answered(levels: int) -> None:
     assert response_of(raised.value).status == 422
 
 
-def test_integers_past_64_bits_stay_exact() -> None:
+def test_integers_above_64_bits_stay_exact() -> None:
     assert parse_json(b"[18446744073709551616, -9223372036854775809, 1]") == [2**64, -(2**63) - 1, 1]
 
 
-def test_in_a_text_inside_of_a_request_too() -> None:
+def test_integers_above_64_bits_stay_exact_in_json_text() -> None:
     assert parse_json_text("[18446744073709551616, -9223372036854775809, 1]") == [2**64, -(2**63) - 1, 1]
 
 
 @pytest.mark.parametrize("text", ["", " \n"])
-def test_an_empty_text_is_nothing(text: str) -> None:
+def test_empty_json_text_is_none(text: str) -> None:
     assert parse_json_text(text) is None
 
 
 @pytest.mark.parametrize("text", ["{", "NaN", "1e999", "\udcff", "[" * 1_000 + str(2**64) + "]" * 1_000])
-def test_a_text_that_is_no_json_is_a_value_error(text: str) -> None:
+def test_invalid_json_text_is_a_value_error(text: str) -> None:
     with pytest.raises(ValueError, match="the text is not JSON"):
         parse_json_text(text)
 
 
 @pytest.mark.parametrize("digits", [308, 309, 5_000])
 @pytest.mark.parametrize("frame", [b'{"a": %b}', '{"ä": [%b]}'.encode(), b"-%b"])
-def test_an_integer_of_any_length_is_no_malformed_json(frame: bytes, digits: int) -> None:
+def test_huge_integer_is_invalid_input_not_malformed_json(frame: bytes, digits: int) -> None:
     body = frame % (b"9" * digits)
 
     if digits <= 308:
@@ -154,34 +154,34 @@ def test_an_integer_of_any_length_is_no_malformed_json(frame: bytes, digits: int
 
 
 @pytest.mark.parametrize("number", [b"9" * 400 + b".5", b"1e999", b"9" * 309 + b"e9"])
-def test_a_number_with_a_fraction_or_exponent_past_the_doubles_is_as_infinity_is(number: bytes) -> None:
+def test_number_beyond_doubles_is_rejected_like_infinity(number: bytes) -> None:
     with pytest.raises(InvalidRequest):
         parse_json(b"[%b]" % number)
 
 
-def test_an_integer_of_any_length_is_no_malformed_json_in_a_text_either() -> None:
+def test_huge_integer_in_json_text_is_invalid_input() -> None:
     assert parse_json_text("9" * 308) == 10**308 - 1
     with pytest.raises(InvalidInput, match="character 1 of the text has more than 308 digits"):
         parse_json_text("[" + "9" * 309 + "]")
 
 
-def test_digits_inside_a_text_are_text() -> None:
+def test_digits_inside_a_string_are_not_an_integer() -> None:
     assert parse_json(b'["%b"]' % (b"9" * 400)) == ["9" * 400]
 
 
-def test_of_a_member_given_twice_the_last_counts() -> None:
+def test_last_of_duplicate_members_counts() -> None:
     assert parse_json(b'{"a": 1, "a": 2}') == {"a": 2}
 
 
 @pytest.mark.parametrize("body", [b"[]", b'"text"', b"3", b"true"])
-def test_what_is_no_object_is_refused_at_the_body(body: bytes) -> None:
+def test_body_that_is_not_an_object_is_rejected(body: bytes) -> None:
     (problem,) = _problems(body)
 
     assert (problem["type"], problem["loc"]) == ("model_attributes_type", ["body"])
 
 
 @pytest.mark.parametrize("content_type", ["text/plain", "application/x-www-form-urlencoded", "text/json", ""])
-def test_other_content_types_are_refused_at_the_body(content_type: str) -> None:
+def test_other_content_types_are_rejected_at_body(content_type: str) -> None:
     (problem,) = _problems(b'{"count": 2}', content_type=content_type)
 
     assert (problem["type"], problem["loc"], problem["input"]) == ("model_attributes_type", ["body"], '{"count": 2}')
@@ -190,11 +190,11 @@ def test_other_content_types_are_refused_at_the_body(content_type: str) -> None:
 @pytest.mark.parametrize(
     "content_type", [None, "application/json", "Application/JSON; charset=utf-8", "application/x+json"]
 )
-def test_json_by_any_of_its_names_is_read(content_type: str | None) -> None:
+def test_every_json_content_type_is_read(content_type: str | None) -> None:
     assert read_body(Sample, b'{"count": 2}', content_type=content_type, required=True).count == 2
 
 
-def test_problem_says_where_and_what() -> None:
+def test_problem_has_location_and_message() -> None:
     (problem,) = _problems(b'{"names": ["a", 5]}')
 
     assert problem == {
@@ -219,7 +219,7 @@ def test_long_input_is_shortened() -> None:
     assert _problems(f'{{"count": "{at_limit}x"}}'.encode())[0]["input"].endswith("…")
 
 
-def test_a_long_name_is_shortened_where_it_is_told_of() -> None:
+def test_long_name_is_shortened_in_its_problem() -> None:
     with pytest.raises(InvalidRequest) as refused:
         read_body(SpansQuery, b'{"%s": 1}' % (b"n" * 3_000), content_type=None, required=False)
 
@@ -227,25 +227,25 @@ def test_a_long_name_is_shortened_where_it_is_told_of() -> None:
     assert problem["loc"] == ["body", "n" * NAME_CHARACTERS_MAX + "…"]
 
 
-def test_problems_are_bounded() -> None:
+def test_number_of_problems_is_limited() -> None:
     body = b'{"names": [' + b",".join([b"1"] * (PROBLEMS_MAX + 1)) + b"]}"
 
     assert len(_problems(body)) == PROBLEMS_MAX
 
 
-def test_what_is_wrong_as_one_kind_and_right_as_another_is_no_problem() -> None:
+def test_value_that_is_valid_for_one_union_member_is_no_problem() -> None:
     texts = [["a"]] * (PROBLEMS_MAX + 1)
 
     assert read_body(Either, json.dumps({"either": texts}).encode(), content_type=None, required=True).either == texts
 
 
-def test_query_lists_take_every_value_and_others_the_last() -> None:
+def test_list_parameters_take_every_value_and_others_the_last() -> None:
     query = MultiDict([("trace_id", "a"), ("trace_id", "b"), ("span_ids", "1"), ("span_ids", "2"), ("project_id", "x")])
 
     assert read_query(Asked, query) == Asked(trace_id=["a", "b"], span_ids="2")
 
 
-def test_answer_omits_nulls_of_models_and_keeps_those_of_free_objects() -> None:
+def test_response_omits_nulls_of_models_but_not_of_free_objects() -> None:
     assert json_response(Sample(free={"a": None})).body == b'{"count":1,"free":{"a":null}}'
 
 
@@ -262,7 +262,7 @@ def test_answer_omits_nulls_of_models_and_keeps_those_of_free_objects() -> None:
         (CreateSimpleTrace, {"trace": {"data": {}, "references": {}, "links": ["x"]}}, [["trace", "links", "list", 0]]),
     ],
 )
-def test_what_may_be_a_list_or_not_is_judged_by_what_was_sent(
+def test_problems_of_a_list_or_object_are_those_of_the_sent_form(
     model: type[BaseModel], body: dict[str, Any], paths: list[list[str | int]]
 ) -> None:
     with pytest.raises(InvalidRequest) as refused:
@@ -271,7 +271,7 @@ def test_what_may_be_a_list_or_not_is_judged_by_what_was_sent(
     assert [problem["loc"][1:] for problem in refused.value.problems] == paths
 
 
-def test_a_tree_that_nests_too_deep_is_a_problem_whether_its_nodes_are_lists_or_not() -> None:
+def test_too_deep_tree_is_a_problem_with_and_without_lists() -> None:
     for of_one, of_two in (("", ""), ("[", ',{"trace_id":"t","span_id":"1"}]')):
         node = '{"trace_id":"t","span_id":"1"}'
         for _ in range(300):
