@@ -95,7 +95,7 @@ async def counts(store: ColumnStore) -> tuple[int, int]:
 
 
 class TestRows:
-    async def test_every_column_comes_back_as_it_was_inserted(self, store: ColumnStore):
+    async def test_every_column_is_returned_as_inserted(self, store: ColumnStore):
         row = span_row(1, status_message=None, session_id=NOT_UTF8, user_id=b"", errors=-0.5)
 
         await insert(store, row)
@@ -103,19 +103,19 @@ class TestRows:
         [stored] = await select(store, "SELECT * FROM spans")
         assert stored == row | {"project_id": UUID(bytes=row["project_id"])}
 
-    async def test_text_comes_as_binary_and_ids_with_their_width(self, store: ColumnStore):
+    async def test_text_is_binary_and_ids_have_a_fixed_width(self, store: ColumnStore):
         await insert(store, span_row(1))
 
         rows = await store.select(Statement("SELECT name, span_id, status_message FROM spans"), deadline_s=DEADLINE_S)
 
         assert rows.schema.types == [pa.binary(), pa.binary(16), pa.binary()]
 
-    async def test_an_empty_answer_has_its_columns(self, store: ColumnStore):
+    async def test_empty_result_has_its_columns(self, store: ColumnStore):
         rows = await store.select(Statement("SELECT name, start_us FROM spans"), deadline_s=DEADLINE_S)
 
         assert (rows.num_rows, rows.column_names) == (0, ["name", "start_us"])
 
-    async def test_rows_of_three_hundred_months_are_one_batch(self, store: ColumnStore):
+    async def test_batch_may_span_three_hundred_months(self, store: ColumnStore):
         month_us = 31 * 86_400 * 1_000_000
 
         await insert(store, *(span_row(number, start_us=number * month_us) for number in range(300)))
@@ -139,20 +139,20 @@ class TestParameters:
             ("Array(Int64)", [1, -1], [1, -1]),
         ],
     )
-    async def test_a_value_arrives_as_it_is(self, store: ColumnStore, kind: str, value: Any, answer: Any):
+    async def test_parameter_arrives_unchanged(self, store: ColumnStore, kind: str, value: Any, answer: Any):
         assert await select(store, f"SELECT {{value:{kind}}} AS value", value=value) == [{"value": answer}]
 
-    async def test_ten_thousand_values_fit(self, store: ColumnStore):
+    async def test_parameter_of_ten_thousand_values_fits(self, store: ColumnStore):
         values = [f"{number:064}" for number in range(10_000)]
 
         [row] = await select(store, "SELECT length({values:Array(String)}) AS count", values=values)
 
         assert row == {"count": 10_000}
 
-    async def test_a_per_cent_sign_in_the_text_is_a_per_cent_sign(self, store: ColumnStore):
+    async def test_percent_sign_in_sql_is_kept(self, store: ColumnStore):
         assert await select(store, "SELECT 'a%s %(b)s' AS text") == [{"text": b"a%s %(b)s"}]
 
-    async def test_settings_of_a_statement_end_with_it(self, store: ColumnStore):
+    async def test_settings_apply_to_one_statement(self, store: ColumnStore):
         limited = Statement("SELECT * FROM numbers(100)", settings={"max_rows_to_read": 10})
 
         with pytest.raises(DeadlineExceeded):
@@ -162,22 +162,22 @@ class TestParameters:
 
 
 class TestReading:
-    async def test_rows_are_counted_as_they_are_read_not_as_they_are_answered(self, store: ColumnStore):
+    async def test_rows_read_are_counted_not_rows_returned(self, store: ColumnStore):
         await insert(store, *(span_row(number) for number in range(5)))
         statement = Statement("SELECT name FROM spans WHERE record_offset = {offset:UInt64}", {"offset": 2**63 + 1})
 
         assert await store.rows_read(statement, deadline_s=DEADLINE_S) == 5
 
-    async def test_a_table_without_rows_is_not_read(self, store: ColumnStore):
+    async def test_empty_table_is_not_read(self, store: ColumnStore):
         assert await store.rows_read(Statement("SELECT start_us FROM spans"), deadline_s=DEADLINE_S) == 0
 
-    async def test_reading_ends_at_the_deadline(self, store: ColumnStore):
+    async def test_rows_read_ends_at_the_deadline(self, store: ColumnStore):
         with pytest.raises(DeadlineExceeded):
             await store.rows_read(Statement(SLOW, {}, ONE_ROW_BLOCKS), deadline_s=0.3)
 
 
 class TestAnswers:
-    async def test_a_column_comes_in_one_piece_however_many_blocks_it_was(self, store: ColumnStore):
+    async def test_column_is_one_chunk_whatever_the_blocks(self, store: ColumnStore):
         blocks = Statement("SELECT number, toString(number) AS text FROM numbers(5)", settings=ONE_ROW_BLOCKS)
 
         answer = await store.select(blocks, deadline_s=DEADLINE_S)
@@ -185,7 +185,7 @@ class TestAnswers:
         assert [column.num_chunks for column in answer.columns] == [1, 1]
         assert answer.to_pydict() == {"number": [0, 1, 2, 3, 4], "text": [b"0", b"1", b"2", b"3", b"4"]}
 
-    async def test_many_bytes_travel_as_digits_that_nobody_escapes(self, store: ColumnStore):
+    async def test_hex_digits_are_not_escaped(self, store: ColumnStore):
         packed = bytes(range(256)) * 100
         length_and_hash = Statement(
             "SELECT length(unhex({p:String})) AS n, hex(MD5(unhex({p:String}))) AS hash", {"p": HexDigits(packed)}
@@ -196,21 +196,21 @@ class TestAnswers:
         assert not isinstance(HexDigits(packed), str)
         assert answer.to_pylist() == [{"n": len(packed), "hash": hashlib.md5(packed).hexdigest().upper().encode()}]
 
-    async def test_no_rows_are_an_empty_table(self, store: ColumnStore):
+    async def test_inserting_no_rows_changes_nothing(self, store: ColumnStore):
         answer = await store.select(Statement("SELECT number FROM numbers(0)"), deadline_s=DEADLINE_S)
 
         assert answer.column("number").to_pylist() == []
 
 
 class TestRepeatedInserts:
-    async def test_the_same_token_changes_nothing(self, store: ColumnStore):
+    async def test_insert_with_the_same_token_changes_nothing(self, store: ColumnStore):
         await insert(store, span_row(1), span_row(2))
 
         await insert(store, span_row(1), span_row(2))
 
         assert await counts(store) == (2, 2)
 
-    async def test_another_token_with_the_same_rows_collapses_in_a_merge(self, store: ColumnStore):
+    async def test_same_rows_with_another_token_collapse_in_a_merge(self, store: ColumnStore):
         await insert(store, span_row(1), span_row(2), token="one")
 
         await insert(store, span_row(1), span_row(2), token="two")
@@ -220,7 +220,7 @@ class TestRepeatedInserts:
         await store.execute(Statement("OPTIMIZE TABLE span_versions FINAL"), deadline_s=DEADLINE_S)
         assert await counts(store) == (2, 2)
 
-    async def test_a_token_counts_for_every_month_of_its_batch(self, store: ColumnStore):
+    async def test_token_covers_every_month_of_its_batch(self, store: ColumnStore):
         rows = [span_row(1), span_row(2, start_us=1_700_000_000_000_000)]
         await insert(store, *rows)
 
@@ -228,7 +228,7 @@ class TestRepeatedInserts:
 
         assert await counts(store) == (2, 2)
 
-    async def test_an_insert_that_failed_half_way_is_completed_by_its_repetition(self, store: ColumnStore):
+    async def test_repeated_insert_completes_one_that_failed_half_way(self, store: ColumnStore):
         """The table has the rows, the table behind its view refused them: the token must not hide the missing half."""
         never = "ALTER TABLE span_versions ADD CONSTRAINT never CHECK version = 0"
         await store.execute(Statement(never), deadline_s=DEADLINE_S)
@@ -242,7 +242,7 @@ class TestRepeatedInserts:
 
 
 class TestDeadlines:
-    async def test_the_engine_ends_a_statement_at_its_deadline_and_serves_the_next_at_once(self, store: ColumnStore):
+    async def test_engine_ends_a_statement_at_its_deadline(self, store: ColumnStore):
         started_s = time.monotonic()
 
         with pytest.raises(DeadlineExceeded):
@@ -253,7 +253,7 @@ class TestDeadlines:
         assert await select(store, "SELECT 1 AS one") == [{"one": 1}]
         assert time.monotonic() - ended_s < 0.5
 
-    async def test_a_statement_without_pauses_is_ended_too(self, store: ColumnStore):
+    async def test_statement_without_pauses_ends_at_its_deadline(self, store: ColumnStore):
         heavy = Statement("SELECT count() FROM numbers(1000000000000) WHERE sipHash64(number) = 1")
         started_s = time.monotonic()
 
@@ -274,7 +274,7 @@ class TestDeadlines:
 
         assert time.monotonic() - started_s < 1.3
 
-    async def test_a_failed_statement_leaves_nothing_in_the_next_answer(self, settings, chdb_dir: Path):
+    async def test_failed_statement_leaves_nothing_in_the_next_result(self, settings, chdb_dir: Path):
         """chDB would put what it had written before the failure in front of the next answer on the same handle."""
         store = open_store(settings.model_copy(update={"connections": 1, "database": "default"}), data_dir=chdb_dir)
 
@@ -284,7 +284,7 @@ class TestDeadlines:
         assert await select(store, "SELECT 1 AS one") == [{"one": 1}]
         await store.close()
 
-    async def test_a_cancelled_call_leaves_the_store_whole(self, settings, chdb_dir: Path):
+    async def test_store_works_after_a_cancelled_call(self, settings, chdb_dir: Path):
         store = open_store(settings.model_copy(update={"connections": 2, "database": "default"}), data_dir=chdb_dir)
         await select(store, "SELECT 1")
 
@@ -297,7 +297,7 @@ class TestDeadlines:
         assert answers == [[{"number": number}] for number in range(8)]
         await store.close()
 
-    async def test_waiting_for_a_free_handle_ends_at_the_deadline(self, settings, chdb_dir: Path):
+    async def test_waiting_for_a_handle_ends_at_the_deadline(self, settings, chdb_dir: Path):
         store = open_store(settings.model_copy(update={"connections": 1, "database": "default"}), data_dir=chdb_dir)
         await select(store, "SELECT 1")
         busy = asyncio.create_task(store.select(Statement("SELECT sleep(0.5)"), deadline_s=DEADLINE_S))
@@ -309,9 +309,7 @@ class TestDeadlines:
         await busy
         await store.close()
 
-    async def test_a_statement_that_nobody_waits_for_counts_to_its_tenant_until_it_has_ended(
-        self, settings, chdb_dir: Path
-    ):
+    async def test_abandoned_statement_counts_to_its_tenant_until_it_ends(self, settings, chdb_dir: Path):
         store = open_store(settings.model_copy(update={"connections": 2, "database": "default"}), data_dir=chdb_dir)
         await select(store, "SELECT 1")
         with working_for(Tenant(UUID(int=1), has_neighbours=True, queue_s=0.1)):
@@ -324,7 +322,7 @@ class TestDeadlines:
         assert await select(store, "SELECT 1 AS one") == [{"one": 1}]
         await store.close()
 
-    async def test_every_statement_has_a_bound_of_memory(self, settings, chdb_dir: Path):
+    async def test_memory_of_every_statement_is_limited(self, settings, chdb_dir: Path):
         little = settings.model_copy(update={"memory_bytes_max": 64 * MIB, "database": "default"})
         store = open_store(little, data_dir=chdb_dir)
 
@@ -334,7 +332,7 @@ class TestDeadlines:
         assert "more memory than one query may use" in caught.value.public_message
         await store.close()
 
-    async def test_four_selects_run_side_by_side(self, store: ColumnStore):
+    async def test_four_selects_run_in_parallel(self, store: ColumnStore):
         await select(store, "SELECT 1")
         started_s = time.monotonic()
 
@@ -342,7 +340,7 @@ class TestDeadlines:
 
         assert time.monotonic() - started_s < 1.5
 
-    async def test_eight_selects_at_once_get_their_own_answers(self, store: ColumnStore):
+    async def test_eight_concurrent_selects_get_their_own_results(self, store: ColumnStore):
         answers = await asyncio.gather(
             *(select(store, "SELECT {number:UInt8} AS number", number=number) for number in range(8))
         )
@@ -362,14 +360,14 @@ class TestErrors:
             ("SELECT groupArray(number) FROM numbers(10000000) SETTINGS max_memory_usage = 100000", OutOfMemory),
         ],
     )
-    async def test_an_error_of_the_engine_is_one_of_ours(self, store: ColumnStore, sql: str, error: type[ServiceError]):
+    async def test_engine_errors_are_translated(self, store: ColumnStore, sql: str, error: type[ServiceError]):
         with pytest.raises(error):
             await select(store, sql)
 
         with pytest.raises(error):
             await store.execute(Statement(sql), deadline_s=DEADLINE_S)
 
-    async def test_a_setting_that_does_not_exist_is_our_bug(self, store: ColumnStore):
+    async def test_unknown_setting_is_a_bug(self, store: ColumnStore):
         with pytest.raises(InvalidStatement):
             await store.select(Statement("SELECT 1", settings={"no_such_setting": 1}), deadline_s=DEADLINE_S)
 
@@ -381,7 +379,7 @@ class TestErrors:
             ("project_id", pa.array([b"no uuid"])),
         ],
     )
-    async def test_a_value_that_does_not_fit_is_refused(self, store: ColumnStore, column: str, values: pa.Array):
+    async def test_value_that_does_not_fit_is_rejected(self, store: ColumnStore, column: str, values: pa.Array):
         rows = span_table([span_row(1)])
         rows = rows.set_column(rows.schema.get_field_index(column), column, values)
 
@@ -390,17 +388,17 @@ class TestErrors:
 
         assert await counts(store) == (0, 0)
 
-    async def test_a_column_that_does_not_exist_is_our_bug_and_not_the_fault_of_rows(self, store: ColumnStore):
+    async def test_unknown_column_is_a_bug_not_a_rejection(self, store: ColumnStore):
         rows = pa.table({"no_such_column": [1]})
 
         with pytest.raises(InvalidStatement):
             await store.insert("spans", rows, dedup_token="token", deadline_s=DEADLINE_S)
 
-    async def test_a_table_that_is_not_there_yet_is_waited_for(self, store: ColumnStore):
+    async def test_missing_table_is_transient(self, store: ColumnStore):
         with pytest.raises(Unavailable):
             await store.insert("no_such_table", pa.table({"a": [1]}), dedup_token="token", deadline_s=DEADLINE_S)
 
-    async def test_a_database_that_is_not_there_yet_is_waited_for(self, settings, chdb_dir: Path):
+    async def test_missing_database_is_transient(self, settings, chdb_dir: Path):
         store = open_store(settings, data_dir=chdb_dir)
 
         with pytest.raises(Unavailable):
@@ -412,7 +410,7 @@ class TestErrors:
 
 
 class TestClosing:
-    async def test_closing_twice_is_closing_once(self, store: ColumnStore):
+    async def test_closing_twice_is_harmless(self, store: ColumnStore):
         await select(store, "SELECT 1")
 
         await store.close()
@@ -421,10 +419,10 @@ class TestClosing:
         with pytest.raises(Unavailable):
             await select(store, "SELECT 1")
 
-    async def test_a_store_that_was_never_used_can_be_closed(self, settings, chdb_dir: Path):
+    async def test_unused_store_can_be_closed(self, settings, chdb_dir: Path):
         await open_store(settings, data_dir=chdb_dir).close()
 
-    async def test_closing_waits_for_what_runs(self, settings, chdb_dir: Path):
+    async def test_closing_waits_for_running_statements(self, settings, chdb_dir: Path):
         store = open_store(settings.model_copy(update={"database": "default"}), data_dir=chdb_dir)
         await select(store, "SELECT 1")
         running = asyncio.create_task(select(store, "SELECT sleep(0.3) AS slept"))
@@ -436,7 +434,7 @@ class TestClosing:
 
 
 class TestServerAway:
-    async def test_a_closed_port_is_unavailable_quickly(self, chdb_dir: Path):
+    async def test_closed_port_is_unavailable_at_once(self, chdb_dir: Path):
         with socket.socket() as taken:
             taken.bind(("127.0.0.1", 0))  # bound, not listening: nobody else can have it
             store = ServerStore(ClickHouseSettings(port=taken.getsockname()[1]))
@@ -448,7 +446,7 @@ class TestServerAway:
         assert time.monotonic() - started_s < 2
         await store.close()
 
-    async def test_a_server_that_hangs_is_unavailable_just_after_the_deadline(
+    async def test_hanging_server_is_unavailable_after_the_deadline(
         self, server_store: ColumnStore, clickhouse_http: ClickHouseServer
     ):
         await select(server_store, "SELECT 1")
@@ -461,9 +459,7 @@ class TestServerAway:
         assert time.monotonic() - started_s < 2
         await select(server_store, "SELECT 1")
 
-    async def test_an_answer_of_something_in_between_is_unavailable(
-        self, server_store: ColumnStore, clickhouse_http: ClickHouseServer
-    ):
+    async def test_foreign_response_is_unavailable(self, server_store: ColumnStore, clickhouse_http: ClickHouseServer):
         await select(server_store, "SELECT 1")
         clickhouse_http.arm("refuse")
 
@@ -471,7 +467,7 @@ class TestServerAway:
             await select(server_store, "SELECT 1")
 
     @pytest.mark.parametrize("code", [202, 241, 252])
-    async def test_a_busy_server_is_overloaded(
+    async def test_busy_server_is_overloaded(
         self, server_store: ColumnStore, clickhouse_http: ClickHouseServer, code: int
     ):
         await select(server_store, "SELECT 1")
@@ -480,7 +476,7 @@ class TestServerAway:
         with pytest.raises(Overloaded):
             await insert(server_store, span_row(1))
 
-    async def test_a_connection_lost_after_the_insert_is_told_and_its_repetition_leaves_one_copy(
+    async def test_insert_repeated_after_a_lost_connection_leaves_one_copy(
         self, server_store: ColumnStore, clickhouse_http: ClickHouseServer
     ):
         await select(server_store, "SELECT 1")
@@ -493,7 +489,7 @@ class TestServerAway:
 
         assert await counts(server_store) == (1, 1)
 
-    async def test_a_server_that_comes_back_is_used_again(self, tmp_path: Path):
+    async def test_server_is_used_again_after_a_restart(self, tmp_path: Path):
         with clickhouse_server(tmp_path / "data") as first:
             store = ServerStore(first.settings(database="default"))
             await select(store, "SELECT 1")
@@ -505,7 +501,7 @@ class TestServerAway:
                 await select(store, "SELECT 1")
             await store.close()
 
-    async def test_a_wrong_password_is_unavailable_until_it_is_right(self, tmp_path: Path):
+    async def test_wrong_password_is_unavailable_until_corrected(self, tmp_path: Path):
         with clickhouse_server(tmp_path / "data", password="right") as server:
             wrong = ServerStore(server.settings(database="default", password="wrong"))
             right = ServerStore(server.settings(database="default", password="right"))
@@ -517,7 +513,7 @@ class TestServerAway:
             await right.close()
 
 
-async def test_a_statement_that_comes_again_is_not_compiled(store: ColumnStore) -> None:
+async def test_repeated_statement_is_not_compiled(store: ColumnStore) -> None:
     """By default the fourth of the same text waits for a compiler: 13 ms."""
     compiled = "SELECT ifNull(sum(value), 0) AS functions FROM system.events WHERE event = 'CompileFunction'"
     before = await select(store, compiled)
@@ -526,7 +522,7 @@ async def test_a_statement_that_comes_again_is_not_compiled(store: ColumnStore) 
     assert await select(store, compiled) == before
 
 
-async def test_another_path_in_the_same_process_is_unavailable(chdb_dir: Path, tmp_path: Path):
+async def test_second_data_path_in_a_process_is_unavailable(chdb_dir: Path, tmp_path: Path):
     first = EmbeddedStore(chdb_dir / "clickhouse", ClickHouseSettings(database="default", connections=1))
     await select(first, "SELECT 1")
     second = EmbeddedStore(tmp_path / "other", ClickHouseSettings(database="default", connections=1))
@@ -538,7 +534,7 @@ async def test_another_path_in_the_same_process_is_unavailable(chdb_dir: Path, t
     await first.close()
 
 
-async def test_a_faulty_store_fails_as_told_and_passes_everything_else_on(server_store: ColumnStore):
+async def test_faulty_store_fails_as_configured(server_store: ColumnStore):
     store = FaultyStore(server_store)
     store.insert_faults.extend([Fault(Unavailable()), None, Fault(Unavailable(), after_effect=True)])
 

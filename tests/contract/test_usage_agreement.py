@@ -115,18 +115,18 @@ async def sums_in_sql(store: ColumnStore, of_traces: Sequence[Rows]) -> list[Met
 @example(
     of_traces=[[Report(span_id(0), span_id(1), Metrics(1, 1, 1)), Report(span_id(1), span_id(0), Metrics(2, 2, 2))]]
 )
-async def test_both_count_the_same(store: ColumnStore, of_traces: list[Rows]) -> None:
+async def test_python_and_sql_agree(store: ColumnStore, of_traces: list[Rows]) -> None:
     assert await sums_in_sql(store, of_traces) == [counted(trace) for trace in of_traces]
 
 
 @pytest.mark.parametrize("length", [2, 3, 4, 5, 8, 9, 700])
-async def test_a_report_is_found_below_at_any_depth(store: ColumnStore, length: int) -> None:
+async def test_report_below_is_found_at_any_depth(store: ColumnStore, length: int) -> None:
     deep = chain(length, reports=[0, length - 1])
 
     assert (await sums_in_sql(store, [deep]))[0].tokens_total == length == counted(deep).tokens_total
 
 
-async def test_a_large_trace_beside_small_ones_is_no_matter(store: ColumnStore) -> None:
+async def test_large_trace_next_to_small_ones_is_counted(store: ColumnStore) -> None:
     large = [Report(span_id(0), None, Metrics(tokens_total=1.0))]
     large += [Report(span_id(number), span_id(number // 2), Metrics(tokens_total=1.0)) for number in range(1, 600)]
     small = [chain(2, reports=[0, 1])] * 20
@@ -172,14 +172,12 @@ CALLS_OF_AN_AGENT = [
     ],
     ids=["a stream that broke", "failed parents", "a total alone below", "calls of an agent"],
 )
-async def test_the_next_report_above_counts_where_one_lacks_a_member(
-    store: ColumnStore, trace: Rows, sums: Metrics
-) -> None:
+async def test_missing_part_is_taken_from_the_next_report_above(store: ColumnStore, trace: Rows, sums: Metrics) -> None:
     assert counted(trace) == sums
     assert (await sums_in_sql(store, [trace])) == [sums]
 
 
-async def test_what_does_not_count_is_named(store: ColumnStore) -> None:
+async def test_spans_that_count_in_part_are_listed(store: ColumnStore) -> None:
     agent, step, call = span_id(1), span_id(2), span_id(3)
     trace = [
         Report(agent, None, Metrics(tokens_total=9, costs_total=1)),

@@ -236,7 +236,7 @@ async def test_a_revision_without_spans_has_zeros_and_no_durations(branch: Branc
     }  # fmt: skip
 
 
-async def test_of_costs_that_are_known_only_as_a_total_the_parts_are_absent(branch: Branch):
+async def test_parts_are_absent_if_only_the_total_of_costs_is_known(branch: Branch):
     await branch.add(span(1, by_id(branch.revisions[0]), ag_metrics_costs_incremental_total=0.5))
 
     assert (await branch.counts(0))["costs"] == {"total": 0.5}

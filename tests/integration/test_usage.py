@@ -96,14 +96,14 @@ WHOLE = (span(AGENT, tokens=99), span(STEP, AGENT), span(CALL, STEP, tokens=10),
 
 
 @pytest.mark.parametrize("order", [(0, 1, 2, 3), (3, 2, 1, 0), (2, 0, 3, 1), (1, 3, 0, 2)])
-async def test_a_trace_in_several_records_is_counted_once_in_any_order(api: Api, order: tuple[int, ...]) -> None:
+async def test_trace_in_several_records_is_counted_once_in_any_order(api: Api, order: tuple[int, ...]) -> None:
     for index in order:
         await api.ingest(WHOLE[index])
 
     assert await api.tokens() == 15
 
 
-async def test_what_is_sent_as_a_spans_own_is_added_to_what_is_below(api: Api) -> None:
+async def test_usage_of_its_own_is_added_to_what_is_below(api: Api) -> None:
     own = span(AGENT)._replace(attributes={"ag.metrics.tokens.incremental.prompt": 3})
     await api.ingest(span(CALL, AGENT, tokens=10))
     await api.ingest(own)
@@ -111,7 +111,7 @@ async def test_what_is_sent_as_a_spans_own_is_added_to_what_is_below(api: Api) -
     assert await api.tokens() == 13
 
 
-async def test_an_agent_counts_until_its_first_model_call_is_there(api: Api) -> None:
+async def test_agent_counts_until_its_first_model_call_arrives(api: Api) -> None:
     await api.ingest(span(AGENT, tokens=99), span(STEP, AGENT))
     alone = await api.tokens()
     await api.ingest(span(CALL, STEP, tokens=10))
@@ -119,7 +119,7 @@ async def test_an_agent_counts_until_its_first_model_call_is_there(api: Api) -> 
     assert (alone, await api.tokens()) == (99, 10)
 
 
-async def test_a_call_without_what_links_it_is_counted_beside_its_agent(api: Api) -> None:
+async def test_call_counts_next_to_its_agent_while_the_link_is_missing(api: Api) -> None:
     await api.ingest(span(AGENT, tokens=99), span(CALL, STEP, tokens=10))
     apart = await api.tokens()
     await api.ingest(span(STEP, AGENT))
@@ -127,7 +127,7 @@ async def test_a_call_without_what_links_it_is_counted_beside_its_agent(api: Api
     assert (apart, await api.tokens()) == (109, 10)
 
 
-async def test_a_span_that_is_sent_again_counts_with_what_it_says_last(api: Api) -> None:
+async def test_resent_span_counts_with_its_latest_usage(api: Api) -> None:
     await api.ingest(*WHOLE)
     await api.ingest(span(CALL, STEP, tokens=20))
     replaced = await api.tokens()
@@ -136,14 +136,14 @@ async def test_a_span_that_is_sent_again_counts_with_what_it_says_last(api: Api)
     assert (replaced, await api.tokens()) == (25, 99)
 
 
-async def test_a_span_that_is_sent_again_with_another_parent_moves(api: Api) -> None:
+async def test_resent_span_moves_to_its_new_parent(api: Api) -> None:
     await api.ingest(span(AGENT, tokens=99), span(CALL, AGENT, tokens=10))
     await api.ingest(span(CALL, OTHER_CALL, tokens=10))
 
     assert await api.tokens() == 109
 
 
-async def test_a_record_that_is_delivered_again_changes_nothing(api: Api) -> None:
+async def test_redelivered_record_changes_nothing(api: Api) -> None:
     await api.ingest(*WHOLE)
     await api.again(*WHOLE)
 
@@ -159,7 +159,7 @@ async def test_deleted_trace_counts_only_what_is_sent_afterwards(api: Api) -> No
     assert await api.tokens() == 4
 
 
-async def test_other_traces_have_no_part_in_it(api: Api) -> None:
+async def test_other_traces_do_not_count(api: Api) -> None:
     await api.ingest(span(AGENT, tokens=99), span(CALL, AGENT, tokens=10, trace=2))
     answer = await api.post("/spans/query", {"filtering": {"conditions": [{"field": "span_name", "value": "s1"}]}})
 
@@ -193,7 +193,7 @@ async def cumulative(api: Api, path: str) -> Any:
 
 
 @pytest.mark.parametrize("in_one_record", [True, False])
-async def test_of_costs_that_are_known_only_as_a_total_the_parts_are_absent(api: Api, *, in_one_record: bool) -> None:
+async def test_parts_are_absent_if_only_the_total_of_costs_is_known(api: Api, *, in_one_record: bool) -> None:
     spans = [span(AGENT), span(CALL, AGENT)._replace(attributes={"llm.cost.total": 0.5})]
     for record in [spans] if in_one_record else [[each] for each in spans]:
         await api.ingest(*record)
@@ -208,7 +208,7 @@ async def test_of_costs_that_are_known_only_as_a_total_the_parts_are_absent(api:
 
 
 @pytest.mark.parametrize("order", list(permutations(range(3))))
-async def test_what_the_innermost_report_lacks_is_that_of_the_next_one_above(api: Api, order: tuple[int, ...]) -> None:
+async def test_part_missing_in_the_innermost_report_comes_from_above(api: Api, order: tuple[int, ...]) -> None:
     whole = {"gen_ai.usage.input_tokens": 16, "gen_ai.usage.output_tokens": 1}
     spans = [span(AGENT), span(STEP, AGENT)._replace(attributes=whole), span(CALL, STEP, tokens=16)]
     for index in order:
@@ -221,9 +221,7 @@ async def test_what_the_innermost_report_lacks_is_that_of_the_next_one_above(api
 
 
 @pytest.mark.parametrize("in_one_record", [True, False])
-async def test_a_failure_counts_once_where_its_parents_are_marked_as_failed_too(
-    api: Api, *, in_one_record: bool
-) -> None:
+async def test_failure_counts_once_if_its_parents_failed_too(api: Api, *, in_one_record: bool) -> None:
     spans = [failed(span(AGENT)), span(STEP, AGENT), failed(span(CALL, STEP)), failed(span(OTHER_CALL, STEP))]
     for record in [spans] if in_one_record else [[each] for each in spans]:
         await api.ingest(*record)

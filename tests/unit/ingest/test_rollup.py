@@ -76,7 +76,7 @@ def test_errors_count_where_they_happened() -> None:
     assert [metrics.errors for metrics in roll_up(spans, own, {0, 1, 2, 3})] == [2, 2, 2, 0]
 
 
-def test_of_a_report_that_lacks_a_member_the_next_above_that_has_it_counts() -> None:
+def test_missing_part_is_taken_from_the_next_report_above() -> None:
     spans = [span(1, None), span(2, 1), span(3, 2)]
     own = [
         Metrics(16, 1, 17, costs_total=0.5),

@@ -41,7 +41,7 @@ def fail(_client, _remaining_s):
     raise ValueError("no")
 
 
-async def test_a_handle_is_opened_when_first_used_and_then_kept():
+async def test_handle_is_opened_once_when_first_used():
     opening = Opening()
     pool = HandlePool(opening, count=2, name="test")
     assert opening.clients == []
@@ -54,7 +54,7 @@ async def test_a_handle_is_opened_when_first_used_and_then_kept():
     assert [client.is_closed for client in opening.clients] == [True]
 
 
-async def test_a_handle_that_saw_a_failure_is_closed_and_the_next_call_opens_another():
+async def test_failed_handle_is_closed_and_opened_again():
     opening = Opening()
     pool = HandlePool(opening, count=1, name="test")
 
@@ -66,7 +66,7 @@ async def test_a_handle_that_saw_a_failure_is_closed_and_the_next_call_opens_ano
     await pool.close()
 
 
-async def test_a_handle_is_not_lent_while_an_abandoned_call_still_uses_it():
+async def test_handle_stays_busy_while_an_abandoned_call_runs():
     pool = HandlePool(Opening(), count=1, name="test")
     go_on = threading.Event()
     abandoned = asyncio.create_task(pool.run(lambda client, _: go_on.wait(5), deadline_s=5))
@@ -81,7 +81,7 @@ async def test_a_handle_is_not_lent_while_an_abandoned_call_still_uses_it():
     await pool.close()
 
 
-async def test_a_call_that_fails_after_who_waited_has_left_is_nothing_to_complain_about():
+async def test_failure_of_an_abandoned_call_is_not_logged():
     complaints: list[dict[str, Any]] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context))
     pool = HandlePool(Opening(), count=1, name="test")
@@ -104,7 +104,7 @@ async def test_a_call_that_fails_after_who_waited_has_left_is_nothing_to_complai
     await pool.close()
 
 
-async def test_a_call_has_its_whole_deadline_however_long_it_waited_for_its_turn():
+async def test_waiting_for_a_handle_does_not_shorten_the_deadline():
     pool = HandlePool(Opening(), count=1, name="test")
     go_on = threading.Event()
     first = asyncio.create_task(pool.run(lambda client, _: go_on.wait(5), deadline_s=5))
@@ -117,7 +117,7 @@ async def test_a_call_has_its_whole_deadline_however_long_it_waited_for_its_turn
     await pool.close()
 
 
-async def test_a_project_that_holds_its_share_waits_while_its_neighbour_does_not():
+async def test_project_at_its_share_waits_while_others_do_not():
     greedy, neighbour = (Tenant(UUID(int=number), has_neighbours=True, queue_s=0.05) for number in (1, 2))
     pool = HandlePool(Opening(), count=2, name="test")
     go_on = threading.Event()
@@ -134,7 +134,7 @@ async def test_a_project_that_holds_its_share_waits_while_its_neighbour_does_not
     await pool.close()
 
 
-async def test_an_abandoned_call_counts_to_the_share_of_whoever_began_it():
+async def test_abandoned_call_counts_to_the_share_of_its_project():
     greedy = Tenant(UUID(int=1), has_neighbours=True, queue_s=0.05)
     pool = HandlePool(Opening(), count=2, name="test")
     go_on = threading.Event()
@@ -148,7 +148,7 @@ async def test_an_abandoned_call_counts_to_the_share_of_whoever_began_it():
     await pool.close()
 
 
-async def test_an_engine_that_overruns_is_left_alone(monkeypatch: pytest.MonkeyPatch):
+async def test_caller_stops_waiting_for_an_engine_that_overruns(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(embedded, "GRACE_S", 0.01)
     pool = HandlePool(Opening(), count=1, name="test")
     go_on = threading.Event()
@@ -160,7 +160,7 @@ async def test_an_engine_that_overruns_is_left_alone(monkeypatch: pytest.MonkeyP
     await pool.close()
 
 
-async def test_who_waits_while_the_pool_closes_is_told():
+async def test_waiting_caller_gets_an_error_when_the_pool_closes():
     pool = HandlePool(Opening(), count=1, name="test")
     go_on = threading.Event()
     running = asyncio.create_task(pool.run(lambda client, _: go_on.wait(5), deadline_s=5))

@@ -29,7 +29,7 @@ def meaning(error: Exception, *, inserting: bool) -> type[ServiceError]:
 
 
 @pytest.mark.parametrize("code", sorted(OUT_OF_BUDGET | BUSY | AWAY | UNMADE))
-def test_callers_hear_no_words_of_the_driver(code: int):
+def test_public_messages_contain_no_text_of_the_driver(code: int):
     """It names the address that it asked."""
     found = translation(
         DatabaseError("Received ClickHouse exception (for url http://10.1.2.3:8123)", code=code), inserting=False
@@ -50,43 +50,43 @@ def test_callers_hear_no_words_of_the_driver(code: int):
         ({UNKNOWN}, InvalidStatement, InvalidStatement),
     ],
 )
-def test_a_code_means_the_same_on_both_engines(codes, of_a_query, of_an_insert):
+def test_codes_have_the_same_meaning_on_both_engines(codes, of_a_query, of_an_insert):
     for code in codes:
         assert meaning(DatabaseError("text", code=code), inserting=False) is of_a_query
         assert meaning(DatabaseError("text", code=code), inserting=True) is of_an_insert
 
 
-def test_a_statement_too_large_to_be_parsed_is_out_of_budget():
+def test_too_slow_parsing_exceeds_the_budget():
     """What the largest legal filters become: a failure of the question, not of ours."""
     assert meaning(DatabaseError("text", code=718), inserting=False) is DeadlineExceeded
 
 
-def test_no_code_has_two_meanings():
+def test_codes_have_one_meaning():
     meanings = (OUT_OF_BUDGET, BUSY, UNMADE, AWAY, BAD_VALUES)
     assert len(frozenset[int]().union(*meanings)) == sum(map(len, meanings))
 
 
 @pytest.mark.parametrize("code", [75, 76, 243, 586])
-def test_a_disk_that_takes_nothing_more_is_waited_for(code: int):
+def test_full_disk_is_transient(code: int):
     """Without space, without inodes (76, as seen on a file system that had none left) or past a quota."""
     assert meaning(DatabaseError("text", code=code), inserting=True) is Unavailable
 
 
 @pytest.mark.parametrize("code", [16, 53, 70])
-def test_what_is_wrong_with_every_row_alike_never_buries_a_topic(code: int):
+def test_errors_of_the_schema_are_not_rejections_of_rows(code: int):
     """No such column, types that do not fit: a mistake in our schema, not in somebody's span."""
     assert meaning(DatabaseError("text", code=code), inserting=True) is InvalidStatement
 
 
-def test_a_lost_connection_and_a_stranger_in_between_are_unavailable():
+def test_lost_connection_and_foreign_response_are_unavailable():
     assert meaning(OperationalError("Network Error"), inserting=True) is Unavailable
     assert meaning(DatabaseError("HTTP driver received HTTP status 502"), inserting=False) is Unavailable
 
 
-def test_a_wrong_use_of_the_driver_is_our_bug():
+def test_wrong_use_of_the_driver_is_a_bug():
     assert meaning(ProgrammingError("no such parameter"), inserting=False) is InvalidStatement
 
 
-def test_errors_of_others_go_through():
+def test_other_errors_are_not_translated():
     with pytest.raises(KeyError), translated():
         raise KeyError("a")

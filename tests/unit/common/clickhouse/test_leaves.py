@@ -76,7 +76,7 @@ def test_every_kind_of_leaf_in_the_order_of_the_document() -> None:
     ]
 
 
-def test_containers_without_a_scalar_beneath_are_leaves_and_nulls_are_none() -> None:
+def test_empty_containers_are_leaves_and_nulls_are_not() -> None:
     attributes = {"o": {}, "a": [], "deep": {"a": [None, {"x": None}]}, "full": {"empty": {}, "x": 1}}
 
     assert leaves(attributes) == [
@@ -90,11 +90,11 @@ def test_containers_without_a_scalar_beneath_are_leaves_and_nulls_are_none() -> 
     ]
 
 
-def test_an_empty_text_is_a_leaf() -> None:
+def test_empty_text_is_a_leaf() -> None:
     assert leaves({"x": ""}) == [("x", "s")]
 
 
-def test_a_dot_in_a_nested_key_is_no_segment() -> None:
+def test_dot_in_a_nested_key_does_not_split_the_path() -> None:
     assert leaves({"a": {"b.c": 1, "b": {"c": 2}}}) == [("a.b\0c", "n1"), ("a.b.c", "n2")]
 
 
@@ -103,20 +103,20 @@ def test_indexes_of_long_arrays(length: int) -> None:
     assert leaves({"a": list(range(length))}) == [(f"a.{index}", f"n{index}") for index in range(length)]
 
 
-def test_objects_that_every_span_has_are_left_out() -> None:
+def test_objects_of_every_span_are_left_out() -> None:
     skeleton = {"ag": empty_ag("invocation")}
 
     assert leaves(skeleton) == [("ag.type.trace", "sinvocation")]
     assert {"ag.data", "ag.metrics", "ag.metrics.costs"} < ALWAYS_OBJECT_PATHS
 
 
-def test_objects_that_every_span_has_are_left_out_even_when_all_is_empty() -> None:
+def test_objects_of_every_span_are_left_out_even_if_empty() -> None:
     assert leaves({"ag": {"type": {}, "data": {"inputs": {}}, "metrics": {"duration": {}}}}) == [
         ("ag.data.inputs", "o")
     ]
 
 
-def test_ten_thousand_dots_are_leaves_too() -> None:
+def test_path_may_have_ten_thousand_dots() -> None:
     attributes = nest({".".join("x" * 10_001): 1})
 
     assert len(leaves(attributes)) == 1
@@ -141,7 +141,7 @@ def test_ten_thousand_dots_are_leaves_too() -> None:
         (math.nextafter(-(2.0**63), -math.inf), "-9.223372036854778e+18"),
     ],
 )
-def test_number_text_is_as_json_shows_it(value: float, text: str) -> None:
+def test_number_text_is_the_json_text(value: float, text: str) -> None:
     assert number_text(value) == text
 
 
@@ -149,7 +149,7 @@ def test_number_text_is_as_json_shows_it(value: float, text: str) -> None:
 @example(2.0**53, 2**53 + 1)
 @example(2.0**64, 2**64 - 1)
 @example(1e19, 10**19)
-def test_numbers_have_one_text_exactly_when_they_are_equal(one: float, other: float) -> None:
+def test_numbers_have_the_same_text_exactly_if_equal(one: float, other: float) -> None:
     assert (number_text(one) == number_text(other)) == (one == other)
     assert number_text(float(one)) == number_text(float(one))
     assert orjson.loads(number_text(one)) == one
@@ -167,7 +167,7 @@ def test_a_whole_double_has_the_text_of_the_integer(value: float) -> None:
 @example(True, 1)
 @example("1", 1)
 @example("", False)
-def test_typed_texts_are_equal_exactly_when_type_and_value_are(one: str | float, other: str | float) -> None:
+def test_typed_texts_are_equal_exactly_if_type_and_value_are(one: str | float, other: str | float) -> None:
     def kind(value: str | float) -> type:
         return type(value) if isinstance(value, str | bool) else float
 
@@ -179,7 +179,7 @@ def test_typed_texts_are_equal_exactly_when_type_and_value_are(one: str | float,
 @example({"a": [1]}, "a.00")
 @example({"a": {"00": 1}}, "a.00")
 @example({"": {"": 1}}, ".")
-def test_looking_a_path_up_is_walking_to_it(attributes: dict[str, Any], path: str) -> None:
+def test_every_path_leads_to_its_value(attributes: dict[str, Any], path: str) -> None:
     found = dict(leaves(attributes)).get(path, "")
     value = walked(attributes, path)
 
@@ -229,7 +229,7 @@ AGS = st.fixed_dictionaries(
 @example({"data": {"outputs": {"messages": [{"role": "user"}] * 65}}})
 @example({"metrics": {"tokens": {"incremental": {"prompt": None}}}})
 @example({"metrics": {"costs": {"incremental": {"a.b": 0.5, "prompt": True, "total": -0.0}}}})
-def test_the_leaves_of_ag_are_those_of_the_walk(sent: dict[str, Any]) -> None:
+def test_leaves_of_ag_equal_those_of_the_general_function(sent: dict[str, Any]) -> None:
     ag = canonical_ag(sent, trace_type="invocation")
     paths: list[str] = []
     texts: list[str] = []
@@ -244,7 +244,7 @@ def test_the_leaves_of_ag_are_those_of_the_walk(sent: dict[str, Any]) -> None:
 @example({"a": [], "b": 1})
 @example({"a": [None], "b": [1]})
 @example({"a.b": None, "c": 1})
-def test_the_leaves_of_flat_attributes_are_those_of_the_walk_or_none(flat: dict[str, Any]) -> None:
+def test_leaves_of_flat_attributes_equal_those_of_nested_ones(flat: dict[str, Any]) -> None:
     nested, is_regular = nest(flat), shape_of(flat) is not None
     paths, texts = ["before"], ["sit"]
 

@@ -71,7 +71,7 @@ def shown(row: dict[str, Any]) -> dict[str, Any]:
 
 
 @given(rows=st.lists(rows, min_size=1, max_size=5), data=st.data())
-def test_every_member_is_there_in_its_order(rows: list[dict[str, Any]], data: st.DataObject) -> None:
+def test_members_are_rendered_in_order(rows: list[dict[str, Any]], data: st.DataObject) -> None:
     spans = Layout.of(table(rows, cut_at=data.draw(st.integers(0, len(rows))))).spans({})
 
     assert [list(orjson.loads(span.json).items()) for span in spans] == [list(shown(row).items()) for row in rows]
@@ -81,11 +81,11 @@ def test_every_member_is_there_in_its_order(rows: list[dict[str, Any]], data: st
     assert [span.parent_id or NO_PARENT for span in spans] == [row["parent_id"] for row in rows]
 
 
-def test_no_rows_are_no_spans() -> None:
+def test_no_rows_render_no_spans() -> None:
     assert Layout.of(table([])).spans({}) == []
 
 
-def test_members_that_are_json_are_spliced_in_as_they_are_stored() -> None:
+def test_json_members_are_copied_as_stored() -> None:
     spaced = b'{"a" : 1.0}'
 
     [span] = Layout.of(table([row(attributes=spaced, resource=spaced)])).spans({})
@@ -93,7 +93,7 @@ def test_members_that_are_json_are_spliced_in_as_they_are_stored() -> None:
     assert b'"attributes":%b,"resource":%b}' % (spaced, spaced) in span.json
 
 
-def test_a_root_of_a_trace_that_used_nothing_is_shown_as_it_is_stored() -> None:
+def test_root_of_a_trace_without_usage_is_rendered_as_stored() -> None:
     spaced = b'{"ag" : {"metrics" : {}}}'
 
     [span] = Layout.of(table([row(attributes=spaced)])).spans({b"t" * 16: NO_METRICS})
@@ -101,14 +101,14 @@ def test_a_root_of_a_trace_that_used_nothing_is_shown_as_it_is_stored() -> None:
     assert b'"attributes":%b' % spaced in span.json
 
 
-def test_a_whole_second_has_no_fraction_also_beside_times_that_have_one() -> None:
+def test_whole_seconds_have_no_fraction() -> None:
     spans = Layout.of(table([row(start_us=1_000_000), row(start_us=1_000_010), row(start_us=2_000_000)])).spans({})
 
     times = [orjson.loads(span.json)["start_time"] for span in spans]
     assert times == ["1970-01-01T00:00:01Z", "1970-01-01T00:00:01.000010Z", "1970-01-01T00:00:02Z"]
 
 
-def test_a_default_output_stands_for_all_outputs() -> None:
+def test_default_output_replaces_all_outputs() -> None:
     attributes = b'{"ag":{"data":{"outputs":{"__default__":[1]}},"metrics":{}}}'
 
     [span] = Layout.of(table([row(attributes=attributes)])).spans({})
@@ -117,14 +117,14 @@ def test_a_default_output_stands_for_all_outputs() -> None:
 
 
 @pytest.mark.parametrize(("parent_id", "is_shown"), [(NO_PARENT, True), (b"p" * 16, False)])
-def test_only_a_root_shows_the_sums_of_its_trace(parent_id: bytes, is_shown: bool) -> None:
+def test_only_roots_have_the_sums_of_their_trace(parent_id: bytes, is_shown: bool) -> None:
     [span] = Layout.of(table([row(parent_id=parent_id)])).spans({b"t" * 16: Metrics(tokens_total=3.0)})
 
     tokens = orjson.loads(span.json)["attributes"]["ag"]["metrics"]["tokens"]
     assert tokens == ({"cumulative": {"total": 3}} if is_shown else {})
 
 
-def test_what_is_laid_out_once_is_shown_with_any_sums() -> None:
+def test_one_layout_is_rendered_with_different_sums() -> None:
     layout = Layout.of(table([row()]))
     plain = layout.spans({})
 
@@ -137,7 +137,7 @@ def test_what_is_laid_out_once_is_shown_with_any_sums() -> None:
 @pytest.mark.parametrize(
     ("name", "blank", "other"), [("session_id", None, b""), ("events", b"", b"[]"), ("flags", 0, 1)]
 )
-def test_a_column_holds_only_blanks_until_one_row_has_something_else(name: str, blank: Any, other: Any) -> None:
+def test_column_holds_only_blanks_unless_a_row_has_a_value(name: str, blank: Any, other: Any) -> None:
     blanks = [row(**{name: blank})] * 3
 
     assert holds_only(table(blanks, cut_at=1), name, blank)

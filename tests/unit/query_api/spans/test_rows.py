@@ -85,7 +85,7 @@ async def taken(rows: RowsAhead, versions: Collection[Version]) -> set[Version]:
     return {each for layout in await rows.take(versions) for each in layout.versions}
 
 
-async def test_the_engine_is_asked_at_once_and_not_again() -> None:
+async def test_begun_rows_are_requested_at_once_and_only_once() -> None:
     shelf = Shelf(1, 2, 3)
     shelf.may_answer.clear()
 
@@ -98,7 +98,7 @@ async def test_the_engine_is_asked_at_once_and_not_again() -> None:
     assert len(shelf.asked) == 1
 
 
-async def test_what_was_not_begun_is_read_when_it_is_taken() -> None:
+async def test_traces_that_were_not_begun_are_read_when_taken() -> None:
     shelf = Shelf(1, 2, 3)
 
     async with RowsAhead(shelf.spans(), bytes_max=BYTES_MAX) as rows:
@@ -108,7 +108,7 @@ async def test_what_was_not_begun_is_read_when_it_is_taken() -> None:
     assert len(shelf.asked) == 2
 
 
-async def test_nothing_of_other_traces_is_read() -> None:
+async def test_other_traces_are_not_read() -> None:
     shelf = Shelf(1, 2, 3)
 
     async with RowsAhead(shelf.spans(), bytes_max=BYTES_MAX) as rows:
@@ -119,7 +119,7 @@ async def test_nothing_of_other_traces_is_read() -> None:
     assert str(shelf.asked[0].parameters["starts"]) == str(packed_starts([1, 3]))
 
 
-async def test_what_was_begun_together_can_be_taken_apart() -> None:
+async def test_traces_begun_together_can_be_taken_separately() -> None:
     shelf = Shelf(1, 2)
 
     async with RowsAhead(shelf.spans(), bytes_max=BYTES_MAX) as rows:
@@ -133,7 +133,7 @@ async def test_what_was_begun_together_can_be_taken_apart() -> None:
 @pytest.mark.parametrize(
     ("counts", "statements"), [([SPANS_AHEAD_MAX], 1), ([SPANS_AHEAD_MAX + 1], 0), ([1, SPANS_AHEAD_MAX], 1)]
 )
-async def test_no_more_is_read_ahead_than_what_a_few_megabytes_hold(counts: list[int], statements: int) -> None:
+async def test_rows_read_ahead_are_limited(counts: list[int], statements: int) -> None:
     shelf = Shelf()
     numbers = iter(range(2 * SPANS_AHEAD_MAX))
 
@@ -144,7 +144,7 @@ async def test_no_more_is_read_ahead_than_what_a_few_megabytes_hold(counts: list
     assert len(shelf.asked) == statements
 
 
-async def test_a_failure_is_told_to_who_takes_the_rows() -> None:
+async def test_failure_is_raised_when_the_rows_are_taken() -> None:
     shelf = Shelf(1)
     shelf.is_away = True
 
@@ -155,7 +155,7 @@ async def test_a_failure_is_told_to_who_takes_the_rows() -> None:
             await rows.take([version(1)])
 
 
-async def test_what_nobody_takes_is_let_go_whatever_became_of_it() -> None:
+async def test_rows_that_nobody_takes_are_dropped_even_if_they_failed() -> None:
     away, slow = Shelf(1), Shelf(1)
     away.is_away = True
     slow.may_answer.clear()
@@ -167,7 +167,7 @@ async def test_what_nobody_takes_is_let_go_whatever_became_of_it() -> None:
     assert slow.left_alone == 1
 
 
-async def test_spans_come_in_the_order_asked_for_without_those_that_have_no_row() -> None:
+async def test_spans_are_rendered_in_the_given_order_without_missing_ones() -> None:
     shelf = Shelf(1, 2, 3)
     asked = [version(3), version(9), version(1)]
 
@@ -178,7 +178,7 @@ async def test_spans_come_in_the_order_asked_for_without_those_that_have_no_row(
 
 
 @pytest.mark.parametrize("is_begun", [True, False])
-async def test_columns_are_read_of_which_a_span_to_be_shown_needs_one(is_begun: bool) -> None:
+async def test_only_columns_that_a_span_needs_are_read(is_begun: bool) -> None:
     shelf = Shelf(1, 2, 3)
     links, scope = (1 << list(OPTIONAL_MEMBERS).index(name) for name in ("links", "scope"))
 
@@ -191,7 +191,7 @@ async def test_columns_are_read_of_which_a_span_to_be_shown_needs_one(is_begun: 
     assert read.intersection(OPTIONAL_MEMBERS) == ({"links"} if is_begun else set(OPTIONAL_MEMBERS))
 
 
-async def test_scattered_rows_are_read_side_by_side() -> None:
+async def test_scattered_rows_are_read_in_parallel() -> None:
     shelf = Shelf(1)
 
     async with RowsAhead(shelf.spans(), bytes_max=BYTES_MAX) as rows:
@@ -211,7 +211,7 @@ def of_trace(number: int) -> Version:
     return version(number)._replace(trace_id=bytes(15) + b"\x01")
 
 
-async def test_a_trace_that_is_too_large_for_an_answer_is_refused_before_it_is_read_whole(
+async def test_too_large_trace_is_rejected_before_it_is_read_completely(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("query_api.spans.rows.READ_BYTES_MAX", 1)
@@ -227,7 +227,7 @@ async def test_a_trace_that_is_too_large_for_an_answer_is_refused_before_it_is_r
     assert 5 < len(shelf.asked) < 12
 
 
-async def test_a_trace_of_several_reads_comes_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_trace_of_several_reads_is_complete(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("query_api.spans.rows.READ_BYTES_MAX", 1)
     versions = [of_trace(number) for number in range(1, 21)]
     shelf = Slices()

@@ -12,7 +12,7 @@ NS_US_MAX = 2**63 // 1000 - 1
 _times = st.lists(st.integers(EARLIEST_US, LATEST_US), max_size=5)
 
 
-def test_no_times_are_no_texts():
+def test_no_times_give_no_texts():
     none = np.array([], np.int64)
 
     assert time_texts(none) == []
@@ -22,7 +22,7 @@ def test_no_times_are_no_texts():
 @given(_times)
 @example([0, -1, 1_000_000, 1_700_000_000_000_000, 1_700_000_000_000_001])
 @example([EARLIEST_US, LATEST_US])
-def test_a_column_of_times_is_shown_as_each_of_them(times_us: list[int]):
+def test_column_of_times_equals_single_times(times_us: list[int]):
     assert time_texts(np.array(times_us, np.int64)) == [b'"%b"' % format_us(each).encode() for each in times_us]
 
 
@@ -31,7 +31,7 @@ def test_a_column_of_times_is_shown_as_each_of_them(times_us: list[int]):
 @example([0, -1, NS_US_MAX + 1], 999)
 @example([0, -1, -NS_US_MAX - 1], 0)
 @example([EARLIEST_US, LATEST_US], 1)
-def test_nanoseconds_are_whole_numbers_however_far_away(times_us: list[int], rest_ns: int):
+def test_nanoseconds_are_exact_for_every_time(times_us: list[int], rest_ns: int):
     rests_ns = np.full(len(times_us), rest_ns, np.int64)
 
     assert nanosecond_texts(np.array(times_us, np.int64), rests_ns) == [

@@ -49,11 +49,11 @@ def test_nothing_used_nothing() -> None:
     assert counted([]) == counted([row(1), row(2, 1)]) == NO_METRICS
 
 
-def test_an_agent_does_not_count_beside_its_model_calls() -> None:
+def test_agent_does_not_count_above_its_model_calls() -> None:
     assert tokens_of(row(1, tokens=15), row(2, 1, tokens=10), row(3, 1, tokens=5)) == 15
 
 
-def test_an_agent_counts_where_it_is_alone() -> None:
+def test_agent_alone_counts() -> None:
     assert tokens_of(row(1), row(2, 1, tokens=15), row(3, 2)) == 15
 
 
@@ -61,18 +61,18 @@ def test_a_report_below_counts_through_spans_that_report_nothing() -> None:
     assert tokens_of(row(1, tokens=15), row(2, 1), row(3, 2), row(4, 3, tokens=10)) == 10
 
 
-def test_the_order_in_which_spans_are_there_is_of_no_matter() -> None:
+def test_order_of_spans_does_not_matter() -> None:
     rows = [row(1, tokens=99), row(2, 1), row(3, 2, tokens=10), row(4, 3, tokens=7), row(5, 1, tokens=5)]
 
     assert {tokens_of(*order) for order in permutations(rows)} == {12}
 
 
-def test_what_is_a_spans_own_counts_above_others() -> None:
+def test_usage_of_its_own_counts_above_other_reports() -> None:
     assert tokens_of(row(1, tokens=3, is_own=True), row(2, 1, tokens=10), row(3, 1, tokens=5, is_own=True)) == 18
     assert tokens_of(row(1, tokens=99), row(2, 1, tokens=3, is_own=True), row(3, 2, tokens=10)) == 13
 
 
-def test_tokens_and_costs_count_each_for_themselves() -> None:
+def test_tokens_and_costs_are_judged_separately() -> None:
     rows = [row(1, tokens=15), row(2, 1, cost=0.5), row(3, 1, cost=0.25)]
 
     assert counted(rows) == Metrics(tokens_total=15, costs_total=0.75)
@@ -89,12 +89,12 @@ def test_errors_count_where_they_happened() -> None:
     assert counted([row(1, errors=1), row(2, 1), row(3, 2, errors=1), row(4, 1, errors=2)]).errors == 3
 
 
-def test_errors_that_a_span_sent_as_its_own_count_once_too() -> None:
+def test_errors_sent_as_its_own_count_once() -> None:
     """The events of a plain span, without an instrumentation on it."""
     assert counted([row(1, errors=1, is_own=True), row(2, 1, errors=1, is_own=True)]).errors == 1
 
 
-def test_of_a_report_that_lacks_a_member_the_next_above_that_has_it_counts() -> None:
+def test_missing_part_is_taken_from_the_next_report_above() -> None:
     whole, broken = Metrics(16, 1, 17), Metrics(16, 0, 16)
     rows = [
         Report(span_id(1), None, whole),
@@ -106,39 +106,39 @@ def test_of_a_report_that_lacks_a_member_the_next_above_that_has_it_counts() -> 
         assert counted(order) == whole
 
 
-def test_a_total_that_is_more_than_its_parts_has_those_above_in_it() -> None:
+def test_total_above_its_parts_includes_missing_parts() -> None:
     split, alone = Metrics(costs_prompt=0.1, costs_completion=0.2, costs_total=0.3), Metrics(costs_total=0.3)
 
     assert counted([Report(span_id(1), None, split), Report(span_id(2), span_id(1), alone)]) == split
     assert counted([Report(span_id(1), None, alone), Report(span_id(2), span_id(1), split)]) == split
 
 
-def test_an_embedding_counts_beside_a_call_with_completions() -> None:
+def test_embedding_counts_next_to_a_completion() -> None:
     agent, chat, embedding = Metrics(116, 20, 136), Metrics(100, 20, 120), Metrics(16, 0, 16)
     children = [Report(span_id(number), span_id(1), used) for number, used in ((2, chat), (3, embedding))]
 
     assert counted([Report(span_id(1), None, agent), *children]) == agent
 
 
-def test_a_span_whose_parent_is_not_there_stands_at_the_top() -> None:
+def test_span_with_a_missing_parent_is_at_the_top() -> None:
     assert tokens_of(row(1, tokens=10), row(2, 7, tokens=5)) == 15
 
 
-def test_zeros_are_no_parent() -> None:
+def test_zeros_mean_no_parent() -> None:
     assert tokens_of(Report(span_id(1), bytes(16), Metrics(tokens_total=3)), row(2, 1, tokens=2)) == 2
 
 
-def test_a_span_that_is_its_own_parent_stands_at_the_top() -> None:
+def test_span_that_is_its_own_parent_is_at_the_top() -> None:
     assert tokens_of(row(1, 1, tokens=10)) == 10
     assert tokens_of(row(1, 1, tokens=10), row(2, 1, tokens=4)) == 4
 
 
-def test_a_report_that_leads_back_to_itself_alone_counts() -> None:
+def test_single_report_in_a_circle_counts() -> None:
     assert tokens_of(row(1, 2, tokens=10), row(2, 1)) == 10
     assert tokens_of(row(1, 2, tokens=10), row(2, 1), row(3, tokens=5)) == 15
 
 
-def test_a_report_that_leads_back_to_itself_does_not_count_above_another() -> None:
+def test_report_in_a_circle_does_not_count_above_another() -> None:
     rows = [row(1, 2, tokens=10), row(2, 1), row(3, 2, tokens=4)]
 
     assert {tokens_of(*order) for order in permutations(rows)} == {4}
@@ -148,15 +148,15 @@ def test_a_circle_without_reports_leads_nowhere() -> None:
     assert tokens_of(row(1, 2), row(2, 1), row(3, 2, tokens=10), row(4, 1, tokens=5)) == 15
 
 
-def test_reports_in_a_circle_do_not_count_beside_others() -> None:
+def test_reports_in_a_circle_do_not_count_if_there_are_others() -> None:
     assert tokens_of(row(1, 2, tokens=10), row(2, 1, tokens=9), row(3, tokens=5)) == 5
 
 
-def test_reports_in_a_circle_count_where_nothing_else_would() -> None:
+def test_reports_in_a_circle_count_if_there_are_no_others() -> None:
     assert tokens_of(row(1, 2, tokens=10), row(2, 1, tokens=9)) == 19
 
 
-def test_a_chain_is_as_deep_as_it_likes() -> None:
+def test_chain_may_have_any_depth() -> None:
     depth = 50_000
     chain = [
         row(1, tokens=9),

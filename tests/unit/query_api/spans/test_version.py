@@ -9,15 +9,15 @@ def version(offset: int, *, start_us: int = 1, partition_id: bytes = b"a") -> Ve
     return Version(start_us, b"s" * 16, b"t" * 16, partition_id, offset)
 
 
-def test_a_version_with_a_row_stands_for_itself() -> None:
+def test_version_with_a_row_is_found() -> None:
     assert standing_in([version(2)], {version(1), version(2), version(3)}) == {version(2): version(2)}
 
 
-def test_a_version_without_a_row_is_the_latest_that_replaced_it() -> None:
+def test_version_without_a_row_maps_to_its_latest_replacement() -> None:
     assert standing_in([version(2)], {version(1), version(3), version(4)}) == {version(2): version(4)}
 
 
-def test_only_a_later_version_of_its_log_at_its_place_replaces_a_version() -> None:
+def test_only_later_version_of_same_partition_and_place_replaces_a_version() -> None:
     others = {version(1), version(3, partition_id=b"b"), version(3, start_us=2)}
 
     assert standing_in([version(2)], others) == {}
