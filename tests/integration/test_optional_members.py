@@ -16,7 +16,7 @@ from common.clock import SystemClock
 from common.limits import MIB
 from common.project import DEFAULT_PROJECT_ID
 from common.settings import ClickHouseSettings
-from common.span import Event, Link, Resource, Scope, Span
+from common.span import PROMOTED_TEXTS, Event, Link, Resource, Scope, Span
 from query_api.filter.sql.compile import EVERY_ROW
 from query_api.pages.trace_search import find_traces
 from query_api.pages.traces import Trace, read_page, traces_of_ids
@@ -32,9 +32,7 @@ BYTES_MAX = 16 * MIB
 OTHER = {"trace_id": "0" * 31 + "a", "span_id": "0" * 15 + "b", "attributes": {"key": "of"}}
 GIVEN: dict[str, Any] = {
     "status_message": "broken",
-    "session_id": "s-1",
-    "user_id": "u-1",
-    "agent_id": "a-1",
+    **{name: f"the {name}" for name in PROMOTED_TEXTS},
     "trace_state": "vendor=1",
     "flags": 257,
     "dropped_attributes_count": 1,

@@ -1,4 +1,4 @@
-"""Tables as the engine answers when rows of ``spans`` are read, made by hand."""
+"""Tables as the engine returns them for rows of ``spans``, made by hand."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from typing import Any
 import pyarrow as pa
 
 from common.clickhouse.span_columns import ALL_MEMBERS, NO_PARENT
+from common.span import PROMOTED_TEXTS
 from query_api.spans.render import row_columns
 
-TEXT_COLUMNS = ("status_message", "session_id", "user_id", "agent_id")
+TEXT_COLUMNS = ("status_message", *PROMOTED_TEXTS)
 JSON_COLUMNS = ("events", "links", "references", "hashes", "resource", "scope")
 COUNTS = ("flags", "dropped_attributes_count", "dropped_events_count", "dropped_links_count")
 _ID = pa.binary(16)
@@ -17,7 +18,7 @@ _TYPES = {"trace_id": _ID, "span_id": _ID, "parent_id": _ID}
 
 
 def row(**members: Any) -> dict[str, Any]:
-    """One row, of which only these members are of interest."""
+    """Return a row with these members; the others are plain."""
     plain: dict[str, Any] = {
         "trace_id": b"t" * 16,
         "span_id": b"s" * 16,
@@ -44,7 +45,7 @@ def row(**members: Any) -> dict[str, Any]:
 
 
 def table(rows: list[dict[str, Any]], *, cut_at: int = 0) -> pa.Table:
-    """The rows as the engine may give them: in two blocks, the second of which begins in the middle of its memory."""
+    """Return the rows as the engine may: in two blocks, the second of which is a slice."""
     columns = {name: pa.array([each[name] for each in rows], _TYPES.get(name)) for name in row_columns(ALL_MEMBERS)}
     whole = pa.table(columns)
     return pa.concat_tables([whole.slice(0, cut_at), whole.slice(cut_at)])

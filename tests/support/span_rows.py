@@ -1,4 +1,4 @@
-"""Rows for the table ``spans``, every column filled, some with what breaks careless quoting."""
+"""Rows for the table ``spans`` with a value in every column, some with texts that break careless quoting."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from common.project import DEFAULT_PROJECT_ID
+from common.span import PROMOTED_TEXTS
 
 HOSTILE: Final = 'it\'s "quoted" \\ back\\n tab\t line\nnul\0 {x:String} %(x)s %s ; -- é 😀'
 NOT_UTF8: Final = b"\xff\xfe\0\x80"
@@ -34,9 +35,7 @@ _TYPES: Final[dict[str, pa.DataType]] = {
     "status_message": _TEXT,
     "trace_type": _WORD,
     "span_type": _WORD,
-    "session_id": _TEXT,
-    "user_id": _TEXT,
-    "agent_id": _TEXT,
+    **dict.fromkeys(PROMOTED_TEXTS, _TEXT),
     "trace_state": _TEXT,
     "flags": pa.uint32(),
     "dropped_attributes_count": pa.uint32(),
