@@ -1,16 +1,16 @@
 """What filters look at: the leaves of a span's nested attributes, each a dotted path and a typed text.
 
-This is the definition of the column ``leaves`` of table ``spans`` (``ddl/0001_spans.sql``). It is pure, and both
-processes obey it: the worker writes leaves, the compiler of filters asks for them by path.
+This defines the column ``leaves`` of the table ``spans`` (``ddl/0001_spans.sql``). It is pure, and both processes
+rely on it: the worker writes leaves, the compiler of filters asks for them by path.
 
 - A scalar that is not null is a leaf. Its text is ``s`` and the text, ``n`` and the number, ``b1`` or ``b0``.
-- An object or array without such a scalar anywhere beneath is a leaf too, so that ``exists`` can see it: ``o``, ``a``.
-  The objects that normalisation puts into every span (``ALWAYS_OBJECT_PATHS``) are left out: they say nothing, and
-  would cost four entries a span.
-- A null is no leaf: absent and null are the same thing (contract §3.2). Absent is ``''`` in SQL, which no leaf is.
-- Segments of a path are joined by dots; those of an array are its indexes in decimal. A dot inside a key of a nested
-  object is stored as U+0000, which no key can hold (a span with one is refused): no two leaves share a path, and a
-  dotted path cannot reach such a key.
+- An object or array without such a scalar anywhere below is a leaf too, so that ``exists`` can see it: ``o``, ``a``.
+  The objects that normalization puts into every span (``ALWAYS_OBJECT_PATHS``) are left out: they say nothing, and
+  would cost four entries for each span.
+- A null is not a leaf: absent and null are the same (contract §3.2). Absent is ``''`` in SQL, which no leaf is.
+- The segments of a path are joined by dots; those of an array are its indexes in decimal. A dot inside a key of a
+  nested object is stored as U+0000, which no key can contain (such a span is rejected): no two leaves share a path,
+  and a dotted path cannot reach such a key.
 """
 
 from __future__ import annotations
