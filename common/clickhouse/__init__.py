@@ -1,1 +1,1 @@
-"""The room of ClickHouse: two engines behind one interface, the tables, and the columns of a span."""
+"""ClickHouse: two engines behind one interface, the tables, and the columns of a span."""

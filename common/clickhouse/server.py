@@ -124,7 +124,7 @@ class ServerStore:
             async with asyncio.timeout(deadline_s + GRACE_S):
                 return await call(self._client or await self._connect())
         except TimeoutError:
-            raise Unavailable(f"ClickHouse did not answer within {deadline_s:g} s.") from None
+            raise Unavailable(f"ClickHouse did not respond within {deadline_s:g} s.") from None
 
     async def _connect(self) -> AsyncClient:
         async with self._connecting:

@@ -106,11 +106,11 @@ class Layout(NamedTuple):
         used = {trace_id: of_trace for trace_id, of_trace in sums.items() if of_trace != NO_METRICS}
         if not used:
             return self.attributes
-        shown = list(self.attributes)
+        attributes = list(self.attributes)
         for index, (version, parent_id) in enumerate(zip(self.versions, self.parent_ids, strict=True)):
             if parent_id is None and version.trace_id in used:
-                shown[index] = _with_sums(shown[index], used[version.trace_id])
-        return shown
+                attributes[index] = _with_sums(attributes[index], used[version.trace_id])
+        return attributes
 
 
 NO_ROWS: Final = Layout([], [], [], (), [], (), 0)
@@ -224,7 +224,7 @@ def _digits_of_ids(rows: pa.Table, name: str, length: int) -> list[bytes]:
 
 
 def _attributes(rows: pa.Table) -> list[bytes]:
-    """Return attributes as they are stored, but for those in which ``outputs.__default__`` stands for all outputs."""
+    """Return attributes as they are stored, with ``outputs.__default__`` in place of all outputs."""
     stored = values_of(rows, "attributes")
     if _DEFAULT_OUTPUT not in b"".join(stored):  # one search through all takes a third of one search each
         return stored

@@ -102,7 +102,7 @@ def _too_large(versions: Iterable[Version], bytes_max: int) -> str:
     trace_ids = {version.trace_id for version in versions}
     [subject, *others] = [f"Trace {trace_id_hex(trace_id)} takes" for trace_id in trace_ids]
     return (
-        f"{'These traces take' if others else subject} more than {bytes_max} bytes, too much for one answer."
+        f"{'These traces take' if others else subject} more than {bytes_max} bytes, too much for one response."
         " The spans of a trace come in pages from /spans/query with a filter on `trace_id`."
     )
 

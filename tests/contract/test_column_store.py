@@ -36,7 +36,7 @@ from tests.fakes.faulty_store import Fault, FaultyStore
 from tests.support.clickhouse import ClickHouseServer, clickhouse_server
 from tests.support.span_rows import HOSTILE, NOT_UTF8, span_row, span_table
 
-DEADLINE_S = 30.0  # the slowest takes 3 s of a processor, and other tests run beside it
+DEADLINE_S = 30.0  # the slowest takes 3 s of a processor, and other tests run at the same time
 SLOW = "SELECT 'LEFT OVER', sleepEachRow(0.05) FROM numbers(200)"
 ONE_ROW_BLOCKS = {"max_block_size": 1}
 
@@ -89,9 +89,9 @@ async def select(store: ColumnStore, sql: str, **parameters: Any) -> list[dict[s
 async def counts(store: ColumnStore) -> tuple[int, int]:
     """Rows in ``spans`` and in ``span_versions``, before any merge."""
     [row] = await select(
-        store, "SELECT (SELECT count() FROM spans) AS spans, (SELECT count() FROM span_versions) AS heads"
+        store, "SELECT (SELECT count() FROM spans) AS spans, (SELECT count() FROM span_versions) AS versions"
     )
-    return row["spans"], row["heads"]
+    return row["spans"], row["versions"]
 
 
 class TestRows:
@@ -125,7 +125,7 @@ class TestRows:
 
 class TestParameters:
     @pytest.mark.parametrize(
-        ("kind", "value", "answer"),
+        ("kind", "value", "result"),
         [
             ("String", HOSTILE, HOSTILE.encode()),
             ("String", "", b""),
@@ -139,8 +139,8 @@ class TestParameters:
             ("Array(Int64)", [1, -1], [1, -1]),
         ],
     )
-    async def test_parameter_arrives_unchanged(self, store: ColumnStore, kind: str, value: Any, answer: Any):
-        assert await select(store, f"SELECT {{value:{kind}}} AS value", value=value) == [{"value": answer}]
+    async def test_parameter_arrives_unchanged(self, store: ColumnStore, kind: str, value: Any, result: Any):
+        assert await select(store, f"SELECT {{value:{kind}}} AS value", value=value) == [{"value": result}]
 
     async def test_parameter_of_ten_thousand_values_fits(self, store: ColumnStore):
         values = [f"{number:064}" for number in range(10_000)]
@@ -180,10 +180,10 @@ class TestAnswers:
     async def test_column_is_one_chunk_whatever_the_blocks(self, store: ColumnStore):
         blocks = Statement("SELECT number, toString(number) AS text FROM numbers(5)", settings=ONE_ROW_BLOCKS)
 
-        answer = await store.select(blocks, deadline_s=DEADLINE_S)
+        result = await store.select(blocks, deadline_s=DEADLINE_S)
 
-        assert [column.num_chunks for column in answer.columns] == [1, 1]
-        assert answer.to_pydict() == {"number": [0, 1, 2, 3, 4], "text": [b"0", b"1", b"2", b"3", b"4"]}
+        assert [column.num_chunks for column in result.columns] == [1, 1]
+        assert result.to_pydict() == {"number": [0, 1, 2, 3, 4], "text": [b"0", b"1", b"2", b"3", b"4"]}
 
     async def test_hex_digits_are_not_escaped(self, store: ColumnStore):
         packed = bytes(range(256)) * 100
@@ -191,15 +191,15 @@ class TestAnswers:
             "SELECT length(unhex({p:String})) AS n, hex(MD5(unhex({p:String}))) AS hash", {"p": HexDigits(packed)}
         )
 
-        answer = await store.select(length_and_hash, deadline_s=DEADLINE_S)
+        result = await store.select(length_and_hash, deadline_s=DEADLINE_S)
 
         assert not isinstance(HexDigits(packed), str)
-        assert answer.to_pylist() == [{"n": len(packed), "hash": hashlib.md5(packed).hexdigest().upper().encode()}]
+        assert result.to_pylist() == [{"n": len(packed), "hash": hashlib.md5(packed).hexdigest().upper().encode()}]
 
     async def test_inserting_no_rows_changes_nothing(self, store: ColumnStore):
-        answer = await store.select(Statement("SELECT number FROM numbers(0)"), deadline_s=DEADLINE_S)
+        result = await store.select(Statement("SELECT number FROM numbers(0)"), deadline_s=DEADLINE_S)
 
-        assert answer.column("number").to_pylist() == []
+        assert result.column("number").to_pylist() == []
 
 
 class TestRepeatedInserts:
@@ -229,7 +229,7 @@ class TestRepeatedInserts:
         assert await counts(store) == (2, 2)
 
     async def test_repeated_insert_completes_one_that_failed_half_way(self, store: ColumnStore):
-        """The table has the rows, the table behind its view refused them: the token must not hide the missing half."""
+        """The table has the rows, the table of its view rejected them: the token must not hide the missing half."""
         never = "ALTER TABLE span_versions ADD CONSTRAINT never CHECK version = 0"
         await store.execute(Statement(never), deadline_s=DEADLINE_S)
         with pytest.raises(RejectedByStore):
@@ -275,7 +275,7 @@ class TestDeadlines:
         assert time.monotonic() - started_s < 1.3
 
     async def test_failed_statement_leaves_nothing_in_the_next_result(self, settings, chdb_dir: Path):
-        """chDB would put what it had written before the failure in front of the next answer on the same handle."""
+        """chDB would return what it had written before the failure together with the next result of the same handle."""
         store = open_store(settings.model_copy(update={"connections": 1, "database": "default"}), data_dir=chdb_dir)
 
         with pytest.raises(DeadlineExceeded):
@@ -293,8 +293,8 @@ class TestDeadlines:
                 async with asyncio.timeout(0.05):
                     await store.select(Statement("SELECT sleep(0.2)"), deadline_s=DEADLINE_S)
 
-        answers = await asyncio.gather(*(select(store, f"SELECT {number} AS number") for number in range(8)))
-        assert answers == [[{"number": number}] for number in range(8)]
+        results = await asyncio.gather(*(select(store, f"SELECT {number} AS number") for number in range(8)))
+        assert results == [[{"number": number}] for number in range(8)]
         await store.close()
 
     async def test_waiting_for_a_handle_ends_at_the_deadline(self, settings, chdb_dir: Path):
@@ -341,11 +341,11 @@ class TestDeadlines:
         assert time.monotonic() - started_s < 1.5
 
     async def test_eight_concurrent_selects_get_their_own_results(self, store: ColumnStore):
-        answers = await asyncio.gather(
+        results = await asyncio.gather(
             *(select(store, "SELECT {number:UInt8} AS number", number=number) for number in range(8))
         )
 
-        assert answers == [[{"number": number}] for number in range(8)]
+        assert results == [[{"number": number}] for number in range(8)]
 
 
 class TestErrors:

@@ -21,7 +21,7 @@ Rows: TypeAlias = Sequence[Report]
 
 TRACES_AT_ONCE = 20
 EXAMPLES = max(20, settings().max_examples // 5)
-"""A statement that is planned is dear, a trace in it is cheap."""
+"""Planning a statement is expensive, a trace in it is cheap."""
 
 SPANS_MAX = 14
 LONG = {"max_query_size": 16 * 1024 * 1024, "max_ast_elements": 1_000_000}  # the spans are its text
@@ -86,7 +86,7 @@ async def store(chdb_dir: Path) -> AsyncIterator[ColumnStore]:
     await opened.close()
 
 
-def heads(of_traces: Sequence[Rows]) -> str:
+def reports_of(of_traces: Sequence[Rows]) -> str:
     """The spans of all traces as a table inside a statement."""
     rows = [
         f"(unhex('{number:032x}'), unhex('{each.hex()}'), unhex('{(parent or bytes(16)).hex()}'), {', '.join(map(str, used))}, {int(is_own)})"
@@ -104,7 +104,7 @@ async def selected(store: ColumnStore, sql: str) -> list[dict[str, Any]]:
 
 
 async def sums_in_sql(store: ColumnStore, of_traces: Sequence[Rows]) -> list[Metrics]:
-    rows = await selected(store, trace_sums_sql(heads(of_traces)))
+    rows = await selected(store, trace_sums_sql(reports_of(of_traces)))
     by_trace = {row["trace_id"]: Metrics(*(row[name] for name in Metrics._fields)) for row in rows}
     return [by_trace[number.to_bytes(16, "big")] for number in range(len(of_traces))]
 
@@ -185,7 +185,7 @@ async def test_spans_that_count_in_part_are_listed(store: ColumnStore) -> None:
         Report(call, step, Metrics(tokens_total=9)),
     ]
 
-    rows = await selected(store, counted_totals_sql(heads([trace, chain(3, reports=[2]), STREAM_THAT_BROKE])))
+    rows = await selected(store, counted_totals_sql(reports_of([trace, chain(3, reports=[2]), STREAM_THAT_BROKE])))
 
     rows.sort(key=itemgetter("trace_id"))
     assert rows == [

@@ -66,8 +66,8 @@ def spans(first: int) -> list[Span]:
 
 
 def spans_of(traces: Iterable[Trace]) -> dict[str, Any]:
-    shown = [orjson.loads(span.json) for trace in traces for span in trace.spans]
-    return {each["span_name"]: each for each in shown}
+    rendered = [orjson.loads(span.json) for trace in traces for span in trace.spans]
+    return {each["span_name"]: each for each in rendered}
 
 
 async def members_of(store: ColumnStore, table: str) -> dict[int, int]:
@@ -99,25 +99,25 @@ async def test_member_is_returned_on_a_page_alone_and_with_others(store: ColumnS
 
 
 async def test_member_is_returned_in_its_trace(store: ColumnStore) -> None:
-    shown = {each["span_name"]: each for each in (await SpanPages.over(store).page())["spans"]}
+    rendered = {each["span_name"]: each for each in (await SpanPages.over(store).page())["spans"]}
     spans = ProjectSpans(store, DEFAULT_PROJECT_ID, clock=SystemClock(), budget_s=30.0)
     async with RowsAhead(spans, bytes_max=BYTES_MAX) as rows:
         found = await find_traces(spans, EVERY_ROW, TraceWindow(), limit=100, rows=rows)
         page = await read_page(spans, found.traces, bytes_max=BYTES_MAX, rows=rows)
     each_alone = [await traces_of_ids(spans, [trace.trace_id], bytes_max=BYTES_MAX) for trace in page.traces]
 
-    assert spans_of(page.traces) == shown
-    assert spans_of(trace for traces in each_alone for trace in traces) == shown
+    assert spans_of(page.traces) == rendered
+    assert spans_of(trace for traces in each_alone for trace in traces) == rendered
 
 
 async def test_member_is_returned_on_a_feed_page_of_one_span(store: ColumnStore) -> None:
-    shown = {each["span_name"]: each for each in (await SpanPages.over(store).page())["spans"]}
+    rendered = {each["span_name"]: each for each in (await SpanPages.over(store).page())["spans"]}
     for offset in (0, 1):
         await settle(store, offset=offset)
     reader = Reader(context_of(store=store, clock=SystemClock()), windowing={"limit": 1})
-    arrived = [each for _ in shown for each in (await reader.page())["spans"]]
+    arrived = [each for _ in rendered for each in (await reader.page())["spans"]]
 
-    assert {each["span_name"]: each for each in arrived} == shown
+    assert {each["span_name"]: each for each in arrived} == rendered
 
 
 async def test_versions_hold_the_same_members_as_rows(store: ColumnStore) -> None:

@@ -1,7 +1,7 @@
-"""No answer to one project shows another's data, on any route there is (contract §2).
+"""No response to one project contains data of another, on any route (contract §2).
 
-All routes are walked with the key of a second project by somebody who knows every id, slug and cursor of the first. That the
-requests are worth something is shown with the first project's own key: there they find what the second must not see.
+Every route is called with the key of a second project and with every id, slug and cursor of the first. The same requests
+with the key of the first project prove that they find something.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ TAKE_BYTES: Final = {f"{route.method} {route.path}" for route in ROUTES if route
 """Routes that take no JSON: a request that is made of JSON gets 415."""
 
 TELLS_NOTHING_OF_A_PROJECT: Final = {
-    "POST /simple/traces": "takes spans in; the answer repeats what was sent",
+    "POST /simple/traces": "stores spans; the response repeats what was sent",
     "POST /tracing/spans/ingest": "the same",
     "POST /traces/ingest": "the same",
     "POST /traces": "the same",
@@ -57,7 +57,7 @@ TELLS_NOTHING_OF_A_PROJECT: Final = {
     "GET /v1/traces": "says that it is there",
     "GET /otlp/v1/traces": "the same",
     **dict.fromkeys(TAKE_BYTES, "takes bytes; whose they are, the intake tests show"),
-    "GET /status/freshness": "of logs; its own tests show that a project sees the times of its own records",
+    "GET /status/freshness": "of partitions; its own tests show that a project sees the times of its own records",
     "DELETE /traces/{trace_id}": "says how many it deleted",
     "DELETE /simple/traces/{trace_id}": "repeats what was sent",
     "DELETE /tracing/traces/{trace_id}": "the same",
@@ -92,9 +92,9 @@ class World:
         ) as response:
             return response.status, f"{dict(response.headers)} {(await response.read()).decode()}"
 
-    def told(self, attempt: Attempt, answer: str) -> list[str]:
-        """What of the first project an answer holds that was not part of the request."""
-        return [text for text in self.texts if text in answer and not attempt.sends(text)]
+    def leaked(self, attempt: Attempt, response: str) -> list[str]:
+        """Return the texts of the first project in a response that were not part of the request."""
+        return [text for text in self.texts if text in response and not attempt.sends(text)]
 
     async def rows(self) -> Mapping[str, Any]:
         """Everything that is stored of the first project, table by table, whatever tables there are."""
@@ -170,10 +170,10 @@ async def _fill(world: World) -> None:
 
 async def _store_spans(world: World) -> None:
     """One of the first project that tells everything, and one of the second in a trace of the same id."""
-    who = {"session": {"id": f"{SECRET}-session"}, "user": {"id": f"{SECRET}-user"}}
+    ids = {"session": {"id": f"{SECRET}-session"}, "user": {"id": f"{SECRET}-user"}}
     costs = {"metrics": {"costs": {"incremental": {"total": COST}}}}
-    telling = {"ag": {**who, **costs, "data": {"outputs": SECRET}}}
-    own = _span(SPAN_ID, name=SECRET, attributes=telling, resource=Resource({"service": {"name": SECRET}}))
+    attributes = {"ag": {**ids, **costs, "data": {"outputs": SECRET}}}
+    own = _span(SPAN_ID, name=SECRET, attributes=attributes, resource=Resource({"service": {"name": SECRET}}))
     await store_record(world.store, [own], project_id=world.owner.project.id)
     other = _span(bytes([0xC1]) * 16, name="of the stranger", attributes={}, resource=Resource({}))
     await store_record(world.store, [other], offset=1, project_id=world.stranger.project.id)
@@ -225,9 +225,9 @@ async def _make_histories(world: World) -> dict[str, Mapping[str, str]]:
 
 
 async def _own(world: World, method: str, path: str, body: Any) -> Any:
-    status, answer = await world.send(Attempt(method, path, [], body), world.owner)
-    assert status < 300, answer
-    return orjson.loads(answer[answer.index("} {") + 2 :])
+    status, response = await world.send(Attempt(method, path, [], body), world.owner)
+    assert status < 300, response
+    return orjson.loads(response[response.index("} {") + 2 :])
 
 
 def _name(route: Route) -> str:
@@ -245,9 +245,9 @@ async def test_second_project_finds_and_changes_nothing_on_any_route(world: Worl
     leaks, statuses = [], defaultdict(set)
     for route in _in_order(ROUTES):
         for attempt in attempts(route, world.known):
-            status, answer = await world.send(attempt, world.stranger)
+            status, response = await world.send(attempt, world.stranger)
             statuses[_name(route)].add(status)
-            leaks += [(attempt, text) for text in world.told(attempt, answer)]
+            leaks += [(attempt, text) for text in world.leaked(attempt, response)]
 
     assert leaks == []
     assert await world.rows() == before
@@ -265,8 +265,8 @@ async def test_same_requests_succeed_with_the_key_of_the_project(world: World) -
     for route in _in_order(ROUTES):
         if route.access is not Access.PROJECT:
             continue
-        answers = [(each, await world.send(each, world.owner)) for each in attempts(route, world.known)]
-        if not any(world.told(attempt, answer) for attempt, (_, answer) in answers):
+        responses = [(each, await world.send(each, world.owner)) for each in attempts(route, world.known)]
+        if not any(world.leaked(attempt, response) for attempt, (_, response) in responses):
             silent.append(_name(route))
 
     assert set(silent) == TELLS_NOTHING_OF_A_PROJECT.keys() & {_name(route) for route in ROUTES}

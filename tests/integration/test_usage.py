@@ -1,4 +1,4 @@
-"""What a trace used over the real engine and over HTTP: each model call once, in whatever order and however often its spans come."""
+"""What a trace used, on a real engine and over HTTP: each model call once, in any order, however often it is sent."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ AGENT, STEP, CALL, OTHER_CALL = 1, 2, 3, 4
 
 @dataclass
 class Api:
-    """The API over HTTP, and the store behind it: each call of ``ingest`` is the next record of one log."""
+    """The API over HTTP, and its store: each call of ``ingest`` is the next record of one partition."""
 
     client: aiohttp.ClientSession
     store: ColumnStore
@@ -43,19 +43,19 @@ class Api:
         await store_record(self.store, spans, offset=self.offset)
 
     async def post(self, path: str, body: Any) -> Any:
-        async with self.client.post(path, json=body) as answer:
-            assert answer.status == 200, await answer.text()
-            return await answer.json()
+        async with self.client.post(path, json=body) as response:
+            assert response.status == 200, await response.text()
+            return await response.json()
 
     async def tokens(self, trace: int = 1) -> Any:
-        """What the answer shows at the root of the trace, and everything else that is said of it agrees."""
+        """Return the total at the root of the trace, after checking that traces, filters and analytics agree."""
         is_root = {"field": "parent_id", "value": None}
         of_trace = {"field": "trace_id", "operator": "is", "value": f"{trace:032x}"}
         (root,) = (await self.post("/spans/query", {"filtering": {"conditions": [is_root, of_trace]}}))["spans"]
-        total = shown_total(root)
+        total = total_of(root)
 
-        (shown,) = (await self.post("/traces/query", {"filtering": {"conditions": [of_trace]}}))["traces"]
-        assert shown_total(shown["spans"]["s1"]) == total
+        (trace_found,) = (await self.post("/traces/query", {"filtering": {"conditions": [of_trace]}}))["traces"]
+        assert total_of(trace_found["spans"]["s1"]) == total
         has_it = {"field": "attributes", "key": TOTAL, "operator": "eq", "value": total}
         found = await self.post("/spans/query", {"filtering": {"conditions": [has_it, is_root]}})
         assert [each["trace_id"] for each in found["spans"]] == [f"{trace:032x}"]
@@ -72,7 +72,7 @@ async def api(chdb_dir: Path, chdb_settings: Callable[[], ClickHouseSettings]) -
     await store.close()
 
 
-def shown_total(span: dict[str, Any]) -> Any:
+def total_of(span: dict[str, Any]) -> Any:
     return span["attributes"]["ag"]["metrics"]["tokens"].get("cumulative", {}).get("total", 0)
 
 
@@ -161,10 +161,10 @@ async def test_deleted_trace_counts_only_what_is_sent_afterwards(api: Api) -> No
 
 async def test_other_traces_do_not_count(api: Api) -> None:
     await api.ingest(span(AGENT, tokens=99), span(CALL, AGENT, tokens=10, trace=2))
-    answer = await api.post("/spans/query", {"filtering": {"conditions": [{"field": "span_name", "value": "s1"}]}})
+    response = await api.post("/spans/query", {"filtering": {"conditions": [{"field": "span_name", "value": "s1"}]}})
 
-    (root,) = answer["spans"]
-    assert shown_total(root) == 99
+    (root,) = response["spans"]
+    assert total_of(root) == 99
 
 
 def failed(each: Span, **attributes: Any) -> Span:
@@ -174,22 +174,22 @@ def failed(each: Span, **attributes: Any) -> Span:
 
 
 async def cumulative(api: Api, path: str) -> Any:
-    """What the answer shows there at the root, absent members left out; filters on each member agree."""
+    """Return the value at the root, after checking that filters on each member agree."""
     at_root = {"field": "parent_id", "value": None}
     (root,) = (await api.post("/spans/query", {"filtering": {"conditions": [at_root]}}))["spans"]
-    shown = root["attributes"]["ag"]["metrics"]
+    value = root["attributes"]["ag"]["metrics"]
     for segment in path.split("."):
-        shown = shown[segment]
-    for member in ("prompt", "completion", "total") if isinstance(shown, dict) else ():
+        value = value[segment]
+    for member in ("prompt", "completion", "total") if isinstance(value, dict) else ():
         exists = {"field": "attributes", "key": f"ag.metrics.{path}.{member}", "operator": "exists"}
         found = await api.post("/spans/query", {"filtering": {"conditions": [exists, at_root]}})
-        assert found["count"] == (member in shown), member
+        assert found["count"] == (member in value), member
         is_zero = {**exists, "operator": "eq", "value": 0}
         assert (await api.post("/spans/query", {"filtering": {"conditions": [is_zero]}}))["count"] == 0
         has = {"field": "attributes", "key": f"ag.metrics.{path}", "operator": "has", "value": member}
         found = await api.post("/spans/query", {"filtering": {"conditions": [has, at_root]}})
-        assert found["count"] == (member in shown), member
-    return shown
+        assert found["count"] == (member in value), member
+    return value
 
 
 @pytest.mark.parametrize("in_one_record", [True, False])

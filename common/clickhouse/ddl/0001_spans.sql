@@ -1,7 +1,7 @@
 -- The tables of spans (ADR 0003). Nothing is changed here once it is applied: the next change is 0002_*.sql.
 
 -- The spans, one row for each version, in the order of pages: project, start, span, trace. Texts are stored as
--- answers show them. `partition_id` and `record_offset` are the Kafka coordinates that decide which version of a span
+-- responses show them. `partition_id` and `record_offset` are the Kafka coordinates that decide which version of a span
 -- is the latest.
 CREATE TABLE IF NOT EXISTS spans{on_cluster}
 (
@@ -43,7 +43,7 @@ CREATE TABLE IF NOT EXISTS spans{on_cluster}
     errors                    Float64                              CODEC(ZSTD(1)),
     usage_is_own              UInt8                                CODEC(ZSTD(1)),
 
-    -- Members of answers as JSON text; '' where the member is absent.
+    -- Members of responses as JSON text; '' where the member is absent.
     attributes                String                               CODEC(ZSTD(1)),
     events                    String                               CODEC(ZSTD(1)),
     links                     String                               CODEC(ZSTD(1)),
@@ -139,7 +139,7 @@ CREATE TABLE IF NOT EXISTS spans{on_cluster}
     INDEX references_index references TYPE text(tokenizer = splitByString(['"'])),
 
     -- For each 4,096 rows a filter that knows which values do not occur: without it, a rare value is looked for in
-    -- every row. `leaf_paths_index` serves comparisons, which no index of values answers: they are made only where
+    -- every row. `leaf_paths_index` serves comparisons, which no index of values covers: they are made only where
     -- the path occurs.
     INDEX trace_id_index trace_id TYPE bloom_filter(0.01) GRANULARITY 8,
     INDEX span_id_index span_id TYPE bloom_filter(0.01) GRANULARITY 8,

@@ -1,4 +1,4 @@
-"""The handles without an engine: who gets one, when it comes back, and what a failure does to it."""
+"""Handles without an engine: who gets one, when it is idle again, and what happens after a failure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from common.tenant import Tenant, working_for
 
 
 class Client:
-    """Stands for a connection: remembers whether it was closed."""
+    """A connection that remembers whether it was closed."""
 
     def __init__(self) -> None:
         self.is_closed = False

@@ -1,4 +1,4 @@
-"""Leaves: what stands in the map, and that looking a path up there is the same as walking to it."""
+"""Leaves: what the map holds, and that a path in it leads to the value in the attributes."""
 
 import math
 from typing import Any
@@ -40,7 +40,7 @@ def leaves(attributes: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def walked(attributes: dict[str, Any], path: str) -> Any:
-    """What stands at a dotted path; ``None`` when nothing does."""
+    """Return the value at a dotted path, or ``None``."""
     value: Any = attributes
     for segment in path.split("."):
         if isinstance(value, dict):

@@ -45,8 +45,8 @@ rows = st.builds(
 )
 
 
-def shown(row: dict[str, Any]) -> dict[str, Any]:
-    """The members of a span, written down once more and plainly."""
+def expected(row: dict[str, Any]) -> dict[str, Any]:
+    """Return the members of a span, written in a plain way."""
     parent_id = row["parent_id"]
     required = {
         "created_at": format_us(row["stored_us"]),
@@ -74,7 +74,7 @@ def shown(row: dict[str, Any]) -> dict[str, Any]:
 def test_members_are_rendered_in_order(rows: list[dict[str, Any]], data: st.DataObject) -> None:
     spans = Layout.of(table(rows, cut_at=data.draw(st.integers(0, len(rows))))).spans({})
 
-    assert [list(orjson.loads(span.json).items()) for span in spans] == [list(shown(row).items()) for row in rows]
+    assert [list(orjson.loads(span.json).items()) for span in spans] == [list(expected(row).items()) for row in rows]
     assert [span.key for span in spans] == [(row["trace_id"], row["span_id"]) for row in rows]
     assert [span.version.start_us for span in spans] == [row["start_us"] for row in rows]
     assert [orjson.loads(span.name) for span in spans] == [row["name"].decode() for row in rows]

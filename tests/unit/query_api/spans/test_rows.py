@@ -24,7 +24,7 @@ from tests.support.row_tables import row, table
 
 BYTES_MAX = 512 * MIB
 
-HEADS = pa.schema(
+VERSIONS = pa.schema(
     {
         "start_us": pa.int64(),
         "span_id": pa.binary(16),
@@ -42,7 +42,7 @@ def version(number: int) -> Version:
 
 
 class Shelf(UntouchedStore):
-    """An engine that holds rows of these versions, and answers when it is let."""
+    """An engine that holds rows of these versions, and responds when it is allowed to."""
 
     def __init__(self, *numbers: int) -> None:
         self._held: Sequence[Version] = [version(number) for number in numbers]
@@ -72,12 +72,12 @@ class Shelf(UntouchedStore):
 
 
 async def begin(
-    rows: RowsAhead, versions: Collection[Version], *, beside: Collection[Version] = (), members: Collection[int] = ()
+    rows: RowsAhead, versions: Collection[Version], *, others: Collection[Version] = (), members: Collection[int] = ()
 ) -> None:
-    """Begin to read these, which have these members, when others were found ``beside`` them."""
+    """Begin to read these versions, with these members, when ``others`` were found as well."""
     of_each = chain(members, repeat(0))
-    found = [each._asdict() | {"members": next(of_each)} for each in (*versions, *beside)]
-    sent = pa.Table.from_pylist(found, HEADS)
+    found = [each._asdict() | {"members": next(of_each)} for each in (*versions, *others)]
+    sent = pa.Table.from_pylist(found, VERSIONS)
     await rows.begin(sent, {each.trace_id for each in versions})
 
 
@@ -112,7 +112,7 @@ async def test_other_traces_are_not_read() -> None:
     shelf = Shelf(1, 2, 3)
 
     async with RowsAhead(shelf.spans(), bytes_max=BYTES_MAX) as rows:
-        await begin(rows, [version(1), version(3)], beside=[version(2)])
+        await begin(rows, [version(1), version(3)], others=[version(2)])
 
         assert await taken(rows, [version(1), version(3)]) == {version(1), version(3)}
     assert str(shelf.asked[0].parameters["span_ids"]) == str(packed_ids([version(1).span_id, version(3).span_id]))
@@ -184,7 +184,7 @@ async def test_only_columns_that_a_span_needs_are_read(is_begun: bool) -> None:
 
     async with RowsAhead(shelf.spans(), bytes_max=BYTES_MAX) as rows:
         if is_begun:
-            await begin(rows, [version(1), version(2)], beside=[version(3)], members=[links, 0, scope])
+            await begin(rows, [version(1), version(2)], others=[version(3)], members=[links, 0, scope])
         await rows.take([version(1), version(2)])
 
     read = set(shelf.asked[0].sql.partition("FROM")[0].replace(",", " ").split())
@@ -201,7 +201,7 @@ async def test_scattered_rows_are_read_in_parallel() -> None:
 
 
 class Slices(Shelf):
-    """An engine whose answers end after two rows."""
+    """An engine whose results end after two rows."""
 
     async def select(self, statement: Statement, /, *, deadline_s: float) -> pa.Table:
         return (await super().select(statement, deadline_s=deadline_s)).take([0, 1])

@@ -1,4 +1,4 @@
-"""Which row stands for a version."""
+"""The row that a version maps to."""
 
 from __future__ import annotations
 
