@@ -1,15 +1,20 @@
-"""What both engines do alike with a statement: its settings, what it reads, and its result."""
+"""The fixed statements, and what both engines do alike with a statement: settings, rows read, result."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Final, TypeAlias
 
 import orjson
 import pyarrow as pa
 
 from common.clickhouse.store import Statement
+from common.named_sql import load_named_sql
 
 Settings: TypeAlias = dict[str, str | int | float]
+
+SQL: Final = load_named_sql(Path(__file__).with_name("queries.sql"))
+"""The fixed statements of this package by name."""
 
 WITH_STATISTICS: Final = "JSONCompact"
 """A format that ends with the engine's statistics. Neither driver returns the counters that come with a result in

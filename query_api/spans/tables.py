@@ -59,19 +59,16 @@ def read_from(table: Table, *where: str, prewhere: Sequence[str] = (), final: bo
 def require_project(sql: str) -> None:
     """Raise ``ValueError`` if the statement names a table without its project, or reads no table."""
     sources = [after for keyword in ("FROM", "JOIN") for after in sql.split(keyword)[1:]]
-    queries = {name for name in _DEFINED_QUERY.findall(sql) if name not in set(Table)}
-    if OF_PROJECT not in sql or not all(_is_legal(source, queries) for source in sources):
+    others = [source for source in sources if not _NAMED_WITH_PROJECT.match(source)]
+    if OF_PROJECT not in sql or (others and not _are_defined(others, sql)):
         raise ValueError("The statement reads a table without its project.")
 
 
-def _is_legal(source: str, queries: Iterable[str]) -> bool:
-    """Whether a source, the text after FROM or JOIN, is a subquery, a query of the WITH clause, or a table with its
-    project.
-    """
-    if _NAMED_WITH_PROJECT.match(source):
-        return True
-    name = _NAMED_QUERY.match(source)
-    return name is not None and name[1] in queries
+def _are_defined(sources: Iterable[str], sql: str) -> bool:
+    """Whether each of these texts after FROM or JOIN begins with the name of a query in a WITH clause of ``sql``."""
+    defined = set(_DEFINED_QUERY.findall(sql)).difference(Table)
+    names = map(_NAMED_QUERY.match, sources)
+    return all(name is not None and name[1] in defined for name in names)
 
 
 def _all_of(conditions: Iterable[str]) -> str:
