@@ -129,12 +129,12 @@ async def latest_and_sums(
         narrowed = f"({_IN_WHOLE_TRACES} OR {_IN_SPANS})" if whole else _IN_SPANS
         condition = f"{_IN_TRACES} AND {narrowed}"
         parameters |= {"span_ids": packed_ids(set(map(_SPAN_ID, seen))), "whole_trace_ids": packed_ids(whole)}
-    entries = await _sent_versions(spans, condition, parameters, with_metrics=bool(whole), on_sent=on_sent)
-    latest, rows = await _with_rows(spans, entries, seen, matching)
-    visible = {entries.sent[index] for index in latest.values()}
+    sent_versions = await _read_versions(spans, condition, parameters, with_metrics=bool(whole), on_sent=on_sent)
+    latest, rows = await _with_rows(spans, sent_versions, seen, matching)
+    visible = {sent_versions.sent[index] for index in latest.values()}
     if rows:
         visible = {rows[version].version if version in rows else version for version in visible}
-    return LatestAndSums(visible, _summed(entries, latest, whole), _replacements(seen, rows.values()))
+    return LatestAndSums(visible, _summed(sent_versions, latest, whole), _replacements(seen, rows.values()))
 
 
 async def latest_of_ids(
@@ -152,8 +152,8 @@ async def latest_of_ids(
     if not conditions:
         return []
     parameters = {"trace_ids": packed_ids(trace_ids), "span_ids": packed_ids(span_ids)}
-    entries = await _sent_versions(spans, " AND ".join(conditions), parameters, with_metrics=False)
-    return [entries.sent[index] for index in (await _judged(entries, absent)).values()]
+    sent_versions = await _read_versions(spans, " AND ".join(conditions), parameters, with_metrics=False)
+    return [sent_versions.sent[index] for index in (await _judged(sent_versions, absent)).values()]
 
 
 async def latest_of_traces(
@@ -169,11 +169,11 @@ async def latest_of_traces(
     """
     if not trace_ids:
         return [], {}
-    entries = await _sent_versions(
+    sent_versions = await _read_versions(
         spans, _IN_TRACES, {"trace_ids": packed_ids(trace_ids)}, with_metrics=True, on_sent=on_sent
     )
-    latest = await _judged(entries, absent)
-    return [entries.sent[index] for index in latest.values()], _summed(entries, latest, trace_ids)
+    latest = await _judged(sent_versions, absent)
+    return [sent_versions.sent[index] for index in latest.values()], _summed(sent_versions, latest, trace_ids)
 
 
 async def sums_of_traces(spans: ProjectSpans, trace_ids: Iterable[bytes]) -> TraceSums:
@@ -192,7 +192,7 @@ async def delete_trace(spans: ProjectSpans, trace_id: bytes) -> list[SpanKey]:
     return sorted(version.key for version in visible)
 
 
-async def _sent_versions(
+async def _read_versions(
     spans: ProjectSpans,
     condition: str,
     parameters: Mapping[str, Any],
@@ -229,52 +229,52 @@ def _reports(rows: pa.Table) -> dict[int, Metrics]:
     return dict(zip(indexes.tolist(), map(Metrics._make, amounts[indexes].tolist()), strict=True))
 
 
-async def _judged(entries: _SentVersions, absent: Collection[Version]) -> _Latest:
-    if len(entries.keys) < MANY_VERSIONS:
-        return _latest_among(entries, absent)
-    return await in_thread(_latest_among, entries, absent)
+async def _judged(sent_versions: _SentVersions, absent: Collection[Version]) -> _Latest:
+    if len(sent_versions.keys) < MANY_VERSIONS:
+        return _latest_among(sent_versions, absent)
+    return await in_thread(_latest_among, sent_versions, absent)
 
 
-def _latest_among(entries: _SentVersions, absent: Collection[Version]) -> _Latest:
+def _latest_among(sent_versions: _SentVersions, absent: Collection[Version]) -> _Latest:
     """Apply the rule to all rows of some spans."""
-    once = dict(zip(entries.keys, range(len(entries.keys)), strict=True))
-    if len(once) == len(entries.keys) and not absent:  # nearly always: each span was sent once
-        versions = entries.versions
+    once = dict(zip(sent_versions.keys, range(len(sent_versions.keys)), strict=True))
+    if len(once) == len(sent_versions.keys) and not absent:  # nearly always: each span was sent once
+        versions = sent_versions.versions
         return {key: index for key, index in once.items() if versions[index] % 2 == 0}
     latest: _Latest = {}
-    for index in _latest_in_partitions(entries, absent):
-        key = entries.keys[index]
+    for index in _latest_in_partitions(sent_versions, absent):
+        key = sent_versions.keys[index]
         known = latest.setdefault(key, index)
-        if entries.rank(known) < entries.rank(index):
+        if sent_versions.rank(known) < sent_versions.rank(index):
             latest[key] = index
     return latest
 
 
-def _latest_in_partitions(entries: _SentVersions, absent: Collection[Version]) -> Iterable[int]:
+def _latest_in_partitions(sent_versions: _SentVersions, absent: Collection[Version]) -> Iterable[int]:
     """Return the latest version of each span in each partition, unless the span is deleted there."""
     latest: dict[tuple[bytes, bytes, bytes], int] = {}
-    for index, ((trace_id, span_id), sent) in enumerate(zip(entries.keys, entries.sent, strict=True)):
-        if sent in absent and not entries.is_deletion(index):
+    for index, ((trace_id, span_id), sent) in enumerate(zip(sent_versions.keys, sent_versions.sent, strict=True)):
+        if sent in absent and not sent_versions.is_deletion(index):
             continue
         known = latest.setdefault((trace_id, span_id, sent.partition_id), index)
-        if entries.versions[known] < entries.versions[index]:
+        if sent_versions.versions[known] < sent_versions.versions[index]:
             latest[trace_id, span_id, sent.partition_id] = index
-    return (index for index in latest.values() if not entries.is_deletion(index))
+    return (index for index in latest.values() if not sent_versions.is_deletion(index))
 
 
 async def _with_rows(
-    spans: ProjectSpans, entries: _SentVersions, seen: Collection[Version], matching: Compiled
+    spans: ProjectSpans, sent_versions: _SentVersions, seen: Collection[Version], matching: Compiled
 ) -> tuple[_Latest, Mapping[Version, CurrentRow]]:
     """Return the latest versions of spans that have rows, and the rows of those that were not seen."""
-    latest = await _judged(entries, ())
+    latest = await _judged(sent_versions, ())
     rows: dict[Version, CurrentRow] = {}
     absent: set[Version] = set()
-    while unseen := _of_spans_of(seen, {entries.sent[index] for index in latest.values()}.difference(seen, rows)):
+    while unseen := _of_spans_of(seen, {sent_versions.sent[index] for index in latest.values()}.difference(seen, rows)):
         rows |= await current_rows(spans, unseen, matching, step="rows of latest versions")
         if unseen <= rows.keys():
             break
         absent |= unseen - rows.keys()
-        latest = await _judged(entries, absent)
+        latest = await _judged(sent_versions, absent)
     return latest, rows
 
 
@@ -294,27 +294,27 @@ def _of_spans_of(seen: Collection[Version], others: set[Version]) -> set[Version
     return {version for version in others if _KEY(version) in wanted}
 
 
-def _summed(entries: _SentVersions, latest: _Latest, trace_ids: Collection[bytes]) -> TraceSums:
+def _summed(sent_versions: _SentVersions, latest: _Latest, trace_ids: Collection[bytes]) -> TraceSums:
     """Add up what counts of the latest versions of each trace that used something."""
-    if not entries.reports:
+    if not sent_versions.reports:
         return {}
     by_trace: dict[bytes, list[int]] = defaultdict(list)
     for (trace_id, _), index in latest.items():
         if trace_id in trace_ids:
             by_trace[trace_id].append(index)
     return {
-        trace_id: counted(_used(entries, indexes))
+        trace_id: counted(_used(sent_versions, indexes))
         for trace_id, indexes in by_trace.items()
-        if not entries.reports.keys().isdisjoint(indexes)
+        if not sent_versions.reports.keys().isdisjoint(indexes)
     }
 
 
-def _used(entries: _SentVersions, indexes: Iterable[int]) -> Iterable[Report]:
+def _used(sent_versions: _SentVersions, indexes: Iterable[int]) -> Iterable[Report]:
     """Return what the versions at these indexes report."""
     for index in indexes:
         yield Report(
-            entries.keys[index][1],
-            entries.parent_ids[index],
-            entries.reports.get(index, NO_METRICS),
-            entries.are_own[index] == 1,
+            sent_versions.keys[index][1],
+            sent_versions.parent_ids[index],
+            sent_versions.reports.get(index, NO_METRICS),
+            sent_versions.are_own[index] == 1,
         )
