@@ -44,7 +44,7 @@ _TYPE_PATHS = {"trace": "ag.type.trace", "span": "ag.type.span"}
 
 
 def typed_text(value: str | float) -> str:
-    """The text of a scalar leaf: its type in one letter, then its value. Takes text, numbers and booleans."""
+    """Return the text of a scalar leaf: one letter for its type, then its value. Takes text, numbers and booleans."""
     if isinstance(value, str):
         return "s" + value
     if isinstance(value, bool):
@@ -53,21 +53,22 @@ def typed_text(value: str | float) -> str:
 
 
 def append_leaves(attributes: dict[str, Any], paths: list[str], texts: list[str]) -> None:
-    """Append the leaves of one span's nested ``attributes``: a path to ``paths``, its text to ``texts``.
+    """Append the leaves of one span's nested ``attributes``: paths to ``paths``, typed texts to ``texts``.
 
-    In the order of the document; an empty container comes after what it holds. The depth is bounded by decoding, 24
-    levels a value, and by nesting, 24 levels a key.
+    In the order of the document; an empty container comes after its members. The depth is bounded: decoding allows 24
+    levels for a value, nesting 24 levels for a key.
     """
     _append_members(attributes.items(), "", paths.append, texts.append)
 
 
 def append_ag_leaves(ag: dict[str, Any], paths: list[str], texts: list[str]) -> None:
-    """The leaves of an ``ag`` in its canonical shape (``ingest/ag.py``): those of the walk in another order, which is
-    spared what every span has.
+    """Append the leaves of an ``ag`` in its canonical shape (``ingest/ag.py``).
+
+    The same leaves as those of ``append_leaves``, in another order, without a look at what every span has.
     """
     rest = dict(ag)
-    for which, kind in rest.pop("type").items():
-        paths.append(_TYPE_PATHS[which])
+    for name, kind in rest.pop("type").items():
+        paths.append(_TYPE_PATHS[name])
         texts.append("s" + kind)
     for name, metric in rest.pop("metrics").items():
         if metric:
@@ -76,11 +77,10 @@ def append_ag_leaves(ag: dict[str, Any], paths: list[str], texts: list[str]) -> 
 
 
 def append_flat_leaves(flat: dict[str, Any], paths: list[str], texts: list[str]) -> bool:
-    """The same from flat attributes whose dotted keys are the paths of their values (``NormalizedSpan.flat``): only
-    what is structured is walked.
+    """Append the leaves of flat attributes whose dotted keys are the paths of their values (``NormalizedSpan.flat``).
 
-    False, and nothing is appended, where a value holds no scalar: what that makes of the containers around it needs
-    the walk.
+    Only structured values are descended into. Return ``False`` and append nothing if a value holds no scalar: whether the
+    containers around it are leaves then takes ``append_leaves``.
     """
     scalar_texts: list[str] = []
     structured: list[str] = []
@@ -100,8 +100,8 @@ def append_flat_leaves(flat: dict[str, Any], paths: list[str], texts: list[str])
     if not structured:
         paths.extend(flat)
     elif _append_structured(flat, structured, paths, texts):
-        walked = frozenset(structured)
-        paths.extend([path for path in flat if path not in walked])
+        done = frozenset(structured)
+        paths.extend([path for path in flat if path not in done])
     else:
         return False
     texts.extend(scalar_texts)
@@ -109,7 +109,7 @@ def append_flat_leaves(flat: dict[str, Any], paths: list[str], texts: list[str])
 
 
 def _append_structured(flat: dict[str, Any], structured: list[str], paths: list[str], texts: list[str]) -> bool:
-    """Append what stands below these paths, or nothing."""
+    """Append the leaves below these paths; return ``False`` and append nothing if a value holds no scalar."""
     below_paths: list[str] = []
     below_texts: list[str] = []
     for path in structured:
