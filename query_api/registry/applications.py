@@ -23,9 +23,9 @@ from query_api.registry.kinds import (
     History,
     RevisionData,
     RevisionFlags,
+    RevisionState,
     RoleFlags,
     Sample,
-    Snapshot,
 )
 from query_api.registry.labels import APPLICATIONS
 from query_api.request.body_models import Named
@@ -170,10 +170,10 @@ def flag_conditions(sent: Mapping[str, bool]) -> FlagConditions:
     return FlagConditions(_text(roles) if roles else None, _text(derived) if derived else None)
 
 
-def snapshot(data: RevisionData | None) -> Snapshot:
+def snapshot(data: RevisionData | None) -> RevisionState:
     """Return what a commit stores: the data, and the flags that follow from it."""
     assert data is None or isinstance(data, ApplicationData)  # noqa: S101 - the bodies of applications have no other
-    return Snapshot(None if data is None else data.text(), _text(revision_flags(data or ApplicationData())))
+    return RevisionState(None if data is None else data.text(), _text(revision_flags(data or ApplicationData())))
 
 
 def revision_flags(data: ApplicationData) -> dict[str, bool]:

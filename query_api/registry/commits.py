@@ -29,7 +29,7 @@ VALUES_MAX: Final = 2_000
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class CommitTarget:
     """The variant to commit to. If given, ``artifact_id`` must be its artifact and ``base_revision_id`` its newest
     revision.
     """
@@ -40,7 +40,7 @@ class Target:
 
 
 async def commit(
-    lineage: Lineage, history: History, target: Target, *, sent: RevisionCommit, bytes_max: int, compute: Compute
+    lineage: Lineage, history: History, target: CommitTarget, *, sent: RevisionCommit, bytes_max: int, compute: Compute
 ) -> Revision:
     """Commit a new revision to the variant.
 
@@ -53,7 +53,7 @@ async def commit(
     return await _commit(lineage, history, target, content_of(history, sent, sent.data), slug=sent.slug)
 
 
-async def commit_first(lineage: Lineage, history: History, target: Target, *, sent: RevisionCreate) -> Revision:
+async def commit_first(lineage: Lineage, history: History, target: CommitTarget, *, sent: RevisionCreate) -> Revision:
     """Commit version 0 without data. Also raises ``Conflict`` if the variant already has a revision."""
     refuse_reserved(sent.slug)
     content = Content(sent.header(), INITIAL_MESSAGE, history.snapshot(None).flags)
@@ -72,7 +72,7 @@ async def revert(lineage: Lineage, history: History, revision_id: UUID, *, sent:
         raise NotFound(f"There is no {history.labels.revision} with the id '{revision_id}'.")
     message = sent.message if sent.message is not None else f"Revert to version {old.version}"
     header = Header(old.name, old.description, old.tags, old.meta)
-    target = Target(old.variant_id, base_revision_id=sent.base_revision_id)
+    target = CommitTarget(old.variant_id, base_revision_id=sent.base_revision_id)
     return await _commit(lineage, history, target, Content(header, message, old.flags, old.data), slug=sent.slug)
 
 
@@ -93,7 +93,7 @@ def refuse_grown(data: str | None, *, bytes_max: int) -> None:
 async def _commit_delta(
     lineage: Lineage,
     history: History,
-    target: Target,
+    target: CommitTarget,
     sent: RevisionCommit,
     *,
     bytes_max: int,
@@ -116,7 +116,7 @@ async def _commit_delta(
 
 
 async def _commit(
-    lineage: Lineage, history: History, target: Target, content: Content, *, slug: str | None
+    lineage: Lineage, history: History, target: CommitTarget, content: Content, *, slug: str | None
 ) -> Revision:
     with reporting_conflicts(slug=slug):
         committed = await lineage.commit(
@@ -131,7 +131,7 @@ async def _commit(
     return committed
 
 
-async def _refuse(lineage: Lineage, history: History, target: Target) -> NoReturn:
+async def _refuse(lineage: Lineage, history: History, target: CommitTarget) -> NoReturn:
     """Raise the error for the rule that a commit broke, after it wrote nothing."""
     labels = history.labels
     variant = await lineage.find_variant(Reference(target.variant_id))

@@ -51,7 +51,7 @@ class Unresolved(ValueError):
     """Why an embedded reference has no value. The text does not name the place."""
 
 
-class Target(NamedTuple):
+class EmbedTarget(NamedTuple):
     """What an embed names: a part of the data of a revision, or all of it if the path is empty."""
 
     word: str
@@ -78,7 +78,7 @@ class Embed(NamedTuple):
         """Whether it is within a text, and so replaced by a text."""
         return isinstance(self.source, str)
 
-    def target(self) -> Target:
+    def target(self) -> EmbedTarget:
         """Return what it names. Raises ``Unresolved`` if the embed is illegal."""
         return _target_of_token(self.source) if self.is_text else _target_of_object(self.source)
 
@@ -130,9 +130,9 @@ def _tokens(text: str) -> Iterator[re.Match[str]]:
         at = text.find("@", at + 1 if token is None else token.end())
 
 
-def targets_in(values: Iterable[Any], *, count_max: int) -> list[Target]:
+def targets_in(values: Iterable[Any], *, count_max: int) -> list[EmbedTarget]:
     """Return the distinct targets of the first ``count_max`` embeds in some values, in order."""
-    found: dict[Target, None] = {}
+    found: dict[EmbedTarget, None] = {}
     places = iter(range(count_max))
 
     def note(embed: Embed) -> str:
@@ -155,7 +155,7 @@ def depth_of(value: Any) -> int:
     return depth
 
 
-def described(target: Target) -> str:
+def described(target: EmbedTarget) -> str:
     """Return the references of a target in words: ``application_revision.slug=x``."""
     names = (f"{target.word}{suffix or ''}" for suffix in _LAYERS)
     return ", ".join(
@@ -166,7 +166,7 @@ def described(target: Target) -> str:
     )
 
 
-def _target_of_object(source: Mapping[str, Any]) -> Target:
+def _target_of_object(source: Mapping[str, Any]) -> EmbedTarget:
     if len(source) > 1:
         lost = ", ".join(repr(name) for name in source if name != MARKER)
         raise Unresolved(f"{lost[:200]} would be lost: '{MARKER}' must be the only member of its object")
@@ -182,7 +182,7 @@ def _target_of_object(source: Mapping[str, Any]) -> Target:
     return _target(_present(embed[_REFERENCES]), selector.get(_PATH))
 
 
-def _target_of_token(source: str) -> Target:
+def _target_of_token(source: str) -> EmbedTarget:
     token = _TOKEN.fullmatch(source)
     named = None if token is None else token["compact"] or token["references"]
     if token is None or named is None:
@@ -215,7 +215,7 @@ def _pair(text: str) -> tuple[str, str]:
     return name.strip(), value.strip()
 
 
-def _target(named: Mapping[str, Any], path: Any) -> Target:
+def _target(named: Mapping[str, Any], path: Any) -> EmbedTarget:
     if path is not None and (not isinstance(path, str) or "\0" in path):
         raise Unresolved(f"'{_SELECTOR}.{_PATH}' is not a text: dotted, as in parameters.greeting")
     words: set[str] = set()
@@ -235,7 +235,7 @@ def _target(named: Mapping[str, Any], path: Any) -> Target:
         refuse_insufficient(word, references)
     except InvalidInput as exc:
         raise Unresolved(exc.detail) from exc
-    return Target(word, references, path or "")
+    return EmbedTarget(word, references, path or "")
 
 
 def _reference(name: str, sent: Any) -> Any:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import math
 from datetime import UTC, datetime
-from enum import StrEnum
 from typing import Annotated, Any, Final
 from uuid import UUID
 
@@ -21,6 +20,7 @@ from query_api.registry.pages import IdWindow
 from query_api.registry.values import Header
 from query_api.request.body_models import Strict
 from query_api.request.references import NamedSlug, ReferenceIn, Text, Time, refuse_nul
+from query_api.spans.windowing import Order
 
 JSON_DEPTH_MAX: Final = 64
 """Levels of nested objects and arrays in tags, metadata and data."""
@@ -107,13 +107,6 @@ class HeaderIn(Loose):
     def header(self) -> Header:
         """Return the values that the store takes."""
         return Header(self.name, self.description, json_text(self.tags), json_text(self.meta))
-
-
-class Order(StrEnum):
-    """The order of creation in which pages follow each other."""
-
-    ASCENDING = "ascending"
-    DESCENDING = "descending"
 
 
 class IdWindowing(Strict):

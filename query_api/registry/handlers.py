@@ -13,7 +13,7 @@ from uuid import UUID
 from common.errors import InvalidInput, NotFound, Unavailable
 from query_api.registry.checks import edited_id, missing, path_id, refuse_reserved, reporting_conflicts
 from query_api.registry.fields import id_window
-from query_api.registry.kinds import History, RoleFlags, Snapshot
+from query_api.registry.kinds import History, RevisionState, RoleFlags
 from query_api.registry.labels import Labels
 from query_api.registry.references import find_named_revision
 from query_api.registry.responses import artifact_members, list_response, one_response, simple_members, variant_members
@@ -283,7 +283,7 @@ class SimpleHandlers(KindHandlers):
         else:
             await lineage.lock_variant(before.variant_id)  # so that nobody commits a newer revision meanwhile
             newest = await lineage.revision_of_variant(before.variant_id)
-            snapshot = self._history.snapshot(None) if newest is None else Snapshot(newest.data, newest.flags)
+            snapshot = self._history.snapshot(None) if newest is None else RevisionState(newest.data, newest.flags)
         header = Header(sent.name, sent.description, artifact.tags, artifact.meta)
         await lineage.commit(before.variant_id, Content(header, None, snapshot.flags, snapshot.data))
 

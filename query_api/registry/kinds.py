@@ -122,7 +122,7 @@ class Delta(Strict):
     )
 
 
-class Snapshot(NamedTuple):
+class RevisionState(NamedTuple):
     """What a commit stores: the data and the flags that follow from it, as JSON texts."""
 
     data: str | None
@@ -136,8 +136,8 @@ class FlagConditions(NamedTuple):
     of_revision: str | None = None
 
 
-def _without_flags(data: RevisionData | None) -> Snapshot:
-    return Snapshot(None if data is None else data.text(), None)
+def _without_flags(data: RevisionData | None) -> RevisionState:
+    return RevisionState(None if data is None else data.text(), None)
 
 
 def _by_paths(data: Mapping[str, Any], delta: Delta) -> dict[str, Any]:
@@ -166,7 +166,7 @@ class History:
     revision_flags: type[FlagsIn] | None = None
     flags_filter: type[FlagsIn] = FlagsFilter
 
-    snapshot: Callable[[RevisionData | None], Snapshot] = _without_flags
+    snapshot: Callable[[RevisionData | None], RevisionState] = _without_flags
     """Return what a commit stores. Raises ``InvalidInput`` for valid JSON that means nothing."""
 
     change: Callable[[Mapping[str, Any], Delta], dict[str, Any]] = _by_paths

@@ -18,7 +18,7 @@ from common.threads import in_thread
 from query_api.registry.embeds import (
     KINDS,
     Embed,
-    Target,
+    EmbedTarget,
     Unresolved,
     depth_of,
     described,
@@ -44,7 +44,7 @@ TOO_LARGE: Final = "with it the data would be too large"
 TOO_MANY: Final = "there are more of them than max_embeds allows"
 
 
-class Bounds(NamedTuple):
+class EmbedLimits(NamedTuple):
     """The limits of resolving."""
 
     depth_max: int
@@ -74,7 +74,7 @@ class _Part(NamedTuple):
     depth: int
 
 
-_Parts: TypeAlias = Mapping[Target, _Part | str]
+_Parts: TypeAlias = Mapping[EmbedTarget, _Part | str]
 """Parts by their targets. A text in place of a part says why there is none."""
 
 _Ancestors: TypeAlias = frozenset[tuple[UUID, str]]
@@ -82,7 +82,7 @@ _Ancestors: TypeAlias = frozenset[tuple[UUID, str]]
 
 
 async def resolve_embeds(
-    lineage: Lineage, data: str, *, bounds: Bounds, policy: ErrorPolicy, revision_id: UUID | None = None
+    lineage: Lineage, data: str, *, bounds: EmbedLimits, policy: ErrorPolicy, revision_id: UUID | None = None
 ) -> Resolved:
     """Replace every embed in ``data`` by what it names in the project. ``revision_id`` is the revision that holds the
     data.
@@ -106,9 +106,9 @@ async def resolve_embeds(
     return Resolved(text if assembly.has_seen_any else data, assembly.info)
 
 
-async def _read_parts(lineage: Lineage, value: Any, bounds: Bounds) -> _Parts:
+async def _read_parts(lineage: Lineage, value: Any, bounds: EmbedLimits) -> _Parts:
     """Read all that embeds name, level by level."""
-    parts: dict[Target, _Part | str] = {}
+    parts: dict[EmbedTarget, _Part | str] = {}
     values, bytes_left = [value], bounds.bytes_max
     for _ in range(bounds.depth_max):
         targets = await in_thread(targets_in, values, count_max=bounds.embeds_max)
@@ -125,17 +125,17 @@ async def _read_parts(lineage: Lineage, value: Any, bounds: Bounds) -> _Parts:
     return parts
 
 
-def _wanted(target: Target) -> WantedEmbed:
+def _wanted(target: EmbedTarget) -> WantedEmbed:
     version = wanted_number((target.references.revision or Reference()).version)
     return WantedEmbed(KINDS[target.word], target.references, version, target.path)
 
 
-def _level(targets: Sequence[Target], rows: Sequence[Embedded]) -> dict[Target, _Part | str]:
+def _level(targets: Sequence[EmbedTarget], rows: Sequence[Embedded]) -> dict[EmbedTarget, _Part | str]:
     by_place = {row.place: row for row in rows}
     return {target: _part(target, by_place.get(place)) for place, target in enumerate(targets, 1)}
 
 
-def _part(target: Target, row: Embedded | None) -> _Part | str:
+def _part(target: EmbedTarget, row: Embedded | None) -> _Part | str:
     if row is None:
         return f"there is no revision that {described(target)} names"
     if row.bytes_count is None:
@@ -160,7 +160,7 @@ class _Assembly:
     """Assembles one value and counts. ``bytes_count`` is its size so far."""
 
     parts: _Parts
-    bounds: Bounds
+    bounds: EmbedLimits
     policy: ErrorPolicy
     bytes_count: int = 0
     _used: dict[UUID, Mapping[str, Any]] = field(default_factory=dict)

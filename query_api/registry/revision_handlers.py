@@ -12,12 +12,12 @@ import orjson
 from common.errors import InvalidInput, NotFound
 from query_api.compute.pool import IN_PROCESS_BYTES_MAX, run_if_large
 from query_api.registry.checks import edited_id, missing, number_up_to, path_id
-from query_api.registry.commits import Target, commit, commit_first, revert
+from query_api.registry.commits import CommitTarget, commit, commit_first, revert
 from query_api.registry.diff import changes_json
 from query_api.registry.fields import id_window
 from query_api.registry.handlers import KindHandlers
 from query_api.registry.references import find_named_revision
-from query_api.registry.resolving import Bounds, Resolved, resolve_embeds
+from query_api.registry.resolving import EmbedLimits, Resolved, resolve_embeds
 from query_api.registry.responses import (
     list_response,
     one_response,
@@ -182,7 +182,7 @@ class RevisionHandlers(KindHandlers):
         self, request: Request, data: str, options: ResolveOptions, *, revision_id: UUID | None = None
     ) -> Resolved:
         limits = request.context.settings.limits
-        bounds = Bounds(
+        bounds = EmbedLimits(
             number_up_to(limits.embed_depth_max, options.max_depth, default=DEPTH_DEFAULT, member="max_depth"),
             number_up_to(limits.embeds_max, options.max_embeds, default=EMBEDS_DEFAULT, member="max_embeds"),
             limits.resolved_bytes_max,
@@ -200,10 +200,10 @@ class RevisionHandlers(KindHandlers):
             raise NotFound(f"There is no {self._labels.revision} with the id '{revision_id}'.")
         return found
 
-    def _target(self, sent: RevisionCreate, *, base_revision_id: UUID | None = None) -> Target:
+    def _target(self, sent: RevisionCreate, *, base_revision_id: UUID | None = None) -> CommitTarget:
         if sent.variant_id is None:
             raise missing(self._labels.revision, self._labels.own_name("variant_id"))
-        return Target(sent.variant_id, sent.artifact_id, base_revision_id)
+        return CommitTarget(sent.variant_id, sent.artifact_id, base_revision_id)
 
     def _response(self, revision: Revision | None, *, with_slugs: bool = True, **others: Any) -> Response:
         return revision_response(self._labels, revision, with_slugs=with_slugs, **others)

@@ -13,13 +13,14 @@ from uuid import UUID
 from pydantic import BeforeValidator, Field, Json
 
 from common.errors import InvalidInput
-from query_api.registry.fields import IdWindowing, Meta, Moment, Order, Tags, json_text, storable_json
+from query_api.registry.fields import IdWindowing, Meta, Moment, Tags, json_text, storable_json
 from query_api.registry.kinds import FlagsFilter, History, Mark, PerKind, SpelledId
 from query_api.registry.labels import Labels
 from query_api.registry.pages import Named, Search
 from query_api.registry.references import wanted_number
 from query_api.request.body_models import Listed, Strict
 from query_api.request.references import NamedSlug, Reference, ReferenceIn, Text
+from query_api.spans.windowing import Order
 
 _PART: Final = "A part of it; case is ignored."
 

@@ -12,7 +12,7 @@ from query_api.filter.models import FilteringModel
 from query_api.filter.parse import check_groups, parse
 from query_api.filter.sql.compile import compile_filter
 from query_api.registry.fields import Moment, json_text, storable_json
-from query_api.registry.kinds import History, RevisionData, Sample, Snapshot
+from query_api.registry.kinds import History, RevisionData, RevisionState, Sample
 from query_api.registry.labels import QUERIES
 from query_api.request.body_models import Listed, Strict
 from query_api.request.references import Text
@@ -76,15 +76,15 @@ class QueryData(RevisionData):
         return json_text(stored) or "{}"
 
 
-def snapshot(data: RevisionData | None) -> Snapshot:
+def snapshot(data: RevisionData | None) -> RevisionState:
     """Return what a commit stores; empty data is nothing. Raises ``InvalidInput`` for a query that could not be run."""
     if data is None:
-        return Snapshot(None, None)
+        return RevisionState(None, None)
     assert isinstance(data, QueryData)  # noqa: S101 - the bodies of saved queries have no other
     compile_filter(parse(data.filtering, path=SAVED_AT))
     _refuse_illegal_window(data)
     text = data.text()
-    return Snapshot(None if text == "{}" else text, None)
+    return RevisionState(None if text == "{}" else text, None)
 
 
 def _refuse_illegal_window(data: QueryData) -> None:

@@ -44,7 +44,6 @@ LONG_FILES: Final = {"common/codec/otlp_json.py"}
 AMBIGUOUS_CLASSES: Final = {
     "_Connection",
     "Layout",
-    "Bounds",
     "Rejection",
     "Group",
     "_Reader",
@@ -58,9 +57,6 @@ AMBIGUOUS_CLASSES: Final = {
     "Kind",
     "Content",
     "_Known",
-    "Snapshot",
-    "Order",
-    "Target",
 }
 """Names that may still belong to classes of two files."""
 

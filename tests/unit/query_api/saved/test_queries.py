@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from common.errors import InvalidFilter, InvalidInput
 from query_api.filter.parse import parse
-from query_api.registry.kinds import Snapshot
+from query_api.registry.kinds import RevisionState
 from query_api.saved.queries import QueryData, snapshot
 from tests.support.filters import FILTERS
 
@@ -21,7 +21,7 @@ def kept(**data: Any) -> str | None:
 @pytest.mark.parametrize("data", [{}, {"filtering": None, "windowing": None}, {"trace_ids": ["a"], "traces": [{}]}])
 def test_empty_data_is_not_stored(data: dict[str, Any]) -> None:
     assert kept(**data) is None
-    assert snapshot(None) == Snapshot(None, None)
+    assert snapshot(None) == RevisionState(None, None)
 
 
 def test_defaults_are_stored_and_nulls_are_not() -> None:
