@@ -20,24 +20,24 @@ COLUMNS_MAX: Final = 120
 LINES_MAX: Final = 400
 
 DIALECT: Final = {
-    r"so many": 2,
-    r"tells? of": 2,
-    r"told": 9,
-    r"rooms?": 7,
+    r"so many": 1,
+    r"tells? of": 1,
+    r"told": 3,
+    r"rooms?": 5,
     r"doors?": 1,
     r"house": 0,
-    r"the way of": 3,
-    r"be it": 1,
-    r"in its place": 3,
-    r"bury|buries|buried": 1,
+    r"the way of": 2,
+    r"be it": 0,
+    r"in its place": 1,
+    r"bury|buries|buried": 0,
     r"by and by": 0,
-    r"beside": 46,
+    r"beside": 34,
     r"whoever": 0,
     r"misfits?": 0,
     r"stretch(?:es)?": 0,
 }
 """Expressions that product code and docs do not use, and how often each may still occur."""
-LONG_LINES_MAX: Final = 275
+LONG_LINES_MAX: Final = 83
 """Lines of code and pages that may still have more than 120 columns."""
 LONG_FILES: Final = {"common/codec/otlp_json.py"}
 """Files that may still have more than 400 lines."""
