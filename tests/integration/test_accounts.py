@@ -57,9 +57,7 @@ async def _count(database: Database, table: str) -> int:
 
 
 class TestAccounts:
-    async def test_each_account_is_a_user_with_a_project_of_its_own_and_a_key_to_it(
-        self, client: aiohttp.ClientSession
-    ):
+    async def test_account_is_a_user_with_a_new_project_and_a_key(self, client: aiohttp.ClientSession):
         email, other = _email(), _email()
         accounts = {
             "user": {"user": {"email": email}, "options": OPTIONS},
@@ -94,7 +92,7 @@ class TestAccounts:
 
         assert owner == (UUID(account["projects"]["prj"]["id"]), UUID(account["user"]["id"]))
 
-    async def test_a_known_address_is_the_same_user_with_another_project(self, client: aiohttp.ClientSession):
+    async def test_known_address_is_the_same_user_with_another_project(self, client: aiohttp.ClientSession):
         body = {"accounts": {"u": {"user": {"email": _email()}}}}
 
         (_, first), (_, second) = [await _create(client, body) for _ in range(2)]
@@ -104,7 +102,7 @@ class TestAccounts:
         assert one["projects"] != two["projects"]
 
     @pytest.mark.parametrize("options", [None, {}, {"create_api_keys": True}, {"return_api_keys": True}])
-    async def test_a_key_is_made_only_where_it_is_asked_for_and_shown(
+    async def test_key_is_created_only_if_it_is_requested_and_shown(
         self, client: aiohttp.ClientSession, shared_database: Database, options: Any
     ):
         account = {"user": {"email": _email()}} | ({} if options is None else {"options": options})
@@ -123,7 +121,7 @@ class TestAccounts:
             ({"seed_defaults": False}, []),
         ],
     )
-    async def test_it_has_environments_unless_that_is_not_wanted(
+    async def test_project_of_an_account_has_environments_by_default(
         self, client: aiohttp.ClientSession, options: Any, environments: list[str]
     ):
         keys = {"create_api_keys": True, "return_api_keys": True}
@@ -139,7 +137,7 @@ class TestAccounts:
     @pytest.mark.parametrize(
         "authorization", [None, "", "Access", "Access ", "Access wrong", ADMIN_KEY, f"ApiKey {ADMIN_KEY}"]
     )
-    async def test_without_the_admin_key_it_is_401_and_nothing_is_made(
+    async def test_wrong_admin_key_is_401_and_creates_nothing(
         self, client: aiohttp.ClientSession, shared_database: Database, authorization: str | None
     ):
         before = await _count(shared_database, "projects")
@@ -150,13 +148,13 @@ class TestAccounts:
         assert (status, body) == (401, {"detail": {"message": "Unauthorized"}})
         assert await _count(shared_database, "projects") == before
 
-    async def test_who_is_refused_learns_which_scheme_is_taken(self, client: aiohttp.ClientSession):
+    async def test_401_names_the_scheme(self, client: aiohttp.ClientSession):
         async with client.post("/admin/simple/accounts/", json={}) as of_admins, client.get("/projects/current") as own:
             found = [(each.status, each.headers["WWW-Authenticate"]) for each in (of_admins, own)]
 
         assert found == [(401, "Access"), (401, "ApiKey")]
 
-    async def test_the_admin_key_opens_nothing_else(self, client: aiohttp.ClientSession):
+    async def test_admin_key_is_valid_for_no_other_route(self, client: aiohttp.ClientSession):
         assert (await client.get("/projects/current", headers=ADMIN)).status == 401
 
     @pytest.mark.parametrize(
@@ -172,7 +170,7 @@ class TestAccounts:
             ({"accounts": {str(n): {"user": {"email": "e"}} for n in range(101)}}, ["body", "accounts"]),
         ],
     )
-    async def test_what_is_no_account_is_422(
+    async def test_illegal_account_is_422(
         self, client: aiohttp.ClientSession, shared_database: Database, body: Any, loc: list[str]
     ):
         before = await _count(shared_database, "projects")
@@ -189,7 +187,7 @@ class TestAccounts:
 
         assert (status, len(made["accounts"])) == (200, 100)
 
-    async def test_when_one_cannot_be_made_none_is(self, client: aiohttp.ClientSession, shared_database: Database):
+    async def test_accounts_are_created_all_or_none(self, client: aiohttp.ClientSession, shared_database: Database):
         tables = ("users", "projects", "api_keys")
         before = [await _count(shared_database, table) for table in tables]
         await shared_database.execute(
@@ -203,7 +201,7 @@ class TestAccounts:
         assert status == 500
         assert [await _count(shared_database, table) for table in tables] == before
 
-    async def test_requests_about_the_same_addresses_do_not_lock_each_other(self, client: aiohttp.ClientSession):
+    async def test_requests_about_the_same_addresses_do_not_deadlock(self, client: aiohttp.ClientSession):
         """The second address of one request is the first of the other."""
         emails = [_email() for _ in range(6)]
         bodies = [
@@ -218,7 +216,7 @@ class TestAccounts:
 
 
 class TestCurrentProject:
-    async def test_it_is_the_project_of_the_key(self, client: aiohttp.ClientSession, shared_database: Database):
+    async def test_current_project_is_that_of_the_key(self, client: aiohttp.ClientSession, shared_database: Database):
         project = await Projects(shared_database, ManualClock()).create("checkout")
         key = await Keys(shared_database, ManualClock()).create(project.id, name="k")
 
@@ -229,7 +227,7 @@ class TestCurrentProject:
         assert (answer["is_default_project"], answer["is_demo"], answer["user_role"]) == (False, False, "owner")
         assert {"organization_id", "organization_name", "workspace_id", "workspace_name"} <= answer.keys()
 
-    async def test_without_authentication_it_is_the_default_project(self, shared_database: Database):
+    async def test_current_project_without_authentication_is_the_default(self, shared_database: Database):
         async with serving(context_of(database=shared_database)) as client:
             answer = await (await client.get("/projects/current")).json()
 
@@ -252,7 +250,7 @@ class TestCurrentProject:
 class TestPermissions:
     PATH = "/api/access/permissions/check?action=run_service&resource_type=service&scope_type=x&scope_id=y"
 
-    async def test_a_key_in_force_may_do_everything(self, client: aiohttp.ClientSession, shared_database: Database):
+    async def test_valid_key_may_do_everything(self, client: aiohttp.ClientSession, shared_database: Database):
         project = await Projects(shared_database, ManualClock()).create("served")
         key = await Keys(shared_database, ManualClock()).create(project.id, name="k")
 
@@ -267,7 +265,7 @@ class TestPermissions:
 
             assert (response.status, await response.json()) == (401, {"detail": {"message": "Unauthorized"}})
 
-    async def test_without_authentication_it_is_allowed(self):
+    async def test_permission_without_authentication_is_allowed(self):
         async with serving(context_of()) as client:
             assert await (await client.get(self.PATH)).json() == {"effect": "allow"}
 
@@ -316,7 +314,7 @@ class TestCommands:
         assert owner == (UUID(project["id"]), UUID(key["user_id"]))
         assert owner.user_id != DEFAULT_USER_ID
 
-    async def test_a_revoked_key_counts_for_nothing(self, command: Command, shared_database: Database):
+    async def test_revoked_key_is_invalid(self, command: Command, shared_database: Database):
         [key] = command.json("keys", "create", "old")
 
         [revoked] = command.json("keys", "revoke", key["id"])
@@ -325,7 +323,7 @@ class TestCommands:
         assert await Keys(shared_database, ManualClock()).find(key["key"]) is None
         assert key["user_id"] == str(DEFAULT_USER_ID)
 
-    async def test_without_a_project_a_key_is_one_of_the_default_project_that_is_set(
+    async def test_key_without_a_project_is_one_of_the_default_project(
         self, command: Command, shared_database: Database
     ):
         project = await Projects(shared_database, ManualClock()).create("the default of this installation")
@@ -337,7 +335,7 @@ class TestCommands:
         assert [listed["id"] for listed in command.json("keys", "list")] == [key["id"]]
         assert f"{project.name}  (default)" in command.run("projects", "list").stdout
 
-    def test_a_name_of_two_projects_is_told_with_their_ids(self, command: Command):
+    def test_name_of_two_projects_is_rejected_with_their_ids(self, command: Command):
         name = f"twice {uuid4()}"
         ids = [command.json("projects", "create", name)[0]["id"] for _ in range(2)]
 
@@ -363,12 +361,12 @@ class TestCommands:
             (["keys", "--help"], 0, "Authorization: ApiKey KEY"),
         ],
     )
-    def test_the_exit_code_and_the_words_tell(self, command: Command, arguments: list[str], code: int, words: str):
+    def test_exit_code_and_text_of_commands(self, command: Command, arguments: list[str], code: int, words: str):
         done = command.run(*arguments)
 
         assert (done.returncode, words in done.stdout + done.stderr) == (code, True)
 
-    def test_for_people_it_says_what_comes_next(self, command: Command):
+    def test_text_output_names_the_next_step(self, command: Command):
         project = command.run("projects", "create", f"for people {uuid4()}")
         listed = command.run("projects", "list")
 

@@ -624,13 +624,13 @@ READ = {name: row for name, row in ROWS.items() if row.leaves_no_trace}
 
 
 @pytest.mark.parametrize("row", WRITTEN.values(), ids=WRITTEN.keys())
-async def test_the_row_that_writes(world: World, row: Row):
+async def test_route_that_writes(world: World, row: Row):
     await check(world.mine, row, world.names)
 
 
 @pytest.mark.parametrize("row", READ.values(), ids=READ.keys())
 @pytest.mark.asyncio(loop_scope="module")
-async def test_the_row_that_reads_or_fails_and_leaves_no_trace(lasting_world: World, row: Row):
+async def test_route_that_reads_or_fails_changes_nothing(lasting_world: World, row: Row):
     before = await counts(lasting_world.mine)
 
     await check(lasting_world.mine, row, lasting_world.names)
@@ -647,7 +647,7 @@ def test_the_table_has_every_route():
     assert untested(APPLICATION_ROUTES, ROWS.values()) == []
 
 
-async def test_without_a_key_nothing_is_told(world: World):
+async def test_request_without_a_key_learns_nothing(world: World):
     for method, path in (
         ("GET", f"/applications/{uuid4()}"),
         ("POST", COMMITS),

@@ -39,14 +39,14 @@ async def slugs(client: HistoryClient, layer: str, **question: Any) -> list[str]
 # Shapes
 
 
-async def test_an_application_is_listed_whatever_flags_it_was_given(client: HistoryClient):
+async def test_application_is_listed_with_any_flags(client: HistoryClient):
     made = [await client.application("a"), await client.application("b", flags={"is_application": False, "x": 1})]
 
     assert [each["flags"]["is_application"] for each in made] == [True, True]
     assert await slugs(client, "applications") == ["a", "b"]
 
 
-async def test_a_revision_says_all_that_it_is(client: HistoryClient):
+async def test_revision_has_all_members(client: HistoryClient):
     application, variant, _ = await client.branch()
     sent = {"name": "n", "description": "d", "message": "m", "tags": {"a": {"b": True}}, "meta": {"z": None, "a": 1}}
 
@@ -66,7 +66,7 @@ async def test_a_revision_says_all_that_it_is(client: HistoryClient):
     assert not {"updated_at", "updated_by_id", "deleted_at", "deleted_by_id"} & set(revision)
 
 
-async def test_slugs_of_parents_are_shown_where_clients_expect_them(client: HistoryClient):
+async def test_slugs_of_parents_are_returned_where_clients_expect_them(client: HistoryClient):
     application, variant, (revision,) = await client.branch(commits=1)
     forked = await client.post(
         "/applications/variants/fork",
@@ -87,7 +87,7 @@ async def test_slugs_of_parents_are_shown_where_clients_expect_them(client: Hist
     assert "name" not in edited["application_variant"]  # replaced as a whole: cleared
 
 
-async def test_editing_an_application_keeps_what_is_not_said(client: HistoryClient):
+async def test_edited_application_keeps_absent_members(client: HistoryClient):
     made = await client.application("app", name="n", tags={"a": "b"}, flags={"is_snippet": True})
 
     sent = {"id": made["id"], "description": "d", "name": None, "slug": "other"}
@@ -101,7 +101,7 @@ async def test_editing_an_application_keeps_what_is_not_said(client: HistoryClie
 # Archiving
 
 
-async def test_archiving_an_application_leaves_what_is_below(client: HistoryClient):
+async def test_archived_application_leaves_its_variants(client: HistoryClient):
     application, variant, (revision,) = await client.branch(commits=1)
 
     await client.post(f"/applications/{application['id']}/archive")
@@ -112,7 +112,7 @@ async def test_archiving_an_application_leaves_what_is_below(client: HistoryClie
     assert (await client.commit(variant["id"]))["version"] == "1"
 
 
-async def test_a_variant_comes_back_with_what_went_with_it(client: HistoryClient):
+async def test_unarchived_variant_restores_its_revisions(client: HistoryClient):
     _, variant, revisions = await client.branch(commits=3)
     await client.post(f"/applications/revisions/{revisions[1]['id']}/archive")
 
@@ -125,7 +125,7 @@ async def test_a_variant_comes_back_with_what_went_with_it(client: HistoryClient
     assert [each["version"] for each in await client.log(variant_id=variant["id"])] == ["2", "0"]
 
 
-async def test_an_archived_head_is_served_and_the_log_begins_below_it(client: HistoryClient):
+async def test_archived_head_is_returned_and_the_log_begins_below_it(client: HistoryClient):
     application, variant, revisions = await client.branch(commits=2)
     await client.post(f"/applications/revisions/{revisions[1]['id']}/archive")
 
@@ -141,7 +141,7 @@ async def test_an_archived_head_is_served_and_the_log_begins_below_it(client: Hi
     assert "archived" in (await client.post("/applications/variants/fork", pinned, status=400))["detail"]
 
 
-async def test_an_archived_variant_is_not_forked_though_it_was_committed_to_since(client: HistoryClient):
+async def test_archived_variant_is_not_forked_even_after_a_commit(client: HistoryClient):
     _, variant, _ = await client.branch(commits=1)
     await client.post(f"/applications/variants/{variant['id']}/archive")
     await client.commit(variant["id"])
@@ -155,7 +155,7 @@ async def test_an_archived_variant_is_not_forked_though_it_was_committed_to_sinc
 # History
 
 
-async def test_a_fork_has_the_history_and_goes_its_own_way(client: HistoryClient):
+async def test_fork_has_the_history_and_is_independent(client: HistoryClient):
     application, variant, revisions = await client.branch(commits=3)
     sent = {
         "application_variant": {"slug": "f", "name": "F"},
@@ -200,7 +200,7 @@ async def test_the_longest_slugs_can_be_stored_forked_and_named(client: HistoryC
     assert "2500" in str(await client.post("/applications/", too_long, status=422))
 
 
-async def test_of_commits_on_one_base_one_wins_and_the_others_learn_of_the_head(client: HistoryClient):
+async def test_one_commit_on_a_base_succeeds_and_others_get_the_head(client: HistoryClient):
     _, variant, (base,) = await client.branch(commits=1)
     body = {"application_revision": {"variant_id": variant["id"], "base_revision_id": base["id"]}}
 
@@ -226,7 +226,7 @@ async def test_parallel_deltas_are_all_in_the_head(client: HistoryClient):
     assert head["data"]["parameters"] == {"prompt": "0", **{f"k{n}": n for n in range(8)}}
 
 
-async def test_a_change_leads_to_no_more_data_than_can_be_sent_whole(client: HistoryClient, shared_database: Database):
+async def test_change_cannot_make_data_larger_than_a_body(client: HistoryClient, shared_database: Database):
     _, variant, _ = await client.branch(commits=1)
     empty = len(json.dumps({"parameters": {"prompt": "0", "more": ""}}, separators=(",", ":")))
     limits = {"limits": {"body_bytes_max": 1_500}}
@@ -268,7 +268,7 @@ async def test_a_change_leads_to_no_more_data_than_can_be_sent_whole(client: His
 
 
 @pytest.mark.parametrize("path", ["/applications/", "/simple/applications/"])
-async def test_of_parallel_creates_one_wins(client: HistoryClient, path: str):
+async def test_one_of_parallel_creates_succeeds(client: HistoryClient, path: str):
     body = {"application": {"slug": "app"}}
 
     outcomes = await asyncio.gather(*(client.try_call("POST", path, json=body) for _ in range(8)))
@@ -277,7 +277,7 @@ async def test_of_parallel_creates_one_wins(client: HistoryClient, path: str):
     assert {answer["detail"]["conflict"]["slug"] for status, answer in outcomes if status == 409} == {"app"}
 
 
-async def test_a_revert_is_a_commit_of_the_older_content(client: HistoryClient):
+async def test_revert_is_a_commit_of_the_older_content(client: HistoryClient):
     _, variant, _ = await client.branch()
     old = await client.commit(
         variant["id"], name="n", tags={"a": "b"}, data={"script": "old", "parameters": {"n": None}}
@@ -296,7 +296,7 @@ async def test_a_revert_is_a_commit_of_the_older_content(client: HistoryClient):
     assert difference["references"]["to"]["application_revision"]["version"] == "2"
 
 
-async def test_a_difference_keeps_numbers_exactly(client: HistoryClient):
+async def test_diff_keeps_numbers_exactly(client: HistoryClient):
     _, variant, _ = await client.branch()
     one = await client.commit(variant["id"], data={"parameters": {"n": 2**70, "gone": None}})
     other = await client.commit(variant["id"], data={"parameters": {"n": 2**70 + 1, "list": [1]}})
@@ -367,7 +367,7 @@ async def test_tags_meta_and_flags_narrow(client: HistoryClient):
     assert await found(slugs=[]) == []
 
 
-async def test_empty_tags_and_meta_ask_nothing(client: HistoryClient):
+async def test_empty_tags_and_meta_are_no_condition(client: HistoryClient):
     await client.application("a", tags={"team": "cx"}, meta={"m": 1})
     await client.application("b")
 
@@ -384,7 +384,7 @@ async def test_references_of_one_list_are_alternatives(client: HistoryClient):
     assert await slugs(client, "applications", application_refs=[{"slug": "none"}]) == []
 
 
-async def test_folders_are_asked_for(client: HistoryClient):
+async def test_folders_are_a_condition(client: HistoryClient):
     made = await client.application("a")
     await client.application("b")
     folder = "00000000-0000-7000-8000-0000000000f0"
@@ -396,7 +396,7 @@ async def test_folders_are_asked_for(client: HistoryClient):
     assert await slugs(client, "applications", application={}) == ["a", "b"]
 
 
-async def test_pages_go_along_ids_and_are_full_until_the_end(client: HistoryClient):
+async def test_pages_follow_ids_and_are_full_until_the_end(client: HistoryClient):
     for number in range(6):
         await client.application(f"a{number}", flags={"is_snippet": number % 2 == 0})
 
@@ -415,7 +415,7 @@ async def test_pages_go_along_ids_and_are_full_until_the_end(client: HistoryClie
     assert [each["slug"] for each in await page(order="ascending", oldest=first[-1]["created_at"])] == ["a4"]
 
 
-async def test_a_history_too_large_for_one_answer_is_read_in_parts(client: HistoryClient, shared_database: Database):
+async def test_history_too_large_for_one_response_is_read_in_parts(client: HistoryClient, shared_database: Database):
     _, variant, _ = await client.branch()
     lineage = Lineage(shared_database, Kind.APPLICATION, Owner(client.project_id, USER_ID))
     large = Content(Header(), data='{"parameters": {"prompt": "%s"}}' % ("x" * 9_900_000))
@@ -437,7 +437,7 @@ async def test_a_history_too_large_for_one_answer_is_read_in_parts(client: Histo
     assert [each["version"] for each in await client.log(variant_id=variant["id"], depth=2)] == ["6", "5"]
 
 
-async def test_revisions_are_asked_for_by_what_they_are(client: HistoryClient):
+async def test_revisions_are_queried_by_their_members(client: HistoryClient):
     _, variant, _ = await client.branch()
     chat = await client.commit(variant["id"], slug="chat", message="A Chat", data={"uri": "x:y:chat:1"})
     await client.commit(variant["id"], slug="plain", message="plain")
@@ -474,7 +474,7 @@ async def test_a_simple_application_has_an_empty_revision_and_one_with_the_data(
     assert (await client.call("GET", f"/simple/applications/{made['id']}"))["application"] == made
 
 
-async def test_editing_a_simple_application_makes_a_revision_where_something_changes(client: HistoryClient):
+async def test_edit_of_a_simple_application_commits_a_change(client: HistoryClient):
     sent = {"slug": "s", "name": "S", "tags": {"a": "b"}, "data": {"script": "1"}}
     made = (await client.post("/simple/applications/", {"application": sent}))["application"]
 
@@ -496,9 +496,7 @@ async def test_editing_a_simple_application_makes_a_revision_where_something_cha
     ]
 
 
-async def test_an_edit_that_keeps_the_data_keeps_what_is_committed_meanwhile(
-    client: HistoryClient, shared_database: Database
-):
+async def test_edit_without_data_keeps_what_is_committed_meanwhile(client: HistoryClient, shared_database: Database):
     sent = {"application": {"slug": "s", "data": {"script": "1"}}}
     made = (await client.post("/simple/applications/", sent))["application"]
     rename = {"application": {"id": made["id"], "name": "x"}}
@@ -515,7 +513,7 @@ async def test_an_edit_that_keeps_the_data_keeps_what_is_committed_meanwhile(
     assert [each["version"] for each in await client.log(variant_id=made["variant_id"])] == ["3", "2", "1", "0"]
 
 
-async def test_simple_applications_are_asked_for_by_flags_of_their_head(client: HistoryClient):
+async def test_simple_applications_are_queried_by_flags_of_their_head(client: HistoryClient):
     chat = {"slug": "chat", "data": {"uri": "x:y:chat:1"}}
     for sent in (chat, {"slug": "plain"}, {"slug": "snippet", "flags": {"is_snippet": True, "is_chat": True}}):
         await client.post("/simple/applications/", {"application": sent})
@@ -532,7 +530,7 @@ async def test_simple_applications_are_asked_for_by_flags_of_their_head(client: 
     assert await found(application_refs=[{"slug": "plain"}]) == ["plain"]
 
 
-async def test_archiving_a_simple_application_archives_the_application_alone(client: HistoryClient):
+async def test_archived_simple_application_keeps_its_variant(client: HistoryClient):
     made = (await client.post("/simple/applications/", {"application": {"slug": "s"}}))["application"]
 
     archived = (await client.post(f"/simple/applications/{made['id']}/archive"))["application"]
@@ -547,7 +545,7 @@ async def test_archiving_a_simple_application_archives_the_application_alone(cli
 # By environment
 
 
-async def test_what_is_deployed_is_retrieved_by_environment(client: HistoryClient):
+async def test_deployed_revision_is_retrieved_by_environment(client: HistoryClient):
     application, _, revisions = await client.branch(commits=2)
     target = {"environment_ref": {"slug": "production"}}
     deploy = {**target, "application_ref": {"slug": "app"}, "application_revision_ref": {"version": "0"}}

@@ -87,7 +87,7 @@ async def refused(client: HistoryClient, parameters: Any, **options: Any) -> str
         ([{"deep": [embed()]}], [{"deep": ["Hello"]}]),
     ],
 )
-async def test_each_spelling_is_replaced(client: HistoryClient, value: Any, expected: Any):
+async def test_every_notation_is_replaced(client: HistoryClient, value: Any, expected: Any):
     parameters, _ = await resolved(client, {"before": 1, "here": value, "after": [2.5]})
 
     assert parameters == {"before": 1, "here": expected, "after": [2.5]}
@@ -97,7 +97,7 @@ async def test_each_spelling_is_replaced(client: HistoryClient, value: Any, expe
     "text",
     ["mail me @{{handle}}", "@{{customer.name}}", "{{application.slug=x}}", "@ag.embed", "a@b.c", "@{{a b.c=d"],
 )
-async def test_what_only_looks_like_one_stays(client: HistoryClient, text: str):
+async def test_text_that_only_looks_like_an_embed_stays(client: HistoryClient, text: str):
     parameters, info = await resolved(client, {"text": text, "name@ag.embed": 1})
 
     assert parameters == {"text": text, "name@ag.embed": 1}
@@ -119,13 +119,13 @@ async def test_what_only_looks_like_one_stays(client: HistoryClient, text: str):
         },
     ],
 )
-async def test_references_are_those_of_a_retrieval(client: HistoryClient, references: Any):
+async def test_embeds_name_revisions_like_a_retrieval(client: HistoryClient, references: Any):
     parameters, _ = await resolved(client, {"here": embed(**references)})
 
     assert parameters == {"here": "Hello"}
 
 
-async def test_ids_name_as_well_as_slugs_in_any_spelling(client: HistoryClient):
+async def test_embeds_may_name_by_id_in_any_notation(client: HistoryClient):
     found = await client.post(RETRIEVE, {"application_ref": {"slug": "x"}})
     names = found["retrieval_info"]["references"]
 
@@ -141,7 +141,7 @@ async def test_ids_name_as_well_as_slugs_in_any_spelling(client: HistoryClient):
             assert parameters == {"object": "Hello", "text": "5"}
 
 
-async def test_a_variant_without_a_version_means_its_head(client: HistoryClient):
+async def test_embedded_variant_without_a_version_means_its_head(client: HistoryClient):
     [variant] = (await client.post("/applications/variants/query"))["application_variants"]
     await client.commit(variant["id"], data={"parameters": {"greeting": "Good day"}})
 
@@ -150,7 +150,7 @@ async def test_a_variant_without_a_version_means_its_head(client: HistoryClient)
     assert parameters == {"head": "Good day", "old": "Hello"}
 
 
-async def test_an_environment_is_what_is_deployed_there(client: HistoryClient):
+async def test_embedded_environment_is_its_data(client: HistoryClient):
     await client.post(
         "/applications/revisions/deploy", {"application_ref": {"slug": "x"}, "environment_ref": {"slug": "production"}}
     )
@@ -164,7 +164,7 @@ async def test_an_environment_is_what_is_deployed_there(client: HistoryClient):
 # What is told
 
 
-async def test_one_embed_is_told_as_one(client: HistoryClient):
+async def test_one_embed_is_counted_once(client: HistoryClient):
     found = await client.post(RETRIEVE, {"application_ref": {"slug": "x"}})
 
     _, info = await resolved(client, {"here": OF_X})
@@ -174,7 +174,7 @@ async def test_one_embed_is_told_as_one(client: HistoryClient):
     assert info == {"references_used": [used], "depth_reached": 1, "embeds_resolved": 1, "errors": []}
 
 
-async def test_a_revision_is_told_once_however_often_it_is_embedded(client: HistoryClient):
+async def test_revision_is_reported_once_however_often_it_is_embedded(client: HistoryClient):
     _, info = await resolved(client, {"a": f"{OF_X} {OF_X}", "b": embed("parameters.n")})
 
     assert (info["embeds_resolved"], info["depth_reached"], len(info["references_used"])) == (3, 1, 1)
@@ -183,7 +183,7 @@ async def test_a_revision_is_told_once_however_often_it_is_embedded(client: Hist
 # Depth
 
 
-async def test_what_is_embedded_may_embed(client: HistoryClient):
+async def test_embedded_data_may_embed(client: HistoryClient):
     await revision(
         client, "y", "y-v1", {"parameters": {"text": f"<{OF_X}>", "value": {"inner": embed("parameters.n")}}}
     )
@@ -246,7 +246,7 @@ async def test_limits_of_a_request_have_bounds(client: HistoryClient, member: st
         ({"a": "b", "b": "c", "c": "a"}, "data.parameters.here"),
     ],
 )
-async def test_a_cycle_is_found(client: HistoryClient, ring: dict[str, str], at: str):
+async def test_cycle_is_rejected(client: HistoryClient, ring: dict[str, str], at: str):
     for name, inner in ring.items():
         value = f"@{{{{application_revision.slug={inner}, path=parameters.v}}}}"
         await revision(client, name, name, {"parameters": {"v": value}})
@@ -257,7 +257,7 @@ async def test_a_cycle_is_found(client: HistoryClient, ring: dict[str, str], at:
     assert "cycle" in detail
 
 
-async def test_a_revision_that_embeds_itself_as_a_whole_is_a_cycle(client: HistoryClient):
+async def test_revision_that_embeds_itself_is_a_cycle(client: HistoryClient):
     await revision(client, "self", "self-v1", {"parameters": {"v": embed(None, application={"slug": "self"})}})
 
     answer = await client.post(RETRIEVE, {"application_ref": {"slug": "self"}, "resolve": True}, status=400)
@@ -266,7 +266,7 @@ async def test_a_revision_that_embeds_itself_as_a_whole_is_a_cycle(client: Histo
     assert "cycle" in answer["detail"]
 
 
-async def test_another_part_of_the_same_revision_is_no_cycle(client: HistoryClient):
+async def test_other_part_of_the_same_revision_is_not_a_cycle(client: HistoryClient):
     value = embed("parameters.tone", application_revision={"slug": "own-v1"})
     await revision(client, "own", "own-v1", {"parameters": {"tone": "kind", "style": value}})
 
@@ -313,7 +313,7 @@ UNRESOLVABLE = [
 
 
 @pytest.mark.parametrize("value", UNRESOLVABLE, ids=str)
-async def test_it_is_400_that_names_the_place(client: HistoryClient, value: Any):
+async def test_unresolved_reference_is_400_with_its_place(client: HistoryClient, value: Any):
     detail = await refused(client, {"list": [1, {"here": value}]})
 
     assert detail.startswith("data.parameters.list[1].here: the embedded reference has no value: ")
@@ -326,14 +326,14 @@ async def test_it_is_400_that_names_the_place(client: HistoryClient, value: Any)
         (["x"], "application is not an object: id, slug and version."),
     ],
 )
-async def test_a_reference_that_cannot_be_read_says_why(client: HistoryClient, sent: Any, reason: str):
+async def test_illegal_reference_says_why(client: HistoryClient, sent: Any, reason: str):
     detail = await refused(client, {"here": embed(application=sent)})
 
     assert detail == f"data.parameters.here: the embedded reference has no value: {reason}"
 
 
 @pytest.mark.parametrize("value", UNRESOLVABLE, ids=str)
-async def test_it_is_kept_or_replaced_where_that_is_asked_for(client: HistoryClient, value: Any):
+async def test_unresolved_reference_is_kept_or_replaced_by_policy(client: HistoryClient, value: Any):
     for policy, expected in (("keep", value), ("placeholder", PLACEHOLDER)):
         parameters, info = await resolved(client, {"here": value, "there": embed()}, error_policy=policy)
 
@@ -345,7 +345,7 @@ async def test_it_is_kept_or_replaced_where_that_is_asked_for(client: HistoryCli
         assert info["errors"][0].startswith("data.parameters.here: ")
 
 
-async def test_in_a_text_the_rest_stays(client: HistoryClient):
+async def test_rest_of_a_text_stays(client: HistoryClient):
     parameters, _ = await resolved(
         client, {"here": f"{OF_X}: @{{{{application.slug=none}}}}."}, error_policy="placeholder"
     )
@@ -353,7 +353,7 @@ async def test_in_a_text_the_rest_stays(client: HistoryClient):
     assert parameters == {"here": f"Hello: {PLACEHOLDER}."}
 
 
-async def test_what_another_project_has_is_as_what_nobody_has(shared_database: Database):
+async def test_revision_of_another_project_looks_missing(shared_database: Database):
     async with clients_of(shared_database, count=2) as [mine, stranger]:
         theirs = await revision(stranger, "secret", "secret-v1", {"parameters": {"greeting": "theirs"}})
         answers = []
@@ -373,7 +373,7 @@ async def test_what_another_project_has_is_as_what_nobody_has(shared_database: D
     assert all(own == absent for own, absent in answers), answers
 
 
-async def test_one_foreign_part_does_not_hide_behind_an_own_one(shared_database: Database):
+async def test_foreign_part_next_to_an_own_part_is_not_read(shared_database: Database):
     async with clients_of(shared_database, count=2) as [mine, stranger]:
         theirs = await revision(stranger, "x", "x-v1", {"parameters": {"greeting": "theirs"}})
         await revision(mine, "x", "x-v1", {"parameters": {"greeting": "mine"}})
@@ -388,7 +388,7 @@ async def test_one_foreign_part_does_not_hide_behind_an_own_one(shared_database:
 # Routes
 
 
-async def test_a_retrieval_resolves_where_it_is_asked_to(client: HistoryClient):
+async def test_retrieval_resolves_on_request(client: HistoryClient):
     committed = await revision(client, "y", "y-v1", {"parameters": {"here": OF_X}})
 
     plain = await client.post(RETRIEVE, {"application_ref": {"slug": "y"}})
@@ -422,7 +422,7 @@ async def test_workflows_deployments_and_the_resolve_route_do_too(client: Histor
     assert [each["data"] for each in answers] == [{"parameters": {"here": "Hello"}}] * 3
 
 
-async def test_a_revision_can_be_sent_as_it_was_answered(client: HistoryClient):
+async def test_revision_can_be_sent_as_it_was_returned(client: HistoryClient):
     committed = await revision(client, "y", "y-v1", {"parameters": {"here": OF_X}})
 
     answer = await client.post(RESOLVE, {"application_revision": committed})
@@ -445,7 +445,7 @@ async def test_workflows_resolve_what_the_sdk_sends(client: HistoryClient):
     assert "workflow_ref" in (await client.post(path, {}, status=400))["detail"]
 
 
-async def test_a_deployed_reference_without_a_value_is_400(client: HistoryClient):
+async def test_deployed_reference_without_a_value_is_400(client: HistoryClient):
     await revision(client, "y", "y-v1", {"parameters": {"here": "@{{application.slug=none}}"}})
 
     for path, word in ((RETRIEVE, "application"), ("/workflows/revisions/retrieve", "workflow")):
@@ -475,7 +475,7 @@ async def test_environments_resolve_too(client: HistoryClient):
     assert answer["detail"][0]["loc"] == ["body", "environment_revision", "dat"]
 
 
-async def test_without_embeds_data_is_answered_as_it_was_committed(client: HistoryClient):
+async def test_data_without_embeds_is_returned_as_committed(client: HistoryClient):
     data = {"parameters": {"z": 1.0, "a": 2**70, "n": None, "text": "@{{name}}"}}
     committed = await revision(client, "y", "y-v1", data)
 
@@ -507,7 +507,7 @@ async def shallow(shared_database: Database) -> AsyncIterator[HistoryClient]:
             yield HistoryClient(session, client.key, client.project_id)
 
 
-async def test_a_limit_below_the_default_counts_where_a_request_does_not_say(shallow: HistoryClient):
+async def test_setting_below_the_default_limits_requests(shallow: HistoryClient):
     await revision(shallow, "x", "x-v1", {"parameters": {"greeting": "Hello"}})
     await revision(shallow, "y", "y-v1", {"parameters": {"v": OF_X}})
 
@@ -539,7 +539,7 @@ async def test_references_that_multiply_end_at_the_limit_of_bytes(small: History
 
 
 @pytest.mark.parametrize("policy", ["exception", "keep", "placeholder"])
-async def test_texts_that_grow_by_quoting_end_there_too(small: HistoryClient, policy: str):
+async def test_texts_that_grow_by_quoting_end_at_the_limit_of_bytes(small: HistoryClient, policy: str):
     await revision(small, "q0", "q0", {"parameters": {"v": '"' * 50}})
     for number in range(1, 10):
         inner = f"@{{{{application_revision.slug=q{number - 1}, path=parameters}}}}"
@@ -562,14 +562,14 @@ async def test_a_part_that_is_too_large_is_not_read(small: HistoryClient):
     assert "too large" in detail
 
 
-async def test_data_that_is_too_large_itself_is_refused_only_where_it_embeds(small: HistoryClient):
+async def test_too_large_data_is_rejected_only_if_it_embeds(small: HistoryClient):
     large = {"large": "x" * 11_000}
 
     assert (await resolved(small, large))[0] == large
     assert await refused(small, {**large, "here": embed(application={"slug": "x"})})
 
 
-async def test_a_flood_of_embeds_is_looked_at_up_to_the_limit(client: HistoryClient):
+async def test_many_embeds_are_read_up_to_the_limit(client: HistoryClient):
     flood = "@{{a.b=}}" * 100_000
 
     body = {"application_revision": {"data": {"script": flood}}, "error_policy": "keep"}
@@ -592,7 +592,7 @@ async def test_nesting_has_the_limit_of_data(client: HistoryClient):
     assert "nest deeper" in await refused(client, {"here": here})
 
 
-async def test_a_level_is_read_in_one_statement(
+async def test_level_is_read_in_one_statement(
     client: HistoryClient, shared_database: Database, monkeypatch: pytest.MonkeyPatch
 ):
     for number in range(20):

@@ -69,7 +69,7 @@ COMMIT = "/environments/revisions/commit"
 
 
 class TestSimpleEnvironments:
-    async def test_it_has_a_variant_and_two_revisions_and_no_flags(self, api: Api):
+    async def test_new_environment_has_a_variant_and_two_revisions_and_no_flags(self, api: Api):
         made = await api.environment()
 
         log = await api.ok("/environments/revisions/log", {"environment_revisions": {"environment_id": made["id"]}})
@@ -80,7 +80,7 @@ class TestSimpleEnvironments:
         assert "flags" not in made
         assert (await api.get(f"/preview/simple/environments/{made['id']}/"))["environment"] == made
 
-    async def test_a_taken_slug_is_409_and_leaves_nothing(self, api: Api):
+    async def test_taken_slug_is_409_and_creates_nothing(self, api: Api):
         await api.environment()
 
         status, answer = await api.post("/simple/environments/", {"environment": {"slug": "production"}})
@@ -88,7 +88,7 @@ class TestSimpleEnvironments:
         assert (status, answer["detail"]["conflict"]) == (409, {"slug": "production"})
         assert (await api.ok("/environments/variants/query", {}))["count"] == 1
 
-    async def test_an_application_may_have_the_same_slug(self, api: Api):
+    async def test_application_may_have_the_slug_of_an_environment(self, api: Api):
         await api.application("production")
 
         await api.environment("production")
@@ -105,7 +105,7 @@ class TestSimpleEnvironments:
             ({"slug": "a", "data": {"references": {"k": {"application": {"version": "\0"}}}}}, "version"),
         ],
     )
-    async def test_what_is_no_environment_is_422(self, api: Api, environment: Any, names: str):
+    async def test_illegal_environment_is_422(self, api: Api, environment: Any, names: str):
         status, answer = await api.post("/simple/environments/", {"environment": environment})
 
         assert (status, names in str(answer["detail"])) == (422, True)
@@ -125,7 +125,7 @@ class TestFirstEnvironments:
         async with serving(context) as client:
             yield Api(client, project.id)
 
-    async def test_they_are_as_the_simple_route_makes_them(self, fresh: Api):
+    async def test_first_environments_look_like_those_of_the_simple_route(self, fresh: Api):
         by_hand = await fresh.environment("by-hand")
 
         found = (await fresh.ok("/simple/environments/query"))["environments"]
@@ -141,14 +141,14 @@ class TestFirstEnvironments:
         ]
         assert found[2]["revision_id"] == revisions[0]["id"]
 
-    async def test_an_application_is_deployed_to_them_at_once(self, fresh: Api):
+    async def test_application_can_be_deployed_to_first_environments(self, fresh: Api):
         await fresh.application()
 
         for slug in FIRST:
             await fresh.ok(DEPLOY, {"application_ref": {"slug": "faq-bot"}, "environment_ref": {"slug": slug}})
             assert (await fresh.deployed(slug)).keys() == {"faq-bot.revision"}
 
-    async def test_the_next_revision_of_one_is_version_2(self, fresh: Api):
+    async def test_next_revision_of_a_first_environment_is_version_2(self, fresh: Api):
         await fresh.application()
         await fresh.ok(DEPLOY, {"application_ref": {"slug": "faq-bot"}, "environment_ref": {"slug": "staging"}})
 
@@ -158,7 +158,7 @@ class TestFirstEnvironments:
 
 
 class TestGuarding:
-    async def test_the_mark_is_shown_from_then_on(self, api: Api):
+    async def test_guarded_environment_shows_the_mark(self, api: Api):
         made = await api.environment()
 
         guarded = await api.ok(f"/simple/environments/{made['id']}/guard")
@@ -170,7 +170,7 @@ class TestGuarding:
         assert shown == guarded["environment"]
         assert unguarded["environment"]["flags"] == {"is_guarded": False}
 
-    async def test_it_has_no_other_effect(self, api: Api):
+    async def test_guard_has_no_other_effect(self, api: Api):
         made = await api.environment()
         await api.application()
 
@@ -181,7 +181,7 @@ class TestGuarding:
         assert {name: guarded[name] for name in guarded.keys() - changed} == made
         assert (await api.deployed()).keys() == {"faq-bot.revision"}
 
-    async def test_it_can_be_asked_for(self, api: Api):
+    async def test_guarded_environments_can_be_queried(self, api: Api):
         one, two = await api.environment("one"), await api.environment("two")
         await api.ok(f"/simple/environments/{one['id']}/guard")
 
@@ -193,7 +193,7 @@ class TestGuarding:
             assert found == [["one"], ["two"]]
         assert two["slug"] == "two"
 
-    async def test_what_is_not_there_is_count_0(self, api: Api, shared_database: Database):
+    async def test_missing_environment_is_count_0(self, api: Api, shared_database: Database):
         other = await insert_project(shared_database, "other")
         context = context_of(keys=KnownKeys({str(other.id): other.id}), database=shared_database)
         async with serving(context) as client:
@@ -210,7 +210,7 @@ class TestQueries:
     """Of environments, their variants and revisions: by the body and by the query string."""
 
     @pytest.mark.parametrize("layer", ["", "/variants", "/revisions"])
-    async def test_the_query_string_narrows(self, api: Api, layer: str):
+    async def test_parameters_narrow_a_query(self, api: Api, layer: str):
         for slug in ("one", "two"):
             await api.environment(slug)
         path = f"/environments{layer}/query"
@@ -244,7 +244,7 @@ class TestQueries:
 
         assert (status, answer["detail"][0]["loc"]) == (422, loc)
 
-    async def test_variants_and_revisions_are_named_in_the_string_too(self, api: Api):
+    async def test_parameters_name_variants_and_revisions(self, api: Api):
         made = await api.environment()
         await api.environment("other")
 
@@ -280,7 +280,7 @@ class TestCommits:
         body = {"environment_revision": {"environment_variant_id": variant["id"], **members}}
         return await api.post(COMMIT, body)
 
-    async def test_references_are_committed_and_shown_as_they_were_sent(self, api: Api):
+    async def test_references_are_committed_and_returned_as_they_were_sent(self, api: Api):
         variant = await self._variant(api)
         references = {
             "faq-bot.revision": {"application": {"slug": "faq-bot"}, "application_revision": {"version": "3"}}
@@ -294,7 +294,7 @@ class TestCommits:
         assert (revision["environment_slug"], revision["environment_variant_slug"]) == ("staging", "staging.main")
         assert "flags" not in revision
 
-    async def test_a_delta_changes_the_head_key_by_key(self, api: Api):
+    async def test_delta_changes_the_head_key_by_key(self, api: Api):
         variant = await self._variant(api)
         before = {"a.revision": {"application": {"slug": "a", "version": "1"}}, "b.c.d": {"application": {"slug": "b"}}}
         await self._commit(api, variant, data={"references": before})
@@ -304,7 +304,7 @@ class TestCommits:
 
         assert answer["environment_revision"]["data"] == {"references": {"a.revision": {"application": {"slug": "z"}}}}
 
-    async def test_what_a_delta_sets_and_removes_is_removed(self, api: Api):
+    async def test_key_that_a_delta_sets_and_removes_is_removed(self, api: Api):
         variant = await self._variant(api)
         delta = {"set": {key: {"application": {"slug": "a"}} for key in "kl"}, "remove": ["k"]}
 
@@ -312,7 +312,7 @@ class TestCommits:
 
         assert answer["environment_revision"]["data"]["references"].keys() == {"l"}
 
-    async def test_a_delta_on_an_empty_variant_is_its_first_revision(self, api: Api):
+    async def test_delta_on_an_empty_variant_is_its_first_revision(self, api: Api):
         variant = await self._variant(api)
 
         _, answer = await self._commit(api, variant, delta={"set": {"k": {"application": {"slug": "a"}}}})
@@ -334,9 +334,7 @@ class TestCommits:
             ({"slug": "__ag__x"}, 400, "__ag__"),
         ],
     )
-    async def test_what_cannot_be_committed_says_so_and_leaves_no_row(
-        self, api: Api, members: Any, status: int, names: str
-    ):
+    async def test_rejected_commit_says_why_and_leaves_no_row(self, api: Api, members: Any, status: int, names: str):
         variant = await self._variant(api)
 
         answered, answer = await self._commit(api, variant, **members)
@@ -344,7 +342,7 @@ class TestCommits:
         assert (answered, names in str(answer["detail"])) == (status, True)
         assert (await api.ok("/environments/revisions/query", {}))["count"] == 0
 
-    async def test_a_revision_is_retrieved_by_references(self, api: Api):
+    async def test_revision_is_retrieved_by_references(self, api: Api):
         variant = await self._variant(api)
         await self._commit(api, variant, data={"references": {}})
         await self._commit(api, variant, message="second")
@@ -369,7 +367,7 @@ class TestHistory:
         revisions: list[dict[str, Any]] = (await api.ok("/environments/revisions/log", log))["environment_revisions"]
         return revisions[::-1]
 
-    async def test_reverting_deploys_again_what_was_deployed_then(self, api: Api):
+    async def test_revert_deploys_the_older_state_again(self, api: Api):
         *_, first, second = await self._deployed_twice(api)
 
         body = {"environment_revision": {"base_revision_id": second["id"], "message": "roll back"}}
@@ -380,7 +378,7 @@ class TestHistory:
         where = {"environment_ref": {"slug": "production"}, "key": "faq-bot.revision"}
         assert (await api.ok(RETRIEVE, where))["application_revision"]["version"] == "0"
 
-    async def test_reverting_past_a_deployment_of_somebody_else_is_409(self, api: Api):
+    async def test_revert_on_a_stale_base_is_409(self, api: Api):
         *_, first, second = await self._deployed_twice(api)
 
         body = {"environment_revision": {"base_revision_id": first["id"]}}
@@ -389,7 +387,7 @@ class TestHistory:
         assert (status, answer["detail"]["details"]["current_revision_id"]) == (409, second["id"])
         assert (await api.deployed())["faq-bot.revision"]["application_revision"]["version"] == "1"
 
-    async def test_the_difference_is_what_was_deployed_in_between(self, api: Api):
+    async def test_diff_shows_what_was_deployed_in_between(self, api: Api):
         *_, first, second = await self._deployed_twice(api)
 
         answer = await api.get(f"/environments/revisions/diff?from={first['id']}&to={second['id']}")
@@ -398,7 +396,7 @@ class TestHistory:
         assert {**versions, "from": "0", "to": "1"} in answer["changes"]
         assert answer["references"]["to"]["environment_revision"]["id"] == second["id"]
 
-    async def test_a_fork_begins_with_what_is_deployed(self, api: Api):
+    async def test_fork_begins_with_what_is_deployed(self, api: Api):
         *_, second = await self._deployed_twice(api)
 
         fork = {"environment_variant": {"slug": "canary"}, "environment_variant_ref": {}}
@@ -410,7 +408,7 @@ class TestHistory:
 
 
 class TestDeploying:
-    async def test_it_is_a_commit_that_refers_to_the_revision(self, api: Api):
+    async def test_deployment_is_a_commit_that_refers_to_the_revision(self, api: Api):
         environment, application = await api.environment(), await api.application()
         body = {
             "application_ref": {"slug": "faq-bot"},
@@ -437,7 +435,7 @@ class TestDeploying:
         head = log["environment_revisions"][0]
         assert (head["version"], head["message"]) == ("2", "first")
 
-    async def test_what_is_deployed_already_stays(self, api: Api):
+    async def test_deployment_keeps_other_deployments(self, api: Api):
         await api.environment()
         for slug in ("one", "two"):
             await api.application(slug)
@@ -448,7 +446,7 @@ class TestDeploying:
 
         assert (await api.deployed()).keys() == {"one.revision", "mine"}
 
-    async def test_of_many_at_once_none_is_lost(self, api: Api):
+    async def test_concurrent_deployments_are_all_kept(self, api: Api):
         environment = await api.environment()
         slugs = [f"app-{number}" for number in range(8)]
         await asyncio.gather(*(api.application(slug) for slug in slugs))
@@ -477,9 +475,7 @@ class TestDeploying:
             ({"application_ref": "faq-bot", "environment_ref": {"slug": "production"}}, 422, "application_ref"),
         ],
     )
-    async def test_what_cannot_be_deployed_says_why_and_changes_nothing(
-        self, api: Api, body: Any, status: int, names: str
-    ):
+    async def test_rejected_deployment_says_why_and_changes_nothing(self, api: Api, body: Any, status: int, names: str):
         await api.environment()
         await api.application()
 
@@ -488,7 +484,7 @@ class TestDeploying:
         assert (answered, names in str(answer["detail"])) == (status, True)
         assert await api.deployed() == {}
 
-    async def test_another_project_has_nothing_that_could_be_deployed(self, api: Api, shared_database: Database):
+    async def test_revision_of_another_project_cannot_be_deployed(self, api: Api, shared_database: Database):
         environment, application = await api.environment(), await api.application()
         other = await insert_project(shared_database, "other", seed_defaults=False)
         context = context_of(keys=KnownKeys({str(other.id): other.id}), database=shared_database)
@@ -524,7 +520,7 @@ class TestRetrievingWhatIsDeployed:
             {"application_ref": None, "application_variant_ref": None, "key": "faq-bot.revision", "resolve": True},
         ],
     )
-    async def test_it_is_the_deployed_revision_and_not_the_head(self, api: Api, how: Any):
+    async def test_retrieval_returns_the_deployed_revision_not_the_head(self, api: Api, how: Any):
         application = await self._deployed(api)
 
         answer = await api.ok(RETRIEVE, {"environment_ref": {"slug": "production"}, **how})
@@ -539,13 +535,13 @@ class TestRetrievingWhatIsDeployed:
         }
         assert info["references"]["environment_revision"]["version"] == "2"
 
-    async def test_by_the_id_of_the_application(self, api: Api):
+    async def test_deployed_revision_is_found_by_the_application_id(self, api: Api):
         application = await self._deployed(api)
         body = {"environment_ref": {"slug": "production"}, "application_ref": {"id": application["id"]}}
 
         assert (await api.ok(RETRIEVE, body))["application_revision"]["version"] == "1"
 
-    async def test_an_older_revision_of_the_environment_says_what_was_deployed_then(self, api: Api):
+    async def test_older_environment_revision_shows_older_deployment(self, api: Api):
         await self._deployed(api)
         await api.ok(DEPLOY, {"application_ref": {"slug": "faq-bot"}, "environment_ref": {"slug": "production"}})
         then = {"environment_ref": {"slug": "production"}, "environment_revision_ref": {"version": "2"}}
@@ -581,7 +577,7 @@ class TestRetrievingWhatIsDeployed:
             ),
         ],
     )  # fmt: skip
-    async def test_what_is_not_said_not_there_or_not_true_is_refused(
+    async def test_insufficient_missing_or_wrong_references_are_rejected(
         self, api: Api, body: Any, status: int, names: str
     ):
         await self._deployed(api)
@@ -590,7 +586,7 @@ class TestRetrievingWhatIsDeployed:
 
         assert (answered, names in answer["detail"]) == (status, True)
 
-    async def test_a_reference_that_leads_nowhere_finds_nothing(self, api: Api):
+    async def test_stored_reference_to_nothing_finds_nothing(self, api: Api):
         made = await api.environment()
         delta = {"set": {"k": {"application": {"slug": "gone"}}, "w": {"evaluator": {"slug": "x"}}}}
         await api.ok(COMMIT, {"environment_revision": {"environment_variant_id": made["variant_id"], "delta": delta}})
@@ -599,7 +595,7 @@ class TestRetrievingWhatIsDeployed:
             body = {"environment_ref": {"slug": "production"}, "key": key}
             assert await api.ok(RETRIEVE, body) == {"count": 0}
 
-    async def test_a_key_that_refers_to_nothing_at_all_is_as_one_that_is_not_there(self, api: Api):
+    async def test_key_without_references_is_like_a_missing_key(self, api: Api):
         data: dict[str, Any] = {"references": {"k": {}}}
         await api.ok("/simple/environments/", {"environment": {"slug": "production", "data": data}})
 
@@ -610,7 +606,7 @@ class TestRetrievingWhatIsDeployed:
             "Nothing is deployed under the key 'k' in version 1 of 'production'.",
         )
 
-    async def test_a_variant_is_what_may_be_stored_alone(self, api: Api):
+    async def test_stored_variant_reference_is_enough(self, api: Api):
         application = await api.application()
         stored = {"application_variant": {"id": application["variant_id"]}}
         data = {"references": {"k": stored}}
@@ -629,9 +625,7 @@ class TestRetrievingWhatIsDeployed:
             {"application": {"slug": "other"}, "application_revision": {"id": "$revision"}},
         ],
     )
-    async def test_what_is_stored_and_names_nothing_is_not_put_down_to_the_request(
-        self, api: Api, stored: Any, word: str
-    ):
+    async def test_error_in_stored_references_is_not_blamed_on_the_request(self, api: Api, stored: Any, word: str):
         revision_id = (await api.application())["revision_id"]
         references = {
             name: {k: v.replace("$revision", revision_id) for k, v in each.items()} for name, each in stored.items()
@@ -647,7 +641,7 @@ class TestRetrievingWhatIsDeployed:
 
 
 class TestWorkflows:
-    async def test_an_application_is_a_workflow_under_the_same_id(self, api: Api):
+    async def test_application_is_a_workflow_under_the_same_id(self, api: Api):
         application = await api.application()
 
         answer = await api.ok("/workflows/revisions/retrieve", {"resolve": True, "workflow_ref": {"slug": "faq-bot"}})
@@ -658,7 +652,7 @@ class TestWorkflows:
         assert not [name for name in revision if name.startswith("application")]
         assert answer["retrieval_info"]["references"].keys() == {"workflow", "workflow_variant", "workflow_revision"}
 
-    async def test_what_is_deployed_is_found_there_too(self, api: Api):
+    async def test_workflow_route_finds_what_is_deployed(self, api: Api):
         application = await api.application()
         await api.environment()
         await api.ok(DEPLOY, {"application_ref": {"slug": "faq-bot"}, "environment_ref": {"slug": "production"}})
@@ -672,13 +666,13 @@ class TestWorkflows:
         ("body", "expected"),
         [({}, 400), ({"workflow_ref": {"slug": "nobody"}}, 200), ({"workflow_ref": {"slug": "a b"}}, 422)],
     )
-    async def test_what_is_no_application_is_not_found(self, api: Api, body: Any, expected: int):
+    async def test_workflow_route_finds_only_applications(self, api: Api, body: Any, expected: int):
         status, answer = await api.post("/workflows/revisions/retrieve", body)
 
         assert status == expected
         assert status != 200 or answer == {"count": 0}
 
-    async def test_what_is_refused_is_told_in_the_words_of_the_request(self, api: Api):
+    async def test_errors_use_the_names_of_the_request(self, api: Api):
         await api.application()
         await api.environment()
         await api.ok(DEPLOY, {"application_ref": {"slug": "faq-bot"}, "environment_ref": {"slug": "production"}})

@@ -21,7 +21,7 @@ SPAN = {"trace_id": "a" * 32, "span_id": "b" * 16, "span_name": "s"}
 LISTED = "/applications/query"
 
 
-async def test_away_is_503_and_back_is_served_again(shared_postgres: PostgresSettings):
+async def test_postgres_away_is_503_until_it_is_back(shared_postgres: PostgresSettings):
     broker = MemoryBroker()
     async with switchable(shared_postgres) as (switch, settings), open_database(settings) as database:
         context = context_of(database=database, broker=broker)
@@ -54,7 +54,7 @@ KINDS = {"application": APPLICATION_ROUTES, "environment": ENVIRONMENT_ROUTES, "
         for route in routes
     ],
 )
-async def test_a_process_without_postgres_says_so_on_every_route(kind: str, route: Route):
+async def test_process_without_postgres_says_so_on_every_route(kind: str, route: Route):
     ids = {f"{kind}_id": str(uuid4()), f"{kind}_variant_id": str(uuid4())}
     body = {
         kind: {"id": ids[f"{kind}_id"], "slug": "a"},

@@ -81,7 +81,7 @@ async def test_parallel_commits_leave_neither_clash_nor_gap(lineage: Lineage):
         assert await lineage.revision_of_variant(each.id) == mine[-1]
 
 
-async def test_of_many_commits_on_one_base_one_wins(lineage: Lineage):
+async def test_one_of_many_commits_on_one_base_succeeds(lineage: Lineage):
     main = await variant(lineage)
     base = await committed(lineage, main.id, "base")
 
@@ -91,7 +91,7 @@ async def test_of_many_commits_on_one_base_one_wins(lineage: Lineage):
     assert [each.version for each in await lineage.log(main.id)] == [1, 0]
 
 
-async def test_a_base_of_another_variant_is_stale_though_its_version_is_that_of_the_head(lineage: Lineage):
+async def test_base_of_another_variant_is_stale(lineage: Lineage):
     main = await variant(lineage)
     head = await committed(lineage, main.id, "0")
     fork = await lineage.fork_variant(main.id, "app.fork", up_to_version=0, header=Header())
@@ -101,7 +101,7 @@ async def test_a_base_of_another_variant_is_stale_though_its_version_is_that_of_
     assert [each.version for each in await lineage.log(fork.id)] == [0]
 
 
-async def test_a_commit_for_another_artifact_is_refused(lineage: Lineage):
+async def test_commit_for_another_artifact_is_rejected(lineage: Lineage):
     main = await variant(lineage)
 
     assert await lineage.commit(main.id, content(), artifact_id=uuid4()) is None
@@ -109,7 +109,7 @@ async def test_a_commit_for_another_artifact_is_refused(lineage: Lineage):
     assert await lineage.commit(main.id, content(), artifact_id=main.artifact_id) is not None
 
 
-async def test_a_taken_slug_leaves_no_hole_in_the_versions(lineage: Lineage):
+async def test_taken_slug_leaves_no_gap_in_the_versions(lineage: Lineage):
     main = await variant(lineage)
     await lineage.commit(main.id, content(), slug="first")
 
@@ -120,7 +120,7 @@ async def test_a_taken_slug_leaves_no_hole_in_the_versions(lineage: Lineage):
     assert (await committed(lineage, main.id, "next")).version == 1
 
 
-async def test_an_initial_revision_is_made_once(lineage: Lineage):
+async def test_initial_revision_is_created_once(lineage: Lineage):
     main = await variant(lineage)
 
     outcomes = await asyncio.gather(*(lineage.commit_first(main.id, content("Initial revision")) for _ in range(8)))
@@ -157,7 +157,7 @@ async def test_a_fork_whose_slug_is_taken_leaves_nothing(lineage: Lineage, datab
     assert rows[0]["count"] == 1
 
 
-async def test_a_variant_brings_back_only_what_went_with_it(lineage: Lineage):
+async def test_unarchived_variant_restores_what_was_archived_with_it(lineage: Lineage):
     main = await variant(lineage)
     first, second = [await committed(lineage, main.id, str(number)) for number in range(2)]
     await lineage.archive_revision(first.id)
@@ -174,7 +174,7 @@ async def test_a_variant_brings_back_only_what_went_with_it(lineage: Lineage):
     assert [each.id for each in await lineage.log(main.id)] == [second.id]
 
 
-async def test_what_was_archived_for_itself_meanwhile_stays_when_its_variant_comes_back(lineage: Lineage):
+async def test_revision_archived_by_itself_stays_archived(lineage: Lineage):
     main = await variant(lineage)
     first, second = [await committed(lineage, main.id, str(number)) for number in range(2)]
     await lineage.archive_variant(main.id)
@@ -224,7 +224,7 @@ async def test_another_project_or_kind_sees_nothing(lineage: Lineage, database: 
     assert await lineage.find_variant(Reference(main.id)) == replace(main, revisions_count=1)
 
 
-async def test_a_transaction_that_fails_leaves_nothing(lineage: Lineage):
+async def test_failed_transaction_leaves_nothing(lineage: Lineage):
     async def twice() -> None:
         async with lineage.transaction() as within:
             created = await artifact(within)

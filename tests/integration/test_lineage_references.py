@@ -54,7 +54,7 @@ async def found(stored: Stored, **references: Reference) -> Revision | None:
     return await find_named_revision(stored.lineage, References(**references))
 
 
-async def test_the_most_precise_reference_finds_it(stored: Stored):
+async def test_most_precise_reference_finds_the_revision(stored: Stored):
     first, second, elsewhere = stored.revisions
     app, main, other = (Reference(slug=slug) for slug in ("app", "app.main", "app.other"))
 
@@ -79,7 +79,7 @@ async def test_the_most_precise_reference_finds_it(stored: Stored):
         {"artifact": Reference(version="0")},
     ],
 )
-async def test_what_is_not_there_is_none(stored: Stored, references: dict[str, Reference]):
+async def test_missing_revision_is_none(stored: Stored, references: dict[str, Reference]):
     assert await found(stored, **references) is None
 
 
@@ -99,17 +99,19 @@ async def test_what_is_not_there_is_none(stored: Stored, references: dict[str, R
         ),
     ],
 )
-async def test_what_says_too_little_or_contradicts_is_refused(stored: Stored, references: dict[str, Any], words: str):
+async def test_insufficient_or_contradicting_references_are_rejected(
+    stored: Stored, references: dict[str, Any], words: str
+):
     with pytest.raises(InvalidInput, match=words):
         await found(stored, **references)
 
 
-async def test_an_id_beside_another_slug_contradicts(stored: Stored):
+async def test_id_with_another_slug_contradicts(stored: Stored):
     with pytest.raises(InvalidInput, match=r"application_variant_ref\.slug"):
         await found(stored, variant=Reference(stored.main.id, "app.other"))
 
 
-async def test_pages_walk_every_row_once(stored: Stored):
+async def test_pages_return_every_row_once(stored: Stored):
     for is_descending in (False, True):
         walked: list[UUID] = []
         while True:
@@ -123,9 +125,7 @@ async def test_pages_walk_every_row_once(stored: Stored):
 
 
 @pytest.mark.parametrize("is_descending", [False, True])
-async def test_an_answer_past_the_bound_of_bytes_is_refused_and_a_shorter_one_is_not(
-    stored: Stored, is_descending: bool
-):
+async def test_page_above_the_limit_of_bytes_is_rejected(stored: Stored, is_descending: bool):
     three = 3 * (ROW_BYTES + len("50% off"))
     all_of_them = IdWindow(is_descending=is_descending)
     two = IdWindow(is_descending=is_descending, limit=2)
@@ -136,13 +136,13 @@ async def test_an_answer_past_the_bound_of_bytes_is_refused_and_a_shorter_one_is
         await stored.lineage.page(Revision, Search(), all_of_them, bytes_max=three - 1)
 
 
-async def test_one_row_is_answered_however_large_it_is(stored: Stored):
+async def test_single_row_is_returned_however_large_it_is(stored: Stored):
     assert len(await stored.lineage.page(Artifact, Search(), IdWindow(limit=1), bytes_max=1)) == 1
     assert len(await stored.lineage.page(Revision, Search(), IdWindow(limit=1), bytes_max=1)) == 1
     assert len(await stored.lineage.log(stored.main.id, depth=1, bytes_max=1)) == 1
 
 
-async def test_a_log_past_the_bound_of_bytes_is_refused_and_a_shorter_one_is_not(stored: Stored):
+async def test_log_above_the_limit_of_bytes_is_rejected(stored: Stored):
     two = 2 * (ROW_BYTES + len("50% off"))
 
     assert await stored.lineage.log(stored.main.id, bytes_max=two) == stored.revisions[1::-1]
@@ -165,11 +165,11 @@ async def test_a_log_past_the_bound_of_bytes_is_refused_and_a_shorter_one_is_not
         (Search(authors=(UUID(int=8),)), 0),
     ],
 )
-async def test_revisions_are_found_by_what_is_asked(stored: Stored, search: Search, count: int):
+async def test_revisions_are_found_by_conditions(stored: Stored, search: Search, count: int):
     assert len(await stored.lineage.page(Revision, search, IdWindow())) == count
 
 
-async def test_artifacts_and_variants_are_found_too(stored: Stored):
+async def test_artifacts_and_variants_are_found_by_conditions(stored: Stored):
     lineage = stored.lineage
 
     assert await lineage.page(Artifact, Search(tags='{"team": "cx"}', name="my app"), IdWindow()) == [stored.app]
@@ -180,7 +180,7 @@ async def test_artifacts_and_variants_are_found_too(stored: Stored):
     assert [each.id for each in shown] == [stored.main.id]
 
 
-async def test_archived_rows_are_shown_when_asked_for(stored: Stored):
+async def test_archived_rows_are_returned_on_request(stored: Stored):
     await stored.lineage.archive_variant(stored.main.id)
 
     live = await stored.lineage.page(Variant, Search(), IdWindow())

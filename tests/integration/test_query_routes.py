@@ -482,13 +482,13 @@ async def lasting_world(
 
 
 @pytest.mark.parametrize("row", WRITTEN.values(), ids=WRITTEN.keys())
-async def test_the_row_that_writes(world: World, row: Row):
+async def test_route_that_writes(world: World, row: Row):
     await check(world.mine, row, world.names)
 
 
 @pytest.mark.parametrize("row", READ.values(), ids=READ.keys())
 @pytest.mark.asyncio(loop_scope="module")
-async def test_the_row_that_reads_or_fails_and_leaves_no_trace(lasting_world: World, row: Row):
+async def test_route_that_reads_or_fails_changes_nothing(lasting_world: World, row: Row):
     before = await lasting_world.counts()
 
     await check(lasting_world.mine, row, lasting_world.names)
@@ -508,7 +508,7 @@ async def test_empty_data_stores_none(world: World):
     assert "data" not in made["query_revision"]
 
 
-async def test_editing_a_revision_changes_nothing_of_what_it_holds(world: World):
+async def test_edited_revision_keeps_its_data(world: World):
     r1 = world.names["r1"]
     before = await world.mine.call("GET", f"/queries/revisions/{r1}")
 
@@ -518,7 +518,7 @@ async def test_editing_a_revision_changes_nothing_of_what_it_holds(world: World)
     assert after["query_revision"]["data"] == before["query_revision"]["data"]
 
 
-async def test_the_simple_archive_takes_the_variant_along_and_brings_it_back(world: World):
+async def test_simple_archive_and_unarchive_include_the_variant(world: World):
     bare = f"/simple/queries/{world.names['bare']}"
     listed = {"query_refs": [{"slug": "bare"}]}
 

@@ -160,7 +160,7 @@ async def test_usage_that_a_span_repeats_of_its_children_counts_once(branch: Bra
     assert (await branch.counts(0))["tokens"]["total"] == 60
 
 
-async def test_a_revision_is_told_by_id_by_slug_and_by_variant_and_version(branch: Branch):
+async def test_spans_refer_by_id_by_slug_and_by_variant_and_version(branch: Branch):
     revision, variant = branch.revisions[1], branch.variant
     others = branch.revisions[2]
     version = reference("application_revision", version="1")
@@ -189,7 +189,7 @@ async def test_a_revision_is_told_by_id_by_slug_and_by_variant_and_version(branc
     assert await branch.listed(counts) == len(its)
 
 
-async def test_only_what_is_shown_counts(branch: Branch):
+async def test_only_visible_spans_count(branch: Branch):
     first = by_id(branch.revisions[0])
     await branch.add(span(1, first), span(2, first), span(3, first, trace=2))
     await branch.add(span(1, first))
@@ -202,7 +202,7 @@ async def test_only_what_is_shown_counts(branch: Branch):
     assert await branch.listed(counts) == 1
 
 
-async def test_the_window_holds_its_oldest_and_not_its_newest(branch: Branch):
+async def test_window_includes_oldest_and_excludes_newest(branch: Branch):
     first = by_id(branch.revisions[0])
     await branch.add(*(span(number, first, after_ms=number) for number in (1, 2, 3)))
 
@@ -213,7 +213,7 @@ async def test_the_window_holds_its_oldest_and_not_its_newest(branch: Branch):
     assert counts["spans"] == 2 == await branch.listed(counts)
 
 
-async def test_without_a_window_it_is_the_last_thirty_days(shared_database: Database, store: ColumnStore):
+async def test_default_window_is_the_last_thirty_days(shared_database: Database, store: ColumnStore):
     clock = ManualClock()
     async with clients_of(shared_database, store=store, clock=clock) as [client]:
         _, _, [revision] = await client.branch(commits=1)
@@ -248,14 +248,14 @@ async def test_spans_of_another_project_do_not_count(branch: Branch):
     assert (await branch.counts(0))["spans"] == 0
 
 
-async def test_an_unknown_revision_is_count_zero_and_asks_no_engine(shared_database: Database):
+async def test_unknown_revision_is_count_0_without_a_statement(shared_database: Database):
     async with clients_of(shared_database) as [client]:
         answer = await client.call("GET", f"/applications/revisions/{UNKNOWN_ID}", params={"include_counts": "true"})
 
     assert answer == {"count": 0}
 
 
-async def test_without_the_question_no_engine_is_asked(shared_database: Database):
+async def test_revision_without_counts_needs_no_statement(shared_database: Database):
     async with clients_of(shared_database) as [client]:
         _, _, [revision] = await client.branch(commits=1)
 
@@ -266,7 +266,7 @@ async def test_without_the_question_no_engine_is_asked(shared_database: Database
 
 
 @pytest.mark.parametrize(("error", "status"), [(Unavailable("away"), 503), (DeadlineExceeded("late"), 504)])
-async def test_an_engine_that_fails_is_said_and_no_zeros_are(
+async def test_failed_engine_is_an_error_and_not_zeros(
     shared_database: Database, store: ColumnStore, error: ServiceError, status: int
 ):
     faulty = FaultyStore(store)
@@ -288,7 +288,7 @@ async def test_what_cannot_be_read_is_422(branch: Branch, asked: dict[str, str])
     assert answer["detail"][0]["loc"][0] == "query"
 
 
-async def test_one_statement_is_put_to_the_engine(shared_database: Database, store: ColumnStore):
+async def test_counts_are_one_statement(shared_database: Database, store: ColumnStore):
     counting = FaultyStore(store)
     counting.select_faults.extend([None, None])
     async with clients_of(shared_database, store=counting) as [client]:
