@@ -121,7 +121,7 @@ def run() -> int:
         asyncio.run(_serve_with_postgres(settings))
     except IllegalSettings:
         raise
-    except Exception:  # noqa: BLE001 - the last handler: any failure is logged and the exit code is 1
+    except Exception:  # noqa: BLE001 - any failure is logged and exits with 1
         _log.exception("Ended by an error; nothing was committed that is not durable.")
         return 1
     return 0

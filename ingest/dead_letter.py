@@ -114,7 +114,7 @@ def _shared(whole: bytes, rejections: Rejections, layout: Layout | None, *, alon
 
 
 def _index(rejection: Rejection) -> int:
-    assert rejection.span_index is not None  # noqa: S101 - narrows the type: rejections of a whole record are handled before
+    assert rejection.span_index is not None  # noqa: S101 - narrows the type: checked by the caller
     return rejection.span_index
 
 

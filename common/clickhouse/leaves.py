@@ -79,8 +79,8 @@ def append_ag_leaves(ag: dict[str, Any], paths: list[str], texts: list[str]) -> 
 def append_flat_leaves(flat: dict[str, Any], paths: list[str], texts: list[str]) -> bool:
     """Append the leaves of flat attributes whose dotted keys are the paths of their values (``NormalizedSpan.flat``).
 
-    Only structured values are descended into. Return ``False`` and append nothing if a value holds no scalar: whether the
-    containers around it are leaves then takes ``append_leaves``.
+    Only structured values are descended into. Return ``False`` and append nothing if a value holds no scalar: whether
+    the containers around it are leaves then takes ``append_leaves``.
     """
     scalar_texts: list[str] = []
     structured: list[str] = []

@@ -66,7 +66,7 @@ def _as_ipc(rows: pa.Table) -> pa.Buffer:
 
 def _exactly(stream: BinaryIO, size: int) -> bytearray:
     content = bytearray(size)
-    if stream.readinto(content) != size:  # type: ignore[attr-defined] # typeshed's BinaryIO lacks it; every buffered reader has it
+    if stream.readinto(content) != size:  # type: ignore[attr-defined] # missing in typeshed
         raise EOFError
     return content
 
@@ -104,5 +104,5 @@ def serve(requests: BinaryIO, responses: BinaryIO) -> None:
 def _decoded(chunk: Chunk, rules: Rules) -> Any:
     try:
         return decode_chunk(chunk, rules)
-    except Exception:  # noqa: BLE001 - any failure is reported to the worker, which decides
+    except Exception:  # noqa: BLE001 - reported to the worker, which decides
         return Failure(traceback.format_exc())
