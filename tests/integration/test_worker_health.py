@@ -36,7 +36,7 @@ async def test_readyz_names_what_is_not_ready() -> None:
 
 async def test_a_taken_port_is_told_in_a_sentence() -> None:
     async with open_health(Readiness(), host="127.0.0.1", port=0) as port:
-        with pytest.raises(IllegalSettings, match=f"CLEARSPAN_WORKER_PORT are 127.0.0.1:{port}, which cannot be had"):
+        with pytest.raises(IllegalSettings, match=f"CLEARSPAN_WORKER_PORT are 127.0.0.1:{port}, which cannot be used"):
             async with open_health(Readiness(), host="127.0.0.1", port=port):
                 pass
 

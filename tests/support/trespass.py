@@ -74,7 +74,10 @@ def attempts(route: Route, known: Known) -> Iterator[Attempt]:
 
 def chooses_an_id(route: Route) -> bool:
     """Whether the caller may choose the id of what a route makes: with a known one it is theirs, and says so from then on."""
-    return route.query is not None and list(route.query.model_fields) == [f"{_kind(route.path)}_id"]
+    if route.query is None:
+        return False
+    sent = [field.alias or name for name, field in route.query.model_fields.items()]
+    return sent == [f"{_kind(route.path)}_id"]
 
 
 def _attempt(route: Route, filling: _Filling) -> Attempt:
