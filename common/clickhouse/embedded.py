@@ -18,8 +18,7 @@ import pyarrow as pa
 from clickhouse_connect.driver.client import Client
 from clickhouse_connect.driver.exceptions import ProgrammingError
 
-from common.clickhouse.engine_errors import translated
-from common.clickhouse.statements import (
+from common.clickhouse.engines import (
     WITH_STATISTICS,
     Settings,
     insert_settings,
@@ -27,6 +26,7 @@ from common.clickhouse.statements import (
     rows_of,
     statement_settings,
     table_of,
+    translated,
 )
 from common.clickhouse.store import Statement
 from common.errors import DeadlineExceeded, Unavailable

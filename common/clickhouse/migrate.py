@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from common.clickhouse.connect import open_store
-from common.clickhouse.statements import SQL
+from common.clickhouse.engines import SQL
 from common.clickhouse.store import ColumnStore, Statement
 from common.errors import NotMigrated
 from common.migrations import Migration, is_behind, load_migrations, pending

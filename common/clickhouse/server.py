@@ -15,14 +15,14 @@ import clickhouse_connect
 import pyarrow as pa
 from clickhouse_connect.driver.asyncclient import AsyncClient
 
-from common.clickhouse.engine_errors import translated
-from common.clickhouse.statements import (
+from common.clickhouse.engines import (
     WITH_STATISTICS,
     insert_settings,
     reading_only,
     rows_of,
     statement_settings,
     table_of,
+    translated,
 )
 from common.clickhouse.store import Statement
 from common.errors import Unavailable

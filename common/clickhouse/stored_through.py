@@ -8,7 +8,7 @@ from uuid import UUID
 
 import pyarrow as pa
 
-from common.clickhouse.statements import SQL
+from common.clickhouse.engines import SQL
 from common.clickhouse.store import ColumnStore, Statement
 from common.stored_position import StoredPosition
 

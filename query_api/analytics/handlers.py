@@ -17,12 +17,10 @@ from query_api.analytics.metrics import metrics_of, requested_bins
 from query_api.analytics.models import DEFAULT_SPECS, AnalyticsParameters, CountsQuery, MetricsParameters, MetricsQuery
 from query_api.analytics.values import Values
 from query_api.explain.explain import explain_member
-from query_api.filter.ast import Node
-from query_api.filter.fields import OPERATORS, OperandKind, Operator
-from query_api.filter.models import ConditionModel, FilteringModel
-from query_api.filter.parse import parse_filter
-from query_api.filter.sql.columns import IS_ROOT
+from query_api.filter.language import OPERATORS, Node, OperandKind, Operator
+from query_api.filter.parse import ConditionModel, FilteringModel, parse_filter
 from query_api.filter.sql.compile import compile_node
+from query_api.filter.sql.expressions import IS_ROOT
 from query_api.request.route import Request, Response
 from query_api.spans.project_spans import ProjectSpans, project_spans
 from query_api.spans.windowing import SAMPLED, Focus, Format, WindowBy, Windowing, microseconds, percent_of

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from common.codec.checks import json_double
 from query_api.analytics.models import BINS_MAX, MetricSpec
-from query_api.filter.sql.parameters import Parameters
+from query_api.filter.sql.expressions import Parameters
 
 _TAIL: Final = (0.05, 0.1, 0.5, 1)
 PERCENTILES: Final = (*_TAIL, *range(5, 100, 5), *(100 - each for each in reversed(_TAIL)))

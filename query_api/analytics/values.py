@@ -8,11 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from query_api.filter.ast import Condition, Operand
-from query_api.filter.fields import Operator
-from query_api.filter.sql.columns import IS_ROOT
+from query_api.filter.language import Condition, Operand, Operator
 from query_api.filter.sql.compile import EVERY_ROW, Compiled
-from query_api.filter.sql.parameters import Parameters
+from query_api.filter.sql.expressions import IS_ROOT, Parameters
 from query_api.filter.sql.sums import VisibleSums, attributes_condition
 from query_api.spans.visible_spans import visible_spans
 

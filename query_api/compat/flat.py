@@ -12,8 +12,7 @@ from pydantic import BaseModel, BeforeValidator, Field, field_validator
 from common.errors import InvalidCursor
 from common.ids import span_id_hex, trace_id_hex
 from common.times import parse_time_ns
-from query_api.filter.models import FilteringModel
-from query_api.filter.parse import check_groups, parse_filter
+from query_api.filter.parse import FilteringModel, check_groups, parse_filter
 from query_api.intake.models import LinksResponse, SpanLink
 from query_api.pages.page import Page
 from query_api.pages.spans import SpanModel, span_page

@@ -24,10 +24,9 @@ from query_api.compat.simple_traces_models import (
     SimpleTracesResponse,
 )
 from query_api.compat.simple_traces_spans import simple_trace_of, spans_of_edited, wanted_flags
-from query_api.filter.ast import Node
-from query_api.filter.models import FilteringModel
+from query_api.filter.language import Node
 from query_api.filter.operands import read_span_id, read_trace_id
-from query_api.filter.parse import parse
+from query_api.filter.parse import FilteringModel, parse
 from query_api.intake.publish import publish_spans
 from query_api.pages.traces import Trace, trace_id_of, trace_page, traces_of
 from query_api.request.json_body import json_response, validated

@@ -21,12 +21,10 @@ import orjson
 
 from common.errors import ErrorCode, ServiceError
 from common.times import format_us, nearest_formattable_us
-from query_api.explain.hint import hint, static_hint
-from query_api.explain.plan import TableRead, table_reads
-from query_api.filter.ast import Node
-from query_api.spans.columns import HexDigits
-from query_api.spans.project_spans import ExecutedStatement, ProjectSpans, fenced
-from query_api.spans.tables import Table, read_from
+from query_api.explain.hint import TableRead, hint, static_hint, table_reads
+from query_api.filter.language import Node
+from query_api.spans.project_spans import ExecutedStatement, ProjectSpans, Table, fenced, read_from
+from query_api.spans.versions import HexDigits
 
 Json: TypeAlias = dict[str, Any]
 

@@ -19,11 +19,22 @@ from typing import Any, Final, assert_never
 
 from common.json_numbers import INT64_MIN, INTEGER_CHARS_MAX, NUMBER_GRAMMAR, UINT64_MAX, is_number
 from common.times import parse_time_ns
-from query_api.filter.ast import Condition, Group, GroupOperator, Node, NotNormalError, is_index
-from query_api.filter.fields import ATTRIBUTES, FIELDS, OPERATORS, Kind, OperandKind, Operator
+from query_api.filter.language import (
+    ATTRIBUTES,
+    FIELDS,
+    OPERATORS,
+    Condition,
+    Group,
+    GroupOperator,
+    Kind,
+    Node,
+    NotNormalError,
+    OperandKind,
+    Operator,
+    is_index,
+)
 from query_api.filter.operands import BELOW_ATTRIBUTES
-from query_api.filter.patterns import TextSearch, text_of
-from query_api.filter.words import Content, Phrase, parse_content, spaced, words_of
+from query_api.filter.text_search import Content, Phrase, TextSearch, parse_content, spaced, text_of, words_of
 
 _CONTENTS_MAX: Final = 1_024
 _NUMBER: Final = re.compile(NUMBER_GRAMMAR)

@@ -19,10 +19,8 @@ from common.errors import InvalidFilter
 from common.ids import parse_span_id, parse_trace_id
 from common.json_numbers import INT64_MIN, UINT64_MAX, is_number
 from common.times import format_us, parse_time_ns
-from query_api.filter.ast import Operand
-from query_api.filter.fields import ATTRIBUTES, Field, Kind, Operator
-from query_api.filter.patterns import text_of
-from query_api.filter.words import parse_content
+from query_api.filter.language import ATTRIBUTES, Field, Kind, Operand, Operator
+from query_api.filter.text_search import parse_content, text_of
 
 LIST_VALUES_MAX: Final = 10_000
 VALUE_BYTES_MAX: Final = 64 * 1024
@@ -168,7 +166,7 @@ def read_text(value: Any, at: str, needs: str = "the value must be") -> str:
 
 
 def read_content(value: Any, at: str) -> str:
-    """Read the text of ``content``; both interpreters parse it again (``words.parse_content``)."""
+    """Read the text of ``content``; both interpreters parse it again (``text_search.parse_content``)."""
     if value is None:
         raise InvalidFilter(at, "'content' value is required and thus never null for full-text search.")
     if not isinstance(value, str):

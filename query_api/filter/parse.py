@@ -1,21 +1,87 @@
 """From the JSON shape of a filter to its tree: which operator a field takes, and the limits of a tree.
 
-Raises ``InvalidFilter`` with the JSON path of the error, as in ``filtering.conditions[1].operator``, what is wrong, and
-what is allowed. Source: contract §3.2, reference §5.2. Operands: ``operands.py``; limits of a whole filter:
-``totals.py``.
+The models check the shape: a group has ``conditions``, a condition has ``field``, never both; a member without
+``field`` is a group (reference §5.1). Unknown members are refused: in a filter, a typo would widen the result (contract
+§1). ``parse`` checks the meaning. It raises ``InvalidFilter`` with the JSON path of the error, as in
+``filtering.conditions[1].operator``, what is wrong, and what is allowed. Source: contract §3.2, reference §5.2.
+Operands: ``operands.py``; limits of a whole filter: ``totals.py``.
 """
 
 from __future__ import annotations
 
-from typing import Any, Final, assert_never
+from typing import Annotated, Any, Final, assert_never
+
+from pydantic import Discriminator, Tag
+from pydantic import Field as ModelField
 
 from common.errors import InvalidFilter
 from common.threads import in_thread
 from query_api.filter import operands
-from query_api.filter.ast import EVERYTHING, Condition, Group, GroupOperator, Node, Operand
-from query_api.filter.fields import ATTRIBUTES, FIELDS, LEGAL_OPERATORS, OPERATORS, Field, Kind, OperandKind, Operator
-from query_api.filter.models import ConditionModel, FilteringModel, Options
+from query_api.filter.language import (
+    ATTRIBUTES,
+    EVERYTHING,
+    FIELDS,
+    LEGAL_OPERATORS,
+    OPERATORS,
+    Condition,
+    Field,
+    Group,
+    GroupOperator,
+    Kind,
+    Node,
+    Operand,
+    OperandKind,
+    Operator,
+)
 from query_api.filter.totals import LARGE, Totals, estimated_values
+from query_api.request.body_models import Strict
+
+
+class Options(Strict):
+    """How a condition compares."""
+
+    case_sensitive: bool | None = ModelField(
+        None, description="Text operators: compare case-sensitively. Default: false."
+    )
+    exact_match: bool | None = ModelField(None, description="Text operators: match the whole text. Default: false.")
+    all: bool | None = ModelField(
+        None, description="`in`: require every value of the list instead of one. Default: false."
+    )
+
+
+class ConditionModel(Strict):
+    """A condition on one field of a span."""
+
+    field: str = ModelField(description="The field to look at. `attributes`, `resource` and `scope` need a `key`.")
+    key: str | None = ModelField(
+        None,
+        description=(
+            "A dotted path into the field; a number is an index of an array. On `resource` and `scope` it is a path"
+            " in their attributes (`service.name`), or one of their members: `schema_url`, `dropped_attributes_count`,"
+            " and for `scope` also `name` and `version`. `attributes.name` is the attribute of that name."
+        ),
+    )
+    value: Any = ModelField(None, description="The value to compare with.")
+    operator: Operator = ModelField(Operator.IS, description="The comparison.")
+    options: Options | None = ModelField(None, description="Details of the comparison.")
+
+
+def _tag(member: Any) -> str:
+    has_field = "field" in member if isinstance(member, dict) else isinstance(member, ConditionModel)
+    return "Condition" if has_field else "Filtering"
+
+
+class FilteringModel(Strict):
+    """Conditions combined by a Boolean function. Without conditions it is true of every span."""
+
+    operator: GroupOperator = ModelField(GroupOperator.AND, description="How the conditions combine.")
+    conditions: list[
+        Annotated[
+            Annotated[ConditionModel, Tag("Condition")] | Annotated[FilteringModel, Tag("Filtering")],
+            Discriminator(_tag),
+        ]
+    ] = ModelField(default_factory=list, description="Conditions, and groups of conditions.")
+
 
 GROUPS_DEPTH_MAX: Final = 16
 """The outermost group is at depth 1."""

@@ -13,10 +13,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, assert_never
 
 from common.errors import InvalidFilter
-from query_api.filter.ast import Condition, is_index
-from query_api.filter.fields import ATTRIBUTES, FIELDS, OPERATORS, Kind, OperandKind, Operator
-from query_api.filter.patterns import TextSearch
-from query_api.filter.words import words_of
+from query_api.filter.language import ATTRIBUTES, FIELDS, OPERATORS, Condition, Kind, OperandKind, Operator, is_index
+from query_api.filter.text_search import TextSearch, words_of
 
 VALUES_MAX: Final = 40_000
 """Values of lists, members and elements in them, and words of ``content``. Four full lists: parsing them takes about 50

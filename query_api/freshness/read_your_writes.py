@@ -25,8 +25,7 @@ from query_api.request.coordinates import (
 )
 from query_api.request.progress import Through
 from query_api.request.route import Request
-from query_api.spans.project_spans import project_spans
-from query_api.spans.tables import Table, read_from
+from query_api.spans.project_spans import Table, project_spans, read_from
 
 WAIT_FOR_HEADER: Final = "X-Clearspan-Wait-For"
 END_OFFSETS_TIMEOUT_S: Final = 1.0

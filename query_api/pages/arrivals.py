@@ -26,8 +26,7 @@ import pyarrow as pa
 
 from common.errors import InvalidCursor, Unavailable
 from query_api.pages.window import Window
-from query_api.spans.project_spans import ProjectSpans
-from query_api.spans.tables import Table, read_from
+from query_api.spans.project_spans import ProjectSpans, Table, read_from
 
 CURSOR_PARTITIONS_MAX: Final = 4_000
 """In one cursor: up to 100 KB of text. The embedded broker adds partitions at each start."""

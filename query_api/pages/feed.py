@@ -20,7 +20,7 @@ from typing import Any, Final
 
 from common.telemetry import REQUESTS_WAITING
 from query_api.explain.explain import explain_member
-from query_api.filter.ast import Node
+from query_api.filter.language import Node
 from query_api.filter.sql.compile import Compiled, compile_node
 from query_api.freshness.follow import look_up_stored
 from query_api.pages.arrivals import READ_PARTITIONS_MAX, Arrivals, Pending, Positions, next_arrivals
@@ -38,10 +38,9 @@ from query_api.pages.window import Window, cursor_scope, limit_of
 from query_api.request.cursor import read_cursor, write_cursor
 from query_api.request.progress import Through
 from query_api.request.route import Request, Response
-from query_api.spans.project_spans import ProjectSpans, project_spans
+from query_api.spans.project_spans import ProjectSpans, Table, project_spans, read_from
 from query_api.spans.render import Rendered
 from query_api.spans.rows import fetch_rows
-from query_api.spans.tables import Table, read_from
 from query_api.spans.windowing import Order, Windowing
 
 SPARE_ARRIVALS: Final = 16

@@ -19,13 +19,12 @@ from common.clickhouse.span_columns import NO_PARENT
 from common.errors import DeadlineExceeded, InvalidInput, Unavailable
 from common.threads import in_thread
 from query_api.filter.sql.compile import Compiled
-from query_api.spans.columns import rows_as, values_of
 from query_api.spans.latest_versions import LatestAndSums, latest_and_sums
 from query_api.spans.project_spans import ProjectSpans
 from query_api.spans.render import Layout, Rendered
 from query_api.spans.rows import LARGE_BYTES, LARGE_SPANS, fetch_rows, render_current, render_versions
 from query_api.spans.usage import TraceSums
-from query_api.spans.version import Version, standing_in, versions_of
+from query_api.spans.versions import Version, rows_as, standing_in, values_of, versions_of
 
 CANDIDATE_COLUMNS: Final = (*Version._fields, "parent_id", "answer_bytes", "members")
 

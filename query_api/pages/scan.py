@@ -17,8 +17,7 @@ from typing import Any, Final, Generic, NamedTuple, TypeVar
 from common.errors import DeadlineExceeded
 from query_api.filter.sql.compile import EVERY_ROW, Compiled
 from query_api.pages.window import At, Window, edge, is_edge
-from query_api.spans.project_spans import ProjectSpans, StatementBudget
-from query_api.spans.tables import Table, read_from
+from query_api.spans.project_spans import ProjectSpans, StatementBudget, Table, read_from
 
 SHARES: Final = 5
 """Of the budget. One statement may use one share, and one share is kept for what follows the scan."""

@@ -21,8 +21,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Final
 
-from query_api.spans.tables import Table, read_from
-from query_api.spans.version import Version
+from query_api.spans.project_spans import Table, read_from
+from query_api.spans.versions import Version
 
 _ENTRY: Final = struct.Struct(">QQ")
 PARTITIONS_CACHED_MAX: Final = 4_096

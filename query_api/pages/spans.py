@@ -28,7 +28,7 @@ from pydantic import BaseModel, Field
 from common.errors import InvalidInput
 from common.ids import parse_span_id, parse_trace_id
 from query_api.explain.explain import explain_member
-from query_api.filter.ast import Node
+from query_api.filter.language import Node
 from query_api.filter.sql.compile import Compiled, compile_node
 from query_api.pages.feed import query_feed
 from query_api.pages.page import (
@@ -55,7 +55,7 @@ from query_api.spans.project_spans import ProjectSpans, StatementBudget, project
 from query_api.spans.render import Layout, Rendered
 from query_api.spans.rows import fetch_matching_rows, fetch_rows
 from query_api.spans.usage import TraceSums
-from query_api.spans.version import Position, Version
+from query_api.spans.versions import Position, Version
 from query_api.spans.windowing import Filtering, WindowBy, Windowing, WindowingResponse, refuse_unfit
 
 SPARE_CANDIDATES: Final = 16

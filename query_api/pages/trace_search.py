@@ -27,12 +27,18 @@ from query_api.filter.sql.compile import EVERY_ROW, Compiled
 from query_api.pages.page import Rounds, run_rounds
 from query_api.pages.scan import Batch, Scan, candidates_statement
 from query_api.pages.window import TracePosition, TraceWindow
-from query_api.spans.columns import among_ids, among_starts
 from query_api.spans.latest_versions import LatestAndSums, latest_and_sums
-from query_api.spans.project_spans import ProjectSpans, StatementBudget
+from query_api.spans.project_spans import ProjectSpans, StatementBudget, Table, read_from
 from query_api.spans.rows import RowsAhead
-from query_api.spans.tables import Table, read_from
-from query_api.spans.version import Position, Version, current_rows, packed_versions, versions_of
+from query_api.spans.versions import (
+    Position,
+    Version,
+    among_ids,
+    among_starts,
+    current_rows,
+    packed_versions,
+    versions_of,
+)
 
 ROWS_PER_TRACE: Final = 2
 """Rows to ask for at first for each trace that a page can take. More would be read in vain where matches are rare."""

@@ -14,7 +14,7 @@ from pydantic import BaseModel, Field
 from common.errors import InvalidInput
 from common.ids import parse_trace_id, trace_id_hex
 from query_api.explain.explain import explain_member
-from query_api.filter.ast import Node
+from query_api.filter.language import Node
 from query_api.filter.sql.compile import compile_node
 from query_api.freshness.follow import stored_offsets
 from query_api.pages.page import Capacity, Page, parse_ids, render_latest, split_lists
@@ -32,7 +32,7 @@ from query_api.spans.project_spans import ProjectSpans, project_spans
 from query_api.spans.render import Layout, Rendered
 from query_api.spans.rows import RowsAhead
 from query_api.spans.usage import TraceSums
-from query_api.spans.version import Version
+from query_api.spans.versions import Version
 from query_api.spans.windowing import Windowing, WindowingResponse, refuse_feed
 
 ACCEPTED: Final = 202

@@ -18,7 +18,7 @@ from itertools import repeat
 from typing import Final, TypeAlias
 
 from query_api.spans.render import Rendered
-from query_api.spans.version import Version
+from query_api.spans.versions import Version
 
 LEVELS_MAX: Final = 200
 """A response can be sent back: intake accepts 254 levels, about 240 where siblings share a name. Each level is two

@@ -11,12 +11,12 @@ from typing import Any, Final, NamedTuple, Self, TypeAlias, TypeVar
 from uuid import UUID
 
 from common.errors import InvalidCursor
-from query_api.filter.ast import Node, canonical_text
+from query_api.filter.language import Node, canonical_text
 from query_api.pages.snapshot import Snapshot
 from query_api.request.cursor import fingerprint, read_cursor
 from query_api.request.errors import InvalidRequest
 from query_api.request.json_body import bounded_input
-from query_api.spans.version import Position
+from query_api.spans.versions import Position
 from query_api.spans.windowing import SAMPLED, Order, Windowing, microseconds, percent_of
 
 LIMIT_AT: Final = ("body", "windowing", "limit")

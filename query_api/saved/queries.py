@@ -8,8 +8,7 @@ from typing import Any, Final
 
 from pydantic import Field, field_validator
 
-from query_api.filter.models import FilteringModel
-from query_api.filter.parse import check_groups, parse
+from query_api.filter.parse import FilteringModel, check_groups, parse
 from query_api.filter.sql.compile import compile_filter
 from query_api.registry.fields import Moment, json_text, storable_json
 from query_api.registry.kinds import History, RevisionData, RevisionState, Sample

@@ -10,9 +10,8 @@ from typing import NamedTuple
 
 from common.errors import Conflict, InvalidFilter, InvalidInput, NotFound
 from common.ids import span_id_hex, trace_id_hex
-from query_api.filter.ast import GroupOperator, Node
-from query_api.filter.models import ConditionModel, FilteringModel
-from query_api.filter.parse import parse_filter
+from query_api.filter.language import GroupOperator, Node
+from query_api.filter.parse import ConditionModel, FilteringModel, parse_filter
 from query_api.pages import spans, traces
 from query_api.pages.spans import SpansQuery
 from query_api.registry.handlers import lineage_of

@@ -19,8 +19,7 @@ from common.span import AMOUNTS, MODEL_CALLS, Metrics, StatusCode
 from common.times import format_us
 from query_api.analytics.buckets import Buckets, buckets_of
 from query_api.analytics.counts import IS_ERROR
-from query_api.filter.models import FilteringModel
-from query_api.filter.parse import parse_filter
+from query_api.filter.parse import FilteringModel, parse_filter
 from query_api.filter.sql.compile import compile_node
 from query_api.freshness.data_through import with_freshness
 from query_api.registry.applications import APPLICATION
@@ -35,8 +34,7 @@ from query_api.registry.values import Revision
 from query_api.request.body_models import Strict
 from query_api.request.references import Reference
 from query_api.request.route import Request, Response
-from query_api.spans.project_spans import ProjectSpans, project_spans
-from query_api.spans.usage import trace_sums_sql
+from query_api.spans.project_spans import ProjectSpans, project_spans, trace_sums_sql
 from query_api.spans.visible_spans import visible_spans
 from query_api.spans.windowing import Moment as StartTime
 

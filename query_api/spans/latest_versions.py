@@ -9,7 +9,7 @@ many spans: to plan the SQL takes the engine longer than everything else for a p
 
 An insert reaches ``span_versions`` and ``spans`` at slightly different times, and a worker may die in between. So a
 version without a row (``absent``) counts as not sent, and the one before it is the latest. A version whose row the
-engine has merged into a later one is returned as that later one (``current_rows`` in ``version.py``).
+engine has merged into a later one is returned as that later one (``current_rows`` in ``versions.py``).
 """
 
 from __future__ import annotations
@@ -26,11 +26,19 @@ import pyarrow as pa
 from common.span import NO_METRICS, Metrics
 from common.threads import in_thread
 from query_api.filter.sql.compile import Compiled
-from query_api.spans.columns import among_ids, packed_ids, rows_as, values_of
-from query_api.spans.project_spans import ProjectSpans
-from query_api.spans.tables import SQL
+from query_api.spans.project_spans import SQL, ProjectSpans
 from query_api.spans.usage import Report, TraceSums, counted
-from query_api.spans.version import CurrentRow, Position, SpanKey, Version, current_rows
+from query_api.spans.versions import (
+    CurrentRow,
+    Position,
+    SpanKey,
+    Version,
+    among_ids,
+    current_rows,
+    packed_ids,
+    rows_as,
+    values_of,
+)
 
 _METRICS: Final = ", ".join(Metrics._fields)
 _IN_TRACES: Final = f"trace_id IN {among_ids('trace_ids')}"

@@ -23,9 +23,18 @@ import pyarrow as pa
 from common.clickhouse.span_columns import NO_PARENT, OPTIONAL_MEMBERS, Member, json_text
 from common.span import NO_METRICS, Metrics, SpanKind, StatusCode
 from common.times import format_us
-from query_api.spans.columns import ID_BYTES, holds_only, id_bytes, integers_of, rows_as, values_of
 from query_api.spans.usage import TraceSums, write_sums
-from query_api.spans.version import SpanKey, Version, versions_of
+from query_api.spans.versions import (
+    ID_BYTES,
+    SpanKey,
+    Version,
+    holds_only,
+    id_bytes,
+    integers_of,
+    rows_as,
+    values_of,
+    versions_of,
+)
 
 _Columns: TypeAlias = Iterator[Iterable[bytes]]
 """Parallel texts, each column for all rows."""

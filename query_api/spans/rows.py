@@ -21,20 +21,21 @@ from common.ids import trace_id_hex
 from common.limits import MIB
 from common.threads import in_thread
 from query_api.filter.sql.compile import Compiled
-from query_api.spans.columns import (
+from query_api.spans.project_spans import EngineSettings, ProjectSpans, Table, read_from
+from query_api.spans.render import NO_ROWS, Layout, Rendered, row_columns
+from query_api.spans.usage import TraceSums
+from query_api.spans.versions import (
     HexDigits,
+    Version,
     among_ids,
     among_starts,
     ids_as_packed,
     integers_of,
+    packed_versions,
+    standing_in,
     starts_as_packed,
     values_of,
 )
-from query_api.spans.project_spans import EngineSettings, ProjectSpans
-from query_api.spans.render import NO_ROWS, Layout, Rendered, row_columns
-from query_api.spans.tables import Table, read_from
-from query_api.spans.usage import TraceSums
-from query_api.spans.version import Version, packed_versions, standing_in
 
 LARGE_SPANS: Final = 1_000
 LARGE_BYTES: Final = 1 * MIB

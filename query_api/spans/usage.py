@@ -19,12 +19,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from common.json_numbers import json_number
 from common.span import AMOUNTS, NO_METRICS, Metrics, Usage, is_more_than_parts
-from query_api.filter.sql.sums import usage_of
-from query_api.spans.tables import SQL
 
 TraceSums = Mapping[bytes, Metrics]
 """What all spans of a trace used together, by trace id; traces that used nothing may be missing."""
@@ -143,40 +141,3 @@ def write_sums(attributes: dict[str, Any], sums: Metrics) -> None:
             }
     if sums.errors and math.isfinite(sums.errors):
         metrics["errors"]["cumulative"] = json_number(sums.errors)
-
-
-def trace_sums_sql(reports: str) -> str:
-    """Return a query of ``trace_id`` and the columns of ``Metrics``: what the spans of each trace used together.
-
-    ``reports`` is a query of ``trace_id``, ``span_id``, ``parent_id``, ``usage_is_own`` and the columns of
-    ``Metrics``, with one row for each span of these traces.
-    """
-    return _with_usage(SQL["trace_sums"], reports)
-
-
-def counted_totals_sql(reports: str) -> str:
-    """Return a query of ``trace_id``, ``span_id``, ``counted_tokens`` and ``counted_costs``: what counts of the
-    totals of a span.
-
-    Only spans whose totals do not count as a whole have a row. ``reports`` as for ``trace_sums_sql``.
-    """
-    return _with_usage(SQL["counted_totals"], reports)
-
-
-def _with_usage(query: str, reports: str) -> str:
-    return query.replace("{usage}", SQL["usage"]).replace("{reports}", reports)
-
-
-def _metric_alone(metric: str) -> str:
-    """Return what each span of the project reports of one metric. Constants for the others make the engine read
-    less.
-    """
-    amounts = (name if name.startswith(metric) else f"0. AS {name}" for name in Metrics._fields)
-    columns = ", ".join(("trace_id", "span_id", "parent_id", "usage_is_own", *amounts))
-    return f"SELECT {columns} FROM ({SQL['latest_versions'].replace('{which}', '1')})"
-
-
-USAGE_OF_PROJECT: Final[Mapping[str, str]] = {
-    usage_of(metric): trace_sums_sql(_metric_alone(metric)) for metric in ("tokens", "costs", "errors")
-}
-"""The queries that a filter names by a placeholder, for every trace of the project."""

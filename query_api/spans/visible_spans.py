@@ -22,8 +22,7 @@ from typing import Final
 
 from common.span import Metrics
 from query_api.filter.sql.compile import EVERY_ROW
-from query_api.spans.tables import SQL, Table, read_from
-from query_api.spans.usage import counted_totals_sql, trace_sums_sql
+from query_api.spans.project_spans import SQL, Table, counted_totals_sql, read_from, trace_sums_sql
 
 _PLACE: Final = ("trace_id", "span_id", "partition_id", "start_us")
 _VERSION: Final = ", ".join((*_PLACE, "record_offset"))

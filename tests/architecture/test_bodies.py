@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import pytest
 
-from query_api.filter.models import FilteringModel
+from query_api.filter.parse import FilteringModel
 from query_api.http.routes import ROUTES
 
 _BOUNDED_BEFORE: Final = {FilteringModel}

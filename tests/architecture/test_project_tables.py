@@ -12,13 +12,12 @@ import pytest
 
 ROOT: Final = Path(__file__).parents[2]
 QUERY_API: Final = ROOT / "query_api"
-TABLES: Final = QUERY_API / "spans/tables.py"
 PROJECT_SPANS: Final = QUERY_API / "spans/project_spans.py"
 POSTGRES: Final = QUERY_API / "registry"
 """Has tables of another engine, whose statements another test reads."""
 
 SOURCES: Final = sorted(
-    path for path in QUERY_API.rglob("*.py") if path != TABLES and not path.is_relative_to(POSTGRES)
+    path for path in QUERY_API.rglob("*.py") if path != PROJECT_SPANS and not path.is_relative_to(POSTGRES)
 )
 _NAMED: Final = re.compile(r"\b(?:FROM|JOIN)\s*(?:[\w`\"]|$)|\{of_project\}")
 """A table by its name, or the end of a literal at which a name is put in; and the project's condition by hand."""
@@ -51,6 +50,8 @@ def test_a_name_is_found_in_every_kind_of_literal() -> None:
 
 
 def test_only_project_spans_creates_statements() -> None:
-    made_in = [path for path in [*SOURCES, TABLES] if re.search(r"\bStatement\b.*|\bimport_module\b", path.read_text())]
+    made_in = [
+        path for path in [*SOURCES, PROJECT_SPANS] if re.search(r"\bStatement\b.*|\bimport_module\b", path.read_text())
+    ]
 
     assert made_in == [PROJECT_SPANS]

@@ -31,7 +31,7 @@ from common.errors import (
 from common.limits import MIB
 from common.settings import ClickHouseSettings
 from common.tenant import Tenant, working_for
-from query_api.spans.columns import HexDigits
+from query_api.spans.versions import HexDigits
 from tests.fakes.faulty_store import Fault, FaultyStore
 from tests.support.clickhouse import ClickHouseServer, clickhouse_server
 from tests.support.span_rows import HOSTILE, NOT_UTF8, span_row, span_table

@@ -19,9 +19,8 @@ from common.project import DEFAULT_PROJECT_ID
 from common.settings import ClickHouseSettings
 from common.span import Event, Span
 from query_api.filter.matches import content_matches
-from query_api.filter.sql.parameters import Parameters
-from query_api.filter.sql.text import content_condition
-from query_api.filter.words import parse_content
+from query_api.filter.sql.expressions import Parameters, content_condition
+from query_api.filter.text_search import parse_content
 from query_api.spans.project_spans import ProjectSpans
 from tests.support.span_corpus import OTHER_PROJECT_ID, START_NS, random_span, store_record
 

@@ -18,16 +18,12 @@ from hypothesis import strategies as st
 
 from common.json_numbers import number_text
 from common.settings import ClickHouseSettings
-from query_api.filter.ast import Node
-from query_api.filter.fields import Operator
-from query_api.filter.models import FilteringModel
-from query_api.filter.parse import parse
-from query_api.filter.patterns import TextOperator, TextSearch
+from query_api.filter.language import Node, Operator
+from query_api.filter.parse import FilteringModel, parse
 from query_api.filter.sql.compile import compile_filter
-from query_api.filter.sql.parameters import Parameters
-from query_api.filter.sql.text import text_condition, visible_number
+from query_api.filter.sql.expressions import Parameters, text_condition, visible_number
+from query_api.filter.text_search import FOLDING, TextOperator, TextSearch, fold
 from query_api.filter.totals import SUMS_MAX
-from query_api.filter.words import FOLDING, fold
 from tests.support.filter_corpus import FilterCorpus, filter_corpus
 from tests.support.filters import FILTERS
 

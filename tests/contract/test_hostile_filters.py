@@ -18,8 +18,7 @@ from hypothesis import strategies as st
 from common.clock import SystemClock
 from common.errors import InvalidInput
 from common.settings import ClickHouseSettings
-from query_api.filter.ast import GroupOperator, Node
-from query_api.filter.fields import FIELDS, Operator
+from query_api.filter.language import FIELDS, GroupOperator, Node, Operator
 from query_api.filter.parse import parse
 from query_api.pages.spans import SpansQuery
 from query_api.request.json_body import read_body

@@ -15,7 +15,8 @@ from common.clickhouse.connect import open_store
 from common.clickhouse.store import ColumnStore, Statement
 from common.settings import ClickHouseSettings
 from common.span import NO_METRICS, Metrics
-from query_api.spans.usage import Report, counted, counted_totals_sql, trace_sums_sql
+from query_api.spans.project_spans import counted_totals_sql, trace_sums_sql
+from query_api.spans.usage import Report, counted
 
 Rows: TypeAlias = Sequence[Report]
 

@@ -29,7 +29,7 @@ from common.times import format_us
 from query_api.analytics.metrics import FREQUENCIES_MAX
 from query_api.analytics.models import TotalsModel
 from query_api.filter.matches import value_at
-from query_api.spans.tables import Table
+from query_api.spans.project_spans import Table
 from tests.support.api import context_of, serving
 from tests.support.span_corpus import OTHER_PROJECT_ID, START_NS, store_record
 

@@ -14,9 +14,8 @@ from common.clickhouse.migrate import migrate
 from common.clickhouse.store import ColumnStore, Statement
 from common.settings import ClickHouseSettings
 from common.span import Event
-from query_api.filter.sql.parameters import Parameters
-from query_api.filter.sql.text import content_condition
-from query_api.filter.words import words_of
+from query_api.filter.sql.expressions import Parameters, content_condition
+from query_api.filter.text_search import words_of
 from tests.support.span_corpus import START_NS, random_span, store_record
 
 ASSIGNED = [*range(1, 0xD800), *range(0xE000, 0x34000), *range(0xE0000, 0xE1000)]

@@ -24,14 +24,12 @@ from common.settings import ClickHouseSettings
 from common.span import Span
 from query_api.explain.explain import STATEMENTS_EXPLAINED_MAX, VALUES_SHOWN_MAX, explained
 from query_api.explain.hint import INDEXED_FIELDS
-from query_api.filter.ast import EVERYTHING, Condition
-from query_api.filter.fields import Operator
+from query_api.filter.language import EVERYTHING, Condition, Operator
 from query_api.pages.spans import SpansQuery
 from query_api.request.json_body import read_body
 from query_api.request.route import Request
 from query_api.saved.resolve import query_spans
-from query_api.spans.project_spans import ProjectSpans
-from query_api.spans.tables import OF_PROJECT
+from query_api.spans.project_spans import OF_PROJECT, ProjectSpans
 from tests.fakes.faulty_store import Fault, FaultyStore
 from tests.support.api import KnownKeys, context_of
 from tests.support.feed import settle

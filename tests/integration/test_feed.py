@@ -24,7 +24,7 @@ from common.span import Span
 from common.times import format_us
 from query_api.request.context import ApiContext
 from query_api.request.errors import InvalidRequest
-from query_api.spans.tables import Table
+from query_api.spans.project_spans import Table
 from tests.support.api import context_of
 from tests.support.feed import Reader, StoreInFront, settle, with_query_settings
 from tests.support.span_corpus import OTHER_PROJECT_ID, START_NS, store_record

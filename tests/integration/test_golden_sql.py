@@ -18,14 +18,13 @@ from common.clickhouse.migrate import migrate
 from common.clock import SystemClock
 from common.project import DEFAULT_PROJECT_ID
 from common.settings import ClickHouseSettings
-from query_api.filter.models import FilteringModel
-from query_api.filter.parse import parse
+from query_api.filter.parse import FilteringModel, parse
 from query_api.filter.sql.compile import compile_filter
 from query_api.pages.page import CANDIDATE_COLUMNS
 from query_api.pages.scan import candidates_statement
 from query_api.pages.window import Window
 from query_api.spans.project_spans import ProjectSpans
-from query_api.spans.version import Position
+from query_api.spans.versions import Position
 from query_api.spans.windowing import Order
 
 FOLDER = Path(__file__).parents[1] / "golden/sql"

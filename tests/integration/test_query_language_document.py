@@ -22,7 +22,7 @@ from common.clock import SystemClock
 from common.codec import span_json
 from common.limits import SpanLimits
 from common.settings import ClickHouseSettings
-from query_api.filter.fields import FIELDS, Operator
+from query_api.filter.language import FIELDS, Operator
 from tests.strategies import NOW_NS
 from tests.support.api import context_of, serving
 from tests.support.missing import missing

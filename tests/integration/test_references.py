@@ -15,8 +15,7 @@ from common.clickhouse.connect import open_store
 from common.clickhouse.migrate import DDL, migrate
 from common.clickhouse.store import ColumnStore, Statement
 from common.settings import ClickHouseSettings
-from query_api.filter.models import FilteringModel
-from query_api.filter.parse import parse
+from query_api.filter.parse import FilteringModel, parse
 from query_api.filter.sql.compile import compile_filter
 from query_api.filter.sql.elements import LOOKED_UP_MAX, REFERENCES
 from tests.support.span_corpus import random_span, store_record

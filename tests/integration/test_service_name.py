@@ -11,8 +11,7 @@ from common.clickhouse.connect import open_store
 from common.clickhouse.store import ColumnStore, Statement
 from common.settings import ClickHouseSettings
 from common.span import Resource, Span
-from query_api.filter.models import FilteringModel
-from query_api.filter.parse import parse
+from query_api.filter.parse import FilteringModel, parse
 from query_api.filter.sql.compile import compile_filter
 from tests.support.span_corpus import START_NS, store_record
 from tests.support.span_pages import SpanPages, ids_of

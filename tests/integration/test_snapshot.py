@@ -12,7 +12,7 @@ from common.clickhouse.connect import open_store
 from common.clickhouse.store import Statement
 from common.settings import ClickHouseSettings
 from query_api.pages.snapshot import Snapshot
-from query_api.spans.version import Version
+from query_api.spans.versions import Version
 
 LOGS = ("cluster/spans/0", "cluster/spans/1", "other/é/0", "of nobody")
 OFFSETS = (0, 4, 5, 6, 2**63 - 1)

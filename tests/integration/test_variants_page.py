@@ -8,8 +8,7 @@ from pathlib import Path
 
 from common.postgres.pool import Database
 from common.settings import ClickHouseSettings
-from query_api.filter.models import FilteringModel
-from query_api.filter.parse import parse
+from query_api.filter.parse import FilteringModel, parse
 from tests.support.shell_pages import api_of_a_page, blocks, check_commands, commands
 
 

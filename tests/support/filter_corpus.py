@@ -18,7 +18,7 @@ from common.clickhouse.store import ColumnStore, Statement
 from common.clock import SystemClock
 from common.project import DEFAULT_PROJECT_ID
 from common.settings import ClickHouseSettings
-from query_api.filter.ast import EVERYTHING, Node
+from query_api.filter.language import EVERYTHING, Node
 from query_api.filter.matches import matches
 from query_api.filter.sql.compile import compile_filter
 from query_api.pages.spans import find_page

@@ -8,8 +8,7 @@ from uuid import UUID
 
 from hypothesis import strategies as st
 
-from query_api.filter.ast import GroupOperator
-from query_api.filter.fields import FIELDS, LEGAL_OPERATORS, Field, Kind
+from query_api.filter.language import FIELDS, LEGAL_OPERATORS, Field, GroupOperator, Kind
 from tests.support.span_corpus import ANALYTICS, KEYS, SCALARS, SEGMENTS, START_NS, TEXTS
 
 PATHS = st.lists(st.sampled_from(SEGMENTS), min_size=1, max_size=4).map(".".join) | st.sampled_from(

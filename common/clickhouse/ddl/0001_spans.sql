@@ -98,7 +98,7 @@ CREATE TABLE IF NOT EXISTS spans{on_cluster}
 
     -- What the field `content` searches (ADR 0008): the texts among the leaves, then the names of events and the
     -- texts in their attributes. Each text is prepared so that the engine's tokens are the words of
-    -- query_api/filter/words.py: folded code point by code point, and with a space for every character beyond ASCII that is not a letter, number or mark. The tokenizer takes ASCII letters and digits
+    -- query_api/filter/text_search.py: folded code point by code point, and with a space for every character beyond ASCII that is not a letter, number or mark. The tokenizer takes ASCII letters and digits
     -- and everything beyond ASCII. In the JSON of an event a key ends with its colon and a text does not.
     content                   Array(String)                        ALIAS
         arrayMap(

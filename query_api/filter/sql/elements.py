@@ -14,12 +14,10 @@ from typing import Any, Final, TypeAlias
 
 import orjson
 
-from query_api.filter.ast import Condition
-from query_api.filter.fields import ATTRIBUTES
+from query_api.filter.language import ATTRIBUTES, Condition
 from query_api.filter.operands import BELOW_ATTRIBUTES
+from query_api.filter.sql.expressions import Parameters, Subject, condition_sql
 from query_api.filter.sql.json import Arguments, canonical_json, is_container, is_json
-from query_api.filter.sql.parameters import Parameters
-from query_api.filter.sql.subject import Subject, condition_sql
 from query_api.filter.totals import flattened
 
 REFERENCES: Final = "references"

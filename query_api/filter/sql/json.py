@@ -22,14 +22,20 @@ import orjson
 
 from common.clickhouse.leaves import ALWAYS_OBJECT_PATHS, typed_text
 from common.json_numbers import json_number
-from query_api.filter.ast import Condition, is_index
-from query_api.filter.fields import ATTRIBUTES, SERVICE_NAME_PATH
-from query_api.filter.patterns import TextSearch
-from query_api.filter.sql.parameters import Parameters
-from query_api.filter.sql.subject import Bounds, Subject, condition_sql
-from query_api.filter.sql.text import let, ordered, typed_from_json, typed_text_condition, visible_typed
+from query_api.filter.language import ATTRIBUTES, SERVICE_NAME_PATH, Condition, is_index
+from query_api.filter.sql.expressions import (
+    Bounds,
+    Parameters,
+    Subject,
+    condition_sql,
+    let,
+    ordered,
+    typed_from_json,
+    typed_text_condition,
+    visible_typed,
+)
+from query_api.filter.text_search import TextSearch, words_of
 from query_api.filter.totals import LEVELS_MAX
-from query_api.filter.words import words_of
 
 ITEM_TEXT_BYTES: Final = 64
 """Bytes of a typed text that ``leaf_items`` holds."""

@@ -12,14 +12,19 @@ from typing import Any, Final, NamedTuple
 
 from common.json_numbers import is_number
 from common.span import AMOUNTS
-from query_api.filter.ast import Condition
-from query_api.filter.fields import Operator
-from query_api.filter.patterns import TextSearch
-from query_api.filter.sql.columns import IS_ROOT
+from query_api.filter.language import Condition, Operator
+from query_api.filter.sql.expressions import (
+    IS_ROOT,
+    Bounds,
+    Parameters,
+    Subject,
+    condition_sql,
+    number_place,
+    text_condition,
+    visible_number,
+)
 from query_api.filter.sql.json import json_condition
-from query_api.filter.sql.parameters import Parameters
-from query_api.filter.sql.subject import Bounds, Subject, condition_sql
-from query_api.filter.sql.text import number_place, text_condition, visible_number
+from query_api.filter.text_search import TextSearch
 
 _SUMS: Final[Mapping[str, Mapping[tuple[str, ...], str]]] = {
     "tokens": {(amount,): f"tokens_{amount}" for amount in AMOUNTS},
@@ -30,6 +35,13 @@ _SUMS: Final[Mapping[str, Mapping[tuple[str, ...], str]]] = {
 
 _ABOVE: Final = {("ag",), ("ag", "metrics"), *(("ag", "metrics", metric) for metric in _SUMS)}
 """Objects that every span has, and that hold a sum somewhere below."""
+
+
+USAGE_OF: Final = "{usage_of_"
+"""The beginning of each placeholder of ``usage_of``."""
+
+USAGE_BYTES_MAX: Final = 9_500
+"""Of the query that fills such a placeholder: what one counts as in the size of a statement."""
 
 
 class VisibleSums(NamedTuple):
@@ -76,7 +88,7 @@ def usage_of(metric: str) -> str:
 
     ``query_api/spans/project_spans.py`` fills it. Placeholders keep the compiled filter short.
     """
-    return f"{{usage_of_{metric}}}"
+    return f"{USAGE_OF}{metric}}}"
 
 
 def _member(path: tuple[str, ...], key: str, value: Any, parameters: Parameters) -> str:

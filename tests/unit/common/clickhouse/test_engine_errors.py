@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from clickhouse_connect.driver.exceptions import DatabaseError, OperationalError, ProgrammingError
 
-from common.clickhouse.engine_errors import AWAY, BAD_VALUES, BUSY, OUT_OF_BUDGET, UNMADE, translated
+from common.clickhouse.engines import AWAY, BAD_VALUES, BUSY, OUT_OF_BUDGET, UNMADE, translated
 from common.errors import (
     DeadlineExceeded,
     InvalidStatement,

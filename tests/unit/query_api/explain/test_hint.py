@@ -4,10 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from query_api.explain.hint import hint, static_hint
-from query_api.explain.plan import PRIMARY_KEY, IndexUse, TableRead
-from query_api.filter.ast import EVERYTHING, Condition, Group, GroupOperator, Node
-from query_api.filter.fields import Operator
+from query_api.explain.hint import PRIMARY_KEY, IndexUse, TableRead, hint, static_hint
+from query_api.filter.language import EVERYTHING, Condition, Group, GroupOperator, Node, Operator
 
 IS_A = Condition("attributes", Operator.IS, "a", ("a",))
 UNINDEXED = Condition("status_message", Operator.IS, "a")

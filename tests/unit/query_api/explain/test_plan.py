@@ -4,7 +4,7 @@ from typing import Any
 
 import orjson
 
-from query_api.explain.plan import IndexUse, TableRead, table_reads
+from query_api.explain.hint import IndexUse, TableRead, table_reads
 
 
 def _index(kind: str, before: int, after: int, **more: Any) -> dict[str, Any]:

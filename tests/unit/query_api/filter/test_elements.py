@@ -9,8 +9,7 @@ import pytest
 
 from common.errors import InvalidFilter
 from query_api.filter.matches import matches
-from query_api.filter.models import FilteringModel
-from query_api.filter.parse import parse
+from query_api.filter.parse import FilteringModel, parse
 
 APPLICATION = UUID("019d952f-5945-71b1-b8cb-d6d8e675c18d")
 SPAN: dict[str, Any] = {

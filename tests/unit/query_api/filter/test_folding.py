@@ -8,7 +8,7 @@ import pytest
 import re2
 
 from common.clickhouse.migrate import DDL
-from query_api.filter.words import FOLDING, fold
+from query_api.filter.text_search import FOLDING, fold
 
 CODE_POINTS = [code for code in range(0x110000) if not 0xD800 <= code < 0xE000]
 

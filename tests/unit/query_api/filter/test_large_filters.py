@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from common.errors import InvalidFilter
-from query_api.filter.models import FilteringModel
-from query_api.filter.parse import parse, parse_filter
+from query_api.filter.parse import FilteringModel, parse, parse_filter
 from query_api.filter.sql.compile import compile_filter, compile_node
 
 

@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 
-from query_api.filter.ast import EVERYTHING
+from query_api.filter.language import EVERYTHING
 from query_api.filter.matches import matches
-from query_api.filter.models import FilteringModel
-from query_api.filter.parse import parse
+from query_api.filter.parse import FilteringModel, parse
 
 SPAN: dict[str, Any] = {
     "trace_id": "0a" * 16,

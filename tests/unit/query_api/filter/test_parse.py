@@ -8,11 +8,17 @@ import pytest
 from pydantic import ValidationError
 
 from common.errors import InvalidFilter
-from query_api.filter.ast import EVERYTHING, Condition, Group, GroupOperator, Node
-from query_api.filter.fields import FIELDS, Kind, Operator
-from query_api.filter.models import FilteringModel
+from query_api.filter.language import EVERYTHING, FIELDS, Condition, Group, GroupOperator, Kind, Node, Operator
 from query_api.filter.operands import LIST_VALUES_MAX, VALUE_BYTES_MAX, VALUE_CONTAINERS_MAX, VALUE_DEPTH_MAX
-from query_api.filter.parse import CONDITIONS_MAX, GROUPS_DEPTH_MAX, MEMBERS_MAX, PATH_SEGMENTS_MAX, check_groups, parse
+from query_api.filter.parse import (
+    CONDITIONS_MAX,
+    GROUPS_DEPTH_MAX,
+    MEMBERS_MAX,
+    PATH_SEGMENTS_MAX,
+    FilteringModel,
+    check_groups,
+    parse,
+)
 
 TRACE = "0123456789abcdef0123456789abcdef"
 

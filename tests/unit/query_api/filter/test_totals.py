@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from common.errors import InvalidFilter
-from query_api.filter.models import FilteringModel
-from query_api.filter.parse import CONDITIONS_MAX, parse
+from query_api.filter.parse import CONDITIONS_MAX, FilteringModel, parse
 from query_api.filter.totals import LEVELS_MAX, STEPS_MAX, SUMS_MAX, VALUES_MAX, flattened
 
 FULL_LIST = [f"v{number}" for number in range(VALUES_MAX // 10)]

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from query_api.filter.matches import content_matches
-from query_api.filter.words import Content, parse_content, words_of
+from query_api.filter.text_search import Content, parse_content, words_of
 
 
 @pytest.mark.parametrize(

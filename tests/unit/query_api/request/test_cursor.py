@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from common.errors import InvalidCursor
 from query_api.pages.window import edge, is_edge, pack_position, unpack_position
 from query_api.request.cursor import VERSION, fingerprint, read_cursor, write_cursor
-from query_api.spans.version import Position
+from query_api.spans.versions import Position
 from query_api.spans.windowing import Order
 
 SECRET = b"secret"

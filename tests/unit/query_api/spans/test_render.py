@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from common.clickhouse.span_columns import NO_PARENT
 from common.span import NO_METRICS, Metrics, SpanKind, StatusCode
 from common.times import EARLIEST_US, LATEST_US, format_us
-from query_api.spans.columns import holds_only
 from query_api.spans.render import Layout
+from query_api.spans.versions import holds_only
 from tests.support.row_tables import COUNTS, JSON_COLUMNS, TEXT_COLUMNS, row, table
 
 ids = st.binary(min_size=16, max_size=16) | st.just(b"id" + bytes(14))

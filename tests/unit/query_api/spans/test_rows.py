@@ -15,10 +15,9 @@ from common.clock import SystemClock
 from common.errors import InvalidInput, Unavailable
 from common.limits import MIB
 from common.project import DEFAULT_PROJECT_ID
-from query_api.spans.columns import packed_ids, packed_starts, split_ids
 from query_api.spans.project_spans import ProjectSpans
 from query_api.spans.rows import SPANS_AHEAD_MAX, RowsAhead, render_versions
-from query_api.spans.version import Version
+from query_api.spans.versions import Version, packed_ids, packed_starts, split_ids
 from tests.support.api import UntouchedStore
 from tests.support.row_tables import row, table
 

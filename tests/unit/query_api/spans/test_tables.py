@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from common.span import TOTAL_TOLERANCE
-from query_api.spans.tables import OF_PROJECT, SQL, Table, read_from, require_project
+from query_api.spans.project_spans import OF_PROJECT, SQL, Table, read_from, require_project
 
 SQL_WITH_TABLES = [sql for sql in SQL.values() if OF_PROJECT in sql]
 

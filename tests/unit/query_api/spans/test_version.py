@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from query_api.spans.version import Version, standing_in
+from query_api.spans.versions import Version, standing_in
 
 
 def version(offset: int, *, start_us: int = 1, partition_id: bytes = b"a") -> Version:

@@ -7,11 +7,13 @@ from typing import Any
 import pytest
 
 from common.errors import InvalidFilter, InvalidInput
-from query_api.filter.models import FilteringModel
 from query_api.filter.operands import LIST_VALUES_MAX, VALUE_BYTES_MAX
-from query_api.filter.parse import CONDITIONS_MAX, parse
+from query_api.filter.parse import CONDITIONS_MAX, FilteringModel, parse
 from query_api.filter.sql.compile import SQL_BYTES_MAX, VALUES_BYTES_MAX, Compiled, compile_filter
+from query_api.filter.sql.sums import USAGE_BYTES_MAX, USAGE_OF
+from query_api.filter.totals import SUMS_MAX
 from query_api.saved.queries import QueryData, snapshot
+from query_api.spans.project_spans import Table, fenced, read_from
 
 USUAL_VALUES = {"in": ["x", 1], "btwn": [1, 2.5], "gt": 5, "exists": None}
 
@@ -52,6 +54,27 @@ def test_range_compiles_to_little_more_than_one_bound() -> None:
 def test_filter_that_compiles_to_too_much_sql_is_refused_with_the_limit() -> None:
     with pytest.raises(InvalidFilter, match=r"^The filter compiles to \d+ bytes of SQL; at most 393216 are allowed: "):
         compiled(*COSTLY)
+
+
+def test_queries_of_sums_count_to_the_size_of_the_sql() -> None:
+    others = [
+        condition("contains", key=f"name{number}", field="resource") for number in range(CONDITIONS_MAX - SUMS_MAX)
+    ]
+    sums = [condition("gt", number, key="ag.metrics.tokens.cumulative.total") for number in range(SUMS_MAX)]
+
+    compiled(*others, *sums[: SUMS_MAX // 2])
+    with pytest.raises(InvalidFilter, match="bytes of SQL"):
+        compiled(*others, *sums)
+
+
+@pytest.mark.parametrize("metric", ["tokens.cumulative.total", "costs.cumulative.total", "errors.cumulative"])
+def test_accepted_filter_is_within_the_limit_with_its_queries_of_sums(metric: str) -> None:
+    sums = [condition("gt", number, key=f"ag.metrics.{metric}") for number in range(SUMS_MAX)]
+
+    sql = fenced(f"SELECT 1 {read_from(Table.SPANS, compiled(*sums).sql)}")
+
+    assert USAGE_OF not in sql
+    assert len(sql) <= len(compiled(*sums).sql) + 2 * SUMS_MAX * USAGE_BYTES_MAX
 
 
 @pytest.mark.parametrize(

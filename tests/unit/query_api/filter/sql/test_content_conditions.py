@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from query_api.filter.sql.parameters import Parameters
-from query_api.filter.sql.text import content_condition
+from query_api.filter.sql.expressions import Parameters, content_condition
 
 
 def test_no_word_of_the_text_is_in_the_sql():

@@ -1,20 +1,133 @@
-"""Texts in SQL: text operators, the comparison of *typed texts*, and ``content``.
+"""What the SQL of every condition is made of: parameters, the operators of a subject, and texts.
+
+Every condition is 0 or 1 on every row, never null, so that ``NOT`` is exact.
 
 A typed text is a scalar as one text, its type in one letter and then its value (``common/clickhouse/leaves.py``);
-``''`` is the typed text of what is absent, and no comparison is true of it. Every condition here is 0 or 1 on every
-row, never null. The same in Python: ``query_api/filter/patterns.py``, ``words.py`` and ``matches.py``.
+``''`` is the typed text of what is absent, and no comparison is true of it. The same in Python:
+``query_api/filter/text_search.py`` and ``matches.py``.
 """
 
 from __future__ import annotations
 
-from typing import Final, assert_never
+from collections.abc import Sequence
+from typing import Any, Final, TypeAlias, assert_never
 
+from common.clickhouse.span_columns import NO_PARENT
 from common.json_numbers import INT64_MIN, INTEGER_CHARS_MAX, NUMBER_GRAMMAR, UINT64_MAX
-from query_api.filter.fields import Operator
-from query_api.filter.patterns import TextSearch
-from query_api.filter.sql.parameters import Parameters
-from query_api.filter.sql.subject import Bounds
-from query_api.filter.words import FOLDING, fold, parse_content, spaced
+from query_api.filter.language import Condition, NotNormalError, Operator
+from query_api.filter.text_search import FOLDING, TextSearch, fold, parse_content, spaced
+
+IS_ROOT: Final = f"parent_id = toFixedString(unhex('{NO_PARENT.hex()}'), 16)"
+"""A condition on a row of ``spans``: the span has no parent."""
+
+
+class Parameters:
+    """Collects values and returns their placeholders, ``{p1:String}`` and so on. A text or list of texts gets one
+    placeholder."""
+
+    def __init__(self) -> None:
+        self.values: dict[str, Any] = {}
+        self._places: dict[str | tuple[str, ...], str] = {}
+
+    def place(self, kind: str, value: Any) -> str:
+        """Add a value and return its placeholder; ``kind`` is a type of the engine."""
+        name = f"p{len(self.values) + 1}"
+        self.values[name] = value
+        return f"{{{name}:{kind}}}"
+
+    def text(self, value: str) -> str:
+        """Return the placeholder of a text."""
+        if value not in self._places:
+            self._places[value] = self.place("String", value)
+        return self._places[value]
+
+    def texts(self, values: list[str]) -> str:
+        """Return the placeholder of a list of texts."""
+        key = tuple(values)
+        if key not in self._places:
+            self._places[key] = self.place("Array(String)", values)
+        return self._places[key]
+
+
+def ids_in(place: str) -> str:
+    """Return the right side of ``IN`` for ids whose hexadecimal digits are at ``place``, an ``Array(String)``.
+
+    It is a subquery because the engine uses an index for one, but not for an array that is computed.
+    """
+    return f"(SELECT toFixedString(unhex(arrayJoin({place})), 16))"
+
+
+Bounds: TypeAlias = Sequence[tuple[str, Any]]
+"""Comparison signs of the engine, each with a value; all must hold."""
+
+
+class Subject:
+    """What a condition looks at in a row of ``spans``: a column, or a value inside of one.
+
+    Each method returns an expression that is 0 or 1 on every row, never null, so that ``NOT`` is exact. A subject
+    overrides the methods of operators that can be true of it.
+    """
+
+    def exists(self) -> str:
+        """Whether there is a value."""
+        return "0"
+
+    def equals(self, operand: Any) -> str:  # noqa: ARG002
+        """Whether the value equals ``operand`` (``matches.same``)."""
+        return "0"
+
+    def is_in(self, operands: list[Any], *, is_all: bool) -> str:  # noqa: ARG002
+        """Whether the value is one of ``operands``, or is an array that holds one (``is_all``: each) of them."""
+        return "0"
+
+    def has(self, operand: Any) -> str:  # noqa: ARG002
+        """Whether the value is an object with a key, or an array with an element."""
+        return "0"
+
+    def compares(self, bounds: Bounds) -> str:  # noqa: ARG002
+        """Whether the value compares with every bound."""
+        return "0"
+
+    def reads(self, search: TextSearch) -> str:  # noqa: ARG002
+        """Whether the text of the value is what a text operator looks for."""
+        return "0"
+
+
+def condition_sql(condition: Condition, subject: Subject) -> str:  # noqa: C901, PLR0912 - one case an operator
+    """Return a condition on a subject as an expression that is 0 or 1."""
+    operand: Any = condition.operand
+    match condition.operator:
+        case Operator.EXISTS:
+            return subject.exists()
+        case Operator.IS:
+            return subject.equals(operand)
+        case Operator.IN:
+            return subject.is_in(operand, is_all=condition.is_all)
+        case Operator.HAS:
+            return subject.has(operand)
+        case Operator.EQ:
+            return subject.compares([("=", operand)])
+        case Operator.NEQ:
+            return subject.compares([("!=", operand)])
+        case Operator.GT:
+            return subject.compares([(">", operand)])
+        case Operator.GTE:
+            return subject.compares([(">=", operand)])
+        case Operator.LT:
+            return subject.compares([("<", operand)])
+        case Operator.LTE:
+            return subject.compares([("<=", operand)])
+        case Operator.BTWN:
+            return subject.compares([(">=", operand[0]), ("<=", operand[1])])
+        case (
+            Operator.CONTAINS | Operator.STARTSWITH | Operator.ENDSWITH | Operator.LIKE | Operator.MATCHES
+        ) as operator:
+            return subject.reads(TextSearch.of(operator, condition))
+        case Operator.IS_NOT | Operator.NOT_IN | Operator.HAS_NOT | Operator.NOT_EXISTS:
+            raise NotNormalError(condition)
+        case _:
+            assert_never(condition.operator)
+
 
 LITERAL_PATTERN_MAX: Final = 64
 """Code points of a literal that RE2 searches for."""
