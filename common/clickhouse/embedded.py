@@ -139,12 +139,8 @@ def _open_client(path: Path, database: str) -> Client:
 
 
 def _settings_clause(settings: Settings) -> str:
-    return ", ".join(f"{name} = {_literal(value)}" for name, value in settings.items())
-
-
-def _literal(value: str | int | float) -> str:
-    escaped = str(value).replace("\\", "\\\\").replace("'", "\\'")
-    return f"'{escaped}'"
+    escaped = {name: str(value).replace("\\", "\\\\").replace("'", "\\'") for name, value in settings.items()}
+    return ", ".join(f"{name} = '{value}'" for name, value in escaped.items())
 
 
 class HandlePool:

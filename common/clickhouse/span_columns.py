@@ -223,12 +223,12 @@ class _Chunk:
         self._start_ns.extend(fields["start_ns"])
         self._end_ns.extend(fields["end_ns"])
         columns["parent_id"].extend(parent_id or NO_PARENT for parent_id in fields["parent_id"])
-        events = [_events_json(of_span) if of_span else b"" for of_span in fields["events"]]
-        links = [b"" if of_span is None else _links_json(of_span) for of_span in fields["links"]]
+        events = [orjson.dumps(list(map(_event, of_span))) if of_span else b"" for of_span in fields["events"]]
+        links = [b"" if of_span is None else orjson.dumps(list(map(_link, of_span))) for of_span in fields["links"]]
         columns["events"].extend(events)
         columns["links"].extend(links)
-        self._resources.extend(fields["resource"], _resource_json)
-        self._scopes.extend(fields["scope"], _scope_json)
+        self._resources.extend(fields["resource"], _source_json)
+        self._scopes.extend(fields["scope"], _source_json)
         self._payload_bytes.extend(len(event) + len(link) for event, link in zip(events, links, strict=True))
 
     def _append_normalized(self, spans: Sequence[NormalizedSpan]) -> None:
@@ -343,10 +343,6 @@ def _metric_columns(metrics: Sequence[Metrics]) -> dict[str, pa.Array]:
     return {name: pa.array(np.ascontiguousarray(matrix[:, index])) for index, name in enumerate(Metrics._fields)}
 
 
-def _events_json(events: Sequence[Event]) -> bytes:
-    return orjson.dumps([_event(event) for event in events])
-
-
 def _event(event: Event) -> dict[str, Any]:
     return {
         "name": event.name,
@@ -354,10 +350,6 @@ def _event(event: Event) -> dict[str, Any]:
         "time_unix_nano": str(event.time_ns),
         **_present(attributes=event.attributes, dropped_attributes_count=event.dropped_attributes_count),
     }
-
-
-def _links_json(links: Sequence[Link]) -> bytes:
-    return orjson.dumps([_link(link) for link in links])
 
 
 def _link(link: Link) -> dict[str, Any]:
@@ -373,18 +365,11 @@ def _link(link: Link) -> dict[str, Any]:
     }
 
 
-def _resource_json(resource: Resource) -> bytes:
-    return _json_or_absent(_present(**resource._asdict()))
-
-
-def _scope_json(scope: Scope) -> bytes:
-    return _json_or_absent(_present(**scope._asdict()))
+def _source_json(source: Resource | Scope) -> bytes:
+    members = _present(**source._asdict())
+    return orjson.dumps(members) if members else b""
 
 
 def _present(**members: Any) -> dict[str, Any]:
     """Return the members that are neither empty nor zero: the others are absent from responses."""
     return {name: member for name, member in members.items() if member}
-
-
-def _json_or_absent(members: dict[str, Any]) -> bytes:
-    return orjson.dumps(members) if members else b""

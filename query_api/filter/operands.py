@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any, Final
 from uuid import UUID
@@ -71,24 +71,32 @@ def check_size(value: Any, at: str) -> None:
 
 
 def _check_parts(value: Any, at: str) -> None:
-    level, depth, containers_count = [value], 0, 0
-    while level:
-        below: list[Any] = []
-        for part in level:
-            if isinstance(part, dict | list):
-                containers_count += 1
-                below.extend(part.values() if isinstance(part, dict) else part)
-            elif isinstance(part, int) and not INT64_MIN <= part <= UINT64_MAX:
-                raise InvalidFilter(at, "the integer does not fit into 64 bits.")
-            elif isinstance(part, float) and not math.isfinite(part):
-                raise InvalidFilter(at, "the number is larger than the largest double.")
-        level, depth = below, depth + 1
-        if depth > VALUE_DEPTH_MAX or containers_count > VALUE_CONTAINERS_MAX:
+    containers_count = 0
+    for part, depth in parts_of(value):
+        if isinstance(part, dict | list):
+            containers_count += 1
+        elif isinstance(part, int) and not INT64_MIN <= part <= UINT64_MAX:
+            raise InvalidFilter(at, "the integer does not fit into 64 bits.")
+        elif isinstance(part, float) and not math.isfinite(part):
+            raise InvalidFilter(at, "the number is larger than the largest double.")
+        if depth >= VALUE_DEPTH_MAX or containers_count > VALUE_CONTAINERS_MAX:
             raise InvalidFilter(
                 at,
                 f"the value nests deeper than {VALUE_DEPTH_MAX} levels or holds more than {VALUE_CONTAINERS_MAX}"
                 " objects and arrays.",
             )
+
+
+def parts_of(value: Any) -> Iterator[tuple[Any, int]]:
+    """Yield a value, every value in it, and the depth of each, level by level."""
+    level, depth = [value], 0
+    while level:
+        below: list[Any] = []
+        for part in level:
+            yield part, depth
+            if isinstance(part, dict | list):
+                below.extend(part.values() if isinstance(part, dict) else part)
+        level, depth = below, depth + 1
 
 
 def read_value(field: Field, value: Any, at: str) -> Operand:

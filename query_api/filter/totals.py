@@ -9,11 +9,12 @@ step. ``sql/compile.py`` bounds the size of what a filter compiles to.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, assert_never
 
 from common.errors import InvalidFilter
 from query_api.filter.language import ATTRIBUTES, FIELDS, OPERATORS, Condition, Kind, OperandKind, Operator, is_index
+from query_api.filter.operands import parts_of
 from query_api.filter.text_search import TextSearch, words_of
 
 VALUES_MAX: Final = 40_000
@@ -88,7 +89,8 @@ class Totals:
                 f"the keys, objects and arrays of the filter take more than {STEPS_MAX} steps into JSON in total: use"
                 " shorter keys, fewer numbers in keys, or fewer objects and arrays.",
             )
-        self._sums_count += _sums_count(condition)
+        if condition.field == ATTRIBUTES:
+            self._sums_count += _sums_at(condition.path, condition.operator, condition.operand)
         if self._sums_count > SUMS_MAX:
             raise InvalidFilter(path, f"more than {SUMS_MAX} conditions on cumulative metrics in one filter.")
 
@@ -119,7 +121,7 @@ def _values_count(condition: Condition) -> int:
     if isinstance(condition.operand, list | Mapping):
         if condition.operator is Operator.IN and FIELDS[condition.field].kind is not Kind.ELEMENTS:
             return len(condition.operand)  # of scalars
-        return sum(not isinstance(value, list | Mapping) for value, _ in _parts(condition.operand))
+        return sum(not isinstance(value, list | Mapping) for value, _ in parts_of(condition.operand))
     return 1
 
 
@@ -190,26 +192,8 @@ def flattened(partial: Mapping[str, Any]) -> dict[tuple[str, ...], Any] | None:
 
 def _container_steps(operand: Any, steps: int) -> int:
     return sum(
-        _CONTAINER_STEPS + steps + depth for value, depth in _parts(operand) if isinstance(value, Mapping | list)
+        _CONTAINER_STEPS + steps + depth for value, depth in parts_of(operand) if isinstance(value, Mapping | list)
     )
-
-
-def _parts(operand: Any) -> Iterator[tuple[Any, int]]:
-    """Yield a value, every value in it, and the depth of each."""
-    level, depth = [operand], 0
-    while level:
-        below: list[Any] = []
-        for value in level:
-            yield value, depth
-            if isinstance(value, Mapping | list):
-                below.extend(value.values() if isinstance(value, Mapping) else value)
-        level, depth = below, depth + 1
-
-
-def _sums_count(condition: Condition) -> int:
-    if condition.field != ATTRIBUTES:
-        return 0
-    return _sums_at(condition.path, condition.operator, condition.operand)
 
 
 def _sums_at(path: tuple[str, ...], operator: Operator, operand: Any) -> int:

@@ -149,18 +149,13 @@ class ProjectSpans:
         is_recorded: bool = False,
     ) -> None:
         self._store = store
-        self._project_id = project_id
+        self.project_id: Final = project_id
         self._clock = clock
         self.budget_s: Final = budget_s
         self.budget_rows: Final = budget_rows
         self.has_neighbours: Final = has_neighbours
         self._ends_s = clock.monotonic_s() + budget_s
         self._ran: list[ExecutedStatement] | None = [] if is_recorded else None
-
-    @property
-    def project_id(self) -> UUID:
-        """The project."""
-        return self._project_id
 
     @property
     def remaining_s(self) -> float:
@@ -200,7 +195,8 @@ class ProjectSpans:
         with self._recorded(step, sql, parameters):
             statement, remaining_s = self._bounded(sql, parameters)
             if share is not None:
-                settings = {**settings, **_rows_bound(share)}
+                if share.rows_max is not None:
+                    settings = {**settings, "max_rows_to_read": share.rows_max, "read_overflow_mode": "throw"}
                 remaining_s = min(remaining_s, share.seconds_max)
             statement = replace(statement, settings={**statement.settings, **settings})
             return await self._store.select(statement, deadline_s=remaining_s)
@@ -233,7 +229,7 @@ class ProjectSpans:
         remaining_s = self.remaining_s
         if remaining_s <= 0:
             raise DeadlineExceeded(f"The query did not end within its budget of {self.budget_s:g} s.")
-        values = {**parameters, "project_id": str(self._project_id)}
+        values = {**parameters, "project_id": str(self.project_id)}
         return Statement(fenced(sql), values, _SETTINGS), remaining_s
 
     @contextmanager
@@ -251,10 +247,6 @@ class ProjectSpans:
         finally:
             elapsed_ms = (self._clock.monotonic_s() - started_s) * 1_000
             self._ran.append(ExecutedStatement(step, sql, parameters, started_s, elapsed_ms, failure))
-
-
-def _rows_bound(share: StatementBudget) -> EngineSettings:
-    return {} if share.rows_max is None else {"max_rows_to_read": share.rows_max, "read_overflow_mode": "throw"}
 
 
 def fenced(sql: str) -> str:

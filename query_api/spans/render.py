@@ -212,18 +212,9 @@ def _member_text(before: bytes, member: Member, value: Any) -> bytes:
 
 def _each_once(text: Callable[[Value], bytes], values: Iterable[Value]) -> list[bytes]:
     """Return the text of each value; equal values are written once."""
-    return list(map(_Known(text).__getitem__, values))
-
-
-class _Known(dict[Value, bytes]):
-    """A cache of the texts of values."""
-
-    def __init__(self, text: Callable[[Value], bytes]) -> None:
-        self._text = text
-
-    def __missing__(self, value: Value) -> bytes:
-        text = self[value] = self._text(value)
-        return text
+    column = list(values)
+    texts = {value: text(value) for value in set(column)}
+    return [texts[value] for value in column]
 
 
 def _digits_of_ids(rows: pa.Table, name: str, length: int) -> list[bytes]:
@@ -255,21 +246,9 @@ def _with_sums(json: bytes, sums: Metrics) -> bytes:
 
 
 _REQUIRED: Final = (
-    "trace_id",
-    "span_id",
-    "parent_id",
-    "start_us",
-    "end_us",
-    "start_ns_rest",
-    "end_ns_rest",
-    "stored_us",
-    "name",
-    "kind",
-    "status_code",
-    "trace_type",
-    "span_type",
-    "attributes",
-)
+    "trace_id", "span_id", "parent_id", "start_us", "end_us", "start_ns_rest", "end_ns_rest", "stored_us", "name",
+    "kind", "status_code", "trace_type", "span_type", "attributes",
+)  # fmt: skip
 
 
 def row_columns(members: int) -> tuple[str, ...]:

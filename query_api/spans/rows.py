@@ -78,20 +78,19 @@ async def fetch_rows(
     """
     if not versions:
         return NO_ROWS
-    return await _fetch(spans, packed_versions(versions), reduce(or_, members, 0), _SCATTERED)
+    return await _fetch(spans, _rows_statement(reduce(or_, members, 0)), packed_versions(versions))
 
 
 async def fetch_matching_rows(spans: ProjectSpans, versions: Collection[Version], matching: Compiled) -> Layout:
     """Read the matching rows that are at the places of these versions: their own, or those that replaced them."""
     values = {**matching.parameters, **packed_versions(versions)}
-    sql = f"{_rows_statement(ALL_MEMBERS)}WHERE {matching.sql}\n"
-    return await _laid_out(await spans.select(sql, values, step="rows", settings=_SCATTERED))
+    return await _fetch(spans, f"{_rows_statement(ALL_MEMBERS)}WHERE {matching.sql}\n", values)
 
 
 async def _fetch_some(spans: ProjectSpans, values: Mapping[str, HexDigits], members: int = ALL_MEMBERS) -> Layout:
     """Read all rows, or if they are large little more than ``READ_BYTES_MAX`` of them, at least one."""
     bound: EngineSettings = {"max_result_bytes": READ_BYTES_MAX, "result_overflow_mode": "break"}
-    return await _fetch(spans, values, members, {**_SCATTERED, **bound})
+    return await _fetch(spans, _rows_statement(members), values, {**_SCATTERED, **bound})
 
 
 def _may_be_cut(layout: Layout) -> bool:
@@ -113,12 +112,9 @@ def _found_in(layouts: Iterable[Layout]) -> set[Version]:
 
 
 async def _fetch(
-    spans: ProjectSpans, values: Mapping[str, HexDigits], members: int, settings: EngineSettings
+    spans: ProjectSpans, sql: str, values: Mapping[str, object], settings: EngineSettings = _SCATTERED
 ) -> Layout:
-    return await _laid_out(await spans.select(_rows_statement(members), values, step="rows", settings=settings))
-
-
-async def _laid_out(rows: pa.Table) -> Layout:
+    rows = await spans.select(sql, values, step="rows", settings=settings)
     is_large = rows.num_rows > LARGE_SPANS or rows.get_total_buffer_size() > LARGE_BYTES
     return await in_thread(Layout.of, rows) if is_large else Layout.of(rows)
 

@@ -49,14 +49,6 @@ class Parameters:
         return self._places[key]
 
 
-def ids_in(place: str) -> str:
-    """Return the right side of ``IN`` for ids whose hexadecimal digits are at ``place``, an ``Array(String)``.
-
-    It is a subquery because the engine uses an index for one, but not for an array that is computed.
-    """
-    return f"(SELECT toFixedString(unhex(arrayJoin({place})), 16))"
-
-
 Bounds: TypeAlias = Sequence[tuple[str, Any]]
 """Comparison signs of the engine, each with a value; all must hold."""
 
