@@ -185,7 +185,7 @@ def _has_indexed_value(operand: Any) -> bool:
 
 def _what_was_read(reads: Sequence[TableRead], filtering: Node | None, granules_read: int | None) -> Iterator[str]:
     in_window = sum(_after_primary_key(read) for read in reads)
-    used = _of_contents(reads)
+    used = [use for read in reads for use in read.indexes if use.name in INDEXED_FIELDS]
     if in_window == 0:
         yield "Nothing was read: there are no spans in the window."
         return
@@ -222,17 +222,17 @@ def _what_cannot_help(filtering: Node | None) -> Iterator[str]:
     conditions = list(_conditions(filtering))
     if any(is_negated for _, is_negated in conditions):
         yield "`not` (and `is_not`, `not_in`, `has_not`, `not_exists`) cannot use an index: it holds only what exists."
-    on_attributes = _not_by_equality(each for each, _ in conditions if each.field == "attributes")
+    on_attributes = _not_by_equality(condition for condition, _ in conditions if condition.field == "attributes")
     if on_attributes:
         yield (
             f"On attributes an index holds values for equality (`is`, `in`), and for {on_attributes} at most"
             " the existing paths; `content` finds whole words by index."
         )
-    asked = {_subject(each) for each, _ in conditions}
-    for field in sorted(asked & set(_OF_VALUES.values())):
-        if operators := _not_by_equality(each for each, _ in conditions if _subject(each) == field):
+    subjects = {_subject(condition) for condition, _ in conditions}
+    for field in sorted(subjects & set(_OF_VALUES.values())):
+        if operators := _not_by_equality(condition for condition, _ in conditions if _subject(condition) == field):
             yield f"The index on {field} is for equality (`is`, `in`), not for {operators}."
-    without = asked - {*INDEXED_FIELDS.values(), _IN_ORDER_OF_TABLE}
+    without = subjects - {*INDEXED_FIELDS.values(), _IN_ORDER_OF_TABLE}
     if without:
         yield f"No index holds {', '.join(sorted(without))}."
 
@@ -244,7 +244,9 @@ def _subject(condition: Condition) -> str:
 
 
 def _not_by_equality(conditions: Iterable[Condition]) -> str:
-    return ", ".join(f"`{operator}`" for operator in sorted({each.operator for each in conditions} - _BY_EQUALITY))
+    return ", ".join(
+        f"`{operator}`" for operator in sorted({condition.operator for condition in conditions} - _BY_EQUALITY)
+    )
 
 
 def _conditions(node: Node | None, *, is_negated: bool = False) -> Iterator[tuple[Condition, bool]]:
@@ -261,7 +263,3 @@ def _conditions(node: Node | None, *, is_negated: bool = False) -> Iterator[tupl
 
 def _after_primary_key(read: TableRead) -> int:
     return next((use.granules_after for use in read.indexes if use.name == PRIMARY_KEY), read.granules)
-
-
-def _of_contents(reads: Sequence[TableRead]) -> list[IndexUse]:
-    return [use for read in reads for use in read.indexes if use.name in INDEXED_FIELDS]

@@ -134,7 +134,7 @@ class RowsAhead:
         self._spans = spans
         self._bytes_max = bytes_max
         self._reading: dict[bytes, asyncio.Task[Layout]] = {}
-        self._room = SPANS_AHEAD_MAX
+        self._spans_left = SPANS_AHEAD_MAX
 
     async def __aenter__(self) -> Self:
         return self
@@ -153,12 +153,12 @@ class RowsAhead:
         statement has been sent.
         """
         is_wanted = set(trace_ids).__contains__
-        which = np.fromiter(map(is_wanted, values_of(sent, "trace_id")), np.bool_, sent.num_rows)
-        count = int(which.sum())
-        if 0 < count <= self._room:
-            self._room -= count
-            starts, span_ids = starts_as_packed(sent, "start_us", which), ids_as_packed(sent, "span_id", which)
-            members = int(np.bitwise_or.reduce(integers_of(sent, "members")[which]))
+        flags = np.fromiter(map(is_wanted, values_of(sent, "trace_id")), np.bool_, sent.num_rows)
+        count = int(flags.sum())
+        if 0 < count <= self._spans_left:
+            self._spans_left -= count
+            starts, span_ids = starts_as_packed(sent, "start_us", flags), ids_as_packed(sent, "span_id", flags)
+            members = int(np.bitwise_or.reduce(integers_of(sent, "members")[flags]))
             self._read(trace_ids, {"starts": starts, "span_ids": span_ids}, members)
             await asyncio.sleep(HEAD_START_S)
 
@@ -199,7 +199,7 @@ class RowsAhead:
                 return
             layouts.append(layout)
             found.update(layout.versions)
-            if sum(each.bytes_count for each in layouts) > self._bytes_max:
+            if sum(layout.bytes_count for layout in layouts) > self._bytes_max:
                 raise InvalidInput(_too_large(versions, self._bytes_max))
 
     def _read(self, trace_ids: Iterable[bytes], values: Mapping[str, HexDigits], members: int = ALL_MEMBERS) -> None:
