@@ -46,8 +46,8 @@ EVERY_ROW: Final = Compiled("1", {})
 """The empty filter."""
 
 SQL_BYTES_MAX: Final = 384 * 1024
-"""Of the expression with the queries of sums, without its values. The engine plans about 150 KB a second: any 256 usual conditions fit (ADR
-0012)."""
+"""Of the expression without its values, but with the queries of sums. The engine plans about 150 KB a second: any 256
+usual conditions fit (ADR 0012)."""
 
 VALUES_BYTES_MAX: Final = 8 * 1024 * 1024
 """Of all values, each as often as the expression names it, because the engine inserts it that often: about 3 MB a
