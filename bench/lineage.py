@@ -26,9 +26,9 @@ from pydantic import SecretStr
 from bench.harness import bench_settings, percentile
 from clearspan.embedded.postgres import EmbeddedPostgres
 from common.clickhouse.connect import open_store
+from common.ids import DEFAULT_PROJECT_ID, DEFAULT_USER_ID
 from common.postgres.migrate import migrate
 from common.postgres.pool import Database, open_database
-from common.project import DEFAULT_PROJECT_ID, DEFAULT_USER_ID
 from common.settings import Settings
 from common.telemetry import configure_logging
 from query_api.http.app import open_api

@@ -18,10 +18,10 @@ from unittest import mock
 
 from bench.harness import median
 from bench.records import SAMPLE, llm_records, plain_records
+from common.ids import DEFAULT_PROJECT_ID
 from common.kafka.record import Record
 from common.limits import SpanLimits
 from common.memory import tune_for_batches
-from common.project import DEFAULT_PROJECT_ID
 from common.settings import Encoding, TopicSettings
 from ingest.decode import Rules
 from ingest.decoding.chunk import Chunk, DecodedChunk, decode_chunk

@@ -10,8 +10,8 @@ from uuid import UUID
 
 from clearspan.console import printable, run_on_postgres, short_text, target_settings
 from clearspan.projects import find_project
-from common.clock import SystemClock
-from common.project import DEFAULT_USER_ID
+from common.ids import DEFAULT_USER_ID
+from common.times import SystemClock
 
 if TYPE_CHECKING:
     from common.postgres.keys import Key, Keys

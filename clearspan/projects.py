@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
 from clearspan.console import printable, run_on_postgres, short_text, target_settings
-from common.clock import SystemClock
 from common.errors import InvalidInput, NotFound
+from common.times import SystemClock
 
 if TYPE_CHECKING:
     from common.postgres.pool import Database

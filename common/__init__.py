@@ -1,1 +1,1 @@
-"""The language that both processes speak, and the doors to other systems."""
+"""Shared by the worker and the API: values, limits, codecs, and the clients of other systems."""

@@ -1,22 +1,74 @@
-"""Places of a shared resource, divided so that no project can take all of them (contract §2).
+"""Divide what requests share, so that no project can take all of it (contract §2, ADR 0012).
 
-A project with neighbours holds at most half of the places, rounded up. A free place goes to the waiting project that
-holds the fewest and may hold one more; within a project, first come, first served. Nothing is kept of a project that
-neither holds nor waits.
+``Tenant`` is whose work is being done. ``FairShare`` divides the places of one resource: a project with neighbours
+holds at most half of them, rounded up. A free place goes to the waiting project that holds the fewest and may hold one
+more; within a project, first come, first served. Nothing is kept of a project that neither holds nor waits.
+``in_thread`` runs blocking work in threads that are divided in this way.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 from collections import Counter, deque
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from contextvars import ContextVar, copy_context
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import count
+from typing import Any, Final, ParamSpec, TypeVar
 from uuid import UUID
+from weakref import WeakKeyDictionary
 
 from common.errors import Overloaded
-from common.tenant import Tenant, current_tenant
+
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
+
+THREADS_COUNT: Final = min(32, (os.cpu_count() or 1) + 4)
+"""The default of ``concurrent.futures.ThreadPoolExecutor``."""
+
+QUEUE_S: Final = 60.0
+"""How long the program's own work waits for a thread."""
+
+_SHARES: Final[WeakKeyDictionary[asyncio.AbstractEventLoop, FairShare]] = WeakKeyDictionary()
+"""By event loop, because each has its own executor."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tenant:
+    """A project that uses shared resources."""
+
+    project_id: UUID
+    has_neighbours: bool = False
+    """Whether other projects have keys; then this one gets at most its share."""
+
+    queue_s: float | None = None
+    """How long a request waits for its turn, in seconds; ``None``: as long as the user of the resource allows."""
+
+
+OWN_WORK: Final = Tenant(UUID(int=0))
+"""Work of the program itself: inserts, health checks, the lookup of keys."""
+
+_CURRENT: Final[ContextVar[Tenant]] = ContextVar("tenant", default=OWN_WORK)
+"""A context variable, like the trace context of a request: every handle, thread and connection that a request takes
+counts to its project, without a parameter of every function in between. It does not decide what may be read."""
+
+
+def current_tenant() -> Tenant:
+    """Return the current tenant; ``OWN_WORK`` outside of requests."""
+    return _CURRENT.get()
+
+
+@contextmanager
+def working_for(tenant: Tenant) -> Iterator[None]:
+    """Make ``tenant`` the current tenant while inside."""
+    token = _CURRENT.set(tenant)
+    try:
+        yield
+    finally:
+        _CURRENT.reset(token)
 
 
 @dataclass(slots=True, eq=False)
@@ -120,3 +172,38 @@ class FairShare:
         max_count = self.share if tenant.has_neighbours else self._places_count
         waited = f"None of the {self._name} became free within {timeout_s:g} s"
         return f"{waited}; this project may use {max_count} at the same time."
+
+
+async def in_thread(
+    function: Callable[Arguments, Result], /, *args: Arguments.args, **kwargs: Arguments.kwargs
+) -> Result:
+    """Call ``function`` in a thread. Raises ``Overloaded`` if the current tenant gets no thread in time.
+
+    A thread whose caller was cancelled counts until it ends.
+    """
+    loop, tenant = asyncio.get_running_loop(), current_tenant()
+    share = _share_of(loop)
+    await share.acquire(tenant, timeout_s=QUEUE_S)
+    running = loop.run_in_executor(None, partial(copy_context().run, partial(function, *args, **kwargs)))
+    running.add_done_callback(lambda _: share.release(tenant))
+    return await shielded(running)
+
+
+def _share_of(loop: asyncio.AbstractEventLoop) -> FairShare:
+    if loop not in _SHARES:
+        _SHARES[loop] = FairShare("threads", THREADS_COUNT)
+    return _SHARES[loop]
+
+
+async def shielded(running: asyncio.Future[Result], /) -> Result:
+    """Await ``running`` without letting cancellation of the caller cancel it.
+
+    If the caller is gone, a later failure is ignored and not logged.
+    """
+    running.add_done_callback(_mark_retrieved)
+    return await asyncio.shield(running)
+
+
+def _mark_retrieved(running: asyncio.Future[Any]) -> None:
+    if not running.cancelled():
+        running.exception()

@@ -1,4 +1,4 @@
-"""Parse and format trace and span ids (reference §2.1).
+"""Parse and format trace and span ids (reference §2.1); the ids of the default project and user.
 
 An id is 16 bytes: a trace id unchanged, a span id of eight bytes doubled. A 128-bit span id whose halves differ is kept
 unchanged, and responses contain its last half. The codecs read the binary and base64 forms of OTLP.
@@ -7,6 +7,14 @@ unchanged, and responses contain its last half. The codecs read the binary and b
 from __future__ import annotations
 
 from typing import Final
+from uuid import UUID
+
+DEFAULT_PROJECT_ID: Final = UUID("00000000-0000-7000-8000-000000000001")
+"""The project of spans without a project, and of every request while authentication is off. A project isolates a
+tenant: every span, key and query belongs to exactly one."""
+
+DEFAULT_USER_ID: Final = UUID("00000000-0000-7000-8000-000000000002")
+"""The user while authentication is off, and of keys without a user; the baseline migration inserts it."""
 
 ZERO_ID: Final = bytes(16)
 _TRACE_LEGAL: Final = "32 hexadecimal digits, or a UUID with dashes"

@@ -30,8 +30,8 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from common.ids import DEFAULT_PROJECT_ID
 from common.limits import KIB, MIB, NESTING_DEPTH_BOUND, SpanLimits
-from common.project import DEFAULT_PROJECT_ID
 
 PREFIX: Final = "CLEARSPAN_"
 

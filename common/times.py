@@ -1,4 +1,4 @@
-"""Parse and format times (reference §2, §5.4).
+"""Read the clock; parse and format times (reference §2, §5.4).
 
 A time is an ``int`` since 1970, UTC: nanoseconds in a span, microseconds in responses and filters.
 """
@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import math
 import re
+import time
 from datetime import UTC, datetime, timedelta
-from typing import Final
+from typing import Final, Protocol
 
 EARLIEST_US: Final = -62_135_596_800_000_000
 LATEST_US: Final = 253_402_300_799_999_999
@@ -20,6 +21,30 @@ _MICROSECOND: Final = timedelta(microseconds=1)
 _NS_PER_UNIT: Final = {10: 1_000_000_000, 13: 1_000_000, 16: 1_000, 19: 1}
 _FRACTION: Final = re.compile(r"[.,]([0-9]{6})([0-9]{1,3})[0-9]*")
 _LEGAL: Final = "allowed are ISO 8601, and seconds, milli-, micro- or nanoseconds since 1970 of 10, 13, 16 or 19 digits"
+
+
+class Clock(Protocol):
+    """Wall-clock time and monotonic time: a dependency, so that a test can move it."""
+
+    def now_ns(self) -> int:
+        """Return nanoseconds since 1970, UTC."""
+        ...
+
+    def monotonic_s(self) -> float:
+        """Return seconds from an arbitrary start; never decreases."""
+        ...
+
+
+class SystemClock:
+    """The clocks of this machine."""
+
+    def now_ns(self) -> int:
+        """Return nanoseconds since 1970, UTC."""
+        return time.time_ns()
+
+    def monotonic_s(self) -> float:
+        """Return seconds from an arbitrary start; never decreases."""
+        return time.monotonic()
 
 
 def format_us(time_us: int) -> str:

@@ -1,19 +1,36 @@
-"""Wait for a system that is not available yet, and for work that continues if its caller is cancelled."""
+"""Retry what fails transiently: delays between attempts, and the wait for a system that is not available yet."""
 
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import Awaitable, Callable
-from typing import Any, Final, TypeVar
+from typing import Final
 
-from common.backoff import Backoff
 from common.errors import ServiceError
 from common.telemetry import Logger
 
-T = TypeVar("T")
-
+DELAY_S_MIN: Final = 0.1
 DELAY_MAX_S: Final = 5.0
 """Short enough to notice the system soon, long enough not to fill the log."""
+
+
+class Backoff:
+    """Delays that double from 0.1 s up to ``delay_s_max``, each shortened at random by up to half.
+
+    The randomness keeps processes that lost the same system from retrying in step.
+    """
+
+    def __init__(self, *, delay_s_max: float, share: Callable[[], float] = random.random) -> None:
+        self._delay_s_max = delay_s_max
+        self._share = share
+        self._tries_count = 0
+
+    def next_delay_s(self) -> float:
+        """Return the seconds until the next attempt; each call counts as a failed one."""
+        ceiling_s: float = min(self._delay_s_max, DELAY_S_MIN * 2.0 ** min(self._tries_count, 30))
+        self._tries_count += 1
+        return ceiling_s * (0.5 + 0.5 * self._share())
 
 
 async def wait_for(
@@ -41,17 +58,3 @@ async def wait_for(
             await sleep(delay_s)
         else:
             return
-
-
-async def shielded(running: asyncio.Future[T], /) -> T:
-    """Await ``running`` without letting cancellation of the caller cancel it.
-
-    If the caller is gone, a later failure is ignored and not logged.
-    """
-    running.add_done_callback(_mark_retrieved)
-    return await asyncio.shield(running)
-
-
-def _mark_retrieved(running: asyncio.Future[Any]) -> None:
-    if not running.cancelled():
-        running.exception()

@@ -12,7 +12,6 @@ from functools import partial
 from common.clickhouse.connect import open_store
 from common.clickhouse.migrate import require_tables as require_clickhouse_tables
 from common.clickhouse.store import ColumnStore
-from common.clock import SystemClock
 from common.environment import read_settings
 from common.kafka.cluster import ensure_topics
 from common.kafka.consumer import KafkaSource
@@ -24,6 +23,7 @@ from common.postgres.pool import Database, open_database
 from common.postgres.projects import Projects
 from common.settings import IllegalSettings, Settings
 from common.telemetry import configure_logging, get_logger
+from common.times import SystemClock
 from ingest.clickhouse_sink import ClickHouseSink
 from ingest.decoding.decoder import open_decoder
 from ingest.health import open_health

@@ -15,9 +15,9 @@ import pyarrow as pa
 
 from common.clickhouse.span_columns import SPANS_TABLE, stamped
 from common.clickhouse.store import ColumnStore
-from common.clock import Clock
 from common.errors import RejectedByStore, ServiceError
 from common.sink import RejectedRow, SpanRows
+from common.times import Clock
 
 REJECTED_ROWS_MAX: Final = 1_000
 """If one batch has more, the table is not the one we know, rather than the spans at fault: the worker stops."""

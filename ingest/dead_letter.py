@@ -16,17 +16,15 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from itertools import chain
 from typing import Final, NamedTuple
 
-from common.backoff import Backoff
-from common.clock import Clock
 from common.codec.decoded import REASONS_MAX, Rejection, Rejections
 from common.codec.layout import Layout
 from common.errors import Rejected, RejectionCode, ServiceError, TooLarge
-from common.kafka.record import Header, Publisher, Record
+from common.kafka.record import CONTENT_TYPE_HEADER, CONTENT_TYPES, Header, Publisher, Record
 from common.limits import MIB
-from common.record_headers import CONTENT_TYPE_HEADER, CONTENT_TYPES
 from common.settings import Encoding
 from common.telemetry import DEAD_LETTERS, get_logger
-from common.times import format_us
+from common.times import Clock, format_us
+from common.waiting import Backoff
 from ingest.decode import lay_out
 from ingest.readiness import Readiness
 

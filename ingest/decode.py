@@ -19,9 +19,8 @@ from common.codec.checks import shown
 from common.codec.decoded import Decoded, Rejection, Rejections, last_of_each
 from common.codec.layout import Layout
 from common.errors import Rejected, RejectionCode
-from common.kafka.record import Record
+from common.kafka.record import CONTENT_TYPE_HEADER, ENCODINGS, PROJECT_HEADER, Record
 from common.limits import SpanLimits
-from common.record_headers import CONTENT_TYPE_HEADER, ENCODINGS, PROJECT_HEADER
 from common.settings import Encoding, TopicSettings
 from common.span import Resource, Span
 from ingest.semconv.prices import PriceTable, list_prices

@@ -12,8 +12,6 @@ from contextlib import asynccontextmanager
 from functools import partial
 from typing import Final, Protocol, TypeVar
 
-from common.backoff import Backoff
-from common.clock import Clock
 from common.errors import Overloaded, ServiceError
 from common.kafka.record import LostPartition, RecordSource
 from common.sink import Sink, SpanRows
@@ -28,6 +26,8 @@ from common.telemetry import (
     STAGE_SECONDS,
     get_logger,
 )
+from common.times import Clock
+from common.waiting import Backoff
 from ingest.batch import SpanBatch
 from ingest.dead_letter import DeadLetters
 from ingest.partitions import Ledger

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from typing import Protocol
 from uuid import UUID
 
-from common.clock import Clock, SystemClock
 from common.kafka.record import Publisher, RecordSource
 from common.settings import Settings
 from common.sink import Sink
+from common.times import Clock, SystemClock
 from ingest.batch import FlushPolicy
 from ingest.decode import Rules
 from ingest.decoding.decoder import Decoder

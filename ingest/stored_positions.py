@@ -18,11 +18,11 @@ import pyarrow as pa
 
 from common.clickhouse.store import ColumnStore
 from common.clickhouse.stored_through import STORED_THROUGH_TABLE, positions_table
-from common.clock import Clock
 from common.errors import ServiceError
 from common.kafka.record import Publisher
 from common.stored_position import ALL_PROJECTS, StoredPosition, encode_positions
 from common.telemetry import ANNOUNCEMENTS, get_logger
+from common.times import Clock
 from ingest.batch import Extent, SpanBatch
 
 PENDING_MAX: Final = 10_000

@@ -15,7 +15,7 @@ import aiohttp
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from common.kafka.producer import KafkaPublisher
-from common.record_headers import CONTENT_TYPE_HEADER, CONTENT_TYPES
+from common.kafka.record import CONTENT_TYPE_HEADER, CONTENT_TYPES
 from common.settings import Encoding, KafkaSettings
 
 FOUND_TIMEOUT_S = 30.0

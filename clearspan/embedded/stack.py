@@ -33,7 +33,6 @@ from clearspan.embedded.postgres import EmbeddedPostgres
 from clearspan.migrate import migrate_all
 from common.clickhouse.connect import open_store
 from common.clickhouse.store import ColumnStore
-from common.clock import SystemClock
 from common.errors import ServiceError
 from common.kafka.cluster import ensure_topics
 from common.kafka.log import KafkaLog
@@ -44,6 +43,7 @@ from common.postgres.pool import Database, open_database
 from common.postgres.projects import Projects
 from common.settings import Settings
 from common.telemetry import configure_logging, get_logger
+from common.times import SystemClock
 from ingest.app import open_worker
 from ingest.dead_letter import BulkPublisher, DeadLetterMessage
 from ingest.readiness import Readiness

@@ -30,11 +30,9 @@ from common.clickhouse.engines import (
 )
 from common.clickhouse.store import Statement
 from common.errors import DeadlineExceeded, Unavailable
-from common.fair_share import FairShare
+from common.fair_share import FairShare, Tenant, current_tenant, shielded
 from common.limits import MIB
 from common.settings import ClickHouseSettings
-from common.tenant import Tenant, current_tenant
-from common.waiting import shielded
 
 Result = TypeVar("Result")
 Call: TypeAlias = Callable[[Client, float], Result]

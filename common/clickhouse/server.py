@@ -26,10 +26,8 @@ from common.clickhouse.engines import (
 )
 from common.clickhouse.store import Statement
 from common.errors import Unavailable
-from common.fair_share import FairShare
+from common.fair_share import FairShare, current_tenant, shielded
 from common.settings import ClickHouseSettings
-from common.tenant import current_tenant
-from common.waiting import shielded
 
 Result = TypeVar("Result")
 Call: TypeAlias = Callable[[AsyncClient], Awaitable[Result]]

@@ -30,7 +30,7 @@ class Statement:
 
 class ColumnStore(Protocol):
     """An engine. ``deadline_s`` bounds every call from when it starts, and the engine enforces it; how long it waits
-    before that depends on the current tenant (``common/tenant.py``).
+    before that depends on the current tenant (``common/fair_share.py``).
 
     Raises ``Unavailable`` and ``Overloaded`` (transient), ``DeadlineExceeded``, ``InvalidStatement`` (a bug of ours),
     ``RejectedByStore`` (only ``insert``: the engine will never accept these rows).

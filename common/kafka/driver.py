@@ -18,10 +18,10 @@ from aiokafka import errors as driver_errors
 from typing_extensions import override
 
 from common.errors import ServiceError, TooLarge, Unavailable
+from common.fair_share import shielded
 from common.kafka.batches import read_any_header_names
 from common.kafka.record import LostPartition
 from common.settings import KafkaSettings
-from common.waiting import shielded
 
 FETCH_WAIT_MS: Final = 50
 """How long the broker holds a fetch that finds no records."""

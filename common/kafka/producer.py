@@ -9,10 +9,10 @@ from typing import Final
 from aiokafka import AIOKafkaProducer
 
 from common.errors import Unavailable
+from common.fair_share import shielded
 from common.kafka.driver import ended, prepare_driver, translated
 from common.kafka.record import Coordinates, Header
 from common.settings import KafkaSettings
-from common.waiting import shielded
 
 LINGER_MS: Final = 2
 """Long enough that concurrent publishes share a request, short compared with a round trip that waits for replicas."""

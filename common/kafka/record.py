@@ -1,4 +1,4 @@
-"""Records, coordinates, and the interfaces that brokers implement.
+"""Records with their headers, coordinates, and the interfaces that brokers implement.
 
 No type of the driver leaves this package. ``next_offset`` is the only place that computes "offset + 1".
 """
@@ -6,9 +6,22 @@ No type of the driver leaves this package. ``next_offset`` is the only place tha
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from common.errors import ErrorCode, ServiceError
+from common.settings import Encoding
+
+PROJECT_HEADER: Final = "project-id"
+CONTENT_TYPE_HEADER: Final = "content-type"
+"""The headers with the project and the encoding of a record: intake writes them, the worker reads them (contract §4).
+"""
+
+CONTENT_TYPES: Final[Mapping[Encoding, str]] = {
+    Encoding.OTLP_PROTO: "application/x-protobuf",
+    Encoding.OTLP_JSON: "application/json",
+    Encoding.SPAN_JSON: "application/vnd.clearspan.span+json",
+}
+ENCODINGS: Final[Mapping[str, Encoding]] = {content_type: encoding for encoding, content_type in CONTENT_TYPES.items()}
 
 
 class Partition(NamedTuple):

@@ -13,12 +13,12 @@ from hmac import compare_digest
 from typing import Final, NamedTuple
 from uuid import UUID, uuid4
 
-from common.clock import Clock
 from common.errors import NotFound, ServiceError
+from common.ids import DEFAULT_USER_ID
 from common.postgres.pool import Database, Row, Transaction
 from common.postgres.queries import SQL
 from common.postgres.remembering import Remembering
-from common.project import DEFAULT_USER_ID
+from common.times import Clock
 
 REMEMBERED_MAX: Final = 10_000
 VALID_FOR_S: Final = 5.0

@@ -6,11 +6,11 @@ from datetime import datetime
 from typing import Final, NamedTuple
 from uuid import UUID, uuid4
 
-from common.clock import Clock
+from common.ids import DEFAULT_USER_ID
 from common.postgres.pool import Database, Row, Transaction
 from common.postgres.queries import SQL
 from common.postgres.remembering import Remembering
-from common.project import DEFAULT_USER_ID
+from common.times import Clock
 
 FIRST_ENVIRONMENTS: Final = ("development", "staging", "production")
 """The environments of a new project (contract §5)."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Generic, TypeVar
 
-from common.clock import Clock
+from common.times import Clock
 
 Key = TypeVar("Key", bound=Hashable)
 Value = TypeVar("Value")

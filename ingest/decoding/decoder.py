@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from common.clickhouse.span_columns import warm_up
+from common.fair_share import shielded
 from common.limits import MIB
 from common.telemetry import DECODER_RESTARTS, get_logger
-from common.waiting import shielded
 from ingest.decode import Rules
 from ingest.decoding.child import Failure, receive, send
 from ingest.decoding.chunk import Chunk, DecodedChunk, decode_chunk

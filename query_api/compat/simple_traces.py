@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 import orjson
 
 from common.errors import InvalidFilter
-from common.threads import in_thread
+from common.fair_share import in_thread
 from query_api.compat.simple_traces_models import (
     AskedLink,
     AskedLinks,

@@ -18,13 +18,10 @@ from pathlib import Path
 from typing import Any, Final, Protocol, TypeVar
 
 from common.errors import ServiceError, Unavailable
-from common.fair_share import FairShare
+from common.fair_share import QUEUE_S, FairShare, Tenant, current_tenant, in_thread, shielded
 from common.limits import KIB, MIB
 from common.settings import ComputeSettings
 from common.telemetry import COMPUTE_RESTARTS, get_logger
-from common.tenant import Tenant, current_tenant
-from common.threads import QUEUE_S, in_thread
-from common.waiting import shielded
 from query_api.compute.ipc import Failure, Rejection, Response, Success, Task, encode, packed, receive_async
 
 IN_PROCESS_BYTES_MAX: Final = 64 * KIB

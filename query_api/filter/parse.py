@@ -15,7 +15,7 @@ from pydantic import Discriminator, Tag
 from pydantic import Field as ModelField
 
 from common.errors import InvalidFilter
-from common.threads import in_thread
+from common.fair_share import in_thread
 from query_api.filter import operands
 from query_api.filter.language import (
     ATTRIBUTES,

@@ -1,1 +1,1 @@
-"""What the process knows of how far spans are stored, and what it tells of that."""
+"""How far spans are stored, how fresh a response is, and the wait for own writes."""

@@ -14,11 +14,11 @@ from uuid import UUID
 
 from common.clickhouse.store import ColumnStore
 from common.clickhouse.stored_through import read_positions, read_positions_of
-from common.clock import Clock
 from common.errors import InvalidInput, ServiceError
 from common.kafka.record import Record, RecordLog
 from common.stored_position import decode_positions
 from common.telemetry import get_logger
+from common.times import Clock
 from query_api.request.context import ApiContext
 from query_api.request.progress import StoredThrough
 

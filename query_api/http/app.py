@@ -18,7 +18,6 @@ from aiohttp import web
 from common.clickhouse.connect import open_store
 from common.clickhouse.migrate import require_tables as require_clickhouse_tables
 from common.clickhouse.store import ColumnStore
-from common.clock import Clock, SystemClock
 from common.errors import Unavailable
 from common.kafka.cluster import read_cluster_id
 from common.kafka.log import KafkaLog
@@ -33,6 +32,7 @@ from common.postgres.pool import Database, open_database
 from common.postgres.projects import Projects
 from common.settings import IllegalSettings, QuerySettings, Settings
 from common.telemetry import configure_logging, get_logger
+from common.times import Clock, SystemClock
 from common.waiting import wait_for
 from query_api.compute.pool import open_compute
 from query_api.freshness.follow import Follower, following

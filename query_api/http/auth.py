@@ -15,10 +15,10 @@ from uuid import UUID
 from multidict import MultiMapping
 
 from common.errors import NotAdmin, Unauthorized
+from common.fair_share import OWN_WORK, Tenant
+from common.ids import DEFAULT_USER_ID
 from common.postgres.keys import KeyOwner
-from common.project import DEFAULT_USER_ID
 from common.settings import IllegalSettings, Settings
-from common.tenant import OWN_WORK, Tenant
 from query_api.request.context import ApiContext
 from query_api.request.route import NO_PROJECT, Access
 

@@ -16,9 +16,9 @@ from aiohttp import HttpVersion11, web
 from pydantic import BaseModel
 
 from common.errors import InvalidInput, Overloaded, TooLarge, UnsupportedMedia
+from common.fair_share import Tenant, current_tenant
 from common.limits import KIB
 from common.settings import HttpSettings, Settings
-from common.tenant import Tenant, current_tenant
 from query_api.compute.pool import IN_PROCESS_BYTES_MAX, Compute
 from query_api.http.content_encoding import inflate, inflate_by_magic
 from query_api.request.context import ApiContext

@@ -10,7 +10,7 @@ import zlib
 from typing import Final
 
 from common.errors import InvalidInput, TooLarge, UnsupportedMedia
-from common.threads import in_thread
+from common.fair_share import in_thread
 
 COMPRESS_BYTES_MIN: Final = 1_000
 """Responses below this size are not compressed: it would cost more than it saves."""

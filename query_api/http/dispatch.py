@@ -19,10 +19,10 @@ from aiohttp import web
 from aiohttp.http_exceptions import PayloadEncodingError
 
 from common.errors import ErrorCode, InvalidInput, Overloaded, ServiceError, Unavailable
+from common.fair_share import OWN_WORK, Tenant, working_for
 from common.http.server import RESPONSE_HEADERS
 from common.postgres.keys import KeyOwner
 from common.telemetry import HTTP_REQUEST_SECONDS, get_logger
-from common.tenant import OWN_WORK, Tenant, working_for
 from query_api.freshness.data_through import with_freshness
 from query_api.http.auth import owner_of, tenant_of
 from query_api.http.body import BodyBudget, read_request_body

@@ -23,7 +23,7 @@ from common.codec import otlp_json, otlp_protobuf, protobuf_cut
 from common.codec.decoded import Decoded, Rejections
 from common.codec.layout import RequestLayout, SpanPart
 from common.errors import ErrorCode, Rejected, ServiceError, TooLarge, UnsupportedMedia
-from common.record_headers import CONTENT_TYPES as CONTENT_TYPES_OF
+from common.kafka.record import CONTENT_TYPES as CONTENT_TYPES_OF
 from common.settings import Encoding
 from query_api.intake.models import IntakeReady
 from query_api.intake.publish import PreparedIntake, TraceRecord, TraceRecords, publish_export

@@ -10,9 +10,8 @@ from itertools import accumulate, islice
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
-from common.kafka.record import Coordinates, Publisher
+from common.kafka.record import CONTENT_TYPE_HEADER, CONTENT_TYPES, PROJECT_HEADER, Coordinates, Publisher
 from common.limits import MIB
-from common.record_headers import CONTENT_TYPE_HEADER, CONTENT_TYPES, PROJECT_HEADER
 from common.settings import Encoding, IllegalSettings, KafkaSettings
 from common.telemetry import INTAKE_SPANS
 from query_api.compute.ipc import packed

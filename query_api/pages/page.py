@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from common.clickhouse.span_columns import NO_PARENT
 from common.errors import DeadlineExceeded, InvalidInput, Unavailable
-from common.threads import in_thread
+from common.fair_share import in_thread
 from query_api.filter.sql.compile import Compiled
 from query_api.spans.latest_versions import LatestAndSums, latest_and_sums
 from query_api.spans.project_spans import ProjectSpans

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from uuid import UUID
 
 from common.errors import InvalidInput
-from common.threads import in_thread
+from common.fair_share import in_thread
 from query_api.registry.embeds import (
     KINDS,
     Embed,

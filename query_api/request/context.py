@@ -8,12 +8,12 @@ from typing import Protocol, TypeAlias
 from uuid import UUID
 
 from common.clickhouse.store import ColumnStore
-from common.clock import Clock
 from common.fair_share import FairShare
 from common.kafka.record import Publisher
 from common.postgres.keys import KeyOwner
 from common.postgres.pool import Database
 from common.settings import Settings
+from common.times import Clock
 from query_api.compute.pool import Compute, ThreadCompute
 from query_api.request.progress import KnownEndOffsets, StoredThrough
 

@@ -17,10 +17,10 @@ from heapq import nlargest
 from typing import Final, NamedTuple
 from uuid import UUID
 
-from common.clock import Clock
 from common.errors import ServiceError
 from common.kafka.record import EndOffsets, Partition
 from common.stored_position import StoredPosition
+from common.times import Clock
 
 PROJECTS_MAX: Final = 10_000
 """Projects that are remembered: about 2 KB each with a dozen partitions. Those without news for longest are dropped."""

@@ -12,8 +12,8 @@ from multidict import MultiMapping
 from pydantic import BaseModel
 
 from common.errors import ServiceError
+from common.ids import DEFAULT_USER_ID
 from common.limits import SpanLimits
-from common.project import DEFAULT_USER_ID
 from query_api.request.context import ApiContext
 
 NO_PROJECT: Final = UUID(int=0)

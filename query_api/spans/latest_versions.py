@@ -23,8 +23,8 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import numpy as np
 import pyarrow as pa
 
+from common.fair_share import in_thread
 from common.span import NO_METRICS, Metrics
-from common.threads import in_thread
 from query_api.filter.sql.compile import Compiled
 from query_api.spans.project_spans import SQL, ProjectSpans
 from query_api.spans.usage import Report, TraceSums, counted

@@ -23,7 +23,6 @@ from uuid import UUID
 import pyarrow as pa
 
 from common.clickhouse.store import ColumnStore, Statement
-from common.clock import Clock
 from common.errors import DeadlineExceeded, ErrorCode, ServiceError
 from common.named_sql import load_named_sql
 from common.span import Metrics

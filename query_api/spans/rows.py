@@ -17,9 +17,9 @@ import pyarrow as pa
 
 from common.clickhouse.span_columns import ALL_MEMBERS
 from common.errors import InvalidInput
+from common.fair_share import in_thread
 from common.ids import trace_id_hex
 from common.limits import MIB
-from common.threads import in_thread
 from query_api.filter.sql.compile import Compiled
 from query_api.spans.project_spans import EngineSettings, ProjectSpans, Table, read_from
 from query_api.spans.render import NO_ROWS, Layout, Rendered, row_columns

@@ -14,8 +14,8 @@ from uuid import uuid4
 
 import pytest
 
+from common.ids import DEFAULT_PROJECT_ID
 from common.postgres.pool import Database
-from common.project import DEFAULT_PROJECT_ID
 from common.settings import PostgresSettings
 from query_api.registry.store import Lineage, Owner
 from query_api.registry.values import Content, Header, Kind, Variant

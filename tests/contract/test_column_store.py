@@ -28,6 +28,7 @@ from common.errors import (
     ServiceError,
     Unavailable,
 )
+from common.fair_share import Tenant, working_for
 from common.limits import MIB
 from common.settings import ClickHouseSettings
 from common.tenant import Tenant, working_for

@@ -14,10 +14,10 @@ from hypothesis import event, example, given, settings
 from hypothesis import strategies as st
 
 from common.clickhouse.connect import open_store
-from common.clock import SystemClock
-from common.project import DEFAULT_PROJECT_ID
+from common.ids import DEFAULT_PROJECT_ID
 from common.settings import ClickHouseSettings
 from common.span import Event, Span
+from common.times import SystemClock
 from query_api.filter.matches import content_matches
 from query_api.filter.sql.expressions import Parameters, content_condition
 from query_api.filter.text_search import parse_content

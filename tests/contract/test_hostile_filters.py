@@ -15,7 +15,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from common.clock import SystemClock
 from common.errors import InvalidInput
 from common.settings import ClickHouseSettings
 from query_api.filter.language import FIELDS, GroupOperator, Node, Operator

@@ -17,12 +17,12 @@ import aiohttp
 import pytest
 from pydantic import SecretStr
 
-from common.clock import SystemClock
+from common.ids import DEFAULT_PROJECT_ID, DEFAULT_USER_ID
 from common.postgres.keys import Keys
 from common.postgres.pool import Database, open_database
 from common.postgres.projects import Projects
-from common.project import DEFAULT_PROJECT_ID, DEFAULT_USER_ID
 from common.settings import PostgresSettings, Settings
+from common.times import SystemClock
 from tests.fakes.clock import ManualClock
 from tests.support.api import context_of, serving
 

@@ -20,12 +20,11 @@ import pytest
 from common.clickhouse.connect import open_store
 from common.clickhouse.migrate import migrate
 from common.clickhouse.store import ColumnStore, Statement
-from common.clock import SystemClock
+from common.ids import DEFAULT_PROJECT_ID
 from common.json_numbers import is_number
-from common.project import DEFAULT_PROJECT_ID
 from common.settings import ClickHouseSettings, QuerySettings, Settings
 from common.span import Event, Scope, Span
-from common.times import format_us
+from common.times import SystemClock, format_us
 from query_api.analytics.metrics import FREQUENCIES_MAX
 from query_api.analytics.models import TotalsModel
 from query_api.filter.matches import value_at

@@ -13,13 +13,13 @@ import pyarrow as pa
 import pytest
 
 from common.clickhouse.store import Statement
-from common.clock import SystemClock
 from common.errors import NotMigrated
+from common.ids import DEFAULT_PROJECT_ID
 from common.postgres.keys import Keys
 from common.postgres.migrate import migrate
 from common.postgres.pool import open_database
-from common.project import DEFAULT_PROJECT_ID
 from common.settings import Encoding, IllegalSettings, KafkaSettings, PostgresSettings, Settings, TopicSettings
+from common.times import SystemClock
 from query_api.http.app import open_api
 from tests.fakes.kafka import MemoryBroker
 from tests.support.api import UntouchedStore

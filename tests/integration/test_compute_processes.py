@@ -17,8 +17,8 @@ import psutil
 import pytest
 
 from common.errors import InvalidInput, Overloaded, Unavailable
+from common.fair_share import Tenant, working_for
 from common.settings import ComputeSettings
-from common.tenant import Tenant, working_for
 from query_api.compute.pool import ComputeFailed, ProcessCompute
 from query_api.request.errors import InvalidRequest
 

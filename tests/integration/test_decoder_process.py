@@ -17,9 +17,9 @@ from typing import Any, cast
 import psutil
 import pytest
 
+from common.ids import DEFAULT_PROJECT_ID
 from common.kafka.record import Partition, Record
 from common.limits import SpanLimits
-from common.project import DEFAULT_PROJECT_ID
 from common.settings import Encoding, TopicSettings
 from common.telemetry import DECODER_RESTARTS
 from ingest.batch import FlushPolicy

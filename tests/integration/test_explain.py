@@ -17,11 +17,11 @@ from multidict import CIMultiDict
 from common.clickhouse.connect import open_store
 from common.clickhouse.migrate import migrate
 from common.clickhouse.store import ColumnStore, Statement
-from common.clock import SystemClock
 from common.errors import DeadlineExceeded, InvalidStatement
-from common.project import DEFAULT_PROJECT_ID
+from common.ids import DEFAULT_PROJECT_ID
 from common.settings import ClickHouseSettings
 from common.span import Span
+from common.times import SystemClock
 from query_api.explain.explain import STATEMENTS_EXPLAINED_MAX, VALUES_SHOWN_MAX, explained
 from query_api.explain.hint import INDEXED_FIELDS
 from query_api.filter.language import EVERYTHING, Condition, Operator

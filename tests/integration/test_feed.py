@@ -16,12 +16,11 @@ import pytest
 from common.clickhouse.connect import open_store
 from common.clickhouse.migrate import migrate
 from common.clickhouse.store import Statement
-from common.clock import SystemClock
 from common.errors import DeadlineExceeded, InvalidCursor, InvalidInput, Overloaded
-from common.project import DEFAULT_PROJECT_ID
+from common.ids import DEFAULT_PROJECT_ID
 from common.settings import ClickHouseSettings
 from common.span import Span
-from common.times import format_us
+from common.times import SystemClock, format_us
 from query_api.request.context import ApiContext
 from query_api.request.errors import InvalidRequest
 from query_api.spans.project_spans import Table

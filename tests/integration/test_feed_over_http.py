@@ -17,9 +17,9 @@ from aiohttp import web
 
 from common.clickhouse.connect import open_store
 from common.clickhouse.migrate import migrate
-from common.clock import SystemClock
 from common.settings import ClickHouseSettings
 from common.span import Span
+from common.times import SystemClock
 from query_api.http.app import make_runner
 from query_api.http.dispatch import StartupState
 from query_api.request.context import ApiContext

@@ -21,10 +21,10 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from common.clickhouse.connect import open_store
 from common.clickhouse.migrate import migrate
 from common.clickhouse.store import ColumnStore
-from common.clock import SystemClock
+from common.ids import DEFAULT_PROJECT_ID
 from common.limits import SpanLimits
-from common.project import DEFAULT_PROJECT_ID
 from common.settings import ClickHouseSettings, Encoding, TopicSettings
+from common.times import SystemClock
 from ingest.batch import FlushPolicy
 from ingest.clickhouse_sink import ClickHouseSink
 from ingest.decode import Rules

@@ -17,7 +17,7 @@ from pydantic import SecretStr
 from common.clickhouse.connect import open_store
 from common.clickhouse.migrate import migrate
 from common.errors import Unavailable
-from common.project import DEFAULT_PROJECT_ID
+from common.ids import DEFAULT_PROJECT_ID
 from common.settings import ClickHouseSettings, QuerySettings, Settings
 from common.stored_position import ALL_PROJECTS
 from common.times import format_us

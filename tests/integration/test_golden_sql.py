@@ -15,8 +15,7 @@ import pytest
 
 from common.clickhouse.connect import open_store
 from common.clickhouse.migrate import migrate
-from common.clock import SystemClock
-from common.project import DEFAULT_PROJECT_ID
+from common.ids import DEFAULT_PROJECT_ID
 from common.settings import ClickHouseSettings
 from query_api.filter.parse import FilteringModel, parse
 from query_api.filter.sql.compile import compile_filter

@@ -12,7 +12,7 @@ import pytest
 from yarl import URL
 
 from common.http.server import HEADER_BYTES_MAX
-from common.project import DEFAULT_PROJECT_ID
+from common.ids import DEFAULT_PROJECT_ID
 from common.settings import HttpSettings, Settings
 from ingest.health import open_health
 from ingest.readiness import Readiness

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from common.clock import SystemClock
 from common.codec import otlp_protobuf
 from common.limits import SpanLimits
+from common.times import SystemClock
 from ingest.normalize import normalize
 from tests.fakes.kafka import MemoryBroker
 from tests.snippets import snippets

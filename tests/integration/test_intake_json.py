@@ -11,10 +11,9 @@ import pytest
 
 from common.codec import span_json
 from common.errors import Unavailable
-from common.kafka.record import Coordinates
+from common.ids import DEFAULT_PROJECT_ID
+from common.kafka.record import CONTENT_TYPES, Coordinates
 from common.limits import SpanLimits
-from common.project import DEFAULT_PROJECT_ID
-from common.record_headers import CONTENT_TYPES
 from common.settings import Encoding
 from common.span import Span
 from query_api.request.coordinates import read_signed_coordinates

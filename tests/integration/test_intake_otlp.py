@@ -25,13 +25,13 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor, SpanExportResult
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import Link, SpanContext
 
-from common.clock import SystemClock
 from common.codec import otlp_json, otlp_protobuf
 from common.errors import Unavailable
+from common.ids import DEFAULT_PROJECT_ID
 from common.limits import SpanLimits
-from common.project import DEFAULT_PROJECT_ID
 from common.settings import LimitSettings, Settings
 from common.span import Span
+from common.times import SystemClock
 from query_api.intake.otlp import REASONS_MAX, SPANS_MAX
 from tests.fakes.kafka import MemoryBroker
 from tests.support.api import context_of, serving

@@ -10,10 +10,10 @@ from uuid import UUID, uuid4
 
 import pytest
 
+from common.ids import DEFAULT_PROJECT_ID
 from common.postgres.errors import UniqueViolation
 from common.postgres.pool import Database
 from common.postgres.projects import Projects
-from common.project import DEFAULT_PROJECT_ID
 from query_api.registry.store import SQL, Lineage, Owner
 from query_api.registry.values import Artifact, Content, Header, Kind, Revision, Variant
 from query_api.request.references import Reference

@@ -8,8 +8,8 @@ from uuid import UUID, uuid4
 import pytest
 
 from common.errors import InvalidInput
+from common.ids import DEFAULT_PROJECT_ID
 from common.postgres.pool import Database
-from common.project import DEFAULT_PROJECT_ID
 from query_api.registry.pages import ROW_BYTES, IdWindow, Named, Search
 from query_api.registry.references import find_named_revision
 from query_api.registry.store import Lineage, Owner

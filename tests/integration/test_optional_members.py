@@ -12,11 +12,11 @@ import pytest
 from common.clickhouse.connect import open_store
 from common.clickhouse.span_columns import OPTIONAL_MEMBERS
 from common.clickhouse.store import ColumnStore, Statement
-from common.clock import SystemClock
+from common.ids import DEFAULT_PROJECT_ID
 from common.limits import MIB
-from common.project import DEFAULT_PROJECT_ID
 from common.settings import ClickHouseSettings
 from common.span import PROMOTED_TEXTS, Event, Link, Resource, Scope, Span
+from common.times import SystemClock
 from query_api.filter.sql.compile import EVERY_ROW
 from query_api.pages.trace_search import find_traces
 from query_api.pages.traces import Trace, read_page, traces_of_ids

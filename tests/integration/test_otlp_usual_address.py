@@ -18,8 +18,8 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
 )
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from common.clock import SystemClock
-from common.project import DEFAULT_PROJECT_ID
+from common.ids import DEFAULT_PROJECT_ID
+from common.times import SystemClock
 from query_api.http.routes import OTLP_ROUTES, ROUTES
 from query_api.request.route import Route
 from tests.fakes.kafka import MemoryBroker

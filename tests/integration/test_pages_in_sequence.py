@@ -13,10 +13,10 @@ import orjson
 import pytest
 from pydantic import SecretStr
 
-from common.clock import SystemClock
 from common.postgres.keys import Keys
 from common.postgres.pool import Database
 from common.settings import ClickHouseSettings, PostgresSettings, Settings
+from common.times import SystemClock
 from tests.support.api import context_of, serving
 from tests.support.http_pages import PageReader, exchanges
 from tests.support.shell_pages import DOCS, api_of_a_page, blocks, check_commands, commands

@@ -8,9 +8,9 @@ import orjson
 import pytest
 
 from clearspan.cli import main
+from common.ids import DEFAULT_PROJECT_ID
 from common.kafka.record import Partition, Record
 from common.limits import SpanLimits
-from common.project import DEFAULT_PROJECT_ID
 from common.settings import Encoding, TopicSettings
 from ingest.decode import Rules
 from ingest.decoding.chunk import Chunk

@@ -7,10 +7,10 @@ from pathlib import Path
 
 from pydantic import SecretStr
 
-from common.clock import SystemClock
 from common.postgres.keys import Keys
 from common.postgres.pool import Database
 from common.settings import PostgresSettings, Settings
+from common.times import SystemClock
 from tests.support.api import context_of, serving
 from tests.support.shell_pages import check_commands, commands
 

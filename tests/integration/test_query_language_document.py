@@ -18,7 +18,6 @@ import pytest_asyncio
 
 from common.clickhouse.connect import open_store
 from common.clickhouse.migrate import migrate
-from common.clock import SystemClock
 from common.codec import span_json
 from common.limits import SpanLimits
 from common.settings import ClickHouseSettings

@@ -14,13 +14,12 @@ import pytest
 import pytest_asyncio
 
 from common.clickhouse.connect import open_store
-from common.clock import SystemClock
 from common.postgres.pool import open_database
 from common.postgres.projects import insert_project
 from common.settings import ClickHouseSettings, PostgresSettings
 from common.span import Span
 from common.stored_position import StoredPosition
-from common.times import format_us
+from common.times import SystemClock, format_us
 from query_api.request.context import ApiContext
 from query_api.request.route import NO_PROJECT
 from tests.fakes.rowless_store import RowlessStore

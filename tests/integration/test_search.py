@@ -19,12 +19,11 @@ from multidict import CIMultiDict, MultiDict
 from common.clickhouse.connect import open_store
 from common.clickhouse.migrate import migrate
 from common.clickhouse.store import ColumnStore, Statement
-from common.clock import SystemClock
 from common.errors import DeadlineExceeded, InvalidCursor, InvalidFilter, InvalidInput
-from common.project import DEFAULT_PROJECT_ID
+from common.ids import DEFAULT_PROJECT_ID
 from common.settings import ClickHouseSettings, QuerySettings
 from common.span import Event, Link, Resource, Scope, Span
-from common.times import format_us
+from common.times import SystemClock, format_us
 from query_api.pages import spans as spans_routes
 from query_api.pages import traces as traces_routes
 from query_api.pages.spans import SpanIds, SpansQuery

@@ -20,12 +20,11 @@ from common.clickhouse.connect import open_store
 from common.clickhouse.migrate import migrate
 from common.clickhouse.store import Statement
 from common.clickhouse.stored_through import STORED_THROUGH_TABLE, positions_table
-from common.clock import SystemClock
-from common.project import DEFAULT_PROJECT_ID
+from common.ids import DEFAULT_PROJECT_ID
 from common.settings import ClickHouseSettings
 from common.span import Span
 from common.stored_position import StoredPosition
-from common.times import format_us
+from common.times import SystemClock, format_us
 from tests.fakes.intervening_store import InterveningStore
 from tests.support.api import context_of, serving
 from tests.support.span_corpus import START_NS, store_record

@@ -15,12 +15,11 @@ from common.clickhouse.connect import open_store
 from common.clickhouse.migrate import migrate
 from common.clickhouse.store import ColumnStore
 from common.clickhouse.stored_through import STORED_THROUGH_TABLE, positions_table
-from common.clock import SystemClock
-from common.project import DEFAULT_PROJECT_ID
+from common.ids import DEFAULT_PROJECT_ID
 from common.settings import ClickHouseSettings
 from common.span import Span
 from common.stored_position import StoredPosition
-from common.times import format_us
+from common.times import SystemClock, format_us
 from tests.support.api import context_of, serving
 from tests.support.span_corpus import OTHER_PROJECT_ID, START_NS, store_record
 

@@ -15,8 +15,8 @@ import pytest
 from common.clickhouse.connect import open_store
 from common.clickhouse.migrate import migrate
 from common.clickhouse.store import ColumnStore, Statement
-from common.clock import SystemClock
 from common.settings import ClickHouseSettings, QuerySettings, Settings
+from common.times import SystemClock
 from query_api.request.context import ApiContext
 from tests.fakes.faulty_store import FaultyStore
 from tests.support.api import KnownKeys, context_of, serving

@@ -16,11 +16,11 @@ import pytest
 from common.clickhouse.connect import open_store
 from common.clickhouse.migrate import migrate
 from common.clickhouse.store import ColumnStore
-from common.clock import SystemClock
 from common.codec import span_json
 from common.kafka.record import Coordinates
 from common.limits import SpanLimits
 from common.settings import ClickHouseSettings
+from common.times import SystemClock
 from query_api.request.coordinates import read_signed_coordinates
 from tests.fakes.kafka import MemoryBroker
 from tests.support.api import KnownKeys, context_of, serving

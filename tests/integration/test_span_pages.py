@@ -19,12 +19,11 @@ from hypothesis import strategies as st
 from common.clickhouse.connect import open_store
 from common.clickhouse.migrate import migrate
 from common.clickhouse.store import ColumnStore, Statement
-from common.clock import SystemClock
 from common.errors import DeadlineExceeded
-from common.project import DEFAULT_PROJECT_ID
+from common.ids import DEFAULT_PROJECT_ID
 from common.settings import ClickHouseSettings
 from common.span import Span
-from common.times import format_us
+from common.times import SystemClock, format_us
 from query_api.filter.sql.compile import EVERY_ROW
 from query_api.pages.spans import find_page, spans_of_ids
 from query_api.pages.window import Window, edge

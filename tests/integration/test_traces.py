@@ -20,12 +20,11 @@ from common.clickhouse.connect import open_store
 from common.clickhouse.migrate import migrate
 from common.clickhouse.store import ColumnStore, Statement
 from common.clickhouse.stored_through import STORED_THROUGH_TABLE, positions_table
-from common.clock import Clock, SystemClock
 from common.errors import DeadlineExceeded
 from common.settings import ClickHouseSettings, QuerySettings, Settings
 from common.span import Span
 from common.stored_position import StoredPosition
-from common.times import format_us
+from common.times import Clock, SystemClock, format_us
 from query_api.request.context import ApiContext
 from tests.fakes.clock import ManualClock
 from tests.fakes.rowless_store import RowlessStore

@@ -13,10 +13,9 @@ import pytest
 
 from common.clickhouse.connect import open_store
 from common.clickhouse.store import ColumnStore
-from common.clock import SystemClock
 from common.settings import ClickHouseSettings
 from common.span import Event, Span
-from common.times import format_us
+from common.times import SystemClock, format_us
 from tests.support.api import context_of, serving
 from tests.support.span_corpus import START_NS, store_record
 

@@ -17,8 +17,8 @@ import pytest
 from pydantic import SecretStr
 
 from common.clickhouse.connect import open_store
-from common.clock import SystemClock
 from common.settings import ClickHouseSettings, QuerySettings, Settings
+from common.times import SystemClock
 from query_api.request.context import ApiContext
 from query_api.request.progress import KnownEndOffsets
 from tests.fakes.kafka import MemoryBroker

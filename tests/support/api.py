@@ -12,13 +12,13 @@ import pyarrow as pa
 from aiohttp import web
 
 from common.clickhouse.store import ColumnStore, Statement
-from common.clock import Clock
 from common.errors import Unavailable
+from common.ids import DEFAULT_USER_ID
 from common.kafka.record import Publisher
 from common.postgres.keys import KeyOwner
 from common.postgres.pool import Database
-from common.project import DEFAULT_USER_ID
 from common.settings import Settings
+from common.times import Clock
 from query_api.http.app import make_runner
 from query_api.http.dispatch import StartupState
 from query_api.http.routes import ROUTES

@@ -17,7 +17,7 @@ from multidict import CIMultiDict
 from common.clickhouse.span_columns import SPANS_TABLE
 from common.clickhouse.store import ColumnStore, Statement
 from common.clickhouse.stored_through import STORED_THROUGH_TABLE, positions_table
-from common.project import DEFAULT_PROJECT_ID
+from common.ids import DEFAULT_PROJECT_ID
 from common.stored_position import StoredPosition
 from query_api.pages.spans import SpansQuery
 from query_api.request.context import ApiContext, waiting_places

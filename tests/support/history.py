@@ -12,9 +12,9 @@ import aiohttp
 import orjson
 
 from common.clickhouse.store import ColumnStore
-from common.clock import Clock
 from common.postgres.pool import Database
 from common.postgres.projects import Projects
+from common.times import Clock
 from tests.fakes.clock import ManualClock
 from tests.support.api import KnownKeys, context_of, serving
 

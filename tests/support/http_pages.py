@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import aiohttp
 
 from common.clickhouse.connect import open_store
-from common.clock import SystemClock
 from common.settings import ClickHouseSettings, Settings
+from common.times import SystemClock
 from query_api.request.coordinates import COORDINATES_HEADER
 from query_api.request.progress import KnownEndOffsets
 from tests.fakes.kafka import MemoryBroker

@@ -11,8 +11,8 @@ from typing import Final
 
 import asyncpg
 
+from common.ids import DEFAULT_PROJECT_ID
 from common.postgres.migrate import migrate
-from common.project import DEFAULT_PROJECT_ID
 from common.settings import PostgresSettings
 
 NOT_FOR_POWER_CUTS: Final = """

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from common.clickhouse.connect import open_store
-from common.clock import SystemClock
 from common.postgres.pool import Database
 from common.settings import ClickHouseSettings
+from common.times import SystemClock
 from query_api.request.progress import KnownEndOffsets
 from tests.fakes.kafka import MemoryBroker
 from tests.support.api import context_of, serving

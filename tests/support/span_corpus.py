@@ -9,7 +9,7 @@ from uuid import UUID, uuid4
 
 from common.clickhouse.span_columns import SPANS_TABLE, SpanColumns
 from common.clickhouse.store import ColumnStore, Statement
-from common.project import DEFAULT_PROJECT_ID
+from common.ids import DEFAULT_PROJECT_ID
 from common.span import Event, Link, Resource, Scope, Span
 from ingest.normalize import normalize
 

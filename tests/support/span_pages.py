@@ -12,9 +12,9 @@ import orjson
 from multidict import CIMultiDict
 
 from common.clickhouse.store import ColumnStore
-from common.clock import SystemClock
-from common.project import DEFAULT_PROJECT_ID
+from common.ids import DEFAULT_PROJECT_ID
 from common.settings import QuerySettings
+from common.times import SystemClock
 from query_api.pages.spans import SpansQuery
 from query_api.request.context import ApiContext
 from query_api.request.json_body import read_body

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from common.project import DEFAULT_PROJECT_ID
+from common.ids import DEFAULT_PROJECT_ID
 from common.span import PROMOTED_TEXTS
 
 HOSTILE: Final = 'it\'s "quoted" \\ back\\n tab\t line\nnul\0 {x:String} %(x)s %s ; -- é 😀'

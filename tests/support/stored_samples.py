@@ -16,11 +16,11 @@ import aiohttp
 
 from common.clickhouse.connect import open_store
 from common.clickhouse.span_columns import SPANS_TABLE, stamped
-from common.clock import SystemClock
+from common.ids import DEFAULT_PROJECT_ID
 from common.kafka.record import Record
 from common.limits import SpanLimits
-from common.project import DEFAULT_PROJECT_ID
 from common.settings import ClickHouseSettings, Encoding, TopicSettings
+from common.times import SystemClock
 from ingest.decode import Rules
 from ingest.decoding.chunk import Chunk, DecodedChunk, decode_chunk
 from tests.support.api import KnownKeys, context_of, serving

@@ -8,10 +8,9 @@ from contextlib import asynccontextmanager, suppress
 from uuid import UUID
 
 from common.codec import span_json
-from common.kafka.record import Record
+from common.ids import DEFAULT_PROJECT_ID
+from common.kafka.record import PROJECT_HEADER, Record
 from common.limits import SpanLimits
-from common.project import DEFAULT_PROJECT_ID
-from common.record_headers import PROJECT_HEADER
 from common.stored_position import ALL_PROJECTS, StoredPosition
 from query_api.request.context import ApiContext
 from tests.fakes.kafka import MemoryBroker

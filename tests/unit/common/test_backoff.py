@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from common.backoff import Backoff
+from common.waiting import Backoff
 
 
 def test_delays_double_up_to_the_limit() -> None:

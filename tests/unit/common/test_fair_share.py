@@ -10,8 +10,7 @@ from uuid import UUID
 import pytest
 
 from common.errors import Overloaded
-from common.fair_share import FairShare
-from common.tenant import OWN_WORK, Tenant, working_for
+from common.fair_share import OWN_WORK, FairShare, Tenant, working_for
 
 A, B, C = (Tenant(UUID(int=number), has_neighbours=True, queue_s=5.0) for number in (1, 2, 3))
 ALONE = Tenant(UUID(int=1), queue_s=5.0)

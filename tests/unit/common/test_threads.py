@@ -8,10 +8,9 @@ from uuid import UUID
 
 import pytest
 
-from common import threads
+from common import fair_share
 from common.errors import Overloaded
-from common.tenant import Tenant, working_for
-from common.threads import in_thread
+from common.fair_share import Tenant, in_thread, working_for
 
 A, B = (Tenant(UUID(int=number), has_neighbours=True, queue_s=0.05) for number in (1, 2))
 
@@ -23,7 +22,7 @@ async def test_result_or_exception_of_the_function_is_returned() -> None:
 
 
 async def test_project_at_its_share_leaves_threads_to_its_neighbours(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(threads, "THREADS_COUNT", 2)
+    monkeypatch.setattr(fair_share, "THREADS_COUNT", 2)
     go_on = threading.Event()
     with working_for(A):
         first = asyncio.create_task(in_thread(go_on.wait, 5))
@@ -38,7 +37,7 @@ async def test_project_at_its_share_leaves_threads_to_its_neighbours(monkeypatch
 
 
 async def test_abandoned_thread_counts_until_it_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(threads, "THREADS_COUNT", 2)
+    monkeypatch.setattr(fair_share, "THREADS_COUNT", 2)
     go_on = threading.Event()
     with working_for(A):
         abandoned = asyncio.create_task(in_thread(go_on.wait, 5))

@@ -4,9 +4,8 @@ import pytest
 import structlog
 from structlog.testing import capture_logs
 
-from common.backoff import DELAY_S_MIN
 from common.errors import InvalidStatement, ServiceError, Unavailable
-from common.waiting import DELAY_MAX_S, wait_for
+from common.waiting import DELAY_MAX_S, DELAY_S_MIN, wait_for
 
 
 class Probe:

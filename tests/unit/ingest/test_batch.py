@@ -4,9 +4,9 @@ from uuid import UUID
 
 from common.codec.decoded import Rejection
 from common.errors import RejectionCode
+from common.ids import DEFAULT_PROJECT_ID
 from common.kafka.record import Partition, Record
 from common.limits import SpanLimits
-from common.project import DEFAULT_PROJECT_ID
 from common.settings import Encoding, TopicSettings
 from ingest.batch import RECORD_BYTES, FlushPolicy, SpanBatch
 from ingest.decode import Rules

@@ -8,9 +8,8 @@ import pytest
 
 from common.codec.decoded import Decoded, Rejections
 from common.errors import Rejected, RejectionCode
-from common.kafka.record import Record
+from common.kafka.record import ENCODINGS, Record
 from common.limits import SpanLimits
-from common.record_headers import ENCODINGS
 from common.settings import Encoding
 from ingest.decode import decode, encoding_of, lay_out
 from tests.strategies import NOW_NS

@@ -6,9 +6,9 @@ import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from common.errors import RejectionCode
+from common.ids import DEFAULT_PROJECT_ID
 from common.kafka.record import Record
 from common.limits import SpanLimits
-from common.project import DEFAULT_PROJECT_ID
 from common.settings import Encoding, TopicSettings
 from ingest.decode import Rules, decode_record, without_projects
 from tests.support.otlp import START_NS, request

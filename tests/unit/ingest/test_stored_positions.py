@@ -12,7 +12,7 @@ import pytest
 from common.clickhouse.store import Statement
 from common.clickhouse.stored_through import STORED_THROUGH_TABLE
 from common.errors import ServiceError, Unavailable
-from common.project import DEFAULT_PROJECT_ID
+from common.ids import DEFAULT_PROJECT_ID
 from common.stored_position import ALL_PROJECTS, StoredPosition, decode_positions
 from ingest.batch import Extent, SpanBatch
 from ingest.stored_positions import PENDING_MAX, Announcer, StoredPositions, open_announcer, positions_after

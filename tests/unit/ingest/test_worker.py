@@ -12,9 +12,9 @@ import pytest
 from structlog.testing import capture_logs
 
 from common.errors import InvalidStatement, Overloaded, RejectionCode, ServiceError, TooLarge, Unavailable
+from common.ids import DEFAULT_PROJECT_ID
 from common.kafka.record import LostPartition, Partition
 from common.limits import SpanLimits
-from common.project import DEFAULT_PROJECT_ID
 from common.settings import Encoding, TopicSettings
 from ingest.batch import FlushPolicy
 from ingest.decode import Rules

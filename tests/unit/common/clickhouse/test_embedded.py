@@ -13,7 +13,7 @@ import pytest
 from common.clickhouse import embedded
 from common.clickhouse.embedded import HandlePool
 from common.errors import DeadlineExceeded, Overloaded, Unavailable
-from common.tenant import Tenant, working_for
+from common.fair_share import Tenant, working_for
 
 
 class Client:

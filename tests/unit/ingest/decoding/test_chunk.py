@@ -11,9 +11,9 @@ import pytest
 
 from common.codec.decoded import IN_FULL_MAX
 from common.errors import RejectionCode
+from common.ids import DEFAULT_PROJECT_ID
 from common.kafka.record import Partition, Record
 from common.limits import SpanLimits
-from common.project import DEFAULT_PROJECT_ID
 from common.settings import Encoding, TopicSettings
 from ingest.decode import Rules
 from ingest.decoding.chunk import Chunk, decode_chunk, records_of

@@ -9,9 +9,9 @@ import pytest
 
 from common.codec.decoded import Rejection
 from common.errors import RejectionCode
+from common.ids import DEFAULT_PROJECT_ID
 from common.kafka.record import Partition, Record
 from common.limits import SpanLimits
-from common.project import DEFAULT_PROJECT_ID
 from common.settings import Encoding, TopicSettings
 from common.span import Span
 from ingest.decode import Rules, decode

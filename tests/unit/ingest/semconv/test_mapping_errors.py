@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import orjson
 
+from common.ids import DEFAULT_PROJECT_ID
 from common.kafka.record import Partition, Record
 from common.limits import SpanLimits
-from common.project import DEFAULT_PROJECT_ID
 from common.settings import Encoding, TopicSettings
 from common.telemetry import MAPPING_ERRORS
 from ingest.decode import Rules

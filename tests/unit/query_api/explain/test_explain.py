@@ -10,7 +10,7 @@ import pytest
 
 from common.clickhouse.store import Statement
 from common.errors import ErrorCode, Unavailable
-from common.project import DEFAULT_PROJECT_ID
+from common.ids import DEFAULT_PROJECT_ID
 from query_api.explain.explain import SQL_CHARS_MAX, STATEMENTS_SHOWN_MAX, TEXT_CHARS_MAX, explained
 from query_api.spans.project_spans import ExecutedStatement, ProjectSpans
 from tests.fakes.clock import ManualClock

@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 
 from common.clickhouse.store import Statement
-from common.clock import Clock, SystemClock
 from common.errors import Unavailable
 from common.stored_position import StoredPosition, encode_positions
+from common.times import Clock, SystemClock
 from query_api.freshness import follow
 from query_api.freshness.follow import Follower, following
 from query_api.request.progress import StoredThrough

@@ -6,7 +6,7 @@ import orjson
 import pytest
 from pydantic import SecretStr
 
-from common.project import DEFAULT_PROJECT_ID, DEFAULT_USER_ID
+from common.ids import DEFAULT_PROJECT_ID, DEFAULT_USER_ID
 from common.settings import IllegalSettings, Settings
 from query_api.http.auth import check_auth
 from query_api.request.route import Access, Request, Response, Route

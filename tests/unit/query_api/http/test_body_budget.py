@@ -6,9 +6,9 @@ from uuid import UUID
 import pytest
 
 from common.errors import Overloaded
+from common.fair_share import Tenant
 from common.limits import MIB
 from common.settings import HttpSettings, LimitSettings, Settings
-from common.tenant import Tenant
 from query_api.http.body import BodyBudget
 
 ONE, OTHER = (Tenant(UUID(int=number), has_neighbours=True) for number in (1, 2))

@@ -14,8 +14,8 @@ from pydantic import BaseModel
 from structlog.testing import capture_logs
 
 from common.errors import NotFound, ServiceError
+from common.fair_share import OWN_WORK, current_tenant
 from common.settings import HttpSettings, LimitSettings, QuerySettings, Settings
-from common.tenant import OWN_WORK, current_tenant
 from query_api.http import body
 from query_api.http.app import make_runner
 from query_api.http.dispatch import REQUEST_ID_HEADER, StartupState

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from common.errors import DeadlineExceeded
-from common.project import DEFAULT_PROJECT_ID
+from common.ids import DEFAULT_PROJECT_ID
 from query_api.pages.scan import FIRST_SLICE_US, ScanBudget
 from query_api.spans.project_spans import ProjectSpans
 from tests.fakes.clock import ManualClock

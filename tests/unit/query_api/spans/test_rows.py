@@ -11,8 +11,8 @@ import pytest
 
 from common.clickhouse.span_columns import OPTIONAL_MEMBERS
 from common.clickhouse.store import Statement
-from common.clock import SystemClock
 from common.errors import InvalidInput, Unavailable
+from common.ids import DEFAULT_PROJECT_ID
 from common.limits import MIB
 from common.project import DEFAULT_PROJECT_ID
 from query_api.spans.project_spans import ProjectSpans
