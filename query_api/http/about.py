@@ -1,4 +1,4 @@
-"""``GET /``, ``/openapi.json`` and ``/docs``: where everything is, the OpenAPI document, and a page that renders it.
+"""Routes about the process and its API: probes and metrics, the OpenAPI document, and the page that renders it.
 
 Each page is one response: style and script are inline, nothing is loaded from elsewhere, and the content security
 policy of ``/docs`` names both by their hashes.
@@ -6,23 +6,28 @@ policy of ``/docs`` names both by their hashes.
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import hashlib
 from collections.abc import Sequence
 from functools import cache
 from importlib.resources import files
-from typing import Final
+from typing import Final, Literal
 
 import orjson
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from pydantic import BaseModel, Field
 
+from common.errors import ServiceError
 from query_api.http.openapi import openapi_document
+from query_api.request.context import Check
 from query_api.request.json_body import json_response
 from query_api.request.route import Access, Request, Response, Route
 
 TAG: Final = "About"
 HTML: Final = "text/html; charset=utf-8"
 HOME_POLICY: Final = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+CHECK_TIMEOUT_S: Final = 2.0
 
 
 class Links(BaseModel):
@@ -120,3 +125,49 @@ def _docs() -> tuple[bytes, str]:
 def _source(text: str) -> str:
     digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
     return f"'sha256-{digest}'"
+
+
+class Liveness(BaseModel):
+    """The process is alive."""
+
+    status: Literal["ok"] = Field("ok", description="Always `ok`.")
+
+
+class Readiness(BaseModel):
+    """Whether the process can answer requests, and what is missing if not."""
+
+    status: Literal["ready", "not ready"] = Field(description="Whether the process can answer requests.")
+    waiting_for: dict[str, str] | None = Field(None, description="The systems that do not answer, each with a reason.")
+
+
+async def livez(request: Request) -> Response:  # noqa: ARG001 - a handler
+    """Return 200 while the process is alive."""
+    return json_response(Liveness())
+
+
+async def readyz(request: Request) -> Response:
+    """Return 200 if every system answers, else 503 with the systems that do not, and why."""
+    checks = request.context.checks
+    reasons = await asyncio.gather(*(_reason(check) for check in checks.values()))
+    missing = {name: reason for name, reason in zip(checks, reasons, strict=True) if reason is not None}
+    if missing:
+        readiness = Readiness(status="not ready", waiting_for=missing)
+        return json_response(readiness, status=503, headers={"Retry-After": "1"})
+    return json_response(Readiness(status="ready"))
+
+
+async def metrics(request: Request) -> Response:  # noqa: ARG001 - a handler
+    """Return the metrics of the process in the text format of Prometheus."""
+    return Response(generate_latest(), content_type=CONTENT_TYPE_LATEST)
+
+
+async def _reason(check: Check) -> str | None:
+    """Return why a system does not answer, or ``None`` if it does."""
+    try:
+        async with asyncio.timeout(CHECK_TIMEOUT_S):
+            await check()
+    except ServiceError as error:
+        return error.public_message
+    except TimeoutError:
+        return f"No answer within {CHECK_TIMEOUT_S:g} s."
+    return None

@@ -11,6 +11,7 @@ import signal
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
+from ipaddress import ip_address
 from typing import Final
 
 from aiohttp import web
@@ -37,10 +38,8 @@ from common.waiting import wait_for
 from query_api.compute.pool import open_compute
 from query_api.freshness.follow import Follower, following
 from query_api.http import routes
-from query_api.http.auth import check_auth
-from query_api.http.dispatch import Dispatcher, StartupState
-from query_api.http.router import Router
-from query_api.http.server import Runner
+from query_api.http.dispatch import Dispatcher, Runner, StartupState
+from query_api.http.routes import Router
 from query_api.intake.publish import check_intake_topics
 from query_api.request.context import ApiContext, Check, waiting_places
 from query_api.request.progress import KnownEndOffsets
@@ -124,6 +123,22 @@ async def open_api(
         if settings.otlp_http_port:
             await _listen(otlp_runner, settings.api_host, settings.otlp_http_port, port_name="CLEARSPAN_OTLP_HTTP_PORT")
         yield await _listen(runner, settings.api_host, settings.api_port, port_name="CLEARSPAN_API_PORT")
+
+
+def check_auth(settings: Settings) -> None:
+    """Raise ``IllegalSettings`` if authentication is off and the API would listen beyond this machine."""
+    if settings.auth == "off" and not _is_loopback(settings.api_host):
+        raise IllegalSettings(
+            f"CLEARSPAN_AUTH=off listens on loopback only, and CLEARSPAN_API_HOST is {settings.api_host}: "
+            "set CLEARSPAN_AUTH=on or CLEARSPAN_API_HOST=127.0.0.1."
+        )
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 async def _clean_up(*runners: Runner) -> None:

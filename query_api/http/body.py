@@ -1,12 +1,17 @@
 """Read the body of a request: receive it within limits of time and memory, inflate, parse, validate and prepare it.
+Compress the body of a response if the client accepts it.
 
 Parsing a few megabytes of JSON can take seconds and holds the interpreter lock most of the time, in a thread too. So a
 body that is large, or that inflates to a large one, is read in a child process (ADR 0014).
+
+Source: RFC 9110 §8.4 and §12.5.3, RFC 1952 (gzip may have several members), RFC 1950 (zlib).
 """
 
 from __future__ import annotations
 
 import asyncio
+import gzip
+import zlib
 from collections import Counter
 from dataclasses import dataclass
 from typing import Any, Final
@@ -16,11 +21,10 @@ from aiohttp import HttpVersion11, web
 from pydantic import BaseModel
 
 from common.errors import InvalidInput, Overloaded, TooLarge, UnsupportedMedia
-from common.fair_share import Tenant, current_tenant
+from common.fair_share import Tenant, current_tenant, in_thread
 from common.limits import KIB
 from common.settings import HttpSettings, Settings
 from query_api.compute.pool import IN_PROCESS_BYTES_MAX, Compute
-from query_api.http.content_encoding import inflate, inflate_by_magic
 from query_api.request.context import ApiContext
 from query_api.request.json_body import read_body
 from query_api.request.route import Prepare, PrepareContext, Route
@@ -32,6 +36,21 @@ BODY_GRACE_S: Final = 10.0
 """How long a body may take to arrive before its minimum rate applies."""
 
 CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
+
+COMPRESS_BYTES_MIN: Final = 1_000
+"""Responses below this size are not compressed: it would cost more than it saves."""
+
+OFF_LOOP_BYTES_MIN: Final = 64 * 1024
+"""From this size on compressing takes longer than passing the work to a thread."""
+
+SLICE_BYTES: Final = 4 * 1024
+"""Input that is inflated at once. The rest of it is copied at the end of each gzip member: with whole bodies, half a
+million members took minutes."""
+
+_GZIP_WINDOW: Final = 16 + zlib.MAX_WBITS
+_ZLIB_WINDOW: Final = zlib.MAX_WBITS
+_GZIP_MAGIC: Final = b"\x1f\x8b"
+_ZLIB_MAGICS: Final = (b"\x78\x01", b"\x78\x5e", b"\x78\x9c", b"\x78\xda")
 
 
 class BodyBudget:
@@ -209,3 +228,67 @@ def _read_inflated(inflated: bytes, rules: BodyRules) -> Any:
             rules.model, inflated, content_type=content_type, required=rules.required, values_max=values_max
         )
     return rules.prepare(body, rules.context) if rules.prepare else body
+
+
+def inflate(body: bytes, *, content_encoding: str, bytes_max: int) -> bytes:
+    """Decode ``Content-Encoding``.
+
+    Raises ``UnsupportedMedia`` for an encoding other than gzip, ``TooLarge`` as soon as the result exceeds
+    ``bytes_max``, ``InvalidInput`` if the body is not gzip.
+    """
+    match content_encoding.strip().lower():
+        case "" | "identity":
+            return body
+        case "gzip" | "x-gzip":
+            return _decompress(body, window=_GZIP_WINDOW, bytes_max=bytes_max)
+        case other:
+            raise UnsupportedMedia(f"Content-Encoding '{other}' is not supported; allowed: gzip, identity.")
+
+
+def inflate_by_magic(body: bytes, *, bytes_max: int) -> bytes:
+    """Inflate a body that is gzip or zlib by its first bytes; return any other unchanged."""
+    if body.startswith(_GZIP_MAGIC):
+        return _decompress(body, window=_GZIP_WINDOW, bytes_max=bytes_max)
+    if body.startswith(_ZLIB_MAGICS):
+        return _decompress(body, window=_ZLIB_WINDOW, bytes_max=bytes_max)
+    return body
+
+
+def _decompress(body: bytes, *, window: int, bytes_max: int) -> bytes:
+    pieces: list[bytes] = []
+    left = bytes_max
+    stream = zlib.decompressobj(window)
+    for start in range(0, len(body), SLICE_BYTES):
+        rest = body[start : start + SLICE_BYTES]
+        while rest:
+            if stream.eof:  # the next member begins
+                stream = zlib.decompressobj(window)
+            try:
+                piece = stream.decompress(rest, left + 1)
+            except zlib.error as exc:
+                raise InvalidInput(f"The compressed body cannot be read: {exc}.") from exc
+            left -= len(piece)
+            if left < 0:
+                raise TooLarge(f"The body is larger than {bytes_max} bytes when inflated.")
+            pieces.append(piece)
+            rest = stream.unused_data
+    if body and not stream.eof:
+        raise InvalidInput("The compressed body ends early.")
+    return b"".join(pieces)
+
+
+def takes_gzip(accept_encoding: str) -> bool:
+    """Return whether an ``Accept-Encoding`` header allows gzip."""
+    allowed: dict[str, bool] = {}
+    for part in accept_encoding.lower().split(","):
+        coding, _, parameters = part.partition(";")
+        allowed[coding.strip()] = parameters.replace(" ", "") not in ("q=0", "q=0.0", "q=0.00", "q=0.000")
+    return allowed.get("gzip", allowed.get("x-gzip", allowed.get("*", False)))
+
+
+async def compress(body: bytes) -> bytes:
+    """Compress with gzip at its fastest level: JSON is at most a tenth larger than at the best level, in a third of the
+    time."""
+    if len(body) < OFF_LOOP_BYTES_MIN:
+        return gzip.compress(body, compresslevel=1, mtime=0)
+    return await in_thread(gzip.compress, body, compresslevel=1, mtime=0)

@@ -1,33 +1,49 @@
-"""Dispatch one request: match, authenticate, read, validate, handle, respond, log.
+"""Serve one request: match, authenticate, read, validate, handle, respond, log.
 
 Errors become responses here, by ``request/errors.py`` or in the format of the route's own protocol.
+
+The server is aiohttp's low-level one without ``web.Application``: unreadable requests, header and body limits, path
+normalization and 404/405 rules would each have to override the application, which leaves its routing and middleware
+unused.
 """
 
 from __future__ import annotations
 
 import asyncio
+import hmac
 import logging
 import re
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
+from http import HTTPStatus
 from secrets import token_hex
 from typing import Any, Final
 from uuid import UUID
 
 from aiohttp import web
-from aiohttp.http_exceptions import PayloadEncodingError
+from aiohttp.http_exceptions import LineTooLong, PayloadEncodingError
+from multidict import MultiMapping
 
-from common.errors import ErrorCode, InvalidInput, Overloaded, ServiceError, Unavailable
+from common.errors import ErrorCode, InvalidInput, NotAdmin, Overloaded, ServiceError, Unauthorized, Unavailable
 from common.fair_share import OWN_WORK, Tenant, working_for
-from common.http.server import RESPONSE_HEADERS
+from common.http.server import (
+    HEADER_BYTES_MAX,
+    RESPONSE_HEADERS,
+    Connection,
+    Handler,
+    Server,
+    headers_size,
+    headers_too_large,
+)
+from common.ids import DEFAULT_USER_ID
 from common.postgres.keys import KeyOwner
+from common.settings import HttpSettings, Settings
 from common.telemetry import HTTP_REQUEST_SECONDS, get_logger
 from query_api.freshness.data_through import with_freshness
-from query_api.http.auth import owner_of, tenant_of
-from query_api.http.body import BodyBudget, read_request_body
-from query_api.http.content_encoding import COMPRESS_BYTES_MIN, compress, takes_gzip
-from query_api.http.router import Router, required_access
+from query_api.http.body import COMPRESS_BYTES_MIN, BodyBudget, compress, read_request_body, takes_gzip
+from query_api.http.routes import Router, required_access
 from query_api.request.body_models import Strict
 from query_api.request.context import ApiContext
 from query_api.request.errors import internal_error_response, new_operation_id, response_of
@@ -42,6 +58,9 @@ OTHER_METHOD: Final = "other"
 CLIENT_GONE_STATUS: Final = 499
 """The status in log and metrics of a request whose client left before the response; it is never sent."""
 
+REASON_CHARACTERS_MAX: Final = 200
+_NOBODY: Final = KeyOwner(NO_PROJECT, DEFAULT_USER_ID)
+_KEY_BYTES_MAX: Final = 512
 _REQUEST_ID: Final = re.compile(r"[A-Za-z0-9._:-]{1,128}")
 _METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 _log: Final = get_logger("clearspan.api")
@@ -144,6 +163,69 @@ class Dispatcher:
         )
 
 
+async def owner_of(
+    context: ApiContext, *, access: Access, headers: Mapping[str, str], query: MultiMapping[str]
+) -> KeyOwner:
+    """Return the project and the user of a request (contract §2).
+
+    A key belongs to one project. While authentication is off, every request belongs to the default project and the
+    default user, whatever its headers say. Raises ``Unauthorized``, or ``Unavailable`` if keys cannot be looked up.
+    """
+    authorization = headers.get("Authorization", "")
+    match access:
+        case Access.PUBLIC:
+            return _NOBODY
+        case Access.ADMIN:
+            _check_admin(authorization, context.settings)
+            return _NOBODY
+        case Access.PROJECT if context.keys is None:
+            return KeyOwner(context.settings.default_project_id, DEFAULT_USER_ID)
+        case Access.PROJECT:
+            if any(_names_no_project(text) for text in query.getall("project_id", [])):
+                raise Unauthorized
+            found = await context.keys.find(_key_text(authorization))
+            if found is None:
+                raise Unauthorized
+            return found
+
+
+async def tenant_of(context: ApiContext, project_id: UUID) -> Tenant:
+    """Return whose share of the process's resources a request uses; without a project it is the program's own."""
+    if project_id == NO_PROJECT:
+        return OWN_WORK
+    has_neighbours = context.keys is not None and await context.keys.has_neighbours(project_id)
+    return Tenant(project_id, has_neighbours, context.settings.query.queue_s)
+
+
+def _check_admin(authorization: str, settings: Settings) -> None:
+    scheme, _, key = authorization.partition(" ")
+    expected = settings.admin_key.get_secret_value()
+    is_right = hmac.compare_digest(key.strip().encode("utf-8", "replace"), expected.encode())
+    if scheme.lower() != "access" or not expected or not is_right:
+        raise NotAdmin
+
+
+def _key_text(authorization: str) -> str:
+    """Return the key of ``ApiKey <key>`` or of a bare key. Raises ``Unauthorized`` if the text cannot be a key."""
+    words = authorization.split()
+    if len(words) == 2 and words[0].lower() == "apikey":
+        del words[0]
+    if len(words) != 1 or not words[0].isascii() or len(words[0]) > _KEY_BYTES_MAX:
+        raise Unauthorized
+    return words[0]
+
+
+def _names_no_project(text: str) -> bool:
+    """Whether the text is ``null`` or the zero UUID: a client without a project must not get another's data (reference
+    §12)."""
+    if text == "null":
+        return True
+    try:
+        return UUID(text) == NO_PROJECT
+    except ValueError:
+        return False
+
+
 class _NoParameters(Strict):
     """The query string of a route that takes no parameters."""
 
@@ -213,3 +295,70 @@ def _record(method: str, request_log: _RequestLog, *, status: int, seconds: floa
         ms=round(seconds * 1000, 3),
         project_id=str(request_log.project_id),
     )
+
+
+class Runner(web.ServerRunner):
+    """Serves one handler until ``cleanup``. Make it inside a running event loop.
+
+    ``cleanup`` calls ``before_shutdown``, then waits for running requests for at most ``grace_s`` seconds. A request
+    whose client has disconnected is cancelled.
+    """
+
+    def __init__(
+        self, handler: Handler, http: HttpSettings, *, before_shutdown: Callable[[], None], grace_s: float
+    ) -> None:
+        super().__init__(_Server(handler, http), shutdown_timeout=grace_s)
+        self._before_shutdown = before_shutdown
+
+    async def shutdown(self) -> None:
+        """Called by aiohttp before it waits for running requests."""
+        self._before_shutdown()
+
+
+class _Server(Server):
+    def __init__(self, handler: Handler, http: HttpSettings) -> None:
+        async def bounded(http_request: web.BaseRequest) -> web.StreamResponse:
+            if headers_size(http_request) > http.headers_bytes_max:
+                return _unreadable(headers_too_large(http))
+            return await handler(http_request)
+
+        super().__init__(bounded, http)
+
+    def __call__(self) -> web.RequestHandler:
+        return _Connection(self)
+
+
+class _Connection(Connection):
+    __slots__ = ()
+
+    def handle_error(
+        self, request: web.BaseRequest, status: int = 500, exc: BaseException | None = None, message: str | None = None
+    ) -> web.StreamResponse:
+        """Answer what never reached the handler, or an error that left it, and close the connection."""
+        if request.writer.output_size > 0:
+            raise ConnectionError("The response has already begun, so the error cannot be reported.")
+        if status == HTTPStatus.BAD_REQUEST:
+            return _unreadable(_reason(exc, message))
+        request_id, operation_id = token_hex(16), new_operation_id()
+        _log.error("failed", operation_id=operation_id, request_id=request_id, exc_info=exc)
+        return _closing(internal_error_response(operation_id), request_id)
+
+
+def _unreadable(reason: str) -> web.StreamResponse:
+    request_id = token_hex(16)
+    _log.info("unreadable", reason=reason, request_id=request_id)
+    return _closing(response_of(InvalidInput(reason)), request_id)
+
+
+def _closing(response: Response, request_id: str) -> web.StreamResponse:
+    HTTP_REQUEST_SECONDS.labels(OTHER_METHOD, NO_ROUTE, str(response.status)).observe(0.0)
+    http_response = uncompressed(response, request_id=request_id)
+    http_response.force_close()
+    return http_response
+
+
+def _reason(exc: BaseException | None, message: str | None) -> str:
+    if isinstance(exc, LineTooLong):
+        return f"The request line, or a header, is larger than {HEADER_BYTES_MAX} bytes."
+    reason = (message or "").strip().partition("\n")[0].rstrip(":. ")[:REASON_CHARACTERS_MAX]
+    return f"This cannot be read as HTTP/1.1: {reason or 'no request'}."

@@ -8,7 +8,7 @@ from pydantic import SecretStr
 
 from common.ids import DEFAULT_PROJECT_ID, DEFAULT_USER_ID
 from common.settings import IllegalSettings, Settings
-from query_api.http.auth import check_auth
+from query_api.http.app import check_auth
 from query_api.request.route import Access, Request, Response, Route
 from tests.support.api import PROJECT_A, KnownKeys, context_of
 from tests.unit.query_api.conftest import Client

@@ -7,7 +7,7 @@ import zlib
 import pytest
 
 from common.errors import InvalidInput, TooLarge, UnsupportedMedia
-from query_api.http.content_encoding import SLICE_BYTES, compress, inflate, inflate_by_magic, takes_gzip
+from query_api.http.body import SLICE_BYTES, compress, inflate, inflate_by_magic, takes_gzip
 
 TEXT = b"spans " * 100
 ZIPPED = gzip.compress(TEXT, mtime=0)

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from common.errors import Unavailable
-from query_api.http import health
+from query_api.http import about
 from tests.support.api import context_of
 from tests.unit.query_api.conftest import Client
 
@@ -42,7 +42,7 @@ async def test_readyz_is_200_if_every_system_responds(aiohttp_client: Client) ->
 async def test_readyz_names_missing_systems_with_reasons(
     aiohttp_client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(health, "CHECK_TIMEOUT_S", 0.01)
+    monkeypatch.setattr(about, "CHECK_TIMEOUT_S", 0.01)
     client = await aiohttp_client(context_of(checks={"kafka": _is_away, "clickhouse": _answers, "postgres": _hangs}))
 
     response = await client.get("/readyz")

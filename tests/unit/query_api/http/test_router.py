@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from common.errors import NotFound
-from query_api.http.router import Router
+from query_api.http.routes import Router
 from query_api.request.errors import MethodNotAllowed
 from query_api.request.route import Request, Response, Route
 
