@@ -13,7 +13,9 @@ import asyncio
 import gzip
 import zlib
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 from uuid import UUID
 
@@ -27,7 +29,7 @@ from common.settings import HttpSettings, Settings
 from query_api.compute.pool import IN_PROCESS_BYTES_MAX, Compute
 from query_api.request.context import ApiContext
 from query_api.request.json_body import read_body
-from query_api.request.route import Prepare, PrepareContext, Route
+from query_api.request.route import PrepareContext, Route
 
 PREPARED_BYTES_MAX: Final = 4 * KIB
 """``IN_PROCESS_BYTES_MAX`` of routes with ``prepare``: a rejected span costs 8 µs and may take only two bytes."""
@@ -90,11 +92,13 @@ class BodyRules:
     """``None`` if the body is taken as bytes."""
 
     required: bool
-    prepare: Prepare | None
+    prepare: Callable[[Any], Any] | None
+    """The route's ``prepare`` with its context."""
+
+    content_type: str | None
     content_encoding: str
     bytes_max: int
     values_max: int
-    context: PrepareContext
 
 
 async def read_request_body(
@@ -116,15 +120,24 @@ async def read_request_body(
         rules = BodyRules(
             model=route.body,
             required=route.body_required,
-            prepare=route.prepare,
+            prepare=_bound_prepare(route, path, content_type, context),
+            content_type=content_type,
             content_encoding=",".join(http_request.headers.getall("Content-Encoding", [])),
             bytes_max=limits.body_bytes_max,
             values_max=limits.body_values_max,
-            context=PrepareContext(path, content_type, limits.span_limits(), context.clock.now_ns()),
         )
         return await read_wire(context.compute, wire, rules)
     finally:
         arrival.close()
+
+
+def _bound_prepare(
+    route: Route, path: dict[str, str], content_type: str | None, context: ApiContext
+) -> Callable[[Any], Any] | None:
+    if route.prepare is None:
+        return None
+    limits = context.settings.limits.span_limits()
+    return partial(route.prepare, context=PrepareContext(path, content_type, limits, context.clock.now_ns()))
 
 
 def _is_one_of(content_type: str | None, allowed: tuple[str, ...]) -> bool:
@@ -133,14 +146,15 @@ def _is_one_of(content_type: str | None, allowed: tuple[str, ...]) -> bool:
 
 
 async def _receive(http_request: web.BaseRequest, arrival: _Arrival, *, bytes_max: int) -> bytes:
-    too_large = TooLarge(f"The body is larger than {bytes_max} bytes.")
-    if (http_request.content_length or 0) > bytes_max:
-        raise too_large
+    def check_size(bytes_count: int) -> None:
+        if bytes_count > bytes_max:
+            raise TooLarge(f"The body is larger than {bytes_max} bytes.")
+
+    check_size(http_request.content_length or 0)
     await _send_continue(http_request)
     content = http_request.content
     if content.is_eof() and (wire := content.read_nowait()):  # a small body arrives together with its headers
-        if len(wire) > bytes_max:
-            raise too_large
+        check_size(len(wire))
         arrival.add(len(wire))
         return wire
     pieces: list[bytes] = []
@@ -149,8 +163,7 @@ async def _receive(http_request: web.BaseRequest, arrival: _Arrival, *, bytes_ma
             async for piece in content.iter_any():
                 pieces.append(piece)
                 arrival.add(len(piece))
-                if arrival.bytes_count > bytes_max:
-                    raise too_large
+                check_size(arrival.bytes_count)
                 timeout.reschedule(arrival.deadline_s)
     except TimeoutError as exc:
         raise InvalidInput(
@@ -223,11 +236,10 @@ def _read_inflated(inflated: bytes, rules: BodyRules) -> Any:
     body: Any = inflated
     if rules.model is not None:
         values_max = None if rules.prepare else rules.values_max
-        content_type = rules.context.content_type
         body = read_body(
-            rules.model, inflated, content_type=content_type, required=rules.required, values_max=values_max
+            rules.model, inflated, content_type=rules.content_type, required=rules.required, values_max=values_max
         )
-    return rules.prepare(body, rules.context) if rules.prepare else body
+    return rules.prepare(body) if rules.prepare else body
 
 
 def inflate(body: bytes, *, content_encoding: str, bytes_max: int) -> bytes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
 from uuid import UUID
 
 from multidict import MultiMapping
@@ -81,7 +81,14 @@ class PrepareContext:
     now_ns: int
 
 
-Prepare: TypeAlias = Callable[[Any, PrepareContext], Any]
+class Prepare(Protocol):
+    """Converts a body into what the handler takes."""
+
+    def __call__(self, body: Any, /, context: PrepareContext) -> Any:
+        """Return the converted body. Raises a ``ServiceError`` if it is not acceptable."""
+        ...
+
+
 Handler: TypeAlias = Callable[[Request], Awaitable[Response]]
 ErrorFormat: TypeAlias = Callable[[ServiceError, Mapping[str, str]], Response | None]
 

@@ -11,14 +11,13 @@ import pytest
 from pydantic import BaseModel
 
 from common.errors import TooLarge
-from common.limits import MIB, SpanLimits
+from common.limits import MIB
 from query_api.compute.ipc import Rejection, decode, encode
 from query_api.compute.pool import IN_PROCESS_BYTES_MAX
 from query_api.http.body import BodyRules, read_wire
 from query_api.http.routes import ROUTES
 from query_api.intake.publish import TraceRecord, TraceRecords
 from query_api.request.errors import InvalidRequest
-from query_api.request.route import PrepareContext
 
 
 class Body(BaseModel):
@@ -48,7 +47,7 @@ def _rules(**more: Any) -> BodyRules:
         "content_encoding": "",
         "bytes_max": MIB,
         "values_max": 1_000,
-        "context": PrepareContext({}, None, SpanLimits(), 0),
+        "content_type": None,
     }
     return BodyRules(**rules | more)
 
