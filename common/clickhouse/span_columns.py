@@ -7,7 +7,7 @@ that a page is put together without parsing (``query_api/spans/render.py``). Pur
 To promote another value to a member and a column: a migration with the column and its bit of ``members``, a field of
 ``Span`` and ``NormalizedSpan`` and a name in ``PROMOTED_TEXTS`` (``common/span.py``), a row at the end of
 ``OPTIONAL_MEMBERS``, where it comes from (``ingest/normalize.py``), and the OpenAPI model of promoted members
-(``query_api/request/body_models.py``).
+(``query_api/request/json_body.py``).
 """
 
 from __future__ import annotations

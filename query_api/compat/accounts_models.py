@@ -7,7 +7,7 @@ from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from query_api.request.body_models import Named
+from query_api.request.json_body import Named
 from query_api.request.references import Text
 
 ACCOUNTS_MAX: Final = 100

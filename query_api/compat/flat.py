@@ -18,8 +18,7 @@ from query_api.pages.page import Page
 from query_api.pages.spans import SpanModel, span_page
 from query_api.pages.traces import ACCEPTED, NodeModel, Trace, trace_id_of, trace_page, traces_of
 from query_api.pages.window import limit_of
-from query_api.request.body_models import Strict, refuse_boolean
-from query_api.request.json_body import json_response, parse_json_text
+from query_api.request.json_body import Strict, json_response, parse_json_text, refuse_boolean
 from query_api.request.route import Request, Response
 from query_api.spans.latest_versions import delete_trace
 from query_api.spans.project_spans import project_spans

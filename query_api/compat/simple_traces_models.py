@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final, Generic, TypeAlias, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, Tag
 
 from query_api.registry.fields import LooseReferenceIn
-from query_api.request.body_models import BY_FORM, LISTED, UNLISTED, Listed, Named, Strict
+from query_api.request.json_body import BY_FORM, LISTED, UNLISTED, Listed, Named, Strict
 from query_api.request.references import ReferenceIn
 from query_api.spans.windowing import Windowing, WindowingResponse
 

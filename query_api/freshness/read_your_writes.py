@@ -17,12 +17,7 @@ from common.stored_position import ALL_PROJECTS
 from common.telemetry import REQUESTS_WAITING
 from query_api.freshness.follow import look_up_stored
 from query_api.request.context import ApiContext
-from query_api.request.coordinates import (
-    COORDINATES_HEADER,
-    COORDINATES_MAX,
-    parse_coordinates,
-    read_signed_coordinates,
-)
+from query_api.request.cursor import COORDINATES_HEADER, COORDINATES_MAX, parse_coordinates, read_signed_coordinates
 from query_api.request.progress import Through
 from query_api.request.route import Request
 from query_api.spans.project_spans import Table, project_spans, read_from

@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, Tag
 from pydantic_core import CoreSchema, core_schema
 
 from common.span import SPAN_TYPES, TRACE_TYPES, SpanKind, StatusCode
-from query_api.request.body_models import BY_FORM, LISTED, UNLISTED, ListedSpans, NamedSpans, PromotedTexts
+from query_api.request.json_body import BY_FORM, LISTED, UNLISTED, ListedSpans, NamedSpans, PromotedTexts
 
 Json: TypeAlias = dict[str, Any]
 

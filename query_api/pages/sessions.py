@@ -32,8 +32,8 @@ from query_api.filter.sql.compile import Compiled, compile_node
 from query_api.freshness.follow import stored_offsets
 from query_api.pages.snapshot import Snapshot
 from query_api.pages.window import Window, cursor_scope, limit_of
-from query_api.request.body_models import Strict, refuse_boolean
 from query_api.request.cursor import read_cursor, write_cursor
+from query_api.request.json_body import Strict, refuse_boolean
 from query_api.request.references import Time
 from query_api.request.route import Request, Response
 from query_api.spans.project_spans import ProjectSpans, project_spans

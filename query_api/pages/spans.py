@@ -46,8 +46,8 @@ from query_api.pages.page import (
 )
 from query_api.pages.scan import Batch, Scan
 from query_api.pages.window import Window, cursor_scope, limit_of, pack_position, spans_window
-from query_api.request.body_models import PromotedTexts, Strict
 from query_api.request.cursor import write_cursor
+from query_api.request.json_body import PromotedTexts, Strict
 from query_api.request.references import ReferenceIn
 from query_api.request.route import Request, Response
 from query_api.spans.latest_versions import latest_of_ids, sums_of_traces

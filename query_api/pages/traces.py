@@ -23,8 +23,8 @@ from query_api.pages.spans import SpanModel, SpansQuery
 from query_api.pages.trace_search import FoundTrace, find_traces
 from query_api.pages.tree import tree_json, tree_pieces
 from query_api.pages.window import TracePosition, cursor_scope, limit_of, traces_window
-from query_api.request.body_models import Strict
 from query_api.request.cursor import write_cursor
+from query_api.request.json_body import Strict
 from query_api.request.route import Request, Response
 from query_api.spans.latest_versions import delete_trace as delete_spans_of_trace
 from query_api.spans.latest_versions import latest_of_traces

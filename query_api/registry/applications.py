@@ -28,7 +28,7 @@ from query_api.registry.kinds import (
     Sample,
 )
 from query_api.registry.labels import APPLICATIONS
-from query_api.request.body_models import Named
+from query_api.request.json_body import Named
 from query_api.request.references import ReferenceIn, Text
 
 _STRIPPED: Final = re.compile(r"^ |[\x00-\x1f\x7f]")

@@ -17,7 +17,7 @@ from query_api.registry.kinds import Delta, FlagsFilter, History, RevisionData, 
 from query_api.registry.labels import ENVIRONMENTS
 from query_api.registry.responses import one_response, simple_members
 from query_api.registry.values import Header
-from query_api.request.body_models import Listed, Named
+from query_api.request.json_body import Listed, Named
 from query_api.request.references import ReferenceIn, Text
 from query_api.request.route import Request, Response
 

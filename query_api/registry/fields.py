@@ -18,7 +18,7 @@ from pydantic_core import PydanticCustomError
 
 from query_api.registry.pages import IdWindow
 from query_api.registry.values import Header
-from query_api.request.body_models import Strict
+from query_api.request.json_body import Strict
 from query_api.request.references import NamedSlug, ReferenceIn, Text, Time, refuse_nul
 from query_api.spans.windowing import Order
 

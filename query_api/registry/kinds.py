@@ -23,7 +23,7 @@ from pydantic.json_schema import SkipJsonSchema
 from query_api.registry.diff import changed
 from query_api.registry.fields import Loose, Meta, json_text
 from query_api.registry.labels import Labels
-from query_api.request.body_models import Listed, Strict
+from query_api.request.json_body import Listed, Strict
 from query_api.request.references import Text
 
 Model = TypeVar("Model", bound=BaseModel)

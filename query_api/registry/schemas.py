@@ -17,7 +17,7 @@ from query_api.registry.kinds import Delta, Mark, PerKind, RevisionData, Revisio
 from query_api.registry.references import references_of
 from query_api.registry.responses import RevisionOut
 from query_api.registry.values import References
-from query_api.request.body_models import Strict
+from query_api.request.json_body import Strict
 from query_api.request.references import ReferenceIn, Text
 
 _LIVE_ONLY: Final = "Ignored: a log holds only revisions that are not archived."

@@ -18,7 +18,7 @@ from query_api.registry.kinds import FlagsFilter, History, Mark, PerKind, Spelle
 from query_api.registry.labels import Labels
 from query_api.registry.pages import Named, Search
 from query_api.registry.references import wanted_number
-from query_api.request.body_models import Listed, Strict
+from query_api.request.json_body import Listed, Strict
 from query_api.request.references import NamedSlug, Reference, ReferenceIn, Text
 from query_api.spans.windowing import Order
 

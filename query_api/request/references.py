@@ -9,7 +9,7 @@ from uuid import UUID
 
 from pydantic import AfterValidator, Field, WithJsonSchema
 
-from query_api.request.body_models import Strict
+from query_api.request.json_body import Strict
 
 _SLUG: Final = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*")
 _ACCEPTED_AS_TIME: Final[dict[str, Any]] = {"anyOf": [{"type": "string", "format": "date-time"}, {"type": "number"}]}

@@ -31,7 +31,7 @@ from query_api.registry.labels import APPLICATIONS, Labels
 from query_api.registry.responses import RevisionOut, revision_response
 from query_api.registry.routes import kind_routes, resolving_route
 from query_api.registry.values import Revision
-from query_api.request.body_models import Strict
+from query_api.request.json_body import Strict
 from query_api.request.references import Reference
 from query_api.request.route import Request, Response
 from query_api.spans.project_spans import ProjectSpans, project_spans, trace_sums_sql

@@ -35,4 +35,4 @@ def collections_of(schema: Any) -> Iterator[tuple[str, Any]]:
 def test_validation_stops_after_the_first_problems(model: Any) -> None:
     for part, elements in collections_of(model.__pydantic_core_schema__):
         assert elements["type"] == "function-wrap", (part, elements)
-        assert elements["function"]["function"].__module__ == "query_api.request.body_models", (part, elements)
+        assert elements["function"]["function"].__module__ == "query_api.request.json_body", (part, elements)

@@ -14,7 +14,7 @@ from common.stored_position import ALL_PROJECTS, StoredPosition
 from query_api.freshness import read_your_writes
 from query_api.freshness.read_your_writes import Wanted, read_wanted, wait_until_stored
 from query_api.request.context import ApiContext
-from query_api.request.coordinates import COORDINATES_MAX, sign_coordinates
+from query_api.request.cursor import COORDINATES_MAX, sign_coordinates
 from query_api.request.progress import REFRESH_INTERVAL_S, KnownEndOffsets
 from query_api.request.route import Request
 from tests.fakes.clock import ManualClock

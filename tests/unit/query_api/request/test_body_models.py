@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, ValidationError
 
-from query_api.request.body_models import MEMBERS_MAX, PROBLEMS_MAX, Listed, Named, Problems, Strict
+from query_api.request.json_body import MEMBERS_MAX, PROBLEMS_MAX, Listed, Named, Problems, Strict
 
 
 class Inner(BaseModel):

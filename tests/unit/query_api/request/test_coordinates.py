@@ -8,7 +8,7 @@ import pytest
 
 from common.errors import InvalidCursor
 from common.kafka.record import Coordinates
-from query_api.request.coordinates import COORDINATES_MAX, read_signed_coordinates, sign_coordinates
+from query_api.request.cursor import COORDINATES_MAX, read_signed_coordinates, sign_coordinates
 from tests.support.api import PROJECT_A
 
 PROJECT_B = UUID("00000000-0000-7000-8000-00000000000b")

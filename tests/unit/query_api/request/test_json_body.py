@@ -11,11 +11,12 @@ from common.errors import InvalidInput
 from query_api.compat.simple_traces_models import CreateSimpleTrace
 from query_api.intake.models import SpansIngest
 from query_api.pages.spans import SpansQuery
-from query_api.request.body_models import PROBLEMS_MAX, Listed
 from query_api.request.errors import InvalidRequest, response_of, status_of
 from query_api.request.json_body import (
     INPUT_BYTES_MAX,
     NAME_CHARACTERS_MAX,
+    PROBLEMS_MAX,
+    Listed,
     json_response,
     parse_json,
     parse_json_text,
