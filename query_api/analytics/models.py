@@ -12,8 +12,7 @@ from typing import Annotated, Any, Final, Literal, TypeAlias
 from pydantic import BaseModel, BeforeValidator, Field, field_validator, model_validator
 
 from query_api.filter.parse import PATH_SEGMENTS_MAX, FilteringModel, check_groups
-from query_api.request.body_models import Listed, Strict, refuse_boolean
-from query_api.request.json_body import parse_json_text
+from query_api.request.json_body import Listed, Strict, parse_json_text, refuse_boolean
 from query_api.spans.windowing import Filtering, Focus, Format, Moment, WindowBy, Windowing
 
 SPECS_MAX: Final = 64

@@ -34,7 +34,7 @@ from query_api.filter.language import (
     Operator,
 )
 from query_api.filter.totals import LARGE, Totals, estimated_values
-from query_api.request.body_models import Strict
+from query_api.request.json_body import Strict
 
 
 class Options(Strict):

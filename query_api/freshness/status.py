@@ -14,10 +14,9 @@ from pydantic import BaseModel, Field
 
 from common.stored_position import ALL_PROJECTS
 from common.times import format_us, nearest_formattable_us
-from query_api.freshness.data_through import PartitionState, asked_through_us, partition_states, through_us
 from query_api.freshness.follow import look_up_stored
 from query_api.request.json_body import json_response
-from query_api.request.progress import Through
+from query_api.request.progress import PartitionState, Through, asked_through_us, partition_states, through_us
 from query_api.request.route import Request, Response
 
 END_OFFSETS_TIMEOUT_S: Final = 2.0

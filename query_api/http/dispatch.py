@@ -41,7 +41,7 @@ from common.ids import DEFAULT_USER_ID
 from common.postgres.keys import KeyOwner
 from common.settings import HttpSettings, Settings
 from common.telemetry import HTTP_REQUEST_SECONDS, get_logger
-from query_api.freshness.data_through import with_freshness
+from query_api.freshness.headers import with_freshness
 from query_api.http.body import COMPRESS_BYTES_MIN, BodyBudget, compress, read_request_body, takes_gzip
 from query_api.http.routes import Router, required_access
 from query_api.request.context import ApiContext

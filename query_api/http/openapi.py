@@ -14,8 +14,7 @@ from typing import Any, Final, Literal, TypeAlias
 from pydantic import BaseModel, Field
 from pydantic.json_schema import JsonSchemaMode, models_json_schema
 
-from query_api.freshness.data_through import DATA_THROUGH_HEADER
-from query_api.freshness.read_your_writes import WAIT_FOR_HEADER
+from query_api.freshness.headers import DATA_THROUGH_HEADER, WAIT_FOR_HEADER
 from query_api.request.route import Access, Route
 
 Json: TypeAlias = dict[str, Any]

@@ -145,4 +145,4 @@ class Route:
     deprecated: bool = False
     reads_spans: bool = False
     """Whether the response is made of spans: then it says how fresh it is, and the request may wait for its own writes
-    (``freshness/data_through.py``)."""
+    (``freshness/headers.py``)."""

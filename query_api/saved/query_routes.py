@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from pydantic import Field
 
-from query_api.freshness.data_through import with_freshness
+from query_api.freshness.headers import with_freshness
 from query_api.registry.kinds import PerKind
 from query_api.registry.responses import RetrievalInfo, RevisionOut
 from query_api.registry.revision_handlers import RevisionHandlers

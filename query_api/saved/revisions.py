@@ -21,7 +21,7 @@ from query_api.analytics.buckets import Buckets, buckets_of
 from query_api.analytics.counts import IS_ERROR
 from query_api.filter.parse import FilteringModel, parse_filter
 from query_api.filter.sql.compile import compile_node
-from query_api.freshness.data_through import with_freshness
+from query_api.freshness.headers import with_freshness
 from query_api.registry.applications import APPLICATION
 from query_api.registry.checks import path_id
 from query_api.registry.deployments import DeployableRevisions, RetrieveDeployed

@@ -26,6 +26,7 @@ from common.clickhouse.store import ColumnStore, Statement
 from common.errors import DeadlineExceeded, ErrorCode, ServiceError
 from common.named_sql import load_named_sql
 from common.span import Metrics
+from common.times import Clock
 from query_api.filter.sql.sums import usage_of
 from query_api.request.route import Request
 

@@ -11,7 +11,7 @@ from pydantic import BaseModel, BeforeValidator, Field, field_validator
 from common.errors import InvalidInput
 from common.times import parse_time_ns
 from query_api.filter.parse import FilteringModel, check_groups
-from query_api.request.body_models import Strict, refuse_boolean
+from query_api.request.json_body import Strict, refuse_boolean
 from query_api.request.references import Time
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)

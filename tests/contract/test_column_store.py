@@ -31,7 +31,6 @@ from common.errors import (
 from common.fair_share import Tenant, working_for
 from common.limits import MIB
 from common.settings import ClickHouseSettings
-from common.tenant import Tenant, working_for
 from query_api.spans.versions import HexDigits
 from tests.fakes.faulty_store import Fault, FaultyStore
 from tests.support.clickhouse import ClickHouseServer, clickhouse_server

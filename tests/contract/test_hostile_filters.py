@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from common.errors import InvalidInput
 from common.settings import ClickHouseSettings
+from common.times import SystemClock
 from query_api.filter.language import FIELDS, GroupOperator, Node, Operator
 from query_api.filter.parse import parse
 from query_api.pages.spans import SpansQuery

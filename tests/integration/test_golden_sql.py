@@ -17,6 +17,7 @@ from common.clickhouse.connect import open_store
 from common.clickhouse.migrate import migrate
 from common.ids import DEFAULT_PROJECT_ID
 from common.settings import ClickHouseSettings
+from common.times import SystemClock
 from query_api.filter.parse import FilteringModel, parse
 from query_api.filter.sql.compile import compile_filter
 from query_api.pages.page import CANDIDATE_COLUMNS

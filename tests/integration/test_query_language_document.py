@@ -21,6 +21,7 @@ from common.clickhouse.migrate import migrate
 from common.codec import span_json
 from common.limits import SpanLimits
 from common.settings import ClickHouseSettings
+from common.times import SystemClock
 from query_api.filter.language import FIELDS, Operator
 from tests.strategies import NOW_NS
 from tests.support.api import context_of, serving

@@ -17,6 +17,7 @@ from common.clickhouse.migrate import migrate
 from common.clickhouse.store import ColumnStore, Statement
 from common.ids import DEFAULT_PROJECT_ID
 from common.settings import ClickHouseSettings
+from common.times import SystemClock
 from query_api.filter.language import EVERYTHING, Node
 from query_api.filter.matches import matches
 from query_api.filter.sql.compile import compile_filter

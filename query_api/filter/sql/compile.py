@@ -16,8 +16,8 @@ from typing import Any, Final, NamedTuple
 
 from common.clickhouse.span_columns import NO_PARENT
 from common.errors import InvalidFilter
+from common.fair_share import in_thread
 from common.span import PROMOTED_TEXTS, SPAN_TYPES, TRACE_TYPES, SpanKind, StatusCode
-from common.threads import in_thread
 from query_api.filter.language import ATTRIBUTES, FIELDS, Condition, GroupOperator, Kind, Node
 from query_api.filter.sql.elements import elements_condition
 from query_api.filter.sql.expressions import (

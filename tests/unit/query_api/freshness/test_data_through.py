@@ -6,8 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from common.kafka.record import Partition
-from query_api.freshness.data_through import asked_through_us, partition_states, through_us
-from query_api.request.progress import EndOffsetsRead, Through
+from query_api.request.progress import EndOffsetsRead, Through, asked_through_us, partition_states, through_us
 
 LOG, OTHER_LOG = "c/spans/0", "c/spans/1"
 ASKED_US = 5_000_000

@@ -11,8 +11,8 @@ from common.errors import DeadlineExceeded, InvalidInput, Overloaded
 from common.kafka.record import Coordinates, EndOffsets
 from common.settings import QuerySettings, Settings
 from common.stored_position import ALL_PROJECTS, StoredPosition
-from query_api.freshness import read_your_writes
-from query_api.freshness.read_your_writes import Wanted, read_wanted, wait_until_stored
+from query_api.freshness import headers
+from query_api.freshness.headers import Wanted, read_wanted, wait_until_stored
 from query_api.request.context import ApiContext
 from query_api.request.cursor import COORDINATES_MAX, sign_coordinates
 from query_api.request.progress import REFRESH_INTERVAL_S, KnownEndOffsets
@@ -153,7 +153,7 @@ class TestWaiting:
 
     async def test_first_wait_waits_for_end_offsets_not_for_news(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """A process that has just started knows no logs, and all may be stored already."""
-        monkeypatch.setattr(read_your_writes, "END_OFFSETS_TIMEOUT_S", 0.01)
+        monkeypatch.setattr(headers, "WAIT_END_OFFSETS_S", 0.01)
         context = _context(ends=_LateEnds(), wait_for_max_s=5.0)
         _learn(context, 7)
 
@@ -161,7 +161,7 @@ class TestWaiting:
             await _wait(context, (0, 7))
 
     async def test_unresponsive_kafka_does_not_delay_stored_records(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(read_your_writes, "END_OFFSETS_TIMEOUT_S", 0.01)
+        monkeypatch.setattr(headers, "WAIT_END_OFFSETS_S", 0.01)
         clock = ManualClock()
         context = _context(ends=_OnceAnswering(), clock=clock, wait_for_max_s=5.0)
         _learn(context, 7)

@@ -14,7 +14,7 @@ from common.clickhouse.store import Statement
 from common.errors import InvalidInput, Unavailable
 from common.ids import DEFAULT_PROJECT_ID
 from common.limits import MIB
-from common.project import DEFAULT_PROJECT_ID
+from common.times import SystemClock
 from query_api.spans.project_spans import ProjectSpans
 from query_api.spans.rows import SPANS_AHEAD_MAX, RowsAhead, render_versions
 from query_api.spans.versions import Version, packed_ids, packed_starts, split_ids

@@ -1,6 +1,9 @@
-"""Read your own writes: a request waits until the records that ``X-Clearspan-Wait-For`` names are queryable (ADR 0011).
+"""The headers ``X-Data-Through`` and ``X-Clearspan-Wait-For`` of every route that reads spans (ADR 0011).
 
-The header names records as intake signed them (``X-Clearspan-Coordinates``), or as ``topic/partition/offset`` for a
+``X-Data-Through`` is the time up to which everything that Kafka had taken is queryable (``request/progress.py``).
+
+``X-Clearspan-Wait-For`` lets clients read their own writes: the request waits until the records that it names are
+queryable. It names records as intake signed them (``X-Clearspan-Coordinates``), or as ``topic/partition/offset`` for a
 producer that writes to Kafka itself. The wait for a signed coordinate ends when everything up to it is stored, or
 rejected and dead-lettered. A project that names ``topic/partition/offset`` waits for a record of its own at exactly
 that offset, so that the wait reveals nothing about records of other projects.
@@ -9,22 +12,30 @@ that offset, so that the wait reveals nothing about records of other projects.
 from __future__ import annotations
 
 from collections.abc import Sequence, Set
+from dataclasses import replace
 from typing import Final, NamedTuple
 
 from common.errors import DeadlineExceeded, InvalidCursor, InvalidInput
 from common.kafka.record import Coordinates, Partition
 from common.stored_position import ALL_PROJECTS
-from common.telemetry import REQUESTS_WAITING
+from common.telemetry import DATA_BEHIND_SECONDS, REQUESTS_WAITING
+from common.times import format_us
+from query_api.filter.parse import parse
+from query_api.filter.sql.compile import compile_filter
 from query_api.freshness.follow import look_up_stored
 from query_api.request.context import ApiContext
 from query_api.request.cursor import COORDINATES_HEADER, COORDINATES_MAX, parse_coordinates, read_signed_coordinates
-from query_api.request.progress import Through
-from query_api.request.route import Request
+from query_api.request.progress import Through, asked_through_us, through_us
+from query_api.request.route import Handler, Request, Response
 from query_api.spans.project_spans import Table, project_spans, read_from
 
 WAIT_FOR_HEADER: Final = "X-Clearspan-Wait-For"
-END_OFFSETS_TIMEOUT_S: Final = 1.0
-"""How long to wait for fresh end offsets before the last known ones are used."""
+DATA_THROUGH_HEADER: Final = "X-Data-Through"
+WAIT_END_OFFSETS_S: Final = 1.0
+"""How long a wait reads end offsets before it uses the last known ones."""
+
+RESPONSE_END_OFFSETS_S: Final = 0.25
+"""How long a finished response waits for Kafka's end offsets; a usual query takes longer than reading them."""
 
 _NAME_CHARS_MAX: Final = 24
 """Of a signed text in a message: enough to tell it from others."""
@@ -32,6 +43,42 @@ _NAME_CHARS_MAX: Final = 24
 _AT_PLACES: Final = "SELECT DISTINCT partition_id, record_offset\n" + read_from(
     Table.ARRIVALS, "partition_id IN {logs:Array(String)}", "record_offset IN {offsets:Array(UInt64)}"
 )
+
+
+async def with_freshness(request: Request, handler: Handler) -> Response:
+    """Return the handler's response with ``X-Data-Through``, after the wait that ``X-Clearspan-Wait-For`` asks for.
+
+    An illegal filter is rejected before the wait, because no new data makes it legal. Stored positions are read before
+    the handler reads spans, so that the response contains everything that the header says.
+    """
+    context = request.context
+    if text := ",".join(request.headers.getall(WAIT_FOR_HEADER, [])):
+        wanted = read_wanted(text, request)
+        _check_filter(request)
+        await wait_until_stored(request, wanted)
+    if context.ends is None:
+        return await handler(request)
+    stored = context.stored.through(ALL_PROJECTS)
+    context.ends.refresh()
+    response = await handler(request)
+    ends = await context.ends.refreshed(timeout_s=RESPONSE_END_OFFSETS_S)
+    time_us = through_us(ends, stored) if ends is not None else None
+    if time_us is not None:
+        DATA_BEHIND_SECONDS.set(max(0.0, context.clock.now_ns() / 1e9 - time_us / 1e6))
+    if not request.sees_all_projects:  # the time may be that of another project's record
+        time_us = asked_through_us(context.ends.recent, stored)
+    if time_us is None:
+        return response
+    return replace(response, headers={**response.headers, DATA_THROUGH_HEADER: format_us(time_us)})
+
+
+def _check_filter(request: Request) -> None:
+    """Raise ``InvalidFilter`` if the filter in use is illegal: ``filter`` of the body, else of the query string, else
+    ``filtering``."""
+    for sent, name in ((request.body, "filter"), (request.query, "filter"), (request.body, "filtering")):
+        if (filtering := getattr(sent, name, None)) is not None:
+            compile_filter(parse(filtering, path=name))
+            return
 
 
 class Wanted(NamedTuple):
@@ -131,7 +178,7 @@ async def _partition_ids(context: ApiContext, partitions: Set[Partition]) -> dic
         return {}
     # Before the first read no partition id is known, and news would not mention what is already stored.
     is_first = context.ends.latest is None
-    timeout_s = context.settings.query.wait_for_max_s if is_first else END_OFFSETS_TIMEOUT_S
+    timeout_s = context.settings.query.wait_for_max_s if is_first else WAIT_END_OFFSETS_S
     context.ends.refresh()
     ends = await context.ends.refreshed(timeout_s=timeout_s)
     if ends is None:
