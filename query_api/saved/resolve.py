@@ -50,10 +50,10 @@ async def resolved_query(request: Request, *, focus: Focus) -> ResolvedQuery:
     """
     query: SpansQuery = request.body
     own = ResolvedQuery(await parse_filter(query.filtering), query.windowing or Windowing())
-    references = references_of(query.query_ref, query.query_variant_ref, query.query_revision_ref)
-    if references == References():
+    sent = (query.query_ref, query.query_variant_ref, query.query_revision_ref)
+    if sent == (None, None, None):
         return own
-    saved = saved_in(await _find_named(request, references))
+    saved = saved_in(await _find_named(request, references_of(*sent)))
     _refuse_other_focus(saved, focus)
     if query.filtering is None:
         filtering = await parse_filter(saved.filtering, path=SAVED_AT)
