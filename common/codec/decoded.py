@@ -11,10 +11,12 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import count, repeat
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
+from common.codec.checks import check_span_size
 from common.codec.layout import Layout
 from common.errors import Rejected, RejectionCode
+from common.limits import SpanLimits
 from common.span import Resource, Scope, Span
 
 IN_FULL_MAX: Final = 100
@@ -30,6 +32,7 @@ KNOWN_MAX: Final = 1_000
 KNOWN_BYTES_MAX: Final = 64
 """Only small spans come in millions: 10 MiB hold 160,000 of this size."""
 
+_T = TypeVar("_T")
 _HINT: Final = " No span of the record has one: an export of logs or metrics looks like this."
 
 
@@ -176,9 +179,41 @@ def gather(
     return Decoded(spans, span_indexes, rejections, layout=layout)
 
 
-def missing_trace_id(legal: str) -> Rejected:
-    """Return the rejection of a span that has no trace id at all."""
-    return Rejected(RejectionCode.INVALID_TRACE_ID, f"{NO_TRACE_ID}it takes {legal}.")
+def gather_split(
+    layout: Layout,
+    limits: SpanLimits,
+    read: Callable[[bytes, Resource, Scope], Span],
+    read_resource: Callable[[bytes], Resource],
+    read_scope: Callable[[bytes], Scope],
+) -> Decoded:
+    """Parse every span alone, which is slow, so that a bad one costs only itself and few are in memory at once."""
+
+    def read_sized(raw: bytes, resource: Resource, scope: Scope) -> Span:
+        check_span_size(len(raw), limits)
+        return read(raw, resource, scope)
+
+    resources = [guarded(read_resource, wrapper) for wrapper in layout.resources]
+    groups = (
+        Group(resources[part.resource], guarded(read_scope, part.wrapper), members) for part, members in layout.groups()
+    )
+    return gather(groups, read_sized, layout=layout)
+
+
+def guarded(read: Callable[..., _T], *found: Any) -> _T | Rejected:
+    """Return what ``read`` returns, or the rejection that it raises."""
+    try:
+        return read(*found)
+    except Rejected as rejected:
+        return rejected
+
+
+def missing_id(trace_id: bytes, *, trace_id_legal: str, span_id_legal: str) -> Rejected:
+    """Return the rejection of a span whose trace id or span id is absent or all zeros."""
+    if not trace_id:
+        return Rejected(RejectionCode.INVALID_TRACE_ID, f"{NO_TRACE_ID}it takes {trace_id_legal}.")
+    if not any(trace_id):
+        return Rejected(RejectionCode.INVALID_TRACE_ID, "The trace id is all zeros, which is no id.")
+    return Rejected(RejectionCode.INVALID_SPAN_ID, f"The span id is absent or all zeros; it takes {span_id_legal}.")
 
 
 class _Reason(NamedTuple):

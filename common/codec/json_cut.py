@@ -13,7 +13,8 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from common.codec.layout import Framing, RequestLayout, ScopePart, SpanPart, SpanParts, ascending, pieces
+from common.codec.layout import Framing, Layout, ScopePart, SpanParts
+from common.errors import Rejected, RejectionCode
 
 _GAP: Final = re.compile(rb"[ \t\n\r]*,[ \t\n\r]*")
 _SPACE: Final = re.compile(r"[ \t\n\r]*")
@@ -24,36 +25,16 @@ _SCALAR: Final = re.compile(r"[^\s,\[\]{}\":]+")
 _SKIPPER: Final = json.JSONDecoder(strict=False)  # in C, ten times as fast as brackets one by one
 
 
-class BrokenJson(Exception):
+class _BrokenJson(Exception):
     """The document cannot be followed. The message says at which byte."""
 
 
-class ListLayout(NamedTuple):
-    """Where the spans of a ``span_json`` record lie; ``is_single`` if the record is one bare span object."""
-
-    value: bytes
-    spans: SpanParts
-    is_single: bool
-
-    def content(self, span: SpanPart) -> bytes:
-        """Return the bytes of one span."""
-        return self.value[span.start : span.end]
-
-    def cut(self, span_indexes: Sequence[int]) -> bytes:
-        """Return a record with only these spans, every byte of them unchanged."""
-        if self.is_single and list(span_indexes) == [0]:
-            return self.value
-        spans = (self.spans[index] for index in ascending(span_indexes))
-        return _wrapped(b"", b"spans", list(pieces(self.value, spans, is_gap=_GAP.fullmatch)))
-
-
-def lay_out_request(value: bytes) -> RequestLayout:
-    """Return the layout of an OTLP/JSON request. Raises ``BrokenJson`` if its frame cannot be followed."""
+def lay_out_request(value: bytes) -> Layout:
+    """Return the layout of an OTLP/JSON request. Raises ``Rejected`` if its frame cannot be followed."""
     text = value.decode("latin-1")
-    request = _parted(text, _skipped(text, 0), ("resourceSpans", "resource_spans"), _resource_spans)
-    _check_nothing_follows(text, request.end)
+    request = _document(text, ("resourceSpans", "resource_spans"), _resource_spans, "an OTLP request in JSON")
     spans = SpanParts()
-    layout = RequestLayout(value, _FRAMING, resources=[], scopes=[], spans=spans)
+    layout = Layout(value, _REQUEST_FRAMING, resources=[], scopes=[], spans=spans)
     for resource in request.elements:
         for scope in resource.elements:
             for _, start, _, end in scope.elements:
@@ -63,19 +44,14 @@ def lay_out_request(value: bytes) -> RequestLayout:
     return layout
 
 
-def lay_out_spans(value: bytes) -> ListLayout:
-    """Return the layout of a ``span_json`` record: ``{"spans": […]}``, or one span. Raises ``BrokenJson``."""
-    text = value.decode("latin-1")
-    start = _skipped(text, 0)
-    parted = _parted(text, start, ("spans",), _values)
-    _check_nothing_follows(text, parted.end)
-    spans = parted.elements
-    is_single = "trace_id" in parted.names or "spans" not in parted.names
-    if is_single or not isinstance(spans, SpanParts):
-        spans = SpanParts()
-    if is_single:
-        spans.add(0, start, start, parted.end)
-    return ListLayout(value, spans, is_single)
+def lay_out_spans(value: bytes) -> Layout:
+    """Return the layout of a ``span_json`` record: ``{"spans": […]}``, or one span. Raises ``Rejected``."""
+    parted = _document(value.decode("latin-1"), ("spans",), _values, "JSON with spans")
+    if "spans" in parted.names and "trace_id" not in parted.names:
+        return Layout(value, _LIST_FRAMING, [b""], [ScopePart(0, b"")], parted.elements or SpanParts())
+    spans = SpanParts()
+    spans.add(0, 0, 0, len(value))
+    return Layout(value, _LIST_FRAMING._replace(scope=lambda _, pieces: pieces[0]), [b""], [ScopePart(0, b"")], spans)
 
 
 class _Parted(NamedTuple):
@@ -84,13 +60,22 @@ class _Parted(NamedTuple):
     """
 
     wrapper: bytes
-    elements: Sequence[Any]
+    elements: Any
     names: frozenset[str]
     end: int
 
 
-_ReadArray: TypeAlias = Callable[[str, int], tuple[Sequence[Any], int]]
+_ReadArray: TypeAlias = Callable[[str, int], tuple[Any, int]]
 """Reads the array at a byte: returns its elements, and the byte after it."""
+
+
+def _document(text: str, array_names: Sequence[str], read_array: _ReadArray, expected: str) -> _Parted:
+    try:
+        parted = _parted(text, _skipped(text, 0), array_names, read_array)
+        _check_nothing_follows(text, parted.end)
+    except _BrokenJson as exc:
+        raise Rejected(RejectionCode.UNDECODABLE, f"The record is not {expected}: {exc}.") from exc
+    return parted
 
 
 def _resource_spans(text: str, at: int) -> tuple[Sequence[_Parted], int]:
@@ -131,12 +116,12 @@ def _parted(text: str, at: int, array_names: Sequence[str], read_array: _ReadArr
     name, the last.
     """
     others, names = [], set()
-    arrays: dict[str, Sequence[Any]] = {}
+    arrays: dict[str, Any] = {}
     at = _skipped(text, _expected(text, at, "{"))
     while text[at : at + 1] != "}":
         token = _STRING.match(text, at)
         if token is None:
-            raise BrokenJson(f"the name of a member is missing at byte {at}")
+            raise _BrokenJson(f"the name of a member is missing at byte {at}")
         name, name_start = _unescaped(token[0]), at
         names.add(name)
         at = _skipped(text, _expected(text, _skipped(text, token.end()), ":"))
@@ -152,7 +137,7 @@ def _parted(text: str, at: int, array_names: Sequence[str], read_array: _ReadArr
 
 def _check_nothing_follows(text: str, at: int) -> None:
     if _skipped(text, at) != len(text):
-        raise BrokenJson(f"the document ends at byte {at}, and more follows")
+        raise _BrokenJson(f"the document ends at byte {at}, and more follows")
 
 
 def _value_end(text: str, at: int) -> int:
@@ -167,7 +152,7 @@ def _value_end(text: str, at: int) -> int:
     else:
         match = _SCALAR.match(text, at)
     if match is None:
-        raise BrokenJson(f"a value is missing at byte {at}")
+        raise _BrokenJson(f"a value is missing at byte {at}")
     return match.end()
 
 
@@ -181,7 +166,7 @@ def _brackets_end(text: str, at: int) -> int:
             depth -= 1
             if depth == 0:
                 return match.end()
-    raise BrokenJson(f"the bracket at byte {at} does not close")
+    raise _BrokenJson(f"the bracket at byte {at} does not close")
 
 
 def _after_comma(text: str, at: int, closing: str) -> int:
@@ -193,7 +178,7 @@ def _after_comma(text: str, at: int, closing: str) -> int:
 
 def _expected(text: str, at: int, character: str) -> int:
     if text[at : at + 1] != character:
-        raise BrokenJson(f"“{character}” is missing at byte {at}")
+        raise _BrokenJson(f"“{character}” is missing at byte {at}")
     return at + 1
 
 
@@ -213,9 +198,15 @@ def _wrapped(others: bytes, name: bytes, values: list[bytes]) -> bytes:
     return b"{" + others + (b"," if others else b"") + b'"' + name + b'":[' + b",".join(values) + b"]}"
 
 
-_FRAMING: Final = Framing(
+_REQUEST_FRAMING: Final = Framing(
     scope=lambda wrapper, spans: _wrapped(wrapper, b"spans", spans),
     resource=lambda wrapper, scopes: _wrapped(wrapper, b"scopeSpans", scopes),
     request=lambda resources: _wrapped(b"", b"resourceSpans", resources),
+    is_gap=_GAP.fullmatch,
+)
+_LIST_FRAMING: Final = Framing(
+    scope=lambda _, spans: _wrapped(b"", b"spans", spans),
+    resource=lambda _, lists: b"".join(lists),
+    request=lambda lists: b"".join(lists) or _wrapped(b"", b"spans", []),
     is_gap=_GAP.fullmatch,
 )

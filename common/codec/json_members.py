@@ -1,7 +1,7 @@
-"""Typed members of JSON objects in OTLP/JSON and ``span_json``: return the value, or raise a rejection that names the
-member.
+"""What OTLP/JSON and ``span_json`` have in common: typed members of objects, and the parts of a span.
 
-``null`` means an absent member everywhere, as in protobuf's JSON mapping.
+A function returns the value of a member, or raises a rejection that names the member. ``null`` means an absent member
+everywhere, as in protobuf's JSON mapping.
 """
 
 from __future__ import annotations
@@ -9,22 +9,26 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from collections.abc import Callable
+from abc import ABC, abstractmethod
 from enum import IntEnum
 from math import isinf
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import orjson
 
-from common.codec.checks import invalid_type, json_bytes, json_double, unknown_enum
+from common.codec.checks import Bounds, invalid_type, json_bytes, json_double, null_character, unknown_enum
 from common.errors import Rejected, RejectionCode
 from common.json_numbers import INT64_MAX, INT64_MIN
+from common.limits import SpanLimits
+from common.nesting import nest
+from common.span import Attributes, Event, Link, Resource, Scope
 
 UINT32_MAX: Final = 2**32 - 1
 _EXACT_DOUBLE_MAX: Final = 2**53  # up to here every integer is a double of its own
 _NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 _NOT_FINITE: Final = frozenset({"NaN", "Infinity", "-Infinity"})
 _INTEGER: Final = re.compile(r"-?[0-9]{1,20}")
+_ESCAPED_NULL: Final = rb"\u0000"
 
 
 def text_of(found: Any, where: str) -> str:
@@ -87,37 +91,33 @@ def list_of(found: Any, where: str) -> list[Any]:
     return found
 
 
-def _string_value(value: Any, where: str) -> str:
-    return text_of(value, f"{where}.stringValue")
-
-
-def _bool_value(value: Any, where: str) -> bool:
-    if type(value) is not bool:
-        raise invalid_type(f"{where}.boolValue", value, "true or false")
-    return value
-
-
-def _int_value(value: Any, where: str) -> int:
-    return integer_of(value, f"{where}.intValue", minimum=INT64_MIN, maximum=INT64_MAX)
-
-
-def _double_value(value: Any, where: str) -> int | float | str:
-    is_number = type(value) in (int, float)
-    if type(value) is str and value in _NOT_FINITE:
-        return json_double(float(value))
-    if not is_number and not (type(value) is str and _NUMBER.fullmatch(value)):
-        raise invalid_type(f"{where}.doubleValue", value, 'a number, "NaN", "Infinity" or "-Infinity"')
-    double = float(value)
-    if isinf(double):  # as text; written as a number the parser refuses it
-        raise invalid_type(f"{where}.doubleValue", value, 'a number that a double can hold, or "Infinity"')
-    return json_double(double)
-
-
-def _bytes_value(value: Any, where: str) -> str:
+def otlp_scalar(kind: str, value: Any, where: str) -> bool | int | float | str:
+    """Return the JSON-ready value of an OTLP scalar; ``kind`` is the name of its member."""
+    if kind == "stringValue":
+        return text_of(value, where)
+    if kind == "intValue":
+        return integer_of(value, where, minimum=INT64_MIN, maximum=INT64_MAX)
+    if kind == "boolValue":
+        if type(value) is not bool:
+            raise invalid_type(where, value, "true or false")
+        return value
+    if kind == "doubleValue":
+        return _double(value, where)
     raw = from_base64(value) if type(value) is str else None
     if raw is None:
-        raise invalid_type(f"{where}.bytesValue", value, "base64 text")
+        raise invalid_type(where, value, "base64 text")
     return json_bytes(raw)
+
+
+def _double(value: Any, where: str) -> int | float | str:
+    if type(value) is str and value in _NOT_FINITE:
+        return json_double(float(value))
+    if type(value) not in (int, float) and not (type(value) is str and _NUMBER.fullmatch(value)):
+        raise invalid_type(where, value, 'a number, "NaN", "Infinity" or "-Infinity"')
+    double = float(value)
+    if isinf(double):  # as text; written as a number the parser rejects it
+        raise invalid_type(where, value, 'a number that a double can hold, or "Infinity"')
+    return json_double(double)
 
 
 def from_base64(text: str) -> bytes | None:
@@ -129,14 +129,69 @@ def from_base64(text: str) -> bytes | None:
         return None
 
 
-OTLP_SCALARS: Final[dict[str, Callable[[Any, str], Any]]] = {
-    "stringValue": _string_value,
-    "boolValue": _bool_value,
-    "intValue": _int_value,
-    "doubleValue": _double_value,
-    "bytesValue": _bytes_value,
-}
-"""Reads a scalar by the kind of its OTLP value; the second argument names the value in errors."""
+class JsonReader(ABC):
+    """Reads the parts of spans that both formats have; a subclass says how their members are spelled."""
+
+    __slots__ = ("_bounds", "_depth_max", "_may_hold_null")
+    trace_state: ClassVar[str]
+    dropped_attributes_count: ClassVar[str]
+
+    def __init__(self, bounds: Bounds, record: bytes) -> None:
+        self._bounds = bounds
+        self._depth_max = bounds.nesting_depth_max
+        self._may_hold_null = _ESCAPED_NULL in record
+
+    @abstractmethod
+    def _attributes(self, found: Any, where: str) -> Attributes:
+        """Return attributes as JSON-ready values."""
+
+    def _dropped(self, members: dict[str, Any], where: str) -> int:
+        name = self.dropped_attributes_count
+        return count_of(members.get(name), f"{where}.{name}")
+
+    def _resource(self, members: dict[str, Any], schema_url: str) -> Resource:
+        return Resource(
+            attributes=nest(self._attributes(members.get("attributes"), "resource.attributes")),
+            dropped_attributes_count=self._dropped(members, "resource"),
+            schema_url=schema_url,
+        )
+
+    def _scope(self, members: dict[str, Any], schema_url: str) -> Scope:
+        return Scope(
+            name=text_of(members.get("name"), "scope.name"),
+            version=text_of(members.get("version"), "scope.version"),
+            attributes=nest(self._attributes(members.get("attributes"), "scope.attributes")),
+            dropped_attributes_count=self._dropped(members, "scope"),
+            schema_url=schema_url,
+        )
+
+    def _event(self, members: dict[str, Any], time_ns: int) -> Event:
+        return Event(
+            name=text_of(members.get("name"), "events.name"),
+            time_ns=time_ns,
+            attributes=self._attributes(members.get("attributes"), "events.attributes"),
+            dropped_attributes_count=self._dropped(members, "events"),
+        )
+
+    def _link(self, members: dict[str, Any], trace_id: bytes, span_id: bytes) -> Link:
+        return Link(
+            trace_id=trace_id,
+            span_id=span_id,
+            attributes=self._attributes(members.get("attributes"), "links.attributes"),
+            trace_state=text_of(members.get(self.trace_state), f"links.{self.trace_state}"),
+            flags=count_of(members.get("flags"), "links.flags"),
+            dropped_attributes_count=self._dropped(members, "links"),
+        )
+
+
+def parsed_whole(record: bytes, limits: SpanLimits) -> Any:
+    """Return the document, or ``None`` if its spans must be parsed alone: to measure them, or to find the bad one."""
+    if len(record) > limits.span_bytes_max:
+        return None
+    try:
+        return orjson.loads(record)
+    except orjson.JSONDecodeError:
+        return None
 
 
 def parsed_alone(raw: bytes, where: str, *, nesting_depth_max: int) -> Any:
@@ -161,5 +216,5 @@ def _fault(raw: bytes, where: str, words: str, nesting_depth_max: int) -> Reject
             RejectionCode.INVALID_UTF8, f"{where} holds half of a surrogate pair, which is not a character."
         )
     if b"\0" in raw:
-        return Rejected(RejectionCode.NULL_CHARACTER, f"{where} holds the character U+0000, which no text may hold.")
+        return null_character(where)
     return Rejected(RejectionCode.UNDECODABLE, f"{where} is not JSON: {words}.")

@@ -1,9 +1,9 @@
-"""Where the spans of an OTLP request lie in its bytes, and requests with some of them, every byte unchanged.
+"""Where the spans of a record lie in its bytes, and records with only some of them, every byte unchanged.
 
-One walk for both wire forms. How a form is followed, and how it puts pieces together again (commas and brackets, or
-tags and lengths), stands in ``json_cut`` and ``protobuf_cut``. A layout is made once a record and then asked as often
-as needed: a cut costs what it gives, however many spans the record has. It takes sixteen bytes a span: the smallest
-span has two, so that a record of 10 MiB may hold five million.
+The same for every encoding. ``json_cut`` and ``protobuf_cut`` find the spans, and frame the pieces again with commas
+and brackets, or with tags and lengths. A layout is computed once per record and used for any number of cuts: the cost
+of a cut depends on what it returns, not on the size of the record. It takes 16 bytes per span: the smallest span has
+two, so a record of 10 MiB may hold five million.
 """
 
 from __future__ import annotations
@@ -12,17 +12,7 @@ from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby, islice
 from operator import attrgetter, lt
-from typing import Final, NamedTuple, Protocol, overload
-
-from typing_extensions import override
-
-
-class Layout(Protocol):
-    """Where the spans of a record lie; computed once per record."""
-
-    def cut(self, span_indexes: Sequence[int], /) -> bytes:
-        """Return a record value in the same encoding with only these spans, their bytes unchanged."""
-        ...
+from typing import Final, NamedTuple
 
 
 class SpanPart(NamedTuple):
@@ -36,7 +26,7 @@ class SpanPart(NamedTuple):
     end: int
 
 
-class SpanParts(Sequence[SpanPart]):
+class SpanParts:
     """The parts of many spans, stored as numbers."""
 
     def __init__(self) -> None:
@@ -50,23 +40,12 @@ class SpanParts(Sequence[SpanPart]):
         contents.append(content)
         ends.append(end)
 
-    @overload
-    def __getitem__(self, index: int, /) -> SpanPart: ...
-
-    @overload
-    def __getitem__(self, index: slice, /) -> Sequence[SpanPart]: ...
-
-    @override
-    def __getitem__(self, index: int | slice, /) -> SpanPart | Sequence[SpanPart]:
-        if isinstance(index, slice):
-            return [self[each] for each in range(*index.indices(len(self)))]
+    def __getitem__(self, index: int) -> SpanPart:
         return SpanPart._make([column[index] for column in self._columns])
 
-    @override
     def __iter__(self) -> Iterator[SpanPart]:
         return map(SpanPart, *self._columns)
 
-    @override
     def __len__(self) -> int:
         return len(self._columns[0])
 
@@ -79,7 +58,7 @@ class ScopePart(NamedTuple):
 
 
 class Framing(NamedTuple):
-    """How a wire form puts pieces together: what is around them, then the pieces, to the piece of the next level.
+    """How an encoding joins pieces: each function takes their wrapper and the pieces, and returns the next level.
 
     ``is_gap`` says whether two spans of one scope may stay one piece with these bytes between them.
     """
@@ -90,8 +69,8 @@ class Framing(NamedTuple):
     is_gap: Callable[[bytes], object] = lambda _between: False
 
 
-class RequestLayout(NamedTuple):
-    """The parts of a request that hold spans, each kind in wire order. ``resources`` are everything in a
+class Layout(NamedTuple):
+    """The parts of a record that hold spans, each kind in wire order. ``resources`` are everything in a
     ``ResourceSpans`` except its scopes.
     """
 
@@ -99,7 +78,7 @@ class RequestLayout(NamedTuple):
     framing: Framing
     resources: list[bytes]
     scopes: list[ScopePart]
-    spans: Sequence[SpanPart]
+    spans: SpanParts
 
     def content(self, span: SpanPart) -> bytes:
         """Return the bytes of one span."""
@@ -111,7 +90,7 @@ class RequestLayout(NamedTuple):
             yield self.scopes[scope], map(self.content, spans)
 
     def cut(self, span_indexes: Sequence[int]) -> bytes:
-        """Return a request with only these spans and their resources and scopes. Indexes past the end are ignored."""
+        """Return a record with only these spans and their resources and scopes. Indexes past the end are ignored."""
         last = len(self.spans) - 1
         return self.request_of(self.spans[index] for index in ascending(span_indexes) if index <= last)
 

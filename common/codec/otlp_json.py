@@ -13,48 +13,42 @@ of decoding (protobuf's own ``json_format`` costs 110 and 215 µs).
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
-from typing import Any, Final, NamedTuple, TypeVar
-
-import orjson
+from collections.abc import Iterator
+from functools import partial
+from typing import Any, Final, NamedTuple
 
 from common.codec.checks import (
     Bounds,
     bounds_of,
-    check_no_null,
     check_record_size,
     check_span_has_no_null,
-    check_span_size,
     check_times,
     invalid_type,
     nesting_too_deep,
     shown,
 )
-from common.codec.decoded import Decoded, Group, gather, missing_trace_id
-from common.codec.json_cut import BrokenJson, lay_out_request
+from common.codec.decoded import Decoded, Group, gather, gather_split, guarded, missing_id
+from common.codec.json_cut import lay_out_request
 from common.codec.json_members import (
-    OTLP_SCALARS,
+    JsonReader,
     count_of,
     enum_of,
     from_base64,
     integer_of,
     list_of,
     object_of,
+    otlp_scalar,
     parsed_alone,
+    parsed_whole,
     text_of,
 )
-from common.codec.layout import RequestLayout
 from common.errors import Rejected, RejectionCode
 from common.ids import ZERO_ID
 from common.json_numbers import UINT64_MAX
 from common.limits import SpanLimits
-from common.nesting import nest
 from common.span import Attributes, Event, Link, Resource, Scope, Span, SpanKind, StatusCode
 
-_TRACE_ID_LEGAL: Final = "32 hexadecimal digits"
-_SPAN_ID_LEGAL: Final = "16 hexadecimal digits"
-_Shared = TypeVar("_Shared", Resource, Scope)
-_ESCAPED_NULL: Final = rb"\u0000"
+_ID_LEGAL: Final = {16: "32 hexadecimal digits", 8: "16 hexadecimal digits"}
 
 
 class _Names(NamedTuple):
@@ -110,73 +104,38 @@ def decode(value: bytes, *, limits: SpanLimits, now_ns: int) -> Decoded:
     Raises ``Rejected`` if the record is too large, is not JSON, or does not have the frame of a request.
     """
     check_record_size(value, limits)
-    reader = _Reader(bounds_of(limits, now_ns=now_ns), may_hold_null=_ESCAPED_NULL in value)
-    document = _loaded(value) if len(value) <= limits.span_bytes_max else None  # else every span is measured
-    if document is not None:
-        decoded = gather(reader.groups(document), reader.span)
-    else:
-        decoded = _decode_split(value, limits, reader)
+    reader = _Reader(bounds_of(limits, now_ns=now_ns), value)
+    document = parsed_whole(value, limits)
+    decoded = _decode_split(value, limits, reader) if document is None else gather(reader.groups(document), reader.span)
     return decoded._replace(base64_ids_count=reader.base64_ids_count)
 
 
-def lay_out(value: bytes) -> RequestLayout:
-    """Return where the spans of a record lie, to cut some of them out. Raises ``Rejected``."""
-    try:
-        return lay_out_request(value)
-    except BrokenJson as exc:
-        raise Rejected(RejectionCode.UNDECODABLE, f"The record is not an OTLP request in JSON: {exc}.") from exc
-
-
-def _loaded(value: bytes) -> Any:
-    """Return the document, or ``None`` if the parser rejects it."""
-    try:
-        return orjson.loads(value)
-    except orjson.JSONDecodeError:
-        return None
+lay_out: Final = lay_out_request
 
 
 def _decode_split(value: bytes, limits: SpanLimits, reader: _Reader) -> Decoded:
-    """Parse every span alone, which is slow, so that a bad one costs only itself."""
     layout = lay_out(value)
-    depth_max = limits.nesting_depth_max
-
-    def read(raw: bytes, resource: Resource, scope: Scope) -> Span:
-        check_span_size(len(raw), limits)
-        return reader.span(parsed_alone(raw, "The span", nesting_depth_max=depth_max), resource, scope)
-
-    def read_resource(wrapper: bytes) -> Resource:
-        return reader.resource(parsed_alone(wrapper, "The resource", nesting_depth_max=depth_max))
-
-    def read_scope(wrapper: bytes) -> Scope:
-        return reader.scope(parsed_alone(wrapper, "The scope", nesting_depth_max=depth_max))
-
-    def groups() -> Iterator[Group]:
-        resources = [_guarded(read_resource, b"{" + wrapper + b"}") for wrapper in layout.resources]
-        for part, members in layout.groups():
-            scope = _guarded(read_scope, b"{" + part.wrapper + b"}")
-            yield Group(resources[part.resource], scope, members)
-
+    parse = partial(parsed_alone, nesting_depth_max=limits.nesting_depth_max)
     if not layout.spans:
-        reader.check_is_request(parsed_alone(value, "The record", nesting_depth_max=depth_max))
-    return gather(groups(), read, layout=layout)
+        reader.check_is_request(parse(value, "The record"))
+    return gather_split(
+        layout,
+        limits,
+        lambda raw, resource, scope: reader.span(parse(raw, "The span"), resource, scope),
+        lambda wrapper: reader.resource(parse(b"{%b}" % wrapper, "The resource")),
+        lambda wrapper: reader.scope(parse(b"{%b}" % wrapper, "The scope")),
+    )
 
 
-def _guarded(read: Callable[[Any], _Shared], found: Any) -> _Shared | Rejected:
-    try:
-        return read(found)
-    except Rejected as rejected:
-        return rejected
-
-
-class _Reader:
+class _Reader(JsonReader):
     """Reads the messages of one record, and counts the ids that came as base64."""
 
-    __slots__ = ("_bounds", "_depth_max", "_may_hold_null", "base64_ids_count")
+    __slots__ = ("base64_ids_count",)
+    trace_state = "traceState"
+    dropped_attributes_count = "droppedAttributesCount"
 
-    def __init__(self, bounds: Bounds, *, may_hold_null: bool) -> None:
-        self._bounds = bounds
-        self._depth_max = bounds.nesting_depth_max
-        self._may_hold_null = may_hold_null
+    def __init__(self, bounds: Bounds, record: bytes) -> None:
+        super().__init__(bounds, record)
         self.base64_ids_count = 0
 
     def groups(self, document: Any) -> Iterator[Group]:
@@ -190,8 +149,8 @@ class _Reader:
                 if not spans:  # a record may hold millions of these
                     continue
                 if resource is None:
-                    resource = _guarded(self.resource, resource_spans)
-                yield Group(resource, _guarded(self.scope, scope_spans), spans)
+                    resource = guarded(self.resource, resource_spans)
+                yield Group(resource, guarded(self.scope, scope_spans), spans)
 
     def check_is_request(self, document: Any) -> dict[str, Any]:
         """Return the members of the request. An object with only other members is another document, not an empty
@@ -208,32 +167,14 @@ class _Reader:
     def resource(self, resource_spans: Any) -> Resource:
         """Read the resource of an element of ``resourceSpans``."""
         found = _RESOURCE_SPANS.read(resource_spans, "resourceSpans")
-        resource = _RESOURCE.read(found.get("resource") or {}, "resource")
-        read = Resource(
-            attributes=nest(self._attributes(resource.get("attributes"), "resource.attributes")),
-            dropped_attributes_count=count_of(
-                resource.get("droppedAttributesCount"), "resource.droppedAttributesCount"
-            ),
-            schema_url=text_of(found.get("schemaUrl"), "resourceSpans.schemaUrl"),
-        )
-        if self._may_hold_null:
-            check_no_null(read, "resource")
-        return read
+        schema_url = text_of(found.get("schemaUrl"), "resourceSpans.schemaUrl")
+        return self._resource(_RESOURCE.read(found.get("resource") or {}, "resource"), schema_url)
 
     def scope(self, scope_spans: Any) -> Scope:
         """Read the scope of an element of ``scopeSpans``."""
         found = _SCOPE_SPANS.read(scope_spans, "scopeSpans")
-        scope = _SCOPE.read(found.get("scope") or {}, "scope")
-        read = Scope(
-            name=text_of(scope.get("name"), "scope.name"),
-            version=text_of(scope.get("version"), "scope.version"),
-            attributes=nest(self._attributes(scope.get("attributes"), "scope.attributes")),
-            dropped_attributes_count=count_of(scope.get("droppedAttributesCount"), "scope.droppedAttributesCount"),
-            schema_url=text_of(found.get("schemaUrl"), "scopeSpans.schemaUrl"),
-        )
-        if self._may_hold_null:
-            check_no_null(read, "scope")
-        return read
+        schema_url = text_of(found.get("schemaUrl"), "scopeSpans.schemaUrl")
+        return self._scope(_SCOPE.read(found.get("scope") or {}, "scope"), schema_url)
 
     def span(self, found: Any, resource: Resource, scope: Scope) -> Span:
         """Read one span. Raises ``Rejected``."""
@@ -241,19 +182,18 @@ class _Reader:
         get = members.get
         start_ns = _uint64(get("startTimeUnixNano"), "startTimeUnixNano")
         end_ns = _uint64(get("endTimeUnixNano"), "endTimeUnixNano")
-        trace_id = self._trace_id(get("traceId"))
-        span_id = self._span_id(get("spanId"), RejectionCode.INVALID_SPAN_ID, "spanId")
-        if span_id is None:
-            raise Rejected(
-                RejectionCode.INVALID_SPAN_ID, f"The span id is absent or all zeros; it takes {_SPAN_ID_LEGAL}."
-            )
+        trace_id = self._id(get("traceId"), 16, RejectionCode.INVALID_TRACE_ID, "traceId")
+        span_id = self._id(get("spanId"), 8, RejectionCode.INVALID_SPAN_ID, "spanId")
+        if not trace_id or trace_id == ZERO_ID or not any(span_id):
+            raise missing_id(trace_id, trace_id_legal=_ID_LEGAL[16], span_id_legal=_ID_LEGAL[8])
         check_times(start_ns, end_ns, self._bounds)
+        parent_id = self._id(get("parentSpanId"), 8, RejectionCode.INVALID_PARENT_ID, "parentSpanId")
         status = object_of(get("status"), "status")
         links = list_of(get("links"), "links")
         span = Span(
             trace_id=trace_id,
-            span_id=span_id,
-            parent_id=self._span_id(get("parentSpanId"), RejectionCode.INVALID_PARENT_ID, "parentSpanId"),
+            span_id=span_id + span_id,
+            parent_id=parent_id + parent_id if any(parent_id) else None,
             name=text_of(get("name"), "name"),
             kind=enum_of(get("kind"), "kind", SpanKind),
             start_ns=start_ns,
@@ -261,8 +201,8 @@ class _Reader:
             status_code=enum_of(status.get("code"), "status.code", StatusCode),
             status_message=text_of(status.get("message"), "status.message") or None,
             attributes=self._attributes(get("attributes"), "attributes"),
-            events=tuple([self._event(event) for event in list_of(get("events"), "events")]),
-            links=tuple([self._link(link) for link in links]) if links else None,
+            events=tuple([self._read_event(event) for event in list_of(get("events"), "events")]),
+            links=tuple([self._read_link(link) for link in links]) if links else None,
             trace_state=text_of(get("traceState"), "traceState"),
             flags=count_of(get("flags"), "flags"),
             dropped_attributes_count=count_of(get("droppedAttributesCount"), "droppedAttributesCount"),
@@ -275,41 +215,16 @@ class _Reader:
             check_span_has_no_null(span)
         return span
 
-    def _event(self, found: Any) -> Event:
+    def _read_event(self, found: Any) -> Event:
         members = _EVENT.read(found, "An event")
-        return Event(
-            name=text_of(members.get("name"), "events.name"),
-            time_ns=_uint64(members.get("timeUnixNano"), "events.timeUnixNano"),
-            attributes=self._attributes(members.get("attributes"), "events.attributes"),
-            dropped_attributes_count=count_of(members.get("droppedAttributesCount"), "events.droppedAttributesCount"),
-        )
+        return self._event(members, _uint64(members.get("timeUnixNano"), "events.timeUnixNano"))
 
-    def _link(self, found: Any) -> Link:
+    def _read_link(self, found: Any) -> Link:
         """Read a link as sent. Ids that are absent or zero are kept as zeros: a link may have only attributes."""
         members = _LINK.read(found, "A link")
         trace_id = self._id(members.get("traceId"), 16, RejectionCode.INVALID_LINK, "links.traceId")
         span_id = self._id(members.get("spanId"), 8, RejectionCode.INVALID_LINK, "links.spanId")
-        return Link(
-            trace_id=trace_id or ZERO_ID,
-            span_id=span_id + span_id or ZERO_ID,
-            attributes=self._attributes(members.get("attributes"), "links.attributes"),
-            trace_state=text_of(members.get("traceState"), "links.traceState"),
-            flags=count_of(members.get("flags"), "links.flags"),
-            dropped_attributes_count=count_of(members.get("droppedAttributesCount"), "links.droppedAttributesCount"),
-        )
-
-    def _trace_id(self, found: Any) -> bytes:
-        trace_id = self._id(found, 16, RejectionCode.INVALID_TRACE_ID, "traceId")
-        if not trace_id:
-            raise missing_trace_id(_TRACE_ID_LEGAL)
-        if trace_id == ZERO_ID:
-            raise Rejected(RejectionCode.INVALID_TRACE_ID, "The trace id is all zeros, which is no id.")
-        return trace_id
-
-    def _span_id(self, found: Any, code: RejectionCode, where: str) -> bytes | None:
-        """Return a span id doubled, ``None`` if it is absent or zero, as the parent of a root is."""
-        span_id = self._id(found, 8, code, where)
-        return span_id + span_id if any(span_id) else None
+        return self._link(members, trace_id or ZERO_ID, span_id + span_id or ZERO_ID)
 
     def _id(self, found: Any, size: int, code: RejectionCode, where: str) -> bytes:
         """Return the bytes of an id, empty if it is absent."""
@@ -328,8 +243,7 @@ class _Reader:
             if len(raw) == size:
                 self.base64_ids_count += 1
                 return raw
-        legal = _TRACE_ID_LEGAL if size == 16 else _SPAN_ID_LEGAL
-        raise Rejected(code, f"{where} is {shown(found)}; it takes {legal}.")
+        raise Rejected(code, f"{where} is {shown(found)}; it takes {_ID_LEGAL[size]}.")
 
     def _attributes(self, found: Any, where: str) -> Attributes:
         """Return attributes as JSON-ready values. Texts, which most are, take a short path."""
@@ -365,8 +279,8 @@ class _Reader:
             raise Rejected(RejectionCode.INVALID_TYPE, f"{where} is of {kind}; it takes one of {_VALUE_KINDS}.")
         kind = kinds[0]
         value = members[kind]
-        if kind in OTLP_SCALARS:
-            return OTLP_SCALARS[kind](value, where)
+        if kind not in ("arrayValue", "kvlistValue"):
+            return otlp_scalar(kind, value, f"{where}.{kind}")
         if levels_left == 0:
             raise nesting_too_deep(where, self._depth_max)
         inner = list_of(object_of(value, where).get("values"), f"{where}.values")

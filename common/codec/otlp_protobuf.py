@@ -8,9 +8,9 @@ large record, because the parser takes ninety times the bytes of empty spans.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from google.protobuf.message import DecodeError
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
@@ -31,9 +31,9 @@ from common.codec.checks import (
     shown,
     unknown_enum,
 )
-from common.codec.decoded import NO_TRACE_ID, Decoded, Group, gather, missing_trace_id
-from common.codec.layout import RequestLayout
-from common.codec.protobuf_cut import LEN, BrokenWire, Field, fields, is_utf8, lay_out_request
+from common.codec.decoded import NO_TRACE_ID, Decoded, Group, gather, gather_split, guarded, missing_id
+from common.codec.layout import Layout
+from common.codec.protobuf_cut import LEN, BrokenWire, delimited_fields, fields, is_utf8, lay_out_request
 from common.errors import Rejected, RejectionCode
 from common.ids import ZERO_ID
 from common.limits import MIB, SpanLimits
@@ -47,9 +47,7 @@ _MESSAGES_DEPTH_MAX: Final = 100  # protobuf's own limit on messages inside mess
 _VALUE_WRAPPERS: Final = frozenset({"AnyValue", "ArrayValue", "KeyValueList"})
 _KEY_SHOWN_MAX: Final = 80
 _NO_RESOURCE_SPANS: Final = "The record has no resource_spans: it is not an export of spans."
-_TRACE_ID_LEGAL: Final = "16 bytes"
-_SPAN_ID_LEGAL: Final = "8 bytes"
-_Shared = TypeVar("_Shared", Resource, Scope)
+_ID_SIZES: Final = {"trace_id_legal": "16 bytes", "span_id_legal": "8 bytes"}
 
 
 def decode(value: bytes, *, limits: SpanLimits, now_ns: int) -> Decoded:
@@ -72,7 +70,7 @@ def decode(value: bytes, *, limits: SpanLimits, now_ns: int) -> Decoded:
     return gather(_groups(request, bounds), partial(_sized_span, limits, bounds))
 
 
-def lay_out(value: bytes) -> RequestLayout:
+def lay_out(value: bytes) -> Layout:
     """Return where the spans of a record lie, to cut some of them out. Raises ``Rejected``."""
     try:
         return lay_out_request(value)
@@ -87,8 +85,8 @@ def _groups(request: Any, bounds: Bounds) -> Iterator[Group]:
             if not scope_spans.spans:  # a record may hold millions of these
                 continue
             if resource is None:
-                resource = _resource(resource_spans, bounds)
-            yield Group(resource, _scope(scope_spans, bounds), scope_spans.spans)
+                resource = guarded(_resource, resource_spans, bounds)
+            yield Group(resource, guarded(_scope, scope_spans, bounds), scope_spans.spans)
 
 
 def _sized_span(limits: SpanLimits, bounds: Bounds, message: Any, resource: Resource, scope: Scope) -> Span:
@@ -101,7 +99,7 @@ def _span(bounds: Bounds, message: Any, resource: Resource, scope: Scope) -> Spa
     span_id = message.span_id
     parent_id = message.parent_span_id
     if len(trace_id) != 16 or len(span_id) != 8 or trace_id == ZERO_ID or not any(span_id):
-        _refuse_ids(trace_id, span_id)
+        raise _bad_id(trace_id, span_id)
     if parent_id:
         parent_id = _parent_id(parent_id)
     start_ns = message.start_time_unix_nano
@@ -140,21 +138,14 @@ def _span(bounds: Bounds, message: Any, resource: Resource, scope: Scope) -> Spa
     )
 
 
-def _refuse_ids(trace_id: bytes, span_id: bytes) -> None:
-    if not trace_id:
-        raise missing_trace_id(_TRACE_ID_LEGAL)
-    if len(trace_id) != 16:
+def _bad_id(trace_id: bytes, span_id: bytes) -> Rejected:
+    if trace_id and len(trace_id) != 16:
         text = _printable(trace_id)
-        reason = f"{NO_TRACE_ID}it is the text {shown(text)}; it takes " if text else "The trace id has "
-        size = _TRACE_ID_LEGAL if text else f"{len(trace_id)} bytes; it takes {_TRACE_ID_LEGAL}"
-        raise Rejected(RejectionCode.INVALID_TRACE_ID, f"{reason}{size}.")
-    if not any(trace_id):
-        raise Rejected(RejectionCode.INVALID_TRACE_ID, "The trace id is all zeros, which is no id.")
-    if len(span_id) != 8:
-        raise Rejected(
-            RejectionCode.INVALID_SPAN_ID, f"The span id has {len(span_id)} bytes; it takes {_SPAN_ID_LEGAL}."
-        )
-    raise Rejected(RejectionCode.INVALID_SPAN_ID, "The span id is all zeros, which is no id.")
+        found = f"{NO_TRACE_ID}it is the text {shown(text)}" if text else f"The trace id has {len(trace_id)} bytes"
+        return Rejected(RejectionCode.INVALID_TRACE_ID, f"{found}; it takes 16 bytes.")
+    if any(trace_id) and span_id and len(span_id) != 8:
+        return Rejected(RejectionCode.INVALID_SPAN_ID, f"The span id has {len(span_id)} bytes; it takes 8 bytes.")
+    return missing_id(trace_id, **_ID_SIZES)
 
 
 def _printable(raw: bytes) -> str | None:
@@ -168,7 +159,7 @@ def _parent_id(parent_id: bytes) -> bytes | None:
     if len(parent_id) != 8:
         raise Rejected(
             RejectionCode.INVALID_PARENT_ID,
-            f"The parent's span id has {len(parent_id)} bytes; it takes {_SPAN_ID_LEGAL}, or none in a root.",
+            f"The parent's span id has {len(parent_id)} bytes; it takes 8 bytes, or none in a root.",
         )
     return parent_id + parent_id if any(parent_id) else None
 
@@ -192,7 +183,7 @@ def _link(message: Any, depth_max: int) -> Link:
         raise Rejected(
             RejectionCode.INVALID_LINK,
             f"A link has ids of {len(trace_id)} and {len(span_id)} bytes; "
-            f"it takes a trace id of {_TRACE_ID_LEGAL} and a span id of {_SPAN_ID_LEGAL}.",
+            "it takes a trace id of 16 bytes and a span id of 8 bytes.",
         )
     return Link(
         trace_id=trace_id,
@@ -204,29 +195,23 @@ def _link(message: Any, depth_max: int) -> Link:
     )
 
 
-def _resource(message: Any, bounds: Bounds) -> Resource | Rejected:
-    try:
-        return Resource(
-            attributes=nest(_attributes(message.resource.attributes, bounds.nesting_depth_max, "resource.attributes")),
-            dropped_attributes_count=message.resource.dropped_attributes_count,
-            schema_url=_text(message.schema_url, "resource.schema_url"),
-        )
-    except Rejected as rejected:
-        return rejected
+def _resource(message: Any, bounds: Bounds) -> Resource:
+    return Resource(
+        attributes=nest(_attributes(message.resource.attributes, bounds.nesting_depth_max, "resource.attributes")),
+        dropped_attributes_count=message.resource.dropped_attributes_count,
+        schema_url=_text(message.schema_url, "resource.schema_url"),
+    )
 
 
-def _scope(message: Any, bounds: Bounds) -> Scope | Rejected:
+def _scope(message: Any, bounds: Bounds) -> Scope:
     scope = message.scope
-    try:
-        return Scope(
-            name=_text(scope.name, "scope.name"),
-            version=_text(scope.version, "scope.version"),
-            attributes=nest(_attributes(scope.attributes, bounds.nesting_depth_max, "scope.attributes")),
-            dropped_attributes_count=scope.dropped_attributes_count,
-            schema_url=_text(message.schema_url, "scope.schema_url"),
-        )
-    except Rejected as rejected:
-        return rejected
+    return Scope(
+        name=_text(scope.name, "scope.name"),
+        version=_text(scope.version, "scope.version"),
+        attributes=nest(_attributes(scope.attributes, bounds.nesting_depth_max, "scope.attributes")),
+        dropped_attributes_count=scope.dropped_attributes_count,
+        schema_url=_text(message.schema_url, "scope.schema_url"),
+    )
 
 
 def _attributes(key_values: Iterable[Any], depth_max: int, where: str) -> Attributes:
@@ -264,27 +249,22 @@ def _value(value: Any, levels_left: int, where: str, key: str) -> Any:
         return value.bool_value
     if kind == "double_value":
         return json_double(value.double_value)
-    if kind == "array_value":
-        _check_levels(levels_left, where, key)
-        return [_value(element, levels_left - 1, where, key) for element in value.array_value.values]
-    if kind == "kvlist_value":
-        _check_levels(levels_left, where, key)
-        return {
-            _text(member.key, f"A key in {where}.{key}"): _value(member.value, levels_left - 1, where, key)
-            for member in value.kvlist_value.values
-        }
     if kind == "bytes_value":
         return json_bytes(value.bytes_value)
     if kind is None:
         return None
-    raise Rejected(RejectionCode.INVALID_TYPE, f"{where}.{key} is a {kind}, which has no meaning in a span.")
-
-
-def _check_levels(levels_left: int, where: str, key: str) -> None:
+    if kind not in ("array_value", "kvlist_value"):
+        raise Rejected(RejectionCode.INVALID_TYPE, f"{where}.{key} is a {kind}, which has no meaning in a span.")
     if levels_left == 0:
         raise Rejected(
             RejectionCode.NESTING_TOO_DEEP, f"{where}.{key} is nested deeper than the limit of levels allows."
         )
+    if kind == "array_value":
+        return [_value(element, levels_left - 1, where, key) for element in value.array_value.values]
+    return {
+        _text(member.key, f"A key in {where}.{key}"): _value(member.value, levels_left - 1, where, key)
+        for member in value.kvlist_value.values
+    }
 
 
 def _text(text: str, where: str) -> str:
@@ -294,62 +274,41 @@ def _text(text: str, where: str) -> str:
 
 
 def _decode_split(value: bytes, limits: SpanLimits, bounds: Bounds, *, is_refused_whole: bool = False) -> Decoded:
-    """Parse every span alone, which is slow, so that a bad one costs only itself and few are in memory at once."""
     layout = lay_out(value)
-    if not layout.spans and not is_refused_whole and not _has_resource_spans(value):
-        raise Rejected(RejectionCode.UNDECODABLE, _NO_RESOURCE_SPANS)
     if not layout.spans and is_refused_whole:  # there is no span to reject, so the record must be
         raise Rejected(
             RejectionCode.UNDECODABLE,
             "The record is not an OTLP request in protobuf: its parser rejects it, and it has no spans.",
         )
-
-    def read(raw: bytes, resource: Resource, scope: Scope) -> Span:
-        check_span_size(len(raw), limits)
-        return _span(bounds, _parsed_span(raw, bounds), resource, scope)
-
-    return gather(_split_groups(layout, bounds), read, layout=layout)
-
-
-def _has_resource_spans(value: bytes) -> bool:
-    return any(field.number == 1 and field.wire_type == LEN for field in fields(value, 0, len(value)))
-
-
-def _split_groups(layout: RequestLayout, bounds: Bounds) -> Iterator[Group]:
-    resources = [_shared(ResourceSpansMessage, wrapper, bounds, _resource) for wrapper in layout.resources]
-    for part, members in layout.groups():
-        yield Group(resources[part.resource], _shared(ScopeSpansMessage, part.wrapper, bounds, _scope), members)
-
-
-def _shared(
-    message_type: Any, wrapper: bytes, bounds: Bounds, read: Callable[[Any, Bounds], _Shared | Rejected]
-) -> _Shared | Rejected:
-    message = _alone(message_type, wrapper, bounds)
-    return message if isinstance(message, Rejected) else read(message, bounds)
+    if not layout.spans and _first_field(value) is None:
+        raise Rejected(RejectionCode.UNDECODABLE, _NO_RESOURCE_SPANS)
+    return gather_split(
+        layout,
+        limits,
+        lambda raw, resource, scope: _span(bounds, _parsed_span(raw, bounds), resource, scope),
+        lambda raw: _resource(_parsed_alone(ResourceSpansMessage, raw, bounds), bounds),
+        lambda raw: _scope(_parsed_alone(ScopeSpansMessage, raw, bounds), bounds),
+    )
 
 
 def _parsed_span(raw: bytes, bounds: Bounds) -> Any:
-    message = _alone(SpanMessage, raw, bounds)
-    if not isinstance(message, Rejected):
-        return message
-    if not _has_trace_id(raw):
-        raise missing_trace_id(_TRACE_ID_LEGAL)
-    raise message
+    try:
+        return _parsed_alone(SpanMessage, raw, bounds)
+    except Rejected:
+        if _first_field(raw) is None:
+            raise missing_id(b"", **_ID_SIZES) from None
+        raise
 
 
-def _has_trace_id(raw: bytes) -> bool:
-    return any(field.number == 1 and field.wire_type == LEN for field in _readable_fields(raw))
-
-
-def _alone(message_type: Any, raw: bytes, bounds: Bounds) -> Any:
-    """Parse one message by itself; return the rejection that says why if it cannot be parsed."""
+def _parsed_alone(message_type: Any, raw: bytes, bounds: Bounds) -> Any:
+    """Parse one message by itself. Raises ``Rejected`` with what is wrong with it."""
     try:
         return message_type.FromString(raw)
-    except DecodeError:
+    except DecodeError as exc:
         descriptor = message_type.DESCRIPTOR
-        return _fault(descriptor, raw, "", _MESSAGES_DEPTH_MAX, bounds) or Rejected(
+        raise _fault(descriptor, raw, "", _MESSAGES_DEPTH_MAX, bounds) or Rejected(
             RejectionCode.UNDECODABLE, f"The bytes of the {descriptor.name} are not a message of protobuf."
-        )
+        ) from exc
 
 
 def _fault(descriptor: Any, raw: bytes, where: str, levels_left: int, bounds: Bounds) -> Rejected | None:
@@ -359,11 +318,11 @@ def _fault(descriptor: Any, raw: bytes, where: str, levels_left: int, bounds: Bo
     if levels_left == 0:
         return nesting_too_deep(where, bounds.nesting_depth_max)
     try:
-        for field in fields(raw, 0, len(raw)):
-            known = descriptor.fields_by_number.get(field.number)
-            if known is None or field.wire_type != LEN:
+        for number, wire_type, _, start, end in fields(raw, 0, len(raw)):
+            known = descriptor.fields_by_number.get(number)
+            if known is None or wire_type != LEN:
                 continue
-            content = raw[field.content : field.end]
+            content = raw[start:end]
             place = _place(descriptor, known, content, where)
             fault = None
             if known.message_type is not None:
@@ -386,12 +345,13 @@ def _place(descriptor: Any, known: Any, content: bytes, where: str) -> str:
     place = f"{where}.{known.name}" if where else str(known.name)
     if known.message_type is None or known.message_type.name != "KeyValue":
         return place
-    key = next((content[one.content : one.end] for one in _readable_fields(content) if one.number == 1), b"")
+    key = _first_field(content) or b""
     return f"{place}.{key[:_KEY_SHOWN_MAX].decode(errors='replace')}"
 
 
-def _readable_fields(raw: bytes) -> Iterator[Field]:
+def _first_field(raw: bytes) -> bytes | None:
+    """Return the first field 1 of a message that may be broken: of a span its trace id, of an attribute its key."""
     try:
-        yield from fields(raw, 0, len(raw))
+        return next((raw[start:end] for start, end in delimited_fields(raw, (0, len(raw)), 1)), None)
     except BrokenWire:
-        return
+        return None

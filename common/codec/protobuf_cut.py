@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterator
-from typing import Final, NamedTuple
+from typing import Final
 
-from common.codec.layout import Framing, RequestLayout, ScopePart, SpanParts
+from common.codec.layout import Framing, Layout, ScopePart, SpanParts
 
 VARINT: Final = 0
 FIXED64: Final = 1
@@ -30,29 +30,19 @@ class BrokenWire(Exception):
     """The bytes are not a sequence of protobuf fields. The message says at which byte."""
 
 
-class Field(NamedTuple):
-    """One field: its number, its wire type, and where it lies: tag at ``start``, content from ``content`` to ``end``."""
-
-    number: int
-    wire_type: int
-    start: int
-    content: int
-    end: int
-
-
-def lay_out_request(value: bytes) -> RequestLayout:
+def lay_out_request(value: bytes) -> Layout:
     """Return the layout of a request. Raises ``BrokenWire`` if its frame cannot be followed."""
-    layout = RequestLayout(value, _FRAMING, resources=[], scopes=[], spans=SpanParts())
-    for number, wire_type, _, content, after in _extents(value, 0, len(value)):
+    layout = Layout(value, _FRAMING, resources=[], scopes=[], spans=SpanParts())
+    for number, wire_type, _, content, after in fields(value, 0, len(value)):
         if number == _RESOURCE_SPANS and wire_type == LEN:
             _lay_out_resource(layout, content, after)
     return layout
 
 
-def _lay_out_resource(layout: RequestLayout, start: int, end: int) -> None:
+def _lay_out_resource(layout: Layout, start: int, end: int) -> None:
     others = []
     scopes_count = len(layout.scopes)
-    for number, wire_type, at, content, after in _extents(layout.value, start, end):
+    for number, wire_type, at, content, after in fields(layout.value, start, end):
         if number == _SCOPE_SPANS and wire_type == LEN:
             _lay_out_scope(layout, content, after)
         else:
@@ -61,12 +51,11 @@ def _lay_out_resource(layout: RequestLayout, start: int, end: int) -> None:
         layout.resources.append(b"".join(others))
 
 
-def _lay_out_scope(layout: RequestLayout, start: int, end: int) -> None:
+def _lay_out_scope(layout: Layout, start: int, end: int) -> None:
     spans, scope = layout.spans, len(layout.scopes)
-    assert isinstance(spans, SpanParts)  # noqa: S101 - narrows the type: it was made here
     others = []
     spans_count = len(spans)
-    for number, wire_type, at, content, after in _extents(layout.value, start, end):
+    for number, wire_type, at, content, after in fields(layout.value, start, end):
         if number == _SPANS and wire_type == LEN:
             spans.add(scope, at, content, after)
         else:
@@ -77,22 +66,18 @@ def _lay_out_scope(layout: RequestLayout, start: int, end: int) -> None:
 
 def parts(value: bytes) -> Iterator[tuple[int, int]]:
     """Yield where each resource, scope and span of a request begins and ends. Raises ``BrokenWire``."""
-    for resource in _delimited_extents(value, (0, len(value)), _RESOURCE_SPANS):
+    for resource in delimited_fields(value, (0, len(value)), _RESOURCE_SPANS):
         yield resource
-        for scope in _delimited_extents(value, resource, _SCOPE_SPANS):
+        for scope in delimited_fields(value, resource, _SCOPE_SPANS):
             yield scope
-            yield from _delimited_extents(value, scope, _SPANS)
+            yield from delimited_fields(value, scope, _SPANS)
 
 
-def _delimited_extents(value: bytes, within: tuple[int, int], wanted: int) -> Iterator[tuple[int, int]]:
-    for number, wire_type, _, content, after in _extents(value, *within):
+def delimited_fields(value: bytes, within: tuple[int, int], wanted: int) -> Iterator[tuple[int, int]]:
+    """Yield where the contents of the fields with one number and a length begin and end. Raises ``BrokenWire``."""
+    for number, wire_type, _, content, after in fields(value, *within):
         if number == wanted and wire_type == LEN:
             yield content, after
-
-
-def fields(value: bytes, start: int, end: int) -> Iterator[Field]:
-    """Yield the fields between two bytes, in order. Raises ``BrokenWire``."""
-    return map(Field._make, _extents(value, start, end))
 
 
 def is_utf8(raw: bytes) -> bool:
@@ -104,8 +89,11 @@ def is_utf8(raw: bytes) -> bool:
     return True
 
 
-def _extents(value: bytes, start: int, end: int) -> Iterator[tuple[int, int, int, int, int]]:
-    """Yield the same as ``fields``, as plain tuples: there may be millions."""
+def fields(value: bytes, start: int, end: int) -> Iterator[tuple[int, int, int, int, int]]:
+    """Yield the fields between two bytes: number, wire type, and where its tag starts, its content starts, and it ends.
+
+    Plain tuples, because there may be millions. Raises ``BrokenWire``.
+    """
     at = start
     while at < end:
         tag, content = _varint(value, at, end)
@@ -170,11 +158,13 @@ def _varint(value: bytes, at: int, end: int) -> tuple[int, int]:
     raise BrokenWire(f"the number before byte {at} is too long")
 
 
-def _delimited(number: int, content: bytes) -> bytes:
-    return _encoded_varint(number << 3 | LEN) + _encoded_varint(len(content)) + content
+def encode_delimited(number: int, content: bytes) -> bytes:
+    """Return a field with a length."""
+    return encode_varint(number << 3 | LEN) + encode_varint(len(content)) + content
 
 
-def _encoded_varint(number: int) -> bytes:
+def encode_varint(number: int) -> bytes:
+    """Return an unsigned number on the wire."""
     encoded = bytearray()
     while number > 0x7F:
         encoded.append(number & 0x7F | 0x80)
@@ -184,8 +174,8 @@ def _encoded_varint(number: int) -> bytes:
 
 
 _FRAMING: Final = Framing(
-    scope=lambda wrapper, spans: _delimited(_SCOPE_SPANS, wrapper + b"".join(spans)),
-    resource=lambda wrapper, scopes: _delimited(_RESOURCE_SPANS, wrapper + b"".join(scopes)),
+    scope=lambda wrapper, spans: encode_delimited(_SCOPE_SPANS, wrapper + b"".join(spans)),
+    resource=lambda wrapper, scopes: encode_delimited(_RESOURCE_SPANS, wrapper + b"".join(scopes)),
     request=b"".join,
     is_gap=operator.not_,
 )

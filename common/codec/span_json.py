@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 from uuid import UUID
 
 import orjson
@@ -19,20 +19,28 @@ from common.codec.checks import (
     bounds_of,
     check_record_size,
     check_span_has_no_null,
-    check_span_size,
     check_times,
     invalid_type,
     json_double,
     nesting_too_deep,
 )
-from common.codec.decoded import Decoded, Group, gather
-from common.codec.json_cut import BrokenJson, ListLayout, lay_out_spans
-from common.codec.json_members import count_of, enum_of, integer_of, list_of, object_of, parsed_alone, text_of
+from common.codec.decoded import Decoded, Group, gather, gather_split
+from common.codec.json_cut import lay_out_spans
+from common.codec.json_members import (
+    JsonReader,
+    count_of,
+    enum_of,
+    integer_of,
+    list_of,
+    object_of,
+    parsed_alone,
+    parsed_whole,
+    text_of,
+)
 from common.errors import Rejected, RejectionCode
 from common.ids import ZERO_ID, parse_span_id, parse_trace_id
 from common.json_numbers import INT64_MIN, UINT64_MAX
 from common.limits import SpanLimits
-from common.nesting import nest
 from common.span import (
     NO_RESOURCE,
     NO_SCOPE,
@@ -48,9 +56,8 @@ from common.span import (
 )
 from common.times import parse_time_ns
 
-_TRACE_ID_LEGAL: Final = "32 hexadecimal digits, or a UUID"
-_SPAN_ID_LEGAL: Final = "16 hexadecimal digits, or a UUID"
-_ESCAPED_NULL: Final = rb"\u0000"
+_ID_LEGAL: Final = {"trace_id": "32 hexadecimal digits, or a UUID", "span_id": "16 hexadecimal digits, or a UUID"}
+_Shared = TypeVar("_Shared", Resource, Scope)
 _INT64_END: Final = 2.0**63  # at this absolute value and above, the parser returns a double for some integers
 _STRING_OR_LONG_INTEGER: Final = re.compile(
     rb'"(?:[^"\\]++|\\.)*+"|(?<![0-9.eE+-])(-?[0-9]{19,})(?![0-9.eE])', re.DOTALL
@@ -69,26 +76,17 @@ def decode(value: bytes, *, limits: SpanLimits, now_ns: int, sent_ns: int | None
     bounds = bounds_of(limits, now_ns=now_ns)
     if sent_ns is None or not bounds.earliest_ns <= sent_ns <= bounds.latest_ns:
         sent_ns = now_ns
-    reader = _Reader(bounds, default_ns=sent_ns, may_hold_null=_ESCAPED_NULL in value)
-    if len(value) <= limits.span_bytes_max:  # else every span is measured
+    reader = _Reader(bounds, value, default_ns=sent_ns)
+    document = parsed_whole(value, limits)
+    if document is not None:
         try:
-            document = orjson.loads(value)
-        except orjson.JSONDecodeError:
+            return gather([Group(NO_RESOURCE, NO_SCOPE, _members(document))], lambda found, *_: reader.span(found))
+        except _DoubtfulDouble:
             pass
-        else:
-            try:
-                return gather([Group(NO_RESOURCE, NO_SCOPE, _members(document))], lambda found, *_: reader.span(found))
-            except _DoubtfulDouble:
-                pass
     return _decode_split(value, limits, reader)
 
 
-def lay_out(value: bytes) -> ListLayout:
-    """Return where the spans of a record lie, to cut some of them out. Raises ``Rejected``."""
-    try:
-        return lay_out_spans(value)
-    except BrokenJson as exc:
-        raise Rejected(RejectionCode.UNDECODABLE, f"The record is not JSON with spans: {exc}.") from exc
+lay_out: Final = lay_out_spans
 
 
 def _members(document: Any) -> list[Any]:
@@ -115,40 +113,36 @@ def _members(document: Any) -> list[Any]:
 
 
 def _decode_split(value: bytes, limits: SpanLimits, reader: _Reader) -> Decoded:
-    """Parse every span alone, which is slow, so that a bad one costs only itself."""
-    layout = lay_out(value)
-
     def read(raw: bytes, _resource: Resource, _scope: Scope) -> Span:
-        check_span_size(len(raw), limits)
-        return reader.span(parsed_alone(raw, "The span", nesting_depth_max=limits.nesting_depth_max), written=raw)
+        found = parsed_alone(raw, "The span", nesting_depth_max=limits.nesting_depth_max)
+        return reader.span(found, long_integers=_long_integers(raw))
 
-    return gather([Group(NO_RESOURCE, NO_SCOPE, map(layout.content, layout.spans))], read, layout=layout)
+    return gather_split(lay_out(value), limits, read, lambda _: NO_RESOURCE, lambda _: NO_SCOPE)
 
 
 class _DoubtfulDouble(Exception):
     """The parser returned a double that may have been an integer past 64 bits; only the bytes of the span show it."""
 
 
-class _Reader:
-    """Reads the spans of one record; neighbours with equal resources share one."""
+class _Reader(JsonReader):
+    """Reads the spans of one record; neighbors with equal resources share one."""
 
-    __slots__ = ("_bounds", "_default_ns", "_depth_max", "_long", "_may_hold_null", "_resource", "_scope", "_span")
+    __slots__ = ("_default_ns", "_last_resource", "_last_scope", "_long_integers")
+    trace_state = "trace_state"
+    dropped_attributes_count = "dropped_attributes_count"
 
-    def __init__(self, bounds: Bounds, *, default_ns: int, may_hold_null: bool) -> None:
-        self._bounds = bounds
-        self._depth_max = bounds.nesting_depth_max
+    def __init__(self, bounds: Bounds, record: bytes, *, default_ns: int) -> None:
+        super().__init__(bounds, record)
         self._default_ns = default_ns
-        self._may_hold_null = may_hold_null
-        self._resource: tuple[bytes, Resource] = (b"", NO_RESOURCE)
-        self._scope: tuple[bytes, Scope] = (b"", NO_SCOPE)
-        self._span: bytes | None = None
-        self._long: set[float] | None = None
+        self._last_resource = (b"", NO_RESOURCE)
+        self._last_scope = (b"", NO_SCOPE)
+        self._long_integers: set[float] | None = None
 
-    def span(self, found: Any, *, written: bytes | None = None) -> Span:
-        """Read one span; ``written`` are its bytes, if known. Raises ``Rejected``, and ``_DoubtfulDouble`` if it needs
-        the bytes.
+    def span(self, found: Any, *, long_integers: set[float] | None = None) -> Span:
+        """Read one span; ``long_integers`` are those past 64 bits, if known. Raises ``Rejected``, and
+        ``_DoubtfulDouble`` if they must be known.
         """
-        self._span, self._long = written, None
+        self._long_integers = long_integers
         if type(found) is not dict:
             raise invalid_type("The span", found, "an object")
         get = found.get
@@ -158,8 +152,8 @@ class _Reader:
                 "The span has a member “spans”; send nested spans next to it, in the same list.",
             )
         start_ns, end_ns = self._times(found)
-        trace_id = _trace_id(get("trace_id"))
-        span_id = _span_id(get("span_id"))
+        trace_id = _own_id(get("trace_id"), "trace_id", parse_trace_id, RejectionCode.INVALID_TRACE_ID)
+        span_id = _own_id(get("span_id"), "span_id", parse_span_id, RejectionCode.INVALID_SPAN_ID)
         check_times(start_ns, end_ns, self._bounds)
         name = get("span_name")
         links = get("links")
@@ -174,15 +168,15 @@ class _Reader:
             status_code=enum_of(get("status_code"), "status_code", StatusCode),
             status_message=text_of(get("status_message"), "status_message") or None,
             attributes=self._attributes(get("attributes"), "attributes"),
-            events=tuple([self._event(event, start_ns) for event in list_of(get("events"), "events")]),
-            links=None if links is None else tuple([self._link(link) for link in list_of(links, "links")]),
+            events=tuple([self._read_event(event, start_ns) for event in list_of(get("events"), "events")]),
+            links=None if links is None else tuple([self._read_link(link) for link in list_of(links, "links")]),
             trace_state=text_of(get("trace_state"), "trace_state"),
             flags=count_of(get("flags"), "flags"),
             dropped_attributes_count=count_of(get("dropped_attributes_count"), "dropped_attributes_count"),
             dropped_events_count=count_of(get("dropped_events_count"), "dropped_events_count"),
             dropped_links_count=count_of(get("dropped_links_count"), "dropped_links_count"),
-            resource=self._resource_of(get("resource")),
-            scope=self._scope_of(get("scope")),
+            resource=self._read_resource(get("resource")),
+            scope=self._read_scope(get("scope")),
             references=self._identified(get("references"), "references"),
             hashes=self._identified(get("hashes"), "hashes"),
             **{member: _optional_text(get(member), member) for member in PROMOTED_TEXTS},
@@ -201,7 +195,7 @@ class _Reader:
             start_ns = self._default_ns if end_ns is None else end_ns
         return start_ns, start_ns if end_ns is None else end_ns
 
-    def _event(self, found: Any, start_ns: int) -> Event:
+    def _read_event(self, found: Any, start_ns: int) -> Event:
         """Read an event; one without a time happened at the start of its span."""
         members = object_of(found, "An event")
         time_ns = _time_ns(members, "time_unix_nano", "timestamp")
@@ -209,61 +203,34 @@ class _Reader:
             raise Rejected(
                 RejectionCode.ABSURD_TIME, f"The time of an event is {time_ns} ns; it takes 1970 to 2554, as in OTLP."
             )
-        return Event(
-            name=text_of(members.get("name"), "events.name"),
-            time_ns=start_ns if time_ns is None else time_ns,
-            attributes=self._attributes(members.get("attributes"), "events.attributes"),
-            dropped_attributes_count=count_of(
-                members.get("dropped_attributes_count"), "events.dropped_attributes_count"
-            ),
-        )
+        return self._event(members, start_ns if time_ns is None else time_ns)
 
-    def _link(self, found: Any) -> Link:
+    def _read_link(self, found: Any) -> Link:
         members = object_of(found, "A link")
-        return Link(
-            trace_id=_linked(members, "trace_id", parse_trace_id),
-            span_id=_linked(members, "span_id", parse_span_id),
-            attributes=self._attributes(members.get("attributes"), "links.attributes"),
-            trace_state=text_of(members.get("trace_state"), "links.trace_state"),
-            flags=count_of(members.get("flags"), "links.flags"),
-            dropped_attributes_count=count_of(
-                members.get("dropped_attributes_count"), "links.dropped_attributes_count"
-            ),
-        )
+        trace_id = _linked(members, "trace_id", parse_trace_id)
+        return self._link(members, trace_id, _linked(members, "span_id", parse_span_id))
 
-    def _resource_of(self, found: Any) -> Resource:
+    def _read_resource(self, found: Any) -> Resource:
         if found is None:
             return NO_RESOURCE
-        written = self._written(found, "resource")
-        if written != self._resource[0]:
-            members = object_of(found, "resource")
-            resource = Resource(
-                attributes=nest(self._attributes(members.get("attributes"), "resource.attributes")),
-                dropped_attributes_count=count_of(
-                    members.get("dropped_attributes_count"), "resource.dropped_attributes_count"
-                ),
-                schema_url=text_of(members.get("schema_url"), "resource.schema_url"),
-            )
-            self._resource = (written, resource)
-        return self._resource[1]
+        self._last_resource = self._shared(found, "resource", self._last_resource, self._resource)
+        return self._last_resource[1]
 
-    def _scope_of(self, found: Any) -> Scope:
+    def _read_scope(self, found: Any) -> Scope:
         if found is None:
             return NO_SCOPE
-        written = self._written(found, "scope")
-        if written != self._scope[0]:
-            members = object_of(found, "scope")
-            scope = Scope(
-                name=text_of(members.get("name"), "scope.name"),
-                version=text_of(members.get("version"), "scope.version"),
-                attributes=nest(self._attributes(members.get("attributes"), "scope.attributes")),
-                dropped_attributes_count=count_of(
-                    members.get("dropped_attributes_count"), "scope.dropped_attributes_count"
-                ),
-                schema_url=text_of(members.get("schema_url"), "scope.schema_url"),
-            )
-            self._scope = (written, scope)
-        return self._scope[1]
+        self._last_scope = self._shared(found, "scope", self._last_scope, self._scope)
+        return self._last_scope[1]
+
+    def _shared(
+        self, found: Any, where: str, last: tuple[bytes, _Shared], read: Callable[[dict[str, Any], str], _Shared]
+    ) -> tuple[bytes, _Shared]:
+        """Return what was read last if ``found`` is equal to it; each with its JSON."""
+        written = self._written(found, where)
+        if written == last[0]:
+            return last
+        members = object_of(found, where)
+        return written, read(members, text_of(members.get("schema_url"), f"{where}.schema_url"))
 
     def _written(self, found: Any, where: str) -> bytes:
         """Return the JSON of what the parser returned: equal only if values and types are; in Python 1 equals true."""
@@ -313,11 +280,9 @@ class _Reader:
         return found
 
     def _check_no_integer(self, found: float, where: str) -> None:
-        if self._span is None:
+        if self._long_integers is None:
             raise _DoubtfulDouble
-        if self._long is None:
-            self._long = _long_integers(self._span)
-        if found in self._long:
+        if found in self._long_integers:
             raise Rejected(
                 RejectionCode.INVALID_TYPE, f"{where} is an integer beyond 64 bits; legal is -2^63 to 2^64-1."
             )
@@ -326,7 +291,7 @@ class _Reader:
 def _long_integers(span: bytes) -> set[float]:
     """Return the integers past 64 bits in the bytes of a span, as the doubles that the parser makes of them."""
     found = (int(match[1]) for match in _STRING_OR_LONG_INTEGER.finditer(span) if match[1])
-    return {float(each) for each in found if not INT64_MIN <= each <= UINT64_MAX}
+    return {float(integer) for integer in found if not INT64_MIN <= integer <= UINT64_MAX}
 
 
 def _time_ns(members: dict[str, Any], exact: str, readable: str) -> int | None:
@@ -345,16 +310,10 @@ def _time_ns(members: dict[str, Any], exact: str, readable: str) -> int | None:
         raise Rejected(RejectionCode.INVALID_TYPE, f"{readable}: {exc}") from exc
 
 
-def _trace_id(found: Any) -> bytes:
+def _own_id(found: Any, name: str, parse: Callable[[str], bytes], code: RejectionCode) -> bytes:
     if found is None or found == "":
-        raise Rejected(RejectionCode.INVALID_TRACE_ID, f"The span has no trace_id; it takes {_TRACE_ID_LEGAL}.")
-    return _parsed_id(found, "trace_id", parse_trace_id, RejectionCode.INVALID_TRACE_ID)
-
-
-def _span_id(found: Any) -> bytes:
-    if found is None or found == "":
-        raise Rejected(RejectionCode.INVALID_SPAN_ID, f"The span has no span_id; it takes {_SPAN_ID_LEGAL}.")
-    return _parsed_id(found, "span_id", parse_span_id, RejectionCode.INVALID_SPAN_ID)
+        raise Rejected(code, f"The span has no {name}; it takes {_ID_LEGAL[name]}.")
+    return _parsed_id(found, name, parse, code)
 
 
 def _parent_id(found: Any) -> bytes | None:

@@ -21,7 +21,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
 
 from common.codec import otlp_json, otlp_protobuf, protobuf_cut
 from common.codec.decoded import Decoded, Rejections
-from common.codec.layout import RequestLayout, SpanPart
+from common.codec.layout import Layout, SpanPart
 from common.errors import ErrorCode, Rejected, ServiceError, TooLarge, UnsupportedMedia
 from common.kafka.record import CONTENT_TYPES as CONTENT_TYPES_OF
 from common.settings import Encoding
@@ -84,7 +84,7 @@ def prepare_traces(body: bytes, context: PrepareContext) -> PreparedIntake:
     return PreparedIntake(TraceRecords.of(records), len(decoded.spans), response_body, len(decoded.rejections))
 
 
-def split_by_trace(layout: RequestLayout, trace_ids: Mapping[int, bytes], *, bytes_max: int) -> list[TraceRecord]:
+def split_by_trace(layout: Layout, trace_ids: Mapping[int, bytes], *, bytes_max: int) -> list[TraceRecord]:
     """Return one record a trace, in the order of the request.
 
     ``trace_ids``: the trace of each accepted span, by its index in the request. Raises ``TooLarge`` if the records take
@@ -141,17 +141,7 @@ def _response_body(rejections: Rejections, *, encoding: str) -> bytes:
 
 def _status_message(code: int, text: str) -> bytes:
     """Encode ``google.rpc.Status``: field 1 is the code, field 2 the message. Two fields do not justify a dependency."""
-    message = text.encode()
-    return b"\x08" + _varint(code) + b"\x12" + _varint(len(message)) + message
-
-
-def _varint(value: int) -> bytes:
-    pieces = bytearray()
-    while value > 0x7F:
-        pieces.append(value & 0x7F | 0x80)
-        value >>= 7
-    pieces.append(value)
-    return bytes(pieces)
+    return b"\x08" + protobuf_cut.encode_varint(code) + protobuf_cut.encode_delimited(2, text.encode())
 
 
 def _count_protobuf(body: bytes) -> int:
@@ -184,7 +174,7 @@ def _count_laid_out(body: bytes) -> int:
 
 class _Codec(NamedTuple):
     decode: Callable[..., Decoded]
-    lay_out: Callable[[bytes], RequestLayout]
+    lay_out: Callable[[bytes], Layout]
     count: Callable[[bytes], int]
     """Counts spans, scopes and resources up to ``SPANS_MAX + 1``; 0 if the body cannot be read."""
 

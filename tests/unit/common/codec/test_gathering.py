@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from common.codec.decoded import Group, gather, missing_trace_id
+from common.codec.decoded import Group, gather, missing_id
+from common.codec.protobuf_cut import lay_out_request
 from common.errors import Rejected, RejectionCode
 from common.span import NO_RESOURCE, NO_SCOPE, Span
 
@@ -11,7 +12,7 @@ REFUSED = Rejected(RejectionCode.INVALID_TYPE, "The resource is bad.")
 
 def read(number, resource, scope):
     if number < 0:
-        raise missing_trace_id("16 bytes")
+        raise missing_id(b"", trace_id_legal="16 bytes", span_id_legal="8 bytes")
     return Span(b"t", bytes([number]), None, "", 0, 0, 0, 0, None, {}, resource=resource, scope=scope)
 
 
@@ -45,19 +46,14 @@ def test_spans_of_equal_bytes_are_read_once_where_they_are_rejected():
     def read_bytes(raw, resource, scope):
         reads.append(raw)
         if raw.startswith(b"bad"):
-            raise missing_trace_id("16 bytes")
+            raise missing_id(b"", trace_id_legal="16 bytes", span_id_legal="8 bytes")
         return read(raw[0], resource, scope)
 
     members = [b"bad", b"a", b"bad", b"a", b"bad too"]
-    decoded = gather([Group(NO_RESOURCE, NO_SCOPE, members)], read_bytes, layout=NoLayout())
+    decoded = gather([Group(NO_RESOURCE, NO_SCOPE, members)], read_bytes, layout=lay_out_request(b""))
 
     assert reads == [b"bad", b"a", b"a", b"bad too"]
     assert (decoded.span_indexes, [each.span_index for each in decoded.rejections.in_full]) == ([1, 3], [0, 2, 4])
-
-
-class NoLayout:
-    def cut(self, span_indexes, /):
-        raise NotImplementedError
 
 
 def test_the_later_of_two_equal_spans_is_kept_in_its_own_place():

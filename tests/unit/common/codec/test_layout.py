@@ -6,7 +6,7 @@ import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from common.codec import otlp_json, otlp_protobuf
-from common.codec.layout import Framing, RequestLayout, ScopePart, SpanPart, SpanParts, ascending, pieces
+from common.codec.layout import Framing, Layout, ScopePart, SpanPart, SpanParts, ascending, pieces
 from tests.support.otlp_json import request_json
 
 FRAMING = Framing(
@@ -14,13 +14,22 @@ FRAMING = Framing(
     resource=lambda wrapper, scopes: b"[" + wrapper + b":" + b"".join(scopes) + b"]",
     request=b"".join,
 )
+
+
+def span_parts(*parts):
+    spans = SpanParts()
+    for part in parts:
+        spans.add(*part)
+    return spans
+
+
 # Two resources whose wrappers and scopes are equal, byte for byte.
-LAYOUT = RequestLayout(
+LAYOUT = Layout(
     b"abcd",
     FRAMING,
     resources=[b"R", b"R"],
     scopes=[ScopePart(0, b"S"), ScopePart(0, b"S"), ScopePart(1, b"S")],
-    spans=[SpanPart(0, 0, 0, 1), SpanPart(0, 1, 1, 2), SpanPart(1, 2, 2, 3), SpanPart(2, 3, 3, 4)],
+    spans=span_parts((0, 0, 0, 1), (0, 1, 1, 2), (1, 2, 2, 3), (2, 3, 3, 4)),
 )
 
 
@@ -39,20 +48,16 @@ def test_neighbours_share_what_is_around_them_and_equal_wrappers_stay_apart(span
 
 
 def test_neighbours_are_one_piece_where_what_is_between_them_is_a_gap():
-    spans = SpanParts()
-    for start, end in [(0, 1), (2, 3), (5, 6)]:
-        spans.add(0, start, start, end)
+    spans = span_parts((0, 0, 0, 1), (0, 2, 2, 3), (0, 5, 5, 6))
 
     assert list(pieces(b"a,b;;c", spans, is_gap=b",".__eq__)) == [b"a,b", b"c"]
     assert list(pieces(b"a,b;;c", [], is_gap=bool)) == []
 
 
 def test_parts_of_spans_are_a_sequence():
-    spans = SpanParts()
-    for number in range(3):
-        spans.add(0, number, number, number + 1)
+    spans = span_parts((0, 0, 0, 1), (0, 1, 1, 2), (0, 2, 2, 3))
 
-    assert list(spans) == spans[0:3] == [SpanPart(0, 0, 0, 1), SpanPart(0, 1, 1, 2), SpanPart(0, 2, 2, 3)]
+    assert list(spans) == [SpanPart(0, 0, 0, 1), SpanPart(0, 1, 1, 2), SpanPart(0, 2, 2, 3)]
     assert (len(spans), spans[-1]) == (3, SpanPart(0, 2, 2, 3))
 
 

@@ -16,9 +16,9 @@ def test_fields_of_every_wire_type_are_followed():
 
     found = list(fields(value, 0, len(value)))
 
-    assert [(field.number, field.wire_type) for field in found] == [(1, 0), (2, 1), (3, 2), (4, 5), (3, 3)]
-    assert value[found[2].content : found[2].end] == b"abc"
-    assert found[-1].end == len(value)
+    assert [(number, wire_type) for number, wire_type, *_ in found] == [(1, 0), (2, 1), (3, 2), (4, 5), (3, 3)]
+    assert [value[start:end] for *_, start, end in found][2] == b"abc"
+    assert found[-1][-1] == len(value)
 
 
 @pytest.mark.parametrize(
