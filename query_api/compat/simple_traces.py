@@ -22,8 +22,10 @@ from query_api.compat.simple_traces_models import (
     SimpleTraceFilter,
     SimpleTraceResponse,
     SimpleTracesResponse,
+    simple_trace_of,
+    spans_of_edited,
+    wanted_flags,
 )
-from query_api.compat.simple_traces_spans import simple_trace_of, spans_of_edited, wanted_flags
 from query_api.filter.language import Node
 from query_api.filter.operands import read_span_id, read_trace_id
 from query_api.filter.parse import FilteringModel, parse

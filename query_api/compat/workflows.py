@@ -9,8 +9,8 @@ from dataclasses import replace
 from typing import Final
 
 from query_api.registry.applications import APPLICATION
-from query_api.registry.deployments import DeployableRevisions, RetrieveDeployed
-from query_api.registry.labels import Labels
+from query_api.registry.environments import DeployableRevisions, RetrieveDeployed
+from query_api.registry.kinds import Labels
 from query_api.registry.responses import RetrievedRevisionResponse
 from query_api.registry.routes import in_kind, resolving_route
 from query_api.registry.values import Kind
@@ -22,18 +22,14 @@ WORKFLOW: Final = replace(
 )
 _REVISIONS: Final = DeployableRevisions(WORKFLOW)
 
+# fmt: off
 WORKFLOW_ROUTES: Final = (
     resolving_route(WORKFLOW, _REVISIONS, tag="Workflows"),
     *in_kind(
         WORKFLOW,
-        Route(
-            "POST",
-            "/workflows/revisions/retrieve",
-            _REVISIONS.retrieve,
-            "Retrieve a workflow revision by references.",
-            "Workflows",
-            RetrievedRevisionResponse,
-            body=RetrieveDeployed,
-        ),
+        Route("POST", "/workflows/revisions/retrieve", _REVISIONS.retrieve,
+              "Retrieve a workflow revision by references.", "Workflows", RetrievedRevisionResponse,
+              body=RetrieveDeployed),
     ),
 )
+# fmt: on

@@ -1,6 +1,6 @@
 """The table of routes: every route of the API, and how a request finds its own (contract §1).
 
-The routes of applications, environments and queries follow one pattern, in ``registry/*_routes.py``.
+The routes of applications, environments and queries follow one pattern, in ``registry/routes.py``.
 """
 
 from __future__ import annotations
@@ -21,10 +21,9 @@ from query_api.analytics.models import (
     MetricsQuery,
     MetricsResponse,
 )
-from query_api.compat import accounts_handlers as accounts
-from query_api.compat import flat
+from query_api.compat import accounts, flat
 from query_api.compat import simple_traces as simple
-from query_api.compat.accounts_models import (
+from query_api.compat.accounts import (
     AccountsResponse,
     CreateAccounts,
     CurrentProject,
@@ -39,8 +38,8 @@ from query_api.compat.simple_traces_models import (
     SimpleTraceDeleted,
     SimpleTraceResponse,
     SimpleTracesResponse,
+    spans_of_new,
 )
-from query_api.compat.simple_traces_spans import spans_of_new
 from query_api.compat.workflows import WORKFLOW_ROUTES
 from query_api.freshness import status as freshness
 from query_api.freshness.status import Freshness
@@ -63,7 +62,7 @@ from query_api.pages.traces import TraceDeleted, TraceIds, TraceResponse, Traces
 from query_api.registry.routes import ENVIRONMENT_ROUTES
 from query_api.request.errors import MethodNotAllowed
 from query_api.request.route import Access, Route
-from query_api.saved import resolve as saved
+from query_api.saved import query_routes as saved
 from query_api.saved.query_routes import QUERY_ROUTES
 from query_api.saved.revisions import APPLICATION_ROUTES
 

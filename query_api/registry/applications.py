@@ -18,6 +18,7 @@ from pydantic import AfterValidator, Discriminator, Field, Tag
 
 from query_api.registry.fields import Loose, Meta
 from query_api.registry.kinds import (
+    APPLICATIONS,
     FlagConditions,
     FlagsFilter,
     History,
@@ -27,7 +28,6 @@ from query_api.registry.kinds import (
     RoleFlags,
     Sample,
 )
-from query_api.registry.labels import APPLICATIONS
 from query_api.request.json_body import Named
 from query_api.request.references import ReferenceIn, Text
 

@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from pydantic import ValidationError
 
 from common.errors import InvalidInput
-from query_api.registry.references import refuse_insufficient
+from query_api.registry.checks import refuse_insufficient
 from query_api.registry.values import Kind, References
 from query_api.request.references import ReferenceIn
 

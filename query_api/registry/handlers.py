@@ -11,28 +11,20 @@ from typing import Final
 from uuid import UUID
 
 from common.errors import InvalidInput, NotFound, Unavailable
-from query_api.registry.checks import edited_id, missing, path_id, refuse_reserved, reporting_conflicts
-from query_api.registry.fields import id_window
-from query_api.registry.kinds import History, RevisionState, RoleFlags
-from query_api.registry.labels import Labels
-from query_api.registry.references import find_named_revision
-from query_api.registry.responses import artifact_members, list_response, one_response, simple_members, variant_members
-from query_api.registry.schemas import (
-    ChosenId,
-    CreateArtifact,
-    CreateSimple,
-    CreateVariant,
-    EditArtifact,
-    EditSimple,
-    EditVariant,
-    ForkParameters,
-    ForkVariant,
-    SimpleCreate,
-    SimpleEdit,
-    VariantFork,
+from query_api.registry import schemas
+from query_api.registry.checks import (
+    edited_id,
+    find_named_revision,
+    missing,
+    path_id,
+    refuse_reserved,
+    reporting_conflicts,
 )
-from query_api.registry.searches import QueryArtifacts, QueryVariants, search_of, with_parameters
-from query_api.registry.store import LOG_MAX, Lineage, Owner, random_slug
+from query_api.registry.fields import id_window
+from query_api.registry.kinds import History, RevisionState
+from query_api.registry.responses import artifact_members, list_response, one_response, simple_members, variant_members
+from query_api.registry.searches import EntityQuery, search_of, with_parameters
+from query_api.registry.store import LOG_MAX, Entity, Lineage, Owner, random_slug
 from query_api.registry.values import Artifact, Content, Header, Kind, References, SimpleArtifact, Variant
 from query_api.request.references import Reference
 from query_api.request.route import Request, Response
@@ -52,16 +44,25 @@ class KindHandlers:
 
     def __init__(self, history: History) -> None:
         self._history = history
-
-    @property
-    def _labels(self) -> Labels:
-        return self._history.labels
+        self._labels = history.labels
 
     def _lineage(self, request: Request) -> Lineage:
         return lineage_of(request, self._labels.kind)
 
-    def _artifact_flags(self, sent: RoleFlags | None) -> str:
-        return self._history.artifact_flags(sent.given() if sent is not None else {})
+    async def _page(self, request: Request, layer: type[Entity]) -> list[Entity]:
+        """Return the page of a layer that the body and the parameters of a query ask for."""
+        query: EntityQuery = with_parameters(request.body, request.query)
+        return await self._lineage(request).page(layer, search_of(self._history, query), id_window(query.windowing))
+
+    async def _create_artifact(
+        self, lineage: Lineage, sent: schemas.ArtifactCreate, chosen_id: UUID | None
+    ) -> Artifact:
+        flags = self._history.artifact_flags({} if sent.flags is None else sent.flags.given())
+        return await lineage.create_artifact(sent.slug, header=sent.header(), flags=flags, artifact_id=chosen_id)
+
+    async def _edit_artifact(self, lineage: Lineage, artifact_id: UUID, sent: schemas.ArtifactEdit) -> Artifact | None:
+        flags = None if sent.flags is None else self._history.artifact_flags(sent.flags.given())
+        return await lineage.edit_artifact(artifact_id, header=sent.header(), flags=flags, folder_id=sent.folder_id)
 
 
 class ArtifactHandlers(KindHandlers):
@@ -69,43 +70,33 @@ class ArtifactHandlers(KindHandlers):
 
     async def create(self, request: Request) -> Response:
         """Create an artifact without variants."""
-        body: CreateArtifact = request.body
+        body: schemas.CreateArtifact = request.body
         sent, chosen_id = body.artifact, _chosen_id(request)
         refuse_reserved(sent.slug)
         with reporting_conflicts(slug=sent.slug, chosen_id=chosen_id):
-            created = await self._lineage(request).create_artifact(
-                sent.slug, header=sent.header(), flags=self._artifact_flags(sent.flags), artifact_id=chosen_id
-            )
-        return self._response(created)
+            return self._response(await self._create_artifact(self._lineage(request), sent, chosen_id))
 
     async def get(self, request: Request) -> Response:
         """Return an artifact, archived or not."""
-        return self._response(await self._lineage(request).find_artifact(Reference(path_id(request))))
+        return self._response(await self._lineage(request).find(Artifact, Reference(path_id(request))))
 
     async def edit(self, request: Request) -> Response:
         """Change the given members of an artifact and keep the others. An archived one cannot be changed."""
-        body: EditArtifact = request.body
-        sent = body.artifact
-        artifact_id = edited_id(request, sent.id)
-        flags = None if sent.flags is None else self._artifact_flags(sent.flags)
-        edited = await self._lineage(request).edit_artifact(
-            artifact_id, header=sent.header(), flags=flags, folder_id=sent.folder_id
-        )
-        return self._response(edited)
+        body: schemas.EditArtifact = request.body
+        artifact_id = edited_id(request, body.artifact.id)
+        return self._response(await self._edit_artifact(self._lineage(request), artifact_id, body.artifact))
 
     async def archive(self, request: Request) -> Response:
         """Archive an artifact. Its variants and revisions stay as they are."""
-        return self._response(await self._lineage(request).archive_artifact(path_id(request)))
+        return self._response(await self._lineage(request).archive(Artifact, path_id(request)))
 
     async def unarchive(self, request: Request) -> Response:
         """Restore an archived artifact."""
-        return self._response(await self._lineage(request).unarchive_artifact(path_id(request)))
+        return self._response(await self._lineage(request).unarchive(Artifact, path_id(request)))
 
     async def query(self, request: Request) -> Response:
         """Return a page of artifacts in the order of their ids."""
-        query: QueryArtifacts = with_parameters(request.body, request.query)
-        search = search_of(self._history, query)
-        rows = await self._lineage(request).page(Artifact, search, id_window(query.windowing))
+        rows = await self._page(request, Artifact)
         return list_response(self._labels.artifacts, map(artifact_members, rows))
 
     def _response(self, artifact: Artifact | None) -> Response:
@@ -117,7 +108,7 @@ class VariantHandlers(KindHandlers):
 
     async def create(self, request: Request) -> Response:
         """Create a variant without revisions."""
-        body: CreateVariant = request.body
+        body: schemas.CreateVariant = request.body
         sent, labels = body.variant, self._labels
         if sent.artifact_id is None:
             raise missing(labels.variant, labels.own_name("artifact_id"))
@@ -132,34 +123,32 @@ class VariantHandlers(KindHandlers):
 
     async def get(self, request: Request) -> Response:
         """Return a variant, archived or not."""
-        found = await self._lineage(request).find_variant(Reference(path_id(request)))
+        found = await self._lineage(request).find(Variant, Reference(path_id(request)))
         return self._response(found, with_slugs=True)
 
     async def edit(self, request: Request) -> Response:
         """Replace the name, description, tags and metadata of a variant; absent members are cleared."""
-        body: EditVariant = request.body
+        body: schemas.EditVariant = request.body
         variant_id = edited_id(request, body.variant.id)
-        return self._response(await self._lineage(request).edit_variant(variant_id, header=body.variant.header()))
+        return self._response(await self._lineage(request).edit(Variant, variant_id, header=body.variant.header()))
 
     async def archive(self, request: Request) -> Response:
         """Archive a variant and its revisions."""
-        return self._response(await self._lineage(request).archive_variant(path_id(request)))
+        return self._response(await self._lineage(request).archive(Variant, path_id(request)))
 
     async def unarchive(self, request: Request) -> Response:
         """Restore an archived variant and the revisions that were archived with it."""
-        return self._response(await self._lineage(request).unarchive_variant(path_id(request)))
+        return self._response(await self._lineage(request).unarchive(Variant, path_id(request)))
 
     async def query(self, request: Request) -> Response:
         """Return a page of variants in the order of their ids."""
-        query: QueryVariants = with_parameters(request.body, request.query)
-        search, labels = search_of(self._history, query), self._labels
-        rows = await self._lineage(request).page(Variant, search, id_window(query.windowing))
-        members = (variant_members(labels, variant, with_slugs=True) for variant in rows)
-        return list_response(labels.own_name("variants"), members)
+        rows = await self._page(request, Variant)
+        members = (variant_members(self._labels, variant, with_slugs=True) for variant in rows)
+        return list_response(self._labels.own_name("variants"), members)
 
     async def fork(self, request: Request) -> Response:
         """Create a variant of the same artifact with a copy of another variant's history, up to one of its revisions."""
-        body: ForkVariant = request.body
+        body: schemas.ForkVariant = request.body
         refuse_reserved(body.variant.slug)
         lineage = self._lineage(request)
         source = await self._fork_source(request, lineage)
@@ -173,8 +162,8 @@ class VariantHandlers(KindHandlers):
         return self._response(forked)
 
     async def _fork_source(self, request: Request, lineage: Lineage) -> Variant:
-        body: ForkVariant = request.body
-        parameters: ForkParameters = request.query
+        body: schemas.ForkVariant = request.body
+        parameters: schemas.ForkParameters = request.query
         sent, member = body.variant_ref, self._labels.own_name("variant_ref")
         if parameters.variant_id is not None and sent.id not in (None, parameters.variant_id):
             parameter = self._labels.own_name("variant_id")
@@ -182,7 +171,7 @@ class VariantHandlers(KindHandlers):
         reference = Reference(sent.id or parameters.variant_id, sent.slug)
         if not reference.identifies:
             raise InvalidInput(f"{member} names no variant to fork: give its id or slug.")
-        source = await lineage.find_variant(reference)
+        source = await lineage.find(Variant, reference)
         if source is None:
             raise InvalidInput(f"Fork source variant could not be resolved: there is none that {member} names.")
         if reference.slug not in (None, source.slug):
@@ -201,14 +190,12 @@ class SimpleHandlers(KindHandlers):
 
     async def create(self, request: Request) -> Response:
         """Create an artifact with a variant and two revisions: version 0 is empty, version 1 holds the data."""
-        body: CreateSimple = request.body
+        body: schemas.CreateSimple = request.body
         sent, chosen_id = body.artifact, _chosen_id(request)
         refuse_reserved(sent.slug)
         with reporting_conflicts(slug=sent.slug, chosen_id=chosen_id):
             async with self._lineage(request).transaction() as lineage:
-                artifact = await lineage.create_artifact(
-                    sent.slug, header=sent.header(), flags=self._artifact_flags(sent.flags), artifact_id=chosen_id
-                )
+                artifact = await self._create_artifact(lineage, sent, chosen_id)
                 await self._commit_first_revisions(lineage, artifact, sent)
                 created = await lineage.find_simple(artifact.id)
         return self._response(created)
@@ -219,18 +206,13 @@ class SimpleHandlers(KindHandlers):
 
     async def edit(self, request: Request) -> Response:
         """Change the given members. Any member except the id commits a revision, with the given or the newest data."""
-        body: EditSimple = request.body
+        body: schemas.EditSimple = request.body
         sent = body.artifact
         artifact_id = edited_id(request, sent.id)
-        flags = None if sent.flags is None else self._artifact_flags(sent.flags)
         async with self._lineage(request).transaction() as lineage:
             before = await lineage.find_simple(artifact_id)
-            if before is None:
-                return self._response(None)
-            artifact = await lineage.edit_artifact(
-                artifact_id, header=sent.header(), flags=flags, folder_id=sent.folder_id
-            )
-            if artifact is None:
+            artifact = None if before is None else await self._edit_artifact(lineage, artifact_id, sent)
+            if before is None or artifact is None:
                 return self._response(None)
             if _makes_revision(sent):
                 await self._commit_edit(lineage, artifact, before, sent)
@@ -238,35 +220,27 @@ class SimpleHandlers(KindHandlers):
 
     async def archive(self, request: Request) -> Response:
         """Archive an artifact; some kinds archive its first variant with it."""
-        async with self._lineage(request).transaction() as lineage:
-            archived = await lineage.archive_artifact(path_id(request))
-            if archived is None:
-                return self._response(None)
-            if variant := await self._archived_with_it(lineage, archived):
-                await lineage.archive_variant(variant.id)
-            return self._response(await lineage.find_simple(archived.id))
+        return await self._archive_or_restore(request, is_archived=True)
 
     async def unarchive(self, request: Request) -> Response:
         """Restore an archived artifact, with what was archived with it."""
-        async with self._lineage(request).transaction() as lineage:
-            restored = await lineage.unarchive_artifact(path_id(request))
-            if restored is None:
-                return self._response(None)
-            if variant := await self._archived_with_it(lineage, restored):
-                await lineage.unarchive_variant(variant.id)
-            return self._response(await lineage.find_simple(restored.id))
+        return await self._archive_or_restore(request, is_archived=False)
 
     async def query(self, request: Request) -> Response:
         """Return a page of artifacts with their data, in the order of their ids."""
-        query: QueryArtifacts = with_parameters(request.body, request.query)
-        search = search_of(self._history, query)
-        rows = await self._lineage(request).page(SimpleArtifact, search, id_window(query.windowing))
-        return list_response(self._labels.artifacts, map(simple_members, rows))
+        return list_response(self._labels.artifacts, map(simple_members, await self._page(request, SimpleArtifact)))
 
-    async def _archived_with_it(self, lineage: Lineage, artifact: Artifact) -> Variant | None:
-        return await lineage.default_variant(artifact.id) if self._history.archives_with_variant else None
+    async def _archive_or_restore(self, request: Request, *, is_archived: bool) -> Response:
+        async with self._lineage(request).transaction() as lineage:
+            change = lineage.archive if is_archived else lineage.unarchive
+            changed = await change(Artifact, path_id(request))
+            if changed is None:
+                return self._response(None)
+            if self._history.archives_with_variant and (variant := await lineage.default_variant(changed.id)):
+                await change(Variant, variant.id)
+            return self._response(await lineage.find_simple(changed.id))
 
-    async def _commit_first_revisions(self, lineage: Lineage, artifact: Artifact, sent: SimpleCreate) -> None:
+    async def _commit_first_revisions(self, lineage: Lineage, artifact: Artifact, sent: schemas.SimpleCreate) -> None:
         header = sent.header()
         variant = await lineage.create_variant(artifact.id, random_slug(), header=header)
         assert variant is not None  # noqa: S101 - its artifact was created in this transaction
@@ -275,7 +249,7 @@ class SimpleHandlers(KindHandlers):
         await lineage.commit(variant.id, Content(header, None, snapshot.flags, snapshot.data))
 
     async def _commit_edit(
-        self, lineage: Lineage, artifact: Artifact, before: SimpleArtifact, sent: SimpleEdit
+        self, lineage: Lineage, artifact: Artifact, before: SimpleArtifact, sent: schemas.SimpleEdit
     ) -> None:
         """``name`` and ``description`` are only those that were sent; all else is taken from the newest revision."""
         if sent.data is not None:
@@ -292,17 +266,17 @@ class SimpleHandlers(KindHandlers):
 
 
 def _chosen_id(request: Request) -> UUID | None:
-    parameters: ChosenId = request.query
+    parameters: schemas.ChosenId = request.query
     return parameters.artifact_id
 
 
-def _named_header(sent: VariantFork) -> Header:
+def _named_header(sent: schemas.VariantFork) -> Header:
     """Name a new variant after its slug if it has no name."""
     header = sent.header()
     return header if header.name is not None else header._replace(name=sent.slug)
 
 
-async def _fork_version(body: ForkVariant, lineage: Lineage, source: Variant) -> int:
+async def _fork_version(body: schemas.ForkVariant, lineage: Lineage, source: Variant) -> int:
     """Return the last version to copy."""
     if body.revision_ref is None or body.revision_ref.value() == Reference():
         return LOG_MAX
@@ -315,6 +289,6 @@ async def _fork_version(body: ForkVariant, lineage: Lineage, source: Variant) ->
     return last.version
 
 
-def _makes_revision(sent: SimpleEdit) -> bool:
+def _makes_revision(sent: schemas.SimpleEdit) -> bool:
     members = (sent.name, sent.description, sent.tags, sent.meta, sent.flags, sent.data)
     return any(member is not None for member in members)

@@ -1,7 +1,10 @@
-"""A kind of history as a value, and the models that it has on the wire.
+"""A kind of history as a value: its names, its models, and its rules.
 
-Models are written once, under neutral names (``schemas.py``, ``responses.py``); handlers and the store know no others.
-``for_kind`` is the border: it derives from a neutral model the one that validates and documents the requests of a kind.
+Models are written once, under neutral names (``artifact``, ``variant_ref``, ``revision_id``; ``schemas.py``,
+``responses.py``); handlers and the store know no others. ``Labels`` holds the names of a kind: ``application``,
+``query_variant_ref``. Ids and slugs have several spellings, which all mean the same. ``for_kind`` is the border: it
+derives from a neutral model the one that validates and documents the requests of a kind. Source: reference
+``applications-api`` §1.2 and §6.2, ``spans-api`` §9.1.
 """
 
 from __future__ import annotations
@@ -11,7 +14,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
-from functools import reduce
+from functools import cache, reduce
 from types import UnionType
 from typing import Annotated, Any, ClassVar, Final, NamedTuple, TypeAlias, TypeVar, Union, cast, get_args, get_origin
 from uuid import UUID
@@ -22,9 +25,88 @@ from pydantic.json_schema import SkipJsonSchema
 
 from query_api.registry.diff import changed
 from query_api.registry.fields import Loose, Meta, json_text
-from query_api.registry.labels import Labels
+from query_api.registry.values import Kind
 from query_api.request.json_body import Listed, Strict
 from query_api.request.references import Text
+
+_LAYER_MEMBER: Final = re.compile(r"(artifact|variant|revision)(s|_refs?|_id|_slug)?")
+_SPELLED_MEMBER: Final = re.compile(r"(artifact|variant|revision)_(id|slug)")
+_WORD: Final = re.compile(r"\b(an artifact|artifacts?)\b", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Labels:
+    """The names of one kind."""
+
+    kind: Kind
+    """The kind whose rows are meant."""
+
+    artifact: str
+    artifacts: str
+    spellings: tuple[str, ...]
+    """Prefixes of the members for ids and slugs. The first is the kind's own; ``artifact`` means the neutral name."""
+
+    one: str
+    """In texts, with its article: ``a saved query``."""
+
+    several: str
+
+    @property
+    def variant(self) -> str:
+        """The member that holds a variant: ``application_variant``."""
+        return self.own_name("variant")
+
+    @property
+    def revision(self) -> str:
+        """The member that holds a revision: ``application_revision``."""
+        return self.own_name("revision")
+
+    def own_name(self, member: str) -> str:
+        """Return the kind's own name of a neutral member: ``variant_refs`` becomes ``application_variant_refs``."""
+        return self.artifacts if member == "artifacts" else _prefixed(self.artifact, member)
+
+    def spellings_of(self, member: str) -> tuple[str, ...]:
+        """Return every name of a neutral member on the wire, the kind's own first. Only ids and slugs have several."""
+        return _spellings(self, member)
+
+    def on_wire(self, members: Mapping[str, Any]) -> dict[str, Any]:
+        """Return ``members`` under their names on the wire, ids and slugs in every spelling."""
+        return {name: value for member, value in members.items() for name in _spellings(self, member)}
+
+    def in_words(self, text: str) -> str:
+        """Return ``text`` with the kind's words instead of ``an artifact``, ``artifact`` and ``artifacts``."""
+        return _WORD.sub(self._word, text)
+
+    def _word(self, match: re.Match[str]) -> str:
+        words = {"an artifact": self.one, "artifact": self.one.split(" ", 1)[1], "artifacts": self.several}
+        word = words[match[0].lower()]
+        return word[0].upper() + word[1:] if match[0][0].isupper() else word
+
+
+@cache  # a few dozen, each needed several times a request
+def _spellings(labels: Labels, member: str) -> tuple[str, ...]:
+    if _SPELLED_MEMBER.fullmatch(member):
+        return tuple(member if prefix == "artifact" else _prefixed(prefix, member) for prefix in labels.spellings)
+    return (labels.own_name(member),) if _LAYER_MEMBER.fullmatch(member) else (member,)
+
+
+def _prefixed(prefix: str, member: str) -> str:
+    return prefix + member.removeprefix("artifact") if member.startswith("artifact") else f"{prefix}_{member}"
+
+
+APPLICATIONS: Final = Labels(
+    Kind.APPLICATION,
+    "application",
+    "applications",
+    ("application", "workflow", "artifact"),
+    "an application",
+    "applications",
+)
+QUERIES: Final = Labels(Kind.QUERY, "query", "queries", ("query", "artifact"), "a saved query", "saved queries")
+ENVIRONMENTS: Final = Labels(
+    Kind.ENVIRONMENT, "environment", "environments", ("environment", "artifact"), "an environment", "environments"
+)
+
 
 Model = TypeVar("Model", bound=BaseModel)
 

@@ -15,6 +15,7 @@ from uuid import UUID
 
 from common.errors import InvalidInput
 from common.fair_share import in_thread
+from query_api.registry.checks import wanted_number
 from query_api.registry.embeds import (
     KINDS,
     Embed,
@@ -28,7 +29,7 @@ from query_api.registry.embeds import (
     targets_in,
 )
 from query_api.registry.fields import JSON_DEPTH_MAX, json_text
-from query_api.registry.references import wanted_number
+from query_api.registry.responses import reference_members
 from query_api.registry.schemas import ErrorPolicy
 from query_api.registry.store import Lineage
 from query_api.registry.values import Embedded, WantedEmbed
@@ -144,15 +145,7 @@ def _part(target: EmbedTarget, row: Embedded | None) -> _Part | str:
     if row.value is None:
         return TOO_LARGE
     value = json.loads(row.value)
-    return _Part((row.id, target.path), _references(target.word, row), value, row.bytes_count, depth_of(value))
-
-
-def _references(word: str, row: Embedded) -> Mapping[str, Any]:
-    return {
-        word: {"id": row.artifact_id, "slug": row.artifact_slug},
-        f"{word}_variant": {"id": row.variant_id, "slug": row.variant_slug},
-        f"{word}_revision": {"id": row.id, "slug": row.slug, "version": str(row.version)},
-    }
+    return _Part((row.id, target.path), reference_members(target.word, row), value, row.bytes_count, depth_of(value))
 
 
 @dataclass

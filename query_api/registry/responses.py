@@ -15,9 +15,8 @@ from uuid import UUID
 import orjson
 from pydantic import BaseModel, Field
 
-from query_api.registry.kinds import Mark, PerKind, RevisionData, RevisionFlags, RoleFlags
-from query_api.registry.labels import Labels
-from query_api.registry.values import Artifact, Revision, SimpleArtifact, Variant
+from query_api.registry.kinds import Labels, Mark, PerKind, RevisionData, RevisionFlags, RoleFlags
+from query_api.registry.values import Artifact, Embedded, Revision, SimpleArtifact, Variant
 from query_api.request.route import Response
 
 JsonObject: TypeAlias = dict[str, Any]
@@ -28,19 +27,8 @@ _SpelledSlug: TypeAlias = Annotated[str | None, Mark.EVERY_SPELLING]
 _OPTIONS: Final = orjson.OPT_UTC_Z
 
 
-class Lifecycle(BaseModel):
-    """When and by whom it was created, changed and archived. What has not happened is absent."""
-
-    created_at: datetime
-    updated_at: datetime | None = None
-    deleted_at: datetime | None = Field(None, description="The time at which it was archived.")
-    created_by_id: UUID
-    updated_by_id: UUID | None = None
-    deleted_by_id: UUID | None = None
-
-
-class HeaderOut(BaseModel):
-    """What people wrote about it."""
+class EntityOut(PerKind):
+    """What all layers show. What was not written, or has not happened, is absent."""
 
     id: UUID
     slug: str
@@ -48,6 +36,12 @@ class HeaderOut(BaseModel):
     description: str | None = None
     tags: JsonObject | None = None
     meta: JsonObject | None = None
+    created_at: datetime
+    updated_at: datetime | None = None
+    deleted_at: datetime | None = Field(None, description="The time at which it was archived.")
+    created_by_id: UUID
+    updated_by_id: UUID | None = None
+    deleted_by_id: UUID | None = None
 
 
 class ForkedFrom(BaseModel):
@@ -57,14 +51,14 @@ class ForkedFrom(BaseModel):
     revision_id: UUID
 
 
-class ArtifactOut(HeaderOut, Lifecycle, PerKind):
+class ArtifactOut(EntityOut):
     """An artifact."""
 
     flags: RoleFlags | None = None
     folder_id: UUID | None = None
 
 
-class SimpleOut(HeaderOut, Lifecycle, PerKind):
+class SimpleOut(EntityOut):
     """An artifact with the data of the newest revision of its first variant."""
 
     flags: RevisionFlags | None = None
@@ -74,7 +68,7 @@ class SimpleOut(HeaderOut, Lifecycle, PerKind):
     revision_id: UUID
 
 
-class VariantOut(HeaderOut, Lifecycle, PerKind):
+class VariantOut(EntityOut):
     """A variant of an artifact."""
 
     artifact_id: _SpelledId
@@ -83,7 +77,7 @@ class VariantOut(HeaderOut, Lifecycle, PerKind):
     forked_from: ForkedFrom | None = None
 
 
-class RevisionOut(HeaderOut, Lifecycle, PerKind):
+class RevisionOut(EntityOut):
     """A revision of an artifact."""
 
     version: str = Field(description='"0", "1", "2", … without gaps.')
@@ -98,59 +92,57 @@ class RevisionOut(HeaderOut, Lifecycle, PerKind):
     data: RevisionData | None = None
 
 
-class ArtifactResponse(PerKind):
-    """One artifact, or none."""
+class CountedOut(PerKind):
+    """What every response begins with."""
 
     count: int
+
+
+class ArtifactResponse(CountedOut):
+    """One artifact, or none."""
+
     artifact: ArtifactOut | None = None
 
 
-class ArtifactsResponse(PerKind):
+class ArtifactsResponse(CountedOut):
     """A page of artifacts."""
 
-    count: int
     artifacts: list[ArtifactOut]
 
 
-class SimpleResponse(PerKind):
+class SimpleResponse(CountedOut):
     """One artifact with its data, or none."""
 
-    count: int
     artifact: SimpleOut | None = None
 
 
-class SimplesResponse(PerKind):
+class SimplesResponse(CountedOut):
     """A page of artifacts with their data."""
 
-    count: int
     artifacts: list[SimpleOut]
 
 
-class VariantResponse(PerKind):
+class VariantResponse(CountedOut):
     """One variant, or none."""
 
-    count: int
     variant: VariantOut | None = None
 
 
-class VariantsResponse(PerKind):
+class VariantsResponse(CountedOut):
     """A page of variants."""
 
-    count: int
     variants: list[VariantOut]
 
 
-class RevisionResponse(PerKind):
+class RevisionResponse(CountedOut):
     """One revision, or none."""
 
-    count: int
     revision: RevisionOut | None = None
 
 
-class RevisionsResponse(PerKind):
+class RevisionsResponse(CountedOut):
     """A page of revisions."""
 
-    count: int
     revisions: list[RevisionOut]
 
 
@@ -172,11 +164,9 @@ class RetrievalInfo(BaseModel):
     selector: dict[str, str] | None = None
 
 
-class RetrievedRevisionResponse(PerKind):
+class RetrievedRevisionResponse(RevisionResponse):
     """The revision that the references name, or none."""
 
-    count: int
-    revision: RevisionOut | None = None
     resolution_info: ResolutionInfo | None = Field(None, description="Present if `resolve` was set.")
     retrieval_info: RetrievalInfo | None = None
 
@@ -187,10 +177,9 @@ class ResolvedData(PerKind):
     data: RevisionData
 
 
-class ResolvedRevisionResponse(PerKind):
+class ResolvedRevisionResponse(CountedOut):
     """The revision that the references name, the data that was sent, or none."""
 
-    count: int
     revision: RevisionOut | ResolvedData | None = None
     resolution_info: ResolutionInfo | None = None
     retrieval_info: RetrievalInfo | None = None
@@ -228,16 +217,8 @@ def list_response(name: str, rows: Iterable[Members]) -> Response:
 
 def artifact_members(artifact: Artifact) -> Members:
     """Return the members of an artifact."""
-    return _present(
-        {
-            "id": artifact.id,
-            "slug": artifact.slug,
-            **_header(artifact),
-            "flags": _flags(artifact.flags),
-            "folder_id": artifact.folder_id,
-            **_lifecycle(artifact),
-        }
-    )
+    own = {"flags": _flags(artifact.flags), "folder_id": artifact.folder_id}
+    return _present({"id": artifact.id, "slug": artifact.slug, **_header(artifact), **own, **_lifecycle(artifact)})
 
 
 def simple_members(simple: SimpleArtifact) -> Members:
@@ -294,22 +275,18 @@ def revision_response(labels: Labels, revision: Revision | None, *, with_slugs: 
     return one_response(labels.revision, members, **others)
 
 
-def reference_members(labels: Labels, revision: Revision) -> Members:
-    """Return the three references that lead to a revision."""
+def reference_members(word: str, revision: Revision | Embedded) -> Members:
+    """Return the three references that lead to a revision. ``word`` is the member that names the artifact."""
     return {
-        labels.artifact: {"id": revision.artifact_id, "slug": revision.artifact_slug},
-        labels.variant: {"id": revision.variant_id, "slug": revision.variant_slug},
-        labels.revision: {"id": revision.id, "slug": revision.slug, "version": str(revision.version)},
+        word: {"id": revision.artifact_id, "slug": revision.artifact_slug},
+        f"{word}_variant": {"id": revision.variant_id, "slug": revision.variant_slug},
+        f"{word}_revision": {"id": revision.id, "slug": revision.slug, "version": str(revision.version)},
     }
 
 
 def _header(entity: Artifact | Variant | Revision) -> Members:
-    return {
-        "name": entity.name,
-        "description": entity.description,
-        "tags": _json(entity.tags),
-        "meta": _json(entity.meta),
-    }
+    texts = {"name": entity.name, "description": entity.description}
+    return {**texts, "tags": _json(entity.tags), "meta": _json(entity.meta)}
 
 
 def _lifecycle(entity: Artifact | Variant | Revision) -> Members:

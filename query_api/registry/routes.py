@@ -5,78 +5,84 @@ Source: reference ``applications-api`` §4–§8, ``spans-api`` §9; diff and re
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Final
+from dataclasses import dataclass, replace
+from typing import Final, TypeAlias
 
 from pydantic import BaseModel
 
+from query_api.registry import responses, schemas, searches
 from query_api.registry.applications import APPLICATION
-from query_api.registry.deployments import DeployApplication, deploy_application
-from query_api.registry.environments import ENVIRONMENT, guard, unguard
+from query_api.registry.environments import ENVIRONMENT, DeployApplication, deploy_application, guard, unguard
 from query_api.registry.handlers import ArtifactHandlers, SimpleHandlers, VariantHandlers
-from query_api.registry.kinds import History, for_kind
-from query_api.registry.labels import Labels
-from query_api.registry.responses import (
-    ArtifactResponse,
-    ArtifactsResponse,
-    DiffResponse,
-    ResolvedRevisionResponse,
-    RetrievedRevisionResponse,
-    RevisionResponse,
-    RevisionsResponse,
-    SimpleResponse,
-    SimplesResponse,
-    VariantResponse,
-    VariantsResponse,
-)
+from query_api.registry.kinds import History, Labels, for_kind
 from query_api.registry.revision_handlers import RevisionHandlers
-from query_api.registry.schemas import (
-    ChosenId,
-    CommitRevision,
-    CreateArtifact,
-    CreateRevision,
-    CreateSimple,
-    CreateVariant,
-    DiffParameters,
-    EditArtifact,
-    EditRevision,
-    EditSimple,
-    EditVariant,
-    ForkParameters,
-    ForkVariant,
-    LogRevisions,
-    ResolveRevision,
-    RetrieveRevision,
-    RevertRevision,
-)
-from query_api.registry.searches import (
-    ArtifactParameters,
-    QueryArtifacts,
-    QueryRevisions,
-    QueryVariants,
-    RevisionParameters,
-    VariantParameters,
-)
 from query_api.request.route import Route
+
+# fmt: off
+
+
+_Handlers: TypeAlias = ArtifactHandlers | VariantHandlers | RevisionHandlers | SimpleHandlers
+
+
+@dataclass(frozen=True, slots=True)
+class _Layer:
+    """The words and the models of a layer in the routes that every layer has."""
+
+    one: str
+    several: str
+    create: type[BaseModel]
+    edit: type[BaseModel]
+    query: type[BaseModel]
+    parameters: type[BaseModel]
+    response: type[BaseModel]
+    page: type[BaseModel]
+    create_parameters: type[BaseModel] | None = None
+    found: type[BaseModel] | None = None
+    """The response to getting one, unless it is ``response``."""
+
+    found_parameters: type[BaseModel] | None = None
+
+
+_ARTIFACTS: Final = _Layer(
+    "an artifact", "artifacts", schemas.CreateArtifact, schemas.EditArtifact,
+    searches.QueryArtifacts, searches.ArtifactParameters, responses.ArtifactResponse, responses.ArtifactsResponse,
+    schemas.ChosenId,
+)
+_VARIANTS: Final = _Layer(
+    "a variant", "variants of artifacts", schemas.CreateVariant, schemas.EditVariant,
+    searches.QueryVariants, searches.VariantParameters, responses.VariantResponse, responses.VariantsResponse,
+)
+_REVISIONS: Final = _Layer(
+    "a revision", "revisions of artifacts", schemas.CreateRevision, schemas.EditRevision,
+    searches.QueryRevisions, searches.RevisionParameters, responses.RevisionResponse, responses.RevisionsResponse,
+)
+_SIMPLE: Final = _Layer(
+    "an artifact with data", "artifacts with data", schemas.CreateSimple, schemas.EditSimple,
+    searches.QueryArtifacts, searches.ArtifactParameters, responses.SimpleResponse, responses.SimplesResponse,
+    schemas.ChosenId,
+)
 
 
 def kind_routes(
     history: History,
     revisions: RevisionHandlers,
     *,
-    found: type[BaseModel] = RevisionResponse,
+    found: type[BaseModel] | None = None,
     found_parameters: type[BaseModel] | None = None,
-    retrieve: type[BaseModel] = RetrieveRevision,
-    retrieved: type[BaseModel] = RetrievedRevisionResponse,
+    retrieve: type[BaseModel] = schemas.RetrieveRevision,
+    retrieved: type[BaseModel] = responses.RetrievedRevisionResponse,
 ) -> tuple[Route, ...]:
     """Return the routes of a kind. Getting and retrieving a revision may take and return more than in other kinds."""
+    labels = history.labels
+    several, artifact_id = f"/{labels.artifacts}", labels.own_name("artifact_id")
+    variant_id, revision_id = labels.own_name("variant_id"), labels.own_name("revision_id")
+    revision = replace(_REVISIONS, found=found, found_parameters=found_parameters)
     return in_kind(
         history,
-        *_artifacts(history.labels, ArtifactHandlers(history)),
-        *_variants(history.labels, VariantHandlers(history)),
-        *_revisions(history.labels, revisions),
-        *_found_revisions(history.labels, revisions, found, found_parameters, retrieve, retrieved),
-        *_simple(history.labels, SimpleHandlers(history)),
+        *_layer(_ARTIFACTS, ArtifactHandlers(history), labels.artifacts.title(), several, artifact_id),
+        *_variants(labels, variant_id, VariantHandlers(history)),
+        *_revisions(labels, revision_id, revisions, revision, retrieve, retrieved),
+        *_layer(_SIMPLE, SimpleHandlers(history), f"Simple {labels.artifacts}", f"/simple{several}", artifact_id),
     )
 
 
@@ -97,77 +103,51 @@ def _in_kind(history: History, route: Route) -> Route:
     )
 
 
-# fmt: off
-def _artifacts(labels: Labels, handlers: ArtifactHandlers) -> tuple[Route, ...]:
-    tag, every = labels.artifacts.title(), f"/{labels.artifacts}"
-    one = f"{every}/{{{labels.own_name('artifact_id')}}}"
+def _layer(
+    layer: _Layer, handlers: _Handlers, tag: str, every: str, id_name: str
+) -> tuple[Route, ...]:
+    """Return the routes that every layer has. ``id_name`` is the name of the id in the path."""
+    one, response = f"{every}/{{{id_name}}}", layer.response
     return (
-        Route("POST", every, handlers.create, "Create an artifact.", tag, ArtifactResponse,
-              body=CreateArtifact, body_required=True, query=ChosenId, ignores_unknown=True),
-        Route("POST", f"{every}/query", handlers.query, "Query artifacts.", tag, ArtifactsResponse,
-              body=QueryArtifacts, query=ArtifactParameters),
-        Route("GET", one, handlers.get, "Get an artifact.", tag, ArtifactResponse),
-        Route("PUT", one, handlers.edit, "Edit an artifact.", tag, ArtifactResponse,
-              body=EditArtifact, body_required=True, ignores_unknown=True),
-        Route("POST", f"{one}/archive", handlers.archive, "Archive an artifact.", tag, ArtifactResponse),
-        Route("POST", f"{one}/unarchive", handlers.unarchive, "Restore an artifact.", tag, ArtifactResponse),
+        Route("POST", every, handlers.create, f"Create {layer.one}.", tag, response,
+              body=layer.create, body_required=True, query=layer.create_parameters, ignores_unknown=True),
+        Route("POST", f"{every}/query", handlers.query, f"Query {layer.several}.", tag, layer.page,
+              body=layer.query, query=layer.parameters),
+        Route("GET", one, handlers.get, f"Get {layer.one}.", tag, layer.found or response,
+              query=layer.found_parameters),
+        Route("PUT", one, handlers.edit, f"Edit {layer.one}.", tag, response,
+              body=layer.edit, body_required=True, ignores_unknown=True),
+        Route("POST", f"{one}/archive", handlers.archive, f"Archive {layer.one}.", tag, response),
+        Route("POST", f"{one}/unarchive", handlers.unarchive, f"Restore {layer.one}.", tag, response),
     )
 
 
-def _variants(labels: Labels, handlers: VariantHandlers) -> tuple[Route, ...]:
+def _variants(labels: Labels, id_name: str, handlers: VariantHandlers) -> tuple[Route, ...]:
     tag, every = _layer_tag(labels, "variants"), f"/{labels.artifacts}/variants"
-    one = f"{every}/{{{labels.own_name('variant_id')}}}"
     return (
-        Route("POST", every, handlers.create, "Create a variant of an artifact.", tag, VariantResponse,
-              body=CreateVariant, body_required=True, ignores_unknown=True),
-        Route("POST", f"{every}/query", handlers.query, "Query variants of artifacts.", tag, VariantsResponse,
-              body=QueryVariants, query=VariantParameters),
-        Route("POST", f"{every}/fork", handlers.fork, "Fork a variant.", tag, VariantResponse,
-              body=ForkVariant, body_required=True, query=ForkParameters, ignores_unknown=True),
-        Route("GET", one, handlers.get, "Get a variant.", tag, VariantResponse),
-        Route("PUT", one, handlers.edit, "Edit a variant.", tag, VariantResponse,
-              body=EditVariant, body_required=True, ignores_unknown=True),
-        Route("POST", f"{one}/archive", handlers.archive, "Archive a variant.", tag, VariantResponse),
-        Route("POST", f"{one}/unarchive", handlers.unarchive, "Restore a variant.", tag, VariantResponse),
+        Route("POST", f"{every}/fork", handlers.fork, "Fork a variant.", tag, responses.VariantResponse,
+              body=schemas.ForkVariant, body_required=True, query=schemas.ForkParameters, ignores_unknown=True),
+        *_layer(_VARIANTS, handlers, tag, every, id_name),
     )
 
 
-def _revisions(labels: Labels, handlers: RevisionHandlers) -> tuple[Route, ...]:
-    tag, every = _layer_tag(labels, "revisions"), f"/{labels.artifacts}/revisions"
-    one = f"{every}/{{{labels.own_name('revision_id')}}}"
-    return (
-        Route("POST", every, handlers.create, "Create the first revision.", tag, RevisionResponse,
-              body=CreateRevision, body_required=True, ignores_unknown=True),
-        Route("POST", f"{every}/commit", handlers.commit, "Commit a revision.", tag, RevisionResponse,
-              body=CommitRevision, body_required=True, ignores_unknown=True),
-        Route("POST", f"{every}/query", handlers.query, "Query revisions of artifacts.", tag, RevisionsResponse,
-              body=QueryRevisions, query=RevisionParameters),
-        Route("POST", f"{every}/log", handlers.log, "Get the log of a variant.", tag, RevisionsResponse,
-              body=LogRevisions, body_required=True),
-        Route("GET", f"{every}/diff", handlers.diff, "Compare two revisions.", tag, DiffResponse, query=DiffParameters),
-        Route("PUT", one, handlers.edit, "Edit a revision.", tag, RevisionResponse,
-              body=EditRevision, body_required=True, ignores_unknown=True),
-        Route("POST", f"{one}/archive", handlers.archive, "Archive a revision.", tag, RevisionResponse),
-        Route("POST", f"{one}/unarchive", handlers.unarchive, "Restore a revision.", tag, RevisionResponse),
-        Route("POST", f"{one}/revert", handlers.revert, "Commit an older revision again.", tag, RevisionResponse,
-              body=RevertRevision, ignores_unknown=True),
-    )
-
-
-def _found_revisions(
-    labels: Labels,
-    handlers: RevisionHandlers,
-    found: type[BaseModel],
-    found_parameters: type[BaseModel] | None,
-    retrieve: type[BaseModel],
-    retrieved: type[BaseModel],
+def _revisions(
+    labels: Labels, id_name: str, handlers: RevisionHandlers,
+    layer: _Layer, retrieve: type[BaseModel], retrieved: type[BaseModel],
 ) -> tuple[Route, ...]:
     tag, every = _layer_tag(labels, "revisions"), f"/{labels.artifacts}/revisions"
     return (
+        Route("POST", f"{every}/commit", handlers.commit, "Commit a revision.", tag, layer.response,
+              body=schemas.CommitRevision, body_required=True, ignores_unknown=True),
         Route("POST", f"{every}/retrieve", handlers.retrieve, "Retrieve a revision by references.", tag, retrieved,
               body=retrieve),
-        Route("GET", f"{every}/{{{labels.own_name('revision_id')}}}", handlers.get, "Get a revision.", tag, found,
-              query=found_parameters),
+        Route("POST", f"{every}/log", handlers.log, "Get the log of a variant.", tag, layer.page,
+              body=schemas.LogRevisions, body_required=True),
+        Route("GET", f"{every}/diff", handlers.diff, "Compare two revisions.", tag, responses.DiffResponse,
+              query=schemas.DiffParameters),
+        Route("POST", f"{every}/{{{id_name}}}/revert", handlers.revert, "Commit an older revision again.", tag,
+              layer.response, body=schemas.RevertRevision, ignores_unknown=True),
+        *_layer(layer, handlers, tag, every, id_name),
     )
 
 
@@ -175,43 +155,28 @@ def resolving_route(history: History, handlers: RevisionHandlers, *, tag: str = 
     """Return the route that resolves embedded references, for kinds whose data may hold some."""
     path, tag = f"/{history.labels.artifacts}/revisions/resolve", tag or _layer_tag(history.labels, "revisions")
     return _in_kind(history, Route("POST", path, handlers.resolve, "Resolve embedded references.", tag,
-                                   ResolvedRevisionResponse, body=ResolveRevision))
-
-
-def _simple(labels: Labels, handlers: SimpleHandlers) -> tuple[Route, ...]:
-    tag, every = f"Simple {labels.artifacts}", f"/simple/{labels.artifacts}"
-    one = f"{every}/{{{labels.own_name('artifact_id')}}}"
-    return (
-        Route("POST", every, handlers.create, "Create an artifact with data.", tag, SimpleResponse,
-              body=CreateSimple, body_required=True, query=ChosenId, ignores_unknown=True),
-        Route("POST", f"{every}/query", handlers.query, "Query artifacts with data.", tag, SimplesResponse,
-              body=QueryArtifacts, query=ArtifactParameters),
-        Route("GET", one, handlers.get, "Get an artifact with data.", tag, SimpleResponse),
-        Route("PUT", one, handlers.edit, "Edit an artifact or its data.", tag, SimpleResponse,
-              body=EditSimple, body_required=True, ignores_unknown=True),
-        Route("POST", f"{one}/archive", handlers.archive, "Archive an artifact.", tag, SimpleResponse),
-        Route("POST", f"{one}/unarchive", handlers.unarchive, "Restore an artifact.", tag, SimpleResponse),
-    )
+                                   responses.ResolvedRevisionResponse, body=schemas.ResolveRevision))
 
 
 def _layer_tag(labels: Labels, layer: str) -> str:
     return f"{labels.artifact.title()} {layer}"
 
 
-_REVISIONS: Final = RevisionHandlers(ENVIRONMENT)
+_ENVIRONMENT_REVISIONS: Final = RevisionHandlers(ENVIRONMENT)
 _ONE: Final = "/simple/environments/{environment_id}"
 
 ENVIRONMENT_ROUTES: Final = (
-    *kind_routes(ENVIRONMENT, _REVISIONS),
-    resolving_route(ENVIRONMENT, _REVISIONS),
+    *kind_routes(ENVIRONMENT, _ENVIRONMENT_REVISIONS),
+    resolving_route(ENVIRONMENT, _ENVIRONMENT_REVISIONS),
     *in_kind(
         ENVIRONMENT,
-        Route("POST", f"{_ONE}/guard", guard, "Mark an environment as guarded.", "Simple environments", SimpleResponse),
+        Route("POST", f"{_ONE}/guard", guard, "Mark an environment as guarded.", "Simple environments",
+              responses.SimpleResponse),
         Route("POST", f"{_ONE}/unguard", unguard, "Mark an environment as not guarded.", "Simple environments",
-              SimpleResponse),
+              responses.SimpleResponse),
     ),
     Route("POST", "/applications/revisions/deploy", deploy_application, "Deploy a revision to an environment.",
           "Environments",
-          for_kind(RevisionResponse, APPLICATION), body=DeployApplication, ignores_unknown=True),
+          for_kind(responses.RevisionResponse, APPLICATION), body=DeployApplication, ignores_unknown=True),
 )
 # fmt: on

@@ -7,17 +7,16 @@ lists narrow each other. Source: reference ``applications-api`` §8, ``spans-api
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any, Final, TypeAlias, TypeVar
+from typing import Annotated, Any, ClassVar, Final, TypeAlias, TypeVar
 from uuid import UUID
 
 from pydantic import BeforeValidator, Field, Json
 
 from common.errors import InvalidInput
+from query_api.registry.checks import wanted_number
 from query_api.registry.fields import IdWindowing, Meta, Moment, Tags, json_text, storable_json
-from query_api.registry.kinds import FlagsFilter, History, Mark, PerKind, SpelledId
-from query_api.registry.labels import Labels
+from query_api.registry.kinds import FlagsFilter, History, Labels, Mark, PerKind, SpelledId
 from query_api.registry.pages import Named, Search
-from query_api.registry.references import wanted_number
 from query_api.request.json_body import Listed, Strict
 from query_api.request.references import NamedSlug, Reference, ReferenceIn, Text
 from query_api.spans.windowing import Order
@@ -92,6 +91,9 @@ class QueryRevisions(QueryVariants):
 class ArtifactParameters(Strict, PerKind):
     """The members of the body, as parameters. The body wins."""
 
+    layers: ClassVar[tuple[str, ...]] = ("artifact",)
+    """The layers that the parameters refer to."""
+
     name: Text | None = None
     description: Text | None = None
     tags: Json[Tags] | None = Field(None, description="A JSON object.")
@@ -114,6 +116,7 @@ class ArtifactParameters(Strict, PerKind):
 class VariantParameters(ArtifactParameters):
     """The members of the body, as parameters. The body wins."""
 
+    layers: ClassVar[tuple[str, ...]] = ("artifact", "variant")
     variant_id: _Ids = Field([])
     variant_ids: _Ids = Field([])
     variant_slug: _Slugs = Field([])
@@ -123,6 +126,7 @@ class VariantParameters(ArtifactParameters):
 class RevisionParameters(VariantParameters):
     """The members of the body, as parameters. The body wins."""
 
+    layers: ClassVar[tuple[str, ...]] = ("artifact", "variant", "revision")
     revision_id: _Ids = Field([])
     revision_ids: _Ids = Field([])
     revision_slug: _Slugs = Field([])
@@ -145,19 +149,8 @@ def with_parameters(query: Query, parameters: ArtifactParameters | None) -> Quer
         "filter": _given(EntityFilter, parameters, "name", "description", "tags", "meta", "flags"),
         "windowing": _given(IdWindowing, parameters, "next", "newest", "oldest", "limit", "order"),
         "include_archived": parameters.include_archived,
-        "artifact_refs": _references(
-            [*parameters.artifact_id, *parameters.artifact_ids],
-            [*parameters.artifact_slug, *parameters.artifact_slugs],
-        ),
+        **{f"{layer}_refs": _references(parameters, layer) for layer in parameters.layers},
     }
-    if isinstance(parameters, VariantParameters):
-        ids = [*parameters.variant_id, *parameters.variant_ids]
-        given["variant_refs"] = _references(ids, [*parameters.variant_slug, *parameters.variant_slugs])
-    if isinstance(parameters, RevisionParameters):
-        ids = [*parameters.revision_id, *parameters.revision_ids]
-        slugs = [*parameters.revision_slug, *parameters.revision_slugs]
-        versions = [*parameters.revision_version, *parameters.revision_versions]
-        given["revision_refs"] = _references(ids, slugs, versions)
     return query.model_copy(update={name: value for name, value in given.items() if getattr(query, name) is None})
 
 
@@ -184,8 +177,12 @@ def _given(model: type[EntityFilter] | type[IdWindowing], parameters: ArtifactPa
     return model(**members) if members else None
 
 
-def _references(ids: Sequence[UUID], slugs: Sequence[str], versions: Sequence[str] = ()) -> list[ReferenceIn] | None:
-    """Return ids and slugs as alternative references, each with every version."""
+def _references(parameters: ArtifactParameters, layer: str) -> list[ReferenceIn] | None:
+    """Return the ids and slugs of a layer as alternative references, each with every version."""
+    ids, slugs, versions = (
+        [*getattr(parameters, f"{layer}_{member}", ()), *getattr(parameters, f"{layer}_{member}s", ())]
+        for member in ("id", "slug", "version")
+    )
     named: list[dict[str, Any]] = [*({"id": id_} for id_ in ids), *({"slug": slug} for slug in slugs)]
     if versions:
         named = [{**reference, "version": version} for reference in named or [{}] for version in versions]
@@ -218,9 +215,8 @@ def _row_conditions(row_filter: EntityFilter | None) -> dict[str, Any]:
 
 def _either(one: Any, several: Sequence[Any] | None) -> tuple[Any, ...] | None:
     """Return one value and several as one list; ``None`` if neither is given."""
-    if one is None and several is None:
-        return None
-    return (*([one] if one is not None else []), *(several or []))
+    ones = () if one is None else (one,)
+    return None if one is None and several is None else (*ones, *(several or ()))
 
 
 def _named(references: Sequence[ReferenceIn] | None, labels: Labels, member: str) -> Named | None:

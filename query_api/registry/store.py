@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 from dataclasses import fields
 from pathlib import Path
 from secrets import token_hex
-from typing import Any, Final, NamedTuple, Protocol, TypeVar
+from typing import Final, NamedTuple, Protocol, TypeVar
 from uuid import UUID
 
 from common.errors import InvalidInput
@@ -32,6 +32,7 @@ from query_api.registry.values import (
 )
 from query_api.request.references import Reference
 
+Layer = TypeVar("Layer", Artifact, Variant, Revision)
 Entity = TypeVar("Entity", Artifact, Variant, Revision, SimpleArtifact)
 
 LOG_MAX: Final = 2**31 - 1
@@ -77,30 +78,41 @@ class Lineage:
     a chosen id that is in use, archived or not, and the errors of ``Database``.
     """
 
-    def __init__(self, database: Database, kind: Kind, owner: Owner) -> None:
+    def __init__(self, database: Database, kind: Kind, owner: Owner, *, executor: _Executor | None = None) -> None:
         self._database = database
-        self._executor: _Executor = database
-        self._kind = kind
+        self._executor = executor or database
+        self.kind: Final = kind
         self._owner = owner
-
-    @property
-    def kind(self) -> Kind:
-        """The kind of the histories."""
-        return self._kind
 
     def of(self, kind: Kind, /) -> Lineage:
         """Return the histories of another kind in the same project and transaction."""
-        other = Lineage(self._database, kind, self._owner)
-        other._executor = self._executor
-        return other
+        return Lineage(self._database, kind, self._owner, executor=self._executor)
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Lineage]:
         """Yield histories whose changes take effect together, or not at all."""
         async with self._database.transaction() as transaction:
-            within = Lineage(self._database, self._kind, self._owner)
-            within._executor = transaction
-            yield within
+            yield Lineage(self._database, self.kind, self._owner, executor=transaction)
+
+    # Every layer: the statements are ``find_artifact``, ``edit_variant``, ``archive_revision`` and so on.
+
+    async def find(self, layer: type[Layer], reference: Reference, /) -> Layer | None:
+        """Return the artifact, variant or revision of that id, else of that slug; archived or not."""
+        # With an id, search by it alone: a slug that contradicts it is reported later.
+        key = (reference.id, None) if reference.id is not None else (None, reference.slug)
+        return await self._read(f"find_{layer.__name__.lower()}", layer, *key)
+
+    async def edit(self, layer: type[Layer], id_: UUID, /, *, header: Header) -> Layer | None:
+        """Replace the header of a variant or a revision. The data of a revision never changes."""
+        return await self._write(f"edit_{layer.__name__.lower()}", layer, id_, *header)
+
+    async def archive(self, layer: type[Layer], id_: UUID, /) -> Layer | None:
+        """Archive a revision, a variant with its revisions, or an artifact alone: its variants stay as they are."""
+        return await self._write(f"archive_{layer.__name__.lower()}", layer, id_)
+
+    async def unarchive(self, layer: type[Layer], id_: UUID, /) -> Layer | None:
+        """Restore what is archived; a variant with the revisions that were archived with it."""
+        return await self._write(f"unarchive_{layer.__name__.lower()}", layer, id_)
 
     # Artifacts
 
@@ -112,23 +124,11 @@ class Lineage:
         assert created is not None  # noqa: S101 - an INSERT of one row returns it, or raises
         return created
 
-    async def find_artifact(self, reference: Reference, /) -> Artifact | None:
-        """Return the artifact of that id, else of that slug."""
-        return await self._read("find_artifact", Artifact, *_key(reference))
-
     async def edit_artifact(
         self, artifact_id: UUID, *, header: Header, flags: str | None, folder_id: UUID | None
     ) -> Artifact | None:
         """Change what is given of an artifact and keep the rest; ``None`` if it is archived."""
         return await self._write("edit_artifact", Artifact, artifact_id, *header, flags, folder_id)
-
-    async def archive_artifact(self, artifact_id: UUID, /) -> Artifact | None:
-        """Archive an artifact; its variants and revisions stay as they are."""
-        return await self._write("archive_artifact", Artifact, artifact_id)
-
-    async def unarchive_artifact(self, artifact_id: UUID, /) -> Artifact | None:
-        """Restore an archived artifact."""
-        return await self._write("unarchive_artifact", Artifact, artifact_id)
 
     async def find_simple(self, artifact_id: UUID, /) -> SimpleArtifact | None:
         """Return an artifact with the data of the head of its first variant; ``None`` also if there is no revision."""
@@ -141,25 +141,9 @@ class Lineage:
         """Create a variant without revisions; ``None`` if the artifact does not exist."""
         return await self._write("create_variant", Variant, artifact_id, slug, *header)
 
-    async def find_variant(self, reference: Reference, /) -> Variant | None:
-        """Return the variant of that id, else of that slug."""
-        return await self._read("find_variant", Variant, *_key(reference))
-
     async def default_variant(self, artifact_id: UUID, /) -> Variant | None:
         """Return the first variant of an artifact, archived or not."""
         return await self._read("default_variant", Variant, artifact_id)
-
-    async def edit_variant(self, variant_id: UUID, *, header: Header) -> Variant | None:
-        """Replace the header of a variant."""
-        return await self._write("edit_variant", Variant, variant_id, *header)
-
-    async def archive_variant(self, variant_id: UUID, /) -> Variant | None:
-        """Archive a variant and its revisions."""
-        return await self._write("archive_variant", Variant, variant_id)
-
-    async def unarchive_variant(self, variant_id: UUID, /) -> Variant | None:
-        """Restore an archived variant, and the revisions that were archived with it."""
-        return await self._write("unarchive_variant", Variant, variant_id)
 
     async def fork_variant(self, variant_id: UUID, slug: str, *, up_to_version: int, header: Header) -> Variant | None:
         """Create a variant of the same artifact with a copy of the live revisions of ``variant_id`` up to a version.
@@ -184,30 +168,20 @@ class Lineage:
         ``None`` if the variant does not exist, belongs to another artifact than ``artifact_id``, or has another head
         than ``base_revision_id``.
         """
-        arguments = (
-            variant_id,
-            artifact_id,
-            base_revision_id,
-            slug or random_slug(),
-            *_content_arguments(content),
-            content.data,
-        )
-        return await self._write("commit", Revision, *arguments)
+        named = (variant_id, artifact_id, base_revision_id, slug or random_slug())
+        written = (*content.header, content.message, content.flags, content.data)
+        return await self._write("commit", Revision, *named, *written)
 
     async def commit_first(
         self, variant_id: UUID, content: Content, *, slug: str | None = None, artifact_id: UUID | None = None
     ) -> Revision | None:
         """Commit version 0 of a variant, without data; ``None`` also if it has a revision, archived or not."""
-        arguments = (variant_id, artifact_id, slug or random_slug(), *_content_arguments(content))
-        return await self._write("commit_first", Revision, *arguments)
+        written = (*content.header, content.message, content.flags)
+        return await self._write("commit_first", Revision, variant_id, artifact_id, slug or random_slug(), *written)
 
     async def lock_variant(self, variant_id: UUID, /) -> bool:
         """Prevent other commits on a variant until the transaction ends. Return whether the variant exists."""
         return await self._executor.fetch_one(SQL["lock_variant"], *self._scope, variant_id) is not None
-
-    async def find_revision(self, reference: Reference, /) -> Revision | None:
-        """Return the revision of that id, else of that slug."""
-        return await self._read("find_revision", Revision, *_key(reference))
 
     async def revision_of_variant(self, variant_id: UUID, *, version: int | None = None) -> Revision | None:
         """Return the revision of that version, by default the head, archived or not."""
@@ -216,18 +190,6 @@ class Lineage:
     async def revision_of_artifact(self, artifact_id: UUID, *, version: int | None = None) -> Revision | None:
         """Do the same on the first variant of an artifact."""
         return await self._read("revision_of_artifact", Revision, artifact_id, version)
-
-    async def edit_revision(self, revision_id: UUID, *, header: Header) -> Revision | None:
-        """Replace the header of a revision. Its data never changes."""
-        return await self._write("edit_revision", Revision, revision_id, *header)
-
-    async def archive_revision(self, revision_id: UUID, /) -> Revision | None:
-        """Archive a revision."""
-        return await self._write("archive_revision", Revision, revision_id)
-
-    async def unarchive_revision(self, revision_id: UUID, /) -> Revision | None:
-        """Restore an archived revision."""
-        return await self._write("unarchive_revision", Revision, revision_id)
 
     async def log(
         self, variant_id: UUID, *, from_version: int = LOG_MAX, depth: int = LOG_MAX, bytes_max: int = BYTES_MAX
@@ -267,15 +229,15 @@ class Lineage:
 
     @property
     def _scope(self) -> tuple[UUID, str]:
-        return self._owner.project_id, str(self._kind)
+        return self._owner.project_id, str(self.kind)
 
-    async def _read(self, name: str, kind: type[Entity], /, *arguments: object) -> Entity | None:
+    async def _read(self, name: str, layer: type[Entity], /, *arguments: object) -> Entity | None:
         row = await self._executor.fetch_one(SQL[name], *self._scope, *arguments)
-        return None if row is None else _entity(kind, row)
+        return None if row is None else layer(**row)
 
-    async def _write(self, name: str, kind: type[Entity], /, *arguments: object) -> Entity | None:
+    async def _write(self, name: str, layer: type[Entity], /, *arguments: object) -> Entity | None:
         row = await self._executor.fetch_one(SQL[name], *self._scope, self._owner.user_id, *arguments)
-        return None if row is None else _entity(kind, row)
+        return None if row is None else layer(**row)
 
 
 def random_slug() -> str:
@@ -283,21 +245,8 @@ def random_slug() -> str:
     return token_hex(6)
 
 
-def _key(reference: Reference) -> tuple[UUID | None, str | None]:
-    """If there is an id, search by it alone: a slug that contradicts it is reported later."""
-    return (reference.id, None) if reference.id is not None else (None, reference.slug)
-
-
-def _content_arguments(content: Content) -> tuple[Any, ...]:
-    return (*content.header, content.message, content.flags)
-
-
-def _entity(kind: type[Entity], row: Row) -> Entity:
-    return kind(**row)
-
-
-def _entities(kind: type[Entity], rows: Sequence[Row], *, bytes_max: int, advice: str) -> list[Entity]:
+def _entities(layer: type[Entity], rows: Sequence[Row], *, bytes_max: int, advice: str) -> list[Entity]:
     """Return values of rows with a ``bytes_count``. A single row is never too large: there is no smaller page."""
     if len(rows) > 1 and sum(row["bytes_count"] for row in rows) > bytes_max:
         raise InvalidInput(f"The response would have more than {bytes_max} bytes: ask for less with {advice}.")
-    return [kind(**{name: value for name, value in row.items() if name != "bytes_count"}) for row in rows]
+    return [layer(**{name: value for name, value in row.items() if name != "bytes_count"}) for row in rows]

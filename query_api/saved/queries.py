@@ -11,8 +11,7 @@ from pydantic import Field, field_validator
 from query_api.filter.parse import FilteringModel, check_groups, parse
 from query_api.filter.sql.compile import compile_filter
 from query_api.registry.fields import Moment, json_text, storable_json
-from query_api.registry.kinds import History, RevisionData, RevisionState, Sample
-from query_api.registry.labels import QUERIES
+from query_api.registry.kinds import QUERIES, History, RevisionData, RevisionState, Sample
 from query_api.request.json_body import Listed, Strict
 from query_api.request.references import Text
 from query_api.spans.windowing import Focus, Format, Windowing, refuse_feed, refuse_unfit

@@ -24,11 +24,10 @@ from query_api.filter.sql.compile import compile_node
 from query_api.freshness.headers import with_freshness
 from query_api.registry.applications import APPLICATION
 from query_api.registry.checks import path_id
-from query_api.registry.deployments import DeployableRevisions, RetrieveDeployed
+from query_api.registry.environments import DeployableRevisions, RetrieveDeployed
 from query_api.registry.handlers import lineage_of
-from query_api.registry.kinds import PerKind
-from query_api.registry.labels import APPLICATIONS, Labels
-from query_api.registry.responses import RevisionOut, revision_response
+from query_api.registry.kinds import APPLICATIONS, Labels
+from query_api.registry.responses import RevisionResponse, revision_response
 from query_api.registry.routes import kind_routes, resolving_route
 from query_api.registry.values import Revision
 from query_api.request.json_body import Strict
@@ -111,11 +110,9 @@ class RevisionCounts(BaseModel):
     )
 
 
-class CountedRevisionResponse(PerKind):
+class CountedRevisionResponse(RevisionResponse):
     """One revision, or none."""
 
-    count: int
-    revision: RevisionOut | None = None
     counts: RevisionCounts | None = Field(None, description="Present if `include_counts` was set.")
 
 
@@ -131,7 +128,7 @@ class ApplicationRevisions(DeployableRevisions):
 
 
 async def _get_with_counts(request: Request) -> Response:
-    revision = await lineage_of(request, APPLICATIONS.kind).find_revision(Reference(path_id(request)))
+    revision = await lineage_of(request, APPLICATIONS.kind).find(Revision, Reference(path_id(request)))
     if revision is None:
         return revision_response(APPLICATIONS, None, with_slugs=True)
     parameters: CountParameters = request.query

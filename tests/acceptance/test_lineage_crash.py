@@ -143,6 +143,6 @@ async def test_killed_commit_leaves_everything_or_nothing(
     assert seen == steps
     versions = [each.version for each in await lineage.log(target.id)]
     assert versions == list(range(len(versions) - 1, -1, -1))
-    found = await lineage.find_variant(Reference(target.id))
+    found = await lineage.find(Variant, Reference(target.id))
     assert found is not None
     assert found.revisions_count == len(versions)

@@ -36,7 +36,7 @@ async def artifact(lineage: Lineage, slug: str = "app") -> Artifact:
 
 
 async def variant(lineage: Lineage, slug: str = "app.main") -> Variant:
-    parent = await lineage.find_artifact(Reference(slug="app")) or await artifact(lineage)
+    parent = await lineage.find(Artifact, Reference(slug="app")) or await artifact(lineage)
     created = await lineage.create_variant(parent.id, slug, header=Header())
     assert created is not None
     return created
@@ -131,7 +131,7 @@ async def test_initial_revision_is_created_once(lineage: Lineage):
 async def test_a_fork_copies_the_live_history_up_to_the_cut(lineage: Lineage):
     main = await variant(lineage)
     revisions = [await committed(lineage, main.id, str(number)) for number in range(4)]
-    await lineage.archive_revision(revisions[1].id)
+    await lineage.archive(Revision, revisions[1].id)
 
     fork = await lineage.fork_variant(main.id, "app.fork", up_to_version=2, header=Header())
 
@@ -160,11 +160,11 @@ async def test_a_fork_whose_slug_is_taken_leaves_nothing(lineage: Lineage, datab
 async def test_unarchived_variant_restores_what_was_archived_with_it(lineage: Lineage):
     main = await variant(lineage)
     first, second = [await committed(lineage, main.id, str(number)) for number in range(2)]
-    await lineage.archive_revision(first.id)
+    await lineage.archive(Revision, first.id)
 
-    archived = await lineage.archive_variant(main.id)
+    archived = await lineage.archive(Variant, main.id)
     while_archived = await lineage.log(main.id)
-    restored = await lineage.unarchive_variant(main.id)
+    restored = await lineage.unarchive(Variant, main.id)
 
     assert archived is not None
     assert archived.deleted_at == archived.updated_at is not None
@@ -177,10 +177,10 @@ async def test_unarchived_variant_restores_what_was_archived_with_it(lineage: Li
 async def test_revision_archived_by_itself_stays_archived(lineage: Lineage):
     main = await variant(lineage)
     first, second = [await committed(lineage, main.id, str(number)) for number in range(2)]
-    await lineage.archive_variant(main.id)
+    await lineage.archive(Variant, main.id)
 
-    await lineage.archive_revision(first.id)
-    await lineage.unarchive_variant(main.id)
+    await lineage.archive(Revision, first.id)
+    await lineage.unarchive(Variant, main.id)
 
     assert [each.id for each in await lineage.log(main.id)] == [second.id]
 
@@ -196,9 +196,9 @@ async def test_another_project_or_kind_sees_nothing(lineage: Lineage, database: 
     ]
 
     for stranger in strangers:
-        assert await stranger.find_artifact(Reference(main.artifact_id)) is None
-        assert await stranger.find_variant(Reference(main.id)) is None
-        assert await stranger.find_revision(Reference(revision.id)) is None
+        assert await stranger.find(Artifact, Reference(main.artifact_id)) is None
+        assert await stranger.find(Variant, Reference(main.id)) is None
+        assert await stranger.find(Revision, Reference(revision.id)) is None
         assert await stranger.find_simple(main.artifact_id) is None
         assert await stranger.default_variant(main.artifact_id) is None
         assert await stranger.revision_of_artifact(main.artifact_id) is None
@@ -210,18 +210,18 @@ async def test_another_project_or_kind_sees_nothing(lineage: Lineage, database: 
         assert await stranger.lock_variant(main.id) is False
         assert await stranger.fork_variant(main.id, "y", up_to_version=9, header=Header()) is None
         assert await stranger.edit_artifact(main.artifact_id, header=Header("x"), flags=None, folder_id=None) is None
-        assert await stranger.edit_variant(main.id, header=Header("x")) is None
-        assert await stranger.edit_revision(revision.id, header=Header("x")) is None
-        assert await stranger.archive_artifact(main.artifact_id) is None
-        assert await stranger.unarchive_artifact(main.artifact_id) is None
-        assert await stranger.archive_variant(main.id) is None
-        assert await stranger.unarchive_variant(main.id) is None
-        assert await stranger.archive_revision(revision.id) is None
-        assert await stranger.unarchive_revision(revision.id) is None
+        assert await stranger.edit(Variant, main.id, header=Header("x")) is None
+        assert await stranger.edit(Revision, revision.id, header=Header("x")) is None
+        assert await stranger.archive(Artifact, main.artifact_id) is None
+        assert await stranger.unarchive(Artifact, main.artifact_id) is None
+        assert await stranger.archive(Variant, main.id) is None
+        assert await stranger.unarchive(Variant, main.id) is None
+        assert await stranger.archive(Revision, revision.id) is None
+        assert await stranger.unarchive(Revision, revision.id) is None
         assert await stranger.log(main.id) == []
         assert (await artifact(stranger)).slug == "app"  # a name space of its own
-    assert await lineage.find_revision(Reference(revision.id)) == revision
-    assert await lineage.find_variant(Reference(main.id)) == replace(main, revisions_count=1)
+    assert await lineage.find(Revision, Reference(revision.id)) == revision
+    assert await lineage.find(Variant, Reference(main.id)) == replace(main, revisions_count=1)
 
 
 async def test_failed_transaction_leaves_nothing(lineage: Lineage):
@@ -234,7 +234,7 @@ async def test_failed_transaction_leaves_nothing(lineage: Lineage):
     with pytest.raises(UniqueViolation):
         await twice()
 
-    assert await lineage.find_artifact(Reference(slug="app")) is None
+    assert await lineage.find(Artifact, Reference(slug="app")) is None
 
 
 async def test_json_is_kept_as_it_was_written(lineage: Lineage):

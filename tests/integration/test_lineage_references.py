@@ -10,8 +10,8 @@ import pytest
 from common.errors import InvalidInput
 from common.ids import DEFAULT_PROJECT_ID
 from common.postgres.pool import Database
+from query_api.registry.checks import find_named_revision
 from query_api.registry.pages import ROW_BYTES, IdWindow, Named, Search
-from query_api.registry.references import find_named_revision
 from query_api.registry.store import Lineage, Owner
 from query_api.registry.values import Artifact, Content, Header, Kind, References, Revision, Variant
 from query_api.request.references import Reference
@@ -181,7 +181,7 @@ async def test_artifacts_and_variants_are_found_by_conditions(stored: Stored):
 
 
 async def test_archived_rows_are_returned_on_request(stored: Stored):
-    await stored.lineage.archive_variant(stored.main.id)
+    await stored.lineage.archive(Variant, stored.main.id)
 
     live = await stored.lineage.page(Variant, Search(), IdWindow())
     everything = await stored.lineage.page(Variant, Search(includes_archived=True), IdWindow())

@@ -13,8 +13,7 @@ from query_api.compat.workflows import WORKFLOW
 from query_api.compute.ipc import decode, encode
 from query_api.registry.applications import APPLICATION, ApplicationData
 from query_api.registry.environments import ENVIRONMENT
-from query_api.registry.kinds import History, for_kind
-from query_api.registry.labels import APPLICATIONS, QUERIES
+from query_api.registry.kinds import APPLICATIONS, QUERIES, History, for_kind
 from query_api.registry.responses import RevisionOut
 from query_api.registry.routes import ENVIRONMENT_ROUTES
 from query_api.registry.schemas import (
