@@ -110,7 +110,7 @@ class FairShare:
             self.release(tenant)
 
     async def acquire(self, tenant: Tenant, *, timeout_s: float) -> None:
-        """Take a place; ``release`` gives it back.
+        """Wait for a free place and take it; give it back with ``release``.
 
         Raises ``Overloaded`` after ``tenant.queue_s`` seconds, or ``timeout_s`` if that is ``None``.
         """

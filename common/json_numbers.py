@@ -15,8 +15,8 @@ UINT64_MAX: Final = 2**64 - 1
 
 INTEGERS_FIRST: Final = float(INT64_MIN)
 INTEGERS_END: Final = float(UINT64_MAX + 1)
-"""A double without a fraction is an integer from the first up to, and excluding, the end. Comparing doubles with
-doubles is faster."""
+"""A double without a fraction is an integer of 64 bits if it is at least the first and less than the second. They are
+doubles because comparing doubles is faster."""
 
 INTEGER_CHARS_MAX: Final = 20
 """The length of ``18446744073709551615`` and ``-9223372036854775808``: a longer text is not an integer of 64 bits."""

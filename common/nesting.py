@@ -1,16 +1,16 @@
 """From dotted attribute keys to nested objects (reference §2.2).
 
-Keys are taken in order and split at each dot. A later key wins the place that it names. The rules differ from the
-reference where that one loses values:
+Keys are taken in order and split at each dot. If two keys name the same place, the later one wins. The rules differ
+from the reference where that one loses values:
 
 - A leaf below a scalar (``a: 1``, then ``a.b: 2``) keeps the dotted rest of its key at the level of the collision:
   ``{a: 1, "a.b": 2}``.
-- What a later key pushes off its place returns to where its members still fit (``a.b: 1``, then ``a: {c: 2}``, is
-  ``{a: {c: 2, b: 1}}``); a leaf gives way only if a later key opened a container in its very place.
+- An object that a later key displaces is merged back as far as its members do not collide (``a.b: 1``, then
+  ``a: {c: 2}``, is ``{a: {c: 2, b: 1}}``); a leaf is dropped only if a later key opened a container at its place.
 - Numbered segments make an array if they are 0…n−1 in any order, else an object with these keys. Nothing is padded, so
   ``a.999999999`` costs one member.
-- A key opens at most ``SEGMENTS_MAX`` levels; the rest of it stays dotted. So no text makes a tree that is too deep to
-  walk.
+- A key opens at most ``SEGMENTS_MAX`` levels; the rest of it stays dotted. So no input makes a tree that is too deep
+  for recursion.
 
 Values are never changed: what is nested already is shared with the caller, and copied where a key reaches into it.
 """
@@ -106,8 +106,8 @@ class _Tree:
     """The object while it grows, key by key: for keys that collide.
 
     ``opened`` holds the containers that dotted keys have opened, by their prefix: these are ours, so they may be
-    written to. ``numbered`` holds those that may become arrays, each with its place; ``displaced`` holds what was
-    pushed off its place.
+    written to. ``numbered`` holds those that may become arrays, each with its place; ``displaced`` holds values whose
+    place a later key took.
     """
 
     __slots__ = ("displaced", "numbered", "opened", "root")
@@ -134,7 +134,7 @@ class _Tree:
         place[leaf] = value
 
     def finished(self) -> dict[str, Any]:
-        """Return the object, with displaced values put back and arrays made (never of two united containers)."""
+        """Return the object, with displaced values merged back and arrays made (never of two merged containers)."""
         for place, leaf, earlier in self.displaced:
             _give_back(place, leaf, earlier)
         for place, leaf, members in reversed(self.numbered):  # the inner ones first
@@ -143,7 +143,7 @@ class _Tree:
         return self.root
 
     def _open(self, place: dict[str, Any], segments: list[str], index: int) -> dict[str, Any] | None:
-        """Return the container in ``place`` that the segment names, writable; ``None`` if a scalar is in its place."""
+        """Return the container in ``place`` that the segment names, writable; ``None`` if a scalar is there."""
         prefix = ".".join(segments[: index + 1])
         inner = self.opened.get(prefix)
         if inner is not None:
@@ -182,9 +182,9 @@ def _is_position(segment: str) -> bool:
 
 
 def _give_back(place: dict[str, Any], leaf: str, earlier: Any) -> None:
-    """Put what was displaced next to what displaced it, member by member. ``place`` is writable.
+    """Merge a displaced value into the one that displaced it, member by member. ``place`` is writable.
 
-    A leaf is dropped if a later key has taken its very place.
+    A leaf is dropped if a later key has taken exactly its place.
     """
     if leaf not in place:
         place[leaf] = earlier

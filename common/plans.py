@@ -12,8 +12,8 @@ Plan = TypeVar("Plan")
 
 SEEN_MAX: Final = 4_096
 CHARACTERS_MAX: Final = 16_384
-"""Characters of all keys of a set: with the number of plans this bounds their memory, to about 20 MB of the most
-hostile ones.
+"""The largest set of keys that is cached, in characters. With the number of plans this bounds their memory, to about 20
+MB for the most hostile keys.
 """
 
 
@@ -30,7 +30,9 @@ class Plans(Generic[Plan]):
         return len(self._plans)
 
     def of(self, keys: Keys) -> Plan:
-        """Return the plan of these keys. It is kept when they come for the second time: random keys never do."""
+        """Return the plan of these keys. It is kept when they come for the second time, so plans of random keys are
+        never kept.
+        """
         plan = self._plans.get(keys)
         if plan is None:
             plan = self._make(keys)

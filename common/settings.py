@@ -36,7 +36,7 @@ from common.limits import KIB, MIB, NESTING_DEPTH_BOUND, SpanLimits
 PREFIX: Final = "CLEARSPAN_"
 
 _SERVER: Final = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[\w.-]+)(?::(?P<port>[0-9]{1,5}))?|[0-9A-Fa-f:.]+", re.ASCII)
-"""A host or an address; an IPv6 address stands in brackets if a port follows."""
+"""A host or an address; an IPv6 address is in brackets if a port follows."""
 _HOST: Final = re.compile(r"[\w.-]+")
 _TOPIC: Final = re.compile(r"[A-Za-z0-9._-]{1,249}")
 _SSL_MODES: Final = frozenset({"disable", "allow", "prefer", "require", "verify-ca", "verify-full"})
@@ -76,7 +76,7 @@ def _topic(name: str) -> str:
 
 
 def _postgres_dsn(dsn: SecretStr) -> SecretStr:
-    """Check a connection string. The messages quote nothing of it: a password may stand anywhere in it."""
+    """Check a connection string. The messages quote nothing of it: a password may be anywhere in it."""
     scheme, colon, rest = dsn.get_secret_value().partition("://")
     if not colon or scheme not in ("postgresql", "postgres"):
         raise ValueError("a connection string begins with postgresql:// or postgres://")
@@ -167,7 +167,7 @@ class KafkaSettings(_Group):
     @field_validator("dead_letter_topic", "stored_topic")
     @classmethod
     def _not_read(cls, topic: str, info: ValidationInfo) -> str:
-        """A worker that reads its own output would dead-letter it, read that, and so on for ever."""
+        """A worker that reads its own output would dead-letter it, read that, and so on forever."""
         if topic in info.data.get("topics", {}):
             raise PydanticCustomError("topic", "Input should not be one of the topics that the worker reads")
         return topic

@@ -16,8 +16,8 @@ class SpanRows(NamedTuple):
     """Spans to store: one row per span, in the order of their records.
 
     ``columns`` are those of ``common/clickhouse/span_columns.py``: ids, times and enums as Arrow values, each other
-    member as the JSON text that an answer shows. ``leaves`` is an index over the attributes that only ClickHouse needs.
-    ``token`` names the content: the same rows always come with the same token.
+    member as the JSON text that responses contain. ``leaves`` is an index over the attributes that only ClickHouse
+    needs. ``token`` names the content: the same rows always come with the same token.
     """
 
     columns: pa.Table

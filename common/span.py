@@ -19,7 +19,7 @@ Attributes: TypeAlias = dict[str, Any]
 
 
 class SpanKind(IntEnum):
-    """OTLP ``Span.SpanKind``; the name is what answers show."""
+    """OTLP ``Span.SpanKind``; responses contain the name."""
 
     SPAN_KIND_UNSPECIFIED = 0
     SPAN_KIND_INTERNAL = 1
@@ -30,7 +30,7 @@ class SpanKind(IntEnum):
 
 
 class StatusCode(IntEnum):
-    """OTLP ``Status.StatusCode``; the name is what answers show."""
+    """OTLP ``Status.StatusCode``; responses contain the name."""
 
     STATUS_CODE_UNSET = 0
     STATUS_CODE_OK = 1
@@ -157,7 +157,7 @@ Usage: TypeAlias = tuple[float, float, float]
 """Prompt, completion and total of one unit: tokens, or costs."""
 
 TOTAL_TOLERANCE: Final = 1.000000001
-"""How much larger than its parts a total must be to be more than they are: costs are rounded."""
+"""How far a total must exceed the sum of its parts to count as more: costs are rounded."""
 
 
 def is_more_than_parts(prompt: float, completion: float, total: float) -> bool:
@@ -168,11 +168,11 @@ def is_more_than_parts(prompt: float, completion: float, total: float) -> bool:
 class NormalizedSpan(NamedTuple):
     """The result of normalizing one span (reference §2.2, §3): everything that is derived, nothing that was sent.
 
-    ``attributes`` are nested and hold ``ag`` in its canonical shape. ``references`` and ``hashes`` are as answers show
-    them. ``flat`` are the same attributes without ``ag``, as sent, if each value is at the path that its key spells: so
-    it is with most spans, and their leaves need no traversal. Otherwise ``None``. ``mapping_errors`` are the reasons
-    why attributes of known meaning could not be read (``ingest/semconv/rows.py``), one each. ``usage_is_own``: whether
-    ``metrics`` are the span's own by their meaning, and no part of what spans above and below it say (ADR 0010).
+    ``attributes`` are nested and hold ``ag`` in its canonical shape. ``references`` and ``hashes`` are as in responses.
+    ``flat`` are the same attributes without ``ag``, as sent, if each value is at the path that its key spells, as in
+    most spans: their leaves need no traversal. Otherwise ``None``. ``mapping_errors`` are the reasons why attributes of
+    known meaning could not be read (``ingest/semconv/rows.py``), one each. ``usage_is_own``: whether ``metrics`` are
+    the span's own by definition, so that spans above and below it do not report them too (ADR 0010).
     """
 
     attributes: Attributes

@@ -134,7 +134,7 @@ def encoding_of(record: Record, encoding: Encoding) -> Encoding:
     if found is None:
         raise Rejected(
             RejectionCode.UNSUPPORTED_CONTENT_TYPE,
-            f"The content type is {shown(content_type)}; it takes {', '.join(ENCODINGS)}.",
+            f"The content type is {shown(content_type)}; allowed: {', '.join(ENCODINGS)}.",
         )
     return found
 

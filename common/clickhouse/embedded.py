@@ -146,10 +146,10 @@ class HandlePool:
 
     More than a thread pool, because of what was measured on chDB 4.4 (engine 26.9):
 
-    - A handle serialises its calls; several handles on one path run in parallel. So each handle is used by one call
+    - A handle serializes its calls; several handles on one path run in parallel. So each handle is used by one call
       at a time.
-    - Cancelling an await does not stop a call. So a handle becomes idle, and stops counting to the share of its
-      tenant, when its call has ended, not when the caller has gone.
+    - Cancelling an await does not stop a call. So a handle becomes idle, and stops counting toward the share of its
+      tenant, when its call has ended, not when the caller is gone.
     - What a failed statement has already written precedes the **next result on the same handle**. So a handle is closed
       after a failure and opened again when it is needed (about 15 ms).
     """

@@ -7,7 +7,8 @@ rely on it: the worker writes leaves, the compiler of filters asks for them by p
 - An object or array without such a scalar anywhere below is a leaf too, so that ``exists`` can see it: ``o``, ``a``.
   The objects that normalization puts into every span (``ALWAYS_OBJECT_PATHS``) are left out: they say nothing, and
   would cost four entries for each span.
-- A null is not a leaf: absent and null are the same (contract §3.2). Absent is ``''`` in SQL, which no leaf is.
+- A null is not a leaf: absent and null are the same (contract §3.2). In SQL an absent leaf is ``''``, which is the text
+  of no leaf.
 - The segments of a path are joined by dots; those of an array are its indexes in decimal. A dot inside a key of a
   nested object is stored as U+0000, which no key can contain (such a span is rejected): no two leaves share a path,
   and a dotted path cannot reach such a key.
@@ -38,7 +39,7 @@ EMPTY_OBJECT = "o"
 EMPTY_ARRAY = "a"
 
 _DOT_IN_KEY = "\0"
-_INDEXES = tuple(map(str, range(64)))  # most arrays end here; longer ones make their texts as they go
+_INDEXES = tuple(map(str, range(64)))  # enough for most arrays
 
 _TYPE_PATHS = {"trace": "ag.type.trace", "span": "ag.type.span"}
 
@@ -64,7 +65,7 @@ def append_leaves(attributes: dict[str, Any], paths: list[str], texts: list[str]
 def append_ag_leaves(ag: dict[str, Any], paths: list[str], texts: list[str]) -> None:
     """Append the leaves of an ``ag`` in its canonical shape (``ingest/ag.py``).
 
-    The same leaves as those of ``append_leaves``, in another order, without a look at what every span has.
+    The same leaves as those of ``append_leaves``, in another order, without visiting what every span has.
     """
     rest = dict(ag)
     for name, kind in rest.pop("type").items():
@@ -79,8 +80,8 @@ def append_ag_leaves(ag: dict[str, Any], paths: list[str], texts: list[str]) -> 
 def append_flat_leaves(flat: dict[str, Any], paths: list[str], texts: list[str]) -> bool:
     """Append the leaves of flat attributes whose dotted keys are the paths of their values (``NormalizedSpan.flat``).
 
-    Only structured values are descended into. Return ``False`` and append nothing if a value holds no scalar: whether
-    the containers around it are leaves then takes ``append_leaves``.
+    Only structured values are descended into. Return ``False`` and append nothing if a value holds no scalar: only
+    ``append_leaves`` can tell whether the containers around it are leaves.
     """
     scalar_texts: list[str] = []
     structured: list[str] = []

@@ -20,7 +20,7 @@ INSERT INTO migrations (number, name, sha256)
 SELECT {number:UInt32}, {name:String}, {sha256:String}
 
 -- stored_positions --
--- Up to where each partition is stored for each project: those where something was stored last.
+-- How far each partition is stored for each project, the most recently stored first.
 SELECT
     toString(project_id) AS project,
     partition_id,

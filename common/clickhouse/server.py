@@ -34,7 +34,7 @@ Call: TypeAlias = Callable[[AsyncClient], Awaitable[Result]]
 
 CONNECT_TIMEOUT_S: Final = 5.0
 GRACE_S: Final = 1.0
-"""How long to wait beyond the deadline for the server, which should have ended the statement itself and say so."""
+"""How long to wait after the deadline: the server should end the statement itself and report it."""
 
 LONGER_THAN_ANY_DEADLINE_S: Final = 3600
 """The driver needs a number; each call has its own deadline."""

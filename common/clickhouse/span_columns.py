@@ -1,8 +1,8 @@
 """Spans as columns of the table ``spans``: the only place that knows both a span and the table.
 
 A table is built record by record, column by column: one span costs a few list operations, its JSON texts and its
-leaves; everything else is done once for a record. The JSON text of each member is stored as responses show it, so
-that a page is put together without parsing (``query_api/spans/render.py``). Pure: no I/O, no clock.
+leaves; everything else is done once for a record. The JSON text of each member is stored as responses contain it, so
+that a page is joined without parsing (``query_api/spans/render.py``). Pure: no I/O, no clock.
 
 To promote another value to a member and a column: a migration with the column and its bit of ``members``, a field of
 ``Span`` and ``NormalizedSpan`` and a name in ``PROMOTED_TEXTS`` (``common/span.py``), a row at the end of
@@ -290,7 +290,7 @@ def stamped(rows: pa.Table, *, stored_us: int) -> pa.Table:
     """
     whole = rows.unify_dictionaries().combine_chunks()
     times = pa.py_buffer(np.full(whole.num_rows, stored_us, np.int64))
-    # From the buffer: given values, Arrow would ask whether they are pandas', and import pandas to find out
+    # From the buffer: given values, Arrow would check whether they are a pandas object, and import pandas for that
     # (`warm_up`).
     return whole.append_column("stored_us", pa.Array.from_buffers(pa.int64(), whole.num_rows, [None, times]))
 
@@ -298,7 +298,7 @@ def stamped(rows: pa.Table, *, stored_us: int) -> pa.Table:
 def warm_up() -> None:
     """Import what the first table would import, so that the first chunk does not wait a second for it.
 
-    Arrow asks of each list whether it is a pandas one, and imports pandas to find out.
+    Arrow checks whether a list is a pandas object, and imports pandas for that.
     """
     SpanColumns().table(stored_us=0)
 

@@ -4,7 +4,7 @@ There are two: ``server.py`` over HTTP, and ``embedded.py`` with chDB inside thi
 tests of ``tests/contract/test_column_store.py`` run on both. The interface rests on these facts about the engines:
 
 - Cancelling an await does not stop a query; ``max_execution_time`` does. So a deadline is a setting of the statement.
-- A handle of chDB serialises its calls; several handles on one path run in parallel.
+- A handle of chDB serializes its calls; several handles on one path run in parallel.
 - ``insert_deduplication_token`` works only where the table has a deduplication window: the DDL makes a repeated
   ``insert`` harmless, the token alone does not.
 - Values travel only as ``{name:Type}`` parameters.

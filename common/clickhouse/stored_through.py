@@ -30,9 +30,7 @@ def positions_table(positions: Sequence[StoredPosition]) -> pa.Table:
 
 
 async def read_positions(store: ColumnStore, *, rows_max: int, deadline_s: float) -> list[StoredPosition]:
-    """Return the position of each partition for each project, at most ``rows_max``: those where something was stored
-    last.
-    """
+    """Return the position of each partition for each project: the ``rows_max`` that were stored most recently."""
     return _positions(
         await store.select(Statement(SQL["stored_positions"], {"rows_max": rows_max}), deadline_s=deadline_s)
     )

@@ -1,1 +1,1 @@
-"""One file an encoding: from bytes to spans."""
+"""Codecs, one file per encoding: from bytes to spans."""

@@ -40,7 +40,7 @@ def check_record_size(value: bytes, limits: SpanLimits) -> None:
     if len(value) > limits.record_bytes_max:
         raise Rejected(
             RejectionCode.RECORD_TOO_LARGE,
-            f"The record has {len(value)} bytes; it may have {_size(limits.record_bytes_max)}.",
+            f"The record has {len(value)} bytes; at most {_size(limits.record_bytes_max)} are allowed.",
         )
 
 
@@ -48,19 +48,22 @@ def check_span_size(size: int, limits: SpanLimits) -> None:
     """Raise ``Rejected`` if a span has more bytes on the wire than its limit."""
     if size > limits.span_bytes_max:
         raise Rejected(
-            RejectionCode.SPAN_TOO_LARGE, f"The span has {size} bytes; it may have {_size(limits.span_bytes_max)}."
+            RejectionCode.SPAN_TOO_LARGE,
+            f"The span has {size} bytes; at most {_size(limits.span_bytes_max)} are allowed.",
         )
 
 
 def check_times(start_ns: int, end_ns: int, bounds: Bounds) -> None:
-    """Raise ``Rejected`` if the start or the end is absurd. An end before the start is kept: clocks do that."""
+    """Raise ``Rejected`` if the start or the end is absurd. An end before the start is kept, because clocks are set
+    back.
+    """
     earliest_ns, latest_ns, _ = bounds
     if earliest_ns <= start_ns <= latest_ns and earliest_ns <= end_ns <= latest_ns:
         return
     name, time_ns = ("end", end_ns) if earliest_ns <= start_ns <= latest_ns else ("start", start_ns)
     raise Rejected(
         RejectionCode.ABSURD_TIME,
-        f"The {name} time is {_moment(time_ns)}; legal is {_moment(earliest_ns)} to {_moment(latest_ns)}.",
+        f"The {name} time is {_moment(time_ns)}; allowed: {_moment(earliest_ns)} to {_moment(latest_ns)}.",
     )
 
 
@@ -78,12 +81,12 @@ def nesting_too_deep(where: str, depth_max: int) -> Rejected:
 
 def invalid_type(where: str, found: Any, legal: str) -> Rejected:
     """Return the rejection of a member of the wrong kind."""
-    return Rejected(RejectionCode.INVALID_TYPE, f"{where} is {_kind(found)}; it takes {legal}.")
+    return Rejected(RejectionCode.INVALID_TYPE, f"{where} is {_kind(found)}; it must be {legal}.")
 
 
 def unknown_enum(where: str, found: object, legal: str) -> Rejected:
     """Return the rejection of an enum value that does not exist."""
-    return Rejected(RejectionCode.UNKNOWN_ENUM, f"{where} is {shown(found)}; it takes {legal}.")
+    return Rejected(RejectionCode.UNKNOWN_ENUM, f"{where} is {shown(found)}; it must be {legal}.")
 
 
 def shown(found: object) -> str:
@@ -113,7 +116,7 @@ def check_span_has_no_null(span: Span) -> None:
 
 
 def json_double(value: float) -> int | float | str:
-    """Return a double as answers show it: a text if it is not finite, an integer if it has no fraction and fits 64
+    """Return a double as responses contain it: a text if it is not finite, an integer if it has no fraction and fits 64
     bits.
     """
     if value.is_integer():  # same as `json_number`, without the call: codecs check every double
@@ -124,7 +127,7 @@ def json_double(value: float) -> int | float | str:
 
 
 def json_bytes(value: bytes) -> str:
-    """Return bytes as answers show them: base64 with padding, in the standard alphabet."""
+    """Return bytes as responses contain them: base64 with padding, in the standard alphabet."""
     return base64.b64encode(value).decode("ascii")
 
 

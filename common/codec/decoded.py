@@ -1,4 +1,4 @@
-"""What every codec returns, and the loop that all codecs share: span after span, each rejection next to its neighbors
+"""What every codec returns, and the loop that all codecs share: a bad span is rejected, its neighbors are kept
 (contract §4).
 
 Knows no format. A codec gives groups of spans that share a resource and a scope, and a function that reads one span.
@@ -20,13 +20,14 @@ from common.limits import SpanLimits
 from common.span import Resource, Scope, Span
 
 IN_FULL_MAX: Final = 100
-"""Rejected spans of a record that are kept with a reason each; each has a dead letter of its own (contract §4)."""
+"""How many rejected spans of a record keep their reason and get a dead letter of their own (contract §4)."""
 
 REASONS_MAX: Final = 10
-"""Reasons that are kept of all further ones."""
+"""How many reasons of the further rejected spans are kept."""
 
 NO_TRACE_ID: Final = "The span has no trace id: "
-"""How a reason begins if there is nothing like an id; a record that has only these gets a hint."""
+"""The beginning of the reason if a span has no trace id at all. If all spans of a record lack it, the reasons get a
+hint."""
 
 KNOWN_MAX: Final = 1_000
 KNOWN_BYTES_MAX: Final = 64
@@ -157,7 +158,8 @@ def gather(
     indexes = count()
     for resource, scope, members in groups:
         wrapper_reason = _reason_of(resource, scope)
-        for member, span_index in zip(members, indexes, strict=False):  # members first, or an index is lost at each end
+        # Members first: with the indexes first, zip would drop one at the end of each group.
+        for member, span_index in zip(members, indexes, strict=False):
             reason = wrapper_reason
             if reason is None and layout is not None:
                 reason = known.get(member)

@@ -24,7 +24,7 @@ from common.nesting import nest
 from common.span import Attributes, Event, Link, Resource, Scope
 
 UINT32_MAX: Final = 2**32 - 1
-_EXACT_DOUBLE_MAX: Final = 2**53  # up to here every integer is a double of its own
+_EXACT_DOUBLE_MAX: Final = 2**53  # up to here every integer has its own double
 _NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 _NOT_FINITE: Final = frozenset({"NaN", "Infinity", "-Infinity"})
 _INTEGER: Final = re.compile(r"-?[0-9]{1,20}")
@@ -206,7 +206,9 @@ def _fault(raw: bytes, where: str, words: str, nesting_depth_max: int) -> Reject
     try:
         raw.decode()
     except UnicodeDecodeError as exc:
-        return Rejected(RejectionCode.INVALID_UTF8, f"{where} is not UTF-8 at its byte {exc.start}; text must be.")
+        return Rejected(
+            RejectionCode.INVALID_UTF8, f"{where} is not UTF-8 at its byte {exc.start}; text must be UTF-8."
+        )
     if "depth limit" in words:
         return Rejected(
             RejectionCode.NESTING_TOO_DEEP, f"{where} is nested deeper than the limit of {nesting_depth_max} levels."

@@ -16,8 +16,8 @@ from typing import Final, NamedTuple
 
 
 class SpanPart(NamedTuple):
-    """One span: the index of its scope, and its bytes from ``start`` to ``end``, without their frame from ``content``
-    on.
+    """One span: the index of its scope, and its bytes from ``start`` to ``end``; without their frame they begin at
+    ``content``.
     """
 
     scope: int

@@ -276,7 +276,7 @@ class _Reader(JsonReader):
             return None
         if len(kinds) != 1:
             kind = "no kind that OTLP knows" if not kinds else "several kinds: " + ", ".join(kinds)
-            raise Rejected(RejectionCode.INVALID_TYPE, f"{where} is of {kind}; it takes one of {_VALUE_KINDS}.")
+            raise Rejected(RejectionCode.INVALID_TYPE, f"{where} is of {kind}; it must be one of {_VALUE_KINDS}.")
         kind = kinds[0]
         value = members[kind]
         if kind not in ("arrayValue", "kvlistValue"):
@@ -291,7 +291,7 @@ class _Reader(JsonReader):
 
 
 def _framed(names: _Names, found: Any, where: str) -> dict[str, Any]:
-    """Read a part of the frame. A wrong one rejects the whole record, because its spans cannot be told apart."""
+    """Read a part of the frame. A wrong one rejects the whole record, because its spans cannot be separated."""
     try:
         return names.read(found, where)
     except Rejected as rejected:

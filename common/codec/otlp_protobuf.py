@@ -328,7 +328,7 @@ def _fault(descriptor: Any, raw: bytes, where: str, levels_left: int, bounds: Bo
             if known.message_type is not None:
                 fault = _fault(known.message_type, content, place, levels_left - 1, bounds)
             elif known.type == known.TYPE_STRING and not is_utf8(content):
-                fault = Rejected(RejectionCode.INVALID_UTF8, f"{place} is not UTF-8; text must be.")
+                fault = Rejected(RejectionCode.INVALID_UTF8, f"{place} is not UTF-8; text must be UTF-8.")
             if fault is not None:
                 return fault
     except BrokenWire as exc:

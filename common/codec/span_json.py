@@ -1,8 +1,8 @@
 """``span_json``: one span object, or ``{"spans": […]}``, in the shape that ``/spans/query`` returns (contract §4).
 
-Every member of an answer is used when it is published again; what the server derives (``trace_type``, ``span_type``,
-``created_at`` and the like) is derived again. Source: reference §2, §2.1, §4.2, and contract §4 for the further
-members. A record that the parser rejects as a whole is cut span by span (``json_cut``).
+Every member of a response is used when the span is published again; what the server derives (``trace_type``,
+``span_type``, ``created_at`` and the like) is derived again. Source: reference §2, §2.1, §4.2, and contract §4 for the
+further members. A record that the parser rejects as a whole is cut span by span (``json_cut``).
 """
 
 from __future__ import annotations
@@ -92,9 +92,7 @@ lay_out: Final = lay_out_spans
 def _members(document: Any) -> list[Any]:
     """Return the span objects of a record. An empty object is an empty record."""
     if type(document) is not dict:
-        raise Rejected(
-            RejectionCode.UNDECODABLE, 'The record is neither a span object nor {"spans": […]}, which it has to be.'
-        )
+        raise Rejected(RejectionCode.UNDECODABLE, 'The record is neither a span object nor {"spans": […]}.')
     if not document:
         return []
     if "resourceSpans" in document:
@@ -107,7 +105,7 @@ def _members(document: Any) -> list[Any]:
     if spans is not None and type(spans) is not list:
         raise Rejected(
             RejectionCode.UNDECODABLE,
-            "The member “spans” of the record is not an array; it takes an array of span objects.",
+            "The member “spans” of the record is not an array; it must be an array of span objects.",
         )
     return spans or []
 
@@ -201,7 +199,7 @@ class _Reader(JsonReader):
         time_ns = _time_ns(members, "time_unix_nano", "timestamp")
         if time_ns is not None and not 0 <= time_ns <= UINT64_MAX:
             raise Rejected(
-                RejectionCode.ABSURD_TIME, f"The time of an event is {time_ns} ns; it takes 1970 to 2554, as in OTLP."
+                RejectionCode.ABSURD_TIME, f"The time of an event is {time_ns} ns; allowed: 1970 to 2554, as in OTLP."
             )
         return self._event(members, start_ns if time_ns is None else time_ns)
 
@@ -233,7 +231,7 @@ class _Reader(JsonReader):
         return written, read(members, text_of(members.get("schema_url"), f"{where}.schema_url"))
 
     def _written(self, found: Any, where: str) -> bytes:
-        """Return the JSON of what the parser returned: equal only if values and types are; in Python 1 equals true."""
+        """Return the JSON of a parsed value. Two are equal only if values and types are; in Python, 1 equals true."""
         try:
             return orjson.dumps(found)
         except orjson.JSONEncodeError as exc:  # values from JSON can be written, unless they are nested past 254 levels
@@ -284,7 +282,7 @@ class _Reader(JsonReader):
             raise _DoubtfulDouble
         if found in self._long_integers:
             raise Rejected(
-                RejectionCode.INVALID_TYPE, f"{where} is an integer beyond 64 bits; legal is -2^63 to 2^64-1."
+                RejectionCode.INVALID_TYPE, f"{where} is an integer beyond 64 bits; allowed: -2^63 to 2^64-1."
             )
 
 

@@ -1,10 +1,9 @@
-"""Reading record batches in which a header name is not UTF-8, which the driver (aiokafka 0.14) cannot (ADR 0015).
+"""Reading record batches in which a header name is not UTF-8, which the driver (aiokafka 0.14) cannot do (ADR 0015).
 
-Kafka does not look at header names, so a producer may send any bytes. The driver decodes them strictly and fails on
-the whole batch, at every try: one such record would hold up its partition for ever, and its neighbors with it. Here a
-batch that the driver's compiled reader refuses is read by the driver's Python reader, with a lenient decoder: a byte
-that is not UTF-8 becomes ``\\xff``. No header that Clearspan reads has such a name, so the record means what its
-other bytes say.
+Kafka does not look at header names, so a producer may send any bytes. The driver decodes them strictly and fails on the
+whole batch, at every try: one such record would block its partition forever. Here a batch that the driver's compiled
+reader refuses is read by the driver's Python reader, with a lenient decoder: a byte that is not UTF-8 becomes
+``\\xff``. No header that Clearspan reads has such a name, so the record keeps its meaning.
 """
 
 from __future__ import annotations

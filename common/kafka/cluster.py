@@ -1,6 +1,6 @@
 """The cluster itself: its id, which begins every partition id (``RecordSource.partition_id_of``), and its topics.
 
-Missing topics are created at the start; existing ones are never changed.
+Missing topics are created at startup; existing ones are never changed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from common.settings import KafkaSettings
 NO_ERROR: Final = 0
 TOPIC_ALREADY_EXISTS: Final = 36
 DEAD_LETTER_RETENTION_MS: Final = -1
-"""Dead letters are kept for ever: until a person replays or drops them."""
+"""Dead letters are kept forever: until a person replays or drops them."""
 
 STORED_RETENTION_MS: Final = 3_600_000
 """Announcements are for requests that wait now; the table ``stored_through`` holds the same facts."""

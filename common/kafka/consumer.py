@@ -8,7 +8,7 @@ Facts about the driver (aiokafka 0.14) on which this relies:
 - ``getmany`` does not suspend between taking records and returning them, so a deadline around it loses none.
 - It buffers at most one response per partition, so not polling stops the fetches. Polling for a partition that does
   not exist keeps the membership alive and keeps the buffer, which its own ``pause`` discards.
-- ``commit`` retries for ever, so it has a deadline.
+- ``commit`` retries forever, so it has a deadline.
 """
 
 from __future__ import annotations

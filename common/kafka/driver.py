@@ -1,4 +1,4 @@
-"""What this package shares about the driver: its errors as ours, its log, and readers outside of consumer groups.
+"""Shared use of the driver: translate its errors, limit its log lines, and open readers outside of consumer groups.
 
 The driver retries internally and logs every try at level ERROR, so an unavailable broker would fill the log. Each of
 its messages is let through once a minute; the caller that waits logs what the failure means.
@@ -44,7 +44,7 @@ PERMANENT: Final = (
     driver_errors.IllegalArgumentError,
     driver_errors.UnsupportedVersionError,
 )
-"""Errors that retrying does not cure."""
+"""Permanent errors: retrying does not help."""
 
 _LOGGERS: Final = (
     "aiokafka",

@@ -73,7 +73,7 @@ class KafkaLog:
                     for partition in partitions:
                         end = reader.highwater(partition)
                         if end is not None and end < await reader.position(partition):
-                            raise Unavailable(f"The topic {topic} was created anew.")
+                            raise Unavailable(f"The topic {topic} was deleted and created again.")
                 yield [as_record(record) for records in fetched.values() for record in records]
 
     async def fetch(self, where: Coordinates) -> Record | None:

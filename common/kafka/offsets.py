@@ -1,4 +1,4 @@
-"""Where the partitions of the topics that are read end, and what the group has not committed yet.
+"""End offsets of the topics that the worker reads, and what its group has not committed yet.
 
 Both read offsets only, from outside of the group. End offsets are high watermarks: they include open transactions.
 """
@@ -53,9 +53,9 @@ class _Connection:
 class KafkaEndOffsets:
     """``EndOffsets`` of ``settings.topics``, over a connection that stays open. One call at a time.
 
-    The connection is closed after ``CONNECTION_AGE_MAX_S`` and after any failure. A cluster that was created anew keeps
-    its address and begins all partitions again, and the driver reconnects to it silently: so every call also asks for
-    the cluster id.
+    The connection is closed after ``CONNECTION_AGE_MAX_S`` and after any failure. A cluster that was replaced by a new
+    one at the same address starts all offsets at 0, and the driver reconnects to it silently: so every call also asks
+    for the cluster id.
     """
 
     def __init__(self, settings: KafkaSettings) -> None:

@@ -65,7 +65,7 @@ class Record(NamedTuple):
 
 
 class LostPartition(ServiceError):
-    """Another member of the group owns the partition by now and reads it from the committed offset."""
+    """Another member of the group owns the partition now and reads it from the committed offset."""
 
     code = ErrorCode.CONFLICT
     transient = True
@@ -119,8 +119,8 @@ class RecordSource(Protocol):
     def partition_id_of(self, partition: Partition) -> str:
         """Return the id ``cluster id/topic/partition``.
 
-        Offsets are compared only within one id. A cluster that was created anew has another id, so its offset 0 does
-        not look older than the offset 5,000 of its predecessor.
+        Offsets are compared only within one id. A cluster that replaces another one has another id, so its offset 0
+        does not look older than the offset 5,000 of its predecessor.
         """
         ...
 
@@ -166,18 +166,18 @@ class RecordLog(Protocol):
         """Yield what is published from now on, without end.
 
         The first chunk is empty and says that the reading has begun; others are empty while nothing arrives. Raises
-        ``Unavailable`` (transient), also if there is no such topic yet or it was created anew.
+        ``Unavailable`` (transient), also if there is no such topic yet or it was deleted and created again.
         """
         ...
 
 
 class EndOffsets(Protocol):
-    """Knows where the partitions of the topics that are read end."""
+    """Reads the end offsets of the topics that the worker reads."""
 
     async def ask(self) -> Mapping[str, int]:
         """Return the offset after the last record of each partition, by partition id.
 
-        Every record that was acknowledged before the call lies below it. Raises ``Unavailable`` (transient).
+        Every record that was acknowledged before the call has a lower offset. Raises ``Unavailable`` (transient).
         """
         ...
 

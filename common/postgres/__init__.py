@@ -1,1 +1,1 @@
-"""The room of Postgres: the pool, the migrations, projects and keys."""
+"""Postgres: the pool, the migrations, projects and keys."""

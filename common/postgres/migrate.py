@@ -1,7 +1,7 @@
 """Brings the tables up to date with the numbered files of ``ddl/``, each applied once.
 
 The table ``schema_migrations`` records them. Everything is one transaction under an advisory lock: if two processes
-start, the second finds nothing left to do, and a file that fails leaves nothing behind. Also makes the secret that
+start, the second finds nothing left to do, and a file that fails changes nothing. Also makes the secret that
 signs cursors, which all processes of an installation share.
 """
 

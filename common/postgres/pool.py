@@ -104,7 +104,7 @@ class Database:
         except TimeoutError:
             if self._pool.get_size() < self._pool.get_max_size():
                 raise  # connecting took the time
-            raise Overloaded(f"No connection to Postgres came free within {self._timeout_s:g} s.") from None
+            raise Overloaded(f"No connection to Postgres became free within {self._timeout_s:g} s.") from None
 
 
 @asynccontextmanager

@@ -19,7 +19,7 @@ MINUTE_US: Final = 60_000_000
 DAY_US: Final = 24 * 60 * MINUTE_US
 DEFAULT_DAYS: Final = 30
 INTERVAL_MIN_MAX: Final = 10_000 * 366 * 24 * 60
-"""All the time that responses can show, in minutes; a longer interval is cut to it."""
+"""The whole time that responses can represent, in minutes; a longer interval is shortened to it."""
 
 
 @dataclass(frozen=True, slots=True)

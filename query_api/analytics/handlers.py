@@ -78,7 +78,8 @@ async def query_metrics(request: Request) -> Response:
 
 
 async def query_counts(request: Request) -> Response:
-    """Return the number of traces or spans, and what they took, for each bucket of time, empty buckets included.
+    """Return the number of traces or spans, and their durations, costs and tokens, for each bucket of time, empty ones
+    included.
 
     ``GET`` and ``POST /tracing/spans/analytics``.
     """
@@ -154,7 +155,7 @@ def _applied(analysis: _Analysis) -> dict[str, Any]:
 
 
 def _as_sent(member: FilteringModel | ConditionModel) -> dict[str, Any]:
-    """A filter as it was sent, without values that are ignored: a response may be unable to hold these."""
+    """A filter as it was sent, without ignored values, which a response may be unable to represent."""
     if isinstance(member, ConditionModel):
         ignored = {"value"} if member.operator in _WITHOUT_VALUE else None
         return member.model_dump(mode="json", exclude_unset=True, exclude=ignored)

@@ -22,7 +22,7 @@ ATTRIBUTES: Final = "attributes."
 
 
 class MetricType(StrEnum):
-    """Which values count, and the statistics of them."""
+    """The type of the values that count; it decides which statistics are computed."""
 
     CONTINUOUS = "numeric/continuous"
     DISCRETE = "numeric/discrete"
@@ -38,7 +38,7 @@ class MetricType(StrEnum):
 class MetricSpec(Strict):
     """A value of spans, and the statistics to compute."""
 
-    type: MetricType = Field(description="Which values count. `*`: any value; `none`: no statistics.")
+    type: MetricType = Field(description="The type of the values that count. `*`: any type; `none`: no statistics.")
     path: str = Field(
         max_length=PATH_CHARS_MAX,
         description="A dotted path in the attributes, with or without a leading `attributes.`.",
@@ -122,9 +122,11 @@ class AnalyticsParameters(Strict):
         description="Minutes per bucket; coarser if there would be more than 1,024 buckets. Default: one bucket.",
     )
     rate: float | None = Field(
-        None, ge=0, le=1, description="The part of all traces to look at. Default: 1, all of them."
+        None, ge=0, le=1, description="The share of traces that is sampled, from 0 to 1. Default: 1, all of them."
     )
-    filter: Filter = Field(None, description="Which spans count: the same as `filtering`, or its JSON as a string.")
+    filter: Filter = Field(
+        None, description="The filter of the spans: the same as `filtering`, or its JSON as a string."
+    )
     explain: bool | None = Field(None, description="Whether to return how the response was computed.")
 
     _are_numbers = field_validator("interval", "rate", mode="before")(refuse_boolean)
@@ -148,9 +150,9 @@ class MetricsParameters(AnalyticsParameters):
 
 class _Nested(Strict):
     windowing: Windowing | None = Field(
-        None, description="`by`, `newest`, `oldest`, `interval` and `rate`, unless they are given flat."
+        None, description="`by`, `newest`, `oldest`, `interval` and `rate`, unless they are given at the top level."
     )
-    filtering: Filtering = Field(None, description="Which spans count, unless `filter` is given.")
+    filtering: Filtering = Field(None, description="The filter of the spans, unless `filter` is given.")
 
 
 class CountsQuery(_Nested, CountsParameters):

@@ -31,7 +31,7 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 def _moment(value: Any) -> Any:
     """Parse a time as filters do: the number of its digits implies the unit (reference §1.4)."""
     if isinstance(value, float):
-        raise ValueError(f"{value} is not a whole number of time")  # noqa: TRY004 - pydantic reports only this
+        raise ValueError(f"{value} is not a whole number of time units")  # noqa: TRY004 - pydantic reports only this
     if isinstance(value, bool) or not isinstance(value, str | int):
         return value
     try:
@@ -72,7 +72,9 @@ class FlatQuery(Strict):
     rate: float | None = Field(None, ge=0, le=1, description="The share of traces that is sampled, from 0 to 1.")
     interval: int | None = Field(None, gt=0, description="The minutes of a bucket; only for analytics.")
     filter: FlatFilter = Field(None, description="The filter, as an object or as JSON text.")
-    explain: bool | None = Field(None, description="Whether the response explains how it was found.")
+    explain: bool | None = Field(
+        None, description="Whether the response explains which statements ran and what they read."
+    )
 
     _are_numbers = field_validator("limit", "rate", "interval", mode="before")(refuse_boolean)
 
@@ -104,7 +106,9 @@ class FlatResponse(BaseModel):
     complete: bool | None = Field(
         None, description="False when the query's budget ended before the page was full; absent otherwise."
     )
-    explain: dict[str, Any] | None = Field(None, description="How the response was found, if that was requested.")
+    explain: dict[str, Any] | None = Field(
+        None, description="The statements that ran and what they read, if the request asked for it."
+    )
 
 
 class FlatTraceResponse(BaseModel):
@@ -115,7 +119,7 @@ class FlatTraceResponse(BaseModel):
 
 
 async def query_flat(request: Request) -> Response:
-    """Return a page of traces or spans. The query is in the body or the query string; members of the body win."""
+    """Return a page of traces or spans. The query is in the body or the query string; the body takes precedence."""
     limit_at = ("query" if request.body.limit is None else "body", "limit")
     query: FlatQuery = request.body.or_else(request.query)
     request = replace(request, body=query, query=None)

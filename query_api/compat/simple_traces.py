@@ -75,7 +75,7 @@ async def delete_simple_trace(request: Request) -> Response:
 
 
 async def query_simple_traces(request: Request) -> Response:
-    """Return simple traces that match, page by page, latest match first."""
+    """Return a page of the simple traces that match, latest match first."""
     query: QuerySimpleTraces = request.body
     windowing = query.windowing or Windowing()
     refuse_feed(windowing)

@@ -173,7 +173,7 @@ class EditSimpleTrace(BaseModel):
 
 
 class QuerySimpleTraces(Strict):
-    """A query of simple traces. Without any member it returns the newest page of all."""
+    """A query for simple traces. Without members it returns the newest page of all simple traces."""
 
     trace: SimpleTraceFilter | None = Field(None, description="The filter of the traces.")
     links: Listed[AskedLink] | None = Field(None, description="The ids of the traces themselves.")

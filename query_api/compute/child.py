@@ -38,7 +38,7 @@ def main() -> None:
         try:
             serve(connection.makefile("rb"), connection.makefile("wb"))
         except (EOFError, OSError):
-            os._exit(0)  # nobody waits for the rest
+            os._exit(0)  # the API does not read the rest
 
 
 def _end_with(connection: int) -> None:

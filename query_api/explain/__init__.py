@@ -1,1 +1,1 @@
-"""The ``explain`` member of an answer: statements, rows read, and a hint."""
+"""The member ``explain`` of a response: statements, rows read, and a hint."""

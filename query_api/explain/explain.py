@@ -1,4 +1,4 @@
-"""The member ``explain`` of a response: which statements ran, what they read, of how much, and a hint in words.
+"""The member ``explain`` of a response: which statements ran, what they read and out of how much, and a hint in words.
 
 Explaining runs statements of its own, within the budget and the project of the request. If the budget ends, the
 member says so, and the rest of the response does not change.
@@ -30,11 +30,11 @@ Json: TypeAlias = dict[str, Any]
 
 STATEMENTS_SHOWN_MAX: Final = 100
 STATEMENTS_EXPLAINED_MAX: Final = 20
-"""To explain one takes two more."""
+"""Explaining one statement runs two more."""
 
 SQL_CHARS_MAX: Final = 20_000
 VALUES_SHOWN_MAX: Final = 20
-"""Of a list: the ids of a page are up to ten thousand."""
+"""Elements of a list that are quoted: a page may have ten thousand ids."""
 
 TEXT_CHARS_MAX: Final = 1_000
 SEARCH_STEPS: Final = frozenset({"candidates", "statement"})
@@ -84,7 +84,7 @@ async def explained(spans: ProjectSpans, filtering: Node | None = None) -> bytes
     if spans.has_neighbours:
         await explaining.count_own_rows()
     elif len(executed) > STATEMENTS_EXPLAINED_MAX:
-        explaining.fail(f"Explained are the first {STATEMENTS_EXPLAINED_MAX} of {len(executed)} statements.")
+        explaining.fail(f"Only the first {STATEMENTS_EXPLAINED_MAX} of {len(executed)} statements are explained.")
     member = {
         "statements_count": len(executed),
         "statements": [_statement_json(statement, spans.project_id) for statement in statements],

@@ -197,11 +197,11 @@ def _what_was_read(reads: Sequence[TableRead], filtering: Node | None, granules_
     if granules_read is not None and granules_read < in_window:
         yield f"Spans were read in order until the page was full: {granules_read:,} of {in_window:,} granules."
     elif used:
-        yield "Every span of the window was read: what the index was asked for may be in each granule."
+        yield "Every span of the window was read: every granule may hold what the index was asked for."
     elif not fields:
         yield "Every span of the window was read: there is no condition."
     elif fields == {_IN_ORDER_OF_TABLE}:
-        yield "Every span of the window was read: the window is what the conditions on `start_time` left."
+        yield "Every span of the window was read: the conditions on `start_time` only narrowed the window."
     else:
         yield (
             "Every span of the window was read: no condition could use an index. Add one that can (`is` or `in`"

@@ -42,7 +42,7 @@ class Kind(Enum):
 
 
 class Operator(StrEnum):
-    """Every operator as requests spell it; another one is 422."""
+    """The comparison of a condition. Any other name is rejected with 422."""
 
     IS = "is"
     IS_NOT = "is_not"

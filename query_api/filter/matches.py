@@ -74,7 +74,7 @@ def _condition_matches(condition: Condition, span: Mapping[str, Any]) -> bool:
 
 
 def _compared(condition: Condition, kind: Kind, value: Any) -> Any:
-    """The value of a field in the form in which the condition compares it."""
+    """Return the value of a field in the form in which conditions on that field compare it."""
     match kind:
         case Kind.JSON:
             return value_at(value, condition.path)

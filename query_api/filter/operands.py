@@ -24,7 +24,7 @@ from query_api.filter.text_search import parse_content, text_of
 
 LIST_VALUES_MAX: Final = 10_000
 VALUE_BYTES_MAX: Final = 64 * 1024
-"""Of a text in UTF-8, of any other value as JSON; applies to each value of a list."""
+"""The size of a text in UTF-8, or of any other value as JSON; the limit applies to each value of a list."""
 
 VALUE_DEPTH_MAX: Final = 64
 """Attributes nest at most 48 levels deep, so a deeper value would equal nothing."""
@@ -100,7 +100,7 @@ def parts_of(value: Any) -> Iterator[tuple[Any, int]]:
 
 
 def read_value(field: Field, value: Any, at: str) -> Operand:
-    """Read one value as the field is compared: the operand of ``is``, and on JSON of ``has``."""
+    """Read one value in the form in which the field is compared: the operand of ``is``, and on JSON of ``has``."""
     read = partial(_read_enum, field) if field.kind is Kind.ENUM else _READERS[field.kind]
     operand: Operand = read(value, at)
     return operand

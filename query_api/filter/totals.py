@@ -1,4 +1,4 @@
-"""Limits of a whole filter, so that the engine plans each filter that is accepted at once.
+"""Limits of a whole filter, so that the engine plans every accepted filter without delay.
 
 The limits of one condition (``parse.py``, ``operands.py``) do not bound a filter that is near several of them. What a
 statement costs before it reads a row follows from the values that it carries, the *steps* into JSON that it spells out,
@@ -41,7 +41,8 @@ UNICODE_CLASSES_MAX: Final = 256
 """Unicode classes (``\\pL``) in the same patterns, checked before any is compiled: each takes RE2 up to 0.1 ms."""
 
 LARGE: Final = 1_000
-"""Values, or words, from which a filter is parsed and compiled in a thread. They take 8 ms, a thread 0.1 ms more."""
+"""From this number of values or words on, a filter is parsed and compiled in a thread. They take 8 ms, a thread 0.1 ms
+more."""
 
 _SUMMED: Final = ("ag", "metrics")
 _ABOVE_SUMS: Final = {("ag",), _SUMMED, *((*_SUMMED, metric) for metric in ("tokens", "costs", "errors"))}

@@ -31,7 +31,7 @@ RETRY_S: Final = 1.0
 
 SCAN_PARTITIONS_MAX: Final = 4_000
 """Partitions that a scan remembers, in up to 85 KB of a cursor: those stored last. The embedded broker adds partition
-ids at each start, and nothing is added to older ones any more."""
+ids at each start; the older ones get no more records."""
 
 _log = get_logger(__name__)
 

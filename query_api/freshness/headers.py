@@ -38,10 +38,10 @@ RESPONSE_END_OFFSETS_S: Final = 0.25
 """How long a finished response waits for Kafka's end offsets; a usual query takes longer than reading them."""
 
 _NAME_CHARS_MAX: Final = 24
-"""Of a signed text in a message: enough to tell it from others."""
+"""Characters of a signed text in a message: enough to recognize it."""
 
 _AT_PLACES: Final = "SELECT DISTINCT partition_id, record_offset\n" + read_from(
-    Table.ARRIVALS, "partition_id IN {logs:Array(String)}", "record_offset IN {offsets:Array(UInt64)}"
+    Table.ARRIVALS, "partition_id IN {partition_ids:Array(String)}", "record_offset IN {offsets:Array(UInt64)}"
 )
 
 
@@ -173,7 +173,7 @@ async def _missing(context: ApiContext, wanted: Sequence[Wanted], own_records: O
 
 
 async def _partition_ids(context: ApiContext, partitions: Set[Partition]) -> dict[Partition, str]:
-    """Return the id of each partition. It changes when the cluster is created anew, which restarts all offsets."""
+    """Return the id of each partition. It changes when another cluster replaces this one, with new offsets."""
     if context.ends is None:
         return {}
     # Before the first read no partition id is known, and news would not mention what is already stored.
@@ -220,7 +220,10 @@ class OwnRecords:
         return {place for place in places if self._found.get(place)}
 
     async def _query(self, places: Sequence[Place]) -> None:
-        parameters = {"logs": [place.partition_id for place in places], "offsets": [place.offset for place in places]}
+        parameters = {
+            "partition_ids": [place.partition_id for place in places],
+            "offsets": [place.offset for place in places],
+        }
         rows = await project_spans(self._request, explain=False).select(_AT_PLACES, parameters)
         pairs = zip(rows["partition_id"].to_pylist(), rows["record_offset"].to_pylist(), strict=True)
         stored = {Place(partition_id.decode(), offset) for partition_id, offset in pairs}

@@ -1,8 +1,8 @@
 """``GET /status/freshness``: what was produced, and up to which time it is queryable.
 
 Projects share partitions: end offsets, timestamps and backlogs reveal the records of all of them. So a project sees its
-own last record without its offset, and the latest time of asking Kafka at which everything was stored that is stored
-now. The rest is for callers who see all projects: the administrator, and everybody when authentication is off.
+own last record without its offset, and the latest time at which Kafka was asked and held only what is stored now. The
+rest is for callers who see all projects: the administrator, and everybody when authentication is off.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from query_api.request.route import Request, Response
 END_OFFSETS_TIMEOUT_S: Final = 2.0
 _NOT_READ: Final = "This process does not read Kafka's end offsets."
 _NOT_YET: Final = "Kafka's end offsets have not been read yet."
-_NOTHING_STORED: Final = "For a partition that holds records, nothing is known to be queryable."
+_NOTHING_STORED: Final = "A partition holds records, and none of them is known to be queryable."
 _ALL_ONLY: Final = " Present only if the caller may see all projects."
 
 
@@ -44,7 +44,7 @@ class PartitionFreshness(BaseModel):
     )
     data_through: str | None = Field(
         None,
-        description="Everything that Kafka had taken by this time is queryable. Absent if the time is unknown."
+        description="Everything that Kafka had accepted by this time is queryable. Absent if the time is unknown."
         f"{_ALL_ONLY}",
     )
     last_stored: LastStored | None = Field(
@@ -58,11 +58,11 @@ class PartitionFreshness(BaseModel):
 
 
 class Freshness(BaseModel):
-    """Up to which time everything that was produced is queryable."""
+    """The time up to which everything that was produced is queryable."""
 
     count: int = Field(description="The number of partitions in this response.")
     data_through: str | None = Field(
-        None, description="Everything that Kafka had taken by this time is queryable, in all partitions."
+        None, description="Everything that Kafka had accepted by this time is queryable, in all partitions."
     )
     asked_at: str | None = Field(None, description="The time at which Kafka's end offsets were read.")
     reason: str | None = Field(None, description="Why `data_through` is absent or older than it could be.")
@@ -70,7 +70,7 @@ class Freshness(BaseModel):
 
 
 async def freshness_of_project(request: Request) -> Response:
-    """Return up to which time everything that was produced is queryable, overall and by partition."""
+    """Return the time up to which everything that was produced is queryable, overall and by partition."""
     context = request.context
     await look_up_stored(context, request.project_id)
     return await _freshness(request, mine=context.stored.through(request.project_id))

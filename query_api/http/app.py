@@ -193,7 +193,7 @@ def _checks(state: StartupState, database: Database) -> Mapping[str, Check]:
             raise Unavailable(state.waits_for)
         if not await projects.exists(default_project_id):
             raise Unavailable(
-                f"There is no project {default_project_id}, which CLEARSPAN_DEFAULT_PROJECT_ID names;"
+                f"CLEARSPAN_DEFAULT_PROJECT_ID names the project {default_project_id}, which does not exist;"
                 " `clearspan migrate` creates it."
             )
 

@@ -26,7 +26,7 @@ _FORMATTED_STATUSES: Final = (400, 413, 429, 503, 504)
 """Errors that a route may render in the format of its protocol (``Route.error_format``)."""
 _DATA_THROUGH: Final[Json] = {
     "schema": {"type": "string", "format": "date-time"},
-    "description": "Everything that Kafka had taken by this time is in the response. Absent if the time is unknown.",
+    "description": "Everything that Kafka had accepted by this time is in the response. Absent if the time is unknown.",
 }
 _WAIT_FOR: Final[Json] = {
     "schema": {"type": "string"},
@@ -59,7 +59,7 @@ TAGS: Final[Mapping[str, str]] = {
     "Simple queries": "Manage saved queries together with the data of their first variant.",
     "Workflows": "Read application revisions under the names that the SDK uses.",
     "Accounts": "Create accounts and inspect API keys.",
-    "Status": "See up to which time data is queryable.",
+    "Status": "Get the time up to which data is queryable.",
     "Health": "Probes and metrics.",
     "About": "The OpenAPI document and the pages of this service.",
 }

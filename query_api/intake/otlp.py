@@ -1,4 +1,4 @@
-"""Traces over OTLP/HTTP: one request in, one record a trace out, with the bytes of each span as they were sent
+"""Traces over OTLP/HTTP: one request in, one record per trace out, with the bytes of each span as they were sent
 (contract §4).
 
 Records are cut from the request, never encoded again. Rejected spans are reported in ``partial_success``. Errors are
@@ -43,7 +43,8 @@ REASONS_MAX: Final = 10
 """Rejected spans that are reported one by one."""
 
 GROWTH_MAX: Final = 8
-"""How many times the largest body the records of one request may take: each trace repeats its resource and scope."""
+"""The largest size of all records of a request, in multiples of the largest body: each trace repeats its resource and
+scope."""
 
 _GRPC_CODES: Final[Mapping[ErrorCode, int]] = {
     ErrorCode.INVALID: 3,

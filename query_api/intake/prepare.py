@@ -1,9 +1,9 @@
 """Convert bodies of spans as JSON to records and a response; one bad span rejects the whole request (reference §4,
 contract §4).
 
-Pure functions, one a route: large bodies are prepared in another process. A tree of spans is flattened first, children
-before their parent, each with its JSON path. The spans are then decoded by the code that will read them from Kafka
-again.
+Pure functions, one per route: large bodies are prepared in another process. A tree of spans is flattened first,
+children before their parent, each with its JSON path. The spans are then decoded by the code that will read them from
+Kafka again.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class PlacedSpan(NamedTuple):
 
 
 class TraceSpans(NamedTuple):
-    """The records of a request, one a trace, and its spans. Of spans with the same ids only the last is included."""
+    """The records of a request, one per trace, and its spans. Of spans with the same ids only the last is included."""
 
     records: list[TraceRecord]
     links: list[SpanLink]
@@ -203,12 +203,12 @@ def _flatten_node(node: Json, *, path: str, parent: Json | None) -> Iterator[Pla
     yield from _flatten(node.get("spans"), path=f"{path}.spans", parent=node)
     span = {name: value for name, value in node.items() if name != "spans"}
     if parent is not None and span.get("parent_id") is None:
-        span["parent_id"] = parent["span_id"]  # nesting is as good as naming the parent
+        span["parent_id"] = parent["span_id"]  # a nested span need not name its parent
     yield PlacedSpan(path, span, parent is None)
 
 
 def to_records(placed: Sequence[PlacedSpan], context: PrepareContext) -> TraceSpans:
-    """Return one record a trace.
+    """Return one record per trace.
 
     Raises ``InvalidInput`` with the path of each span that cannot be stored, and why; ``TooLarge`` if the times that
     are added make a record, or a span, too large for the worker.

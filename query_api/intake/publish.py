@@ -1,4 +1,4 @@
-"""Publish spans from HTTP to Kafka, one record a trace, and respond when Kafka has acknowledged all of them (contract
+"""Publish spans from HTTP to Kafka, one record per trace, and respond when Kafka has acknowledged all of them (contract
 §4)."""
 
 from __future__ import annotations

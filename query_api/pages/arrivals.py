@@ -29,10 +29,10 @@ from query_api.pages.window import Window
 from query_api.spans.project_spans import ProjectSpans, Table, read_from
 
 CURSOR_PARTITIONS_MAX: Final = 4_000
-"""In one cursor: up to 100 KB of text. The embedded broker adds partitions at each start."""
+"""Partitions in one cursor: up to 100 KB of text. The embedded broker adds partitions at each start."""
 
 READ_PARTITIONS_MAX: Final = 64
-"""In one statement, a branch for each; the others follow when these are read to their end."""
+"""Partitions in one statement, a branch for each; the others follow when these are read to their end."""
 
 WHOLE_RECORD: Final = 2**32
 """An index after every span that a record can hold."""
@@ -42,7 +42,7 @@ _SEVEN_BITS: Final = 0x7F
 _MORE: Final = 0x80
 _VARINT_BYTES_MAX: Final = 10
 _OFFSET_BYTES_MIN: Final = 5
-_COLUMNS: Final = "log_index, record_offset, span_index, start_us, stored_us"
+_COLUMNS: Final = "partition_index, record_offset, span_index, start_us, stored_us"
 _UNION: Final = "\nUNION ALL\n"
 
 
@@ -58,7 +58,7 @@ _BEGINNING: Final = ArrivalPlace(0, -1)
 
 
 class Positions:
-    """The places of one reader, by partition. A value: moving returns another."""
+    """The places of one reader, by partition. Immutable: moving returns new positions."""
 
     def __init__(self, places: Mapping[bytes, ArrivalPlace] | None = None) -> None:
         self._places = dict(places or {})
@@ -76,7 +76,7 @@ class Positions:
         if len(self._places) > CURSOR_PARTITIONS_MAX:
             raise Unavailable(
                 f"This project has spans of more than {CURSOR_PARTITIONS_MAX} partitions,"
-                " which is what a cursor can hold."
+                " which is the most that a cursor can hold."
             )
         return b"".join(
             partition_hash
@@ -142,19 +142,19 @@ def arrivals_statement(pending: Sequence[Pending], window: Window) -> tuple[str,
     for index, (partition_id, after, through_offset) in enumerate(pending):
         from_offset, from_index = after or _BEGINNING
         parameters |= {
-            f"log_{index}": partition_id,
+            f"partition_{index}": partition_id,
             f"from_{index}": from_offset,
             f"index_{index}": from_index,
             f"through_{index}": through_offset,
         }
         places = (
-            f"partition_id = {{log_{index}:String}}",
+            f"partition_id = {{partition_{index}:String}}",
             f"record_offset >= {{from_{index}:UInt64}}",
             f"record_offset <= {{through_{index}:UInt64}}",
             f"record_offset > {{from_{index}:UInt64}} OR span_index > {{index_{index}:Int64}}",
         )
         branches.append(f"""\
-(SELECT toUInt8({index}) AS log_index, record_offset, span_index, start_us, stored_us
+(SELECT toUInt8({index}) AS partition_index, record_offset, span_index, start_us, stored_us
 {read_from(Table.ARRIVALS, *places, *bounds)}
 ORDER BY record_offset, span_index
 LIMIT {{size:UInt32}})""")
@@ -164,7 +164,7 @@ LIMIT {{size:UInt32}})""")
 def merged_arrivals(rows: pa.Table, pending: Sequence[Pending], *, size: int) -> Arrivals:
     """Return the first ``size`` rows in the order of the feed. ``rows`` has at most ``size`` of each partition."""
     partition_index, record_offset, span_index, start_us, stored_us = (
-        rows[name].to_numpy() for name in ("log_index", "record_offset", "span_index", "start_us", "stored_us")
+        rows[name].to_numpy() for name in ("partition_index", "record_offset", "span_index", "start_us", "stored_us")
     )
     by_partition = np.lexsort((stored_us, span_index, record_offset, partition_index))
     has_more = np.bincount(partition_index, minlength=len(pending)) == size

@@ -47,10 +47,11 @@ SPARE_ARRIVALS: Final = 16
 """Arrivals beyond what a page needs, so that a few stale versions do not cost a second round."""
 
 ARRIVALS_MAX: Final = 20_000
-"""In one round."""
+"""Arrivals in one round."""
 
 GROWTH: Final = 4
-"""From one round to the next: a rare match is found in few rounds, a frequent one without reading much in vain."""
+"""Growth from one round to the next: a rare match is found in few rounds, a frequent one without reading much for
+nothing."""
 
 FINISHING_SHARE: Final = 0.5
 """No round begins when less than this share of the budget is left, so that a slow one still ends within it."""
@@ -58,7 +59,7 @@ FINISHING_SHARE: Final = 0.5
 
 @dataclass(frozen=True, slots=True)
 class FeedQuery:
-    """What a reader wants: which spans, and how many at once."""
+    """The query of a reader: the filter and the window of the spans, and the size of a page."""
 
     matching: Compiled
     window: Window
@@ -223,9 +224,9 @@ def candidates_statement(query: FeedQuery, arrivals: Arrivals) -> tuple[str, dic
         extents[partition_id] = (extents.get(partition_id, (offset, offset))[0], offset)
     parts = []
     for index, (partition_id, (first, last)) in enumerate(extents.items()):
-        parameters |= {f"log_{index}": partition_id, f"first_{index}": first, f"last_{index}": last}
+        parameters |= {f"partition_{index}": partition_id, f"first_{index}": first, f"last_{index}": last}
         parts.append(
-            f"(partition_id = {{log_{index}:String}} AND record_offset >= {{first_{index}:UInt64}}"
+            f"(partition_id = {{partition_{index}:String}} AND record_offset >= {{first_{index}:UInt64}}"
             f" AND record_offset <= {{last_{index}:UInt64}})"
         )
     rows = read_from(

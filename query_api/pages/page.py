@@ -73,7 +73,7 @@ class Rounds(ABC):
     @property
     @abstractmethod
     def is_out_of_budget(self) -> bool:
-        """Whether there is no budget for another round."""
+        """Whether the budget does not suffice for another round."""
 
     @abstractmethod
     async def run_round(self) -> None:
@@ -181,10 +181,10 @@ class SpansInProgress:
         self._sums.update(found.sums)
         return found
 
-    def add(self, version: Version, answer_bytes: int) -> bool:
+    def add(self, version: Version, response_bytes: int) -> bool:
         """Return whether a version fits, and add it if so. The same row may occur twice."""
         if version not in self.versions:
-            if not self.capacity.takes(answer_bytes):
+            if not self.capacity.takes(response_bytes):
                 return False
             self.versions[version] = None
         return True
@@ -210,8 +210,8 @@ class SpansInProgress:
 
 
 LookUp: TypeAlias = Callable[[Collection[Version]], Awaitable[tuple[Sequence[Version], Sequence[Layout], TraceSums]]]
-"""Returns the latest versions of some spans in order, their rows, and what their traces used. Its argument are versions
-that were looked up before and have no row: another version takes the place of each."""
+"""Returns the latest versions of some spans in order, their rows, and what their traces used. Its argument is the
+versions that were looked up before and have no row: another version takes the place of each."""
 
 
 async def render_latest(look_up: LookUp) -> list[Rendered]:
@@ -231,7 +231,7 @@ async def render_latest(look_up: LookUp) -> list[Rendered]:
 
 
 def parse_ids(texts: Iterable[str], parse: Callable[[str], bytes], *, message: str | None = None) -> list[bytes]:
-    """Return the distinct ids. Raises ``InvalidInput`` with ``message`` or the reason for a text that is no id."""
+    """Return the distinct ids. Raises ``InvalidInput`` for a text that is not an id, with ``message`` or the reason."""
     try:
         return list(dict.fromkeys(map(parse, texts)))
     except ValueError as exc:

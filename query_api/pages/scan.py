@@ -20,7 +20,7 @@ from query_api.pages.window import At, Window, edge, is_edge
 from query_api.spans.project_spans import ProjectSpans, StatementBudget, Table, read_from
 
 SHARES: Final = 5
-"""Of the budget. One statement may use one share, and one share is kept for what follows the scan."""
+"""Shares of the budget. One statement may use one share, and one share is kept for what follows the scan."""
 
 FIRST_SLICE_US: Final = 3600 * 1_000_000
 """An hour."""
@@ -209,7 +209,7 @@ class Scan(ABC, Generic[Row, At]):
     async def _next_slice(self) -> int | None:
         """Return the last start of a slice that begins at the next row and whose rows are within a share.
 
-        ``None`` if there is no next row, or no budget.
+        ``None`` if there is no next row, or no budget left.
         """
         first_us = await self._next_start_us()
         if first_us is None:

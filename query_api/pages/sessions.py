@@ -69,7 +69,7 @@ ActivityBound: TypeAlias = Annotated[Time, AfterValidator(_in_utc)]
 
 
 class ActivityWindowing(Strict):
-    """Which part of the ids, and in which order. The ``windowing`` of a response can be sent back as it is."""
+    """The page of ids to return, and its order. The `windowing` of a response can be sent back as it is."""
 
     newest: ActivityBound | None = Field(None, description="Bound of start_time: excluded when descending.")
     oldest: ActivityBound | None = Field(None, description="Bound of start_time: excluded when ascending.")
@@ -77,27 +77,31 @@ class ActivityWindowing(Strict):
     limit: int | None = Field(None, ge=1, description="Ids on a page; default 100, at most 10,000.")
     order: Order | None = Field(None, description="Default descending: latest activity first.")
     rate: float | None = Field(
-        None, ge=0, le=1, description="The part of all traces to look at; default 1, all of them."
+        None, ge=0, le=1, description="The share of traces that is sampled, from 0 to 1; default 1, all of them."
     )
 
-    interval: int | None = Field(None, gt=0, description="No effect here.")
+    interval: int | None = Field(None, gt=0, description="Accepted, without effect.")
 
     _are_numbers = field_validator("limit", "rate", "interval", mode="before")(refuse_boolean)
 
 
 class ActivityQuery(Strict):
-    """A query for ids. Without members it asks for the first page of all ids."""
+    """A query for ids. Without members it returns the first page of all ids."""
 
     realtime: bool | None = Field(
         None, description="Whether the activity of an id is its latest span in the window instead of its earliest."
     )
-    windowing: ActivityWindowing | None = Field(None, description="Which page of them.")
+    windowing: ActivityWindowing | None = Field(None, description="The page to return.")
     filtering: Filtering = Field(None, description="Which spans.")
-    explain: bool | None = Field(None, description="Whether the response says how it was found.")
+    explain: bool | None = Field(
+        None, description="Whether the response explains which statements ran and what they read."
+    )
 
 
 class ActivityWindowingResponse(BaseModel):
-    """Present exactly if there may be another page. Send it back as ``windowing``, or ``next`` with the same bounds."""
+    """Present exactly if there may be another page. Send it back as `windowing`, or send `next` with the same
+    bounds.
+    """
 
     newest: str | None = Field(None, description="Descending: the activity of the last id on this page.")
     oldest: str | None = Field(None, description="Ascending: the activity of the last id on this page.")
@@ -156,7 +160,7 @@ class IdPosition(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class IdScan:
-    """Which ids, in which order, and after which of them."""
+    """The ids to return: their kind, window and order, and the position after which they begin."""
 
     kind: str
     is_realtime: bool

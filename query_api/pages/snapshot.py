@@ -63,9 +63,10 @@ class Snapshot:
         """Return ``holds`` as a condition on a row with ``partition_id`` and ``record_offset``, and its values."""
         if self.is_empty:
             return "0", {}
-        values = {"held_logs": list(self.offsets), "held_offsets": list(self.offsets.values())}
+        values = {"held_partitions": list(self.offsets), "held_offsets": list(self.offsets.values())}
         through = (
-            "transform(halfMD5(partition_id), {held_logs:Array(UInt64)}, {held_offsets:Array(Int64)}, toInt64(-1))"
+            "transform(halfMD5(partition_id), {held_partitions:Array(UInt64)}, {held_offsets:Array(Int64)},"
+            " toInt64(-1))"
         )
         return f"record_offset <= {through}", values
 

@@ -66,20 +66,22 @@ CANDIDATES_MAX: Final = 50_000
 
 
 class SpansQuery(Strict):
-    """A query for spans. Without members it asks for the newest page of all spans.
+    """A query for spans. Without members it returns the newest page of all spans.
 
     References name a saved query. Its conditions apply in addition to those of the request, and its window supplies the
     members that the request does not set.
     """
 
     filtering: Filtering = Field(None, description="Which spans.")
-    windowing: Windowing | None = Field(None, description="Which page of them.")
+    windowing: Windowing | None = Field(None, description="The page to return.")
     query_ref: ReferenceIn | None = Field(None, description="A saved query: the newest revision of its first variant.")
     query_variant_ref: ReferenceIn | None = Field(None, description="A variant of a saved query: its newest revision.")
     query_revision_ref: ReferenceIn | None = Field(
         None, description="A revision of a saved query, by id or slug; or by version, with one of the other references."
     )
-    explain: bool | None = Field(None, description="Whether the response says how it was found.")
+    explain: bool | None = Field(
+        None, description="Whether the response explains which statements ran and what they read."
+    )
 
 
 class SpanIds(Strict):
@@ -131,7 +133,9 @@ class SpansResponse(BaseModel):
     complete: bool | None = Field(
         None, description="False if the query's budget ended before the page was full; absent otherwise."
     )
-    explain: dict[str, Any] | None = Field(None, description="How the response was found, if the request asked for it.")
+    explain: dict[str, Any] | None = Field(
+        None, description="The statements that ran and what they read, if the request asked for it."
+    )
 
 
 class SpanResponse(BaseModel):

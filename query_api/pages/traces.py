@@ -44,7 +44,7 @@ _BY_TRACE: Final = itemgetter(*map(Version._fields.index, ("trace_id", "start_us
 
 
 class TracesQuery(SpansQuery):
-    """A query for traces of which a span matches. Without members it asks for the newest page of all traces."""
+    """A query for traces that have a matching span. Without members it returns the newest page of all traces."""
 
 
 class TraceIds(Strict):
@@ -83,7 +83,9 @@ class TracesResponse(BaseModel):
     complete: bool | None = Field(
         None, description="False if the query's budget ended before the page was full; absent otherwise."
     )
-    explain: dict[str, Any] | None = Field(None, description="How the response was found, if the request asked for it.")
+    explain: dict[str, Any] | None = Field(
+        None, description="The statements that ran and what they read, if the request asked for it."
+    )
 
 
 class TraceDeleted(BaseModel):
@@ -122,7 +124,7 @@ class Trace:
 
 
 async def query_traces(request: Request, filtering: Node, windowing: Windowing) -> Response:
-    """Return a page of the traces of which a span matches, by their latest match."""
+    """Return a page of the traces that have a matching span, by their latest match."""
     refuse_feed(windowing)
     page = await trace_page(request, filtering, windowing)
     pieces = [b'{"count":%d,"traces":[' % len(page.items)]

@@ -5,8 +5,8 @@ orphans, the earliest span of every cycle (a span that is its own parent is one)
 ``LEVELS_MAX`` others, with its subtree: parsers reject JSON that nests deeper. Siblings are in the order of their
 start; siblings of one name are a list.
 
-Linear in spans and bytes, and without recursion: the JSON of the spans is joined, never parsed, and a chain of
-100,000 spans costs as much as a bush.
+Linear in spans and bytes, and without recursion: the JSON of the spans is joined, never parsed, and a chain of 100,000
+spans costs as much as 100,000 siblings.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The part of the spans that a page is taken from, and the position where the page before it ended.
+"""The part of the spans that a page is taken from, and the position at which the previous page ended.
 
 A cursor holds that position. The page after it continues exactly there (reference §6, contract §3.3).
 """

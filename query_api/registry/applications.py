@@ -77,11 +77,11 @@ JsonSchema = Annotated[Meta, AfterValidator(check_json_schema)]
 HeaderValue: TypeAlias = Annotated[
     Annotated[Text, Tag("text")] | Annotated[ReferenceIn, Tag("object")], Discriminator(_form)
 ]
-"""A text, or a reference to what holds the text."""
+"""A text, or a reference to an object that holds the text."""
 
 
 class Runtime(StrEnum):
-    """What runs a script."""
+    """The runtime of a script."""
 
     PYTHON = "python"
     TYPESCRIPT = "typescript"
@@ -97,7 +97,7 @@ class Schemas(Loose):
 
 
 class ApplicationData(RevisionData):
-    """What a revision of an application holds."""
+    """The data of an application revision."""
 
     uri: Text | None = Field(None, description="provider:kind:key:version")
     url: WebAddress | None = None
@@ -109,7 +109,7 @@ class ApplicationData(RevisionData):
 
 
 class ApplicationRoles(RoleFlags):
-    """What an artifact is: here always an application."""
+    """The roles of an application. `is_application` is always true."""
 
     is_application: bool | None = None
     is_evaluator: bool | None = None

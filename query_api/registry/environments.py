@@ -51,7 +51,7 @@ Deployments: TypeAlias = Named[Annotated[Text, Field(min_length=1)], Deployment]
 
 
 class EnvironmentData(RevisionData):
-    """What a revision of an environment holds."""
+    """The data of an environment revision."""
 
     references: Deployments | None = None
 
@@ -67,7 +67,7 @@ class EnvironmentFlags(RevisionFlags):
     """Flags of an environment."""
 
     is_guarded: bool | None = Field(
-        None, description="Set by `guard` and `unguard`. A mark for people: it forbids nothing."
+        None, description="Set by `guard` and `unguard`. A mark for people: it prevents no change."
     )
 
 
@@ -116,7 +116,7 @@ ENVIRONMENT: Final = History(
 
 
 async def guard(request: Request) -> Response:
-    """Mark an environment as guarded. Responses show the mark; it forbids nothing."""
+    """Mark an environment as guarded. Responses contain the mark; it prevents no change."""
     return await _mark(request, is_guarded=True)
 
 

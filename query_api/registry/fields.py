@@ -97,12 +97,12 @@ class LooseReferenceIn(ReferenceIn):
 
 
 class HeaderIn(Loose):
-    """What people write about an artifact, a variant or a revision."""
+    """The name, description, tags and metadata of an artifact, a variant or a revision."""
 
     name: Text | None = None
     description: Text | None = None
-    tags: Tags | None = Field(None, description="Texts, booleans, and objects of these.")
-    meta: Meta | None = Field(None, description="Any JSON object.")
+    tags: Tags | None = Field(None, description="Tags: texts, booleans, and objects of these.")
+    meta: Meta | None = Field(None, description="Metadata: any JSON object.")
 
     def header(self) -> Header:
         """Return the values that the store takes."""

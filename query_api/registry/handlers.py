@@ -167,7 +167,7 @@ class VariantHandlers(KindHandlers):
         sent, member = body.variant_ref, self._labels.own_name("variant_ref")
         if parameters.variant_id is not None and sent.id not in (None, parameters.variant_id):
             parameter = self._labels.own_name("variant_id")
-            raise InvalidInput(f"{member}.id and the parameter {parameter} name two variants.")
+            raise InvalidInput(f"{member}.id and the parameter {parameter} name different variants.")
         reference = Reference(sent.id or parameters.variant_id, sent.slug)
         if not reference.identifies:
             raise InvalidInput(f"{member} names no variant to fork: give its id or slug.")
@@ -251,7 +251,9 @@ class SimpleHandlers(KindHandlers):
     async def _commit_edit(
         self, lineage: Lineage, artifact: Artifact, before: SimpleArtifact, sent: schemas.SimpleEdit
     ) -> None:
-        """``name`` and ``description`` are only those that were sent; all else is taken from the newest revision."""
+        """Only ``name`` and ``description`` that were sent are used; everything else is taken from the newest
+        revision.
+        """
         if sent.data is not None:
             snapshot = self._history.snapshot(sent.data)
         else:

@@ -129,7 +129,7 @@ SpelledId: TypeAlias = Annotated[UUID | None, Mark.EVERY_SPELLING]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
-    """What the examples in the document are about."""
+    """The names in the examples of the OpenAPI document."""
 
     slug: str
     name: str
@@ -182,7 +182,7 @@ class FlagsFilter(FlagsIn, Strict):
 
 
 class RevisionData(Strict):
-    """What a revision holds. Unknown members are rejected: a typo would be lost silently."""
+    """The data of a revision. Unknown members are rejected: a typo would be lost silently."""
 
     _text: str = PrivateAttr("{}")
 
@@ -264,7 +264,9 @@ class History:
     """Whether the simple routes archive an artifact together with its first variant."""
 
     def model_of(self, neutral: type[BaseModel]) -> type[BaseModel] | None:
-        """Return the kind's model in place of a neutral one; ``None`` for flags if the kind has none."""
+        """Return the model of this kind that is derived from ``neutral``; ``None`` for a flags model if the kind has no
+        flags.
+        """
         own = {
             RoleFlags: self.role_flags,
             RevisionFlags: self.revision_flags,
@@ -276,7 +278,7 @@ class History:
 
 
 _WRAPPER: Final = re.compile(r"(artifact|variant|revision)(s|_refs?)?")
-_SYNONYM: Final = "The same under another name."
+_SYNONYM: Final = "Another name of the same member."
 _IGNORED: TypeAlias = Annotated[SkipJsonSchema[None], BeforeValidator(lambda _: None)]
 """A member that the kind does not have: accepted like every unknown member, and not documented."""
 
@@ -284,7 +286,7 @@ _derived: Final[dict[str, type[BaseModel]]] = {}
 
 
 def for_kind(model: type[Model], history: History) -> type[Model]:
-    """Return ``model`` as the requests and responses of a kind have it: its names, its flags, its data, its words.
+    """Return ``model`` with the member names, flags, data and wording of a kind.
 
     The result is a subclass, so handlers use the attributes of ``model``. Validation errors show the names on the wire.
     """

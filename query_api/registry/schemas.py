@@ -1,4 +1,4 @@
-"""What requests about histories hold, written once for every kind under neutral names.
+"""The request models of histories, written once for every kind under neutral names.
 
 ``kinds.for_kind`` derives the model that a kind has on the wire: with the kind's member names, its flags and its data.
 Handlers use the neutral attributes. Source: reference ``applications-api`` §4–§8.
@@ -179,7 +179,7 @@ class RevisionCommit(RevisionCreate):
 
     message: Text | None = None
     data: RevisionData | None = Field(None, description="The whole data: nothing is copied from the newest revision.")
-    delta: Delta | None = Field(None, description="Instead of `data`: the change of the newest data.")
+    delta: Delta | None = Field(None, description="Instead of `data`: a change of the newest data.")
     base_revision_id: UUID | None = Field(None, description=_BASE)
 
 
@@ -216,7 +216,7 @@ class CommitRevision(Loose, PerKind):
 
 
 class EditRevision(Loose, PerKind):
-    """Changes what people write about a revision."""
+    """Changes the name, description, tags and metadata of a revision."""
 
     revision: RevisionEdit
 
@@ -265,7 +265,7 @@ class RetrieveRevision(RevisionReferences):
 
 
 class ErrorPolicy(StrEnum):
-    """What happens to an embedded reference that has no value."""
+    """What to do with an embedded reference that has no value."""
 
     EXCEPTION = "exception"
     PLACEHOLDER = "placeholder"

@@ -21,7 +21,7 @@ from query_api.request.json_body import Listed, Strict
 from query_api.request.references import NamedSlug, Reference, ReferenceIn, Text
 from query_api.spans.windowing import Order
 
-_PART: Final = "A part of it; case is ignored."
+_PART: Final = "Text that it contains; case is ignored."
 
 _Ids: TypeAlias = Annotated[list[UUID], Mark.OWN_NAME]
 _Slugs: TypeAlias = Annotated[list[NamedSlug], Mark.OWN_NAME]
@@ -29,25 +29,25 @@ _Versions: TypeAlias = Annotated[list[Text], Mark.OWN_NAME]
 
 
 class EntityFilter(Strict, PerKind):
-    """What all returned rows have; every member that is given must match."""
+    """Conditions on the rows to return; all given members must match."""
 
     slug: Text | None = None
-    slugs: Listed[Text] | None = Field(None, description="One of these, or `slug`.")
+    slugs: Listed[Text] | None = Field(None, description="The row has `slug` or one of these slugs.")
     name: Text | None = Field(None, description=_PART)
     description: Text | None = Field(None, description=_PART)
-    tags: Tags | None = Field(None, description="All of these tags.")
-    meta: Meta | None = Field(None, description="All of these members.")
+    tags: Tags | None = Field(None, description="Tags of the row; it may have more.")
+    meta: Meta | None = Field(None, description="Metadata of the row; it may have more.")
     flags: FlagsFilter | None = None
 
 
 class ArtifactFilter(EntityFilter):
-    """What all returned artifacts have; every member that is given must match."""
+    """Conditions on the artifacts to return; all given members must match."""
 
     folder_id: UUID | None = Field(None, description="`null` selects artifacts that are in no folder.")
 
 
 class RevisionFilter(EntityFilter):
-    """What all returned revisions have; every member that is given must match."""
+    """Conditions on the revisions to return; all given members must match."""
 
     version: Text | None = None
     message: Text | None = Field(None, description=_PART)
@@ -139,9 +139,9 @@ Query = TypeVar("Query", bound=EntityQuery)
 
 
 def with_parameters(query: Query, parameters: ArtifactParameters | None) -> Query:
-    """Return the query with the parameters in place of the members that it does not have.
+    """Return the query, with the parameters as values of the members that it lacks.
 
-    Without a parameter of a window there is none: then all rows are returned, oldest first.
+    Without a parameter for the window there is no window: all rows are returned, oldest first.
     """
     if parameters is None:
         return query

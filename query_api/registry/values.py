@@ -23,7 +23,9 @@ class Kind(StrEnum):
 
 
 class Header(NamedTuple):
-    """What people write about an artifact, a variant or a revision. ``tags`` and ``meta`` are JSON texts."""
+    """The name, description, tags and metadata of an artifact, a variant or a revision. ``tags`` and ``meta`` are JSON
+    texts.
+    """
 
     name: str | None = None
     description: str | None = None
@@ -108,7 +110,9 @@ class Artifact(_Entity):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimpleArtifact(Artifact):
-    """A repository with the data of the head of its first branch. Without a commit there is no such view."""
+    """An artifact with the data of the newest revision of its first variant; it exists only if there is such a
+    revision.
+    """
 
     variant_id: UUID
     revision_id: UUID

@@ -32,7 +32,8 @@ PROJECTS_MAX: Final = 10_000
 REFRESH_INTERVAL_S: Final = 1.0
 
 READS_KEPT: Final = 300
-"""Five minutes of reads under constant requests: the longest delay that callers of one project are told."""
+"""Reads that are kept: five minutes under constant requests, the longest delay that can be reported to callers of one
+project."""
 
 
 class Through(NamedTuple):
@@ -148,7 +149,7 @@ class EndOffsetsRead:
     offsets: Mapping[str, int]
 
     def partition_id_of(self, partition: Partition) -> str | None:
-        """Return the id of the log that the partition has now, or ``None`` if Kafka has no such partition."""
+        """Return the current id of the partition, or ``None`` if Kafka has no such partition."""
         ending = f"/{partition.topic}/{partition.partition}"
         return next((partition_id for partition_id in self.offsets if partition_id.endswith(ending)), None)
 

@@ -37,7 +37,7 @@ NamedSlug = Annotated[str, AfterValidator(_url_safe)]
 
 
 class Reference(NamedTuple):
-    """Names an artifact, a variant or a revision of a kind. Everything that is given must be true of it."""
+    """Names an artifact, a variant or a revision of a kind. Every given member must match."""
 
     id: UUID | None = None
     slug: str | None = None
@@ -50,11 +50,11 @@ class Reference(NamedTuple):
 
 
 class ReferenceIn(Strict):
-    """A reference to an artifact, a variant or a revision. Every member that is given must be true of it."""
+    """A reference to an artifact, a variant or a revision. Every given member must match."""
 
     id: UUID | None = None
     slug: NamedSlug | None = None
-    version: Text | None = Field(None, description="Decimal; of a revision alone.")
+    version: Text | None = Field(None, description="The version in decimal digits; only revisions have one.")
 
     def value(self) -> Reference:
         """Return the reference as the store takes it."""

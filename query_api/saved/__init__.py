@@ -1,1 +1,1 @@
-"""Where histories and spans meet: saved queries that are run, and the spans of a revision."""
+"""What needs both histories and spans: running saved queries, and counting the spans of a revision."""

@@ -28,7 +28,7 @@ WINDOWING_AT: Final = "data.windowing"
 
 
 class Formatting(Strict):
-    """What a saved query is about, and how clients show it."""
+    """Whether a saved query finds traces or spans, and how clients display it."""
 
     focus: Focus | None = Field(
         None, description="The route that may run it: /traces/query or /spans/query; both by default."
@@ -48,7 +48,7 @@ class SavedWindowing(Windowing):
 
 
 class QueryData(RevisionData):
-    """What a revision of a saved query holds."""
+    """The data of a revision of a saved query."""
 
     formatting: Formatting | None = None
     filtering: FilteringModel | None = Field(

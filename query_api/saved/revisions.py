@@ -57,7 +57,7 @@ _USED: Final = ", ".join(f"sum({name}) AS {name}" for name in _USAGE)
 
 
 class CountParameters(Strict):
-    """Whether the spans that refer to the revision are counted, and in which window of their start_time."""
+    """Whether to count the spans that refer to the revision, and in which window of their start_time."""
 
     include_counts: bool | None = Field(None, description="Whether the spans of the revision are counted.")
     oldest: StartTime = Field(None, description="The start of the window; 30 days before `newest` by default.")

@@ -1,1 +1,1 @@
-"""Questions about spans."""
+"""The spans of a project: latest versions, usage, rows and rendering."""

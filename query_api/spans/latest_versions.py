@@ -4,8 +4,8 @@ A span may be sent several times. In one partition the version with the highest 
 deleted (a deletion is the odd version above it). Across partitions it is the one with the latest record time, then
 the higher offset. A row of ``spans`` is visible exactly if it is the latest version of its span in ``span_versions``.
 
-The rule is here in Python, for the spans of a page, and in ``queries.sql`` (``latest_versions``), for numbers over
-many spans: to plan the SQL takes the engine longer than everything else for a page. A test compares the two.
+The rule is here in Python, for the spans of a page, and in ``queries.sql`` (``latest_versions``), for aggregates over
+many spans: planning the SQL takes longer than all other work for a page. A test compares the two.
 
 An insert reaches ``span_versions`` and ``spans`` at slightly different times, and a worker may die in between. So a
 version without a row (``absent``) counts as not sent, and the one before it is the latest. A version whose row the
@@ -124,7 +124,7 @@ async def latest_and_sums(
     """Return the latest versions of the spans of ``seen`` and of other spans of their traces, and the sums of
     ``traces_to_sum``.
 
-    One statement: to plan a second one costs more than to read. ``traces_to_sum`` are among the traces of ``seen``.
+    One statement: planning a second one costs more than reading. ``traces_to_sum`` are among the traces of ``seen``.
     ``seen`` are versions that have a row and match. Other latest versions of the same spans are looked up; those
     without a row do not count. ``on_sent`` is awaited with all versions of these traces before they are judged,
     unless there are many: nearly all of them are latest versions.
@@ -209,7 +209,7 @@ async def _read_versions(
     on_sent: OnSent | None = None,
 ) -> _SentVersions:
     others = (f", {_METRICS}" if with_metrics else "") + (", members" if on_sent is not None else "")
-    sql = SQL["sent_versions"].replace("{which}", condition).replace("{others}", others)
+    sql = SQL["sent_versions"].replace("{condition}", condition).replace("{others}", others)
     rows = await spans.select(sql, parameters, step="latest versions")
     if rows.num_rows >= MANY_VERSIONS:
         return await in_thread(_SentVersions.of, rows)

@@ -1,22 +1,22 @@
 -- latest_versions --
 -- The latest version of each span that is not deleted (ADR 0003). Reads in the order of the table: 9 ms for 100,000
--- versions, against 70 ms when grouped. The condition {which} is on trace_id and span_id alone.
+-- versions, against 70 ms when grouped. The condition {condition} is on trace_id and span_id alone.
 SELECT
     trace_id, span_id, partition_id, intDiv(version, 2) AS record_offset, start_us, parent_id, usage_is_own,
     tokens_prompt, tokens_completion, tokens_total, costs_prompt, costs_completion, costs_total, errors
 FROM span_versions FINAL
 WHERE {of_project}
-    AND ({which})
+    AND ({condition})
     AND version % 2 = 0
 ORDER BY trace_id, span_id, record_ms DESC, version DESC, partition_id DESC
 LIMIT 1 BY trace_id, span_id
 
 -- sent_versions --
--- Every version of some spans, and every deletion (odd versions): what the same rule in Python judges.
+-- Every version of some spans, and every deletion (odd versions): the input of the same rule in Python.
 SELECT trace_id, span_id, partition_id, version, record_ms, start_us, parent_id, usage_is_own{others}
 FROM span_versions
 PREWHERE {of_project}
-    AND ({which})
+    AND ({condition})
 
 -- current_rows --
 -- The rows at the places of some versions, and whether each matches a filter.

@@ -62,10 +62,10 @@ _SCATTERED: Final[EngineSettings] = {
     "merge_tree_min_bytes_for_concurrent_read": 1,
     "use_skip_indexes": 0,
 }
-"""The rows of a page are scattered and cost a granule each. By default the engine reads fewer than millions of rows
-in one thread; with two, 50 of them take 60 ms instead of 95. Not for statements that stop early: what they read in
-parallel may be read in vain. What the primary key leaves is read: looking up the ids in their index first takes 0.6
-ms and excludes nothing."""
+"""The rows of a page are scattered and cost a granule each. By default the engine reads fewer than millions of rows in
+one thread; with two, 50 of them take 60 ms instead of 95. Not for statements that stop early: what they read in
+parallel may not be needed. What the primary key leaves is read: looking up the ids in their index first takes 0.6 ms
+and excludes nothing."""
 
 
 async def fetch_rows(
@@ -146,8 +146,8 @@ class RowsAhead:
         await asyncio.gather(*left, return_exceptions=True)
 
     async def begin(self, sent: pa.Table, trace_ids: Collection[bytes]) -> None:
-        """Begin to read the spans of these traces, unless they are too many to read in vain. They must not have been
-        begun before.
+        """Begin to read the spans of these traces, unless they are too many to read without need. They must not have
+        been begun before.
 
         ``sent`` are their versions: the columns of ``Version`` and ``members``, among others. Returns when the
         statement has been sent.

@@ -61,7 +61,7 @@ def visible_spans(
     in_traces = (
         f"trace_id IN (SELECT trace_id {read_from(Table.SPANS, *conditions)})" if has_conditions else EVERY_ROW.sql
     )
-    latest = SQL["latest_versions"].replace("{which}", in_traces)
+    latest = SQL["latest_versions"].replace("{condition}", in_traces)
     if are_many:
         in_latest = f"{_HASH} IN (SELECT {_HASH} FROM ({latest}))"
         rows = read_from(Table.SPANS, *conditions, *and_also, in_latest, final=True)
@@ -73,10 +73,10 @@ def visible_spans(
         visible = f"SELECT {of_row}\nFROM ({latest}) AS latest\nASOF INNER JOIN ({rows}) AS matching ON {later}"
     joined = ""
     if with_sums:
-        sums = _SUMS.replace("{which}", f"{in_traces} AND {_with_reports(1)}")
+        sums = _SUMS.replace("{condition}", f"{in_traces} AND {_with_reports(1)}")
         joined += f"LEFT ANY JOIN ({sums}) AS sums ON sums.trace_id = visible.trace_id\n"
     if with_counted_totals:
-        counted = _COUNTED_TOTALS.replace("{which}", f"{in_traces} AND {_with_reports(2)}")
+        counted = _COUNTED_TOTALS.replace("{condition}", f"{in_traces} AND {_with_reports(2)}")
         joined += (
             f"LEFT ANY JOIN ({counted}) AS counted"
             " ON counted.trace_id = visible.trace_id AND counted.span_id = visible.span_id\n"

@@ -55,14 +55,14 @@ class Order(StrEnum):
 
 
 class WindowBy(StrEnum):
-    """The time that pages follow."""
+    """The time by which pages are ordered."""
 
     START_TIME = "start_time"
     CREATED_AT = "created_at"
 
 
 class Focus(StrEnum):
-    """What a request asks for."""
+    """Whether a query finds traces or spans."""
 
     TRACE = "trace"
     SPAN = "span"
@@ -76,7 +76,7 @@ class Format(StrEnum):
 
 
 class Windowing(Strict):
-    """Which part of the matching spans, and in which order."""
+    """The page to return: its bounds, its order and its size."""
 
     newest: Time | None = Field(None, description="Bound of start_time: excluded when descending.")
     oldest: Time | None = Field(None, description="Bound of start_time: excluded when ascending.")
@@ -88,7 +88,7 @@ class Windowing(Strict):
         None, ge=0, le=30, description="Only for the feed: how many seconds to wait for new spans."
     )
     rate: float | None = Field(
-        None, ge=0, le=1, description="The part of all traces to look at; default 1, all of them."
+        None, ge=0, le=1, description="The share of traces that is sampled, from 0 to 1; default 1, all of them."
     )
     interval: int | None = Field(None, gt=0, description="Minutes of a bucket; only for analytics.")
 

@@ -21,14 +21,14 @@ LINES_MAX: Final = 400
 
 DIALECT: Final = {
     r"so many": 1,
-    r"tells? of": 1,
-    r"told": 3,
-    r"rooms?": 5,
-    r"doors?": 1,
+    r"tells? of": 0,
+    r"told": 0,
+    r"rooms?": 0,
+    r"doors?": 0,
     r"house": 0,
     r"the way of": 2,
     r"be it": 0,
-    r"in its place": 1,
+    r"in its place": 0,
     r"bury|buries|buried": 0,
     r"by and by": 0,
     r"beside": 34,
@@ -37,7 +37,7 @@ DIALECT: Final = {
     r"stretch(?:es)?": 0,
 }
 """Expressions that product code and docs do not use, and how often each may still occur."""
-LONG_LINES_MAX: Final = 83
+LONG_LINES_MAX: Final = 82
 """Lines of code and pages that may still have more than 120 columns."""
 LONG_FILES: Final[frozenset[str]] = frozenset()
 """Files that may still have more than 400 lines."""

@@ -80,7 +80,7 @@ async def test_default_project_is_missing_until_migrate_creates_it(
             while "postgres" in await _missing(client):  # noqa: ASYNC110 - a client has no other way to know
                 await asyncio.sleep(0.05)
 
-    assert told.startswith(f"There is no project {another}, which CLEARSPAN_DEFAULT_PROJECT_ID names")
+    assert told.startswith(f"CLEARSPAN_DEFAULT_PROJECT_ID names the project {another}, which does not exist")
 
 
 async def test_api_listens_without_postgres() -> None:

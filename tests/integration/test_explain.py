@@ -379,7 +379,7 @@ async def test_statements_beyond_the_limit_are_returned_without_plan(store: Colu
 
     assert member["statements_count"] == STATEMENTS_EXPLAINED_MAX + 1
     assert ["reads" in each for each in member["statements"]] == [True] * STATEMENTS_EXPLAINED_MAX + [False]
-    assert member["incomplete"] == "Explained are the first 20 of 21 statements."
+    assert member["incomplete"] == "Only the first 20 of 21 statements are explained."
 
 
 async def test_explaining_is_not_itself_explained(store: ColumnStore) -> None:

@@ -338,7 +338,7 @@ async def test_status_of_a_project_reveals_no_record_counts(context: ApiContext,
     assert (
         of_all["reason"]
         == of_project["reason"]
-        == "For a partition that holds records, nothing is known to be queryable."
+        == "A partition holds records, and none of them is known to be queryable."
     )
 
 

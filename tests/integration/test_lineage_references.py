@@ -86,7 +86,7 @@ async def test_missing_revision_is_none(stored: Stored, references: dict[str, Re
 @pytest.mark.parametrize(
     ("references", "words"),
     [
-        ({}, "Nothing is named"),
+        ({}, "No reference is given"),
         ({"variant": Reference(version="0")}, "application_variant_ref"),
         ({"revision": Reference(version="0")}, r"version needs application_variant_ref"),
         (

@@ -419,8 +419,13 @@ def test_the_rule_in_sql_is_the_rule_in_python(engine: Engine, sent: list[Record
         for record in sent:
             await record.store(engine.store, project_id)
         heads, sums = await latest_of_traces(spans, [trace.to_bytes(16, "big") for trace in range(1, 4)])
-        rows = await spans.select(SQL["latest_versions"].replace("{which}", "1"), {})
-        return heads, sums, rows, await spans.select(trace_sums_sql(SQL["latest_versions"]).replace("{which}", "1"), {})
+        rows = await spans.select(SQL["latest_versions"].replace("{condition}", "1"), {})
+        return (
+            heads,
+            sums,
+            rows,
+            await spans.select(trace_sums_sql(SQL["latest_versions"]).replace("{condition}", "1"), {}),
+        )
 
     heads, sums, rows, sums_rows = engine.runner.run(in_python_and_in_sql())
 

@@ -46,12 +46,12 @@ EVERY_ROW: Final = Compiled("1", {})
 """The empty filter."""
 
 SQL_BYTES_MAX: Final = 384 * 1024
-"""Of the expression without its values, but with the queries of sums. The engine plans about 150 KB a second: any 256
+"""The size of the expression without its values, but with the queries of sums. The engine plans about 150 KB a second: any 256
 usual conditions fit (ADR 0012)."""
 
 VALUES_BYTES_MAX: Final = 8 * 1024 * 1024
-"""Of all values, each as often as the expression names it, because the engine inserts it that often: about 3 MB a
-second."""
+"""The size of all values, each counted as often as the expression names it, because the engine inserts it that often:
+about 3 MB a second."""
 
 _PLACE: Final = re.compile(r"\{(p[0-9]+):")
 

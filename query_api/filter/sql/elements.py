@@ -94,8 +94,9 @@ class _Elements(Subject):
         return f"range(1, JSONLength({self._column}) + 1)"
 
     def _guard(self, places: tuple[Keys, ...], flats: list[Flat]) -> Iterator[str]:
-        """At most one condition that holds wherever one of the partial elements is, and that is cheaper than reading
-        JSON."""
+        """Yield at most one condition that is true of every row with one of the partial elements, and cheaper than
+        reading JSON.
+        """
         if self._column == REFERENCES and (indexed := self._index_guard(flats)) is not None:
             yield indexed
             return
@@ -109,7 +110,7 @@ class _Elements(Subject):
                 return
 
     def _index_guard(self, flats: list[Flat]) -> str | None:
-        """A condition that the index of ``references`` answers.
+        """Return a condition that the index of ``references`` answers.
 
         The index holds each text between two quotes of the JSON as a whole: ids, slugs, versions, keys. It does not
         know which member has a text.

@@ -169,7 +169,7 @@ def text_condition(text: str, search: TextSearch, parameters: Parameters) -> str
 
 
 def _folded(text: str, literal: str, parameters: Parameters) -> str:
-    """Fold a text as far as a search for ``literal``, which is folded, can tell.
+    """Fold a text far enough to find ``literal`` in it, which is folded itself.
 
     A code point that folds to one outside of the literal matches nothing in it, folded or not.
     """

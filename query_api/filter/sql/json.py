@@ -4,8 +4,9 @@ The scalars of ``attributes`` are looked up in ``leaves``, the map from path to 
 on ``path=text`` narrows the search. The JSON text answers the rest: whether a container is an object or an array, and
 what is in it. Facts about the engine's JSON functions, which the agreement test holds:
 
-- They write a value anew: a double from 2^64 to 1e21 comes as bare digits, which read again as a text. So a value is
-  taken from the document in one call, with the whole path as arguments, and never from an extract of an extract.
+- They serialize a value again: a double from 2^64 to 1e21 becomes bare digits, which are then read as a text. So a
+  value is taken from the document in one call, with the whole path as arguments, and never from an extract of an
+  extract.
 - A number as argument is the position in an array **or object**: so the position of a numbered segment is looked up
   first, by the type of the container, and the path continues from it. The SQL of a path grows with its length, however
   many of its segments are numbers.
@@ -114,7 +115,7 @@ class JsonPlace(Subject):
         return f"JSONExtractArrayRaw({self._parameters.text(canonical_json(scalars))})"
 
     def _elements(self) -> str:
-        """An array of what is one level below, written likewise; these are elements if the value is an array."""
+        """An array of the values one level below, in the same form: the elements, if the value is an array."""
         return self._json("JSONExtractArrayRaw")
 
     def _typed_scalar(self) -> str:
@@ -261,7 +262,9 @@ class AttributePlace(JsonPlace):
         return f"(({has_element} OR {member.exists()}) AND {super()._has_member_or_element(key, has_element)})"
 
     def _where_it_occurs(self, comparison: str) -> str:
-        """A comparison evaluated only where the index says that the path may occur. A hint is true of every row."""
+        """Evaluate a comparison only where the index says that the path may occur. ``indexHint`` is true of every
+        row.
+        """
         return f"(indexHint(mapContains(leaves, {self._parameters.text(self._leaf_path)})) AND {comparison})"
 
     def _scalars_in(self, operand: Any, path: str = "") -> Iterator[tuple[str, Any]]:
@@ -276,7 +279,9 @@ class AttributePlace(JsonPlace):
                 yield member_path, member
 
     def _has_item(self, path: str, scalar: Any) -> str:
-        """Ask the index, which knows the beginning of a typed text; can be true of more rows than have the scalar."""
+        """Return a condition that the index answers. It may be true of rows without the scalar, because the index holds
+        only the beginning of a typed text.
+        """
         parameters = self._parameters
         item = f"concat({parameters.text(path)}, '=', left({parameters.text(typed_text(scalar))}, {ITEM_TEXT_BYTES}))"
         return f"has(leaf_items, {item})"
@@ -335,7 +340,9 @@ def _is_array(arguments: Arguments, operand: Sequence[Any], parameters: Paramete
 
 
 def _is_exact_item(path: str, typed: str) -> bool:
-    """Whether no other leaf has the same item: it has the whole text, and its only ``=`` marks the end of the path."""
+    """Whether no other leaf has the same index item: the item holds the whole text, and its only ``=`` ends the
+    path.
+    """
     return len(typed.encode()) < ITEM_TEXT_BYTES and "=" not in path + typed
 
 

@@ -1,1 +1,1 @@
-"""The page that shows the API: its markup, style and script, as files."""
+"""The page that documents the API: its markup, style and script, as files."""

@@ -38,7 +38,7 @@ def test_a_time_at_the_limit_is_legal(time_ns):
 @pytest.mark.parametrize("time_ns", [0, LIMITS.past_ns_min - 1, NOW_NS + LIMITS.ahead_ns_max + 1, 2**64 - 1, 10**30])
 def test_a_time_past_the_limit_is_refused_by_its_name(time_ns):
     for start_ns, end_ns, name in ((time_ns, NOW_NS, "start"), (NOW_NS, time_ns, "end")):
-        with pytest.raises(Rejected, match=f"The {name} time is .*; legal is 2000-01-01") as refused:
+        with pytest.raises(Rejected, match=f"The {name} time is .*; allowed: 2000-01-01") as refused:
             check_times(start_ns, end_ns, BOUNDS)
         assert refused.value.rejection is RejectionCode.ABSURD_TIME
 
@@ -47,7 +47,7 @@ def test_no_limit_leads_past_the_times_that_columns_hold():
     bounds = bounds_of(SpanLimits(ahead_ns_max=10**30), now_ns=NOW_NS)
 
     check_times(NOW_NS, 2**63 - 1, bounds)
-    with pytest.raises(Rejected, match=r"The end time is 2262.*; legal is .* to 2262"):
+    with pytest.raises(Rejected, match=r"The end time is 2262.*; allowed: .* to 2262"):
         check_times(NOW_NS, 2**63, bounds)
 
 

@@ -92,7 +92,7 @@ def test_a_missing_time_is_zero_which_is_absurd():
     refusal = the_refusal(startTimeUnixNano=None)
 
     assert refusal.code is RejectionCode.ABSURD_TIME
-    assert "1970-01-01T00:00:00Z; legal is 2000-01-01T00:00:00Z to" in refusal.reason
+    assert "1970-01-01T00:00:00Z; allowed: 2000-01-01T00:00:00Z to" in refusal.reason
 
 
 @pytest.mark.parametrize("kind", [2, "SPAN_KIND_SERVER"])
@@ -229,7 +229,7 @@ def test_a_value_of_another_shape_costs_its_span_alone(value):
 
 def test_attributes_as_an_object_are_refused_with_what_is_legal():
     assert the_refusal(attributes={"gen_ai.system": "openai"}).reason == (
-        'attributes is an object; it takes a list of {"key": …, "value": {"stringValue": …}}.'
+        'attributes is an object; it must be a list of {"key": …, "value": {"stringValue": …}}.'
     )
 
 

@@ -185,14 +185,14 @@ def test_one_span_without_an_id_among_good_ones_gets_no_hint():
 
     (refusal,) = decode(request.SerializeToString(), limits=LIMITS, now_ns=NOW_NS).rejections.in_full
 
-    assert refusal.reason == "The span has no trace id: it takes 16 bytes."
+    assert refusal.reason == "The span has no trace id: it must be 16 bytes."
 
 
 @pytest.mark.parametrize(
     ("key", "value", "reason"),
     [
-        ("gen_ai.prompt", "@@", "attributes.gen_ai.prompt is not UTF-8; text must be."),
-        ("@@", "value", "A key in attributes is not UTF-8; text must be."),
+        ("gen_ai.prompt", "@@", "attributes.gen_ai.prompt is not UTF-8; text must be UTF-8."),
+        ("@@", "value", "A key in attributes is not UTF-8; text must be UTF-8."),
     ],
 )
 def test_the_place_and_what_is_legal_stand_in_the_reason(key, value, reason):

@@ -90,7 +90,7 @@ def test_time_slices_of_a_scan_are_counted_together() -> None:
 
 
 def test_hint_says_that_an_index_excluded_nothing() -> None:
-    assert _hint(_read(9, index=9), IS_A, 9).endswith("what the index was asked for may be in each granule.")
+    assert _hint(_read(9, index=9), IS_A, 9).endswith("every granule may hold what the index was asked for.")
 
 
 @pytest.mark.parametrize("granules_read", [9, None])
@@ -111,7 +111,7 @@ def test_references_have_an_index() -> None:
 def test_a_condition_on_time_is_not_called_useless() -> None:
     said = _hint(_read(9), Condition("start_time", Operator.GT, 1))
 
-    assert said == "Every span of the window was read: the window is what the conditions on `start_time` left."
+    assert said == "Every span of the window was read: the conditions on `start_time` only narrowed the window."
 
 
 def test_a_condition_on_time_is_named_only_if_it_is_the_only_one() -> None:

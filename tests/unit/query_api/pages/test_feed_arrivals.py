@@ -30,7 +30,7 @@ def merged(partition_ids: Mapping[str, Sequence[Row]], *, size: int) -> Arrivals
         for number, of_partition in enumerate(partition_ids.values())
         for nth, (offset, index, stored_us) in enumerate(sorted(of_partition)[:size])
     ]
-    names = ("log_index", "record_offset", "span_index", "start_us", "stored_us")
+    names = ("partition_index", "record_offset", "span_index", "start_us", "stored_us")
     kinds = (np.uint8, np.uint64, np.uint32, np.int64, np.int64)
     columns = zip(*rows, strict=True) if rows else [()] * 5
     table = pa.table({name: np.array(column, kind) for name, kind, column in zip(names, kinds, columns, strict=True)})
@@ -110,11 +110,11 @@ def test_values_and_partitions_are_parameters() -> None:
     assert "newest" not in sql
     assert parameters == {
         "oldest_us": 7,
-        "log_0": "a'b",
+        "partition_0": "a'b",
         "from_0": 0,
         "index_0": -1,
         "through_0": 5,
-        "log_1": "{x:String}",
+        "partition_1": "{x:String}",
         "from_1": 3,
         "index_1": 4,
         "through_1": 9,
