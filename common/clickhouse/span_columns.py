@@ -237,7 +237,7 @@ class _Chunk:
         for name in _FROM_NORMALIZED:
             columns[name].extend(fields[name])
         for name in ("references", "hashes"):
-            columns[name].extend(b"" if of_span is None else orjson.dumps(of_span) for of_span in fields[name])
+            columns[name].extend(b"" if value is None else orjson.dumps(value) for value in fields[name])
         self._usage_is_own.extend(fields["usage_is_own"])
         self._metrics.extend(fields["metrics"])
         pairs = zip(fields["attributes"], fields["flat"], strict=True)

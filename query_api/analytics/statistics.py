@@ -15,7 +15,7 @@ from query_api.analytics.models import BINS_MAX, MetricSpec
 from query_api.filter.sql.expressions import Parameters
 
 _TAIL: Final = (0.05, 0.1, 0.5, 1)
-PERCENTILES: Final = (*_TAIL, *range(5, 100, 5), *(100 - each for each in reversed(_TAIL)))
+PERCENTILES: Final = (*_TAIL, *range(5, 100, 5), *(100 - percent for percent in reversed(_TAIL)))
 """In percent: every fifth, and four in each tail. A percentile between two values is interpolated linearly."""
 
 MIDDLES: Final[Mapping[str, tuple[float, float]]] = {

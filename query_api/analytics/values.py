@@ -106,8 +106,8 @@ class Values:
         self._needs_sums = True
         is_root = _name(self._stored, IS_ROOT, "stored")
         column = sums.columns.get(sums.below)
-        of_trace = "''" if column is None else f"if({column} = 0, '', concat('n', toString({column})))"
-        return _name(self._visible, f"if({is_root} AND {sums.are_visible()}, {of_trace}, {stored})", "visible")
+        trace_sum = "''" if column is None else f"if({column} = 0, '', concat('n', toString({column})))"
+        return _name(self._visible, f"if({is_root} AND {sums.are_visible()}, {trace_sum}, {stored})", "visible")
 
     def _condition(self, path: str, operator: Operator, operand: Operand) -> str:
         condition = Condition("attributes", operator, operand, tuple(path.split(".")))

@@ -112,7 +112,7 @@ class Layout(NamedTuple):
         return rows_as(Rendered, self.versions, self.parent_ids, self.names, spans)
 
     def _attributes_with(self, sums: TraceSums) -> list[bytes]:
-        used = {trace_id: of_trace for trace_id, of_trace in sums.items() if of_trace != NO_METRICS}
+        used = {trace_id: metrics for trace_id, metrics in sums.items() if metrics != NO_METRICS}
         if not used:
             return self.attributes
         attributes = list(self.attributes)

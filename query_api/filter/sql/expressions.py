@@ -227,10 +227,10 @@ def ordered(typed: str, bounds: Bounds, parameters: Parameters) -> str:
         f"length({typed}) <= {INTEGER_CHARS_MAX + 1} AND match({typed}, '^.-?[0-9]+$')"
         f" AND {integer} BETWEEN {INT64_MIN} AND {UINT64_MAX}"
     )
-    of_integer, of_double = (
+    integer_verdict, double_verdict = (
         " AND ".join(f"{number} {sign} {place}" for sign, place in places) for number in (integer, double)
     )
-    return f"multiIf(NOT {is_number}, 0, {is_integer}, {of_integer}, {of_double})"
+    return f"multiIf(NOT {is_number}, 0, {is_integer}, {integer_verdict}, {double_verdict})"
 
 
 def number_place(number: float, parameters: Parameters) -> str:

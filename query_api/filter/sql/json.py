@@ -296,8 +296,8 @@ class AttributePlace(JsonPlace):
 
 def _position_of(arguments: Arguments, segment: str, as_key: str) -> str:
     """The position of a numbered segment: of an element of an array or a member of an object; 0 if there is none."""
-    of_key = f"indexOf({_call('JSONExtractKeys', arguments)}, {as_key})"
-    return f"if({_call('JSONType', arguments)} = 'Array', {int(segment) + 1}, {of_key})"
+    key_position = f"indexOf({_call('JSONExtractKeys', arguments)}, {as_key})"
+    return f"if({_call('JSONType', arguments)} = 'Array', {int(segment) + 1}, {key_position})"
 
 
 def is_json(arguments: Arguments, operand: Any, parameters: Parameters) -> str:
