@@ -96,7 +96,7 @@ class FairShare:
 
     @property
     def share(self) -> int:
-        """The most places that a project with neighbours may hold: half, rounded up."""
+        """The most places that a project with neighbors may hold: half, rounded up."""
         return (self._places_count + 1) // 2
 
     @asynccontextmanager
@@ -152,7 +152,7 @@ class FairShare:
         return min(admitted, key=lambda waiter: (self._held[waiter.tenant.project_id], waiter.number), default=None)
 
     def _may_have_one_more(self, tenant: Tenant) -> bool:
-        return not tenant.has_neighbours or self._held[tenant.project_id] < self.share
+        return not tenant.has_neighbors or self._held[tenant.project_id] < self.share
 
     def _leave(self, waiter: _Waiter) -> None:
         """Stop waiting; a place that was granted at the same moment goes to the next waiter."""
@@ -169,7 +169,7 @@ class FairShare:
             del self._waiting[project_id]
 
     def _message(self, tenant: Tenant, timeout_s: float) -> str:
-        max_count = self.share if tenant.has_neighbours else self._places_count
+        max_count = self.share if tenant.has_neighbors else self._places_count
         waited = f"None of the {self._name} became free within {timeout_s:g} s"
         return f"{waited}; this project may use {max_count} at the same time."
 

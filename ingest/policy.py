@@ -72,7 +72,7 @@ class Dependencies:
     """Everything outside that the worker touches. The caller closes all of it, except ``source``.
 
     ``prepare`` is awaited each time before the worker joins the group. ``systems`` are probed regularly, so that
-    ``/readyz`` reports one that is away before a batch needs it.
+    ``/readyz`` reports one that is unavailable before a batch needs it.
     """
 
     source: RecordSource

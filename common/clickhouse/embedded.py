@@ -133,7 +133,7 @@ def _open_client(path: Path, database: str) -> Client:
             interface="chdb", path=str(path), database=database, chdb_options=ENGINE_OPTIONS
         )
     except ProgrammingError as exc:  # another process, or another path of this one, holds the engine
-        raise Unavailable(str(exc), public_message="The engine is away.") from exc
+        raise Unavailable(str(exc), public_message="The engine is unavailable.") from exc
 
 
 def _settings_clause(settings: Settings) -> str:

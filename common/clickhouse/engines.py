@@ -193,7 +193,7 @@ def _translation(error: ClickHouseError, *, inserting: bool) -> ServiceError:
     if code in UNMADE:
         return NotMigrated("ClickHouse")
     if code in AWAY or (code is None and type(error) in NOT_FROM_THE_ENGINE):
-        return Unavailable(text, public_message="ClickHouse is away.")
+        return Unavailable(text, public_message="ClickHouse is unavailable.")
     if inserting and code in BAD_VALUES:
         return RejectedByStore(text)
     return InvalidStatement(text)

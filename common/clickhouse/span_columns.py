@@ -311,7 +311,7 @@ class _Dictionary:
         self._index_of_text: dict[bytes, int] = {}
 
     def extend(self, values: Iterable[Any], render: Callable[[Any], bytes]) -> None:
-        """Append one row for each value; equal neighbours that are the same object are rendered once."""
+        """Append one row for each value; equal neighbors that are the same object are rendered once."""
         last: object = _NOTHING
         index = 0
         for value in values:

@@ -70,8 +70,8 @@ def translated(operation: str) -> Iterator[None]:
     except PERMANENT as exc:
         raise ServiceError(f"{operation}: {_with_class_name(exc)}") from exc
     except (driver_errors.KafkaError, driver_errors.ConsumerStoppedError, OSError, TimeoutError) as exc:
-        detail = f"Kafka is away ({operation}: {_with_class_name(exc)})"
-        raise Unavailable(detail, public_message="Kafka is away.") from exc
+        detail = f"Kafka is unavailable ({operation}: {_with_class_name(exc)})"
+        raise Unavailable(detail, public_message="Kafka is unavailable.") from exc
 
 
 def _with_class_name(exc: Exception) -> str:

@@ -58,7 +58,7 @@ MEANING: Final[tuple[tuple[tuple[type[Exception], ...], type[ServiceError]], ...
 PUBLIC_MESSAGES: Final[Mapping[type[ServiceError], str]] = {
     DeadlineExceeded: "Postgres did not answer in time",
     Overloaded: "Postgres is busy",
-    Unavailable: "Postgres is away",
+    Unavailable: "Postgres is unavailable",
 }
 """What clients see in place of the driver's message."""
 

@@ -67,7 +67,7 @@ class Keys:
     def __init__(self, database: Database, clock: Clock) -> None:
         self._database = database
         self._remembered: Remembering[bytes, KeyOwner | None] = Remembering(clock, count_max=REMEMBERED_MAX)
-        self._neighbours: Remembering[UUID, bool] = Remembering(clock, count_max=REMEMBERED_MAX)
+        self._neighbors: Remembering[UUID, bool] = Remembering(clock, count_max=REMEMBERED_MAX)
 
     async def create(self, project_id: UUID, /, *, name: str, user_id: UUID = DEFAULT_USER_ID) -> NewKey:
         """Create a key of a project for an existing user. Raises ``NotFound`` if the project does not exist."""
@@ -98,12 +98,12 @@ class Keys:
         self._remembered.remember(_hash(key_text), owner, for_s=INVALID_FOR_S if owner is None else VALID_FOR_S)
         return owner
 
-    async def has_neighbours(self, project_id: UUID, /) -> bool:
+    async def has_neighbors(self, project_id: UUID, /) -> bool:
         """Return whether another project has a valid key; a second project is seen within ``ALONE_FOR_S``.
 
         True if Postgres cannot say: a share that is too small for a moment harms no other project.
         """
-        known = self._neighbours.recall(project_id)
+        known = self._neighbors.recall(project_id)
         if known is not None:
             return known[0]
         try:
@@ -112,7 +112,7 @@ class Keys:
             row = None
         has_some = row is None or bool(row["is_so"])
         is_sure = row is not None and has_some
-        self._neighbours.remember(project_id, has_some, for_s=NEIGHBOURS_FOR_S if is_sure else ALONE_FOR_S)
+        self._neighbors.remember(project_id, has_some, for_s=NEIGHBOURS_FOR_S if is_sure else ALONE_FOR_S)
         return has_some
 
     async def _prove(self, *, prefix: str, secret: str) -> KeyOwner | None:

@@ -109,7 +109,7 @@ class Database:
 
 @asynccontextmanager
 async def open_database(settings: PostgresSettings) -> AsyncIterator[Database]:
-    """Open the pool, and close it at the end. It connects on first use, so it can be opened while Postgres is away.
+    """Open the pool, and close it at the end. It connects on first use, so Postgres need not be available yet.
 
     The server ends every statement after ``settings.timeout_s``.
     """

@@ -78,10 +78,10 @@ async def explained(spans: ProjectSpans, filtering: Node | None = None) -> bytes
     """
     executed = spans.ran
     explaining = _Explaining(spans.unrecorded())
-    explained_count = 0 if spans.has_neighbours else STATEMENTS_EXPLAINED_MAX
+    explained_count = 0 if spans.has_neighbors else STATEMENTS_EXPLAINED_MAX
     statements = [await explaining.explain(statement) for statement in executed[:explained_count]]
     statements += [_Explained(statement) for statement in executed[explained_count:STATEMENTS_SHOWN_MAX]]
-    if spans.has_neighbours:
+    if spans.has_neighbors:
         await explaining.count_own_rows()
     elif len(executed) > STATEMENTS_EXPLAINED_MAX:
         explaining.fail(f"Only the first {STATEMENTS_EXPLAINED_MAX} of {len(executed)} statements are explained.")
@@ -89,7 +89,7 @@ async def explained(spans: ProjectSpans, filtering: Node | None = None) -> bytes
         "statements_count": len(executed),
         "statements": [_statement_json(statement, spans.project_id) for statement in statements],
         "of_project": {table: _present(asdict(size)) for table, size in explaining.of_project.items()} or None,
-        "hint": static_hint(filtering) if spans.has_neighbours else _hint(statements, filtering),
+        "hint": static_hint(filtering) if spans.has_neighbors else _hint(statements, filtering),
         "incomplete": explaining.incomplete,
     }
     return orjson.dumps({name: value for name, value in member.items() if value is not None}, default=str)

@@ -58,7 +58,7 @@ _ZLIB_MAGICS: Final = (b"\x78\x01", b"\x78\x5e", b"\x78\x9c", b"\x78\xda")
 class BodyBudget:
     """Bounds the bytes of all bodies of the process, from their first byte until they are read.
 
-    A project with neighbours may hold at most half of the bytes, but always one body of the largest size.
+    A project with neighbors may hold at most half of the bytes, but always one body of the largest size.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -70,7 +70,7 @@ class BodyBudget:
 
     def take(self, tenant: Tenant, bytes_count: int) -> None:
         """Reserve ``bytes_count`` bytes. Raises ``Overloaded``."""
-        own_max = self._share_max if tenant.has_neighbours else self._bytes_max
+        own_max = self._share_max if tenant.has_neighbors else self._bytes_max
         if self._held[tenant.project_id] + bytes_count > own_max or self._held_by_all + bytes_count > self._bytes_max:
             raise Overloaded("Other requests use all the memory for bodies.")
         self._held[tenant.project_id] += bytes_count

@@ -8,7 +8,7 @@ A page is found in rounds, each of a few statements:
 3. at the same time: which of the candidates are latest versions, and the rows of as many as the page can still take;
 4. again, four times as many, until the page is full, everything that is stored is examined, or the budget ends.
 
-The reader passes all that was examined, matching or not. A version is at one place for ever, so it is returned at
+The reader passes all that was examined, matching or not. A version is at one place forever, so it is returned at
 most once; a version that is not the latest any more was replaced by one at a later place, or deleted.
 """
 

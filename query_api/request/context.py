@@ -28,7 +28,7 @@ class KeyFinder(Protocol):
         """Return the owner of a valid key, or ``None``. Raises ``Unavailable``."""
         ...
 
-    async def has_neighbours(self, project_id: UUID, /) -> bool:
+    async def has_neighbors(self, project_id: UUID, /) -> bool:
         """Return whether another project has a key too; true if that is unknown."""
         ...
 

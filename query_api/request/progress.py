@@ -179,8 +179,8 @@ class KnownEndOffsets:
     async def refreshed(self, *, timeout_s: float) -> EndOffsetsRead | None:
         """Return the latest read, waiting for one under way until ``timeout_s`` after it began.
 
-        The timeout counts from the beginning of the read: while Kafka is away only the first requests of each second
-        wait.
+        The timeout counts from the beginning of the read, so while Kafka is unavailable only the first requests of each
+        second wait.
         """
         remaining_s = self._began_s + timeout_s - self._clock.monotonic_s()
         if self._reading is not None and remaining_s > 0:

@@ -133,7 +133,7 @@ class ProjectSpans:
     """The spans of one project, for one request: its statements share a budget of time.
 
     ``budget_rows`` is the number of rows that may be read to find what a page returns; searches divide it among their
-    statements. ``has_neighbours``: the tables hold other projects too. With ``is_recorded`` every statement is kept
+    statements. ``has_neighbors``: the tables hold other projects too. With ``is_recorded`` every statement is kept
     in ``ran``, so that the request can be explained.
     """
 
@@ -145,7 +145,7 @@ class ProjectSpans:
         clock: Clock,
         budget_s: float,
         budget_rows: int = ANY_NUMBER,
-        has_neighbours: bool = False,
+        has_neighbors: bool = False,
         is_recorded: bool = False,
     ) -> None:
         self._store = store
@@ -153,7 +153,7 @@ class ProjectSpans:
         self._clock = clock
         self.budget_s: Final = budget_s
         self.budget_rows: Final = budget_rows
-        self.has_neighbours: Final = has_neighbours
+        self.has_neighbors: Final = has_neighbors
         self._ends_s = clock.monotonic_s() + budget_s
         self._ran: list[ExecutedStatement] | None = [] if is_recorded else None
 
@@ -270,7 +270,7 @@ def project_spans(request: Request, *, explain: bool | None = None) -> ProjectSp
         clock=context.clock,
         budget_s=settings.budget_s,
         budget_rows=settings.budget_rows,
-        has_neighbours=context.keys is not None,
+        has_neighbors=context.keys is not None,
         is_recorded=(getattr(request.body, "explain", None) if explain is None else explain) is True,
     )
 

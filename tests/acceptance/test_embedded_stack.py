@@ -334,7 +334,7 @@ def test_stack_whose_postgres_ends_before_migrations_can_be_stopped(environment:
             time.sleep(0.005)
         (postgres, *_) = json.loads(layout.children.read_text())
         os.kill(postgres["pid"], signal.SIGKILL)
-        while "Postgres is away: " not in log.read_text():
+        while "Postgres is unavailable: " not in log.read_text():
             time.sleep(0.05)
 
         stack.terminate()

@@ -219,7 +219,7 @@ def test_worker_names_what_it_waits_for_and_obeys_sigterm(tmp_path: Path) -> Non
     }
     with worker_process(environment, tmp_path / "worker.log") as worker:
         worker.start()
-        until(lambda: "Kafka is away" in worker.readiness().get("kafka", ""), within_s=30)
+        until(lambda: "Kafka is unavailable" in worker.readiness().get("kafka", ""), within_s=30)
         until(lambda: {"kafka", "clickhouse", "postgres"} <= set(worker.readiness()), within_s=30)
 
         assert worker.end(signal.SIGTERM) == 0

@@ -312,7 +312,7 @@ class TestDeadlines:
     async def test_abandoned_statement_counts_to_its_tenant_until_it_ends(self, settings, chdb_dir: Path):
         store = open_store(settings.model_copy(update={"connections": 2, "database": "default"}), data_dir=chdb_dir)
         await select(store, "SELECT 1")
-        with working_for(Tenant(UUID(int=1), has_neighbours=True, queue_s=0.1)):
+        with working_for(Tenant(UUID(int=1), has_neighbors=True, queue_s=0.1)):
             with pytest.raises(TimeoutError):
                 async with asyncio.timeout(0.05):
                     await store.select(Statement("SELECT sleep(0.6)"), deadline_s=DEADLINE_S)

@@ -162,7 +162,7 @@ async def _act_out(fault: Fault, request: web.Request) -> web.Response:
     if fault.kind == "hang":
         await asyncio.sleep(3600)
     if fault.kind == "refuse":
-        return web.Response(status=503, text="upstream is away")
+        return web.Response(status=503, text="upstream is unavailable")
     if fault.kind == "reset" and request.transport is not None:
         request.transport.abort()
     return _error(fault.code, f"Code: {fault.code}. DB::Exception: armed. (ARMED)")

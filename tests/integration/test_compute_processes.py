@@ -22,7 +22,7 @@ from common.settings import ComputeSettings
 from query_api.compute.pool import ComputeFailed, ProcessCompute
 from query_api.request.errors import InvalidRequest
 
-ONE, OTHER = Tenant(UUID(int=1), has_neighbours=True, queue_s=0.2), Tenant(UUID(int=2), has_neighbours=True)
+ONE, OTHER = Tenant(UUID(int=1), has_neighbors=True, queue_s=0.2), Tenant(UUID(int=2), has_neighbors=True)
 ROOT = Path(__file__).parents[2]
 
 
@@ -116,7 +116,7 @@ async def test_task_that_takes_too_long_is_killed() -> None:
         await compute.close()
 
 
-async def test_project_with_neighbours_leaves_processes_to_them(compute: ProcessCompute) -> None:
+async def test_project_with_neighbors_leaves_processes_to_them(compute: ProcessCompute) -> None:
     running = asyncio.create_task(_run_for(ONE, compute, time.sleep, 5))
     await asyncio.sleep(0)
 
@@ -127,8 +127,8 @@ async def test_project_with_neighbours_leaves_processes_to_them(compute: Process
     running.cancel()
 
 
-async def test_project_without_neighbours_gets_all_processes(compute: ProcessCompute) -> None:
-    alone = replace(ONE, has_neighbours=False)
+async def test_project_without_neighbors_gets_all_processes(compute: ProcessCompute) -> None:
+    alone = replace(ONE, has_neighbors=False)
     running = asyncio.create_task(_run_for(alone, compute, time.sleep, 60))
     await asyncio.sleep(0)
 

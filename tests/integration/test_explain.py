@@ -282,17 +282,17 @@ QUESTIONS: dict[str, dict[str, Any]] = {
 async def test_explanation_does_not_depend_on_rows_of_other_projects(
     chdb_dir: Path, chdb_settings: Callable[[], ClickHouseSettings], own_count: int
 ) -> None:
-    """However many spans neighbours have, at whatever time, on one side or both, merged with ours or not."""
+    """However many spans neighbors have, at whatever time, on one side or both, merged with ours or not."""
     worlds: list[dict[str, Any]] = []
-    for neighbours in ([], [(BELOW_ID, 0, 0)], [(BELOW_ID, 0, 0), (ABOVE_ID, 0, 700)], [(ABOVE_ID, -9_000_000, 7)]):
+    for neighbors in ([], [(BELOW_ID, 0, 0)], [(BELOW_ID, 0, 0), (ABOVE_ID, 0, 700)], [(ABOVE_ID, -9_000_000, 7)]):
         async with _opened(chdb_settings(), chdb_dir) as store:
             if own_count:
                 await store_record(store, [_span(number) for number in range(own_count)], project_id=PROJECT_ID)
                 await settle(store, offset=0)
-            for project_id, first, count in neighbours:
+            for project_id, first, count in neighbors:
                 spans = [_span(number) for number in range(first, first + count + 1)]
                 await store_record(store, spans, project_id=project_id, offset=5)
-            if len(neighbours) != 1:
+            if len(neighbors) != 1:
                 await _merge(store)
             worlds.append(
                 {
@@ -311,7 +311,7 @@ async def test_explanation_does_not_depend_on_rows_of_other_projects(
 async def test_empty_project_between_two_others_is_explained(
     chdb_dir: Path, chdb_settings: Callable[[], ClickHouseSettings], keys: KnownKeys | None
 ) -> None:
-    """The engine has to read the granule in which the neighbours meet."""
+    """The engine has to read the granule in which the neighbors meet."""
     async with _opened(chdb_settings(), chdb_dir) as store:
         for project_id in (BELOW_ID, ABOVE_ID):
             await store_record(store, [_span(0)], project_id=project_id)

@@ -234,13 +234,13 @@ async def test_lag_of_the_last_response_is_measured(
 async def test_without_kafka_responses_have_no_data_through(
     context: ApiContext, source: MemoryEndOffsets, clock: ManualClock
 ) -> None:
-    source.faults.extend([Unavailable("Kafka is away."), Unavailable("Kafka is away.")])
+    source.faults.extend([Unavailable("Kafka is unavailable."), Unavailable("Kafka is unavailable.")])
     async with serving(context) as client:
         assert (await _ask(client))[::2] == (200, None)
         clock.advance(REFRESH_INTERVAL_S)
         status = await _status(client)
 
-    assert status == {"count": 0, "reason": "Kafka is away.", "partitions": []}
+    assert status == {"count": 0, "reason": "Kafka is unavailable.", "partitions": []}
 
 
 async def test_while_kafka_is_away_status_has_the_last_read_and_a_reason(
@@ -250,11 +250,11 @@ async def test_while_kafka_is_away_status_has_the_last_read_and_a_reason(
     async with serving(context) as client:
         await _status(client)
         clock.advance(REFRESH_INTERVAL_S)
-        source.faults.append(Unavailable("Kafka is away."))
+        source.faults.append(Unavailable("Kafka is unavailable."))
         status = await _status(client)
 
     assert (status["count"], status["asked_at"], status["data_through"]) == (2, asked_at, asked_at)
-    assert status["reason"] == "Kafka is away."
+    assert status["reason"] == "Kafka is unavailable."
 
 
 async def test_status_includes_data_stored_without_announcement(context: ApiContext, broker: MemoryBroker) -> None:

@@ -35,7 +35,7 @@ async def test_postgres_away_is_503_until_it_is_back(shared_postgres: PostgresSe
                     assert response.status == 503, await response.text()
                     assert int(response.headers["Retry-After"]) >= 1
                     # Where Postgres listens, and what its driver says, is for the log.
-                    assert await response.json() == {"detail": "Postgres is away."}
+                    assert await response.json() == {"detail": "Postgres is unavailable."}
             await client.post("/tracing/spans/ingest", {"spans": [SPAN]}, status=202)
 
             await switch.on()

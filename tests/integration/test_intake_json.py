@@ -264,12 +264,12 @@ async def test_invalid_trace_has_the_message_of_the_reference(
 
 
 async def test_kafka_away_is_503(client: aiohttp.ClientSession, broker: MemoryBroker) -> None:
-    broker.publish_faults.append(Unavailable("Kafka is away."))
+    broker.publish_faults.append(Unavailable("Kafka is unavailable."))
 
     response = await client.post("/tracing/spans/ingest", json={"spans": [_span(1)]})
 
     assert (response.status, response.headers["Retry-After"]) == (503, "1")
-    assert await response.json() == {"detail": "Kafka is away."}
+    assert await response.json() == {"detail": "Kafka is unavailable."}
 
 
 async def test_many_spans_are_accepted(client: aiohttp.ClientSession, broker: MemoryBroker) -> None:

@@ -227,12 +227,12 @@ async def test_body_above_the_limit_is_413_compressed_or_not(length: int, status
 
 
 async def test_kafka_away_is_503_with_retry_after(client: aiohttp.ClientSession, broker: MemoryBroker) -> None:
-    broker.publish_faults.append(Unavailable("Kafka is away.", retry_after_s=7))
+    broker.publish_faults.append(Unavailable("Kafka is unavailable.", retry_after_s=7))
 
     response = await client.post("/otlp/v1/traces", data=_json_request("12" * 8), headers=_type(JSON))
 
     assert (response.status, response.headers["Retry-After"]) == (503, "7")
-    assert await response.json() == {"code": 14, "message": "Kafka is away."}
+    assert await response.json() == {"code": 14, "message": "Kafka is unavailable."}
 
 
 async def test_large_request_of_many_traces_is_accepted(client: aiohttp.ClientSession, broker: MemoryBroker) -> None:

@@ -226,27 +226,27 @@ class TestKeys:
         keys = Keys(database, clock)
         second = await Projects(database, clock).create("second")
         await keys.create(DEFAULT_PROJECT_ID, name="laptop")
-        assert not await keys.has_neighbours(DEFAULT_PROJECT_ID)
+        assert not await keys.has_neighbors(DEFAULT_PROJECT_ID)
 
         made = await keys.create(second.id, name="laptop")
         clock.advance(ALONE_FOR_S)
 
-        assert await keys.has_neighbours(DEFAULT_PROJECT_ID)
-        assert await keys.has_neighbours(second.id)
+        assert await keys.has_neighbors(DEFAULT_PROJECT_ID)
+        assert await keys.has_neighbors(second.id)
         await keys.revoke(second.id, made.key.id)
         clock.advance(NEIGHBOURS_FOR_S)
-        assert not await keys.has_neighbours(DEFAULT_PROJECT_ID)
+        assert not await keys.has_neighbors(DEFAULT_PROJECT_ID)
 
     async def test_other_projects_are_looked_up_once_a_second(self, database: Database):
         clock = ManualClock()
         keys = Keys(database, clock)
-        assert not await keys.has_neighbours(DEFAULT_PROJECT_ID)
+        assert not await keys.has_neighbors(DEFAULT_PROJECT_ID)
 
         await database.execute("ALTER TABLE api_keys RENAME TO elsewhere")
 
-        assert not await keys.has_neighbours(DEFAULT_PROJECT_ID)
+        assert not await keys.has_neighbors(DEFAULT_PROJECT_ID)
         clock.advance(ALONE_FOR_S)
-        assert await keys.has_neighbours(DEFAULT_PROJECT_ID)  # it cannot be known now
+        assert await keys.has_neighbors(DEFAULT_PROJECT_ID)  # it cannot be known now
 
     async def test_keys_are_listed_and_revoked_only_in_their_project(self, database: Database):
         keys = Keys(database, ManualClock())
@@ -347,13 +347,13 @@ class TestErrors:
             await database.fetch_one("SELECT 1")
 
     async def test_project_with_its_share_leaves_connections_to_others(self, postgres_settings: PostgresSettings):
-        greedy, neighbour = (Tenant(UUID(int=number), has_neighbours=True, queue_s=0.1) for number in (1, 2))
+        greedy, neighbor = (Tenant(UUID(int=number), has_neighbors=True, queue_s=0.1) for number in (1, 2))
         async with open_database(postgres_settings.model_copy(update={"connections_max": 2})) as database:
             with working_for(greedy):
                 async with database.transaction():
                     with pytest.raises(Overloaded):
                         await database.fetch_one("SELECT 1")
-                    with working_for(neighbour):
+                    with working_for(neighbor):
                         assert await database.fetch_one("SELECT 1") is not None
 
                 assert await database.fetch_one("SELECT 1") is not None

@@ -1,4 +1,4 @@
-"""What one project holds of what a process shares, over HTTP: its share while it has neighbours, all of it while it has none."""
+"""What one project holds of what a process shares, over HTTP: its share while it has neighbors, all of it while it has none."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ async def _statuses(client: aiohttp.ClientSession, key: str, body: object, *, co
     return sorted(await asyncio.gather(*(_status(client, key, body) for _ in range(count))))
 
 
-async def test_project_above_its_share_of_handles_is_429_and_its_neighbour_is_not(store: ColumnStore) -> None:
+async def test_project_above_its_share_of_handles_is_429_and_its_neighbor_is_not(store: ColumnStore) -> None:
     async with _serving(SlowStore(store), TWO) as (_, client):
         attack = asyncio.create_task(_statuses(client, "a", {}, count=4))
         await asyncio.sleep(0.05)
@@ -80,7 +80,7 @@ async def test_project_above_its_share_of_handles_is_429_and_its_neighbour_is_no
 
 
 @pytest.mark.parametrize("keys", [ONE, None], ids=["one project with keys", "authentication off"])
-async def test_project_without_neighbours_gets_all_handles(store: ColumnStore, keys: Mapping[str, UUID] | None) -> None:
+async def test_project_without_neighbors_gets_all_handles(store: ColumnStore, keys: Mapping[str, UUID] | None) -> None:
     async with _serving(SlowStore(store), keys) as (_, client):
         assert await _statuses(client, "a", {}, count=2) == [200, 200]
 
@@ -88,7 +88,7 @@ async def test_project_without_neighbours_gets_all_handles(store: ColumnStore, k
 @pytest.mark.parametrize(
     ("keys", "statuses"), [(TWO, [200, 429]), (ONE, [200, 200]), (None, [200, 200])], ids=["two", "one", "off"]
 )
-async def test_project_with_neighbours_gets_half_of_the_waiting_places(
+async def test_project_with_neighbors_gets_half_of_the_waiting_places(
     store: ColumnStore, keys: Mapping[str, UUID] | None, statuses: list[int]
 ) -> None:
     async with _serving(store, keys) as (context, client):

@@ -14,7 +14,7 @@ from ingest.readiness import Readiness
 
 async def test_livez_is_green_whatever_the_worker_waits_for() -> None:
     readiness = Readiness()
-    readiness.red("kafka", "Kafka is away.")
+    readiness.red("kafka", "Kafka is unavailable.")
 
     async with open_health(readiness, host="127.0.0.1", port=0) as port, aiohttp.ClientSession() as session:
         answer = await session.get(f"http://127.0.0.1:{port}/livez")
@@ -28,10 +28,13 @@ async def test_readyz_names_what_is_not_ready() -> None:
         async with session.get(url) as answer:
             assert (answer.status, await answer.json()) == (200, {"status": "ready"})
 
-        readiness.red("store", "ClickHouse is away.")
+        readiness.red("store", "ClickHouse is unavailable.")
         async with session.get(url) as answer:
             assert answer.status == 503
-            assert await answer.json() == {"status": "not ready", "waiting_for": {"store": "ClickHouse is away."}}
+            assert await answer.json() == {
+                "status": "not ready",
+                "waiting_for": {"store": "ClickHouse is unavailable."},
+            }
 
 
 async def test_a_taken_port_is_told_in_a_sentence() -> None:

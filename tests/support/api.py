@@ -60,11 +60,11 @@ class KnownKeys:
 
     async def find(self, key_text: str, /) -> KeyOwner | None:
         if self.is_away:
-            raise Unavailable("Postgres is away.", retry_after_s=2.5)
+            raise Unavailable("Postgres is unavailable.", retry_after_s=2.5)
         project_id = self._projects.get(key_text)
         return None if project_id is None else KeyOwner(project_id, self._user_id)
 
-    async def has_neighbours(self, project_id: UUID, /) -> bool:
+    async def has_neighbors(self, project_id: UUID, /) -> bool:
         return not {project_id}.issuperset(self._projects.values())
 
 

@@ -11,7 +11,7 @@ from clearspan.embedded.layout import Layout, Running, hold
 from common.errors import InvalidInput, ServiceError, Unavailable
 from common.postgres.pool import Database
 
-AWAY = Unavailable("Postgres is away: nobody listens")
+AWAY = Unavailable("Postgres is unavailable: nobody listens")
 NO_STACK = "No embedded stack runs in"
 
 
@@ -33,7 +33,7 @@ def error_output(capsys: pytest.CaptureFixture[str], failure: ServiceError) -> s
 
 def test_without_stack_and_setting_the_message_names_both(data_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert error_output(capsys, AWAY) == (
-        f"clearspan: Postgres is away: nobody listens\n{NO_STACK} {data_dir}: `make up` starts one, and "
+        f"clearspan: Postgres is unavailable: nobody listens\n{NO_STACK} {data_dir}: `make up` starts one, and "
         "CLEARSPAN_POSTGRES__… names a server.\n"
     )
 

@@ -12,7 +12,7 @@ import pytest
 from common.errors import Overloaded
 from common.fair_share import OWN_WORK, FairShare, Tenant, working_for
 
-A, B, C = (Tenant(UUID(int=number), has_neighbours=True, queue_s=5.0) for number in (1, 2, 3))
+A, B, C = (Tenant(UUID(int=number), has_neighbors=True, queue_s=5.0) for number in (1, 2, 3))
 ALONE = Tenant(UUID(int=1), queue_s=5.0)
 
 
@@ -56,7 +56,7 @@ async def settled() -> None:
 
 
 @pytest.mark.parametrize(("places", "share"), [(1, 1), (2, 1), (3, 2), (4, 2), (5, 3)])
-async def test_a_project_with_neighbours_holds_at_most_half_rounded_up(places: int, share: int) -> None:
+async def test_a_project_with_neighbors_holds_at_most_half_rounded_up(places: int, share: int) -> None:
     calls = Calls(FairShare("places", places))
 
     for number in range(places + 1):
@@ -74,7 +74,7 @@ async def test_single_project_may_hold_all_places() -> None:
     assert len(calls.holding) == 4
 
 
-async def test_waiters_of_one_project_do_not_delay_a_neighbour() -> None:
+async def test_waiters_of_one_project_do_not_delay_a_neighbor() -> None:
     calls = Calls(FairShare("places", 4))
     for number in range(10):
         await calls.begin(f"a{number}", A)
@@ -113,7 +113,7 @@ async def test_free_place_goes_to_the_project_with_fewest_then_to_the_first() ->
 
 async def test_waiter_is_rejected_after_the_queue_time_with_its_share() -> None:
     share = FairShare("handles", 2)
-    impatient = Tenant(A.project_id, has_neighbours=True, queue_s=0.01)
+    impatient = Tenant(A.project_id, has_neighbors=True, queue_s=0.01)
     await share.acquire(impatient, timeout_s=60)
 
     with pytest.raises(
@@ -183,7 +183,7 @@ async def test_place_is_released_if_its_holder_fails() -> None:
 async def test_idle_projects_are_forgotten() -> None:
     share = FairShare("places", 2)
     for number in range(100):
-        tenant = Tenant(UUID(int=number), has_neighbours=True, queue_s=0.001)
+        tenant = Tenant(UUID(int=number), has_neighbors=True, queue_s=0.001)
         await share.acquire(tenant, timeout_s=1)
         with pytest.raises(Overloaded):
             await share.acquire(tenant, timeout_s=1)

@@ -12,7 +12,7 @@ from common import fair_share
 from common.errors import Overloaded
 from common.fair_share import Tenant, in_thread, working_for
 
-A, B = (Tenant(UUID(int=number), has_neighbours=True, queue_s=0.05) for number in (1, 2))
+A, B = (Tenant(UUID(int=number), has_neighbors=True, queue_s=0.05) for number in (1, 2))
 
 
 async def test_result_or_exception_of_the_function_is_returned() -> None:

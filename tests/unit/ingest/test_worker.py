@@ -43,7 +43,7 @@ class SomeProjects:
     async def exists(self, project_id: UUID, /) -> bool:
         if self.faults_count:
             self.faults_count -= 1
-            raise Unavailable("Postgres is away.")
+            raise Unavailable("Postgres is unavailable.")
         return project_id == PROJECT
 
 
@@ -597,13 +597,13 @@ async def test_stop_is_heard_while_the_broker_is_waited_for() -> None:
 
     async def prepare() -> None:
         away.set()
-        raise Unavailable("Kafka is away.")
+        raise Unavailable("Kafka is unavailable.")
 
     bench.worker = Worker(POLICY, replace(bench.dependencies, prepare=prepare))
 
     async with bench.running():
         await away.wait()
-        await until(lambda: bench.dependencies.readiness.reasons == {"kafka": "Kafka is away."})
+        await until(lambda: bench.dependencies.readiness.reasons == {"kafka": "Kafka is unavailable."})
 
 
 async def test_what_keeps_it_from_joining_is_told_as_long_as_it_does() -> None:
@@ -613,18 +613,23 @@ async def test_what_keeps_it_from_joining_is_told_as_long_as_it_does() -> None:
     async def prepare() -> None:
         await asyncio.sleep(0.05)  # the watcher asks meanwhile
         reasons_seen.append(bench.dependencies.readiness.reasons.get("kafka"))
-        raise Unavailable("Kafka is away.")
+        raise Unavailable("Kafka is unavailable.")
 
     bench.worker = Worker(POLICY, replace(bench.dependencies, prepare=prepare))
 
     async with bench.running():
         await until(lambda: len(reasons_seen) >= 4)
 
-    assert reasons_seen[:4] == ["Not connected yet.", "Kafka is away.", "Kafka is away.", "Kafka is away."]
+    assert reasons_seen[:4] == [
+        "Not connected yet.",
+        "Kafka is unavailable.",
+        "Kafka is unavailable.",
+        "Kafka is unavailable.",
+    ]
 
 
 async def test_a_system_that_is_away_is_named_before_any_batch_needs_it() -> None:
-    answers = [Unavailable("ClickHouse is away."), None, Overloaded("busy, so there"), None]
+    answers = [Unavailable("ClickHouse is unavailable."), None, Overloaded("busy, so there"), None]
     readiness_seen: list[str | None] = []
 
     async def ask() -> None:
@@ -638,7 +643,7 @@ async def test_a_system_that_is_away_is_named_before_any_batch_needs_it() -> Non
     async with bench.running():
         await until(lambda: len(readiness_seen) >= 5)
 
-    assert readiness_seen[:5] == ["Not connected yet.", "ClickHouse is away.", None, None, None]
+    assert readiness_seen[:5] == ["Not connected yet.", "ClickHouse is unavailable.", None, None, None]
 
 
 @pytest.mark.parametrize("component", ["kafka", "projects"])
@@ -646,7 +651,7 @@ async def test_the_log_says_once_what_is_waited_for_and_that_it_is_there_again(
     component: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bench = Bench()
-    lag, faults = bench.source.lag, [Unavailable("Kafka is away.")] * 3
+    lag, faults = bench.source.lag, [Unavailable("Kafka is unavailable.")] * 3
 
     async def lag_of_one_that_is_away() -> Mapping[Partition, int]:
         if faults:

@@ -118,7 +118,7 @@ async def test_waiting_for_a_handle_does_not_shorten_the_deadline():
 
 
 async def test_project_at_its_share_waits_while_others_do_not():
-    greedy, neighbour = (Tenant(UUID(int=number), has_neighbours=True, queue_s=0.05) for number in (1, 2))
+    greedy, neighbor = (Tenant(UUID(int=number), has_neighbors=True, queue_s=0.05) for number in (1, 2))
     pool = HandlePool(Opening(), count=2, name="test")
     go_on = threading.Event()
     with working_for(greedy):
@@ -127,7 +127,7 @@ async def test_project_at_its_share_waits_while_others_do_not():
         with pytest.raises(Overloaded):
             await pool.run(lambda client, _: None, deadline_s=5)
 
-    with working_for(neighbour):
+    with working_for(neighbor):
         assert await pool.run(lambda client, _: "served", deadline_s=5) == "served"
     go_on.set()
     await first
@@ -135,7 +135,7 @@ async def test_project_at_its_share_waits_while_others_do_not():
 
 
 async def test_abandoned_call_counts_to_the_share_of_its_project():
-    greedy = Tenant(UUID(int=1), has_neighbours=True, queue_s=0.05)
+    greedy = Tenant(UUID(int=1), has_neighbors=True, queue_s=0.05)
     pool = HandlePool(Opening(), count=2, name="test")
     go_on = threading.Event()
     with working_for(greedy):

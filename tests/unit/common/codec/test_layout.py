@@ -43,7 +43,7 @@ LAYOUT = Layout(
         ([], b""),
     ],
 )
-def test_neighbours_share_what_is_around_them_and_equal_wrappers_stay_apart(span_indexes, value):
+def test_neighbors_share_what_is_around_them_and_equal_wrappers_stay_apart(span_indexes, value):
     assert LAYOUT.cut(span_indexes) == value
 
 

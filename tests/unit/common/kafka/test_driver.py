@@ -43,8 +43,8 @@ def test_public_message_has_no_addresses() -> None:
     with pytest.raises(Unavailable) as raised, translated("publish"):
         raise driver_errors.KafkaConnectionError("kafka-1.internal:9092")
 
-    assert raised.value.detail == "Kafka is away (publish: KafkaConnectionError: kafka-1.internal:9092)"
-    assert raised.value.public_message == "Kafka is away."
+    assert raised.value.detail == "Kafka is unavailable (publish: KafkaConnectionError: kafka-1.internal:9092)"
+    assert raised.value.public_message == "Kafka is unavailable."
 
 
 @pytest.mark.parametrize(

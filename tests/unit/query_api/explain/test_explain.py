@@ -28,7 +28,7 @@ class AwayStore(UntouchedStore):
 
     async def select(self, statement: Statement, /, *, deadline_s: float) -> pa.Table:
         self.selects_count += 1
-        raise Unavailable("ClickHouse is away.")
+        raise Unavailable("ClickHouse is unavailable.")
 
 
 @pytest.fixture

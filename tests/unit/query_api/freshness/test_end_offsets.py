@@ -53,12 +53,12 @@ async def test_last_read_is_kept_with_a_reason_while_kafka_is_unavailable(
     known.refresh()
     first = await known.refreshed(timeout_s=1.0)
     clock.advance(REFRESH_INTERVAL_S)
-    source.faults.append(Unavailable("Kafka is away."))
+    source.faults.append(Unavailable("Kafka is unavailable."))
 
     known.refresh()
 
     assert await known.refreshed(timeout_s=1.0) == first is not None
-    assert known.failure == "Kafka is away."
+    assert known.failure == "Kafka is unavailable."
     clock.advance(REFRESH_INTERVAL_S)
     known.refresh()
     await known.refreshed(timeout_s=1.0)

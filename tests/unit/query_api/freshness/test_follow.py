@@ -24,7 +24,7 @@ A = UUID(int=1)
 
 
 class TableOfSettled(UntouchedStore):
-    """Answers every question with what is settled; ``faults_count`` times it is away."""
+    """Answers every question with what is settled; ``faults_count`` times it is unavailable."""
 
     def __init__(self) -> None:
         self.offset = 0
@@ -39,7 +39,7 @@ class TableOfSettled(UntouchedStore):
         await self.is_open.wait()
         if self.faults_count:
             self.faults_count -= 1
-            raise Unavailable("ClickHouse is away.")
+            raise Unavailable("ClickHouse is unavailable.")
         row = {
             "project": str(A).encode(),
             "partition_id": b"x",
@@ -142,7 +142,7 @@ async def test_unavailable_engine_is_asked_again_soon(
 async def test_unreadable_topic_is_followed_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(follow, "RETRY_S", 0.001)
     broker = MemoryBroker(partitions=1)
-    broker.tail_faults.append(Unavailable("Kafka is away."))
+    broker.tail_faults.append(Unavailable("Kafka is unavailable."))
     async with followed(broker, TableOfSettled()) as stored:
         await until(lambda: offset_of(stored) == 0)
         await announce(broker, 3)

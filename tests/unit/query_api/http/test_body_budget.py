@@ -11,8 +11,8 @@ from common.limits import MIB
 from common.settings import HttpSettings, LimitSettings, Settings
 from query_api.http.body import BodyBudget
 
-ONE, OTHER = (Tenant(UUID(int=number), has_neighbours=True) for number in (1, 2))
-ALONE = replace(ONE, has_neighbours=False)
+ONE, OTHER = (Tenant(UUID(int=number), has_neighbors=True) for number in (1, 2))
+ALONE = replace(ONE, has_neighbors=False)
 
 
 def _budget(*, bodies: int = 4 * MIB, body: int = MIB) -> BodyBudget:
@@ -20,7 +20,7 @@ def _budget(*, bodies: int = 4 * MIB, body: int = MIB) -> BodyBudget:
     return BodyBudget(Settings.model_validate({"http": http, "limits": limits}))
 
 
-def test_project_with_neighbours_gets_half_of_the_memory() -> None:
+def test_project_with_neighbors_gets_half_of_the_memory() -> None:
     budget = _budget()
     budget.take(ONE, 2 * MIB)
 
@@ -31,7 +31,7 @@ def test_project_with_neighbours_gets_half_of_the_memory() -> None:
     budget.take(ONE, MIB)
 
 
-def test_project_without_neighbours_gets_all_memory() -> None:
+def test_project_without_neighbors_gets_all_memory() -> None:
     budget = _budget()
     budget.take(ALONE, 4 * MIB)
 

@@ -321,7 +321,7 @@ async def test_shutdown_waits_for_a_request_at_most_as_long_as_a_query_may_take(
 async def test_work_counts_for_the_project_of_its_request_on_a_shared_connection(aiohttp_client: Client) -> None:
     async def whose(_: Request) -> Response:
         tenant = current_tenant()
-        return Response(orjson.dumps([tenant.project_id.int, tenant.has_neighbours, tenant.queue_s]))
+        return Response(orjson.dumps([tenant.project_id.int, tenant.has_neighbors, tenant.queue_s]))
 
     routes = (
         Route("GET", "/mine", whose, "", "", None),

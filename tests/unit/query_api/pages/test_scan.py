@@ -44,11 +44,11 @@ def test_slice_is_halved_until_its_rows_are_admitted() -> None:
     assert budget.slice_us == FIRST_SLICE_US // 32
 
 
-@pytest.mark.parametrize("rows_of_neighbours", [0, 1, 512])
-def test_bounds_of_a_slice_do_not_reveal_rows_of_other_projects(rows_of_neighbours: int) -> None:
+@pytest.mark.parametrize("rows_of_neighbors", [0, 1, 512])
+def test_bounds_of_a_slice_do_not_reveal_rows_of_other_projects(rows_of_neighbors: int) -> None:
     budget = budget_of(ManualClock(), rows=50_000)
 
-    budget.admits(25_000 + rows_of_neighbours)
+    budget.admits(25_000 + rows_of_neighbors)
 
     assert budget.slice_us == FIRST_SLICE_US // 4
 

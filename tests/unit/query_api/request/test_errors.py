@@ -51,7 +51,7 @@ ERRORS: dict[str, ServiceError] = {
     "415": UnsupportedMedia(),
     "429": Overloaded(retry_after_s=1.2),
     "500": InvalidStatement("SELECT secret"),
-    "503": Unavailable("Kafka is away.", retry_after_s=0.2),
+    "503": Unavailable("Kafka is unavailable.", retry_after_s=0.2),
     "504": DeadlineExceeded(),
 }
 

@@ -62,7 +62,7 @@ class Shelf(UntouchedStore):
             self.left_alone += 1
             raise
         if self.is_away:
-            raise Unavailable("The engine is away.")
+            raise Unavailable("The engine is unavailable.")
         wanted = split_ids(bytes.fromhex(str(statement.parameters["span_ids"])))
         return table([row(**each._asdict()) for each in self._held if each.span_id in wanted])
 
