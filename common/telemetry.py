@@ -73,7 +73,7 @@ LOST_BATCHES: Final = Counter(
 ANNOUNCEMENTS: Final = Counter(
     "clearspan_announcements_total", "Announcements of stored positions: published, failed or dropped.", ["outcome"]
 )
-NOT_READY: Final = Gauge("clearspan_not_ready", "1 for each component because of which /readyz is red.", ["component"])
+NOT_READY: Final = Gauge("clearspan_not_ready", "1 for each component that makes /readyz red.", ["component"])
 
 # The API.
 HTTP_REQUEST_SECONDS: Final = Histogram(

@@ -105,7 +105,7 @@ Specs = Annotated[
 
 
 class AnalyticsParameters(Strict):
-    """Which spans count, and the buckets of time."""
+    """The spans that count, and the buckets of time."""
 
     focus: Focus | None = Field(
         None, description="`trace` (default): only root spans count. `span`: every span counts."
@@ -133,13 +133,13 @@ class AnalyticsParameters(Strict):
 
 
 class CountsParameters(AnalyticsParameters):
-    """Which spans count, and the buckets of time."""
+    """The spans that count, and the buckets of time."""
 
     limit: int | None = Field(None, description="No effect: every bucket of the window is returned.")
 
 
 class MetricsParameters(AnalyticsParameters):
-    """Which spans count, the buckets of time, and the statistics to compute."""
+    """The spans that count, the buckets of time, and the statistics to compute."""
 
     specs: Specs = Field(
         None,
@@ -204,7 +204,7 @@ class MetricsBucket(BaseModel):
 
 
 class AppliedFormatting(BaseModel):
-    """Which spans count."""
+    """Whether traces or spans are counted."""
 
     focus: Focus
     format: Format

@@ -197,7 +197,7 @@ def _what_was_read(reads: Sequence[TableRead], filtering: Node | None, granules_
     if granules_read is not None and granules_read < in_window:
         yield f"Spans were read in order until the page was full: {granules_read:,} of {in_window:,} granules."
     elif used:
-        yield "Every span of the window was read: every granule may hold what the index was asked for."
+        yield "Every span of the window was read: according to the index, every granule may hold a match."
     elif not fields:
         yield "Every span of the window was read: there is no condition."
     elif fields == {_IN_ORDER_OF_TABLE}:

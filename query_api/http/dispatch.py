@@ -141,7 +141,7 @@ class Dispatcher:
         try:
             route, path = self._router.match(http_request.method, raw_path)
         except ServiceError:
-            # Without a key nobody learns which paths exist.
+            # A client without a key does not learn which paths exist.
             await self._authenticate(http_request, required_access(raw_path))
             raise
         request_log.route = route

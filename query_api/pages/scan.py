@@ -56,7 +56,7 @@ class ScanBudget:
         return replace(self.share(), rows_max=self._rows_share)
 
     def single_shot_failed(self) -> None:
-        """Subtract the rows that the statement over the whole window read in vain."""
+        """Subtract the rows that the failed statement over the whole window read."""
         self._rows_left -= self._rows_share
 
     def moved(self) -> None:

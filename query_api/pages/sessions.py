@@ -92,7 +92,7 @@ class ActivityQuery(Strict):
         None, description="Whether the activity of an id is its latest span in the window instead of its earliest."
     )
     windowing: ActivityWindowing | None = Field(None, description="The page to return.")
-    filtering: Filtering = Field(None, description="Which spans.")
+    filtering: Filtering = Field(None, description="The filter of the spans.")
     explain: bool | None = Field(
         None, description="Whether the response explains which statements ran and what they read."
     )
@@ -117,7 +117,9 @@ class SessionIds(BaseModel):
     count: int
     session_ids: list[str]
     windowing: ActivityWindowingResponse | None = None
-    explain: dict[str, Any] | None = Field(None, description="How the response was found, if the request asked for it.")
+    explain: dict[str, Any] | None = Field(
+        None, description="The statements that ran and what they read, if the request asked for it."
+    )
 
 
 class UserIds(BaseModel):
@@ -126,7 +128,9 @@ class UserIds(BaseModel):
     count: int
     user_ids: list[str]
     windowing: ActivityWindowingResponse | None = None
-    explain: dict[str, Any] | None = Field(None, description="How the response was found, if the request asked for it.")
+    explain: dict[str, Any] | None = Field(
+        None, description="The statements that ran and what they read, if the request asked for it."
+    )
 
 
 class IdPosition(NamedTuple):

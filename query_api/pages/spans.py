@@ -72,7 +72,7 @@ class SpansQuery(Strict):
     members that the request does not set.
     """
 
-    filtering: Filtering = Field(None, description="Which spans.")
+    filtering: Filtering = Field(None, description="The filter of the spans.")
     windowing: Windowing | None = Field(None, description="The page to return.")
     query_ref: ReferenceIn | None = Field(None, description="A saved query: the newest revision of its first variant.")
     query_variant_ref: ReferenceIn | None = Field(None, description="A variant of a saved query: its newest revision.")

@@ -41,7 +41,8 @@ from query_api.spans.versions import (
 )
 
 ROWS_PER_TRACE: Final = 2
-"""Rows to ask for at first for each trace that a page can take. More would be read in vain where matches are rare."""
+"""Rows to request at first for each trace that a page can take. More would be read for nothing where matches are
+rare."""
 
 ROWS_PER_TRACE_UNFILTERED: Final = 16
 """The same where every span matches, so that most traces have several matches."""
@@ -271,8 +272,8 @@ class TraceScan(Scan[Version, TracePosition]):
     """Scans the rows of a window that match, those of a trace with one start together.
 
     The engine reads in the order of the table, by start and then by span, and stops early in no other order. So rows
-    are asked for in that order, whole microseconds of them, and are sorted into the order of pages here. A
-    microsecond with more rows than were asked for is a statement of its own, in the order of pages.
+    are requested in that order, whole microseconds of them, and are sorted into the order of pages here. A microsecond
+    with more rows than were requested is a statement of its own, in the order of pages.
     """
 
     columns = Version._fields

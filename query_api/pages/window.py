@@ -60,7 +60,7 @@ class Conditions(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Which spans may be on a page, and in which order. Bounds are microseconds; ``after`` is where the last page
+    """The spans that may be on a page, and their order. Bounds are microseconds; ``after`` is where the last page
     ended.
 
     The bound at which pages begin is excluded, the other one is included (reference §6.2). ``rate_percent`` is how
@@ -143,7 +143,7 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class TraceWindow(Window):
-    """Which spans can make a trace match. In both orders ``oldest_us`` is included and ``newest_us`` is not.
+    """The spans that can make a trace match. In both orders ``oldest_us`` is included and ``newest_us`` is not.
 
     A trace is placed by its latest matching span. If matches of it were stored when the scan began (``snapshot``), it
     is placed by the latest of these, whatever arrived since.

@@ -131,7 +131,7 @@ def _nearest_above(reports: Collection[bytes], parent_of: Mapping[bytes, bytes |
 def write_sums(attributes: dict[str, Any], sums: Metrics) -> None:
     """Set ``ag.metrics.{tokens,costs,errors}.cumulative`` of a root to the sums over its trace (ADR 0005).
 
-    Sums that are zero or not finite change nothing. A part of tokens or costs that nobody reported is absent.
+    Sums that are zero or not finite change nothing. A part of tokens or costs that no span reports is absent.
     """
     metrics = attributes["ag"]["metrics"]
     for name, amounts in (("tokens", sums[0:3]), ("costs", sums[3:6])):

@@ -90,7 +90,7 @@ def test_time_slices_of_a_scan_are_counted_together() -> None:
 
 
 def test_hint_says_that_an_index_excluded_nothing() -> None:
-    assert _hint(_read(9, index=9), IS_A, 9).endswith("every granule may hold what the index was asked for.")
+    assert _hint(_read(9, index=9), IS_A, 9).endswith("according to the index, every granule may hold a match.")
 
 
 @pytest.mark.parametrize("granules_read", [9, None])
