@@ -223,8 +223,8 @@ class _Chunk:
         self._start_ns.extend(fields["start_ns"])
         self._end_ns.extend(fields["end_ns"])
         columns["parent_id"].extend(parent_id or NO_PARENT for parent_id in fields["parent_id"])
-        events = [orjson.dumps(list(map(_event, of_span))) if of_span else b"" for of_span in fields["events"]]
-        links = [b"" if of_span is None else orjson.dumps(list(map(_link, of_span))) for of_span in fields["links"]]
+        events = [orjson.dumps(list(map(_event, events))) if events else b"" for events in fields["events"]]
+        links = [b"" if links is None else orjson.dumps(list(map(_link, links))) for links in fields["links"]]
         columns["events"].extend(events)
         columns["links"].extend(links)
         self._resources.extend(fields["resource"], _source_json)

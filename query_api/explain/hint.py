@@ -2,7 +2,7 @@
 
 ``EXPLAIN indexes = 1, json = 1`` is read for one project. The engine counts granules of the whole table until it has
 applied the primary key. So the steps before that (partitions, their bounds) are left out, and the total is what the
-primary key selects for the project alone. If other projects have keys, no plan is shown (``explain.py``).
+primary key selects for the project alone. If other projects have keys, no plan is returned (``explain.py``).
 """
 
 from __future__ import annotations

@@ -180,7 +180,7 @@ Operand: TypeAlias = str | int | float | bool | Mapping[str, Any] | Sequence[Any
 
 
 class GroupOperator(StrEnum):
-    """Boolean functions of any number of members; a group without members is true under each of them."""
+    """How the conditions of a group combine. A group without conditions is true, whatever its operator."""
 
     AND = "and"
     OR = "or"

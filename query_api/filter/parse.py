@@ -38,7 +38,7 @@ from query_api.request.json_body import Strict
 
 
 class Options(Strict):
-    """How a condition compares."""
+    """The options of a comparison."""
 
     case_sensitive: bool | None = ModelField(
         None, description="Text operators: compare case-sensitively. Default: false."
@@ -52,7 +52,7 @@ class Options(Strict):
 class ConditionModel(Strict):
     """A condition on one field of a span."""
 
-    field: str = ModelField(description="The field to look at. `attributes`, `resource` and `scope` need a `key`.")
+    field: str = ModelField(description="The field to test. `attributes`, `resource` and `scope` need a `key`.")
     key: str | None = ModelField(
         None,
         description=(
@@ -63,7 +63,7 @@ class ConditionModel(Strict):
     )
     value: Any = ModelField(None, description="The value to compare with.")
     operator: Operator = ModelField(Operator.IS, description="The comparison.")
-    options: Options | None = ModelField(None, description="Details of the comparison.")
+    options: Options | None = ModelField(None, description="Options of the comparison.")
 
 
 def _tag(member: Any) -> str:
@@ -72,7 +72,7 @@ def _tag(member: Any) -> str:
 
 
 class FilteringModel(Strict):
-    """Conditions combined by a Boolean function. Without conditions it is true of every span."""
+    """Conditions combined by a Boolean function. Without conditions, every span matches."""
 
     operator: GroupOperator = ModelField(GroupOperator.AND, description="How the conditions combine.")
     conditions: list[

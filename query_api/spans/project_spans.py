@@ -303,7 +303,7 @@ def _metric_alone(metric: str) -> str:
     """
     amounts = (name if name.startswith(metric) else f"0. AS {name}" for name in Metrics._fields)
     columns = ", ".join(("trace_id", "span_id", "parent_id", "usage_is_own", *amounts))
-    return f"SELECT {columns} FROM ({SQL['latest_versions'].replace('{which}', '1')})"
+    return f"SELECT {columns} FROM ({SQL['latest_versions'].replace('{condition}', '1')})"
 
 
 USAGE_OF_PROJECT: Final[Mapping[str, str]] = {

@@ -46,8 +46,8 @@ EVERY_ROW: Final = Compiled("1", {})
 """The empty filter."""
 
 SQL_BYTES_MAX: Final = 384 * 1024
-"""The size of the expression without its values, but with the queries of sums. The engine plans about 150 KB a second: any 256
-usual conditions fit (ADR 0012)."""
+"""The size of the expression without its values, but with the queries of sums. The engine plans about 150 KB a second:
+any 256 usual conditions fit (ADR 0012)."""
 
 VALUES_BYTES_MAX: Final = 8 * 1024 * 1024
 """The size of all values, each counted as often as the expression names it, because the engine inserts it that often:
@@ -155,7 +155,7 @@ class _Column(Subject):
 
 @dataclass(frozen=True, slots=True)
 class IdColumn(_Column):
-    """An id of 16 bytes; ``absent`` is stored for none."""
+    """An id of 16 bytes; ``absent`` is stored if the span has none."""
 
     absent: bytes | None = None
 
