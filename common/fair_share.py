@@ -1,6 +1,6 @@
 """Divide what requests share, so that no project can take all of it (contract §2, ADR 0012).
 
-``Tenant`` is whose work is being done. ``FairShare`` divides the places of one resource: a project with neighbours
+``Tenant`` is whose work is being done. ``FairShare`` divides the places of one resource: a project with neighbors
 holds at most half of them, rounded up. A free place goes to the waiting project that holds the fewest and may hold one
 more; within a project, first come, first served. Nothing is kept of a project that neither holds nor waits.
 ``in_thread`` runs blocking work in threads that are divided in this way.
@@ -41,7 +41,7 @@ class Tenant:
     """A project that uses shared resources."""
 
     project_id: UUID
-    has_neighbours: bool = False
+    has_neighbors: bool = False
     """Whether other projects have keys; then this one gets at most its share."""
 
     queue_s: float | None = None

@@ -27,7 +27,7 @@ class Backoff:
         self._tries_count = 0
 
     def next_delay_s(self) -> float:
-        """Return the seconds until the next attempt; each call counts as a failed one."""
+        """Return the seconds until the next attempt; each call counts as a failed attempt."""
         ceiling_s: float = min(self._delay_s_max, DELAY_S_MIN * 2.0 ** min(self._tries_count, 30))
         self._tries_count += 1
         return ceiling_s * (0.5 + 0.5 * self._share())

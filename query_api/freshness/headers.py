@@ -1,6 +1,6 @@
 """The headers ``X-Data-Through`` and ``X-Clearspan-Wait-For`` of every route that reads spans (ADR 0011).
 
-``X-Data-Through`` is the time up to which everything that Kafka had taken is queryable (``request/progress.py``).
+``X-Data-Through`` is the time up to which everything that Kafka had accepted is queryable (``request/progress.py``).
 
 ``X-Clearspan-Wait-For`` lets clients read their own writes: the request waits until the records that it names are
 queryable. It names records as intake signed them (``X-Clearspan-Coordinates``), or as ``topic/partition/offset`` for a

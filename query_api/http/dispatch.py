@@ -189,11 +189,11 @@ async def owner_of(
 
 
 async def tenant_of(context: ApiContext, project_id: UUID) -> Tenant:
-    """Return whose share of the process's resources a request uses; without a project it is the program's own."""
+    """Return the tenant to whose share of resources a request counts; without a project it is the program itself."""
     if project_id == NO_PROJECT:
         return OWN_WORK
-    has_neighbours = context.keys is not None and await context.keys.has_neighbours(project_id)
-    return Tenant(project_id, has_neighbours, context.settings.query.queue_s)
+    has_neighbors = context.keys is not None and await context.keys.has_neighbors(project_id)
+    return Tenant(project_id, has_neighbors, context.settings.query.queue_s)
 
 
 def _check_admin(authorization: str, settings: Settings) -> None:

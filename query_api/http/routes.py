@@ -271,7 +271,7 @@ class Router:
 
 
 def required_access(raw_path: str) -> Access:
-    """Return the access that a request needs before it is told that a path, or its method, does not exist."""
+    """Return the access level required before a 404 or 405 is revealed."""
     return Access.ADMIN if _segments(raw_path)[:1] == [ADMIN] else Access.PROJECT
 
 

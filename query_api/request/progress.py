@@ -2,8 +2,8 @@
 Kafka, and the time up to which it is therefore complete.
 
 A partition that is stored to its end is complete up to the time at which Kafka was asked for the end. Any other is
-complete up to the timestamp of its last stored record, because Kafka took everything earlier before it. The clocks are
-those of this process and of the producers.
+complete up to the timestamp of its last stored record, because Kafka accepted everything earlier before it. The clocks
+are those of this process and of the producers.
 
 Pure memory: ``freshness/follow.py`` fills ``StoredThrough`` from the table ``stored_through`` and from the
 announcements of the workers. What is stored stays stored, so this knowledge may be late and may be dropped, but it is
@@ -238,7 +238,7 @@ def through_us(ends: EndOffsetsRead, stored: Mapping[str, Through]) -> int | Non
 
 
 def asked_through_us(reads: Iterable[EndOffsetsRead], stored: Mapping[str, Through]) -> int | None:
-    """Return the latest time of asking at which Kafka held nothing that is not stored now; ``None`` if there is none.
+    """Return the latest time at which Kafka was asked and held only what is stored now; ``None`` if there is none.
 
     The counterpart of ``through_us`` for callers who do not see all projects: it reveals no record's timestamp.
     ``reads``: the latest first.

@@ -21,7 +21,7 @@ async def test_result_or_exception_of_the_function_is_returned() -> None:
         await in_thread(divmod, 7, 0)
 
 
-async def test_project_at_its_share_leaves_threads_to_its_neighbours(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_project_at_its_share_leaves_threads_to_its_neighbors(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fair_share, "THREADS_COUNT", 2)
     go_on = threading.Event()
     with working_for(A):
