@@ -275,7 +275,7 @@ def _text(text: str, where: str) -> str:
 
 def _decode_split(value: bytes, limits: SpanLimits, bounds: Bounds, *, is_refused_whole: bool = False) -> Decoded:
     layout = lay_out(value)
-    if not layout.spans and is_refused_whole:  # there is no span to reject, so the record must be
+    if not layout.spans and is_refused_whole:  # without a span to reject, the record is rejected
         raise Rejected(
             RejectionCode.UNDECODABLE,
             "The record is not an OTLP request in protobuf: its parser rejects it, and it has no spans.",

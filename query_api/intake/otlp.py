@@ -86,7 +86,7 @@ def prepare_traces(body: bytes, context: PrepareContext) -> PreparedIntake:
 
 
 def split_by_trace(layout: Layout, trace_ids: Mapping[int, bytes], *, bytes_max: int) -> list[TraceRecord]:
-    """Return one record a trace, in the order of the request.
+    """Return one record per trace, in the order of the request.
 
     ``trace_ids``: the trace of each accepted span, by its index in the request. Raises ``TooLarge`` if the records take
     more than ``bytes_max`` bytes.

@@ -160,13 +160,15 @@ def refuse_insufficient(word: str, references: References) -> None:
     """
     artifact, variant, revision = references
     if artifact is None and variant is None and revision is None:
-        raise InvalidInput(f"Nothing is named: give {word}_ref, {word}_variant_ref or {word}_revision_ref.")
+        raise InvalidInput(f"No reference is given: give {word}_ref, {word}_variant_ref or {word}_revision_ref.")
     if variant is not None and variant.version is not None and not variant.identifies:
-        raise InvalidInput(f"{word}_variant_ref names no variant by a version alone: give its id or slug.")
+        raise InvalidInput(
+            f"{word}_variant_ref has only a version, which does not identify a variant: give its id or slug."
+        )
     needs_parent = revision is not None and revision.version is not None and not revision.identifies
     if needs_parent and not any(parent is not None and parent.identifies for parent in (artifact, variant)):
         raise InvalidInput(
-            f"{word}_revision_ref.version needs {word}_variant_ref or {word}_ref, which say of which variant."
+            f"{word}_revision_ref.version needs {word}_variant_ref or {word}_ref, to identify the variant."
         )
 
 

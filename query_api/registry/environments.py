@@ -165,7 +165,7 @@ class DeployableRevisions(RevisionHandlers):
     async def retrieve(self, request: Request) -> Response:
         """Return the revision that references name, directly or by what is deployed to an environment.
 
-        An environment or a key in the body asks for what is deployed.
+        With an environment or a key in the body, it is the deployed revision.
         """
         body: RetrieveDeployed = request.body
         if body.environment() == References() and not body.key:
@@ -221,7 +221,7 @@ async def deploy_application(request: Request) -> Response:
 async def _default_key(applications: Lineage, named: References, *, word: str) -> str:
     artifact = named.artifact
     if artifact is None or not artifact.identifies:
-        raise InvalidInput(f"Nothing says what is deployed there: give 'key' or {word}_ref.")
+        raise InvalidInput(f"The deployment is not identified: give 'key' or {word}_ref.")
     if artifact.slug is not None:
         return f"{artifact.slug}{KEY_SUFFIX}"
     found = await applications.find(Artifact, artifact)

@@ -273,7 +273,7 @@ class RevisionHandlers(KindHandlers):
 
 
 async def _log_start(lineage: Lineage, sent: schemas.LogTarget) -> tuple[UUID | None, int]:
-    """Return the variant whose log is asked for, and the version to begin at; no variant if it does not exist."""
+    """Return the variant whose log is requested, and the version to begin at; no variant if it does not exist."""
     if sent.revision_id is not None:
         revision = await lineage.find(Revision, Reference(sent.revision_id))
         return (None, 0) if revision is None else (revision.variant_id, revision.version)

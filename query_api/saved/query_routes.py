@@ -33,12 +33,12 @@ from query_api.spans.windowing import Focus, Windowing, WindowingResponse, refus
 
 
 async def query_spans(request: Request) -> Response:
-    """Return spans that match, page by page."""
+    """Return a page of the spans that match."""
     return await spans.query_spans(request, *await resolved_query(request, focus=Focus.SPAN))
 
 
 async def query_traces(request: Request) -> Response:
-    """Return traces of which a span matches, page by page, latest match first."""
+    """Return a page of the traces that have a matching span, latest match first."""
     return await traces.query_traces(request, *await resolved_query(request, focus=Focus.TRACE))
 
 
@@ -174,7 +174,7 @@ class RetrieveOrRun(RevisionReferences):
 
 
 class RetrievedOrRunResponse(RevisionResponse):
-    """The revision that the references name, or none; with what it finds, if that was asked for."""
+    """The revision that the references name, or none; with the traces that it finds, if the request runs it."""
 
     retrieval_info: RetrievalInfo | None = None
     windowing: WindowingResponse | None = Field(None, description="Present if the query was run and finds more traces.")

@@ -47,7 +47,7 @@ def test_neighbors_share_what_is_around_them_and_equal_wrappers_stay_apart(span_
     assert LAYOUT.cut(span_indexes) == value
 
 
-def test_neighbours_are_one_piece_where_what_is_between_them_is_a_gap():
+def test_neighbors_are_one_piece_where_what_is_between_them_is_a_gap():
     spans = span_parts((0, 0, 0, 1), (0, 2, 2, 3), (0, 5, 5, 6))
 
     assert list(pieces(b"a,b;;c", spans, is_gap=b",".__eq__)) == [b"a,b", b"c"]
