@@ -243,7 +243,7 @@ class _Reader(JsonReader):
             if len(raw) == size:
                 self.base64_ids_count += 1
                 return raw
-        raise Rejected(code, f"{where} is {shown(found)}; it takes {_ID_LEGAL[size]}.")
+        raise Rejected(code, f"{where} is {shown(found)}; it must be {_ID_LEGAL[size]}.")
 
     def _attributes(self, found: Any, where: str) -> Attributes:
         """Return attributes as JSON-ready values. Texts, which most are, take a short path."""

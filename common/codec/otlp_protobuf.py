@@ -142,9 +142,9 @@ def _bad_id(trace_id: bytes, span_id: bytes) -> Rejected:
     if trace_id and len(trace_id) != 16:
         text = _printable(trace_id)
         found = f"{NO_TRACE_ID}it is the text {shown(text)}" if text else f"The trace id has {len(trace_id)} bytes"
-        return Rejected(RejectionCode.INVALID_TRACE_ID, f"{found}; it takes 16 bytes.")
+        return Rejected(RejectionCode.INVALID_TRACE_ID, f"{found}; it must be 16 bytes.")
     if any(trace_id) and span_id and len(span_id) != 8:
-        return Rejected(RejectionCode.INVALID_SPAN_ID, f"The span id has {len(span_id)} bytes; it takes 8 bytes.")
+        return Rejected(RejectionCode.INVALID_SPAN_ID, f"The span id has {len(span_id)} bytes; it must have 8 bytes.")
     return missing_id(trace_id, **_ID_SIZES)
 
 
@@ -159,7 +159,7 @@ def _parent_id(parent_id: bytes) -> bytes | None:
     if len(parent_id) != 8:
         raise Rejected(
             RejectionCode.INVALID_PARENT_ID,
-            f"The parent's span id has {len(parent_id)} bytes; it takes 8 bytes, or none in a root.",
+            f"The parent's span id has {len(parent_id)} bytes; it must have 8 bytes, or none in a root.",
         )
     return parent_id + parent_id if any(parent_id) else None
 
@@ -183,7 +183,7 @@ def _link(message: Any, depth_max: int) -> Link:
         raise Rejected(
             RejectionCode.INVALID_LINK,
             f"A link has ids of {len(trace_id)} and {len(span_id)} bytes; "
-            "it takes a trace id of 16 bytes and a span id of 8 bytes.",
+            "the trace id must have 16 bytes, the span id 8 bytes.",
         )
     return Link(
         trace_id=trace_id,

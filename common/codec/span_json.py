@@ -310,7 +310,7 @@ def _time_ns(members: dict[str, Any], exact: str, readable: str) -> int | None:
 
 def _own_id(found: Any, name: str, parse: Callable[[str], bytes], code: RejectionCode) -> bytes:
     if found is None or found == "":
-        raise Rejected(code, f"The span has no {name}; it takes {_ID_LEGAL[name]}.")
+        raise Rejected(code, f"The span has no {name}; it must be {_ID_LEGAL[name]}.")
     return _parsed_id(found, name, parse, code)
 
 
