@@ -1,9 +1,10 @@
-"""Kafka to durable, beside the bare insert of the same rows into the same engine.
+"""Measures ingest from Kafka to durable rows, compared with the bare insert of the same rows into the same engine.
 
-Each run is a process of its own with an engine of its own, the two kinds in turn, so that they share what the machine
-does meanwhile. ``worker``: the real worker on the real settings, from the first poll that gives records until everything
-is committed; its memory is that of its decoders too.
-``bare``: the same spans, decoded and made into Arrow columns beforehand, inserted in the batches that the worker makes of them.
+Each run has its own process and engine. The two kinds alternate, so that other load affects both.
+
+``worker``: the real worker with the real settings, from the first poll that gives records until everything is
+committed; its memory includes that of its decoders.
+``bare``: the same spans, decoded into Arrow columns beforehand and inserted in the batches that the worker makes.
 """
 
 from __future__ import annotations
@@ -44,7 +45,9 @@ TRIES_MAX: Final = 2_000
 
 
 async def measure(name: str, *, spans_count: int, rounds: int) -> dict[str, Any]:
-    """Medians over ``rounds`` pairs: spans a second of the worker and of the bare insert, their ratio, peak memory."""
+    """Return medians over ``rounds`` pairs: spans per second of the worker and of the bare insert, their ratio, peak
+    memory.
+    """
     pairs: list[tuple[dict[str, Any], dict[str, Any]]] = []
     with tempfile.TemporaryDirectory() as directory:
         async with broker(Path(directory)) as running:
@@ -95,7 +98,7 @@ async def _all_committed(settings: Settings) -> None:
 
 
 async def run_bare(settings: Settings, records: Iterable[bytes], *, spans_count: int) -> dict[str, Any]:
-    """Insert the same rows, made beforehand."""
+    """Insert the same rows, decoded beforehand."""
     await migrate(settings.clickhouse, data_dir=settings.data_dir)
     store = open_store(settings.clickhouse, data_dir=settings.data_dir)
     tables = tables_of(records, settings)
@@ -111,7 +114,7 @@ async def run_bare(settings: Settings, records: Iterable[bytes], *, spans_count:
 
 
 def tables_of(records: Iterable[bytes], settings: Settings) -> Sequence[pa.Table]:
-    """The rows of the records, in the batches that the worker makes of them: as many rows, and as many bytes."""
+    """Return the rows of the records in the batches that the worker makes: as many rows, and as many bytes."""
     policy = Policy.of(settings)
     tables, batch = [], SpanBatch()
     for offset, value in enumerate(records):

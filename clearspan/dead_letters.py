@@ -64,12 +64,12 @@ def _list(arguments: argparse.Namespace) -> int:
         found = await list_dead_letters(log, kafka.dead_letter_topic, progress=_progress)
         _end_progress()
         if arguments.json:
-            for letter in found.letters:
-                print(json.dumps(_members(letter)))
-        elif not found.letters:
+            for dead_letter in found.dead_letters:
+                print(json.dumps(_members(dead_letter)))
+        elif not found.dead_letters:
             print("There are no dead letters.")
         else:
-            _print_table(found.letters)
+            _print_table(found.dead_letters)
         if not found.is_complete:
             print("There are more: replay or drop some of these first.", file=sys.stderr)
         return 0
@@ -81,13 +81,13 @@ def _show(arguments: argparse.Namespace) -> int:
     from ingest.replay import show  # noqa: PLC0415 - as above
 
     async def run(log: KafkaLog, kafka: KafkaSettings) -> int:
-        letter, value = await show(log, kafka.dead_letter_topic, arguments.id)
+        dead_letter, value = await show(log, kafka.dead_letter_topic, arguments.id)
         if arguments.raw:
             sys.stdout.buffer.write(value)
         elif arguments.json:
-            print(json.dumps({**_members(letter), "value_base64": base64.b64encode(value).decode()}))
+            print(json.dumps({**_members(dead_letter), "value_base64": base64.b64encode(value).decode()}))
         else:
-            for name, member in _members(letter).items():
+            for name, member in _members(dead_letter).items():
                 if member is not None:
                     text = json.dumps(member) if isinstance(member, dict) else str(member)
                     print(f"{name:<12} {printable(text)}")
@@ -100,18 +100,20 @@ def _show(arguments: argparse.Namespace) -> int:
 def _replay(arguments: argparse.Namespace) -> int:
     from ingest.replay import replay, require_open, require_read  # noqa: PLC0415 - as above
 
-    letter_ids = list(dict.fromkeys(arguments.ids))
+    dead_letter_ids = list(dict.fromkeys(arguments.ids))
 
     async def run(log: KafkaLog, kafka: KafkaSettings) -> int:
-        await require_open(log, kafka.dead_letter_topic, letter_ids)
-        await require_read(log, kafka.dead_letter_topic, letter_ids, topics=kafka.topics)
+        await require_open(log, kafka.dead_letter_topic, dead_letter_ids)
+        await require_read(log, kafka.dead_letter_topic, dead_letter_ids, topics=kafka.topics)
         async with _publisher(kafka) as publisher:
-            for letter_id in letter_ids:
-                where = await replay(log, publisher, kafka.dead_letter_topic, letter_id)
+            for dead_letter_id in dead_letter_ids:
+                where = await replay(log, publisher, kafka.dead_letter_topic, dead_letter_id)
                 if arguments.json:
-                    print(json.dumps({"id": letter_id, **where._asdict()}))
+                    print(json.dumps({"id": dead_letter_id, **where._asdict()}))
                 else:
-                    print(f"{letter_id} went to {where.topic}, partition {where.partition}, offset {where.offset}.")
+                    print(
+                        f"{dead_letter_id} went to {where.topic}, partition {where.partition}, offset {where.offset}."
+                    )
         return 0
 
     return _run_with_kafka(run)
@@ -120,20 +122,20 @@ def _replay(arguments: argparse.Namespace) -> int:
 def _drop(arguments: argparse.Namespace) -> int:
     from ingest.replay import drop, require_open  # noqa: PLC0415 - as above
 
-    letter_ids = list(dict.fromkeys(arguments.ids))
-    if not arguments.yes and not confirm(f"Drop {', '.join(letter_ids)}? [y/N] "):
+    dead_letter_ids = list(dict.fromkeys(arguments.ids))
+    if not arguments.yes and not confirm(f"Drop {', '.join(dead_letter_ids)}? [y/N] "):
         print("Nothing was dropped.", file=sys.stderr)
         return 1
 
     async def run(log: KafkaLog, kafka: KafkaSettings) -> int:
-        await require_open(log, kafka.dead_letter_topic, letter_ids)
+        await require_open(log, kafka.dead_letter_topic, dead_letter_ids)
         async with _publisher(kafka) as publisher:
-            for letter_id in letter_ids:
-                await drop(log, publisher, kafka.dead_letter_topic, letter_id)
+            for dead_letter_id in dead_letter_ids:
+                await drop(log, publisher, kafka.dead_letter_topic, dead_letter_id)
                 if arguments.json:
-                    print(json.dumps({"id": letter_id, "is_dropped": True}))
+                    print(json.dumps({"id": dead_letter_id, "is_dropped": True}))
                 else:
-                    print(f"{letter_id} is dropped.")
+                    print(f"{dead_letter_id} is dropped.")
         return 0
 
     return _run_with_kafka(run)
@@ -157,21 +159,21 @@ def _run_with_kafka(run: Callable[[KafkaLog, KafkaSettings], Coroutine[Any, Any,
     return report_failures(run(KafkaLog(kafka), kafka), "kafka")
 
 
-def _members(letter: DeadLetter) -> dict[str, Any]:
+def _members(dead_letter: DeadLetter) -> dict[str, Any]:
     """Return the members of contract §7; ``span_count`` and ``codes`` only if several spans share the dead letter."""
     shared = ("span_count", "codes")
-    return {name: member for name, member in letter._asdict().items() if name not in shared or member is not None}
+    return {name: member for name, member in dead_letter._asdict().items() if name not in shared or member is not None}
 
 
-def _print_table(letters: list[DeadLetter]) -> None:
+def _print_table(dead_letters: list[DeadLetter]) -> None:
     print(f"{'id':<10} {'from':<28} {'span':>6} {'code':<24} {'bytes':>9}  reason")
-    for letter in letters:
-        source = f"{letter.topic}/{letter.partition}/{letter.offset}"
-        span = "all" if letter.span_index is None else str(letter.span_index)
-        if letter.span_count is not None:
-            span = f"×{letter.span_count}"
-        row = f"{letter.id:<10} {source:<28} {span:>6} {letter.code:<24} {letter.bytes_count:>9}"
-        print(f"{row}  {printable(letter.reason)}")
+    for dead_letter in dead_letters:
+        source = f"{dead_letter.topic}/{dead_letter.partition}/{dead_letter.offset}"
+        span = "all" if dead_letter.span_index is None else str(dead_letter.span_index)
+        if dead_letter.span_count is not None:
+            span = f"×{dead_letter.span_count}"
+        row = f"{dead_letter.id:<10} {source:<28} {span:>6} {dead_letter.code:<24} {dead_letter.bytes_count:>9}"
+        print(f"{row}  {printable(dead_letter.reason)}")
 
 
 def _readable(value: bytes) -> str:

@@ -33,7 +33,7 @@ async def migrate_all(settings: Settings) -> None:
     """Apply the missing migrations to ClickHouse and to Postgres; wait for a server that is not up yet, and log that.
 
     Raises ``IllegalMigration`` if the database contradicts the files, and ``ServiceError`` if a store refuses a
-    statement, usually because a privilege is missing: waiting cures neither.
+    statement, usually because a privilege is missing: waiting helps with neither.
     """
 
     async def clickhouse() -> None:

@@ -1,1 +1,1 @@
-"""The worker: the files are the steps of the way of a span, in order."""
+"""The worker: reads spans from Kafka, decodes and normalizes them, and stores them in ClickHouse."""

@@ -56,14 +56,15 @@ _RENAMED_KEYS = {
     "ag.references.variant.version": "ag.references.application_revision.version",
     "ag.references.environment.version": "ag.references.environment_revision.version",
 }
-_RENAMED = ("ag.metrics.", "ag.references.", "ag.refs.", "ag.type.")  # where the names to change are
+_RENAMED = ("ag.metrics.", "ag.references.", "ag.refs.", "ag.type.")  # prefixes of all names that are changed
 _DROPPED_KEY = "ag.metrics.acc.duration.total"  # the duration is computed from the times
 
 
 def decode_ag_attributes(flat: Attributes) -> Attributes:
-    """The same attributes with typed ``ag.*`` texts read and older names made current. The later of two keys wins.
+    """Return the attributes with typed ``ag.*`` texts parsed and older names replaced. The later of two keys wins.
 
-    An ``ag`` that is no object would stand in the way of the keys below it, so it steps aside already here.
+    An ``ag`` that is not an object would collide with the keys below it, so it moves to ``ag.unsupported`` already
+    here.
     """
     decoded: Attributes = {}
     for key, value in flat.items():
@@ -100,7 +101,7 @@ def _current(key: str) -> str:
 
 
 def empty_ag(trace_type: str) -> dict[str, Any]:
-    """The ``ag`` of a span that sent none."""
+    """Return the ``ag`` of a span that sent none."""
     return {
         "type": {"trace": trace_type},
         "data": {},
@@ -109,12 +110,12 @@ def empty_ag(trace_type: str) -> dict[str, Any]:
 
 
 def canonical_ag(sent: Value, *, trace_type: str) -> dict[str, Any]:
-    """The ``ag`` of a span that sent this one. Applied to its own result it changes nothing."""
+    """Return the canonical form of the ``ag`` that a span sent. Applied to its own result it changes nothing."""
     if not isinstance(sent, dict):
         return empty_ag(trace_type) | ({} if sent is None else {"unsupported": {"_invalid": sent}})
     aside = _carried(sent.get("unsupported"))
     free = {key: value for key in _FREE_OBJECTS if isinstance(value := sent.get(key), dict)}
-    aside.update((key, value) for key, value in sent.items() if _is_mapping_error(key, value))
+    aside.update((key, value) for key, value in sent.items() if _is_unsupported(key, value))
     data = _data(sent, aside)
     ag = {
         "type": {"trace": trace_type, **_type(sent, aside)},
@@ -132,11 +133,11 @@ def canonical_ag(sent: Value, *, trace_type: str) -> dict[str, Any]:
 
 
 def as_number(value: Value) -> int | float | None:
-    """The value if it is a number; a boolean is none."""
+    """Return the value if it is a number, else ``None``; a boolean is not a number."""
     return value if type(value) is int or type(value) is float else None
 
 
-def _is_mapping_error(key: str, value: Value) -> bool:
+def _is_unsupported(key: str, value: Value) -> bool:
     if key in _FREE_OBJECTS:
         return value is not None and not isinstance(value, dict)
     return key not in _SHAPED
@@ -148,17 +149,17 @@ def _carried(unsupported: Value) -> dict[str, Any]:
     return {} if unsupported is None else {"_unsupported": unsupported}
 
 
-def _set_aside(aside: dict[str, Any], mapping_errors: Mapping[str, Any], *path: str) -> None:
-    """Put what does not fit below ``path``; what is there already stays beside it."""
-    if not mapping_errors:
+def _set_aside(aside: dict[str, Any], unsupported: Mapping[str, Any], *path: str) -> None:
+    """Add what does not fit to the object at ``path``, and keep what that holds already."""
+    if not unsupported:
         return
     for key in path:
         aside[key] = aside = _carried(aside.get(key))
-    aside.update(mapping_errors)
+    aside.update(unsupported)
 
 
 def _object(sent: dict[str, Any], key: str, aside: dict[str, Any]) -> dict[str, Any]:
-    """The member if it is an object; else it goes aside."""
+    """Return the member if it is an object; else move it aside and return an empty one."""
     value = sent.get(key)
     if isinstance(value, dict):
         return value
@@ -175,24 +176,24 @@ def _type(sent: dict[str, Any], aside: dict[str, Any]) -> dict[str, str]:
 
 
 def _data(sent: dict[str, Any], aside: dict[str, Any]) -> dict[str, Any]:
-    data, mapping_errors = {}, {}
+    data, unsupported = {}, {}
     for key, value in _object(sent, "data", aside).items():
         if key == "outputs":
             data[key] = value
         elif key not in _OBJECTS_OF_DATA:
-            mapping_errors[key] = value
+            unsupported[key] = value
         elif value is not None:
             found = _object_in(value)
             if found is None:
-                mapping_errors[key] = value
+                unsupported[key] = value
             else:
                 data[key] = found
-    _set_aside(aside, mapping_errors, "data")
+    _set_aside(aside, unsupported, "data")
     return data
 
 
 def _object_in(value: Value) -> dict[str, Any] | None:
-    """The object itself, or the one that a text holds as JSON."""
+    """Return the object, or the one that a text holds as JSON; ``None`` if it is neither."""
     if isinstance(value, str) and value.lstrip().startswith("{"):
         try:
             value = read_json(value)
@@ -202,7 +203,7 @@ def _object_in(value: Value) -> dict[str, Any] | None:
 
 
 def _meta(sent: dict[str, Any], data: dict[str, Any], aside: dict[str, Any]) -> dict[str, Any]:
-    """``meta`` without its ``configuration``, which becomes ``data.parameters`` where there are none."""
+    """Return ``meta`` without ``configuration``, which becomes ``data.parameters`` if there are none."""
     meta = _object(sent, "meta", aside)
     if "configuration" not in meta:
         return meta
@@ -229,14 +230,14 @@ def _metric(sent: Value, name: str, aside: dict[str, Any]) -> dict[str, Any]:
         _set_aside(aside, {} if sent is None else {name: sent}, "metrics")
         return {}
     fitting = _scalar_metric if name in _SCALAR_METRICS else _object_metric
-    metric, mapping_errors = {}, {}
+    metric, unsupported = {}, {}
     for key, value in sent.items():
         found = fitting(value) if key in ("cumulative", "incremental") else None
         if found is not None:
             metric[key] = found
         elif value is not None:
-            mapping_errors[key] = value
-    _set_aside(aside, mapping_errors, "metrics", name)
+            unsupported[key] = value
+    _set_aside(aside, unsupported, "metrics", name)
     return metric
 
 
@@ -265,13 +266,13 @@ def _selector(sent: dict[str, Any], aside: dict[str, Any]) -> dict[str, str]:
 
 
 def _references(sent: dict[str, Any], aside: dict[str, Any]) -> dict[str, dict[str, str]]:
-    references, mapping_errors = {}, {}
+    references, unsupported = {}, {}
     for key, value in _object(sent, "references", aside).items():
         if key not in REFERENCE_KEYS or value is None:
             continue
         if isinstance(value, dict):
             references[key] = clean_reference(value)
         else:
-            mapping_errors[key] = value
-    _set_aside(aside, mapping_errors, "references")
+            unsupported[key] = value
+    _set_aside(aside, unsupported, "references")
     return references

@@ -90,7 +90,7 @@ async def open_worker(
 
 
 async def serve(settings: Settings, *, projects: KnownProjects, database: Database | None = None) -> None:
-    """Run the worker until SIGTERM or SIGINT: the first signal asks it to drain, the second ends the process at once."""
+    """Run the worker until SIGTERM or SIGINT: the first signal drains it, the second ends the process at once."""
     loop = asyncio.get_running_loop()
     async with open_worker(settings, projects=projects, database=database) as worker:
         stopping = asyncio.Event()

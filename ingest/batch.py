@@ -25,8 +25,8 @@ RECORD_BYTES: Final = 400
 """Approximate memory of a record besides its key and value: the tuple, its headers, its entries in lists."""
 
 BACKLOG_PATIENCE: Final = 4
-"""How many times older a batch may grow while there is a backlog: larger inserts leave less to merge, a third more
-spans per second.
+"""How many times older a batch may grow while there is a backlog: larger inserts leave less to merge, which gives a
+third more spans per second.
 """
 
 
@@ -121,7 +121,7 @@ class SpanBatch:
 
     @property
     def dedup_token(self) -> str:
-        """Names the content: the same records in the same order give the same token, so a repeated insert changes
+        """Identifies the content: the same records in the same order give the same token, so a repeated insert changes
         nothing.
         """
         extents = [
@@ -143,9 +143,9 @@ class SpanBatch:
         return self._rows
 
     def dead_letters(self, rejected_rows: Mapping[int, str]) -> Iterator[RecordDeadLetter]:
-        """Yield the dead letters of the batch. ``rejected_rows``: why a sink rejects which rows.
+        """Yield the dead letters of the batch. ``rejected_rows`` maps rows that a sink rejected to the reason.
 
-        The dead letters of records with such rows are cut anew, so that a record never has more than its share.
+        The dead letters of records with such rows are cut anew, so that no record has more than its maximum.
         """
         rejections: dict[int, list[Rejection]] = {}
         for row, reason in rejected_rows.items():
@@ -161,7 +161,7 @@ class SpanBatch:
             yield from _with_record(self._origins[at], cut_dead_letters(record, united, encoding=encoding))
 
     def _origin_of(self, row: int) -> tuple[int, int]:
-        """Return the index in ``_origins`` of the record that a row is from, and the index of its span in that record."""
+        """Return the index in ``_origins`` of a row's record, and the index of its span in that record."""
         at = bisect_right(self._origin_starts, row) - 1
         origin = self._origins[at]
         return at, origin.rows["span_index"][origin.first_row + row - self._origin_starts[at]].as_py()

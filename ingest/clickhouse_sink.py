@@ -1,6 +1,6 @@
 """The sink that the API reads: batches become rows of the table ``spans``.
 
-If the engine rejects a batch, the batch is halved until the rejected rows stand alone; all others are stored. Each
+If the engine rejects a batch, the batch is halved until each rejected row is alone; all others are stored. Each
 slice has its own deduplication token, derived from the token of the batch, so repeating the whole write changes
 nothing.
 """
@@ -20,7 +20,7 @@ from common.sink import RejectedRow, SpanRows
 from common.times import Clock
 
 REJECTED_ROWS_MAX: Final = 1_000
-"""If one batch has more, the table is not the one we know, rather than the spans at fault: the worker stops."""
+"""If a batch has more, the schema of the table is wrong rather than the spans: the worker stops."""
 
 
 class ClickHouseSink:

@@ -29,15 +29,15 @@ from ingest.decode import lay_out
 from ingest.readiness import Readiness
 
 GROWTH_MAX: Final = 2
-"""How many times the size of a record its dead letters of single spans may have together."""
+"""Limit of the total size of a record's dead letters of single spans, as a multiple of the size of the record."""
 
 COPIES_BYTES_MIN: Final = 64 * 1024
-"""The copies of the record's key and headers in each dead letter have a limit of their own: the same one, but at least
-this. Usual headers are larger than small spans and must not make them share a dead letter.
+"""The copies of the record's key and headers have a separate limit: the same one, but at least this many bytes. Usual
+headers are larger than small spans and must not make them share a dead letter.
 """
 
 SHARED_REASON_CHARACTERS_MAX: Final = 180
-"""Characters of one reason among those of a shared dead letter."""
+"""Maximum length of each reason in a shared dead letter."""
 
 REASON_CHARACTERS_MAX: Final = 2_000
 WAITING_MAX: Final = 1_000
@@ -60,8 +60,8 @@ _log = get_logger(__name__)
 
 
 class CutDeadLetter(NamedTuple):
-    """Rejection and value of one dead letter. ``codes`` counts the spans of a shared one by code; of others it is
-    empty.
+    """Rejection and value of one dead letter. ``codes`` counts the spans of a shared one by code; it is empty for
+    others.
     """
 
     rejection: Rejection
@@ -122,7 +122,7 @@ def _key_and_headers_bytes(record: Record) -> int:
 
 
 def _laid_out(record: Record, encoding: Encoding) -> Layout | None:
-    """Return ``None`` if the bytes cannot be followed: then each dead letter holds the whole record, and none is lost."""
+    """Return ``None`` if the bytes cannot be parsed: then each dead letter holds the whole record, and none is lost."""
     try:
         return lay_out(record, encoding)
     except Rejected:
@@ -172,7 +172,7 @@ class BulkPublisher:
         self._waiting_bytes = 0
 
     async def add(self, message: DeadLetterMessage) -> None:
-        """Queue a message. Returns at once, or when a full window is acknowledged; only ``flush`` guarantees delivery."""
+        """Queue a message. Return at once, or when a full window is acknowledged. Only ``flush`` guarantees delivery."""
         self._waiting.append(message)
         self._waiting_bytes += message.size
         if len(self._waiting) >= WAITING_MAX or self._waiting_bytes >= WAITING_BYTES_MAX:

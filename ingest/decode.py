@@ -32,15 +32,15 @@ class _Decode(Protocol):
     def __call__(self, value: bytes, *, limits: SpanLimits, now_ns: int) -> Decoded: ...
 
 
-class _Codec(NamedTuple):
+class _RecordCodec(NamedTuple):
     decode: _Decode
     lay_out: Callable[[bytes], Layout]
 
 
 _CODECS: Final = {
-    Encoding.OTLP_PROTO: _Codec(otlp_protobuf.decode, otlp_protobuf.lay_out),
-    Encoding.OTLP_JSON: _Codec(otlp_json.decode, otlp_json.lay_out),
-    Encoding.SPAN_JSON: _Codec(span_json.decode, span_json.lay_out),
+    Encoding.OTLP_PROTO: _RecordCodec(otlp_protobuf.decode, otlp_protobuf.lay_out),
+    Encoding.OTLP_JSON: _RecordCodec(otlp_json.decode, otlp_json.lay_out),
+    Encoding.SPAN_JSON: _RecordCodec(span_json.decode, span_json.lay_out),
 }
 
 
@@ -125,7 +125,7 @@ def lay_out(record: Record, encoding: Encoding) -> Layout:
 
 
 def encoding_of(record: Record, encoding: Encoding) -> Encoding:
-    """Return what the record's header names, else ``encoding``. Case and parameters of the content type do not matter."""
+    """Return the encoding in the record's header, else ``encoding``. Ignore case and parameters of the content type."""
     header = record.header(CONTENT_TYPE_HEADER)
     if header is None:
         return encoding
@@ -204,7 +204,9 @@ def _with_content(empty: DecodedRecord, decoded: Decoded, projects: UUID | list[
 
 
 def _by_resource(empty: DecodedRecord, decoded: Decoded, fallback: UUID) -> DecodedRecord:
-    """Spans of different projects may have the same ids: only within a project is the later one a repeat."""
+    """Give each span the project of its resource, else ``fallback``. Only within a project is a later span with the
+    same ids a repeat.
+    """
     resources = {id(resource): resource for resource in (span.resource for span in decoded.spans)}
     claims = {key: claim for key, resource in resources.items() if (claim := _claim(resource)) is not None}
     if not claims:

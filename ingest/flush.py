@@ -151,9 +151,11 @@ class Flusher:
 
     async def _dead_letter(self, batch: SpanBatch, rejected: Mapping[int, str]) -> None:
         # Rows that a sink rejected are cut from their records here, in a thread; other dead letters are cut already.
-        letters = await asyncio.to_thread(list, batch.dead_letters(rejected)) if rejected else batch.dead_letters({})
-        for record, encoding, letter in letters:
-            await self._dead_letters.add(record, letter, encoding=encoding)
+        dead_letters = (
+            await asyncio.to_thread(list, batch.dead_letters(rejected)) if rejected else batch.dead_letters({})
+        )
+        for record, encoding, dead_letter in dead_letters:
+            await self._dead_letters.add(record, dead_letter, encoding=encoding)
         await self._dead_letters.flush()
 
     async def _commit(self) -> None:
@@ -221,7 +223,7 @@ class FlushWatch:
             seconds = self._clock.monotonic_s() - started_s
             self._readiness.red(
                 COMPONENT,
-                f"A batch of {len(batch.records)} records with {batch.rows_count} spans has been flushed for {seconds:.0f} s,"
-                f" stage {self._stage}; CLEARSPAN_INGEST__FLUSH_LATE_S is {self._late_s:g}.",
+                f"A batch of {len(batch.records)} records with {batch.rows_count} spans has been flushed for"
+                f" {seconds:.0f} s, stage {self._stage}; CLEARSPAN_INGEST__FLUSH_LATE_S is {self._late_s:g}.",
             )
             await asyncio.sleep(LATE_INTERVAL_S)

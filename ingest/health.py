@@ -21,7 +21,7 @@ BAD_REQUEST: Final = 400
 _log: Final = get_logger(__name__)
 
 
-class _Server(Server):
+class _HealthServer(Server):
     """Serves the worker's readiness and metrics."""
 
     def __init__(self, readiness: Readiness, http: HttpSettings) -> None:
@@ -58,10 +58,10 @@ class _Connection(Connection):
     def handle_error(
         self, request: web.BaseRequest, status: int = 500, exc: BaseException | None = None, message: str | None = None
     ) -> web.StreamResponse:
-        """Respond to what cannot be read as a request, or to a failure of ours, whose traceback is logged."""
+        """Respond to an unreadable request, or to an unexpected failure, whose traceback is logged."""
         if exc is not None and status != BAD_REQUEST:
             _log.error("failed", exc_info=exc)
-        del request, message  # they may quote what was sent
+        del request, message  # its text may quote what was sent
         return _last_response(
             status, "This cannot be read as HTTP/1.1." if status == BAD_REQUEST else "Internal Server Error"
         )
@@ -83,7 +83,7 @@ async def open_health(
     readiness: Readiness, *, host: str, port: int, http: HttpSettings | None = None
 ) -> AsyncIterator[int]:
     """Listen inside the context; yields the port, a free one if ``port`` is 0. Raises ``IllegalSettings``."""
-    runner = web.ServerRunner(_Server(readiness, http or HttpSettings()))
+    runner = web.ServerRunner(_HealthServer(readiness, http or HttpSettings()))
     await runner.setup()
     try:
         await _listen(runner, host, port)

@@ -58,7 +58,7 @@ def normalize(spans: Sequence[Span], prices: PriceTable | None = None) -> list[N
     A trace is an annotation if any of its spans in this record has links, even an empty list. Sums over the descendants
     of a span cover only this record. Model calls without a cost get one from ``prices``, by default the built-in table.
 
-    Normalizing the result again changes nothing, so a record of answers can be published again. A span that is
+    Normalizing the result again changes nothing, so API responses can be published again as records. A span that is
     published alone loses the part of its cumulative metrics that its children had added.
     """
     annotated = {span.trace_id for span in spans if span.links is not None}

@@ -113,8 +113,8 @@ class Streaks:
         self._held.add(partition)
         PARTITIONS_HELD.labels(partition.topic, str(partition.partition)).set(1)
         reason = (
-            f"More than {self._streak_max} records in a row cannot be decoded and name no project; no more records are taken"
-            " from the partition. Is the encoding of its topic right?"
+            f"More than {self._streak_max} records in a row cannot be decoded and name no project; no more records"
+            " are taken from the partition. Is the encoding of its topic right?"
         )
         self._readiness.red(_component(partition), reason)
         _log.error("Partition held.", topic=partition.topic, partition=partition.partition, reason=reason)

@@ -20,7 +20,7 @@ class Readiness:
         self._reasons: dict[str, str] = {}
 
     def red(self, component: str, reason: str) -> None:
-        """Mark a component as not ready; the latest reason is shown."""
+        """Mark a component as not ready; the latest reason is reported."""
         self._reasons[component] = reason
         NOT_READY.labels(component).set(1)
 
@@ -43,12 +43,12 @@ class Readiness:
 
 
 async def probe(readiness: Readiness, component: str, ask: Callable[[], Awaitable[object]]) -> None:
-    """Report whether a system is available. A system that only refuses the question is."""
+    """Report whether a system is available. One that rejects the probe is available, too."""
     try:
         await ask()
     except Unavailable as exc:
         readiness.waits_for(component, exc.detail)
         return
     except ServiceError as exc:
-        _log.debug("A probe was refused, so the system is available.", component=component, error=exc.detail)
+        _log.debug("The probe was rejected, so the system is available.", component=component, error=exc.detail)
     readiness.green(component)

@@ -1,4 +1,4 @@
-"""The references of a span: their keys, cleaning, the array that answers show, and their hash (reference §3.2, §3.5,
+"""The references of a span: their keys, cleaning, the array in responses, and their hash (reference §3.2, §3.5,
 §3.7).
 """
 
@@ -48,7 +48,7 @@ def references_of(cleaned: Mapping[str, dict[str, str]]) -> list[dict[str, Any]]
 
 
 def references_sent(sent: Sequence[Any]) -> list[dict[str, Any]]:
-    """Return the array of a span that sent this one: each element cleaned, its attributes kept."""
+    """Return the array that a span sent, with each element cleaned and its attributes kept."""
     return [
         _element(clean_reference(element), attributes=element.get("attributes"))
         for element in sent
@@ -72,8 +72,8 @@ def _dashed(text: str) -> str | None:
 
 
 def hashes_of(references: Sequence[Mapping[str, Any]], links: Sequence[Link]) -> list[dict[str, Any]] | None:
-    """Return the ``hashes`` of a span with these references (as answers show them) and links; ``None`` if none has a
-    key.
+    """Return the ``hashes`` of a span with these references (as responses contain them) and links; ``None`` if none has
+    a key.
 
     Spans with equal references and links have equal hashes.
     """

@@ -34,7 +34,7 @@ from ingest.dead_letter import (
 RESOLVES_HEADER: Final = "clearspan-resolves"
 RESOLUTION_HEADER: Final = "clearspan-resolution"
 DEAD_LETTERS_MAX: Final = 100_000
-"""Dead letters that are held in memory. Of a topic with more, the list has the oldest ones and says that it is
+"""Maximum of dead letters held in memory. If the topic has more, the list has the oldest ones and is marked as
 incomplete.
 """
 
@@ -64,7 +64,7 @@ class DeadLetter(NamedTuple):
 class DeadLetterList(NamedTuple):
     """Open dead letters, oldest first by ``created_at``; ``is_complete`` is false past ``DEAD_LETTERS_MAX``."""
 
-    letters: list[DeadLetter]
+    dead_letters: list[DeadLetter]
     is_complete: bool
 
 
@@ -72,31 +72,35 @@ async def list_dead_letters(log: RecordLog, topic: str, *, progress: Progress | 
     """Return every rejection that is neither replayed nor dropped. Reads the whole topic; calls ``progress`` with the
     records read so far.
     """
-    found = await _read_letters(log, topic, progress)
-    return DeadLetterList(sorted(found.letters, key=lambda letter: (letter.created_at, letter.id)), found.is_complete)
+    found = await _read_dead_letters(log, topic, progress)
+    return DeadLetterList(
+        sorted(found.dead_letters, key=lambda dead_letter: (dead_letter.created_at, dead_letter.id)), found.is_complete
+    )
 
 
 async def open_dead_letters(log: RecordLog, topic: str) -> AsyncIterator[Record]:
     """Yield the records of all dead letters that are neither replayed nor dropped, to carry them over to another
     broker.
     """
-    open_ids = {letter.id for letter in (await _read_letters(log, topic, max_count=sys.maxsize)).letters}
+    open_ids = {
+        dead_letter.id for dead_letter in (await _read_dead_letters(log, topic, max_count=sys.maxsize)).dead_letters
+    }
     async for records in log.read(topic):
         for record in records:
             if _id(record) in open_ids:
                 yield record
 
 
-async def require_open(log: RecordLog, topic: str, letter_ids: Sequence[str]) -> None:
+async def require_open(log: RecordLog, topic: str, dead_letter_ids: Sequence[str]) -> None:
     """Raise ``Conflict`` if any of these dead letters is resolved: replaying it again could bring back an old version
     of a span.
 
     Raises ``NotFound`` and ``InvalidInput`` as ``show`` does.
     """
-    for letter_id in letter_ids:
-        await _fetch(log, topic, letter_id)
-    found = await _read_letters(log, topic)
-    others = ", ".join(letter_id for letter_id in letter_ids if letter_id not in found.open_ids)
+    for dead_letter_id in dead_letter_ids:
+        await _fetch(log, topic, dead_letter_id)
+    found = await _read_dead_letters(log, topic)
+    others = ", ".join(dead_letter_id for dead_letter_id in dead_letter_ids if dead_letter_id not in found.open_ids)
     if others and not found.is_complete:
         raise Conflict(
             f"Not among the first {DEAD_LETTERS_MAX:,} open dead letters, so resolved already or after them: {others}."
@@ -106,45 +110,47 @@ async def require_open(log: RecordLog, topic: str, letter_ids: Sequence[str]) ->
         raise Conflict(f"Not in the list of open dead letters, so resolved already: {others}.")
 
 
-async def require_read(log: RecordLog, topic: str, letter_ids: Sequence[str], *, topics: Collection[str]) -> None:
+async def require_read(log: RecordLog, topic: str, dead_letter_ids: Sequence[str], *, topics: Collection[str]) -> None:
     """Raise ``Conflict`` if any of these dead letters came from a topic that is not in ``topics``.
 
-    Nobody would read it there, and it would disappear from the list. Raises ``NotFound`` and ``InvalidInput`` as
+    No worker would read it there, and it would disappear from the list. Raises ``NotFound`` and ``InvalidInput`` as
     ``show`` does.
     """
-    for letter_id in letter_ids:
-        source = _letter(await _fetch(log, topic, letter_id)).topic
+    for dead_letter_id in dead_letter_ids:
+        source = _dead_letter(await _fetch(log, topic, dead_letter_id)).topic
         if source not in topics:
-            raise Conflict(f"{letter_id} came from the topic {source}, which CLEARSPAN_KAFKA__TOPICS does not name.")
+            raise Conflict(
+                f"{dead_letter_id} came from the topic {source}, which CLEARSPAN_KAFKA__TOPICS does not name."
+            )
 
 
-async def show(log: RecordLog, topic: str, letter_id: str) -> tuple[DeadLetter, bytes]:
+async def show(log: RecordLog, topic: str, dead_letter_id: str) -> tuple[DeadLetter, bytes]:
     """Return a dead letter, resolved or not, and its bytes. Raises ``NotFound``, or ``InvalidInput`` for a malformed
     id.
     """
-    record = await _fetch(log, topic, letter_id)
-    return _letter(record), record.value or b""
+    record = await _fetch(log, topic, dead_letter_id)
+    return _dead_letter(record), record.value or b""
 
 
-async def replay(log: RecordLog, publisher: Publisher, topic: str, letter_id: str) -> Coordinates:
+async def replay(log: RecordLog, publisher: Publisher, topic: str, dead_letter_id: str) -> Coordinates:
     """Publish a dead letter to its topic again, then mark it as replayed; return its new coordinates.
 
     A failure between the two leaves it in the list, and replaying it again is harmless.
     Raises ``NotFound``, ``InvalidInput``, ``Unavailable``.
     """
-    record = await _fetch(log, topic, letter_id)
+    record = await _fetch(log, topic, dead_letter_id)
     headers = [(name, value) for name, value in record.headers if not name.startswith(PREFIX)]
-    went_to = await publisher.publish(_letter(record).topic, record.value or b"", key=record.key, headers=headers)
-    await _resolve(publisher, topic, letter_id, "replayed")
+    went_to = await publisher.publish(_dead_letter(record).topic, record.value or b"", key=record.key, headers=headers)
+    await _resolve(publisher, topic, dead_letter_id, "replayed")
     return went_to
 
 
-async def drop(log: RecordLog, publisher: Publisher, topic: str, letter_id: str) -> None:
+async def drop(log: RecordLog, publisher: Publisher, topic: str, dead_letter_id: str) -> None:
     """Mark a dead letter as dropped; its bytes stay in the topic. Raises ``NotFound``, ``InvalidInput``,
     ``Unavailable``.
     """
-    await _fetch(log, topic, letter_id)
-    await _resolve(publisher, topic, letter_id, "dropped")
+    await _fetch(log, topic, dead_letter_id)
+    await _resolve(publisher, topic, dead_letter_id, "dropped")
 
 
 _Identity = tuple[str, int, int, str, int | None]
@@ -153,12 +159,12 @@ _Identity = tuple[str, int, int, str, int | None]
 class _Read(NamedTuple):
     """``letters``: one per rejection; ``open_ids``: the ids of its duplicates too."""
 
-    letters: list[DeadLetter]
+    dead_letters: list[DeadLetter]
     open_ids: set[str]
     is_complete: bool
 
 
-async def _read_letters(
+async def _read_dead_letters(
     log: RecordLog, topic: str, progress: Progress | None = None, *, max_count: int | None = None
 ) -> _Read:
     max_count = DEAD_LETTERS_MAX if max_count is None else max_count
@@ -178,7 +184,7 @@ async def _read_once(
     ``resolved_ids``.
     """
     known_ids = frozenset(resolved_ids)
-    letters: dict[_Identity, DeadLetter] = {}
+    dead_letters: dict[_Identity, DeadLetter] = {}
     identity_of_id: dict[str, _Identity] = {}
     resolved: set[_Identity] = set()
     records_count, is_complete = 0, True
@@ -188,45 +194,51 @@ async def _read_once(
             if resolves is not None:
                 resolved_ids.add(resolves.decode("ascii", "replace"))
             elif record.header(OFFSET_HEADER) is not None:
-                letter = _letter(record)
-                if letter.id in known_ids:
-                    resolved.add(_identity(record, letter))
+                dead_letter = _dead_letter(record)
+                if dead_letter.id in known_ids:
+                    resolved.add(_identity(record, dead_letter))
                 elif len(identity_of_id) >= max_count:
                     is_complete = False
                 else:
-                    identity_of_id[letter.id] = _identity(record, letter)
-                    letters.setdefault(identity_of_id[letter.id], letter)
+                    identity_of_id[dead_letter.id] = _identity(record, dead_letter)
+                    dead_letters.setdefault(identity_of_id[dead_letter.id], dead_letter)
         records_count += len(records)
         if progress is not None:
             progress(records_count)
-    resolved |= {identity_of_id[letter_id] for letter_id in resolved_ids & identity_of_id.keys()}
+    resolved |= {identity_of_id[dead_letter_id] for dead_letter_id in resolved_ids & identity_of_id.keys()}
     return _Read(
-        [letter for identity, letter in letters.items() if identity not in resolved],
-        {letter_id for letter_id, identity in identity_of_id.items() if identity not in resolved},
+        [dead_letter for identity, dead_letter in dead_letters.items() if identity not in resolved],
+        {dead_letter_id for dead_letter_id, identity in identity_of_id.items() if identity not in resolved},
         is_complete,
     )
 
 
-def _identity(record: Record, letter: DeadLetter) -> _Identity:
-    return letter.topic, letter.partition, letter.offset, _text(record, TIMESTAMP_HEADER), letter.span_index
+def _identity(record: Record, dead_letter: DeadLetter) -> _Identity:
+    return (
+        dead_letter.topic,
+        dead_letter.partition,
+        dead_letter.offset,
+        _text(record, TIMESTAMP_HEADER),
+        dead_letter.span_index,
+    )
 
 
-async def _resolve(publisher: Publisher, topic: str, letter_id: str, resolution: Resolution) -> None:
-    headers = [(RESOLVES_HEADER, letter_id.encode()), (RESOLUTION_HEADER, resolution.encode())]
-    await publisher.publish(topic, b"", key=letter_id.encode(), headers=headers)
+async def _resolve(publisher: Publisher, topic: str, dead_letter_id: str, resolution: Resolution) -> None:
+    headers = [(RESOLVES_HEADER, dead_letter_id.encode()), (RESOLUTION_HEADER, resolution.encode())]
+    await publisher.publish(topic, b"", key=dead_letter_id.encode(), headers=headers)
 
 
-async def _fetch(log: RecordLog, topic: str, letter_id: str) -> Record:
-    parts = re.fullmatch(r"(\d{1,9})-(\d{1,18})", letter_id, re.ASCII)
+async def _fetch(log: RecordLog, topic: str, dead_letter_id: str) -> Record:
+    parts = re.fullmatch(r"(\d{1,9})-(\d{1,18})", dead_letter_id, re.ASCII)
     if parts is None:
-        raise InvalidInput(f"{letter_id!r} is not the id of a dead letter; ids look like 0-17.")
+        raise InvalidInput(f"{dead_letter_id!r} is not the id of a dead letter; ids look like 0-17.")
     record = await log.fetch(Coordinates(topic, int(parts[1]), int(parts[2])))
     if record is None or record.header(OFFSET_HEADER) is None:
-        raise NotFound(f"There is no dead letter {letter_id}.")
+        raise NotFound(f"There is no dead letter {dead_letter_id}.")
     return record
 
 
-def _letter(record: Record) -> DeadLetter:
+def _dead_letter(record: Record) -> DeadLetter:
     span_index, span_count = _text(record, SPAN_INDEX_HEADER), _text(record, SPAN_COUNT_HEADER)
     codes = _text(record, CODES_HEADER)
     return DeadLetter(

@@ -243,9 +243,11 @@ class Worker:
         One try per step: a step stays short, because rebalances and SIGTERM wait for it. The default project exists by
         definition, so spans that name no project do not wait for Postgres.
         """
-        asked = claimed - {self._policy.rules.default_project_id}
+        unchecked = claimed - {self._policy.rules.default_project_id}
         try:
-            unknown = frozenset([project for project in asked if not await self._dependencies.projects.exists(project)])
+            unknown = frozenset(
+                [project for project in unchecked if not await self._dependencies.projects.exists(project)]
+            )
         except ServiceError as exc:
             if not exc.transient:
                 raise
@@ -339,7 +341,7 @@ class Worker:
         self._queue.clear()
         self._readiness.green(DECODE)
 
-    # Beside the loop.
+    # Tasks that run next to the loop.
 
     async def _regularly(self, act: Callable[[], Awaitable[None]], *, starts_at_once: bool = True) -> None:
         if not starts_at_once:
@@ -352,7 +354,7 @@ class Worker:
         return lambda: probe(self._readiness, system, ask)
 
     async def _watch_lag(self) -> None:
-        """Ask Kafka how far behind we are, which also shows whether Kafka is available."""
+        """Ask Kafka for the lag, which also shows whether Kafka is available."""
         if self._is_joining:  # joining reports itself what it waits for
             return
         try:

@@ -27,7 +27,9 @@ DRAINING_CLIENT: Final = "clearspan-worker"
 
 FRAME_BYTES_MAX: Final = 128 * 1024 * 1024
 UNANSWERED_MAX: Final = 1_000
-"""Requests remembered per connection. Only a client that wants no acknowledgements has so many unanswered."""
+"""Maximum of unanswered requests that are remembered per connection. Only a client that wants no acknowledgements
+reaches it.
+"""
 
 
 @dataclass(eq=False, slots=True)
@@ -123,8 +125,8 @@ class BrokerProxy:
                     connection.produces.add(correlation_id)
             elif api_key == LIST_OFFSETS:
                 head += await reader.readexactly(length - len(head))
-                if (asked := LatestOffsets.of(head)).partitions:
-                    connection.list_offsets[correlation_id] = asked
+                if (offsets := LatestOffsets.of(head)).partitions:
+                    connection.list_offsets[correlation_id] = offsets
             writer.write(struct.pack(">i", length) + head)
             await _pipe(reader, writer, length - len(head))
 
@@ -135,9 +137,9 @@ class BrokerProxy:
             length = await _length(reader)
             head = bytearray(await reader.readexactly(4))
             (correlation_id,) = struct.unpack(">i", head)
-            if (asked := connection.list_offsets.pop(correlation_id, None)) is not None:
+            if (offsets := connection.list_offsets.pop(correlation_id, None)) is not None:
                 head += await reader.readexactly(length - len(head))
-                asked.correct(head, await fetch_high_watermarks(self._broker_port, asked.partitions))
+                offsets.correct(head, await fetch_high_watermarks(self._broker_port, offsets.partitions))
             writer.write(struct.pack(">i", length) + head)
             await _pipe(reader, writer, length - len(head))
             if correlation_id in connection.produces:

@@ -29,7 +29,7 @@ _log = get_logger(__name__)
 class Entry(NamedTuple):
     """A dead letter of the journal, and the position after it in bytes."""
 
-    letter: DeadLetterMessage
+    dead_letter: DeadLetterMessage
     end: int
 
 
@@ -42,20 +42,20 @@ class Journal:
     def __init__(self, path: Path) -> None:
         self._path = path
 
-    def append(self, letters: Iterable[DeadLetterMessage]) -> None:
+    def append(self, dead_letters: Iterable[DeadLetterMessage]) -> None:
         """Append dead letters and sync; remove a last line that a crash or a full disk has cut off."""
         with self._path.open("ab+") as file:
             file.truncate(_whole_bytes(file))
-            file.writelines(_lines(letters))
+            file.writelines(_lines(dead_letters))
             file.flush()
             os.fsync(file.fileno())
 
-    async def replace(self, letters: AsyncIterable[DeadLetterMessage]) -> None:
+    async def replace(self, dead_letters: AsyncIterable[DeadLetterMessage]) -> None:
         """Replace the content atomically; if it fails, the journal stays as it is."""
         fresh = self._path.with_suffix(".new")
         with fresh.open("wb") as file:
-            async for letter in letters:
-                await asyncio.to_thread(file.writelines, _lines([letter]))
+            async for dead_letter in dead_letters:
+                await asyncio.to_thread(file.writelines, _lines([dead_letter]))
             file.flush()
             await asyncio.to_thread(os.fsync, file.fileno())
         fresh.replace(self._path)
@@ -65,7 +65,7 @@ class Journal:
         """Bytes on disk."""
         return self._path.stat().st_size if self._path.exists() else 0
 
-    def letters(self, *, start: int = 0, end: int | None = None) -> Iterator[Entry]:
+    def dead_letters(self, *, start: int = 0, end: int | None = None) -> Iterator[Entry]:
         """Yield the dead letters between two positions, by default all.
 
         A last line that was cut off is left out: it was never published, so its offset was not committed.
@@ -78,8 +78,8 @@ class Journal:
                 at += len(line)
                 if (end is not None and at > end) or not line.endswith(b"\n"):
                     return
-                if (letter := _letter(line)) is not None:
-                    yield Entry(letter, at)
+                if (dead_letter := _dead_letter(line)) is not None:
+                    yield Entry(dead_letter, at)
 
 
 class JournallingPublisher:
@@ -112,9 +112,9 @@ class JournallingPublisher:
         """Close the publisher."""
         await self._publisher.close()
 
-    async def _write(self, letter: DeadLetterMessage) -> None:
+    async def _write(self, dead_letter: DeadLetterMessage) -> None:
         written: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.append((letter, written))
+        self._waiting.append((dead_letter, written))
         if self._writing is None:
             self._writing = asyncio.create_task(self._write_waiting(), name="write-journal")
         await written
@@ -124,7 +124,7 @@ class JournallingPublisher:
             taken, self._waiting = self._waiting, []
             failure: Unavailable | None = None
             try:
-                await asyncio.to_thread(self._journal.append, [letter for letter, _ in taken])
+                await asyncio.to_thread(self._journal.append, [dead_letter for dead_letter, _ in taken])
             except Exception as exc:  # noqa: BLE001 - the callers retry, whatever it is
                 failure = Unavailable(f"The journal of dead letters cannot be written: {exc}.")
             for _, written in taken:
@@ -148,10 +148,10 @@ class CarryOver:
 
     async def run(self) -> None:
         """Return when all are acknowledged. A failure is logged: the dead letters are still in the journal."""
-        entries = self._journal.letters(end=self._end)
+        entries = self._journal.dead_letters(end=self._end)
         try:
             while window := await asyncio.to_thread(_window, entries):
-                await self._bulk.publish([entry.letter for entry in window])
+                await self._bulk.publish([entry.dead_letter for entry in window])
                 self._carried = window[-1].end
         except* (ServiceError, OSError) as failed:
             reasons = ", ".join(str(failure) for failure in failed.exceptions)
@@ -161,7 +161,7 @@ class CarryOver:
 
     def left(self) -> Iterator[DeadLetterMessage]:
         """Yield the dead letters that were not acknowledged; after a cancellation of ``run``, too."""
-        return (entry.letter for entry in self._journal.letters(start=self._carried, end=self._end))
+        return (entry.dead_letter for entry in self._journal.dead_letters(start=self._carried, end=self._end))
 
 
 def _window(entries: Iterator[Entry]) -> list[Entry]:
@@ -173,7 +173,7 @@ def _window(entries: Iterator[Entry]) -> list[Entry]:
         if entry is None:
             break
         window.append(entry)
-        bytes_count += entry.letter.size
+        bytes_count += entry.dead_letter.size
     return window
 
 
@@ -187,24 +187,26 @@ def _whole_bytes(file: BinaryIO) -> int:
     return file.read().rfind(b"\n") + 1
 
 
-def _lines(letters: Iterable[DeadLetterMessage]) -> Iterator[bytes]:
-    for letter in letters:
+def _lines(dead_letters: Iterable[DeadLetterMessage]) -> Iterator[bytes]:
+    for dead_letter in dead_letters:
         try:
-            yield _line(letter)
+            yield _line(dead_letter)
         except Exception as exc:  # noqa: BLE001 - one dead letter must not stop the others, or the process
-            _log.error("A dead letter cannot be kept for the next start.", error=repr(exc), bytes=len(letter.value))
+            _log.error(
+                "A dead letter cannot be kept for the next start.", error=repr(exc), bytes=len(dead_letter.value)
+            )
 
 
-def _line(letter: DeadLetterMessage) -> bytes:
+def _line(dead_letter: DeadLetterMessage) -> bytes:
     members = {
-        "value": _text(letter.value),
-        "key": _text(letter.key),
-        "headers": [[name, _text(value)] for name, value in letter.headers],
+        "value": _text(dead_letter.value),
+        "key": _text(dead_letter.key),
+        "headers": [[name, _text(value)] for name, value in dead_letter.headers],
     }
     return json.dumps(members).encode() + b"\n"
 
 
-def _letter(line: bytes) -> DeadLetterMessage | None:
+def _dead_letter(line: bytes) -> DeadLetterMessage | None:
     try:
         members = json.loads(line)
         headers = tuple((name, _bytes(value)) for name, value in members["headers"])

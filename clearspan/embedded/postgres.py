@@ -64,7 +64,7 @@ class EmbeddedPostgres:
 
 
 def _make_cluster(directory: Path) -> None:
-    """Create the cluster next to its place and rename it: an interrupted creation would break every later start."""
+    """Create the cluster under another name, then rename it: an interrupted creation would break later starts."""
     fresh = directory.with_suffix(".new")
     shutil.rmtree(fresh, ignore_errors=True)
     get_server(_Directory(fresh), cleanup_mode=None, start=False).ensure_pgdata_inited()

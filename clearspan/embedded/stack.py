@@ -62,7 +62,9 @@ MIGRATE_GRACE_S: Final = 5.0
 """How long a stop during the start waits for migrations that are running; it does not wait for a store that is down."""
 
 SESSION_TIMEOUT_S: Final = 3.0
-"""The broker lets the first member of a group wait for half of it. No other member exists, so it can be short."""
+"""The broker makes the first member of a group wait for half of this time. There is no other member, so it can be
+short.
+"""
 
 _log = get_logger(__name__)
 
@@ -356,8 +358,8 @@ class _Stack:
         kafka = self._settings.kafka
         async for record in open_dead_letters(KafkaLog(kafka), kafka.dead_letter_topic):
             yield DeadLetterMessage.of(record)
-        for letter in self._carry_over.left():
-            yield letter
+        for dead_letter in self._carry_over.left():
+            yield dead_letter
 
     async def _replace_broker(self, tasks: asyncio.TaskGroup) -> None:
         """Replace the broker by a new one, with the topics and the dead letters of the journal."""

@@ -3,8 +3,8 @@
 Two pipes are its only connection: the rules come first, then chunks; it sends one response to each. It ends when the
 worker closes the pipe, so it cannot outlive its worker. It ignores signals, because the worker drains with it.
 
-A frame is two sizes, a head and a body. The head is pickled: both ends are the same program, and nobody else holds the
-pipes. The body is an Arrow IPC stream, read in place; it is empty unless the message has rows.
+A frame is two sizes, a header and a body. The header is pickled: both ends are the same program, and no other process
+holds the pipes. The body is an Arrow IPC stream, read in place; it is empty unless the message has rows.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from ingest.decoding.chunk import Chunk, DecodedChunk, decode_chunk
 _SIZES: Final = Struct("<QQ")
 
 
-class Failure(NamedTuple):
+class DecodingFailure(NamedTuple):
     """The response when decoding raised, which is a defect: the traceback as text."""
 
     trace: str
@@ -72,7 +72,9 @@ def _exactly(stream: BinaryIO, size: int) -> bytearray:
 
 
 class _NoPandas(MetaPathFinder):
-    """Arrow asks of each list whether it is a pandas one, and imports pandas to know: a second and 40 MB for nothing."""
+    """Keeps Arrow from importing pandas, which takes a second and 40 MB. It would, to check whether lists are pandas
+    objects.
+    """
 
     def find_spec(self, fullname: str, _path: Any, _target: Any = None, /) -> None:
         if fullname == "pandas":
@@ -94,7 +96,7 @@ def main() -> None:
 
 
 def serve(requests: BinaryIO, responses: BinaryIO) -> None:
-    """Send the decoded chunk, or ``Failure``, for each chunk. Raises ``EOFError`` at the end of ``requests``."""
+    """Send the decoded chunk, or ``DecodingFailure``, for each chunk. Raises ``EOFError`` at the end of ``requests``."""
     rules: Rules = receive(requests)
     while True:
         chunk: Chunk = receive(requests)
@@ -105,4 +107,4 @@ def _decoded(chunk: Chunk, rules: Rules) -> Any:
     try:
         return decode_chunk(chunk, rules)
     except Exception:  # noqa: BLE001 - reported to the worker, which decides
-        return Failure(traceback.format_exc())
+        return DecodingFailure(traceback.format_exc())

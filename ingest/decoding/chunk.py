@@ -148,9 +148,9 @@ def _decoded(chunk: Chunk, rules: Rules, decode_one: Callable[..., DecodedRecord
         decoded = without_projects(decode_one(record, rules, now_ns=chunk.now_ns), chunk.unknown)
         claimed.update(decoded.claimed)
         errors = append_rows(columns, decoded, rules.prices, partition_id=chunk.partition_ids[record.source])
-        letters = cut_dead_letters(record, decoded.rejections, encoding=decoded.encoding, layout=decoded.layout)
+        dead_letters = cut_dead_letters(record, decoded.rejections, encoding=decoded.encoding, layout=decoded.layout)
         # The spans are columns by now; keeping them alive would double the memory of the chunk.
-        parts.append(_Parts(decoded._replace(spans=[], layout=None), letters, errors))
+        parts.append(_Parts(decoded._replace(spans=[], layout=None), dead_letters, errors))
     rows = columns.rows()
     # Rows are as large as their records, so records share the memory of the rows by the size of their values.
     bytes_per_value_byte = rows.nbytes / (sum(len(record.value or b"") for record in chunk.records) or 1)
@@ -165,7 +165,7 @@ def _outcome(parts: _Parts, rules: Rules, bytes_per_value_byte: float) -> Record
         encoding=decoded.encoding,
         rows_count=len(decoded.span_indexes),
         bytes_count=int(len(decoded.record.value or b"") * bytes_per_value_byte)
-        + sum(len(letter.value) for letter in dead_letters)
+        + sum(len(dead_letter.value) for dead_letter in dead_letters)
         + further.itemsize * len(further),
         rejections=decoded.rejections,
         dead_letters=dead_letters,
@@ -202,7 +202,7 @@ def _normalized(decoded: DecodedRecord, prices: PriceTable) -> list[NormalizedSp
 
 
 def isolate_failures(record: Record, rules: Rules, *, now_ns: int) -> DecodedRecord:
-    """Do the same as ``decode_record``, but reject the spans that no rows can be made of. Raises only ``MemoryError``."""
+    """Decode like ``decode_record``, but reject spans of which no rows can be made. Raises only ``MemoryError``."""
     try:
         decoded = decode_record(record, rules, now_ns=now_ns)
     except MemoryError:
@@ -258,5 +258,5 @@ def _reason_of(failure: Exception) -> str:
     frame = traceback.extract_tb(failure.__traceback__)[-1]
     return (
         f"Clearspan failed on it, which is a defect of Clearspan: {type(failure).__name__}, {shown(str(failure))},"
-        f" in {Path(frame.filename).name}, line {frame.lineno}. Replay it when that is mended."
+        f" in {Path(frame.filename).name}, line {frame.lineno}. Replay it once the defect is fixed."
     )

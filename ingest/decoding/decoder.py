@@ -24,11 +24,11 @@ from common.fair_share import shielded
 from common.limits import MIB
 from common.telemetry import DECODER_RESTARTS, get_logger
 from ingest.decode import Rules
-from ingest.decoding.child import Failure, receive, send
+from ingest.decoding.child import DecodingFailure, receive, send
 from ingest.decoding.chunk import Chunk, DecodedChunk, decode_chunk
 
 CHUNKS_PER_PROCESS: Final = 4
-"""One is decoded while the next is already in the pipe; the others keep the process busy while a batch waits for the
+"""One is decoded, the next is already in the pipe, and the others keep the process busy while a batch waits for the
 engine.
 """
 
@@ -40,7 +40,7 @@ CHUNK_BYTES_MAX: Final = 12 * MIB
 """A larger chunk, with records past the default limit, gets proportionally more time."""
 
 PIPE_BYTES: Final = MIB
-"""The most that Linux allows everybody: fewer switches between the two ends, each of which costs the loop's thread
+"""The largest size that Linux allows any user: fewer switches between the two ends, each of which costs the event loop
 time.
 """
 
@@ -75,7 +75,7 @@ async def open_decoder(rules: Rules, *, processes: int) -> Decoder:
 
 
 class ThreadDecoder:
-    """Decodes in a thread of this process, one chunk at a time; the thread shares the interpreter with everything else."""
+    """Decodes in a thread of this process, one chunk at a time; the thread shares the interpreter lock."""
 
     chunks_max = 1
 
@@ -94,7 +94,7 @@ class DecoderFailed(Exception):
     """A defect: decoding raised in the process, or ends the process each time. The message says what and where."""
 
 
-class _Ended(Exception):
+class _ChildEnded(Exception):
     """The process ended before it responded."""
 
 
@@ -102,18 +102,18 @@ class ProcessDecoder:
     """Decodes in child processes, which take turns. They start at once and need about a second."""
 
     def __init__(self, rules: Rules, *, processes: int, response_s_max: float = RESPONSE_S_MAX) -> None:
-        self._lanes = [_Lane(rules, response_s_max=response_s_max) for _ in range(processes)]
-        self._turns = cycle(self._lanes)
+        self._processes = [_DecoderProcess(rules, response_s_max=response_s_max) for _ in range(processes)]
+        self._turns = cycle(self._processes)
 
     @property
     def chunks_max(self) -> int:
         """How many chunks at once keep all processes busy."""
-        return CHUNKS_PER_PROCESS * len(self._lanes)
+        return CHUNKS_PER_PROCESS * len(self._processes)
 
     @property
     def process_ids(self) -> list[int]:
         """The ids of the processes that run now."""
-        return [lane.process_id for lane in self._lanes]
+        return [process.process_id for process in self._processes]
 
     async def decode(self, chunk: Chunk, /) -> DecodedChunk:
         """Decode a chunk in the process whose turn it is. Raises ``DecoderFailed``."""
@@ -121,12 +121,12 @@ class ProcessDecoder:
 
     async def close(self) -> None:
         """End the processes. Safe to call twice."""
-        for lane in self._lanes:
-            await lane.close()
+        for process in self._processes:
+            await process.close()
 
 
-class _Lane:
-    """One process at a time: if it ends unexpectedly, or hangs, the next one replaces it."""
+class _DecoderProcess:
+    """Decodes in one child at a time; a child that ends unexpectedly or hangs is replaced."""
 
     def __init__(self, rules: Rules, *, response_s_max: float) -> None:
         self._rules = rules
@@ -142,12 +142,12 @@ class _Lane:
             child = self._child
             try:
                 return await self._response(child, chunk)
-            except (_Ended, TimeoutError):
+            except (_ChildEnded, TimeoutError):
                 await self._replace(child)
         raise DecoderFailed(f"The decoder ended or hung {TRIES_MAX} times over the same records: {_described(chunk)}.")
 
     async def _response(self, child: _Child, chunk: Chunk) -> DecodedChunk:
-        """The time limit of the chunk starts when the child has responded to the chunks before it."""
+        """Return the response of the child. Its time limit starts after the responses to the chunks before it."""
         begun_s, response_s_max = time.monotonic(), self._response_s_max * max(1.0, _size(chunk) / CHUNK_BYTES_MAX)
         decoding = asyncio.ensure_future(child.decode(chunk))
         try:
@@ -201,7 +201,9 @@ class _Child:
         return self._process.pid
 
     async def decode(self, chunk: Chunk) -> DecodedChunk:
-        """Raises ``_Ended`` and ``DecoderFailed``. Shielded: a response must be read even if the caller was cancelled."""
+        """Return the decoded chunk. Shielded: a response must be read even if the caller is cancelled. Raises
+        ``DecoderFailed``.
+        """
         loop = asyncio.get_running_loop()
         try:
             sent = loop.run_in_executor(self._sending, send, self._requests, chunk)
@@ -209,8 +211,8 @@ class _Child:
             received.add_done_callback(self._note_response)
             _, response = await shielded(asyncio.gather(sent, received))
         except (OSError, EOFError) as exc:
-            raise _Ended from exc
-        if isinstance(response, Failure):
+            raise _ChildEnded from exc
+        if isinstance(response, DecodingFailure):
             raise DecoderFailed(f"Decoding failed, which is a defect of Clearspan:\n{response.trace}")
         decoded: DecodedChunk = response
         return decoded

@@ -127,7 +127,9 @@ class DecodingQueue:
         while self.has_room and self.waiting.is_due(now_s=now_s):
             came_s = self.waiting.since_s
             records = self.waiting.take(now_s=now_s)
-            partition_ids = {partition: partition_id_of(partition) for partition in {each.source for each in records}}
+            partition_ids = {
+                partition: partition_id_of(partition) for partition in {record.source for record in records}
+            }
             chunk = Chunk(records, partition_ids, now_ns)
             self._decodings.append(self._begun(chunk, tasks, came_s=came_s, now_s=now_s))
 

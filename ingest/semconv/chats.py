@@ -66,7 +66,7 @@ def _vercel_prompt(value: Value) -> dict[str, Any]:
 
 
 def _vercel_answer(text: Value, calls: Value, instead: Value) -> dict[str, Any] | None:
-    """Return one message from a text and tool calls in separate attributes; ``instead``: JSON that was asked for.
+    """Return one message from a text and tool calls in separate attributes; ``instead``: JSON that was requested.
 
     Structured calls may hold results of tools; each of these becomes a message, as everywhere.
     """

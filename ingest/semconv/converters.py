@@ -28,9 +28,7 @@ RESERVED_META: Final = frozenset(
 
 REMEMBERED_MAX: Final = 256
 REMEMBERED_CHARACTERS_MAX: Final = 8_192
-"""Characters of one text: with the number of texts this bounds the memory of a converter, to about 20 MB of the most
-hostile ones.
-"""
+"""Maximum length of a remembered text. With the number of texts it bounds the memory of a converter: 20 MB at worst."""
 
 _JSON = "application/json"
 _OPENED = ("{", "[")
@@ -60,7 +58,9 @@ def parsed(text: str, *, levels_max: int = LEVELS_MAX) -> Value:
 
 
 def parsed_if_json(value: Value, *, levels_max: int = LEVELS_MAX) -> Value:
-    """Return the object or array that a text holds, any other value unchanged: ``"4"`` may be a text, ``"{}"`` hardly."""
+    """Return the object or array that a text holds, any other value unchanged: ``"4"`` may be meant as a text, ``"{}"``
+    hardly is.
+    """
     if isinstance(value, str) and value.startswith(_OPENED):
         try:
             return read_json(value, levels_max=levels_max)
@@ -106,7 +106,7 @@ def as_object(value: Value) -> dict[str, Any]:
 
 
 def as_inputs(value: Value) -> dict[str, Any]:
-    """Return an object unchanged, anything else as ``{"value": …}``: ``ag.data.inputs`` is an object (reference §3.2)."""
+    """Return an object unchanged, anything else as ``{"value": …}``: ``ag.data.inputs`` is one (reference §3.2)."""
     return value if isinstance(value, dict) else {"value": value}
 
 
@@ -133,7 +133,7 @@ def _as_sent(value: Value) -> Value:
 
 
 def _texts(value: Value) -> list[str] | None:
-    texts = [as_text(each) for each in (value if isinstance(value, list) else [value])]
+    texts = [as_text(text) for text in (value if isinstance(value, list) else [value])]
     return [text for text in texts if text is not None] or None
 
 
@@ -207,7 +207,7 @@ def _inputs(value: Value) -> dict[str, Any]:
 
 def _json_texts(value: Value) -> dict[str, Any]:
     """Return what was embedded: one JSON text or several."""
-    return {"value": [parsed_value(each) for each in value] if isinstance(value, list) else parsed_value(value)}
+    return {"value": [parsed_value(text) for text in value] if isinstance(value, list) else parsed_value(value)}
 
 
 def parsed_value(value: Value) -> Value:
@@ -261,17 +261,20 @@ def _array_of(sent: Value) -> list[Any]:
 
 
 def _embedded(sent: Value) -> dict[str, Any] | None:
-    inner = [each.get("embedding") for each in _array_of(sent) if isinstance(each, dict)]
-    texts = [each["text"] for each in inner if isinstance(each, dict) and isinstance(each.get("text"), str)]
+    inner = [element.get("embedding") for element in _array_of(sent) if isinstance(element, dict)]
+    texts = [element["text"] for element in inner if isinstance(element, dict) and isinstance(element.get("text"), str)]
     return {"value": texts} if texts else None
 
 
 def _documents(sent: Value) -> dict[str, Any] | None:
-    inner = [each.get("document") for each in _array_of(sent) if isinstance(each, dict)]
+    inner = [element.get("document") for element in _array_of(sent) if isinstance(element, dict)]
     documents = [
-        {name: parsed_if_json(member, levels_max=20) if name == "metadata" else member for name, member in each.items()}
-        for each in inner
-        if isinstance(each, dict)
+        {
+            name: parsed_if_json(member, levels_max=20) if name == "metadata" else member
+            for name, member in element.items()
+        }
+        for element in inner
+        if isinstance(element, dict)
     ]
     return {"documents": documents} if documents else None
 

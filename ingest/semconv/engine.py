@@ -18,7 +18,7 @@ from ingest.semconv.conventions import CONVENTIONS
 from ingest.semconv.rows import ALL, MappingError, Row
 
 TOTAL_END: Final = 2**64
-"""End of the sums of tokens and costs: integers in JSON have 64 bits, and nobody spends as many dollars."""
+"""Exclusive limit of the sums of tokens and costs: integers in JSON have 64 bits."""
 
 
 class Mapped(NamedTuple):
@@ -40,9 +40,9 @@ def map_attributes(
 
     ``mapping`` is that of the keys of ``flat``; ``nested`` are the same attributes, nested (``common/nesting.py``).
     Attributes of an instrumentation that came nested are flattened first, and ``mapping_of_keys`` gives the mapping of
-    their keys. An answer that is published again says everything under ``ag`` already.
+    their keys. A response that is published again has everything under ``ag`` already.
     """
-    if mapping is None or _is_of_an_answer(flat.get("ag")):
+    if mapping is None or _is_of_a_response(flat.get("ag")):
         return None
     if mapping.roots and any(isinstance(flat[root], dict) for root in mapping.roots):
         spread = _spread_out(flat, mapping.roots)
@@ -50,8 +50,10 @@ def map_attributes(
     return _carried_out(mapping, flat, nested) if mapping.steps else None
 
 
-def _is_of_an_answer(ag: Any) -> bool:
-    """Every answer has the type of its trace there; what is sent for the first time need not, and says only a part."""
+def _is_of_a_response(ag: Any) -> bool:
+    """Return whether this is the ``ag`` of a response, which has the type of its trace. A span sent for the first time
+    has a partial ``ag``, usually without one.
+    """
     types = ag.get("type") if isinstance(ag, dict) else None
     return isinstance(types, dict) and "trace" in types
 
@@ -204,7 +206,7 @@ class _Keys:
 
 
 _beginnings: Final = {
-    pattern: re.compile(f"\0(?:{pattern})") for row in _ROWS for pattern in (row.beside, row.unless) if pattern
+    pattern: re.compile(f"\0(?:{pattern})") for row in _ROWS for pattern in (row.requires, row.unless) if pattern
 }
 
 
@@ -224,7 +226,7 @@ def mapping_of(keys: Keys) -> KeyMapping | None:
 
 def _names_read(row: Row, key_set: _Keys) -> tuple[str, ...] | None:
     """Return the members of its container that the row reads, empty for all; ``None`` if the row does not apply."""
-    if row.beside and not key_set.has(row.beside):
+    if row.requires and not key_set.has(row.requires):
         return None
     if row.unless and key_set.has(row.unless):
         return None

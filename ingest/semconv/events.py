@@ -90,7 +90,7 @@ def _message(said: Attributes) -> list[Message]:
 
 
 def _chat(read: Callable[..., Any], *sent: Value) -> list[Message]:
-    chat = None if all(each is None for each in sent) else read(*sent)
+    chat = None if all(attribute is None for attribute in sent) else read(*sent)
     messages: list[Message] = chat["messages"] if chat else []
     return messages
 
@@ -103,7 +103,7 @@ def failure_of(span: Span, nested: Attributes, mapped: Mapping[str, Any] | None)
     """
     if mapped is None and not span.events:
         return None
-    event = next((each for each in reversed(span.events) if each.name == EXCEPTION_EVENT), None)
+    event = next((event for event in reversed(span.events) if event.name == EXCEPTION_EVENT), None)
     error_type = _error_type(nested)
     if event is None and (mapped is None or not (error_type or _is_failed(span, mapped))):
         return None

@@ -22,7 +22,7 @@ from ingest.semconv.rows import NOT_MESSAGES, TOO_DEEP, MappingError
 from ingest.semconv.vocabulary import finish_reason_named
 
 VALUE_LEVELS_MAX: Final = 20
-"""Levels of a value inside a message: with the levels around it in ``ag``, the most that a published answer may have.
+"""Maximum levels of a value in a message. With the levels around it in ``ag`` a response may still be published again.
 """
 
 Message = dict[str, Any]
@@ -45,22 +45,22 @@ _REASONING_PARTS: Final = frozenset({"reasoning", "thinking"})
 
 
 def messages_of(sent: Value) -> list[Message]:
-    """Return the messages of a list, of an object with numbered members, or of a list in JSON. Raises ``MappingError``."""
+    """Return the messages of a list, an object with numbered members, or a list in JSON. Raises ``MappingError``."""
     found = elements_of(structured(sent))
     if not isinstance(found, list):
         raise MappingError(NOT_MESSAGES)
     messages: list[Message] = []
-    for each in found:
-        plain = _plain(each)
+    for message in found:
+        plain = _plain(message)
         if plain is None:
-            messages.extend(_messages(each))
+            messages.extend(_messages(message))
         else:
             messages.append(plain)
     return messages
 
 
 def _plain(sent: Value) -> Message | None:
-    """Read the most common message, one text with a role; ``None`` for any other. Same result as ``_messages``, faster."""
+    """Read the most common message, one text with a role; ``None`` for any other. Faster than ``_messages``."""
     if not isinstance(sent, dict):
         return None
     inner = sent["message"] if len(sent) == 1 and "message" in sent else sent
@@ -241,7 +241,7 @@ def first_of(members: Mapping[str, Any], *names: str) -> Any:
 
 
 def value_of(sent: Value) -> Value:
-    """Return the object or array that a text holds, unless it is nested too deep; any other value as ``within`` does."""
+    """Return the object or array that a text holds, unless nested too deep; else the value as ``within`` does."""
     return parsed_if_json(sent, levels_max=VALUE_LEVELS_MAX) if isinstance(sent, str) else within(sent)
 
 

@@ -1,12 +1,11 @@
 """The price table of models, and the costs of spans to which no instrumentation gave any (ADR 0010).
 
-The table is data: ``prices.csv`` beside this file, or a file of the user's own that takes its place. A span gets a cost
-from it only where it is a model call that says its model and its tokens, and the model is in the table; an unknown
-model never costs anything. A cost that came with the span is never touched. ``ag.meta.cost_source`` says which of the
-two it is.
+The table is data: ``prices.csv`` next to this file, or a file of the user that replaces it. A span gets a cost from it
+only if it is a model call with a model and tokens, and the model is in the table. A cost that came with the span is
+never changed. ``ag.meta.cost_source`` says which of the two it is.
 
 Tokens that were read from the provider's cache, or written to it, are part of the prompt in all conventions that are
-mapped; where they are more than the prompt they cannot be, and were counted beside it, as Anthropic's own API does.
+mapped; if they exceed the prompt, they were counted separately, as Anthropic's own API does.
 """
 
 from __future__ import annotations
@@ -33,10 +32,10 @@ GIVEN: Final = "instrumentation"
 LIST_PRICES: Final = Path(__file__).with_name("prices.csv")
 COLUMNS: Final = ("provider", "model", "input", "cached_input", "cache_write", "output")
 PRICES_MAX: Final = 10_000
-"""Rows of a price file."""
+"""Maximum rows of a price file."""
 
 MODEL_CHARS_MAX: Final = 256
-"""Characters of a model name; a longer one is unknown."""
+"""Maximum length of a model name; a longer one is unknown."""
 
 DOLLARS_MAX: Final = 1_000_000
 """Limit of a price per million tokens, and of the cost of one call."""
@@ -63,18 +62,18 @@ _RUN_BY_ONESELF: Final = frozenset(
         "vllm",
     }
 )
-"""Prefixes of names, or providers, of models on one's own machine: no list price applies to them."""
+"""Prefixes of names, or providers, of self-hosted models: no list price applies to them."""
 
-_IN_FRONT: Final = re.compile(
+_PREFIXES: Final = re.compile(
     r"(?:.*/)?(?:(?:us|eu|apac|jp|au|global)\.)?(?:(?:anthropic|amazon|cohere|mistral|deepseek)\.)?"
 )
 """Prefixes that gateways and clouds add to a name: ``openai/``, ``us.anthropic.``."""
 
-_BEHIND: Final = tuple(
+_SUFFIXES: Final = tuple(
     map(re.compile, (r":\d+$", r"-v\d+$", r"-latest$|[-@]\d{8}$|-\d{4}-\d{2}-\d{2}$|-\d{3}$", r"-v\d+$"))
 )
-"""What makes a name that of a snapshot, from its end: the version a cloud puts there (``-v1:0``), a date or a number,
-the version again, which another cloud puts before the date (``-v2@20241022``).
+"""Suffixes of snapshots, from the end of a name: the version that one cloud puts there (``-v1:0``), a date or a number,
+and the version that another cloud puts before the date (``-v2@20241022``).
 """
 
 
@@ -108,7 +107,7 @@ class Cost(NamedTuple):
 class PriceTable:
     """The prices of models. ``source`` is what a cost is marked with: ``prices`` and the date of the table.
 
-    What it remembers is bounded, and no part of its value. Safe to use from several threads.
+    Its cache of names is bounded, and not part of its value. Safe to use from several threads.
     """
 
     prices: tuple[Price, ...]
@@ -137,13 +136,13 @@ class PriceTable:
         found = self._find_snapshot(name)
         if found is not None or name.partition("/")[0] in _RUN_BY_ONESELF:
             return found
-        return self._find_snapshot(_IN_FRONT.sub("", name, count=1))
+        return self._find_snapshot(_PREFIXES.sub("", name, count=1))
 
     def _find_snapshot(self, name: str) -> Price | None:
-        for behind in _BEHIND:
+        for suffix in _SUFFIXES:
             if name in self._by_name:
                 break
-            name = behind.sub("", name)
+            name = suffix.sub("", name)
         return self._by_name.get(name)
 
 
@@ -184,7 +183,7 @@ def read_prices(path: Path) -> PriceTable:
 
 
 def cost_of(price: Price, tokens: Mapping[str, Any]) -> Cost | None:
-    """Return the cost of tokens, named as in ``ag.metrics.tokens.incremental``; ``None`` if no priced tokens were sent."""
+    """Return the cost of tokens, named as in ``ag.metrics.tokens.incremental``; ``None`` without priced tokens."""
     prompt, completion = _count(tokens.get("prompt")), _count(tokens.get("completion"))
     if not prompt and not completion and not price.output:
         prompt = _count(tokens.get("total"))
@@ -198,7 +197,7 @@ def cost_of(price: Price, tokens: Mapping[str, Any]) -> Cost | None:
         of_prompt = plain * price.input + cached * price.cached_input + written * price.cache_write
     of_completion = completion * price.output
     total = (of_prompt + of_completion) / _PER_TOKENS
-    if total > DOLLARS_MAX:  # nobody's bill, and maybe no finite number
+    if total > DOLLARS_MAX:  # absurd, and maybe not finite
         return None
     return Cost(
         round(of_prompt / _PER_TOKENS, _DIGITS), round(of_completion / _PER_TOKENS, _DIGITS), round(total, _DIGITS)
@@ -206,9 +205,9 @@ def cost_of(price: Price, tokens: Mapping[str, Any]) -> Cost | None:
 
 
 def add_costs(ag: dict[str, Any], prices: PriceTable) -> None:
-    """Write into a canonical ``ag`` what the span cost, where that is known and not said; and who says so.
+    """Add the cost of a span to its canonical ``ag`` if it has none and its model has a price, and mark its source.
 
-    Safe to repeat: a cost that is there stays, and keeps the mark it has.
+    Safe to repeat: an existing cost keeps its value and its mark.
     """
     costs = ag["metrics"]["costs"]
     given = costs.get("incremental")
@@ -270,16 +269,16 @@ def _price(cells: Sequence[str]) -> Price:
         raise ValueError("the name of the model is missing")
     if len(model) > MODEL_CHARS_MAX:
         raise ValueError(f"the name of the model has {len(model)} characters; {MODEL_CHARS_MAX} are legal")
-    asked, cached, written, answered = map(_dollars, COLUMNS[2:], amounts)
-    if asked is None:
+    input_price, cached, written, output = map(_dollars, COLUMNS[2:], amounts)
+    if input_price is None:
         raise ValueError("input must be a number of US dollars, not empty")
     return Price(
         provider,
         model.lower(),
-        input=asked,
-        cached_input=asked if cached is None else cached,
-        cache_write=asked if written is None else written,
-        output=answered or 0.0,
+        input=input_price,
+        cached_input=input_price if cached is None else cached,
+        cache_write=input_price if written is None else written,
+        output=output or 0.0,
     )
 
 

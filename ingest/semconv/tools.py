@@ -60,9 +60,9 @@ def _offered(sent: Sequence[Value]) -> list[dict[str, Any]] | None:
     """
     tools: list[dict[str, Any]] = []
     mapping_errors: list[MappingError] = []
-    for each in sent:
+    for tool in sent:
         try:
-            tools.append(tool_offered(each))
+            tools.append(tool_offered(tool))
         except MappingError as mapping_error:
             mapping_errors.append(mapping_error)
     if mapping_errors:
@@ -74,7 +74,7 @@ def _tools_of_request(sent: Value) -> list[dict[str, Any]] | None:
     """Return the tools in Pydantic AI's request parameters: the functions, then the output tools."""
     request = as_object(sent)
     lists = [found for name in ("function_tools", "output_tools") if isinstance(found := request.get(name), list)]
-    return _offered([each for found in lists for each in found])
+    return _offered([tool for found in lists for tool in found])
 
 
 TOOLS = Converter("tools: type, name, description, parameters", remembered(_tools))

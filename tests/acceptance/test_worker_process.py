@@ -257,8 +257,8 @@ def test_ten_bad_spans_of_a_thousand_are_ten_dead_letters(scene: Scene) -> None:
 
     found = asyncio.run(list_dead_letters(KafkaLog(scene.kafka), f"{scene.topic}.dead"))
     assert scene.visible() == (990, 990)
-    assert sorted(letter.span_index or 0 for letter in found.letters) == list(range(0, 1_000, 100))
-    assert {letter.code for letter in found.letters} == {"absurd_time"}
+    assert sorted(letter.span_index or 0 for letter in found.dead_letters) == list(range(0, 1_000, 100))
+    assert {letter.code for letter in found.dead_letters} == {"absurd_time"}
 
 
 async def _uncommitted(kafka: KafkaSettings) -> int:

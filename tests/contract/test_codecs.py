@@ -1,4 +1,4 @@
-"""What every codec promises: equal spans from equal records, one bad span costs one, bytes are never re-encoded."""
+"""What every codec promises: equal spans from equal records, a bad span is rejected alone, bytes are never re-encoded."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_every_span_of_the_samples_is_kept():
     decoded = [decode(otlp_protobuf, path.read_bytes()) for path in SAMPLES.glob("*.bin")]
 
     assert sum(len(one.spans) for one in decoded) == sent
-    assert not [refusal for one in decoded for refusal in one.rejections.in_full]
+    assert not [rejection for one in decoded for rejection in one.rejections.in_full]
 
 
 @given(otlp_requests())
@@ -79,7 +79,7 @@ def test_spans_of_one_scope_share_their_resource():
         assert first.resource.attributes == {"service": {"name": "shop"}}
 
 
-def test_of_two_spans_with_the_same_ids_the_later_is_kept():
+def test_later_of_two_spans_with_the_same_ids_is_kept():
     for codec in CODECS.values():
         spans = [{"number": 1, "name": "early"}, {}, {"number": 1, "name": "late"}]
 
@@ -89,7 +89,7 @@ def test_of_two_spans_with_the_same_ids_the_later_is_kept():
         assert decoded.spans[1].name == "late"
 
 
-# One bad span costs one span
+# A bad span is rejected alone
 
 BAD = {
     "trace id missing": ({"trace_id": b""}, RejectionCode.INVALID_TRACE_ID),
@@ -129,32 +129,32 @@ KEPT = {
 
 @pytest.mark.parametrize("codec", CODECS.values(), ids=CODECS)
 @pytest.mark.parametrize("bad", BAD)
-def test_ten_bad_spans_of_a_thousand_cost_ten(codec, bad):
+def test_ten_bad_spans_of_a_thousand_are_ten_rejections(codec, bad):
     members, code = BAD[bad]
     bad_indexes = list(range(0, 1_000, 100))
 
     decoded = decode(codec, record_of(codec, [members if index in bad_indexes else {} for index in range(1_000)]))
 
     assert len(decoded.spans) == 990
-    assert [refusal.span_index for refusal in decoded.rejections.in_full] == bad_indexes
-    assert {refusal.code for refusal in decoded.rejections.in_full} == {code}
-    assert all(refusal.reason.endswith((".", "…")) for refusal in decoded.rejections.in_full)
+    assert [rejection.span_index for rejection in decoded.rejections.in_full] == bad_indexes
+    assert {rejection.code for rejection in decoded.rejections.in_full} == {code}
+    assert all(rejection.reason.endswith((".", "…")) for rejection in decoded.rejections.in_full)
 
 
 @pytest.mark.parametrize("codec", CODECS.values(), ids=CODECS)
 @pytest.mark.parametrize("bad", BAD)
-def test_the_bytes_of_a_bad_span_are_cut_out_whole_and_refused_again(codec, bad):
+def test_bad_span_is_cut_out_whole_and_rejected_again(codec, bad):
     members, code = BAD[bad]
     value = record_of(codec, [{}, members, {}])
 
     buried = codec.lay_out(value).cut([1])
 
-    assert [refusal.code for refusal in decode(codec, buried).rejections.in_full] == [code]
+    assert [rejection.code for rejection in decode(codec, buried).rejections.in_full] == [code]
     assert codec.lay_out(buried).cut([0]) == buried
 
 
 @pytest.mark.parametrize("bad", BAD)
-def test_a_large_protobuf_record_is_read_span_by_span_with_the_same_result(bad, monkeypatch):
+def test_large_protobuf_record_read_span_by_span_gives_the_same_result(bad, monkeypatch):
     members, _ = BAD[bad]
     values = [record_of(otlp_protobuf, [{}, members, {"number": 1}, members])]
     values += [path.read_bytes() for path in SAMPLES.glob("*.bin")]
@@ -163,11 +163,11 @@ def test_a_large_protobuf_record_is_read_span_by_span_with_the_same_result(bad, 
     monkeypatch.setattr(otlp_protobuf, "WHOLE_BYTES_MAX", 0)
 
     split = [decode(otlp_protobuf, value) for value in values]
-    assert all(each.layout is not None for each in split)
-    assert [each._replace(layout=None) for each in split] == [each._replace(layout=None) for each in whole]
+    assert all(decoded.layout is not None for decoded in split)
+    assert [decoded._replace(layout=None) for decoded in split] == [decoded._replace(layout=None) for decoded in whole]
 
 
-def test_a_large_protobuf_record_without_spans_is_empty_or_no_export(monkeypatch):
+def test_large_protobuf_record_without_spans_is_empty_or_not_an_export(monkeypatch):
     monkeypatch.setattr(otlp_protobuf, "WHOLE_BYTES_MAX", 0)
 
     assert not decode(otlp_protobuf, b"\x0a\x02\x12\x00").rejections
@@ -176,7 +176,7 @@ def test_a_large_protobuf_record_without_spans_is_empty_or_no_export(monkeypatch
 
 
 @pytest.mark.parametrize("codec", CODECS.values(), ids=CODECS)
-def test_a_layout_of_many_small_spans_takes_little_memory(codec):
+def test_layout_of_many_small_spans_takes_little_memory(codec):
     count = 50_000
     value = {
         otlp_protobuf: delimited(1, delimited(2, b"\x12\x00" * count)),
@@ -195,51 +195,51 @@ def test_a_layout_of_many_small_spans_takes_little_memory(codec):
 
 @pytest.mark.parametrize("codec", CODECS.values(), ids=CODECS)
 @pytest.mark.parametrize("kept", KEPT)
-def test_a_span_at_the_limit_is_kept(codec, kept):
+def test_span_at_the_limit_is_kept(codec, kept):
     decoded = decode(codec, record_of(codec, [KEPT[kept]]))
 
     assert (len(decoded.spans), decoded.rejections.in_full) == (1, [])
 
 
 @pytest.mark.parametrize("codec", CODECS.values(), ids=CODECS)
-def test_any_limit_on_nesting_that_can_be_set_is_kept_to_the_level(codec):
+def test_every_legal_nesting_limit_is_applied_exactly(codec):
     limits = SpanLimits(nesting_depth_max=NESTING_DEPTH_BOUND)
     value = record_of(codec, [{"levels": NESTING_DEPTH_BOUND}, {"levels": NESTING_DEPTH_BOUND + 1}])
 
     decoded = decode(codec, value, limits)
 
     assert decoded.span_indexes == [0]
-    assert [refusal.code for refusal in decoded.rejections.in_full] == [RejectionCode.NESTING_TOO_DEEP]
+    assert [rejection.code for rejection in decoded.rejections.in_full] == [RejectionCode.NESTING_TOO_DEEP]
 
 
 @pytest.mark.parametrize("codec", CODECS.values(), ids=CODECS)
-def test_a_record_larger_than_its_limit_is_refused_as_a_whole(codec):
+def test_record_above_its_size_limit_is_rejected_as_a_whole(codec):
     value = record_of(codec, [{}])
     decode(codec, value, SpanLimits(record_bytes_max=len(value)))
 
-    with pytest.raises(Rejected, match="bytes") as refused:
+    with pytest.raises(Rejected, match="bytes") as rejected:
         decode(codec, value, SpanLimits(record_bytes_max=len(value) - 1))
 
-    assert refused.value.rejection is RejectionCode.RECORD_TOO_LARGE
+    assert rejected.value.rejection is RejectionCode.RECORD_TOO_LARGE
 
 
 @pytest.mark.parametrize("codec", CODECS.values(), ids=CODECS)
-def test_a_span_larger_than_its_limit_costs_itself(codec):
+def test_span_above_its_size_limit_is_rejected_alone(codec):
     value = record_of(codec, [{}, {"value": "x" * 10_000}, {}])
     big = len(codec.lay_out(value).cut([1]))
 
     decoded = decode(codec, value, SpanLimits(span_bytes_max=5_000))
 
     assert decoded.span_indexes == [0, 2]
-    assert [refusal.code for refusal in decoded.rejections.in_full] == [RejectionCode.SPAN_TOO_LARGE]
+    assert [rejection.code for rejection in decoded.rejections.in_full] == [RejectionCode.SPAN_TOO_LARGE]
     assert not decode(codec, value, SpanLimits(span_bytes_max=big)).rejections
 
 
-# Nothing but a refusal
+# Only rejections are raised
 
 
 @given(st.data())
-def test_broken_bytes_raise_nothing_but_a_refusal(data):
+def test_broken_bytes_raise_only_rejections(data):
     codec = data.draw(st.sampled_from(list(CODECS.values())))
     value = bytearray(record_of(codec, [{}, {"levels": 3}, {"link_id": b"\x02" * 8}]))
     for _ in range(data.draw(st.integers(1, 4))):
@@ -258,7 +258,7 @@ def test_broken_bytes_raise_nothing_but_a_refusal(data):
 
 
 @given(st.sampled_from(list(CODECS.values())), st.binary(max_size=64))
-def test_any_bytes_raise_nothing_but_a_refusal(codec, value):
+def test_any_bytes_raise_only_rejections(codec, value):
     decode_all_ways(codec, value)
 
 
@@ -303,21 +303,21 @@ json_texts = st.recursive(
 
 
 @given(st.sampled_from([otlp_json, span_json]), json_texts)
-def test_any_json_raises_nothing_but_a_refusal(codec, value):
+def test_any_json_raises_only_rejections(codec, value):
     decode_all_ways(codec, value)
 
 
 def decode_all_ways(codec, value):
-    """Decode, and cut whatever was refused; both may only refuse."""
+    """Decode, and cut every rejected span; both may raise only ``Rejected``."""
     try:
         decoded = decode(codec, value)
-        for refusal in decoded.rejections.in_full:
-            codec.lay_out(value).cut([refusal.span_index])
-    except Rejected as refused:
-        assert refused.detail  # noqa: PT017 - either outcome is legal
+        for rejection in decoded.rejections.in_full:
+            codec.lay_out(value).cut([rejection.span_index])
+    except Rejected as rejected:
+        assert rejected.detail  # noqa: PT017 - either outcome is legal
 
 
-# Records by hand, the same in every encoding
+# Hand-made records, the same in every encoding
 
 
 def record_of(codec, specs):
@@ -424,7 +424,7 @@ def span_json_span(spec):
 
 
 def delimited(number, content):
-    """A field of protobuf with a length, written without a line of ours."""
+    """A length-delimited protobuf field, written without product code."""
     size = len(content)
     encoded = bytearray([number << 3 | 2])
     while size > 0x7F:
@@ -434,7 +434,7 @@ def delimited(number, content):
     return bytes(encoded) + content
 
 
-def test_the_hand_made_records_are_what_they_claim():
+def test_hand_made_records_are_what_they_claim():
     request = ExportTraceServiceRequest.FromString(protobuf_record([{"number": 1, "levels": 2}]))
 
     assert request.resource_spans[0].scope_spans[0].scope.name == "hand"

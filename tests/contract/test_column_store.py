@@ -436,7 +436,7 @@ class TestClosing:
 class TestServerAway:
     async def test_closed_port_is_unavailable_at_once(self, chdb_dir: Path):
         with socket.socket() as taken:
-            taken.bind(("127.0.0.1", 0))  # bound, not listening: nobody else can have it
+            taken.bind(("127.0.0.1", 0))  # bound, not listening: no other process can take it
             store = ServerStore(ClickHouseSettings(port=taken.getsockname()[1]))
             started_s = time.monotonic()
 

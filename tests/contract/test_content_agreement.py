@@ -89,7 +89,7 @@ def span_of_texts(source: random.Random, number: int) -> Span:
 
 
 class Corpus:
-    """Stored spans: what answers show of them, and a way to ask the engine for those that match."""
+    """Stored spans: as responses contain them, and a way to find matches with the engine."""
 
     def __init__(self, runner: asyncio.Runner, spans: ProjectSpans) -> None:
         self._runner = runner
@@ -152,17 +152,17 @@ def has_a_word(text: str) -> bool:
 @example("\0")
 @example("a\0b")
 @example("{p1:String} ') OR 1 = 1 --")
-def test_the_engine_finds_what_is_asked_for(corpus: Corpus, text: str) -> None:
+def test_engine_and_python_find_the_same_content(corpus: Corpus, text: str) -> None:
     if not has_a_word(text):
         return
     content = parse_content(text)
 
-    meant = {span_id for span_id, answer in corpus.answers.items() if content_matches(content, answer)}
+    meant = {span_id for span_id, response in corpus.answers.items() if content_matches(content, response)}
 
     event("none" if not meant else "all" if len(meant) == SPANS_COUNT else "some")
     assert corpus.found(text) == meant
     assert corpus.found(text, negated=True) == corpus.answers.keys() - meant
 
 
-def test_the_corpus_is_whole_and_of_one_project(corpus: Corpus) -> None:
+def test_corpus_is_complete_and_belongs_to_one_project(corpus: Corpus) -> None:
     assert len(corpus.answers) == SPANS_COUNT

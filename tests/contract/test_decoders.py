@@ -1,4 +1,4 @@
-"""Where a chunk is opened makes no difference: a thread of the worker, one process, several."""
+"""A chunk gives the same rows in a thread of the worker, in one process and in several."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ VALUES = [
 
 @pytest.fixture(params=[0, 1, 2], ids=["thread", "process", "two processes"], scope="module")
 def decoder(request: pytest.FixtureRequest) -> Iterator[Decoder]:
-    """One for all tests, each with a loop of its own: a process takes a second to start."""
+    """One decoder for all tests, on its own event loop: a process takes a second to start."""
     found = asyncio.run(open_decoder(RULES, processes=request.param))
     yield found
     asyncio.run(found.close())
-    asyncio.run(found.close())  # twice is as good as once
+    asyncio.run(found.close())  # closing twice is harmless
 
 
 def chunk(*values: bytes | None, first_offset: int = 0) -> Chunk:
@@ -48,27 +48,27 @@ def chunk(*values: bytes | None, first_offset: int = 0) -> Chunk:
     return Chunk(records, {Partition("t", 0): "c/t/0"}, START_NS)
 
 
-def shown(decoded: DecodedChunk) -> tuple[object, ...]:
+def comparable(decoded: DecodedChunk) -> tuple[object, ...]:
     return decoded.outcomes, decoded.claimed, decoded.rows.to_pylist()
 
 
-async def test_a_portion_gives_the_same_wherever_it_is_opened(decoder: Decoder) -> None:
+async def test_chunk_gives_the_same_rows_wherever_it_is_decoded(decoder: Decoder) -> None:
     unknown = chunk(*VALUES).rejecting(frozenset({UUID(int=7)}))
 
-    assert shown(await decoder.decode(chunk(*VALUES))) == shown(decode_chunk(chunk(*VALUES), RULES))
-    assert shown(await decoder.decode(unknown)) == shown(decode_chunk(unknown, RULES))
-    assert shown(await decoder.decode(chunk(None))) == shown(decode_chunk(chunk(None), RULES))
+    assert comparable(await decoder.decode(chunk(*VALUES))) == comparable(decode_chunk(chunk(*VALUES), RULES))
+    assert comparable(await decoder.decode(unknown)) == comparable(decode_chunk(unknown, RULES))
+    assert comparable(await decoder.decode(chunk(None))) == comparable(decode_chunk(chunk(None), RULES))
 
 
-async def test_each_who_waits_gets_the_portion_that_is_theirs(decoder: Decoder) -> None:
+async def test_each_caller_gets_its_own_chunk(decoder: Decoder) -> None:
     given = [chunk(request([f"s{number}"]), first_offset=number) for number in range(10)]
 
     decoded = await asyncio.gather(*map(decoder.decode, given))
 
-    assert [each.rows["name"].to_pylist() for each in decoded] == [[f"s{number}"] for number in range(10)]
+    assert [result.rows["name"].to_pylist() for result in decoded] == [[f"s{number}"] for number in range(10)]
 
 
-async def test_who_no_longer_waits_disturbs_nobody(decoder: Decoder) -> None:
+async def test_cancelled_caller_affects_no_other(decoder: Decoder) -> None:
     first, second, third = (
         asyncio.create_task(decoder.decode(chunk(request([name] * 1)))) for name in ("first", "second", "third")
     )
@@ -80,7 +80,7 @@ async def test_who_no_longer_waits_disturbs_nobody(decoder: Decoder) -> None:
     assert (await decoder.decode(chunk(request(["later"])))).rows["name"].to_pylist() == ["later"]
 
 
-async def test_a_bug_of_ours_comes_out(decoder: Decoder) -> None:
+async def test_defect_is_raised_to_the_caller(decoder: Decoder) -> None:
     no_such_topic = Chunk([Record("unheard-of", 0, 0, 5, None, b"x")], {Partition("unheard-of", 0): "c"}, START_NS)
 
     with pytest.raises(Exception, match="unheard-of"):

@@ -28,13 +28,13 @@ from tests.support.filter_corpus import FilterCorpus, filter_corpus
 from tests.support.filters import FILTERS
 
 SEED = 20_260_101
-"""Of the spans; ``--hypothesis-seed`` replaces it."""
+"""Seed of the spans; ``--hypothesis-seed`` replaces it."""
 
 SPANS_COUNT = 160
 FILTERS_AT_ONCE = 10
 CASES_MIN = 500
 STATEMENT_CHARACTERS_MAX = 250_000
-"""Of the filter near its limits: the engine takes some seconds for a megabyte, before it reads a row."""
+"""Deadline of a filter near its limits: the engine takes seconds for a megabyte, before it reads a row."""
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +54,7 @@ def parsed(filtering: dict[str, Any]) -> Node:
 @pytest.mark.timeout(3_600)
 @settings(max_examples=max(CASES_MIN, settings().max_examples) // FILTERS_AT_ONCE)
 @given(st.lists(FILTERS, min_size=FILTERS_AT_ONCE, max_size=FILTERS_AT_ONCE))
-def test_the_engine_finds_what_the_filter_means(corpus: FilterCorpus, filterings: list[dict[str, Any]]) -> None:
+def test_engine_and_python_find_the_same_spans(corpus: FilterCorpus, filterings: list[dict[str, Any]]) -> None:
     nodes = [parsed(filtering) for filtering in filterings]
     meant = [corpus.meant(node) for node in nodes]
 
@@ -141,7 +141,7 @@ def test_former_disagreements_agree(corpus: FilterCorpus, filtering: dict[str, A
     assert corpus.found(node) == corpus.meant(node) == corpus.verdicts([node])[0]
 
 
-def test_the_corpus_is_whole_and_of_one_project(corpus: FilterCorpus) -> None:
+def test_corpus_is_complete_and_belongs_to_one_project(corpus: FilterCorpus) -> None:
     assert len(corpus.answers) == SPANS_COUNT
 
 
@@ -155,13 +155,15 @@ def test_engine_folds_the_same_letters(corpus: FilterCorpus) -> None:
         of_one_fold.setdefault(fold(letter), []).append(letter)
 
     for start in range(0, len(CASED), 300):
-        asked = CASED[start : start + 300]
-        places = [f"extractAll({{letters:String}}, {{p{index}:String}}) AS found{index}" for index in range(len(asked))]
-        patterns = {f"p{index}": f"(?i-s){letter}" for index, letter in enumerate(asked)}
+        letters = CASED[start : start + 300]
+        places = [
+            f"extractAll({{letters:String}}, {{p{index}:String}}) AS found{index}" for index in range(len(letters))
+        ]
+        patterns = {f"p{index}": f"(?i-s){letter}" for index, letter in enumerate(letters)}
         sql = f"SELECT {', '.join(places)} FROM spans WHERE {{of_project}} LIMIT 1"
         [row] = corpus.rows(sql, {**patterns, "letters": "".join(CASED)})
-        found = [[letter.decode() for letter in row[f"found{index}"]] for index in range(len(asked))]
-        assert found == [of_one_fold[fold(letter)] for letter in asked]
+        found = [[letter.decode() for letter in row[f"found{index}"]] for index in range(len(letters))]
+        assert found == [of_one_fold[fold(letter)] for letter in letters]
 
 
 def test_numbers_in_json_documents_are_shown_as_in_responses(corpus: FilterCorpus) -> None:
@@ -172,10 +174,10 @@ def test_numbers_in_json_documents_are_shown_as_in_responses(corpus: FilterCorpu
         for power in range(-9, 25)
     ]
     numbers = [
-        int(each) if each.is_integer() and -(2.0**63) <= each < 2.0**64 else each
-        for each in [*powers, 2.0**64, -(2.0**63)]
+        int(number) if number.is_integer() and -(2.0**63) <= number < 2.0**64 else number
+        for number in [*powers, 2.0**64, -(2.0**63)]
     ]
-    sql = f"arrayMap(each -> {visible_number('each')}, JSONExtractArrayRaw({{numbers:String}}))"
+    sql = f"arrayMap(number -> {visible_number('number')}, JSONExtractArrayRaw({{numbers:String}}))"
 
     [row] = corpus.rows(
         f"SELECT {sql} AS shown FROM spans WHERE {{of_project}} LIMIT 1", {"numbers": json.dumps(numbers)}
@@ -244,7 +246,7 @@ def test_texts_of_attributes_use_indexes(corpus: FilterCorpus, condition: dict[s
     )
 
     lines = "\n".join(str(line) for row in plan for line in row.values()).replace("\\", "")
-    assert all(f"tokens: {each}" in lines for each in tokens), lines
+    assert all(f"tokens: {token}" in lines for token in tokens), lines
 
 
 def test_engine_accepts_a_filter_near_every_limit(corpus: FilterCorpus) -> None:
@@ -254,7 +256,7 @@ def test_engine_accepts_a_filter_near_every_limit(corpus: FilterCorpus) -> None:
     conditions = [
         *(of_attributes("a.0.1.2.3.4.5.6.7.8", "has", str(number)) for number in range(25)),
         of_attributes("a", "is", deep),
-        *(of_attributes("a", "in", [f"{number} {each}" for each in range(1_000)]) for number in range(8)),
+        *(of_attributes("a", "in", [f"{number} {suffix}" for suffix in range(1_000)]) for number in range(8)),
         *(of_attributes("ag.metrics.costs.cumulative.total", "gt", number) for number in range(SUMS_MAX)),
         *({"field": "scope", "key": f"attributes.{number}", "operator": "like", "value": "_"} for number in range(60)),
     ]

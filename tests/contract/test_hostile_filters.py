@@ -1,7 +1,7 @@
-"""Hostile and meaningless filters get 400, 422 or a result, but never a statement that the engine refuses, another project's
-row, or 500.
+"""Hostile and meaningless filters get 400, 422 or a result, but never a statement that the engine rejects, a row of
+another project, or 500.
 
-Both projects of the corpus hold spans with the same ids, so that a row too many is one of the other's.
+Both projects of the corpus hold spans with the same ids, so a surplus row belongs to the other project.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ SPANS_COUNT = 60
 FILTERS_AT_ONCE = 25
 CASES_MIN = 150
 HTTP_SHARE = 6
-"""One of this many examples is sent over HTTP, too."""
+"""Of this many examples one is also sent over HTTP."""
 
 SNIPPETS = (
     "'", '"', "`", "\\", "\\'", "--", "/*", "*/", ";", "%", "_", "%s", "%(x)s", "{x:String}", "{p1:String}", "{of_project}",
@@ -114,13 +114,13 @@ def _accepted(body: bytes) -> Node | None:
 
 
 async def _ask_all(corpus: FilterCorpus, bodies: list[bytes]) -> None:
-    own = {(answer["trace_id"], answer["span_id"]) for answer in corpus.answers}
+    own = {(response["trace_id"], response["span_id"]) for response in corpus.answers}
     context = context_of(store=corpus.store, clock=SystemClock())
     async with serving(context) as client:
         for body in bodies:
-            async with client.post("/spans/query", data=body) as answer:
-                assert answer.status in (200, 400, 422), await answer.text()
-                found = [(span["trace_id"], span["span_id"]) for span in (await answer.json()).get("spans", [])]
+            async with client.post("/spans/query", data=body) as response:
+                assert response.status in (200, 400, 422), await response.text()
+                found = [(span["trace_id"], span["span_id"]) for span in (await response.json()).get("spans", [])]
                 assert len(set(found)) == len(found)
                 assert own.issuperset(found)
 
@@ -130,7 +130,7 @@ async def _ask_all(corpus: FilterCorpus, bodies: list[bytes]) -> None:
     ["(a{1000}){1000}", "((a{100}){100}){100}", r"\pL{1000}", "(" * 20_000 + "a" + ")" * 20_000, "(x+x+)+y" * 50, "|".join("ab" * 9_000)],
     ids=["nested repeats", "thrice nested", "wide class", "parentheses", "exponential elsewhere", "alternatives"],
 )  # fmt: skip
-def test_costly_filter_is_refused_or_harmless(corpus: FilterCorpus, pattern: str) -> None:
+def test_costly_filter_is_rejected_or_harmless(corpus: FilterCorpus, pattern: str) -> None:
     conditions = [{"field": "attributes", "key": "a", "operator": "matches", "value": pattern}]
 
     node = _accepted(_body({"conditions": conditions}))

@@ -38,7 +38,7 @@ async def end_a_publisher(settings: KafkaSettings) -> None:
 
 async def end_a_member_of_a_group(settings: KafkaSettings) -> None:
     async def nothing(_: object) -> None:
-        """Partitions are not looked at."""
+        """Partitions do not matter here."""
 
     source = KafkaSource(settings)
     await source.open(on_revoked=nothing, on_assigned=nothing)

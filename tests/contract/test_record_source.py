@@ -137,7 +137,7 @@ async def test_records_of_one_key_keep_partition_and_order(cluster: Cluster) -> 
 
     records = await member.read(50)
 
-    assert len({each.partition for each in where}) == 1
+    assert len({coordinates.partition for coordinates in where}) == 1
     assert [record.value for record in records] == values
     assert [record.offset for record in records] == sorted(record.offset for record in records)
 
@@ -253,7 +253,7 @@ async def test_second_member_gets_partitions_after_the_first_revoked_them(cluste
             assert not await first.source.poll(timeout_s=0.1, records_max=10)
     await joining
 
-    assert first.revoked == [frozenset(Partition(cluster.topic, each) for each in range(PARTITIONS))]
+    assert first.revoked == [frozenset(Partition(cluster.topic, number) for number in range(PARTITIONS))]
     assert first.assigned[-1] | second.assigned[-1] == first.revoked[0]
     assert not first.assigned[-1] & second.assigned[-1]
     assert not await first.source.poll(timeout_s=0.5, records_max=10)

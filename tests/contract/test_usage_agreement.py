@@ -90,9 +90,9 @@ async def store(chdb_dir: Path) -> AsyncIterator[ColumnStore]:
 def reports_of(of_traces: Sequence[Rows]) -> str:
     """The spans of all traces as a table inside a statement."""
     rows = [
-        f"(unhex('{number:032x}'), unhex('{each.hex()}'), unhex('{(parent or bytes(16)).hex()}'), {', '.join(map(str, used))}, {int(is_own)})"
+        f"(unhex('{number:032x}'), unhex('{span_id.hex()}'), unhex('{(parent or bytes(16)).hex()}'), {', '.join(map(str, used))}, {int(is_own)})"
         for number, trace in enumerate(of_traces)
-        for each, parent, used, is_own in trace
+        for span_id, parent, used, is_own in trace
     ]
     types = ["FixedString(16)"] * 3 + ["Float64"] * len(Metrics._fields) + ["UInt8"]
     structure = ", ".join(f"{name} {kind}" for name, kind in zip(COLUMNS, types, strict=True))
@@ -134,7 +134,7 @@ async def test_large_trace_next_to_small_ones_is_counted(store: ColumnStore) -> 
 
     found = await sums_in_sql(store, [large, *small])
 
-    assert [each.tokens_total for each in found] == [300, *[2] * 20]
+    assert [used.tokens_total for used in found] == [300, *[2] * 20]
 
 
 STREAM_THAT_BROKE = [

@@ -71,16 +71,16 @@ class TestAccounts:
         assert KEY.fullmatch(first["api_keys"]["key"])
         assert (first["user"]["email"], second["user"]["email"]) == (email, other)
         assert first["projects"]["prj"]["id"] != second["projects"]["prj"]["id"]
-        for each in (first, second):
-            current = await client.get("/projects/current", headers={"Authorization": each["api_keys"]["key"]})
-            told = await current.json()
+        for account in (first, second):
+            current = await client.get("/projects/current", headers={"Authorization": account["api_keys"]["key"]})
+            returned = await current.json()
             for member, word in (
                 ("projects", "project"),
                 ("organizations", "organization"),
                 ("workspaces", "workspace"),
             ):
-                shown = {"id": told[f"{word}_id"], "name": told[f"{word}_name"]}
-                assert list(each[member].values()) == [shown]
+                shown = {"id": returned[f"{word}_id"], "name": returned[f"{word}_name"]}
+                assert list(account[member].values()) == [shown]
 
     async def test_the_key_acts_for_the_user_of_the_account(
         self, client: aiohttp.ClientSession, shared_database: Database
@@ -102,7 +102,7 @@ class TestAccounts:
         assert one["projects"] != two["projects"]
 
     @pytest.mark.parametrize("options", [None, {}, {"create_api_keys": True}, {"return_api_keys": True}])
-    async def test_key_is_created_only_if_it_is_requested_and_shown(
+    async def test_key_is_created_only_if_it_is_requested_and_returned(
         self, client: aiohttp.ClientSession, shared_database: Database, options: Any
     ):
         account = {"user": {"email": _email()}} | ({} if options is None else {"options": options})
@@ -131,8 +131,8 @@ class TestAccounts:
         headers = {"Authorization": account["api_keys"]["key"]}
         found = await (await client.post("/simple/environments/query", headers=headers)).json()
 
-        assert [each["slug"] for each in found["environments"]] == environments
-        assert {each["created_by_id"] for each in found["environments"]} <= {account["user"]["id"]}
+        assert [environment["slug"] for environment in found["environments"]] == environments
+        assert {environment["created_by_id"] for environment in found["environments"]} <= {account["user"]["id"]}
 
     @pytest.mark.parametrize(
         "authorization", [None, "", "Access", "Access ", "Access wrong", ADMIN_KEY, f"ApiKey {ADMIN_KEY}"]
@@ -150,7 +150,7 @@ class TestAccounts:
 
     async def test_401_names_the_scheme(self, client: aiohttp.ClientSession):
         async with client.post("/admin/simple/accounts/", json={}) as of_admins, client.get("/projects/current") as own:
-            found = [(each.status, each.headers["WWW-Authenticate"]) for each in (of_admins, own)]
+            found = [(response.status, response.headers["WWW-Authenticate"]) for response in (of_admins, own)]
 
         assert found == [(401, "Access"), (401, "ApiKey")]
 
@@ -233,12 +233,12 @@ class TestCurrentProject:
 
         assert (answer["project_id"], answer["is_default_project"]) == (str(DEFAULT_PROJECT_ID), True)
 
-    async def test_a_project_that_is_gone_is_404(self, shared_database: Database):
+    async def test_missing_project_is_404(self, shared_database: Database):
         settings = Settings(auth="off", default_project_id=UUID(int=7))
         async with serving(context_of(database=shared_database, settings=settings)) as client:
             assert (await client.get("/projects/current")).status == 404
 
-    async def test_postgres_away_is_503_with_a_time(self):
+    async def test_unavailable_postgres_is_503_with_retry_after(self):
         away = PostgresSettings.model_validate({"dsn": "postgresql://nobody@127.0.0.1:1/none", "timeout_s": 0.5})
         async with open_database(away) as database, serving(context_of(database=database)) as client:
             response = await client.get("/projects/current")
@@ -271,7 +271,7 @@ class TestPermissions:
 
 
 class Command:
-    """The command line, as a process on one database."""
+    """Runs the command line as a process on one database."""
 
     def __init__(self, settings: PostgresSettings, data_dir: Any) -> None:
         clean = {name: value for name, value in os.environ.items() if not name.startswith("CLEARSPAN_")}
@@ -296,7 +296,7 @@ def command(shared_postgres: PostgresSettings, tmp_path: Any) -> Command:
 
 
 class TestCommands:
-    async def test_a_project_is_made_listed_and_gets_keys_by_its_name(
+    async def test_project_is_created_listed_and_gets_keys_by_its_name(
         self, command: Command, shared_database: Database
     ):
         name, email = f"team {uuid4()}", _email()
@@ -342,7 +342,7 @@ class TestCommands:
         refused = command.run("keys", "list", "--project", name)
 
         assert refused.returncode == 1
-        assert all(each in refused.stderr for each in ids)
+        assert all(project_id in refused.stderr for project_id in ids)
 
     @pytest.mark.parametrize(
         ("arguments", "code", "words"),

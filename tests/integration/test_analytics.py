@@ -64,9 +64,9 @@ class Api:
     store: ColumnStore
 
     async def post(self, path: str, body: Any = None, *, status: int = 200, query: dict[str, str] | None = None) -> Any:
-        async with self.client.post(path, json=body, params=query) as answer:
-            assert answer.status == status, await answer.text()
-            return await answer.json()
+        async with self.client.post(path, json=body, params=query) as response:
+            assert response.status == status, await response.text()
+            return await response.json()
 
     async def metrics(self, **body: Any) -> Any:
         return await self.post("/spans/analytics/query", {**WINDOW, **body})
@@ -75,9 +75,9 @@ class Api:
         return await self.post("/tracing/spans/analytics", {**WINDOW, **body})
 
     async def spans(self, **body: Any) -> list[dict[str, Any]]:
-        answer = await self.post("/spans/query", {"windowing": {**WINDOW, "limit": 10_000}, **body})
-        assert "windowing" not in answer
-        spans: list[dict[str, Any]] = answer["spans"]
+        response = await self.post("/spans/query", {"windowing": {**WINDOW, "limit": 10_000}, **body})
+        assert "windowing" not in response
+        spans: list[dict[str, Any]] = response["spans"]
         return spans
 
 
@@ -97,7 +97,7 @@ async def api(store: ColumnStore) -> AsyncIterator[Api]:
 
 
 def span(number: int, *, trace: int | None = None, start_us: int = 0, **members: Any) -> Span:
-    """A root unless it has a parent; of a trace of its own unless that is given."""
+    """Return a span: a root unless it has a parent, in its own trace unless that is given."""
     start_ns = START_NS + start_us * 1000
     plain: dict[str, Any] = {
         "parent_id": None,
@@ -117,7 +117,7 @@ def span(number: int, *, trace: int | None = None, start_us: int = 0, **members:
 
 
 def random_span(source: random.Random, number: int) -> Span:
-    """One of up to 40 traces of about six spans, over ten hours and a little more, some of them children."""
+    """Draw a span of one of up to 40 traces of about six spans, over slightly more than ten hours; some are children."""
     start_us = source.randrange(-HOUR_US // 2, 11 * HOUR_US)
     app: dict[str, Any] = {
         "number": source.choice((*ANALYTICS, "5", True, None)),
@@ -150,7 +150,9 @@ def random_span(source: random.Random, number: int) -> Span:
 
 
 async def store_corpus(store: ColumnStore, seed: int) -> None:
-    """Spans of two projects: some sent again, changed and elsewhere in time, some in another log, some deleted, some twice."""
+    """Spans of two projects: some sent again, changed and moved in time, some in another partition, some deleted, some
+    twice.
+    """
     source = random.Random(seed)
     numbers = list(range(1, 241))
     first = [random_span(source, number) for number in numbers]
@@ -165,7 +167,7 @@ async def store_corpus(store: ColumnStore, seed: int) -> None:
 
 
 async def delete(store: ColumnStore, deleted: Span) -> None:
-    """Every version that is there."""
+    """Return every stored version."""
     await store.execute(
         Statement(
             f"INSERT INTO {Table.VERSIONS} SELECT * REPLACE (version + 1 AS version) FROM {Table.VERSIONS}"
@@ -187,11 +189,11 @@ def near(value: float) -> Any:
 
 TAILS = {"00.05": 0.0005, "00.1": 0.001, "00.5": 0.005, "01": 0.01}
 TAILS |= {"99": 0.99, "99.5": 0.995, "99.9": 0.999, "99.95": 0.9995}
-LEVELS = {**TAILS, **{f"{each:02}": each / 100 for each in range(5, 100, 5)}}
+LEVELS = {**TAILS, **{f"{number:02}": number / 100 for number in range(5, 100, 5)}}
 
 
 def expected_numbers(found: list[float]) -> dict[str, Any]:
-    plain = [float(each) for each in found]
+    plain = [float(value) for value in found]
     pcts = {f"p{name}": float(np.quantile(plain, level)) for name, level in LEVELS.items()}
     assert pcts["p50"] == pytest.approx(statistics.median(plain))
     return {
@@ -206,24 +208,24 @@ def expected_numbers(found: list[float]) -> dict[str, Any]:
 
 
 def check_hist(spec: dict[str, Any], hist: list[dict[str, Any]], found: list[float]) -> None:
-    """The bins lie side by side from end to end, and each holds exactly the values of its interval."""
+    """Check that the bins are adjacent and that each holds exactly the values of its interval."""
     low, high = spec.get("vmin", min(found)), spec.get("vmax", max(found))
     bins_count = 1 if low == high else spec.get("bins") or math.ceil(math.sqrt(len(found)))
-    edges = [each["interval"][0] for each in hist] + [hist[-1]["interval"][1]]
-    assert [each["bin"] for each in hist] == list(range(1, bins_count + 1))
-    assert [each["interval"][1] for each in hist] == edges[1:]
+    edges = [bin_["interval"][0] for bin_ in hist] + [hist[-1]["interval"][1]]
+    assert [bin_["bin"] for bin_ in hist] == list(range(1, bins_count + 1))
+    assert [bin_["interval"][1] for bin_ in hist] == edges[1:]
     assert (edges[0], edges[-1]) == (low, high)
     assert np.diff(edges) == pytest.approx((high - low) / bins_count)
     holds_last = spec.get("edge") is not False
-    for each in hist:
-        first, last = each["interval"]
-        closes = each["bin"] == bins_count and holds_last
-        assert each["count"] == sum(first <= value < last or (closes and value == last) for value in found)
-    assert sum(each["density"] for each in hist) == pytest.approx(1 if any(each["count"] for each in hist) else 0)
+    for bin_ in hist:
+        first, last = bin_["interval"]
+        closes = bin_["bin"] == bins_count and holds_last
+        assert bin_["count"] == sum(first <= value < last or (closes and value == last) for value in found)
+    assert sum(bin_["density"] for bin_ in hist) == pytest.approx(1 if any(bin_["count"] for bin_ in hist) else 0)
 
 
 def check_freq(metric: dict[str, Any], found: list[Any]) -> None:
-    """The values with their counts, most frequent first, then by value."""
+    """Check the values with their counts, most frequent first, then by value."""
     ordered = sorted(Counter(found).items(), key=lambda pair: (-pair[1], pair[0]))
     assert metric["count"] == len(found)
     assert metric["freq"] == [
@@ -236,7 +238,7 @@ def check_metric(spec: dict[str, Any], metric: dict[str, Any], found: list[Any])
     """Check one metric of one bucket against the values at its path in the bucket's spans."""
     match spec["type"]:
         case "numeric/continuous" | "numeric/discrete":
-            numbers = [each for each in found if is_number(each)]
+            numbers = [value for value in found if is_number(value)]
             expected = expected_numbers(numbers)
             assert {name: metric[name] for name in expected} == expected
             assert metric["iqrs"]["iqr50"] == near(metric["pcts"]["p75"] - metric["pcts"]["p25"])
@@ -247,32 +249,32 @@ def check_metric(spec: dict[str, Any], metric: dict[str, Any], found: list[Any])
             else:
                 check_hist(spec, metric["hist"], numbers)
         case "categorical/single":
-            check_freq(metric, [each for each in found if isinstance(each, str)])
+            check_freq(metric, [value for value in found if isinstance(value, str)])
         case "categorical/multiple":
             check_freq(
-                metric, [text for each in found if isinstance(each, list) for text in each if isinstance(text, str)]
+                metric, [text for value in found if isinstance(value, list) for text in value if isinstance(text, str)]
             )
         case "binary":
-            check_freq(metric, [each for each in found if isinstance(each, bool)])
+            check_freq(metric, [value for value in found if isinstance(value, bool)])
         case "string":
-            assert metric == {"type": "string", "count": sum(isinstance(each, str) for each in found)}
+            assert metric == {"type": "string", "count": sum(isinstance(value, str) for value in found)}
         case "json":
-            assert metric == {"type": "json", "count": sum(isinstance(each, dict) for each in found)}
+            assert metric == {"type": "json", "count": sum(isinstance(value, dict) for value in found)}
         case "*":
-            assert metric == {"type": "*", "count": sum(each is not None for each in found)}
+            assert metric == {"type": "*", "count": sum(value is not None for value in found)}
         case kind:
             pytest.fail(f"{kind} says nothing")
 
 
 def counts_as(spec: dict[str, Any], value: Any) -> bool:
-    """Whether a value is one of those that a spec is about."""
+    """Return whether a spec covers the value."""
     match spec["type"]:
         case "numeric/continuous" | "numeric/discrete":
             return is_number(value)
         case "categorical/single" | "string":
             return isinstance(value, str)
         case "categorical/multiple":
-            return isinstance(value, list) and any(isinstance(each, str) for each in value)
+            return isinstance(value, list) and any(isinstance(element, str) for element in value)
         case "binary":
             return isinstance(value, bool)
         case "json":
@@ -287,21 +289,21 @@ def counts_as(spec: dict[str, Any], value: Any) -> bool:
 @pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.long)])
 async def test_every_statistic_agrees_with_plain_python(api: Api, seed: int, focus: str) -> None:
     await store_corpus(api.store, seed)
-    spans = [each for each in await api.spans() if focus == "span" or "parent_id" not in each]
+    spans = [span for span in await api.spans() if focus == "span" or "parent_id" not in span]
     by_bucket: dict[int, list[Any]] = defaultdict(list)
-    for each in spans:
-        by_bucket[(start_us(each) - START_US) // (150 * 60_000_000)].append(each)
+    for span in spans:
+        by_bucket[(start_us(span) - START_US) // (150 * 60_000_000)].append(span)
 
-    answer = await api.metrics(specs=SPECS, interval=150, focus=focus)
+    response = await api.metrics(specs=SPECS, interval=150, focus=focus)
 
-    assert len(by_bucket) == answer["count"] == len(answer["buckets"]) == 4
-    for index, bucket in enumerate(answer["buckets"]):
+    assert len(by_bucket) == response["count"] == len(response["buckets"]) == 4
+    for index, bucket in enumerate(response["buckets"]):
         assert bucket["timestamp"] == format_us(START_US + index * 150 * 60_000_000)
         assert bucket["interval"] == 150
         seen = set()
         for spec in SPECS:
             key = spec["path"].removeprefix("attributes.")
-            found = [value_at(each["attributes"], key.split(".")) for each in by_bucket[index]]
+            found = [value_at(span["attributes"], key.split(".")) for span in by_bucket[index]]
             if any(counts_as(spec, value) for value in found):
                 seen.add(f"attributes.{key}")
                 assert bucket["metrics"][f"attributes.{key}"]["type"] == spec["type"]
@@ -312,7 +314,7 @@ async def test_every_statistic_agrees_with_plain_python(api: Api, seed: int, foc
 @pytest.mark.parametrize("focus", ["trace", "span"])
 async def test_counts_and_sums_agree_with_plain_python(api: Api, focus: str) -> None:
     await store_corpus(api.store, 3)
-    spans = [each for each in await api.spans() if focus == "span" or "parent_id" not in each]
+    spans = [span for span in await api.spans() if focus == "span" or "parent_id" not in span]
     used = "cumulative" if focus == "trace" else "incremental"
 
     def totals(of: list[dict[str, Any]]) -> dict[str, Any]:
@@ -324,17 +326,17 @@ async def test_counts_and_sums_agree_with_plain_python(api: Api, focus: str) -> 
             "tokens": ["tokens", used, "total"],
         }
         values = {
-            name: [value_at(each["attributes"]["ag"]["metrics"], path) for each in of] for name, path in paths.items()
+            name: [value_at(span["attributes"]["ag"]["metrics"], path) for span in of] for name, path in paths.items()
         }
-        numbers = {name: [each for each in found if is_number(each)] for name, found in values.items()}
+        numbers = {name: [value for value in found if is_number(value)] for name, found in values.items()}
         return {"count": len(of), **{name: near(math.fsum(found)) for name, found in numbers.items() if found}}
 
-    answer = await api.counts(interval=60, focus=focus)
+    response = await api.counts(interval=60, focus=focus)
 
-    assert answer["count"] == len(answer["buckets"]) == 10
-    for index, bucket in enumerate(answer["buckets"]):
-        inside = [each for each in spans if (start_us(each) - START_US) // HOUR_US == index]
-        failed = [each for each in inside if any(event["name"] == "exception" for event in each.get("events", []))]
+    assert response["count"] == len(response["buckets"]) == 10
+    for index, bucket in enumerate(response["buckets"]):
+        inside = [span for span in spans if (start_us(span) - START_US) // HOUR_US == index]
+        failed = [span for span in inside if any(event["name"] == "exception" for event in span.get("events", []))]
         assert bucket == {
             "timestamp": format_us(START_US + index * HOUR_US),
             "interval": 60,
@@ -383,7 +385,8 @@ async def test_usage_repeated_by_spans_below_counts_once(api: Api, focus: str) -
     agent, call, tool = ((number).to_bytes(8, "big") * 2 for number in (1, 2, 3))
     used = {"tokens": {"incremental": {"total": 300}}, "costs": {"incremental": {"total": 0.5}}}
     part = {"tokens": {"incremental": {"total": 200}}}
-    said_by = {"gen_ai": {"operation": {"name": "chat"}}}  # an instrumentation: else it is the span's own and adds up
+    # Reported by an instrumentation: otherwise the usage is the span's own and is added.
+    said_by = {"gen_ai": {"operation": {"name": "chat"}}}
     spans = [
         span(1, trace=1, attributes={"ag": {"metrics": used}, **said_by}),
         span(2, trace=1, parent_id=agent, attributes={"ag": {"metrics": part}, **said_by}),
@@ -429,15 +432,15 @@ async def test_missing_total_is_prompt_plus_completion(api: Api, focus: str) -> 
 async def test_the_filter_decides_which_spans_count(api: Api) -> None:
     await store_corpus(api.store, 4)
     filtering = {"operator": "not", "conditions": [{"field": "attributes", "key": "app.label", "value": "a"}]}
-    matching = [each for each in await api.spans(filtering=filtering) if "parent_id" not in each]
+    matching = [span for span in await api.spans(filtering=filtering) if "parent_id" not in span]
     text = orjson.dumps(filtering).decode()
     bodies: list[dict[str, Any]] = [{"filter": filtering}, {"filter": text}, {"filtering": filtering}]
 
-    answers = [await api.counts(**body) for body in bodies]
-    answers.append(await api.post("/tracing/spans/analytics", query={**WINDOW, "filter": text}))
+    responses = [await api.counts(**body) for body in bodies]
+    responses.append(await api.post("/tracing/spans/analytics", query={**WINDOW, "filter": text}))
 
-    for answer in answers:
-        assert 0 < answer["buckets"][0]["total"]["count"] == len(matching)
+    for response in responses:
+        assert 0 < response["buckets"][0]["total"]["count"] == len(matching)
 
 
 async def test_empty_filter_and_specs_have_no_effect(api: Api) -> None:
@@ -450,11 +453,11 @@ async def test_empty_filter_and_specs_have_no_effect(api: Api) -> None:
 async def test_body_takes_precedence_over_the_query_string(api: Api) -> None:
     body = {"newest": WINDOW["newest"], "windowing": {"interval": 60, "newest": "2020-01-01"}}
 
-    answer = await api.post(
+    response = await api.post(
         "/spans/analytics/query", body, query={"oldest": WINDOW["oldest"], "newest": "2031-01-01", "focus": "span"}
     )
 
-    assert answer["query"] == {
+    assert response["query"] == {
         "formatting": {"focus": "span", "format": "agenta"},
         "windowing": {"by": "start_time", **WINDOW, "interval": 60},
         "filtering": {"conditions": []},
@@ -470,8 +473,8 @@ async def test_rate_samples_traces_and_is_returned(api: Api, place: str) -> None
     query = {"rate": "0.02"} if place == "query" else None
 
     counts = await api.post("/tracing/spans/analytics", {**WINDOW, **body}, query=query)
-    asked = {**WINDOW, **body, "specs": [{"type": "*", "path": "ag.type"}]}
-    metrics = await api.post("/spans/analytics/query", asked, query=query)
+    requested = {**WINDOW, **body, "specs": [{"type": "*", "path": "ag.type"}]}
+    metrics = await api.post("/spans/analytics/query", requested, query=query)
 
     assert counts["buckets"][0]["total"]["count"] == 2
     assert metrics["buckets"][0]["metrics"]["attributes.ag.type"]["count"] == 2
@@ -482,10 +485,10 @@ async def test_specs_of_the_body_take_precedence_and_are_returned(api: Api) -> N
     of_body, of_query = ([{"type": "string", "path": path}] for path in ("a", "b"))
     query = {"specs": orjson.dumps(of_query).decode(), "format": "opentelemetry"}
 
-    answer = await api.post("/spans/analytics/query", {"specs": of_body}, query=query)
+    response = await api.post("/spans/analytics/query", {"specs": of_body}, query=query)
 
-    assert answer["specs"] == of_body
-    assert answer["query"]["formatting"] == {"focus": "trace", "format": "opentelemetry"}
+    assert response["specs"] == of_body
+    assert response["query"]["formatting"] == {"focus": "trace", "format": "opentelemetry"}
     assert (await api.post("/spans/analytics/query", {}, query=query))["specs"] == of_query
 
 
@@ -501,14 +504,14 @@ async def test_specs_of_one_path_are_merged_with_the_type_of_the_first(api: Api)
 
 
 async def test_defaults_are_returned_without_a_body(api: Api) -> None:
-    answer = await api.post("/tracing/analytics/query")
+    response = await api.post("/tracing/analytics/query")
 
-    newest, oldest = (datetime.fromisoformat(answer["query"]["windowing"][name]) for name in ("newest", "oldest"))
+    newest, oldest = (datetime.fromisoformat(response["query"]["windowing"][name]) for name in ("newest", "oldest"))
     assert newest - oldest == timedelta(days=30)
     assert (newest.hour, newest.minute, newest.second) == (0, 0, 0)
-    assert answer["query"]["windowing"]["interval"] == 30 * 24 * 60
-    assert [spec["path"].rsplit(".", 2)[-2:] for spec in answer["specs"]][4:] == [["type", "trace"], ["type", "span"]]
-    assert len(answer["specs"]) == 6
+    assert response["query"]["windowing"]["interval"] == 30 * 24 * 60
+    assert [spec["path"].rsplit(".", 2)[-2:] for spec in response["specs"]][4:] == [["type", "trace"], ["type", "span"]]
+    assert len(response["specs"]) == 6
 
 
 async def test_too_many_buckets_become_coarser(api: Api) -> None:
@@ -584,13 +587,13 @@ async def test_wrong_shape_is_422(api: Api, body: dict[str, Any]) -> None:
 )
 @pytest.mark.parametrize("operator", ["exists", "not_exists"])
 async def test_ignored_value_is_not_returned(api: Api, operator: str, ignored: Any) -> None:
-    asked = {"field": "attributes", "key": "a", "operator": operator}
+    condition = {"field": "attributes", "key": "a", "operator": operator}
     known = {"field": "span_name", "value": "x"}
-    filtering = {"conditions": [{"operator": "or", "conditions": [{**asked, "value": ignored}, known]}]}
+    filtering = {"conditions": [{"operator": "or", "conditions": [{**condition, "value": ignored}, known]}]}
 
     applied = (await api.post("/spans/analytics/query", {"filter": filtering}))["query"]["filtering"]
 
-    assert applied == {"conditions": [{"operator": "or", "conditions": [asked, known]}]}
+    assert applied == {"conditions": [{"operator": "or", "conditions": [condition, known]}]}
 
 
 async def test_invalid_filter_is_400_with_its_path(api: Api) -> None:
@@ -611,10 +614,10 @@ async def test_smallest_and_largest_doubles_are_in_bins(api: Api) -> None:
     await store_record(api.store, [span(number, attributes={"x": value}) for number, value in enumerate(huge, 1)])
 
     async def hist(**spec: Any) -> tuple[list[int], list[float]]:
-        """How many are in each bin, and where the bins end."""
+        """Return how many values are in each bin, and where the bins end."""
         [bucket] = (await api.metrics(specs=[{"type": "numeric/continuous", "path": "x", **spec}]))["buckets"]
         bins = bucket["metrics"]["attributes.x"]["hist"]
-        return [each["count"] for each in bins], [each["interval"][1] for each in bins]
+        return [bin_["count"] for bin_ in bins], [bin_["interval"][1] for bin_ in bins]
 
     assert await hist(bins=2) == ([1, 5], [0, 1.7e308])
     counts, ends = await hist(bins=3)
@@ -636,7 +639,7 @@ async def metric_of_x(api: Api, found: Sequence[Any], **spec: Any) -> dict[str, 
 
 
 async def test_value_where_two_bins_meet_is_in_the_upper_bin(api: Api) -> None:
-    found = [each / 100 for each in range(101)]
+    found = [number / 100 for number in range(101)]
 
     hist = (await metric_of_x(api, found, bins=100))["hist"]
 
@@ -647,13 +650,13 @@ async def test_value_just_below_where_two_bins_meet_is_in_the_lower_bin(api: Api
     """Six times that value is 5, in doubles."""
     hist = (await metric_of_x(api, [0, math.nextafter(5 / 6, 0), 1], bins=6))["hist"]
 
-    assert [each["count"] for each in hist] == [1, 0, 0, 0, 1, 1]
+    assert [bin_["count"] for bin_ in hist] == [1, 0, 0, 0, 1, 1]
 
 
 async def test_values_far_below_the_last_bin_are_in_their_bins(api: Api) -> None:
     hist = (await metric_of_x(api, [-1.7e308, -1, 0], bins=4))["hist"]
 
-    assert [each["count"] for each in hist] == [1, 0, 0, 2]
+    assert [bin_["count"] for bin_ in hist] == [1, 0, 0, 2]
 
 
 @pytest.mark.parametrize(("values_count", "bins_count"), [(1, 1), (9, 3), (10, 4)])
@@ -664,11 +667,11 @@ async def test_default_number_of_bins_is_the_root_of_the_count(api: Api, values_
 async def test_last_bin_includes_the_largest_value_unless_edge_is_false(api: Api) -> None:
     hist = (await metric_of_x(api, [0, 1, 2], bins=2, edge=False))["hist"]
 
-    assert [each["count"] for each in hist] == [1, 2]
+    assert [bin_["count"] for bin_ in hist] == [1, 2]
 
 
 async def test_equal_values_are_one_bin_and_a_range_beyond_them_has_none(api: Api) -> None:
-    assert [each["interval"] for each in (await metric_of_x(api, [4, 4, 4]))["hist"]] == [[4, 4]]
+    assert [bin_["interval"] for bin_ in (await metric_of_x(api, [4, 4, 4]))["hist"]] == [[4, 4]]
     assert (await metric_of_x(api, [4, 4, 4], vmin=5))["hist"] == []
 
 
@@ -680,7 +683,7 @@ async def test_values_beyond_the_limit_are_only_counted(api: Api) -> None:
 
     metric = bucket["metrics"]["attributes.x"]
     assert (metric["count"], metric["uniq"], len(metric["freq"])) == (10_002, 10_001, FREQUENCIES_MAX)
-    assert [each["value"] for each in metric["freq"][:2]] == [labels[-1], labels[0]]
+    assert [entry["value"] for entry in metric["freq"][:2]] == [labels[-1], labels[0]]
 
 
 async def test_by_created_at_a_span_is_where_its_version_was_stored(api: Api) -> None:
@@ -690,9 +693,9 @@ async def test_by_created_at_a_span_is_where_its_version_was_stored(api: Api) ->
     window = {"oldest": shown["created_at"], "newest": (stored + timedelta(microseconds=1)).isoformat()}
 
     for body in ({"by": "created_at", **window}, {"windowing": {"by": "created_at", **window}}):
-        answer = await api.post("/spans/analytics/query", body)
-        assert answer["query"]["windowing"]["by"] == "created_at"
-        assert [bucket["timestamp"] for bucket in answer["buckets"]] == [shown["created_at"]]
+        response = await api.post("/spans/analytics/query", body)
+        assert response["query"]["windowing"]["by"] == "created_at"
+        assert [bucket["timestamp"] for bucket in response["buckets"]] == [shown["created_at"]]
     assert (await api.counts(by="created_at"))["buckets"][0]["total"]["count"] == 0
     assert (await api.counts())["buckets"][0]["total"]["count"] == 1
 
@@ -710,11 +713,11 @@ async def test_schema_describes_totals_past_the_largest_double(api: Api) -> None
     costs = {"ag.metrics.costs.incremental.total": 1.7e308}
     await store_record(api.store, [span(1, attributes=costs), span(2, attributes=costs)])
 
-    answer = await api.counts()
+    response = await api.counts()
 
-    assert answer["buckets"][0]["total"]["costs"] == "Infinity"
+    assert response["buckets"][0]["total"]["costs"] == "Infinity"
     described = TotalsModel.model_json_schema(mode="serialization")["properties"]["costs"]["anyOf"]
-    assert any("Infinity" in each.get("enum", ()) for each in described)
+    assert any("Infinity" in schema.get("enum", ()) for schema in described)
 
 
 async def test_too_many_bins_in_total_are_400(api: Api) -> None:
@@ -779,13 +782,13 @@ async def test_query_string_may_request_an_explanation(api: Api) -> None:
     for path in ("/spans/analytics/query", "/tracing/spans/analytics"):
         assert (await api.post(path, query={"explain": "true"}))["explain"]
         assert "explain" not in await api.post(path, {"explain": False}, query={"explain": "true"})
-    async with api.client.get("/tracing/spans/analytics", params={"explain": "true"}) as answer:
-        assert (await answer.json())["explain"]
+    async with api.client.get("/tracing/spans/analytics", params={"explain": "true"}) as response:
+        assert (await response.json())["explain"]
 
 
 async def test_exhausted_budget_is_504(store: ColumnStore) -> None:
     settings = Settings(auth="off", query=QuerySettings(budget_s=1e-9))
     async with serving(context_of(store=store, clock=SystemClock(), settings=settings)) as client:
         for path in ("/spans/analytics/query", "/tracing/spans/analytics", "/spans/sessions/query"):
-            async with client.post(path, json={}) as answer:
-                assert answer.status == 504
+            async with client.post(path, json={}) as response:
+                assert response.status == 504

@@ -35,9 +35,9 @@ async def test_every_response_is_as_the_page_shows(client: aiohttp.ClientSession
 
 
 def test_page_has_an_example_of_each_route() -> None:
-    asked = {request.first_line.partition("?")[0] for request, _ in exchanges(PAGE)}
+    routes = {request.first_line.partition("?")[0] for request, _ in exchanges(PAGE)}
 
-    assert asked >= {
+    assert routes >= {
         "POST /spans/analytics/query",
         "POST /tracing/analytics/query",
         "POST /tracing/spans/analytics",

@@ -1,4 +1,4 @@
-"""The API process from its first moment: what it needs, what it waits for, what it refuses."""
+"""The API process from its first moment: what it needs, what it waits for, what it rejects."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ NOBODY = KafkaSettings(bootstrap="127.0.0.1:1", request_timeout_s=0.5)
 
 
 class ReadyStore(UntouchedStore):
-    """Answers that it is there, and is not migrated yet; must not be asked to write."""
+    """A store that is available but not migrated; nothing may write to it."""
 
     async def select(self, statement: Statement, /, *, deadline_s: float) -> pa.Table:
-        """How far spans are stored is asked from the first moment."""
+        """The API reads from the start how far spans are stored."""
         raise NotMigrated("ClickHouse")
 
 
@@ -73,14 +73,14 @@ async def test_default_project_is_missing_until_migrate_creates_it(
         aiohttp.ClientSession(f"http://127.0.0.1:{port}") as client,
     ):
         async with asyncio.timeout(30):
-            while "Starting" in (told := (await _missing(client))["postgres"]):  # noqa: ASYNC110 - the same
+            while "Starting" in (message := (await _missing(client))["postgres"]):  # noqa: ASYNC110 - the same
                 await asyncio.sleep(0.05)
         await migrate(postgres_settings, default_project_id=another)
         async with asyncio.timeout(30):
             while "postgres" in await _missing(client):  # noqa: ASYNC110 - a client has no other way to know
                 await asyncio.sleep(0.05)
 
-    assert told.startswith(f"CLEARSPAN_DEFAULT_PROJECT_ID names the project {another}, which does not exist")
+    assert message.startswith(f"CLEARSPAN_DEFAULT_PROJECT_ID names the project {another}, which does not exist")
 
 
 async def test_api_listens_without_postgres() -> None:
@@ -116,8 +116,8 @@ async def test_open_address_without_authentication_is_rejected() -> None:
     [({"mine"}, "INTAKE_TOPIC is spans and CLEARSPAN_KAFKA__OTLP_TOPIC"), ({"spans"}, "OTLP_TOPIC")],
 )
 async def test_intake_topic_that_is_not_read_is_rejected(topics: set[str], unread: str) -> None:
-    """It was acknowledged with 202, and lay in a topic that no worker reads."""
-    kafka = KafkaSettings(topics={each: TopicSettings(encoding=Encoding.SPAN_JSON) for each in topics})
+    """Otherwise spans would be acknowledged with 202 and stay in a topic that no worker reads."""
+    kafka = KafkaSettings(topics={topic: TopicSettings(encoding=Encoding.SPAN_JSON) for topic in topics})
 
     with pytest.raises(
         IllegalSettings, match=f"^CLEARSPAN_KAFKA__{unread} is otlp_spans, which is not in CLEARSPAN_KAFKA__TOPICS"

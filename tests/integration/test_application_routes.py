@@ -1,4 +1,5 @@
-"""The table of the reference, row by row: every application route with the bodies that it may get, and each status (contract §5)."""
+"""The table of the reference, row by row: every application route with the bodies that it accepts, and each status
+(contract §5)."""
 
 from __future__ import annotations
 
@@ -580,7 +581,7 @@ ROWS = {
 
 
 class World:
-    """What is there in every row: two applications, an archived one, and one of another project, by short names."""
+    """What exists in every row, by short names: two applications, an archived one, and one of another project."""
 
     def __init__(self, mine: HistoryClient, stranger: HistoryClient) -> None:
         self.mine = mine
@@ -639,8 +640,8 @@ async def test_route_that_reads_or_fails_changes_nothing(lasting_world: World, r
 
 
 async def counts(client: HistoryClient) -> list[int]:
-    asked = [f"/{path}/query" for path in ("applications", "applications/variants", "applications/revisions")]
-    return [(await client.post(path, {"include_archived": True}))["count"] for path in asked]
+    paths = [f"/{path}/query" for path in ("applications", "applications/variants", "applications/revisions")]
+    return [(await client.post(path, {"include_archived": True}))["count"] for path in paths]
 
 
 def test_the_table_has_every_route():

@@ -1,4 +1,5 @@
-"""What applications, variants and revisions do over HTTP, beyond one request (reference ``applications-api`` §1, §4–§8; contract §5)."""
+"""Applications, variants and revisions over HTTP, over more than one request (reference ``applications-api`` §1, §4–§8;
+contract §5)."""
 
 from __future__ import annotations
 
@@ -29,11 +30,11 @@ async def client(shared_database: Database) -> AsyncIterator[HistoryClient]:
         yield client
 
 
-async def slugs(client: HistoryClient, layer: str, **question: Any) -> list[str]:
-    """The slugs that a question finds, in the order of the answer."""
+async def slugs(client: HistoryClient, layer: str, **query: Any) -> list[str]:
+    """Return the slugs that a query finds, in the order of the response."""
     path = {"applications": "/applications/query", "application_variants": "/applications/variants/query"}
-    answer = await client.post(path.get(layer, "/applications/revisions/query"), question)
-    return [each["slug"] for each in answer[layer]]
+    response = await client.post(path.get(layer, "/applications/revisions/query"), query)
+    return [entity["slug"] for entity in response[layer]]
 
 
 # Shapes
@@ -42,7 +43,7 @@ async def slugs(client: HistoryClient, layer: str, **question: Any) -> list[str]
 async def test_application_is_listed_with_any_flags(client: HistoryClient):
     made = [await client.application("a"), await client.application("b", flags={"is_application": False, "x": 1})]
 
-    assert [each["flags"]["is_application"] for each in made] == [True, True]
+    assert [entity["flags"]["is_application"] for entity in made] == [True, True]
     assert await slugs(client, "applications") == ["a", "b"]
 
 
@@ -79,10 +80,10 @@ async def test_slugs_of_parents_are_returned_where_clients_expect_them(client: H
     log = await client.log(application_id=application["id"])
     found = await client.call("GET", f"/applications/variants/{variant['id']}")
 
-    for each in (variant, forked["application_variant"], edited["application_variant"]):
-        assert "application_slug" not in each
-    for each in (archived["application_revision"], *log):
-        assert "application_slug" not in each
+    for entity in (variant, forked["application_variant"], edited["application_variant"]):
+        assert "application_slug" not in entity
+    for listed in (archived["application_revision"], *log):
+        assert "application_slug" not in listed
     assert found["application_variant"]["application_slug"] == "app"
     assert "name" not in edited["application_variant"]  # replaced as a whole: cleared
 
@@ -108,7 +109,7 @@ async def test_archived_application_leaves_its_variants(client: HistoryClient):
 
     assert await slugs(client, "applications") == []
     assert await slugs(client, "application_variants") == ["app.main"]
-    assert [each["id"] for each in await client.log(variant_id=variant["id"])] == [revision["id"]]
+    assert [revision["id"] for revision in await client.log(variant_id=variant["id"])] == [revision["id"]]
     assert (await client.commit(variant["id"]))["version"] == "1"
 
 
@@ -122,7 +123,7 @@ async def test_unarchived_variant_restores_its_revisions(client: HistoryClient):
     restored = (await client.post(f"/applications/variants/{variant['id']}/unarchive"))["application_variant"]
 
     assert "deleted_at" not in restored
-    assert [each["version"] for each in await client.log(variant_id=variant["id"])] == ["2", "0"]
+    assert [revision["version"] for revision in await client.log(variant_id=variant["id"])] == ["2", "0"]
 
 
 async def test_archived_head_is_returned_and_the_log_begins_below_it(client: HistoryClient):
@@ -135,7 +136,7 @@ async def test_archived_head_is_returned_and_the_log_begins_below_it(client: His
 
     assert head["application_revision"]["id"] == revisions[1]["id"]
     assert "deleted_at" in head["application_revision"]
-    assert [each["version"] for each in await client.log(variant_id=variant["id"])] == ["0"]
+    assert [revision["version"] for revision in await client.log(variant_id=variant["id"])] == ["0"]
     assert forked["forked_from"]["revision_id"] == revisions[0]["id"]
     pinned = {**fork, "application_variant": {"slug": "g"}, "application_revision_ref": {"id": revisions[1]["id"]}}
     assert "archived" in (await client.post("/applications/variants/fork", pinned, status=400))["detail"]
@@ -167,7 +168,7 @@ async def test_fork_has_the_history_and_is_independent(client: HistoryClient):
     copies = await client.log(variant_id=forked["id"])
 
     assert forked["application_id"] == application["id"]
-    assert [(each["version"], each["message"], each["data"]) for each in copies] == [
+    assert [(copy["version"], copy["message"], copy["data"]) for copy in copies] == [
         ("1", "m1", {"parameters": {"prompt": "1"}}),
         ("0", "m0", {"parameters": {"prompt": "0"}}),
     ]
@@ -209,8 +210,8 @@ async def test_one_commit_on_a_base_succeeds_and_others_get_the_head(client: His
     )
 
     assert Counter(status for status, _ in outcomes) == {200: 1, 409: 7}
-    [winner] = [answer["application_revision"] for status, answer in outcomes if status == 200]
-    for detail in (answer["detail"] for status, answer in outcomes if status == 409):
+    [winner] = [response["application_revision"] for status, response in outcomes if status == 200]
+    for detail in (response["detail"] for status, response in outcomes if status == 409):
         assert detail["code"] == "revision_conflict"
         assert detail["retryable"] is False
         assert detail["details"] == {"base_revision_id": base["id"], "current_revision_id": winner["id"]}
@@ -274,7 +275,7 @@ async def test_one_of_parallel_creates_succeeds(client: HistoryClient, path: str
     outcomes = await asyncio.gather(*(client.try_call("POST", path, json=body) for _ in range(8)))
 
     assert Counter(status for status, _ in outcomes) == {200: 1, 409: 7}
-    assert {answer["detail"]["conflict"]["slug"] for status, answer in outcomes if status == 409} == {"app"}
+    assert {response["detail"]["conflict"]["slug"] for status, response in outcomes if status == 409} == {"app"}
 
 
 async def test_revert_is_a_commit_of_the_older_content(client: HistoryClient):
@@ -301,14 +302,14 @@ async def test_diff_keeps_numbers_exactly(client: HistoryClient):
     one = await client.commit(variant["id"], data={"parameters": {"n": 2**70, "gone": None}})
     other = await client.commit(variant["id"], data={"parameters": {"n": 2**70 + 1, "list": [1]}})
 
-    answer = await client.call("GET", f"/applications/revisions/diff?from={one['id']}&to={other['id']}")
+    response = await client.call("GET", f"/applications/revisions/diff?from={one['id']}&to={other['id']}")
 
-    assert [(each["op"], each["path"]) for each in answer["changes"]] == [
+    assert [(change["op"], change["path"]) for change in response["changes"]] == [
         ("changed", "/parameters/n"),
         ("removed", "/parameters/gone"),
         ("added", "/parameters/list"),
     ]
-    assert answer["changes"][1]["from"] is None
+    assert response["changes"][1]["from"] is None
 
 
 async def test_large_data_is_changed_and_compared_outside_of_the_event_loop(
@@ -326,16 +327,16 @@ async def test_large_data_is_changed_and_compared_outside_of_the_event_loop(
             large = HistoryClient(session, "key", client.project_id)
             second = await large.commit(variant["id"], delta={"set": {"parameters": {"p0": 2**70}}})
             assert len(compute.process_ids) == 1
-            answer = await large.call("GET", f"/applications/revisions/diff?from={first['id']}&to={second['id']}")
+            response = await large.call("GET", f"/applications/revisions/diff?from={first['id']}&to={second['id']}")
             refused = await large.post("/applications/revisions/commit", {"application_revision": illegal}, status=422)
     finally:
         await compute.close()
 
-    assert answer["changes"] == [{"op": "changed", "path": "/parameters/p0", "from": "x" * 40, "to": float(2**70)}]
+    assert response["changes"] == [{"op": "changed", "path": "/parameters/p0", "from": "x" * 40, "to": float(2**70)}]
     assert refused["detail"][0]["loc"] == ["body", "application_revision", "delta", "set", "parameters"]
 
 
-# Questions
+# Queries
 
 
 async def test_wildcards_are_ordinary_characters(client: HistoryClient):
@@ -355,8 +356,8 @@ async def test_tags_meta_and_flags_narrow(client: HistoryClient):
     await client.application("a", tags={"t": {"x": "1", "y": "2"}}, meta={"m": [1, 2], "n": None})
     await client.application("b", tags={"t": {"x": "2"}}, meta={"m": [3]}, flags={"is_snippet": True})
 
-    async def found(**asked: Any) -> list[str]:
-        return await slugs(client, "applications", application=asked)
+    async def found(**filtering: Any) -> list[str]:
+        return await slugs(client, "applications", application=filtering)
 
     assert await found(tags={"t": {"x": "1"}}) == ["a"]
     assert await found(meta={"m": [2]}) == ["a"]
@@ -367,7 +368,7 @@ async def test_tags_meta_and_flags_narrow(client: HistoryClient):
     assert await found(slugs=[]) == []
 
 
-async def test_empty_tags_and_meta_are_no_condition(client: HistoryClient):
+async def test_empty_tags_and_meta_match_everything(client: HistoryClient):
     await client.application("a", tags={"team": "cx"}, meta={"m": 1})
     await client.application("b")
 
@@ -401,18 +402,18 @@ async def test_pages_follow_ids_and_are_full_until_the_end(client: HistoryClient
         await client.application(f"a{number}", flags={"is_snippet": number % 2 == 0})
 
     async def page(**windowing: Any) -> list[Any]:
-        asked = {"application": {"flags": {"is_snippet": True}}, "windowing": windowing}
-        found: list[Any] = (await client.post("/applications/query", asked))["applications"]
+        body = {"application": {"flags": {"is_snippet": True}}, "windowing": windowing}
+        found: list[Any] = (await client.post("/applications/query", body))["applications"]
         return found
 
     first = await page(limit=2)
     second = await page(limit=2, next=first[-1]["id"])
     upward = await page(limit=0, order="ascending")
 
-    assert [each["slug"] for each in (*first, *second)] == ["a4", "a2", "a0"]
-    assert [each["slug"] for each in upward] == ["a0"]
-    assert [each["slug"] for each in await page(newest=first[-1]["created_at"])] == ["a0"]
-    assert [each["slug"] for each in await page(order="ascending", oldest=first[-1]["created_at"])] == ["a4"]
+    assert [entity["slug"] for entity in (*first, *second)] == ["a4", "a2", "a0"]
+    assert [entity["slug"] for entity in upward] == ["a0"]
+    assert [entity["slug"] for entity in await page(newest=first[-1]["created_at"])] == ["a0"]
+    assert [entity["slug"] for entity in await page(order="ascending", oldest=first[-1]["created_at"])] == ["a4"]
 
 
 async def test_history_too_large_for_one_response_is_read_in_parts(client: HistoryClient, shared_database: Database):
@@ -429,12 +430,12 @@ async def test_history_too_large_for_one_response_is_read_in_parts(client: Histo
     ]
     parts = await client.post("/applications/revisions/query", {"windowing": {"limit": 2}})
 
-    assert [each["detail"].partition(": ")[2] for each in refused] == [
+    assert [error["detail"].partition(": ")[2] for error in refused] == [
         "ask for less with windowing.limit.",
         "ask for less with depth.",
     ]
-    assert [each["version"] for each in parts["application_revisions"]] == ["6", "5"]
-    assert [each["version"] for each in await client.log(variant_id=variant["id"], depth=2)] == ["6", "5"]
+    assert [revision["version"] for revision in parts["application_revisions"]] == ["6", "5"]
+    assert [revision["version"] for revision in await client.log(variant_id=variant["id"], depth=2)] == ["6", "5"]
 
 
 async def test_revisions_are_queried_by_their_members(client: HistoryClient):
@@ -442,8 +443,8 @@ async def test_revisions_are_queried_by_their_members(client: HistoryClient):
     chat = await client.commit(variant["id"], slug="chat", message="A Chat", data={"uri": "x:y:chat:1"})
     await client.commit(variant["id"], slug="plain", message="plain")
 
-    async def found(**asked: Any) -> list[str]:
-        return await slugs(client, "application_revisions", application_revision=asked)
+    async def found(**filtering: Any) -> list[str]:
+        return await slugs(client, "application_revisions", application_revision=filtering)
 
     assert await found(flags={"is_chat": True}) == ["chat"]
     assert await found(flags={"is_chat": False, "is_snippet": False}) == ["plain"]
@@ -464,11 +465,13 @@ async def test_a_simple_application_has_an_empty_revision_and_one_with_the_data(
     made = (await client.post("/simple/applications/", {"application": sent}))["application"]
     log = await client.log(application_id=made["id"])
 
-    assert [(each["version"], each.get("message"), each.get("data")) for each in log] == [
+    assert [(revision["version"], revision.get("message"), revision.get("data")) for revision in log] == [
         ("1", None, {"parameters": {"n": 1}}),
         ("0", "Initial commit", None),
     ]
-    assert all((each["name"], each["tags"], len(each["flags"])) == ("S", {"a": "b"}, 17) for each in log)
+    assert all(
+        (revision["name"], revision["tags"], len(revision["flags"])) == ("S", {"a": "b"}, 17) for revision in log
+    )
     assert (made["revision_id"], made["variant_id"]) == (log[0]["id"], log[0]["variant_id"])
     assert len(made["flags"]) == 17
     assert (await client.call("GET", f"/simple/applications/{made['id']}"))["application"] == made
@@ -490,7 +493,7 @@ async def test_edit_of_a_simple_application_commits_a_change(client: HistoryClie
     assert (touched["revision_id"], touched["updated_by_id"]) == (made["revision_id"], str(USER_ID))
     assert (renamed["name"], renamed["data"]) == ("T", {"script": "1"})
     assert (changed["name"], changed["data"]) == ("T", {"script": "2"})
-    assert [(each["version"], each.get("name"), each["tags"]) for each in log[:2]] == [
+    assert [(revision["version"], revision.get("name"), revision["tags"]) for revision in log[:2]] == [
         ("3", None, {"a": "b"}),
         ("2", "T", {"a": "b"}),
     ]
@@ -510,7 +513,7 @@ async def test_edit_without_data_keeps_what_is_committed_meanwhile(client: Histo
 
     edited = (await editing)["application"]
     assert (edited["name"], edited["data"]) == ("x", {"script": "2"})
-    assert [each["version"] for each in await client.log(variant_id=made["variant_id"])] == ["3", "2", "1", "0"]
+    assert [revision["version"] for revision in await client.log(variant_id=made["variant_id"])] == ["3", "2", "1", "0"]
 
 
 async def test_simple_applications_are_queried_by_flags_of_their_head(client: HistoryClient):
@@ -519,9 +522,9 @@ async def test_simple_applications_are_queried_by_flags_of_their_head(client: Hi
         await client.post("/simple/applications/", {"application": sent})
     await client.application("bare")
 
-    async def found(**question: Any) -> list[str]:
-        answer = await client.post("/simple/applications/query", question)
-        return [each["slug"] for each in answer["applications"]]
+    async def found(**query: Any) -> list[str]:
+        response = await client.post("/simple/applications/query", query)
+        return [application["slug"] for application in response["applications"]]
 
     assert await found() == ["chat", "plain", "snippet"]
     assert await found(application={"flags": {"is_chat": True}}) == ["chat"]
@@ -542,7 +545,7 @@ async def test_archived_simple_application_keeps_its_variant(client: HistoryClie
     assert "deleted_at" not in restored
 
 
-# By environment
+# Retrieval by environment
 
 
 async def test_deployed_revision_is_retrieved_by_environment(client: HistoryClient):
@@ -551,13 +554,13 @@ async def test_deployed_revision_is_retrieved_by_environment(client: HistoryClie
     deploy = {**target, "application_ref": {"slug": "app"}, "application_revision_ref": {"version": "0"}}
     await client.post("/applications/revisions/deploy", deploy)
 
-    answers = [
+    responses = [
         await client.post("/applications/revisions/retrieve", {"resolve": True, **target, **named})
         for named in ({"key": "app.revision"}, {"application_ref": {"id": application["id"]}, "key": ""})
     ]
 
-    for answer in answers:
-        assert answer["application_revision"]["id"] == revisions[0]["id"]
-        assert answer["retrieval_info"]["selector"] == {"key": "app.revision"}
-        assert {"application", "environment", "environment_revision"} <= set(answer["retrieval_info"]["references"])
-        assert answer["resolution_info"]["errors"] == []
+    for response in responses:
+        assert response["application_revision"]["id"] == revisions[0]["id"]
+        assert response["retrieval_info"]["selector"] == {"key": "app.revision"}
+        assert {"application", "environment", "environment_revision"} <= set(response["retrieval_info"]["references"])
+        assert response["resolution_info"]["errors"] == []

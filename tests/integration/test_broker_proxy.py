@@ -1,4 +1,4 @@
-"""The proxy of the embedded broker, with a small server that answers frames."""
+"""The proxy of the embedded broker, with a small server that responds to frames."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class _Client:
         head = struct.pack(">hhi", api_key, 0, correlation_id) + who
         self._writer.write(struct.pack(">i", length or len(head + body)) + head + body)
 
-    async def answer(self) -> int:
+    async def response(self) -> int:
         length, correlation_id = struct.unpack(">ii", await self._reader.readexactly(8))
         assert await self._reader.readexactly(length - 4) == b"reply"
         return int(correlation_id)
@@ -118,7 +118,7 @@ async def test_frames_of_any_size_pass_unchanged(connect: Connect):
     client.send(FETCH, 1, body=b"x" * 1_000_000)
     client.send(PRODUCE, 2, body=b"")
 
-    assert [await client.answer(), await client.answer()] == [1, 2]
+    assert [await client.response(), await client.response()] == [1, 2]
 
 
 async def test_hold_waits_for_requests_under_way(proxy: BrokerProxy, broker: _Broker, connect: Connect):
@@ -133,7 +133,7 @@ async def test_hold_waits_for_requests_under_way(proxy: BrokerProxy, broker: _Br
     broker.may_answer.set()
 
     await asyncio.wait_for(holding, 5)
-    assert await client.answer() == 1
+    assert await client.response() == 1
 
 
 async def test_held_produce_request_does_not_delay_other_requests(
@@ -146,7 +146,7 @@ async def test_held_produce_request_does_not_delay_other_requests(
     client.send(PRODUCE, 1)
     other.send(FETCH, 2)
 
-    assert await other.answer() == 2
+    assert await other.response() == 2
     assert broker.requests == [(FETCH, 2)]
 
 
@@ -157,7 +157,7 @@ async def test_worker_may_produce_during_the_drain_but_not_before_the_topics_exi
     await proxy.hold_produces(timeout_s=1)
     other.send(PRODUCE, 1, client_id=DRAINING_CLIENT + "s")
     worker.send(PRODUCE, 2, client_id=DRAINING_CLIENT)
-    assert await worker.answer() == 2
+    assert await worker.response() == 2
     assert broker.requests == [(PRODUCE, 2)]
 
     successor = _Broker()
@@ -178,10 +178,10 @@ async def test_truncated_produce_request_closes_the_connection(connect: Connect,
     assert await client.is_closed()
 
 
-async def test_turn_disconnects_clients_and_holds_produces_until_admitted(proxy: BrokerProxy, connect: Connect):
+async def test_replaced_broker_disconnects_clients_and_holds_produces(proxy: BrokerProxy, connect: Connect):
     client = await connect()
     client.send(FETCH, 0)
-    assert await client.answer() == 0
+    assert await client.response() == 0
     await proxy.hold_produces(timeout_s=1)
     client.send(PRODUCE, 1)
     successor = _Broker()
@@ -192,10 +192,10 @@ async def test_turn_disconnects_clients_and_holds_produces_until_admitted(proxy:
     again, other = await connect(), await connect()
     again.send(PRODUCE, 7)
     other.send(FETCH, 8)
-    assert await other.answer() == 8
+    assert await other.response() == 8
     assert successor.requests == [(FETCH, 8)], "it has no topics yet"
     proxy.admit_produces()
-    assert await again.answer() == 7
+    assert await again.response() == 7
     assert successor.requests == [(FETCH, 8), (PRODUCE, 7)]
     await successor.close()
 
@@ -209,7 +209,7 @@ async def test_produces_are_held_until_they_are_admitted(broker: _Broker):
 
     proxy.admit_produces()
 
-    assert await client.answer() == 1
+    assert await client.response() == 1
     await client.close()
     await proxy.close()
 
@@ -227,7 +227,7 @@ async def test_request_unanswered_at_the_deadline_is_never_acknowledged(
 
     assert await waiting.is_closed(), "nobody knows whether the record was stored"
     idle.send(FETCH, 2)
-    assert await idle.answer() == 2
+    assert await idle.response() == 2
 
 
 async def test_client_without_acknowledgements_does_not_block_a_hold(

@@ -1,4 +1,6 @@
-"""Child processes of the API that read large bodies: what comes back, who waits, and what becomes of them when they or the API die."""
+"""Child processes of the API that read large bodies: results, waiting tasks, and what happens when a child or the API
+dies.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +55,7 @@ def raise_invalid_input() -> None:
 
 
 def die_once(marker: str) -> str:
-    """End the process, unless that was done before."""
+    """End the process, but only the first time."""
     if not Path(marker).exists():
         Path(marker).touch()
         os.kill(os.getpid(), signal.SIGKILL)
@@ -147,7 +149,7 @@ async def test_waiting_task_of_a_cancelled_request_never_runs(tmp_path: Path) ->
         waiting.cancel()
         with pytest.raises(asyncio.CancelledError):
             await waiting
-        await compute.run(int, "1")  # its turn is the next one's
+        await compute.run(int, "1")  # the next task gets its turn
 
         assert first.done()
         assert not (tmp_path / "run").exists()
@@ -187,7 +189,7 @@ async def test_closing_ends_the_processes(compute: ProcessCompute) -> None:
 
     await compute.close()
 
-    assert not any(psutil.pid_exists(each) for each in process_ids)
+    assert not any(psutil.pid_exists(process_id) for process_id in process_ids)
     with pytest.raises(Unavailable):
         await compute.run(int, "1")
 

@@ -1,6 +1,6 @@
 """Real servers in containers, for machines that have an engine: the images that `docker-compose.yml` names.
 
-The one kind of test that may be missing in CI. What they cover runs elsewhere against the engine in chDB, real Apache
+The only tests that may be skipped in CI. What they cover is tested elsewhere against the engine in chDB, real Apache
 Kafka and real Postgres; only here is ClickHouse a server, and only here is the compose file run.
 """
 
@@ -37,7 +37,7 @@ pytestmark = [pytest.mark.containers, pytest.mark.timeout(600)]
 
 @pytest.fixture(scope="module", autouse=True)
 def _engine() -> None:
-    """Asks the socket itself: the client library leaves one open when nobody answers."""
+    """Ask the socket itself: the client library leaves one open if nothing responds."""
     if "DOCKER_HOST" in os.environ:
         return
     try:
@@ -48,7 +48,7 @@ def _engine() -> None:
 
 
 def _image(service: str) -> str:
-    """The image that the compose file names, so that the two cannot differ."""
+    """Return the image that the compose file names, so that the two cannot differ."""
     text = (ROOT / "docker-compose.yml").read_text()
     found = re.search(rf"^  {service}:\n    image: (\S+)$", text, re.MULTILINE)
     assert found is not None
@@ -82,14 +82,14 @@ async def test_tables_and_repeated_insert_on_a_real_server(clickhouse: ClickHous
         await store.insert("spans", rows, dedup_token="one", deadline_s=30)
 
     counts = await store.select(
-        Statement("SELECT (SELECT count() FROM spans) AS spans, (SELECT count() FROM span_versions) AS heads"),
+        Statement("SELECT (SELECT count() FROM spans) AS spans, (SELECT count() FROM span_versions) AS versions"),
         deadline_s=30,
     )
     await store.close()
 
     assert applied
     assert applied_again == []
-    assert counts.to_pylist() == [{"spans": 100, "heads": 100}]
+    assert counts.to_pylist() == [{"spans": 100, "versions": 100}]
 
 
 @pytest.fixture(scope="module")
@@ -120,6 +120,6 @@ def test_compose_file_rejects_requests_without_a_key(compose: DockerCompose):
 def _count(url: str, key: str) -> int:
     headers = {"content-type": "application/json", "authorization": f"ApiKey {key}"}
     request = urllib.request.Request(url, data=b"{}", headers=headers)
-    with urllib.request.urlopen(request, timeout=10) as answer:
-        result: dict[str, Any] = json.load(answer)
+    with urllib.request.urlopen(request, timeout=10) as response:
+        result: dict[str, Any] = json.load(response)
     return int(result["count"])

@@ -39,7 +39,7 @@ async def select(store: ColumnStore, sql: str, parameters: dict[str, Any] | None
 
 
 async def store_texts(store: ColumnStore, *texts: str, events: tuple[Event, ...] = (), offset: int = 0) -> None:
-    """One span a text, ids from 1 on."""
+    """Store one span per text, with ids from 1."""
     source = random.Random(1)
     spans = [
         random_span(source, offset + number)._replace(attributes={"text": text}, events=events)
@@ -49,7 +49,7 @@ async def store_texts(store: ColumnStore, *texts: str, events: tuple[Event, ...]
 
 
 async def found(store: ColumnStore, text: str) -> list[int]:
-    """The ids of the spans that have what is asked for, in order."""
+    """Return the ids of the matching spans, in order."""
     parameters = Parameters()
     condition = content_condition(text, parameters)
     sql = f"SELECT DISTINCT hex(substring(span_id, 1, 8)) AS id FROM spans WHERE {condition} ORDER BY id"
@@ -80,7 +80,7 @@ async def test_index_answers_for_words(store: ColumnStore):
 
     text = "\n".join(row["explain"].decode() for row in plan)
     assert "Name: content_index" in text
-    assert "hasAllTokens(content" not in text  # what stands there instead is read from the index
+    assert "hasAllTokens(content" not in text  # the column that replaces it is read from the index
     assert "__text_index_content_index_hasAllTokens" in text
     assert "__text_index_content_index_hasAnyTokens" in text
 

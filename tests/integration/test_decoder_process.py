@@ -1,4 +1,4 @@
-"""The processes that decode: one that ends is replaced, none outlives its worker, and no record is lost to either."""
+"""Decoder processes: one that ends is replaced, none outlives its worker, and no record is lost."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ ROOT = Path(__file__).parents[2]
 
 
 class Deadly:
-    """End the process that reads it."""
+    """Ends the process that unpickles it."""
 
     def __reduce__(self) -> Any:
         return os._exit, (9,)
@@ -81,19 +81,19 @@ def worker_on(broker: MemoryBroker, decoder: ProcessDecoder, sink: RecordingSink
     )
 
 
-async def test_one_that_is_killed_is_replaced_and_its_portions_are_opened_all_the_same(decoder: ProcessDecoder) -> None:
+async def test_killed_decoder_is_replaced_and_its_chunks_are_decoded(decoder: ProcessDecoder) -> None:
     before = restarts()
     decoding = [asyncio.create_task(decoder.decode(chunk(f"s{number}"))) for number in range(3)]
     await asyncio.sleep(0)
 
     os.kill(decoder.process_ids[0], signal.SIGKILL)
-    decoded = [await each for each in decoding]
+    decoded = [await task for task in decoding]
 
-    assert [each.rows["name"].to_pylist() for each in decoded] == [["s0"], ["s1"], ["s2"]]
+    assert [result.rows["name"].to_pylist() for result in decoded] == [["s0"], ["s1"], ["s2"]]
     assert restarts() == before + 1
 
 
-async def test_records_that_end_it_each_time_are_a_bug_that_is_named(decoder: ProcessDecoder) -> None:
+async def test_records_that_end_the_decoder_each_time_are_named_in_the_error(decoder: ProcessDecoder) -> None:
     before = restarts()
 
     with pytest.raises(DecoderFailed, match="3 times over the same records"):
@@ -103,9 +103,9 @@ async def test_records_that_end_it_each_time_are_a_bug_that_is_named(decoder: Pr
     assert (await decoder.decode(chunk("b"))).rows["name"].to_pylist() == ["b"]
 
 
-async def test_one_that_does_not_answer_is_replaced_too() -> None:
+async def test_hanging_decoder_is_replaced() -> None:
     before = restarts()
-    decoder = ProcessDecoder(RULES, processes=1, response_s_max=0.001)  # none starts so fast
+    decoder = ProcessDecoder(RULES, processes=1, response_s_max=0.001)  # no process starts this fast
 
     with pytest.raises(DecoderFailed, match="hung"):
         await decoder.decode(chunk("a"))
@@ -115,25 +115,25 @@ async def test_one_that_does_not_answer_is_replaced_too() -> None:
 
 
 class Slow:
-    """Keeps the process that reads it busy for a moment."""
+    """Keeps the process that unpickles it busy for a moment."""
 
     def __reduce__(self) -> Any:
         return time.sleep, (0.5,)
 
 
-async def test_a_portion_does_not_pay_for_the_time_that_those_before_it_took() -> None:
+async def test_time_limit_of_a_chunk_excludes_the_chunks_before_it() -> None:
     before = restarts()
     decoder = ProcessDecoder(RULES, processes=1, response_s_max=1.5)
-    await asyncio.sleep(1.0)  # it starts meanwhile
+    await asyncio.sleep(1.0)  # it starts in the meantime
 
     failed = await asyncio.gather(*[decoder.decode(chunk("a", log=Slow())) for _ in range(5)], return_exceptions=True)
 
     assert restarts() == before
-    assert not any(isinstance(each, TimeoutError) for each in failed)
+    assert not any(isinstance(failure, TimeoutError) for failure in failed)
     await decoder.close()
 
 
-async def test_a_worker_that_ends_while_something_is_opened_has_nothing_to_complain_about() -> None:
+async def test_worker_that_ends_during_decoding_logs_no_error() -> None:
     complaints: list[dict[str, Any]] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context))
     decoder = ProcessDecoder(RULES, processes=1)
@@ -149,7 +149,7 @@ async def test_a_worker_that_ends_while_something_is_opened_has_nothing_to_compl
     assert complaints == []
 
 
-async def test_a_worker_whose_decoder_is_killed_loses_nothing(decoder: ProcessDecoder) -> None:
+async def test_worker_whose_decoder_is_killed_loses_nothing(decoder: ProcessDecoder) -> None:
     broker, sink = MemoryBroker(partitions=1), RecordingSink()
     worker = worker_on(broker, decoder, sink)
     names = [f"s{number}" for number in range(20)]
@@ -168,7 +168,7 @@ async def test_a_worker_whose_decoder_is_killed_loses_nothing(decoder: ProcessDe
     assert sink.names == names
 
 
-async def test_a_worker_whose_decoder_fails_for_good_ends_and_commits_nothing(decoder: ProcessDecoder) -> None:
+async def test_worker_whose_decoder_fails_permanently_commits_nothing(decoder: ProcessDecoder) -> None:
     broker = MemoryBroker(partitions=1)
     worker = worker_on(broker, decoder, RecordingSink())
     worker._source.partition_id_of = lambda _partition: Deadly()  # type: ignore[method-assign, return-value, assignment]
@@ -181,7 +181,7 @@ async def test_a_worker_whose_decoder_fails_for_good_ends_and_commits_nothing(de
     assert broker.committed() == {}
 
 
-async def test_signals_are_left_to_the_worker(decoder: ProcessDecoder) -> None:
+async def test_decoder_ignores_signals(decoder: ProcessDecoder) -> None:
     await decoder.decode(chunk("a"))
     process_id = decoder.process_ids[0]
 
@@ -193,7 +193,7 @@ async def test_signals_are_left_to_the_worker(decoder: ProcessDecoder) -> None:
     assert os.getpgid(process_id) != os.getpgid(0), "Ctrl-C in a terminal goes to the whole group"
 
 
-def test_none_outlives_a_worker_that_is_killed() -> None:
+def test_no_decoder_outlives_a_killed_worker() -> None:
     script = (
         "import time; from tests.integration.test_decoder_process import RULES, ProcessDecoder;"
         "print(ProcessDecoder(RULES, processes=1).process_ids[0], flush=True); time.sleep(60)"
@@ -210,7 +210,7 @@ def test_none_outlives_a_worker_that_is_killed() -> None:
         time.sleep(0.05)
 
 
-async def test_who_drains_does_not_wait_for_a_decoder_that_hangs(decoder: ProcessDecoder) -> None:
+async def test_drain_does_not_wait_for_a_hanging_decoder(decoder: ProcessDecoder) -> None:
     broker, sink = MemoryBroker(partitions=1), RecordingSink()
     worker = Worker(
         replace(POLICY, flush=FlushPolicy(rows_max=1_000, age_s_max=3_600)),

@@ -42,7 +42,7 @@ async def test_record_produced_before_the_topics_exist_is_not_lost(
     await ensure_topics(kafka)
     broker.admit_produces()
     publisher = KafkaPublisher(kafka)
-    await publisher.publish(TOPIC, b"of the old one")  # so that it knows the partitions, and asks nobody
+    await publisher.publish(TOPIC, b"of the old one")  # so that it knows the partitions and sends no request
     await broker.hold_produces()
 
     publishing = asyncio.create_task(publisher.publish(TOPIC, b"held"))

@@ -1,4 +1,4 @@
-"""The embedded Postgres, real, wherever the data directory lies."""
+"""The real embedded Postgres, in data directories of any path."""
 
 from __future__ import annotations
 

@@ -21,29 +21,29 @@ OF_X = "@ag.embed[@ag.references[workflow_revision.slug=x-v1], @ag.selector[path
 
 @pytest.fixture
 async def client(shared_database: Database) -> AsyncIterator[HistoryClient]:
-    """Whose project has the revision ``x-v1`` of the variant ``x.main`` of the application ``x``."""
+    """A client whose project has the revision ``x-v1`` of the variant ``x.main`` of the application ``x``."""
     async with clients_of(shared_database) as [client]:
         await revision(client, "x", "x-v1", {"parameters": {"greeting": "Hello", "n": 5, "list": [{"a": None}]}})
         yield client
 
 
 async def revision(client: HistoryClient, slug: str, revision_slug: str, data: Any) -> Any:
-    """The first revision of a new application."""
+    """Return the first revision of a new application."""
     application = await client.application(slug)
     variant = await client.variant(application["id"], f"{slug}.main")
     return await client.commit(variant["id"], slug=revision_slug, data=data)
 
 
 def embed(path: str | None = "parameters.greeting", /, **references: Any) -> Any:
-    """The spelling of an object."""
+    """Return a reference in the object spelling."""
     selector = {} if path is None else {"@ag.selector": {"path": path}}
     return {"@ag.embed": {"@ag.references": references or {"application_revision": {"slug": "x-v1"}}, **selector}}
 
 
 async def resolved(client: HistoryClient, parameters: Any, **options: Any) -> tuple[Any, Any]:
-    """The parameters with everything in its place, and ``resolution_info``."""
-    answer = await client.post(RESOLVE, {"application_revision": {"data": {"parameters": parameters}}, **options})
-    return answer["application_revision"]["data"]["parameters"], answer["resolution_info"]
+    """Return the parameters with references resolved, and ``resolution_info``."""
+    response = await client.post(RESOLVE, {"application_revision": {"data": {"parameters": parameters}}, **options})
+    return response["application_revision"]["data"]["parameters"], response["resolution_info"]
 
 
 async def refused(client: HistoryClient, parameters: Any, **options: Any) -> str:
@@ -161,7 +161,7 @@ async def test_embedded_environment_is_its_data(client: HistoryClient):
     assert info["references_used"][0]["environment"]["slug"] == "production"
 
 
-# What is told
+# What is reported
 
 
 async def test_one_embed_is_counted_once(client: HistoryClient):
@@ -233,9 +233,9 @@ async def test_embeds_are_counted_as_often_as_they_occur(client: HistoryClient):
 async def test_limits_of_a_request_have_bounds(client: HistoryClient, member: str, number: int):
     body = {"application_revision": {"data": {"parameters": {}}}, member: number}
 
-    answer = await client.post(RESOLVE, body, status=422)
+    response = await client.post(RESOLVE, body, status=422)
 
-    assert answer["detail"][0]["loc"] == ["body", member]
+    assert response["detail"][0]["loc"] == ["body", member]
 
 
 @pytest.mark.parametrize(
@@ -260,19 +260,19 @@ async def test_cycle_is_rejected(client: HistoryClient, ring: dict[str, str], at
 async def test_revision_that_embeds_itself_is_a_cycle(client: HistoryClient):
     await revision(client, "self", "self-v1", {"parameters": {"v": embed(None, application={"slug": "self"})}})
 
-    answer = await client.post(RETRIEVE, {"application_ref": {"slug": "self"}, "resolve": True}, status=400)
+    response = await client.post(RETRIEVE, {"application_ref": {"slug": "self"}, "resolve": True}, status=400)
 
-    assert answer["detail"].startswith("data.parameters.v: ")
-    assert "cycle" in answer["detail"]
+    assert response["detail"].startswith("data.parameters.v: ")
+    assert "cycle" in response["detail"]
 
 
 async def test_other_part_of_the_same_revision_is_not_a_cycle(client: HistoryClient):
     value = embed("parameters.tone", application_revision={"slug": "own-v1"})
     await revision(client, "own", "own-v1", {"parameters": {"tone": "kind", "style": value}})
 
-    answer = await client.post(RETRIEVE, {"application_ref": {"slug": "own"}, "resolve": True})
+    response = await client.post(RETRIEVE, {"application_ref": {"slug": "own"}, "resolve": True})
 
-    assert answer["application_revision"]["data"] == {"parameters": {"tone": "kind", "style": "kind"}}
+    assert response["application_revision"]["data"] == {"parameters": {"tone": "kind", "style": "kind"}}
 
 
 # What cannot be resolved
@@ -338,7 +338,7 @@ async def test_unresolved_reference_is_kept_or_replaced_by_policy(client: Histor
         parameters, info = await resolved(client, {"here": value, "there": embed()}, error_policy=policy)
 
         shown = parameters.pop("here")
-        # What follows a marker that cannot be read is text.
+        # The rest of an unreadable marker is text.
         assert shown == expected or str(shown).startswith(PLACEHOLDER)
         assert parameters == {"there": "Hello"}
         assert (info["embeds_resolved"], len(info["errors"])) == (1, 1)
@@ -356,7 +356,7 @@ async def test_rest_of_a_text_stays(client: HistoryClient):
 async def test_revision_of_another_project_looks_missing(shared_database: Database):
     async with clients_of(shared_database, count=2) as [mine, stranger]:
         theirs = await revision(stranger, "secret", "secret-v1", {"parameters": {"greeting": "theirs"}})
-        answers = []
+        responses = []
         for references in (
             {"application_revision": {"id": theirs["id"]}},
             {"application_variant": {"id": theirs["application_variant_id"]}},
@@ -368,9 +368,9 @@ async def test_revision_of_another_project_looks_missing(shared_database: Databa
             [(member, value)] = reference.items()
             other = value.replace("secret", "nobody") if member == "slug" else "00000000-0000-7000-8000-0000000000ff"
             absent = await refused(mine, {"here": embed(**{name: {member: other}})})
-            answers.append((await refused(mine, {"here": embed(**references)}), absent.replace(other, value)))
+            responses.append((await refused(mine, {"here": embed(**references)}), absent.replace(other, value)))
 
-    assert all(own == absent for own, absent in answers), answers
+    assert all(own == absent for own, absent in responses), responses
 
 
 async def test_foreign_part_next_to_an_own_part_is_not_read(shared_database: Database):
@@ -392,13 +392,13 @@ async def test_retrieval_resolves_on_request(client: HistoryClient):
     committed = await revision(client, "y", "y-v1", {"parameters": {"here": OF_X}})
 
     plain = await client.post(RETRIEVE, {"application_ref": {"slug": "y"}})
-    answer = await client.post(RETRIEVE, {"application_ref": {"slug": "y"}, "resolve": True})
+    response = await client.post(RETRIEVE, {"application_ref": {"slug": "y"}, "resolve": True})
 
     assert plain["application_revision"] == committed
     assert "resolution_info" not in plain
-    assert answer["application_revision"] == {**committed, "data": {"parameters": {"here": "Hello"}}}
-    assert answer["retrieval_info"] == plain["retrieval_info"]
-    assert answer["resolution_info"]["embeds_resolved"] == 1
+    assert response["application_revision"] == {**committed, "data": {"parameters": {"here": "Hello"}}}
+    assert response["retrieval_info"] == plain["retrieval_info"]
+    assert response["resolution_info"]["embeds_resolved"] == 1
 
 
 async def test_workflows_deployments_and_the_resolve_route_do_too(client: HistoryClient):
@@ -407,7 +407,7 @@ async def test_workflows_deployments_and_the_resolve_route_do_too(client: Histor
         "/applications/revisions/deploy", {"application_ref": {"slug": "y"}, "environment_ref": {"slug": "production"}}
     )
 
-    answers = [
+    responses = [
         (await client.post("/workflows/revisions/retrieve", {"workflow_ref": {"slug": "y"}, "resolve": True}))[
             "workflow_revision"
         ],
@@ -419,15 +419,15 @@ async def test_workflows_deployments_and_the_resolve_route_do_too(client: Histor
         (await client.post(RESOLVE, {"application_ref": {"slug": "y"}}))["application_revision"],
     ]
 
-    assert [each["data"] for each in answers] == [{"parameters": {"here": "Hello"}}] * 3
+    assert [response["data"] for response in responses] == [{"parameters": {"here": "Hello"}}] * 3
 
 
 async def test_revision_can_be_sent_as_it_was_returned(client: HistoryClient):
     committed = await revision(client, "y", "y-v1", {"parameters": {"here": OF_X}})
 
-    answer = await client.post(RESOLVE, {"application_revision": committed})
+    response = await client.post(RESOLVE, {"application_revision": committed})
 
-    assert answer["application_revision"] == {"data": {"parameters": {"here": "Hello"}}}
+    assert response["application_revision"] == {"data": {"parameters": {"here": "Hello"}}}
 
 
 async def test_workflows_resolve_what_the_sdk_sends(client: HistoryClient):
@@ -449,8 +449,8 @@ async def test_deployed_reference_without_a_value_is_400(client: HistoryClient):
     await revision(client, "y", "y-v1", {"parameters": {"here": "@{{application.slug=none}}"}})
 
     for path, word in ((RETRIEVE, "application"), ("/workflows/revisions/retrieve", "workflow")):
-        answer = await client.post(path, {f"{word}_ref": {"slug": "y"}, "resolve": True}, status=400)
-        assert answer["detail"].startswith("data.parameters.here: ")
+        response = await client.post(path, {f"{word}_ref": {"slug": "y"}, "resolve": True}, status=400)
+        assert response["detail"].startswith("data.parameters.here: ")
 
 
 async def test_environments_resolve_too(client: HistoryClient):
@@ -468,20 +468,20 @@ async def test_environments_resolve_too(client: HistoryClient):
     assert named["retrieval_info"]["references"]["environment"]["slug"] == "mine"
     assert inline["environment_revision"] == {"data": {"references": references}}
     assert await client.post(path, {"environment_ref": {"slug": "none"}}) == {"count": 0}
-    assert await client.post(path, {"environment_ref": {"slug": "staging"}}) == {"count": 0}  # it holds no data
+    assert await client.post(path, {"environment_ref": {"slug": "staging"}}) == {"count": 0}  # it has no data
     await client.post(path, {"environment_revision": {}}, status=400)
     await client.post(path, {}, status=400)
-    answer = await client.post(path, {"environment_revision": {"dat": {}}}, status=422)
-    assert answer["detail"][0]["loc"] == ["body", "environment_revision", "dat"]
+    response = await client.post(path, {"environment_revision": {"dat": {}}}, status=422)
+    assert response["detail"][0]["loc"] == ["body", "environment_revision", "dat"]
 
 
 async def test_data_without_embeds_is_returned_as_committed(client: HistoryClient):
     data = {"parameters": {"z": 1.0, "a": 2**70, "n": None, "text": "@{{name}}"}}
     committed = await revision(client, "y", "y-v1", data)
 
-    answer = await client.post(RETRIEVE, {"application_ref": {"slug": "y"}, "resolve": True})
+    response = await client.post(RETRIEVE, {"application_ref": {"slug": "y"}, "resolve": True})
 
-    assert json.dumps(answer["application_revision"]["data"]) == json.dumps(committed["data"])
+    assert json.dumps(response["application_revision"]["data"]) == json.dumps(committed["data"])
 
 
 # Bounds
@@ -489,7 +489,7 @@ async def test_data_without_embeds_is_returned_as_committed(client: HistoryClien
 
 @pytest.fixture
 async def small(shared_database: Database) -> AsyncIterator[HistoryClient]:
-    """A project of an API on which resolved data has 10,000 bytes at most."""
+    """A project of an API on which resolved data has at most 10,000 bytes."""
     async with clients_of(shared_database) as [client]:
         settings = Settings(auth="on", limits=LimitSettings(resolved_bytes_max=10_000))
         keys = KnownKeys({client.key: client.project_id})
@@ -547,9 +547,9 @@ async def test_texts_that_grow_by_quoting_end_at_the_limit_of_bytes(small: Histo
     here = {"here": embed("parameters", application={"slug": "q9"})}
 
     body = {"application_revision": {"data": {"parameters": here}}, "error_policy": policy}
-    status, answer = await small.try_call("POST", RESOLVE, json=body)
+    status, response = await small.try_call("POST", RESOLVE, json=body)
 
-    assert (status, len(json.dumps(answer)) < 20_000) == (400 if policy == "exception" else 200, True)
+    assert (status, len(json.dumps(response)) < 20_000) == (400 if policy == "exception" else 200, True)
 
 
 async def test_a_part_that_is_too_large_is_not_read(small: HistoryClient):
@@ -573,10 +573,10 @@ async def test_many_embeds_are_read_up_to_the_limit(client: HistoryClient):
     flood = "@{{a.b=}}" * 100_000
 
     body = {"application_revision": {"data": {"script": flood}}, "error_policy": "keep"}
-    answer = await client.post(RESOLVE, body)
+    response = await client.post(RESOLVE, body)
 
-    assert answer["application_revision"] == {"data": {"script": flood}}
-    assert (answer["resolution_info"]["embeds_resolved"], len(answer["resolution_info"]["errors"])) == (0, 100)
+    assert response["application_revision"] == {"data": {"script": flood}}
+    assert (response["resolution_info"]["embeds_resolved"], len(response["resolution_info"]["errors"])) == (0, 100)
 
 
 async def test_nesting_has_the_limit_of_data(client: HistoryClient):

@@ -49,7 +49,7 @@ class Api:
         return application
 
     async def deployed(self, environment: str = "production") -> dict[str, Any]:
-        """What ``/simple/environments/query`` shows of one."""
+        """Return what ``/simple/environments/query`` returns for one environment."""
         body = {"environment": {"slug": environment}, "environment_refs": [{"slug": environment}]}
         [found] = (await self.ok("/simple/environments/query", body))["environments"]
         return dict(found["data"].get("references", {}))
@@ -74,7 +74,7 @@ class TestSimpleEnvironments:
 
         log = await api.ok("/environments/revisions/log", {"environment_revisions": {"environment_id": made["id"]}})
         assert (made["slug"], made["name"]) == ("production", "Production")
-        assert [each["version"] for each in log["environment_revisions"]] == ["1", "0"]
+        assert [revision["version"] for revision in log["environment_revisions"]] == ["1", "0"]
         assert made["revision_id"] == log["environment_revisions"][0]["id"]
         assert made["variant_id"] == log["environment_revisions"][0]["environment_variant_id"]
         assert "flags" not in made
@@ -116,7 +116,7 @@ FIRST = ["development", "staging", "production"]
 
 
 class TestFirstEnvironments:
-    """What a project has from the start."""
+    """Tests of the environments that every project has."""
 
     @pytest.fixture
     async def fresh(self, shared_database: Database) -> AsyncIterator[Api]:
@@ -130,12 +130,12 @@ class TestFirstEnvironments:
 
         found = (await fresh.ok("/simple/environments/query"))["environments"]
 
-        assert [each["slug"] for each in found] == [*FIRST, "by-hand"]
-        assert [each["name"] for each in found] == ["Development", "Staging", "Production", "By-Hand"]
-        assert {frozenset(each) for each in found} == {frozenset(by_hand)}
+        assert [environment["slug"] for environment in found] == [*FIRST, "by-hand"]
+        assert [environment["name"] for environment in found] == ["Development", "Staging", "Production", "By-Hand"]
+        assert {frozenset(environment) for environment in found} == {frozenset(by_hand)}
         log = {"environment_revisions": {"environment_id": found[2]["id"]}}
         revisions = (await fresh.ok("/environments/revisions/log", log))["environment_revisions"]
-        assert [(each["version"], each.get("message"), "data" in each) for each in revisions] == [
+        assert [(revision["version"], revision.get("message"), "data" in revision) for revision in revisions] == [
             ("1", None, False),
             ("0", "Initial commit", False),
         ]
@@ -187,7 +187,10 @@ class TestGuarding:
 
         for path in ("/environments/query", "/simple/environments/query"):
             found = [
-                [each["slug"] for each in (await api.ok(path, {"environment": {"flags": flags}}))["environments"]]
+                [
+                    environment["slug"]
+                    for environment in (await api.ok(path, {"environment": {"flags": flags}}))["environments"]
+                ]
                 for flags in ({"is_guarded": True}, {"is_guarded": False})
             ]
             assert found == [["one"], ["two"]]
@@ -239,7 +242,7 @@ class TestQueries:
             ("tags={", ["query", "tags"]),
         ],
     )
-    async def test_what_cannot_be_read_is_422(self, api: Api, layer: str, parameters: str, loc: list[str]):
+    async def test_invalid_request_is_422(self, api: Api, layer: str, parameters: str, loc: list[str]):
         status, answer = await api.post(f"/environments{layer}/query?{parameters}")
 
         assert (status, answer["detail"][0]["loc"]) == (422, loc)
@@ -258,15 +261,15 @@ class TestQueries:
         by_both = await api.ok(
             f"/environments/revisions/query?environment_revision_id={made['revision_id']}&environment_revision_version=0"
         )
-        assert [each["id"] for each in by_version["environment_revisions"]] == [made["revision_id"]]
-        assert [each["version"] for each in by_versions["environment_revisions"]] == ["0", "1"]
+        assert [revision["id"] for revision in by_version["environment_revisions"]] == [made["revision_id"]]
+        assert [revision["version"] for revision in by_versions["environment_revisions"]] == ["0", "1"]
         assert by_both["count"] == 0
 
         by_variant = await api.ok(f"/environments/revisions/query?environment_variant_id={made['variant_id']}")
         by_revision = await api.ok(f"/environments/revisions/query?environment_revision_id={made['revision_id']}")
 
-        assert [each["version"] for each in by_variant["environment_revisions"]] == ["0", "1"]
-        assert [each["id"] for each in by_revision["environment_revisions"]] == [made["revision_id"]]
+        assert [revision["version"] for revision in by_variant["environment_revisions"]] == ["0", "1"]
+        assert [revision["id"] for revision in by_revision["environment_revisions"]] == [made["revision_id"]]
 
 
 class TestCommits:
@@ -358,7 +361,7 @@ class TestCommits:
 
 class TestHistory:
     async def _deployed_twice(self, api: Api) -> list[dict[str, Any]]:
-        """The revisions of an environment to which version 0 and then version 1 of an application was deployed, oldest first."""
+        """Return the revisions, oldest first, of an environment to which version 0 and then version 1 was deployed."""
         environment, _ = await api.environment(), await api.application()
         for version in "01":
             what = {"application_ref": {"slug": "faq-bot"}, "application_revision_ref": {"version": version}}
@@ -549,7 +552,7 @@ class TestRetrievingWhatIsDeployed:
         old = await api.ok(RETRIEVE, {**then, "key": "faq-bot.revision"})
         new = await api.ok(RETRIEVE, {"environment_ref": {"slug": "production"}, "key": "faq-bot.revision"})
 
-        assert [each["application_revision"]["version"] for each in (old, new)] == ["1", "2"]
+        assert [retrieved["application_revision"]["version"] for retrieved in (old, new)] == ["1", "2"]
 
     @pytest.mark.parametrize(
         ("body", "status", "names"),
@@ -686,7 +689,9 @@ class TestWorkflows:
             {**there, "workflow_ref": {"slug": "faq-bot"}, "workflow_revision_ref": {"version": "9"}},
         ]
 
-        answers = [await api.post("/workflows/revisions/retrieve", body) for body in bodies]
+        responses = [await api.post("/workflows/revisions/retrieve", body) for body in bodies]
 
-        assert {status for status, _ in answers} == {400}
-        assert all("workflow" in each["detail"] and "application" not in each["detail"] for _, each in answers), answers
+        assert {status for status, _ in responses} == {400}
+        assert all("workflow" in each["detail"] and "application" not in each["detail"] for _, each in responses), (
+            responses
+        )

@@ -113,8 +113,8 @@ async def _query(
 ) -> dict[str, Any]:
     context = context_of(store=store, clock=SystemClock(), keys=keys)
     model = read_body(SpansQuery, orjson.dumps(body), content_type=None, required=False)
-    answer = await query_spans(Request(context, project_id, {}, None, model, CIMultiDict()))
-    found: dict[str, Any] = orjson.loads(answer.body)
+    response = await query_spans(Request(context, project_id, {}, None, model, CIMultiDict()))
+    found: dict[str, Any] = orjson.loads(response.body)
     return found
 
 
@@ -130,24 +130,24 @@ async def test_response_has_no_explain_member_by_default(store: ColumnStore) -> 
 async def test_explain_does_not_change_the_result(store: ColumnStore) -> None:
     filtering = _where("attributes", "is", 7, key="number")
 
-    answer = await _query(store, filtering=filtering, explain=True)
-    del answer["explain"]
+    response = await _query(store, filtering=filtering, explain=True)
+    del response["explain"]
 
-    assert answer == await _query(store, filtering=filtering)
+    assert response == await _query(store, filtering=filtering)
 
 
 async def test_explain_returns_each_statement_as_it_ran(store: ColumnStore) -> None:
     member = await _explain(store, filtering=_where("span_name", "is", "common"), windowing={"limit": 1})
 
     assert member["statements_count"] == len(member["statements"])
-    steps = [each["step"] for each in member["statements"]]
+    steps = [statement["step"] for statement in member["statements"]]
     assert steps[0] == "candidates"
     assert {"latest versions", "rows"} <= set(steps)
-    for each in member["statements"]:
-        assert each["elapsed_ms"] > 0
-        assert each["sql"].count("project_id = {project_id:UUID}") == each["sql"].count("FROM span")
-        assert each["parameters"]["project_id"] == str(DEFAULT_PROJECT_ID)
-        await store.select(Statement(each["sql"], each["parameters"]), deadline_s=10.0)
+    for statement in member["statements"]:
+        assert statement["elapsed_ms"] > 0
+        assert statement["sql"].count("project_id = {project_id:UUID}") == statement["sql"].count("FROM span")
+        assert statement["parameters"]["project_id"] == str(DEFAULT_PROJECT_ID)
+        await store.select(Statement(statement["sql"], statement["parameters"]), deadline_s=10.0)
 
 
 async def test_hint_names_an_index_that_excluded_granules(store: ColumnStore) -> None:
@@ -155,7 +155,7 @@ async def test_hint_names_an_index_that_excluded_granules(store: ColumnStore) ->
 
     [read] = member["statements"][0]["reads"]
     primary, *others = read["indexes"]
-    [index] = [each for each in others if each["name"] == "leaf_items_index"]
+    [index] = [other for other in others if other["name"] == "leaf_items_index"]
     assert primary["granules_before"] == index["granules_before"] == member["of_project"]["spans"]["granules"]
     assert 0 < index["granules_after"] == read["granules"] < index["granules_before"]
     assert index["type"] == "text"
@@ -193,7 +193,7 @@ async def test_index_excludes_every_granule_for_an_absent_value(
     member = await _explain(store, filtering=_where(field, operator, values, **key))
 
     [read] = member["statements"][0]["reads"]
-    assert {each["name"]: each["granules_after"] for each in read["indexes"]}[index] == 0
+    assert {index["name"]: index["granules_after"] for index in read["indexes"]}[index] == 0
     indexed = "`service.name` of the resource" if field == "resource" else field
     assert member["hint"] == f"The index on {indexed} left 0 of 40 granules."
 
@@ -204,7 +204,7 @@ async def test_index_on_paths_narrows_a_comparison(store: ColumnStore, operator:
     for key in ("nowhere", "number"):
         member = await _explain(store, filtering=_where("attributes", operator, value, key=key))
         [read] = member["statements"][0]["reads"]
-        left[key] = {each["name"]: each["granules_after"] for each in read["indexes"]}["leaf_paths_index"]
+        left[key] = {index["name"]: index["granules_after"] for index in read["indexes"]}["leaf_paths_index"]
 
     assert left["nowhere"] == 0 < left["number"]
 
@@ -244,7 +244,7 @@ async def test_project_without_spans_reads_nothing(store: ColumnStore) -> None:
 async def test_counts_do_not_depend_on_other_projects(
     chdb_dir: Path, chdb_settings: Callable[[], ClickHouseSettings]
 ) -> None:
-    """Ten spans alone, and the same ten next to those of others: one granule each time, never the rows of others."""
+    """Ten spans alone, and the same ten next to spans of other projects: one granule each, without counting other rows."""
     member = {}
     for others_count in (0, 300):
         async with _opened(chdb_settings(), chdb_dir) as own:
@@ -261,11 +261,11 @@ async def test_counts_do_not_depend_on_other_projects(
 
 
 def _without_times(member: dict[str, Any]) -> dict[str, Any]:
-    return {**member, "statements": [{**each, "elapsed_ms": 0} for each in member["statements"]]}
+    return {**member, "statements": [{**statement, "elapsed_ms": 0} for statement in member["statements"]]}
 
 
 BELOW_ID, PROJECT_ID, ABOVE_ID = (UUID(int=number) for number in (0x11, 0x12, 0x13))
-"""In the order of the tables, so that rows of the one in the middle stand in one granule with those of both others."""
+"""Projects in the order of the tables: the one in the middle shares a granule with both others."""
 
 QUESTIONS: dict[str, dict[str, Any]] = {
     "everything": {},
@@ -282,7 +282,7 @@ QUESTIONS: dict[str, dict[str, Any]] = {
 async def test_explanation_does_not_depend_on_rows_of_other_projects(
     chdb_dir: Path, chdb_settings: Callable[[], ClickHouseSettings], own_count: int
 ) -> None:
-    """However many spans neighbors have, at whatever time, on one side or both, merged with ours or not."""
+    """Neighbors may have any number of spans at any time, on one side or both, merged with this project's or not."""
     worlds: list[dict[str, Any]] = []
     for neighbors in ([], [(BELOW_ID, 0, 0)], [(BELOW_ID, 0, 0), (ABOVE_ID, 0, 700)], [(ABOVE_ID, -9_000_000, 7)]):
         async with _opened(chdb_settings(), chdb_dir) as store:
@@ -311,7 +311,7 @@ async def test_explanation_does_not_depend_on_rows_of_other_projects(
 async def test_empty_project_between_two_others_is_explained(
     chdb_dir: Path, chdb_settings: Callable[[], ClickHouseSettings], keys: KnownKeys | None
 ) -> None:
-    """The engine has to read the granule in which the neighbors meet."""
+    """The engine has to read the granule that the neighbors share."""
     async with _opened(chdb_settings(), chdb_dir) as store:
         for project_id in (BELOW_ID, ABOVE_ID):
             await store_record(store, [_span(0)], project_id=project_id)
@@ -347,7 +347,7 @@ async def test_engine_uses_the_indexes_of_the_static_hint(store: ColumnStore, fi
 
     usable = re.findall(r"The index on (.+?) can be used\.", said)
     assert usable
-    assert set(usable) <= {INDEXED_FIELDS.get(each["name"]) for each in read["indexes"]}
+    assert set(usable) <= {INDEXED_FIELDS.get(index["name"]) for index in read["indexes"]}
 
 
 async def test_hostile_value_is_returned_and_never_becomes_sql(store: ColumnStore) -> None:
@@ -378,7 +378,7 @@ async def test_statements_beyond_the_limit_are_returned_without_plan(store: Colu
     member = orjson.loads(await explained(spans))
 
     assert member["statements_count"] == STATEMENTS_EXPLAINED_MAX + 1
-    assert ["reads" in each for each in member["statements"]] == [True] * STATEMENTS_EXPLAINED_MAX + [False]
+    assert ["reads" in statement for statement in member["statements"]] == [True] * STATEMENTS_EXPLAINED_MAX + [False]
     assert member["incomplete"] == "Only the first 20 of 21 statements are explained."
 
 
@@ -401,8 +401,8 @@ async def test_engine_failure_while_explaining_keeps_the_result(store: ColumnSto
     member = orjson.loads(await explained(spans))
 
     assert member["incomplete"] == "The engine did not explain everything (internal)."
-    assert [each["sql"][-7:] for each in member["statements"]] == ["LIMIT 1", "LIMIT 2"]
-    assert not any("reads" in each for each in member["statements"])
+    assert [statement["sql"][-7:] for statement in member["statements"]] == ["LIMIT 1", "LIMIT 2"]
+    assert not any("reads" in statement for statement in member["statements"])
 
 
 async def test_explaining_shares_the_budget_of_the_query(store: ColumnStore) -> None:
@@ -461,4 +461,4 @@ async def test_statements_are_ordered_by_their_start(store: ColumnStore) -> None
     await spans.select(f"{ALL_STARTS} LIMIT 1", {}, step="quick")
     await beginning
 
-    assert [each.step for each in spans.ran] == ["slow", "quick"]
+    assert [statement.step for statement in spans.ran] == ["slow", "quick"]

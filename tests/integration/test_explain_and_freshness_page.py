@@ -1,4 +1,4 @@
-"""``docs/explain-and-freshness.md`` is true: its requests are made one after the other, and answered as it shows."""
+"""The requests in ``docs/explain-and-freshness.md``, sent in order, get the responses on the page."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from tests.support.http_pages import PageReader, api_with_storing, exchanges
 async def client(
     chdb_dir: Path, chdb_settings: Callable[[], ClickHouseSettings]
 ) -> AsyncIterator[aiohttp.ClientSession]:
-    """An API whose broker is drained by and by."""
+    """An API whose broker is drained in the background."""
     async with api_with_storing(chdb_settings(), chdb_dir, partitions=4) as client:
         yield client
 
 
-async def test_every_request_is_answered_as_the_page_shows(client: aiohttp.ClientSession) -> None:
+async def test_every_response_is_as_the_page_shows(client: aiohttp.ClientSession) -> None:
     pairs = exchanges("explain-and-freshness.md")
     assert len(pairs) >= 5
     reader = PageReader(client)

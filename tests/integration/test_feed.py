@@ -1,4 +1,6 @@
-"""The feed over the real engine: what a reader is given, in which order, once; through the handler, as the API calls it."""
+"""The feed over the real engine: which spans a reader gets, in which order, each once. Tests call the handler as the
+API does.
+"""
 
 from __future__ import annotations
 
@@ -53,8 +55,10 @@ def span(number: int, *, start_us: int = 0, trace: int = 1, **members: Any) -> S
 
 
 async def stored(api: ApiContext, *numbers: int, offset: int, partition_id: str = A, **members: Any) -> None:
-    """One record with these spans, stored and said to be."""
-    await store_record(api.store, [span(each, **members) for each in numbers], partition_id=partition_id, offset=offset)
+    """Store one record with these spans, and its position."""
+    await store_record(
+        api.store, [span(number, **members) for number in numbers], partition_id=partition_id, offset=offset
+    )
     await settle(api.store, partition_id=partition_id, offset=offset)
 
 
@@ -87,7 +91,7 @@ async def test_feed_is_in_the_order_in_which_spans_became_queryable(api: ApiCont
 
 
 async def test_feed_waits_until_an_insert_is_complete(api: ApiContext) -> None:
-    """The part of a batch that can be seen first may be its last: a reader that took it would never see the rest."""
+    """The part of a batch that is visible first may be its last: a reader that took it would never get the rest."""
     reader = Reader(api)
     await store_record(api.store, [span(2)], partition_id=A, offset=1)
     assert await reader.ids() == []
@@ -126,12 +130,12 @@ async def test_redelivered_record_is_not_returned_again(api: ApiContext) -> None
 async def test_new_version_is_returned_after_the_old_one(api: ApiContext) -> None:
     reader = Reader(api)
     await stored(api, 1, offset=0, name="old")
-    assert [each["span_name"] for each in await reader.rest()] == ["old"]
+    assert [span["span_name"] for span in await reader.rest()] == ["old"]
 
     await stored(api, 1, offset=1, name="new", start_us=7)
 
-    assert [each["span_name"] for each in await reader.rest()] == ["new"]
-    assert [each["span_name"] for each in await Reader(api).rest()] == ["new"]
+    assert [span["span_name"] for span in await reader.rest()] == ["new"]
+    assert [span["span_name"] for span in await Reader(api).rest()] == ["new"]
 
 
 async def test_spans_after_replaced_versions_are_returned(api: ApiContext) -> None:
@@ -145,7 +149,7 @@ async def test_version_that_lost_to_another_partition_is_not_returned(api: ApiCo
     await store_record(api.store, [span(1, name="later")], partition_id=B, offset=0, record_ms=2)
     await settle(api.store, partition_id=B, offset=0)
     reader = Reader(api)
-    assert [each["span_name"] for each in await reader.rest()] == ["later"]
+    assert [span["span_name"] for span in await reader.rest()] == ["later"]
 
     await store_record(api.store, [span(1, name="earlier")], partition_id=A, offset=9, record_ms=1)
     await settle(api.store, partition_id=A, offset=9)
@@ -197,12 +201,12 @@ async def test_pages_of_any_size_return_every_partition_once_in_order(api: ApiCo
         expected[partition_id] += numbers
         if source.random() < 0.5:
             page = await reader.page(limit=source.choice((1, 5, 17)))
-            given += [int(each["span_id"], 16) for each in page["spans"]]
+            given += [int(span["span_id"], 16) for span in page["spans"]]
     given += await reader.ids(limit=source.choice((1, 7, 1_000)))
 
     assert sorted(given) == list(range(1, number + 1))
     for numbers in expected.values():
-        assert [each for each in given if each in set(numbers)] == numbers
+        assert [number for number in given if number in set(numbers)] == numbers
 
 
 async def test_a_page_also_ends_at_its_bytes(api: ApiContext) -> None:
@@ -317,7 +321,7 @@ async def test_feed_continues_after_its_budget_of_rows_ended(api: ApiContext) ->
 
 
 class TiringStore(StoreInFront):
-    """An engine that is asked for arrivals once in time, and not again."""
+    """An engine that has time for one read of arrivals, but not for a second."""
 
     has_given = False
 
@@ -344,7 +348,7 @@ async def test_feed_returns_what_was_found_before_the_budget_ended(api: ApiConte
         await reader.page(limit=2)
     rest.next = reader.next
 
-    assert ([each["span_name"] for each in page["spans"]], page["complete"]) == (["wanted"], False)
+    assert ([span["span_name"] for span in page["spans"]], page["complete"]) == (["wanted"], False)
     assert await rest.ids() == [100]
 
 
@@ -366,7 +370,7 @@ async def test_waiting_request_wakes_at_once_and_runs_no_statements(api: ApiCont
     page = await waiting
 
     assert page["count"] == 1
-    assert time.monotonic() - began_s < 1.0  # some 10 ms where nothing else runs
+    assert time.monotonic() - began_s < 1.0  # about 10 ms on an idle machine
 
 
 async def test_request_keeps_waiting_if_new_spans_do_not_match(api: ApiContext) -> None:
@@ -379,7 +383,7 @@ async def test_request_keeps_waiting_if_new_spans_do_not_match(api: ApiContext) 
         api.stored.learn([await settle(api.store, partition_id=A, offset=number)])
         await asyncio.sleep(0)
 
-    assert [each["span_name"] for each in (await waiting)["spans"]] == ["s2"]
+    assert [span["span_name"] for span in (await waiting)["spans"]] == ["s2"]
 
 
 async def test_wait_without_new_spans_returns_an_empty_page(api: ApiContext) -> None:

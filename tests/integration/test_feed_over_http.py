@@ -1,4 +1,6 @@
-"""The feed over HTTP: the program of the docs, a client that goes away while it waits, and an API that ends meanwhile."""
+"""The feed over HTTP: the program of the docs, a client that disconnects while it waits, and an API that stops while
+requests wait.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,7 @@ async def api(chdb_dir: Path, chdb_settings: Callable[[], ClickHouseSettings]) -
 
 
 async def put(api: ApiContext, number: int) -> None:
-    """One span, stored and announced."""
+    """Store one span and announce it."""
     ids = number.to_bytes(16, "big"), number.to_bytes(8, "big") * 2
     span = Span(*ids, None, f"s{number}", 1, START_NS, START_NS + 1, 0, None, {})
     await store_record(api.store, [span], offset=number)
@@ -102,7 +104,7 @@ async def test_shutdown_answers_waiting_requests_at_once(api: ApiContext) -> Non
 
         answer = await asking
         assert (answer.status, (await answer.json())["count"]) == (200, 0)
-        assert time.monotonic() - began_s < 10  # of the thirty seconds it asked for
+        assert time.monotonic() - began_s < 10  # of the thirty seconds that it requested
 
 
 async def test_waiting_needs_the_feed_and_at_most_30_seconds(api: ApiContext) -> None:
@@ -112,4 +114,4 @@ async def test_waiting_needs_the_feed_and_at_most_30_seconds(api: ApiContext) ->
         at_most = await client.post("/spans/query", json={"windowing": {"by": "created_at", "wait_s": 0}})
         descending = await client.post("/spans/query", json={"windowing": {"by": "created_at", "order": "descending"}})
 
-    assert [each.status for each in (along_start, too_long, at_most, descending)] == [400, 422, 200, 400]
+    assert [response.status for response in (along_start, too_long, at_most, descending)] == [400, 422, 200, 400]

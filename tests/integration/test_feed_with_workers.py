@@ -1,7 +1,7 @@
 """The promise of the feed under four workers that insert at once: never a gap, never a version twice (ADR 0007).
 
-Real workers on a broker in memory and the real engine; every insert is seen part by part, with pauses; partitions move, and
-members that the group has given up go on writing.
+Real workers on a broker in memory and the real engine; every insert becomes visible part by part, with pauses;
+partitions move, and members that the group has removed keep writing.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class AnyProject:
 
 
 class Production:
-    """Records of many spans, new ones and new versions of old ones; knows what must come out."""
+    """Records of many spans, new ones and new versions of old ones, with the expected result."""
 
     def __init__(self, source: random.Random) -> None:
         self._source = source
@@ -65,7 +65,7 @@ class Production:
         """Span → its latest version at the end."""
 
     def record(self) -> tuple[str, bytes, bytes]:
-        """Topic, key and value of the next record; a trace is always of one topic, and so of one partition."""
+        """Return topic, key and value of the next record. A trace stays in one topic, and so in one partition."""
         trace = self._source.randrange(TRACES)
         message = ExportTraceServiceRequest()
         spans = message.resource_spans.add().scope_spans.add().spans
@@ -76,7 +76,7 @@ class Production:
             span.name = "s"
             span.trace_id = (trace + 1).to_bytes(16, "big")
             span.span_id = span_number.to_bytes(8, "big")
-            # A version may be late, and may have moved in time, into another month too.
+            # A version may be late, and may have moved in time, even into another month.
             span.start_time_unix_nano = START_NS - self._source.choice((0, 0, 0, 10**6, 40 * 86_400 * 10**9))
             span.end_time_unix_nano = span.start_time_unix_nano + 1
             attribute = span.attributes.add()
@@ -110,7 +110,7 @@ async def store(chdb_dir: Path, chdb_settings: Callable[[], ClickHouseSettings])
 async def worker_running(
     broker: MemoryBroker, store: ColumnStore, context: ApiContext, source: random.Random
 ) -> AsyncIterator[MemorySource]:
-    """One of the workers; drained and ended at the end."""
+    """Run a worker inside the context; drain it on exit."""
     member = broker.source(*TOPICS)
     paused = PartByPartStore(store, source=source, pause_s_max=PAUSE_S_MAX)
     clock = SystemClock()
@@ -140,7 +140,7 @@ async def produce(broker: MemoryBroker, production: Production, count: int) -> N
 
 
 async def read_all_the_while(context: ApiContext, *, limit: int, ended: asyncio.Event) -> list[tuple[str, int]]:
-    """Every version that a reader is given, until ``ended`` and nothing is left."""
+    """Return every version that a reader gets, until ``ended`` is set and nothing is left."""
     reader = Reader(context, windowing={"limit": limit})
     given: list[tuple[str, int]] = []
     while True:
@@ -156,7 +156,7 @@ async def settled(broker: MemoryBroker) -> None:
     produced = {partition: len(broker.log(partition)) for topic in TOPICS for partition in broker.partitions_of(topic)}
     wanted = {partition: count for partition, count in produced.items() if count}
     async with asyncio.timeout(60):
-        while {each: broker.committed().get(each) for each in wanted} != wanted:  # noqa: ASYNC110 - of another loop
+        while {partition: broker.committed().get(partition) for partition in wanted} != wanted:  # noqa: ASYNC110 - of another loop
             await asyncio.sleep(0.01)
 
 
@@ -171,15 +171,15 @@ async def test_feed_of_four_workers_has_no_gap_and_no_duplicate(store: ColumnSto
     ended = asyncio.Event()
 
     async with asyncio.TaskGroup() as tasks:
-        reading = [tasks.create_task(read_all_the_while(context, limit=each, ended=ended)) for each in (7, 1_000)]
+        reading = [tasks.create_task(read_all_the_while(context, limit=limit, ended=ended)) for limit in (7, 1_000)]
         async with AsyncExitStack() as workers:
             members = [
                 await workers.enter_async_context(worker_running(broker, store, context, source)) for _ in range(3)
             ]
             await produce(broker, production, RECORDS // 4)
-            async with worker_running(broker, store, context, source):  # a fourth comes, and goes again
+            async with worker_running(broker, store, context, source):  # a fourth one joins, and leaves again
                 await produce(broker, production, RECORDS // 4)
-                await members[0].expire()  # given up by the group, and it does not know
+                await members[0].expire()  # removed by the group without knowing it
                 await produce(broker, production, RECORDS // 4)
             await produce(broker, production, RECORDS // 4)
             await settled(broker)

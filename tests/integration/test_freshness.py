@@ -1,4 +1,4 @@
-"""Freshness over HTTP: how fresh an answer is, waiting for what was just sent, and ``/status/freshness``."""
+"""Freshness over HTTP: how fresh a response is, waiting for what was just sent, and ``/status/freshness``."""
 
 from __future__ import annotations
 
@@ -68,14 +68,14 @@ async def context(
 
 
 async def _send(client: aiohttp.ClientSession) -> str:
-    async with client.post("/tracing/spans/ingest", json={"spans": [SPAN]}) as answer:
-        return answer.headers["X-Clearspan-Coordinates"]
+    async with client.post("/tracing/spans/ingest", json={"spans": [SPAN]}) as response:
+        return response.headers["X-Clearspan-Coordinates"]
 
 
 async def _ask(client: aiohttp.ClientSession, **headers: str) -> tuple[int, dict[str, Any], str | None]:
     sent = {name.replace("_", "-"): value for name, value in headers.items()}
-    async with client.post("/spans/query", json=ASKED, headers=sent) as answer:
-        return answer.status, await answer.json(), answer.headers.get("X-Data-Through")
+    async with client.post("/spans/query", json=ASKED, headers=sent) as response:
+        return response.status, await response.json(), response.headers.get("X-Data-Through")
 
 
 async def test_sent_span_is_found_after_waiting_for_it(context: ApiContext, broker: MemoryBroker) -> None:
@@ -112,11 +112,11 @@ async def test_wait_times_out_with_the_names_of_what_is_missing(context: ApiCont
     ],
 )
 async def test_illegal_filter_is_rejected_without_waiting(context: ApiContext, path: str, member: str) -> None:
-    asked = {member: {"conditions": [{"field": "nothing", "value": 1}]}}
+    body = {member: {"conditions": [{"field": "nothing", "value": 1}]}}
     async with serving(context) as client:
         headers = {"X-Clearspan-Wait-For": await _send(client)}
-        async with client.post(path, json=asked, headers=headers, timeout=aiohttp.ClientTimeout(5)) as answer:
-            status, body = answer.status, await answer.json()
+        async with client.post(path, json=body, headers=headers, timeout=aiohttp.ClientTimeout(5)) as response:
+            status, body = response.status, await response.json()
 
     assert status == 400
     assert body["detail"].startswith(f"{member}.conditions[0].field: ")
@@ -127,20 +127,20 @@ async def test_illegal_filter_in_the_query_string_is_rejected_without_waiting(co
     async with serving(context) as client:
         headers = {"X-Clearspan-Wait-For": await _send(client)}
         asking = client.get("/tracing/spans/analytics", params=query, headers=headers, timeout=aiohttp.ClientTimeout(5))
-        async with asking as answer:
-            assert answer.status == 400
+        async with asking as response:
+            assert response.status == 400
 
 
 async def test_unused_filter_is_not_rejected(context: ApiContext, broker: MemoryBroker) -> None:
-    """That of the body wins over the query string's, and flat members over nested ones."""
+    """The body wins over the query string, and flat members win over nested ones."""
     legal, illegal = ({"conditions": [{"field": field, "value": "a"}]} for field in ("span_name", "nothing"))
-    asked = {"filter": legal, "filtering": illegal}
+    body = {"filter": legal, "filtering": illegal}
     async with serving(context) as client:
         headers = {"X-Clearspan-Wait-For": await _send(client)}
         await StoringByHand(context, broker).store_all()
         query = {"filter": orjson.dumps(illegal).decode()}
-        async with client.post("/tracing/spans/analytics", json=asked, params=query, headers=headers) as answer:
-            assert answer.status == 200
+        async with client.post("/tracing/spans/analytics", json=body, params=query, headers=headers) as response:
+            assert response.status == 200
 
 
 async def test_repeated_header_is_one_list(context: ApiContext, broker: MemoryBroker) -> None:
@@ -148,10 +148,13 @@ async def test_repeated_header_is_one_list(context: ApiContext, broker: MemoryBr
     async with serving(context) as client:
         stored = await _send(client)
         await StoringByHand(context, broker).store_all()
-        waiting = [("X-Clearspan-Wait-For", each) for each in (stored, "spans/0/0", await _send(client), "spans/0/1")]
-        async with client.post("/spans/query", json=ASKED, headers=waiting) as answer:
-            detail = (await answer.json())["detail"]
-            assert answer.status == 504
+        waiting = [
+            ("X-Clearspan-Wait-For", coordinates)
+            for coordinates in (stored, "spans/0/0", await _send(client), "spans/0/1")
+        ]
+        async with client.post("/spans/query", json=ASKED, headers=waiting) as response:
+            detail = (await response.json())["detail"]
+            assert response.status == 504
             assert detail == f"X-Clearspan-Wait-For: not queryable after 0.3 s: {waiting[2][1][:24]}…, spans/0/1."
 
 
@@ -186,22 +189,22 @@ async def test_response_says_up_to_when_it_is_complete(
     start_us = ManualClock().now_ns() // 1_000
     assert empty_through == format_us(start_us)
     assert stored_through == format_us(start_us + 5_000_000)
-    assert behind_through == format_us(start_us)  # the last record that is stored was taken then
+    assert behind_through == format_us(start_us)  # the last stored record was read then
     assert caught_up_through == format_us(start_us + 15_000_000)
 
 
 async def test_data_stored_during_the_request_is_not_promised(
     context: ApiContext, broker: MemoryBroker, clock: ManualClock
 ) -> None:
-    """The engine may have been read before it: the header goes by what was stored when the request came."""
+    """The engine may have been read before it was stored: the header says what was stored when the request arrived."""
     worker = StoringByHand(context, broker)
     answered = asyncio.Event()
 
-    async def store_then_answer(call: Any) -> Any:
-        answer = await spans_route.handler(call)
+    async def store_then_answer(request: Any) -> Any:
+        response = await spans_route.handler(request)
         await worker.store_all()
         answered.set()
-        return answer
+        return response
 
     spans_route = next(route for route in ROUTES if route.path == "/spans/query")
     slow = replace(spans_route, handler=store_then_answer)
@@ -225,8 +228,8 @@ async def test_lag_of_the_last_response_is_measured(
         await _send(client)
         clock.advance(7.0)
         await _ask(client)
-        async with client.get("/metrics") as answer:
-            metrics = await answer.text()
+        async with client.get("/metrics") as response:
+            metrics = await response.text()
 
     assert "\nclearspan_data_behind_seconds 7.0\n" in metrics
 
@@ -264,7 +267,7 @@ async def test_status_includes_data_stored_without_announcement(context: ApiCont
             await settle(context.store, offset=0, partition_id=f"{broker.cluster_id}/spans/0", project_id=project_id)
         status = await _status(client)
 
-    assert [each["is_behind"] for each in status["partitions"]] == [False, False]
+    assert [partition["is_behind"] for partition in status["partitions"]] == [False, False]
     assert status["partitions"][1]["last_stored"]["offset"] == 0
 
 
@@ -289,7 +292,7 @@ async def test_status_has_partitions_and_the_last_record_of_the_project(
         await _send(client)
         status = await _status(client)
 
-    start, now = (format_us(each) for each in (ManualClock().now_ns() // 1_000, clock.now_ns() // 1_000))
+    start, now = (format_us(time_us) for time_us in (ManualClock().now_ns() // 1_000, clock.now_ns() // 1_000))
     assert (status["count"], status["data_through"], status["asked_at"]) == (2, start, now)
     quiet, busy = status["partitions"]
     assert quiet == {
@@ -312,14 +315,14 @@ async def test_status_has_partitions_and_the_last_record_of_the_project(
 
 
 async def test_status_formats_a_record_time_outside_the_years(context: ApiContext, broker: MemoryBroker) -> None:
-    """Brokers take any timestamp; this one lies in the year 56 million, which no answer can show."""
+    """Brokers take any timestamp; this one is in the year 56 million, which no response can contain."""
     async with serving(context) as client:
         broker.now_ms *= 1_000_000
         await _send(client)
         await StoringByHand(context, broker).store_all()
         status = await _status(client)
 
-    (stored,) = [each["last_stored"] for each in status["partitions"] if "last_stored" in each]
+    (stored,) = [partition["last_stored"] for partition in status["partitions"] if "last_stored" in partition]
     assert stored["recorded_at"] == "9999-12-31T23:59:59.999999Z"
 
 
@@ -346,7 +349,7 @@ async def test_status_of_a_project_reveals_no_record_counts(context: ApiContext,
 async def test_freshness_of_a_project_reveals_no_time_of_others(
     context: ApiContext, broker: MemoryBroker, clock: ManualClock, producer_ahead_ms: int
 ) -> None:
-    """A record of another project is stored, and a second one is not: only times at which Kafka was asked are said."""
+    """One record of another project is stored and a second one is not: only times of requests to Kafka are returned."""
     context = replace(context, settings=Settings(auth="on"), keys=KnownKeys({"key": PROJECT_A}))
     partition_id = f"{broker.cluster_id}/spans/0"
     asked_at = format_us(clock.now_ns() // 1_000)
@@ -371,9 +374,9 @@ async def test_freshness_of_a_project_reveals_no_time_of_others(
 
 
 async def _status(client: aiohttp.ClientSession, path: str = "/status/freshness", **headers: str) -> dict[str, Any]:
-    async with client.get(path, headers=headers) as answer:
-        assert answer.status == 200
-        found: dict[str, Any] = orjson.loads(await answer.read())
+    async with client.get(path, headers=headers) as response:
+        assert response.status == 200
+        found: dict[str, Any] = orjson.loads(await response.read())
         return found
 
 

@@ -108,7 +108,7 @@ STATEMENTS = {
 
 
 class Engine:
-    """Executes statements on empty tables."""
+    """A store that executes statements on empty tables."""
 
     def __init__(self, runner: asyncio.Runner, spans: ProjectSpans) -> None:
         self._runner = runner

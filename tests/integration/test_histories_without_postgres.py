@@ -1,4 +1,4 @@
-"""Postgres away: 503 on the routes of histories, spans keep flowing; back: served again, with no restart (contract §1)."""
+"""Without Postgres, routes of histories are 503 and spans keep flowing; they recover without a restart (contract §1)."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ async def test_postgres_away_is_503_until_it_is_back(shared_postgres: PostgresSe
                 async with session.post(LISTED, json={}) as response:
                     assert response.status == 503, await response.text()
                     assert int(response.headers["Retry-After"]) >= 1
-                    # Where Postgres listens, and what its driver says, is for the log.
+                    # The address of Postgres and the text of its driver belong in the log.
                     assert await response.json() == {"detail": "Postgres is unavailable."}
             await client.post("/tracing/spans/ingest", {"spans": [SPAN]}, status=202)
 

@@ -1,4 +1,6 @@
-"""What comes before a request reaches the dispatcher: bytes that are none, heads that are too large, bodies that wait to be asked for."""
+"""HTTP before the dispatcher: bytes that are not a request, headers that are too large, bodies that wait for 100
+Continue.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,7 @@ async def reply_to(reader: asyncio.StreamReader) -> Reply:
 
 
 async def sent(address: URL, request: bytes, *, ends: bool = False) -> Reply:
-    """The answer to these bytes; with ``ends`` the server has to hang up after it."""
+    """Return the response to these bytes; with ``ends`` the server must close the connection after it."""
     reader, writer = await asyncio.open_connection(address.host, address.port)
     try:
         writer.write(request)
@@ -51,7 +53,7 @@ async def sent(address: URL, request: bytes, *, ends: bool = False) -> Reply:
 
 
 @pytest.mark.parametrize(
-    ("request_bytes", "told"),
+    ("request_bytes", "message"),
     [
         (b"GET /?next=" + b"a" * HEADER_BYTES_MAX + b" HTTP/1.1\r\nHost: a\r\n\r\n", "larger than 16384 bytes"),
         (b"GET / HTTP/1.1\r\nHost: a\r\nX: " + b"a" * (HEADER_BYTES_MAX + 1) + b"\r\n\r\n", "larger than 16384 bytes"),
@@ -62,22 +64,22 @@ async def sent(address: URL, request: bytes, *, ends: bool = False) -> Reply:
         (b"GET / HTTP/1.1\r\nContent-Length: many\r\n\r\n", "cannot be read as HTTP/1.1"),
     ],
 )
-async def test_unreadable_request_gets_an_error_of_the_api(request_bytes: bytes, told: str) -> None:
+async def test_unreadable_request_gets_an_error_of_the_api(request_bytes: bytes, message: str) -> None:
     async with serving(context_of()) as client:
         reply = await sent(client._base_url or URL(), request_bytes, ends=True)
 
     assert (reply.status, reply.headers["content-type"]) == (400, "application/json")
-    assert told in reply.body["detail"]
+    assert message in reply.body["detail"]
     assert "\n" not in reply.body["detail"]
     assert len(reply.headers["x-request-id"]) == 32
 
 
 async def test_unknown_method_is_405() -> None:
     async with serving(context_of()) as client:
-        answer = await client.request("PROPFIND", "/spans/query")
-        assert answer.status == 405
-        assert "POST" in answer.headers["Allow"]
-        assert (await answer.json())["detail"] == "Method Not Allowed"
+        response = await client.request("PROPFIND", "/spans/query")
+        assert response.status == 405
+        assert "POST" in response.headers["Allow"]
+        assert (await response.json())["detail"] == "Method Not Allowed"
 
 
 async def length_of(call: Request) -> Response:
@@ -200,8 +202,8 @@ async def test_connection_above_the_limit_is_refused(serve: Serve) -> None:
         held[0][1].close()
         await asyncio.sleep(0.05)
         assert (await sent(url, b"GET /livez HTTP/1.1\r\nHost: a\r\n\r\n")).status == 200
-        for _, each in held:
-            each.close()
+        for _, writer in held:
+            writer.close()
 
 
 @PORTS

@@ -1,7 +1,9 @@
-"""Real records of every instrumentation, stored together and asked over HTTP: golden answers, the questions of the docs, sums.
+"""Real records of every instrumentation, stored together and queried over HTTP: golden responses, queries of the docs,
+sums.
 
-One load of all samples serves all tests. What must be found was read by hand from the records (``tests/support/sample_questions.py``,
-``provider_tokens.py``); the golden answers were not, they show a reviewer what a change does to answers.
+All tests share one load of all samples. The expected results were read by hand from the records
+(``tests/support/sample_questions.py``,
+``provider_tokens.py``); the golden responses were not: they show a reviewer how a change affects responses.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 ANSWERS = Path(__file__).parents[1] / "golden/answers"
 SPANS_MAX = 100
 SPANS_KEPT = 20
-"""Of an answer with more than ``SPANS_MAX`` spans, the golden file keeps the first ones."""
+"""Golden files keep at most this many spans of a response, the first ones."""
 
 ALL, FAILED, OVER_TOKENS, OF_SESSION, TOOLS_RUN, TOOLS_ASKED_FOR, NOT_ANTHROPICS_OWN = map(
     json.loads, blocks(PAGE.read_text(), "json")
@@ -42,22 +44,22 @@ async def samples(chdb_dir: Path, chdb_settings: Callable[[], ClickHouseSettings
 
 class TestAnswers:
     @pytest.mark.parametrize("name", NAMES)
-    async def test_the_answer_about_a_sample_is_as_it_was_for_both_encodings(
+    async def test_response_for_a_sample_equals_its_golden_file_in_both_encodings(
         self, samples: StoredSamples, name: str, request: pytest.FixtureRequest
     ) -> None:
-        answers = [await _answer(samples, name, encoding) for encoding in PROJECTS]
+        responses = [await _answer(samples, name, encoding) for encoding in PROJECTS]
         golden = ANSWERS / f"{name}.json"
         if request.config.getoption("--rewrite-golden"):
-            golden.write_text(answers[0])
+            golden.write_text(responses[0])
 
-        assert answers == [golden.read_text()] * 2
+        assert responses == [golden.read_text()] * 2
 
 
 class TestQuestions:
-    async def test_all_calls_of_models(self, samples: StoredSamples) -> None:
+    async def test_all_model_calls_are_found(self, samples: StoredSamples) -> None:
         assert await _found(samples, ALL) == sample_questions.MODEL_CALLS
 
-    async def test_all_calls_of_models_without_those_that_anthropics_client_tells_again(
+    async def test_all_model_calls_are_found_without_duplicates_of_anthropics_client(
         self, samples: StoredSamples
     ) -> None:
         found = await samples.spans(*ALL["filtering"]["conditions"], NOT_ANTHROPICS_OWN)
@@ -65,41 +67,41 @@ class TestQuestions:
         told_again = sample_questions.TOLD_BY_ANTHROPICS_CLIENT
         assert {span["span_id"] for span in found} == set().union(*sample_questions.MODEL_CALLS.values()) - told_again
 
-    async def test_failed_calls_of_models(self, samples: StoredSamples) -> None:
+    async def test_failed_model_calls_are_found(self, samples: StoredSamples) -> None:
         assert await _found(samples, FAILED) == sample_questions.FAILED_MODEL_CALLS
 
     @pytest.mark.parametrize("tokens", sample_questions.CALLS_OVER_TOKENS)
-    async def test_calls_over_so_many_tokens(self, samples: StoredSamples, tokens: int) -> None:
+    async def test_calls_above_a_number_of_tokens_are_found(self, samples: StoredSamples, tokens: int) -> None:
         found = await _found(samples, _instead(OVER_TOKENS, 50, tokens))
 
         assert found == sample_questions.CALLS_OVER_TOKENS[tokens]
 
     @pytest.mark.parametrize("session", sample_questions.CALLS_OF_SESSION)
-    async def test_calls_of_a_session(self, samples: StoredSamples, session: str) -> None:
-        answer = await samples.post("/traces/query", _instead(OF_SESSION, "trip-21", session))
+    async def test_calls_of_a_session_are_found(self, samples: StoredSamples, session: str) -> None:
+        response = await samples.post("/traces/query", _instead(OF_SESSION, "trip-21", session))
 
-        spans = [span for trace in answer["traces"] for span in nested(trace["spans"])]
+        spans = [span for trace in response["traces"] for span in nested(trace["spans"])]
         calls = {span["span_id"] for span in spans if span["span_type"] in MODEL_CALLS}
         assert _by_sample(calls) == sample_questions.CALLS_OF_SESSION[session]
 
     @pytest.mark.parametrize("tool", sample_questions.TOOLS_RUN)
-    async def test_runs_of_a_tool(self, samples: StoredSamples, tool: str) -> None:
+    async def test_runs_of_a_tool_are_found(self, samples: StoredSamples, tool: str) -> None:
         found = await _found(samples, _instead(TOOLS_RUN, "get_weather", tool))
 
         assert found == sample_questions.TOOLS_RUN[tool]
 
     @pytest.mark.parametrize("tool", sample_questions.TOOLS_ASKED_FOR)
-    async def test_calls_that_asked_for_a_tool(self, samples: StoredSamples, tool: str) -> None:
+    async def test_calls_that_requested_a_tool_are_found(self, samples: StoredSamples, tool: str) -> None:
         found = await _found(samples, _instead(TOOLS_ASKED_FOR, "get_weather", tool))
 
         assert found == sample_questions.TOOLS_ASKED_FOR[tool]
 
 
-async def test_the_tokens_of_each_trace_are_those_that_the_provider_gave(samples: StoredSamples) -> None:
-    answer = await samples.post("/traces/query", {"windowing": {"limit": 1_000}})
+async def test_tokens_of_each_trace_are_those_of_the_provider(samples: StoredSamples) -> None:
+    response = await samples.post("/traces/query", {"windowing": {"limit": 1_000}})
 
     used = {}
-    for trace in answer["traces"]:
+    for trace in response["traces"]:
         for span in nested(trace["spans"]):
             tokens = span["attributes"]["ag"]["metrics"]["tokens"].get("cumulative")
             if "parent_id" not in span and tokens:
@@ -112,7 +114,7 @@ async def test_the_tokens_of_each_trace_are_those_that_the_provider_gave(samples
 
 
 async def _answer(samples: StoredSamples, name: str, encoding: str) -> str:
-    """The answer about the spans of a sample, without what storing adds, to be read by people."""
+    """Return the response for a sample without what storing adds, formatted for people."""
     spans = await samples.spans(
         {"field": "trace_id", "operator": "in", "value": sorted({span.trace_id.hex() for span in spans_of(name)})},
         {"field": "span_id", "operator": "in", "value": sorted(_ids_of(name))},
@@ -124,9 +126,9 @@ async def _answer(samples: StoredSamples, name: str, encoding: str) -> str:
     return json.dumps({"count": len(spans), "spans": kept}, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
 
 
-async def _found(samples: StoredSamples, question: dict[str, Any]) -> Spans:
-    """The spans that a question of the page finds, by sample."""
-    spans = await samples.spans(*question["filtering"]["conditions"])
+async def _found(samples: StoredSamples, query: dict[str, Any]) -> Spans:
+    """Return the spans that a query of the page finds, by sample."""
+    spans = await samples.spans(*query["filtering"]["conditions"])
     return _by_sample({span["span_id"] for span in spans})
 
 
@@ -139,9 +141,9 @@ def _ids_of(name: str) -> set[str]:
     return {span.span_id.hex()[-16:] for span in spans_of(name)}
 
 
-def _instead(question: dict[str, Any], example: object, value: object) -> dict[str, Any]:
-    """The question of the page about another value than that of its example."""
-    text, shown = json.dumps(question), json.dumps(example)
+def _instead(query: dict[str, Any], example: object, value: object) -> dict[str, Any]:
+    """Return a query of the page with another value than that of the example."""
+    text, shown = json.dumps(query), json.dumps(example)
     assert text.count(shown) == 1
     instead: dict[str, Any] = json.loads(text.replace(shown, json.dumps(value)))
     return instead

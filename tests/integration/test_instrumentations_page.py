@@ -1,4 +1,6 @@
-"""``docs/instrumentations.md``: its tables are made from the mappings and the samples, and its first lines of code work."""
+"""``docs/instrumentations.md``: its tables are generated from the mappings and the samples, and its first code example
+works.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,7 @@ ADDRESS = "http://127.0.0.1:8080/"
 NO_LLM = ("plain-sdk", "telemetrygen")
 
 
-def test_the_tables_are_those_of_the_mappings_and_the_samples(request: pytest.FixtureRequest) -> None:
+def test_tables_equal_the_mappings_and_the_samples(request: pytest.FixtureRequest) -> None:
     if request.config.getoption("--rewrite-golden"):
         PAGE.write_text(with_parts_made(PAGE.read_text()))
     page = PAGE.read_text()
@@ -33,29 +35,29 @@ def test_the_tables_are_those_of_the_mappings_and_the_samples(request: pytest.Fi
     assert with_parts_made(page) == page
 
 
-def test_every_table_stands_once() -> None:
+def test_every_table_occurs_once() -> None:
     assert sorted(parts_of(PAGE.read_text())) == sorted(PARTS)
 
 
-def test_every_sample_of_an_instrumentation_is_told_of() -> None:
-    told = {name for each in INSTRUMENTATIONS for name in each.samples}
+def test_every_sample_of_an_instrumentation_is_mentioned() -> None:
+    mentioned = {name for instrumentation in INSTRUMENTATIONS for name in instrumentation.samples}
 
-    assert {name for name in NAMES if not name.startswith(NO_LLM)} <= told
+    assert {name for name in NAMES if not name.startswith(NO_LLM)} <= mentioned
 
 
-def test_every_golden_answer_is_of_a_sample() -> None:
+def test_every_golden_response_belongs_to_a_sample() -> None:
     assert sorted(path.stem for path in ANSWERS.iterdir()) == NAMES
 
 
 @pytest.mark.parametrize("block", blocks(PAGE.read_text(), "python"))
-def test_the_code_is_python_and_sends_to_clearspan(block: str) -> None:
+def test_python_code_compiles_and_sends_to_clearspan(block: str) -> None:
     ast.parse(block)
 
     assert ADDRESS.removesuffix("/") in block
 
 
 @pytest.mark.parametrize("block", blocks(PAGE.read_text(), "js"))
-def test_the_code_of_node_sends_to_clearspan(block: str) -> None:
+def test_node_code_sends_to_clearspan(block: str) -> None:
     assert f"{ADDRESS}otlp/v1/traces" in block
 
 
@@ -63,20 +65,22 @@ def test_every_snippet_has_a_command_that_installs_its_packages() -> None:
     page = PAGE.read_text()
     found = list(snippets(page))
 
-    assert [each.code for each in found] == re.findall(r"^```(?:python|js)\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
-    assert all(re.match("(pip|npm) install ", each.install) for each in found)
+    assert [snippet.code for snippet in found] == re.findall(
+        r"^```(?:python|js)\n(.*?)^```$", page, re.DOTALL | re.MULTILINE
+    )
+    assert all(re.match("(pip|npm) install ", snippet.install) for snippet in found)
 
 
 def test_the_runtime_context_of_the_ai_sdk_becomes_attributes() -> None:
-    """Without it version 7 leaves the session and the user out of its spans."""
-    (block,) = [each for each in blocks(PAGE.read_text(), "js") if "registerTelemetry" in each]
+    """Without it, spans of version 7 have no session and no user."""
+    (block,) = [block for block in blocks(PAGE.read_text(), "js") if "registerTelemetry" in block]
 
     assert "new OpenTelemetry({ runtimeContext: true })" in block
     assert "includeRuntimeContext: { sessionId: true, userId: true }" in block
 
 
-async def test_a_first_span_of_opentelemetry_alone_arrives_as_a_call_of_a_model() -> None:
-    (block,) = [each for each in blocks(PAGE.read_text(), "python") if "get_tracer" in each]
+async def test_first_span_of_plain_opentelemetry_arrives_as_a_model_call() -> None:
+    (block,) = [block for block in blocks(PAGE.read_text(), "python") if "get_tracer" in block]
     broker = MemoryBroker()
     async with serving(context_of(broker=broker, clock=SystemClock())) as client:
         code = block.replace(ADDRESS, f"{client._base_url}/")

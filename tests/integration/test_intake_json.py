@@ -1,4 +1,4 @@
-"""Spans as JSON over HTTP: what is answered, and what is in Kafka then (contract §4, reference §4)."""
+"""Spans as JSON over HTTP: the responses, and what is then in Kafka (contract §4, reference §4)."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _tree(*spans: dict[str, Any]) -> dict[str, Any]:
 
 
 def _published(broker: MemoryBroker) -> dict[str, list[Span]]:
-    """The spans of each record, by the hex of its key."""
+    """Return the spans of each record, by the hex of its key."""
     found = {}
     for record in broker.records("spans"):
         assert record.key is not None
@@ -101,7 +101,7 @@ async def test_every_sent_member_is_published(client: aiohttp.ClientSession, bro
 async def test_span_without_a_time_gets_the_time_of_its_arrival(
     client: aiohttp.ClientSession, broker: MemoryBroker
 ) -> None:
-    """Else each reading of the record would put the span at another time."""
+    """Otherwise each read of the record would give the span another time."""
     await client.post("/tracing/spans/ingest", json={"spans": [{"trace_id": TRACE_A, "span_id": "1" * 16}]})
 
     ((span,),) = _published(broker).values()

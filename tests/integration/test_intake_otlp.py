@@ -1,4 +1,4 @@
-"""OTLP over HTTP: what is answered, and that what is in Kafka then decodes to what was sent (contract §4)."""
+"""OTLP over HTTP: the responses, and that the records in Kafka decode to what was sent (contract §4)."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def _decoded(value: bytes, content_type: str) -> list[Span]:
 
 
 def _published(broker: MemoryBroker, content_type: str) -> list[Span]:
-    """All spans of the topic; each record holds one trace, under its key."""
+    """Return all spans of the topic; each record holds one trace, under its key."""
     found = []
     for record in broker.records("otlp_spans"):
         assert record.header("project-id") == str(DEFAULT_PROJECT_ID).encode()
@@ -118,7 +118,7 @@ def _decodable(body: bytes, content_type: str) -> list[Span]:
 
 
 @pytest.mark.parametrize("path", ["/otlp/v1/traces", "/api/otlp/v1/traces/"])
-async def test_ready(path: str, client: aiohttp.ClientSession) -> None:
+async def test_api_is_ready(path: str, client: aiohttp.ClientSession) -> None:
     response = await client.get(path)
 
     assert (response.status, await response.json()) == (200, {"status": "ready"})
@@ -305,7 +305,7 @@ async def test_request_with_too_many_elements_is_413_before_decoding(
 
 
 BROKEN_TEXT = b"\x2a\x01\xff"
-"""The field ``name`` of a span, which is not UTF-8."""
+"""Return the field ``name`` of a span with a value that is not UTF-8."""
 
 
 @pytest.mark.parametrize("content_type", [PROTOBUF, JSON])
@@ -324,7 +324,7 @@ async def test_broken_span_does_not_lift_the_limit_of_its_request(
 
 
 def _message(number: int, content: bytes) -> bytes:
-    """A delimited field on the wire."""
+    """Return a length-delimited field."""
     size = bytearray()
     rest = len(content)
     while rest > 0x7F:

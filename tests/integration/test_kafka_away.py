@@ -21,7 +21,7 @@ from tests.support.ports import free_port
 
 
 async def nothing(_: frozenset[Partition]) -> None:
-    """Partitions come and go."""
+    """Does nothing when partitions move."""
 
 
 async def test_unavailable_broker_is_reported_within_the_deadline() -> None:

@@ -1,4 +1,4 @@
-"""Artifact, variant, revision on a real Postgres: versions without a gap, forks that are whole, archives that come back."""
+"""Artifact, variant, revision on a real Postgres: versions without gaps, complete forks, archives that can be restored."""
 
 from __future__ import annotations
 
@@ -59,8 +59,8 @@ async def test_versions_are_consecutive_from_zero(lineage: Lineage):
 
     revisions = [await committed(lineage, main.id, str(number)) for number in range(3)]
 
-    assert [each.version for each in revisions] == [0, 1, 2]
-    assert sorted(each.id for each in revisions) == [each.id for each in revisions]
+    assert [revision.version for revision in revisions] == [0, 1, 2]
+    assert sorted(revision.id for revision in revisions) == [revision.id for revision in revisions]
     assert revisions[0].id.version == 7
     assert (await lineage.revision_of_variant(main.id)) == revisions[2]
     assert (await lineage.revision_of_variant(main.id, version=1)) == revisions[1]
@@ -73,12 +73,12 @@ async def test_parallel_commits_leave_neither_clash_nor_gap(lineage: Lineage):
 
     revisions = await asyncio.gather(*(committed(lineage, variants[n % 2].id, str(n)) for n in range(32)))
 
-    for each in variants:
-        mine = sorted((r for r in revisions if r.variant_id == each.id), key=lambda r: r.version)
+    for branch in variants:
+        mine = sorted((r for r in revisions if r.variant_id == branch.id), key=lambda r: r.version)
         assert [r.version for r in mine] == list(range(16))
         assert [r.id for r in mine] == sorted(r.id for r in mine)
-        assert await lineage.log(each.id) == mine[::-1]
-        assert await lineage.revision_of_variant(each.id) == mine[-1]
+        assert await lineage.log(branch.id) == mine[::-1]
+        assert await lineage.revision_of_variant(branch.id) == mine[-1]
 
 
 async def test_one_of_many_commits_on_one_base_succeeds(lineage: Lineage):
@@ -87,8 +87,8 @@ async def test_one_of_many_commits_on_one_base_succeeds(lineage: Lineage):
 
     outcomes = await asyncio.gather(*(lineage.commit(main.id, content(), base_revision_id=base.id) for _ in range(8)))
 
-    assert Counter(each is None for each in outcomes) == {True: 7, False: 1}
-    assert [each.version for each in await lineage.log(main.id)] == [1, 0]
+    assert Counter(outcome is None for outcome in outcomes) == {True: 7, False: 1}
+    assert [revision.version for revision in await lineage.log(main.id)] == [1, 0]
 
 
 async def test_base_of_another_variant_is_stale(lineage: Lineage):
@@ -98,7 +98,7 @@ async def test_base_of_another_variant_is_stale(lineage: Lineage):
     assert fork is not None
 
     assert await lineage.commit(fork.id, content(), base_revision_id=head.id) is None
-    assert [each.version for each in await lineage.log(fork.id)] == [0]
+    assert [revision.version for revision in await lineage.log(fork.id)] == [0]
 
 
 async def test_commit_for_another_artifact_is_rejected(lineage: Lineage):
@@ -125,7 +125,7 @@ async def test_initial_revision_is_created_once(lineage: Lineage):
 
     outcomes = await asyncio.gather(*(lineage.commit_first(main.id, content("Initial revision")) for _ in range(8)))
 
-    assert [each.version for each in outcomes if each is not None] == [0]
+    assert [outcome.version for outcome in outcomes if outcome is not None] == [0]
 
 
 async def test_a_fork_copies_the_live_history_up_to_the_cut(lineage: Lineage):
@@ -139,7 +139,7 @@ async def test_a_fork_copies_the_live_history_up_to_the_cut(lineage: Lineage):
     assert (fork.artifact_id, fork.revisions_count) == (main.artifact_id, 2)
     assert (fork.forked_from_variant_id, fork.forked_from_revision_id) == (main.id, revisions[2].id)
     copies = await lineage.log(fork.id)
-    assert [(each.version, each.message) for each in copies] == [(1, "2"), (0, "0")]
+    assert [(copy.version, copy.message) for copy in copies] == [(1, "2"), (0, "0")]
     assert copies[0].slug == f"{revisions[2].slug}_{fork.id.hex}"
     assert copies[1].id < copies[0].id
     assert (await committed(lineage, fork.id, "mine")).version == 2
@@ -171,7 +171,7 @@ async def test_unarchived_variant_restores_what_was_archived_with_it(lineage: Li
     assert while_archived == []
     assert restored is not None
     assert restored.deleted_at is None
-    assert [each.id for each in await lineage.log(main.id)] == [second.id]
+    assert [revision.id for revision in await lineage.log(main.id)] == [second.id]
 
 
 async def test_revision_archived_by_itself_stays_archived(lineage: Lineage):
@@ -182,7 +182,7 @@ async def test_revision_archived_by_itself_stays_archived(lineage: Lineage):
     await lineage.archive(Revision, first.id)
     await lineage.unarchive(Variant, main.id)
 
-    assert [each.id for each in await lineage.log(main.id)] == [second.id]
+    assert [revision.id for revision in await lineage.log(main.id)] == [second.id]
 
 
 async def test_another_project_or_kind_sees_nothing(lineage: Lineage, database: Database):
@@ -219,7 +219,7 @@ async def test_another_project_or_kind_sees_nothing(lineage: Lineage, database: 
         assert await stranger.archive(Revision, revision.id) is None
         assert await stranger.unarchive(Revision, revision.id) is None
         assert await stranger.log(main.id) == []
-        assert (await artifact(stranger)).slug == "app"  # a name space of its own
+        assert (await artifact(stranger)).slug == "app"  # a separate namespace
     assert await lineage.find(Revision, Reference(revision.id)) == revision
     assert await lineage.find(Variant, Reference(main.id)) == replace(main, revisions_count=1)
 

@@ -30,7 +30,7 @@ class Stored:
         self.app = await lineage.create_artifact("app", header=Header("My App", tags='{"team": "cx"}'), flags="{}")
         self.main = await self._variant("app.main")
         self.other = await self._variant("app.other")
-        self.revisions = [await self._commit(each) for each in (self.main, self.main, self.other)]
+        self.revisions = [await self._commit(variant) for variant in (self.main, self.main, self.other)]
 
     async def _variant(self, slug: str) -> Variant:
         variant = await self.lineage.create_variant(self.app.id, slug, header=Header(slug))
@@ -113,15 +113,15 @@ async def test_id_with_another_slug_contradicts(stored: Stored):
 
 async def test_pages_return_every_row_once(stored: Stored):
     for is_descending in (False, True):
-        walked: list[UUID] = []
+        ids: list[UUID] = []
         while True:
-            after = walked[-1] if walked else None
+            after = ids[-1] if ids else None
             window = IdWindow(is_descending=is_descending, after_id=after, limit=2)
             page = await stored.lineage.page(Revision, Search(), window)
-            walked += [each.id for each in page]
+            ids += [row.id for row in page]
             if len(page) < 2:
                 break
-        assert walked == sorted((each.id for each in stored.revisions), reverse=is_descending)
+        assert ids == sorted((revision.id for revision in stored.revisions), reverse=is_descending)
 
 
 @pytest.mark.parametrize("is_descending", [False, True])
@@ -176,8 +176,8 @@ async def test_artifacts_and_variants_are_found_by_conditions(stored: Stored):
     assert await lineage.page(Artifact, Search(tags='{"team": "it"}'), IdWindow()) == []
     assert await lineage.page(Artifact, Search(folder_id=(None,)), IdWindow()) == [stored.app]
     assert await lineage.page(Artifact, Search(folder_id=(uuid4(),)), IdWindow()) == []
-    shown = await lineage.page(Variant, Search(slugs=("app.main",)), IdWindow())
-    assert [each.id for each in shown] == [stored.main.id]
+    listed = await lineage.page(Variant, Search(slugs=("app.main",)), IdWindow())
+    assert [row.id for row in listed] == [stored.main.id]
 
 
 async def test_archived_rows_are_returned_on_request(stored: Stored):
@@ -186,5 +186,5 @@ async def test_archived_rows_are_returned_on_request(stored: Stored):
     live = await stored.lineage.page(Variant, Search(), IdWindow())
     everything = await stored.lineage.page(Variant, Search(includes_archived=True), IdWindow())
 
-    assert [each.id for each in live] == [stored.other.id]
-    assert [each.id for each in everything] == [stored.main.id, stored.other.id]
+    assert [row.id for row in live] == [stored.other.id]
+    assert [row.id for row in everything] == [stored.main.id, stored.other.id]

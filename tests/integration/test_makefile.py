@@ -15,7 +15,7 @@ NOTES = '#!/bin/sh\necho "$@" >> "$(dirname "$0")/notes"\n'
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    """A checkout in which ``make test`` installed everything a while ago."""
+    """A checkout in which ``make test`` has installed everything before."""
     shutil.copy(ROOT / "Makefile", tmp_path)
     for name in ("requirements/embedded.txt", "requirements/dev.txt", "pyproject.toml", ".venv/bin/python"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)

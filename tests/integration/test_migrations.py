@@ -34,7 +34,7 @@ async def tables(settings: ClickHouseSettings, chdb_dir: Path) -> list[str]:
 
 
 def with_next_migration(folder: Path) -> Path:
-    """A folder with the files of the program and one more."""
+    """Return a folder with the migrations of the program and one more."""
     for path in DDL.glob("*.sql"):
         (folder / path.name).write_bytes(path.read_bytes())
     (folder / "0002_next.sql").write_text(

@@ -48,7 +48,7 @@ GIVEN: dict[str, Any] = {
 
 
 def span(number: int, **members: Any) -> Span:
-    """A child, about which nothing is derived that it does not say."""
+    """A child span, of which nothing is derived that it does not have."""
     at_ns = START_NS + number * 1_000
     ids = number.to_bytes(16, "big"), number.to_bytes(8, "big") * 2
     return Span(*ids, b"p" * 16, f"n{number}", 1, at_ns, at_ns, 0, members.pop("status_message", None), {})._replace(
@@ -57,7 +57,7 @@ def span(number: int, **members: Any) -> Span:
 
 
 def spans(first: int) -> list[Span]:
-    """One with no member, one with each, one with all."""
+    """Return a span without optional members, one with each, and one with all."""
     return [
         span(first),
         *(span(first + number, **{name: GIVEN[name]}) for number, name in enumerate(OPTIONAL_MEMBERS, 1)),
@@ -67,7 +67,7 @@ def spans(first: int) -> list[Span]:
 
 def spans_of(traces: Iterable[Trace]) -> dict[str, Any]:
     rendered = [orjson.loads(span.json) for trace in traces for span in trace.spans]
-    return {each["span_name"]: each for each in rendered}
+    return {rendered_span["span_name"]: rendered_span for rendered_span in rendered}
 
 
 async def members_of(store: ColumnStore, table: str) -> dict[int, int]:
@@ -86,9 +86,9 @@ async def store(chdb_dir: Path, chdb_settings: Callable[[], ClickHouseSettings])
 
 async def test_member_is_returned_on_a_page_alone_and_with_others(store: ColumnStore) -> None:
     pages = SpanPages.over(store)
-    whole = {each["span_name"]: each for each in (await pages.page())["spans"]}
-    asked = {name: {"conditions": [{"field": "span_name", "value": name}]} for name in whole}
-    alone = {name: (await pages.page(filtering=filtering))["spans"] for name, filtering in asked.items()}
+    whole = {span["span_name"]: span for span in (await pages.page())["spans"]}
+    filters = {name: {"conditions": [{"field": "span_name", "value": name}]} for name in whole}
+    alone = {name: (await pages.page(filtering=filtering))["spans"] for name, filtering in filters.items()}
 
     assert alone == {name: [each] for name, each in whole.items()}
     for first in (100, 200):
@@ -99,7 +99,7 @@ async def test_member_is_returned_on_a_page_alone_and_with_others(store: ColumnS
 
 
 async def test_member_is_returned_in_its_trace(store: ColumnStore) -> None:
-    rendered = {each["span_name"]: each for each in (await SpanPages.over(store).page())["spans"]}
+    rendered = {span["span_name"]: span for span in (await SpanPages.over(store).page())["spans"]}
     spans = ProjectSpans(store, DEFAULT_PROJECT_ID, clock=SystemClock(), budget_s=30.0)
     async with RowsAhead(spans, bytes_max=BYTES_MAX) as rows:
         found = await find_traces(spans, EVERY_ROW, TraceWindow(), limit=100, rows=rows)
@@ -111,13 +111,13 @@ async def test_member_is_returned_in_its_trace(store: ColumnStore) -> None:
 
 
 async def test_member_is_returned_on_a_feed_page_of_one_span(store: ColumnStore) -> None:
-    rendered = {each["span_name"]: each for each in (await SpanPages.over(store).page())["spans"]}
+    rendered = {span["span_name"]: span for span in (await SpanPages.over(store).page())["spans"]}
     for offset in (0, 1):
         await settle(store, offset=offset)
     reader = Reader(context_of(store=store, clock=SystemClock()), windowing={"limit": 1})
-    arrived = [each for _ in rendered for each in (await reader.page())["spans"]]
+    arrived = [span for _ in rendered for span in (await reader.page())["spans"]]
 
-    assert {each["span_name"]: each for each in arrived} == rendered
+    assert {span["span_name"]: span for span in arrived} == rendered
 
 
 async def test_versions_hold_the_same_members_as_rows(store: ColumnStore) -> None:

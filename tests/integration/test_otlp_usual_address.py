@@ -1,4 +1,4 @@
-"""OTLP where SDKs send by default: ``/v1/…`` at the root, and what they send besides traces (contract §4)."""
+"""OTLP where SDKs send by default: ``/v1/…`` at the root, and signals other than traces (contract §4)."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ def _metrics() -> ExportMetricsServiceRequest:
     """Nine data points of every kind, in two resources; a metric without data has none."""
     request = ExportMetricsServiceRequest()
     first, metrics = (request.resource_metrics.add().scope_metrics.add().metrics for _ in range(2))
-    for each in (first, metrics):
-        each.add(name="empty")
-        each.add(name="gauge").gauge.data_points.add(as_int=1)
+    for metric in (first, metrics):
+        metric.add(name="empty")
+        metric.add(name="gauge").gauge.data_points.add(as_int=1)
     metrics.add().sum.data_points.extend(metrics[1].gauge.data_points)
     for kind in ("histogram", "exponential_histogram", "summary"):
         points = getattr(metrics.add(), kind).data_points
@@ -107,17 +107,17 @@ async def test_other_signals_are_counted_and_rejected(
         answer = await client.post(
             path, data=compressed(as_protobuf.SerializeToString()), headers={"Content-Type": PROTOBUF, **encoding}
         )
-        told = response_type.FromString(await answer.read()).partial_success
+        partial_success = response_type.FromString(await answer.read()).partial_success
         in_json = await client.post(
             path, data=compressed(orjson.dumps(as_json)), headers={"Content-Type": JSON, **encoding}
         )
-        told_in_json = (await in_json.json())["partialSuccess"]
+        partial_success_in_json = (await in_json.json())["partialSuccess"]
 
     assert (answer.status, in_json.status) == (200, 200)
     assert (answer.content_type, in_json.content_type) == (PROTOBUF, JSON)
-    assert getattr(told, "rejected_data_points" if signal == "metrics" else "rejected_log_records") == count
-    assert told_in_json == {member: str(count), "errorMessage": told.error_message}
-    assert "stores only traces" in told.error_message
+    assert getattr(partial_success, "rejected_data_points" if signal == "metrics" else "rejected_log_records") == count
+    assert partial_success_in_json == {member: str(count), "errorMessage": partial_success.error_message}
+    assert "stores only traces" in partial_success.error_message
     assert not any(broker.records(topic) for topic in ("otlp_spans", "spans"))
 
 

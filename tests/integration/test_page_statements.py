@@ -1,4 +1,4 @@
-"""What a page asks of the engine costs what the page holds, not what the table holds."""
+"""The cost of a page in the engine depends on the page, not on the size of the table."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ async def test_page_of_traces_finds_versions_and_rows_by_index(spans: ProjectSpa
 
 
 class BegunRows(RowsAhead):
-    """Records what it is asked to prefetch."""
+    """Records what is prefetched."""
 
     async def begin(self, sent: pa.Table, trace_ids: Collection[bytes]) -> None:
         self.begun = list(trace_ids)
@@ -94,9 +94,9 @@ async def test_only_rows_of_the_traces_of_a_page_are_prefetched(spans: ProjectSp
     async with BegunRows(spans, bytes_max=16 * MIB) as rows:
         found = await find_traces(spans, EVERY_ROW, TraceWindow(), limit=3, rows=rows)
 
-        read = await rows.take([head for each in found.traces for head in each.latest])
+        read = await rows.take([head for trace in found.traces for head in trace.latest])
 
-    assert sorted(rows.begun) == sorted(each.position.trace_id for each in found.traces)
+    assert sorted(rows.begun) == sorted(trace.position.trace_id for trace in found.traces)
     assert sorted(version.trace_id for layout in read for version in layout.versions) == sorted(rows.begun)
     assert [ran.step for ran in spans.ran] == ["candidates", "latest versions", "rows"]
 

@@ -28,7 +28,7 @@ NOT_FOLLOWED = {"instrumentations.md"}
 
 INDEX = re.findall(r"\(([a-z-]+\.md)\)", (DOCS / "README.md").read_text())
 REQUESTS = {"analytics.md": None, "explain-and-freshness.md": 2}
-"""Pages of requests, and how many are followed here. The others depend on what else is stored."""
+"""Pages of requests, and how many of their requests run here. The others depend on what else is stored."""
 
 COMMANDS = [page for page in INDEX if page not in NOT_FOLLOWED and any(kind == "bash" for kind, _ in blocks(page))]
 PAGES = [page for page in INDEX if page in COMMANDS or page in REQUESTS]
@@ -36,7 +36,7 @@ PAGES = [page for page in INDEX if page in COMMANDS or page in REQUESTS]
 
 @dataclass(frozen=True)
 class Stack:
-    """What a reader of the pages has: an API without keys, one with keys, and a directory."""
+    """What the pages assume: an API without keys, one with keys, and a directory."""
 
     address: str
     address_with_keys: str
@@ -44,7 +44,7 @@ class Stack:
     directory: Path
 
     async def follow(self, page: str) -> None:
-        """Run the commands of a page in a new shell, or send its requests, and compare with what it shows."""
+        """Run the commands of a page in a new shell, or send its requests, and compare with the output on the page."""
         if page in REQUESTS:
             await self._ask(page)
             return
@@ -64,11 +64,11 @@ class Stack:
 
     async def _send(self, spans: object) -> None:
         async with aiohttp.ClientSession(self.address) as client:
-            async with client.post("/tracing/spans/ingest", json=spans) as answer:
-                assert answer.status == 202, await answer.text()
-                wait = {"X-Clearspan-Wait-For": answer.headers["X-Clearspan-Coordinates"]}
-            async with client.post("/spans/query", json={}, headers=wait) as answer:
-                assert answer.status == 200, await answer.text()
+            async with client.post("/tracing/spans/ingest", json=spans) as response:
+                assert response.status == 202, await response.text()
+                wait = {"X-Clearspan-Wait-For": response.headers["X-Clearspan-Coordinates"]}
+            async with client.post("/spans/query", json={}, headers=wait) as response:
+                assert response.status == 200, await response.text()
 
     @property
     def _environment(self) -> dict[str, str]:

@@ -114,7 +114,9 @@ SEEDED = [
 
 
 async def environments_of(database: Database, project_id: UUID) -> list[tuple[Any, ...]]:
-    """Slug, count of revisions, version and message of everything that the environments of a project hold, in the order of ids."""
+    """Return slug, count of revisions, version and message of every revision of a project's environments, in the order
+    of ids.
+    """
     rows = await database.fetch_all(
         """
         SELECT a.slug, v.revisions_count, r.version, r.message
@@ -246,7 +248,7 @@ class TestKeys:
 
         assert not await keys.has_neighbors(DEFAULT_PROJECT_ID)
         clock.advance(ALONE_FOR_S)
-        assert await keys.has_neighbors(DEFAULT_PROJECT_ID)  # it cannot be known now
+        assert await keys.has_neighbors(DEFAULT_PROJECT_ID)  # it cannot be determined now
 
     async def test_keys_are_listed_and_revoked_only_in_their_project(self, database: Database):
         keys = Keys(database, ManualClock())
@@ -360,7 +362,7 @@ class TestErrors:
 
     async def test_postgres_away_is_unavailable_on_first_use(self):
         with socket.socket() as taken:
-            taken.bind(("127.0.0.1", 0))  # bound, not listening: nobody else can have it
+            taken.bind(("127.0.0.1", 0))  # bound, not listening: no other process can take it
             dsn = f"postgresql://nobody@127.0.0.1:{taken.getsockname()[1]}/nothing"
             settings = PostgresSettings.model_validate({"dsn": dsn, "timeout_s": 1})
 

@@ -1,4 +1,4 @@
-"""Prices from a file of one's own: on the command line, at the start of the worker, in the process that decodes."""
+"""A custom price file: on the command line, at the start of the worker, in the decoder process."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SETTING = "CLEARSPAN_INGEST__PRICES_FILE"
 
 @pytest.fixture
 def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A file, and the setting that names it."""
+    """Write a price file, and set the setting that names it."""
     path = tmp_path / "prices.csv"
     path.write_text(PRICES)
     monkeypatch.setenv(SETTING, str(path))
@@ -39,35 +39,35 @@ def run(*arguments: str) -> int:
     return code
 
 
-def test_the_table_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+def test_prices_prints_the_table(capsys: pytest.CaptureFixture[str]) -> None:
     assert run() == 0
 
-    shown = capsys.readouterr().out.splitlines()
-    assert shown[0] == f"{len(list_prices().prices)} models, {list_prices().source}, US dollars per 1,000,000 tokens"
-    assert [line.split() for line in shown if " gpt-4o-mini " in line] == [
+    printed = capsys.readouterr().out.splitlines()
+    assert printed[0] == f"{len(list_prices().prices)} models, {list_prices().source}, US dollars per 1,000,000 tokens"
+    assert [line.split() for line in printed if " gpt-4o-mini " in line] == [
         ["openai", "gpt-4o-mini", "0.15", "0.075", "0.15", "0.6"]
     ]
 
 
-def test_a_model_is_shown_with_its_row_and_what_a_thousand_tokens_cost(capsys: pytest.CaptureFixture[str]) -> None:
+def test_model_is_printed_with_its_row_and_the_cost_of_1000_tokens(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("--model", "openai/gpt-4o-mini-2024-07-18", "--json") == 0
 
-    shown = orjson.loads(capsys.readouterr().out)
-    assert shown["model"] == "gpt-4o-mini"
-    assert shown["cost_of_1000_tokens"] == {"prompt": 0.00015, "completion": 0.0006}
+    printed = orjson.loads(capsys.readouterr().out)
+    assert printed["model"] == "gpt-4o-mini"
+    assert printed["cost_of_1000_tokens"] == {"prompt": 0.00015, "completion": 0.0006}
 
 
-def test_an_unknown_model_is_no_success(capsys: pytest.CaptureFixture[str]) -> None:
+def test_unknown_model_exits_with_1(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("--model", "nobody's") == 1
     assert "its calls get no cost" in capsys.readouterr().err
 
 
-def test_the_file_of_one_model_is_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
+def test_csv_of_one_model_is_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("--csv", "--model", "gpt-4o-mini") == 2
     assert "--csv prints the whole file" in capsys.readouterr().err
 
 
-def test_a_copy_is_a_table_again(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_printed_copy_can_be_read(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert run("--csv") == 0
 
     copied = tmp_path / "copy.csv"
@@ -76,16 +76,14 @@ def test_a_copy_is_a_table_again(capsys: pytest.CaptureFixture[str], tmp_path: P
 
 
 @pytest.mark.usefixtures("own")
-def test_a_file_of_ones_own_is_shown_in_its_place(capsys: pytest.CaptureFixture[str]) -> None:
+def test_custom_file_is_printed_instead(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("--json") == 0
 
     assert [orjson.loads(line)["model"] for line in capsys.readouterr().out.splitlines()] == ["my-model"]
 
 
 @pytest.mark.parametrize("command", ["prices", "ingest"])
-def test_a_bad_line_stops_the_start_with_a_sentence(
-    own: Path, command: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_bad_line_stops_the_start_with_a_sentence(own: Path, command: str, capsys: pytest.CaptureFixture[str]) -> None:
     own.write_text(PRICES + "me,other,cheap,,,2\n")
 
     with pytest.raises(SystemExit) as ended:
@@ -96,7 +94,7 @@ def test_a_bad_line_stops_the_start_with_a_sentence(
 
 
 @pytest.mark.parametrize("processes", [0, 1])
-async def test_they_reach_where_spans_are_decoded(own: Path, processes: int) -> None:
+async def test_custom_prices_reach_the_decoder(own: Path, processes: int) -> None:
     attributes = {
         "gen_ai.operation.name": "chat",
         "gen_ai.response.model": "my-model",

@@ -54,24 +54,24 @@ async def client(
 async def test_command_finds_its_span(client: aiohttp.ClientSession) -> None:
     if shutil.which("curl") is None:
         missing("the page's command needs curl")
-    async with client.get("/livez") as answer:
-        command = COMMAND.replace("localhost:8080", f"127.0.0.1:{answer.url.port}")
+    async with client.get("/livez") as response:
+        command = COMMAND.replace("localhost:8080", f"127.0.0.1:{response.url.port}")
     shell = await asyncio.create_subprocess_shell(command, stdout=PIPE, stderr=DEVNULL)
     answered, _ = await shell.communicate()
 
     assert _written(200, orjson.loads(answered)) == "checkout"
 
 
-@pytest.mark.parametrize(("example", "promise"), EXAMPLES, ids=[each.strip()[:80] for each, _ in EXAMPLES])
+@pytest.mark.parametrize(("example", "promise"), EXAMPLES, ids=[example.strip()[:80] for example, _ in EXAMPLES])
 @pytest.mark.asyncio(loop_scope="module")
 async def test_example_finds_what_the_page_says(client: aiohttp.ClientSession, example: str, promise: str) -> None:
     filtering = orjson.loads(example)
     whole = filtering if "conditions" in filtering else {"conditions": [filtering]}
 
-    async with client.post("/spans/query", json={"filtering": whole}) as answer:
-        body = await answer.json()
+    async with client.post("/spans/query", json={"filtering": whole}) as response:
+        body = await response.json()
 
-    assert _written(answer.status, body) == unescape(promise)
+    assert _written(response.status, body) == unescape(promise)
 
 
 def _written(status: int, body: dict[str, Any]) -> str:

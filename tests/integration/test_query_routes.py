@@ -1,4 +1,5 @@
-"""The table of the reference, row by row: every route of saved queries with the bodies that it may get, and each status (contract §3.4, §5)."""
+"""The table of the reference, row by row: every route of saved queries with the bodies that it accepts, and each status
+(contract §3.4, §5)."""
 
 from __future__ import annotations
 
@@ -51,7 +52,7 @@ def where(field: str, value: Any = None, operator: str = "is", **more: Any) -> A
 
 
 def nested(depth: int) -> Any:
-    """A filter of so many groups in each other."""
+    """Return a filter of ``depth`` nested groups."""
     return {"conditions": [nested(depth - 1)] if depth > 1 else []}
 
 
@@ -413,14 +414,16 @@ READ = {name: row for name, row in ROWS.items() if row.leaves_no_trace}
 
 @dataclass(frozen=True)
 class World:
-    """What is there in every row, by short names: saved queries, one archived, one of a stranger, and an application."""
+    """What exists in every row, by short names: saved queries, one archived, one of another project, and an
+    application.
+    """
 
     mine: HistoryClient
     names: dict[str, str]
 
     async def counts(self) -> list[int]:
-        asked = [f"/{path}/query" for path in ("queries", "queries/variants", "queries/revisions")]
-        return [(await self.mine.post(path, {"include_archived": True}))["count"] for path in asked]
+        paths = [f"/{path}/query" for path in ("queries", "queries/variants", "queries/revisions")]
+        return [(await self.mine.post(path, {"include_archived": True}))["count"] for path in paths]
 
 
 async def made_in(mine: HistoryClient, stranger: HistoryClient) -> World:
@@ -538,5 +541,5 @@ async def test_a_simple_query_has_an_empty_version_and_one_with_its_data(world: 
     made = (await world.mine.post("/simple/queries/", query(slug="new", data={"filtering": SLOW})))["query"]
 
     log = (await world.mine.post(LOGS, logged(query_id=made["id"])))["query_revisions"]
-    assert [(each["version"], "data" in each) for each in log] == [("1", True), ("0", False)]
+    assert [(revision["version"], "data" in revision) for revision in log] == [("1", True), ("0", False)]
     assert (log[0]["id"], log[0]["query_variant_id"]) == (made["revision_id"], made["variant_id"])

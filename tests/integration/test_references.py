@@ -1,4 +1,4 @@
-"""The index of ``references`` on the engine: what it answers, that it leaves granules out, and that old rows are found."""
+"""The index of ``references`` on the engine: what it finds, that it excludes granules, and that old rows are found."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ def of_key(key: Any, **identity: str) -> dict[str, Any]:
 
 
 async def store_references(store: ColumnStore, *references: Sequence[dict[str, Any]], offset: int = 0) -> None:
-    """One span each, ids from 1 on."""
+    """Store one span per list of references, with ids from 1."""
     source = random.Random(1)
     spans = [
-        random_span(source, offset + number)._replace(references=list(each), attributes={})
-        for number, each in enumerate(references)
+        random_span(source, offset + number)._replace(references=list(elements), attributes={})
+        for number, elements in enumerate(references)
     ]
     await store_record(store, spans, offset=offset)
 
@@ -51,14 +51,14 @@ def compiled(operator: str, value: Sequence[dict[str, Any]], **options: bool) ->
 
 
 async def found(store: ColumnStore, operator: str, value: Sequence[dict[str, Any]], **options: bool) -> list[int]:
-    """The ids of the spans that match, in order."""
+    """Return the ids of the matching spans, in order."""
     condition, values = compiled(operator, value, **options)
     sql = f"SELECT DISTINCT hex(substring(span_id, 1, 8)) AS id FROM spans WHERE {condition} ORDER BY id"
     rows = await store.select(Statement(sql, values), deadline_s=30)
     return [int(row["id"], 16) for row in rows.to_pylist()]
 
 
-async def test_what_the_index_says_is_looked_at_again(store: ColumnStore):
+async def test_rows_found_by_the_index_are_checked_again(store: ColumnStore):
     one, two = str(UUID(int=1)), str(UUID(int=2))
     await store_references(
         store,
@@ -99,7 +99,7 @@ async def test_granules_without_the_texts_are_not_read(store: ColumnStore):
     index = text[text.index("Name: references_index") :]
     assert 'mode: All; tokens: ["app-1", "application"]' in index
     assert "Granules: 1/3" in index
-    assert "hasAllTokens(references" not in text  # what stands there instead is read from the index
+    assert "hasAllTokens(references" not in text  # the column that replaces it is read from the index
 
 
 async def test_rows_from_before_the_migration_are_found(
@@ -116,16 +116,16 @@ async def test_rows_from_before_the_migration_are_found(
 
     await migrate(configured, data_dir=chdb_dir)
     await store_references(store, old, new, offset=2)
-    questions = ([{"slug": "old"}], [{"slug": "old"}, {"slug": "none"}])
-    before = [await found(store, operator, each) for each in questions for operator in ("in", "not_in")]
+    queries = ([{"slug": "old"}], [{"slug": "old"}, {"slug": "none"}])
+    before = [await found(store, operator, query) for query in queries for operator in ("in", "not_in")]
     await store.execute(Statement("OPTIMIZE TABLE spans FINAL"), deadline_s=30)
-    merged = [await found(store, operator, each) for each in questions for operator in ("in", "not_in")]
+    merged = [await found(store, operator, query) for query in queries for operator in ("in", "not_in")]
     await store.close()
 
     assert before == merged == [[1, 3], [2, 4]] * 2
 
 
-async def test_it_is_the_same_where_the_engine_does_not_use_the_index(store: ColumnStore):
+async def test_result_is_the_same_without_the_index(store: ColumnStore):
     await store_references(store, [of_key("application", slug="a-1")], [of_key("application", slug="a")])
     condition, values = compiled("in", [{"slug": "a-1"}])
 
@@ -136,7 +136,7 @@ async def test_it_is_the_same_where_the_engine_does_not_use_the_index(store: Col
 
 
 @pytest.mark.parametrize("count", [LOOKED_UP_MAX, LOOKED_UP_MAX + 1])
-async def test_many_are_found_with_the_index_and_without(store: ColumnStore, count: int):
+async def test_many_references_are_found_with_and_without_the_index(store: ColumnStore, count: int):
     await store_references(store, [of_key("application", slug="wanted")], [of_key("application", slug="other")])
     wanted = [{"slug": f"w{number}"} for number in range(count - 1)]
 

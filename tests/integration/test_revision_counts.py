@@ -1,4 +1,6 @@
-"""``GET /applications/revisions/{id}?include_counts=true``: what the spans of a revision took, and which spans these are."""
+"""``GET /applications/revisions/{id}?include_counts=true``: usage and durations of the spans of a revision, and which
+spans these are.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,7 @@ async def store(chdb_dir: Path, chdb_settings: Callable[[], ClickHouseSettings])
 
 @dataclass
 class Branch:
-    """A variant with three revisions, and the spans that are stored of them."""
+    """A variant with three revisions, and the stored spans that refer to them."""
 
     client: HistoryClient
     store: ColumnStore
@@ -56,17 +58,17 @@ class Branch:
             project_id=project_id or self.client.project_id,
         )
 
-    async def counts(self, version: int, **asked: str) -> Any:
-        """The member ``counts`` of a revision, for the window around the spans unless one is asked for."""
-        return (await self.get(version, asked or AROUND))["counts"]
+    async def counts(self, version: int, **window: str) -> Any:
+        """Return the member ``counts`` of a revision, by default for the window around the spans."""
+        return (await self.get(version, window or AROUND))["counts"]
 
-    async def get(self, version: int, asked: Mapping[str, str], *, status: int = 200) -> Any:
-        """The whole answer."""
+    async def get(self, version: int, query: Mapping[str, str], *, status: int = 200) -> Any:
+        """Return the whole response."""
         path = f"/applications/revisions/{self.revisions[version]['id']}"
-        return await self.client.call("GET", path, params={"include_counts": "true", **asked}, status=status)
+        return await self.client.call("GET", path, params={"include_counts": "true", **query}, status=status)
 
     async def listed(self, counts: Any) -> int:
-        """How many spans ``/spans/query`` finds for what was counted."""
+        """Return how many spans ``/spans/query`` finds with the filter of the counts."""
         body = {"filtering": counts["filtering"], "windowing": counts["windowing"]}
         return int((await self.client.post("/spans/query", body))["count"])
 
@@ -160,7 +162,7 @@ async def test_usage_that_a_span_repeats_of_its_children_counts_once(branch: Bra
     assert (await branch.counts(0))["tokens"]["total"] == 60
 
 
-async def test_spans_refer_by_id_by_slug_and_by_variant_and_version(branch: Branch):
+async def test_spans_refer_by_id_slug_or_variant_and_version(branch: Branch):
     revision, variant = branch.revisions[1], branch.variant
     others = branch.revisions[2]
     version = reference("application_revision", version="1")
@@ -250,19 +252,19 @@ async def test_spans_of_another_project_do_not_count(branch: Branch):
 
 async def test_unknown_revision_is_count_0_without_a_statement(shared_database: Database):
     async with clients_of(shared_database) as [client]:
-        answer = await client.call("GET", f"/applications/revisions/{UNKNOWN_ID}", params={"include_counts": "true"})
+        response = await client.call("GET", f"/applications/revisions/{UNKNOWN_ID}", params={"include_counts": "true"})
 
-    assert answer == {"count": 0}
+    assert response == {"count": 0}
 
 
 async def test_revision_without_counts_needs_no_statement(shared_database: Database):
     async with clients_of(shared_database) as [client]:
         _, _, [revision] = await client.branch(commits=1)
 
-        answer = await client.call("GET", f"/applications/revisions/{revision['id']}")
+        response = await client.call("GET", f"/applications/revisions/{revision['id']}")
 
-    assert answer["count"] == 1
-    assert "counts" not in answer
+    assert response["count"] == 1
+    assert "counts" not in response
 
 
 @pytest.mark.parametrize(("error", "status"), [(Unavailable("away"), 503), (DeadlineExceeded("late"), 504)])
@@ -275,17 +277,17 @@ async def test_failed_engine_is_an_error_and_not_zeros(
         path = f"/applications/revisions/{revision['id']}"
         faulty.select_faults.append(Fault(error))
 
-        answer = await client.call("GET", path, params={"include_counts": "true"}, status=status)
+        response = await client.call("GET", path, params={"include_counts": "true"}, status=status)
 
-        assert list(answer) == ["detail"]
+        assert list(response) == ["detail"]
         assert (await client.call("GET", path))["count"] == 1
 
 
-@pytest.mark.parametrize("asked", [{"include_counts": "perhaps"}, {"oldest": "yesterday"}, {"newest": "12"}])
-async def test_what_cannot_be_read_is_422(branch: Branch, asked: dict[str, str]):
-    answer = await branch.get(0, asked, status=422)
+@pytest.mark.parametrize("query", [{"include_counts": "perhaps"}, {"oldest": "yesterday"}, {"newest": "12"}])
+async def test_invalid_request_is_422(branch: Branch, query: dict[str, str]):
+    response = await branch.get(0, query, status=422)
 
-    assert answer["detail"][0]["loc"][0] == "query"
+    assert response["detail"][0]["loc"][0] == "query"
 
 
 async def test_counts_are_one_statement(shared_database: Database, store: ColumnStore):

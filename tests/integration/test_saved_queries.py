@@ -1,5 +1,5 @@
-"""Saved queries that are run: on ``/spans/query``, ``/traces/query`` and where they are retrieved; over a real Postgres and the real
-engine (contract §3.4, reference ``spans-api`` §8, §9.6)."""
+"""Running saved queries: on ``/spans/query``, ``/traces/query`` and when they are retrieved, on a real Postgres and the
+real engine (contract §3.4, reference ``spans-api`` §8, §9.6)."""
 
 from __future__ import annotations
 
@@ -74,18 +74,18 @@ NUMBER = {"field": "attributes", "key": "number"}
 
 @dataclass
 class Api:
-    """One project's view. ``slug`` is that of the query which the test saves."""
+    """A client of one project. ``slug`` is that of the query that the test saves."""
 
     client: HistoryClient
     slug: str
 
     @property
     def ref(self) -> dict[str, Any]:
-        """Refers to what the test saved."""
+        """Return a reference to the query that the test saved."""
         return {"query_ref": {"slug": self.slug}}
 
     async def save(self, **data: Any) -> dict[str, Any]:
-        """A saved query with these data; ``variant_id`` is that of its first variant."""
+        """Save a query with these data; ``variant_id`` is that of its first variant."""
         return dict((await self.client.post("/simple/queries/", {"query": {"slug": self.slug, "data": data}}))["query"])
 
     async def commit(self, variant_id: str, **members: Any) -> dict[str, Any]:
@@ -96,14 +96,14 @@ class Api:
         return await self.client.post(path, body, status=status)
 
     async def spans(self, **body: Any) -> list[int]:
-        """The numbers of the spans that the saved query finds."""
+        """Return the numbers of the spans that the saved query finds."""
         return span_numbers(await self.ask(**self.ref, **body))
 
     async def traces(self, **body: Any) -> list[int]:
         return trace_numbers(await self.ask(TRACES, **self.ref, **body))
 
-    async def walk(self, path: str, **body: Any) -> list[Any]:
-        """All pages."""
+    async def read_pages(self, path: str, **body: Any) -> list[Any]:
+        """Return all pages."""
         pages, windowing = [], dict(body.pop("windowing", {}))
         while True:
             pages.append(await self.ask(path, **body, windowing=windowing))
@@ -114,12 +114,12 @@ class Api:
 
 def span_numbers(page: Mapping[str, Any]) -> list[int]:
     assert page["count"] == len(page["spans"])
-    return [int(each["span_id"], 16) for each in page["spans"]]
+    return [int(span["span_id"], 16) for span in page["spans"]]
 
 
 def trace_numbers(page: Mapping[str, Any]) -> list[int]:
     assert page["count"] == len(page["traces"])
-    return [int(each["trace_id"], 16) for each in page["traces"]]
+    return [int(trace["trace_id"], 16) for trace in page["traces"]]
 
 
 @pytest.fixture(scope="module")
@@ -131,7 +131,7 @@ def engine(chdb_settings: Callable[[], ClickHouseSettings]) -> ClickHouseSetting
 async def context(
     shared_postgres: PostgresSettings, engine: ClickHouseSettings, chdb_dir: Path
 ) -> AsyncIterator[ApiContext]:
-    """Of two projects, of which the first has the spans; ``one`` and ``other`` are their keys."""
+    """Clients of two projects, of which the first has the spans; ``one`` and ``other`` are their keys."""
     async with open_database(shared_postgres) as database:
         projects = {key: (await insert_project(database, key)).id for key in ("one", "other")}
         store = open_store(engine, data_dir=chdb_dir)
@@ -165,7 +165,7 @@ def api(session: aiohttp.ClientSession) -> Api:
 class TestWhichRevisionIsRun:
     @pytest_asyncio.fixture(loop_scope="module")
     async def ids(self, api: Api) -> dict[str, str]:
-        """Of a query with two variants; the revisions of ``main`` find span 1, 2 and 3, that of ``side`` span 4."""
+        """A query with two variants: the revisions of ``main`` find spans 1, 2 and 3, that of ``side`` span 4."""
         query = (await api.client.post("/queries/", {"query": {"slug": api.slug}}))["query"]["id"]
         ids = {"query": query}
         for name, numbers in (("main", (1, 2, 3)), ("side", (4,))):
@@ -263,16 +263,16 @@ class TestWhichRevisionIsRun:
 
 
 def named_by(api: Api, ids: Mapping[str, str], references: Mapping[str, Any]) -> dict[str, Any]:
-    """The references, with ids where names of ids stand, and the slug of the test in place of ``q``."""
+    """Return the references, with names of ids replaced by ids, and ``q`` by the slug of the test."""
 
     def real(member: str, value: str) -> str:
         return ids.get(value, value) if member == "id" else value.replace("q", api.slug)
 
     return {
-        layer: {member: real(member, value) if isinstance(value, str) else value for member, value in each.items()}
-        if isinstance(each, dict)
-        else each
-        for layer, each in references.items()
+        layer: {member: real(member, value) if isinstance(value, str) else value for member, value in part.items()}
+        if isinstance(part, dict)
+        else part
+        for layer, part in references.items()
     }
 
 
@@ -351,7 +351,7 @@ class TestFilters:
 
 
 def nested(depth: int, operator: str) -> dict[str, Any]:
-    """So many groups in each other, about the slow spans."""
+    """Return ``depth`` nested groups that match the slow spans."""
     inside = SLOW["conditions"] if depth == 1 else [nested(depth - 1, operator)]
     return {"operator": operator, "conditions": inside}
 
@@ -397,7 +397,7 @@ class TestWindows:
         ],
     )
     async def test_each_window_member_of_a_trace_query_is_overridden(self, api: Api, own: Any, found: list[int]):
-        """The last spans within the window are 6 of trace 2, 7 of trace 3 and 8 of trace 4; 9, of trace 1, is not in it."""
+        """The last spans in the window are 6 of trace 2, 7 of trace 3 and 8 of trace 4; span 9 of trace 1 is outside."""
         saved = {"newest": at(9), "oldest": at(6), "limit": 2, "order": "ascending"}
         await api.save(windowing=saved)
 
@@ -408,7 +408,7 @@ class TestWindows:
     async def test_pages_of_a_saved_query_return_every_span_once(self, api: Api, order: str):
         await api.save(filtering=SLOW, windowing={"limit": 2, "order": order, "newest": at(12), "oldest": at(2)})
 
-        pages = await api.walk(SPANS, **api.ref)
+        pages = await api.read_pages(SPANS, **api.ref)
 
         expected = [4, 6, 8, 10, 12] if order == "ascending" else [10, 8, 6, 4, 2]
         assert [span_numbers(page) for page in pages] == [expected[:2], expected[2:4], expected[4:]]
@@ -417,11 +417,11 @@ class TestWindows:
     async def test_pages_of_a_saved_query_return_every_trace_once(self, api: Api, order: str):
         await api.save(filtering=CHAT, windowing={"limit": 1, "order": order})
 
-        pages = await api.walk(TRACES, **api.ref, filtering={"conditions": []})
+        pages = await api.read_pages(TRACES, **api.ref, filtering={"conditions": []})
 
         expected = [3, 2, 1, 4]
         assert [trace_numbers(page) for page in pages] == [
-            [each] for each in (expected if order == "ascending" else expected[::-1])
+            [number] for number in (expected if order == "ascending" else expected[::-1])
         ]
 
     async def test_the_limit_may_change_from_page_to_page(self, api: Api):
@@ -446,8 +446,8 @@ class TestWindows:
             "filtering": {"conditions": [{**SLOW["conditions"][0], "operator": "is"}]},
             "windowing": {"limit": 2, **cursor},
         }
-        answers = [await api.ask(**by_revision, windowing=cursor), await api.ask(**same)]
-        assert [span_numbers(answer) for answer in answers] == [[8, 6], [8, 6]]
+        responses = [await api.ask(**by_revision, windowing=cursor), await api.ask(**same)]
+        assert [span_numbers(answer) for answer in responses] == [[8, 6], [8, 6]]
 
         others: list[dict[str, Any]] = [
             {"filtering": CHAT, "windowing": cursor},
@@ -461,7 +461,7 @@ class TestWindows:
         assert "belongs to another query" in answer["detail"]
 
     async def test_saved_limit_above_the_installation_limit_is_rejected(self, api: Api, context: ApiContext):
-        """The saved limit is legal; what an installation allows may be less."""
+        """The saved limit is legal, but an installation may allow less."""
         await api.save(windowing={"limit": 10_000})
         query = context.settings.query.model_copy(update={"page_limit_max": 9_999})
         lower = replace(context, settings=context.settings.model_copy(update={"query": query}))
@@ -567,8 +567,8 @@ class TestRetrieving:
         }
         assert "windowing" not in ids
         traces = whole["query_revision"]["data"]["traces"]
-        assert [each["trace_id"] for each in traces] == whole["query_revision"]["data"]["trace_ids"]
-        assert [sorted(each["spans"]) for each in traces] == [
+        assert [trace["trace_id"] for trace in traces] == whole["query_revision"]["data"]["trace_ids"]
+        assert [sorted(trace["spans"]) for trace in traces] == [
             [f"{number:016x}" for number in numbers] for numbers in ((4, 8, 12), (2, 6, 10))
         ]
         shown = traces[0]["spans"][f"{4:016x}"]
@@ -591,7 +591,7 @@ class TestRetrieving:
         whole = await api.ask(RETRIEVE, **api.ref, include_traces=True)
 
         data = whole["query_revision"]["data"]
-        assert [int(each, 16) for each in data["trace_ids"]] == [1, 2, 3, 4]
+        assert [int(trace_id, 16) for trace_id in data["trace_ids"]] == [1, 2, 3, 4]
         assert sorted(data["traces"][0]["spans"]) == [f"{5:016x}", f"{9:016x}"]
 
     @pytest.mark.parametrize("focus", [None, "trace", "span"])
@@ -603,7 +603,7 @@ class TestRetrieving:
         windowing: dict[str, Any] = {}
         while True:
             page = await api.ask(RETRIEVE, **api.ref, include_trace_ids=True, windowing=windowing)
-            found.append([int(each, 16) for each in page["query_revision"]["data"]["trace_ids"]])
+            found.append([int(trace_id, 16) for trace_id in page["query_revision"]["data"]["trace_ids"]])
             if "windowing" not in page:
                 break
             windowing = page["windowing"]

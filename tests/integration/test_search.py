@@ -42,7 +42,7 @@ START = format_us(START_NS // 1000)
 
 @dataclass(frozen=True)
 class Api:
-    """The routes of spans and traces, over a store of their own."""
+    """The routes of spans and traces, over a separate store."""
 
     context: ApiContext
     project_id: UUID = DEFAULT_PROJECT_ID
@@ -70,8 +70,8 @@ class Api:
         return _object(await spans_routes.list_spans(self._call(query=model)))
 
     async def span(self, trace_id: str, span_id: str) -> dict[str, Any]:
-        call = self._call(path={"trace_id": trace_id, "span_id": span_id})
-        return _object(await spans_routes.get_span(call))
+        request = self._call(path={"trace_id": trace_id, "span_id": span_id})
+        return _object(await spans_routes.get_span(request))
 
     async def trace(self, trace_id: str) -> dict[str, Any]:
         return _object(await traces_routes.get_trace(self._call(path={"trace_id": trace_id})))
@@ -80,8 +80,8 @@ class Api:
         model = read_query(TraceIds, MultiDict(query))
         return _object(await traces_routes.list_traces(self._call(query=model)))
 
-    async def walk(self, *, limit: int, **windowing: Any) -> list[tuple[str, str]]:
-        """Every span that pages show, in their order."""
+    async def read_pages(self, *, limit: int, **windowing: Any) -> list[tuple[str, str]]:
+        """Return the spans of all pages, in order."""
         found: list[tuple[str, str]] = []
         following: dict[str, Any] = {}
         while True:
@@ -97,8 +97,8 @@ class Api:
         return Request(self.context, self.project_id, path or {}, query, body, CIMultiDict())
 
 
-def _object(answer: Response) -> dict[str, Any]:
-    loaded: dict[str, Any] = orjson.loads(answer.body)
+def _object(response: Response) -> dict[str, Any]:
+    loaded: dict[str, Any] = orjson.loads(response.body)
     return loaded
 
 
@@ -124,7 +124,7 @@ def span(number: int, *, trace: int = 1, parent: int | None = None, start_us: in
 
 
 def hex_ids(spans: list[Span]) -> list[tuple[str, str]]:
-    return [(each.trace_id.hex(), each.span_id.hex()[16:]) for each in spans]
+    return [(span.trace_id.hex(), span.span_id.hex()[16:]) for span in spans]
 
 
 async def delete(store: ColumnStore, deleted: Span, *, partition_id: str, offset: int) -> None:
@@ -234,14 +234,14 @@ async def test_root_keeps_its_sums_when_a_later_round_sees_its_trace(api: Api) -
 
     page = await api.query(windowing={"order": "ascending", "limit": 3})
 
-    assert [each["span_name"] for each in page["spans"]] == ["s1", "s3", "s4"]
+    assert [span["span_name"] for span in page["spans"]] == ["s1", "s3", "s4"]
     assert page["spans"][0]["attributes"]["ag"]["metrics"]["tokens"]["cumulative"]["total"] == 10
 
 
 @pytest.mark.parametrize(
     ("stored", "value"),
     [
-        ({"a": "foo=sbar", "b": 1}, "foo=sbar"),  # its item in the index is also the one of a="bar" under "a=sfoo"
+        ({"a": "foo=sbar", "b": 1}, "foo=sbar"),  # its item in the index is also that of a="bar" under "a=sfoo"
         ({"a": "x" * 62}, "x" * 62),
         ({"a": "x" * 63}, "x" * 63),  # with its type as long as an item's text can be
         ({"a": "é" * 31 + "x"}, "é" * 31 + "x"),
@@ -263,20 +263,20 @@ async def test_text_with_the_same_index_item_is_not_found(api: Api, stored: dict
 async def test_pages_return_every_span_exactly_once(api: Api, order: str) -> None:
     """550 spans of one instant at page size 7: unmerged duplicates, versions whose start moved, other partitions, deletions."""
     source = random.Random(11)
-    shown = [span(1 + number % 61, trace=1 + number // 61) for number in range(550)]
-    moved = [replace_start(each, source.choice((-5, 0, 3))) for each in shown[:90]]
-    gone = shown[540:]
+    visible = [span(1 + number % 61, trace=1 + number // 61) for number in range(550)]
+    moved = [replace_start(span, source.choice((-5, 0, 3))) for span in visible[:90]]
+    gone = visible[540:]
     await store_record(api.store, moved, offset=0)
-    await store_record(api.store, shown, offset=1)
-    await store_record(api.store, shown, offset=1)
+    await store_record(api.store, visible, offset=1)
+    await store_record(api.store, visible, offset=1)
     await store_record(api.store, moved[:40], partition_id="cluster/spans/1", offset=99, record_ms=0)
     await store_record(api.store, [span(9, trace=99)], project_id=OTHER_PROJECT_ID)
-    for each in gone:
-        await delete(api.store, each, partition_id="cluster/spans/0", offset=1)
+    for deleted in gone:
+        await delete(api.store, deleted, partition_id="cluster/spans/0", offset=1)
 
-    found = await api.walk(limit=7, order=order)
+    found = await api.read_pages(limit=7, order=order)
 
-    expected = sorted(hex_ids(shown[:540]), key=lambda key: (key[1], key[0]), reverse=order == "descending")
+    expected = sorted(hex_ids(visible[:540]), key=lambda key: (key[1], key[0]), reverse=order == "descending")
     assert Counter(found).most_common(1)[0][1] == 1
     assert found == expected
 
@@ -294,13 +294,13 @@ async def test_pages_of_any_size_agree_while_others_ingest(api: Api, limit: int)
     page = await api.query(windowing={"limit": limit, "order": "ascending"})
     await store_record(api.store, [span(7_000, start_us=-10), span(7_001, start_us=10_000_000)], offset=5)
 
-    found = [(each["trace_id"], each["span_id"]) for each in page["spans"]]
+    found = [(span["trace_id"], span["span_id"]) for span in page["spans"]]
     while "windowing" in page:
         page = await api.query(windowing={"limit": limit, "order": "ascending", **page["windowing"]})
-        found += [(each["trace_id"], each["span_id"]) for each in page["spans"]]
+        found += [(span["trace_id"], span["span_id"]) for span in page["spans"]]
 
     assert [key for key in found if key[1] not in ("0000000000001b58", "0000000000001b59")] == hex_ids(
-        sorted(stored, key=lambda each: (each.start_ns // 1000, each.span_id, each.trace_id))
+        sorted(stored, key=lambda span: (span.start_ns // 1000, span.span_id, span.trace_id))
     )
 
 
@@ -310,7 +310,7 @@ async def test_span_with_more_versions_than_a_round_is_returned(api: Api, order:
     for number in range(40):
         await store_record(api.store, [span(2)], partition_id=f"cluster/spans/{number}", record_ms=number * 7 % 41)
 
-    found = await api.walk(limit=1, order=order)
+    found = await api.read_pages(limit=1, order=order)
 
     assert found == hex_ids([span(1), span(2), span(3)])[:: 1 if order == "ascending" else -1]
 
@@ -320,7 +320,7 @@ async def test_the_reference_cursor_is_accepted_with_its_bound(api: Api) -> None
     found: list[int] = []
     windowing: dict[str, Any] = {"limit": 2}
     while page := await api.query(windowing=windowing):
-        found += [int(each["span_id"], 16) for each in page["spans"]]
+        found += [int(span["span_id"], 16) for span in page["spans"]]
         if page["count"] < 2:
             break
         last = page["spans"][-1]
@@ -336,7 +336,7 @@ async def test_pages_after_a_reference_cursor_continue_with_ours(api: Api) -> No
     page = await api.query(windowing=windowing)
     following = await api.query(windowing={**windowing, **page["windowing"]})
 
-    assert [int(each["span_id"], 16) for each in (*page["spans"], *following["spans"])] == [7, 6, 5, 4, 3, 2]
+    assert [int(span["span_id"], 16) for span in (*page["spans"], *following["spans"])] == [7, 6, 5, 4, 3, 2]
 
 
 @pytest.mark.parametrize("order", ["ascending", "descending"])
@@ -370,8 +370,8 @@ async def test_page_ends_at_its_bytes_but_has_a_span(api: Api) -> None:
     page = await narrow.query()
 
     assert page["count"] == 2
-    assert len(await narrow.walk(limit=100)) == 5
-    assert len(await api.with_query_settings(page_bytes_max=1_000).walk(limit=100)) == 5
+    assert len(await narrow.read_pages(limit=100)) == 5
+    assert len(await api.with_query_settings(page_bytes_max=1_000).read_pages(limit=100)) == 5
 
 
 async def test_cursor_is_bound_to_its_query_but_not_to_the_limit(api: Api) -> None:
@@ -408,20 +408,20 @@ async def test_latest_version_within_and_across_partitions_is_returned(api: Api)
 
     await store_record(api.store, [named("first")], offset=5, record_ms=10)
     await store_record(api.store, [named("stale")], offset=4, record_ms=99)
-    assert [each["span_name"] for each in (await api.query())["spans"]] == ["first"]
+    assert [span["span_name"] for span in (await api.query())["spans"]] == ["first"]
 
     await store_record(api.store, [named("later log")], partition_id="cluster/spans/1", offset=1, record_ms=11)
-    assert [each["span_name"] for each in (await api.query())["spans"]] == ["later log"]
+    assert [span["span_name"] for span in (await api.query())["spans"]] == ["later log"]
 
     await delete(api.store, named("x"), partition_id="cluster/spans/1", offset=1)
-    assert [each["span_name"] for each in (await api.query())["spans"]] == ["first"]
+    assert [span["span_name"] for span in (await api.query())["spans"]] == ["first"]
 
     await delete(api.store, named("x"), partition_id="cluster/spans/0", offset=5)
-    await store_record(api.store, [named("first")], offset=5, record_ms=10)  # delivered again: stays gone
+    await store_record(api.store, [named("first")], offset=5, record_ms=10)  # delivered again: stays deleted
     assert (await api.query())["count"] == 0
 
     await store_record(api.store, [named("back")], offset=6, record_ms=12)
-    assert [each["span_name"] for each in (await api.query())["spans"]] == ["back"]
+    assert [span["span_name"] for span in (await api.query())["spans"]] == ["back"]
 
 
 async def test_stale_version_that_matches_is_not_returned(api: Api) -> None:
@@ -448,11 +448,11 @@ async def test_a_span_replaced_while_it_is_read_is_still_found(api: Api, monkeyp
     select = api.store.select
 
     async def select_then_replace(statement: Statement, /, *, deadline_s: float) -> pa.Table:
-        answer = await select(statement, deadline_s=deadline_s)
+        response = await select(statement, deadline_s=deadline_s)
         monkeypatch.setattr(api.store, "select", select)
         await store_record(api.store, [span(1, name="new")], offset=2)
         await api.store.execute(Statement("OPTIMIZE TABLE spans FINAL"), deadline_s=10.0)
-        return answer
+        return response
 
     monkeypatch.setattr(api.store, "select", select_then_replace)
 
@@ -466,8 +466,8 @@ async def test_page_whose_spans_all_vanish_is_incomplete(api: Api, monkeypatch: 
     select = api.store.select
 
     async def select_no_rows(statement: Statement, /, *, deadline_s: float) -> pa.Table:
-        answer = await select(statement, deadline_s=deadline_s)
-        return answer.slice(0, 0) if "attributes" in statement.sql else answer
+        response = await select(statement, deadline_s=deadline_s)
+        return response.slice(0, 0) if "attributes" in statement.sql else response
 
     with monkeypatch.context() as gone:
         gone.setattr(api.store, "select", select_no_rows)
@@ -485,9 +485,9 @@ async def test_spans_by_ids_are_of_both_sets_and_in_order(api: Api) -> None:
     both = await api.list_spans(("trace_id", one), ("trace_id", two), ("span_id", "0000000000000001"))
     by_span = await api.list_spans(("span_ids", "0x0000000000000003"))
 
-    assert [each["span_name"] for each in by_traces["spans"]] == ["s1", "s2", "s1"]
-    assert [each["trace_id"] for each in both["spans"]] == [two, one]
-    assert [each["span_name"] for each in by_span["spans"]] == ["s3"]
+    assert [span["span_name"] for span in by_traces["spans"]] == ["s1", "s2", "s1"]
+    assert [span["trace_id"] for span in both["spans"]] == [two, one]
+    assert [span["span_name"] for span in by_span["spans"]] == ["s3"]
     assert await api.list_spans(("trace_id", "ff" * 16)) == {"count": 0, "spans": []}
 
 
@@ -514,7 +514,7 @@ async def test_a_trace_is_a_tree(api: Api) -> None:
     assert trace["trace_id"] == one
     assert list(trace["spans"]) == ["s3", "s1"]
     assert list(trace["spans"]["s1"]["spans"]) == ["s2"]
-    assert [each["trace_id"] for each in listed["traces"]] == [one, two]
+    assert [trace["trace_id"] for trace in listed["traces"]] == [one, two]
     assert await api.trace("ff" * 16) == {"count": 0}
     assert await api.list_traces(("trace_id", "ff" * 16)) == {"count": 0, "traces": []}
 
@@ -575,7 +575,7 @@ async def test_a_filter_at_its_limits_is_answered(api: Api) -> None:
     assert await api.ids(filtering={"operator": "or", "conditions": [wide] * 10 + [large, many]}) == [1]
 
 
-async def test_a_query_past_its_budget_ends(api: Api) -> None:
+async def test_query_ends_at_its_budget(api: Api) -> None:
     await store_record(api.store, [span(number) for number in range(1, 50)])
 
     with pytest.raises(DeadlineExceeded):

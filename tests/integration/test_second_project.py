@@ -39,12 +39,12 @@ COST: Final = 987654.25
 TRACE_ID, SPAN_ID = bytes([0xA7]) * 16, bytes([0xB9]) * 16
 KINDS: Final = {"applications": "application", "environments": "environment", "queries": "query"}
 DATA: Final = {"query": {"filtering": {"conditions": [{"field": "span_name", "value": SECRET}]}}}
-"""What the newest revision of a kind holds; that of a saved query finds the span that tells everything."""
+"""Data of the newest revision of each kind; that of a saved query finds the span with all secrets."""
 
 KNOWN_PATHS: Final = {route.path for route in ROUTES}
 
 TAKE_BYTES: Final = {f"{route.method} {route.path}" for route in ROUTES if route.raw_body}
-"""Routes that take no JSON: a request that is made of JSON gets 415."""
+"""Routes that take no JSON: a JSON request gets 415."""
 
 TELLS_NOTHING_OF_A_PROJECT: Final = {
     "POST /simple/traces": "stores spans; the response repeats what was sent",
@@ -66,12 +66,12 @@ TELLS_NOTHING_OF_A_PROJECT: Final = {
     "POST /environments/revisions": "the same",
     "POST /queries/revisions": "the same",
 }
-"""Routes on which even the owner's key shows nothing; that they change nothing of another project is looked for all the same."""
+"""Routes that return nothing even to the owner's key. That they change nothing of another project is still checked."""
 
 
 @dataclass
 class World:
-    """Two projects, of which the first has everything and the second knows of it."""
+    """Two projects: the first has all data, the second knows its ids."""
 
     client: aiohttp.ClientSession
     database: Database
@@ -81,10 +81,10 @@ class World:
     stranger: Account
     known: Known
     texts: frozenset[str]
-    """What only the first project's data holds."""
+    """Texts that occur only in the data of the first project."""
 
     async def send(self, attempt: Attempt, account: Account) -> tuple[int, str]:
-        """The status, and the headers and body as text."""
+        """Return the status, and the headers and body as text."""
         assert account.key is not None
         headers = {"Authorization": f"ApiKey {account.key.text}"}
         async with self.client.request(
@@ -97,7 +97,7 @@ class World:
         return [text for text in self.texts if text in response and not attempt.sends(text)]
 
     async def rows(self) -> Mapping[str, Any]:
-        """Everything that is stored of the first project, table by table, whatever tables there are."""
+        """Return all rows of the first project, by table."""
         rows: dict[str, Any] = {}
         for table in await _postgres_tables(self.database):
             sql = f"SELECT t::text FROM {table} AS t WHERE project_id = $1 ORDER BY 1"
@@ -134,7 +134,7 @@ async def store(chdb_dir: Path, chdb_settings: Callable[[], ClickHouseSettings])
 
 @pytest.fixture
 async def world(store: ColumnStore, shared_database: Database) -> AsyncIterator[World]:
-    """The second project has but a span, in a trace of the same id as the first has one."""
+    """The second project has only one span, in a trace with the id of a trace of the first."""
     wanted = {name: WantedAccount(f"{name}@example.org", with_key=True) for name in ("owner", "stranger")}
     accounts = await open_accounts(shared_database, wanted)
     clock = ManualClock(now_ns=STORED_US * 1000 + 3_600_000_000_000)
@@ -151,7 +151,7 @@ async def world(store: ColumnStore, shared_database: Database) -> AsyncIterator[
 
 
 async def _fill(world: World) -> None:
-    """Give the first project one of everything."""
+    """Create one of everything in the first project."""
     await _store_spans(world)
     simple_id, simple_span_id = await _make_simple_trace(world)
     entities = await _make_histories(world)
@@ -161,7 +161,7 @@ async def _fill(world: World) -> None:
     world.texts = frozenset(
         {
             *(SECRET, str(COST), world.owner.project.name, page["windowing"]["next"]),
-            *(str(each) for each in (world.owner.user.id, world.owner.project.id)),
+            *(str(id_) for id_ in (world.owner.user.id, world.owner.project.id)),
             *(SPAN_ID[:8].hex(), simple_id, simple_span_id),
             *(entity["id"] for entity in entities.values()),
         }
@@ -169,7 +169,7 @@ async def _fill(world: World) -> None:
 
 
 async def _store_spans(world: World) -> None:
-    """One of the first project that tells everything, and one of the second in a trace of the same id."""
+    """Store a span of the first project with all secrets, and one of the second in a trace with the same id."""
     ids = {"session": {"id": f"{SECRET}-session"}, "user": {"id": f"{SECRET}-user"}}
     costs = {"metrics": {"costs": {"incremental": {"total": COST}}}}
     attributes = {"ag": {**ids, **costs, "data": {"outputs": SECRET}}}
@@ -204,7 +204,7 @@ async def _make_simple_trace(world: World) -> tuple[str, str]:
 
 
 async def _make_histories(world: World) -> dict[str, Mapping[str, str]]:
-    """One of each kind that has routes, the application deployed to the environment; what they are called."""
+    """Create one entity of each kind, deploy the application to the environment, and return their names."""
     kinds = {plural: kind for plural, kind in KINDS.items() if f"/simple/{plural}" in KNOWN_PATHS}
     for plural, kind in kinds.items():
         about = {"name": SECRET, "description": SECRET, "meta": {"why": SECRET}, "data": DATA.get(kind, {})}
@@ -218,9 +218,9 @@ async def _make_histories(world: World) -> dict[str, Mapping[str, str]]:
             rows = (await _own(world, "POST", path, {}))[f"{kind}{layer}s" if layer else plural]
             entities[f"{kind}{layer}"] = {name: rows[-1][name] for name in ("id", "slug")}
     return entities | {
-        f"workflow{each.removeprefix('application')}": entities[each]
-        for each in entities
-        if each.startswith("application")
+        f"workflow{entity.removeprefix('application')}": entities[entity]
+        for entity in entities
+        if entity.startswith("application")
     }
 
 
@@ -235,7 +235,7 @@ def _name(route: Route) -> str:
 
 
 def _in_order(routes: Iterable[Route]) -> list[Route]:
-    """What deletes comes late, and what makes something under a known id last."""
+    """Order routes: those that delete come late, those that create under a known id last."""
     return sorted(routes, key=lambda route: (chooses_an_id(route), route.method == "DELETE"))
 
 
@@ -251,7 +251,7 @@ async def test_second_project_finds_and_changes_nothing_on_any_route(world: Worl
 
     assert leaks == []
     assert await world.rows() == before
-    assert {status for each in statuses.values() for status in each if status >= 500} == set()
+    assert {status for value in statuses.values() for status in value if status >= 500} == set()
     implausible = [name for name, each in statuses.items() if each <= {415, 422} and name not in TAKE_BYTES]
     assert implausible == []
     since = [record for record in world.broker.records("spans") if record not in published]
@@ -260,12 +260,12 @@ async def test_second_project_finds_and_changes_nothing_on_any_route(world: Worl
 
 @pytest.mark.timeout(180)
 async def test_same_requests_succeed_with_the_key_of_the_project(world: World) -> None:
-    """Else the walk above would show nothing."""
+    """Otherwise the test above would prove nothing."""
     silent = []
     for route in _in_order(ROUTES):
         if route.access is not Access.PROJECT:
             continue
-        responses = [(each, await world.send(each, world.owner)) for each in attempts(route, world.known)]
+        responses = [(attempt, await world.send(attempt, world.owner)) for attempt in attempts(route, world.known)]
         if not any(world.leaked(attempt, response) for attempt, (_, response) in responses):
             silent.append(_name(route))
 

@@ -1,4 +1,4 @@
-"""Answers while a producer sends spans again: nothing is lost or given twice (contract §3.3).
+"""Responses while a producer sends spans again: nothing is lost or returned twice (contract §3.3).
 
 New versions are stored between the statements of a request, and the engine may merge the earlier rows away at once.
 """
@@ -35,11 +35,11 @@ TRACES, SPANS_PER_TRACE = 4, 3
 MATCHING = {"conditions": [{"field": "span_name", "operator": "is", "value": "m"}]}
 EVERYTHING: dict[str, Any] = {"conditions": []}
 WINDOW = {"oldest": format_us(START_US), "newest": format_us(START_US + 3_600_000_000)}
-MERGES = ["rows stay", "rows are merged away", "heads come later"]
+MERGES = ["rows stay", "rows are merged away", "versions come later"]
 
 
 def span(trace: int, number: int, *, name: str = "m") -> Span:
-    """A span; those of a trace are spread over all traces."""
+    """Return a span; consecutive spans belong to different traces."""
     start_ns = START_NS + (number * 100 + trace) * 1_000
     used = {"ag.session.id": f"s{trace}", "ag.user.id": f"u{trace}", "ag.metrics.tokens.incremental.total": 1}
     return Span(
@@ -60,7 +60,7 @@ SPANS = [span(trace, number) for trace in range(1, TRACES + 1) for number in ran
 
 EARLIEST = [span(trace, 1) for trace in range(1, TRACES + 1)]
 LATEST = [span(trace, SPANS_PER_TRACE) for trace in range(1, TRACES + 1)]
-"""The span of each trace that decides its place, and the place of its session in real time."""
+"""Return the span of each trace that decides its position, and that of its session in real time."""
 
 
 @dataclass
@@ -88,11 +88,11 @@ class Stack:
         """Store the next record of a partition, as a worker does."""
         async with self.sending:
             offset, self.offset = self.offset, self.offset + 1
-            if self.merges == "heads come later":
+            if self.merges == "versions come later":
                 await self.execute("DETACH TABLE span_versions_of_spans")
-            sent = [each._replace(attributes={**each.attributes, "version": offset}) for each in spans]
+            sent = [span._replace(attributes={**span.attributes, "version": offset}) for span in spans]
             await store_record(self.store, sent, offset=offset, partition_id=partition_id, record_ms=offset)
-            if self.merges == "heads come later":
+            if self.merges == "versions come later":
                 await self.execute("ATTACH TABLE span_versions_of_spans")
             else:
                 settled = positions_table([StoredPosition(DEFAULT_PROJECT_ID, partition_id, offset, offset, 0)])
@@ -104,16 +104,16 @@ class Stack:
         await self.store.execute(Statement(sql), deadline_s=30.0)
 
     async def ask(self, path: str, **body: Any) -> Any:
-        async with self.client.post(path, json=body) as answer:
-            assert answer.status == 200, await answer.text()
-            return await answer.json()
+        async with self.client.post(path, json=body) as response:
+            assert response.status == 200, await response.text()
+            return await response.json()
 
     async def get(self, path: str) -> Any:
-        async with self.client.get(path) as answer:
-            assert answer.status == 200, await answer.text()
-            return await answer.json()
+        async with self.client.get(path) as response:
+            assert response.status == 200, await response.text()
+            return await response.json()
 
-    async def walk(
+    async def read_pages(
         self, path: str, ids: Callable[[Any], list[Any]], *, windowing: dict[str, Any], **body: Any
     ) -> list[Any]:
         """Return the items of all pages, in order."""
@@ -146,14 +146,14 @@ def shown_id(span: Span) -> str:
 
 
 def sizes(page: Any) -> list[tuple[int, int]]:
-    """Each trace of a page, and how many spans it has."""
+    """Return each trace of a page with its number of spans."""
     return [(int(trace["trace_id"], 16), count(trace["spans"])) for trace in page["traces"]]
 
 
 def count(tree: Any) -> int:
-    """How many spans a tree has."""
-    siblings = [each for entry in tree.values() for each in (entry if isinstance(entry, list) else [entry])]
-    return sum(1 + count(each.get("spans") or {}) for each in siblings)
+    """Return the number of spans in a tree."""
+    siblings = [node for entry in tree.values() for node in (entry if isinstance(entry, list) else [entry])]
+    return sum(1 + count(sibling.get("spans") or {}) for sibling in siblings)
 
 
 def in_order(order: str, ascending: Sequence[Any]) -> list[Any]:
@@ -174,20 +174,26 @@ each_filter = pytest.mark.parametrize("filtering", [MATCHING, EVERYTHING], ids=[
 
 @each_order_and_merge
 @each_filter
-async def test_pages_of_spans(stack: Stack, order: str, merges: str, filtering: dict[str, Any]) -> None:
+async def test_pages_of_spans_return_resent_spans_once(
+    stack: Stack, order: str, merges: str, filtering: dict[str, Any]
+) -> None:
     await stack.begin(merges, SPANS)
 
-    found = await stack.walk("/spans/query", span_ids, filtering=filtering, windowing={"order": order, "limit": 4})
+    found = await stack.read_pages(
+        "/spans/query", span_ids, filtering=filtering, windowing={"order": order, "limit": 4}
+    )
 
-    assert found == in_order(order, [shown_id(each) for each in sorted(SPANS, key=lambda each: each.start_ns)])
+    assert found == in_order(order, [shown_id(span) for span in sorted(SPANS, key=lambda span: span.start_ns)])
 
 
 @each_order_and_merge
 @pytest.mark.parametrize(("again", "first"), [(SPANS, 0), (LATEST, 4)], ids=["all", "latest, after the first page"])
-async def test_pages_of_traces(stack: Stack, order: str, merges: str, again: Sequence[Span], first: int) -> None:
+async def test_pages_of_traces_return_resent_spans_once(
+    stack: Stack, order: str, merges: str, again: Sequence[Span], first: int
+) -> None:
     await stack.begin(merges, again, first=first)
 
-    found = await stack.walk("/traces/query", sizes, filtering=MATCHING, windowing={"order": order, "limit": 2})
+    found = await stack.read_pages("/traces/query", sizes, filtering=MATCHING, windowing={"order": order, "limit": 2})
 
     assert found == in_order(order, [(trace, SPANS_PER_TRACE) for trace in range(1, TRACES + 1)])
 
@@ -198,12 +204,12 @@ async def test_pages_of_traces(stack: Stack, order: str, merges: str, again: Seq
     [("session", True, LATEST), ("user", False, EARLIEST)],
     ids=["latest", "earliest"],
 )
-async def test_pages_of_ids(
+async def test_pages_of_ids_return_resent_spans_once(
     stack: Stack, order: str, merges: str, kind: str, realtime: bool, again: Sequence[Span]
 ) -> None:
     await stack.begin(merges, again, first=2)  # after the first page
 
-    found = await stack.walk(
+    found = await stack.read_pages(
         f"/spans/{kind}s/query",
         lambda page: page[f"{kind}_ids"],
         filtering=MATCHING,
@@ -215,7 +221,7 @@ async def test_pages_of_ids(
 
 
 @each_merge
-async def test_spans_and_traces_by_their_ids(stack: Stack, merges: str) -> None:
+async def test_spans_and_traces_by_id_return_resent_spans_once(stack: Stack, merges: str) -> None:
     await stack.begin(merges, SPANS)
 
     trace_id, span_id = f"{1:032x}", shown_id(SPANS[0])
@@ -228,7 +234,7 @@ async def test_spans_and_traces_by_their_ids(stack: Stack, merges: str) -> None:
 
 @each_merge
 @each_filter
-async def test_numbers(stack: Stack, merges: str, filtering: dict[str, Any]) -> None:
+async def test_analytics_count_resent_spans_once(stack: Stack, merges: str, filtering: dict[str, Any]) -> None:
     await stack.begin(merges, SPANS)
 
     for _ in range(3):
@@ -248,19 +254,19 @@ async def test_feed_returns_each_version_once_and_the_last_of_each_span(stack: S
         if number == 8:
             stack.store.begin(None)
         page = await stack.ask("/spans/query", windowing=following, filtering=MATCHING)
-        given += [(each["span_id"], each["attributes"]["version"]) for each in page["spans"]]
+        given += [(span["span_id"], span["attributes"]["version"]) for span in page["spans"]]
         following |= page["windowing"]
     last = max(version for _, version in given)
 
     assert len(given) == len(set(given))
-    assert {span_id for span_id, version in given if version == last} == {shown_id(each) for each in SPANS}
+    assert {span_id for span_id, version in given if version == last} == {shown_id(span) for span in SPANS}
 
 
 async def test_version_that_no_longer_matches_is_not_returned(stack: Stack) -> None:
-    await stack.begin("rows stay", [each._replace(name="other") for each in SPANS[::2]], every=2)
+    await stack.begin("rows stay", [span._replace(name="other") for span in SPANS[::2]], every=2)
 
-    found = await stack.walk("/spans/query", span_ids, filtering=MATCHING, windowing={"limit": 4})
+    found = await stack.read_pages("/spans/query", span_ids, filtering=MATCHING, windowing={"limit": 4})
 
     assert len(found) == len(set(found))
-    assert set(found) >= {shown_id(each) for each in SPANS[1::2]}
-    assert Counter(found).keys() <= {shown_id(each) for each in SPANS}
+    assert set(found) >= {shown_id(span) for span in SPANS[1::2]}
+    assert Counter(found).keys() <= {shown_id(span) for span in SPANS}

@@ -1,4 +1,4 @@
-"""Filters on ``service.name`` of the resource use a column and an index of their own."""
+"""Filters on ``service.name`` of the resource use a separate column and index."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ GRANULES_COUNT = SPANS_COUNT // 512
 
 
 def span(number: int) -> Span:
-    """One service for nearly all spans; one span has a service of its own, and one has a number for a name."""
+    """Nearly all spans have one service; one span has another, and the service name of one is a number."""
     names: dict[int, Any] = {RARE: "rare", NUMBERED: 5, SPANS_COUNT: "rare"}
     ids, at_ns = number.to_bytes(8, "big") * 2, START_NS + number * 1_000
     resource = Resource({"service": {"name": names.get(number, "usual")}})
@@ -42,10 +42,10 @@ async def test_rare_service_is_found_by_its_index(
     await store_record(store, [span(SPANS_COUNT)], offset=1)
     pages = SpanPages.over(store)
     found = [
-        ids_of(await pages.page(filtering={"conditions": [service(*asked)]}, windowing={"order": "ascending"}))
-        for asked in (("is", "rare"), ("in", ["rare", 5]), ("is", 5), ("is", "5"), ("in", ["nowhere"]))
+        ids_of(await pages.page(filtering={"conditions": [service(*operands)]}, windowing={"order": "ascending"}))
+        for operands in (("is", "rare"), ("in", ["rare", 5]), ("is", 5), ("is", "5"), ("in", ["nowhere"]))
     ]
-    plans = [await plan_of(store, service(*asked)) for asked in (("is", "rare"), ("in", ["rare", "nowhere"]))]
+    plans = [await plan_of(store, service(*operands)) for operands in (("is", "rare"), ("in", ["rare", "nowhere"]))]
     await store.close()
 
     rare, numbered = [id_of(RARE), id_of(SPANS_COUNT)], [id_of(NUMBERED)]

@@ -36,21 +36,23 @@ class Api:
     store: ColumnStore
 
     async def ingest(self, spans: Sequence[Span], *, offset: int) -> None:
-        """Store spans as a record; the worker then says so, in the table alone: its announcement is lost."""
+        """Store spans as a record; the position is written only to the table: its announcement is lost."""
         await store_record(self.store, spans, offset=offset)
         settled = positions_table([StoredPosition(DEFAULT_PROJECT_ID, LOG, offset, 1, 0)])
         await self.store.insert(STORED_THROUGH_TABLE, settled, dedup_token=f"settled {offset}", deadline_s=30.0)
 
     async def post(self, path: str, body: Any = None, *, status: int = 200) -> Any:
-        async with self.client.post(path, json=body) as answer:
-            assert answer.status == status, await answer.text()
-            return await answer.json()
+        async with self.client.post(path, json=body) as response:
+            assert response.status == status, await response.text()
+            return await response.json()
 
     async def sessions(self, *, status: int = 200, **body: Any) -> Any:
         return await self.post("/spans/sessions/query", body, status=status)
 
-    async def walk(self, kind: str, *, is_verbatim: bool, realtime: bool, windowing: dict[str, Any]) -> list[str]:
-        """Every id that pages show, in their order: with the answer's ``windowing``, or with its ``next`` alone."""
+    async def read_pages(self, kind: str, *, is_verbatim: bool, realtime: bool, windowing: dict[str, Any]) -> list[str]:
+        """Return the ids of all pages, in order; pages continue with the returned ``windowing``, or only with its
+        ``next``.
+        """
         found: list[str] = []
         following = windowing
         while True:
@@ -75,7 +77,7 @@ async def api(chdb_dir: Path, chdb_settings: Callable[[], ClickHouseSettings]) -
 
 
 def active(number: int, name: str | None, *, start_us: int, is_root: bool = True, kind: str = "session") -> Span:
-    """A span of a session or user, whose id is in its attributes."""
+    """Return a span of a session or user, whose id is in its attributes."""
     start_ns = START_NS + start_us * 1000
     return Span(
         trace_id=number.to_bytes(16, "big"),
@@ -111,9 +113,9 @@ def expected_ids(
     """The model: distinct ids of what is inside the window, by activity, then by id."""
     is_descending = order == "descending"
     activity: dict[str, list[int]] = {}
-    for each in spans:
-        start_us = each.start_ns // 1000 - START_US
-        name = each.attributes.get(f"ag.{kind}.id")
+    for span in spans:
+        start_us = span.start_ns // 1000 - START_US
+        name = span.attributes.get(f"ag.{kind}.id")
         is_late = newest is not None and (start_us >= newest if is_descending else start_us > newest)
         is_early = oldest is not None and (start_us < oldest if is_descending else start_us <= oldest)
         if name and not is_late and not is_early:
@@ -142,7 +144,7 @@ async def test_pages_return_every_id_once_in_order(api: Api, kind: str, seed: in
         windowing |= {name: format_us(START_US + at) for name, at in bounds.items() if at is not None}
         expected = expected_ids(spans, kind=kind, realtime=realtime, order=order, **bounds)
 
-        found = await api.walk(kind, is_verbatim=source.random() < 0.5, realtime=realtime, windowing=windowing)
+        found = await api.read_pages(kind, is_verbatim=source.random() < 0.5, realtime=realtime, windowing=windowing)
 
         assert len(found) == len(set(found))
         assert [name[:200] for name in found] == [name[:200] for name in expected], windowing
@@ -181,7 +183,7 @@ async def test_rate_keeps_ids_of_the_same_traces_on_every_page(api: Api, order: 
     kept = ["s1", "s2", "s3", "s4"][:: 1 if order == "ascending" else -1]
 
     for is_verbatim in (True, False):
-        assert await api.walk("session", is_verbatim=is_verbatim, realtime=False, windowing=windowing) == kept
+        assert await api.read_pages("session", is_verbatim=is_verbatim, realtime=False, windowing=windowing) == kept
     following = (await api.sessions(windowing=windowing))["windowing"]
     await api.sessions(windowing={**following, "rate": None}, status=400)
 
@@ -191,7 +193,7 @@ async def test_rate_keeps_ids_of_the_same_traces_on_every_page(api: Api, order: 
 async def test_activity_between_realtime_pages_neither_hides_nor_repeats_an_id(
     api: Api, order: str, newest: str | None
 ) -> None:
-    """Also where the window ends in the time to come, as that of a page about today does."""
+    """Also if the window ends in the future, like that of a page about today."""
     await api.ingest([active(n, f"s{n}", start_us=n) for n in range(1, 7)], offset=0)
     windowing: dict[str, Any] = {"limit": 2, "order": order, "newest": newest}
     found: list[str] = []
@@ -214,7 +216,7 @@ async def test_activity_between_realtime_pages_neither_hides_nor_repeats_an_id(
 async def test_late_spans_between_pages_neither_hide_nor_repeat_an_id(
     api: Api, realtime: bool, order: str, seed: int
 ) -> None:
-    """Each id of the first page's time is on one page, wherever later spans would place it."""
+    """Each id that existed at the first page is on exactly one page, wherever later spans would place it."""
     source = random.Random(seed)
     names = [f"s{number}" for number in range(12)]
     begun = [*names, *source.choices(names, k=12)]
@@ -258,7 +260,7 @@ async def test_bounds_beyond_the_calendar_can_be_sent_back(api: Api, order: str)
     windowing = {"oldest": "0001-01-01T00:00:00+14:00", "newest": "9999-12-31T23:59:59.999999-14:00", "limit": 1}
 
     for is_verbatim in (True, False):
-        found = await api.walk(
+        found = await api.read_pages(
             "session", is_verbatim=is_verbatim, realtime=False, windowing={**windowing, "order": order}
         )
 
@@ -267,11 +269,11 @@ async def test_bounds_beyond_the_calendar_can_be_sent_back(api: Api, order: str)
 
 async def test_cursor_of_another_query_is_400(api: Api) -> None:
     await store_record(api.store, [active(n, f"s{n}", start_us=n) for n in range(1, 6)])
-    asked = {"limit": 2, "newest": format_us(START_US + 5)}
-    following = (await api.sessions(windowing=asked))["windowing"]
+    window = {"limit": 2, "newest": format_us(START_US + 5)}
+    following = (await api.sessions(windowing=window))["windowing"]
     cursor = following["next"]
 
-    assert (await api.sessions(windowing={**asked, "next": cursor, "limit": 1}))["session_ids"] == ["s2"]
+    assert (await api.sessions(windowing={**window, "next": cursor, "limit": 1}))["session_ids"] == ["s2"]
     others: list[dict[str, Any]] = [
         {"windowing": {"limit": 2, "next": cursor}},
         {"windowing": {**following, "newest": format_us(START_US + 4)}},
@@ -288,7 +290,7 @@ async def test_cursor_of_another_query_is_400(api: Api) -> None:
     upwards = (await api.sessions(windowing={"limit": 2, "order": "ascending"}))["windowing"]
     await api.sessions(windowing={**upwards, "newest": format_us(START_US + 4)}, status=400)
     await api.post("/spans/users/query", {"windowing": following}, status=400)
-    await api.post("/spans/query", {"windowing": {"next": cursor, "newest": asked["newest"]}}, status=400)
+    await api.post("/spans/query", {"windowing": {"next": cursor, "newest": window["newest"]}}, status=400)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What one project holds of what a process shares, over HTTP: its share while it has neighbors, all of it while it has none."""
+"""What one project gets of the resources of a process, over HTTP: its share with neighbors, everything without."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ async def store(chdb_dir: Path, chdb_settings: Callable[[], ClickHouseSettings])
 
 
 class SlowStore(FaultyStore):
-    """Takes a while for each statement about spans, in the engine itself, so that its handle is held."""
+    """Makes each statement about spans slow in the engine itself, so that its handle stays busy."""
 
     async def select(self, statement: Statement, /, *, deadline_s: float) -> pa.Table:
         if "FROM spans" in statement.sql:
@@ -60,10 +60,10 @@ async def _serving(
 
 
 async def _status(client: aiohttp.ClientSession, key: str, body: object) -> int:
-    async with client.post("/spans/query", json=body, headers={"Authorization": key}) as answer:
-        if answer.status == 429:
-            assert int(answer.headers["Retry-After"]) >= 1
-        return answer.status
+    async with client.post("/spans/query", json=body, headers={"Authorization": key}) as response:
+        if response.status == 429:
+            assert int(response.headers["Retry-After"]) >= 1
+        return response.status
 
 
 async def _statuses(client: aiohttp.ClientSession, key: str, body: object, *, count: int) -> list[int]:
@@ -121,8 +121,8 @@ async def test_query_above_its_memory_limit_has_its_own_message(
     await migrate(settings, data_dir=chdb_dir)
     little = open_store(settings.model_copy(update={"memory_bytes_max": 100_000}), data_dir=chdb_dir)
 
-    async with _serving(little, None) as (_, client), client.post("/spans/analytics/query", json={}) as answer:
-        found = (answer.status, await answer.json())
+    async with _serving(little, None) as (_, client), client.post("/spans/analytics/query", json={}) as response:
+        found = (response.status, await response.json())
     await little.close()
 
     assert found[0] == 504

@@ -35,7 +35,7 @@ EVALUATOR = {"id": "019d952f-5945-71b1-b8cb-d6d8e675c18d", "slug": "helpful"}
 
 @dataclass
 class Simple:
-    """The routes, and a worker's work on request."""
+    """The routes, and the steps of a worker on request."""
 
     client: aiohttp.ClientSession
     broker: MemoryBroker
@@ -50,7 +50,7 @@ class Simple:
             return body
 
     async def create(self, **trace: Any) -> Any:
-        """Create a trace with what is required, and store what was published."""
+        """Create a trace with the required members, and store what was published."""
         sent = {"data": {"outputs": {"score": 1}}, "references": {}, "links": {}, **trace}
         created = await self.call("POST", "/", json={"trace": sent}, status=202)
         await self.store_published()
@@ -81,7 +81,7 @@ class Simple:
         await self.store_published()
 
     async def span(self, trace_id: str, span_id: str) -> dict[str, Any]:
-        """A span as it is stored, without the time at which it was."""
+        """Return a stored span without the time at which it was stored."""
         async with self.client.get(f"/spans/{trace_id}/{span_id}", headers=AUTHORIZED) as response:
             found: dict[str, Any] = (await response.json())["span"]
         del found["created_at"]
@@ -90,7 +90,7 @@ class Simple:
 
 @pytest.fixture(scope="module")
 def database(chdb_dir: Path, chdb_settings: Callable[[], ClickHouseSettings]) -> ClickHouseSettings:
-    """One for all tests here: each has a project of its own."""
+    """One database for all tests here: each has its own project."""
     configured = chdb_settings()
     asyncio.run(migrate(configured, data_dir=chdb_dir))
     return configured
@@ -107,7 +107,7 @@ async def api(database: ClickHouseSettings, chdb_dir: Path) -> AsyncIterator[Sim
     await store.close()
 
 
-async def test_what_is_created_comes_back_as_it_was(api: Simple) -> None:
+async def test_created_trace_is_returned_unchanged(api: Simple) -> None:
     sent = {
         "origin": "human",
         "kind": "play",
@@ -159,7 +159,7 @@ async def test_write_returns_coordinates(api: Simple) -> None:
         assert edited.status == 200
 
     of_both = [[Coordinates("spans", record.partition, record.offset)] for record in api.broker.records("spans")]
-    signed = [each.headers["X-Clearspan-Coordinates"] for each in (created, edited)]
+    signed = [response.headers["X-Clearspan-Coordinates"] for response in (created, edited)]
     read = [read_signed_coordinates(text, project_id=api.project_id, secret=b"secret") for text in signed]
     assert read == of_both
 
@@ -215,10 +215,10 @@ async def test_simple_trace_is_its_root_though_a_child_started_earlier(api: Simp
     edited = (await api.call("PATCH", f"/{UNKNOWN}", json={"trace": {"data": {}}}))["trace"]
     deleted = (await api.call("DELETE", f"/{UNKNOWN}"))["link"]
 
-    assert {each["span_id"] for each in (*shown, edited, deleted)} == {"1" * 16}
+    assert {trace["span_id"] for trace in (*shown, edited, deleted)} == {"1" * 16}
 
 
-async def test_an_edit_keeps_what_else_the_span_holds(api: Simple) -> None:
+async def test_edit_keeps_other_members_of_the_span(api: Simple) -> None:
     ag = {
         "data": {"outputs": 1, "more": 2},
         "selector": {"key": "x"},
@@ -249,7 +249,7 @@ async def test_an_edit_keeps_what_else_the_span_holds(api: Simple) -> None:
     assert after == before
 
 
-async def test_an_edit_keeps_what_it_does_not_name(api: Simple) -> None:
+async def test_edit_keeps_members_that_it_does_not_name(api: Simple) -> None:
     created = await api.create(
         origin="human",
         tags={"a": 1},
@@ -270,7 +270,7 @@ async def test_an_edit_keeps_what_it_does_not_name(api: Simple) -> None:
     assert {name: found[name] for name in expected} == expected
 
 
-async def test_an_edit_replaces_what_it_names(api: Simple) -> None:
+async def test_edit_replaces_members_that_it_names(api: Simple) -> None:
     references = {"evaluator": EVALUATOR, "selector": {"key": "x"}}
     created = await api.create(tags={"a": 1}, references=references, links={"invocation": INVOCATION})
     changes = {"data": {}, "tags": {"b": 2}, "references": {"query": {"slug": "q"}}, "links": []}
@@ -284,7 +284,7 @@ async def test_an_edit_replaces_what_it_names(api: Simple) -> None:
     assert (found["data"], found["tags"]) == ({}, {"b": 2})
     span = await api.span(created["trace_id"], created["span_id"])
     assert span["trace_type"] == "invocation"
-    assert [each["slug"] for each in span["references"]] == ["q"]
+    assert [reference["slug"] for reference in span["references"]] == ["q"]
 
 
 async def test_members_removed_by_an_edit_leave_no_hash(api: Simple) -> None:
@@ -298,7 +298,7 @@ async def test_members_removed_by_an_edit_leave_no_hash(api: Simple) -> None:
     assert not {"hashes", "references", "links"} & (await api.span(*ids)).keys()
 
 
-async def test_an_edit_reaches_a_span_whose_id_has_128_bits(api: Simple) -> None:
+async def test_edit_reaches_a_span_whose_id_has_128_bits(api: Simple) -> None:
     span = {"trace_id": UNKNOWN, "span_id": f"{1:016x}{2:016x}", "parent_id": f"{3:016x}{4:016x}"}
     await api.ingest(span)
 
@@ -333,7 +333,7 @@ async def test_reference_whose_name_is_not_text_is_kept_but_not_returned(api: Si
     assert (await api.span(UNKNOWN, "b" * 16))["references"] == references
 
 
-async def test_a_deleted_trace_is_gone(api: Simple) -> None:
+async def test_deleted_trace_is_not_returned(api: Simple) -> None:
     created = await api.create()
     path = f"/{created['trace_id']}"
 
@@ -377,10 +377,10 @@ async def test_filter_by_origin_kind_and_channel(api: Simple) -> None:
         "kind": ("adhoc", "eval", "play"),
         "channel": ("otlp", "web", "sdk", "api"),
     }
-    made = {(name, value): await api.create(**{name: value}) for name, each in values.items() for value in each}
+    made = {(name, value): await api.create(**{name: value}) for name, allowed in values.items() for value in allowed}
 
-    for name, each in values.items():
-        for value in each:
+    for name, allowed in values.items():
+        for value in allowed:
             found = await api.ids(trace={name: value})
             assert found == {trace["trace_id"] for trace in made.values() if trace[name] == value}
 

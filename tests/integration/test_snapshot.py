@@ -1,4 +1,4 @@
-"""What was stored when a scan began, decided for a version in Python, and for a row by the engine."""
+"""Whether a version was stored when a scan began: in Python, and in SQL."""
 
 from __future__ import annotations
 
@@ -44,4 +44,6 @@ async def test_snapshot_agrees_in_python_and_in_sql(
         for partition_id, offset in product(LOGS, OFFSETS)
     )
     assert {(row["partition_id"].decode(), row["record_offset"]) for row in found.to_pylist()} == expected
-    assert {(each.partition_id.decode(), each.record_offset) for each in versions if snapshot.holds(each)} == expected
+    assert {
+        (version.partition_id.decode(), version.record_offset) for version in versions if snapshot.holds(version)
+    } == expected

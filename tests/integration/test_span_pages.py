@@ -41,11 +41,11 @@ HOUR_US = 3_600_000_000
 START_US = START_NS // 1000
 STARTS = (0, 1, 2, HOUR_US, 30 * 24 * HOUR_US)
 TINY: dict[str, Any] = {"budget_rows": 5}
-"""Less than one row needs, so that a page is one instant."""
+"""A budget that one row exceeds, so that a page is one instant."""
 
 
 class Place(NamedTuple):
-    """A span of the model: its ids and its start."""
+    """A span of the model, with its ids and start."""
 
     trace: int
     number: int
@@ -78,7 +78,7 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True)
 class Record:
-    """A record of a partition: its spans, and which of them were deleted since."""
+    """A record of a partition: its spans, and which of them were deleted later."""
 
     partition_id: str
     offset: int
@@ -119,13 +119,13 @@ async def add_head(
     await store.execute(Statement(sql, values), deadline_s=10.0)
 
 
-def shown(records: Sequence[Record]) -> list[Place]:
+def visible(records: Sequence[Record]) -> list[Place]:
     """Return the latest versions by the rule of contract §4, written again in the simplest way."""
     spans: dict[tuple[int, int], tuple[tuple[int, int, str], Place]] = {}
     for partition_id in {record.partition_id for record in records}:
         latest: dict[tuple[int, int], tuple[Record, Place]] = {}
         for record in sorted(
-            (each for each in records if each.partition_id == partition_id), key=lambda each: each.offset
+            (record for record in records if record.partition_id == partition_id), key=lambda record: record.offset
         ):
             latest |= {place[:2]: (record, place) for place in record.places}
         for key, (record, place) in latest.items():
@@ -215,7 +215,7 @@ def test_pages_return_what_was_visible_at_the_first_page(
         if bound is not None
     }
 
-    async def walk() -> list[dict[str, Any]]:
+    async def read_pages() -> list[dict[str, Any]]:
         for record in deliveries:
             await record.store(engine.store, project_id)
 
@@ -228,10 +228,10 @@ def test_pages_return_what_was_visible_at_the_first_page(
             windowing=windowing, between=ingest
         )
 
-    pages = engine.runner.run(walk())
+    pages = engine.runner.run(read_pages())
 
-    found = [each for each in ids_of(*pages) if each[1] != f"{9:016x}"]
-    assert found == in_window(shown(sent), windowing, bounds)
+    found = [ids for ids in ids_of(*pages) if ids[1] != f"{9:016x}"]
+    assert found == in_window(visible(sent), windowing, bounds)
     for page in pages:
         assert page["count"] <= limit
         assert "complete" not in page or (page["complete"] is False and "windowing" in page and page["count"] < limit)
@@ -243,7 +243,7 @@ def test_pages_by_hand_made_cursors_return_every_span(engine: Engine, data: st.D
     project_id, limit = uuid4(), data.draw(st.integers(1, 17), label="limit")
     order, bound = data.draw(st.sampled_from([("ascending", "oldest"), ("descending", "newest")]))
 
-    async def walk() -> list[SpanId]:
+    async def read_pages() -> list[SpanId]:
         for record in sent:
             await record.store(engine.store, project_id)
         pages = SpanPages.over(engine.store, project_id=project_id)
@@ -255,12 +255,14 @@ def test_pages_by_hand_made_cursors_return_every_span(engine: Engine, data: st.D
         return found
 
     expected: list[SpanId] = []
-    left = sorted(shown(sent), key=lambda place: place.order, reverse=order == "descending")
+    left = sorted(visible(sent), key=lambda place: place.order, reverse=order == "descending")
     while left:
         page = left[:limit]
         expected += [place.shown_id for place in page]
-        left = [place for place in left[limit:] if place.order[:2] != page[-1].order[:2]]  # its own order is not total
-    assert engine.runner.run(walk()) == expected
+        left = [
+            place for place in left[limit:] if place.order[:2] != page[-1].order[:2]
+        ]  # the store has no total order
+    assert engine.runner.run(read_pages()) == expected
 
 
 @pytest.mark.timeout(180)
@@ -277,7 +279,7 @@ async def test_spans_of_one_instant_are_returned_once_without_budget(store: Colu
 
 @pytest.mark.parametrize("order", ["ascending", "descending"])
 async def test_versions_of_one_key_stay_in_one_round(store: ColumnStore, order: str) -> None:
-    """Five versions of each span, in other partitions, any of them the latest: a round does not fill its page and ends in a span."""
+    """Each span has five versions in different partitions, any of them the latest: a round does not fill its page."""
     places = [Place(1, number, number // 4) for number in range(1, 41)]
     for index, partition_id in enumerate("abcde"):
         for is_head in (True, False):
@@ -293,7 +295,7 @@ async def test_versions_of_one_key_stay_in_one_round(store: ColumnStore, order: 
 RARE = {
     "conditions": [
         {"field": "attributes", "key": "x", "operator": "not_exists"},
-        {"field": "span_name", "operator": "endswith", "value": "are"},  # which no index answers
+        {"field": "span_name", "operator": "endswith", "value": "are"},  # for which there is no index
     ]
 }
 
@@ -310,9 +312,7 @@ async def test_rare_match_in_a_year_is_found_over_pages(store: ColumnStore, orde
 
     assert ids_of(*pages) == expected[:: 1 if order == "ascending" else -1]
     assert [page.get("complete") for page in pages] == [False] * (len(pages) - 1) + [None]
-    assert (
-        3 <= len(pages) <= 50
-    )  # how many depends on how far the engine has merged: it counts whole granules of each part
+    assert 3 <= len(pages) <= 50  # the number depends on merges: the engine counts whole granules of each part
     assert ids_of(*await SpanPages.over(store).pages(filtering=RARE, windowing={"order": order})) == ids_of(*pages)
 
 
@@ -320,11 +320,11 @@ async def test_empty_years_are_not_scanned(store: ColumnStore, monkeypatch: pyte
     years_us = 20 * 365 * 24 * HOUR_US
     places = [Place(1, number, number // 10 * years_us) for number in range(10, 30)]
     await store_record(store, [place.span for place in places])
-    asked: list[str] = []
+    statements: list[str] = []
     select = store.select
 
     async def select_and_tell(statement: Statement, /, *, deadline_s: float) -> pa.Table:
-        asked.append(statement.sql)
+        statements.append(statement.sql)
         return await select(statement, deadline_s=deadline_s)
 
     monkeypatch.setattr(store, "select", select_and_tell)
@@ -334,7 +334,7 @@ async def test_empty_years_are_not_scanned(store: ColumnStore, monkeypatch: pyte
     page = await find_page(spans, EVERY_ROW, Window(after=position), limit=100, bytes_max=1_000_000)
 
     assert [span.key.span_id[-1] for span in page.spans] == list(range(19, 9, -1))
-    assert len(asked) <= 6  # next row, estimate, candidates; next row; versions and rows
+    assert len(statements) <= 6  # next row, estimate, candidates; next row; versions and rows
     assert page.ends_at is None
 
 
@@ -358,17 +358,17 @@ async def test_page_without_time_for_its_last_batch_holds_what_was_found(store: 
         await store_record(store, [place.span for place in places], partition_id=partition_id, record_ms=0)
     faulty = FaultyStore(store)
     faulty.select_faults.extend([None, None, None, None, Fault(DeadlineExceeded("late"))])
-    walk = SpanPages.over(faulty)
+    pages = SpanPages.over(faulty)
 
-    first = await walk.page()
-    rest = await walk.pages(windowing=first["windowing"])
+    first = await pages.page()
+    rest = await pages.pages(windowing=first["windowing"])
 
     assert first["complete"] is False
     assert 0 < first["count"] < 100
     assert ids_of(first, *rest) == [place.shown_id for place in reversed(places)]
 
 
-async def test_without_any_time_there_is_no_page(store: ColumnStore) -> None:
+async def test_page_without_any_time_is_an_error(store: ColumnStore) -> None:
     await store_record(store, [Place(1, 1, 0).span])
 
     with pytest.raises(DeadlineExceeded):
@@ -376,7 +376,7 @@ async def test_without_any_time_there_is_no_page(store: ColumnStore) -> None:
 
 
 @pytest.mark.parametrize(("start_us", "partition_id"), [(0, "a"), (7, "a"), (-7, "a"), (0, "b"), (7, "b")])
-async def test_a_span_stays_while_its_next_version_is_being_stored(
+async def test_span_is_returned_while_its_next_version_is_stored(
     store: ColumnStore, start_us: int, partition_id: str
 ) -> None:
     """A version may be visible in ``span_versions`` a moment before its row is in ``spans``."""
@@ -386,14 +386,14 @@ async def test_a_span_stays_while_its_next_version_is_being_stored(
     pages = SpanPages.over(store)
 
     assert {old.shown_id, Place(1, 2, 0).shown_id} == set(ids_of(await pages.page()))
-    assert [each.version.start_us for each in await spans_by_id(store, old)] == [START_US]
+    assert [span.version.start_us for span in await spans_by_id(store, old)] == [START_US]
 
     await store_record(store, [new.span], partition_id=partition_id, offset=2, record_ms=2)
     assert ids_of(await pages.page()).count(old.shown_id) == 1
-    assert [each.version.start_us for each in await spans_by_id(store, old)] == [START_US + start_us]
+    assert [span.version.start_us for span in await spans_by_id(store, old)] == [START_US + start_us]
 
 
-async def test_a_deleted_span_stays_gone_while_its_next_version_is_being_stored(store: ColumnStore) -> None:
+async def test_deleted_span_stays_deleted_while_its_next_version_is_stored(store: ColumnStore) -> None:
     place = Place(1, 1, 0)
     await store_record(store, [place.span], partition_id="a", offset=1)
     await delete(store, DEFAULT_PROJECT_ID, 1, 1, partition_id="a", offset=1)
@@ -410,7 +410,7 @@ async def spans_by_id(store: ColumnStore, place: Place) -> list[Rendered]:
 
 @settings(max_examples=10)
 @given(sent=records())
-def test_the_rule_in_sql_is_the_rule_in_python(engine: Engine, sent: list[Record]) -> None:
+def test_visible_spans_agree_in_sql_and_python(engine: Engine, sent: list[Record]) -> None:
     """Sums over traces count each visible span once: here each has used as many tokens as its number."""
     project_id = uuid4()
     spans = ProjectSpans(engine.store, project_id, clock=SystemClock(), budget_s=10.0)
@@ -418,28 +418,28 @@ def test_the_rule_in_sql_is_the_rule_in_python(engine: Engine, sent: list[Record
     async def in_python_and_in_sql() -> tuple[list[Version], TraceSums, pa.Table, pa.Table]:
         for record in sent:
             await record.store(engine.store, project_id)
-        heads, sums = await latest_of_traces(spans, [trace.to_bytes(16, "big") for trace in range(1, 4)])
+        versions, sums = await latest_of_traces(spans, [trace.to_bytes(16, "big") for trace in range(1, 4)])
         rows = await spans.select(SQL["latest_versions"].replace("{condition}", "1"), {})
         return (
-            heads,
+            versions,
             sums,
             rows,
             await spans.select(trace_sums_sql(SQL["latest_versions"]).replace("{condition}", "1"), {}),
         )
 
-    heads, sums, rows, sums_rows = engine.runner.run(in_python_and_in_sql())
+    versions, sums, rows, sums_rows = engine.runner.run(in_python_and_in_sql())
 
     expected = Counter[int]()
-    for place in shown(sent):
+    for place in visible(sent):
         expected[place.trace] += place.number
     assert Counter({int.from_bytes(trace_id, "big"): used.tokens_total for trace_id, used in sums.items()}) == expected
     assert Counter({int.from_bytes(row["trace_id"], "big"): row["tokens_total"] for row in sums_rows.to_pylist()}) == (
         expected
     )
-    assert sorted(heads) == sorted(versions_of(rows))
-    assert sorted((head.trace_id[-1], head.span_id[-1], head.start_us - START_US) for head in heads) == sorted(
-        shown(sent)
-    )
+    assert sorted(versions) == sorted(versions_of(rows))
+    assert sorted(
+        (version.trace_id[-1], version.span_id[-1], version.start_us - START_US) for version in versions
+    ) == sorted(visible(sent))
 
 
 async def test_found_spans_are_returned_if_the_budget_ends_before_the_rest(store: ColumnStore) -> None:

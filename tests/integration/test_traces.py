@@ -37,12 +37,12 @@ LOG = "cluster/spans/0"
 
 @dataclass
 class Traces:
-    """The API over a store of its own, and what was stored in it: one record a call, one partition."""
+    """The API over a separate store. Each call stores one record of one partition."""
 
     context: ApiContext
     client: aiohttp.ClientSession
     projects: Mapping[str, UUID]
-    """By their keys, ``one`` and ``other``: those of no other test, which have the same tables."""
+    """Projects by their keys, ``one`` and ``other``; no other test uses them, because tests share the tables."""
 
     offset: int = 0
 
@@ -51,7 +51,7 @@ class Traces:
         return self.context.store
 
     async def ingest(self, *spans: Span, partition_id: str = LOG, record_ms: int = 1, settled: bool = True) -> int:
-        """Store spans as the next record; the worker then says so, unless it is not ``settled`` yet."""
+        """Store spans as the next record, and its position unless ``settled`` is false."""
         offset, self.offset = self.offset, self.offset + 1
         await self.deliver(spans, partition_id=partition_id, offset=offset, record_ms=record_ms)
         if settled:
@@ -61,7 +61,7 @@ class Traces:
     async def deliver(
         self, spans: Sequence[Span], *, partition_id: str = LOG, offset: int = 0, record_ms: int = 1, key: str = "one"
     ) -> None:
-        """Store spans as this record, whatever was stored."""
+        """Store spans as this record."""
         project_id = self.projects[key]
         await store_record(
             self.store, spans, partition_id=partition_id, offset=offset, record_ms=record_ms, project_id=project_id
@@ -97,7 +97,7 @@ async def traces_over(store: ColumnStore, *, clock: Clock | None = None, **query
 
 @pytest.fixture(scope="module")
 def database(chdb_dir: Path, chdb_settings: Callable[[], ClickHouseSettings]) -> ClickHouseSettings:
-    """One for all tests here: each has projects of its own."""
+    """One database for all tests here: each has its own projects."""
     configured = chdb_settings()
     asyncio.run(migrate(configured, data_dir=chdb_dir))
     return configured
@@ -117,7 +117,7 @@ async def api(store: ColumnStore) -> AsyncIterator[Traces]:
 
 
 def span(number: int, *, trace: int = 1, parent: int | None = None, at: int = 0, **members: Any) -> Span:
-    """A span that starts ``at`` microseconds into the test's time."""
+    """Return a span that starts ``at`` microseconds after the start of the test data."""
     start_ns = START_NS + at * 1000
     return Span(
         trace_id=trace.to_bytes(16, "big"),
@@ -179,23 +179,23 @@ async def test_window_of_traces_includes_oldest_and_excludes_newest(api: Traces,
 async def test_pages_return_every_trace_once_by_its_latest_match(api: Traces, order: str, limit: int) -> None:
     """Ties in time, spans that share ids, unmerged duplicates, versions that moved, other partitions, other projects."""
     source = random.Random(f"{order} {limit}")
-    shown = {
+    visible = {
         (trace, number): span(number, trace=trace, at=source.randrange(9), name=source.choice("mn"))
         for trace in range(1, 21)
         for number in range(1, source.randrange(2, 8))
     }
     older = [
-        each._replace(start_ns=each.start_ns + source.randrange(-9, 9) * 1000, name="m") for each in shown.values()
+        value._replace(start_ns=value.start_ns + source.randrange(-9, 9) * 1000, name="m") for value in visible.values()
     ]
     await api.ingest(*older, record_ms=1)
     await api.ingest(*source.sample(older, 30), partition_id="cluster/spans/1", record_ms=0)
-    again = await api.ingest(*shown.values(), record_ms=2)
-    await api.deliver(list(shown.values()), offset=again, record_ms=2)
+    again = await api.ingest(*visible.values(), record_ms=2)
+    await api.deliver(list(visible.values()), offset=again, record_ms=2)
     await api.deliver(older, key="other")
 
-    found = await walk(api, limit=limit, order=order, filtering=named("m"))
+    found = await read_pages(api, limit=limit, order=order, filtering=named("m"))
 
-    assert found == expected_order(shown.values(), order)
+    assert found == expected_order(visible.values(), order)
 
 
 @pytest.mark.parametrize("order", ["descending", "ascending"])
@@ -204,31 +204,31 @@ async def test_matches_outside_the_bounds_do_not_move_a_trace(api: Traces, order
     outside = [span(2 + late, trace=trace, at=90 * late, name="m") for trace in range(1, 41) for late in (0, 1)]
     await api.ingest(*inside, *outside)
 
-    found = await walk(api, limit=1, order=order, filtering=named("m"), oldest=at(1), newest=at(90))
+    found = await read_pages(api, limit=1, order=order, filtering=named("m"), oldest=at(1), newest=at(90))
 
     assert found == expected_order(inside, order)
 
 
 @pytest.mark.parametrize("order", ["descending", "ascending"])
 async def test_pages_return_every_trace_of_one_instant_once(api: Traces, order: str) -> None:
-    """More spans of a trace, and more traces, start together than a round looks at."""
+    """More spans of a trace, and more traces, start together than a round reads."""
     few = [span(number, trace=trace, name="m") for trace in range(1, 60) for number in range(1, 8)]
     many = [span(number, trace=30, name="m") for number in range(100, 200)]
     around = [span(1, trace=trace, name="m", at=trace - 61) for trace in (60, 62)]
     await api.ingest(*few, *many, *around)
 
-    found = await walk(api, limit=7, order=order, filtering=named("m"))
+    found = await read_pages(api, limit=7, order=order, filtering=named("m"))
 
     assert found == expected_order([*few, *many, *around], order)
 
 
 @pytest.mark.parametrize("order", ["descending", "ascending"])
-async def test_traces_after_an_instant_that_one_trace_fills_are_returned(api: Traces, order: str) -> None:
+async def test_traces_after_an_instant_filled_by_one_trace_are_returned(api: Traces, order: str) -> None:
     many = [span(number, trace=2, at=2, name="m") for number in range(1, 100)]
     around = [span(1, trace=trace, at=trace, name="m") for trace in (1, 3)]
     await api.ingest(*many, *around)
 
-    found = await walk(api, limit=3, order=order, filtering=named("m"))
+    found = await read_pages(api, limit=3, order=order, filtering=named("m"))
 
     assert found == expected_order([*many, *around], order)
 
@@ -240,13 +240,13 @@ async def test_trace_with_more_stale_versions_than_a_round_is_returned(api: Trac
         await api.deliver(stored[1:2], partition_id=f"cluster/spans/{number}", record_ms=number * 7 % 41)
     await api.ingest(stored[0], stored[2])
 
-    assert await walk(api, limit=1, order=order, filtering=named("m")) == expected_order(stored, order)
+    assert await read_pages(api, limit=1, order=order, filtering=named("m")) == expected_order(stored, order)
 
 
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("order", ["descending", "ascending"])
 async def test_pages_return_every_trace_once_while_spans_arrive(api: Traces, order: str) -> None:
-    """After each page spans come that would move traces from either side of the position to the other."""
+    """After each page, new spans would move traces from either side of the position to the other."""
     source = random.Random(order)
     stored = [
         span(number, trace=trace, at=source.randrange(100), name="m")
@@ -261,14 +261,14 @@ async def test_pages_return_every_trace_once_while_spans_arrive(api: Traces, ord
             start = source.choice((source.randrange(100), 999))
             await api.ingest(span(number, trace=trace, at=start, name="m"), settled=source.random() < 0.5)
 
-    found = await walk(api, limit=3, order=order, filtering=named("m"), between=others_ingest)
+    found = await read_pages(api, limit=3, order=order, filtering=named("m"), between=others_ingest)
 
     assert [trace for trace in found if trace < 17] == expected_order(stored, order)
 
 
 @pytest.mark.parametrize("order", ["descending", "ascending"])
 async def test_unannounced_spans_of_the_first_page_are_returned_once(api: Traces, order: str) -> None:
-    """The table says how far spans are stored, and the announcement of it was lost."""
+    """The position is in the table, but its announcement was lost."""
     stored = [span(1, trace=trace, at=trace, name="m") for trace in (1, 2, 3)]
     offset = await api.ingest(*stored, settled=False)
     lost = [StoredPosition(api.projects["one"], LOG, offset, 1, 0)]
@@ -278,12 +278,12 @@ async def test_unannounced_spans_of_the_first_page_are_returned_once(api: Traces
     async def others_ingest() -> None:
         await api.ingest(span(next(numbers), trace=1, at=90, name="m"), span(next(numbers), trace=2, at=91, name="m"))
 
-    found = await walk(api, limit=1, order=order, filtering=named("m"), between=others_ingest)
+    found = await read_pages(api, limit=1, order=order, filtering=named("m"), between=others_ingest)
 
     assert found == expected_order(stored, order)
 
 
-async def walk(
+async def read_pages(
     api: Traces,
     *,
     limit: int,
@@ -310,9 +310,9 @@ async def walk(
 def expected_order(spans: Any, order: str) -> list[int]:
     """The model: traces by their latest match, then by id."""
     latest: dict[bytes, int] = {}
-    for each in spans:
-        if each.name == "m":
-            latest[each.trace_id] = max(latest.get(each.trace_id, 0), each.start_ns)
+    for span in spans:
+        if span.name == "m":
+            latest[span.trace_id] = max(latest.get(span.trace_id, 0), span.start_ns)
     places = sorted(((start_ns, trace_id) for trace_id, start_ns in latest.items()), reverse=order == "descending")
     return [int.from_bytes(trace_id, "big") for _, trace_id in places]
 
@@ -320,7 +320,7 @@ def expected_order(spans: Any, order: str) -> list[int]:
 TRACE = f"{1:032x}"
 
 
-async def test_a_deleted_trace_is_gone_from_every_route(api: Traces) -> None:
+async def test_deleted_trace_is_returned_by_no_route(api: Traces) -> None:
     used = {"ag.session.id": "s", "ag.user.id": "u"}
     await api.ingest(span(1, attributes=used), span(2, parent=1, name="m"), span(1, trace=2))
     assert (await api.call("POST", "/spans/sessions/query", json={}))["session_ids"] == ["s"]
@@ -383,7 +383,7 @@ async def test_deleting_touches_no_other_project(api: Traces) -> None:
     assert await api.numbers() == []
 
 
-async def test_root_does_not_count_a_deleted_span_left_out_of_a_new_record(api: Traces) -> None:
+async def test_root_does_not_count_a_deleted_span_missing_from_a_new_record(api: Traces) -> None:
     used = {"ag.metrics.tokens.incremental.total": 5}
     await api.ingest(span(1, attributes=used), span(2, parent=1, attributes=used))
     await api.call("DELETE", f"/traces/{TRACE}", status=202)
@@ -406,7 +406,7 @@ async def test_root_does_not_count_a_deleted_span_left_out_of_a_new_record(api: 
         ("DELETE", "/tracing/traces/xyz", "Invalid trace_id."),
     ],
 )
-async def test_an_id_that_cannot_be_read_is_400(api: Traces, method: str, path: str, detail: str) -> None:
+async def test_malformed_id_is_400(api: Traces, method: str, path: str, detail: str) -> None:
     assert await api.call(method, path, status=400) == {"detail": detail}
 
 
@@ -555,7 +555,7 @@ async def test_flat_route_returns_spans_as_a_list(api: Traces, body: dict[str, A
 
     found = await api.call("POST", FLAT, json=body)
 
-    assert [each["span_name"] for each in found["spans"]] == spans
+    assert [span["span_name"] for span in found["spans"]] == spans
     assert found["count"] == len(spans)
 
 
@@ -570,7 +570,7 @@ async def test_flat_body_wins_over_the_query_string(api: Traces) -> None:
 
     found = await api.call("POST", f"{FLAT}?focus=span&limit=1&order=ascending", json={"limit": 2})
 
-    assert [each["span_name"] for each in found["spans"]] == ["s1", "s2"]
+    assert [span["span_name"] for span in found["spans"]] == ["s1", "s2"]
 
 
 @pytest.mark.parametrize("focus", ["trace", "span"])
@@ -579,26 +579,26 @@ async def test_flat_pages_continue_by_cursor(api: Traces, focus: str) -> None:
     found: list[str] = []
     page = await api.call("POST", FLAT, json={"focus": focus, "limit": 2})
     while True:
-        found += page["traces"] if focus == "trace" else [each["trace_id"] for each in page["spans"]]
+        found += page["traces"] if focus == "trace" else [span["trace_id"] for span in page["spans"]]
         if "windowing" not in page:
             break
         page = await api.call("POST", FLAT, json={"focus": focus, "limit": 2, **page["windowing"]})
 
-    assert [int(each, 16) for each in found] == [5, 4, 3, 2, 1]
+    assert [int(trace_id, 16) for trace_id in found] == [5, 4, 3, 2, 1]
 
 
 @pytest.mark.parametrize("focus", ["trace", "span"])
 async def test_flat_route_names_the_path_of_a_bad_cursor(api: Traces, focus: str) -> None:
-    asked = {"focus": focus, "next": "nonsense"}
-    unreadable = await api.call("POST", FLAT, json=asked, status=400)
-    without_bound = await api.call("POST", FLAT, params={**asked, "next": str(UUID(int=1))}, status=400)
+    body = {"focus": focus, "next": "nonsense"}
+    unreadable = await api.call("POST", FLAT, json=body, status=400)
+    without_bound = await api.call("POST", FLAT, params={**body, "next": str(UUID(int=1))}, status=400)
 
     assert unreadable["detail"] == "The cursor in next cannot be read."
     assert without_bound["detail"].startswith(f"next as a {focus} id needs newest: ")
 
 
 LONG_INTEGER = '{"conditions": [{"field": "attributes", "key": "n", "value": -9223372036854775809}]}'
-"""A text that holds a filter; as a double the value would be an integer of 64 bits."""
+"""A filter as text; as a double its value would be an integer of 64 bits."""
 
 
 @pytest.mark.parametrize(
@@ -648,7 +648,7 @@ async def test_traces_can_be_explained(api: Traces) -> None:
 
 
 class StrainedStore:
-    """An engine that is slow: each statement takes a tenth of a second, and one over more than a time slice takes too long."""
+    """A slow engine: each statement takes 0.1 s, and one over more than a time slice takes too long."""
 
     def __init__(self, store: ColumnStore, clock: ManualClock) -> None:
         self._store = store
@@ -721,7 +721,7 @@ async def test_trace_that_does_not_fit_is_on_the_next_page(store: ColumnStore) -
 
 
 class WalkedStore(StrainedStore):
-    """An engine that never comes to the end of a whole window, however narrow."""
+    """An engine that never finishes a whole window, however narrow."""
 
     async def select(self, statement: Statement, /, *, deadline_s: float) -> pa.Table:
         if "max_rows_to_read" in statement.settings:
@@ -735,13 +735,13 @@ async def test_time_slices_of_a_scan_end_at_its_bounds(store: ColumnStore, order
     async with traces_over(WalkedStore(store, ManualClock())) as api:
         await api.deliver(stored)
 
-        found = await walk(api, limit=2, order=order, filtering=named("m"), oldest=at(3), newest=at(8))
+        found = await read_pages(api, limit=2, order=order, filtering=named("m"), oldest=at(3), newest=at(8))
 
     assert found == expected_order(stored[2:7], order)
 
 
 class SlowlyJudgedStore(StrainedStore):
-    """To look up the latest versions takes the engine longer still: a second and a half."""
+    """The lookup of the latest versions takes even longer: 1.5 s."""
 
     async def select(self, statement: Statement, /, *, deadline_s: float) -> pa.Table:
         if "FROM span_versions" in statement.sql:
@@ -785,7 +785,7 @@ async def test_slice_with_more_matches_than_a_round_is_scanned_completely(store:
     async with traces_over(StrainedStore(store, clock), clock=clock, budget_s=3.0) as api:
         await api.deliver(matching)
 
-        found = await walk(api, limit=12, order="descending", filtering=named("m"))
+        found = await read_pages(api, limit=12, order="descending", filtering=named("m"))
 
     assert found == expected_order(matching, "descending")
 
@@ -798,7 +798,7 @@ async def test_rare_matches_among_many_rows_are_found_over_pages(store: ColumnSt
         question = {
             "conditions": [
                 {"field": "attributes", "key": "x", "operator": "not_exists"},
-                {"field": "span_name", "operator": "endswith", "value": "are"},  # which no index answers
+                {"field": "span_name", "operator": "endswith", "value": "are"},  # for which there is no index
             ]
         }
         pages = [await api.query(filtering=question, windowing={"order": order})]
@@ -812,7 +812,7 @@ async def test_rare_matches_among_many_rows_are_found_over_pages(store: ColumnSt
     assert [page.get("complete") for page in pages] == [False] * (len(pages) - 1) + [None]
 
 
-async def test_a_budget_in_which_nothing_could_be_examined_is_504(store: ColumnStore) -> None:
+async def test_budget_that_ends_before_any_span_is_examined_is_504(store: ColumnStore) -> None:
     clock = ManualClock()
     async with traces_over(StrainedStore(store, clock), clock=clock, budget_s=0.1) as api:
         await api.deliver([span(1)])
@@ -821,7 +821,7 @@ async def test_a_budget_in_which_nothing_could_be_examined_is_504(store: ColumnS
 
 
 class WeighingStore:
-    """Remembers how many bytes of attributes each answer of the engine held."""
+    """Records how many bytes of attributes each result of the engine held."""
 
     def __init__(self, store: ColumnStore) -> None:
         self._store = store
@@ -838,15 +838,15 @@ class WeighingStore:
 
 
 LARGE = 1_000_000
-"""Bytes of a span."""
+"""Size of a span in bytes."""
 
 MOST_READ = 10 * LARGE
-"""In one result that ends at four, where the engine returns five at a time."""
+"""The engine returns five spans at a time, and the result ends at four."""
 
 
 @pytest.fixture
 def small_reads(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A small bound, and an engine that does not read ahead of it: how far it does depends on how busy the machine is."""
+    """A small limit, and an engine that does not read ahead: how far it would depends on the load of the machine."""
     monkeypatch.setattr("query_api.spans.rows.READ_BYTES_MAX", 4 * LARGE)
     monkeypatch.setattr("query_api.spans.rows._SCATTERED", {"max_threads": 1, "max_block_size": 5})
 

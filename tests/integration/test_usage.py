@@ -38,7 +38,7 @@ class Api:
         await store_record(self.store, spans, offset=self.offset)
 
     async def again(self, *spans: Span) -> None:
-        """The record before, delivered once more."""
+        """Deliver the previous record again."""
         await store_record(self.store, spans, offset=self.offset)
 
     async def post(self, path: str, body: Any) -> Any:
@@ -57,7 +57,7 @@ class Api:
         assert total_of(trace_found["spans"]["s1"]) == total
         has_it = {"field": "attributes", "key": TOTAL, "operator": "eq", "value": total}
         found = await self.post("/spans/query", {"filtering": {"conditions": [has_it, is_root]}})
-        assert [each["trace_id"] for each in found["spans"]] == [f"{trace:032x}"]
+        assert [span["trace_id"] for span in found["spans"]] == [f"{trace:032x}"]
         counts = await self.post("/tracing/spans/analytics", {**WINDOW, "interval": 60})
         assert [bucket["total"]["tokens"] for bucket in counts["buckets"]] == [total]
         return total
@@ -166,10 +166,10 @@ async def test_other_traces_do_not_count(api: Api) -> None:
     assert total_of(root) == 99
 
 
-def failed(each: Span, **attributes: Any) -> Span:
-    """The same span with an exception."""
-    at_ns = each.start_ns
-    return each._replace(events=(Event("exception", at_ns, {}),), attributes={**each.attributes, **attributes})
+def failed(span: Span, **attributes: Any) -> Span:
+    """Return the same span with an exception."""
+    at_ns = span.start_ns
+    return span._replace(events=(Event("exception", at_ns, {}),), attributes={**span.attributes, **attributes})
 
 
 async def cumulative(api: Api, path: str) -> Any:
@@ -194,12 +194,12 @@ async def cumulative(api: Api, path: str) -> Any:
 @pytest.mark.parametrize("in_one_record", [True, False])
 async def test_parts_are_absent_if_only_the_total_of_costs_is_known(api: Api, *, in_one_record: bool) -> None:
     spans = [span(AGENT), span(CALL, AGENT)._replace(attributes={"llm.cost.total": 0.5})]
-    for record in [spans] if in_one_record else [[each] for each in spans]:
+    for record in [spans] if in_one_record else [[span] for span in spans]:
         await api.ingest(*record)
 
     assert await cumulative(api, "costs.cumulative") == {"total": 0.5}
     specs = [
-        {"type": "numeric/continuous", "path": f"ag.metrics.costs.cumulative.{each}"} for each in ("prompt", "total")
+        {"type": "numeric/continuous", "path": f"ag.metrics.costs.cumulative.{part}"} for part in ("prompt", "total")
     ]
     (bucket,) = (await api.post("/spans/analytics/query", {**WINDOW, "interval": 60, "specs": specs}))["buckets"]
     counts = {path.rpartition(".")[2]: each["count"] for path, each in bucket["metrics"].items()}
@@ -222,7 +222,7 @@ async def test_part_missing_in_the_innermost_report_comes_from_above(api: Api, o
 @pytest.mark.parametrize("in_one_record", [True, False])
 async def test_failure_counts_once_if_its_parents_failed_too(api: Api, *, in_one_record: bool) -> None:
     spans = [failed(span(AGENT)), span(STEP, AGENT), failed(span(CALL, STEP)), failed(span(OTHER_CALL, STEP))]
-    for record in [spans] if in_one_record else [[each] for each in spans]:
+    for record in [spans] if in_one_record else [[span] for span in spans]:
         await api.ingest(*record)
 
     assert await cumulative(api, "errors.cumulative") == 2

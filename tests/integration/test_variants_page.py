@@ -1,4 +1,4 @@
-"""``docs/variants.md`` is true: its commands are run one after the other by a shell, and print what it shows."""
+"""The commands in ``docs/variants.md``, run in order by a shell, print what the page shows."""
 
 from __future__ import annotations
 

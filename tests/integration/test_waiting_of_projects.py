@@ -33,7 +33,7 @@ KEY_B: Final = {"Authorization": "ApiKey b"}
 
 
 class Ended(NamedTuple):
-    """How a request ended that waited."""
+    """How a waiting request ended."""
 
     status: int
     headers: Mapping[str, str]
@@ -71,7 +71,7 @@ async def client(context: ApiContext) -> AsyncIterator[aiohttp.ClientSession]:
 
 @pytest.fixture
 async def impatient(context: ApiContext) -> AsyncIterator[aiohttp.ClientSession]:
-    """A client of an API that lets nobody wait longer than ``WAIT_S``."""
+    """A client of an API on which requests wait at most ``WAIT_S``."""
     settings = context.settings.model_copy(update={"query": QuerySettings(wait_for_max_s=WAIT_S)})
     async with serving(replace(context, settings=settings)) as client:
         yield client
@@ -131,9 +131,9 @@ async def test_coordinates_do_not_reveal_record_counts(client: aiohttp.ClientSes
         await send(client, KEY_B)
     second = await send(client, KEY_A)
 
-    raw = [base64.urlsafe_b64decode(each + "=" * (-len(each) % 4)) for each in (first, second)]
+    raw = [base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)) for token in (first, second)]
     assert b"spans" not in raw[0] + raw[1]
-    # Equal plain text in equal places would show as equal bytes of the two.
+    # Equal plain text at equal positions would give equal bytes.
     equal = [index for index, (one, other) in enumerate(zip(*raw, strict=True)) if one == other]
     assert len(equal) < len(raw[0]) / 4
 
@@ -162,7 +162,7 @@ async def test_record_with_replaced_spans_still_counts(client: aiohttp.ClientSes
 async def test_record_of_another_project_counts_as_not_stored(
     impatient: aiohttp.ClientSession, worker: StoringByHand, path: str
 ) -> None:
-    """At the first place there is a record of another project, at the third nothing yet; the others do not exist."""
+    """The first place is a record of another project, the third has no record yet; the others do not exist."""
     await send(impatient, KEY_B, number=1)
     await send(impatient, KEY_A, number=2)
     before_storing = await wait_for(impatient, KEY_A, "spans/0/0", path=path)
@@ -172,14 +172,14 @@ async def test_record_of_another_project_counts_as_not_stored(
     ended = await asyncio.gather(*(wait_for(impatient, KEY_A, place, path=path) for place in places))
 
     assert ended[0]._replace(seconds=0) == before_storing._replace(seconds=0)
-    for place, each in zip(places, ended, strict=True):
-        assert each.status == 504
-        assert each.body == {"detail": f"X-Clearspan-Wait-For: not queryable after {WAIT_S:g} s: {place}."}
-        assert {**each.headers, "Content-Length": 0} == {**before_storing.headers, "Content-Length": 0}
-    seconds = [each.seconds for each in ended]
+    for place, response in zip(places, ended, strict=True):
+        assert response.status == 504
+        assert response.body == {"detail": f"X-Clearspan-Wait-For: not queryable after {WAIT_S:g} s: {place}."}
+        assert {**response.headers, "Content-Length": 0} == {**before_storing.headers, "Content-Length": 0}
+    seconds = [request.seconds for request in ended]
     assert (
         WAIT_S <= min(seconds) <= max(seconds) < min(seconds) + WAIT_S / 2
-    )  # side by side, so a busy machine slows all
+    )  # concurrent, so a busy machine slows all of them
 
 
 async def test_administrator_may_wait_for_any_offset(impatient: aiohttp.ClientSession, worker: StoringByHand) -> None:

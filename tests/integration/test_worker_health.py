@@ -1,4 +1,4 @@
-"""The worker's HTTP face, over a socket."""
+"""The HTTP server of the worker, over a socket."""
 
 from __future__ import annotations
 
@@ -12,32 +12,32 @@ from ingest.health import open_health
 from ingest.readiness import Readiness
 
 
-async def test_livez_is_green_whatever_the_worker_waits_for() -> None:
+async def test_livez_is_green_while_the_worker_waits() -> None:
     readiness = Readiness()
     readiness.red("kafka", "Kafka is unavailable.")
 
     async with open_health(readiness, host="127.0.0.1", port=0) as port, aiohttp.ClientSession() as session:
-        answer = await session.get(f"http://127.0.0.1:{port}/livez")
-        assert (answer.status, await answer.json()) == (200, {"status": "alive"})
+        response = await session.get(f"http://127.0.0.1:{port}/livez")
+        assert (response.status, await response.json()) == (200, {"status": "alive"})
 
 
 async def test_readyz_names_what_is_not_ready() -> None:
     readiness = Readiness()
     async with open_health(readiness, host="127.0.0.1", port=0) as port, aiohttp.ClientSession() as session:
         url = f"http://127.0.0.1:{port}/readyz"
-        async with session.get(url) as answer:
-            assert (answer.status, await answer.json()) == (200, {"status": "ready"})
+        async with session.get(url) as response:
+            assert (response.status, await response.json()) == (200, {"status": "ready"})
 
         readiness.red("store", "ClickHouse is unavailable.")
-        async with session.get(url) as answer:
-            assert answer.status == 503
-            assert await answer.json() == {
+        async with session.get(url) as response:
+            assert response.status == 503
+            assert await response.json() == {
                 "status": "not ready",
                 "waiting_for": {"store": "ClickHouse is unavailable."},
             }
 
 
-async def test_a_taken_port_is_told_in_a_sentence() -> None:
+async def test_used_port_is_reported_in_a_sentence() -> None:
     async with open_health(Readiness(), host="127.0.0.1", port=0) as port:
         with pytest.raises(IllegalSettings, match=f"CLEARSPAN_WORKER_PORT are 127.0.0.1:{port}, which cannot be used"):
             async with open_health(Readiness(), host="127.0.0.1", port=port):
@@ -46,11 +46,11 @@ async def test_a_taken_port_is_told_in_a_sentence() -> None:
 
 async def test_metrics_are_prometheus_text_with_every_metric_explained() -> None:
     async with open_health(Readiness(), host="127.0.0.1", port=0) as port, aiohttp.ClientSession() as session:
-        answer = await session.get(f"http://127.0.0.1:{port}/metrics")
-        text = await answer.text()
-        assert answer.headers["Content-Type"].startswith("text/plain; version=")
+        response = await session.get(f"http://127.0.0.1:{port}/metrics")
+        text = await response.text()
+        assert response.headers["Content-Type"].startswith("text/plain; version=")
 
-    declared = [each for each in vars(telemetry).values() if isinstance(each, MetricWrapperBase)]
+    declared = [value for value in vars(telemetry).values() if isinstance(value, MetricWrapperBase)]
     assert len(declared) > 15
     for metric in declared:
         (family,) = metric.describe()

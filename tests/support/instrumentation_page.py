@@ -63,12 +63,12 @@ def native_table() -> str:
 
 
 def _note(row: Row) -> str:
-    """What the row says of itself; where it says nothing, which keys stand or must not stand beside it."""
+    """Return the note of a row; without one, which other keys the row requires or excludes."""
     versions = f"version {row.generations}" if row.generations.isdecimal() else row.generations
-    is_told = bool(row.note) or row.beside.replace("\\", "") in row.sources
-    beside = "" if is_told or not row.beside else f"beside {_keys_like(row.beside)}"
-    unless = "" if row.note or not row.unless else f"not beside {_keys_like(row.unless)}"
-    return "; ".join(part for part in (versions, row.note, beside, unless) if part)
+    has_note = bool(row.note) or row.requires.replace("\\", "") in row.sources
+    requires = "" if has_note or not row.requires else f"only next to {_keys_like(row.requires)}"
+    unless = "" if row.note or not row.unless else f"not next to {_keys_like(row.unless)}"
+    return "; ".join(part for part in (versions, row.note, requires, unless) if part)
 
 
 def _keys_like(pattern: str) -> str:
@@ -147,15 +147,15 @@ def _names_model(normalized: NormalizedSpan) -> bool:
 
 
 def _tools(pairs: _Pairs) -> str:
-    asked = sum(
+    requested = sum(
         len(message.get("tool_calls", ()))
         for _, normalized in pairs
         if normalized.span_type in MODEL_CALLS
         for message in _messages(_ag(normalized)["data"].get("outputs"))
     )
     ran = sum(normalized.span_type == "tool" for _, normalized in pairs)
-    told = [f"{count} {word}" for count, word in ((asked, "asked for"), (ran, "run")) if count]
-    return ", ".join(told) or "–"
+    counts = [f"{count} {word}" for count, word in ((requested, "requested"), (ran, "run")) if count]
+    return ", ".join(counts) or "–"
 
 
 def _messages(outputs: Any) -> Sequence[dict[str, Any]]:

@@ -18,7 +18,7 @@ VALUES = [b"%d" % number for number in range(10)]
 
 @pytest.fixture
 def journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Journal:
-    """Ten letters, of which four are under way at once."""
+    """Ten dead letters, of which four are published at the same time."""
     monkeypatch.setattr("clearspan.embedded.journal.WINDOW_LETTERS_MAX", 4)
     journal = Journal(tmp_path / "letters.jsonl")
     journal.append([DeadLetterMessage(value, None, (("null", None),)) for value in VALUES])
@@ -31,7 +31,7 @@ def carrying(journal: Journal, broker: MemoryBroker, sleep=asyncio.sleep) -> Car
 
 
 def values_left(carried: CarryOver) -> list[bytes]:
-    return [each.value for each in carried.left()]
+    return [entry.value for entry in carried.left()]
 
 
 async def test_carry_over_publishes_what_the_journal_held_at_its_start(journal: Journal) -> None:
@@ -41,7 +41,7 @@ async def test_carry_over_publishes_what_the_journal_held_at_its_start(journal: 
 
     await carried.run()
 
-    assert [each.value for each in broker.records("dead")] == VALUES
+    assert [record.value for record in broker.records("dead")] == VALUES
     assert values_left(carried) == []
 
 

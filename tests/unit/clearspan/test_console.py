@@ -1,4 +1,4 @@
-"""Hints when no installation is found, and what is printed of texts from elsewhere."""
+"""Hints if no installation is found, and how texts of other programs are printed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def data_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def error_output(capsys: pytest.CaptureFixture[str], failure: ServiceError) -> str:
-    """What a command says that fails with ``failure``."""
+    """Return what a command prints that fails with ``failure``."""
 
     async def fail(_database: Database) -> None:
         raise failure

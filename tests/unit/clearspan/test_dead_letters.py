@@ -42,12 +42,12 @@ def test_original_bytes_cannot_command_the_terminal() -> None:
 
 
 def test_id_given_twice_is_dropped_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[str] = []
-    monkeypatch.setattr(dead_letters, "confirm", asked.append)
+    prompts: list[str] = []
+    monkeypatch.setattr(dead_letters, "confirm", prompts.append)
 
     dead_letters._drop(Namespace(ids=["0-17", "0-3", "0-17"], yes=False, json=False))
 
-    assert asked == ["Drop 0-17, 0-3? [y/N] "]
+    assert prompts == ["Drop 0-17, 0-3? [y/N] "]
 
 
 VALUE = b"\xff{}"
@@ -56,7 +56,7 @@ Command = Callable[..., int]
 
 @pytest.fixture
 def broker() -> MemoryBroker:
-    """Three letters: two of a topic that is read, one of a topic that is not any more."""
+    """Three dead letters: two of a topic that is read, one of a topic that is no longer read."""
     broker = MemoryBroker(partitions=1)
     for offset, topic in enumerate(["spans", "spans", "old"]):
         headers = {

@@ -49,10 +49,10 @@ def test_process_id_of_a_killed_stack_is_not_signalled(layout: Layout, process: 
 def test_starting_stack_is_stopped_once_it_has_started(
     layout: Layout, process: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked = threading.Event()
+    checked = threading.Event()
 
     def held(_layout: Layout) -> bool:
-        asked.set()
+        checked.set()
         return True
 
     monkeypatch.setattr(commands, "is_held", held)
@@ -61,7 +61,7 @@ def test_starting_stack_is_stopped_once_it_has_started(
         write_children(layout, [Child.of("postgres", process.pid)])
         stopping = threading.Thread(target=commands.down)
         stopping.start()
-        assert asked.wait(10.0)
+        assert checked.wait(10.0)
         assert process.poll() is None
         a_stack(process.pid).write(layout)
         process.wait(10.0)
@@ -129,8 +129,8 @@ def test_down_fails_if_the_stack_ends_unfinished(
 def test_stack_that_is_stopping_is_not_signalled_again(
     layout: Layout, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    asked: list[int] = []
-    monkeypatch.setattr(os, "kill", lambda *_: asked.append(1))
+    signals: list[int] = []
+    monkeypatch.setattr(os, "kill", lambda *_: signals.append(1))
     monkeypatch.setattr(commands, "is_alive", lambda _pid: not Stopping.read(layout).is_done)  # type: ignore[union-attr]
     monkeypatch.setattr(time, "sleep", lambda _s: Stopping(is_done=True).write(layout))
 
@@ -139,7 +139,7 @@ def test_stack_that_is_stopping_is_not_signalled_again(
         Stopping(left_count=7).write(layout)
         assert commands.down() == 0
 
-    assert asked == []
+    assert signals == []
     assert capsys.readouterr().out.endswith("Stopped.\n")
 
 

@@ -1,4 +1,4 @@
-"""``clearspan reset``: it deletes what a stack kept; where it cannot, a sentence and no success."""
+"""``clearspan reset``: it deletes the files of a stack, or prints a sentence and fails."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Places shared by projects: who gets one, in which order, and what is left when a call goes away."""
+"""Places shared by projects: which caller gets one, in which order, and what a cancelled call leaves behind."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ ALONE = Tenant(UUID(int=1), queue_s=5.0)
 
 
 class Calls:
-    """Calls that take a place each and keep it until told; ``holding`` says whose have one, in the order in which they got it."""
+    """Calls that each take a place and keep it until released. ``holding`` lists the callers in the order of their
+    grants.
+    """
 
     def __init__(self, share: FairShare) -> None:
         self._share = share
@@ -56,7 +58,7 @@ async def settled() -> None:
 
 
 @pytest.mark.parametrize(("places", "share"), [(1, 1), (2, 1), (3, 2), (4, 2), (5, 3)])
-async def test_a_project_with_neighbors_holds_at_most_half_rounded_up(places: int, share: int) -> None:
+async def test_project_with_neighbors_holds_at_most_half_rounded_up(places: int, share: int) -> None:
     calls = Calls(FairShare("places", places))
 
     for number in range(places + 1):
@@ -121,7 +123,7 @@ async def test_waiter_is_rejected_after_the_queue_time_with_its_share() -> None:
     ):
         await share.acquire(impatient, timeout_s=60)
 
-    await share.acquire(B, timeout_s=60)  # who left has no place
+    await share.acquire(B, timeout_s=60)  # a caller that is gone has no place
 
 
 async def test_own_work_waits_as_long_as_its_caller_allows() -> None:
@@ -218,7 +220,7 @@ async def test_no_place_is_lost_or_held_twice_under_random_cancellations() -> No
             chance.choice(sorted(tasks, key=id)).cancel()
     ended = await asyncio.gather(*tasks, return_exceptions=True)
 
-    assert {type(each) for each in ended} <= {type(None), asyncio.CancelledError}
+    assert {type(outcome) for outcome in ended} <= {type(None), asyncio.CancelledError}
     assert not share._held
     for _ in range(places):
         await share.acquire(ALONE, timeout_s=0.1)

@@ -68,10 +68,10 @@ def test_any_text_is_an_id_or_raises_value_error(text):
     for parse in (parse_trace_id, parse_span_id):
         try:
             assert len(parse(text)) == 16
-        except ValueError as refused:
-            assert str(refused)  # noqa: PT017 - either outcome is legal, silence is not
+        except ValueError as rejected:
+            assert str(rejected)  # noqa: PT017 - either outcome is legal, silence is not
 
 
 @given(st.binary(min_size=16, max_size=16).filter(any))
-def test_a_written_trace_id_reads_back(trace_id):
+def test_written_trace_id_reads_back(trace_id):
     assert parse_trace_id(trace_id_hex(trace_id)) == trace_id

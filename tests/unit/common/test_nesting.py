@@ -30,7 +30,7 @@ values = st.recursive(
     ],
     ids=["array", "leading number", "later key wins", "objects are kept", "merge", "overwrite"],
 )
-def test_vectors_of_the_reference(flat, nested):
+def test_vectors_of_the_reference_are_nested_as_given(flat, nested):
     assert nest(flat) == nested
 
 
@@ -45,7 +45,7 @@ def test_vectors_of_the_reference(flat, nested):
         ({"a.b.c": 1, "a": {"b": {"d": 2}}}, {"a": {"b": {"c": 1, "d": 2}}}),
     ],
 )
-def test_a_collision_loses_nothing(flat, nested):
+def test_colliding_keys_lose_nothing(flat, nested):
     assert nest(flat) == nested
 
 
@@ -64,11 +64,11 @@ def test_a_collision_loses_nothing(flat, nested):
         ({"x": {"0": 1}, "x.1": 2}, {"x": {"0": 1, "1": 2}}),
     ],
 )
-def test_numbers_make_an_array_only_without_a_hole(flat, nested):
+def test_numbers_make_an_array_only_without_a_gap(flat, nested):
     assert nest(flat) == nested
 
 
-def test_a_key_opens_at_most_so_many_levels():
+def test_key_is_nested_down_to_the_limit_of_segments():
     at_limit = nest({".".join("a" * SEGMENTS_MAX): 1})
     past_limit = nest({".".join("a" * SEGMENTS_MAX) + ".b.c": 1})
 
@@ -81,7 +81,7 @@ def test_a_key_opens_at_most_so_many_levels():
 @given(st.dictionaries(keys, st.integers(), max_size=12))
 @example({"a.a.a": 0, "a": 0, "a.a": 0})
 @example({"a.0.a": 0, "a.0": 0})
-def test_no_scalar_is_lost_whatever_the_keys(flat):
+def test_no_scalar_is_lost_with_any_keys(flat):
     numbered = {key: number for number, key in enumerate(flat)}
 
     assert sorted(leaves(nest(numbered))) == list(range(len(numbered)))
@@ -115,7 +115,7 @@ def leaves(value):
 @example({"a.b.0": 1, "a.b.1.0": 2, "d.00": 3, "e.٢": 4})
 @example({"a.b.c.d.e": 1, "a.b": {}})
 @example({"x" + ".x" * SEGMENTS_MAX: 1})
-def test_object_is_the_same_by_the_shape_of_its_keys_and_key_by_key(flat):
+def test_nesting_by_shape_equals_nesting_key_by_key(flat):
     shape = shape_of(flat)
     by_key = nested_as(None, flat)
 

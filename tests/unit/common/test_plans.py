@@ -1,4 +1,4 @@
-"""Plans are kept for keys that come again, and they are bounded."""
+"""Plans are kept for repeated keys, and their number is bounded."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from common.plans import CHARACTERS_MAX, SEEN_MAX, Keys, Plans
 
 
 class Maker:
-    """Counts what it makes."""
+    """Counts the plans that it makes."""
 
     def __init__(self) -> None:
         self.made: list[Keys] = []

@@ -1,4 +1,4 @@
-"""Settings that stop the start: always with a sentence that names the variable."""
+"""Illegal settings stop the start with a sentence that names the variable."""
 
 from __future__ import annotations
 
@@ -178,8 +178,8 @@ def test_postgres_dsn_is_accepted(dsn: str) -> None:
     ],
 )
 def test_illegal_postgres_dsn_is_rejected_without_quoting_it(dsn: str, reason: str) -> None:
-    with pytest.raises(ValidationError) as refused:
+    with pytest.raises(ValidationError) as rejected:
         PostgresSettings.model_validate({"dsn": dsn})
 
-    [error] = refused.value.errors()
+    [error] = rejected.value.errors()
     assert (error["loc"], reason in error["msg"], "secret" in error["msg"]) == (("dsn",), True, False)

@@ -53,7 +53,7 @@ def test_exception_is_in_the_line(stream: io.StringIO) -> None:
 
 @pytest.mark.parametrize("log_format", ["text", "json"])
 def test_exception_contains_no_values(stream: io.StringIO, log_format: Literal["text", "json"]) -> None:
-    """Values may be secrets, and a body of a request takes minutes to be drawn."""
+    """Values may be secrets, and formatting the body of a request takes minutes."""
     configure_logging(log_format=log_format, level="info", stream=stream)
 
     def fail() -> None:

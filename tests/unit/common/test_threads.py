@@ -1,4 +1,4 @@
-"""Threads of the event loop's executor: within the share of whoever they work for."""
+"""Threads of the event loop's executor: within the share of the project that they work for."""
 
 from __future__ import annotations
 

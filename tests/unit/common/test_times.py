@@ -1,4 +1,4 @@
-"""Times as answers write them and clients spell them (reference §2, §5.4)."""
+"""Times as responses write them and clients spell them (reference §2, §5.4)."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_invalid_time_is_rejected(value):
 
 
 @given(st.integers(-(62_135_596_800 * 10**6), 253_402_300_799 * 10**6))
-def test_a_written_time_reads_back(time_us):
+def test_written_time_reads_back(time_us):
     assert parse_time_ns(format_us(time_us)) == time_us * 1_000
 
 
@@ -72,5 +72,5 @@ def test_a_written_time_reads_back(time_us):
 def test_any_input_is_a_time_or_raises_value_error(value):
     try:
         assert isinstance(parse_time_ns(value), int)
-    except ValueError as refused:
-        assert len(str(refused)) < 300  # noqa: PT017 - either outcome is legal
+    except ValueError as rejected:
+        assert len(str(rejected)) < 300  # noqa: PT017 - either outcome is legal

@@ -9,7 +9,7 @@ from common.waiting import DELAY_MAX_S, DELAY_S_MIN, wait_for
 
 
 class Probe:
-    """Fails so many times, then answers."""
+    """Fails ``failures_count`` times, then succeeds."""
 
     def __init__(self, failures_count: int, error: ServiceError) -> None:
         self.failures_left = failures_count

@@ -73,7 +73,7 @@ VALUES = st.recursive(
 
 
 def canonical(sent: Any) -> dict[str, Any]:
-    """What is said of ``sent``, without what every ``ag`` says."""
+    """Return the canonical ``ag`` of ``sent``, without what every ``ag`` has."""
     ag = canonical_ag(sent, trace_type="invocation")
     skeleton = empty_ag("invocation")
     del ag["type"]["trace"], skeleton["type"]["trace"]
@@ -83,7 +83,7 @@ def canonical(sent: Any) -> dict[str, Any]:
 @given(VALUES)
 @example({"unsupported": {"type": 5, "metrics": {"tokens": [1]}}, "type": {"x": 1}, "metrics": {"tokens": {"x": 1}}})
 @example({"meta": {"configuration": {}}, "data": {"parameters": {}}})
-def test_nothing_raises_and_what_is_canonical_stays_so(sent: Any) -> None:
+def test_canonical_shape_is_total_and_idempotent(sent: Any) -> None:
     before = copy.deepcopy(sent)
 
     ag = canonical_ag(sent, trace_type="invocation")
@@ -95,12 +95,12 @@ def test_nothing_raises_and_what_is_canonical_stays_so(sent: Any) -> None:
 
 
 @pytest.mark.parametrize("sent", [None, {}, {"type": None, "data": None, "metrics": None, "refs": {"x": 1}}])
-def test_what_says_nothing_is_the_empty_shape(sent: Any) -> None:
+def test_empty_ag_has_the_empty_shape(sent: Any) -> None:
     assert canonical_ag(sent, trace_type="annotation") == empty_ag("annotation")
 
 
 @pytest.mark.parametrize("sent", [5, "x", [], [1], False])
-def test_an_ag_that_is_no_object_goes_aside(sent: Any) -> None:
+def test_ag_that_is_not_an_object_moves_to_unsupported(sent: Any) -> None:
     assert canonical(sent) == {"unsupported": {"_invalid": sent}}
 
 
@@ -172,7 +172,7 @@ def test_an_ag_that_is_no_object_goes_aside(sent: Any) -> None:
         ),
     ],
 )
-def test_rules(sent: dict[str, Any], expected: dict[str, Any]) -> None:
+def test_rules_of_the_reference_are_applied(sent: dict[str, Any], expected: dict[str, Any]) -> None:
     assert canonical(sent) == expected
 
 
@@ -190,16 +190,16 @@ def test_scalar_metrics_collapse_to_a_number(sent: Any, number: float) -> None:
     assert canonical({"metrics": {"errors": {"incremental": sent}}})["metrics"]["errors"] == {"incremental": number}
 
 
-def test_amounts_are_kept_as_they_are() -> None:
+def test_amounts_are_kept_unchanged() -> None:
     tokens = {"incremental": {"prompt": 1, "cached": 2}, "cumulative": {}}
 
     assert canonical({"metrics": {"tokens": tokens}})["metrics"]["tokens"] == tokens
 
 
-def test_a_hundred_thousand_misfits_take_linear_time() -> None:
-    mapping_errors = {str(number): number for number in range(100_000)}
+def test_unsupported_members_take_linear_time() -> None:
+    unsupported = {str(number): number for number in range(100_000)}
 
-    assert canonical({"metrics": mapping_errors, "type": mapping_errors})["unsupported"] == {
-        "metrics": mapping_errors,
-        "type": mapping_errors,
+    assert canonical({"metrics": unsupported, "type": unsupported})["unsupported"] == {
+        "metrics": unsupported,
+        "type": unsupported,
     }

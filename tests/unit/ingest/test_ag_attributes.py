@@ -27,7 +27,7 @@ def test_typed_texts_elsewhere_stay_texts(key: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["@ag.type=json:{", "@ag.type=json:", "@ag.type=yaml:1", "x@ag.type=json:1"])
-def test_a_typed_text_that_cannot_be_read_stays_as_sent(text: str) -> None:
+def test_unreadable_typed_text_is_kept_as_sent(text: str) -> None:
     assert decode_ag_attributes({"ag.data.inputs": text}) == {"ag.data.inputs": text}
 
 
@@ -49,17 +49,17 @@ def test_a_typed_text_that_cannot_be_read_stays_as_sent(text: str) -> None:
         ("ag.type.node", "ag.type.span"),
     ],
 )
-def test_older_names_become_current(older: str, current: str) -> None:
+def test_older_names_are_replaced_by_current_ones(older: str, current: str) -> None:
     assert decode_ag_attributes({older: "1"}) == {current: "1"}
 
 
-def test_the_type_of_a_node_is_lower_cased() -> None:
+def test_node_type_is_lower_cased() -> None:
     assert decode_ag_attributes({"ag.type.node": "CHAT"}) == {"ag.type.span": "chat"}
     assert decode_ag_attributes({"ag.type.node": 5}) == {"ag.type.span": 5}
     assert decode_ag_attributes({"ag.type.span": "CHAT"}) == {"ag.type.span": "CHAT"}
 
 
-def test_the_duration_of_older_sdks_is_dropped() -> None:
+def test_duration_of_older_sdks_is_dropped() -> None:
     assert decode_ag_attributes({"ag.metrics.acc.duration.total": 5}) == {}
 
 
@@ -69,7 +69,7 @@ def test_the_later_of_two_names_wins() -> None:
     }
 
 
-def test_an_ag_that_is_no_object_steps_aside() -> None:
+def test_ag_that_is_not_an_object_is_renamed() -> None:
     assert decode_ag_attributes({"ag": 5, "ag.data.outputs": 1}) == {"ag.unsupported._invalid": 5, "ag.data.outputs": 1}
     assert decode_ag_attributes({"ag": None, "ag.data.outputs": 1}) == {"ag.data.outputs": 1}
     assert decode_ag_attributes({"ag": {"x": 1}, "ag.data.outputs": 1}) == {"ag": {"x": 1}, "ag.data.outputs": 1}

@@ -20,8 +20,8 @@ def filled(*requests: bytes, first_offset: int = 0, partition_id: str = "c/t/0",
     records = [Record("t", 0, offset, 5, None, value) for offset, value in enumerate(requests, first_offset)]
     chunk = Chunk(records, {Partition("t", 0): partition_id}, START_NS)
     batch = SpanBatch()
-    for each in records_of(chunk, decode_chunk(chunk, RULES)):
-        batch.add(each, now_s=now_s)
+    for record in records_of(chunk, decode_chunk(chunk, RULES)):
+        batch.add(record, now_s=now_s)
     return batch
 
 
@@ -44,14 +44,14 @@ def test_other_records_give_another_token() -> None:
     assert len(tokens) == 5
 
 
-def test_a_batch_is_full_at_its_rows_and_not_one_before() -> None:
+def test_batch_is_full_at_exactly_its_rows() -> None:
     policy = FlushPolicy(rows_max=2)
 
     assert not policy.is_full(filled(request(["a"])))
     assert policy.is_full(filled(request(["a"]), request(["b"])))
 
 
-def test_a_batch_is_full_at_its_bytes_and_not_one_before() -> None:
+def test_batch_is_full_at_exactly_its_bytes() -> None:
     batch = filled(request(["a"]))
 
     assert FlushPolicy(bytes_max=batch.bytes_count).is_full(batch)
@@ -62,7 +62,7 @@ def test_records_without_spans_count_against_the_bytes() -> None:
     assert filled(b"").bytes_count == RECORD_BYTES
 
 
-def test_a_batch_is_due_at_its_age_and_an_empty_one_never() -> None:
+def test_batch_is_due_at_its_age_and_an_empty_one_never() -> None:
     policy = FlushPolicy(age_s_max=0.5)
 
     assert not policy.is_due(filled(request(["a"]), now_s=10.0), now_s=10.4)
@@ -71,23 +71,25 @@ def test_a_batch_is_due_at_its_age_and_an_empty_one_never() -> None:
     assert not policy.is_due(SpanBatch(), now_s=1e9)
 
 
-def test_a_row_knows_its_record_and_its_index_in_it() -> None:
+def test_row_is_traced_to_its_record_and_span_index() -> None:
     batch = filled(request(["a", "b"]), b"", request(["bad", "c"], absurd=["bad"]))
 
-    letters = {(each.record.offset, each.dead_letter.rejection) for each in batch.dead_letters({2: "no"})}
+    dead_letters = {
+        (dead_letter.record.offset, dead_letter.dead_letter.rejection) for dead_letter in batch.dead_letters({2: "no"})
+    }
 
-    assert (2, Rejection(1, RejectionCode.REJECTED_BY_STORE, "no")) in letters
-    assert [(offset, refusal.span_index) for offset, refusal in sorted(letters)] == [(2, 0), (2, 1)]
+    assert (2, Rejection(1, RejectionCode.REJECTED_BY_STORE, "no")) in dead_letters
+    assert [(offset, rejection.span_index) for offset, rejection in sorted(dead_letters)] == [(2, 0), (2, 1)]
 
 
-def test_a_resource_decides_the_project_of_its_spans() -> None:
+def test_resource_decides_the_project_of_its_spans() -> None:
     project = UUID(int=7)
     batch = filled(request(["a"], project=str(project)), request(["b"]))
 
     assert batch.rows().column("project_id").to_pylist() == [project.bytes, DEFAULT_PROJECT_ID.bytes]
 
 
-def test_a_batch_waits_longer_while_there_is_a_backlog() -> None:
+def test_batch_waits_longer_during_a_backlog() -> None:
     batch = filled(request(["a"]), now_s=10.0)
     policy = FlushPolicy(age_s_max=0.5)
 

@@ -1,4 +1,4 @@
-"""A rejected batch is halved until the rejected rows stand alone. The engine's own behavior: tests/contract."""
+"""A rejected batch is halved until each rejected row is alone. The engine's own behavior: tests/contract."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ async def test_only_the_rejected_row_is_not_stored(count: int) -> None:
 
         rows = await sink_on(store).write(spans(count))
 
-        assert [each.row for each in rows] == [rejected]
+        assert [row.row for row in rows] == [rejected]
         assert rows[0].reason == "no such thing"
         assert store.names == sorted(f"s{number}" for number in range(count) if number != rejected)
 
@@ -97,7 +97,7 @@ async def test_each_try_is_stamped_with_its_own_time() -> None:
     assert store.stored_us == [clock.now_ns() // 1_000]
 
 
-async def test_rejected_statement_is_no_rejected_row() -> None:
+async def test_rejected_statement_is_not_a_rejected_row() -> None:
     store = PickyStore()
     store.faults.append(InvalidStatement("no such table"))
 

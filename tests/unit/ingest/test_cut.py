@@ -1,4 +1,4 @@
-"""The dead letters of a record: at most a hundred and one, bounded in bytes, and replayed they are the same spans."""
+"""The dead letters of a record: at most 101, bounded in bytes, and a replay gives the same spans."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ENCODINGS = list(Encoding)
 def record_of(
     encoding: Encoding, names: list[str], *, resource: str = "", extra: dict[str, bytes] | None = None
 ) -> Record:
-    """A record whose spans have nothing but a name of 199 letters, under two scopes of one resource where the encoding has such."""
+    """A record whose spans have only a name of 199 letters, in two scopes of one resource if the encoding has scopes."""
     names = [name.ljust(199, "_") for name in names]
     half = len(names) // 2
     if encoding is Encoding.OTLP_PROTO:
@@ -51,35 +51,35 @@ def record_of(
 
 def cut(record: Record, encoding: Encoding) -> tuple[Rejections, list[CutDeadLetter]]:
     decoded = decode(record, encoding=encoding, limits=LIMITS, now_ns=START_NS)
-    letters = cut_dead_letters(record, decoded.rejections, encoding=encoding, layout=decoded.layout)
-    return decoded.rejections, letters
+    dead_letters = cut_dead_letters(record, decoded.rejections, encoding=encoding, layout=decoded.layout)
+    return decoded.rejections, dead_letters
 
 
-def again(letter: CutDeadLetter, encoding: Encoding) -> Rejections:
-    record = Record("t", 0, 1, 5, None, letter.value)
+def again(dead_letter: CutDeadLetter, encoding: Encoding) -> Rejections:
+    record = Record("t", 0, 1, 5, None, dead_letter.value)
     return decode(record, encoding=encoding, limits=LIMITS, now_ns=START_NS).rejections
 
 
 @pytest.mark.parametrize("encoding", ENCODINGS)
 @pytest.mark.parametrize("count", [1, 100])
-def test_up_to_a_hundred_spans_have_a_letter_each(encoding: Encoding, count: int) -> None:
-    _, letters = cut(record_of(encoding, [f"s{n}" for n in range(count)]), encoding)
+def test_first_hundred_spans_have_a_dead_letter_each(encoding: Encoding, count: int) -> None:
+    _, dead_letters = cut(record_of(encoding, [f"s{n}" for n in range(count)]), encoding)
 
-    assert [each.rejection.span_index for each in letters] == list(range(count))
-    assert not any(each.codes for each in letters)
+    assert [dead_letter.rejection.span_index for dead_letter in dead_letters] == list(range(count))
+    assert not any(dead_letter.codes for dead_letter in dead_letters)
 
 
 @pytest.mark.parametrize("encoding", ENCODINGS)
 @pytest.mark.parametrize("count", [101, 5_000, 30_000])
-def test_all_further_ones_share_one(encoding: Encoding, count: int) -> None:
-    """The largest is past what is parsed in one go."""
+def test_further_spans_share_one_dead_letter(encoding: Encoding, count: int) -> None:
+    """The largest record is too large to be parsed as a whole."""
     record = record_of(encoding, [f"s{n}" for n in range(count)])
 
-    rejections, letters = cut(record, encoding)
+    rejections, dead_letters = cut(record, encoding)
 
     assert len(rejections) == count
-    assert len(letters) == 101
-    shared = letters[-1]
+    assert len(dead_letters) == 101
+    shared = dead_letters[-1]
     assert (shared.rejection.span_index, shared.rejection.code) == (None, RejectionCode.MANY_SPANS)
     assert sum(shared.codes.values()) == count - 100
     assert shared.rejection.reason.startswith("Span 100: The span has no trace")
@@ -90,58 +90,58 @@ def test_all_further_ones_share_one(encoding: Encoding, count: int) -> None:
 
 
 @pytest.mark.parametrize("encoding", [Encoding.OTLP_PROTO, Encoding.OTLP_JSON])
-def test_a_large_resource_is_sent_twice_and_once_more(encoding: Encoding) -> None:
+def test_large_resource_is_copied_at_most_twice_and_once_shared(encoding: Encoding) -> None:
     record = record_of(encoding, [f"s{n}" for n in range(90)], resource="x" * 100_000)
 
-    _, letters = cut(record, encoding)
+    _, dead_letters = cut(record, encoding)
 
     size = len(record.value or b"")
-    *alone, shared = letters
+    *alone, shared = dead_letters
     assert len(alone) in (1, 2)
-    assert sum(len(each.value) for each in alone) <= 2 * size
+    assert sum(len(dead_letter.value) for dead_letter in alone) <= 2 * size
     assert len(shared.value) <= size
     assert shared.value.count(b"x" * 100_000) == 1
     assert sum(shared.codes.values()) == 90 - len(alone)
 
 
 @pytest.mark.parametrize("encoding", ENCODINGS)
-def test_large_headers_and_keys_count_too(encoding: Encoding) -> None:
+def test_large_headers_and_keys_count_against_the_limit(encoding: Encoding) -> None:
     record = record_of(encoding, [f"s{n}" for n in range(90)], extra={"h": b"x" * 100_000})
 
-    _, letters = cut(record, encoding)
+    _, dead_letters = cut(record, encoding)
 
-    assert len(letters) == 3
-    assert sum(letters[-1].codes.values()) == 88
+    assert len(dead_letters) == 3
+    assert sum(dead_letters[-1].codes.values()) == 88
 
 
-def test_a_record_that_is_rejected_as_a_whole_is_its_own_letter() -> None:
+def test_record_rejected_as_a_whole_is_one_dead_letter() -> None:
     record = Record("t", 0, 0, 5, None, b"no json")
 
-    (letter,) = cut_dead_letters(
+    (dead_letter,) = cut_dead_letters(
         record, Rejections.of_record(RejectionCode.UNDECODABLE, "r"), encoding=Encoding.SPAN_JSON
     )
 
-    assert (letter.value, letter.rejection.code) == (b"no json", RejectionCode.UNDECODABLE)
+    assert (dead_letter.value, dead_letter.rejection.code) == (b"no json", RejectionCode.UNDECODABLE)
 
 
-def test_nothing_rejected_is_no_letter() -> None:
+def test_record_without_rejections_has_no_dead_letter() -> None:
     assert cut_dead_letters(Record("t", 0, 0, 5, None, b"{}"), Rejections(), encoding=Encoding.SPAN_JSON) == []
 
 
-def test_a_record_that_cannot_be_followed_is_sent_whole_and_still_bounded() -> None:
+def test_unreadable_layout_sends_whole_records_within_the_limit() -> None:
     rejections = Rejections()
     for index in range(300):
         rejections.add(index, RejectionCode.OUR_FAILURE, "r")
     record = Record("t", 0, 0, 5, None, b"no json")
 
-    letters = cut_dead_letters(record, rejections, encoding=Encoding.SPAN_JSON)
+    dead_letters = cut_dead_letters(record, rejections, encoding=Encoding.SPAN_JSON)
 
-    assert {each.value for each in letters} == {b"no json"}
-    assert len(letters) == 3
-    assert letters[-1].codes == Counter({RejectionCode.OUR_FAILURE: 298})
+    assert {dead_letter.value for dead_letter in dead_letters} == {b"no json"}
+    assert len(dead_letters) == 3
+    assert dead_letters[-1].codes == Counter({RejectionCode.OUR_FAILURE: 298})
 
 
-def test_spans_that_were_rejected_later_stand_in_the_order_of_the_record() -> None:
+def test_later_rejections_are_in_the_order_of_the_record() -> None:
     record = record_of(Encoding.SPAN_JSON, [f"s{n}" for n in range(200)])
     rejections = Rejections()
     for index in [*range(1, 200), 0]:
@@ -149,5 +149,5 @@ def test_spans_that_were_rejected_later_stand_in_the_order_of_the_record() -> No
 
     shared = cut_dead_letters(record, rejections, encoding=Encoding.SPAN_JSON)[-1]
 
-    names = [each["span_name"].rstrip("_") for each in orjson.loads(shared.value)["spans"]]
+    names = [span["span_name"].rstrip("_") for span in orjson.loads(shared.value)["spans"]]
     assert names == ["s0", *(f"s{n}" for n in range(101, 200))]

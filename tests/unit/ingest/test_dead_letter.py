@@ -23,7 +23,7 @@ async def no_sleep(_: float) -> None:
     await asyncio.sleep(0)
 
 
-def dead_letters(
+def dead_letters_on(
     broker: MemoryBroker,
     readiness: Readiness | None = None,
     *,
@@ -35,17 +35,17 @@ def dead_letters(
     return DeadLetters(bulk, clock=ManualClock(now_ns=1_760_000_000_123_456_000))
 
 
-async def test_a_letter_carries_the_original_and_where_it_came_from() -> None:
+async def test_dead_letter_has_the_original_and_its_coordinates() -> None:
     broker = MemoryBroker(partitions=1)
-    letters = dead_letters(broker)
+    dead_letters = dead_letters_on(broker)
 
-    await letters.add(RECORD, CutDeadLetter(WHOLE, b"value"), encoding=Encoding.OTLP_PROTO)
-    await letters.flush()
+    await dead_letters.add(RECORD, CutDeadLetter(WHOLE, b"value"), encoding=Encoding.OTLP_PROTO)
+    await dead_letters.flush()
 
-    (letter,) = broker.records(DEAD)
-    assert (letter.key, letter.value) == (b"key", b"value")
-    assert len(letter.headers) == 9
-    assert dict(letter.headers) == {
+    (dead_letter,) = broker.records(DEAD)
+    assert (dead_letter.key, dead_letter.value) == (b"key", b"value")
+    assert len(dead_letter.headers) == 9
+    assert dict(dead_letter.headers) == {
         "project-id": b"p",
         "content-type": b"application/x-protobuf",
         "clearspan-topic": b"otlp_spans",
@@ -58,38 +58,38 @@ async def test_a_letter_carries_the_original_and_where_it_came_from() -> None:
     }
 
 
-async def test_a_content_type_that_was_sent_stays_the_only_one() -> None:
+async def test_sent_content_type_is_the_only_one() -> None:
     broker = MemoryBroker(partitions=1)
-    letters = dead_letters(broker)
+    dead_letters = dead_letters_on(broker)
     record = RECORD._replace(headers=(("content-type", b"text/csv"),))
 
-    await letters.add(record, CutDeadLetter(WHOLE._replace(span_index=2), b"v"), encoding=Encoding.OTLP_PROTO)
-    await letters.flush()
+    await dead_letters.add(record, CutDeadLetter(WHOLE._replace(span_index=2), b"v"), encoding=Encoding.OTLP_PROTO)
+    await dead_letters.flush()
 
-    (letter,) = broker.records(DEAD)
-    assert [value for name, value in letter.headers if name == "content-type"] == [b"text/csv"]
-    assert letter.header("clearspan-span-index") == b"2"
+    (dead_letter,) = broker.records(DEAD)
+    assert [value for name, value in dead_letter.headers if name == "content-type"] == [b"text/csv"]
+    assert dead_letter.header("clearspan-span-index") == b"2"
 
 
-async def test_a_full_window_is_published_before_more_is_taken_in() -> None:
+async def test_full_window_is_published_before_more_is_queued() -> None:
     broker = MemoryBroker()
-    letters = dead_letters(broker)
+    dead_letters = dead_letters_on(broker)
 
     for count in range(1, WAITING_MAX + 1):
         assert len(broker.records(DEAD)) == 0, count
-        await letters.add(RECORD, CutDeadLetter(WHOLE, b"v"), encoding=Encoding.OTLP_PROTO)
+        await dead_letters.add(RECORD, CutDeadLetter(WHOLE, b"v"), encoding=Encoding.OTLP_PROTO)
 
     assert len(broker.records(DEAD)) == WAITING_MAX
 
 
-async def test_large_letters_are_published_before_there_are_many() -> None:
+async def test_window_of_large_dead_letters_is_published_early() -> None:
     broker = MemoryBroker(partitions=1)
-    letters = dead_letters(broker)
+    dead_letters = dead_letters_on(broker)
     half = bytes(WAITING_BYTES_MAX // 2)
 
     published = []
     for _ in range(5):
-        await letters.add(RECORD, CutDeadLetter(WHOLE, half), encoding=Encoding.OTLP_PROTO)
+        await dead_letters.add(RECORD, CutDeadLetter(WHOLE, half), encoding=Encoding.OTLP_PROTO)
         published.append(len(broker.records(DEAD)))
 
     assert published == [0, 2, 2, 4, 4]
@@ -98,16 +98,16 @@ async def test_large_letters_are_published_before_there_are_many() -> None:
 async def test_flush_returns_only_when_all_are_acknowledged() -> None:
     broker = MemoryBroker()
     broker.publish_faults.extend([Unavailable("away")] * 5)
-    letters = dead_letters(broker)
+    dead_letters = dead_letters_on(broker)
 
-    await letters.add(RECORD, CutDeadLetter(WHOLE, b"1"), encoding=Encoding.OTLP_PROTO)
-    await letters.add(RECORD, CutDeadLetter(WHOLE, b"2"), encoding=Encoding.OTLP_PROTO)
-    await letters.flush()
+    await dead_letters.add(RECORD, CutDeadLetter(WHOLE, b"1"), encoding=Encoding.OTLP_PROTO)
+    await dead_letters.add(RECORD, CutDeadLetter(WHOLE, b"2"), encoding=Encoding.OTLP_PROTO)
+    await dead_letters.flush()
 
-    assert sorted(letter.value or b"" for letter in broker.records(DEAD)) == [b"1", b"2"]
+    assert sorted(dead_letter.value or b"" for dead_letter in broker.records(DEAD)) == [b"1", b"2"]
 
 
-async def test_the_worker_is_ready_again_once_the_letter_that_waited_is_acknowledged() -> None:
+async def test_worker_is_ready_again_once_the_dead_letter_is_acknowledged() -> None:
     broker = MemoryBroker()
     broker.publish_faults.append(Unavailable("away"))
     readiness = Readiness()
@@ -116,19 +116,19 @@ async def test_the_worker_is_ready_again_once_the_letter_that_waited_is_acknowle
     async def look(_: float) -> None:
         while_waiting.append(readiness.reasons)
 
-    letters = dead_letters(broker, readiness, sleep=look)
-    await letters.add(RECORD, CutDeadLetter(WHOLE, b"1"), encoding=Encoding.OTLP_PROTO)
-    await letters.flush()
+    dead_letters = dead_letters_on(broker, readiness, sleep=look)
+    await dead_letters.add(RECORD, CutDeadLetter(WHOLE, b"1"), encoding=Encoding.OTLP_PROTO)
+    await dead_letters.flush()
 
     assert while_waiting == [{"dead letters": "away"}]
     assert readiness.reasons == {}
 
 
-async def test_a_failure_that_no_waiting_cures_comes_out() -> None:
+async def test_permanent_failure_is_raised() -> None:
     broker = MemoryBroker()
     broker.publish_faults.append(ServiceError("not authorised"))
-    letters = dead_letters(broker)
+    dead_letters = dead_letters_on(broker)
 
-    await letters.add(RECORD, CutDeadLetter(WHOLE, b"1"), encoding=Encoding.OTLP_PROTO)
+    await dead_letters.add(RECORD, CutDeadLetter(WHOLE, b"1"), encoding=Encoding.OTLP_PROTO)
     with pytest.raises(ExceptionGroup):
-        await letters.flush()
+        await dead_letters.flush()

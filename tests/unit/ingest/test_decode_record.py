@@ -38,7 +38,7 @@ def test_header_wins_over_resource_over_topic_over_default() -> None:
     assert decoded(request(["a"])).projects == DEFAULT_PROJECT_ID
 
 
-def test_a_resource_names_its_project_beside_an_attribute_that_is_called_project() -> None:
+def test_resource_names_its_project_next_to_an_attribute_project() -> None:
     message = ExportTraceServiceRequest.FromString(request(["a"], project=str(OF_RESOURCE)))
     message.resource_spans[0].resource.attributes.add(key="project").value.string_value = "shop"
 
@@ -46,49 +46,49 @@ def test_a_resource_names_its_project_beside_an_attribute_that_is_called_project
 
 
 @pytest.mark.parametrize("value", [None, b""])
-def test_a_record_without_a_value_is_no_fault(value: bytes | None) -> None:
+def test_record_without_a_value_is_not_rejected(value: bytes | None) -> None:
     found = decoded(value)
 
     assert (found.spans, len(found.rejections)) == ([], 0)
 
 
-def test_a_header_that_is_no_project_refuses_the_record() -> None:
+def test_header_that_is_not_a_project_id_rejects_the_record() -> None:
     found = decoded(request(["a", "b"]), project="acme")
 
     assert found.spans == []
-    assert [(each.span_index, each.code) for each in found.rejections.in_full] == [
+    assert [(rejection.span_index, rejection.code) for rejection in found.rejections.in_full] == [
         (None, RejectionCode.UNKNOWN_PROJECT)
     ]
     assert "acme" in found.rejections.in_full[0].reason
 
 
-def test_a_resource_that_is_no_project_refuses_its_spans() -> None:
+def test_resource_with_a_malformed_project_id_rejects_its_spans() -> None:
     found = decoded(request(["a", "b"], project="acme"))
 
     assert found.spans == []
-    assert [each.span_index for each in found.rejections.in_full] == [0, 1]
+    assert [rejection.span_index for rejection in found.rejections.in_full] == [0, 1]
 
 
-def test_spans_of_projects_that_exist_stay() -> None:
+def test_spans_of_existing_projects_are_kept() -> None:
     found = decoded(request(["a"], project=str(OF_RESOURCE)))
 
     assert found.claimed == {OF_RESOURCE}
     assert without_projects(found, {OF_TOPIC}) == found
 
 
-def test_an_unknown_project_of_a_topic_refuses_the_record() -> None:
+def test_unknown_project_of_a_topic_rejects_the_record() -> None:
     found = without_projects(decoded(request(["a", "b"]), topic="owned"), {OF_TOPIC})
 
     assert found.spans == []
-    assert [each.span_index for each in found.rejections.in_full] == [None]
+    assert [rejection.span_index for rejection in found.rejections.in_full] == [None]
 
 
-def test_a_refused_span_keeps_its_index_when_the_project_is_unknown_too() -> None:
+def test_rejected_span_keeps_its_index_if_the_project_is_unknown_too() -> None:
     found = decoded(request(["bad", "a"], project=str(OF_RESOURCE), absurd=["bad"]))
 
-    refused = without_projects(found, {OF_RESOURCE}).rejections.in_full
+    rejected = without_projects(found, {OF_RESOURCE}).rejections.in_full
 
-    assert [(each.span_index, each.code) for each in refused] == [
+    assert [(rejection.span_index, rejection.code) for rejection in rejected] == [
         (0, RejectionCode.ABSURD_TIME),
         (1, RejectionCode.UNKNOWN_PROJECT),
     ]

@@ -1,4 +1,4 @@
-"""A model call that is told of in two traces counts in one of them."""
+"""A model call that is reported in two traces counts in one of them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def call(
     parent: int | None = None,
     resource: Resource = PROCESS,
 ) -> Span:
-    """A span of a trace of its own."""
+    """A span in its own trace."""
     start_ns = 1_780_000_000_000_000_000
     return Span(
         trace_id=number.to_bytes(16, "big"),
@@ -51,12 +51,12 @@ def meta(normalized: NormalizedSpan) -> dict[str, object]:
     return found
 
 
-def test_the_clients_own_span_does_not_count_beside_the_one_around_it() -> None:
+def test_client_span_does_not_count_next_to_the_span_around_it() -> None:
     assert counting(call(1), echo(2)) == counting(call(1), echo(2, at=(0, 100))) == [True, False]
     assert counting(echo(2), call(1)) == [False, True]
 
 
-def test_it_keeps_what_it_reports_and_says_where_that_counts() -> None:
+def test_duplicate_keeps_its_report_and_names_the_counted_span() -> None:
     original, kept = normalize([call(1), echo(2)])
 
     assert kept.attributes["ag"]["metrics"]["tokens"] == {"incremental": {"prompt": 40}}
@@ -67,22 +67,22 @@ def test_it_keeps_what_it_reports_and_says_where_that_counts() -> None:
     assert "counted_in" not in meta(original)
 
 
-def test_alone_it_counts() -> None:
+def test_client_span_alone_counts() -> None:
     assert counting(echo(2)) == [True]
 
 
-def test_below_another_span_it_is_a_matter_of_the_tree() -> None:
+def test_client_span_below_another_is_left_to_the_roll_up() -> None:
     assert counting(call(1), echo(2, parent=9)) == [True, True]
 
 
-def test_what_is_not_the_same_call_counts() -> None:
+def test_different_call_counts() -> None:
     assert counting(call(1), echo(2, tokens=41)) == [True, True]
     assert counting(call(1), echo(2, at=(1, 101))) == [True, True]
     assert counting(call(1, at=(2, 100)), echo(2, at=(1, 99))) == [True, True]
     assert counting(call(1, resource=Resource({"service": {"name": "b"}})), echo(2)) == [True, True]
 
 
-def test_each_call_has_one_echo() -> None:
+def test_each_call_has_one_duplicate() -> None:
     assert counting(call(1), echo(2), echo(3)) == [True, False, True]
     assert counting(call(1, at=(0, 100)), call(2, at=(10, 50)), echo(3, at=(11, 49)), echo(4, at=(1, 99))) == [
         True,
@@ -92,7 +92,7 @@ def test_each_call_has_one_echo() -> None:
     ]
 
 
-def test_an_error_is_counted_in_either_trace() -> None:
+def test_error_counts_in_both_traces() -> None:
     failed = echo(2)
     failed = failed._replace(attributes=failed.attributes | {"ag.metrics.errors.incremental": 1})
 
@@ -102,7 +102,7 @@ def test_an_error_is_counted_in_either_trace() -> None:
     assert kept.metrics.tokens_prompt == kept.metrics.costs_total == 0
 
 
-def test_published_again_alone_it_still_does_not_count() -> None:
+def test_duplicate_republished_alone_does_not_count() -> None:
     kept = normalize([call(1), echo(2)])[1]
 
     (again,) = normalize([echo(2)._replace(attributes=kept.attributes)])

@@ -1,4 +1,4 @@
-"""JSON inside texts: what is read, and what stays the text that it is."""
+"""JSON in texts: what is parsed, and what stays a text."""
 
 from typing import Any
 
@@ -44,13 +44,13 @@ def test_json_is_read_as_a_codec_would(text: str, value: Any) -> None:
         "[NaN," * 100_000,
     ],
 )
-def test_what_a_span_cannot_hold_is_not_json(text: str) -> None:
+def test_value_that_a_span_cannot_hold_is_not_json(text: str) -> None:
     with pytest.raises(NotJson):
         read_json(text)
 
 
 @pytest.mark.parametrize("number", ["1.0", "1e2", "1E2", "-0.0", "-9223372036854775809", "18446744073709551616", "123"])
-def test_a_number_is_read_the_same_in_simple_text_and_in_any(number: str) -> None:
+def test_number_is_read_equally_on_the_fast_path(number: str) -> None:
     simple, any_text = read_json(f"[{number}]"), read_json(f"[{number}, 0.5]")
 
     assert isinstance(simple, list)
@@ -58,11 +58,11 @@ def test_a_number_is_read_the_same_in_simple_text_and_in_any(number: str) -> Non
     assert repr(simple[0]) == repr(any_text[0])
 
 
-def test_brackets_in_texts_are_no_levels() -> None:
+def test_brackets_in_texts_are_not_levels() -> None:
     assert read_json('["' + "[{" * 100 + '"]') == ["[{" * 100]
 
 
-def test_the_limit_may_be_lower() -> None:
+def test_nesting_limit_may_be_lower() -> None:
     assert read_json(nested(3), levels_max=3) == [[[]]]
 
     with pytest.raises(NotJson):

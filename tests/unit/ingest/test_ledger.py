@@ -20,7 +20,7 @@ def ledger_with(*offsets: int) -> Ledger:
     return ledger
 
 
-def test_watermark_is_the_next_offset_after_the_last_settled_record() -> None:
+def test_committable_offset_is_the_one_after_the_last_done_record() -> None:
     ledger = ledger_with(0, 1)
 
     ledger.mark_done([record(0), record(1)])
@@ -28,7 +28,7 @@ def test_watermark_is_the_next_offset_after_the_last_settled_record() -> None:
     assert ledger.committable() == {P0: 2}
 
 
-def test_gap_holds_the_watermark_back() -> None:
+def test_unfinished_record_holds_the_committable_offset_back() -> None:
     ledger = ledger_with(0, 1, 2)
 
     ledger.mark_done([record(0), record(2)])
@@ -38,7 +38,7 @@ def test_gap_holds_the_watermark_back() -> None:
     assert ledger.committable() == {P0: 3}
 
 
-def test_offsets_that_were_never_taken_hold_nothing() -> None:
+def test_offsets_never_taken_hold_nothing_back() -> None:
     ledger = ledger_with(0, 7)
 
     ledger.mark_done([record(0), record(7)])
@@ -46,7 +46,7 @@ def test_offsets_that_were_never_taken_hold_nothing() -> None:
     assert ledger.committable() == {P0: 8}
 
 
-def test_a_committed_watermark_is_no_longer_due() -> None:
+def test_committed_offset_is_no_longer_due() -> None:
     ledger = ledger_with(0)
     ledger.mark_done([record(0)])
 
@@ -55,7 +55,7 @@ def test_a_committed_watermark_is_no_longer_due() -> None:
     assert ledger.committable() == {}
 
 
-def test_what_moved_on_during_a_commit_stays_due() -> None:
+def test_offset_that_advanced_during_a_commit_stays_due() -> None:
     ledger = ledger_with(0, 1)
     ledger.mark_done([record(0)])
     watermark = ledger.committable()
@@ -66,7 +66,7 @@ def test_what_moved_on_during_a_commit_stays_due() -> None:
     assert ledger.committable() == {P0: 2}
 
 
-def test_what_is_forgotten_is_not_committed_any_more() -> None:
+def test_forgotten_records_are_not_committed() -> None:
     ledger = ledger_with(0, 1)
     ledger.mark_done([record(0)])
 
@@ -77,7 +77,7 @@ def test_what_is_forgotten_is_not_committed_any_more() -> None:
 
 
 @given(st.lists(st.integers(0, 200), unique=True).map(sorted), st.data())
-def test_the_ledger_agrees_with_a_naive_model(offsets: list[int], data: st.DataObject) -> None:
+def test_ledger_agrees_with_a_naive_model(offsets: list[int], data: st.DataObject) -> None:
     ledger = ledger_with(*offsets)
     settled: set[int] = set()
     for offset in data.draw(st.permutations(offsets)):

@@ -1,4 +1,4 @@
-"""Normalisation of one record: what is computed, what is promoted, and that it can be done again."""
+"""Normalization of one record: what is computed, what is promoted, and that repeating it changes nothing."""
 
 import copy
 from typing import Any
@@ -180,7 +180,7 @@ def published_again(span: Span, normalized: NormalizedSpan) -> Span:
 
 
 def as_stored(normalized: NormalizedSpan) -> NormalizedSpan:
-    """Without what is only about the way it was sent."""
+    """Return the span without what only describes how it was sent."""
     return normalized._replace(flat=None, mapping_errors=())
 
 
@@ -188,7 +188,7 @@ def as_stored(normalized: NormalizedSpan) -> NormalizedSpan:
 @example([a_span({"ag": 5, "ag.data.x": 1})])
 @example([a_span({"ag.data.inputs": '@ag.type=json:"@ag.type=json:1"'})])
 @example([a_span(tokens(1e308) | {"ag.metrics.tokens.incremental.completion": 1e308})])
-def test_a_record_of_answers_published_again_is_the_same(spans: list[Span]) -> None:
+def test_republished_responses_are_unchanged(spans: list[Span]) -> None:
     sent = copy.deepcopy(spans)
 
     normalized_spans = normalize(spans)
@@ -199,13 +199,13 @@ def test_a_record_of_answers_published_again_is_the_same(spans: list[Span]) -> N
 
 
 @given(st.lists(SPANS, max_size=6))
-def test_what_comes_out_is_json(spans: list[Span]) -> None:
+def test_result_is_json(spans: list[Span]) -> None:
     for normalized in normalize(spans):
         assert orjson.loads(orjson.dumps(normalized.attributes)) == normalized.attributes
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_real_records_published_again_as_answers_are_the_same(name: str) -> None:
+def test_responses_of_samples_published_again_are_unchanged(name: str) -> None:
     again = [
         published_again(span, normalized) for span, normalized in zip(spans_of(name), normals_of(name), strict=True)
     ]
@@ -213,7 +213,7 @@ def test_real_records_published_again_as_answers_are_the_same(name: str) -> None
     assert list(map(as_stored, normalize(again))) == list(map(as_stored, normals_of(name)))
 
 
-def test_a_plain_span() -> None:
+def test_plain_span_gets_the_empty_ag_and_its_duration() -> None:
     span = a_span({"http.method": "GET", "http.status": 200, "ok": True}, end_ns=1_700_000_000_012_345_678)
 
     assert the_normal(span) == NormalizedSpan(
@@ -240,15 +240,15 @@ def test_a_plain_span() -> None:
 @example([a_span({"gen_ai.operation.name": "chat"})])
 @example([a_span({"session.id": "s"})])
 @example([a_span({"tool_response": "r", "gen_ai.agent.name": ""})])
-def test_flat_leaves_are_those_of_the_walk(spans: list[Span]) -> None:
-    """The short way and the long way agree wherever the short one is taken."""
+def test_leaves_of_the_fast_path_equal_those_of_the_general_one(spans: list[Span]) -> None:
+    """The fast path and the general one agree wherever the fast one is taken."""
     for normalized in normalize(spans):
         short: tuple[list[str], list[str]] = ([], [])
         if normalized.flat is not None and append_flat_leaves(normalized.flat, *short):
             append_ag_leaves(normalized.attributes["ag"], *short)
-            walked: tuple[list[str], list[str]] = ([], [])
-            append_leaves(normalized.attributes, *walked)
-            assert dict(zip(*short, strict=True)) == dict(zip(*walked, strict=True))
+            general: tuple[list[str], list[str]] = ([], [])
+            append_leaves(normalized.attributes, *general)
+            assert dict(zip(*short, strict=True)) == dict(zip(*general, strict=True))
 
 
 def test_shared_values_are_not_changed() -> None:
@@ -275,7 +275,7 @@ def test_shared_values_are_not_changed() -> None:
         (1_234_567_890, {"cumulative": 1234.568}),
     ],
 )
-def test_the_duration_is_computed_when_there_is_one(duration_ns: int, shown: dict[str, float]) -> None:
+def test_duration_is_computed_if_there_is_one(duration_ns: int, shown: dict[str, float]) -> None:
     span = a_span({"ag.metrics.duration.cumulative": 7}, start_ns=10**18, end_ns=10**18 + duration_ns)
 
     duration = metrics_shown(span)["duration"]
@@ -292,14 +292,14 @@ def test_the_duration_is_computed_when_there_is_one(duration_ns: int, shown: dic
         (["exception", "Exception", "exception", "exception.x"], {"incremental": 2, "cumulative": 2}),
     ],
 )
-def test_errors_are_the_exceptions_among_the_events(names: list[str], shown: dict[str, int]) -> None:
+def test_errors_are_the_exception_events(names: list[str], shown: dict[str, int]) -> None:
     span = a_span({"ag.metrics.errors.incremental": 9}, events=tuple(map(an_event, names)))
 
     assert metrics_shown(span)["errors"] == shown
 
 
 @pytest.mark.parametrize("links", [(), (LINK,)])
-def test_links_make_an_annotation_of_their_trace_alone(links: tuple[Link, ...]) -> None:
+def test_links_make_only_their_own_trace_an_annotation(links: tuple[Link, ...]) -> None:
     spans = [a_span(number=1), a_span(number=2, parent=1, links=links), a_span(trace_id=OTHER_TRACE)]
 
     normalized_spans = normalize(spans)
@@ -312,7 +312,7 @@ def test_links_make_an_annotation_of_their_trace_alone(links: tuple[Link, ...]) 
     ]
 
 
-def test_the_trace_type_sent_does_not_count() -> None:
+def test_sent_trace_type_is_ignored() -> None:
     assert the_normal(a_span({"ag.type.trace": "annotation"})).trace_type == "invocation"
 
 
@@ -325,16 +325,14 @@ def test_the_trace_type_sent_does_not_count() -> None:
         ({"ag.type.span": "other"}, "task", {}),
     ],
 )
-def test_the_span_type_stands_in_ag_when_it_was_sent(
-    attributes: Attributes, span_type: str, shown: dict[str, str]
-) -> None:
+def test_sent_span_type_is_in_ag(attributes: Attributes, span_type: str, shown: dict[str, str]) -> None:
     normalized = the_normal(a_span(attributes))
 
     assert normalized.span_type == span_type
     assert normalized.attributes["ag"]["type"] == {"trace": "invocation"} | shown
 
 
-def test_references_of_ag_replace_those_sent_beside() -> None:
+def test_references_of_ag_replace_those_sent_outside_of_it() -> None:
     sent = [{"slug": "beside", "attributes": {"key": "query"}}]
     attributes = {"ag.refs.application.id": APPLICATION_ID.upper(), "ag.refs.variant.version": 3}
 
@@ -348,7 +346,7 @@ def test_references_of_ag_replace_those_sent_beside() -> None:
     assert the_normal(a_span(references=[])).references is None
 
 
-def test_hashes_are_computed_where_something_is_referred_to() -> None:
+def test_hashes_are_computed_if_there_are_references_or_links() -> None:
     sent = [{"id": APPLICATION_ID}]
 
     assert the_normal(a_span(hashes=sent)).hashes == sent
@@ -373,7 +371,7 @@ def test_identity_of_a_root_is_that_of_its_attributes() -> None:
     assert (bare.session_id, bare.user_id, bare.agent_id) == (None, None, None)
 
 
-def test_identity_of_a_child_is_what_was_sent_beside() -> None:
+def test_identity_of_a_child_is_that_sent_outside_of_its_attributes() -> None:
     child = the_normal(a_span({"ag.session.id": "s", "ag.agent.id": "w"}, parent=9, session_id="a", agent_id="c"))
 
     assert (child.session_id, child.user_id, child.agent_id) == ("a", None, "c")
@@ -397,7 +395,7 @@ def test_own_metrics_are_the_incremental_numbers(attributes: Attributes, metrics
     assert the_normal(a_span(attributes)).metrics == metrics
 
 
-def test_sums_of_the_record_are_written_over_what_was_sent() -> None:
+def test_sums_of_the_record_replace_sent_ones() -> None:
     sent = {"ag.metrics.tokens.cumulative.total": 99, "ag.metrics.tokens.cumulative.cached": 1}
     spans = [
         a_span(sent | {"ag.metrics.costs.cumulative.total": 0.5}, number=1),
@@ -416,11 +414,11 @@ def test_sums_of_the_record_are_written_over_what_was_sent() -> None:
     assert isinstance(middle["tokens"]["cumulative"]["completion"], int)
 
 
-def test_a_sum_past_the_largest_double_is_not_written() -> None:
+def test_sum_past_the_largest_double_is_not_written() -> None:
     assert metrics_shown(a_span(tokens(1e308, 1e308)))["tokens"].keys() == {"incremental"}
 
 
-def test_other_attributes_beside_ag_are_left_alone() -> None:
+def test_attributes_outside_of_ag_are_unchanged() -> None:
     attributes = {
         "@ag.type": "@ag.type=json:1",
         "gen_ai.prompt": "@ag.type=json:1",
@@ -448,7 +446,7 @@ def test_other_attributes_beside_ag_are_left_alone() -> None:
         ("ag.data.inputs", '{"a": 1}', ("data", "inputs"), {"a": 1}),
     ],
 )
-def test_what_was_sent_as_ag_wins_where_it_can_be_read(key: str, value: Any, path: tuple[str, ...], shown: Any) -> None:
+def test_readable_values_sent_as_ag_win(key: str, value: Any, path: tuple[str, ...], shown: Any) -> None:
     mapped = {
         "gen_ai.operation.name": "chat",
         "gen_ai.request.model": "m",
@@ -482,12 +480,12 @@ TOLD = (
         ({"gen_ai.operation.name": "chat", "ag.data.inputs.question": "?"}, {"question": "?"}),
     ],
 )
-def test_events_tell_what_attributes_of_their_convention_do_not(attributes: Attributes, inputs: Any) -> None:
+def test_events_add_what_attributes_of_their_convention_lack(attributes: Attributes, inputs: Any) -> None:
     normalized = the_normal(a_span(attributes, events=TOLD))
 
     assert normalized.attributes["ag"]["data"] == ({} if inputs is None else {"inputs": inputs})
     assert list(normalized.mapping_errors) == (["not_json"] if attributes else [])
 
 
-def test_an_empty_record() -> None:
+def test_empty_record_gives_no_spans() -> None:
     assert normalize([]) == []

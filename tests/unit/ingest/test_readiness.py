@@ -5,11 +5,11 @@ from structlog.testing import capture_logs
 from ingest.readiness import Readiness
 
 
-def test_ready_when_nothing_is_red() -> None:
+def test_process_is_ready_if_no_component_is_red() -> None:
     assert Readiness().reasons == {}
 
 
-def test_a_component_is_named_with_its_latest_reason_until_it_is_green() -> None:
+def test_component_is_named_with_its_latest_reason_until_green() -> None:
     readiness = Readiness()
     readiness.red("store", "away")
     readiness.red("kafka", "away")
@@ -22,7 +22,7 @@ def test_a_component_is_named_with_its_latest_reason_until_it_is_green() -> None
     assert readiness.reasons == {"kafka": "away"}
 
 
-def test_the_log_says_when_something_is_waited_for_no_longer() -> None:
+def test_end_of_waiting_is_logged() -> None:
     readiness = Readiness()
 
     with capture_logs() as logs:

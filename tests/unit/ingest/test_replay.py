@@ -20,31 +20,31 @@ from tests.support.otlp import START_NS
 DEAD = "spans.dead_letter"
 
 
-def dead_letters(broker: MemoryBroker, clock: ManualClock) -> DeadLetters:
+def dead_letters_on(broker: MemoryBroker, clock: ManualClock) -> DeadLetters:
     bulk = BulkPublisher(broker.publisher(), topic=DEAD, readiness=Readiness(), retry_delay_s_max=1.0)
     return DeadLetters(bulk, clock=clock)
 
 
-async def dead_letter(broker: MemoryBroker, record: Record, refusal: Rejection, *, now_s: float = 0.0) -> None:
+async def add_dead_letter(broker: MemoryBroker, record: Record, rejection: Rejection, *, now_s: float = 0.0) -> None:
     clock = ManualClock()
     clock.advance(now_s)
-    letters = dead_letters(broker, clock)
-    await letters.add(record, CutDeadLetter(refusal, record.value or b""), encoding=Encoding.OTLP_JSON)
-    await letters.flush()
+    dead_letters = dead_letters_on(broker, clock)
+    await dead_letters.add(record, CutDeadLetter(rejection, record.value or b""), encoding=Encoding.OTLP_JSON)
+    await dead_letters.flush()
 
 
 def record(offset: int = 5, *, key: bytes = b"k", value: bytes = b"{}") -> Record:
     return Record("otlp_spans_json", 1, offset, 0, key, value, (("project-id", b"p"),))
 
 
-async def test_a_list_shows_each_refusal_with_its_members() -> None:
+async def test_list_shows_each_rejection_with_its_members() -> None:
     broker = MemoryBroker(partitions=1)
-    await dead_letter(broker, record(value=b"12345"), Rejection(7, Code.ABSURD_TIME, "It is 1970."))
+    await add_dead_letter(broker, record(value=b"12345"), Rejection(7, Code.ABSURD_TIME, "It is 1970."))
 
     found = await replay.list_dead_letters(broker, DEAD)
 
-    (letter,) = found.letters
-    assert letter._asdict() == {
+    (dead_letter,) = found.dead_letters
+    assert dead_letter._asdict() == {
         "id": "0-0",
         "topic": "otlp_spans_json",
         "partition": 1,
@@ -60,66 +60,70 @@ async def test_a_list_shows_each_refusal_with_its_members() -> None:
     assert found.is_complete
 
 
-async def test_a_letter_of_many_spans_says_of_how_many_and_is_replayed_as_one_record() -> None:
+async def test_shared_dead_letter_has_its_span_count_and_is_one_record() -> None:
     broker = MemoryBroker(partitions=1)
     value = orjson.dumps({"spans": [{"span_name": f"s{number}"} for number in range(150)]})
     sent = record(value=value)._replace(
         headers=(("content-type", b"application/vnd.clearspan.span+json"), ("null", None))
     )
-    letters = dead_letters(broker, ManualClock())
+    dead_letters = dead_letters_on(broker, ManualClock())
     decoded = decode(sent, encoding=Encoding.OTLP_JSON, limits=SpanLimits(), now_ns=START_NS)
-    for each in cut_dead_letters(sent, decoded.rejections, encoding=Encoding.OTLP_JSON):
-        await letters.add(sent, each, encoding=Encoding.OTLP_JSON)
-    await letters.flush()
+    for dead_letter in cut_dead_letters(sent, decoded.rejections, encoding=Encoding.OTLP_JSON):
+        await dead_letters.add(sent, dead_letter, encoding=Encoding.OTLP_JSON)
+    await dead_letters.flush()
 
-    found = {each.code: each for each in (await replay.list_dead_letters(broker, DEAD)).letters}
+    found = {
+        dead_letter.code: dead_letter for dead_letter in (await replay.list_dead_letters(broker, DEAD)).dead_letters
+    }
     shared = found["many_spans"]
     assert (shared.span_index, shared.span_count, shared.codes) == (None, 50, {"invalid_trace_id": 50})
     assert found["invalid_trace_id"].span_count is None
     await replay.replay(broker, broker.publisher(), DEAD, shared.id)
 
     (again,) = broker.records("otlp_spans_json")
-    assert [each["span_name"] for each in orjson.loads(again.value or b"")["spans"]] == [
+    assert [span["span_name"] for span in orjson.loads(again.value or b"")["spans"]] == [
         f"s{n}" for n in range(100, 150)
     ]
     assert again.headers == sent.headers
     await replay.drop(broker, broker.publisher(), DEAD, found["invalid_trace_id"].id)
-    assert len((await replay.list_dead_letters(broker, DEAD)).letters) == 99
+    assert len((await replay.list_dead_letters(broker, DEAD)).dead_letters) == 99
 
 
-async def test_letters_of_two_brokers_at_one_offset_are_two() -> None:
-    """A broker that was made anew counts from 0 again; the record's own timestamp tells the two apart."""
+async def test_dead_letters_of_two_brokers_at_one_offset_are_distinct() -> None:
+    """A new broker counts from 0 again; the timestamps of the records differ."""
     broker = MemoryBroker(partitions=1)
-    await dead_letter(broker, record(), Rejection(None, Code.UNDECODABLE, "of the old broker"))
-    await dead_letter(broker, record()._replace(timestamp_ms=1), Rejection(None, Code.UNDECODABLE, "of the new one"))
+    await add_dead_letter(broker, record(), Rejection(None, Code.UNDECODABLE, "of the old broker"))
+    await add_dead_letter(
+        broker, record()._replace(timestamp_ms=1), Rejection(None, Code.UNDECODABLE, "of the new one")
+    )
 
     found = await replay.list_dead_letters(broker, DEAD)
 
-    assert sorted(letter.reason for letter in found.letters) == ["of the new one", "of the old broker"]
+    assert sorted(dead_letter.reason for dead_letter in found.dead_letters) == ["of the new one", "of the old broker"]
 
 
-async def test_a_letter_buried_twice_is_listed_once() -> None:
+async def test_record_dead_lettered_twice_is_listed_once() -> None:
     broker = MemoryBroker(partitions=1)
     for _ in range(2):
-        await dead_letter(broker, record(), Rejection(0, Code.ABSURD_TIME, "r"))
-        await dead_letter(broker, record(), Rejection(1, Code.ABSURD_TIME, "r"))
+        await add_dead_letter(broker, record(), Rejection(0, Code.ABSURD_TIME, "r"))
+        await add_dead_letter(broker, record(), Rejection(1, Code.ABSURD_TIME, "r"))
 
     found = await replay.list_dead_letters(broker, DEAD)
 
-    assert [(each.id, each.span_index) for each in found.letters] == [("0-0", 0), ("0-1", 1)]
+    assert [(dead_letter.id, dead_letter.span_index) for dead_letter in found.dead_letters] == [("0-0", 0), ("0-1", 1)]
 
 
-async def test_the_oldest_stands_first() -> None:
+async def test_oldest_dead_letter_is_first() -> None:
     broker = MemoryBroker(partitions=2)
-    await dead_letter(broker, record(1, key=b"a"), Rejection(None, Code.UNDECODABLE, "r"), now_s=9.0)
-    await dead_letter(broker, record(2, key=b"b"), Rejection(None, Code.UNDECODABLE, "r"), now_s=1.0)
+    await add_dead_letter(broker, record(1, key=b"a"), Rejection(None, Code.UNDECODABLE, "r"), now_s=9.0)
+    await add_dead_letter(broker, record(2, key=b"b"), Rejection(None, Code.UNDECODABLE, "r"), now_s=1.0)
 
-    assert [each.offset for each in (await replay.list_dead_letters(broker, DEAD)).letters] == [2, 1]
+    assert [dead_letter.offset for dead_letter in (await replay.list_dead_letters(broker, DEAD)).dead_letters] == [2, 1]
 
 
-async def test_replay_publishes_the_original_to_where_it_came_from_and_marks_it() -> None:
+async def test_replay_publishes_the_original_to_its_topic_and_marks_it() -> None:
     broker = MemoryBroker(partitions=1)
-    await dead_letter(broker, record(value=b"{1}"), Rejection(None, Code.UNDECODABLE, "r"))
+    await add_dead_letter(broker, record(value=b"{1}"), Rejection(None, Code.UNDECODABLE, "r"))
 
     went_to = await replay.replay(broker, broker.publisher(), DEAD, "0-0")
 
@@ -127,45 +131,45 @@ async def test_replay_publishes_the_original_to_where_it_came_from_and_marks_it(
     assert again is not None
     assert (again.topic, again.key, again.value) == ("otlp_spans_json", b"k", b"{1}")
     assert again.headers == (("project-id", b"p"), ("content-type", b"application/json"))
-    assert (await replay.list_dead_letters(broker, DEAD)).letters == []
+    assert (await replay.list_dead_letters(broker, DEAD)).dead_letters == []
 
 
-async def test_a_duplicate_of_a_replayed_letter_is_not_listed_either() -> None:
+async def test_duplicate_of_a_replayed_dead_letter_is_not_listed() -> None:
     broker = MemoryBroker(partitions=1)
     for _ in range(2):
-        await dead_letter(broker, record(), Rejection(None, Code.UNDECODABLE, "r"))
+        await add_dead_letter(broker, record(), Rejection(None, Code.UNDECODABLE, "r"))
 
     await replay.replay(broker, broker.publisher(), DEAD, "0-1")
 
-    assert (await replay.list_dead_letters(broker, DEAD)).letters == []
+    assert (await replay.list_dead_letters(broker, DEAD)).dead_letters == []
 
 
-async def test_a_dropped_letter_is_not_listed_but_still_shown() -> None:
+async def test_dropped_dead_letter_is_not_listed_but_can_be_read() -> None:
     broker = MemoryBroker(partitions=1)
-    await dead_letter(broker, record(value=b"xyz"), Rejection(None, Code.UNDECODABLE, "r"))
+    await add_dead_letter(broker, record(value=b"xyz"), Rejection(None, Code.UNDECODABLE, "r"))
 
     await replay.drop(broker, broker.publisher(), DEAD, "0-0")
 
-    assert (await replay.list_dead_letters(broker, DEAD)).letters == []
+    assert (await replay.list_dead_letters(broker, DEAD)).dead_letters == []
     assert (await replay.show(broker, DEAD, "0-0"))[1] == b"xyz"
 
 
-async def test_open_letters_are_those_not_dealt_with_bytes_and_all() -> None:
+async def test_open_dead_letters_are_the_unresolved_ones_with_their_bytes() -> None:
     broker = MemoryBroker(partitions=1)
     for offset in range(3):
-        await dead_letter(broker, record(offset, value=b"%d" % offset), Rejection(None, Code.UNDECODABLE, "r"))
+        await add_dead_letter(broker, record(offset, value=b"%d" % offset), Rejection(None, Code.UNDECODABLE, "r"))
     await replay.drop(broker, broker.publisher(), DEAD, "0-1")
 
-    letters = [each async for each in replay.open_dead_letters(broker, DEAD)]
+    dead_letters = [dead_letter async for dead_letter in replay.open_dead_letters(broker, DEAD)]
 
-    assert [letter.value for letter in letters] == [b"0", b"2"]
-    assert all(letter.header("clearspan-code") == b"undecodable" for letter in letters)
+    assert [dead_letter.value for dead_letter in dead_letters] == [b"0", b"2"]
+    assert all(dead_letter.header("clearspan-code") == b"undecodable" for dead_letter in dead_letters)
 
 
-async def test_what_is_marked_says_which_letter_and_what_became_of_it() -> None:
+async def test_resolution_names_the_dead_letter_and_what_was_done() -> None:
     broker = MemoryBroker(partitions=1)
     for offset in range(2):
-        await dead_letter(broker, record(offset), Rejection(None, Code.UNDECODABLE, "r"))
+        await add_dead_letter(broker, record(offset), Rejection(None, Code.UNDECODABLE, "r"))
 
     await replay.replay(broker, broker.publisher(), DEAD, "0-0")
     await replay.drop(broker, broker.publisher(), DEAD, "0-1")
@@ -177,19 +181,19 @@ async def test_what_is_marked_says_which_letter_and_what_became_of_it() -> None:
     ]
 
 
-async def test_another_record_in_the_topic_is_no_letter() -> None:
+async def test_other_record_in_the_topic_is_not_a_dead_letter() -> None:
     broker = MemoryBroker(partitions=1)
     await broker.append(DEAD, b"by hand")
 
-    assert (await replay.list_dead_letters(broker, DEAD)).letters == []
+    assert (await replay.list_dead_letters(broker, DEAD)).dead_letters == []
     with pytest.raises(NotFound):
         await replay.show(broker, DEAD, "0-0")
 
 
-async def test_a_letter_that_is_dealt_with_is_named_and_one_that_is_not_there_is_not_found() -> None:
+async def test_resolved_dead_letter_conflicts_and_a_missing_one_is_not_found() -> None:
     broker = MemoryBroker(partitions=1)
     for offset in range(2):
-        await dead_letter(broker, record(offset), Rejection(None, Code.UNDECODABLE, "r"))
+        await add_dead_letter(broker, record(offset), Rejection(None, Code.UNDECODABLE, "r"))
     await replay.drop(broker, broker.publisher(), DEAD, "0-1")
 
     await replay.require_open(broker, DEAD, ["0-0"])
@@ -201,11 +205,11 @@ async def test_a_letter_that_is_dealt_with_is_named_and_one_that_is_not_there_is
         await replay.drop(broker, broker.publisher(), DEAD, "0-7")
 
 
-async def test_each_duplicate_of_an_open_letter_is_open() -> None:
-    """Without a key they lie in any partition, and which of them is read first is never the same."""
+async def test_each_duplicate_of_an_open_dead_letter_is_open() -> None:
+    """Without a key they are in any partition, so either may be read first."""
     broker = MemoryBroker(partitions=2)
     for _ in range(2):
-        await dead_letter(broker, record()._replace(key=None), Rejection(None, Code.UNDECODABLE, "r"))
+        await add_dead_letter(broker, record()._replace(key=None), Rejection(None, Code.UNDECODABLE, "r"))
 
     await replay.require_open(broker, DEAD, ["0-0", "1-0"])
     await replay.drop(broker, broker.publisher(), DEAD, "1-0")
@@ -214,26 +218,26 @@ async def test_each_duplicate_of_an_open_letter_is_open() -> None:
         await replay.require_open(broker, DEAD, ["0-0", "1-0"])
 
 
-@pytest.mark.parametrize("letter_id", ["", "0", "0-", "-1", "0-0-0", "a-b", "٣-٤", "0-9999999999999999999"])
-async def test_an_id_that_is_none_is_refused(letter_id: str) -> None:
+@pytest.mark.parametrize("dead_letter_id", ["", "0", "0-", "-1", "0-0-0", "a-b", "٣-٤", "0-9999999999999999999"])
+async def test_malformed_id_is_rejected(dead_letter_id: str) -> None:
     with pytest.raises(InvalidInput):
-        await replay.show(MemoryBroker(), DEAD, letter_id)
+        await replay.show(MemoryBroker(), DEAD, dead_letter_id)
 
 
-async def test_what_is_not_there_is_not_found_and_a_resolution_is_no_letter() -> None:
+async def test_missing_dead_letter_or_resolution_is_not_found() -> None:
     broker = MemoryBroker(partitions=1)
-    await dead_letter(broker, record(), Rejection(None, Code.UNDECODABLE, "r"))
+    await add_dead_letter(broker, record(), Rejection(None, Code.UNDECODABLE, "r"))
     await replay.drop(broker, broker.publisher(), DEAD, "0-0")
 
-    for letter_id in ("0-1", "0-2", "9-0"):
+    for dead_letter_id in ("0-1", "0-2", "9-0"):
         with pytest.raises(NotFound):
-            await replay.replay(broker, broker.publisher(), DEAD, letter_id)
+            await replay.replay(broker, broker.publisher(), DEAD, dead_letter_id)
 
 
-async def test_progress_hears_how_much_was_read() -> None:
+async def test_progress_gets_the_number_of_records_read() -> None:
     broker = MemoryBroker(partitions=1)
     for offset in range(3):
-        await dead_letter(broker, record(offset), Rejection(None, Code.UNDECODABLE, "r"))
+        await add_dead_letter(broker, record(offset), Rejection(None, Code.UNDECODABLE, "r"))
     kept: list[int] = []
 
     await replay.list_dead_letters(broker, DEAD, progress=kept.append)
@@ -241,53 +245,53 @@ async def test_progress_hears_how_much_was_read() -> None:
     assert kept == [3]
 
 
-async def test_a_list_past_its_limit_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_list_past_its_limit_is_incomplete(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(replay, "DEAD_LETTERS_MAX", 2)
     broker = MemoryBroker(partitions=1)
     for offset in range(2):
-        await dead_letter(broker, record(offset), Rejection(None, Code.UNDECODABLE, "r"))
+        await add_dead_letter(broker, record(offset), Rejection(None, Code.UNDECODABLE, "r"))
     assert (await replay.list_dead_letters(broker, DEAD)).is_complete
 
-    await dead_letter(broker, record(2), Rejection(None, Code.UNDECODABLE, "r"))
+    await add_dead_letter(broker, record(2), Rejection(None, Code.UNDECODABLE, "r"))
 
     found = await replay.list_dead_letters(broker, DEAD)
-    assert (len(found.letters), found.is_complete) == (2, False)
+    assert (len(found.dead_letters), found.is_complete) == (2, False)
     with pytest.raises(Conflict, match=r"Not among the first 2 open dead letters, .+: 0-2\."):
         await replay.require_open(broker, DEAD, ["0-0", "0-2"])
 
 
-async def test_all_open_letters_are_carried_over_be_they_more_than_a_list_shows(
+async def test_all_open_dead_letters_are_carried_over_past_the_list_limit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(replay, "DEAD_LETTERS_MAX", 2)
     broker = MemoryBroker(partitions=1)
     for offset in range(4):
-        await dead_letter(broker, record(offset), Rejection(None, Code.UNDECODABLE, "r"))
+        await add_dead_letter(broker, record(offset), Rejection(None, Code.UNDECODABLE, "r"))
     await replay.drop(broker, broker.publisher(), DEAD, "0-0")
 
-    assert [letter.offset async for letter in replay.open_dead_letters(broker, DEAD)] == [1, 2, 3]
+    assert [dead_letter.offset async for dead_letter in replay.open_dead_letters(broker, DEAD)] == [1, 2, 3]
 
 
-async def test_letters_that_are_dealt_with_take_no_place_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_resolved_dead_letters_do_not_count_against_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(replay, "DEAD_LETTERS_MAX", 2)
     broker = MemoryBroker(partitions=1)
     for offset in range(3):
-        await dead_letter(broker, record(offset), Rejection(None, Code.UNDECODABLE, "r"))
+        await add_dead_letter(broker, record(offset), Rejection(None, Code.UNDECODABLE, "r"))
     for offset in range(3):
         await replay.drop(broker, broker.publisher(), DEAD, f"0-{offset}")
-    await dead_letter(broker, record(2), Rejection(None, Code.UNDECODABLE, "a duplicate of one that was dropped"))
-    await dead_letter(broker, record(9), Rejection(None, Code.UNDECODABLE, "new"))
+    await add_dead_letter(broker, record(2), Rejection(None, Code.UNDECODABLE, "a duplicate of one that was dropped"))
+    await add_dead_letter(broker, record(9), Rejection(None, Code.UNDECODABLE, "new"))
 
     found = await replay.list_dead_letters(broker, DEAD)
 
-    assert [letter.reason for letter in found.letters] == ["new"]
+    assert [dead_letter.reason for dead_letter in found.dead_letters] == ["new"]
     assert found.is_complete
-    await replay.require_open(broker, DEAD, [found.letters[0].id])
+    await replay.require_open(broker, DEAD, [found.dead_letters[0].id])
 
 
-async def test_a_letter_from_a_topic_that_nobody_reads_is_not_replayed() -> None:
+async def test_dead_letter_of_an_unread_topic_is_not_replayed() -> None:
     broker = MemoryBroker(partitions=1)
-    await dead_letter(broker, record(), Rejection(None, Code.UNDECODABLE, "r"))
+    await add_dead_letter(broker, record(), Rejection(None, Code.UNDECODABLE, "r"))
 
     await replay.require_read(broker, DEAD, ["0-0"], topics=["otlp_spans_json"])
     with pytest.raises(

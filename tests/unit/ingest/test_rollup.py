@@ -35,9 +35,9 @@ def span(number: int, parent: int | None, *, start_ns: int = 0, trace_id: bytes 
 
 
 def added(spans: list[Span], own: list[float]) -> list[float]:
-    """Sums over descendants, of numbers that all count."""
+    """Return sums over descendants if every number counts."""
     metrics = [Metrics(tokens_total=number) for number in own]
-    return [each.tokens_total for each in roll_up(spans, metrics, range(len(spans)))]
+    return [sums.tokens_total for sums in roll_up(spans, metrics, range(len(spans)))]
 
 
 def test_every_metric_of_all_descendants_is_added() -> None:
@@ -47,7 +47,7 @@ def test_every_metric_of_all_descendants_is_added() -> None:
     assert roll_up(spans, own) == [Metrics(11, 22, 33, 1.25, 2.5, 3.75, 1), *own[1:]]
 
 
-def test_usage_that_is_reported_below_is_not_added_to_a_report_above() -> None:
+def test_usage_reported_below_is_not_added_to_a_report_above() -> None:
     spans = [span(1, None), span(2, 1), span(3, 2), span(4, 3)]
     own = [Metrics(tokens_total=99), NO_METRICS, Metrics(tokens_total=7), Metrics(tokens_total=5)]
 
@@ -88,8 +88,8 @@ def test_missing_part_is_taken_from_the_next_report_above() -> None:
 
 
 @given(st.data())
-def test_the_root_of_a_tree_holds_what_answers_count(data: st.DataObject) -> None:
-    """The roll-up inside a record and that over a trace as it is asked for (``query_api/spans/usage.py``)."""
+def test_root_has_the_sums_that_responses_have(data: st.DataObject) -> None:
+    """The roll-up of a record agrees with that of a trace at query time (``query_api/spans/usage.py``)."""
     count = data.draw(st.integers(1, 10))
     spans = [
         span(number, data.draw(st.integers(1, number - 1)) if number > 1 else None) for number in range(1, count + 1)
@@ -98,49 +98,49 @@ def test_the_root_of_a_tree_holds_what_answers_count(data: st.DataObject) -> Non
     own = []
     for number in range(count):
         units = [(p, c, p + c + 2 * more) for p, c, more in (data.draw(amounts), data.draw(amounts))]
-        used = [2.0**number * each for unit in units for each in unit]
+        used = [2.0**number * amount for unit in units for amount in unit]
         metrics = Metrics._make([*used, data.draw(st.sampled_from([0.0, 1.0]))])
         own.append(metrics if any(metrics) else NO_METRICS)
     always = {number for number in range(count) if data.draw(st.booleans())}
 
     reports = [
-        Report(each.span_id, each.parent_id, metrics, number in always)
-        for number, (each, metrics) in enumerate(zip(spans, own, strict=True))
+        Report(span.span_id, span.parent_id, metrics, number in always)
+        for number, (span, metrics) in enumerate(zip(spans, own, strict=True))
     ]
     assert roll_up(spans, own, always)[0] == counted(reports)
 
 
-def test_the_order_of_spans_does_not_count() -> None:
+def test_order_of_spans_does_not_matter() -> None:
     tree = [(span(1, None), 1.0), (span(2, 1), 2.0), (span(3, 1), 4.0), (span(4, 3), 8.0)]
 
     for order in permutations(tree):
-        sums = added([each for each, _ in order], [own for _, own in order])
-        assert dict(zip([each.span_id[-1] for each, _ in order], sums, strict=True)) == {1: 15, 2: 2, 3: 12, 4: 8}
+        sums = added([report for report, _ in order], [own for _, own in order])
+        assert dict(zip([report.span_id[-1] for report, _ in order], sums, strict=True)) == {1: 15, 2: 2, 3: 12, 4: 8}
 
 
-def test_a_child_that_starts_before_its_parent_is_added() -> None:
+def test_child_that_starts_before_its_parent_is_added() -> None:
     assert added([span(1, None, start_ns=9), span(2, 1, start_ns=1)], [1, 2]) == [3, 2]
 
 
-def test_an_orphan_is_a_root_of_its_own() -> None:
+def test_orphan_is_a_root() -> None:
     assert added([span(1, None), span(2, 7), span(3, 2)], [1, 2, 4]) == [1, 6, 4]
 
 
-def test_the_same_id_in_another_trace_is_no_parent() -> None:
+def test_same_id_in_another_trace_is_not_the_parent() -> None:
     assert added([span(1, None), span(2, 1, trace_id=OTHER_TRACE)], [1, 2]) == [1, 2]
 
 
-def test_a_self_parent_counts_itself_once() -> None:
+def test_span_that_is_its_own_parent_counts_once() -> None:
     assert added([span(1, 1), span(2, 1)], [1, 2]) == [3, 2]
 
 
-def test_a_cycle_is_cut_above_its_earliest_span() -> None:
+def test_cycle_is_cut_above_its_earliest_span() -> None:
     cycle = [span(1, 3, start_ns=5), span(2, 1, start_ns=3), span(3, 2, start_ns=4), span(4, 3)]
 
     assert added(cycle, [1, 2, 4, 8]) == [1, 15, 13, 8]
 
 
-def test_of_a_span_sent_twice_the_last_is_added() -> None:
+def test_last_copy_of_a_duplicate_span_is_added() -> None:
     assert added([span(2, 1), span(2, 1), span(1, None)], [1, 2, 4])[2] == 6
 
 
@@ -161,14 +161,14 @@ def test_long_cycle_is_summed() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 12), st.integers(0, 12) | st.none(), st.integers(0, 3)), max_size=12))
-def test_the_roots_of_a_record_hold_everything_once(drawn: list[tuple[int, int | None, int]]) -> None:
+def test_roots_of_a_record_count_everything_once(drawn: list[tuple[int, int | None, int]]) -> None:
     unique = {number: (parent, start_ns) for number, parent, start_ns in drawn}
     spans = [span(number, parent, start_ns=start_ns) for number, (parent, start_ns) in unique.items()]
     own = [float(2**index) for index in range(len(spans))]
 
     sums = [int(number) for number in added(spans, own)]
 
-    # Each sum is a set of spans, a bit each: with itself in it, and nested or apart from every other.
+    # Each sum is a set of spans, one bit per span: it includes its own, and is nested in or disjoint from every other.
     for index, held in enumerate(sums):
         assert held >> index & 1
         assert all(held & other in (0, held, other) for other in sums)

@@ -1,4 +1,4 @@
-"""What the traces of real instrumentations used, each model call once: against what the model provider answered.
+"""What the traces of real instrumentations used, each model call once, compared with what the provider reported.
 
 The numbers were added up by hand from the records (``tests/support/provider_tokens.py``).
 """
@@ -52,7 +52,7 @@ def blindly_added(pairs: Iterable[tuple[Span, NormalizedSpan]]) -> float:
 
 
 @pytest.mark.parametrize("source", GIVEN)
-def test_tokens_of_each_trace_are_those_the_provider_gave(source: str) -> None:
+def test_tokens_of_each_trace_are_those_of_the_provider(source: str) -> None:
     by_trace: dict[str, list[tuple[Span, NormalizedSpan]]] = defaultdict(list)
     for span, normalized in spans_of(source):
         by_trace[span.trace_id.hex()[:8]].append((span, normalized))
@@ -74,12 +74,12 @@ def test_tokens_of_each_trace_are_those_the_provider_gave(source: str) -> None:
         ("pydantic-ai-v1", "bfc3b197", 2 * 139),
     ],
 )
-def test_what_is_there_twice_is_counted_once(source: str, trace: str, blindly: float) -> None:
+def test_usage_reported_twice_is_counted_once(source: str, trace: str, blindly: float) -> None:
     assert blindly_added(spans_of(source, trace)) == blindly
     assert used(spans_of(source, trace)).tokens_total == sum(GIVEN[source][trace])
 
 
-def test_a_metric_stored_by_hand_is_not_counted_beside_the_call_below_it() -> None:
+def test_manually_stored_metric_does_not_count_with_the_call_below_it() -> None:
     pairs = list(spans_of("agenta-sdk", "2d3fdf8b"))
     by_hand = next(normalized for span, normalized in pairs if span.name == "ask")
     by_hand = by_hand._replace(metrics=Metrics(42, 11, 53, costs_total=2.1e-05))
@@ -90,20 +90,20 @@ def test_a_metric_stored_by_hand_is_not_counted_beside_the_call_below_it() -> No
 
 
 @pytest.mark.parametrize("source", ["pydantic-ai-v1", "vercel-ai-v5", "vercel-ai-v7"])
-def test_an_agent_whose_model_calls_are_not_there_counts_itself(source: str) -> None:
+def test_agent_without_model_calls_counts_itself(source: str) -> None:
     agents = [(span, normalized) for span, normalized in spans_of(source) if normalized.span_type == "agent"]
 
     assert used(agents).tokens_total == blindly_added(agents) > 0
 
 
 @pytest.mark.parametrize("source", GIVEN)
-def test_the_roll_up_inside_a_record_counts_likewise(source: str) -> None:
-    """Of roots whose whole trace is in one record."""
+def test_roll_up_inside_a_record_gives_the_same_sums(source: str) -> None:
+    """Checks roots whose whole trace is in one record."""
     for spans, normalized_spans in records(source):
         in_record = {span.trace_id for span in spans}
         for span, normalized in zip(spans, normalized_spans, strict=True):
             whole = [pair for pair in spans_of(source) if pair[0].trace_id == span.trace_id]
-            if span.parent_id is None and len(whole) == sum(each.trace_id == span.trace_id for each in spans):
+            if span.parent_id is None and len(whole) == sum(other.trace_id == span.trace_id for other in spans):
                 shown = normalized.attributes["ag"]["metrics"]["tokens"].get("cumulative", {"total": 0})
                 assert shown["total"] == used(whole).tokens_total
         assert in_record

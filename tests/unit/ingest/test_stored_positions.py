@@ -28,33 +28,33 @@ def rows(*of: tuple[UUID, str, int, int]) -> pa.Table:
     projects, partition_ids, offsets, record_ms = zip(*of, strict=True)
     return pa.table(
         {
-            "project_id": pa.array([each.bytes for each in projects], pa.binary(16)),
-            "partition_id": pa.array([each.encode() for each in partition_ids]).dictionary_encode(),
+            "project_id": pa.array([project.bytes for project in projects], pa.binary(16)),
+            "partition_id": pa.array([partition_id.encode() for partition_id in partition_ids]).dictionary_encode(),
             "record_offset": pa.array(offsets, pa.uint64()),
             "record_ms": pa.array(record_ms, pa.int64()),
         }
     )
 
 
-def test_each_project_in_each_log_up_to_its_last_offset_and_each_log_up_to_its_last_record() -> None:
+def test_position_is_the_last_offset_per_project_and_the_last_record_overall() -> None:
     extents = {"x": Extent(3, 9, 90), "y": Extent(0, 2, 20)}
     stored = rows((A, "x", 3, 40), (B, "x", 4, 30), (A, "y", 1, 10), (A, "x", 5, 20))
 
     assert set(positions_after(extents, stored, stored_us=7)) == {
         StoredPosition(ALL_PROJECTS, "x", 9, 90, 7),
         StoredPosition(ALL_PROJECTS, "y", 2, 20, 7),
-        StoredPosition(A, "x", 5, 20, 7),  # the timestamp of that record, be an earlier one's later
+        StoredPosition(A, "x", 5, 20, 7),  # the timestamp of that record, even if an earlier record has a later one
         StoredPosition(B, "x", 4, 30, 7),
         StoredPosition(A, "y", 1, 10, 7),
     }
 
 
-def test_records_without_spans_settle_their_log() -> None:
+def test_records_without_spans_advance_the_position_of_all_projects() -> None:
     assert positions_after({"x": Extent(3, 9, 90)}, None, stored_us=7) == [StoredPosition(ALL_PROJECTS, "x", 9, 90, 7)]
 
 
 class PositionTable:
-    """A store that only takes positions."""
+    """A store that only accepts positions."""
 
     def __init__(self) -> None:
         self.faults: list[ServiceError] = []
@@ -129,10 +129,10 @@ def position(offset: int, *, project: int = 1, partition_id: str = "c/t/0") -> S
 
 
 def announced(broker: MemoryBroker) -> list[StoredPosition]:
-    return [each for record in broker.records(TOPIC) for each in decode_positions(record.value or b"")]
+    return [position for record in broker.records(TOPIC) for position in decode_positions(record.value or b"")]
 
 
-async def test_what_is_settled_is_published() -> None:
+async def test_queued_positions_are_published() -> None:
     broker = MemoryBroker(partitions=1)
     async with open_announcer(broker.publisher(), topic=TOPIC) as announcer:
         announcer.announce([position(1), position(2, project=2)])
@@ -151,7 +151,7 @@ async def test_the_last_batch_is_announced_before_the_end() -> None:
     assert announced(broker) == [position(1)]
 
 
-async def test_of_one_project_and_log_the_latest_alone_is_published() -> None:
+async def test_only_the_latest_position_of_a_project_and_partition_is_published() -> None:
     broker = MemoryBroker(partitions=1)
     announcer = Announcer(broker.publisher(), topic=TOPIC)
     announcer.announce([position(1), position(1, partition_id="c/t/1")])
@@ -162,7 +162,7 @@ async def test_of_one_project_and_log_the_latest_alone_is_published() -> None:
     assert announced(broker) == [position(1, partition_id="c/t/1"), position(2)]
 
 
-async def test_what_cannot_be_published_is_dropped_and_the_next_is_not() -> None:
+async def test_unpublishable_announcement_is_dropped_and_the_next_is_published() -> None:
     broker = MemoryBroker(partitions=1)
     broker.publish_faults.append(Unavailable("away"))
     announcer = Announcer(broker.publisher(), topic=TOPIC)
@@ -175,7 +175,7 @@ async def test_what_cannot_be_published_is_dropped_and_the_next_is_not() -> None
     assert announced(broker) == [position(2)]
 
 
-async def test_so_many_are_kept_and_of_one_more_the_oldest_goes() -> None:
+async def test_oldest_position_is_dropped_past_the_limit() -> None:
     broker = MemoryBroker(partitions=1)
     announcer = Announcer(broker.publisher(), topic=TOPIC)
     announcer.announce([position(1, project=number) for number in range(PENDING_MAX)])
@@ -183,4 +183,4 @@ async def test_so_many_are_kept_and_of_one_more_the_oldest_goes() -> None:
 
     await announcer.publish_pending()
 
-    assert [each.project_id.int for each in announced(broker)] == list(range(1, PENDING_MAX + 1))
+    assert [position.project_id.int for position in announced(broker)] == list(range(1, PENDING_MAX + 1))

@@ -1,4 +1,4 @@
-"""The order law, and everything that could break it: each side effect failing, partitions moving, the end."""
+"""Insert, dead-letter, commit: the order holds if a step fails, if partitions move and at the end."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ POLICY = Policy(rules=RULES, flush=FlushPolicy(rows_max=100, age_s_max=0.01), po
 
 
 class SomeProjects:
-    """Knows one project; away for so many questions as ``faults_count`` says."""
+    """Knows one project; unavailable for the first ``faults_count`` lookups."""
 
     def __init__(self) -> None:
         self.faults_count = 0
@@ -48,7 +48,7 @@ class SomeProjects:
 
 
 class Bench:
-    """A worker on the broker in memory, and what it did."""
+    """A worker on an in-memory broker, and a record of what it did."""
 
     def __init__(self, policy: Policy = POLICY, broker: MemoryBroker | None = None) -> None:
         self.broker = broker or MemoryBroker(partitions=2)
@@ -74,7 +74,7 @@ class Bench:
         return sum(self.broker.committed().values())
 
     async def _sleep(self, seconds: float) -> None:
-        if seconds == 2.0:  # the watcher's own pace
+        if seconds == 2.0:  # the interval of the watcher
             await asyncio.sleep(0.02)
             return
         self.slept_s.append(seconds)
@@ -83,7 +83,7 @@ class Bench:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Running inside; stopped and ended after it."""
+        """Run the worker inside the context; stop it and await its end on exit."""
         running = asyncio.create_task(self.worker.run())
         try:
             yield
@@ -99,7 +99,7 @@ async def until(condition: Callable[[], bool]) -> None:
             await asyncio.sleep(0.001)
 
 
-async def test_what_is_published_is_stored_and_committed() -> None:
+async def test_published_spans_are_stored_and_committed() -> None:
     bench = Bench()
     await bench.broker.append(TOPIC, request(["a", "b"]))
 
@@ -109,7 +109,7 @@ async def test_what_is_published_is_stored_and_committed() -> None:
     assert bench.sink.names == ["a", "b"]
 
 
-async def test_written_then_buried_then_committed() -> None:
+async def test_batch_is_stored_then_dead_lettered_then_committed() -> None:
     bench = Bench()
     await bench.broker.append(TOPIC, request(["good", "bad"], absurd=["bad"]))
 
@@ -120,7 +120,7 @@ async def test_written_then_buried_then_committed() -> None:
 
 
 @pytest.mark.parametrize("fault", [Unavailable("away"), Overloaded("busy", retry_after_s=3.0)])
-async def test_a_transient_insert_is_tried_again_with_the_same_token(fault: ServiceError) -> None:
+async def test_transient_insert_failure_is_retried_with_the_same_token(fault: ServiceError) -> None:
     bench = Bench()
     bench.sink.faults.extend([fault, fault])
     await bench.broker.append(TOPIC, request(["a"]))
@@ -137,7 +137,7 @@ async def test_a_transient_insert_is_tried_again_with_the_same_token(fault: Serv
     assert bench.dependencies.readiness.reasons == {}
 
 
-async def test_nothing_is_buried_or_committed_before_it_is_written() -> None:
+async def test_nothing_is_dead_lettered_or_committed_before_the_insert() -> None:
     bench = Bench()
     bench.sink.gate.clear()
     await bench.broker.append(TOPIC, request(["good", "bad"], absurd=["bad"]))
@@ -180,7 +180,7 @@ async def test_position_is_recorded_once_after_every_sink_has_stored() -> None:
     assert len(bench.sink.tokens) == 1, "a sink that has stored is not asked again"
 
 
-async def test_burying_is_tried_until_it_is_done_and_only_then_committed() -> None:
+async def test_offset_is_committed_only_after_dead_letters_are_published() -> None:
     bench = Bench()
     bench.broker.publish_faults.extend([Unavailable("away"), TooLarge("too large"), Unavailable("away")])
     await bench.broker.append(TOPIC, request(["good", "bad"], absurd=["bad"]))
@@ -193,7 +193,7 @@ async def test_burying_is_tried_until_it_is_done_and_only_then_committed() -> No
     assert all("dead letters" in red for red in bench.waits_red)
 
 
-async def test_a_commit_that_fails_is_tried_again_without_writing_again() -> None:
+async def test_failed_commit_is_retried_without_another_insert() -> None:
     bench = Bench()
     bench.broker.commit_faults.extend([Unavailable("away"), Unavailable("away")])
     await bench.broker.append(TOPIC, request(["a"]))
@@ -204,7 +204,7 @@ async def test_a_commit_that_fails_is_tried_again_without_writing_again() -> Non
     assert bench.sink.batches == [["a"]]
 
 
-async def test_a_bug_of_ours_ends_the_worker_and_commits_nothing() -> None:
+async def test_defect_ends_the_worker_and_commits_nothing() -> None:
     bench = Bench()
     bench.sink.faults.append(InvalidStatement("no such column"))
     await bench.broker.append(TOPIC, request(["a"]))
@@ -216,7 +216,7 @@ async def test_a_bug_of_ours_ends_the_worker_and_commits_nothing() -> None:
     assert bench.broker.committed() == {}
 
 
-async def test_a_lost_partition_is_dropped_and_the_worker_goes_on() -> None:
+async def test_lost_partition_is_dropped_and_the_worker_continues() -> None:
     bench = Bench()
     bench.broker.commit_faults.append(LostPartition())
     await bench.broker.append(TOPIC, request(["a"]), partition=0)
@@ -241,7 +241,7 @@ async def test_tombstones_and_empty_requests_advance_the_offset(value: bytes | N
     assert bench.broker.records(DEAD) == []
 
 
-async def test_an_undecodable_record_is_one_dead_letter_and_the_partition_goes_on() -> None:
+async def test_undecodable_record_is_one_dead_letter_and_the_partition_continues() -> None:
     bench = Bench()
     await bench.broker.append(TOPIC, b"\xff\xff\xff", key=b"k")
     await bench.broker.append(TOPIC, request(["after"]), key=b"k")
@@ -249,15 +249,15 @@ async def test_an_undecodable_record_is_one_dead_letter_and_the_partition_goes_o
     async with bench.running():
         await until(lambda: bench.committed_count == 2)
 
-    (letter,) = bench.broker.records(DEAD)
-    assert letter.value == b"\xff\xff\xff"
-    assert letter.key == b"k"
-    assert letter.header("clearspan-code") == b"undecodable"
-    assert letter.header("clearspan-span-index") is None
+    (dead_letter,) = bench.broker.records(DEAD)
+    assert dead_letter.value == b"\xff\xff\xff"
+    assert dead_letter.key == b"k"
+    assert dead_letter.header("clearspan-code") == b"undecodable"
+    assert dead_letter.header("clearspan-span-index") is None
     assert bench.sink.names == ["after"]
 
 
-async def test_one_bad_span_costs_one_span() -> None:
+async def test_bad_span_is_rejected_alone() -> None:
     bench = Bench()
     names = [f"s{number}" for number in range(10)]
     await bench.broker.append(TOPIC, request(names, absurd=["s3", "s7"]))
@@ -266,12 +266,12 @@ async def test_one_bad_span_costs_one_span() -> None:
         await until(lambda: bench.committed_count == 1)
 
     assert bench.sink.names == [name for name in names if name not in {"s3", "s7"}]
-    letters = bench.broker.records(DEAD)
-    assert sorted(letter.header("clearspan-span-index") or b"" for letter in letters) == [b"3", b"7"]
-    assert sorted(names_in(letter.value or b"")[0] for letter in letters) == ["s3", "s7"]
+    dead_letters = bench.broker.records(DEAD)
+    assert sorted(dead_letter.header("clearspan-span-index") or b"" for dead_letter in dead_letters) == [b"3", b"7"]
+    assert sorted(names_in(dead_letter.value or b"")[0] for dead_letter in dead_letters) == ["s3", "s7"]
 
 
-async def test_a_record_full_of_bad_spans_is_a_hundred_and_one_dead_letters() -> None:
+async def test_record_of_only_bad_spans_is_101_dead_letters() -> None:
     bench = Bench(broker=MemoryBroker(partitions=1))
     names = [f"s{number}" for number in range(3_000)]
     await bench.broker.append(TOPIC, request(["good", *names], absurd=names), partition=0)
@@ -281,28 +281,28 @@ async def test_a_record_full_of_bad_spans_is_a_hundred_and_one_dead_letters() ->
 
     *alone, shared = bench.broker.records(DEAD)
     assert bench.sink.names == ["good"]
-    assert [names_in(letter.value or b"") for letter in alone] == [[name] for name in names[:100]]
+    assert [names_in(dead_letter.value or b"") for dead_letter in alone] == [[name] for name in names[:100]]
     assert names_in(shared.value or b"") == names[100:]
 
 
-async def test_spans_that_the_store_refuses_count_to_the_same_hundred() -> None:
+async def test_spans_rejected_by_the_store_count_to_the_same_hundred() -> None:
     bench = Bench()
-    bad, refused = [f"b{number}" for number in range(90)], [f"r{number}" for number in range(20)]
-    bench.sink.refused_names = {*refused}
-    await bench.broker.append(TOPIC, request([*bad, *refused, "good"], absurd=bad), partition=0)
+    bad, rejected = [f"b{number}" for number in range(90)], [f"r{number}" for number in range(20)]
+    bench.sink.refused_names = {*rejected}
+    await bench.broker.append(TOPIC, request([*bad, *rejected, "good"], absurd=bad), partition=0)
     await bench.broker.append(TOPIC, request(["other"], absurd=["other"]), partition=0)
 
     async with bench.running():
         await until(lambda: bench.committed_count == 2)
 
-    letters = {names_in(letter.value or b"")[0]: letter for letter in bench.broker.records(DEAD)}
+    dead_letters = {names_in(dead_letter.value or b"")[0]: dead_letter for dead_letter in bench.broker.records(DEAD)}
     assert bench.sink.names == ["good"]
-    assert letters.keys() == {*bad, *refused[:11], "other"}
-    assert names_in(letters["r10"].value or b"") == refused[10:]
-    assert letters["r10"].header("clearspan-codes") == b'{"refused_by_store": 10}'
+    assert dead_letters.keys() == {*bad, *rejected[:11], "other"}
+    assert names_in(dead_letters["r10"].value or b"") == rejected[10:]
+    assert dead_letters["r10"].header("clearspan-codes") == b'{"refused_by_store": 10}'
 
 
-async def test_a_span_that_the_store_refuses_is_buried_under_its_own_index() -> None:
+async def test_span_rejected_by_the_store_is_dead_lettered_with_its_index() -> None:
     bench = Bench()
     bench.sink.refused_names = {"d"}
     await bench.broker.append(TOPIC, request(["a", "b"]), partition=0)
@@ -312,17 +312,17 @@ async def test_a_span_that_the_store_refuses_is_buried_under_its_own_index() -> 
         await until(lambda: bench.committed_count == 2)
 
     assert bench.sink.names == ["a", "b", "c"]
-    letter = next(
-        each
-        for each in bench.broker.records(DEAD)
-        if each.header("clearspan-code") == RejectionCode.REJECTED_BY_STORE.encode()
+    dead_letter = next(
+        record
+        for record in bench.broker.records(DEAD)
+        if record.header("clearspan-code") == RejectionCode.REJECTED_BY_STORE.encode()
     )
-    assert letter.header("clearspan-span-index") == b"2"
-    assert letter.header("clearspan-offset") == b"1"
-    assert names_in(letter.value or b"") == ["d"]
+    assert dead_letter.header("clearspan-span-index") == b"2"
+    assert dead_letter.header("clearspan-offset") == b"1"
+    assert names_in(dead_letter.value or b"") == ["d"]
 
 
-async def test_an_unknown_project_in_a_header_refuses_the_record() -> None:
+async def test_unknown_project_in_a_header_rejects_the_record() -> None:
     bench = Bench()
     await bench.broker.append(TOPIC, request(["a"]), headers=[("project-id", str(UUID(int=9)).encode())])
     await bench.broker.append(TOPIC, request(["b"]), headers=[("project-id", b"nonsense")])
@@ -332,12 +332,12 @@ async def test_an_unknown_project_in_a_header_refuses_the_record() -> None:
         await until(lambda: bench.committed_count == 3)
 
     assert bench.sink.names == ["c"]
-    letters = bench.broker.records(DEAD)
-    assert {letter.header("clearspan-code") for letter in letters} == {b"unknown_project"}
-    assert all(letter.header("clearspan-span-index") is None for letter in letters)
+    dead_letters = bench.broker.records(DEAD)
+    assert {dead_letter.header("clearspan-code") for dead_letter in dead_letters} == {b"unknown_project"}
+    assert all(dead_letter.header("clearspan-span-index") is None for dead_letter in dead_letters)
 
 
-async def test_an_unknown_project_in_a_resource_refuses_its_spans() -> None:
+async def test_unknown_project_in_a_resource_rejects_its_spans() -> None:
     bench = Bench()
     await bench.broker.append(TOPIC, request(["a", "b"], project=str(UUID(int=9))))
     await bench.broker.append(TOPIC, request(["c"], project=str(PROJECT)))
@@ -346,11 +346,11 @@ async def test_an_unknown_project_in_a_resource_refuses_its_spans() -> None:
         await until(lambda: bench.committed_count == 2)
 
     assert bench.sink.names == ["c"]
-    indexes = [letter.header("clearspan-span-index") for letter in bench.broker.records(DEAD)]
-    assert sorted(each or b"" for each in indexes) == [b"0", b"1"]
+    indexes = [dead_letter.header("clearspan-span-index") for dead_letter in bench.broker.records(DEAD)]
+    assert sorted(index or b"" for index in indexes) == [b"0", b"1"]
 
 
-async def test_while_projects_cannot_be_asked_nothing_is_refused() -> None:
+async def test_nothing_is_rejected_while_projects_cannot_be_looked_up() -> None:
     bench = Bench()
     bench.projects.faults_count = 2
     await bench.broker.append(TOPIC, request(["a"], project=str(PROJECT)))
@@ -362,7 +362,7 @@ async def test_while_projects_cannot_be_asked_nothing_is_refused() -> None:
     assert bench.broker.records(DEAD) == []
 
 
-async def test_a_full_batch_behind_a_slow_store_pauses_the_source() -> None:
+async def test_full_batch_during_a_slow_flush_pauses_the_source() -> None:
     bench = Bench(replace(POLICY, flush=FlushPolicy(rows_max=2, age_s_max=10.0)))
     bench.sink.gate.clear()
     for number in range(10):
@@ -378,7 +378,7 @@ async def test_a_full_batch_behind_a_slow_store_pauses_the_source() -> None:
     assert bench.sink.names == [f"s{number}" for number in range(10)]
 
 
-async def test_a_due_batch_waits_for_the_one_in_flight_without_spinning() -> None:
+async def test_due_batch_waits_for_the_one_in_flight_without_spinning() -> None:
     bench = Bench()
     bench.sink.gate.clear()
     await bench.broker.append(TOPIC, request(["a"]), partition=0)
@@ -396,7 +396,7 @@ async def test_a_due_batch_waits_for_the_one_in_flight_without_spinning() -> Non
     assert bench.sink.batches == [["a"], ["b"]]
 
 
-async def test_a_batch_holds_so_many_rows_as_it_may_and_not_a_record_more() -> None:
+async def test_batch_takes_no_record_past_its_maximum_of_rows() -> None:
     bench = Bench(replace(POLICY, flush=FlushPolicy(rows_max=3, age_s_max=10.0)))
     for number in range(6):
         await bench.broker.append(TOPIC, request([f"s{number}"]), partition=0)
@@ -407,7 +407,7 @@ async def test_a_batch_holds_so_many_rows_as_it_may_and_not_a_record_more() -> N
     assert [len(batch) for batch in bench.sink.batches] == [3, 3]
 
 
-async def test_a_partition_of_nothing_but_refusals_is_held_and_its_offset_stays() -> None:
+async def test_partition_of_only_rejections_is_held_and_keeps_its_offset() -> None:
     bench = Bench(replace(POLICY, streak_max=3))
     for _ in range(5):
         await bench.broker.append(TOPIC, b"\xff\xff\xff", partition=0)
@@ -425,7 +425,7 @@ async def test_a_partition_of_nothing_but_refusals_is_held_and_its_offset_stays(
     assert bench.sink.names == ["other"]
 
 
-async def test_refusals_that_are_read_again_after_a_failure_are_counted_anew() -> None:
+async def test_rejections_read_again_after_a_failure_start_a_new_streak() -> None:
     bench = Bench(replace(POLICY, streak_max=3, flush=FlushPolicy(rows_max=1_000, age_s_max=3_600)))
     for _ in range(3):
         await bench.broker.append(TOPIC, b"\xff\xff\xff", partition=0)
@@ -439,7 +439,7 @@ async def test_refusals_that_are_read_again_after_a_failure_are_counted_anew() -
     assert bench.broker.committed() == {Partition(TOPIC, 0): 3}
 
 
-async def test_a_held_partition_is_tried_anew_and_held_again_after_a_failure() -> None:
+async def test_held_partition_is_tried_again_and_held_again_after_a_failure() -> None:
     bench = Bench(replace(POLICY, streak_max=1))
     for _ in range(9):
         await bench.broker.append(TOPIC, b"\xff\xff\xff", partition=0)
@@ -451,7 +451,7 @@ async def test_a_held_partition_is_tried_anew_and_held_again_after_a_failure() -
         assert f"{TOPIC}/0" in bench.dependencies.readiness.reasons
 
 
-async def test_partitions_that_move_are_settled_first_and_read_by_nobody_twice() -> None:
+async def test_moving_partitions_are_flushed_first_and_not_read_twice() -> None:
     broker = MemoryBroker(partitions=2)
     slow = replace(POLICY, flush=FlushPolicy(rows_max=1_000, age_s_max=3_600))
     first, second = Bench(slow, broker), Bench(broker=broker)
@@ -471,7 +471,7 @@ async def test_partitions_that_move_are_settled_first_and_read_by_nobody_twice()
     assert sorted(first.sink.names + second.sink.names) == ["p0", "p1", "s0", "s1", "s2", "s3"]
 
 
-async def test_partitions_that_were_taken_away_unasked_are_not_committed() -> None:
+async def test_lost_partitions_are_not_committed() -> None:
     broker = MemoryBroker(partitions=1)
     first, second = Bench(broker=broker), Bench(broker=broker)
     first.sink.gate.clear()
@@ -483,15 +483,15 @@ async def test_partitions_that_were_taken_away_unasked_are_not_committed() -> No
         async with second.running():
             await until(lambda: second.sink.names == ["a"])
             await until(lambda: broker.committed() == {Partition(TOPIC, 0): 1})
-            journal = len([each for each in broker.journal if each == "commit"])
+            journal = len([step for step in broker.journal if step == "commit"])
             first.sink.gate.set()
             await until(lambda: first.sink.names == ["a"])
             await asyncio.sleep(0.02)
-            assert len([each for each in broker.journal if each == "commit"]) == journal
+            assert len([step for step in broker.journal if step == "commit"]) == journal
         first.source._group.members.append(first.source)
 
 
-async def test_a_flush_that_takes_too_long_is_told_with_its_stage_until_it_is_done() -> None:
+async def test_late_flush_is_reported_with_its_stage_until_done() -> None:
     bench = Bench(replace(POLICY, flush_late_s=0.05))
     bench.sink.gate.clear()
     await bench.broker.append(TOPIC, request(["a"]))
@@ -506,7 +506,7 @@ async def test_a_flush_that_takes_too_long_is_told_with_its_stage_until_it_is_do
     assert "CLEARSPAN_INGEST__FLUSH_LATE_S is 0.05" in reason
 
 
-async def test_decoding_that_takes_too_long_is_told_until_it_is_done() -> None:
+async def test_late_decoding_is_reported_until_done() -> None:
     bench, decoder = gated(replace(POLICY, flush_late_s=0.05))
     await bench.broker.append(TOPIC, request(["a"]))
 
@@ -517,7 +517,7 @@ async def test_decoding_that_takes_too_long_is_told_until_it_is_done() -> None:
         await until(lambda: bench.dependencies.readiness.reasons == {})
 
 
-async def test_a_worker_is_idle_while_nothing_is_done_for_good() -> None:
+async def test_worker_is_idle_while_nothing_makes_progress() -> None:
     bench = Bench()
     bench.sink.gate.clear()
 
@@ -548,7 +548,7 @@ async def test_records_of_a_project_never_hold_a_partition() -> None:
     assert len(bench.broker.records(DEAD)) == 9
 
 
-async def test_a_topic_of_a_project_never_holds_a_partition_either() -> None:
+async def test_topic_with_a_project_never_holds_a_partition() -> None:
     rules = replace(RULES, topics={TOPIC: TopicSettings(encoding=Encoding.OTLP_PROTO, project_id=PROJECT)})
     bench = Bench(replace(POLICY, streak_max=1, rules=rules))
     for value in [b"\xff\xff\xff"] * 3:
@@ -558,7 +558,7 @@ async def test_a_topic_of_a_project_never_holds_a_partition_either() -> None:
         await until(lambda: bench.committed_count == 3)
 
 
-async def test_stop_flushes_what_is_filled_and_commits_it() -> None:
+async def test_stop_flushes_and_commits_the_open_batch() -> None:
     bench = Bench(replace(POLICY, flush=FlushPolicy(rows_max=1_000, age_s_max=3_600)))
     await bench.broker.append(TOPIC, request(["a"]))
 
@@ -569,7 +569,7 @@ async def test_stop_flushes_what_is_filled_and_commits_it() -> None:
     assert bench.committed_count == 1
 
 
-async def test_stop_gives_up_after_the_grace_and_commits_nothing() -> None:
+async def test_stop_gives_up_after_the_grace_period_and_commits_nothing() -> None:
     bench = Bench(replace(POLICY, shutdown_grace_s=0.05))
     bench.sink.gate.clear()
     await bench.broker.append(TOPIC, request(["a"]))
@@ -580,7 +580,7 @@ async def test_stop_gives_up_after_the_grace_and_commits_nothing() -> None:
     assert bench.broker.committed() == {}
 
 
-async def test_a_broker_that_is_away_is_waited_for() -> None:
+async def test_worker_waits_for_an_unavailable_broker() -> None:
     bench = Bench()
     bench.broker.poll_faults.extend([Unavailable("away")])
     await bench.broker.append(TOPIC, request(["a"]))
@@ -591,7 +591,7 @@ async def test_a_broker_that_is_away_is_waited_for() -> None:
     assert bench.sink.names == ["a"]
 
 
-async def test_stop_is_heard_while_the_broker_is_waited_for() -> None:
+async def test_worker_can_be_stopped_while_it_waits_for_the_broker() -> None:
     bench = Bench()
     away = asyncio.Event()
 
@@ -606,12 +606,12 @@ async def test_stop_is_heard_while_the_broker_is_waited_for() -> None:
         await until(lambda: bench.dependencies.readiness.reasons == {"kafka": "Kafka is unavailable."})
 
 
-async def test_what_keeps_it_from_joining_is_told_as_long_as_it_does() -> None:
+async def test_reason_for_not_joining_is_reported_until_joined() -> None:
     bench = Bench()
     reasons_seen: list[str | None] = []
 
     async def prepare() -> None:
-        await asyncio.sleep(0.05)  # the watcher asks meanwhile
+        await asyncio.sleep(0.05)  # the watcher asks for the lag meanwhile
         reasons_seen.append(bench.dependencies.readiness.reasons.get("kafka"))
         raise Unavailable("Kafka is unavailable.")
 
@@ -628,7 +628,7 @@ async def test_what_keeps_it_from_joining_is_told_as_long_as_it_does() -> None:
     ]
 
 
-async def test_a_system_that_is_away_is_named_before_any_batch_needs_it() -> None:
+async def test_unavailable_system_is_named_before_a_batch_needs_it() -> None:
     answers = [Unavailable("ClickHouse is unavailable."), None, Overloaded("busy, so there"), None]
     readiness_seen: list[str | None] = []
 
@@ -647,9 +647,7 @@ async def test_a_system_that_is_away_is_named_before_any_batch_needs_it() -> Non
 
 
 @pytest.mark.parametrize("component", ["kafka", "projects"])
-async def test_the_log_says_once_what_is_waited_for_and_that_it_is_there_again(
-    component: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_start_and_end_of_waiting_are_logged_once(component: str, monkeypatch: pytest.MonkeyPatch) -> None:
     bench = Bench()
     lag, faults = bench.source.lag, [Unavailable("Kafka is unavailable.")] * 3
 
@@ -676,7 +674,7 @@ async def test_the_log_says_once_what_is_waited_for_and_that_it_is_there_again(
 
 
 class GatedDecoder:
-    """Opens in this thread, each chunk when the test says so."""
+    """Decodes in this thread, each chunk when the test allows it."""
 
     chunks_max = 2
 
@@ -702,7 +700,7 @@ def gated(policy: Policy = POLICY) -> tuple[Bench, GatedDecoder]:
     return bench, decoder
 
 
-async def test_portions_are_taken_in_their_order_whichever_is_opened_first() -> None:
+async def test_chunks_are_received_in_the_order_in_which_they_were_sent() -> None:
     bench, decoder = gated()
 
     async with bench.running():
@@ -718,7 +716,7 @@ async def test_portions_are_taken_in_their_order_whichever_is_opened_first() -> 
     assert bench.sink.names == ["s0", "s1"]
 
 
-async def test_the_opener_gets_so_many_portions_as_keep_it_busy_and_not_one_more() -> None:
+async def test_decoder_gets_only_as_many_chunks_as_keep_it_busy() -> None:
     bench, decoder = gated()
 
     async with bench.running():
@@ -737,7 +735,7 @@ async def test_the_opener_gets_so_many_portions_as_keep_it_busy_and_not_one_more
     assert bench.sink.names == ["s0", "s1", "s2"]
 
 
-async def test_records_that_come_one_by_one_are_opened_together() -> None:
+async def test_records_that_arrive_one_by_one_are_decoded_together() -> None:
     bench, decoder = gated(replace(POLICY, flush=FlushPolicy(age_s_max=2.5)))  # so a chunk waits 0.1 s
 
     async with bench.running():
@@ -748,7 +746,7 @@ async def test_records_that_come_one_by_one_are_opened_together() -> None:
     assert len(decoder.chunks[0].records) == 10
 
 
-async def test_what_is_being_opened_when_partitions_move_is_read_again_by_whom_they_go_to() -> None:
+async def test_records_in_decoding_when_partitions_move_are_read_by_the_new_owner() -> None:
     first, decoder = gated()
     second = Bench(broker=first.broker)
     for number in range(4):

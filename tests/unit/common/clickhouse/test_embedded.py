@@ -1,4 +1,4 @@
-"""Handles without an engine: who gets one, when it is idle again, and what happens after a failure."""
+"""Handles without an engine: which caller gets one, when it is idle again, and what happens after a failure."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Client:
 
 
 class Opening:
-    """Opens clients and keeps them for a look."""
+    """Opens clients and remembers them."""
 
     def __init__(self) -> None:
         self.clients: list[Client] = []
@@ -95,7 +95,7 @@ async def test_failure_of_an_abandoned_call_is_not_logged():
     await asyncio.sleep(0.01)
     running.cancel()
     await asyncio.wait({running})
-    del running  # its frames hold on to the failure
+    del running  # its frames keep the failure alive
     may_fail.set()
     await pool.run(lambda client, _: None, deadline_s=5)
     gc.collect()

@@ -30,7 +30,7 @@ def meaning(error: Exception, *, inserting: bool) -> type[ServiceError]:
 
 @pytest.mark.parametrize("code", sorted(OUT_OF_BUDGET | BUSY | AWAY | UNMADE))
 def test_public_messages_contain_no_text_of_the_driver(code: int):
-    """It names the address that it asked."""
+    """The text of the driver names the address."""
     found = translation(
         DatabaseError("Received ClickHouse exception (for url http://10.1.2.3:8123)", code=code), inserting=False
     )
@@ -57,7 +57,7 @@ def test_codes_have_the_same_meaning_on_both_engines(codes, of_a_query, of_an_in
 
 
 def test_too_slow_parsing_exceeds_the_budget():
-    """What the largest legal filters become: a failure of the question, not of ours."""
+    """The largest legal filters end so: the request is at fault, not Clearspan."""
     assert meaning(DatabaseError("text", code=718), inserting=False) is DeadlineExceeded
 
 
@@ -74,7 +74,7 @@ def test_full_disk_is_transient(code: int):
 
 @pytest.mark.parametrize("code", [16, 53, 70])
 def test_errors_of_the_schema_are_not_rejections_of_rows(code: int):
-    """No such column, types that do not fit: a mistake in our schema, not in somebody's span."""
+    """No such column, types that do not fit: a mistake in the schema, not in a span."""
     assert meaning(DatabaseError("text", code=code), inserting=True) is InvalidStatement
 
 

@@ -1,4 +1,4 @@
-"""Leaves: what the map holds, and that a path in it leads to the value in the attributes."""
+"""Leaves: what the map holds, and that each path leads to the value in the attributes."""
 
 import math
 from typing import Any
@@ -39,7 +39,7 @@ def leaves(attributes: dict[str, Any]) -> list[tuple[str, str]]:
     return list(zip(paths, texts, strict=True))
 
 
-def walked(attributes: dict[str, Any], path: str) -> Any:
+def value_at(attributes: dict[str, Any], path: str) -> Any:
     """Return the value at a dotted path, or ``None``."""
     value: Any = attributes
     for segment in path.split("."):
@@ -181,7 +181,7 @@ def test_typed_texts_are_equal_exactly_if_type_and_value_are(one: str | float, o
 @example({"": {"": 1}}, ".")
 def test_every_path_leads_to_its_value(attributes: dict[str, Any], path: str) -> None:
     found = dict(leaves(attributes)).get(path, "")
-    value = walked(attributes, path)
+    value = value_at(attributes, path)
 
     if value is None:
         assert found == ""

@@ -20,7 +20,7 @@ BOUNDS = bounds_of(LIMITS, now_ns=NOW_NS)
 @example(2.0**63)
 @example(-(2.0**63))
 @example(2.0**64)
-def test_a_double_keeps_its_value_and_is_an_integer_where_it_can(value):
+def test_double_keeps_its_value_and_becomes_an_integer_if_whole(value):
     shown = json_double(value)
 
     if isinstance(shown, str):
@@ -31,19 +31,19 @@ def test_a_double_keeps_its_value_and_is_an_integer_where_it_can(value):
 
 
 @pytest.mark.parametrize("time_ns", [LIMITS.past_ns_min, NOW_NS + LIMITS.ahead_ns_max])
-def test_a_time_at_the_limit_is_legal(time_ns):
+def test_time_at_the_limit_is_legal(time_ns):
     check_times(time_ns, time_ns, BOUNDS)
 
 
 @pytest.mark.parametrize("time_ns", [0, LIMITS.past_ns_min - 1, NOW_NS + LIMITS.ahead_ns_max + 1, 2**64 - 1, 10**30])
-def test_a_time_past_the_limit_is_refused_by_its_name(time_ns):
+def test_time_past_the_limit_is_rejected_with_its_member(time_ns):
     for start_ns, end_ns, name in ((time_ns, NOW_NS, "start"), (NOW_NS, time_ns, "end")):
-        with pytest.raises(Rejected, match=f"The {name} time is .*; allowed: 2000-01-01") as refused:
+        with pytest.raises(Rejected, match=f"The {name} time is .*; allowed: 2000-01-01") as rejected:
             check_times(start_ns, end_ns, BOUNDS)
-        assert refused.value.rejection is RejectionCode.ABSURD_TIME
+        assert rejected.value.rejection is RejectionCode.ABSURD_TIME
 
 
-def test_no_limit_leads_past_the_times_that_columns_hold():
+def test_time_limits_stay_within_the_range_of_columns():
     bounds = bounds_of(SpanLimits(ahead_ns_max=10**30), now_ns=NOW_NS)
 
     check_times(NOW_NS, 2**63 - 1, bounds)
@@ -51,7 +51,7 @@ def test_no_limit_leads_past_the_times_that_columns_hold():
         check_times(NOW_NS, 2**63, bounds)
 
 
-def test_a_null_character_is_found_anywhere_and_its_place_named():
+def test_null_character_is_found_anywhere_and_its_path_is_named():
     check_no_null({"a": ["b", 1, None, {"c": "d"}]}, "attributes")
 
     with pytest.raises(Rejected, match=r"^attributes\.a\.c holds the character U\+0000"):

@@ -14,17 +14,19 @@ def rejections(count: int) -> Rejections:
     return found
 
 
-def test_the_first_are_kept_in_full_and_the_others_counted() -> None:
+def test_first_rejections_are_kept_in_full_and_others_counted() -> None:
     found = rejections(IN_FULL_MAX + 51)
 
     assert len(found) == IN_FULL_MAX + 51
     assert found.in_full[-1] == Rejection(IN_FULL_MAX - 1, RejectionCode.ABSURD_TIME, f"reason {IN_FULL_MAX - 1}")
     assert list(found.further_indexes) == list(range(IN_FULL_MAX, IN_FULL_MAX + 51))
     assert found.further_codes == {RejectionCode.INVALID_LINK: 26, RejectionCode.ABSURD_TIME: 25}
-    assert [each.span_index for each in found.further_examples] == list(range(IN_FULL_MAX, IN_FULL_MAX + REASONS_MAX))
+    assert [example.span_index for example in found.further_examples] == list(
+        range(IN_FULL_MAX, IN_FULL_MAX + REASONS_MAX)
+    )
 
 
-def test_more_of_them_are_another_value() -> None:
+def test_adding_rejections_returns_a_new_value() -> None:
     found = rejections(IN_FULL_MAX - 1)
 
     more = found.plus([Rejection(700, RejectionCode.OUR_FAILURE, "r"), Rejection(3, RejectionCode.OUR_FAILURE, "r")])
@@ -35,7 +37,7 @@ def test_more_of_them_are_another_value() -> None:
     assert not found.further_indexes
 
 
-def test_a_record_is_rejected_as_a_whole_or_by_its_spans() -> None:
+def test_record_is_rejected_as_a_whole_or_by_its_spans() -> None:
     assert Rejections.of_record(RejectionCode.UNDECODABLE, "r").is_of_record
     assert not rejections(1).is_of_record
     assert not Rejections().is_of_record

@@ -1,4 +1,4 @@
-"""The loop of all codecs: order, indexes, and refusals that stay with their span."""
+"""The loop of all codecs: order, indexes, and rejections that affect only their span."""
 
 from __future__ import annotations
 
@@ -16,31 +16,31 @@ def read(number, resource, scope):
     return Span(b"t", bytes([number]), None, "", 0, 0, 0, 0, None, {}, resource=resource, scope=scope)
 
 
-def test_indexes_count_through_all_groups_and_over_refusals():
+def test_indexes_count_all_groups_and_rejected_spans():
     decoded = gather([Group(NO_RESOURCE, NO_SCOPE, [1, -1]), Group(NO_RESOURCE, NO_SCOPE, [2])], read)
 
     assert decoded.span_indexes == [0, 2]
-    assert [refusal.span_index for refusal in decoded.rejections.in_full] == [1]
+    assert [rejection.span_index for rejection in decoded.rejections.in_full] == [1]
 
 
-def test_a_refused_wrapper_refuses_its_spans_alone():
+def test_rejected_wrapper_rejects_only_its_own_spans():
     decoded = gather(
         [Group(REFUSED, NO_SCOPE, [1, 2]), Group(NO_RESOURCE, REFUSED, [3]), Group(NO_RESOURCE, NO_SCOPE, [4])], read
     )
 
     assert decoded.span_indexes == [3]
-    assert {refusal.reason for refusal in decoded.rejections.in_full} == {"The resource is bad."}
+    assert {rejection.reason for rejection in decoded.rejections.in_full} == {"The resource is bad."}
 
 
-def test_a_wrapper_that_is_refused_is_not_raised_for_each_of_its_spans():
-    refused = Rejected(RejectionCode.INVALID_TYPE, "The resource is bad.")
+def test_rejected_wrapper_is_not_raised_once_per_span():
+    rejected = Rejected(RejectionCode.INVALID_TYPE, "The resource is bad.")
 
-    gather([Group(refused, NO_SCOPE, [1] * 1_000)], read)
+    gather([Group(rejected, NO_SCOPE, [1] * 1_000)], read)
 
-    assert refused.__traceback__ is None
+    assert rejected.__traceback__ is None
 
 
-def test_spans_of_equal_bytes_are_read_once_where_they_are_rejected():
+def test_rejected_spans_of_equal_bytes_are_read_once():
     reads = []
 
     def read_bytes(raw, resource, scope):
@@ -53,19 +53,22 @@ def test_spans_of_equal_bytes_are_read_once_where_they_are_rejected():
     decoded = gather([Group(NO_RESOURCE, NO_SCOPE, members)], read_bytes, layout=lay_out_request(b""))
 
     assert reads == [b"bad", b"a", b"a", b"bad too"]
-    assert (decoded.span_indexes, [each.span_index for each in decoded.rejections.in_full]) == ([1, 3], [0, 2, 4])
+    assert (decoded.span_indexes, [rejection.span_index for rejection in decoded.rejections.in_full]) == (
+        [1, 3],
+        [0, 2, 4],
+    )
 
 
-def test_the_later_of_two_equal_spans_is_kept_in_its_own_place():
+def test_later_of_two_equal_spans_is_kept_at_its_position():
     decoded = gather([Group(NO_RESOURCE, NO_SCOPE, [1, 2, 1, 3])], read)
 
     assert decoded.span_indexes == [0, 1, 2, 3]
     assert decoded.without_repeats().span_indexes == [1, 2, 3]
 
 
-def test_a_hint_is_given_only_when_no_span_has_a_trace_id():
+def test_hint_is_given_only_if_no_span_has_a_trace_id():
     all_missing = gather([Group(NO_RESOURCE, NO_SCOPE, [-1, -1])], read)
     one_missing = gather([Group(NO_RESOURCE, NO_SCOPE, [-1, 1])], read)
 
-    assert all("logs or metrics" in refusal.reason for refusal in all_missing.rejections.in_full)
+    assert all("logs or metrics" in rejection.reason for rejection in all_missing.rejections.in_full)
     assert "logs or metrics" not in one_missing.rejections.in_full[0].reason

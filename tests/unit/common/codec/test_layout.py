@@ -1,4 +1,4 @@
-"""A layout is made once a record; what is cut from it costs what is cut, however many spans the record has."""
+"""A layout is made once per record; a cut takes time linear in its own size, not in that of the record."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ LAYOUT = Layout(
         ([], b""),
     ],
 )
-def test_neighbors_share_what_is_around_them_and_equal_wrappers_stay_apart(span_indexes, value):
+def test_neighbors_share_their_wrapper_and_equal_wrappers_stay_apart(span_indexes, value):
     assert LAYOUT.cut(span_indexes) == value
 
 
-def test_neighbors_are_one_piece_where_what_is_between_them_is_a_gap():
+def test_neighbors_with_only_a_gap_between_them_are_one_piece():
     spans = span_parts((0, 0, 0, 1), (0, 2, 2, 3), (0, 5, 5, 6))
 
     assert list(pieces(b"a,b;;c", spans, is_gap=b",".__eq__)) == [b"a,b", b"c"]
@@ -62,12 +62,12 @@ def test_parts_of_spans_are_a_sequence():
 
 
 @pytest.mark.parametrize(("given", "found"), [([3, 1, 1], [1, 3]), (range(1, 4), range(1, 4)), ([], [])])
-def test_indexes_are_brought_into_order_only_where_they_are_not(given, found):
+def test_only_unordered_indexes_are_sorted(given, found):
     assert ascending(given) == found
     assert found != given or ascending(given) is given
 
 
-def test_groups_are_the_spans_of_each_scope():
+def test_each_group_is_the_spans_of_one_scope():
     assert [(part.resource, list(spans)) for part, spans in LAYOUT.groups()] == [
         (0, [b"a", b"b"]),
         (0, [b"c"]),
@@ -76,7 +76,7 @@ def test_groups_are_the_spans_of_each_scope():
 
 
 class CountedParts(list):
-    """A list that counts how often one of its elements is looked at."""
+    """A list that counts reads of its elements."""
 
     def __init__(self, parts):
         super().__init__(parts)
@@ -93,7 +93,7 @@ class CountedParts(list):
 
 
 @pytest.mark.parametrize("codec", [otlp_protobuf, otlp_json])
-def test_cutting_every_span_alone_looks_at_each_once(codec):
+def test_cutting_every_span_alone_reads_each_once(codec):
     layout = codec.lay_out(request_of_many_scopes(codec, 500))
     counted = layout._replace(scopes=CountedParts(layout.scopes), spans=CountedParts(layout.spans))
 

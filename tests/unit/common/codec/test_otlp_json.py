@@ -1,4 +1,4 @@
-"""OTLP/JSON: every spelling that is accepted, and the words of its refusals."""
+"""OTLP/JSON: every spelling that is accepted, and the reasons of rejections."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def the_span(**members):
     return decoded.spans[0]
 
 
-def the_refusal(**members):
+def the_rejection(**members):
     decoded = read(a_span(**members))
     assert decoded.spans == []
     return decoded.rejections.in_full[0]
@@ -71,28 +71,28 @@ def test_base64_ids_of_the_right_length_are_accepted_and_counted(padding):
 
 
 @pytest.mark.parametrize("found", ["g" * 32, "ab", 7, True, [], "a" * 31 + " ", "AAAA"])
-def test_an_id_of_another_shape_is_refused(found):
-    refusal = the_refusal(traceId=found)
+def test_id_of_another_form_is_rejected(found):
+    rejection = the_rejection(traceId=found)
 
-    assert refusal.code is RejectionCode.INVALID_TRACE_ID
-    assert "32 hexadecimal digits" in refusal.reason
+    assert rejection.code is RejectionCode.INVALID_TRACE_ID
+    assert "32 hexadecimal digits" in rejection.reason
 
 
 @pytest.mark.parametrize("time", [NOW_NS, str(NOW_NS)])
-def test_times_are_numbers_or_their_digits(time):
+def test_times_are_numbers_or_texts_of_digits(time):
     assert the_span(startTimeUnixNano=time).start_ns == NOW_NS
 
 
 @pytest.mark.parametrize("time", ["now", -1, 1.5, str(2**64), [], True])
-def test_a_time_of_another_shape_is_refused(time):
-    assert the_refusal(startTimeUnixNano=time).code is RejectionCode.INVALID_TYPE
+def test_time_of_another_form_is_rejected(time):
+    assert the_rejection(startTimeUnixNano=time).code is RejectionCode.INVALID_TYPE
 
 
-def test_a_missing_time_is_zero_which_is_absurd():
-    refusal = the_refusal(startTimeUnixNano=None)
+def test_missing_time_is_zero_and_rejected():
+    rejection = the_rejection(startTimeUnixNano=None)
 
-    assert refusal.code is RejectionCode.ABSURD_TIME
-    assert "1970-01-01T00:00:00Z; allowed: 2000-01-01T00:00:00Z to" in refusal.reason
+    assert rejection.code is RejectionCode.ABSURD_TIME
+    assert "1970-01-01T00:00:00Z; allowed: 2000-01-01T00:00:00Z to" in rejection.reason
 
 
 @pytest.mark.parametrize("kind", [2, "SPAN_KIND_SERVER"])
@@ -102,8 +102,8 @@ def test_enums_are_numbers_or_names(kind):
 
 
 @pytest.mark.parametrize("kind", [6, -1, "SERVER", "span_kind_server", 2.0, True])
-def test_an_unknown_enum_is_refused(kind):
-    assert the_refusal(kind=kind).code is RejectionCode.UNKNOWN_ENUM
+def test_unknown_enum_is_rejected(kind):
+    assert the_rejection(kind=kind).code is RejectionCode.UNKNOWN_ENUM
 
 
 def test_unknown_members_are_ignored_and_snake_case_is_read():
@@ -145,7 +145,7 @@ def test_scopes_are_read_by_their_former_names(spans, library, name):
 @pytest.mark.parametrize(
     "names", [("scopeSpans", "instrumentationLibrarySpans"), ("scope_spans", "instrumentation_library_spans")]
 )
-def test_scopes_that_are_sent_by_both_names_are_read_once(names):
+def test_scopes_sent_under_both_names_are_read_once(names):
     now, former = names
     request = {
         "resourceSpans": [{now: [{"spans": [a_span(name="now")]}], former: [{"spans": [a_span(name="former")]}]}]
@@ -185,7 +185,7 @@ def test_scopes_that_are_sent_by_both_names_are_read_once(names):
         ({"kvlistValue": {"values": [{"key": "a.b", "value": {"boolValue": True}}]}}, {"a.b": True}),
     ],
 )
-def test_a_value_of_each_kind_is_json_ready(value, expected):
+def test_value_of_each_kind_is_json_ready(value, expected):
     assert repr(the_span(attributes=[{"key": "k", "value": value}]).attributes) == repr({"k": expected})
 
 
@@ -219,16 +219,16 @@ def test_a_value_of_each_kind_is_json_ready(value, expected):
         [],
     ],
 )
-def test_a_value_of_another_shape_costs_its_span_alone(value):
+def test_value_of_another_type_rejects_only_its_span(value):
     decoded = read(a_span(attributes=[{"key": "k", "value": value}]), a_span())
 
-    assert [refusal.code for refusal in decoded.rejections.in_full] == [RejectionCode.INVALID_TYPE]
+    assert [rejection.code for rejection in decoded.rejections.in_full] == [RejectionCode.INVALID_TYPE]
     assert "attributes.k" in decoded.rejections.in_full[0].reason
     assert len(decoded.spans) == 1
 
 
-def test_attributes_as_an_object_are_refused_with_what_is_legal():
-    assert the_refusal(attributes={"gen_ai.system": "openai"}).reason == (
+def test_attributes_as_an_object_are_rejected_with_the_legal_form():
+    assert the_rejection(attributes={"gen_ai.system": "openai"}).reason == (
         'attributes is an object; it must be a list of {"key": …, "value": {"stringValue": …}}.'
     )
 
@@ -249,18 +249,18 @@ def test_attributes_as_an_object_are_refused_with_what_is_legal():
     ],
     ids=str,
 )
-def test_a_member_of_another_shape_names_itself(members):
-    refusal = the_refusal(**members)
+def test_member_of_another_type_is_named(members):
+    rejection = the_rejection(**members)
 
-    assert refusal.code is RejectionCode.INVALID_TYPE
-    assert next(iter(members)).removesuffix("s") in refusal.reason.lower() or next(iter(members)) in refusal.reason
+    assert rejection.code is RejectionCode.INVALID_TYPE
+    assert next(iter(members)).removesuffix("s") in rejection.reason.lower() or next(iter(members)) in rejection.reason
 
 
 @pytest.mark.parametrize("span", [None, 5, "a", []])
-def test_what_is_no_object_is_refused_at_its_index(span):
+def test_element_that_is_not_an_object_is_rejected_at_its_index(span):
     decoded = read(a_span(), span)
 
-    assert [(refusal.span_index, refusal.code) for refusal in decoded.rejections.in_full] == [
+    assert [(rejection.span_index, rejection.code) for rejection in decoded.rejections.in_full] == [
         (1, RejectionCode.INVALID_TYPE)
     ]
 
@@ -282,14 +282,14 @@ def test_what_is_no_object_is_refused_at_its_index(span):
         b'{"trace_id":"a"}',
     ],
 )
-def test_another_document_refuses_the_record(value):
-    with pytest.raises(Rejected) as refused:
+def test_other_document_rejects_the_record(value):
+    with pytest.raises(Rejected) as rejected:
         decode(value, limits=LIMITS, now_ns=NOW_NS)
 
-    assert refused.value.rejection in (RejectionCode.UNDECODABLE, RejectionCode.INVALID_TYPE)
+    assert rejected.value.rejection in (RejectionCode.UNDECODABLE, RejectionCode.INVALID_TYPE)
 
 
-def test_an_export_of_logs_is_named_in_the_reason():
+def test_export_of_logs_is_named_in_the_reason():
     with pytest.raises(Rejected, match="no resourceSpans but “resourceLogs”"):
         decode(b'{"resourceLogs":[{}]}', limits=LIMITS, now_ns=NOW_NS)
 
@@ -311,17 +311,17 @@ def test_empty_requests_have_no_spans(value):
         (b"[" * 2_000 + b"]" * 2_000, RejectionCode.NESTING_TOO_DEEP),
     ],
 )
-def test_a_span_that_no_parser_reads_costs_itself(name, code):
+def test_unparsable_span_is_rejected_alone(name, code):
     value = record(a_span(), a_span(name="@@"), a_span(spanId="00000000000000cd")).replace(b'"@@"', name)
 
     decoded = decode(value, limits=LIMITS, now_ns=NOW_NS)
 
     assert decoded.span_indexes == [0, 2]
-    assert [(refusal.span_index, refusal.code) for refusal in decoded.rejections.in_full] == [(1, code)]
+    assert [(rejection.span_index, rejection.code) for rejection in decoded.rejections.in_full] == [(1, code)]
 
 
 @pytest.mark.parametrize("text", ["\0", "@@"])
-def test_a_bad_resource_refuses_its_own_spans_alone(text):
+def test_bad_resource_rejects_only_its_own_spans(text):
     bad = {
         "resource": {"attributes": [{"key": "k", "value": {"stringValue": text}}]},
         "scopeSpans": [{"spans": [a_span()]}],
@@ -343,5 +343,5 @@ def test_a_bad_resource_refuses_its_own_spans_alone(text):
         ({"stringValue": None, "intValue": None}, None),
     ],
 )
-def test_a_kind_that_is_null_is_absent(value, found):
+def test_null_kind_is_absent(value, found):
     assert the_span(attributes=attribute(**value)).attributes == {"k": found}

@@ -1,4 +1,4 @@
-"""OTLP protobuf: values of every kind, and the words of its refusals."""
+"""OTLP protobuf: values of every kind, and the reasons of rejections."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def the_span(request):
         (AnyValue(), None),
     ],
 )
-def test_a_value_of_each_kind_is_json_ready(value, expected):
+def test_value_of_each_kind_is_json_ready(value, expected):
     request = a_request()
     request.resource_spans[0].scope_spans[0].spans[0].attributes.add(key="k").value.CopyFrom(value)
 
@@ -75,7 +75,7 @@ def test_nested_values_keep_their_shape_and_order():
     assert repr(the_span(request).attributes) == repr({"k": {"z": [None], "a.b": []}})
 
 
-def test_a_bare_span_has_no_parent_no_links_and_empty_wrappers():
+def test_minimal_span_has_no_parent_no_links_and_empty_wrappers():
     span = the_span(a_request())
 
     assert span.span_id == b"\x02" * 16
@@ -83,7 +83,7 @@ def test_a_bare_span_has_no_parent_no_links_and_empty_wrappers():
     assert (span.resource, span.scope) == (NO_RESOURCE, NO_SCOPE)
 
 
-def test_event_times_are_kept_whatever_they_are():
+def test_any_event_time_is_kept():
     request = a_request()
     events = request.resource_spans[0].scope_spans[0].spans[0].events
     events.add(time_unix_nano=0)
@@ -105,7 +105,7 @@ def test_resource_and_scope_attributes_are_nested():
 
 @pytest.mark.parametrize("part", ["resource", "scope"])
 @pytest.mark.parametrize("text", ["a\0b", "@@"])
-def test_a_bad_resource_or_scope_refuses_its_own_spans_alone(part, text):
+def test_bad_resource_or_scope_rejects_only_its_own_spans(part, text):
     request = a_request()
     request.resource_spans.add().CopyFrom(request.resource_spans[0])
     request.resource_spans[1].scope_spans[0].spans[0].span_id = b"\x03" * 8
@@ -122,7 +122,7 @@ def test_a_bad_resource_or_scope_refuses_its_own_spans_alone(part, text):
     ]
 
 
-def test_unknown_fields_stay_in_the_bytes_that_are_cut_out():
+def test_cut_out_bytes_keep_unknown_fields():
     unknown = b"\xba\x3e\x03new"  # field 999 with the text “new”
     span = a_request().resource_spans[0].scope_spans[0].spans[0].SerializeToString() + unknown
     scope = b"\x12" + bytes([len(span)]) + span + unknown
@@ -134,11 +134,11 @@ def test_unknown_fields_stay_in_the_bytes_that_are_cut_out():
 
 
 @pytest.mark.parametrize("value", [b"\x0a", b"\x0a\x05abc", b"not a request", b"\xff" * 11, b"\x0a\x02\x12\x7f"])
-def test_a_broken_frame_refuses_the_record(value):
+def test_broken_frame_rejects_the_record(value):
     for read in (lambda: decode(value, limits=LIMITS, now_ns=NOW_NS), lambda: lay_out(value).cut([0])):
-        with pytest.raises(Rejected, match="not an OTLP request") as refused:
+        with pytest.raises(Rejected, match="not an OTLP request") as rejected:
             read()
-        assert refused.value.rejection is RejectionCode.UNDECODABLE
+        assert rejected.value.rejection is RejectionCode.UNDECODABLE
 
 
 def test_empty_requests_have_no_spans():
@@ -150,42 +150,42 @@ ZIPKIN_ROOT = b"\x0a\x26\x0a\x10" + b"\xff" * 16 + b"\x1a\x08" + b"\xee" * 8 + b
 
 
 @pytest.mark.parametrize("value", [ZIPKIN_ROOT, b"a12345678"], ids=["refused by the parser", "unknown fields alone"])
-def test_another_message_without_spans_is_refused_not_taken_for_an_empty_request(value):
-    with pytest.raises(Rejected, match=r"no spans|not an export of spans") as refused:
+def test_other_message_without_spans_is_rejected_not_read_as_empty(value):
+    with pytest.raises(Rejected, match=r"no spans|not an export of spans") as rejected:
         decode(value, limits=LIMITS, now_ns=NOW_NS)
 
-    assert refused.value.rejection is RejectionCode.UNDECODABLE
+    assert rejected.value.rejection is RejectionCode.UNDECODABLE
 
 
-def test_an_export_of_logs_is_named_in_the_reason():
+def test_export_of_logs_is_named_in_the_reason():
     logs = ExportLogsServiceRequest()
     for body in ("first", "second"):
         record = logs.resource_logs.add().scope_logs.add().log_records.add(time_unix_nano=NOW_NS, trace_id=b"\x07" * 16)
         record.body.string_value = body
 
-    refusals = decode(logs.SerializeToString(), limits=LIMITS, now_ns=NOW_NS).rejections.in_full
+    rejections = decode(logs.SerializeToString(), limits=LIMITS, now_ns=NOW_NS).rejections.in_full
 
-    assert [refusal.code for refusal in refusals] == [RejectionCode.INVALID_TRACE_ID] * 2
-    assert all("export of logs or metrics" in refusal.reason for refusal in refusals)
+    assert [rejection.code for rejection in rejections] == [RejectionCode.INVALID_TRACE_ID] * 2
+    assert all("export of logs or metrics" in rejection.reason for rejection in rejections)
 
 
-def test_an_export_of_metrics_is_named_in_the_reason():
+def test_export_of_metrics_is_named_in_the_reason():
     metrics = ExportMetricsServiceRequest()
     metrics.resource_metrics.add().scope_metrics.add().metrics.add(name="http.server.duration", unit="ms")
 
-    (refusal,) = decode(metrics.SerializeToString(), limits=LIMITS, now_ns=NOW_NS).rejections.in_full
+    (rejection,) = decode(metrics.SerializeToString(), limits=LIMITS, now_ns=NOW_NS).rejections.in_full
 
-    assert "“http.server.duration”" in refusal.reason
-    assert "export of logs or metrics" in refusal.reason
+    assert "“http.server.duration”" in rejection.reason
+    assert "export of logs or metrics" in rejection.reason
 
 
-def test_one_span_without_an_id_among_good_ones_gets_no_hint():
+def test_span_without_an_id_among_good_ones_gets_no_hint():
     request = a_request()
     request.resource_spans[0].scope_spans[0].spans.add(span_id=b"\x01" * 8)
 
-    (refusal,) = decode(request.SerializeToString(), limits=LIMITS, now_ns=NOW_NS).rejections.in_full
+    (rejection,) = decode(request.SerializeToString(), limits=LIMITS, now_ns=NOW_NS).rejections.in_full
 
-    assert refusal.reason == "The span has no trace id: it must be 16 bytes."
+    assert rejection.reason == "The span has no trace id: it must be 16 bytes."
 
 
 @pytest.mark.parametrize(
@@ -195,18 +195,18 @@ def test_one_span_without_an_id_among_good_ones_gets_no_hint():
         ("@@", "value", "A key in attributes is not UTF-8; text must be UTF-8."),
     ],
 )
-def test_the_place_and_what_is_legal_stand_in_the_reason(key, value, reason):
+def test_reason_has_the_path_and_what_is_legal(key, value, reason):
     request = a_request()
     attribute = request.resource_spans[0].scope_spans[0].spans[0].attributes.add(key=key)
     attribute.value.array_value.values.add().string_value = value
     record = request.SerializeToString().replace(b"@@", b"\xff\xfe")
 
-    (refusal,) = decode(record, limits=LIMITS, now_ns=NOW_NS).rejections.in_full
+    (rejection,) = decode(record, limits=LIMITS, now_ns=NOW_NS).rejections.in_full
 
-    assert refusal.reason == reason
+    assert rejection.reason == reason
 
 
-def test_the_whole_way_is_the_fast_one(monkeypatch):
+def test_valid_record_is_parsed_as_a_whole(monkeypatch):
     """A record that parses as a whole is never split."""
     monkeypatch.setattr(otlp_protobuf, "lay_out", lambda value: pytest.fail("the record was split"))
 

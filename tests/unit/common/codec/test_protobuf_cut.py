@@ -1,4 +1,4 @@
-"""Cutting spans out of protobuf: fields of every wire type are followed, broken ones are told."""
+"""Cutting spans out of protobuf: fields of every wire type are skipped, broken ones are reported."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from common.codec.protobuf_cut import GROUPS_MAX, BrokenWire, fields, lay_out_re
 GROUP = b"\x1b\x08\x01\x23\x0a\x01x\x24\x1c"  # group 3 { varint 1, group 4 { bytes 1 } }
 
 
-def test_fields_of_every_wire_type_are_followed():
+def test_fields_of_every_wire_type_are_skipped():
     value = b"\x08\x96\x01" + b"\x11" + bytes(8) + b"\x1a\x03abc" + b"\x25" + bytes(4) + GROUP
 
     found = list(fields(value, 0, len(value)))
@@ -36,12 +36,12 @@ def test_fields_of_every_wire_type_are_followed():
         (b"\x1b\x24", "does not end"),
     ],
 )
-def test_a_broken_field_is_told(value, words):
+def test_broken_field_is_reported(value, words):
     with pytest.raises(BrokenWire, match=words):
         list(fields(value, 0, len(value)))
 
 
-def test_groups_are_followed_to_the_limit_and_no_deeper():
+def test_groups_are_read_down_to_the_limit_and_no_deeper():
     at_limit = b"\x1b" * GROUPS_MAX + b"\x1c" * GROUPS_MAX
     past_limit = b"\x1b" + at_limit + b"\x1c"
 
@@ -50,7 +50,7 @@ def test_groups_are_followed_to_the_limit_and_no_deeper():
         list(fields(past_limit, 0, len(past_limit)))
 
 
-def test_wrappers_are_copied_as_they_stood_whatever_their_order():
+def test_wrappers_are_copied_unchanged_in_any_order():
     scope = b"\x1a\x01u" + b"\x12\x02\x0a\x00" + b"\x0a\x00" + b"\x12\x02\x12\x00"
     resource = b"\x12" + bytes([len(scope)]) + scope + b"\x0a\x02\x10\x07" + GROUP
     value = b"\x0a" + bytes([len(resource)]) + resource + b"\x0a\x00"

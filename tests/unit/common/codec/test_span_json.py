@@ -1,4 +1,4 @@
-"""``span_json``: every member of an answer is honoured, every spelling of the reference is read."""
+"""``span_json``: every member of a response and every spelling of the reference is read."""
 
 from __future__ import annotations
 
@@ -74,13 +74,13 @@ def the_span(**members):
     return decoded.spans[0]
 
 
-def the_refusal(**members):
+def the_rejection(**members):
     decoded = read(a_span(**members))
     assert decoded.spans == []
     return decoded.rejections.in_full[0]
 
 
-def test_every_member_of_an_answer_is_honoured():
+def test_every_member_of_a_response_is_read():
     (span,) = read(ANSWER).spans
 
     assert span._asdict() == {
@@ -113,7 +113,7 @@ def test_every_member_of_an_answer_is_honoured():
     }
 
 
-def test_an_answer_of_several_spans_is_a_record():
+def test_response_of_several_spans_is_a_record():
     other = {**ANSWER, "span_id": "00000000000000ef"}
 
     decoded = read({"count": 2, "spans": [ANSWER, other], "windowing": {"next": "x"}})
@@ -122,7 +122,7 @@ def test_an_answer_of_several_spans_is_a_record():
     assert decoded.spans[0].resource is decoded.spans[1].resource
 
 
-def test_equal_resources_are_shared_only_when_their_types_are_equal_too():
+def test_equal_resources_are_shared_only_if_their_types_are_equal():
     spans = [a_span(resource={"attributes": {"a": value}}) for value in (1, True)]
     spans[1]["span_id"] = "00000000000000ef"
 
@@ -149,13 +149,13 @@ def test_times_default_to_each_other_and_then_to_now(members, start_ns, end_ns):
     assert (span.start_ns, span.end_ns) == (start_ns, end_ns)
 
 
-def test_a_missing_name_comes_from_the_id_so_that_a_redelivery_is_equal():
+def test_missing_name_comes_from_the_id_so_redelivery_is_equal():
     assert the_span().name == "0000000000ab"
     assert the_span(span_name="").name == ""
 
 
 @pytest.mark.parametrize("integer", ["18446744073709551616", "-9223372036854775809", "1" * 300])
-def test_an_integer_beyond_64_bits_costs_its_span_and_a_double_of_its_size_none(integer):
+def test_integer_beyond_64_bits_is_rejected_and_such_a_double_is_kept(integer):
     span = json.dumps({**ANSWER, "attributes": {"n": "N", "text": f'"{integer}"'}})
     values = [integer, f"[{integer}]", f"{float(integer):e}", f"{integer}.0", f"{integer}e-0", "0.12345678901234567890"]
     spans = ",".join(span.replace('"N"', value) for value in values)
@@ -163,7 +163,7 @@ def test_an_integer_beyond_64_bits_costs_its_span_and_a_double_of_its_size_none(
     decoded = decode(f'{{"spans":[{spans}]}}'.encode(), limits=LIMITS, now_ns=NOW_NS)
 
     assert decoded.span_indexes == [2, 3, 4, 5]
-    assert [(each.span_index, each.code) for each in decoded.rejections.in_full] == [
+    assert [(rejection.span_index, rejection.code) for rejection in decoded.rejections.in_full] == [
         (0, RejectionCode.INVALID_TYPE),
         (1, RejectionCode.INVALID_TYPE),
     ]
@@ -175,7 +175,7 @@ def test_no_links_and_an_empty_list_of_links_differ(links):
     assert the_span(links=links).links == (None if links is None else ())
 
 
-def test_a_link_needs_no_attributes_and_an_event_no_time():
+def test_link_needs_no_attributes_and_event_needs_no_time():
     span = the_span(
         start_time=NOON_NS,
         links=[{"trace_id": TRACE_ID, "span_id": SPAN_ID}],
@@ -219,21 +219,21 @@ def test_a_link_needs_no_attributes_and_an_event_no_time():
         ({"spans": {"child": {}}}, RejectionCode.INVALID_TYPE, "next to it"),
     ],
 )
-def test_a_bad_member_is_named(members, code, words):
-    refusal = the_refusal(**members)
+def test_bad_member_is_named(members, code, words):
+    rejection = the_rejection(**members)
 
-    assert refusal.code is code
-    assert words in refusal.reason
+    assert rejection.code is code
+    assert words in rejection.reason
 
 
 @pytest.mark.parametrize(
     "value", [b"5", b"[]", b'"a"', b"null", b"{", b'{"spans":5}', b'{"resourceSpans":[]}', b"nonsense"]
 )
-def test_another_document_refuses_the_record(value):
-    with pytest.raises(Rejected) as refused:
+def test_other_document_rejects_the_record(value):
+    with pytest.raises(Rejected) as rejected:
         decode(value, limits=LIMITS, now_ns=NOW_NS)
 
-    assert refused.value.rejection is RejectionCode.UNDECODABLE
+    assert rejected.value.rejection is RejectionCode.UNDECODABLE
 
 
 @pytest.mark.parametrize("value", [b"{}", b'{"spans":[]}', b'{"spans":null}', b'{"count":0,"spans":[]}'])
@@ -241,14 +241,14 @@ def test_empty_records_have_no_spans(value):
     assert decode(value, limits=LIMITS, now_ns=NOW_NS) == Decoded([], [], Rejections())
 
 
-def test_levels_that_normalisation_added_do_not_count():
+def test_levels_added_by_normalization_do_not_count():
     deep = json.loads("[" * 24 + "]" * 24)
 
     assert the_span(attributes={"ag": {"data": {"inputs": {"x": deep}}}}).attributes
-    assert the_refusal(attributes={"ag": {"data": {"inputs": {"x": [deep]}}}}).code is RejectionCode.NESTING_TOO_DEEP
+    assert the_rejection(attributes={"ag": {"data": {"inputs": {"x": [deep]}}}}).code is RejectionCode.NESTING_TOO_DEEP
 
 
-def test_one_span_by_itself_is_cut_to_the_whole_record():
+def test_single_span_is_cut_to_the_whole_record():
     value = json.dumps(a_span(span_name="\0")).encode()
 
     assert lay_out(value).cut([0]) == value

@@ -56,7 +56,7 @@ def test_batch_is_read_as_the_driver_reads_it(compression: int):
     assert read(data, LenientBatches) == read(data, MemoryRecords)
 
 
-def test_header_name_that_is_not_utf8_costs_no_record():
+def test_header_name_that_is_not_utf8_rejects_no_record():
     bad = (b"k", b"v", [("before", b"1"), ("nnnme", b"2")])
     data = (
         renamed(batch([RECORDS[0], bad, RECORDS[0]]))
@@ -91,7 +91,7 @@ def test_otherwise_corrupt_batch_is_corrupt(broken: slice):
         read(bytes(data), LenientBatches)
 
 
-def test_batch_that_was_cut_off_is_left_for_the_next_response():
+def test_truncated_batch_is_left_for_the_next_response():
     data = batch([RECORDS[0]]) + batch([RECORDS[1]], first_offset=1)[:-1]
 
     batches = LenientBatches(data)

@@ -18,19 +18,19 @@ ALL = ["otlp_spans", "otlp_spans_json", "spans", "spans.dead_letter", "spans.sto
 
 
 class _Admin:
-    """Knows some topics, and answers with a code for each that it is to make."""
+    """Knows some topics, and returns a code for each one that it should create."""
 
     def __init__(self, *known: str, codes: dict[str, int] | None = None) -> None:
         self._known = known
         self._codes = codes or {}
-        self.asked: list[Any] = []
+        self.requested: list[Any] = []
 
     async def list_topics(self) -> list[str]:
         return list(self._known)
 
     async def create_topics(self, wanted: list[Any]) -> SimpleNamespace:
-        self.asked += wanted
-        return SimpleNamespace(topic_errors=[(each.name, self._codes.get(each.name, 0), None) for each in wanted])
+        self.requested += wanted
+        return SimpleNamespace(topic_errors=[(topic.name, self._codes.get(topic.name, 0), None) for topic in wanted])
 
 
 async def made(monkeypatch: pytest.MonkeyPatch, admin: _Admin) -> list[str]:
@@ -46,12 +46,12 @@ async def test_topics_are_created_with_their_sizes_and_retention(monkeypatch: py
     admin = _Admin()
 
     assert await made(monkeypatch, admin) == ALL
-    assert {each.name: (each.num_partitions, each.replication_factor) for each in admin.asked} == {
+    assert {topic.name: (topic.num_partitions, topic.replication_factor) for topic in admin.requested} == {
         **dict.fromkeys(ALL, (3, 2)),
         "spans.stored": (1, 2),
     }
-    assert {each.topic_configs["max.message.bytes"] for each in admin.asked} == {"5000"}
-    kept = {each.name: each.topic_configs.get("retention.ms") for each in admin.asked}
+    assert {topic.topic_configs["max.message.bytes"] for topic in admin.requested} == {"5000"}
+    kept = {topic.name: topic.topic_configs.get("retention.ms") for topic in admin.requested}
     assert kept == {**dict.fromkeys(ALL), "spans.dead_letter": "-1", "spans.stored": "3600000"}
 
 
@@ -59,15 +59,15 @@ async def test_existing_topics_are_left_alone(monkeypatch: pytest.MonkeyPatch) -
     admin = _Admin(*ALL[1:], "another")
 
     assert await made(monkeypatch, admin) == ["otlp_spans"]
-    assert [each.name for each in admin.asked] == ["otlp_spans"]
+    assert [topic.name for topic in admin.requested] == ["otlp_spans"]
 
     none_missing = _Admin(*ALL)
     assert await made(monkeypatch, none_missing) == []
-    assert none_missing.asked == []
+    assert none_missing.requested == []
 
 
 async def test_topic_created_by_another_process_counts_as_present(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert await made(monkeypatch, _Admin(codes={"spans": 36})) == [each for each in ALL if each != "spans"]
+    assert await made(monkeypatch, _Admin(codes={"spans": 36})) == [topic for topic in ALL if topic != "spans"]
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ async def test_topic_created_by_another_process_counts_as_present(monkeypatch: p
 async def test_rejected_topic_is_named(
     monkeypatch: pytest.MonkeyPatch, code: int, kind: type[ServiceError], name: str
 ) -> None:
-    with pytest.raises(ServiceError, match=rf"did not create the topic spans\.stored: {name}") as refused:
+    with pytest.raises(ServiceError, match=rf"did not create the topic spans\.stored: {name}") as rejected:
         await made(monkeypatch, _Admin(codes={"spans.stored": code}))
 
-    assert type(refused.value) is kind
+    assert type(rejected.value) is kind

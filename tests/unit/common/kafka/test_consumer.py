@@ -25,7 +25,7 @@ def test_record_of_message_format_0_has_no_timestamp(sent_ms: int | None, timest
 
 
 class _Consumer(RememberedDriver):
-    """A driver that is given one partition while it starts."""
+    """A driver that gets one partition while it starts."""
 
     def subscribe(self, *, topics: list[str], listener: Any) -> None:
         self.topics = topics
@@ -58,8 +58,8 @@ async def test_consumer_neither_commits_itself_nor_reads_uncommitted(
     source = KafkaSource(KafkaSettings())
     await source.open(on_revoked=nothing, on_assigned=nothing)
 
-    asked = {"enable_auto_commit": False, "isolation_level": "read_committed", "auto_offset_reset": "earliest"}
-    assert asked.items() <= made[0].options.items()
+    expected = {"enable_auto_commit": False, "isolation_level": "read_committed", "auto_offset_reset": "earliest"}
+    assert expected.items() <= made[0].options.items()
     assert made[0].topics == ["otlp_spans", "otlp_spans_json", "spans"]
     assert await source.poll(timeout_s=1, records_max=1) == []
     await source.close()
@@ -95,7 +95,7 @@ async def test_failure_of_an_assignment_is_raised_by_the_next_poll(
     assert await source.poll(timeout_s=1, records_max=1) == []
     assert assigned == [frozenset({Partition("spans", 0)})]
     assert source.partition_id_of(Partition("spans", 0)) == "d/spans/0"
-    assert [each.is_stopped for each in made] == [True, False]
+    assert [driver.is_stopped for driver in made] == [True, False]
 
 
 async def test_poll_of_a_closed_source_fails() -> None:

@@ -98,7 +98,7 @@ def test_prepared_driver_logs_less_and_reads_every_record(name: str) -> None:
     prepare_driver()
     prepare_driver()
 
-    limits = [each for each in logging.getLogger(name).filters if isinstance(each, OncePerInterval)]
+    limits = [limit for limit in logging.getLogger(name).filters if isinstance(limit, OncePerInterval)]
     assert len(limits) == 1
     assert not logging.getLogger(name).isEnabledFor(logging.INFO)
     assert fetcher.MemoryRecords is LenientBatches

@@ -42,7 +42,7 @@ async def test_all_in_sync_replicas_acknowledge(made: list[_Producer]) -> None:
     assert await publisher.publish("t", b"value") == Coordinates("t", 1, 5)
     assert await publisher.publish("t", b"") == Coordinates("t", 1, 0)
 
-    assert [each.is_stopped for each in made] == [True, False]
+    assert [driver.is_stopped for driver in made] == [True, False]
     assert (made[1].options["acks"], made[1].options["client_id"]) == ("all", "us")
 
 

@@ -4,7 +4,7 @@ from common.postgres.remembering import Remembering
 from tests.fakes.clock import ManualClock
 
 
-def test_an_answer_is_known_until_its_time_is_over():
+def test_entry_is_remembered_until_it_expires():
     clock = ManualClock()
     remembering: Remembering[str, int | None] = Remembering(clock, count_max=2)
     remembering.remember("a", None, for_s=5)
@@ -16,7 +16,7 @@ def test_an_answer_is_known_until_its_time_is_over():
     assert remembering.recall("a") is None
 
 
-def test_at_the_limit_all_are_known_and_past_it_the_oldest_is_forgotten():
+def test_oldest_entry_is_forgotten_past_the_limit():
     remembering: Remembering[str, int] = Remembering(ManualClock(), count_max=2)
     remembering.remember("a", 1, for_s=5)
     remembering.remember("b", 2, for_s=5)
@@ -27,7 +27,7 @@ def test_at_the_limit_all_are_known_and_past_it_the_oldest_is_forgotten():
     assert [remembering.recall(key) for key in "abc"] == [None, (2,), (3,)]
 
 
-def test_an_answer_given_again_makes_no_other_forgotten():
+def test_repeated_entry_evicts_no_other():
     remembering: Remembering[str, int] = Remembering(ManualClock(), count_max=2)
     remembering.remember("a", 1, for_s=5)
     remembering.remember("b", 2, for_s=5)

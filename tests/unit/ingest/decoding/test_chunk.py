@@ -1,4 +1,4 @@
-"""Rows and accounts of a chunk: which row belongs to which record, what is claimed, what is refused."""
+"""Rows and outcomes of a chunk: which row belongs to which record, which projects are claimed, what is rejected."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ def chunk(*values: bytes | None) -> Chunk:
     return Chunk(records, {Partition("t", 0): "c/t/0", Partition("t", 1): "c/t/1"}, START_NS)
 
 
-def test_each_record_knows_its_rows() -> None:
+def test_each_record_has_its_own_rows() -> None:
     given = chunk(request(["a", "b"]), None, b"\xff\xff", request(["bad", "c"], absurd=["bad"]), request([]))
 
     decoded = decode_chunk(given, RULES)
 
     records = list(records_of(given, decoded))
-    rows = [each.rows["name"][each.first_row : each.first_row + each.outcome.rows_count] for each in records]
-    assert [each.to_pylist() for each in rows] == [["a", "b"], [], [], ["c"], []]
-    assert [each.record.offset for each in records] == [0, 1, 2, 3, 4]
-    assert [each.partition_id for each in records] == ["c/t/0", "c/t/1", "c/t/0", "c/t/1", "c/t/0"]
-    assert [each.outcome.is_undecodable for each in records] == [False, False, True, False, False]
+    rows = [record.rows["name"][record.first_row : record.first_row + record.outcome.rows_count] for record in records]
+    assert [row.to_pylist() for row in rows] == [["a", "b"], [], [], ["c"], []]
+    assert [record.record.offset for record in records] == [0, 1, 2, 3, 4]
+    assert [record.partition_id for record in records] == ["c/t/0", "c/t/1", "c/t/0", "c/t/1", "c/t/0"]
+    assert [record.outcome.is_undecodable for record in records] == [False, False, True, False, False]
     assert decoded.rows["partition_id"].to_pylist() == [b"c/t/0", b"c/t/0", b"c/t/1"]
     assert decoded.rows["record_offset"].to_pylist() == [0, 0, 3]
 
@@ -46,52 +46,52 @@ def test_each_record_knows_its_rows() -> None:
 def test_records_share_the_memory_of_the_rows_by_their_size() -> None:
     decoded = decode_chunk(chunk(request(["a"] * 1), request([f"s{n}" for n in range(50)]), None), RULES)
 
-    small, large, none = (each.bytes_count for each in decoded.outcomes)
+    small, large, none = (outcome.bytes_count for outcome in decoded.outcomes)
     assert none == 0 < small < large
     assert decoded.rows.nbytes - 3 <= small + large <= decoded.rows.nbytes
 
 
-def test_rejected_spans_that_have_no_dead_letter_of_their_own_count_too() -> None:
+def test_rejected_spans_of_a_shared_dead_letter_count_too() -> None:
     names = [f"s{n}" for n in range(10_000)]
 
     outcome = decode_chunk(chunk(request(names, absurd=names)), RULES).outcomes[0]
 
-    letters_bytes = sum(len(letter.value) for letter in outcome.dead_letters)
+    letters_bytes = sum(len(dead_letter.value) for dead_letter in outcome.dead_letters)
     assert outcome.bytes_count >= letters_bytes + 4 * (10_000 - IN_FULL_MAX)
 
 
-def test_what_is_claimed_is_what_rows_belong_to() -> None:
+def test_claimed_projects_are_those_of_the_rows() -> None:
     given = chunk(request(["a"], project=str(PROJECT)), request(["b"]), request(["bad"], absurd=["bad"]))
 
     assert decode_chunk(given, RULES).claimed == {PROJECT, DEFAULT_PROJECT_ID}
 
 
-def test_opened_again_without_a_project_it_refuses_the_spans_of_that_one_alone() -> None:
+def test_decoding_without_a_project_rejects_only_its_spans() -> None:
     given = chunk(request(["a"], project=str(PROJECT)), request(["b"]))
 
     decoded = decode_chunk(given.rejecting(frozenset({PROJECT})), RULES)
 
     assert decoded.rows["name"].to_pylist() == ["b"]
     assert decoded.claimed == {DEFAULT_PROJECT_ID}
-    ((refusal,), ()) = (each.rejections.in_full for each in decoded.outcomes)
-    assert (refusal.span_index, refusal.code) == (0, RejectionCode.UNKNOWN_PROJECT)
+    ((rejection,), ()) = (outcome.rejections.in_full for outcome in decoded.outcomes)
+    assert (rejection.span_index, rejection.code) == (0, RejectionCode.UNKNOWN_PROJECT)
 
 
-def test_projects_that_are_refused_add_up() -> None:
+def test_excluded_projects_add_up() -> None:
     twice = chunk().rejecting(frozenset({PROJECT})).rejecting(frozenset({DEFAULT_PROJECT_ID}))
 
     assert twice.unknown == {PROJECT, DEFAULT_PROJECT_ID}
 
 
 @pytest.mark.parametrize("value", [b"\xff\xff", request(["a"])])
-def test_what_goes_to_a_process_and_back_can_be_sent(value: bytes) -> None:
+def test_chunk_and_result_can_be_pickled(value: bytes) -> None:
     given = chunk(value)
     outcomes = decode_chunk(given, RULES).outcomes
 
     assert pickle.loads(pickle.dumps((given, RULES, outcomes))) == (given, RULES, outcomes)
 
 
-def test_a_trace_of_two_projects_is_two_traces() -> None:
+def test_trace_of_two_projects_is_two_traces() -> None:
     spans = [
         used_five(1, PROJECT),
         used_five(2, DEFAULT_PROJECT_ID, parent=1, links=[]),
@@ -102,8 +102,8 @@ def test_a_trace_of_two_projects_is_two_traces() -> None:
 
     rows = decode_chunk(Chunk([record], {Partition("t", 0): "c/t/0"}, START_NS), RULES).rows
 
-    tokens = [json.loads(each)["ag"]["metrics"]["tokens"] for each in rows["attributes"].to_pylist()]
-    assert [each["cumulative"]["total"] for each in tokens] == [10, 5, 5]
+    tokens = [json.loads(text)["ag"]["metrics"]["tokens"] for text in rows["attributes"].to_pylist()]
+    assert [token["cumulative"]["total"] for token in tokens] == [10, 5, 5]
     assert rows["trace_type"].to_pylist() == ["invocation", "annotation", "invocation"]
 
 

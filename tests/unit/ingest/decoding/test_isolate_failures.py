@@ -1,4 +1,4 @@
-"""What Clearspan itself fails on: a defect of ours costs the spans that show it."""
+"""A defect of Clearspan rejects only the spans that trigger it."""
 
 from __future__ import annotations
 
@@ -23,27 +23,27 @@ RULES = Rules({"t": TopicSettings(encoding=Encoding.OTLP_PROTO)}, SpanLimits(), 
 
 
 def decoded(*values: bytes) -> tuple[list[list[str]], list[Sequence[Rejection]]]:
-    """The names of the spans that each record has rows of, and its refusals."""
+    """Return for each record the names of the spans that have rows, and its rejections."""
     chunk = Chunk(
         [Record("t", 0, at, 5, None, value) for at, value in enumerate(values)], {Partition("t", 0): "c/t/0"}, START_NS
     )
     found: DecodedChunk = decode_chunk(chunk, RULES)
     records = list(records_of(chunk, found))
-    names = [each.rows["name"][each.first_row : each.first_row + each.outcome.rows_count] for each in records]
-    return [each.to_pylist() for each in names], [each.outcome.rejections.in_full for each in records]
+    names = [record.rows["name"][record.first_row : record.first_row + record.outcome.rows_count] for record in records]
+    return [name.to_pylist() for name in names], [record.outcome.rejections.in_full for record in records]
 
 
 @pytest.fixture
 def failing(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[Sequence[Span]], bool]], None]:
-    """Lets what is derived from spans fail where a condition on them holds."""
+    """Let ``normalize`` fail for spans that meet a condition."""
 
     def fail_where(fails: Callable[[Sequence[Span]], bool], *, error: type[Exception] = KeyError) -> None:
-        def normalise_or_fail(spans: Sequence[Span], *rest: Any) -> Any:
+        def normalize_or_fail(spans: Sequence[Span], *rest: Any) -> Any:
             if fails(spans):
                 raise error("a defect")
             return normalize(spans, *rest)
 
-        monkeypatch.setattr("ingest.decoding.chunk.normalize", normalise_or_fail)
+        monkeypatch.setattr("ingest.decoding.chunk.normalize", normalize_or_fail)
 
     return fail_where
 
@@ -52,33 +52,33 @@ def named(name: str) -> Callable[[Sequence[Span]], bool]:
     return lambda spans: any(span.name == name for span in spans)
 
 
-def test_a_span_that_it_fails_on_is_refused_alone(failing: Any) -> None:
+def test_span_that_fails_is_rejected_alone(failing: Any) -> None:
     failing(named("poison"))
 
-    names, refusals = decoded(request(["a"]), request(["b", "poison", "bad", "c"], absurd=["bad"]), request(["d"]))
+    names, rejections = decoded(request(["a"]), request(["b", "poison", "bad", "c"], absurd=["bad"]), request(["d"]))
 
     assert names == [["a"], ["b", "c"], ["d"]]
-    assert [[(each.span_index, each.code) for each in of_record] for of_record in refusals] == [
+    assert [[(rejection.span_index, rejection.code) for rejection in of_record] for of_record in rejections] == [
         [],
         [(2, RejectionCode.ABSURD_TIME), (1, RejectionCode.OUR_FAILURE)],
         [],
     ]
-    assert refusals[1][1].reason.startswith(
+    assert rejections[1][1].reason.startswith(
         "Clearspan failed on it, which is a defect of Clearspan: KeyError, “'a defect'”"
     )
-    assert "test_isolate_failures.py, line" in refusals[1][1].reason
+    assert "test_isolate_failures.py, line" in rejections[1][1].reason
 
 
-def test_spans_that_it_fails_on_together_are_refused_together(failing: Any) -> None:
+def test_spans_that_fail_only_together_are_rejected_together(failing: Any) -> None:
     failing(lambda spans: named("one")(spans) and named("other")(spans))
 
-    names, refusals = decoded(request(["one", "a", "other"]), request(["one"]))
+    names, rejections = decoded(request(["one", "a", "other"]), request(["one"]))
 
     assert names == [[], ["one"]]
-    assert [each.span_index for each in refusals[0]] == [0, 1, 2]
+    assert [rejection.span_index for rejection in rejections[0]] == [0, 1, 2]
 
 
-def test_one_span_of_many_is_found_by_halving(failing: Any) -> None:
+def test_failing_span_of_many_is_found_by_halving(failing: Any) -> None:
     tries: list[int] = []
 
     def fails(spans: Sequence[Span]) -> bool:
@@ -87,13 +87,13 @@ def test_one_span_of_many_is_found_by_halving(failing: Any) -> None:
 
     failing(fails)
 
-    names, refusals = decoded(request([f"s{number}" for number in range(1_000)]))
+    names, rejections = decoded(request([f"s{number}" for number in range(1_000)]))
 
-    assert (len(names[0]), [each.span_index for each in refusals[0]]) == (999, [700])
+    assert (len(names[0]), [rejection.span_index for rejection in rejections[0]]) == (999, [700])
     assert len(tries) < 40
 
 
-def test_a_record_that_cannot_be_opened_is_refused_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_record_whose_decoding_fails_is_rejected_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     poison = request(["poison"])
 
     def decode_or_fail(record: Record, **rest: Any) -> Any:
@@ -103,13 +103,15 @@ def test_a_record_that_cannot_be_opened_is_refused_whole(monkeypatch: pytest.Mon
 
     monkeypatch.setattr("ingest.decode.decode", decode_or_fail)
 
-    names, refusals = decoded(request(["a"]), poison, request(["b"]))
+    names, rejections = decoded(request(["a"]), poison, request(["b"]))
 
     assert names == [["a"], [], ["b"]]
-    assert [(each.span_index, each.code) for each in refusals[1]] == [(None, RejectionCode.OUR_FAILURE)]
+    assert [(rejection.span_index, rejection.code) for rejection in rejections[1]] == [
+        (None, RejectionCode.OUR_FAILURE)
+    ]
 
 
-def test_memory_that_runs_out_is_no_fault_of_a_span(failing: Any) -> None:
+def test_memory_error_rejects_no_span(failing: Any) -> None:
     failing(named("poison"), error=MemoryError)
 
     with pytest.raises(MemoryError):

@@ -14,17 +14,17 @@ def waiting(*sizes: int | None, since_s: float = 10.0) -> WaitingRecords:
     return found
 
 
-def test_a_portion_is_whole_at_its_bytes_and_not_one_before() -> None:
+def test_chunk_is_complete_at_exactly_its_bytes() -> None:
     assert not waiting(CHUNK_BYTES - 1).is_whole
     assert waiting(1, CHUNK_BYTES - 1).is_whole
 
 
-def test_a_portion_is_whole_at_its_records_and_not_one_before() -> None:
+def test_chunk_is_complete_at_exactly_its_records() -> None:
     assert not waiting(*[None] * (CHUNK_RECORDS_MAX - 1)).is_whole
     assert waiting(*[None] * CHUNK_RECORDS_MAX).is_whole
 
 
-def test_a_whole_portion_is_due_at_once_a_smaller_one_when_its_first_record_has_waited() -> None:
+def test_complete_chunk_is_due_at_once_and_a_smaller_one_after_the_linger() -> None:
     small = waiting(1)
     small.extend(records(1), now_s=10.05)
 
@@ -33,27 +33,27 @@ def test_a_whole_portion_is_due_at_once_a_smaller_one_when_its_first_record_has_
     assert small.is_due(now_s=10.1)
 
 
-def test_nothing_is_never_due() -> None:
+def test_empty_queue_is_never_due() -> None:
     assert not waiting().is_due(now_s=1e9)
 
 
-def test_a_portion_ends_with_the_record_that_makes_it_whole() -> None:
+def test_chunk_ends_with_the_record_that_completes_it() -> None:
     found = waiting(CHUNK_BYTES - 1, 1, 1)
 
-    assert [each.offset for each in found.take(now_s=11.0)] == [0, 1]
-    assert [each.offset for each in found.take(now_s=11.0)] == [2]
+    assert [record.offset for record in found.take(now_s=11.0)] == [0, 1]
+    assert [record.offset for record in found.take(now_s=11.0)] == [2]
     assert len(found) == 0
 
 
-def test_a_portion_has_so_many_records_and_not_one_more() -> None:
+def test_chunk_has_at_most_its_maximum_of_records() -> None:
     assert len(waiting(*[0] * (CHUNK_RECORDS_MAX + 1)).take(now_s=11.0)) == CHUNK_RECORDS_MAX
 
 
-def test_a_record_larger_than_a_portion_is_one() -> None:
+def test_record_larger_than_a_chunk_is_a_chunk() -> None:
     assert len(waiting(CHUNK_BYTES * 3, 1).take(now_s=11.0)) == 1
 
 
-def test_what_is_left_behind_begins_to_wait_anew() -> None:
+def test_records_after_a_chunk_start_to_wait_again() -> None:
     found = waiting(CHUNK_BYTES, 1)
 
     found.take(now_s=11.0)
@@ -62,7 +62,7 @@ def test_what_is_left_behind_begins_to_wait_anew() -> None:
     assert found.due_s == 11.1
 
 
-def test_what_is_let_go_of_does_not_count() -> None:
+def test_cleared_records_do_not_count() -> None:
     found = waiting(CHUNK_BYTES)
 
     found.clear()

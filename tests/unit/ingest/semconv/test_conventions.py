@@ -1,4 +1,4 @@
-"""What becomes of real spans of each instrumentation: ``ag`` as it was written down by hand from what they sent."""
+"""Real spans of each instrumentation: the expected ``ag`` was written by hand from what they sent."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TRAM_CALL = {"id": "call_000045", "name": "get_tram_times", "arguments": {"line"
 
 
 def own(ag: dict[str, Any]) -> dict[str, Any]:
-    """What the span says itself: without what the server computes, costs among it."""
+    """Return what the span itself reports, without what the server computes, such as costs."""
     metrics = {
         name: {"incremental": found["incremental"]}
         for name, found in ag["metrics"].items()
@@ -30,7 +30,7 @@ def own(ag: dict[str, Any]) -> dict[str, Any]:
     return {name: member for name, member in said.items() if member}
 
 
-def test_openinference_a_chat() -> None:
+def test_openinference_maps_a_chat() -> None:
     assert own(ag_named("openinference-openai-01", "ChatCompletion")) == {
         "type": "chat",
         "data": {
@@ -61,27 +61,27 @@ def test_openinference_a_chat() -> None:
     }
 
 
-def test_openinference_calls_of_tools() -> None:
-    asked = ag_named("openinference-openai-01", "ChatCompletion", at=2)
-    told = ag_named("openinference-openai-01", "ChatCompletion", at=3)
+def test_openinference_maps_tool_calls() -> None:
+    first_call = ag_named("openinference-openai-01", "ChatCompletion", at=2)
+    second_call = ag_named("openinference-openai-01", "ChatCompletion", at=3)
     assistant = {"role": "assistant", "tool_calls": [WEATHER_CALL, TRAM_CALL]}
 
-    assert asked["data"]["outputs"] == {"messages": [assistant | {"finish_reason": "tool_call"}]}
-    assert [tool["name"] for tool in asked["data"]["parameters"]["tools"]] == ["get_weather", "get_tram_times"]
-    assert asked["data"]["parameters"]["tools"][1] == {
+    assert first_call["data"]["outputs"] == {"messages": [assistant | {"finish_reason": "tool_call"}]}
+    assert [tool["name"] for tool in first_call["data"]["parameters"]["tools"]] == ["get_weather", "get_tram_times"]
+    assert first_call["data"]["parameters"]["tools"][1] == {
         "type": "function",
         "name": "get_tram_times",
         "description": "The next trams",
         "parameters": {"type": "object", "properties": {"line": {"type": "integer"}, "stop": {"type": "string"}}},
     }
-    assert told["data"]["inputs"]["messages"][1:] == [
+    assert second_call["data"]["inputs"]["messages"][1:] == [
         assistant,
         {"role": "tool", "tool_call_id": "call_000044", "content": '{"temperature": 19, "sky": "cloudy"}'},
         {"role": "tool", "tool_call_id": "call_000045", "content": '{"next": ["10:20", "10:40"]}'},
     ]
 
 
-def test_openinference_a_tool_an_agent_and_embeddings() -> None:
+def test_openinference_maps_tool_agent_and_embeddings() -> None:
     tool = ag_named("openinference-openai-01", "get_weather")
     agent = ag_named("openinference-openai-01", "guide_agent")
     embeddings = ag_named("openinference-openai-01", "CreateEmbeddings")
@@ -106,7 +106,7 @@ def test_openinference_a_tool_an_agent_and_embeddings() -> None:
     }
 
 
-def test_openinference_thinking_and_tokens_of_the_cache() -> None:
+def test_openinference_maps_thinking_and_cached_tokens() -> None:
     thought = ag_named("openinference-anthropic-01", "messages.create", at=3)
     cached = ag_named("openinference-anthropic-01", "messages.create")
 
@@ -133,7 +133,7 @@ def test_openinference_thinking_and_tokens_of_the_cache() -> None:
     }
 
 
-def test_langgraph_messages_of_a_graph_in_its_raw_input() -> None:
+def test_langgraph_messages_in_the_raw_input_are_mapped() -> None:
     agent = ag_named("langgraph-rag-01", "desk_agent")
     retriever = ag_named("langgraph-rag-01", "VectorStoreRetriever")
 
@@ -153,7 +153,7 @@ def test_langgraph_messages_of_a_graph_in_its_raw_input() -> None:
     ("name", "attributes"),
     [("openllmetry-classic-01", {"session": {"id": "island-4"}, "user": {"id": "guest-9"}})],
 )
-def test_openllmetry_numbered_attributes(name: str, attributes: dict[str, Any]) -> None:
+def test_openllmetry_maps_numbered_attributes(name: str, attributes: dict[str, Any]) -> None:
     assert own(ag_named(name, "openai.chat", at=3)) == attributes | {
         "type": "chat",
         "data": {
@@ -192,12 +192,12 @@ def test_openllmetry_numbered_attributes(name: str, attributes: dict[str, Any]) 
     }
 
 
-def test_openllmetry_functions_texts_and_entities() -> None:
-    asked = ag_named("openllmetry-classic-01", "openai.chat", at=2)
+def test_openllmetry_maps_functions_texts_and_entities() -> None:
+    first_call = ag_named("openllmetry-classic-01", "openai.chat", at=2)
     embedded = ag_named("openllmetry-classic-01", "openai.embeddings")
     tool = ag_named("openllmetry-classic-01", "next_ferry.tool")
 
-    assert asked["data"]["parameters"]["tools"] == [
+    assert first_call["data"]["parameters"]["tools"] == [
         {
             "name": "next_ferry",
             "description": "Next ferry",
@@ -214,7 +214,7 @@ def test_openllmetry_functions_texts_and_entities() -> None:
     }
 
 
-def test_openllmetry_messages_as_json() -> None:
+def test_openllmetry_maps_messages_in_json() -> None:
     ag = ag_named("traceloop-sdk-01", "openai.chat", at=2)
 
     assert own(ag) == {
@@ -282,7 +282,7 @@ def test_openllmetry_messages_as_json() -> None:
         ),
     ],
 )
-def test_genai_the_same_from_three_generations(name: str, at: int, system: str, request_says: dict[str, Any]) -> None:
+def test_genai_generations_map_to_the_same(name: str, at: int, system: str, request_says: dict[str, Any]) -> None:
     ag = ag_named(name, "chat gpt-4o-mini", at=at)
 
     assert ag["type"]["span"] == "chat"
@@ -294,7 +294,7 @@ def test_genai_the_same_from_three_generations(name: str, at: int, system: str, 
     assert tokens["total"] == tokens["prompt"] + tokens["completion"]
 
 
-def test_genai_messages_and_results_of_tools() -> None:
+def test_genai_maps_messages_and_tool_results() -> None:
     ag = ag_named("genai-openai-v2-01", "chat gpt-4o", at=1)
 
     assert ag["data"]["inputs"]["messages"] == [
@@ -307,7 +307,7 @@ def test_genai_messages_and_results_of_tools() -> None:
     ]
 
 
-def test_pydantic_ai_an_agent_its_model_and_its_tool() -> None:
+def test_pydantic_ai_maps_agent_model_and_tool() -> None:
     agent = ag_named("pydantic-ai-agent-01", "invoke_agent dice_player")
     chat = ag_named("pydantic-ai-agent-01", "chat gpt-4o-mini")
     tool = ag_named("pydantic-ai-agent-01", "execute_tool roll_die")
@@ -333,7 +333,7 @@ def test_pydantic_ai_an_agent_its_model_and_its_tool() -> None:
     assert tool["meta"]["tool"] == {"name": "roll_die", "id": "call_000066"}
 
 
-def test_pydantic_ai_1_messages_as_events() -> None:
+def test_pydantic_ai_1_maps_messages_in_events() -> None:
     chat = ag_named("pydantic-ai-v1-01", "chat gpt-4o-mini", at=1)
     agent = ag_named("pydantic-ai-v1-01", "agent run")
     tool = ag_named("pydantic-ai-v1-01", "running tool")
@@ -369,7 +369,7 @@ def test_pydantic_ai_1_messages_as_events() -> None:
     }
 
 
-def test_vercel_5_a_call_of_a_model() -> None:
+def test_vercel_5_maps_a_model_call() -> None:
     ag = ag_named("vercel-ai-v5-01", "ai.generateText.doGenerate")
 
     assert own(ag) == {
@@ -405,11 +405,11 @@ def test_vercel_5_a_call_of_a_model() -> None:
     }
 
 
-def test_vercel_5_prompts_objects_tools_and_embeddings() -> None:
+def test_vercel_5_maps_prompts_objects_tools_and_embeddings() -> None:
     whole = ag_named("vercel-ai-v5-01", "ai.generateText")
     plan = {"city": "Vienna", "days": 3, "sights": ["Prater", "Belvedere"]}
     calling = ag_named("vercel-ai-v5-01", "ai.generateText.doGenerate", at=1)
-    told = ag_named("vercel-ai-v5-01", "ai.generateText.doGenerate", at=2)
+    second_call = ag_named("vercel-ai-v5-01", "ai.generateText.doGenerate", at=2)
 
     assert whole["type"]["span"] == "agent"
     assert whole["data"]["inputs"] == {
@@ -432,7 +432,7 @@ def test_vercel_5_prompts_objects_tools_and_embeddings() -> None:
             "finish_reason": "tool_call",
         }
     ]
-    assert told["data"]["inputs"]["messages"][-1] == {
+    assert second_call["data"]["inputs"]["messages"][-1] == {
         "role": "tool",
         "content": {"to": "Vienna", "times": ["08:30", "20:03"]},
         "tool_call_id": "call_000092",
@@ -442,7 +442,7 @@ def test_vercel_5_prompts_objects_tools_and_embeddings() -> None:
     assert ag_named("vercel-ai-v5-01", "ai.embedMany.doEmbed")["data"] == {"inputs": {"value": ["Prater", "Belvedere"]}}
 
 
-def test_vercel_5_a_text_stays_where_its_calls_were_cut_off() -> None:
+def test_vercel_5_keeps_the_text_if_its_tool_calls_are_truncated() -> None:
     (span, *_) = spans_of("vercel-ai-v5-01")
     sent = {"ai.response.text": "Let me look.", "ai.response.toolCalls": '[{"toolCallId": "call_1", "toolNa'}
 
@@ -466,7 +466,7 @@ def test_vercel_5_a_text_stays_where_its_calls_were_cut_off() -> None:
     ],
     ids=["vercel 5", "openinference"],
 )
-def test_tools_stay_where_one_of_them_was_cut_off(sent: dict[str, Any]) -> None:
+def test_tools_are_kept_if_one_of_them_is_truncated(sent: dict[str, Any]) -> None:
     (span, *_) = spans_of("vercel-ai-v5-01")
 
     (normalized,) = normalize([span._replace(attributes=sent)])
@@ -475,7 +475,7 @@ def test_tools_stay_where_one_of_them_was_cut_off(sent: dict[str, Any]) -> None:
     assert list(normalized.mapping_errors) == ["not_tools"]
 
 
-def test_vercel_7_context_and_messages() -> None:
+def test_vercel_7_maps_context_and_messages() -> None:
     agent = ag_named("vercel-ai-v7-01", "invoke_agent gpt-4o")
     chat = ag_named("vercel-ai-v7-01", "chat gpt-4o-mini")
 
@@ -485,7 +485,7 @@ def test_vercel_7_context_and_messages() -> None:
     assert chat["data"]["inputs"]["messages"][0] == {"role": "system", "content": "You know ferries."}
 
 
-def test_agenta_what_it_says_itself_is_left_alone() -> None:
+def test_agenta_attributes_are_left_alone() -> None:
     tool = ag_named("agenta-sdk-01", "weigh")
 
     assert own(tool) == {
@@ -501,7 +501,7 @@ def test_agenta_what_it_says_itself_is_left_alone() -> None:
     }
 
 
-def test_spans_of_the_plain_sdk_say_nothing() -> None:
+def test_spans_of_the_plain_sdk_map_to_nothing() -> None:
     for name in ("plain-sdk-go-01", "plain-sdk-services-01", "telemetrygen-plain-01"):
         assert all(
             set(normalized.attributes["ag"]) <= {"type", "data", "metrics", "exception"}
@@ -510,7 +510,7 @@ def test_spans_of_the_plain_sdk_say_nothing() -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_both_encodings_say_the_same_and_nothing_in_real_records_is_a_misfit(name: str) -> None:
+def test_samples_map_equally_in_both_encodings_without_mapping_errors(name: str) -> None:
     assert [normalized.mapping_errors for normalized in normals_of(name) if normalized.mapping_errors] == []
     assert normalize(spans_of_json(name)) == normals_of(name)
     assert len(spans_of(name)) == len(normals_of(name))

@@ -1,4 +1,4 @@
-"""Single values: what each may be, what is a mapping_error and why; one name for one thing."""
+"""Single values: what is read, what is a mapping error and why; one name for one thing."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.support.mapping import map_attributes
 
 
 def read(key: str, value: Any, **others: Any) -> tuple[Any, list[str]]:
-    """What one attribute says under ``ag``, and the mapping_errors."""
+    """Return what one attribute becomes under ``ag``, and its mapping errors."""
     flat = {key: value} | {name.replace("__", "."): other for name, other in others.items()}
     mapped = map_attributes(flat, nest(flat))
     assert mapped is not None
@@ -22,14 +22,14 @@ def read(key: str, value: Any, **others: Any) -> tuple[Any, list[str]]:
 
 
 @pytest.mark.parametrize("value", [0, 7, 2**64 - 1])
-def test_counts(value: int) -> None:
+def test_counts_are_integers_of_at_least_zero(value: int) -> None:
     ag, mapping_errors = read("gen_ai.usage.cache_read.input_tokens", value)
 
     assert (ag, mapping_errors) == ({"metrics": {"tokens": {"incremental": {"cached": value}}}}, [])
 
 
 @pytest.mark.parametrize(("completion", "total"), [(2**63 - 1, 2**64 - 1), (2**63, None)])
-def test_a_total_is_said_where_an_integer_can_hold_it(completion: int, total: int | None) -> None:
+def test_total_is_added_if_an_integer_can_hold_it(completion: int, total: int | None) -> None:
     said = {"prompt": 2**63, "completion": completion, **({} if total is None else {"total": total})}
 
     ag, _ = read("gen_ai.usage.input_tokens", 2**63, gen_ai__usage__output_tokens=completion)
@@ -42,13 +42,13 @@ def test_a_total_is_said_where_an_integer_can_hold_it(completion: int, total: in
     "key",
     ["gen_ai.usage.input_tokens", "llm.token_count.prompt", "gen_ai.usage.prompt_tokens", "ai.usage.promptTokens"],
 )
-def test_what_is_no_count_becomes_no_metric(key: str, value: Any) -> None:
+def test_value_that_is_not_a_count_becomes_no_metric(key: str, value: Any) -> None:
     assert read(key, value) == ({}, ["not_a_count"])
 
 
 @pytest.mark.parametrize(("value", "fits"), [(0, True), (8.85e-06, True), (-0.1, False), ("1", False), (True, False)])
 @pytest.mark.parametrize("key", ["operation.cost", "gen_ai.usage.cost", "llm.cost.total"])
-def test_costs(key: str, value: Any, fits: bool) -> None:
+def test_costs_are_read_as_numbers(key: str, value: Any, fits: bool) -> None:
     said = {"metrics": {"costs": {"incremental": {"total": value}}}}
 
     assert read(key, value) == ((said, []) if fits else ({}, ["not_an_amount"]))
@@ -107,13 +107,13 @@ def test_costs(key: str, value: Any, fits: bool) -> None:
         ("retrieval.documents.0.document.content", "c", {"data": {"outputs": {"documents": [{"content": "c"}]}}}, []),
     ],
 )
-def test_values(key: str, value: Any, ag: dict[str, Any], mapping_errors: list[str]) -> None:
+def test_values_are_converted_as_listed(key: str, value: Any, ag: dict[str, Any], mapping_errors: list[str]) -> None:
     assert read(key, value) == ({name: member for name, member in ag.items() if member}, mapping_errors)
 
 
 @pytest.mark.parametrize("key", ["ai.response.object", "ai.response.text"])
-def test_an_answer_that_came_with_results_of_tools_is_several_messages(key: str) -> None:
-    sent = [{"type": "tool_result", "tool_use_id": each, "content": "4"} for each in ("c1", "c2")]
+def test_completion_with_tool_results_is_several_messages(key: str) -> None:
+    sent = [{"type": "tool_result", "tool_use_id": call_id, "content": "4"} for call_id in ("c1", "c2")]
 
     mapped = map_attributes({key: sent, "ai.prompt.messages": "[]"}, {})
 
@@ -124,7 +124,7 @@ def test_an_answer_that_came_with_results_of_tools_is_several_messages(key: str)
     ]
 
 
-def test_several_misfits_of_one_span_are_each_counted() -> None:
+def test_each_mapping_error_of_a_span_is_counted() -> None:
     ag, mapping_errors = read("gen_ai.usage.input_tokens", -1, gen_ai__usage__output_tokens="x", session__id=[])
 
     assert (ag, sorted(mapping_errors)) == ({}, ["not_a_count", "not_a_count", "not_text"])
@@ -140,13 +140,13 @@ def test_costs_without_a_total_have_their_sum(sent: dict[str, float], said: dict
 
 
 @pytest.mark.parametrize("prompt", [2.0**64, 1.7e308])
-def test_costs_that_no_number_holds_together_have_no_total(prompt: float) -> None:
+def test_costs_whose_sum_overflows_have_no_total(prompt: float) -> None:
     ag, _ = read("llm.cost.prompt", prompt, llm__cost__completion=prompt)
 
     assert ag == {"metrics": {"costs": {"incremental": {"prompt": prompt, "completion": prompt}}}}
 
 
-def test_the_names_of_entities_are_those_of_their_kind() -> None:
+def test_entity_name_counts_only_for_its_kind() -> None:
     tool, _ = read("traceloop.entity.name", "t", traceloop__span__kind="tool")
     agent, _ = read("traceloop.entity.name", "a", traceloop__span__kind="agent")
     task, _ = read("traceloop.entity.name", "t", traceloop__span__kind="task")
@@ -173,7 +173,7 @@ def test_the_names_of_entities_are_those_of_their_kind() -> None:
         ("Somebody.New", "somebody.new"),
     ],
 )
-def test_one_name_for_a_provider(sent: str, name: str) -> None:
+def test_provider_has_one_name(sent: str, name: str) -> None:
     assert provider_named(sent) == name
 
 
@@ -191,15 +191,15 @@ def test_one_name_for_a_provider(sent: str, name: str) -> None:
         ("bored", "bored"),
     ],
 )
-def test_one_name_for_a_reason(sent: str, name: str) -> None:
+def test_finish_reason_has_one_name(sent: str, name: str) -> None:
     assert finish_reason_named(sent) == name
 
 
-def test_a_text_that_comes_again_is_not_read_again() -> None:
-    asked = []
+def test_repeated_text_is_parsed_once() -> None:
+    parsed = []
 
     def length(value: Any) -> int:
-        asked.append(value)
+        parsed.append(value)
         return len(value)
 
     read_once = remembered(length)
@@ -208,10 +208,10 @@ def test_a_text_that_comes_again_is_not_read_again() -> None:
     for value in ("a", at_limit, past_limit, ["a"]) * 2:
         assert read_once(value) == len(value)
 
-    assert asked == ["a", at_limit, past_limit, ["a"], past_limit, ["a"]]
+    assert parsed == ["a", at_limit, past_limit, ["a"], past_limit, ["a"]]
 
 
-def test_a_misfit_is_one_each_time() -> None:
+def test_mapping_error_is_raised_each_time() -> None:
     @remembered
     def never(_: Any) -> None:
         raise MappingError(NOT_JSON)

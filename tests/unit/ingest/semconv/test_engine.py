@@ -1,4 +1,4 @@
-"""The engine: which rows count, who wins, what stays as it was sent, what plans cost, and that nothing makes it fall."""
+"""The engine: which rows apply, which one wins, what stays as it was sent, what plans cost, and that it never fails."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SOURCES = sorted({source for row in ROWS for source in row.sources})
 
 
 def mapped(**attributes: Any) -> dict[str, Any]:
-    """What these say; two underscores stand for a dot."""
+    """Return what these attributes map to; two underscores in a name are a dot."""
     return what_is_mapped({key.replace("__", "."): value for key, value in attributes.items()}).ag
 
 
@@ -34,13 +34,13 @@ def tokens(flat: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def test_what_no_table_knows_says_nothing() -> None:
+def test_unknown_keys_map_to_nothing() -> None:
     assert map_attributes({}, {}) is None
     assert map_attributes({"http.route": "/", "generic_ai.usage": 1}, {}) is None
     assert map_attributes({"gen_ai.future.key": 5, "ai": 1}, {}) is None
 
 
-def test_a_later_convention_wins() -> None:
+def test_later_convention_wins() -> None:
     openinference = {"openinference.span.kind": "CHAIN", "llm.token_count.prompt": 1, "llm.token_count.completion": 7}
     genai = {"gen_ai.operation.name": "chat", "gen_ai.usage.input_tokens": 2}
     vercel = {"ai.operationId": "ai.toolCall", "ai.usage.promptTokens": 3}
@@ -51,13 +51,13 @@ def test_a_later_convention_wins() -> None:
     assert tokens(vercel | genai | openinference) == {"prompt": 3, "completion": 7, "total": 10}
 
 
-def test_what_cannot_be_read_does_not_win() -> None:
+def test_unreadable_value_does_not_win() -> None:
     both = what_is_mapped({"llm.token_count.prompt": 1, "gen_ai.usage.input_tokens": "many"})
 
     assert both == ({"metrics": {"tokens": {"incremental": {"prompt": 1, "total": 1}}}}, ["not_a_count"])
 
 
-def test_generations_of_one_convention_stand_side_by_side() -> None:
+def test_generations_of_one_convention_may_be_mixed() -> None:
     old = {"gen_ai.prompt.0.role": "user", "gen_ai.prompt.0.content": "Old?", "gen_ai.usage.prompt_tokens": 4}
     new = {
         "gen_ai.input.messages": '[{"role": "user", "parts": [{"type": "text", "content": "New?"}]}]',
@@ -72,13 +72,13 @@ def test_generations_of_one_convention_stand_side_by_side() -> None:
     assert (tokens(old)["prompt"], tokens(new)["prompt"], tokens(new | old)["prompt"]) == (4, 5, 5)
 
 
-def test_a_key_of_the_future_is_kept_where_its_kind_is_known() -> None:
+def test_unknown_key_below_a_known_prefix_is_kept() -> None:
     flat = {"gen_ai.request.model": "m", "gen_ai.request.patience": 3, "gen_ai.request.choice.count": 2}
 
     assert what_is_mapped(flat).ag["meta"]["request"] == {"model": "m", "patience": 3, "choice": {"count": 2}}
 
 
-def test_metadata_does_not_take_the_place_of_what_has_a_meaning() -> None:
+def test_metadata_does_not_replace_members_with_a_meaning() -> None:
     flat = {
         "traceloop.association.properties.attempt": 3,
         "traceloop.association.properties.request": "mine",
@@ -99,7 +99,7 @@ def test_metadata_does_not_take_the_place_of_what_has_a_meaning() -> None:
         ({"gen_ai.usage.reasoning_tokens": 2}, None),
     ],
 )
-def test_a_total_that_was_not_said_is_the_sum(sent: dict[str, Any], total: int | None) -> None:
+def test_missing_total_is_the_sum(sent: dict[str, Any], total: int | None) -> None:
     assert tokens(sent).get("total") == total
 
 
@@ -111,14 +111,14 @@ def test_sums_by_name_are_cumulative() -> None:
     }
 
 
-def test_keys_without_a_prefix_count_only_beside_others_of_their_kind() -> None:
+def test_unprefixed_keys_count_only_next_to_prefixed_ones() -> None:
     plain = {"events": "[]", "metadata": "no JSON", "final_result": "x", "agent_name": "a", "tool_response": "r"}
 
     assert map_attributes(plain, nest(plain)) is None
     assert what_is_mapped(plain | {"gen_ai.agent.name": "a"}).ag["data"]["outputs"] == "r"
 
 
-def test_attributes_that_came_nested_say_the_same() -> None:
+def test_nested_attributes_map_like_flat_ones() -> None:
     flat = {
         "gen_ai.operation.name": "chat",
         "gen_ai.usage.input_tokens": 5,
@@ -133,7 +133,7 @@ def test_attributes_that_came_nested_say_the_same() -> None:
     assert map_attributes({"llm": {"unheard": {"of": 1}}}, {}) is None
 
 
-def test_an_answer_says_everything_under_ag() -> None:
+def test_republished_response_is_not_mapped_again() -> None:
     answered = {"type": {"trace": "invocation"}}
 
     assert map_attributes({"gen_ai.usage.input_tokens": 5, "ag": answered}, {}) is None
@@ -142,13 +142,13 @@ def test_an_answer_says_everything_under_ag() -> None:
 @pytest.mark.parametrize(
     "ag", [None, "text", 5, [], {}, {"type": "trace"}, {"type": {"span": "chat"}}, {"session": {"id": "s"}}]
 )
-def test_an_ag_that_is_no_answers_leaves_the_rest_to_be_mapped(ag: Any) -> None:
+def test_ag_that_is_not_of_a_response_leaves_the_rest_to_be_mapped(ag: Any) -> None:
     assert what_is_mapped({"gen_ai.usage.input_tokens": 5, "ag": ag}) == what_is_mapped(
         {"gen_ai.usage.input_tokens": 5}
     )
 
 
-def test_what_was_sent_as_ag_wins_over_what_was_mapped() -> None:
+def test_sent_ag_wins_over_mapped_values() -> None:
     native = {
         "data": {"inputs": {"question": "?"}},
         "meta": {"request": {"seed": 2}, "retries": 0},
@@ -172,7 +172,7 @@ def test_what_was_sent_as_ag_wins_over_what_was_mapped() -> None:
     assert (native, other) == before
 
 
-def test_a_key_of_many_segments_costs_no_more_than_its_length() -> None:
+def test_key_of_many_segments_takes_time_linear_in_its_length() -> None:
     flat = {"gen_ai.usage.input_tokens": 1, "gen_ai.prompt" + ".0" * 500_000: "deep"}
 
     assert tokens(flat) == {"prompt": 1, "total": 1}
@@ -228,7 +228,7 @@ KEYS = st.sampled_from([source for source in SOURCES if not source.endswith(ALL)
 @example({"gen_ai.prompt": "alone", "gen_ai.prompt.0.content": "x"})
 @example({"llm.input_messages.1.message.role": "user", "llm.input_messages.x": 1})
 @example({"traceloop.entity.output": {"messages": [{"role": "a"}]}, "gen_ai.response.finish_reasons": ["stop"]})
-def test_whatever_is_sent_is_read_and_never_changed(flat: dict[str, Any]) -> None:
+def test_any_attributes_are_mapped_and_never_changed(flat: dict[str, Any]) -> None:
     nested = nest(flat)
     before = copy.deepcopy((flat, nested))
 

@@ -1,4 +1,4 @@
-"""Chats in the events of a span, generation by generation; attributes win over them."""
+"""Chats in the events of a span, for each generation; attributes win over them."""
 
 from __future__ import annotations
 
@@ -59,14 +59,14 @@ def events(*named: tuple[str, dict[str, Any]]) -> list[Event]:
         ),
     ],
 )
-def test_every_generation_tells_the_same_chat(sent: list[Event]) -> None:
+def test_every_generation_gives_the_same_chat(sent: list[Event]) -> None:
     before = copy.deepcopy(sent)
 
     assert data_of_events(sent) == (CHAT, [])
     assert sent == before
 
 
-def test_messages_stand_in_the_order_of_their_events_with_calls_and_results() -> None:
+def test_messages_with_calls_and_results_keep_the_order_of_events() -> None:
     function = '[{"id": "c1", "type": "function", "function": {"name": "roll", "arguments": "{\\"sides\\": 6}"}}]'
     sent = events(
         ("gen_ai.system.message", {"content": "Be brief."}),
@@ -89,9 +89,9 @@ def test_messages_stand_in_the_order_of_their_events_with_calls_and_results() ->
 
 
 def test_instructions_come_first() -> None:
-    told = {"gen_ai.system_instructions": "Be brief.", "gen_ai.input.messages": [ASKED]}
+    attributes = {"gen_ai.system_instructions": "Be brief.", "gen_ai.input.messages": [ASKED]}
 
-    data, _ = data_of_events(events(("gen_ai.client.inference.operation.details", told)))
+    data, _ = data_of_events(events(("gen_ai.client.inference.operation.details", attributes)))
 
     assert data == {"inputs": {"messages": [{"role": "system", "content": "Be brief."}, ASKED]}}
 
@@ -111,11 +111,11 @@ def test_instructions_come_first() -> None:
         events(("gen_ai.content.prompt", {}), ("gen_ai.client.inference.operation.details", {})),
     ],
 )
-def test_events_without_content_say_nothing(sent: list[Event]) -> None:
+def test_events_without_content_map_to_nothing(sent: list[Event]) -> None:
     assert data_of_events(sent) == ({}, [])
 
 
-def test_what_cannot_be_read_is_counted_and_takes_nothing_else_with_it() -> None:
+def test_unreadable_event_is_counted_and_affects_no_other() -> None:
     sent = events(
         ("gen_ai.content.prompt", {"gen_ai.prompt": "[{"}),
         ("gen_ai.choice", {"finish_reason": "stop", "message": '{"content": "Good day."}'}),

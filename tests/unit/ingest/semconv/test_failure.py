@@ -1,4 +1,4 @@
-"""Failed calls of models, asked for in one way, whatever tells of them."""
+"""Failed model calls are found by one query, however they were reported."""
 
 from __future__ import annotations
 
@@ -68,13 +68,13 @@ def an_exception(**attributes: Any) -> Event:
         "error.type beside error",
     ],
 )
-def test_each_way_to_tell_counts_as_one_error(
+def test_each_way_to_report_a_failure_counts_as_one_error(
     attributes: dict[str, Any], members: dict[str, Any], exception: dict[str, str]
 ) -> None:
     assert failure(CHAT | attributes, **members) == (exception, 1)
 
 
-def test_the_last_exception_tells_and_each_counts() -> None:
+def test_last_exception_describes_the_failure_and_each_counts() -> None:
     events = (an_exception(type="First"), an_exception(type="Last"), Event("log", 0, {"exception.type": "none"}))
 
     assert failure(CHAT, events=events) == ({"type": "Last"}, 2)
@@ -85,25 +85,25 @@ def test_events_without_an_exception_do_not_hide_a_failure() -> None:
     assert failure(CHAT, events=(Event("chunk", 0, {}),), status_code=2) == ({}, 1)
 
 
-def test_a_span_without_a_convention_fails_by_its_exceptions_alone() -> None:
+def test_span_without_a_convention_fails_only_by_its_exceptions() -> None:
     assert failure({"error.type": "500"}, status_code=2, status_message="s") == (None, None)
     assert failure({"x": 1}, events=(an_exception(type="E"),)) == ({"type": "E"}, 1)
 
 
-def test_an_exception_that_was_sent_stays() -> None:
+def test_sent_exception_is_kept() -> None:
     sent = {"ag.exception.type": "Mine"}
 
     assert failure(CHAT | sent, events=(an_exception(type="E"),)) == ({"type": "Mine"}, 1)
 
 
-def test_a_call_that_went_well_has_none() -> None:
+def test_successful_call_has_no_exception() -> None:
     assert failure(CHAT, status_code=1) == (None, None)
 
 
 MODEL_CALLS = {"chat", "completion", "embedding", "rerank"}
 
 
-def test_the_failed_model_calls_of_all_real_records() -> None:
+def test_failed_model_calls_of_all_samples_are_found() -> None:
     failed = {
         (name, span.name)
         for name in NAMES
@@ -130,4 +130,4 @@ def test_the_failed_model_calls_of_all_real_records() -> None:
         for name in NAMES
         for normalized in normals_of(name)
     )
-    assert counted == 13  # two of `genai-openai-v2`: one refused, one broken off
+    assert counted == 13  # two of `genai-openai-v2`: one rejected, one interrupted

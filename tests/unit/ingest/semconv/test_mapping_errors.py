@@ -1,4 +1,4 @@
-"""Values of known meaning that cannot be read: they stay as they were sent, and are counted by reason on their way."""
+"""Values of known meaning that cannot be read: they stay as they were sent, and are counted by reason."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def counted(reason: str) -> float:
     return float(MAPPING_ERRORS.labels(reason)._value.get())
 
 
-def test_a_value_that_cannot_be_read_stays_and_becomes_nothing() -> None:
+def test_unreadable_value_is_kept_and_not_mapped() -> None:
     rows = decode_chunk(a_portion(request(["a"], attributes=ODD)), RULES).rows
 
     (attributes,) = map(orjson.loads, rows["attributes"].to_pylist())
@@ -37,7 +37,7 @@ def test_a_value_that_cannot_be_read_stays_and_becomes_nothing() -> None:
     assert attributes["ag"]["metrics"]["tokens"] == {}
 
 
-def test_each_record_counts_its_own() -> None:
+def test_mapping_errors_are_counted_per_record() -> None:
     given = a_portion(request(["a", "b"], attributes=ODD), None, request(["c"]))
 
     accounts = decode_chunk(given, RULES).outcomes
@@ -45,7 +45,7 @@ def test_each_record_counts_its_own() -> None:
     assert [dict(account.mapping_errors) for account in accounts] == [{"not_a_count": 2, "not_json": 2}, {}, {}]
 
 
-def test_the_worker_adds_them_to_the_metric() -> None:
+def test_worker_adds_mapping_errors_to_the_metric() -> None:
     given = a_portion(request(["a", "b"], attributes=ODD))
     before = counted("not_a_count"), counted("not_json")
 

@@ -1,4 +1,4 @@
-"""Messages in one shape, spelling by spelling; what is no message stays what it is."""
+"""Messages in one shape, from every spelling; a value that is not a message is unchanged."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ CALL = {"id": "c1", "name": "roll", "arguments": {"sides": 6}}
         "langchain constructor",
     ],
 )
-def test_a_call_of_a_tool(sent: dict[str, Any]) -> None:
+def test_tool_call_of_every_source_has_one_shape(sent: dict[str, Any]) -> None:
     assert messages_of([sent]) == [{"role": "assistant", "tool_calls": [CALL]}]
 
 
@@ -92,18 +92,18 @@ def test_a_call_of_a_tool(sent: dict[str, Any]) -> None:
     ],
     ids=["chat completions", "pydantic events", "genai", "pydantic", "anthropic", "vercel"],
 )
-def test_the_result_of_a_tool(sent: dict[str, Any]) -> None:
+def test_tool_result_of_every_source_has_one_shape(sent: dict[str, Any]) -> None:
     assert messages_of([sent]) == [{"role": "tool", "content": "4", "tool_call_id": "c1"}]
 
 
 @pytest.mark.parametrize("result", [{"a": [1]}, ["x", {"y": 1}], 4, False, "[1]"])
-def test_what_a_tool_gave_stays_as_it_is(result: Any) -> None:
+def test_tool_result_is_not_changed(result: Any) -> None:
     assert messages_of([{"role": "tool", "content": result, "id": "c"}])[0]["content"] == result
     part = {"type": "tool_call_response", "id": "c", "response": result}
     assert messages_of([{"role": "tool", "parts": [part]}])[0]["content"] == result
 
 
-def test_words_calls_and_results_of_one_message_are_taken_apart() -> None:
+def test_text_calls_and_results_of_one_message_are_separated() -> None:
     sent = {
         "role": "assistant",
         "parts": [
@@ -136,7 +136,7 @@ class CountedText(str):
     __hash__ = str.__hash__
 
 
-def test_many_calls_in_one_message_take_time_that_is_linear() -> None:
+def test_many_calls_in_one_message_take_linear_time() -> None:
     sent = [{"id": CountedText(number), "name": "roll"} for number in [*range(1_000), *range(1_000)]]
 
     (message,) = messages_of([{"role": "assistant", "tool_calls": sent}])
@@ -145,7 +145,7 @@ def test_many_calls_in_one_message_take_time_that_is_linear() -> None:
     assert CountedText.comparisons < 10_000
 
 
-def test_calls_whose_ids_are_no_scalars_are_all_kept() -> None:
+def test_calls_whose_ids_are_not_scalars_are_all_kept() -> None:
     sent = [{"id": sent_id, "name": "roll"} for sent_id in ([1], [1], {"a": 1}, 5, 5, None, None)]
 
     (message,) = messages_of([{"role": "assistant", "tool_calls": sent}])
@@ -178,11 +178,11 @@ def test_calls_whose_ids_are_no_scalars_are_all_kept() -> None:
         (None, {}),
     ],
 )
-def test_what_a_message_says(content: Any, shown: dict[str, Any]) -> None:
+def test_message_of_every_source_has_one_shape(content: Any, shown: dict[str, Any]) -> None:
     assert messages_of([{"role": "user", "content": content}]) == [{"role": "user"} | shown]
 
 
-def test_text_that_holds_messages_an_array_and_numbered_members_are_the_same() -> None:
+def test_messages_in_json_an_array_and_numbered_members_are_equal() -> None:
     sent = [{"role": "user", "content": str(number)} for number in range(12)]
 
     assert messages_of(sent) == sent
@@ -192,7 +192,7 @@ def test_text_that_holds_messages_an_array_and_numbered_members_are_the_same() -
     assert messages_of({"9" * 5_000: sent[0]}) == [sent[0]]
 
 
-def test_numbered_calls_and_parts_of_which_some_did_not_come_are_read_in_their_order() -> None:
+def test_incomplete_numbered_calls_and_parts_are_read_in_order() -> None:
     sent = {
         "llm.input_messages.0.message.role": "assistant",
         "llm.input_messages.0.message.contents.10.message_content.type": "text",
@@ -242,7 +242,7 @@ def test_numbered_calls_and_parts_of_which_some_did_not_come_are_read_in_their_o
         ([{"role": "user", "contents": [{"message_content": 5}]}], "not_messages"),
     ],
 )
-def test_what_is_no_message(sent: Any, reason: str) -> None:
+def test_value_that_is_not_a_message_is_a_mapping_error(sent: Any, reason: str) -> None:
     with pytest.raises(MappingError) as caught:
         messages_of(sent)
 
@@ -256,7 +256,7 @@ def nested(levels: int) -> Any:
     return value
 
 
-def test_values_in_messages_are_as_deep_as_an_answer_may_be() -> None:
+def test_values_in_messages_are_as_deep_as_a_response_may_be() -> None:
     def call(arguments: Any) -> list[dict[str, Any]]:
         return messages_of([{"role": "a", "tool_calls": [{"name": "t", "arguments": arguments}]}])
 
@@ -289,7 +289,7 @@ PLAIN = st.fixed_dictionaries(
 @example({"role": "tool", "content": "5", "tool_call_id": "call"})
 @example({"role": "tool", "content": "5", "tool_call_id": ""})
 @example({"role": "user", "content": "5", "tool_call_id": "call"})
-def test_the_short_way_gives_what_the_long_one_does(sent: dict[str, Any]) -> None:
+def test_fast_path_gives_the_same_messages(sent: dict[str, Any]) -> None:
     short = messages._plain(sent)
 
     assert short is None or [short] == list(messages._messages(sent))
@@ -310,7 +310,7 @@ def test_the_short_way_gives_what_the_long_one_does(sent: dict[str, Any]) -> Non
     ],
     ids=["chat completions", "vercel", "openllmetry", "openinference", "text"],
 )
-def test_a_tool_that_is_offered(sent: Any) -> None:
+def test_offered_tool_of_every_source_has_one_shape(sent: Any) -> None:
     shown = {"type": "function", "name": "t", "description": "d", "parameters": {"type": "object"}}
 
     assert tool_offered(sent) == shown
@@ -341,7 +341,7 @@ def test_instructions_come_first(instructions: Any, says: str) -> None:
     assert said(gen_ai__system_instructions=instructions) == ({"inputs": {"messages": [system]}}, [])
 
 
-def test_values_of_a_type_are_read_by_it() -> None:
+def test_value_is_read_by_its_mime_type() -> None:
     value = '{"city": "Porto"}'
 
     assert said(input__value=value, input__mime_type="application/json") == ({"inputs": {"city": "Porto"}}, [])
@@ -353,7 +353,7 @@ def test_values_of_a_type_are_read_by_it() -> None:
     assert said(input__value="{", input__mime_type="application/json") == (None, ["not_json"])
 
 
-def test_a_raw_request_in_messages_is_a_chat_when_they_can_be_read() -> None:
+def test_readable_messages_of_a_raw_request_are_a_chat() -> None:
     readable = '{"model": "m", "messages": [{"type": "human", "data": {"content": "?"}}]}'
     other = '{"messages": [[1]]}'
 
@@ -424,18 +424,18 @@ def test_a_raw_request_in_messages_is_a_chat_when_they_can_be_read() -> None:
         ({"message": "x"}, {}),
     ],
 )
-def test_nothing_of_a_simple_message_is_lost(sent: dict[str, Any], read: dict[str, Any]) -> None:
+def test_no_member_of_a_simple_message_is_lost(sent: dict[str, Any], read: dict[str, Any]) -> None:
     assert messages_of([sent]) == [read]
 
 
 @pytest.mark.parametrize("sent", [5, None, True, "x", ["x"], {"role": "assistant", "tool_calls": 5}])
-def test_what_is_no_object_is_no_message(sent: Any) -> None:
+def test_value_that_is_not_an_object_is_not_a_message(sent: Any) -> None:
     with pytest.raises(MappingError, match="not_messages"):
         messages_of([{"role": "user", "content": "x"}, sent])
 
 
 @pytest.mark.parametrize("sent", ["5", "{}", "[5]"])
-def test_what_are_no_objects_are_no_events(sent: str) -> None:
+def test_values_that_are_not_objects_are_not_events(sent: str) -> None:
     with pytest.raises(MappingError, match="not_messages"):
         EVENTS.read(sent)
 
@@ -443,17 +443,17 @@ def test_what_are_no_objects_are_no_events(sent: str) -> None:
 @pytest.mark.parametrize(
     "sent", [{"role": "user", "content": "4", "name": ""}, {"role": "tool", "content": "4", "id": ""}]
 )
-def test_an_empty_name_or_id_says_nothing(sent: dict[str, Any]) -> None:
+def test_empty_name_or_id_is_left_out(sent: dict[str, Any]) -> None:
     assert messages_of([sent]) == [{"role": sent["role"], "content": "4"}]
 
 
-def test_messages_that_say_nothing_leave_the_raw_request_to_speak() -> None:
+def test_raw_request_is_used_if_messages_are_empty() -> None:
     flat = {"llm.input_messages.0.message.role": "user", "input.value": "?"}
 
     assert map_attributes(flat, nest(flat)) == ({"data": {"inputs": {"value": "?"}}}, [])
 
 
-def test_the_deepest_values_can_be_published_again() -> None:
+def test_deepest_values_can_be_published_again() -> None:
     """``span_json`` takes an ``ag`` of 24 levels and the three around ``ag.data.inputs``."""
     deepest = {"llm.input_messages.0.message.tool_calls.0.tool_call.function.arguments": nested(VALUE_LEVELS_MAX)}
     too_deep = {"llm.input_messages.0.message.tool_calls.0.tool_call.function.arguments": nested(VALUE_LEVELS_MAX + 1)}

@@ -1,4 +1,4 @@
-"""Prices of models, and the costs of spans that no instrumentation gave any."""
+"""Prices of models, and the costs of spans to which no instrumentation gave any."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def an_ag(
 
 
 def priced(ag: dict[str, Any]) -> tuple[Any, Any]:
-    """The cost that is written, and who says so."""
+    """Return the cost that is written, and its source."""
     add_costs(ag, list_prices())
     return ag["metrics"]["costs"].get("incremental"), ag["meta"].get("cost_source")
 
@@ -64,15 +64,15 @@ def cost(model: str, **tokens: Any) -> float | None:
     return None if found is None else found.total
 
 
-def test_a_model_call_costs_its_tokens() -> None:
-    """What Pydantic AI says of the same call: 27 of prompt at 0.15, 9 of completion at 0.60 dollars a million."""
+def test_model_call_gets_the_cost_of_its_tokens() -> None:
+    """Pydantic AI computes the same: 27 prompt tokens at 0.15 and 9 completion tokens at 0.60 dollars per million."""
     written = {"prompt": 4.05e-06, "completion": 5.4e-06, "total": 9.45e-06}
 
     assert priced(an_ag()) == (written, list_prices().source)
 
 
 def test_tokens_from_the_cache_are_part_of_the_prompt_and_cost_less() -> None:
-    """What LiteLLM says of the same call (sample ``agenta-litellm``)."""
+    """LiteLLM computes the same for this call (sample ``agenta-litellm``)."""
     assert cost("gpt-4o-mini", prompt=27, completion=16, cache_read=12) == 1.275e-05
     assert cost("gpt-4o-mini", prompt=27, completion=16, cached=12) == 1.275e-05
 
@@ -85,18 +85,18 @@ def test_tokens_written_to_the_cache_cost_more() -> None:
     assert cost("claude-sonnet-4-5", prompt=40, cache_creation=30) == round((10 * 3 + 30 * 3.75) / 1e6, 12)
 
 
-def test_cached_tokens_beyond_the_prompt_were_counted_beside_it() -> None:
+def test_cached_tokens_beyond_the_prompt_are_added_to_it() -> None:
     assert cost("claude-sonnet-4-5", prompt=16, completion=0, cached=120) == round((16 * 3 + 120 * 0.3) / 1e6, 12)
     assert cost("claude-sonnet-4-5", prompt=120, completion=0, cached=120) == round(120 * 0.3 / 1e6, 12)
     both = cost("claude-sonnet-4-5", prompt=100, cached=80, cache_write=50)
     assert both == round((100 * 3 + 80 * 0.3 + 50 * 3.75) / 1e6, 12)
 
 
-def test_an_answer_without_a_prompt_costs_its_tokens() -> None:
+def test_completion_tokens_without_prompt_tokens_have_a_cost() -> None:
     assert cost("gpt-4o-mini", prompt=0, completion=1_000_000) == 0.6
 
 
-def test_an_embedding_may_say_the_total_alone() -> None:
+def test_embedding_may_report_only_total_tokens() -> None:
     assert cost("text-embedding-3-small", total=1_000_000) == 0.02
     assert cost("text-embedding-3-small", prompt=1_000_000, total=2_000_000) == 0.02
     assert cost("gpt-4o-mini", total=1_000_000) is None
@@ -105,7 +105,7 @@ def test_an_embedding_may_say_the_total_alone() -> None:
 @pytest.mark.parametrize(
     "tokens", [{"prompt": 0, "completion": 0}, {"prompt": -5}, {"prompt": "27"}, {"prompt": True}, {"reasoning": 5}]
 )
-def test_what_are_no_tokens_costs_nothing(tokens: dict[str, Any]) -> None:
+def test_values_that_are_not_token_counts_cost_nothing(tokens: dict[str, Any]) -> None:
     assert priced(an_ag(tokens=tokens)) == (None, None)
 
 
@@ -129,18 +129,18 @@ def test_absurd_tokens_cost_nothing() -> None:
         "gpt-us.4o",
     ],
 )
-def test_an_unknown_model_never_costs_anything(model: str) -> None:
+def test_unknown_model_has_no_cost(model: str) -> None:
     assert priced(an_ag(model=model)) == (None, None)
 
 
 @pytest.mark.parametrize("before", ["ollama/", "ollama_chat/", "hosted_vllm/", "lm_studio/mistralai/", "local/"])
-def test_a_model_on_ones_own_machine_has_no_list_price(before: str) -> None:
+def test_self_hosted_model_has_no_list_price(before: str) -> None:
     assert list_prices().price_of("mistral-small") is not None
     assert priced(an_ag(model=f"{before}mistral-small")) == (None, None)
 
 
 @pytest.mark.parametrize("model", ["mistral-small", "my-own-model"])
-def test_the_provider_says_too_that_a_model_is_on_ones_own_machine(model: str) -> None:
+def test_provider_may_mark_a_model_as_self_hosted(model: str) -> None:
     ag = an_ag(model=model)
     ag["meta"]["system"] = "ollama"
 
@@ -148,14 +148,14 @@ def test_the_provider_says_too_that_a_model_is_on_ones_own_machine(model: str) -
 
 
 @pytest.mark.parametrize("provider", ["mistral_ai", "", None, 5, ["ollama"], {}])
-def test_any_other_provider_is_no_matter(provider: Any) -> None:
+def test_other_providers_do_not_matter(provider: Any) -> None:
     ag = an_ag(model="mistral-small")
     ag["meta"]["system"] = provider
 
     assert priced(ag)[0] is not None
 
 
-def test_a_row_of_ones_own_prices_a_model_on_ones_own_machine(tmp_path: Path) -> None:
+def test_custom_row_prices_a_self_hosted_model(tmp_path: Path) -> None:
     table = read_prices(a_file(tmp_path, "ollama,llama3,1,,,2", "gpu,ollama/phi,1,,,2"))
     named, provided = an_ag(model="ollama/phi"), an_ag(model="llama3")
     provided["meta"]["system"] = "ollama"
@@ -165,7 +165,7 @@ def test_a_row_of_ones_own_prices_a_model_on_ones_own_machine(tmp_path: Path) ->
         assert ag["metrics"]["costs"]["incremental"]["total"] == 4.5e-05
 
 
-def test_a_name_with_what_stands_before_it_may_have_a_row_of_its_own(tmp_path: Path) -> None:
+def test_prefixed_name_may_have_its_own_row(tmp_path: Path) -> None:
     table = read_prices(a_file(tmp_path, "azure,azure/gpt-4o,1,,,2", "openai,gpt-4o,3,,,4"))
 
     assert [table.price_of(model).provider for model in ("azure/gpt-4o", "openai/gpt-4o")] == ["azure", "openai"]  # type: ignore[union-attr]
@@ -190,7 +190,7 @@ def test_a_name_with_what_stands_before_it_may_have_a_row_of_its_own(tmp_path: P
         ("claude-3-5-sonnet-v2@20241022", "claude-3-5-sonnet"),
     ],
 )
-def test_a_row_stands_for_the_snapshots_of_its_model(name: str, model: str) -> None:
+def test_row_covers_the_snapshots_of_its_model(name: str, model: str) -> None:
     price = list_prices().price_of(name)
 
     assert price is not None
@@ -198,7 +198,7 @@ def test_a_row_stands_for_the_snapshots_of_its_model(name: str, model: str) -> N
 
 
 @pytest.mark.parametrize("span_type", ["chat", "completion", "llm", "embedding", "rerank", "query"])
-def test_model_calls_cost_something(span_type: str) -> None:
+def test_model_calls_have_a_cost(span_type: str) -> None:
     assert span_type in PRICED
     assert priced(an_ag(span_type=span_type))[0] is not None
 
@@ -208,38 +208,38 @@ def test_other_spans_repeat_usage_and_cost_nothing(span_type: str) -> None:
     assert priced(an_ag(span_type=span_type)) == (None, None)
 
 
-def test_a_cost_that_was_given_wins_and_is_marked() -> None:
+def test_sent_cost_wins_and_is_marked() -> None:
     ag = an_ag()
     ag["metrics"]["costs"]["incremental"] = {"total": 0}
 
     assert priced(ag) == ({"total": 0}, GIVEN)
 
 
-def test_what_is_no_number_is_no_cost() -> None:
+def test_cost_that_is_not_a_number_is_ignored() -> None:
     ag = an_ag()
     ag["metrics"]["costs"]["incremental"] = {"currency": "EUR"}
 
     assert priced(ag)[0] == {"currency": "EUR", "prompt": 4.05e-06, "completion": 5.4e-06, "total": 9.45e-06}
 
 
-def test_the_model_that_answered_counts_before_the_one_asked_for() -> None:
+def test_response_model_is_priced_before_the_requested_model() -> None:
     ag = an_ag(model="gpt-4o")
     ag["meta"]["request"] = {"model": "gpt-4o-mini"}
-    asked = {**an_ag(), "meta": {"request": {"model": "gpt-4o-mini"}}}
+    requested = {**an_ag(), "meta": {"request": {"model": "gpt-4o-mini"}}}
     set_ = {**an_ag(), "meta": {}, "data": {"parameters": {"model": "gpt-4o-mini"}}}
 
     assert priced(ag)[0]["total"] == (27 * 2.5 + 9 * 10) / 1e6
-    assert priced(asked)[0]["total"] == priced(set_)[0]["total"] == 9.45e-06
+    assert priced(requested)[0]["total"] == priced(set_)[0]["total"] == 9.45e-06
 
 
 @pytest.mark.parametrize("response", ["gpt-4o", {}, {"model": ""}, {"model": 4}, {"model": {"name": "gpt-4o"}}])
-def test_an_answer_that_names_no_model_leaves_the_one_asked_for(response: Any) -> None:
+def test_requested_model_is_priced_if_the_response_names_none(response: Any) -> None:
     ag = {**an_ag(), "meta": {"response": response, "request": {"model": "gpt-4o-mini"}}}
 
     assert priced(ag)[0]["total"] == 9.45e-06
 
 
-def test_added_again_nothing_changes_and_the_canonical_shape_keeps_it() -> None:
+def test_adding_costs_again_changes_nothing() -> None:
     ag = an_ag()
     add_costs(ag, list_prices())
     again = canonical_ag(copy.deepcopy(ag), trace_type="invocation")
@@ -248,7 +248,7 @@ def test_added_again_nothing_changes_and_the_canonical_shape_keeps_it() -> None:
     assert again == ag
 
 
-def test_the_table_of_the_program_is_dated_and_holds_no_two_ways() -> None:
+def test_built_in_table_is_dated_and_unambiguous() -> None:
     table = list_prices()
 
     assert table.source.startswith("prices 20")
@@ -256,14 +256,14 @@ def test_the_table_of_the_program_is_dated_and_holds_no_two_ways() -> None:
     assert all(price.cached_input <= price.input for price in table.prices)
 
 
-def test_a_table_reaches_other_processes() -> None:
+def test_table_can_be_sent_to_other_processes() -> None:
     table = list_prices()
     table.price_of("gpt-4o")
 
     assert pickle.loads(pickle.dumps(table)).price_of("gpt-4o-mini") == table.price_of("gpt-4o-mini")
 
 
-def test_what_is_remembered_is_bounded() -> None:
+def test_remembered_names_are_bounded() -> None:
     table = read_prices(Path(__file__).parents[4] / "ingest" / "semconv" / "prices.csv")
 
     for number in range(10_000):
@@ -271,7 +271,7 @@ def test_what_is_remembered_is_bounded() -> None:
     assert len(table._remembered) <= 4_096
 
 
-def test_a_file_of_ones_own_takes_the_place_of_the_table(tmp_path: Path) -> None:
+def test_custom_file_replaces_the_table(tmp_path: Path) -> None:
     path = a_file(tmp_path, "", "# as of 2026-11-21", "me, My-Model ,1,,,2")
 
     table = prices_in(path)
@@ -281,14 +281,14 @@ def test_a_file_of_ones_own_takes_the_place_of_the_table(tmp_path: Path) -> None
     assert table.price_of("gpt-4o") is None
 
 
-def test_a_file_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
+def test_file_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
     path = a_file(tmp_path, "me,mine,1,,,2")
     path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
 
     assert prices_in(path).price_of("mine") is not None
 
 
-def test_a_file_without_a_date_is_called_by_its_name(tmp_path: Path) -> None:
+def test_file_without_a_date_is_identified_by_its_name(tmp_path: Path) -> None:
     assert prices_in(a_file(tmp_path, "me,mine,0,,,")).source == "prices prices.csv"
 
 
@@ -312,12 +312,12 @@ def test_a_file_without_a_date_is_called_by_its_name(tmp_path: Path) -> None:
         ([], r"holds no prices\."),
     ],
 )
-def test_a_bad_line_is_named(tmp_path: Path, lines: list[str], sentence: str) -> None:
+def test_bad_line_is_named(tmp_path: Path, lines: list[str], sentence: str) -> None:
     with pytest.raises(IllegalPrices, match=sentence):
         prices_in(a_file(tmp_path, *lines))
 
 
-def test_a_file_without_its_header_is_refused(tmp_path: Path) -> None:
+def test_file_without_its_header_is_rejected(tmp_path: Path) -> None:
     path = tmp_path / "prices.csv"
     path.write_text("# comment\nme,mine,1,,,2\n")
 
@@ -325,12 +325,12 @@ def test_a_file_without_its_header_is_refused(tmp_path: Path) -> None:
         prices_in(path)
 
 
-def test_a_file_that_cannot_be_read_stops_the_start(tmp_path: Path) -> None:
+def test_unreadable_file_stops_the_start(tmp_path: Path) -> None:
     with pytest.raises(IllegalSettings, match=r"nowhere\.csv cannot be read"):
         prices_in(tmp_path / "nowhere.csv")
 
 
-def test_a_name_has_a_bound(tmp_path: Path) -> None:
+def test_model_name_has_a_limit(tmp_path: Path) -> None:
     table = prices_in(a_file(tmp_path, f"me,{'m' * MODEL_CHARS_MAX},1,,,"))
 
     assert table.price_of("m" * MODEL_CHARS_MAX) is not None
@@ -339,7 +339,7 @@ def test_a_name_has_a_bound(tmp_path: Path) -> None:
         prices_in(a_file(tmp_path, f"me,{'m' * (MODEL_CHARS_MAX + 1)},1,,,"))
 
 
-def test_a_file_has_a_bound(tmp_path: Path) -> None:
+def test_file_has_a_limit(tmp_path: Path) -> None:
     rows = [f"me,m{number},1,,," for number in range(PRICES_MAX + 1)]
 
     assert len(prices_in(a_file(tmp_path, *rows[:-1])).prices) == PRICES_MAX

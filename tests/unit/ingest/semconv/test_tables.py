@@ -1,4 +1,4 @@
-"""The tables as data: every row can be shown, has a place in ``ag``, and says something of its own."""
+"""The tables as data: every row can be described, has a place in ``ag``, and is distinct."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PLACES = {
 PREFIXES = ("data.parameters.", "meta.", "metrics.tokens.", "metrics.costs.")
 
 
-def test_conventions_stand_in_the_order_of_their_precedence() -> None:
+def test_conventions_are_in_order_of_precedence() -> None:
     assert [convention.name for convention in CONVENTIONS] == [
         "opentelemetry",
         "openllmetry",
@@ -40,7 +40,7 @@ def test_conventions_stand_in_the_order_of_their_precedence() -> None:
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row.sources[0]} {row.target}")
-def test_a_row_has_a_place_and_can_be_shown(row: Row) -> None:
+def test_row_has_a_target_and_a_description(row: Row) -> None:
     place = row.target.removesuffix(ALL)
 
     assert place in PLACES or place.startswith(PREFIXES)
@@ -52,7 +52,7 @@ def test_a_row_has_a_place_and_can_be_shown(row: Row) -> None:
 
 
 @pytest.mark.parametrize("convention", CONVENTIONS, ids=lambda convention: convention.name)
-def test_no_row_stands_twice(convention: Convention) -> None:
+def test_no_row_occurs_twice(convention: Convention) -> None:
     rows = Counter((row.sources, row.target, row.reading.says) for row in convention.rows)
 
     assert [row for row, count in rows.items() if count > 1] == []
@@ -68,10 +68,10 @@ def test_no_row_stands_twice(convention: Convention) -> None:
         vocabulary.VERCEL_OPERATIONS,
     ],
 )
-def test_kinds_are_types_of_spans(words: dict[str, str]) -> None:
+def test_mapped_kinds_are_span_types(words: dict[str, str]) -> None:
     assert set(words.values()) <= set(SPAN_TYPES)
 
 
 @pytest.mark.parametrize("words", [vocabulary.PROVIDERS, vocabulary.FINISH_REASONS])
-def test_one_word_is_its_own(words: dict[str, str]) -> None:
+def test_normalized_words_are_mapped_to_themselves(words: dict[str, str]) -> None:
     assert not set(words) & set(words.values())
