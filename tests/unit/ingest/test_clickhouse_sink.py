@@ -6,16 +6,16 @@ import pyarrow as pa
 import pytest
 
 from common.clickhouse.span_columns import SPANS_TABLE
-from common.clickhouse.store import Statement
 from common.errors import InvalidStatement, RejectedByStore, ServiceError, Unavailable
 from common.sink import SpanRows
 from ingest.clickhouse_sink import REJECTED_ROWS_MAX, ClickHouseSink
 from tests.fakes.clock import ManualClock
+from tests.fakes.insert_only_store import InsertOnlyStore
 from tests.support.otlp import request
 from tests.unit.ingest.test_batch import filled
 
 
-class PickyStore:
+class PickyStore(InsertOnlyStore):
     """Rejects every insert that holds one of these names, as an engine rejects a block."""
 
     def __init__(self, *rejected: str) -> None:
@@ -33,18 +33,6 @@ class PickyStore:
             raise RejectedByStore("no such thing")
         self.rows_of_token.setdefault(dedup_token, names)
         self.stored_us.append(rows.column("stored_us")[0].as_py())
-
-    async def select(self, statement: Statement, /, *, deadline_s: float) -> pa.Table:
-        raise NotImplementedError
-
-    async def rows_read(self, statement: Statement, /, *, deadline_s: float) -> int:
-        raise NotImplementedError
-
-    async def execute(self, statement: Statement, /, *, deadline_s: float) -> None:
-        raise NotImplementedError
-
-    async def close(self) -> None:
-        """Nothing is held."""
 
     @property
     def names(self) -> list[str]:

@@ -9,7 +9,6 @@ from uuid import UUID
 import pyarrow as pa
 import pytest
 
-from common.clickhouse.store import Statement
 from common.clickhouse.stored_through import STORED_THROUGH_TABLE
 from common.errors import ServiceError, Unavailable
 from common.ids import DEFAULT_PROJECT_ID
@@ -17,6 +16,7 @@ from common.stored_position import ALL_PROJECTS, StoredPosition, decode_position
 from ingest.batch import Extent, SpanBatch
 from ingest.stored_positions import PENDING_MAX, Announcer, StoredPositions, open_announcer, positions_after
 from tests.fakes.clock import ManualClock
+from tests.fakes.insert_only_store import InsertOnlyStore
 from tests.fakes.kafka import MemoryBroker
 from tests.support.otlp import request
 from tests.unit.ingest.test_batch import filled
@@ -53,7 +53,7 @@ def test_records_without_spans_advance_the_position_of_all_projects() -> None:
     assert positions_after({"x": Extent(3, 9, 90)}, None, stored_us=7) == [StoredPosition(ALL_PROJECTS, "x", 9, 90, 7)]
 
 
-class PositionTable:
+class PositionTable(InsertOnlyStore):
     """A store that only accepts positions."""
 
     def __init__(self) -> None:
@@ -64,18 +64,6 @@ class PositionTable:
         if self.faults:
             raise self.faults.pop()
         self.journal.append(table)
-
-    async def select(self, statement: Statement, /, *, deadline_s: float) -> pa.Table:
-        raise NotImplementedError
-
-    async def rows_read(self, statement: Statement, /, *, deadline_s: float) -> int:
-        raise NotImplementedError
-
-    async def execute(self, statement: Statement, /, *, deadline_s: float) -> None:
-        raise NotImplementedError
-
-    async def close(self) -> None:
-        """Nothing is held."""
 
 
 async def recorded(store: PositionTable, batch: SpanBatch, clock: ManualClock) -> list[StoredPosition]:
