@@ -9,6 +9,7 @@ around the expression carries the project.
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -134,7 +135,7 @@ def _size(node: Node) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class _Column(Subject):
+class _Column(Subject, ABC):
     """A column with one scalar. ``name`` is SQL, the name of the column."""
 
     parameters: Parameters
@@ -149,8 +150,9 @@ class _Column(Subject):
     def equals(self, operand: Any) -> str:
         return f"({self._is_one_of([operand])})"
 
+    @abstractmethod
     def _is_one_of(self, values: list[Any]) -> str:
-        raise NotImplementedError
+        """Whether the column holds one of ``values``, which are distinct."""
 
 
 @dataclass(frozen=True, slots=True)
