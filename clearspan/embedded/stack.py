@@ -136,7 +136,7 @@ def stop_s_max(settings: Settings) -> float:
 
 
 class _Stack:
-    """The parts that live as long as the process, and the worker, of which there is one per broker."""
+    """The parts that live as long as the process, and the worker, which is replaced with each broker."""
 
     def __init__(self, settings: Settings, layout: Layout, *, otlp_left_out: str) -> None:
         self._settings = settings

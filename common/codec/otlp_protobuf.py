@@ -155,7 +155,7 @@ def _printable(raw: bytes) -> str | None:
 
 
 def _parent_id(parent_id: bytes) -> bytes | None:
-    """Return the id of the parent; zeros mean that there is none, as an empty id does."""
+    """Return the id of the parent, or ``None`` if it is all zeros."""
     if len(parent_id) != 8:
         raise Rejected(
             RejectionCode.INVALID_PARENT_ID,

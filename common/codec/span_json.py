@@ -315,7 +315,7 @@ def _own_id(found: Any, name: str, parse: Callable[[str], bytes], code: Rejectio
 
 
 def _parent_id(found: Any) -> bytes | None:
-    """Return the id of the parent; zeros mean that there is none, as in OTLP."""
+    """Return the id of the parent, or ``None`` if it is absent, empty or all zeros."""
     if found is None or found == "" or _is_zeros(found):
         return None
     return _parsed_id(found, "parent_id", parse_span_id, RejectionCode.INVALID_PARENT_ID)
