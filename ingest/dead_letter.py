@@ -172,7 +172,7 @@ class BulkPublisher:
         self._waiting_bytes = 0
 
     async def add(self, message: DeadLetterMessage) -> None:
-        """Queue a message. Return at once, or when a full window is acknowledged. Only ``flush`` guarantees delivery."""
+        """Queue a message; if the window is full, wait until it is acknowledged. Only ``flush`` guarantees delivery."""
         self._waiting.append(message)
         self._waiting_bytes += message.size
         if len(self._waiting) >= WAITING_MAX or self._waiting_bytes >= WAITING_BYTES_MAX:

@@ -128,6 +128,7 @@ def _show_first_span(settings: Settings, running: Running) -> int:
 
 def _addresses(running: Running) -> str:
     key = "" if running.auth == "off" else " -H 'authorization: ApiKey KEY'"
+    condition = '{"field": "attributes", "key": "gen_ai.operation.name", "value": "execute_tool"}'
     return f"""\
   API     {running.api}
   OTLP    {_otlp(running)}
@@ -137,7 +138,7 @@ def _addresses(running: Running) -> str:
 
 Two commands worth trying next:
   curl -s {running.api}/spans/query{key} -H 'content-type: application/json' \\
-    -d '{{"filtering": {{"conditions": [{{"field": "attributes", "key": "gen_ai.operation.name", "value": "execute_tool"}}]}}}}'
+    -d '{{"filtering": {{"conditions": [{condition}]}}}}'
   curl -s {running.api}/traces/{FIRST_TRACE_ID}{key} | python3 -m json.tool
 
 `make logs` follows the log, `make down` drains and stops."""

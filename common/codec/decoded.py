@@ -121,7 +121,7 @@ class Decoded(NamedTuple):
     layout: Layout | None = None
 
     def without_repeats(self) -> Decoded:
-        """Keep only the last of spans with the same ids, as if it had come in a later record. For spans of one project."""
+        """Keep the last of spans with the same ids, as if it had come in a later record. For spans of one project."""
         if len({(span.trace_id, span.span_id) for span in self.spans}) == len(self.spans):
             return self
         kept = last_of_each(self.spans)

@@ -121,7 +121,7 @@ def _double(value: Any, where: str) -> int | float | str:
 
 
 def from_base64(text: str) -> bytes | None:
-    """Return the bytes of base64 in the standard or the URL-safe alphabet, padded or not; ``None`` if it is not base64."""
+    """Decode base64 in the standard or the URL-safe alphabet, padded or not; return ``None`` if it is not base64."""
     bare = text.rstrip("=").replace("-", "+").replace("_", "/")
     try:
         return base64.b64decode(bare + "=" * (-len(bare) % 4), validate=True)

@@ -52,7 +52,7 @@ _ID_LEGAL: Final = {16: "32 hexadecimal digits", 8: "16 hexadecimal digits"}
 
 
 class _Names(NamedTuple):
-    """The members of one message: their names, and other spellings with the names that they mean, preferred ones first."""
+    """The members of one message: their names, and other spellings of them, preferred spellings first."""
 
     known: frozenset[str]
     spelled: dict[str, str]

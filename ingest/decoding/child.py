@@ -96,7 +96,7 @@ def main() -> None:
 
 
 def serve(requests: BinaryIO, responses: BinaryIO) -> None:
-    """Send the decoded chunk, or ``DecodingFailure``, for each chunk. Raises ``EOFError`` at the end of ``requests``."""
+    """Answer each chunk with its rows or a ``DecodingFailure``. Raises ``EOFError`` at the end of ``requests``."""
     rules: Rules = receive(requests)
     while True:
         chunk: Chunk = receive(requests)

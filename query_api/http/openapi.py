@@ -37,7 +37,8 @@ _DESCRIPTION: Final = """\
 Clearspan stores and queries the spans of LLM and agent applications.
 
 Every route is available at the root and below `/api`, with and without a trailing slash. Request bodies are JSON and \
-may be compressed with `Content-Encoding: gzip`. Responses of 1,000 bytes and more are compressed if the client accepts gzip."""
+may be compressed with `Content-Encoding: gzip`. Responses of 1,000 bytes and more are compressed if the client \
+accepts gzip."""
 TAGS: Final[Mapping[str, str]] = {
     "Spans": "Query spans and get them by their ids.",
     "Traces": "Query, get and delete traces.",
@@ -157,7 +158,7 @@ def openapi_document(routes: Sequence[Route]) -> Json:
                     "type": "apiKey",
                     "in": "header",
                     "name": "Authorization",
-                    "description": "`ApiKey <key>`, or the key alone. The request reads and writes the project of the key.",
+                    "description": "`ApiKey <key>`, or the key alone. The key decides the project of the request.",
                 },
                 "Access": {
                     "type": "apiKey",

@@ -20,11 +20,11 @@ from query_api.request.json_body import BY_FORM, LISTED, UNLISTED, ListedSpans, 
 
 Json: TypeAlias = dict[str, Any]
 
-# Names and values are defined in common/span.py; mypy knows only enums that are written out.
-TraceType = StrEnum("TraceType", {name.upper(): name for name in TRACE_TYPES})  # type: ignore[misc] # as above
-SpanType = StrEnum("SpanType", {name.upper(): name for name in SPAN_TYPES})  # type: ignore[misc] # as above
-SpanKindName = StrEnum("SpanKindName", {kind.name: kind.name for kind in SpanKind})  # type: ignore[misc] # as above
-StatusCodeName = StrEnum("StatusCodeName", {code.name: code.name for code in StatusCode})  # type: ignore[misc] # as above
+# Names and values are defined in common/span.py; mypy ("misc") knows only enums that are written out.
+TraceType = StrEnum("TraceType", {name.upper(): name for name in TRACE_TYPES})  # type: ignore[misc]
+SpanType = StrEnum("SpanType", {name.upper(): name for name in SPAN_TYPES})  # type: ignore[misc]
+SpanKindName = StrEnum("SpanKindName", {kind.name: kind.name for kind in SpanKind})  # type: ignore[misc]
+StatusCodeName = StrEnum("StatusCodeName", {code.name: code.name for code in StatusCode})  # type: ignore[misc]
 
 
 class _Sent(BaseModel):

@@ -141,12 +141,12 @@ def _response_body(rejections: Rejections, *, encoding: str) -> bytes:
 
 
 def _status_message(code: int, text: str) -> bytes:
-    """Encode ``google.rpc.Status``: field 1 is the code, field 2 the message. Two fields do not justify a dependency."""
+    """Encode ``google.rpc.Status``: field 1 is the code, field 2 the message. Its package would be a dependency."""
     return b"\x08" + protobuf_cut.encode_varint(code) + protobuf_cut.encode_delimited(2, text.encode())
 
 
 def _count_protobuf(body: bytes) -> int:
-    """Count without parsing: the parser takes a hundred times the bytes of empty spans, and fails on one broken span."""
+    """Count without parsing: the parser needs 100 times the memory of empty spans, and fails on one broken span."""
     try:
         return sum(1 for _ in islice(protobuf_cut.parts(body), SPANS_MAX + 1))
     except protobuf_cut.BrokenWire:  # decoding reports it

@@ -150,6 +150,7 @@ def check_intake_topics(kafka: KafkaSettings) -> None:
     unread = [f"{name} is {topic}" for name, topic in topics.items() if topic not in kafka.topics]
     if unread:
         raise IllegalSettings(
-            f"{' and '.join(unread)}, which is not in CLEARSPAN_KAFKA__TOPICS: spans sent over HTTP would never be read."
-            f" Add it there, or use one of {', '.join(kafka.topics) or 'them'}."
+            f"{' and '.join(unread)}, which is not in CLEARSPAN_KAFKA__TOPICS: "
+            "the worker would never read spans that are sent over HTTP. "
+            f"Add it there, or use one of {', '.join(kafka.topics) or 'them'}."
         )

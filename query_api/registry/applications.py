@@ -57,7 +57,8 @@ def check_json_schema(value: dict[str, Any]) -> dict[str, Any]:
     """
     named = value.get("$schema", "")
     if not isinstance(named, str):
-        raise ValueError("Not a JSON Schema: at /$schema: not a text.")  # noqa: TRY004 - pydantic reports ValueError only
+        # pydantic reports ValueError only
+        raise ValueError("Not a JSON Schema: at /$schema: not a text.")  # noqa: TRY004
     is_known = named.rstrip("#") in JSON_SCHEMA_DRAFTS
     try:
         # The checker would fetch an unknown metaschema from wherever the client says.

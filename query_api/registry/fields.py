@@ -65,7 +65,8 @@ def _tags(value: dict[str, Any]) -> dict[str, Any]:
             if isinstance(tag, dict):
                 below.extend(tag.values())
             elif not isinstance(tag, str | bool):
-                raise ValueError("A tag is a text, a boolean or an object of tags.")  # noqa: TRY004 - pydantic reports ValueError only
+                # pydantic reports ValueError only
+                raise ValueError("A tag is a text, a boolean or an object of tags.")  # noqa: TRY004
         level = below
     return value
 

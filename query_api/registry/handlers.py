@@ -147,7 +147,7 @@ class VariantHandlers(KindHandlers):
         return list_response(self._labels.own_name("variants"), members)
 
     async def fork(self, request: Request) -> Response:
-        """Create a variant of the same artifact with a copy of another variant's history, up to one of its revisions."""
+        """Create a variant in the same artifact with a copy of another variant's history up to a revision."""
         body: schemas.ForkVariant = request.body
         refuse_reserved(body.variant.slug)
         lineage = self._lineage(request)

@@ -85,7 +85,8 @@ TABLES: Final[Mapping[type, str]] = {
     SELECT *, id AS artifact_id, slug AS artifact_slug, flags AS artifact_flags, (
         SELECT r.flags FROM revisions r
         WHERE r.project_id = a.project_id AND r.variant_id = (
-            SELECT id FROM variants WHERE project_id = a.project_id AND artifact_id = a.id ORDER BY created_at, id LIMIT 1)
+            SELECT id FROM variants WHERE project_id = a.project_id AND artifact_id = a.id
+            ORDER BY created_at, id LIMIT 1)
         ORDER BY r.version DESC LIMIT 1) AS revision_flags
     FROM artifacts a)""",
     Variant: """(

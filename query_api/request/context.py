@@ -81,5 +81,5 @@ def waiting_places(places_count: int) -> FairShare:
 
 def database_of(context: ApiContext) -> Database:
     """Return Postgres, for the routes that need it."""
-    assert context.database is not None, "this route needs Postgres"  # noqa: S101 - the composition root always opens it
+    assert context.database is not None, "this route needs Postgres"  # noqa: S101 - query_api/http/app.py opens it
     return context.database

@@ -139,7 +139,7 @@ class Route:
     """Documents the content type of success."""
 
     error_format: ErrorFormat | None = None
-    """Renders errors in the format of a protocol, given the request's headers; ``None`` from it means the usual body."""
+    """Renders errors in the format of a protocol. Gets the request's headers; returns ``None`` for the usual body."""
 
     description: str = ""
     deprecated: bool = False

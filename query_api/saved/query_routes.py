@@ -207,7 +207,7 @@ class QueryRevisionHandlers(RevisionHandlers):
 
 
 def _with_found(revision: Revision, found: SavedQueryResult, *, with_traces: bool) -> Revision:
-    """Return the revision with what it finds in its data: the ids of the traces, and with ``with_traces`` the traces."""
+    """Add the ids of the traces that the revision finds to its data, and the traces if ``with_traces``."""
     members = b',"trace_ids":%b' % found.trace_ids_json
     if with_traces:
         members += b',"traces":%b' % found.traces_json

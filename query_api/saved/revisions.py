@@ -99,14 +99,14 @@ class RevisionCounts(BaseModel):
     )
     spans: int
     traces: int = Field(description="The traces that hold the spans.")
-    calls: int = Field(description="Calls of models: spans of the types llm, chat, completion, embedding and rerank.")
+    calls: int = Field(description="The model calls: spans of the types llm, chat, completion, embedding and rerank.")
     errors: int = Field(description="Spans whose status is an error, or that have an event named exception.")
     tokens: CountedUsage
     costs: CountedUsage
     duration_ms: RunDuration | None = Field(
         None,
-        description="The duration of a run: in each trace from the first start of the spans to their last end. Absent without"
-        " spans.",
+        description="The duration of a run: in each trace, from the start of its first span to the end of its last. "
+        "Absent if there are no spans.",
     )
 
 

@@ -125,7 +125,8 @@ def _id_bytes(chunk: pa.Array) -> bytes:
     if not len(chunk):
         return b""
     values = chunk.buffers()[1]
-    return values[chunk.offset * ID_BYTES : (chunk.offset + len(chunk)) * ID_BYTES].to_pybytes()  # type: ignore[no-any-return] # pyarrow ships no types
+    ids: bytes = values[chunk.offset * ID_BYTES : (chunk.offset + len(chunk)) * ID_BYTES].to_pybytes()
+    return ids
 
 
 class Position(NamedTuple):

@@ -29,7 +29,7 @@ from tests.support.missing import missing
 from tests.support.span_corpus import store_record
 
 PAGE = (Path(__file__).parents[2] / "docs/query-language.md").read_text()
-BLOCKS = re.findall(r"^```json\n(.*?)^```\n(?:→ ([^\n]*)\n)?", PAGE, re.DOTALL | re.MULTILINE)
+BLOCKS = re.findall(r"^```json\n(.*?)^```\n(?:→ (.+?)\n(?:\n|\Z))?", PAGE, re.DOTALL | re.MULTILINE)
 SPANS = BLOCKS[0][0]
 EXAMPLES = BLOCKS[1:]
 [COMMAND] = re.findall(r"^```bash\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
@@ -57,25 +57,25 @@ async def test_command_finds_its_span(client: aiohttp.ClientSession) -> None:
     async with client.get("/livez") as response:
         command = COMMAND.replace("localhost:8080", f"127.0.0.1:{response.url.port}")
     shell = await asyncio.create_subprocess_shell(command, stdout=PIPE, stderr=DEVNULL)
-    answered, _ = await shell.communicate()
+    output, _ = await shell.communicate()
 
-    assert _written(200, orjson.loads(answered)) == "checkout"
+    assert _written(200, orjson.loads(output)) == "checkout"
 
 
-@pytest.mark.parametrize(("example", "promise"), EXAMPLES, ids=[example.strip()[:80] for example, _ in EXAMPLES])
+@pytest.mark.parametrize(("example", "outcome"), EXAMPLES, ids=[example.strip()[:80] for example, _ in EXAMPLES])
 @pytest.mark.asyncio(loop_scope="module")
-async def test_example_finds_what_the_page_says(client: aiohttp.ClientSession, example: str, promise: str) -> None:
+async def test_example_finds_what_the_page_says(client: aiohttp.ClientSession, example: str, outcome: str) -> None:
     filtering = orjson.loads(example)
     whole = filtering if "conditions" in filtering else {"conditions": [filtering]}
 
     async with client.post("/spans/query", json={"filtering": whole}) as response:
         body = await response.json()
 
-    assert _written(response.status, body) == unescape(promise)
+    assert _written(response.status, body) == unescape(outcome.replace("\n", " "))
 
 
 def _written(status: int, body: dict[str, Any]) -> str:
-    """A response as the page writes it: the names in order of time."""
+    """Return a response as the page writes it: the names in the order of time, or the error."""
     if status != 200:
         return f"{status} {body['detail']}"
     names = [span["span_name"].replace("\n", "\\n") for span in reversed(body["spans"])]
