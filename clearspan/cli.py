@@ -14,7 +14,7 @@ from typing import Any, Final, NoReturn, TypeAlias
 
 from clearspan import dead_letters, keys, prices, projects
 from common.environment import describe_settings, is_unicode, read_settings
-from common.settings import IllegalSettings
+from common.settings import InvalidSettings
 
 Arguments: TypeAlias = argparse.Namespace
 
@@ -54,7 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parsed = parser.parse_args(given)
     try:
         code: int = parsed.command(parsed)
-    except IllegalSettings as exc:
+    except InvalidSettings as exc:
         print(f"clearspan: {exc}", file=sys.stderr)
         code = 2
     except ModuleNotFoundError as exc:
@@ -157,5 +157,5 @@ def _serve(_arguments: Arguments) -> int:
 def _settings(_arguments: Arguments) -> int:
     for line in describe_settings():
         print(f"{line.name} = {line.default or '(empty)'}")
-        print(f"    {line.meaning}{f' Legal: {line.legal}.' if line.legal else ''}")
+        print(f"    {line.meaning}{f' Allowed: {line.allowed}.' if line.allowed else ''}")
     return 0

@@ -87,7 +87,7 @@ def short_text(text: str) -> str:
     if not text.strip():
         raise argparse.ArgumentTypeError("it must not be empty")
     if len(text) > NAME_CHARACTERS_MAX:
-        raise argparse.ArgumentTypeError(f"it has {len(text)} characters; at most {NAME_CHARACTERS_MAX} are legal")
+        raise argparse.ArgumentTypeError(f"it has {len(text)} characters; at most {NAME_CHARACTERS_MAX} are allowed")
     return text
 
 

@@ -8,7 +8,7 @@ import sys
 from common.clickhouse.migrate import migrate as migrate_clickhouse
 from common.environment import read_settings
 from common.errors import ServiceError
-from common.migrations import IllegalMigration
+from common.migrations import InvalidMigration
 from common.postgres.migrate import migrate as migrate_postgres
 from common.settings import Settings
 from common.telemetry import configure_logging, get_logger
@@ -23,7 +23,7 @@ def run() -> int:
     configure_logging(log_format=settings.log_format, level=settings.log_level)
     try:
         asyncio.run(migrate_all(settings))
-    except (IllegalMigration, ServiceError) as exc:
+    except (InvalidMigration, ServiceError) as exc:
         print(f"clearspan: {exc}", file=sys.stderr)
         return 1
     return 0
@@ -32,7 +32,7 @@ def run() -> int:
 async def migrate_all(settings: Settings) -> None:
     """Apply the missing migrations to ClickHouse and to Postgres; wait for a server that is not up yet, and log that.
 
-    Raises ``IllegalMigration`` if the database contradicts the files, and ``ServiceError`` if a store refuses a
+    Raises ``InvalidMigration`` if the database contradicts the files, and ``ServiceError`` if a store refuses a
     statement, usually because a privilege is missing: waiting helps with neither.
     """
 

@@ -12,27 +12,27 @@ from pydantic import BaseModel, SecretStr, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_settings import SettingsError
 
-from common.settings import PREFIX, IllegalSettings, Settings
+from common.settings import PREFIX, InvalidSettings, Settings
 
 _JSON: Final = ("kafka", "topics")
 """The only setting that is JSON."""
 
 
 def read_settings() -> Settings:
-    """Read the settings of this process. Raises ``IllegalSettings`` with one sentence per problem."""
-    legal = set(setting_names())
+    """Read the settings of this process. Raises ``InvalidSettings`` with one sentence per problem."""
+    allowed = set(setting_names())
     given = [name for name in os.environ if name.upper().startswith(PREFIX)]
-    if unknown := sorted(name for name in given if name.upper() not in legal):
+    if unknown := sorted(name for name in given if name.upper() not in allowed):
         sentences = [f"{name} is not a setting of Clearspan." for name in unknown]
-        raise IllegalSettings(" ".join([*sentences, "`clearspan settings` lists all settings."]))
+        raise InvalidSettings(" ".join([*sentences, "`clearspan settings` lists all settings."]))
     if unreadable := [name for name in given if not is_unicode(os.environ[name])]:
-        raise IllegalSettings(" ".join(f"{name} is illegal: Input should be text in UTF-8." for name in unreadable))
+        raise InvalidSettings(" ".join(f"{name} is invalid: Input should be text in UTF-8." for name in unreadable))
     try:
         return Settings()
     except ValidationError as exc:
-        raise IllegalSettings(" ".join(_sentence(error) for error in exc.errors())) from exc
+        raise InvalidSettings(" ".join(_sentence(error) for error in exc.errors())) from exc
     except SettingsError as exc:  # names the group, not the setting
-        raise IllegalSettings(f"{_name(_JSON)} is illegal: Input should be a JSON object.") from exc
+        raise InvalidSettings(f"{_name(_JSON)} is invalid: Input should be a JSON object.") from exc
 
 
 def is_unicode(text: str) -> bool:
@@ -46,14 +46,14 @@ class SettingLine:
 
     name: str
     default: str
-    legal: str
+    allowed: str
     meaning: str
 
 
 def describe_settings() -> list[SettingLine]:
-    """Return every setting with its default, legal values and meaning, in the order of the model."""
+    """Return every setting with its default, allowed values and meaning, in the order of the model."""
     return [
-        SettingLine(_name(path), _default_text(info), _legal_text(info), " ".join((info.description or "").split()))
+        SettingLine(_name(path), _default_text(info), _allowed_text(info), " ".join((info.description or "").split()))
         for path, info in _fields(Settings)
     ]
 
@@ -89,7 +89,7 @@ def _default_text(info: FieldInfo) -> str:
     return str(default)
 
 
-def _legal_text(info: FieldInfo) -> str:
+def _allowed_text(info: FieldInfo) -> str:
     if get_origin(info.annotation) is Literal:
         return ", ".join(str(value) for value in get_args(info.annotation))
     signs = (("gt", ">"), ("ge", "≥"), ("lt", "<"), ("le", "≤"))
@@ -100,6 +100,6 @@ def _legal_text(info: FieldInfo) -> str:
 def _sentence(error: Mapping[str, object]) -> str:
     path = error["loc"] if isinstance(error["loc"], tuple) else ()
     if path[:2] != _JSON:
-        return f"{_name(path)} is illegal: {error['msg']}."
+        return f"{_name(path)} is invalid: {error['msg']}."
     topic = "".join([f"{name!r}" for name in path[2:3]] + [f".{name}" for name in path[3:]])
-    return f"{_name(_JSON)} is illegal: {topic}{': ' if topic else ''}{error['msg']}."
+    return f"{_name(_JSON)} is invalid: {topic}{': ' if topic else ''}{error['msg']}."

@@ -17,8 +17,8 @@ DEFAULT_USER_ID: Final = UUID("00000000-0000-7000-8000-000000000002")
 """The user while authentication is off, and of keys without a user; the baseline migration inserts it."""
 
 ZERO_ID: Final = bytes(16)
-_TRACE_LEGAL: Final = "32 hexadecimal digits, or a UUID with dashes"
-_SPAN_LEGAL: Final = "16 hexadecimal digits, or a UUID"
+_TRACE_FORMS: Final = "32 hexadecimal digits, or a UUID with dashes"
+_SPAN_FORMS: Final = "16 hexadecimal digits, or a UUID"
 
 
 def parse_trace_id(text: str) -> bytes:
@@ -29,7 +29,7 @@ def parse_trace_id(text: str) -> bytes:
     """
     raw = _hex_bytes(text)
     if raw is None or len(raw) != 16:
-        raise ValueError(f"{_quoted(text)} is not a trace id; allowed: {_TRACE_LEGAL}.")
+        raise ValueError(f"{_quoted(text)} is not a trace id; allowed: {_TRACE_FORMS}.")
     if raw == ZERO_ID:
         raise ValueError("A trace id of zeros is not allowed.")
     return raw
@@ -42,7 +42,7 @@ def parse_span_id(text: str) -> bytes:
     """
     raw = _hex_bytes(text)
     if raw is None or len(raw) not in (8, 16):
-        raise ValueError(f"{_quoted(text)} is not a span id; allowed: {_SPAN_LEGAL}.")
+        raise ValueError(f"{_quoted(text)} is not a span id; allowed: {_SPAN_FORMS}.")
     if not any(raw):
         raise ValueError("A span id of zeros is not allowed.")
     return raw + raw if len(raw) == 8 else raw

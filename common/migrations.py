@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 
-class IllegalMigration(Exception):
+class InvalidMigration(Exception):
     """A file contradicts the record of the applied files. The message names the file."""
 
 
@@ -28,13 +28,13 @@ class Migration(NamedTuple):
 
 
 def load_migrations(folder: Path, /) -> list[Migration]:
-    """Return the files of a folder in the order of their numbers. Raises ``IllegalMigration`` if two have the same
+    """Return the files of a folder in the order of their numbers. Raises ``InvalidMigration`` if two have the same
     number.
     """
     migrations = [_load(path) for path in sorted(folder.glob("*.sql"))]
     for earlier, later in pairwise(migrations):
         if earlier.number == later.number:
-            raise IllegalMigration(f"{earlier.name} and {later.name} have the same number {later.number}.")
+            raise InvalidMigration(f"{earlier.name} and {later.name} have the same number {later.number}.")
     return migrations
 
 
@@ -42,17 +42,17 @@ def pending(migrations: Sequence[Migration], applied: Mapping[int, str], *, data
     """Return the migrations that are not applied yet, in order. ``applied`` maps numbers to checksums, ``database``
     is for messages.
 
-    Raises ``IllegalMigration`` if an applied file has changed, or if the database is ahead of this program.
+    Raises ``InvalidMigration`` if an applied file has changed, or if the database is ahead of this program.
     """
     for migration in migrations:
         if applied.get(migration.number, migration.sha256) != migration.sha256:
-            raise IllegalMigration(
+            raise InvalidMigration(
                 f"{migration.number:04}_{migration.name}.sql was changed after it had been applied to {database};"
                 " add a new file instead."
             )
     unknown = sorted(set(applied) - {migration.number for migration in migrations})
     if unknown:
-        raise IllegalMigration(
+        raise InvalidMigration(
             f"Migration {unknown[0]:04} is applied to {database} but not part of this program:"
             " the program is older than the database."
         )
@@ -75,6 +75,6 @@ def _numbers(folder: Path) -> frozenset[int]:
 def _load(path: Path) -> Migration:
     number, _, name = path.stem.partition("_")
     if not (number.isdecimal() and name):
-        raise IllegalMigration(f"{path.name} is not named NNNN_name.sql.")
+        raise InvalidMigration(f"{path.name} is not named NNNN_name.sql.")
     content = path.read_bytes()
     return Migration(int(number), name, content.decode(), hashlib.sha256(content).hexdigest())

@@ -42,8 +42,8 @@ _TOPIC: Final = re.compile(r"[A-Za-z0-9._-]{1,249}")
 _SSL_MODES: Final = frozenset({"disable", "allow", "prefer", "require", "verify-ca", "verify-full"})
 
 
-class IllegalSettings(Exception):
-    """A setting is unknown or illegal. The message names it and says what is legal."""
+class InvalidSettings(Exception):
+    """A setting is unknown or invalid. The message names it and says what is allowed."""
 
 
 def _servers(text: str) -> str:
@@ -71,7 +71,7 @@ def _directory(path: object) -> object:
 
 def _topic(name: str) -> str:
     if not _TOPIC.fullmatch(name) or name in (".", ".."):
-        raise PydanticCustomError("topic", "Input should be a legal Kafka topic: 1 to 249 of A-Z a-z 0-9 . _ -")
+        raise PydanticCustomError("topic", "Input should be a valid Kafka topic: 1 to 249 of A-Z a-z 0-9 . _ -")
     return name
 
 
@@ -311,7 +311,7 @@ class LimitSettings(_Group):
     nesting_depth_max: int = Field(24, ge=1, le=NESTING_DEPTH_BOUND)
     """Levels of nested attribute values."""
     past_s_min: int = Field(946_684_800, ge=0)
-    """Earliest legal time of a span, in seconds since 1970 (2000-01-01)."""
+    """Earliest valid time of a span, in seconds since 1970 (2000-01-01)."""
     ahead_s_max: int = Field(24 * 3600, ge=0)
     """How far ahead of the clock the time of a span may be, in seconds; never after 2262."""
     embeds_max: int = Field(1_000, ge=0, le=10_000)

@@ -20,7 +20,9 @@ _NAIVE_EPOCH: Final = datetime(1970, 1, 1)  # noqa: DTZ001 - formatting a time w
 _MICROSECOND: Final = timedelta(microseconds=1)
 _NS_PER_UNIT: Final = {10: 1_000_000_000, 13: 1_000_000, 16: 1_000, 19: 1}
 _FRACTION: Final = re.compile(r"[.,]([0-9]{6})([0-9]{1,3})[0-9]*")
-_LEGAL: Final = "allowed are ISO 8601, and seconds, milli-, micro- or nanoseconds since 1970 of 10, 13, 16 or 19 digits"
+_ALLOWED: Final = (
+    "allowed are ISO 8601, and seconds, milli-, micro- or nanoseconds since 1970 of 10, 13, 16 or 19 digits"
+)
 
 
 class Clock(Protocol):
@@ -77,13 +79,13 @@ def parse_time_ns(value: str | int | float) -> int:
 def _from_digits(value: int) -> int:
     unit_ns = _NS_PER_UNIT.get(len(str(value))) if 0 < value < 10**19 else None
     if unit_ns is None:
-        raise ValueError(f"Timestamp {_quoted(value)} is ambiguous: {_LEGAL}.")
+        raise ValueError(f"Timestamp {_quoted(value)} is ambiguous: {_ALLOWED}.")
     return value * unit_ns
 
 
 def _from_seconds(value: float) -> int:
     if not math.isfinite(value * 1e6):
-        raise ValueError(f"Timestamp {value} is not a time: {_LEGAL}.")
+        raise ValueError(f"Timestamp {value} is not a time: {_ALLOWED}.")
     return round(value * 1e6) * 1_000  # a double of current times resolves microseconds, not nanoseconds
 
 
@@ -91,7 +93,7 @@ def _from_iso(text: str) -> int:
     try:
         moment = datetime.fromisoformat(text)
     except ValueError as exc:
-        raise ValueError(f"Timestamp {_quoted(text)} cannot be read: {_LEGAL}.") from exc
+        raise ValueError(f"Timestamp {_quoted(text)} cannot be read: {_ALLOWED}.") from exc
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
     return (moment - _EPOCH) // _MICROSECOND * 1_000 + _below_microsecond(text)

@@ -21,7 +21,7 @@ from common.memory import tune_for_batches
 from common.postgres.migrate import require_tables as require_postgres_tables
 from common.postgres.pool import Database, open_database
 from common.postgres.projects import Projects
-from common.settings import IllegalSettings, Settings
+from common.settings import InvalidSettings, Settings
 from common.telemetry import configure_logging, get_logger
 from common.times import SystemClock
 from ingest.clickhouse_sink import ClickHouseSink
@@ -113,13 +113,13 @@ async def serve(settings: Settings, *, projects: KnownProjects, database: Databa
 
 
 def run() -> int:
-    """Run the worker as a process; return the exit code, 0 only after an orderly end. Raises ``IllegalSettings``."""
+    """Run the worker as a process; return the exit code, 0 only after an orderly end. Raises ``InvalidSettings``."""
     settings = read_settings()
     prices_in(settings.ingest.prices_file)  # reports a bad line before anything is connected
     configure_logging(log_format=settings.log_format, level=settings.log_level)
     try:
         asyncio.run(_serve_with_postgres(settings))
-    except IllegalSettings:
+    except InvalidSettings:
         raise
     except Exception:  # noqa: BLE001 - any failure is logged and exits with 1
         _log.exception("Ended by an error; nothing was committed that is not durable.")

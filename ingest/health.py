@@ -11,7 +11,7 @@ from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from common.http.server import RESPONSE_HEADERS, Connection, Server, headers_size, headers_too_large
-from common.settings import HttpSettings, IllegalSettings
+from common.settings import HttpSettings, InvalidSettings
 from common.telemetry import get_logger
 from ingest.readiness import Readiness
 
@@ -82,7 +82,7 @@ def _last_response(status: int, detail: str) -> web.Response:
 async def open_health(
     readiness: Readiness, *, host: str, port: int, http: HttpSettings | None = None
 ) -> AsyncIterator[int]:
-    """Listen inside the context; yields the port, a free one if ``port`` is 0. Raises ``IllegalSettings``."""
+    """Listen inside the context; yields the port, a free one if ``port`` is 0. Raises ``InvalidSettings``."""
     runner = web.ServerRunner(_HealthServer(readiness, http or HttpSettings()))
     await runner.setup()
     try:
@@ -96,6 +96,6 @@ async def _listen(runner: web.ServerRunner, host: str, port: int) -> None:
     try:
         await web.TCPSite(runner, host, port).start()
     except OSError as exc:
-        raise IllegalSettings(
+        raise InvalidSettings(
             f"CLEARSPAN_WORKER_HOST and CLEARSPAN_WORKER_PORT are {host}:{port}, which cannot be used: {exc.strerror}."
         ) from exc

@@ -36,7 +36,7 @@ class Policy:
 
     @classmethod
     def of(cls, settings: Settings) -> Policy:
-        """Return the settings that the loop uses. Raises ``IllegalPrices``."""
+        """Return the settings that the loop uses. Raises ``InvalidPrices``."""
         ingest = settings.ingest
         return cls(
             rules=Rules(

@@ -14,7 +14,7 @@ EARLIEST_NS = 946_684_800_000_000_000  # 2000-01-01
 uint32 = st.integers(0, 2**32 - 1)
 uint64 = st.integers(0, 2**64 - 1)
 int64 = st.integers(-(2**63), 2**63 - 1)
-legal_times = st.integers(EARLIEST_NS, NOW_NS)
+valid_times = st.integers(EARLIEST_NS, NOW_NS)
 
 
 def hostile_text(max_size: int = 12) -> st.SearchStrategy[str]:
@@ -61,7 +61,7 @@ attributes = key_values(any_values())
 
 
 def otlp_spans() -> st.SearchStrategy[Span]:
-    """Spans that are stored: legal ids, times and enums, arbitrary other members."""
+    """Spans that are stored: valid ids, times and enums, arbitrary other members."""
     events = st.builds(
         Span.Event, time_unix_nano=uint64, name=hostile_text(), attributes=attributes, dropped_attributes_count=uint32
     )
@@ -83,8 +83,8 @@ def otlp_spans() -> st.SearchStrategy[Span]:
         flags=uint32,
         name=hostile_text(),
         kind=st.integers(0, 5),
-        start_time_unix_nano=legal_times,
-        end_time_unix_nano=legal_times,
+        start_time_unix_nano=valid_times,
+        end_time_unix_nano=valid_times,
         attributes=attributes,
         dropped_attributes_count=uint32,
         events=st.lists(events, max_size=2),

@@ -19,8 +19,8 @@ from clearspan.console import confirm
 from clearspan.embedded.guard import end_left_over, is_alive
 from clearspan.embedded.layout import Layout, Running, StackError, Stopping, is_held, make_root
 from common.environment import read_settings
-from common.migrations import IllegalMigration
-from common.settings import IllegalSettings, Settings
+from common.migrations import InvalidMigration
+from common.settings import InvalidSettings, Settings
 
 Failure = TypeVar("Failure", bound=Exception)
 
@@ -35,17 +35,17 @@ _DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
 def up() -> int:
-    """Run the stack in this terminal until it is stopped. Raises ``IllegalSettings``."""
+    """Run the stack in this terminal until it is stopped. Raises ``InvalidSettings``."""
     from clearspan.embedded.stack import run_stack  # noqa: PLC0415 - loads the engine, which only this command needs
 
     try:
         asyncio.run(run_stack(read_settings()))
-    except (StackError, IllegalMigration) as exc:
+    except (StackError, InvalidMigration) as exc:
         return _fail(str(exc))
     except ExceptionGroup as failed:  # from the tasks that already run
-        if (settings := failed.subgroup(IllegalSettings)) is not None:
+        if (settings := failed.subgroup(InvalidSettings)) is not None:
             raise _first_of(settings) from None
-        if (migration := failed.subgroup(IllegalMigration)) is None:
+        if (migration := failed.subgroup(InvalidMigration)) is None:
             raise
         return _fail(str(_first_of(migration)))
     return 0

@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final, Literal
 
-_ILLEGAL: Final = re.compile(r"""[,"$`?\\\x00-\x1f\x7f\ud800-\udfff]""")
+_INVALID: Final = re.compile(r"""[,"$`?\\\x00-\x1f\x7f\ud800-\udfff]""")
 """What a path must not contain on its way to the engine and to Postgres. A question mark ends the path in the
 connection string of chDB, which then keeps its tables elsewhere; a comma ends it in that of Postgres; ``pg_ctl``
 writes it between double quotes into a shell command."""
@@ -114,10 +114,10 @@ class Stopping:
 
 
 def make_root(layout: Layout) -> None:
-    """Create the data directory if it is missing. Raises ``StackError`` if its path is illegal or not writable."""
-    if illegal := sorted(set(_ILLEGAL.findall(str(layout.root)))):
+    """Create the data directory if it is missing. Raises ``StackError`` if its path is invalid or not writable."""
+    if invalid := sorted(set(_INVALID.findall(str(layout.root)))):
         raise StackError(
-            f"CLEARSPAN_DATA_DIR is {str(layout.root)!a}, a path that contains {' '.join(map(ascii, illegal))}. "
+            f"CLEARSPAN_DATA_DIR is {str(layout.root)!a}, a path that contains {' '.join(map(ascii, invalid))}. "
             'It may contain any character except , " $ ` ? \\, control characters and bytes that are not UTF-8. '
             "Set it to another directory."
         )
@@ -153,7 +153,7 @@ def make_private(layout: Layout) -> None:
 
 @contextmanager
 def hold(layout: Layout) -> Iterator[None]:
-    """Hold the data directory. Raises ``StackError`` if another stack holds it, or if it is illegal."""
+    """Hold the data directory. Raises ``StackError`` if another stack holds it, or if it is invalid."""
     make_root(layout)
     with layout.lock.open("a+") as handle:
         try:

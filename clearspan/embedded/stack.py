@@ -72,7 +72,7 @@ _log = get_logger(__name__)
 async def run_stack(settings: Settings) -> None:
     """Run everything until SIGTERM or SIGINT.
 
-    Raises ``IllegalSettings``, and ``StackError`` if the stack cannot start or had to drop acknowledged records.
+    Raises ``InvalidSettings``, and ``StackError`` if the stack cannot start or had to drop acknowledged records.
     """
     settings = _embedded(settings)
     configure_logging(log_format=settings.log_format, level=settings.log_level)

@@ -40,7 +40,7 @@ ONE_SERVER: Final = {
 async def migrate(settings: ClickHouseSettings, /, *, data_dir: Path, folder: Path = DDL) -> list[str]:
     """Apply what is missing and return the names of the files applied, in order; empty if there was nothing to do.
 
-    Creates the database if it is missing. Raises ``IllegalMigration`` if an applied file has changed, and the errors of
+    Creates the database if it is missing. Raises ``InvalidMigration`` if an applied file has changed, and the errors of
     ``ColumnStore``.
     """
     await _create_database(settings, data_dir=data_dir)

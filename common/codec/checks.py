@@ -79,14 +79,14 @@ def nesting_too_deep(where: str, depth_max: int) -> Rejected:
     )
 
 
-def invalid_type(where: str, found: Any, legal: str) -> Rejected:
+def invalid_type(where: str, found: Any, allowed: str) -> Rejected:
     """Return the rejection of a member of the wrong kind."""
-    return Rejected(RejectionCode.INVALID_TYPE, f"{where} is {_kind(found)}; it must be {legal}.")
+    return Rejected(RejectionCode.INVALID_TYPE, f"{where} is {_kind(found)}; it must be {allowed}.")
 
 
-def unknown_enum(where: str, found: object, legal: str) -> Rejected:
+def unknown_enum(where: str, found: object, allowed: str) -> Rejected:
     """Return the rejection of an enum value that does not exist."""
-    return Rejected(RejectionCode.UNKNOWN_ENUM, f"{where} is {shown(found)}; it must be {legal}.")
+    return Rejected(RejectionCode.UNKNOWN_ENUM, f"{where} is {shown(found)}; it must be {allowed}.")
 
 
 def shown(found: object) -> str:

@@ -209,13 +209,13 @@ def guarded(read: Callable[..., _T], *found: Any) -> _T | Rejected:
         return rejected
 
 
-def missing_id(trace_id: bytes, *, trace_id_legal: str, span_id_legal: str) -> Rejected:
+def missing_id(trace_id: bytes, *, trace_id_form: str, span_id_form: str) -> Rejected:
     """Return the rejection of a span whose trace id or span id is absent or all zeros."""
     if not trace_id:
-        return Rejected(RejectionCode.INVALID_TRACE_ID, f"{NO_TRACE_ID}it must be {trace_id_legal}.")
+        return Rejected(RejectionCode.INVALID_TRACE_ID, f"{NO_TRACE_ID}it must be {trace_id_form}.")
     if not any(trace_id):
         return Rejected(RejectionCode.INVALID_TRACE_ID, "The trace id is all zeros, which is no id.")
-    return Rejected(RejectionCode.INVALID_SPAN_ID, f"The span id is absent or all zeros; it must be {span_id_legal}.")
+    return Rejected(RejectionCode.INVALID_SPAN_ID, f"The span id is absent or all zeros; it must be {span_id_form}.")
 
 
 class _Reason(NamedTuple):

@@ -48,7 +48,7 @@ from common.json_numbers import UINT64_MAX
 from common.limits import SpanLimits
 from common.span import Attributes, Event, Link, Resource, Scope, Span, SpanKind, StatusCode
 
-_ID_LEGAL: Final = {16: "32 hexadecimal digits", 8: "16 hexadecimal digits"}
+_ID_FORMS: Final = {16: "32 hexadecimal digits", 8: "16 hexadecimal digits"}
 
 
 class _Names(NamedTuple):
@@ -185,7 +185,7 @@ class _Reader(JsonReader):
         trace_id = self._id(get("traceId"), 16, RejectionCode.INVALID_TRACE_ID, "traceId")
         span_id = self._id(get("spanId"), 8, RejectionCode.INVALID_SPAN_ID, "spanId")
         if not trace_id or trace_id == ZERO_ID or not any(span_id):
-            raise missing_id(trace_id, trace_id_legal=_ID_LEGAL[16], span_id_legal=_ID_LEGAL[8])
+            raise missing_id(trace_id, trace_id_form=_ID_FORMS[16], span_id_form=_ID_FORMS[8])
         check_times(start_ns, end_ns, self._bounds)
         parent_id = self._id(get("parentSpanId"), 8, RejectionCode.INVALID_PARENT_ID, "parentSpanId")
         status = object_of(get("status"), "status")
@@ -243,7 +243,7 @@ class _Reader(JsonReader):
             if len(raw) == size:
                 self.base64_ids_count += 1
                 return raw
-        raise Rejected(code, f"{where} is {shown(found)}; it must be {_ID_LEGAL[size]}.")
+        raise Rejected(code, f"{where} is {shown(found)}; it must be {_ID_FORMS[size]}.")
 
     def _attributes(self, found: Any, where: str) -> Attributes:
         """Return attributes as JSON-ready values. Texts, which most are, take a short path."""

@@ -47,7 +47,7 @@ _MESSAGES_DEPTH_MAX: Final = 100  # protobuf's own limit on messages inside mess
 _VALUE_WRAPPERS: Final = frozenset({"AnyValue", "ArrayValue", "KeyValueList"})
 _KEY_SHOWN_MAX: Final = 80
 _NO_RESOURCE_SPANS: Final = "The record has no resource_spans: it is not an export of spans."
-_ID_SIZES: Final = {"trace_id_legal": "16 bytes", "span_id_legal": "8 bytes"}
+_ID_SIZES: Final = {"trace_id_form": "16 bytes", "span_id_form": "8 bytes"}
 
 
 def decode(value: bytes, *, limits: SpanLimits, now_ns: int) -> Decoded:

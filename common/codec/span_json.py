@@ -56,7 +56,7 @@ from common.span import (
 )
 from common.times import parse_time_ns
 
-_ID_LEGAL: Final = {"trace_id": "32 hexadecimal digits, or a UUID", "span_id": "16 hexadecimal digits, or a UUID"}
+_ID_FORMS: Final = {"trace_id": "32 hexadecimal digits, or a UUID", "span_id": "16 hexadecimal digits, or a UUID"}
 _Shared = TypeVar("_Shared", Resource, Scope)
 _INT64_END: Final = 2.0**63  # at this absolute value and above, the parser returns a double for some integers
 _STRING_OR_LONG_INTEGER: Final = re.compile(
@@ -310,7 +310,7 @@ def _time_ns(members: dict[str, Any], exact: str, readable: str) -> int | None:
 
 def _own_id(found: Any, name: str, parse: Callable[[str], bytes], code: RejectionCode) -> bytes:
     if found is None or found == "":
-        raise Rejected(code, f"The span has no {name}; it must be {_ID_LEGAL[name]}.")
+        raise Rejected(code, f"The span has no {name}; it must be {_ID_FORMS[name]}.")
     return _parsed_id(found, name, parse, code)
 
 

@@ -36,7 +36,7 @@ async def migrate(settings: PostgresSettings, /, *, default_project_id: UUID, fo
     """Apply the files that are not applied yet, and return their names in order.
 
     Also creates the default project with its environments, and the secret that signs cursors, unless they exist. Raises
-    ``IllegalMigration`` if an applied file has changed, and the errors of ``Database``.
+    ``InvalidMigration`` if an applied file has changed, and the errors of ``Database``.
     """
     with translated():
         connection = await asyncpg.connect(

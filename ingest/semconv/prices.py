@@ -18,7 +18,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from common.settings import IllegalSettings
+from common.settings import InvalidSettings
 from common.span import MODEL_CALLS
 
 PRICED: Final = frozenset({*MODEL_CALLS, "query"})
@@ -77,7 +77,7 @@ and the version that another cloud puts before the date (``-v2@20241022``).
 """
 
 
-class IllegalPrices(IllegalSettings):
+class InvalidPrices(InvalidSettings):
     """A price file that cannot be used. The message names the file, the line, and what is wrong there."""
 
 
@@ -153,16 +153,16 @@ def list_prices() -> PriceTable:
 
 
 def prices_in(path: Path | None) -> PriceTable:
-    """Return the table of the user's file, or the built-in one if there is none. Raises ``IllegalPrices``."""
+    """Return the table of the user's file, or the built-in one if there is none. Raises ``InvalidPrices``."""
     return list_prices() if path is None else read_prices(path)
 
 
 def read_prices(path: Path) -> PriceTable:
-    """Return the table in a file. Raises ``IllegalPrices``."""
+    """Return the table in a file. Raises ``InvalidPrices``."""
     try:
         lines = path.read_text(encoding="utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as exc:
-        raise IllegalPrices(f"The prices in {path} cannot be read: {exc}.") from exc
+        raise InvalidPrices(f"The prices in {path} cannot be read: {exc}.") from exc
     prices: dict[str, Price] = {}
     has_header = False
     for number, line in enumerate(lines, 1):
@@ -176,9 +176,9 @@ def read_prices(path: Path) -> PriceTable:
                 _check_header(cells)
                 has_header = True
         except (ValueError, csv.Error) as exc:
-            raise IllegalPrices(f"{path}, line {number}: {exc}.") from exc
+            raise InvalidPrices(f"{path}, line {number}: {exc}.") from exc
     if not prices:
-        raise IllegalPrices(f"{path} holds no prices.")
+        raise InvalidPrices(f"{path} holds no prices.")
     return PriceTable(tuple(prices.values()), source=f"prices {_date(lines) or path.name}")
 
 
@@ -268,7 +268,7 @@ def _price(cells: Sequence[str]) -> Price:
     if not model:
         raise ValueError("the name of the model is missing")
     if len(model) > MODEL_CHARS_MAX:
-        raise ValueError(f"the name of the model has {len(model)} characters; {MODEL_CHARS_MAX} are legal")
+        raise ValueError(f"the name of the model has {len(model)} characters; {MODEL_CHARS_MAX} are allowed")
     input_price, cached, written, output = map(_dollars, COLUMNS[2:], amounts)
     if input_price is None:
         raise ValueError("input must be a number of US dollars, not empty")

@@ -127,7 +127,7 @@ OPERATORS: Final[Mapping[Operator, OperatorRule]] = {
     Operator.NOT_EXISTS: OperatorRule(OperandKind.NOTHING, _SCALARS | {Kind.ELEMENTS}, negates=Operator.EXISTS),
 }
 
-LEGAL_OPERATORS: Final[Mapping[Kind, tuple[Operator, ...]]] = {
+ALLOWED_OPERATORS: Final[Mapping[Kind, tuple[Operator, ...]]] = {
     kind: tuple(operator for operator in Operator if kind in OPERATORS[operator].kinds) for kind in Kind
 }
 

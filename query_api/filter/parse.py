@@ -18,10 +18,10 @@ from common.errors import InvalidFilter
 from common.fair_share import in_thread
 from query_api.filter import operands
 from query_api.filter.language import (
+    ALLOWED_OPERATORS,
     ATTRIBUTES,
     EVERYTHING,
     FIELDS,
-    LEGAL_OPERATORS,
     OPERATORS,
     Condition,
     Field,
@@ -242,7 +242,7 @@ def _field(model: ConditionModel, path: str) -> Field:
 
 
 def _unsupported(field: Field, operator: Operator) -> str:
-    allowed = ", ".join(LEGAL_OPERATORS[field.kind])
+    allowed = ", ".join(ALLOWED_OPERATORS[field.kind])
     if field.kind is Kind.CONTENT:
         return "'content' only supports full-text search operator: 'contains'."
     if field.kind is Kind.ELEMENTS:

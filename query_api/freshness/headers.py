@@ -48,7 +48,7 @@ _AT_PLACES: Final = "SELECT DISTINCT partition_id, record_offset\n" + read_from(
 async def with_freshness(request: Request, handler: Handler) -> Response:
     """Return the handler's response with ``X-Data-Through``, after the wait that ``X-Clearspan-Wait-For`` asks for.
 
-    An illegal filter is rejected before the wait, because no new data makes it legal. Stored positions are read before
+    An invalid filter is rejected before the wait, because no new data makes it valid. Stored positions are read before
     the handler reads spans, so that the response contains everything that the header says.
     """
     context = request.context
@@ -73,7 +73,7 @@ async def with_freshness(request: Request, handler: Handler) -> Response:
 
 
 def _check_filter(request: Request) -> None:
-    """Raise ``InvalidFilter`` if the filter in use is illegal: ``filter`` of the body, else of the query string, else
+    """Raise ``InvalidFilter`` if the filter in use is invalid: ``filter`` of the body, else of the query string, else
     ``filtering``."""
     for sent, name in ((request.body, "filter"), (request.query, "filter"), (request.body, "filtering")):
         if (filtering := getattr(sent, name, None)) is not None:
@@ -98,7 +98,7 @@ class Place(NamedTuple):
 
 
 def read_wanted(text: str, request: Request) -> list[Wanted]:
-    """Parse the header. Raises ``InvalidInput`` that says what is legal.
+    """Parse the header. Raises ``InvalidInput`` that says what is allowed.
 
     A caller who sees all projects waits for everything up to a place, and may name only topics that are read.
     """

@@ -31,7 +31,7 @@ from common.postgres.migrate import cursor_secret
 from common.postgres.migrate import require_tables as require_postgres_tables
 from common.postgres.pool import Database, open_database
 from common.postgres.projects import Projects
-from common.settings import IllegalSettings, QuerySettings, Settings
+from common.settings import InvalidSettings, QuerySettings, Settings
 from common.telemetry import configure_logging, get_logger
 from common.times import Clock, SystemClock
 from common.waiting import wait_for
@@ -79,7 +79,7 @@ async def open_api(
 ) -> AsyncIterator[int]:
     """Serve the API while inside; yield its port, which the system chooses if ``api_port`` is 0.
 
-    A ``store`` or ``publisher`` that is given is not closed. Raises ``IllegalSettings`` if authentication is off on an
+    A ``store`` or ``publisher`` that is given is not closed. Raises ``InvalidSettings`` if authentication is off on an
     address that is not loopback, if intake would publish to a topic that is not read, or if the address is not
     available.
     """
@@ -126,9 +126,9 @@ async def open_api(
 
 
 def check_auth(settings: Settings) -> None:
-    """Raise ``IllegalSettings`` if authentication is off and the API would listen beyond this machine."""
+    """Raise ``InvalidSettings`` if authentication is off and the API would listen beyond this machine."""
     if settings.auth == "off" and not _is_loopback(settings.api_host):
-        raise IllegalSettings(
+        raise InvalidSettings(
             f"CLEARSPAN_AUTH=off listens on loopback only, and CLEARSPAN_API_HOST is {settings.api_host}: "
             "set CLEARSPAN_AUTH=on or CLEARSPAN_API_HOST=127.0.0.1."
         )
@@ -224,7 +224,7 @@ async def _listen(runner: Runner, host: str, port: int, *, port_name: str) -> in
     try:
         await web.TCPSite(runner, host, port).start()
     except OSError as exc:
-        raise IllegalSettings(
+        raise InvalidSettings(
             f"CLEARSPAN_API_HOST and {port_name} are {host}:{port}, which is not available: {exc.strerror}."
         ) from exc
     return int(runner.addresses[0][1])

@@ -12,7 +12,7 @@ from uuid import UUID
 
 from common.kafka.record import CONTENT_TYPE_HEADER, CONTENT_TYPES, PROJECT_HEADER, Coordinates, Publisher
 from common.limits import MIB
-from common.settings import Encoding, IllegalSettings, KafkaSettings
+from common.settings import Encoding, InvalidSettings, KafkaSettings
 from common.telemetry import INTAKE_SPANS
 from query_api.compute.ipc import packed
 from query_api.request.cursor import coordinates_header
@@ -145,11 +145,11 @@ async def publish(
 
 
 def check_intake_topics(kafka: KafkaSettings) -> None:
-    """Raise ``IllegalSettings`` if intake would publish to a topic that the worker does not read."""
+    """Raise ``InvalidSettings`` if intake would publish to a topic that the worker does not read."""
     topics = {"CLEARSPAN_KAFKA__INTAKE_TOPIC": kafka.intake_topic, "CLEARSPAN_KAFKA__OTLP_TOPIC": kafka.otlp_topic}
     unread = [f"{name} is {topic}" for name, topic in topics.items() if topic not in kafka.topics]
     if unread:
-        raise IllegalSettings(
+        raise InvalidSettings(
             f"{' and '.join(unread)}, which is not in CLEARSPAN_KAFKA__TOPICS: "
             "the worker would never read spans that are sent over HTTP. "
             f"Add it there, or use one of {', '.join(kafka.topics) or 'them'}."

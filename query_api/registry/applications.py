@@ -44,7 +44,7 @@ def _web_address(text: str) -> str:
     if _STRIPPED.search(text):  # `urlsplit` strips them, and they would be stored
         raise ValueError("A URL holds no control characters and does not begin with a space.")
     parts = urlsplit(text)
-    if parts.scheme not in ("http", "https") or not parts.hostname or parts.port == 0:  # an illegal port raises
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.port == 0:  # an invalid port raises
         raise ValueError("A URL begins with http:// or https:// and names a host.")
     return text
 

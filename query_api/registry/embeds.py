@@ -79,7 +79,7 @@ class Embed(NamedTuple):
         return isinstance(self.source, str)
 
     def target(self) -> EmbedTarget:
-        """Return what it names. Raises ``Unresolved`` if the embed is illegal."""
+        """Return what it names. Raises ``Unresolved`` if the embed is invalid."""
         return _target_of_token(self.source) if self.is_text else _target_of_object(self.source)
 
 
@@ -224,7 +224,7 @@ def _target(named: Mapping[str, Any], path: Any) -> EmbedTarget:
         kind = _NAMED.fullmatch(name)
         if kind is None:
             raise Unresolved(
-                f"'{name[:200]}' is not a kind of reference; legal: {', '.join(KINDS)}, also with _variant or _revision"
+                f"'{name[:200]}' is not a kind of reference; allowed: {', '.join(KINDS)}, also with _variant or _revision"
             )
         words.add(kind[1])
         layers[_LAYERS[kind[2]]] = _reference(name, sent)

@@ -194,7 +194,7 @@ class _Assembly:
         self._seen_count += 1
         if self._seen_count > self.bounds.embeds_max:
             raise Unresolved(TOO_MANY)
-        part = self._legal_part(embed, ancestors, level=level)
+        part = self._checked_part(embed, ancestors, level=level)
         self._resolved_count += 1
         self._depth = max(self._depth, level)
         self._used.setdefault(part.key[0], part.references)
@@ -211,7 +211,7 @@ class _Assembly:
         self._take(len(text))
         return text
 
-    def _legal_part(self, embed: Embed, ancestors: _Ancestors, *, level: int) -> _Part:
+    def _checked_part(self, embed: Embed, ancestors: _Ancestors, *, level: int) -> _Part:
         target = embed.target()
         if level > self.bounds.depth_max:
             raise Unresolved(f"embedded references nest {level} levels deep; max_depth is {self.bounds.depth_max}")

@@ -52,7 +52,7 @@ class QueryData(RevisionData):
 
     formatting: Formatting | None = None
     filtering: FilteringModel | None = Field(
-        None, description="The filter, as in /spans/query. What is illegal there is rejected here."
+        None, description="The filter, as in /spans/query. A filter that is invalid there is rejected here."
     )
     windowing: SavedWindowing | None = Field(None, description="The page, unless a request replaces it.")
     trace_ids: Listed[str] | None = Field(
@@ -80,12 +80,12 @@ def snapshot(data: RevisionData | None) -> RevisionState:
         return RevisionState(None, None)
     assert isinstance(data, QueryData)  # noqa: S101 - the bodies of saved queries have no other
     compile_filter(parse(data.filtering, path=SAVED_AT))
-    _refuse_illegal_window(data)
+    _reject_invalid_window(data)
     text = data.text()
     return RevisionState(None if text == "{}" else text, None)
 
 
-def _refuse_illegal_window(data: QueryData) -> None:
+def _reject_invalid_window(data: QueryData) -> None:
     if data.windowing is None:
         return
     is_about_traces = data.formatting is not None and data.formatting.focus is Focus.TRACE

@@ -88,7 +88,7 @@ async def _ask_on(
 
 
 def _costly() -> dict[str, Any]:
-    """A legal filter of 24 KB whose statement is as slow to plan as any."""
+    """A valid filter of 24 KB whose statement is as slow to plan as any."""
     conditions = [
         {"field": "attributes", "key": f"a{number}.b{number}", "operator": "btwn", "value": [number, number + 1.5]}
         for number in range(256)

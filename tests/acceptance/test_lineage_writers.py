@@ -78,7 +78,7 @@ class Writer:
             "application_variant_ref": {"id": variant_id},
         }
         # 400: the variant is archived at the moment; 409: another writer took the slug first
-        await self._post("/applications/variants/fork", sent, legal=(200, 400, 409))
+        await self._post("/applications/variants/fork", sent, allowed=(200, 400, 409))
 
     async def contest(self, variant_id: str) -> None:
         await self.fork(variant_id, slug=f"{self._round}-contested-{self._chance.randrange(3)}")
@@ -94,10 +94,10 @@ class Writer:
             await self._post(f"/applications/revisions/{revision_id}/archive", None)
             await self._post(f"/applications/revisions/{revision_id}/unarchive", None)
 
-    async def _post(self, path: str, body: Any, *, legal: tuple[int, ...] = (200,)) -> Any:
+    async def _post(self, path: str, body: Any, *, allowed: tuple[int, ...] = (200,)) -> Any:
         status, answer = await self._client.try_call("POST", path, json=body)
         self.statuses[path.rsplit("/", 1)[-1], status] += 1
-        if status not in legal:
+        if status not in allowed:
             self.wrong.append((path, status, answer))
         return answer
 

@@ -145,7 +145,7 @@ def test_dead_letter_of_an_unknown_project_is_replayed_to_its_topic(stack: Runni
     assert json.loads(dropped.stdout) == {"id": again["id"], "is_dropped": True}
 
 
-def test_illegal_dead_letter_id_is_an_error_message(stack: RunningStack):
+def test_invalid_dead_letter_id_is_an_error_message(stack: RunningStack):
     refused = stack.command("dead-letters", "show", "nonsense")
 
     assert refused.returncode == 1

@@ -33,7 +33,7 @@ def test_every_setting_is_documented():
         (
             each.name,
             f"`{each.default}`" if each.default else "empty",
-            each.legal or "–",
+            each.allowed or "–",
             each.meaning.replace("|", "\\|"),
         )
         for each in describe_settings()

@@ -105,7 +105,7 @@ def test_otlp_reports_a_rejected_key_or_encoding_in_the_usual_format() -> None:
     }
 
 
-def test_examples_are_legal() -> None:
+def test_examples_are_valid() -> None:
     for route in ROUTES:
         schema = route.body.model_json_schema() if route.body is not None else {}
         for example in schema.get("examples", []):

@@ -202,7 +202,7 @@ def test_span_at_the_limit_is_kept(codec, kept):
 
 
 @pytest.mark.parametrize("codec", CODECS.values(), ids=CODECS)
-def test_every_legal_nesting_limit_is_applied_exactly(codec):
+def test_every_valid_nesting_limit_is_applied_exactly(codec):
     limits = SpanLimits(nesting_depth_max=NESTING_DEPTH_BOUND)
     value = record_of(codec, [{"levels": NESTING_DEPTH_BOUND}, {"levels": NESTING_DEPTH_BOUND + 1}])
 
@@ -314,7 +314,7 @@ def decode_all_ways(codec, value):
         for rejection in decoded.rejections.in_full:
             codec.lay_out(value).cut([rejection.span_index])
     except Rejected as rejected:
-        assert rejected.detail  # noqa: PT017 - either outcome is legal
+        assert rejected.detail  # noqa: PT017 - either outcome is allowed
 
 
 # Hand-made records, the same in every encoding

@@ -170,7 +170,7 @@ class TestAccounts:
             ({"accounts": {str(n): {"user": {"email": "e"}} for n in range(101)}}, ["body", "accounts"]),
         ],
     )
-    async def test_illegal_account_is_422(
+    async def test_invalid_account_is_422(
         self, client: aiohttp.ClientSession, shared_database: Database, body: Any, loc: list[str]
     ):
         before = await _count(shared_database, "projects")
@@ -180,7 +180,7 @@ class TestAccounts:
         assert (status, answer["detail"][0]["loc"]) == (422, loc)
         assert await _count(shared_database, "projects") == before
 
-    async def test_a_hundred_accounts_and_the_longest_address_are_legal(self, client: aiohttp.ClientSession):
+    async def test_a_hundred_accounts_and_the_longest_address_are_valid(self, client: aiohttp.ClientSession):
         email = _email().rjust(320, "a")
 
         status, made = await _create(client, {"accounts": {str(n): {"user": {"email": email}} for n in range(100)}})

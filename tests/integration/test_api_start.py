@@ -18,7 +18,7 @@ from common.ids import DEFAULT_PROJECT_ID
 from common.postgres.keys import Keys
 from common.postgres.migrate import migrate
 from common.postgres.pool import open_database
-from common.settings import Encoding, IllegalSettings, KafkaSettings, PostgresSettings, Settings, TopicSettings
+from common.settings import Encoding, InvalidSettings, KafkaSettings, PostgresSettings, Settings, TopicSettings
 from common.times import SystemClock
 from query_api.http.app import open_api
 from tests.fakes.kafka import MemoryBroker
@@ -100,13 +100,13 @@ async def test_used_port_is_reported_with_its_setting(postgres_settings: Postgre
         taken.listen()
         settings = Settings(api_port=taken.getsockname()[1], otlp_http_port=0, postgres=postgres_settings, kafka=NOBODY)
 
-        with pytest.raises(IllegalSettings, match="CLEARSPAN_API_PORT"):
+        with pytest.raises(InvalidSettings, match="CLEARSPAN_API_PORT"):
             async with open_api(settings, store=ReadyStore()):
                 pass
 
 
 async def test_open_address_without_authentication_is_rejected() -> None:
-    with pytest.raises(IllegalSettings, match="CLEARSPAN_AUTH=off"):
+    with pytest.raises(InvalidSettings, match="CLEARSPAN_AUTH=off"):
         async with open_api(Settings(auth="off", api_host="0.0.0.0", api_port=0, otlp_http_port=0)):
             pass
 
@@ -120,7 +120,7 @@ async def test_intake_topic_that_is_not_read_is_rejected(topics: set[str], unrea
     kafka = KafkaSettings(topics={topic: TopicSettings(encoding=Encoding.SPAN_JSON) for topic in topics})
 
     with pytest.raises(
-        IllegalSettings, match=f"^CLEARSPAN_KAFKA__{unread} is otlp_spans, which is not in CLEARSPAN_KAFKA__TOPICS"
+        InvalidSettings, match=f"^CLEARSPAN_KAFKA__{unread} is otlp_spans, which is not in CLEARSPAN_KAFKA__TOPICS"
     ):
         async with open_api(Settings(auth="off", api_port=0, otlp_http_port=0, kafka=kafka)):
             pass

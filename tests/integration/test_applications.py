@@ -320,7 +320,7 @@ async def test_large_data_is_changed_and_compared_outside_of_the_event_loop(
     compute = ProcessCompute(ComputeSettings(processes=1), preload=routes.__name__)
     keys = KnownKeys({"key": client.project_id}, user_id=USER_ID)
     context = replace(context_of(keys=keys, database=shared_database), compute=compute)
-    illegal = {"application_variant_id": variant["id"], "delta": {"set": {"parameters": 1}}}
+    invalid = {"application_variant_id": variant["id"], "delta": {"set": {"parameters": 1}}}
 
     try:
         async with serving(context) as session:
@@ -328,7 +328,7 @@ async def test_large_data_is_changed_and_compared_outside_of_the_event_loop(
             second = await large.commit(variant["id"], delta={"set": {"parameters": {"p0": 2**70}}})
             assert len(compute.process_ids) == 1
             response = await large.call("GET", f"/applications/revisions/diff?from={first['id']}&to={second['id']}")
-            refused = await large.post("/applications/revisions/commit", {"application_revision": illegal}, status=422)
+            refused = await large.post("/applications/revisions/commit", {"application_revision": invalid}, status=422)
     finally:
         await compute.close()
 

@@ -326,7 +326,7 @@ async def test_unresolved_reference_is_400_with_its_place(client: HistoryClient,
         (["x"], "application is not an object: id, slug and version."),
     ],
 )
-async def test_illegal_reference_says_why(client: HistoryClient, sent: Any, reason: str):
+async def test_invalid_reference_says_why(client: HistoryClient, sent: Any, reason: str):
     detail = await refused(client, {"here": embed(application=sent)})
 
     assert detail == f"data.parameters.here: the embedded reference has no value: {reason}"

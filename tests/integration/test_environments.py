@@ -105,7 +105,7 @@ class TestSimpleEnvironments:
             ({"slug": "a", "data": {"references": {"k": {"application": {"version": "\0"}}}}}, "version"),
         ],
     )
-    async def test_illegal_environment_is_422(self, api: Api, environment: Any, names: str):
+    async def test_invalid_environment_is_422(self, api: Api, environment: Any, names: str):
         status, answer = await api.post("/simple/environments/", {"environment": environment})
 
         assert (status, names in str(answer["detail"])) == (422, True)

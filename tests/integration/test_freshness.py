@@ -111,7 +111,7 @@ async def test_wait_times_out_with_the_names_of_what_is_missing(context: ApiCont
         ("/tracing/spans/analytics", "filter"),
     ],
 )
-async def test_illegal_filter_is_rejected_without_waiting(context: ApiContext, path: str, member: str) -> None:
+async def test_invalid_filter_is_rejected_without_waiting(context: ApiContext, path: str, member: str) -> None:
     body = {member: {"conditions": [{"field": "nothing", "value": 1}]}}
     async with serving(context) as client:
         headers = {"X-Clearspan-Wait-For": await _send(client)}
@@ -122,7 +122,7 @@ async def test_illegal_filter_is_rejected_without_waiting(context: ApiContext, p
     assert body["detail"].startswith(f"{member}.conditions[0].field: ")
 
 
-async def test_illegal_filter_in_the_query_string_is_rejected_without_waiting(context: ApiContext) -> None:
+async def test_invalid_filter_in_the_query_string_is_rejected_without_waiting(context: ApiContext) -> None:
     query = {"filter": orjson.dumps({"conditions": [{"field": "nothing", "value": 1}]}).decode()}
     async with serving(context) as client:
         headers = {"X-Clearspan-Wait-For": await _send(client)}
@@ -133,12 +133,12 @@ async def test_illegal_filter_in_the_query_string_is_rejected_without_waiting(co
 
 async def test_unused_filter_is_not_rejected(context: ApiContext, broker: MemoryBroker) -> None:
     """The body wins over the query string, and flat members win over nested ones."""
-    legal, illegal = ({"conditions": [{"field": field, "value": "a"}]} for field in ("span_name", "nothing"))
-    body = {"filter": legal, "filtering": illegal}
+    valid, invalid = ({"conditions": [{"field": field, "value": "a"}]} for field in ("span_name", "nothing"))
+    body = {"filter": valid, "filtering": invalid}
     async with serving(context) as client:
         headers = {"X-Clearspan-Wait-For": await _send(client)}
         await StoringByHand(context, broker).store_all()
-        query = {"filter": orjson.dumps(illegal).decode()}
+        query = {"filter": orjson.dumps(invalid).decode()}
         async with client.post("/tracing/spans/analytics", json=body, params=query, headers=headers) as response:
             assert response.status == 200
 

@@ -12,7 +12,7 @@ from common.clickhouse.connect import open_store
 from common.clickhouse.migrate import DDL, migrate, require_tables
 from common.clickhouse.store import Statement
 from common.errors import InvalidStatement, NotMigrated
-from common.migrations import IllegalMigration
+from common.migrations import InvalidMigration
 from common.settings import ClickHouseSettings
 
 
@@ -96,7 +96,7 @@ async def test_changed_file_is_named_in_the_error(settings: ClickHouseSettings, 
     await migrate(settings, data_dir=chdb_dir)
     (tmp_path / "0001_spans.sql").write_text((DDL / "0001_spans.sql").read_text() + "\n")
 
-    with pytest.raises(IllegalMigration, match=r"0001_spans\.sql was changed"):
+    with pytest.raises(InvalidMigration, match=r"0001_spans\.sql was changed"):
         await migrate(settings, data_dir=chdb_dir, folder=tmp_path)
 
 

@@ -23,7 +23,7 @@ from common.errors import (
 )
 from common.fair_share import Tenant, working_for
 from common.ids import DEFAULT_PROJECT_ID, DEFAULT_USER_ID
-from common.migrations import IllegalMigration
+from common.migrations import InvalidMigration
 from common.postgres.errors import UniqueViolation
 from common.postgres.keys import ALONE_FOR_S, INVALID_FOR_S, NEIGHBOURS_FOR_S, VALID_FOR_S, KeyOwner, Keys
 from common.postgres.migrate import DDL, cursor_secret, migrate, require_tables
@@ -63,7 +63,7 @@ class TestMigrations:
         await migrated(postgres_settings)
         (tmp_path / "0001_baseline.sql").write_text("SELECT 1;")
 
-        with pytest.raises(IllegalMigration, match=r"0001_baseline\.sql was changed"):
+        with pytest.raises(InvalidMigration, match=r"0001_baseline\.sql was changed"):
             await migrated(postgres_settings, tmp_path)
 
     async def test_failing_file_leaves_nothing_behind(self, postgres_settings: PostgresSettings, tmp_path: Path):

@@ -238,17 +238,17 @@ REVISIONS = {
     "commit, a value far too deep": post(
         COMMITS, commit({"filtering": where("attributes", [[[[[[[[1]]]]]]]], key="x")}), 200
     ),
-    "commit, an illegal field": post(
+    "commit, an invalid field": post(
         COMMITS, commit({"filtering": where("nothing")}), 400, "data.filtering.conditions[0].field"
     ),
-    "commit, an illegal operator": post(
+    "commit, an invalid operator": post(
         COMMITS, commit({"filtering": where("trace_id", "ab", "like")}), 400, "data.filtering.conditions[0].operator"
     ),
-    "commit, an illegal operand": post(
+    "commit, an invalid operand": post(
         COMMITS, commit({"filtering": where("trace_id", "zz")}), 400, "data.filtering.conditions[0].value"
     ),
     "commit, attributes without key": post(COMMITS, commit({"filtering": where("attributes", "x")}), 400, "key"),
-    "commit, an illegal pattern": post(COMMITS, commit({"filtering": where("span_name", "(", "matches")}), 400, "RE2"),
+    "commit, an invalid pattern": post(COMMITS, commit({"filtering": where("span_name", "(", "matches")}), 400, "RE2"),
     "commit, too many conditions": post(
         COMMITS, commit({"filtering": {"conditions": where("span_name", "a")["conditions"] * 257}}), 400, "256"
     ),
@@ -282,7 +282,7 @@ REVISIONS = {
         COMMITS, revision(**ON_MAIN, delta={"remove": ["filtering", "formatting"]}), 200, '"created_at"'
     ),
     "delta, unknown member": post(COMMITS, revision(**ON_MAIN, delta={"set": {"foo": 1}}), 422, '"delta","set","foo"'),
-    "delta, an illegal condition": post(
+    "delta, an invalid condition": post(
         COMMITS,
         revision(**ON_MAIN, delta={"set": {"filtering": where("nothing")}}),
         400,
@@ -376,7 +376,7 @@ SIMPLE = {
     "create, reserved": post("/simple/queries/", query(slug="__ag__"), 400),
     "create, slug missing": post("/simple/queries/", query(), 422, "slug"),
     "create, unknown member of data": post("/simple/queries/", query(slug="new", data={"filter": {}}), 422, "filter"),
-    "create, an illegal condition": post(
+    "create, an invalid condition": post(
         "/simple/queries/",
         query(slug="new", data={"filtering": where("nothing")}),
         400,
@@ -387,7 +387,7 @@ SIMPLE = {
     "get a stranger's": Row("GET", "/simple/queries/$foreign", None, 200, NONE),
     "edit": Row("PUT", "/simple/queries/$bot", query(id="$bot", data={"filtering": SLOW}), 200, '"value":"slow"'),
     "edit, another id": Row("PUT", "/simple/queries/$bot", query(id="$other"), 400),
-    "edit, an illegal condition": Row(
+    "edit, an invalid condition": Row(
         "PUT",
         "/simple/queries/$bot",
         query(id="$bot", name="x", data={"filtering": where("nothing")}),

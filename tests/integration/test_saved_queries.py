@@ -305,7 +305,7 @@ class TestFilters:
         assert await api.spans(**body) == found
         assert set(await api.traces(**body)) == {_trace(number) for number in found}
 
-    async def test_illegal_condition_of_the_request_is_reported(self, api: Api):
+    async def test_invalid_condition_of_the_request_is_reported(self, api: Api):
         await api.save(filtering=SLOW)
 
         answer = await api.ask(**api.ref, filtering=where("nothing", 1), status=400)
@@ -340,7 +340,7 @@ class TestFilters:
         assert (await api.ask(**api.ref, filtering={}))["count"] == COUNT
 
     async def test_patterns_are_counted_together(self, api: Api):
-        """Each is legal alone: 96,000 instructions of 131,072."""
+        """Each is valid alone: 96,000 instructions of 131,072."""
         pattern = where("span_name", r"\pL{80}", "matches")
         await api.save(filtering=pattern)
 
@@ -461,7 +461,7 @@ class TestWindows:
         assert "belongs to another query" in answer["detail"]
 
     async def test_saved_limit_above_the_installation_limit_is_rejected(self, api: Api, context: ApiContext):
-        """The saved limit is legal, but an installation may allow less."""
+        """The saved limit is valid, but an installation may allow less."""
         await api.save(windowing={"limit": 10_000})
         query = context.settings.query.model_copy(update={"page_limit_max": 9_999})
         lower = replace(context, settings=context.settings.model_copy(update={"query": query}))

@@ -544,7 +544,7 @@ async def test_wrong_shape_is_reported_with_its_path(api: Api, body: dict[str, A
     assert response_of(caught.value).status == 422
 
 
-async def test_the_largest_page_is_legal(api: Api) -> None:
+async def test_the_largest_page_is_valid(api: Api) -> None:
     await store_record(api.store, [span(1)])
 
     assert await api.ids(windowing={"limit": 10_000}) == [1]

@@ -22,7 +22,7 @@ async def test_every_command_prints_what_the_page_shows(
         await check_commands(page, environment={"CLEARSPAN": address})
 
 
-def test_the_filter_of_the_page_is_legal():
+def test_the_filter_of_the_page_is_valid():
     bodies = [json.loads(text) for kind, text in blocks("variants.md") if kind == "json"]
     [filtering] = [body["filtering"] for body in bodies if "filtering" in body]
 

@@ -7,7 +7,7 @@ import pytest
 from prometheus_client.metrics import MetricWrapperBase
 
 from common import telemetry
-from common.settings import IllegalSettings
+from common.settings import InvalidSettings
 from ingest.health import open_health
 from ingest.readiness import Readiness
 
@@ -39,7 +39,7 @@ async def test_readyz_names_what_is_not_ready() -> None:
 
 async def test_used_port_is_reported_in_a_sentence() -> None:
     async with open_health(Readiness(), host="127.0.0.1", port=0) as port:
-        with pytest.raises(IllegalSettings, match=f"CLEARSPAN_WORKER_PORT are 127.0.0.1:{port}, which cannot be used"):
+        with pytest.raises(InvalidSettings, match=f"CLEARSPAN_WORKER_PORT are 127.0.0.1:{port}, which cannot be used"):
             async with open_health(Readiness(), host="127.0.0.1", port=port):
                 pass
 

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from hypothesis import strategies as st
 
-from query_api.filter.language import FIELDS, LEGAL_OPERATORS, Field, GroupOperator, Kind
+from query_api.filter.language import ALLOWED_OPERATORS, FIELDS, Field, GroupOperator, Kind
 from tests.support.span_corpus import ANALYTICS, KEYS, SCALARS, SEGMENTS, START_NS, TEXTS
 
 PATHS = st.lists(st.sampled_from(SEGMENTS), min_size=1, max_size=4).map(".".join) | st.sampled_from(
@@ -158,12 +158,12 @@ def scalars(field: Field) -> st.SearchStrategy[Any]:
 
 @st.composite
 def conditions(draw: st.DrawFn) -> dict[str, Any]:
-    """Any legal condition."""
+    """Any valid condition."""
     favoured = st.sampled_from(
         ["attributes", "attributes", "attributes", "resource", "scope", "links", "references", "events", "hashes"]
     )
     field = draw(favoured.map(FIELDS.__getitem__) | st.sampled_from(list(FIELDS.values())))
-    operator = str(draw(st.sampled_from(LEGAL_OPERATORS[field.kind])))
+    operator = str(draw(st.sampled_from(ALLOWED_OPERATORS[field.kind])))
     condition: dict[str, Any] = {"field": field.name, "operator": operator}
     if field.kind is Kind.JSON:
         condition["key"] = draw(PATHS if field.name == "attributes" else PATHS | OWNED_PATHS)

@@ -39,7 +39,7 @@ def _elements(before: str, element: str, count: int, after: str) -> bytes:
     return (before + ",".join([element] * count) + after).encode()
 
 
-def _legal_spans(count: int) -> bytes:
+def _valid_spans(count: int) -> bytes:
     spans = [{"trace_id": f"{at % 500 + 1:032x}", "span_id": f"{at + 1:016x}", "span_name": "s"} for at in range(count)]
     return json.dumps({"spans": spans}).encode()
 
@@ -64,7 +64,7 @@ def _application() -> bytes:
 
 BODIES: Mapping[str, Callable[[], Body]] = {
     "empty spans": lambda: Body("/tracing/spans/ingest", _elements('{"spans": [', "{}", 2_000_000, "]}")),
-    "legal spans": lambda: Body("/tracing/spans/ingest", _legal_spans(60_000)),
+    "valid spans": lambda: Body("/tracing/spans/ingest", _valid_spans(60_000)),
     "references": lambda: Body(
         "/applications/query", _elements('{"application_refs": [', '{"slug":"a"}', 500_000, "]}")
     ),

@@ -1,7 +1,7 @@
 """What somebody sends who knows everything of another project: plausible requests for any route, made from its models.
 
 Nothing here knows the routes. A member is filled by its name and its model: ids, references, slugs and cursors are those that are
-``Known``; what a model requires besides is filled with something legal. Several ways to ask are tried on every route.
+``Known``; what a model requires besides is filled with something valid. Several ways to ask are tried on every route.
 """
 
 from __future__ import annotations
@@ -223,7 +223,7 @@ class _Filling:
         return None
 
     def _something(self, annotation: Any, *, layer: str) -> Any:
-        """A legal value of what is required and not known."""
+        """A valid value of what is required and not known."""
         model = _model_in(annotation)
         if model is not None:
             inside = self.members(model, layer=layer)

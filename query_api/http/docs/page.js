@@ -127,7 +127,7 @@ function exampleOf(schema, above = []) {
   }
 }
 
-// Required members; where there are none, the whole is optional and an empty object is the plainest legal body.
+// Required members; where there are none, the whole is optional and an empty object is the plainest valid body.
 function exampleObject(schema, above) {
   const example = {};
   for (const name of schema.required || []) {

@@ -50,11 +50,11 @@ async def test_null_header_value_stays_null(tmp_path: Path) -> None:
 
 async def test_unwritable_dead_letter_affects_no_other(tmp_path: Path) -> None:
     journal = Journal(tmp_path / "letters.jsonl")
-    illegal = DeadLetterMessage(b"v", None, (("number", cast(Any, 7)),))
+    invalid = DeadLetterMessage(b"v", None, (("number", cast(Any, 7)),))
 
-    journal.append([dead_letter(b"first"), illegal, dead_letter(b"second")])
+    journal.append([dead_letter(b"first"), invalid, dead_letter(b"second")])
     assert kept(journal) == [dead_letter(b"first"), dead_letter(b"second")]
-    await journal.replace(these(illegal, dead_letter(b"replaced")))
+    await journal.replace(these(invalid, dead_letter(b"replaced")))
 
     assert kept(journal) == [dead_letter(b"replaced")]
 

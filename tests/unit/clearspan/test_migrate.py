@@ -10,10 +10,10 @@ import clearspan.embedded.stack
 import clearspan.migrate
 from clearspan.cli import main
 from common.errors import InvalidStatement
-from common.migrations import IllegalMigration
+from common.migrations import InvalidMigration
 from common.settings import Settings
 
-IS_AHEAD = IllegalMigration(
+IS_AHEAD = InvalidMigration(
     "Migration 0009 is applied to Postgres but not part of this program, which is older than that."
 )
 MAY_NOT = InvalidStatement("Postgres: permission denied for schema public")

@@ -33,7 +33,7 @@ def test_data_directory_that_is_a_file_is_reported(
 
 @pytest.mark.parametrize("name", ["a,b", 'a"b', "$(touch pwned)", "a`b", "what?", "a\\b", "a\nb"])
 @pytest.mark.parametrize("up", [commands.up, commands.up_detached])
-def test_illegal_path_of_the_data_directory_is_rejected(
+def test_invalid_path_of_the_data_directory_is_rejected(
     up: Callable[[], int],
     name: str,
     tmp_path: Path,

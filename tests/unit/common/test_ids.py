@@ -69,7 +69,7 @@ def test_any_text_is_an_id_or_raises_value_error(text):
         try:
             assert len(parse(text)) == 16
         except ValueError as rejected:
-            assert str(rejected)  # noqa: PT017 - either outcome is legal, silence is not
+            assert str(rejected)  # noqa: PT017 - either outcome is allowed, silence is not
 
 
 @given(st.binary(min_size=16, max_size=16).filter(any))

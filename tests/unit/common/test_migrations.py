@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from common.migrations import IllegalMigration, Migration, is_behind, load_migrations, pending
+from common.migrations import InvalidMigration, Migration, is_behind, load_migrations, pending
 
 ONE = Migration(1, "one", "SELECT 1", "a" * 64)
 TWO = Migration(2, "two", "SELECT 2", "b" * 64)
@@ -24,7 +24,7 @@ def test_two_files_with_the_same_number_are_rejected(tmp_path: Path):
     (tmp_path / "0001_a.sql").touch()
     (tmp_path / "0001_b.sql").touch()
 
-    with pytest.raises(IllegalMigration, match="a and b have the same number 1"):
+    with pytest.raises(InvalidMigration, match="a and b have the same number 1"):
         load_migrations(tmp_path)
 
 
@@ -32,7 +32,7 @@ def test_two_files_with_the_same_number_are_rejected(tmp_path: Path):
 def test_file_without_number_or_name_is_rejected(tmp_path: Path, name: str):
     (tmp_path / name).touch()
 
-    with pytest.raises(IllegalMigration, match=name):
+    with pytest.raises(InvalidMigration, match=name):
         load_migrations(tmp_path)
 
 
@@ -43,12 +43,12 @@ def test_files_that_are_not_applied_are_pending():
 
 
 def test_changed_file_is_named_in_the_error():
-    with pytest.raises(IllegalMigration, match=r"0001_one\.sql was changed"):
+    with pytest.raises(InvalidMigration, match=r"0001_one\.sql was changed"):
         pending([ONE, TWO], {1: "c" * 64}, database="Postgres")
 
 
 def test_database_ahead_of_the_program_is_rejected_when_migrating():
-    with pytest.raises(IllegalMigration, match="0002 is applied to Postgres but not part of this program"):
+    with pytest.raises(InvalidMigration, match="0002 is applied to Postgres but not part of this program"):
         pending([ONE], {1: ONE.sha256, 2: TWO.sha256}, database="Postgres")
 
 

@@ -1,4 +1,4 @@
-"""Illegal settings stop the start with a sentence that names the variable."""
+"""Invalid settings stop the start with a sentence that names the variable."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from common.environment import read_settings
 from common.limits import MIB, NESTING_DEPTH_BOUND, SpanLimits
-from common.settings import IllegalSettings, LimitSettings, PostgresSettings
+from common.settings import InvalidSettings, LimitSettings, PostgresSettings
 
 
 @pytest.fixture(autouse=True)
@@ -23,7 +23,7 @@ def _clean(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_unknown_variable_is_named_in_any_case(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(name, "1")
 
-    with pytest.raises(IllegalSettings, match=rf"^{name} is not a setting of Clearspan\."):
+    with pytest.raises(InvalidSettings, match=rf"^{name} is not a setting of Clearspan\."):
         read_settings()
 
 
@@ -67,10 +67,10 @@ def test_setting_may_be_lower_case(monkeypatch: pytest.MonkeyPatch) -> None:
         ("CLEARSPAN_API_PORT", ""),
     ],
 )
-def test_illegal_value_is_named_in_a_sentence(monkeypatch: pytest.MonkeyPatch, name: str, value: str) -> None:
+def test_invalid_value_is_named_in_a_sentence(monkeypatch: pytest.MonkeyPatch, name: str, value: str) -> None:
     monkeypatch.setenv(name, value)
 
-    with pytest.raises(IllegalSettings, match=rf"^{name} is illegal: .+\.$"):
+    with pytest.raises(InvalidSettings, match=rf"^{name} is invalid: .+\.$"):
         read_settings()
 
 
@@ -89,16 +89,16 @@ def test_error_in_a_topic_names_the_setting_and_the_topic(
 ) -> None:
     monkeypatch.setenv("CLEARSPAN_KAFKA__TOPICS", topics)
 
-    with pytest.raises(IllegalSettings) as raised:
+    with pytest.raises(InvalidSettings) as raised:
         read_settings()
 
-    assert str(raised.value) == f"CLEARSPAN_KAFKA__TOPICS is illegal: {message}"
+    assert str(raised.value) == f"CLEARSPAN_KAFKA__TOPICS is invalid: {message}"
 
 
 def test_topic_that_the_worker_writes_must_not_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CLEARSPAN_KAFKA__TOPICS", '{"spans.dead_letter": {"encoding": "otlp_proto"}}')
 
-    with pytest.raises(IllegalSettings, match=r"^CLEARSPAN_KAFKA__DEAD_LETTER_TOPIC is illegal: .+ the worker reads"):
+    with pytest.raises(InvalidSettings, match=r"^CLEARSPAN_KAFKA__DEAD_LETTER_TOPIC is invalid: .+ the worker reads"):
         read_settings()
 
 
@@ -177,7 +177,7 @@ def test_postgres_dsn_is_accepted(dsn: str) -> None:
         ("postgresql://user:secret@db/clearspan?sslmode=bogus", "sslmode in it is not one of allow, "),
     ],
 )
-def test_illegal_postgres_dsn_is_rejected_without_quoting_it(dsn: str, reason: str) -> None:
+def test_invalid_postgres_dsn_is_rejected_without_quoting_it(dsn: str, reason: str) -> None:
     with pytest.raises(ValidationError) as rejected:
         PostgresSettings.model_validate({"dsn": dsn})
 

@@ -73,4 +73,4 @@ def test_any_input_is_a_time_or_raises_value_error(value):
     try:
         assert isinstance(parse_time_ns(value), int)
     except ValueError as rejected:
-        assert len(str(rejected)) < 300  # noqa: PT017 - either outcome is legal
+        assert len(str(rejected)) < 300  # noqa: PT017 - either outcome is allowed

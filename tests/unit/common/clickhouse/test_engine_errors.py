@@ -57,7 +57,7 @@ def test_codes_have_the_same_meaning_on_both_engines(codes, of_a_query, of_an_in
 
 
 def test_too_slow_parsing_exceeds_the_budget():
-    """The largest legal filters end so: the request is at fault, not Clearspan."""
+    """The largest valid filters end so: the request is at fault, not Clearspan."""
     assert meaning(DatabaseError("text", code=718), inserting=False) is DeadlineExceeded
 
 

@@ -31,7 +31,7 @@ def test_double_keeps_its_value_and_becomes_an_integer_if_whole(value):
 
 
 @pytest.mark.parametrize("time_ns", [LIMITS.past_ns_min, NOW_NS + LIMITS.ahead_ns_max])
-def test_time_at_the_limit_is_legal(time_ns):
+def test_time_at_the_limit_is_valid(time_ns):
     check_times(time_ns, time_ns, BOUNDS)
 
 

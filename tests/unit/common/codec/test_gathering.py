@@ -12,7 +12,7 @@ REFUSED = Rejected(RejectionCode.INVALID_TYPE, "The resource is bad.")
 
 def read(number, resource, scope):
     if number < 0:
-        raise missing_id(b"", trace_id_legal="16 bytes", span_id_legal="8 bytes")
+        raise missing_id(b"", trace_id_form="16 bytes", span_id_form="8 bytes")
     return Span(b"t", bytes([number]), None, "", 0, 0, 0, 0, None, {}, resource=resource, scope=scope)
 
 
@@ -46,7 +46,7 @@ def test_rejected_spans_of_equal_bytes_are_read_once():
     def read_bytes(raw, resource, scope):
         reads.append(raw)
         if raw.startswith(b"bad"):
-            raise missing_id(b"", trace_id_legal="16 bytes", span_id_legal="8 bytes")
+            raise missing_id(b"", trace_id_form="16 bytes", span_id_form="8 bytes")
         return read(raw[0], resource, scope)
 
     members = [b"bad", b"a", b"bad", b"a", b"bad too"]

@@ -91,4 +91,4 @@ def test_any_bytes_have_a_layout_or_are_broken(value):
         try:
             lay_out(value)
         except Rejected as broken:
-            assert str(broken)  # noqa: PT017 - either outcome is legal
+            assert str(broken)  # noqa: PT017 - either outcome is allowed

@@ -227,7 +227,7 @@ def test_value_of_another_type_rejects_only_its_span(value):
     assert len(decoded.spans) == 1
 
 
-def test_attributes_as_an_object_are_rejected_with_the_legal_form():
+def test_attributes_as_an_object_are_rejected_with_the_valid_form():
     assert the_rejection(attributes={"gen_ai.system": "openai"}).reason == (
         'attributes is an object; it must be a list of {"key": …, "value": {"stringValue": …}}.'
     )

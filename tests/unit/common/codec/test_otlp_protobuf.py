@@ -195,7 +195,7 @@ def test_span_without_an_id_among_good_ones_gets_no_hint():
         ("@@", "value", "A key in attributes is not UTF-8; text must be UTF-8."),
     ],
 )
-def test_reason_has_the_path_and_what_is_legal(key, value, reason):
+def test_reason_has_the_path_and_what_is_valid(key, value, reason):
     request = a_request()
     attribute = request.resource_spans[0].scope_spans[0].spans[0].attributes.add(key=key)
     attribute.value.array_value.values.add().string_value = value

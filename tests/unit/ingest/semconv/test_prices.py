@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from common.settings import IllegalSettings
+from common.settings import InvalidSettings
 from ingest.ag import canonical_ag
 from ingest.semconv.prices import (
     DOLLARS_MAX,
@@ -17,7 +17,7 @@ from ingest.semconv.prices import (
     MODEL_CHARS_MAX,
     PRICED,
     PRICES_MAX,
-    IllegalPrices,
+    InvalidPrices,
     PriceTable,
     add_costs,
     cost_of,
@@ -313,7 +313,7 @@ def test_file_without_a_date_is_identified_by_its_name(tmp_path: Path) -> None:
     ],
 )
 def test_bad_line_is_named(tmp_path: Path, lines: list[str], sentence: str) -> None:
-    with pytest.raises(IllegalPrices, match=sentence):
+    with pytest.raises(InvalidPrices, match=sentence):
         prices_in(a_file(tmp_path, *lines))
 
 
@@ -321,12 +321,12 @@ def test_file_without_its_header_is_rejected(tmp_path: Path) -> None:
     path = tmp_path / "prices.csv"
     path.write_text("# comment\nme,mine,1,,,2\n")
 
-    with pytest.raises(IllegalPrices, match=r"line 2: the first line must be 'provider,model,input"):
+    with pytest.raises(InvalidPrices, match=r"line 2: the first line must be 'provider,model,input"):
         prices_in(path)
 
 
 def test_unreadable_file_stops_the_start(tmp_path: Path) -> None:
-    with pytest.raises(IllegalSettings, match=r"nowhere\.csv cannot be read"):
+    with pytest.raises(InvalidSettings, match=r"nowhere\.csv cannot be read"):
         prices_in(tmp_path / "nowhere.csv")
 
 
@@ -335,7 +335,7 @@ def test_model_name_has_a_limit(tmp_path: Path) -> None:
 
     assert table.price_of("m" * MODEL_CHARS_MAX) is not None
     assert table.price_of("a/" + "m" * MODEL_CHARS_MAX) is None
-    with pytest.raises(IllegalPrices, match="the name of the model has 257 characters; 256 are legal"):
+    with pytest.raises(InvalidPrices, match="the name of the model has 257 characters; 256 are allowed"):
         prices_in(a_file(tmp_path, f"me,{'m' * (MODEL_CHARS_MAX + 1)},1,,,"))
 
 
@@ -343,5 +343,5 @@ def test_file_has_a_limit(tmp_path: Path) -> None:
     rows = [f"me,m{number},1,,," for number in range(PRICES_MAX + 1)]
 
     assert len(prices_in(a_file(tmp_path, *rows[:-1])).prices) == PRICES_MAX
-    with pytest.raises(IllegalPrices, match="more than 10,000 prices"):
+    with pytest.raises(InvalidPrices, match="more than 10,000 prices"):
         prices_in(a_file(tmp_path, *rows))

@@ -7,7 +7,7 @@ import pytest
 from pydantic import SecretStr
 
 from common.ids import DEFAULT_PROJECT_ID, DEFAULT_USER_ID
-from common.settings import IllegalSettings, Settings
+from common.settings import InvalidSettings, Settings
 from query_api.http.app import check_auth
 from query_api.request.route import Access, Request, Response, Route
 from tests.support.api import PROJECT_A, KnownKeys, context_of
@@ -149,7 +149,7 @@ async def test_admin_routes_are_401_without_an_admin_key_in_the_settings(aiohttp
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "10.0.0.1", "example.org"])
 def test_without_authentication_only_loopback_is_allowed(host: str) -> None:
-    with pytest.raises(IllegalSettings, match="CLEARSPAN_AUTH=off listens on loopback only"):
+    with pytest.raises(InvalidSettings, match="CLEARSPAN_AUTH=off listens on loopback only"):
         check_auth(Settings(auth="off", api_host=host))
 
 

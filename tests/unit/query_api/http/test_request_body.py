@@ -82,10 +82,10 @@ async def test_body_above_a_small_limit_is_rejected_in_this_process() -> None:
 async def test_counting_values_stops_at_the_limit(free: list[Any]) -> None:
     """The body, its text and its list are three; what looks like a value inside of a text is none."""
     compute = CountingCompute()
-    legal = json.dumps({"text": ",:[{" * 999, "free": [*free, 1]}).encode()
+    valid = json.dumps({"text": ",:[{" * 999, "free": [*free, 1]}).encode()
     one_more = json.dumps({"text": ",:[{" * 999, "free": [*free, 1, 1]}).encode()
 
-    assert len((await read_wire(compute, legal, _rules())).free) == len(free) + 1
+    assert len((await read_wire(compute, valid, _rules())).free) == len(free) + 1
     with pytest.raises(TooLarge, match="more than 1000 JSON values"):
         await read_wire(compute, one_more, _rules())
 

@@ -31,7 +31,7 @@ def nested(depth: int, member: str = "a") -> dict[str, Any]:
         {"parameters": nested(JSON_DEPTH_MAX)},
     ],
 )
-def test_legal_data_is_stored_as_it_was_sent(data: dict[str, Any]):
+def test_valid_data_is_stored_as_it_was_sent(data: dict[str, Any]):
     assert json.loads(ApplicationData.model_validate(data).text()) == data
 
 
@@ -74,13 +74,13 @@ def test_null_members_and_unknown_schemas_are_dropped():
         {"schemas": {"inputs": []}},
     ],
 )
-def test_illegal_data_is_rejected(data: dict[str, Any]):
+def test_invalid_data_is_rejected(data: dict[str, Any]):
     with pytest.raises(ValidationError):
         ApplicationData.model_validate(data)
 
 
 @pytest.mark.parametrize(
-    ("draft", "legal", "illegal"),
+    ("draft", "valid", "invalid"),
     [
         ("draft-04", {"minimum": 1, "exclusiveMinimum": True}, {"exclusiveMinimum": 1}),
         ("draft-06", {"definitions": {"a": True}, "$defs": 3}, {"const": 1, "items": 3}),
@@ -92,13 +92,13 @@ def test_illegal_data_is_rejected(data: dict[str, Any]):
 @pytest.mark.parametrize("scheme", ["http", "https"])
 @pytest.mark.parametrize("end", ["", "#"])
 def test_schema_is_checked_by_the_draft_that_it_names(
-    scheme: str, draft: str, end: str, legal: dict[str, Any], illegal: dict[str, Any]
+    scheme: str, draft: str, end: str, valid: dict[str, Any], invalid: dict[str, Any]
 ):
     named = {"$schema": f"{scheme}://json-schema.org/{draft}/schema{end}"}
-    ApplicationData.model_validate({"schemas": {"inputs": {**named, **legal}}})
+    ApplicationData.model_validate({"schemas": {"inputs": {**named, **valid}}})
 
     with pytest.raises(ValidationError, match="Not a JSON Schema: at /"):
-        ApplicationData.model_validate({"schemas": {"inputs": {**named, **illegal}}})
+        ApplicationData.model_validate({"schemas": {"inputs": {**named, **invalid}}})
 
 
 def test_long_value_is_not_repeated_in_full():

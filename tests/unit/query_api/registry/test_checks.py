@@ -24,7 +24,7 @@ def test_id_is_read_in_any_notation(text: str):
     assert path_id(call(text)) == ID
 
 
-def test_illegal_id_is_reported_with_its_place_in_the_path():
+def test_invalid_id_is_reported_with_its_place_in_the_path():
     with pytest.raises(InvalidRequest) as caught:
         path_id(call("nope"))
 

@@ -79,13 +79,13 @@ def test_groups_that_nest_too_deep_are_rejected_first() -> None:
         QueryData.model_validate({"filtering": deep})
 
 
-@pytest.mark.parametrize(("depth", "is_legal"), [(61, True), (62, False)])
-def test_values_may_nest_as_deep_as_can_be_stored(depth: int, is_legal: bool) -> None:
+@pytest.mark.parametrize(("depth", "is_valid"), [(61, True), (62, False)])
+def test_values_may_nest_as_deep_as_can_be_stored(depth: int, is_valid: bool) -> None:
     """64 objects and arrays in each other, of which the filter itself is three."""
     value: Any = 1
     for _ in range(depth):
         value = [value]
     data = {"filtering": {"conditions": [{"field": "attributes", "key": "a", "value": value}]}}
 
-    with nullcontext() if is_legal else pytest.raises(ValidationError, match="nest deeper than 64"):
+    with nullcontext() if is_valid else pytest.raises(ValidationError, match="nest deeper than 64"):
         QueryData.model_validate(data)
