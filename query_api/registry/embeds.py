@@ -172,12 +172,12 @@ def _target_of_object(source: Mapping[str, Any]) -> EmbedTarget:
         raise Unresolved(f"{lost[:200]} would be lost: '{MARKER}' must be the only member of its object")
     embed = source[MARKER]
     if not isinstance(embed, dict) or not isinstance(embed.get(_REFERENCES), dict):
-        raise Unresolved(f"'{MARKER}' needs '{_REFERENCES}': an object of references by their kind")
+        raise Unresolved(f"'{MARKER}' needs the member '{_REFERENCES}': an object with one member per kind")
     selector = embed.get(_SELECTOR) or {}
     further = embed.keys() - {_REFERENCES, _SELECTOR}
     if further or not isinstance(selector, dict) or _present(selector).keys() - {_PATH}:
         raise Unresolved(
-            f"'{MARKER}' holds '{_REFERENCES}' and '{_SELECTOR}', and the selector '{_PATH}', and nothing else"
+            f"'{MARKER}' may have only the members '{_REFERENCES}' and '{_SELECTOR}'; the selector only '{_PATH}'"
         )
     return _target(_present(embed[_REFERENCES]), selector.get(_PATH))
 
@@ -186,7 +186,7 @@ def _target_of_token(source: str) -> EmbedTarget:
     token = _TOKEN.fullmatch(source)
     named = None if token is None else token["compact"] or token["references"]
     if token is None or named is None:
-        raise Unresolved(f"the text after '{MARKER}' is not [{_REFERENCES}[kind.field=value], {_SELECTOR}[{_PATH}=…]]")
+        raise Unresolved(f"'{MARKER}' must be followed by [{_REFERENCES}[kind.field=value], {_SELECTOR}[{_PATH}=…]]")
     pairs = [
         _pair(text) for text in (*named.split(","), *([token["selector"]] if token["selector"] is not None else []))
     ]
@@ -199,7 +199,7 @@ def _target_of_token(source: str) -> EmbedTarget:
         elif dot and field not in references.setdefault(kind, {}):
             references[kind][field] = value
         else:
-            raise Unresolved(f"'{name[:200]}' is not kind.field, or is given twice")
+            raise Unresolved(f"'{name[:200]}' must have the form kind.field and occur once")
     return _target(references, path)
 
 
@@ -211,25 +211,24 @@ def _present(members: Mapping[str, Any]) -> dict[str, Any]:
 def _pair(text: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not equals:
-        raise Unresolved(f"'{text.strip()[:200]}' is not name=value")
+        raise Unresolved(f"'{text.strip()[:200]}' must have the form name=value")
     return name.strip(), value.strip()
 
 
 def _target(named: Mapping[str, Any], path: Any) -> EmbedTarget:
     if path is not None and (not isinstance(path, str) or "\0" in path):
-        raise Unresolved(f"'{_SELECTOR}.{_PATH}' is not a text: dotted, as in parameters.greeting")
+        raise Unresolved(f"'{_SELECTOR}.{_PATH}' must be a dotted path such as parameters.greeting")
     words: set[str] = set()
     layers: dict[str, Any] = {}
     for name, sent in named.items():
         kind = _NAMED.fullmatch(name)
         if kind is None:
-            raise Unresolved(
-                f"'{name[:200]}' is not a kind of reference; allowed: {', '.join(KINDS)}, also with _variant or _revision"
-            )
+            kinds = f"{', '.join(KINDS)}, and each with _variant or _revision"
+            raise Unresolved(f"'{name[:200]}' is not a kind of reference; allowed: {kinds}")
         words.add(kind[1])
         layers[_LAYERS[kind[2]]] = _reference(name, sent)
     if len(words) != 1:
-        raise Unresolved("an embed names one thing: all references must be of one kind")
+        raise Unresolved("all references of an embed must be of the same kind")
     word, references = words.pop(), References(**layers)
     try:
         refuse_insufficient(word, references)
@@ -240,7 +239,7 @@ def _target(named: Mapping[str, Any], path: Any) -> EmbedTarget:
 
 def _reference(name: str, sent: Any) -> Any:
     if not isinstance(sent, dict):
-        raise Unresolved(f"{name} is not an object: id, slug and version")
+        raise Unresolved(f"{name} must be an object with id, slug or version")
     try:
         return ReferenceIn.model_validate(sent).value()
     except ValidationError as exc:

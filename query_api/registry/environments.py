@@ -241,7 +241,7 @@ async def _find_stored(applications: Lineage, stored: Mapping[str, Any], *, at: 
     try:
         return await find_named_revision(applications, named)
     except InvalidInput as exc:
-        raise InvalidInput(f"What is stored under the key {at} leads to no revision: {exc.detail}") from exc
+        raise InvalidInput(f"The references deployed under the key {at} identify no revision: {exc.detail}") from exc
 
 
 def _deployment(revision: Revision) -> dict[str, dict[str, str]]:

@@ -219,9 +219,9 @@ class _Assembly:
         if isinstance(part, str):
             raise Unresolved(part)
         if part.key in ancestors:
-            raise Unresolved(f"{described(target)} leads back to where it is embedded: a cycle")
+            raise Unresolved(f"{described(target)} contains the reference that embeds it: a cycle")
         if embed.depth + part.depth > JSON_DEPTH_MAX:
-            raise Unresolved(f"with it objects and arrays would nest deeper than {JSON_DEPTH_MAX}")
+            raise Unresolved(f"with its value, objects and arrays would nest deeper than {JSON_DEPTH_MAX} levels")
         self._take(part.bytes_count)
         return part
 

@@ -323,7 +323,7 @@ async def test_unresolved_reference_is_400_with_its_place(client: HistoryClient,
     ("sent", "reason"),
     [
         ({"slug": "no/slug"}, "application.slug: 'slug' must be URL-safe."),
-        (["x"], "application is not an object: id, slug and version."),
+        (["x"], "application must be an object with id, slug or version."),
     ],
 )
 async def test_invalid_reference_says_why(client: HistoryClient, sent: Any, reason: str):
