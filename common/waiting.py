@@ -54,7 +54,7 @@ async def wait_for(
             if not exc.transient:
                 raise
             delay_s = backoff.next_delay_s()
-            log.warning("waiting", system=name, reason=exc.detail, next_try_s=round(delay_s, 1))
+            log.warning("Waiting.", system=name, reason=exc.detail, next_try_s=round(delay_s, 1))
             await sleep(delay_s)
         else:
             return

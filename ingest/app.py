@@ -122,7 +122,7 @@ def run() -> int:
     except InvalidSettings:
         raise
     except Exception:  # noqa: BLE001 - any failure is logged and exits with 1
-        _log.exception("Ended by an error; nothing was committed that is not durable.")
+        _log.exception("Ended by an error. Everything that was committed is durable.")
         return 1
     return 0
 

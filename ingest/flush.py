@@ -164,7 +164,9 @@ class Flusher:
             await self._retry.until_done(lambda: self._source.commit(committable), component="kafka")
         except LostPartition as exc:
             LOST_BATCHES.inc()
-            _log.warning("Not committed: the partitions moved. Their records are read again.", error=exc.detail)
+            _log.warning(
+                "Could not commit: the partitions were revoked. Their records are read again.", error=exc.detail
+            )
         self._ledger.committed(committable)
         self._watch.moved()
 

@@ -60,7 +60,7 @@ class _Connection(Connection):
     ) -> web.StreamResponse:
         """Respond to an unreadable request, or to an unexpected failure, whose traceback is logged."""
         if exc is not None and status != BAD_REQUEST:
-            _log.error("failed", exc_info=exc)
+            _log.error("A request failed unexpectedly.", exc_info=exc)
         del request, message  # its text may quote what was sent
         return _last_response(
             status, "This cannot be read as HTTP/1.1." if status == BAD_REQUEST else "Internal Server Error"

@@ -117,7 +117,12 @@ class Streaks:
             " are taken from the partition. Is the encoding of its topic right?"
         )
         self._readiness.red(_component(partition), reason)
-        _log.error("Partition held.", topic=partition.topic, partition=partition.partition, reason=reason)
+        _log.error(
+            "The partition is held: its offset stays where it is.",
+            topic=partition.topic,
+            partition=partition.partition,
+            reason=reason,
+        )
 
 
 def _component(partition: Partition) -> str:

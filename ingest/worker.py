@@ -127,7 +127,7 @@ class Worker:
         except ServiceError as exc:
             if not exc.transient:
                 raise
-            _log.warning("Leaving the group to join it again.", error=exc.detail)
+            _log.warning("Leaving the consumer group to join it again.", error=exc.detail)
             async with self._turn:
                 await self._discard()
             await self._join()
@@ -321,7 +321,7 @@ class Worker:
                     await self._flusher.flush(self._batch)
         except TimeoutError:
             LOST_BATCHES.inc()
-            _log.warning("Not flushed in time; the records are read again.", within_s=within_s)
+            _log.warning("The batches were not flushed in time; their records are read again.", within_s=within_s)
         await self._discard()
 
     async def _discard(self) -> None:

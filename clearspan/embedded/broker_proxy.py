@@ -1,6 +1,6 @@
 """A proxy between clients and the embedded broker, on the level of the Kafka protocol. It does three things:
 
-- It holds produce requests back while the broker is renewed (``broker.py``), and lets nobody produce before the topics
+- It holds produce requests back while the broker is replaced (``broker.py``), and lets nobody produce before the topics
   exist: the broker acknowledges records of unknown topics and loses them. While the old broker is drained, the worker
   may still produce, because it cannot commit before its dead letters are published.
 - It moves clients from the old broker to the new one, by closing their connections: clients reconnect by themselves.

@@ -192,9 +192,7 @@ def _lines(dead_letters: Iterable[DeadLetterMessage]) -> Iterator[bytes]:
         try:
             yield _line(dead_letter)
         except Exception as exc:  # noqa: BLE001 - one dead letter must not stop the others, or the process
-            _log.error(
-                "A dead letter cannot be kept for the next start.", error=repr(exc), bytes=len(dead_letter.value)
-            )
+            _log.error("Could not write a dead letter to the journal.", error=repr(exc), bytes=len(dead_letter.value))
 
 
 def _line(dead_letter: DeadLetterMessage) -> bytes:
@@ -212,7 +210,7 @@ def _dead_letter(line: bytes) -> DeadLetterMessage | None:
         headers = tuple((name, _bytes(value)) for name, value in members["headers"])
         return DeadLetterMessage(_bytes(members["value"]) or b"", _bytes(members["key"]), headers)
     except (ValueError, KeyError, TypeError) as exc:
-        _log.error("A line of the journal of dead letters cannot be read; it is skipped.", error=repr(exc))
+        _log.error("Skipped a line of the dead-letter journal that cannot be read.", error=repr(exc))
         return None
 
 

@@ -1,10 +1,10 @@
-"""The embedded stack: what starts in which order, what ends it, and how the broker is renewed.
+"""The embedded stack: what starts in which order, what ends it, and how the broker is replaced.
 
 ::
 
     lock ── ports ── guard ── Postgres, broker ── tables, topics ── API ── worker ┐
                                                          ↑                          │ broker too large
-                                                         └──── renew the broker ────┘
+                                                         └─── replace the broker ───┘
 
 Everything is closed in reverse order, except the API, which ends before the worker is drained. SIGTERM and SIGINT drain
 for as long as work progresses; a second signal ends the process at once. If records had to be dropped, the stack says
@@ -88,7 +88,9 @@ async def run_stack(settings: Settings) -> None:
         }
         otlp_left_out = _why_otlp_is_left_out(settings, ports.values())
         if otlp_left_out:
-            _log.warning("The usual port of OTLP over HTTP is not available.", reason=otlp_left_out)
+            _log.warning(
+                "The default port of OTLP over HTTP is not available; starting without it.", reason=otlp_left_out
+            )
             settings = settings.model_copy(update={"otlp_http_port": 0})
         require_free_ports(ports | {"CLEARSPAN_OTLP_HTTP_PORT": settings.otlp_http_port})
         prices_in(settings.ingest.prices_file)  # checked before anything starts
@@ -181,7 +183,7 @@ class _Stack:
             # At least once: records that are acknowledged by now are drained, even if the stack is stopped at once.
             while await self._work(store, database, tasks) == "renew":
                 await self._replace_broker(tasks)
-                _log.info("The broker is renewed.")
+                _log.info("The broker was replaced.")
 
     async def _start_servers(self, resources: AsyncExitStack) -> None:
         self._guard = Guard()
@@ -245,7 +247,7 @@ class _Stack:
         Afterwards the journal holds the open dead letters.
         """
         ended = await self._run_worker(store, database, tasks)
-        await self._keep_open_letters()
+        await self._keep_open_dead_letters()
         return ended
 
     async def _run_worker(
@@ -268,7 +270,9 @@ class _Stack:
             await asyncio.wait({working, watching, stopping}, return_when=asyncio.FIRST_COMPLETED)
             renew = watching.done() and not self._stopping.is_set()
             if renew:
-                _log.info("The broker has grown too large; draining it.", bytes=self._broker.memory_bytes())
+                _log.info(
+                    "The broker has grown too large; draining it to replace it.", bytes=self._broker.memory_bytes()
+                )
                 draining = tasks.create_task(self._drain(), name="drain")
                 await asyncio.wait({working, draining, stopping}, return_when=asyncio.FIRST_COMPLETED)
                 draining.cancel()
@@ -288,7 +292,7 @@ class _Stack:
         while self._broker.memory_bytes() < self._settings.embedded_broker_bytes_max + self._carried_bytes:
             await asyncio.sleep(WATCH_INTERVAL_S)
             if not self._broker.is_alive():
-                _log.error("The broker died; its records that were not stored yet are lost. Starting a new one.")
+                _log.error("The broker died. Records that were not stored yet are lost. Starting a new broker.")
                 self._carrying.cancel()
                 await self._replace_broker(background)
 
@@ -345,16 +349,16 @@ class _Stack:
             Stopping(left_count=self._left_count).write(self._layout)
             await asyncio.sleep(PROGRESS_INTERVAL_S)
 
-    async def _keep_open_letters(self) -> None:
+    async def _keep_open_dead_letters(self) -> None:
         """Keep in the journal what is neither replayed nor dropped: the broker is about to forget it."""
         self._carrying.cancel()
         await asyncio.wait({self._carrying})
         try:
-            await self._journal.replace(self._open_letters())
+            await self._journal.replace(self._open_dead_letters())
         except (ServiceError, OSError) as exc:
-            _log.warning("The journal of dead letters stays as it is.", error=str(exc))
+            _log.warning("Could not rewrite the journal of dead letters; it stays as it is.", error=str(exc))
 
-    async def _open_letters(self) -> AsyncIterator[DeadLetterMessage]:
+    async def _open_dead_letters(self) -> AsyncIterator[DeadLetterMessage]:
         kafka = self._settings.kafka
         async for record in open_dead_letters(KafkaLog(kafka), kafka.dead_letter_topic):
             yield DeadLetterMessage.of(record)

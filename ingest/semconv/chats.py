@@ -101,15 +101,15 @@ def _events(sent: Value) -> dict[str, Any]:
 
 
 CHAT = Converter("messages", _chat)
-CHAT_WITH_INSTRUCTIONS = Converter("messages, the instructions as the first", _chat_with_instructions)
+CHAT_WITH_INSTRUCTIONS = Converter("messages, beginning with the instructions", _chat_with_instructions)
 PROMPTS = Converter("messages; texts without a role as `value`", _prompts)
-EVENTS = Converter("messages; `gen_ai.choice` into the outputs", _events)
+EVENTS = Converter("messages; those of `gen_ai.choice` become outputs", _events)
 WHOLE_CONVERSATION = Converter(
-    "messages: all into the internals, those until the user's last word into the inputs", _whole_conversation
+    "messages: all become internals, those up to the last user message become inputs", _whole_conversation
 )
 INPUTS_OF_MIME_TYPE = Converter(
-    "by its type: JSON that is an object; other JSON and text as `value`", _inputs_of_mime_type
+    "depends on the MIME type: a JSON object as it is; other JSON and text as `value`", _inputs_of_mime_type
 )
-OUTPUTS_OF_MIME_TYPE = Converter("by its type: JSON or text", _outputs_of_mime_type)
+OUTPUTS_OF_MIME_TYPE = Converter("depends on the MIME type: JSON or text", _outputs_of_mime_type)
 VERCEL_PROMPT = Converter("messages", _vercel_prompt)
 VERCEL_ANSWER = Converter("one message", _vercel_answer)

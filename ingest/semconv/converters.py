@@ -244,12 +244,12 @@ def word(words: Mapping[str, str]) -> Converter:
 
 def always(said: str) -> Converter:
     """Return a converter that ignores the value: the key alone has the meaning."""
-    return Converter(f"`{said}`, because the key is there", lambda _: said)
+    return Converter(f"`{said}`, whatever the value", lambda _: said)
 
 
 def entity_named(kind: str) -> Converter:
     """Return a converter to a name that counts only if the kind next to it is this one."""
-    return Converter(f"the name, where the kind is `{kind}`", _name_of(kind))
+    return Converter(f"the name, if the kind is `{kind}`", _name_of(kind))
 
 
 def _array_of(sent: Value) -> list[Any]:
@@ -279,21 +279,21 @@ def _documents(sent: Value) -> dict[str, Any] | None:
     return {"documents": documents} if documents else None
 
 
-COUNT = Converter("an integer, zero or more", _count)
-AMOUNT = Converter("a number, zero or more", _amount)
+COUNT = Converter("an integer of at least 0", _count)
+AMOUNT = Converter("a number of at least 0", _amount)
 NUMBER = Converter("a number", _number)
 TEXT = Converter("a text", as_text)
 TEXTS = Converter("texts", _texts)
 AS_SENT = Converter("as it was sent", _as_sent)
-TAGS = Converter("each text a tag that is true", _tags)
-FINISH_REASONS_READ = Converter("a list of reasons, in one word each", _finish_reasons)
-PROVIDER = Converter("the provider's one name", remembered(_provider))
+TAGS = Converter("an object: each text becomes a tag with the value `true`", _tags)
+FINISH_REASONS_READ = Converter("a list of reasons, each one word", _finish_reasons)
+PROVIDER = Converter("the normalized name of the provider", remembered(_provider))
 METADATA = Converter("the members of the object", _metadata)
-SETTINGS = Converter("the settings, in one spelling", remembered(_settings))
-OBJECT = Converter("an object, or JSON that holds one", as_object)
+SETTINGS = Converter("the settings under their normalized names", remembered(_settings))
+OBJECT = Converter("an object, or JSON text of an object", as_object)
 INPUTS = Converter("an object; other JSON and text as `value`", _inputs)
-JSON_INPUTS = Converter("JSON: an object, or else `value`", _json_inputs)
-OUTPUTS = Converter("an object or array where it is one in JSON, else the text", _outputs)
+JSON_INPUTS = Converter("parsed JSON; anything but an object as `value`", _json_inputs)
+OUTPUTS = Converter("the text; parsed if it is the JSON of an object or array", _outputs)
 JSON_OUTPUTS = Converter("JSON", _json_outputs)
 EMBEDDED = Converter("the texts that were embedded, as `value`", _json_texts)
 EMBEDDED_TEXTS = Converter("the texts that were embedded, as `value`", _embedded)

@@ -28,7 +28,7 @@ _TOKENS = "metrics.tokens.incremental."
 _COSTS = "metrics.costs.incremental."
 _SAYS_SOMETHING = r"\d+\.message\.(content|tool_calls)"
 _SAME_SPAN = r"openinference\.span\.kind"
-_MODEL_NOTE = "where no request says otherwise"
+_MODEL_NOTE = "unless another attribute names the requested model"
 
 OPENINFERENCE: Final = Convention(
     "openinference",
@@ -39,14 +39,14 @@ OPENINFERENCE: Final = Convention(
             ("input.value", "input.mime_type"),
             "data.inputs",
             INPUTS_OF_MIME_TYPE,
-            note="where there are no messages",
+            note="if there are no messages",
             unless=rf"llm\.input_messages\.{_SAYS_SOMETHING}|embedding\.embeddings\.",
         ),
         Row(
             ("output.value", "output.mime_type"),
             "data.outputs",
             OUTPUTS_OF_MIME_TYPE,
-            note="where there are no messages; the vectors of embeddings stay where they were sent",
+            note="if there are no messages; vectors of embeddings stay where they were sent",
             unless=rf"llm\.output_messages\.{_SAYS_SOMETHING}|embedding\.embeddings\.",
         ),
         Row("llm.input_messages.*", "data.inputs", CHAT),
@@ -85,6 +85,6 @@ OPENINFERENCE: Final = Convention(
         Row("tool.id", "meta.tool.id", TEXT),
         Row("tool.description", "meta.tool.description", TEXT),
         Row("tag.tags", "tags.*", TAGS),
-        Row("metadata", "meta.*", METADATA, note="but for names that `ag.meta` uses itself", requires=_SAME_SPAN),
+        Row("metadata", "meta.*", METADATA, note="except names that `ag.meta` uses itself", requires=_SAME_SPAN),
     ),
 )

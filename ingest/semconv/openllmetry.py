@@ -62,6 +62,6 @@ OPENLLMETRY: Final = Convention(
         Row("gen_ai.user", "user.id", TEXT),
         Row("traceloop.association.properties.session_id", "session.id", TEXT),
         Row("traceloop.association.properties.user_id", "user.id", TEXT),
-        Row("traceloop.association.properties.*", "meta.*", METADATA, note="but for names that `ag.meta` uses itself"),
+        Row("traceloop.association.properties.*", "meta.*", METADATA, note="except names that `ag.meta` uses itself"),
     ),
 )

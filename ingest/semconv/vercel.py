@@ -26,7 +26,7 @@ from ingest.semconv.tools import TOOLS
 from ingest.semconv.vocabulary import VERCEL_OPERATIONS
 
 _TOKENS = "metrics.tokens.incremental."
-_META_NOTE = "but for names that `ag.meta` uses itself"
+_META_NOTE = "except names that `ag.meta` uses itself"
 
 VERCEL: Final = Convention(
     "vercel",
@@ -49,7 +49,7 @@ VERCEL: Final = Convention(
             "ai.response.object",
             "data.outputs",
             JSON_OUTPUTS,
-            note="of the whole call; that of the model stays a message",
+            note="the object of the whole call; the object of a model call stays a message",
             generations="5",
             unless=r"ai\.prompt\.messages",
         ),
@@ -62,14 +62,20 @@ VERCEL: Final = Convention(
         Row("ai.response.model", "meta.response.model", TEXT, generations="5"),
         Row("ai.response.id", "meta.response.id", TEXT, generations="5"),
         Row("ai.response.finishReason", "meta.response.finish_reasons", FINISH_REASONS_READ, generations="5"),
-        Row("ai.settings.*", "meta.request.*", SETTINGS, note="but for `context`", generations="5"),
+        Row("ai.settings.*", "meta.request.*", SETTINGS, note="except `context`", generations="5"),
         Row("ai.usage.tokens", _TOKENS + "prompt", COUNT, note="of embeddings", generations="5"),
-        Row("ai.usage.promptTokens", _TOKENS + "prompt", COUNT, note="when it is not streamed", generations="5"),
         Row(
-            "ai.usage.completionTokens", _TOKENS + "completion", COUNT, note="when it is not streamed", generations="5"
+            "ai.usage.promptTokens", _TOKENS + "prompt", COUNT, note="responses that are not streamed", generations="5"
         ),
-        Row("ai.usage.inputTokens", _TOKENS + "prompt", COUNT, note="when it is streamed", generations="5"),
-        Row("ai.usage.outputTokens", _TOKENS + "completion", COUNT, note="when it is streamed", generations="5"),
+        Row(
+            "ai.usage.completionTokens",
+            _TOKENS + "completion",
+            COUNT,
+            note="responses that are not streamed",
+            generations="5",
+        ),
+        Row("ai.usage.inputTokens", _TOKENS + "prompt", COUNT, note="streamed responses", generations="5"),
+        Row("ai.usage.outputTokens", _TOKENS + "completion", COUNT, note="streamed responses", generations="5"),
         Row("ai.usage.totalTokens", _TOKENS + "total", COUNT, generations="5"),
         Row("ai.usage.cachedInputTokens", _TOKENS + "cached", COUNT, generations="5"),
         Row("ai.usage.reasoningTokens", _TOKENS + "reasoning", COUNT, generations="5"),

@@ -97,9 +97,7 @@ VERCEL_OPERATIONS: Final = {
 
 
 def provider_named(name: str) -> str:
-    """Return the provider's one name; ``openai.responses`` is ``openai``, because the interface is not part of the
-    name.
-    """
+    """Return the normalized name of a provider, without the interface: ``openai`` for ``openai.responses``."""
     lower = name.strip().lower()
     if lower.endswith(_INTERFACES):
         lower = lower.rpartition(".")[0]

@@ -159,11 +159,11 @@ class _Lane:
             try:
                 return await self._try(task)
             except TimeoutError:
-                return Rejection.of(Unavailable(f"This request took longer than {self._run_s_max:g} s to read."))
+                return Rejection.of(Unavailable(f"Reading the request took longer than {self._run_s_max:g} s."))
             except _Ended:
                 COMPUTE_RESTARTS.inc()
-                _log.warning("compute_process_died")
-        return Failure(f"The task killed its process {TRIES_MAX} times.")
+                _log.warning("A process for large bodies died; replaced it.")
+        return Failure(f"The process of the request died {TRIES_MAX} times.")
 
     async def close(self) -> None:
         process, self._process = self._process, None

@@ -90,12 +90,12 @@ class Follower:
             try:
                 async for records in self._announcements.tail(self._topic):
                     if not is_followed:
-                        _log.info("announcements_resumed", topic=self._topic)
+                        _log.info("Announcements of stored positions arrive again.", topic=self._topic)
                         is_followed = True
                     self._take(records)
             except ServiceError as exc:
                 if is_followed:
-                    _log.info("announcements_lost", topic=self._topic, reason=exc.detail)
+                    _log.info("Announcements cannot be read; polling the table.", topic=self._topic, reason=exc.detail)
                 is_followed = False
             await asyncio.sleep(RETRY_S)
 
@@ -105,7 +105,7 @@ class Follower:
             try:
                 self._stored.learn(decode_positions(record.value or b""))
             except InvalidInput as exc:
-                _log.warning("announcement_invalid", topic=self._topic, reason=exc.detail)
+                _log.warning("Ignored an invalid announcement.", topic=self._topic, reason=exc.detail)
 
     async def _reread_when_quiet(self) -> None:
         """Read the table at the start, then while calls wait without announcements; retry soon if it cannot be read."""
@@ -121,7 +121,7 @@ class Follower:
         try:
             positions = await read_positions(self._store, rows_max=ROWS_MAX, deadline_s=DEADLINE_S)
         except ServiceError as exc:
-            _log.debug("stored_through_unreadable", reason=exc.detail)
+            _log.debug("The stored positions cannot be read.", reason=exc.detail)
             return False
         self._stored.learn(positions)
         return True

@@ -160,9 +160,9 @@ async def _serve(settings: Settings) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     async with open_api(settings) as port:
-        _log.info("listening", host=settings.api_host, port=port, otlp_http_port=settings.otlp_http_port)
+        _log.info("The API listens.", host=settings.api_host, port=port, otlp_http_port=settings.otlp_http_port)
         await stop.wait()
-        _log.info("stopping")
+        _log.info("Stopping.")
 
 
 def _follower(context: ApiContext) -> Follower:

@@ -127,7 +127,7 @@ class Dispatcher:
                 return _internal_error(request_log)
             if error.public_message != error.detail:
                 _log.warning(
-                    "system_failed",
+                    "A system failed; the client got the public message.",
                     public_message=error.public_message,
                     reason=error.detail,
                     request_id=request_log.request_id,
@@ -246,7 +246,7 @@ def _error_response(error: ServiceError, http_request: web.BaseRequest, request_
 
 def _internal_error(request_log: _RequestLog) -> Response:
     operation_id = new_operation_id()
-    _log.exception("failed", operation_id=operation_id, request_id=request_log.request_id)
+    _log.exception("A request failed unexpectedly.", operation_id=operation_id, request_id=request_log.request_id)
     return internal_error_response(operation_id)
 
 
@@ -339,13 +339,13 @@ class _Connection(Connection):
         if status == HTTPStatus.BAD_REQUEST:
             return _unreadable(_reason(exc, message))
         request_id, operation_id = token_hex(16), new_operation_id()
-        _log.error("failed", operation_id=operation_id, request_id=request_id, exc_info=exc)
+        _log.error("A request failed unexpectedly.", operation_id=operation_id, request_id=request_id, exc_info=exc)
         return _closing(internal_error_response(operation_id), request_id)
 
 
 def _unreadable(reason: str) -> web.StreamResponse:
     request_id = token_hex(16)
-    _log.info("unreadable", reason=reason, request_id=request_id)
+    _log.info("A request cannot be read as HTTP.", reason=reason, request_id=request_id)
     return _closing(response_of(InvalidInput(reason)), request_id)
 
 

@@ -279,7 +279,7 @@ def test_broker_that_is_too_large_is_replaced_without_loss(tmp_path: Path):
             values = [_span_json(chunk * 20 + number, padding) for number in range(20)]
             produce(stack.kafka, "spans", values)
             time.sleep(0.2)
-        _wait_for_log(tmp_path / "data.log", "The broker is renewed.")
+        _wait_for_log(tmp_path / "data.log", "The broker was replaced.")
         produce(stack.kafka, "spans", [_span_json(200, b'"after"')])
 
         count = _count_all(stack)

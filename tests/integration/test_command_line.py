@@ -16,7 +16,7 @@ def test_sigterm_ends_a_command_that_waits() -> None:
         [sys.executable, "-m", "clearspan", "migrate"], env=environment, stderr=subprocess.PIPE, text=True
     ) as migrate:
         assert migrate.stderr is not None
-        assert '"waiting"' in migrate.stderr.readline()
+        assert '"Waiting."' in migrate.stderr.readline()
 
         migrate.send_signal(signal.SIGTERM)
 

@@ -1,4 +1,4 @@
-"""The embedded broker itself: before its topics exist, during a renewal, and its end offsets."""
+"""The embedded broker itself: before its topics exist, while the broker is replaced, and its end offsets."""
 
 from __future__ import annotations
 

@@ -640,7 +640,9 @@ class TestRetrievingWhatIsDeployed:
         status, answer = await api.post(f"/{word}s/revisions/retrieve", body)
 
         assert status == 400
-        assert answer["detail"].startswith("What is stored under the key 'k' in version 1 of 'production' leads to no")
+        assert answer["detail"].startswith(
+            "The references deployed under the key 'k' in version 1 of 'production' identify no"
+        )
 
 
 class TestWorkflows:

@@ -44,7 +44,7 @@ async def test_each_attempt_logs_system_and_reason():
     with capture_logs() as logs:
         await wait_for(Probe(2, Unavailable("refused")), "kafka", log=structlog.get_logger(), sleep=Pauses())
 
-    assert [(line["event"], line["system"], line["reason"]) for line in logs] == [("waiting", "kafka", "refused")] * 2
+    assert [(line["event"], line["system"], line["reason"]) for line in logs] == [("Waiting.", "kafka", "refused")] * 2
 
 
 async def test_pauses_grow_to_their_limit_with_jitter():

@@ -211,7 +211,7 @@ async def test_error_while_building_the_response_is_500(route: Route, aiohttp_cl
         response = await client.get("/failing", headers={REQUEST_ID_HEADER: "asked-1"})
 
     detail = (await response.json())["detail"]
-    (failure,) = [each for each in logs if each["event"] == "failed"]
+    (failure,) = [each for each in logs if each["event"] == "A request failed unexpectedly."]
     (line,) = [each for each in logs if each["event"] == "request"]
     assert (response.status, response.content_type) == (500, "application/json")
     assert response.headers[REQUEST_ID_HEADER] == "asked-1"

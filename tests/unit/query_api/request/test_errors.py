@@ -121,7 +121,7 @@ async def test_internal_error_contains_only_the_id_of_its_log_entry(path: str, a
     detail = (await response.json())["detail"]
     assert response.status == 500
     assert "secret" not in await response.text()
-    (line,) = [line for line in logs if line["event"] == "failed"]
+    (line,) = [line for line in logs if line["event"] == "A request failed unexpectedly."]
     assert line["operation_id"] == detail["operation_id"]
     assert line["exc_info"]
 
