@@ -1,7 +1,7 @@
-"""``python -m query_api.compute.child <socket> [<module>]``: run the tasks that arrive on the socket, one at a time.
+"""``python -m query_api.compute.child [<module>]``: run the tasks that arrive on standard input, one at a time.
 
-Started by ``pool.py``. The process holds no state. It ends when the API closes the socket or dies in any way, and
-ignores the terminal's signals, which the API handles.
+Started by ``pool.py``, which reads the responses from standard output. The process holds no state. It ends when the API
+closes the pipes or dies in any way, and ignores the terminal's signals, which the API handles.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import select
 import signal
-import socket
 import sys
 import threading
 import traceback
@@ -17,7 +16,7 @@ from typing import Any, BinaryIO, Final
 
 from common.errors import ServiceError
 from common.memory import tune_for_batches
-from query_api.compute.ipc import Failure, Rejection, Success, Task, encode, receive, send
+from query_api.compute.ipc import ComputeFailed, Rejection, Success, Task, encode, receive, send
 
 NICENESS: Final = 5
 """Gives the event loop of the API priority if there are fewer cores than processes."""
@@ -29,22 +28,23 @@ def main() -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
     os.nice(NICENESS)
-    for module in sys.argv[2:]:
+    responses = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # printed text must not end up between responses
+    for module in sys.argv[1:]:
         __import__(module)
 
     tune_for_batches()
-    with socket.socket(fileno=int(sys.argv[1])) as connection:
-        threading.Thread(target=_end_with, args=(connection.fileno(),), daemon=True).start()
-        try:
-            serve(connection.makefile("rb"), connection.makefile("wb"))
-        except (EOFError, OSError):
-            os._exit(0)  # the API does not read the rest
+    threading.Thread(target=_end_with, args=(sys.stdin.fileno(),), daemon=True).start()
+    try:
+        serve(sys.stdin.buffer, responses)
+    except (EOFError, OSError):
+        os._exit(0)  # the API does not read the rest
 
 
-def _end_with(connection: int) -> None:
-    """End this process, even in the middle of a task, when the other end of the socket closes."""
+def _end_with(pipe: int) -> None:
+    """End this process, even in the middle of a task, when the other end of the pipe closes."""
     poll = select.poll()
-    poll.register(connection, 0)  # a hang-up is always reported
+    poll.register(pipe, 0)  # a hang-up is always reported
     poll.poll()
     os._exit(0)
 
@@ -64,7 +64,7 @@ def _run(task: Task) -> list[Any]:
     except ServiceError as error:
         return encode(Rejection.of(error))
     except Exception:  # noqa: BLE001 - the API reports it
-        return encode(Failure(traceback.format_exc()))
+        return encode(Rejection.of(ComputeFailed(traceback.format_exc())))
 
 
 if __name__ == "__main__":

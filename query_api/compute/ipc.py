@@ -1,26 +1,28 @@
-"""Frames between the API and its child processes: tasks one way, results the other, over one socket.
+"""Frames between the API and its child processes: tasks one way, results the other, over two pipes.
 
 A frame is a pickled message, followed by its large byte strings, which are not pickled. Both ends are the same program,
-and no other process has the socket.
+and no other process has the pipes.
 """
 
 from __future__ import annotations
 
 import asyncio
 import pickle
+import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from io import BytesIO
-from struct import Struct
 from typing import Any, BinaryIO, Final, NamedTuple, TypeAlias
 
 from common.errors import ServiceError
 
-_HEAD: Final = Struct("<QI")
-_SIZE: Final = Struct("<Q")
+_COUNT: Final = struct.Struct("<Q")
 
 BUFFER_BYTES_MIN: Final = 4 * 1024
 """Byte strings of at least this size are sent next to the pickle, which saves a copy at each end."""
+
+
+class ComputeFailed(ServiceError):
+    """A task raised an unexpected exception, or killed its process every time: a bug of ours."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,13 +58,7 @@ class Rejection(NamedTuple):
         return error
 
 
-class Failure(NamedTuple):
-    """The function raised anything else, a bug of ours. ``trace`` is the traceback as text."""
-
-    trace: str
-
-
-Response: TypeAlias = Success | Rejection | Failure
+Response: TypeAlias = Success | Rejection
 
 
 def packed(value: Any) -> Any:
@@ -71,17 +67,11 @@ def packed(value: Any) -> Any:
 
 
 def encode(message: Any) -> list[Any]:
-    """Return the parts of a frame in the order of writing."""
+    """Return the parts of a frame in the order of writing: their count and sizes, the pickle, the byte strings."""
     buffers: list[pickle.PickleBuffer] = []
     body = pickle.dumps(message, protocol=5, buffer_callback=buffers.append)
-    views = [buffer.raw() for buffer in buffers]
-    sizes = b"".join(_SIZE.pack(view.nbytes) for view in views)
-    return [_HEAD.pack(len(body), len(views)) + sizes + body, *views]
-
-
-def decode(parts: Sequence[bytes]) -> Any:
-    """Return the message of a complete frame."""
-    return receive(BytesIO(b"".join(parts)))
+    parts = [body, *(buffer.raw() for buffer in buffers)]
+    return [struct.pack(f"<{1 + len(parts)}Q", len(parts), *map(len, parts)), *parts]
 
 
 def send(stream: BinaryIO, parts: Sequence[Any]) -> None:
@@ -93,19 +83,17 @@ def send(stream: BinaryIO, parts: Sequence[Any]) -> None:
 
 def receive(stream: BinaryIO) -> Any:
     """Read one message. Raises ``EOFError`` if the other end has closed."""
-    body_size, count = _HEAD.unpack(_exactly(stream, _HEAD.size))
-    sizes = _exactly(stream, count * _SIZE.size)
-    body = _exactly(stream, body_size)
-    buffers = [_exactly(stream, size) for (size,) in _SIZE.iter_unpack(sizes)]
+    (count,) = _COUNT.unpack(_exactly(stream, _COUNT.size))
+    sizes = _exactly(stream, count * _COUNT.size)
+    body, *buffers = [_exactly(stream, size) for (size,) in _COUNT.iter_unpack(sizes)]
     return pickle.loads(body, buffers=buffers)  # noqa: S301 - see above
 
 
 async def receive_async(stream: asyncio.StreamReader) -> Any:
     """Read one message. Raises ``EOFError`` if the other end has closed."""
-    body_size, count = _HEAD.unpack(await stream.readexactly(_HEAD.size))
-    sizes = await stream.readexactly(count * _SIZE.size)
-    body = await stream.readexactly(body_size)
-    buffers = [await stream.readexactly(size) for (size,) in _SIZE.iter_unpack(sizes)]
+    (count,) = _COUNT.unpack(await stream.readexactly(_COUNT.size))
+    sizes = await stream.readexactly(count * _COUNT.size)
+    body, *buffers = [await stream.readexactly(size) for (size,) in _COUNT.iter_unpack(sizes)]
     return pickle.loads(body, buffers=buffers)  # noqa: S301 - see above
 
 

@@ -8,21 +8,20 @@ from __future__ import annotations
 
 import asyncio
 import os
-import socket
-import subprocess
 import sys
 import traceback
+from asyncio.subprocess import PIPE, Process
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, Protocol, TypeVar
 
-from common.errors import ServiceError, Unavailable
+from common.errors import Unavailable
 from common.fair_share import QUEUE_S, FairShare, Tenant, current_tenant, in_thread, shielded
 from common.limits import KIB, MIB
 from common.settings import ComputeSettings
 from common.telemetry import COMPUTE_RESTARTS, get_logger
-from query_api.compute.ipc import Failure, Rejection, Response, Success, Task, encode, packed, receive_async
+from query_api.compute.ipc import ComputeFailed, Rejection, Response, Task, encode, packed, receive_async
 
 IN_PROCESS_BYTES_MAX: Final = 64 * KIB
 """JSON up to this size is read in this process: about 10 ms at worst."""
@@ -63,21 +62,6 @@ class ThreadCompute:
         """Do nothing: no resource is held."""
 
 
-class ComputeFailed(ServiceError):
-    """A task raised an unexpected exception, or killed its process every time: a bug of ours."""
-
-
-def result_of(response: Response) -> Any:
-    """Return the value of a response, or raise its error."""
-    match response:
-        case Success(value):
-            return value
-        case Rejection():
-            raise response.error()
-        case Failure(trace):
-            raise ComputeFailed(trace)
-
-
 class ProcessCompute:
     """Runs tasks in child processes. Each imports the module ``preload`` when it starts."""
 
@@ -91,13 +75,13 @@ class ProcessCompute:
     @property
     def process_ids(self) -> list[int]:
         """The ids of the running processes."""
-        return [lane.process_id for lane in self._lanes if lane.process_id is not None]
+        return [lane.process.pid for lane in self._lanes if lane.process is not None]
 
     async def run(self, function: Callable[..., Any], /, *arguments: Any) -> Any:
         """Return ``function(*arguments)``; see ``Compute``.
 
         Cancelling the call drops a waiting task. A running task continues and keeps its tenant's place, because its
-        response must be read from the socket.
+        response must be read from the pipe.
         """
         tenant = current_tenant()
         lane = await self._take(tenant)
@@ -105,7 +89,10 @@ class ProcessCompute:
         running = asyncio.create_task(_response_of(lane, task), name="compute")
         self._running.add(running)
         running.add_done_callback(lambda _: self._give_back(running, lane, tenant))
-        return result_of(await shielded(running))
+        response = await shielded(running)
+        if isinstance(response, Rejection):
+            raise response.error()
+        return response.value
 
     async def close(self) -> None:
         """End the processes and drop running and waiting tasks."""
@@ -134,11 +121,7 @@ async def _response_of(lane: _Lane, task: Task) -> Response:
     try:
         return await lane.run(task)
     except Exception:  # noqa: BLE001 - a process cannot start, or a value cannot be pickled: the request reports it
-        return Failure(traceback.format_exc())
-
-
-class _Ended(Exception):
-    """The process ended before its response."""
+        return Rejection.of(ComputeFailed(traceback.format_exc()))
 
 
 class _Lane:
@@ -147,11 +130,7 @@ class _Lane:
     def __init__(self, *, run_s_max: float, preload: str) -> None:
         self._run_s_max = run_s_max
         self._preload = preload
-        self._process: _Process | None = None
-
-    @property
-    def process_id(self) -> int | None:
-        return None if self._process is None else self._process.id
+        self.process: Process | None = None
 
     async def run(self, task: Task) -> Response:
         """Return the response of the process, or an error if it gives none."""
@@ -160,70 +139,47 @@ class _Lane:
                 return await self._try(task)
             except TimeoutError:
                 return Rejection.of(Unavailable(f"Reading the request took longer than {self._run_s_max:g} s."))
-            except _Ended:
+            except (EOFError, ConnectionError):
                 COMPUTE_RESTARTS.inc()
                 _log.warning("A process for large bodies died; replaced it.")
-        return Failure(f"The process of the request died {TRIES_MAX} times.")
-
-    async def close(self) -> None:
-        process, self._process = self._process, None
-        if process is not None:
-            await process.end()
+        return Rejection.of(ComputeFailed(f"The process of the request died {TRIES_MAX} times."))
 
     async def _try(self, task: Task) -> Response:
-        if self._process is None:
-            self._process = await _Process.start(self._preload)
+        if self.process is None:
+            self.process = await _start_process(self._preload)
+        requests, responses = self.process.stdin, self.process.stdout
+        assert requests is not None  # noqa: S101 - a pipe
+        assert responses is not None  # noqa: S101 - a pipe
         try:
             async with asyncio.timeout(self._run_s_max):
-                return await self._process.run(task)
-        except (TimeoutError, _Ended, asyncio.CancelledError):
+                for part in encode(task):
+                    requests.write(part)
+                await requests.drain()
+                response: Response = await receive_async(responses)
+        except (TimeoutError, EOFError, ConnectionError, asyncio.CancelledError):
             await self.close()
             raise
-
-
-class _Process:
-    """A child process and the socket to it."""
-
-    def __init__(
-        self, process: subprocess.Popen[bytes], reader: asyncio.StreamReader, writer: asyncio.StreamWriter
-    ) -> None:
-        self._process = process
-        self._reader = reader
-        self._writer = writer
-        self.id = process.pid
-
-    @staticmethod
-    async def start(preload: str) -> _Process:
-        """Start a process. It takes about a second; what is sent meanwhile waits in the socket."""
-        ours, theirs = socket.socketpair()
-        with theirs:
-            process = subprocess.Popen(  # noqa: S603, ASYNC220 - this program, without user input; returns at once
-                [sys.executable, "-m", "query_api.compute.child", str(theirs.fileno()), *filter(None, [preload])],
-                stdin=subprocess.DEVNULL,
-                pass_fds=(theirs.fileno(),),
-                env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), *sys.path]))},
-                process_group=0,  # Ctrl-C is for the API, which finishes running requests
-            )
-        reader, writer = await asyncio.open_connection(sock=ours, limit=READ_BUFFER_BYTES)
-        return _Process(process, reader, writer)
-
-    async def run(self, task: Task) -> Response:
-        try:
-            for part in encode(task):
-                self._writer.write(part)
-            await self._writer.drain()
-            response: Response = await receive_async(self._reader)
-        except (EOFError, OSError) as exc:
-            raise _Ended from exc
         return response
 
-    async def end(self) -> None:
+    async def close(self) -> None:
         """Kill the process, which has no state to lose, and wait for its end."""
-        self._process.kill()
-        self._writer.close()
-        with suppress(OSError):
-            await self._writer.wait_closed()
-        await asyncio.to_thread(self._process.wait)
+        process, self.process = self.process, None
+        if process is not None:
+            with suppress(ProcessLookupError):
+                process.kill()
+            await process.communicate()  # reads on: `wait` also waits until the pipes are read to their end
+
+
+async def _start_process(preload: str) -> Process:
+    """Start a process. It takes about a second; what is sent meanwhile waits in the pipe."""
+    return await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "query_api.compute.child", *filter(None, [preload])),
+        stdin=PIPE,
+        stdout=PIPE,
+        limit=READ_BUFFER_BYTES,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), *sys.path]))},
+        process_group=0,  # Ctrl-C is for the API, which finishes running requests
+    )
 
 
 async def run_if_large(compute: Compute, function: Callable[..., Result], /, *arguments: Any, is_large: bool) -> Result:

@@ -21,7 +21,8 @@ import pytest
 from common.errors import InvalidInput, Overloaded, Unavailable
 from common.fair_share import Tenant, working_for
 from common.settings import ComputeSettings
-from query_api.compute.pool import ComputeFailed, ProcessCompute
+from query_api.compute.ipc import ComputeFailed
+from query_api.compute.pool import ProcessCompute
 from query_api.request.errors import InvalidRequest
 
 ONE, OTHER = Tenant(UUID(int=1), has_neighbors=True, queue_s=0.2), Tenant(UUID(int=2), has_neighbors=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Callable
+from io import BytesIO
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from pydantic import BaseModel
 
 from common.errors import TooLarge
 from common.limits import MIB
-from query_api.compute.ipc import Rejection, decode, encode
+from query_api.compute.ipc import Rejection, encode, receive
 from query_api.compute.pool import IN_PROCESS_BYTES_MAX
 from query_api.http.body import BodyRules, read_wire
 from query_api.http.routes import ROUTES
@@ -56,6 +57,11 @@ def _json_of(length: int) -> bytes:
     return b'{"text":"%b"}' % (b"x" * (length - len('{"text":""}')))
 
 
+def _sent(message: Any) -> Any:
+    """Return the message as another process receives it."""
+    return receive(BytesIO(b"".join(encode(message))))
+
+
 @pytest.mark.parametrize(("length", "count"), [(IN_PROCESS_BYTES_MAX, 0), (IN_PROCESS_BYTES_MAX + 1, 1)])
 @pytest.mark.parametrize("encoding", ["", "gzip"])
 async def test_body_that_inflates_to_a_large_one_is_read_in_another_process(
@@ -93,8 +99,7 @@ async def test_counting_values_stops_at_the_limit(free: list[Any]) -> None:
 def test_body_of_every_route_is_picklable() -> None:
     for route in ROUTES:
         if route.body is not None or route.raw_body:
-            parts = [bytes(part) for part in encode((route.body, route.prepare))]
-            assert decode(parts) == (route.body, route.prepare), route.path
+            assert _sent((route.body, route.prepare)) == (route.body, route.prepare), route.path
 
 
 def test_records_survive_pickling() -> None:
@@ -103,7 +108,7 @@ def test_records_survive_pickling() -> None:
     ]
     packed = TraceRecords.of(records)
 
-    for each in (packed, decode([bytes(part) for part in encode(packed)])):
+    for each in (packed, _sent(packed)):
         assert len(each) == 9
         assert list(each) == records
     assert list(TraceRecords.of([])) == []
@@ -112,6 +117,6 @@ def test_records_survive_pickling() -> None:
 def test_errors_survive_pickling() -> None:
     error = InvalidRequest([{"type": "missing", "loc": ["body"], "msg": "Field required", "input": None}])
 
-    again = decode([bytes(part) for part in encode(Rejection.of(error))]).error()
+    again = _sent(Rejection.of(error)).error()
 
     assert (type(again), again.args, vars(again)) == (type(error), error.args, vars(error))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from io import BytesIO
 from typing import Any
 from uuid import UUID
 
@@ -10,7 +11,7 @@ import pytest
 from pydantic import ValidationError
 
 from query_api.compat.workflows import WORKFLOW
-from query_api.compute.ipc import decode, encode
+from query_api.compute.ipc import encode, receive
 from query_api.registry.applications import APPLICATION, ApplicationData
 from query_api.registry.environments import ENVIRONMENT
 from query_api.registry.kinds import APPLICATIONS, QUERIES, History, for_kind
@@ -39,7 +40,7 @@ def _named(kind: History) -> str:
 
 @pytest.mark.parametrize("kind", KINDS, ids=_named)
 def test_kind_survives_the_way_to_a_compute_process(kind: History) -> None:
-    assert decode(encode(kind)) == kind
+    assert receive(BytesIO(b"".join(encode(kind)))) == kind
 
 
 def test_derived_model_is_pickled_by_its_name() -> None:
