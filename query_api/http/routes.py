@@ -13,52 +13,17 @@ from urllib.parse import unquote
 
 from common.errors import NotFound
 from query_api.analytics import handlers as analytics
-from query_api.analytics.models import (
-    CountsParameters,
-    CountsQuery,
-    CountsResponse,
-    MetricsParameters,
-    MetricsQuery,
-    MetricsResponse,
-)
+from query_api.analytics import models as analytics_models
 from query_api.compat import accounts, flat
 from query_api.compat import simple_traces as simple
-from query_api.compat.accounts import (
-    AccountsResponse,
-    CreateAccounts,
-    CurrentProject,
-    Permission,
-    PermissionParameters,
-)
-from query_api.compat.flat import FlatQuery, FlatResponse, FlatTraceResponse
-from query_api.compat.simple_traces_models import (
-    CreateSimpleTrace,
-    EditSimpleTrace,
-    QuerySimpleTraces,
-    SimpleTraceDeleted,
-    SimpleTraceResponse,
-    SimpleTracesResponse,
-    spans_of_new,
-)
+from query_api.compat import simple_traces_models as simple_models
 from query_api.compat.workflows import WORKFLOW_ROUTES
 from query_api.freshness import status as freshness
-from query_api.freshness.status import Freshness
 from query_api.http import about
+from query_api.intake import models as intake
 from query_api.intake import otlp, otlp_rejected, prepare
-from query_api.intake.models import (
-    IntakeReady,
-    LinksResponse,
-    SpansIngest,
-    TraceIdResponse,
-    TraceIdsResponse,
-    TraceIngest,
-    TracesIngest,
-)
 from query_api.intake.publish import send_spans
 from query_api.pages import sessions, spans, traces
-from query_api.pages.sessions import ActivityQuery, SessionIds, UserIds
-from query_api.pages.spans import SpanIds, SpanResponse, SpansQuery, SpansResponse
-from query_api.pages.traces import TraceDeleted, TraceIds, TraceResponse, TracesQuery, TracesResponse
 from query_api.registry.routes import ENVIRONMENT_ROUTES
 from query_api.request.errors import MethodNotAllowed
 from query_api.request.route import Access, Route
@@ -68,51 +33,65 @@ from query_api.saved.revisions import APPLICATION_ROUTES
 
 # fmt: off
 SPANS: Final = (
-    Route("POST", "/spans/query", saved.query_spans, "Query spans.", "Spans", SpansResponse, body=SpansQuery),
-    Route("GET", "/spans", spans.list_spans, "Get spans by their ids.", "Spans", SpansResponse, query=SpanIds),
-    Route("GET", "/spans/{trace_id}/{span_id}", spans.get_span, "Get one span.", "Spans", SpanResponse),
+    Route("POST", "/spans/query", saved.query_spans, "Query spans.", "Spans", spans.SpansResponse,
+          body=spans.SpansQuery),
+    Route("GET", "/spans", spans.list_spans, "Get spans by their ids.", "Spans", spans.SpansResponse,
+          query=spans.SpanIds),
+    Route("GET", "/spans/{trace_id}/{span_id}", spans.get_span, "Get one span.", "Spans", spans.SpanResponse),
 )
 TRACES: Final = (
-    Route("GET", "/traces", traces.list_traces, "Get traces by their ids.", "Traces", TracesResponse, query=TraceIds),
-    Route("POST", "/traces/query", saved.query_traces, "Query traces.", "Traces", TracesResponse, body=TracesQuery),
-    Route("GET", "/traces/{trace_id}", traces.get_trace, "Get one trace as a tree.", "Traces", TraceResponse),
-    Route("DELETE", "/traces/{trace_id}", traces.delete_trace, "Delete a trace.", "Traces", TraceDeleted, status=202),
+    Route("GET", "/traces", traces.list_traces, "Get traces by their ids.", "Traces", traces.TracesResponse,
+          query=traces.TraceIds),
+    Route("POST", "/traces/query", saved.query_traces, "Query traces.", "Traces", traces.TracesResponse,
+          body=traces.TracesQuery),
+    Route("GET", "/traces/{trace_id}", traces.get_trace, "Get one trace as a tree.", "Traces", traces.TraceResponse),
+    Route("DELETE", "/traces/{trace_id}", traces.delete_trace, "Delete a trace.", "Traces", traces.TraceDeleted,
+          status=202),
+)
+METRICS: Final = Route(
+    "POST", "/spans/analytics/query", analytics.query_metrics, "Query statistics of values over time.", "Analytics",
+    analytics_models.MetricsResponse, query=analytics_models.MetricsParameters, body=analytics_models.MetricsQuery,
+)
+COUNTS: Final = Route(
+    "POST", "/tracing/spans/analytics", analytics.query_counts, "Query counts and sums over time.", "Analytics",
+    analytics_models.CountsResponse, query=analytics_models.CountsParameters, body=analytics_models.CountsQuery,
+)
+SESSIONS: Final = Route(
+    "POST", "/spans/sessions/query", sessions.query_sessions, "Query session ids.", "Analytics", sessions.SessionIds,
+    body=sessions.ActivityQuery,
+)
+USERS: Final = Route(
+    "POST", "/spans/users/query", sessions.query_users, "Query user ids.", "Analytics", sessions.UserIds,
+    body=sessions.ActivityQuery,
 )
 ANALYTICS: Final = (
-    Route("POST", "/spans/analytics/query", analytics.query_metrics, "Query statistics of values over time.",
-          "Analytics", MetricsResponse, query=MetricsParameters, body=MetricsQuery),
-    Route("POST", "/tracing/analytics/query", analytics.query_metrics, "Query statistics of values over time.",
-          "Analytics", MetricsResponse, query=MetricsParameters, body=MetricsQuery, deprecated=True),
-    Route("POST", "/tracing/spans/analytics", analytics.query_counts, "Query counts and sums over time.", "Analytics",
-          CountsResponse, query=CountsParameters, body=CountsQuery),
-    Route("GET", "/tracing/spans/analytics", analytics.query_counts, "Query counts and sums over time.", "Analytics",
-          CountsResponse, query=CountsParameters),
-    Route("POST", "/spans/sessions/query", sessions.query_sessions, "Query session ids.", "Analytics", SessionIds,
-          body=ActivityQuery),
-    Route("POST", "/spans/users/query", sessions.query_users, "Query user ids.", "Analytics", UserIds,
-          body=ActivityQuery),
-    Route("POST", "/tracing/sessions/query", sessions.query_sessions, "Query session ids.", "Analytics", SessionIds,
-          body=ActivityQuery, deprecated=True),
-    Route("POST", "/tracing/users/query", sessions.query_users, "Query user ids.", "Analytics", UserIds,
-          body=ActivityQuery, deprecated=True),
+    METRICS,
+    replace(METRICS, path="/tracing/analytics/query", deprecated=True),
+    COUNTS,
+    replace(COUNTS, method="GET", body=None),
+    SESSIONS,
+    USERS,
+    replace(SESSIONS, path="/tracing/sessions/query", deprecated=True),
+    replace(USERS, path="/tracing/users/query", deprecated=True),
 )
 TRACING: Final = (
     Route("POST", "/tracing/spans/query", flat.query_flat, "Query traces or spans in the older form.", "Tracing",
-          FlatResponse, body=FlatQuery, query=FlatQuery, deprecated=True),
+          flat.FlatResponse, body=flat.FlatQuery, query=flat.FlatQuery, deprecated=True),
     Route("GET", "/tracing/traces/{trace_id}", flat.get_flat_trace, "Get one trace as a tree in the older form.",
-          "Tracing", FlatTraceResponse, deprecated=True),
+          "Tracing", flat.FlatTraceResponse, deprecated=True),
     Route("DELETE", "/tracing/traces/{trace_id}", flat.delete_flat_trace, "Delete a trace in the older form.",
-          "Tracing", LinksResponse, status=202, deprecated=True),
+          "Tracing", intake.LinksResponse, status=202, deprecated=True),
 )
 SIMPLE: Final = (
     Route("POST", "/simple/traces/query", simple.query_simple_traces, "Query simple traces.", "Simple traces",
-          SimpleTracesResponse, body=QuerySimpleTraces),
+          simple_models.SimpleTracesResponse, body=simple_models.QuerySimpleTraces),
     Route("GET", "/simple/traces/{trace_id}", simple.get_simple_trace, "Get one simple trace.", "Simple traces",
-          SimpleTraceResponse),
+          simple_models.SimpleTraceResponse),
     Route("PATCH", "/simple/traces/{trace_id}", simple.edit_simple_trace, "Edit a simple trace.", "Simple traces",
-          SimpleTraceResponse, body=EditSimpleTrace, body_required=True, ignores_unknown=True),
+          simple_models.SimpleTraceResponse, body=simple_models.EditSimpleTrace, body_required=True,
+          ignores_unknown=True),
     Route("DELETE", "/simple/traces/{trace_id}", simple.delete_simple_trace, "Delete a simple trace.", "Simple traces",
-          SimpleTraceDeleted),
+          simple_models.SimpleTraceDeleted),
 )
 
 
@@ -122,7 +101,8 @@ def _otlp(prefix: str) -> tuple[Route, ...]:
         "raw_body": otlp.CONTENT_TYPES, "content_type": otlp.PROTOBUF, "error_format": otlp.error_format,
     }
     return (
-        Route("GET", f"{prefix}/v1/traces", otlp.ready, "Check that OTLP is accepted here.", "Intake", IntakeReady),
+        Route("GET", f"{prefix}/v1/traces", otlp.ready, "Check that OTLP is accepted here.", "Intake",
+              intake.IntakeReady),
         Route("POST", f"{prefix}/v1/traces", otlp.export_traces, "Send spans as OTLP.", "Intake", None,
               prepare=otlp.prepare_traces, **in_otlp),
         Route("POST", f"{prefix}/v1/metrics", otlp_rejected.reject, "Reject OTLP metrics.", "Intake", None,
@@ -132,49 +112,50 @@ def _otlp(prefix: str) -> tuple[Route, ...]:
     )
 
 
+def _accepting(*routes: Route) -> tuple[Route, ...]:
+    """Mark routes that accept spans as JSON: their spans are queryable some time after the response."""
+    return tuple(replace(route, body_required=True, ignores_unknown=True, status=202) for route in routes)
+
+
 OTLP: Final = (*_otlp(""), *_otlp("/otlp"))
-INTAKE: Final = (
+INTAKE: Final = _accepting(
     Route("POST", "/simple/traces", simple.create_simple_trace, "Create a simple trace.", "Simple traces",
-          SimpleTraceResponse, body=CreateSimpleTrace, body_required=True, ignores_unknown=True, prepare=spans_of_new,
-          status=202),
-    Route("POST", "/tracing/spans/ingest", send_spans, "Send spans as JSON.", "Intake", LinksResponse, body=SpansIngest,
-          prepare=prepare.spans_of_ingest, body_required=True, ignores_unknown=True, status=202,
+          simple_models.SimpleTraceResponse, body=simple_models.CreateSimpleTrace, prepare=simple_models.spans_of_new),
+    Route("POST", "/tracing/spans/ingest", send_spans, "Send spans as JSON.", "Intake", intake.LinksResponse,
+          body=intake.SpansIngest, prepare=prepare.spans_of_ingest,
           description="Send any number of spans of any number of traces, as a list or as trees."),
-    Route("POST", "/traces/ingest", send_spans, "Send traces as JSON.", "Intake", TraceIdsResponse, body=TracesIngest,
-          prepare=prepare.spans_of_traces, body_required=True, ignores_unknown=True, status=202, deprecated=True,
+    Route("POST", "/traces/ingest", send_spans, "Send traces as JSON.", "Intake", intake.TraceIdsResponse,
+          body=intake.TracesIngest, prepare=prepare.spans_of_traces, deprecated=True,
           description="Send any number of traces as trees."),
-    Route("POST", "/traces", send_spans, "Send one trace.", "Intake", TraceIdResponse, body=TraceIngest,
-          prepare=prepare.spans_of_new_trace, body_required=True, ignores_unknown=True, status=202,
-          description="Send one trace with exactly one root, as a tree."),
-    Route("PUT", "/traces/{trace_id}", send_spans, "Send spans of an existing trace.", "Intake", TraceIdResponse,
-          body=TraceIngest, prepare=prepare.spans_of_replaced_trace, body_required=True, ignores_unknown=True,
-          status=202,
+    Route("POST", "/traces", send_spans, "Send one trace.", "Intake", intake.TraceIdResponse, body=intake.TraceIngest,
+          prepare=prepare.spans_of_new_trace, description="Send one trace with exactly one root, as a tree."),
+    Route("PUT", "/traces/{trace_id}", send_spans, "Send spans of an existing trace.", "Intake", intake.TraceIdResponse,
+          body=intake.TraceIngest, prepare=prepare.spans_of_replaced_trace,
           description="Send one trace with exactly one root. Stored spans of the trace that the body does not"
           " contain are kept."),
-    Route("POST", "/tracing/traces", send_spans, "Send one trace in the older form.", "Intake", LinksResponse,
-          body=SpansIngest, prepare=prepare.spans_of_new_trace_of_spans, body_required=True, ignores_unknown=True,
-          status=202, deprecated=True,
+    Route("POST", "/tracing/traces", send_spans, "Send one trace in the older form.", "Intake", intake.LinksResponse,
+          body=intake.SpansIngest, prepare=prepare.spans_of_new_trace_of_spans, deprecated=True,
           description="Send one trace with exactly one root, in the form of `/tracing/spans/ingest`."),
     Route("PUT", "/tracing/traces/{trace_id}", send_spans, "Send spans of an existing trace in the older form.",
-          "Intake", LinksResponse, body=SpansIngest, prepare=prepare.spans_of_replaced_trace_of_spans,
-          body_required=True, ignores_unknown=True, status=202, deprecated=True,
+          "Intake", intake.LinksResponse, body=intake.SpansIngest, prepare=prepare.spans_of_replaced_trace_of_spans,
+          deprecated=True,
           description="Send one trace with exactly one root, in the form of `/tracing/spans/ingest`. Stored spans"
           " that the body does not contain are kept."),
 )
 STATUS: Final = (
     Route("GET", "/status/freshness", freshness.freshness_of_project,
-          "Get the time up to which the project's data is queryable.", "Status", Freshness),
+          "Get the time up to which the project's data is queryable.", "Status", freshness.Freshness),
     Route("GET", "/admin/status/freshness", freshness.freshness_of_all,
-          "Get the time up to which the data of all projects is queryable.", "Status", Freshness, access=Access.ADMIN,
-          reads_spans=True),
+          "Get the time up to which the data of all projects is queryable.", "Status", freshness.Freshness,
+          access=Access.ADMIN, reads_spans=True),
 )
 ACCOUNTS: Final = (
     Route("GET", "/projects/current", accounts.current_project, "Get the project of the API key.", "Accounts",
-          CurrentProject, refused_statuses=(404,)),
+          accounts.CurrentProject, refused_statuses=(404,)),
     Route("GET", "/access/permissions/check", accounts.check_permission, "Check a permission of the API key.",
-          "Accounts", Permission, query=PermissionParameters, ignores_unknown=True),
+          "Accounts", accounts.Permission, query=accounts.PermissionParameters, ignores_unknown=True),
     Route("POST", "/admin/simple/accounts", accounts.create_accounts, "Create accounts with projects and keys.",
-          "Accounts", AccountsResponse, body=CreateAccounts, body_required=True, ignores_unknown=True,
+          "Accounts", accounts.AccountsResponse, body=accounts.CreateAccounts, body_required=True, ignores_unknown=True,
           access=Access.ADMIN),
 )
 PROBES: Final = (
