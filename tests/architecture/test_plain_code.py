@@ -18,6 +18,7 @@ PAGES: Final = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"
 
 COLUMNS_MAX: Final = 120
 LINES_MAX: Final = 400
+DECISION_WORDS_MAX: Final = 520
 
 DIALECT: Final = {
     r"so many": 0,
@@ -87,6 +88,13 @@ def test_lines_have_at_most_120_columns() -> None:
     ]
 
     assert found == []
+
+
+@pytest.mark.parametrize("page", sorted((ROOT / "docs/adr").glob("0*.md")), ids=lambda page: page.stem)
+def test_a_decision_is_one_page(page: Path) -> None:
+    text = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
+
+    assert len(text.replace("|", " ").split()) <= DECISION_WORDS_MAX
 
 
 def test_files_have_at_most_400_lines() -> None:
