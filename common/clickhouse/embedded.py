@@ -11,23 +11,14 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import Final, TypeAlias, TypeVar
+from typing import Final, TypeVar
 
 import clickhouse_connect
 import pyarrow as pa
 from clickhouse_connect.driver.client import Client
 from clickhouse_connect.driver.exceptions import ProgrammingError
 
-from common.clickhouse.engines import (
-    WITH_STATISTICS,
-    Settings,
-    insert_settings,
-    reading_only,
-    rows_of,
-    statement_settings,
-    table_of,
-    translated,
-)
+from common.clickhouse.engines import Engine, Reader, Settings
 from common.clickhouse.store import Statement
 from common.errors import DeadlineExceeded, Unavailable
 from common.fair_share import FairShare, Tenant, current_tenant, shielded
@@ -35,15 +26,10 @@ from common.limits import MIB
 from common.settings import ClickHouseSettings
 
 Result = TypeVar("Result")
-Call: TypeAlias = Callable[[Client, float], Result]
-"""A function of a handle and of the seconds that are left."""
 
 GRACE_S: Final = 1.0
 """How far a call may overrun its deadline before the caller stops waiting: the engine looks at its clock between
 blocks."""
-
-REMAINING_S_MIN: Final = 0.001
-"""Zero would mean 'no limit' to the engine."""
 
 ENGINE_OPTIONS: Final = {
     "max_server_memory_usage": 4096
@@ -59,72 +45,38 @@ UNCOMPRESSED: Final[Settings] = {"output_format_arrow_compression_method": "none
 """The result does not leave the process: 49 ms instead of 74 ms for 100 whole rows."""
 
 
-class EmbeddedStore:
+class EmbeddedStore(Engine):
     """``ColumnStore`` on chDB: ``settings.connections`` handles for reading, one for inserting."""
 
     def __init__(self, path: Path, settings: ClickHouseSettings) -> None:
-        self._memory_bytes_max = settings.memory_bytes_max
-        self._insert_memory_bytes_max = settings.insert_memory_bytes_max
+        super().__init__(settings)
         open_client = partial(_open_client, path, settings.database)
         self._reading = HandlePool(open_client, count=settings.connections, name="chdb-reading")
         self._inserting = HandlePool(open_client, count=1, name="chdb-inserting")
-
-    async def insert(self, table: str, rows: pa.Table, /, *, dedup_token: str, deadline_s: float) -> None:
-        """Insert columns by name; see ``ColumnStore``."""
-
-        def call(client: Client, remaining_s: float) -> None:
-            settings = insert_settings(
-                dedup_token, deadline_s=remaining_s, memory_bytes_max=self._insert_memory_bytes_max
-            )
-            client.insert_arrow(table, rows, settings=settings)
-
-        with translated(inserting=True):
-            await self._inserting.run(call, deadline_s=deadline_s)
-
-    async def select(self, statement: Statement, /, *, deadline_s: float) -> pa.Table:
-        """Return the result as Arrow columns; see ``ColumnStore``."""
-
-        def call(client: Client, remaining_s: float) -> pa.Table:
-            # As a clause, not as an argument of the driver, which sets and restores them one by one: 6 ms per
-            # statement.
-            clause = _settings_clause(self._settings(statement, remaining_s) | UNCOMPRESSED)
-            sql = f"{statement.sql}\nSETTINGS {clause}"
-            return table_of(client.raw_query(sql, dict(statement.parameters), fmt="ArrowStream"))
-
-        with translated():
-            return await self._reading.run(call, deadline_s=deadline_s)
-
-    async def rows_read(self, statement: Statement, /, *, deadline_s: float) -> int:
-        """Return how many rows the engine reads for a statement; see ``ColumnStore``."""
-
-        def call(client: Client, remaining_s: float) -> bytes:
-            clause = _settings_clause(self._settings(statement, remaining_s))
-            sql = f"{reading_only(statement.sql)}\nSETTINGS {clause}"
-            result: bytes = client.raw_query(sql, dict(statement.parameters), fmt=WITH_STATISTICS)
-            return result
-
-        with translated():
-            return rows_of(await self._reading.run(call, deadline_s=deadline_s))
-
-    async def execute(self, statement: Statement, /, *, deadline_s: float) -> None:
-        """Run a statement without a result; see ``ColumnStore``."""
-
-        def call(client: Client, remaining_s: float) -> None:
-            settings = statement_settings(
-                statement, deadline_s=remaining_s, memory_bytes_max=self._insert_memory_bytes_max
-            )
-            client.command(statement.sql, dict(statement.parameters), settings=settings)
-
-        with translated():
-            await self._reading.run(call, deadline_s=deadline_s)
 
     async def close(self) -> None:
         """Wait for running statements, then close the engine. Safe to call twice."""
         await self._reading.close()
         await self._inserting.close()
 
-    def _settings(self, statement: Statement, remaining_s: float) -> Settings:
-        return statement_settings(statement, deadline_s=remaining_s, memory_bytes_max=self._memory_bytes_max)
+    async def _insert(self, table: str, rows: pa.Table, settings: Settings, *, deadline_s: float) -> None:
+        await self._inserting.run(
+            lambda client: client.insert_arrow(table, rows, settings=dict(settings)), deadline_s=deadline_s
+        )
+
+    async def _query(self, statement: Statement, kind: str, read: Reader[Result], *, deadline_s: float) -> Result:
+        # As a clause, not as an argument of the driver, which sets and restores them one by one: 6 ms per statement.
+        sql = f"{statement.sql}\nSETTINGS {_settings_clause({**statement.settings, **UNCOMPRESSED})}"
+        parameters = dict(statement.parameters)
+        return await self._reading.run(
+            lambda client: read(client.raw_query(sql, parameters, fmt=kind)), deadline_s=deadline_s
+        )
+
+    async def _command(self, statement: Statement, *, deadline_s: float) -> None:
+        parameters, settings = dict(statement.parameters), dict(statement.settings)
+        await self._reading.run(
+            lambda client: client.command(statement.sql, parameters, settings=settings), deadline_s=deadline_s
+        )
 
 
 def _open_client(path: Path, database: str) -> Client:
@@ -161,7 +113,7 @@ class HandlePool:
         self._threads = ThreadPoolExecutor(count, thread_name_prefix=name)
         self._closed = False
 
-    async def run(self, call: Call[Result], /, *, deadline_s: float) -> Result:
+    async def run(self, call: Callable[[Client], Result], /, *, deadline_s: float) -> Result:
         """Return what ``call`` returns, within ``deadline_s`` from when the current tenant gets a handle.
 
         Raises ``Overloaded`` if no handle becomes free in time, ``DeadlineExceeded`` if the engine overruns.
@@ -169,7 +121,7 @@ class HandlePool:
         tenant = current_tenant()
         handle = await self._take(tenant, timeout_s=deadline_s)
         loop = asyncio.get_running_loop()
-        running = loop.run_in_executor(self._threads, partial(handle.run, call, max(deadline_s, REMAINING_S_MIN)))
+        running = loop.run_in_executor(self._threads, handle.run, call)
         running.add_done_callback(lambda _: self._give_back(handle, tenant))
         try:
             async with asyncio.timeout(deadline_s + GRACE_S):
@@ -203,11 +155,11 @@ class _Handle:
         self._open_client = open_client
         self._client: Client | None = None
 
-    def run(self, call: Call[Result], remaining_s: float) -> Result:
+    def run(self, call: Callable[[Client], Result]) -> Result:
         try:
             if self._client is None:
                 self._client = self._open_client()
-            return call(self._client, remaining_s)
+            return call(self._client)
         except BaseException:
             self.close()
             raise

@@ -1,4 +1,4 @@
-"""What both engines do alike: the settings of a statement, rows read, results, and errors.
+"""What both engines do alike: the statements of ``ColumnStore`` with their settings, results and errors.
 
 Errors are translated by one table of codes, those of ClickHouse's ``ErrorCodes.cpp``. The table is short on purpose.
 Only errors that depend on the value in a row are ``RejectedByStore``: a mistake in our schema or SQL would reject every
@@ -8,10 +8,12 @@ row, and must stop the worker instead of dead-lettering a whole topic.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, TypeVar
 
 import orjson
 import pyarrow as pa
@@ -29,20 +31,79 @@ from common.errors import (
     Unavailable,
 )
 from common.named_sql import load_named_sql
+from common.settings import ClickHouseSettings
 
-Settings: TypeAlias = dict[str, str | int | float]
+Result = TypeVar("Result")
+Reader: TypeAlias = Callable[[bytes], Result]
+Settings: TypeAlias = Mapping[str, str | int | float]
 
 SQL: Final = load_named_sql(Path(__file__).with_name("queries.sql"))
 """The fixed statements of this package by name."""
 
-WITH_STATISTICS: Final = "JSONCompact"
-"""A format that ends with the engine's statistics. Neither driver returns the counters that come with a result in
-Arrow."""
+DEADLINE_S_MIN: Final = 0.001
+"""Zero would mean 'no limit' to the engine."""
 
 
-def statement_settings(statement: Statement, *, deadline_s: float, memory_bytes_max: int) -> Settings:
-    """Return the settings of a statement: its own, and the bounds of time and memory that the engine enforces."""
-    return {
+class Engine(ABC):
+    """The statements of ``ColumnStore``; a subclass runs them with its driver."""
+
+    def __init__(self, settings: ClickHouseSettings) -> None:
+        self._memory_bytes_max = settings.memory_bytes_max
+        self._insert_memory_bytes_max = settings.insert_memory_bytes_max
+
+    async def insert(self, table: str, rows: pa.Table, /, *, dedup_token: str, deadline_s: float) -> None:
+        """Insert columns by name; see ``ColumnStore``."""
+        settings: Settings = {
+            "insert_deduplication_token": dedup_token,
+            # Without it a repeated block would be dropped from the table and enter the tables of its views again.
+            "deduplicate_blocks_in_dependent_materialized_views": 1,
+            "async_insert": 0,  # on by default since 26: it returns for a batch that contains rows of other inserts
+            "max_partitions_per_insert_block": 0,  # a batch may hold spans of any age
+            "input_format_null_as_default": 0,  # a null where none is allowed is a bug, not an empty text
+            **_bounds(deadline_s, self._insert_memory_bytes_max),
+        }
+        with translated(inserting=True):
+            await self._insert(table, rows, settings, deadline_s=deadline_s)
+
+    async def select(self, statement: Statement, /, *, deadline_s: float) -> pa.Table:
+        """Return the result as Arrow columns; see ``ColumnStore``."""
+        bounded = _bounded(statement, deadline_s, self._memory_bytes_max)
+        with translated():
+            return await self._query(bounded, "ArrowStream", _table_of, deadline_s=deadline_s)
+
+    async def rows_read(self, statement: Statement, /, *, deadline_s: float) -> int:
+        """Return how many rows the engine reads for a statement; see ``ColumnStore``.
+
+        Runs a ``SELECT`` that computes every column of the statement and returns a number. Caches that an earlier run
+        has filled are ignored. The format ends with the engine's statistics: neither driver returns the counters that
+        come with a result in Arrow.
+        """
+        counted = f"(\n{statement.sql}\nSETTINGS use_query_condition_cache = 0\n)"
+        reading_only = replace(statement, sql=f"SELECT count() FROM {counted} WHERE NOT ignore(*)")
+        bounded = _bounded(reading_only, deadline_s, self._memory_bytes_max)
+        with translated():
+            return await self._query(bounded, "JSONCompact", _rows_read, deadline_s=deadline_s)
+
+    async def execute(self, statement: Statement, /, *, deadline_s: float) -> None:
+        """Run a statement without a result; see ``ColumnStore``."""
+        bounded = _bounded(statement, deadline_s, self._insert_memory_bytes_max)
+        with translated():
+            await self._command(bounded, deadline_s=deadline_s)
+
+    @abstractmethod
+    async def _insert(self, table: str, rows: pa.Table, settings: Settings, *, deadline_s: float) -> None: ...
+
+    @abstractmethod
+    async def _query(self, statement: Statement, kind: str, read: Reader[Result], *, deadline_s: float) -> Result:
+        """Return what ``read`` makes of the result in the format ``kind``."""
+
+    @abstractmethod
+    async def _command(self, statement: Statement, *, deadline_s: float) -> None: ...
+
+
+def _bounded(statement: Statement, deadline_s: float, memory_bytes_max: int) -> Statement:
+    """Return the statement with all its settings, among them the bounds of time and memory that the engine enforces."""
+    settings: Settings = {
         "output_format_arrow_string_as_string": 0,  # bytes: what is stored need not be UTF-8
         # By default the fourth statement with the same text waits 13 ms for a compiler; no scan is faster for it (ADR
         # 0003).
@@ -53,43 +114,22 @@ def statement_settings(statement: Statement, *, deadline_s: float, memory_bytes_
         **statement.settings,
         **_bounds(deadline_s, memory_bytes_max),
     }
-
-
-def insert_settings(dedup_token: str, *, deadline_s: float, memory_bytes_max: int) -> Settings:
-    """Return settings that make an insert durable when it returns, and harmless when repeated with its token."""
-    return {
-        "insert_deduplication_token": dedup_token,
-        # Without it a repeated block would be dropped from the table and enter the tables of its views again.
-        "deduplicate_blocks_in_dependent_materialized_views": 1,
-        "async_insert": 0,  # on by default since 26: it returns for a batch that contains rows of other inserts
-        "max_partitions_per_insert_block": 0,  # a batch may hold spans of any age
-        "input_format_null_as_default": 0,  # a null where none is allowed is a bug, not an empty text
-        **_bounds(deadline_s, memory_bytes_max),
-    }
+    return replace(statement, settings=settings)
 
 
 def _bounds(deadline_s: float, memory_bytes_max: int) -> Settings:
     return {
-        "max_execution_time": round(deadline_s, 3),
+        "max_execution_time": round(max(deadline_s, DEADLINE_S_MIN), 3),
         "timeout_overflow_mode": "throw",
         "max_memory_usage": memory_bytes_max,
     }
 
 
-def reading_only(sql: str, /) -> str:
-    """Return a ``SELECT`` that computes every column of another one and returns a number, to measure what it reads.
-
-    Caches that an earlier run has filled are ignored.
-    """
-    return f"SELECT count() FROM (\n{sql}\nSETTINGS use_query_condition_cache = 0\n) WHERE NOT ignore(*)"
-
-
-def rows_of(result: bytes, /) -> int:
-    """Return the number of rows that were read for a result in the format ``WITH_STATISTICS``."""
+def _rows_read(result: bytes) -> int:
     return int(orjson.loads(result)["statistics"]["rows_read"])
 
 
-def table_of(arrow_stream: bytes, /) -> pa.Table:
+def _table_of(arrow_stream: bytes) -> pa.Table:
     """Return the result as a table, each column in one piece.
 
     The engine makes a block of the rows that are stored together: 50 rows may come in 40 blocks, and reading 30

@@ -15,15 +15,7 @@ import clickhouse_connect
 import pyarrow as pa
 from clickhouse_connect.driver.asyncclient import AsyncClient
 
-from common.clickhouse.engines import (
-    WITH_STATISTICS,
-    insert_settings,
-    reading_only,
-    rows_of,
-    statement_settings,
-    table_of,
-    translated,
-)
+from common.clickhouse.engines import Engine, Reader, Settings
 from common.clickhouse.store import Statement
 from common.errors import Unavailable
 from common.fair_share import FairShare, current_tenant, shielded
@@ -42,51 +34,20 @@ LONGER_THAN_ANY_DEADLINE_S: Final = 3600
 INSERTS_AT_ONCE: Final = 2
 
 
-class ServerStore:
+class ServerStore(Engine):
     """``ColumnStore`` on a server. Connects when first used, so it can be created while the server is not available.
 
     Belongs to the event loop of its first call.
     """
 
     def __init__(self, settings: ClickHouseSettings) -> None:
+        super().__init__(settings)
         self._settings = settings
         self._client: AsyncClient | None = None
         self._connecting = asyncio.Lock()
         self._reading = FairShare("connections to ClickHouse", settings.connections)
         self._inserting = FairShare("connections to ClickHouse for inserts", INSERTS_AT_ONCE)
         self._closed = False
-
-    async def insert(self, table: str, rows: pa.Table, /, *, dedup_token: str, deadline_s: float) -> None:
-        """Insert columns by name; see ``ColumnStore``."""
-        memory_bytes_max = self._settings.insert_memory_bytes_max
-        settings = insert_settings(dedup_token, deadline_s=deadline_s, memory_bytes_max=memory_bytes_max)
-
-        async def call(client: AsyncClient) -> None:
-            body = await asyncio.to_thread(_arrow_file, rows)
-            await client.raw_insert(table, rows.schema.names, body, settings, "Arrow")
-
-        with translated(inserting=True):
-            await self._run(call, self._inserting, deadline_s=deadline_s)
-
-    async def select(self, statement: Statement, /, *, deadline_s: float) -> pa.Table:
-        """Return the result as Arrow columns; see ``ColumnStore``."""
-        return table_of(await self._read(statement, statement.sql, "ArrowStream", deadline_s=deadline_s))
-
-    async def rows_read(self, statement: Statement, /, *, deadline_s: float) -> int:
-        """Return how many rows the server reads for a statement; see ``ColumnStore``."""
-        sql = reading_only(statement.sql)
-        return rows_of(await self._read(statement, sql, WITH_STATISTICS, deadline_s=deadline_s))
-
-    async def execute(self, statement: Statement, /, *, deadline_s: float) -> None:
-        """Run a statement without a result; see ``ColumnStore``."""
-        memory_bytes_max = self._settings.insert_memory_bytes_max
-        settings = statement_settings(statement, deadline_s=deadline_s, memory_bytes_max=memory_bytes_max)
-
-        async def call(client: AsyncClient) -> None:
-            await client.command(statement.sql, dict(statement.parameters), settings=settings)
-
-        with translated():
-            await self._run(call, self._reading, deadline_s=deadline_s)
 
     async def close(self) -> None:
         """Close the connections. Safe to call twice."""
@@ -95,16 +56,30 @@ class ServerStore:
         if client is not None:
             await client.close()
 
-    async def _read(self, statement: Statement, sql: str, result_format: str, *, deadline_s: float) -> bytes:
-        memory_bytes_max = self._settings.memory_bytes_max
-        settings = statement_settings(statement, deadline_s=deadline_s, memory_bytes_max=memory_bytes_max)
+    async def _insert(self, table: str, rows: pa.Table, settings: Settings, *, deadline_s: float) -> None:
+        async def call(client: AsyncClient) -> None:
+            body = await asyncio.to_thread(_arrow_file, rows)
+            await client.raw_insert(table, rows.schema.names, body, dict(settings), "Arrow")
 
-        async def call(client: AsyncClient) -> bytes:
-            result: bytes = await client.raw_query(sql, dict(statement.parameters), settings, result_format)
-            return result
+        await self._run(call, self._inserting, deadline_s=deadline_s)
 
-        with translated():
-            return await self._run(call, self._reading, deadline_s=deadline_s)
+    async def _query(self, statement: Statement, kind: str, read: Reader[Result], *, deadline_s: float) -> Result:
+        parameters, settings = dict(statement.parameters), dict(statement.settings)
+        return read(
+            await self._run(
+                lambda client: client.raw_query(statement.sql, parameters, settings, kind),
+                self._reading,
+                deadline_s=deadline_s,
+            )
+        )
+
+    async def _command(self, statement: Statement, *, deadline_s: float) -> None:
+        parameters, settings = dict(statement.parameters), dict(statement.settings)
+        await self._run(
+            lambda client: client.command(statement.sql, parameters, settings=settings),
+            self._reading,
+            deadline_s=deadline_s,
+        )
 
     async def _run(self, call: Call[Result], share: FairShare, *, deadline_s: float) -> Result:
         """Run ``call`` within a share. The server continues a statement whose caller has gone, so it counts until it

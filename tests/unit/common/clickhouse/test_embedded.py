@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import threading
+import time
 from typing import Any
 from uuid import UUID
 
@@ -37,7 +38,7 @@ class Opening:
         return self.clients[-1]
 
 
-def fail(_client, _remaining_s):
+def fail(_client):
     raise ValueError("no")
 
 
@@ -46,8 +47,8 @@ async def test_handle_is_opened_once_when_first_used():
     pool = HandlePool(opening, count=2, name="test")
     assert opening.clients == []
 
-    first = await pool.run(lambda client, _: client, deadline_s=1)
-    second = await pool.run(lambda client, _: client, deadline_s=1)
+    first = await pool.run(lambda client: client, deadline_s=1)
+    second = await pool.run(lambda client: client, deadline_s=1)
 
     assert first is second
     await pool.close()
@@ -60,7 +61,7 @@ async def test_failed_handle_is_closed_and_opened_again():
 
     with pytest.raises(ValueError, match="no"):
         await pool.run(fail, deadline_s=1)
-    await pool.run(lambda client, _: None, deadline_s=1)
+    await pool.run(lambda client: None, deadline_s=1)
 
     assert [client.is_closed for client in opening.clients] == [True, False]
     await pool.close()
@@ -69,15 +70,15 @@ async def test_failed_handle_is_closed_and_opened_again():
 async def test_handle_stays_busy_while_an_abandoned_call_runs():
     pool = HandlePool(Opening(), count=1, name="test")
     go_on = threading.Event()
-    abandoned = asyncio.create_task(pool.run(lambda client, _: go_on.wait(5), deadline_s=5))
+    abandoned = asyncio.create_task(pool.run(lambda client: go_on.wait(5), deadline_s=5))
     await asyncio.sleep(0)
     abandoned.cancel()
 
     with pytest.raises(Overloaded):
-        await pool.run(lambda client, _: None, deadline_s=0.05)
+        await pool.run(lambda client: None, deadline_s=0.05)
     go_on.set()
 
-    assert await pool.run(lambda client, _: "served", deadline_s=1) == "served"
+    assert await pool.run(lambda client: "served", deadline_s=1) == "served"
     await pool.close()
 
 
@@ -87,7 +88,7 @@ async def test_failure_of_an_abandoned_call_is_not_logged():
     pool = HandlePool(Opening(), count=1, name="test")
     may_fail = threading.Event()
 
-    def fail_late(_client, _remaining_s):
+    def fail_late(_client):
         may_fail.wait(5)
         raise ValueError("no")
 
@@ -97,23 +98,21 @@ async def test_failure_of_an_abandoned_call_is_not_logged():
     await asyncio.wait({running})
     del running  # its frames keep the failure alive
     may_fail.set()
-    await pool.run(lambda client, _: None, deadline_s=5)
+    await pool.run(lambda client: None, deadline_s=5)
     gc.collect()
 
     assert complaints == []
     await pool.close()
 
 
-async def test_waiting_for_a_handle_does_not_shorten_the_deadline():
+async def test_waiting_for_a_handle_does_not_shorten_the_deadline(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(embedded, "GRACE_S", 0)
     pool = HandlePool(Opening(), count=1, name="test")
-    go_on = threading.Event()
-    first = asyncio.create_task(pool.run(lambda client, _: go_on.wait(5), deadline_s=5))
-    second = asyncio.create_task(pool.run(lambda client, remaining_s: remaining_s, deadline_s=5))
-    await asyncio.sleep(0.05)
-    go_on.set()
+    first = asyncio.create_task(pool.run(lambda client: time.sleep(0.3), deadline_s=5))
+    second = asyncio.create_task(pool.run(lambda client: time.sleep(0.3), deadline_s=0.5))
 
     await first
-    assert await second == 5
+    await second
     await pool.close()
 
 
@@ -122,13 +121,13 @@ async def test_project_at_its_share_waits_while_others_do_not():
     pool = HandlePool(Opening(), count=2, name="test")
     go_on = threading.Event()
     with working_for(greedy):
-        first = asyncio.create_task(pool.run(lambda client, _: go_on.wait(5), deadline_s=5))
+        first = asyncio.create_task(pool.run(lambda client: go_on.wait(5), deadline_s=5))
         await asyncio.sleep(0)
         with pytest.raises(Overloaded):
-            await pool.run(lambda client, _: None, deadline_s=5)
+            await pool.run(lambda client: None, deadline_s=5)
 
     with working_for(neighbor):
-        assert await pool.run(lambda client, _: "served", deadline_s=5) == "served"
+        assert await pool.run(lambda client: "served", deadline_s=5) == "served"
     go_on.set()
     await first
     await pool.close()
@@ -139,11 +138,11 @@ async def test_abandoned_call_counts_to_the_share_of_its_project():
     pool = HandlePool(Opening(), count=2, name="test")
     go_on = threading.Event()
     with working_for(greedy):
-        abandoned = asyncio.create_task(pool.run(lambda client, _: go_on.wait(5), deadline_s=5))
+        abandoned = asyncio.create_task(pool.run(lambda client: go_on.wait(5), deadline_s=5))
         await asyncio.sleep(0)
         abandoned.cancel()
         with pytest.raises(Overloaded):
-            await pool.run(lambda client, _: None, deadline_s=5)
+            await pool.run(lambda client: None, deadline_s=5)
     go_on.set()
     await pool.close()
 
@@ -154,7 +153,7 @@ async def test_caller_stops_waiting_for_an_engine_that_overruns(monkeypatch: pyt
     go_on = threading.Event()
 
     with pytest.raises(DeadlineExceeded):
-        await pool.run(lambda client, _: go_on.wait(5), deadline_s=0.01)
+        await pool.run(lambda client: go_on.wait(5), deadline_s=0.01)
 
     go_on.set()
     await pool.close()
@@ -163,8 +162,8 @@ async def test_caller_stops_waiting_for_an_engine_that_overruns(monkeypatch: pyt
 async def test_waiting_caller_gets_an_error_when_the_pool_closes():
     pool = HandlePool(Opening(), count=1, name="test")
     go_on = threading.Event()
-    running = asyncio.create_task(pool.run(lambda client, _: go_on.wait(5), deadline_s=5))
-    waiting = asyncio.create_task(pool.run(lambda client, _: None, deadline_s=5))
+    running = asyncio.create_task(pool.run(lambda client: go_on.wait(5), deadline_s=5))
+    waiting = asyncio.create_task(pool.run(lambda client: None, deadline_s=5))
     await asyncio.sleep(0)
     closing = asyncio.create_task(pool.close())
     await asyncio.sleep(0)
