@@ -44,36 +44,22 @@ class Member(NamedTuple):
     """A member of responses that spans may lack, stored in the column of its name."""
 
     kind: pa.DataType
+    """The type of the column: text, a number, or bytes that are the JSON text of the member."""
+
     absent: bytes | int | None
     """The value of the column if the span lacks the member."""
 
-    json: Callable[[Any], bytes]
-    """Return the JSON text of a value of the column."""
 
-
-def json_text(utf8: bytes) -> bytes:
-    """Return a text as JSON, with its quotes."""
-    return orjson.dumps(utf8.decode())
-
-
-def _digits(value: int) -> bytes:
-    return b"%d" % value
-
-
-def _as_stored(json: bytes) -> bytes:
-    return json
-
-
-_NULLABLE_TEXT: Final = Member(pa.string(), None, json_text)
-_COUNT: Final = Member(pa.uint32(), 0, _digits)
-_JSON: Final = Member(pa.binary(), b"", _as_stored)
+_NULLABLE_TEXT: Final = Member(pa.string(), None)
+_COUNT: Final = Member(pa.uint32(), 0)
+_JSON: Final = Member(pa.binary(), b"")
 
 OPTIONAL_MEMBERS: Final[Mapping[str, Member]] = {
     "status_message": _NULLABLE_TEXT,
     "session_id": _NULLABLE_TEXT,
     "user_id": _NULLABLE_TEXT,
     "agent_id": _NULLABLE_TEXT,
-    "trace_state": Member(pa.string(), b"", json_text),
+    "trace_state": Member(pa.string(), b""),
     "flags": _COUNT,
     "dropped_attributes_count": _COUNT,
     "dropped_events_count": _COUNT,

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from query_api.filter.language import Condition, Operand, Operator
-from query_api.filter.sql.compile import EVERY_ROW, Compiled
+from query_api.filter.sql.compile import EVERY_ROW, Compiled, compile_condition
 from query_api.filter.sql.expressions import IS_ROOT, Parameters
-from query_api.filter.sql.sums import VisibleSums, attributes_condition
+from query_api.filter.sql.sums import VisibleSums
 from query_api.spans.visible_spans import visible_spans
 
 
@@ -111,7 +111,7 @@ class Values:
 
     def _condition(self, path: str, operator: Operator, operand: Operand) -> str:
         condition = Condition("attributes", operator, operand, tuple(path.split(".")))
-        return attributes_condition(condition, self.parameters)
+        return compile_condition(condition, self.parameters)
 
 
 def _name(known: dict[str, str], expression: str, kind: str) -> str:

@@ -17,8 +17,6 @@ from dataclasses import dataclass
 from enum import Enum, StrEnum, auto
 from typing import Any, Final, NamedTuple, TypeAlias
 
-import orjson
-
 from common.span import PROMOTED_TEXTS, SPAN_TYPES, TRACE_TYPES, SpanKind, StatusCode
 
 
@@ -232,8 +230,3 @@ class NotNormalError(TypeError):
 def is_index(segment: str) -> bool:
     """Return whether a segment of a path can be an index: at most nine decimal digits, without a leading zero."""
     return _INDEX.fullmatch(segment) is not None
-
-
-def canonical_text(node: Node) -> bytes:
-    """Return one text per tree; the order of members in JSON objects has no effect. Cursors are bound to it."""
-    return orjson.dumps(node, option=orjson.OPT_SORT_KEYS)

@@ -10,8 +10,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple, Self, TypeAlias, TypeVar
 from uuid import UUID
 
+import orjson
+
 from common.errors import InvalidCursor
-from query_api.filter.language import Node, canonical_text
+from query_api.filter.language import Node
 from query_api.pages.snapshot import Snapshot
 from query_api.request.cursor import fingerprint, read_cursor
 from query_api.request.errors import InvalidRequest
@@ -241,8 +243,9 @@ def cursor_scope(kind: str, project_id: UUID, filtering: Node, windowing: Window
     """
     order = windowing.order or Order.DESCENDING
     bounds = [microseconds(windowing.newest), microseconds(windowing.oldest), windowing.rate]
+    conditions = orjson.dumps(filtering, option=orjson.OPT_SORT_KEYS)  # one text for one filter
     rest = repr([str(part) for part in [order, *bounds]]).encode()
-    return fingerprint([kind.encode(), project_id.bytes, canonical_text(filtering), rest])
+    return fingerprint([kind.encode(), project_id.bytes, conditions, rest])
 
 
 def limit_of(limit: int | None, *, default: int, max_count: int, at: tuple[str, ...] = LIMIT_AT) -> int:

@@ -11,7 +11,7 @@ nothing are skipped.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import repeat
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
@@ -20,7 +20,7 @@ import numpy as np
 import orjson
 import pyarrow as pa
 
-from common.clickhouse.span_columns import NO_PARENT, OPTIONAL_MEMBERS, Member, json_text
+from common.clickhouse.span_columns import NO_PARENT, OPTIONAL_MEMBERS
 from common.span import NO_METRICS, Metrics, SpanKind, StatusCode
 from common.times import format_us
 from query_api.spans.usage import TraceSums, write_sums
@@ -94,7 +94,7 @@ class Layout(NamedTuple):
         if not rows.num_rows:
             return NO_ROWS
         parent_ids = [None if parent_id == NO_PARENT else parent_id for parent_id in values_of(rows, "parent_id")]
-        names = _each_once(json_text, values_of(rows, "name"))
+        names = _each_once(_text, values_of(rows, "name"))
         times = _Times.of(rows)
         before = (
             *_identities(rows, times.created, parent_ids),
@@ -203,11 +203,24 @@ def _optional(rows: pa.Table) -> Iterator[list[bytes]]:
     read = set(rows.column_names)
     for name, member in OPTIONAL_MEMBERS.items():
         if name in read and not holds_only(rows, name, member.absent):
-            yield _each_once(partial(_member_text, b',"%b":' % name.encode(), member), values_of(rows, name))
+            text = partial(_member_text, b',"%b":' % name.encode(), member.absent, _JSON_OF[member.kind])
+            yield _each_once(text, values_of(rows, name))
 
 
-def _member_text(before: bytes, member: Member, value: Any) -> bytes:
-    return b"" if value == member.absent else before + member.json(value)
+def _member_text(before: bytes, absent: bytes | int | None, json: Callable[[Any], bytes], value: Any) -> bytes:
+    return b"" if value == absent else before + json(value)
+
+
+def _text(utf8: bytes) -> bytes:
+    return orjson.dumps(utf8.decode())
+
+
+_JSON_OF: Final[Mapping[pa.DataType, Callable[[Any], bytes]]] = {
+    pa.string(): _text,
+    pa.uint32(): b"%d".__mod__,
+    pa.binary(): bytes,  # it is JSON
+}
+"""By the type of the column of a member."""
 
 
 def _each_once(text: Callable[[Value], bytes], values: Iterable[Value]) -> list[bytes]:

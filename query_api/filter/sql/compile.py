@@ -31,7 +31,7 @@ from query_api.filter.sql.expressions import (
     text_condition,
 )
 from query_api.filter.sql.json import json_condition
-from query_api.filter.sql.sums import USAGE_BYTES_MAX, USAGE_OF, attributes_condition
+from query_api.filter.sql.sums import USAGE_BYTES_MAX, USAGE_OF, ag_condition
 from query_api.filter.text_search import TextSearch
 from query_api.filter.totals import LARGE, estimated_values
 
@@ -84,17 +84,18 @@ def compile_filter(node: Node) -> Compiled:
 
 def _node(node: Node, parameters: Parameters) -> str:
     if isinstance(node, Condition):
-        return _condition(node, parameters)
+        return compile_condition(node, parameters)
     if not node.members:
         return EVERY_ROW.sql
     negation, joint = _GROUPS[node.operator]
     return f"{negation}({joint.join(_node(member, parameters) for member in node.members)})"
 
 
-def _condition(condition: Condition, parameters: Parameters) -> str:
+def compile_condition(condition: Condition, parameters: Parameters) -> str:
+    """Return a condition as an expression that is 0 or 1; ``parameters`` receives its values."""
     match FIELDS[condition.field].kind:
-        case Kind.JSON if condition.field == ATTRIBUTES:
-            return attributes_condition(condition, parameters)
+        case Kind.JSON if condition.field == ATTRIBUTES and condition.path[0] == "ag":
+            return ag_condition(condition, parameters)
         case Kind.JSON:
             return json_condition(condition, parameters)
         case Kind.ELEMENTS:

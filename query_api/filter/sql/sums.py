@@ -65,8 +65,8 @@ class VisibleSums(NamedTuple):
         return " AND ".join([f"({' OR '.join(f'{column} != 0' for column in columns)})", *are_finite])
 
 
-def attributes_condition(condition: Condition, parameters: Parameters) -> str:
-    """Return a condition on ``attributes`` as an expression that is 0 or 1."""
+def ag_condition(condition: Condition, parameters: Parameters) -> str:
+    """Return a condition on ``ag``, or a value in it, as an expression that is 0 or 1."""
     path = condition.path
     if path in _ABOVE and condition.operator is Operator.IS and isinstance(condition.operand, Mapping):
         members = [_member(path, key, value, parameters) for key, value in condition.operand.items()]
@@ -94,11 +94,11 @@ def usage_of(metric: str) -> str:
 def _member(path: tuple[str, ...], key: str, value: Any, parameters: Parameters) -> str:
     if value is None:
         return f"NOT {_has_member(path, key, parameters)}"
-    return attributes_condition(Condition("attributes", Operator.IS, value, (*path, key)), parameters)
+    return ag_condition(Condition("attributes", Operator.IS, value, (*path, key)), parameters)
 
 
 def _has_member(path: tuple[str, ...], key: str, parameters: Parameters) -> str:
-    return attributes_condition(Condition("attributes", Operator.EXISTS, path=(*path, key)), parameters)
+    return ag_condition(Condition("attributes", Operator.EXISTS, path=(*path, key)), parameters)
 
 
 def _verdict(condition: Condition, sums: VisibleSums, parameters: Parameters) -> str:
