@@ -22,7 +22,7 @@ from common.settings import InvalidSettings
 from common.span import MODEL_CALLS
 
 PRICED: Final = frozenset({*MODEL_CALLS, "query"})
-"""The types of spans that may get a cost: calls of models, and queries, which the reference prices too (§3.3; ours adds
+"""The types of spans that may get a cost: model calls, and queries, which the reference prices too (§3.3; ours adds
 ``llm``). ``agent`` and the like repeat what their model calls used.
 """
 

@@ -55,7 +55,7 @@ def mapping_table(convention: Convention) -> str:
     return _table(("attribute", "becomes", "read as", "note"), rows)
 
 
-def native_table() -> str:
+def ag_attributes_table() -> str:
     """The older names of Agenta's SDK, and what they are now."""
     renamed = [(f"`{old}*`", f"`{new}*`") for old, new in ag._RENAMED_PREFIXES]
     renamed += [(f"`{old}`", f"`{new}`") for old, new in ag._RENAMED_KEYS.items()]
@@ -191,7 +191,7 @@ def _table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 PARTS: Final[Mapping[str, Callable[[], str]]] = {
     "presence": presence_table,
-    "native": native_table,
+    "ag_attributes": ag_attributes_table,
     **{convention.name: partial(mapping_table, convention) for convention in CONVENTIONS},
 }
 """The parts that there are, by name."""

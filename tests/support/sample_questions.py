@@ -126,7 +126,7 @@ TOLD_BY_ANTHROPICS_CLIENT: Final = {
     "7a882b7e9d6c02d2",
     "9c3086fb5c712f94",
 }
-"""Of the calls of models, those that another span tells of too."""
+"""The model calls that another span reports too."""
 
 FAILED_MODEL_CALLS: Final[Spans] = {
     "agenta-litellm-02": {"e76acd1221dac6df"},  # an exception event, and a status that says nothing
@@ -228,4 +228,4 @@ CALLS_OF_SESSION: Final[dict[str, Spans]] = {
     # of its embeddings the AI SDK 7 says no session
     "trip-22": {"vercel-ai-v7-01": MODEL_CALLS["vercel-ai-v7-01"] - {"6fd470d3025eff58", "4bfc212376248bc7"}},
 }
-"""The calls of models in the traces of a session."""
+"""The model calls in the traces of a session."""
