@@ -2,7 +2,7 @@
 
 A table is built record by record, column by column: one span costs a few list operations, its JSON texts and its
 leaves; everything else is done once for a record. The JSON text of each member is stored as responses contain it, so
-that a page is joined without parsing (``query_api/spans/render.py``). Pure: no I/O, no clock.
+that a page is joined without parsing (``query_api/spans/rows.py``). Pure: no I/O, no clock.
 
 To promote another value to a member and a column: a migration with the column and its bit of ``members``, a field of
 ``Span`` and ``NormalizedSpan`` and a name in ``PROMOTED_TEXTS`` (``common/span.py``), a row at the end of

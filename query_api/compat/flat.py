@@ -22,7 +22,7 @@ from query_api.request.json_body import Strict, json_response, parse_json_text, 
 from query_api.request.route import Request, Response
 from query_api.spans.latest_versions import delete_trace
 from query_api.spans.project_spans import project_spans
-from query_api.spans.render import Rendered
+from query_api.spans.rows import Rendered
 from query_api.spans.windowing import Focus, Format, Order, Windowing, WindowingResponse
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)

@@ -35,7 +35,7 @@ from query_api.request.json_body import json_response, validated
 from query_api.request.route import PrepareContext, Request, Response
 from query_api.spans.latest_versions import delete_trace
 from query_api.spans.project_spans import project_spans
-from query_api.spans.render import Rendered
+from query_api.spans.rows import Rendered
 from query_api.spans.windowing import Windowing, WindowingResponse, refuse_feed
 
 

@@ -25,7 +25,7 @@ from query_api.registry.fields import LooseReferenceIn
 from query_api.request.json_body import BY_FORM, LISTED, UNLISTED, Listed, Named, Strict
 from query_api.request.references import ReferenceIn
 from query_api.request.route import PrepareContext
-from query_api.spans.render import Rendered
+from query_api.spans.rows import Rendered
 from query_api.spans.windowing import Windowing, WindowingResponse
 
 Json: TypeAlias = dict[str, Any]

@@ -39,8 +39,7 @@ from query_api.request.cursor import read_cursor, write_cursor
 from query_api.request.progress import Through
 from query_api.request.route import Request, Response
 from query_api.spans.project_spans import ProjectSpans, Table, project_spans, read_from
-from query_api.spans.render import Rendered
-from query_api.spans.rows import fetch_rows
+from query_api.spans.rows import Rendered, fetch_rows
 from query_api.spans.windowing import Order, Windowing
 
 SPARE_ARRIVALS: Final = 16

@@ -21,8 +21,7 @@ from common.fair_share import in_thread
 from query_api.filter.sql.compile import Compiled
 from query_api.spans.latest_versions import LatestAndSums, latest_and_sums
 from query_api.spans.project_spans import ProjectSpans
-from query_api.spans.render import Layout, Rendered
-from query_api.spans.rows import LARGE_BYTES, LARGE_SPANS, fetch_rows, render_current, render_versions
+from query_api.spans.rows import LARGE_BYTES, LARGE_SPANS, Layout, Rendered, fetch_rows, render_current, render_versions
 from query_api.spans.usage import TraceSums
 from query_api.spans.versions import Version, rows_as, standing_in, values_of, versions_of
 

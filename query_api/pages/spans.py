@@ -52,8 +52,7 @@ from query_api.request.references import ReferenceIn
 from query_api.request.route import Request, Response
 from query_api.spans.latest_versions import latest_of_ids, sums_of_traces
 from query_api.spans.project_spans import ProjectSpans, StatementBudget, project_spans
-from query_api.spans.render import Layout, Rendered
-from query_api.spans.rows import fetch_matching_rows, fetch_rows
+from query_api.spans.rows import Layout, Rendered, fetch_matching_rows, fetch_rows
 from query_api.spans.usage import TraceSums
 from query_api.spans.versions import Position, Version
 from query_api.spans.windowing import Filtering, WindowBy, Windowing, WindowingResponse, refuse_unfit

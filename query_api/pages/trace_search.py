@@ -29,7 +29,7 @@ from query_api.pages.scan import Batch, Scan, candidates_statement
 from query_api.pages.window import TracePosition, TraceWindow
 from query_api.spans.latest_versions import LatestAndSums, latest_and_sums
 from query_api.spans.project_spans import ProjectSpans, StatementBudget, Table, read_from
-from query_api.spans.rows import RowsAhead
+from query_api.spans.rows_ahead import RowsAhead
 from query_api.spans.versions import (
     Position,
     Version,

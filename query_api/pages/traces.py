@@ -29,8 +29,8 @@ from query_api.request.route import Request, Response
 from query_api.spans.latest_versions import delete_trace as delete_spans_of_trace
 from query_api.spans.latest_versions import latest_of_traces
 from query_api.spans.project_spans import ProjectSpans, project_spans
-from query_api.spans.render import Layout, Rendered
-from query_api.spans.rows import RowsAhead
+from query_api.spans.rows import Layout, Rendered
+from query_api.spans.rows_ahead import RowsAhead
 from query_api.spans.usage import TraceSums
 from query_api.spans.versions import Version
 from query_api.spans.windowing import Windowing, WindowingResponse, refuse_feed

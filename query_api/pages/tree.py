@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import repeat
 from typing import Final, TypeAlias
 
-from query_api.spans.render import Rendered
+from query_api.spans.rows import Rendered
 from query_api.spans.versions import Version
 
 LEVELS_MAX: Final = 200

@@ -28,7 +28,7 @@ from query_api.registry.schemas import RevisionReferences
 from query_api.registry.values import References, Revision
 from query_api.request.route import Request, Response
 from query_api.saved.queries import QUERY, SAVED_AT, QueryData
-from query_api.spans.render import Rendered
+from query_api.spans.rows import Rendered
 from query_api.spans.windowing import Focus, Windowing, WindowingResponse, refuse_feed
 
 

@@ -103,7 +103,7 @@ _SETTINGS: Final[EngineSettings] = {
     "max_ast_elements": 5_000_000,
     "max_expanded_ast_elements": 5_000_000,
 }
-_NO_SETTINGS: Final[EngineSettings] = {}
+NO_SETTINGS: Final[EngineSettings] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +185,7 @@ class ProjectSpans:
         *,
         step: str = "statement",
         share: StatementBudget | None = None,
-        settings: EngineSettings = _NO_SETTINGS,
+        settings: EngineSettings = NO_SETTINGS,
     ) -> pa.Table:
         """Return the result of a statement that names tables as ``read_from`` does.
 

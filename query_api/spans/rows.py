@@ -1,57 +1,64 @@
-"""Rows of spans by their versions: read, laid out, and put into the order of a response.
+"""Rows of ``spans``: read by their versions, and written as the JSON objects of responses (reference §2, contract §4).
 
 Rows are requested before it is certain that their versions are visible, so that nothing waits: while one statement
-runs, the result of another one is laid out (``render.py``). ``latest_versions.py`` decides what is visible.
+runs, the result of another one is laid out. ``latest_versions.py`` decides what is visible.
+
+Members that are JSON are stored as responses show them and copied as they are: a page is put together without
+parsing. Only two kinds of attributes are parsed and written again: those with ``outputs.__default__`` (reference
+§3.8), and those of a root whose trace has sums.
+
+A page is written member by member, each for all rows at once, and then joined row by row: a tenth of the time it
+takes span by span. Members with few values are written together, once for each set of values; columns that hold
+nothing are skipped.
 """
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from functools import lru_cache, reduce
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache, partial, reduce
+from itertools import repeat
 from operator import or_
-from typing import Final, Self
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
+import orjson
 import pyarrow as pa
 
-from common.clickhouse.span_columns import ALL_MEMBERS
-from common.errors import InvalidInput
+from common.clickhouse.span_columns import ALL_MEMBERS, NO_PARENT, OPTIONAL_MEMBERS
 from common.fair_share import in_thread
-from common.ids import trace_id_hex
 from common.limits import MIB
+from common.span import NO_METRICS, Metrics, SpanKind, StatusCode
+from common.times import format_us
 from query_api.filter.sql.compile import Compiled
-from query_api.spans.project_spans import EngineSettings, ProjectSpans, Table, read_from
-from query_api.spans.render import NO_ROWS, Layout, Rendered, row_columns
-from query_api.spans.usage import TraceSums
+from query_api.spans.project_spans import NO_SETTINGS, EngineSettings, ProjectSpans, Table, read_from
+from query_api.spans.usage import TraceSums, write_sums
 from query_api.spans.versions import (
-    HexDigits,
+    ID_BYTES,
+    SpanKey,
     Version,
     among_ids,
     among_starts,
-    ids_as_packed,
+    holds_only,
+    id_bytes,
     integers_of,
     packed_versions,
+    rows_as,
     standing_in,
-    starts_as_packed,
     values_of,
+    versions_of,
 )
+
+_Columns: TypeAlias = Iterator[Iterable[bytes]]
+"""Parallel texts, each column for all rows."""
+
+Integers: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
+
+Value = TypeVar("Value", bound=Hashable)
 
 LARGE_SPANS: Final = 1_000
 LARGE_BYTES: Final = 1 * MIB
 """From either on, rows are laid out in a thread: in the event loop they would delay other requests by more than about
 5 ms."""
-
-SPANS_AHEAD_MAX: Final = 4_000
-"""For one request: a few MB."""
-
-HEAD_START_S: Final = 0.001
-"""A thread sends the statement, and needs the interpreter for 0.3 ms. Without this pause it would get it only when
-the loop next waits, and the engine would be idle until then. """
-
-READ_BYTES_MAX: Final = 64 * MIB
-"""Rows of traces in one result: how large the spans of a trace are is known only when they are read. Beyond it the
-engine stops with what its threads have at hand, some tens of MiB if spans are large."""
 
 SHAPES_MAX: Final = 256
 """Statements that are cached: one for each set of members that the spans of a page have."""
@@ -67,6 +74,243 @@ one thread; with two, 50 of them take 60 ms instead of 95. Not for statements th
 parallel may not be needed. What the primary key leaves is read: looking up the ids in their index first takes 0.6 ms
 and excludes nothing."""
 
+_TIME_OPTIONS: Final = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NAIVE_UTC | orjson.OPT_UTC_Z
+_NS_PER_US: Final = 1_000
+_NS_US_MAX: Final = 2**63 // _NS_PER_US - 1
+"""Times whose nanoseconds fit into 64 bits: about 292 years around 1970."""
+
+_DEFAULT_OUTPUT: Final = b"__default__"
+_KINDS: Final = {kind.value: kind.name.encode() for kind in SpanKind}
+_CODES: Final = {code.value: b'","status_code":"%b","attributes":' % code.name.encode() for code in StatusCode}
+
+
+class Rendered(NamedTuple):
+    """One span: what trees and pages need, and its JSON object, not empty, from brace to brace."""
+
+    version: Version
+    parent_id: bytes | None
+    name: bytes
+    """JSON text, with its quotes."""
+
+    json: bytes
+
+    @property
+    def key(self) -> SpanKey:
+        """The identity of the span."""
+        return self.version.key
+
+
+class Layout(NamedTuple):
+    """Spans with every text that depends on their row alone, and not on the rest of the page."""
+
+    versions: list[Version]
+    parent_ids: list[bytes | None]
+    names: list[bytes]
+    before: Sequence[Iterable[bytes]]
+    """The texts before the attributes, column by column; those that are the same for all spans are endless
+    iterators."""
+
+    attributes: list[bytes]
+    """Without the sums of their traces."""
+
+    after: Sequence[list[bytes]]
+    bytes_count: int
+    """The size of the rows."""
+
+    @classmethod
+    def of(cls, rows: pa.Table) -> Layout:
+        """Lay out the spans of ``rows``, in their order. The rows have the ``row_columns`` of the members that these
+        spans have.
+        """
+        if not rows.num_rows:
+            return NO_ROWS
+        parent_ids = [None if parent_id == NO_PARENT else parent_id for parent_id in values_of(rows, "parent_id")]
+        names = _each_once(_text, values_of(rows, "name"))
+        times = _Times.of(rows)
+        before = (
+            *_identities(rows, times.created, parent_ids),
+            _descriptions(rows, names),
+            *_start_and_end(times),
+            [_CODES[code] for code in values_of(rows, "status_code")],
+        )
+        after = tuple(_optional(rows))
+        return cls(versions_of(rows), parent_ids, names, before, _attributes(rows), after, rows.get_total_buffer_size())
+
+    def spans(self, sums: TraceSums) -> list[Rendered]:
+        """Return the spans; roots have the sums of their traces."""
+        columns = (*self.before, self._attributes_with(sums), *self.after, repeat(b"}"))
+        spans = map(b"".join, zip(*columns, strict=False))
+        return rows_as(Rendered, self.versions, self.parent_ids, self.names, spans)
+
+    def _attributes_with(self, sums: TraceSums) -> list[bytes]:
+        used = {trace_id: metrics for trace_id, metrics in sums.items() if metrics != NO_METRICS}
+        if not used:
+            return self.attributes
+        attributes = list(self.attributes)
+        for index, (version, parent_id) in enumerate(zip(self.versions, self.parent_ids, strict=True)):
+            if parent_id is None and version.trace_id in used:
+                attributes[index] = _with_sums(attributes[index], used[version.trace_id])
+        return attributes
+
+
+NO_ROWS: Final = Layout([], [], [], (), [], (), 0)
+
+
+class _Times(NamedTuple):
+    """The times of some rows, each column for all of them, as JSON text or digits."""
+
+    created: list[bytes]
+    start: list[bytes]
+    end: list[bytes]
+    start_ns: list[bytes]
+    end_ns: list[bytes]
+
+    @classmethod
+    def of(cls, rows: pa.Table) -> _Times:
+        """Write all of them at once: the calls cost more than the rows."""
+        times_us = np.concatenate([integers_of(rows, name) for name in ("stored_us", "start_us", "end_us")])
+        rests_ns = np.concatenate([integers_of(rows, name) for name in ("start_ns_rest", "end_ns_rest")])
+        count = rows.num_rows
+        times, nanoseconds = time_texts(times_us), nanosecond_texts(times_us[count:], rests_ns)
+        return cls(times[:count], times[count:-count], times[-count:], nanoseconds[:count], nanoseconds[count:])
+
+
+def time_texts(times_us: Integers) -> list[bytes]:
+    """Return microseconds since 1970 as ``format_us`` does, in quotes."""
+    try:
+        return _split_array(orjson.dumps(times_us.view("datetime64[us]"), option=_TIME_OPTIONS))
+    except TypeError:  # orjson cannot write the last day of the year 9999
+        return [b'"%b"' % format_us(time_us).encode() for time_us in times_us.tolist()]
+
+
+def nanosecond_texts(times_us: Integers, rests_ns: Integers) -> list[bytes]:
+    """Return nanoseconds since 1970 as digits, from microseconds and the rest below them."""
+    if np.abs(times_us).max(initial=0) <= _NS_US_MAX:
+        return _split_array(orjson.dumps(times_us * _NS_PER_US + rests_ns, option=_TIME_OPTIONS))
+    pairs = zip(times_us.tolist(), rests_ns.tolist(), strict=True)
+    return [b"%d" % (time_us * _NS_PER_US + rest_ns) for time_us, rest_ns in pairs]
+
+
+def _split_array(array: bytes) -> list[bytes]:
+    """Return the texts of the items of a JSON array; they contain no comma."""
+    return array[1:-1].split(b",") if len(array) > len(b"[]") else []
+
+
+def _identities(rows: pa.Table, created: list[bytes], parent_ids: Sequence[bytes | None]) -> _Columns:
+    """Write ``created_at`` and the ids, up to the quote before the next member."""
+    yield from (repeat(b'{"created_at":'), created)
+    yield from (repeat(b',"trace_id":"'), _digits_of_ids(rows, "trace_id", 2 * ID_BYTES))
+    yield from (repeat(b'","span_id":"'), _digits_of_ids(rows, "span_id", ID_BYTES)[1::2])
+    parents = zip(parent_ids, _digits_of_ids(rows, "parent_id", ID_BYTES)[1::2], strict=True)
+    yield [b"" if parent_id is None else b'","parent_id":"' + digits for parent_id, digits in parents]
+
+
+def _start_and_end(times: _Times) -> _Columns:
+    """Write start and end, up to the quote before the next member."""
+    yield from (repeat(b',"start_time":'), times.start)
+    yield from (repeat(b',"end_time":'), times.end)
+    yield from (repeat(b',"start_time_unix_nano":"'), times.start_ns)
+    yield from (repeat(b'","end_time_unix_nano":"'), times.end_ns)
+
+
+def _descriptions(rows: pa.Table, names: Sequence[bytes]) -> list[bytes]:
+    """Write types, kind and name."""
+    columns = (values_of(rows, name) for name in ("trace_type", "span_type", "kind"))
+    return _each_once(_description, zip(*columns, names, strict=True))
+
+
+def _description(members: tuple[bytes, bytes, int, bytes]) -> bytes:
+    trace_type, span_type, kind, name = members
+    return b'","trace_type":"%b","span_type":"%b","span_kind":"%b","span_name":%b' % (
+        trace_type,
+        span_type,
+        _KINDS[kind],
+        name,
+    )
+
+
+def _optional(rows: pa.Table) -> Iterator[list[bytes]]:
+    """Write the optional members, each with a comma before it; nothing for a member that no row has."""
+    read = set(rows.column_names)
+    for name, member in OPTIONAL_MEMBERS.items():
+        if name in read and not holds_only(rows, name, member.absent):
+            text = partial(_member_text, b',"%b":' % name.encode(), member.absent, _JSON_OF[member.kind])
+            yield _each_once(text, values_of(rows, name))
+
+
+def _member_text(before: bytes, absent: bytes | int | None, json: Callable[[Any], bytes], value: Any) -> bytes:
+    return b"" if value == absent else before + json(value)
+
+
+def _text(utf8: bytes) -> bytes:
+    return orjson.dumps(utf8.decode())
+
+
+_JSON_OF: Final[Mapping[pa.DataType, Callable[[Any], bytes]]] = {
+    pa.string(): _text,
+    pa.uint32(): b"%d".__mod__,
+    pa.binary(): bytes,  # it is JSON
+}
+"""By the type of the column of a member."""
+
+
+def _each_once(text: Callable[[Value], bytes], values: Iterable[Value]) -> list[bytes]:
+    """Return the text of each value; equal values are written once."""
+    return list(map(_TextCache(text).__getitem__, values))
+
+
+class _TextCache(dict[Value, bytes]):
+    """The texts of values: less than half the time of ``functools.cache``."""
+
+    def __init__(self, text: Callable[[Value], bytes]) -> None:
+        self._text = text
+
+    def __missing__(self, value: Value) -> bytes:
+        text = self[value] = self._text(value)
+        return text
+
+
+def _digits_of_ids(rows: pa.Table, name: str, length: int) -> list[bytes]:
+    """Return the hexadecimal digits of a column of ids, cut into texts of one length."""
+    digits: list[bytes] = np.frombuffer(id_bytes(rows, name).hex().encode(), f"S{length}").tolist()
+    return digits
+
+
+def _attributes(rows: pa.Table) -> list[bytes]:
+    """Return attributes as they are stored, with ``outputs.__default__`` in place of all outputs."""
+    stored = values_of(rows, "attributes")
+    if _DEFAULT_OUTPUT not in b"".join(stored):  # one search through all takes a third of one search each
+        return stored
+    return [_with_default_output(json) if _DEFAULT_OUTPUT in json else json for json in stored]
+
+
+def _with_default_output(json: bytes) -> bytes:
+    attributes = orjson.loads(json)
+    outputs = attributes["ag"]["data"].get("outputs")
+    if isinstance(outputs, dict) and "__default__" in outputs:
+        attributes["ag"]["data"]["outputs"] = outputs["__default__"]
+    return orjson.dumps(attributes)
+
+
+def _with_sums(json: bytes, sums: Metrics) -> bytes:
+    attributes = orjson.loads(json)
+    write_sums(attributes, sums)
+    return orjson.dumps(attributes)
+
+
+_REQUIRED: Final = (
+    "trace_id", "span_id", "parent_id", "start_us", "end_us", "start_ns_rest", "end_ns_rest", "stored_us", "name",
+    "kind", "status_code", "trace_type", "span_type", "attributes",
+)  # fmt: skip
+
+
+def row_columns(members: int) -> tuple[str, ...]:
+    """Return the columns that ``Layout.of`` needs for spans that have no more than these bits of
+    ``OPTIONAL_MEMBERS``.
+    """
+    optional = (name for bit, name in enumerate(OPTIONAL_MEMBERS) if members >> bit & 1)
+    return (*_REQUIRED, *optional, "partition_id", "record_offset")
+
 
 async def fetch_rows(
     spans: ProjectSpans, versions: Collection[Version], *, members: Iterable[int] = (ALL_MEMBERS,)
@@ -78,43 +322,25 @@ async def fetch_rows(
     """
     if not versions:
         return NO_ROWS
-    return await _fetch(spans, _rows_statement(reduce(or_, members, 0)), packed_versions(versions))
+    return await fetch(spans, packed_versions(versions), reduce(or_, members, 0))
 
 
 async def fetch_matching_rows(spans: ProjectSpans, versions: Collection[Version], matching: Compiled) -> Layout:
     """Read the matching rows that are at the places of these versions: their own, or those that replaced them."""
-    values = {**matching.parameters, **packed_versions(versions)}
-    return await _fetch(spans, f"{_rows_statement(ALL_MEMBERS)}WHERE {matching.sql}\n", values)
+    return await fetch(spans, {**matching.parameters, **packed_versions(versions)}, where=matching.sql)
 
 
-async def _fetch_some(spans: ProjectSpans, values: Mapping[str, HexDigits], members: int = ALL_MEMBERS) -> Layout:
-    """Read all rows, or if they are large little more than ``READ_BYTES_MAX`` of them, at least one."""
-    bound: EngineSettings = {"max_result_bytes": READ_BYTES_MAX, "result_overflow_mode": "break"}
-    return await _fetch(spans, _rows_statement(members), values, {**_SCATTERED, **bound})
-
-
-def _may_be_cut(layout: Layout) -> bool:
-    """Whether the engine may have stopped before the last row. It counts bytes slightly differently than Arrow."""
-    return layout.bytes_count >= READ_BYTES_MAX // 2
-
-
-def _too_large(versions: Iterable[Version], bytes_max: int) -> str:
-    trace_ids = {version.trace_id for version in versions}
-    [subject, *others] = [f"Trace {trace_id_hex(trace_id)} takes" for trace_id in trace_ids]
-    return (
-        f"{'These traces take' if others else subject} more than {bytes_max} bytes, too much for one response."
-        " The spans of a trace come in pages from /spans/query with a filter on `trace_id`."
-    )
-
-
-def _found_in(layouts: Iterable[Layout]) -> set[Version]:
-    return {version for layout in layouts for version in layout.versions}
-
-
-async def _fetch(
-    spans: ProjectSpans, sql: str, values: Mapping[str, object], settings: EngineSettings = _SCATTERED
+async def fetch(
+    spans: ProjectSpans,
+    values: Mapping[str, object],
+    members: int = ALL_MEMBERS,
+    *,
+    where: str = "",
+    settings: EngineSettings = NO_SETTINGS,
 ) -> Layout:
-    rows = await spans.select(sql, values, step="rows", settings=settings)
+    """Read the rows at the places that ``packed_versions`` has put into ``values``, and lay them out."""
+    sql = f"{_rows_statement(members)}WHERE {where}\n" if where else _rows_statement(members)
+    rows = await spans.select(sql, values, step="rows", settings={**_SCATTERED, **settings})
     is_large = rows.num_rows > LARGE_SPANS or rows.get_total_buffer_size() > LARGE_BYTES
     return await in_thread(Layout.of, rows) if is_large else Layout.of(rows)
 
@@ -122,89 +348,6 @@ async def _fetch(
 @lru_cache(maxsize=SHAPES_MAX)
 def _rows_statement(members: int) -> str:
     return f"\nSELECT {', '.join(row_columns(members))}\n{read_from(Table.SPANS, prewhere=[_OF_VERSIONS])}\n"
-
-
-class RowsAhead:
-    """Rows of traces that are read while their latest versions are looked up. Rows that nobody takes are dropped on
-    exit.
-    """
-
-    def __init__(self, spans: ProjectSpans, *, bytes_max: int) -> None:
-        """``bytes_max`` limits the rows that are taken together."""
-        self._spans = spans
-        self._bytes_max = bytes_max
-        self._reading: dict[bytes, asyncio.Task[Layout]] = {}
-        self._spans_left = SPANS_AHEAD_MAX
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        left = set(self._reading.values())
-        for reading in left:
-            reading.cancel()
-        await asyncio.gather(*left, return_exceptions=True)
-
-    async def begin(self, sent: pa.Table, trace_ids: Collection[bytes]) -> None:
-        """Begin to read the spans of these traces, unless they are too many to read without need. They must not have
-        been begun before.
-
-        ``sent`` are their versions: the columns of ``Version`` and ``members``, among others. Returns when the
-        statement has been sent.
-        """
-        is_wanted = set(trace_ids).__contains__
-        flags = np.fromiter(map(is_wanted, values_of(sent, "trace_id")), np.bool_, sent.num_rows)
-        count = int(flags.sum())
-        if 0 < count <= self._spans_left:
-            self._spans_left -= count
-            starts, span_ids = starts_as_packed(sent, "start_us", flags), ids_as_packed(sent, "span_id", flags)
-            members = int(np.bitwise_or.reduce(integers_of(sent, "members")[flags]))
-            self._read(trace_ids, {"starts": starts, "span_ids": span_ids}, members)
-            await asyncio.sleep(HEAD_START_S)
-
-    async def take_together(self, versions: Collection[Version]) -> list[Layout] | None:
-        """Return what holds these versions, as far as they have rows, if one read is enough.
-
-        ``None`` if it is not: its rows are dropped, and the versions must be taken trace by trace.
-        """
-        layouts = await self._taken(versions)
-        if any(map(_may_be_cut, layouts)) and not _found_in(layouts).issuperset(versions):
-            return None
-        return layouts
-
-    async def take(self, versions: Collection[Version]) -> list[Layout]:
-        """Return what holds these versions, as far as they have rows, in as many reads as needed.
-
-        Raises ``InvalidInput`` if they are too large for one response.
-        """
-        layouts = await self._taken(versions)
-        if any(map(_may_be_cut, layouts)):
-            await self._complete(layouts, versions)
-        return layouts
-
-    async def _taken(self, versions: Collection[Version]) -> list[Layout]:
-        """Collect the rows begun before; read the rows of traces that were not begun."""
-        trace_ids = {version.trace_id for version in versions}
-        if missing := trace_ids.difference(self._reading):
-            others = [version for version in versions if version.trace_id in missing]
-            self._read(missing, packed_versions(others))
-        return list(await asyncio.gather(*{self._reading.pop(trace_id) for trace_id in trace_ids}))
-
-    async def _complete(self, layouts: list[Layout], versions: Collection[Version]) -> None:
-        """Read the missing versions until all are found or no more rows come."""
-        found = _found_in(layouts)
-        while missing := [version for version in versions if version not in found]:
-            layout = await _fetch_some(self._spans, packed_versions(missing))
-            if found.issuperset(layout.versions):
-                return
-            layouts.append(layout)
-            found.update(layout.versions)
-            if sum(layout.bytes_count for layout in layouts) > self._bytes_max:
-                raise InvalidInput(_too_large(versions, self._bytes_max))
-
-    def _read(self, trace_ids: Iterable[bytes], values: Mapping[str, HexDigits], members: int = ALL_MEMBERS) -> None:
-        reading = asyncio.create_task(_fetch_some(self._spans, values, members), name="read-rows")
-        self._reading |= dict.fromkeys(trace_ids, reading)
 
 
 def render_versions(layouts: Iterable[Layout], versions: Sequence[Version], sums: TraceSums) -> list[Rendered]:

@@ -22,7 +22,7 @@ from query_api.pages.trace_search import find_traces
 from query_api.pages.traces import Trace, read_page, traces_of_ids
 from query_api.pages.window import TraceWindow
 from query_api.spans.project_spans import ProjectSpans
-from query_api.spans.rows import RowsAhead
+from query_api.spans.rows_ahead import RowsAhead
 from tests.support.api import context_of
 from tests.support.feed import Reader, settle
 from tests.support.span_corpus import START_NS, store_record

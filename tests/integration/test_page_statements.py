@@ -23,7 +23,7 @@ from query_api.pages.trace_search import find_traces
 from query_api.pages.traces import read_page, traces_of_ids
 from query_api.pages.window import TraceWindow, Window
 from query_api.spans.project_spans import ProjectSpans
-from query_api.spans.rows import RowsAhead
+from query_api.spans.rows_ahead import RowsAhead
 from tests.support.span_corpus import START_NS, store_record
 
 SPANS_COUNT = 40_000

@@ -29,7 +29,7 @@ from query_api.pages.spans import find_page, spans_of_ids
 from query_api.pages.window import Window, edge
 from query_api.spans.latest_versions import latest_of_traces
 from query_api.spans.project_spans import SQL, ProjectSpans, trace_sums_sql
-from query_api.spans.render import Rendered
+from query_api.spans.rows import Rendered
 from query_api.spans.usage import TraceSums
 from query_api.spans.versions import Position, Version, versions_of
 from query_api.spans.windowing import Order

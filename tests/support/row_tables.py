@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from common.clickhouse.span_columns import ALL_MEMBERS, NO_PARENT
 from common.span import PROMOTED_TEXTS
-from query_api.spans.render import row_columns
+from query_api.spans.rows import row_columns
 
 TEXT_COLUMNS = ("status_message", *PROMOTED_TEXTS)
 JSON_COLUMNS = ("events", "links", "references", "hashes", "resource", "scope")

@@ -168,7 +168,7 @@ class _Sum(Subject):
         return " AND ".join(f"{self._amount} {sign} {number_place(bound, self._parameters)}" for sign, bound in bounds)
 
     def reads(self, search: TextSearch) -> str:
-        """Read the sum as responses show it: digits if it is an integer of 64 bits (``spans/render.py``)."""
+        """Read the sum as responses show it: digits if it is an integer of 64 bits (``spans/rows.py``)."""
         amount = self._amount
         is_integer = f"{amount} = trunc({amount}) AND {amount} >= -pow(2., 63) AND {amount} < pow(2., 64)"
         text = f"if({is_integer}, toString(toInt128({amount})), {visible_number(f'toString({amount})')})"

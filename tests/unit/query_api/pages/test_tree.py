@@ -18,7 +18,7 @@ from query_api.intake.models import TraceIngest
 from query_api.intake.prepare import flatten
 from query_api.pages.tree import LEVELS_MAX, tree_json
 from query_api.request.json_body import read_body
-from query_api.spans.render import Rendered
+from query_api.spans.rows import Rendered
 from query_api.spans.versions import Version
 from tests.support.scale import scaled
 

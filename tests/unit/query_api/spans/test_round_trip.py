@@ -14,7 +14,7 @@ from common.clickhouse.migrate import DDL
 from common.clickhouse.span_columns import ALL_MEMBERS, OPTIONAL_MEMBERS, SpanColumns
 from common.span import PROMOTED_TEXTS, Event, Link, NormalizedSpan, Resource, Scope, Span
 from ingest.normalize import normalize
-from query_api.spans.render import Layout, row_columns
+from query_api.spans.rows import Layout, row_columns
 
 TIME_NS = 1_700_000_000_123_456_789
 TIME = "2023-11-14T22:13:20.123456Z"

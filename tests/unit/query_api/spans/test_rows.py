@@ -1,238 +1,145 @@
-"""Rows ahead: asked for at once, read once, and let go when nobody wants them."""
+"""Rows as JSON objects: each member as the contract spells it, whatever a row holds and however the engine cut the
+columns."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Collection, Sequence
-from itertools import chain, islice, repeat
+from typing import Any
 
-import pyarrow as pa
+import orjson
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from common.clickhouse.span_columns import OPTIONAL_MEMBERS
-from common.clickhouse.store import Statement
-from common.errors import InvalidInput, Unavailable
-from common.ids import DEFAULT_PROJECT_ID
-from common.limits import MIB
-from common.times import SystemClock
-from query_api.spans.project_spans import ProjectSpans
-from query_api.spans.rows import SPANS_AHEAD_MAX, RowsAhead, render_versions
-from query_api.spans.versions import Version, packed_ids, packed_starts, split_ids
-from tests.support.api import UntouchedStore
-from tests.support.row_tables import row, table
+from common.clickhouse.span_columns import NO_PARENT
+from common.span import NO_METRICS, Metrics, SpanKind, StatusCode
+from common.times import EARLIEST_US, LATEST_US, format_us
+from query_api.spans.rows import Layout
+from query_api.spans.versions import holds_only
+from tests.support.row_tables import COUNTS, JSON_COLUMNS, TEXT_COLUMNS, row, table
 
-BYTES_MAX = 512 * MIB
+ids = st.binary(min_size=16, max_size=16) | st.just(b"id" + bytes(14))
+moments = st.integers(EARLIEST_US, LATEST_US) | st.integers(-3, 3) | st.just(EARLIEST_US) | st.just(LATEST_US)
+whole_seconds = st.integers(-(10**9), 10**9).map(lambda second: second * 1_000_000)
+rests = st.integers(0, 999)
+texts = st.text(max_size=5).map(str.encode)
+some_json = st.sampled_from([b"", b'[{"a":1}]', '{"é":"/"}'.encode()])
 
-VERSIONS = pa.schema(
-    {
-        "start_us": pa.int64(),
-        "span_id": pa.binary(16),
-        "trace_id": pa.binary(16),
-        "partition_id": pa.binary(),
-        "record_offset": pa.uint64(),
-        "members": pa.uint16(),
-    }
+
+rows = st.builds(
+    row,
+    trace_id=ids,
+    span_id=ids,
+    parent_id=ids | st.just(NO_PARENT),
+    name=texts,
+    kind=st.sampled_from([kind.value for kind in SpanKind]),
+    status_code=st.sampled_from([code.value for code in StatusCode]),
+    start_us=moments | whole_seconds,
+    end_us=moments | whole_seconds,
+    stored_us=moments | whole_seconds,
+    start_ns_rest=rests,
+    end_ns_rest=rests,
+    trace_state=texts,
+    **{name: st.none() | texts for name in TEXT_COLUMNS},
+    **dict.fromkeys(JSON_COLUMNS, some_json),
+    **dict.fromkeys(COUNTS, st.integers(0, 2**32 - 1) | st.just(0)),
 )
 
 
-def version(number: int) -> Version:
-    """Of a span that is alone in its trace."""
-    return Version(number, number.to_bytes(16, "big"), number.to_bytes(16, "little"), b"partition_id", number)
+def expected(row: dict[str, Any]) -> dict[str, Any]:
+    """Return the members of a span, written in a plain way."""
+    parent_id = row["parent_id"]
+    required = {
+        "created_at": format_us(row["stored_us"]),
+        "trace_id": row["trace_id"].hex(),
+        "span_id": row["span_id"][8:].hex(),
+        **({} if parent_id == NO_PARENT else {"parent_id": parent_id[8:].hex()}),
+        "trace_type": row["trace_type"].decode(),
+        "span_type": row["span_type"].decode(),
+        "span_kind": SpanKind(row["kind"]).name,
+        "span_name": row["name"].decode(),
+        "start_time": format_us(row["start_us"]),
+        "end_time": format_us(row["end_us"]),
+        "start_time_unix_nano": str(row["start_us"] * 1000 + row["start_ns_rest"]),
+        "end_time_unix_nano": str(row["end_us"] * 1000 + row["end_ns_rest"]),
+        "status_code": StatusCode(row["status_code"]).name,
+        "attributes": orjson.loads(row["attributes"]),
+    }
+    texts = {name: row[name].decode() for name in TEXT_COLUMNS if row[name] is not None}
+    state = {"trace_state": row["trace_state"].decode()} if row["trace_state"] else {}
+    counts = {name: row[name] for name in COUNTS if row[name]}
+    return required | texts | state | counts | {name: orjson.loads(row[name]) for name in JSON_COLUMNS if row[name]}
 
 
-class Shelf(UntouchedStore):
-    """An engine that holds rows of these versions, and responds when it is allowed to."""
+@given(rows=st.lists(rows, min_size=1, max_size=5), data=st.data())
+def test_members_are_rendered_in_order(rows: list[dict[str, Any]], data: st.DataObject) -> None:
+    spans = Layout.of(table(rows, cut_at=data.draw(st.integers(0, len(rows))))).spans({})
 
-    def __init__(self, *numbers: int) -> None:
-        self._held: Sequence[Version] = [version(number) for number in numbers]
-        self.asked: list[Statement] = []
-        self.left_alone = 0
-        self.may_answer = asyncio.Event()
-        self.may_answer.set()
-        self.is_away = False
-
-    def hold(self, versions: Sequence[Version]) -> None:
-        self._held = versions
-
-    async def select(self, statement: Statement, /, *, deadline_s: float) -> pa.Table:
-        self.asked.append(statement)
-        try:
-            await self.may_answer.wait()
-        except asyncio.CancelledError:
-            self.left_alone += 1
-            raise
-        if self.is_away:
-            raise Unavailable("The engine is unavailable.")
-        wanted = split_ids(bytes.fromhex(str(statement.parameters["span_ids"])))
-        return table([row(**each._asdict()) for each in self._held if each.span_id in wanted])
-
-    def spans(self) -> ProjectSpans:
-        return ProjectSpans(self, DEFAULT_PROJECT_ID, clock=SystemClock(), budget_s=60.0)
+    assert [list(orjson.loads(span.json).items()) for span in spans] == [list(expected(row).items()) for row in rows]
+    assert [span.key for span in spans] == [(row["trace_id"], row["span_id"]) for row in rows]
+    assert [span.version.start_us for span in spans] == [row["start_us"] for row in rows]
+    assert [orjson.loads(span.name) for span in spans] == [row["name"].decode() for row in rows]
+    assert [span.parent_id or NO_PARENT for span in spans] == [row["parent_id"] for row in rows]
 
 
-async def begin(
-    rows: RowsAhead, versions: Collection[Version], *, others: Collection[Version] = (), members: Collection[int] = ()
-) -> None:
-    """Begin to read these versions, with these members, when ``others`` were found as well."""
-    of_each = chain(members, repeat(0))
-    found = [each._asdict() | {"members": next(of_each)} for each in (*versions, *others)]
-    sent = pa.Table.from_pylist(found, VERSIONS)
-    await rows.begin(sent, {each.trace_id for each in versions})
+def test_no_rows_render_no_spans() -> None:
+    assert Layout.of(table([])).spans({}) == []
 
 
-async def taken(rows: RowsAhead, versions: Collection[Version]) -> set[Version]:
-    return {each for layout in await rows.take(versions) for each in layout.versions}
+def test_json_members_are_copied_as_stored() -> None:
+    spaced = b'{"a" : 1.0}'
+
+    [span] = Layout.of(table([row(attributes=spaced, resource=spaced)])).spans({})
+
+    assert b'"attributes":%b,"resource":%b}' % (spaced, spaced) in span.json
 
 
-async def test_begun_rows_are_requested_at_once_and_only_once() -> None:
-    shelf = Shelf(1, 2, 3)
-    shelf.may_answer.clear()
+def test_root_of_a_trace_without_usage_is_rendered_as_stored() -> None:
+    spaced = b'{"ag" : {"metrics" : {}}}'
 
-    async with RowsAhead(shelf.spans(), bytes_max=BYTES_MAX) as rows:
-        await begin(rows, [version(1), version(2)])
-        assert len(shelf.asked) == 1
-        shelf.may_answer.set()
+    [span] = Layout.of(table([row(attributes=spaced)])).spans({b"t" * 16: NO_METRICS})
 
-        assert await taken(rows, [version(1), version(2)]) == {version(1), version(2)}
-    assert len(shelf.asked) == 1
+    assert b'"attributes":%b' % spaced in span.json
 
 
-async def test_traces_that_were_not_begun_are_read_when_taken() -> None:
-    shelf = Shelf(1, 2, 3)
+def test_whole_seconds_have_no_fraction() -> None:
+    spans = Layout.of(table([row(start_us=1_000_000), row(start_us=1_000_010), row(start_us=2_000_000)])).spans({})
 
-    async with RowsAhead(shelf.spans(), bytes_max=BYTES_MAX) as rows:
-        await begin(rows, [version(1)])
-
-        assert await taken(rows, [version(1), version(3), version(9)]) == {version(1), version(3)}
-    assert len(shelf.asked) == 2
+    times = [orjson.loads(span.json)["start_time"] for span in spans]
+    assert times == ["1970-01-01T00:00:01Z", "1970-01-01T00:00:01.000010Z", "1970-01-01T00:00:02Z"]
 
 
-async def test_other_traces_are_not_read() -> None:
-    shelf = Shelf(1, 2, 3)
+def test_default_output_replaces_all_outputs() -> None:
+    attributes = b'{"ag":{"data":{"outputs":{"__default__":[1]}},"metrics":{}}}'
 
-    async with RowsAhead(shelf.spans(), bytes_max=BYTES_MAX) as rows:
-        await begin(rows, [version(1), version(3)], others=[version(2)])
+    [span] = Layout.of(table([row(attributes=attributes)])).spans({})
 
-        assert await taken(rows, [version(1), version(3)]) == {version(1), version(3)}
-    assert str(shelf.asked[0].parameters["span_ids"]) == str(packed_ids([version(1).span_id, version(3).span_id]))
-    assert str(shelf.asked[0].parameters["starts"]) == str(packed_starts([1, 3]))
+    assert orjson.loads(span.json)["attributes"]["ag"]["data"] == {"outputs": [1]}
 
 
-async def test_traces_begun_together_can_be_taken_separately() -> None:
-    shelf = Shelf(1, 2)
+@pytest.mark.parametrize(("parent_id", "is_shown"), [(NO_PARENT, True), (b"p" * 16, False)])
+def test_only_roots_have_the_sums_of_their_trace(parent_id: bytes, is_shown: bool) -> None:
+    [span] = Layout.of(table([row(parent_id=parent_id)])).spans({b"t" * 16: Metrics(tokens_total=3.0)})
 
-    async with RowsAhead(shelf.spans(), bytes_max=BYTES_MAX) as rows:
-        await begin(rows, [version(1), version(2)])
+    tokens = orjson.loads(span.json)["attributes"]["ag"]["metrics"]["tokens"]
+    assert tokens == ({"cumulative": {"total": 3}} if is_shown else {})
 
-        assert version(1) in await taken(rows, [version(1)])
-        assert version(2) in await taken(rows, [version(2)])
-    assert len(shelf.asked) == 1
+
+def test_one_layout_is_rendered_with_different_sums() -> None:
+    layout = Layout.of(table([row()]))
+    plain = layout.spans({})
+
+    [with_sums] = layout.spans({b"t" * 16: Metrics(errors=2.0)})
+
+    assert orjson.loads(with_sums.json)["attributes"]["ag"]["metrics"]["errors"] == {"cumulative": 2}
+    assert layout.spans({}) == plain
 
 
 @pytest.mark.parametrize(
-    ("counts", "statements"), [([SPANS_AHEAD_MAX], 1), ([SPANS_AHEAD_MAX + 1], 0), ([1, SPANS_AHEAD_MAX], 1)]
+    ("name", "blank", "other"), [("session_id", None, b""), ("events", b"", b"[]"), ("flags", 0, 1)]
 )
-async def test_rows_read_ahead_are_limited(counts: list[int], statements: int) -> None:
-    shelf = Shelf()
-    numbers = iter(range(2 * SPANS_AHEAD_MAX))
+def test_column_holds_only_blanks_unless_a_row_has_a_value(name: str, blank: Any, other: Any) -> None:
+    blanks = [row(**{name: blank})] * 3
 
-    async with RowsAhead(shelf.spans(), bytes_max=BYTES_MAX) as rows:
-        for count in counts:
-            await begin(rows, [version(number) for number in islice(numbers, count)])
-
-    assert len(shelf.asked) == statements
-
-
-async def test_failure_is_raised_when_the_rows_are_taken() -> None:
-    shelf = Shelf(1)
-    shelf.is_away = True
-
-    async with RowsAhead(shelf.spans(), bytes_max=BYTES_MAX) as rows:
-        await begin(rows, [version(1)])
-
-        with pytest.raises(Unavailable):
-            await rows.take([version(1)])
-
-
-async def test_rows_that_nobody_takes_are_dropped_even_if_they_failed() -> None:
-    away, slow = Shelf(1), Shelf(1)
-    away.is_away = True
-    slow.may_answer.clear()
-
-    for shelf in (away, slow):
-        async with RowsAhead(shelf.spans(), bytes_max=BYTES_MAX) as rows:
-            await begin(rows, [version(1)])
-
-    assert slow.left_alone == 1
-
-
-async def test_spans_are_rendered_in_the_given_order_without_missing_ones() -> None:
-    shelf = Shelf(1, 2, 3)
-    asked = [version(3), version(9), version(1)]
-
-    async with RowsAhead(shelf.spans(), bytes_max=BYTES_MAX) as rows:
-        rendered = render_versions(await rows.take(asked), asked, {})
-
-    assert [each.version for each in rendered] == [version(3), version(1)]
-
-
-@pytest.mark.parametrize("is_begun", [True, False])
-async def test_only_columns_that_a_span_needs_are_read(is_begun: bool) -> None:
-    shelf = Shelf(1, 2, 3)
-    links, scope = (1 << list(OPTIONAL_MEMBERS).index(name) for name in ("links", "scope"))
-
-    async with RowsAhead(shelf.spans(), bytes_max=BYTES_MAX) as rows:
-        if is_begun:
-            await begin(rows, [version(1), version(2)], others=[version(3)], members=[links, 0, scope])
-        await rows.take([version(1), version(2)])
-
-    read = set(shelf.asked[0].sql.partition("FROM")[0].replace(",", " ").split())
-    assert read.intersection(OPTIONAL_MEMBERS) == ({"links"} if is_begun else set(OPTIONAL_MEMBERS))
-
-
-async def test_scattered_rows_are_read_in_parallel() -> None:
-    shelf = Shelf(1)
-
-    async with RowsAhead(shelf.spans(), bytes_max=BYTES_MAX) as rows:
-        await rows.take([version(1)])
-
-    assert shelf.asked[0].settings["merge_tree_min_rows_for_concurrent_read"] == 1
-
-
-class Slices(Shelf):
-    """An engine whose results end after two rows."""
-
-    async def select(self, statement: Statement, /, *, deadline_s: float) -> pa.Table:
-        return (await super().select(statement, deadline_s=deadline_s)).take([0, 1])
-
-
-def of_trace(number: int) -> Version:
-    return version(number)._replace(trace_id=bytes(15) + b"\x01")
-
-
-async def test_too_large_trace_is_rejected_before_it_is_read_completely(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("query_api.spans.rows.READ_BYTES_MAX", 1)
-    versions = [of_trace(number) for number in range(1, 100)]
-    shelf = Slices()
-    shelf.hold(versions)
-    two_rows = table([row(**each._asdict()) for each in versions[:2]]).get_total_buffer_size()
-
-    async with RowsAhead(shelf.spans(), bytes_max=10 * two_rows) as rows:
-        with pytest.raises(InvalidInput, match=rf"^Trace {1:032x} takes more than {10 * two_rows} bytes, too much"):
-            await rows.take(versions)
-
-    assert 5 < len(shelf.asked) < 12
-
-
-async def test_trace_of_several_reads_is_complete(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("query_api.spans.rows.READ_BYTES_MAX", 1)
-    versions = [of_trace(number) for number in range(1, 21)]
-    shelf = Slices()
-    shelf.hold(versions)
-
-    async with RowsAhead(shelf.spans(), bytes_max=BYTES_MAX) as rows:
-        rendered = render_versions(await rows.take(versions), versions, {})
-
-    assert [each.version for each in rendered] == versions
+    assert holds_only(table(blanks, cut_at=1), name, blank)
+    assert not holds_only(table([*blanks, row(**{name: other})], cut_at=1), name, blank)
+    assert not holds_only(table([row(**{name: other})]), name, blank)

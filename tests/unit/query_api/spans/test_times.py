@@ -5,7 +5,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from common.times import EARLIEST_US, LATEST_US, format_us
-from query_api.spans.render import nanosecond_texts, time_texts
+from query_api.spans.rows import nanosecond_texts, time_texts
 
 NS_US_MAX = 2**63 // 1000 - 1
 
