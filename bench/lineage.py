@@ -33,7 +33,7 @@ from common.settings import Settings
 from common.telemetry import configure_logging
 from query_api.http.app import open_api
 from query_api.registry.store import Lineage, Owner
-from query_api.registry.values import Content, Header, Kind
+from query_api.registry.values import CommitTarget, Content, Header, Kind
 
 TIMES: Final = 400
 """How often each operation is timed; the first tenth is warm-up."""
@@ -46,11 +46,11 @@ UNCOUNTED: Final = TIMES // 10
 HEAD: Final = b"POST %b HTTP/1.1\r\nHost: bench\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
 LENGTH: Final = re.compile(rb"Content-Length: (\d+)")
 
-CREATE_BARE: Final = """
-CREATE TABLE bare (id uuid PRIMARY KEY DEFAULT gen_random_uuid(), data json);
-CREATE TABLE bare_counter (id integer PRIMARY KEY, count integer NOT NULL);
-INSERT INTO bare_counter VALUES (1, 0);
-"""
+CREATE_BARE: Final = (
+    "CREATE TABLE bare (id uuid PRIMARY KEY DEFAULT gen_random_uuid(), data json)",
+    "CREATE TABLE bare_counter (id integer PRIMARY KEY, count integer NOT NULL)",
+    "INSERT INTO bare_counter VALUES (1, 0)",
+)
 INSERT_BARE: Final = "INSERT INTO bare (data) VALUES ($1) RETURNING id"
 UPDATE_BARE: Final = "UPDATE bare_counter SET count = count + 1 WHERE id = 1 RETURNING count"
 
@@ -124,7 +124,7 @@ async def _alone(bench: Bench) -> dict[str, Any]:
     variant_id, content = UUID(bench.variant_ids[0]), Content(Header(), flags="{}", data=PAYLOAD)
     acts: dict[str, Act] = {
         "bare": lambda: bench.database.fetch_one(INSERT_BARE, PAYLOAD),
-        "statement": lambda: bench.lineage.commit(variant_id, content),
+        "statement": lambda: bench.lineage.commit(CommitTarget(variant_id), content),
         "commit": lambda: bench.commit(0, on_variant=0),
         "retrieve": bench.retrieve,
     }
@@ -191,7 +191,8 @@ async def _serving(settings: Settings) -> AsyncIterator[Bench]:
         open_database(settings.postgres) as database,
         open_api(settings, store=store) as port,
     ):
-        await database.execute(CREATE_BARE)
+        for statement in CREATE_BARE:
+            await database.fetch_all(statement)
         lineage = Lineage(database, Kind.APPLICATION, Owner(DEFAULT_PROJECT_ID, DEFAULT_USER_ID))
         connections = [Connection(*await asyncio.open_connection("127.0.0.1", port)) for _ in range(WRITERS)]
         variant_ids = await _variants(lineage)

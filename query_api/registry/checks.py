@@ -16,7 +16,7 @@ from pydantic import BaseModel
 from common.errors import Conflict, InvalidInput
 from common.postgres.errors import UniqueViolation
 from query_api.registry.store import Lineage
-from query_api.registry.values import Artifact, References, Revision, Variant
+from query_api.registry.values import Artifact, References, Revision, Variant, number_of
 from query_api.request.errors import InvalidRequest, MemberConflict, SlugTaken
 from query_api.request.json_body import bounded_input, validated
 from query_api.request.references import Reference, ReferenceIn
@@ -95,13 +95,6 @@ def reporting_conflicts(*, slug: str | None, chosen_id: UUID | None = None) -> I
         raise SlugTaken(slug) from violation
 
 
-NO_VERSION: Final = -1
-"""No revision has this number."""
-
-_DIGITS_MAX: Final = 9
-"""Versions are 32-bit integers; no variant gets near a thousand million commits."""
-
-
 def references_of(
     artifact: ReferenceIn | None, variant: ReferenceIn | None, revision: ReferenceIn | None
 ) -> References:
@@ -139,19 +132,6 @@ async def _most_precise(lineage: Lineage, references: References) -> Revision | 
         owner = await lineage.find(Artifact, artifact)
         return None if owner is None else await lineage.revision_of_artifact(owner.id, version=version)
     return None
-
-
-def number_of(version: str) -> int | None:
-    """Return the number of a version; ``None`` if the text cannot be one."""
-    if not (version.isascii() and version.isdecimal()) or len(version) > _DIGITS_MAX:
-        return None
-    return int(version) if str(int(version)) == version else None
-
-
-def wanted_number(version: str | None) -> int | None:
-    """Return the number of a version to look for, ``NO_VERSION`` for a text that cannot be one."""
-    number = None if version is None else number_of(version)
-    return NO_VERSION if version is not None and number is None else number
 
 
 def refuse_insufficient(word: str, references: References) -> None:

@@ -31,7 +31,7 @@ from query_api.registry.responses import one_response, reference_members, revisi
 from query_api.registry.revision_handlers import RevisionHandlers, refuse_grown
 from query_api.registry.schemas import ResolveOptions, RetrieveRevision
 from query_api.registry.store import Lineage
-from query_api.registry.values import Artifact, Content, Header, Kind, References, Revision
+from query_api.registry.values import Artifact, CommitTarget, Content, Header, Kind, References, Revision
 from query_api.request.json_body import Listed, Named
 from query_api.request.references import ReferenceIn, Text
 from query_api.request.route import Request, Response
@@ -214,7 +214,7 @@ async def deploy_application(request: Request) -> Response:
         newest = await environments.revision_of_variant(where.variant_id)
         data = json_text(with_deployments({} if newest is None else _data(newest), added))
         refuse_grown(data, bytes_max=request.context.settings.limits.body_bytes_max)
-        await environments.commit(where.variant_id, Content(Header(), body.message, data=data))
+        await environments.commit(CommitTarget(where.variant_id), Content(Header(), body.message, data=data))
     return revision_response(APPLICATIONS, revision, with_slugs=True)
 
 

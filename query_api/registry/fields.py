@@ -16,7 +16,6 @@ from uuid import UUID
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from pydantic_core import PydanticCustomError
 
-from query_api.registry.pages import IdWindow
 from query_api.registry.values import Header
 from query_api.request.json_body import Strict
 from query_api.request.references import NamedSlug, ReferenceIn, Text, Time, refuse_nul
@@ -27,8 +26,6 @@ JSON_DEPTH_MAX: Final = 64
 
 SLUG_LENGTH_MAX: Final = 2_500
 """The longest slug that a Postgres index can hold after a fork has appended its suffix."""
-
-LIMIT_MAX: Final = 2**31 - 1
 
 
 def _not_too_long(slug: str) -> str:
@@ -122,19 +119,6 @@ class IdWindowing(Strict):
     order: Order | None = None
     interval: int | None = Field(None, gt=0, description="Ignored here.")
     rate: float | None = Field(None, ge=0, le=1, description="Ignored here.")
-
-
-def id_window(windowing: IdWindowing | None) -> IdWindow:
-    """Return the page that a request asks for; without ``windowing`` all rows, oldest first."""
-    if windowing is None:
-        return IdWindow()
-    return IdWindow(
-        is_descending=windowing.order is not Order.ASCENDING,
-        after_id=windowing.next,
-        newest=windowing.newest,
-        oldest=windowing.oldest,
-        limit=None if windowing.limit is None else max(1, min(windowing.limit, LIMIT_MAX)),
-    )
 
 
 def json_text(value: Any) -> str | None:

@@ -20,12 +20,11 @@ from query_api.registry.checks import (
     refuse_reserved,
     reporting_conflicts,
 )
-from query_api.registry.fields import id_window
 from query_api.registry.kinds import History, RevisionState
 from query_api.registry.responses import artifact_members, list_response, one_response, simple_members, variant_members
-from query_api.registry.searches import EntityQuery, search_of, with_parameters
+from query_api.registry.searches import EntityQuery, flags_of, refuse_versions, with_parameters
 from query_api.registry.store import LOG_MAX, Entity, Lineage, Owner, random_slug
-from query_api.registry.values import Artifact, Content, Header, Kind, References, SimpleArtifact, Variant
+from query_api.registry.values import Artifact, CommitTarget, Content, Header, Kind, References, SimpleArtifact, Variant
 from query_api.request.references import Reference
 from query_api.request.route import Request, Response
 
@@ -52,7 +51,8 @@ class KindHandlers:
     async def _page(self, request: Request, layer: type[Entity]) -> list[Entity]:
         """Return the page of a layer that the body and the parameters of a query ask for."""
         query: EntityQuery = with_parameters(request.body, request.query)
-        return await self._lineage(request).page(layer, search_of(self._history, query), id_window(query.windowing))
+        refuse_versions(self._labels, query)
+        return await self._lineage(request).page(layer, query, flags_of(self._history, query))
 
     async def _create_artifact(
         self, lineage: Lineage, sent: schemas.ArtifactCreate, chosen_id: UUID | None
@@ -245,8 +245,10 @@ class SimpleHandlers(KindHandlers):
         variant = await lineage.create_variant(artifact.id, random_slug(), header=header)
         assert variant is not None  # noqa: S101 - its artifact was created in this transaction
         snapshot = self._history.snapshot(sent.data)
-        await lineage.commit_first(variant.id, Content(header, SEED_MESSAGE, self._history.snapshot(None).flags))
-        await lineage.commit(variant.id, Content(header, None, snapshot.flags, snapshot.data))
+        await lineage.commit(
+            CommitTarget(variant.id), Content(header, SEED_MESSAGE, self._history.snapshot(None).flags)
+        )
+        await lineage.commit(CommitTarget(variant.id), Content(header, None, snapshot.flags, snapshot.data))
 
     async def _commit_edit(
         self, lineage: Lineage, artifact: Artifact, before: SimpleArtifact, sent: schemas.SimpleEdit
@@ -261,7 +263,7 @@ class SimpleHandlers(KindHandlers):
             newest = await lineage.revision_of_variant(before.variant_id)
             snapshot = self._history.snapshot(None) if newest is None else RevisionState(newest.data, newest.flags)
         header = Header(sent.name, sent.description, artifact.tags, artifact.meta)
-        await lineage.commit(before.variant_id, Content(header, None, snapshot.flags, snapshot.data))
+        await lineage.commit(CommitTarget(before.variant_id), Content(header, None, snapshot.flags, snapshot.data))
 
     def _response(self, simple: SimpleArtifact | None) -> Response:
         return one_response(self._labels.artifact, None if simple is None else simple_members(simple))

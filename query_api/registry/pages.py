@@ -8,14 +8,25 @@ short.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
-from datetime import datetime
+from collections.abc import Sequence
+from dataclasses import fields
 from typing import Any, Final
 from uuid import UUID
 
 from common.limits import MIB
-from query_api.registry.values import Artifact, Revision, SimpleArtifact, Variant
+from query_api.registry.fields import IdWindowing, json_text
+from query_api.registry.kinds import FlagConditions
+from query_api.registry.searches import (
+    ArtifactFilter,
+    EntityFilter,
+    EntityQuery,
+    QueryRevisions,
+    QueryVariants,
+    RevisionFilter,
+)
+from query_api.registry.values import wanted_number
+from query_api.request.references import Reference, ReferenceIn
+from query_api.spans.windowing import Order
 
 BYTES_MAX: Final = 64 * MIB
 """The largest response, which is in memory about three times: six revisions of the largest body, or 6,000 of 10 KB."""
@@ -23,111 +34,36 @@ BYTES_MAX: Final = 64 * MIB
 ROW_BYTES: Final = 1_000
 """The size of a row without what people wrote: ids, times, flags, and the names of members."""
 
+LIMIT_MAX: Final = 2**31 - 1
+"""The largest limit of a statement."""
+
 _WRITTEN: Final = ("name", "description", "tags", "meta", "message", "data")
 """The columns that may be large."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IdWindow:
-    """A page. ``newest`` and ``oldest`` bound the time of creation; which of them is inclusive: reference §8.1."""
-
-    is_descending: bool = False
-    after_id: UUID | None = None
-    newest: datetime | None = None
-    oldest: datetime | None = None
-    limit: int | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Named:
-    """Rows that have one of the ids or one of the slugs; ``None`` in both is no condition.
-
-    If any version is given, ``versions`` is parallel to ids and slugs: a row with the id or slug of a place must have
-    its version.
-    """
-
-    ids: tuple[UUID | None, ...] = ()
-    slugs: tuple[str | None, ...] = ()
-    versions: tuple[int | None, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Search:
-    """The conditions on rows; ``None`` is no condition.
-
-    ``name``, ``description`` and ``message`` are parts of the text; case is ignored. ``tags``, ``meta``, ``role_flags``
-    (of the artifact) and ``revision_flags`` are JSON objects whose members a row must have. ``folder_id`` is a tuple of
-    one, in which ``None`` selects rows without a folder.
-    """
-
-    slugs: tuple[str, ...] | None = None
-    name: str | None = None
-    description: str | None = None
-    message: str | None = None
-    version: int | None = None
-    tags: str | None = None
-    meta: str | None = None
-    role_flags: str | None = None
-    revision_flags: str | None = None
-    folder_id: tuple[UUID | None] | None = None
-    authors: tuple[UUID, ...] | None = None
-    dates: tuple[datetime, ...] | None = None
-    artifact_id: UUID | None = None
-    variant_id: UUID | None = None
-    artifacts: Named | None = None
-    variants: Named | None = None
-    revisions: Named | None = None
-    includes_archived: bool = False
-
-
-TABLES: Final[Mapping[type, str]] = {
-    Artifact: """(
-    SELECT *, id AS artifact_id, slug AS artifact_slug, flags AS artifact_flags, (
-        SELECT r.flags FROM revisions r
-        WHERE r.project_id = a.project_id AND r.variant_id = (
-            SELECT id FROM variants WHERE project_id = a.project_id AND artifact_id = a.id
-            ORDER BY created_at, id LIMIT 1)
-        ORDER BY r.version DESC LIMIT 1) AS revision_flags
-    FROM artifacts a)""",
-    Variant: """(
-    SELECT v.*, v.id AS variant_id, v.slug AS variant_slug, a.slug AS artifact_slug, a.flags AS artifact_flags, (
-        SELECT r.flags FROM revisions r
-        WHERE r.project_id = v.project_id AND r.variant_id = v.id ORDER BY r.version DESC LIMIT 1) AS revision_flags
-    FROM variants v JOIN artifacts a ON a.project_id = v.project_id AND a.id = v.artifact_id)""",
-    Revision: """(
-    SELECT r.*, r.flags AS revision_flags, a.slug AS artifact_slug, a.flags AS artifact_flags, v.slug AS variant_slug
-    FROM revisions r
-    JOIN variants v ON v.project_id = r.project_id AND v.id = r.variant_id
-    JOIN artifacts a ON a.project_id = r.project_id AND a.id = r.artifact_id)""",
-    SimpleArtifact: """(
-    SELECT a.*, a.id AS artifact_id, a.slug AS artifact_slug, a.flags AS artifact_flags,
-        v.id AS variant_id, r.id AS revision_id, r.flags AS revision_flags, r.data
-    FROM artifacts a
-    CROSS JOIN LATERAL (
-        SELECT id FROM variants
-        WHERE project_id = a.project_id AND artifact_id = a.id ORDER BY created_at, id LIMIT 1) v
-    CROSS JOIN LATERAL (
-        SELECT id, flags, data FROM revisions
-        WHERE project_id = a.project_id AND variant_id = v.id ORDER BY version DESC LIMIT 1) r)""",
-}
-"""The rows of each layer with the ids and slugs of the layers above, and the flags of the revision or the head."""
+def columns_of(layer: type) -> str:
+    """Return the columns of a layer's rows, which are the fields of its class."""
+    return ", ".join(field.name for field in fields(layer))
 
 
 def page_statement(
-    layer: type, search: Search, window: IdWindow, *, scope: tuple[UUID, str], columns: str, bytes_max: int
+    layer: type, rows: str, query: EntityQuery, flags: FlagConditions, *, scope: tuple[UUID, str], bytes_max: int
 ) -> tuple[str, list[object]]:
-    """Return the bounded statement of a page, and its arguments. ``columns`` are the fields of the layer's value."""
+    """Return the bounded statement of a page, and its arguments. ``rows`` selects all rows of the layer."""
+    windowing = query.windowing or IdWindowing(order=Order.ASCENDING)
+    is_descending = windowing.order is not Order.ASCENDING
     where = _Where("project_id = $1", "kind = $2", arguments=list(scope))
-    _add_search(where, search)
-    _add_window(where, window)
-    direction = "DESC" if window.is_descending else "ASC"
-    limit = "" if window.limit is None else f"\nLIMIT {where.place(window.limit)}"
-    sql = f"SELECT {columns}\nFROM {TABLES[layer]} AS entity\nWHERE {where.text}\nORDER BY id {direction}{limit}"
-    place = where.place(bytes_max)
-    return bounded_statement(layer, sql, columns=columns, order=f"id {direction}", bytes_max=place), where.arguments
+    _add_query(where, query)
+    _add_flags(where, "artifact_flags", flags.of_artifact)
+    _add_flags(where, "revision_flags", flags.of_revision)
+    _add_window(where, windowing, is_descending=is_descending)
+    order = "id DESC" if is_descending else "id ASC"
+    limit = "" if windowing.limit is None else f"\nLIMIT {where.place(max(1, min(windowing.limit, LIMIT_MAX)))}"
+    sql = f"SELECT {columns_of(layer)}\nFROM ({rows}) AS entity\nWHERE {where.text}\nORDER BY {order}{limit}"
+    return bounded_statement(layer, sql, order=order, bytes_max=where.place(bytes_max)), where.arguments
 
 
-def bounded_statement(layer: type, statement: str, *, columns: str, order: str, bytes_max: str) -> str:
+def bounded_statement(layer: type, statement: str, *, order: str, bytes_max: str) -> str:
     """Return ``statement``, cut after the first row with which the rows are larger than ``bytes_max``.
 
     ``bytes_max`` is a placeholder like ``$3``. Rows have a column ``bytes_count``. ``order`` is the order of the
@@ -135,7 +71,7 @@ def bounded_statement(layer: type, statement: str, *, columns: str, order: str, 
     """
     written = [field.name for field in fields(layer) if field.name in _WRITTEN]
     size = " + ".join([f"{ROW_BYTES}::bigint", *(f"coalesce(octet_length({name}::text), 0)" for name in written)])
-    return f"""SELECT {columns}, bytes_count
+    return f"""SELECT {columns_of(layer)}, bytes_count
 FROM (
     SELECT *, sum(bytes_count) OVER (ORDER BY {order} ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS bytes_before
     FROM (SELECT *, {size} AS bytes_count FROM ({statement}) AS found OFFSET 0) AS measured) AS added_up
@@ -169,26 +105,44 @@ class _Where:
             self.add(clause, value)
 
 
-def _add_search(where: _Where, search: Search) -> None:
-    if not search.includes_archived:
+def _add_query(where: _Where, query: EntityQuery) -> None:
+    if not query.include_archived:
         where.add("deleted_at IS NULL")
-    where.add_given("slug = ANY({}::text[])", search.slugs)
-    for column in ("name", "description", "message"):
-        where.add_given(f"position(lower({{}}::text) IN lower({column})) > 0", getattr(search, column))
-    where.add_given("tags @> {}::jsonb", search.tags)
-    where.add_given("meta::jsonb @> {}::jsonb", search.meta)
-    _add_flags(where, "artifact_flags", search.role_flags)
-    _add_flags(where, "revision_flags", search.revision_flags)
-    where.add_given("created_by = ANY({}::uuid[])", search.authors)
-    where.add_given("created_at = ANY({}::timestamptz[])", search.dates)
-    where.add_given("version = {}::integer", search.version)
-    where.add_given("artifact_id = {}::uuid", search.artifact_id)
-    where.add_given("variant_id = {}::uuid", search.variant_id)
-    if search.folder_id is not None:
-        where.add("folder_id IS NOT DISTINCT FROM {}::uuid", search.folder_id[0])
-    _add_named(where, search.artifacts, id_column="artifact_id", slug_column="artifact_slug")
-    _add_named(where, search.variants, id_column="variant_id", slug_column="variant_slug")
-    _add_named(where, search.revisions, id_column="id", slug_column="slug")
+    if query.filter is not None:
+        _add_filter(where, query.filter)
+    _add_references(where, query.artifact_refs, id_column="artifact_id", slug_column="artifact_slug")
+    if isinstance(query, QueryVariants):
+        _add_references(where, query.variant_refs, id_column="variant_id", slug_column="variant_slug")
+    if isinstance(query, QueryRevisions):
+        _add_references(where, query.revision_refs, id_column="id", slug_column="slug")
+
+
+def _add_filter(where: _Where, sent: EntityFilter) -> None:
+    where.add_given("slug = ANY({}::text[])", _either(sent.slug, sent.slugs))
+    _add_part_of_text(where, "name", sent.name)
+    _add_part_of_text(where, "description", sent.description)
+    where.add_given("tags @> {}::jsonb", json_text(sent.tags or None))  # an empty object selects rows without tags too
+    where.add_given("meta::jsonb @> {}::jsonb", json_text(sent.meta or None))
+    if isinstance(sent, ArtifactFilter) and "folder_id" in sent.model_fields_set:
+        where.add("folder_id IS NOT DISTINCT FROM {}::uuid", sent.folder_id)
+    if isinstance(sent, RevisionFilter):
+        _add_part_of_text(where, "message", sent.message)
+        where.add_given("created_by = ANY({}::uuid[])", _either(sent.author, sent.authors))
+        where.add_given("created_at = ANY({}::timestamptz[])", _either(sent.date, sent.dates))
+        where.add_given("version = {}::integer", wanted_number(sent.version))
+        where.add_given("artifact_id = {}::uuid", sent.artifact_id)
+        where.add_given("variant_id = {}::uuid", sent.variant_id)
+
+
+def _either(one: Any, several: Sequence[Any] | None) -> list[Any] | None:
+    """Return one value and several as one list; ``None`` if neither is given."""
+    ones = [] if one is None else [one]
+    return None if one is None and several is None else [*ones, *(several or ())]
+
+
+def _add_part_of_text(where: _Where, column: str, part: str | None) -> None:
+    """Add the condition that a text contains ``part``; case is ignored."""
+    where.add_given(f"position(lower({{}}::text) IN lower({column})) > 0", part)
 
 
 def _add_flags(where: _Where, column: str, wanted: str | None) -> None:
@@ -198,29 +152,35 @@ def _add_flags(where: _Where, column: str, wanted: str | None) -> None:
         where.add(f"({{}}::jsonb || coalesce({column}, '{{{{}}}}')) @> {{}}::jsonb", unset, wanted)
 
 
-def _add_named(where: _Where, named: Named | None, *, id_column: str, slug_column: str) -> None:
-    if named is None:
+def _add_references(where: _Where, sent: Sequence[ReferenceIn] | None, *, id_column: str, slug_column: str) -> None:
+    """Add the condition that a row has the id or the slug of one of some references; empty ones are no condition.
+
+    A version narrows its reference, if the references are to revisions.
+    """
+    given = [reference for reference in sent or () if reference.value() != Reference()]
+    if not given:
         return
-    if not named.versions:
-        clause = f"({id_column} = ANY({{}}::uuid[]) OR {slug_column} = ANY({{}}::text[]))"
-        where.add(clause, list(named.ids), list(named.slugs))
+    ids, slugs = [reference.id for reference in given], [reference.slug for reference in given]
+    versions = [wanted_number(reference.version) for reference in given] if id_column == "id" else []
+    if all(version is None for version in versions):
+        where.add(f"({id_column} = ANY({{}}::uuid[]) OR {slug_column} = ANY({{}}::text[]))", ids, slugs)
         return
     clause = f"""EXISTS (
         SELECT FROM unnest({{}}::uuid[], {{}}::text[], {{}}::integer[]) AS named (id, slug, version)
         WHERE (entity.{id_column} = named.id OR entity.{slug_column} = named.slug
                 OR coalesce(named.id::text, named.slug) IS NULL)
             AND coalesce(entity.version = named.version, true))"""
-    where.add(clause, list(named.ids), list(named.slugs), list(named.versions))
+    where.add(clause, ids, slugs, versions)
 
 
-def _add_window(where: _Where, window: IdWindow) -> None:
+def _add_window(where: _Where, windowing: IdWindowing, *, is_descending: bool) -> None:
     """Add the bounds of a page. The first bound in its order is exclusive, but includes the time of a cursor."""
-    loose = "=" if window.after_id is not None else ""
-    if window.is_descending:
-        where.add_given("id < {}", window.after_id)
-        where.add_given(f"created_at <{loose} {{}}", window.newest)
-        where.add_given("created_at >= {}", window.oldest)
+    loose = "=" if windowing.next is not None else ""
+    if is_descending:
+        where.add_given("id < {}", windowing.next)
+        where.add_given(f"created_at <{loose} {{}}", windowing.newest)
+        where.add_given("created_at >= {}", windowing.oldest)
     else:
-        where.add_given("id > {}", window.after_id)
-        where.add_given(f"created_at >{loose} {{}}", window.oldest)
-        where.add_given("created_at <= {}", window.newest)
+        where.add_given("id > {}", windowing.next)
+        where.add_given(f"created_at >{loose} {{}}", windowing.oldest)
+        where.add_given("created_at <= {}", windowing.newest)

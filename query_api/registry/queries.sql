@@ -12,6 +12,43 @@ r.id, r.slug, r.name, r.description, r.tags, r.meta, r.artifact_id, a.slug AS ar
 r.variant_id, v.slug AS variant_slug, r.version, r.message, r.flags, r.data,
 r.created_at, r.created_by, r.updated_at, r.updated_by, r.deleted_at, r.deleted_by
 
+-- variant_joins --
+JOIN artifacts a ON a.project_id = $1 AND a.id = v.artifact_id
+
+-- revision_joins --
+JOIN variants v ON v.project_id = $1 AND v.id = r.variant_id
+JOIN artifacts a ON a.project_id = $1 AND a.id = r.artifact_id
+
+-- artifact_rows --
+-- The rows of a layer, for pages: with the ids and slugs of the layers above, and the flags of the revision or the head.
+SELECT *, id AS artifact_id, slug AS artifact_slug, flags AS artifact_flags, (
+    SELECT r.flags FROM revisions r
+    WHERE r.project_id = a.project_id AND r.variant_id = (
+        SELECT id FROM variants WHERE project_id = a.project_id AND artifact_id = a.id ORDER BY created_at, id LIMIT 1)
+    ORDER BY r.version DESC LIMIT 1) AS revision_flags
+FROM artifacts a
+
+-- variant_rows --
+SELECT v.*, v.id AS variant_id, v.slug AS variant_slug, a.slug AS artifact_slug, a.flags AS artifact_flags, (
+    SELECT r.flags FROM revisions r
+    WHERE r.project_id = v.project_id AND r.variant_id = v.id ORDER BY r.version DESC LIMIT 1) AS revision_flags
+FROM variants v {variant_joins}
+
+-- revision_rows --
+SELECT r.*, r.flags AS revision_flags, a.slug AS artifact_slug, a.flags AS artifact_flags, v.slug AS variant_slug
+FROM revisions r {revision_joins}
+
+-- simpleartifact_rows --
+SELECT a.*, a.id AS artifact_id, a.slug AS artifact_slug, a.flags AS artifact_flags,
+    v.id AS variant_id, r.id AS revision_id, r.flags AS revision_flags, r.data
+FROM artifacts a
+CROSS JOIN LATERAL (
+    SELECT id FROM variants
+    WHERE project_id = a.project_id AND artifact_id = a.id ORDER BY created_at, id LIMIT 1) v
+CROSS JOIN LATERAL (
+    SELECT id, flags, data FROM revisions
+    WHERE project_id = a.project_id AND variant_id = v.id ORDER BY version DESC LIMIT 1) r
+
 -- create_artifact --
 INSERT INTO artifacts (project_id, kind, created_by, id, slug, name, description, tags, meta, flags)
 VALUES ($1, $2, $3, coalesce($4, uuid_v7(clock_timestamp())), $5, $6, $7, $8, $9, $10)
@@ -50,18 +87,18 @@ WITH v AS (
     FROM artifacts WHERE project_id = $1 AND kind = $2 AND id = $4
     RETURNING *
 )
-SELECT {variant_columns} FROM v JOIN artifacts a ON a.project_id = $1 AND a.id = v.artifact_id;
+SELECT {variant_columns} FROM v {variant_joins};
 
 -- find_variant --
 SELECT {variant_columns}
-FROM variants v JOIN artifacts a ON a.project_id = v.project_id AND a.id = v.artifact_id
+FROM variants v {variant_joins}
 WHERE v.project_id = $1 AND v.kind = $2 AND ($3::uuid IS NULL OR v.id = $3) AND ($4::text IS NULL OR v.slug = $4)
     AND ($3::uuid IS NOT NULL OR $4::text IS NOT NULL);
 
 -- default_variant --
 -- The first variant of the artifact, archived or not.
 SELECT {variant_columns}
-FROM variants v JOIN artifacts a ON a.project_id = v.project_id AND a.id = v.artifact_id
+FROM variants v {variant_joins}
 WHERE v.project_id = $1 AND v.kind = $2 AND v.artifact_id = $3
 ORDER BY v.created_at, v.id LIMIT 1;
 
@@ -73,7 +110,7 @@ WITH v AS (
     WHERE project_id = $1 AND kind = $2 AND id = $4
     RETURNING *
 )
-SELECT {variant_columns} FROM v JOIN artifacts a ON a.project_id = $1 AND a.id = v.artifact_id;
+SELECT {variant_columns} FROM v {variant_joins};
 
 -- archive_variant --
 -- Archives its live revisions too, and marks them, so that unarchiving restores exactly these.
@@ -88,7 +125,7 @@ WITH v AS (
     FROM v
     WHERE r.project_id = $1 AND r.variant_id = v.id AND r.deleted_at IS NULL
 )
-SELECT {variant_columns} FROM v JOIN artifacts a ON a.project_id = $1 AND a.id = v.artifact_id;
+SELECT {variant_columns} FROM v {variant_joins};
 
 -- unarchive_variant --
 WITH v AS (
@@ -102,12 +139,13 @@ WITH v AS (
     FROM v
     WHERE r.project_id = $1 AND r.variant_id = v.id AND r.archived_with_variant
 )
-SELECT {variant_columns} FROM v JOIN artifacts a ON a.project_id = $1 AND a.id = v.artifact_id;
+SELECT {variant_columns} FROM v {variant_joins};
 
 -- commit --
 -- The row lock of the variant assigns the version. Returns no row if the variant does not exist, belongs to another
--- artifact than $5, or has another head than $6. The base is compared by its version, which is in the locked row: this
--- commit sees what another one wrote while it waited for the lock.
+-- artifact than $5, has another head than $6, or has a revision although $7 says that this is the first. The base is
+-- compared by its version, which is in the locked row: this commit sees what another one wrote while it waited for the
+-- lock.
 WITH v AS (
     UPDATE variants
     SET revisions_count = revisions_count + 1
@@ -116,31 +154,14 @@ WITH v AS (
         AND ($6::uuid IS NULL OR revisions_count = (
             SELECT base.version + 1 FROM revisions base
             WHERE base.project_id = $1 AND base.variant_id = $4 AND base.id = $6))
+        AND (NOT $7::boolean OR revisions_count = 0)
     RETURNING id, slug, artifact_id, revisions_count - 1 AS version
 ), r AS (
     INSERT INTO revisions (
         project_id, kind, created_by, artifact_id, variant_id, version,
         slug, name, description, tags, meta, message, flags, data)
     SELECT $1, $2, $3::uuid, v.artifact_id, v.id, v.version,
-        $7, $8, $9, $10::jsonb, $11::json, $12, $13::jsonb, $14::json
-    FROM v
-    RETURNING *
-)
-SELECT {revision_columns}
-FROM r JOIN v ON v.id = r.variant_id JOIN artifacts a ON a.project_id = $1 AND a.id = r.artifact_id;
-
--- commit_first --
--- Returns no row if the variant does not exist, belongs to another artifact than $5, or has a revision.
-WITH v AS (
-    UPDATE variants
-    SET revisions_count = 1
-    WHERE project_id = $1 AND kind = $2 AND id = $4 AND ($5::uuid IS NULL OR artifact_id = $5) AND revisions_count = 0
-    RETURNING id, slug, artifact_id
-), r AS (
-    INSERT INTO revisions (
-        project_id, kind, created_by, artifact_id, variant_id, version,
-        slug, name, description, tags, meta, message, flags)
-    SELECT $1, $2, $3::uuid, v.artifact_id, v.id, 0, $6, $7, $8, $9::jsonb, $10::json, $11, $12::jsonb
+        $8, $9, $10, $11::jsonb, $12::json, $13, $14::jsonb, $15::json
     FROM v
     RETURNING *
 )
@@ -180,7 +201,7 @@ WITH source AS (
         lineage.name, lineage.description, lineage.tags, lineage.meta, lineage.message, lineage.flags, lineage.data
     FROM lineage CROSS JOIN v
 )
-SELECT {variant_columns} FROM v JOIN artifacts a ON a.project_id = $1 AND a.id = v.artifact_id;
+SELECT {variant_columns} FROM v {variant_joins};
 
 -- edit_revision --
 -- Replaces the header; the data stays.
@@ -191,9 +212,7 @@ WITH edited AS (
     RETURNING *
 )
 SELECT {revision_columns}
-FROM edited r
-JOIN variants v ON v.project_id = $1 AND v.id = r.variant_id
-JOIN artifacts a ON a.project_id = $1 AND a.id = r.artifact_id;
+FROM edited r {revision_joins};
 
 -- archive_revision --
 -- Archived by itself: unarchiving its variant does not restore it.
@@ -204,9 +223,7 @@ WITH archived AS (
     RETURNING *
 )
 SELECT {revision_columns}
-FROM archived r
-JOIN variants v ON v.project_id = $1 AND v.id = r.variant_id
-JOIN artifacts a ON a.project_id = $1 AND a.id = r.artifact_id;
+FROM archived r {revision_joins};
 
 -- unarchive_revision --
 WITH restored AS (
@@ -216,34 +233,26 @@ WITH restored AS (
     RETURNING *
 )
 SELECT {revision_columns}
-FROM restored r
-JOIN variants v ON v.project_id = $1 AND v.id = r.variant_id
-JOIN artifacts a ON a.project_id = $1 AND a.id = r.artifact_id;
+FROM restored r {revision_joins};
 
 -- find_revision --
 -- By id or slug.
 SELECT {revision_columns}
-FROM revisions r
-JOIN variants v ON v.project_id = $1 AND v.id = r.variant_id
-JOIN artifacts a ON a.project_id = $1 AND a.id = r.artifact_id
+FROM revisions r {revision_joins}
 WHERE r.project_id = $1 AND r.kind = $2 AND ($3::uuid IS NULL OR r.id = $3) AND ($4::text IS NULL OR r.slug = $4)
     AND ($3::uuid IS NOT NULL OR $4::text IS NOT NULL);
 
 -- revision_of_variant --
 -- The revision of version $4, else the head, which is the highest version, archived or not.
 SELECT {revision_columns}
-FROM revisions r
-JOIN variants v ON v.project_id = $1 AND v.id = r.variant_id
-JOIN artifacts a ON a.project_id = $1 AND a.id = r.artifact_id
+FROM revisions r {revision_joins}
 WHERE r.project_id = $1 AND r.kind = $2 AND r.variant_id = $3 AND ($4::integer IS NULL OR r.version = $4)
 ORDER BY r.version DESC LIMIT 1;
 
 -- revision_of_artifact --
 -- The same on the first variant of the artifact, in one statement.
 SELECT {revision_columns}
-FROM revisions r
-JOIN variants v ON v.project_id = $1 AND v.id = r.variant_id
-JOIN artifacts a ON a.project_id = $1 AND a.id = r.artifact_id
+FROM revisions r {revision_joins}
 WHERE r.project_id = $1 AND r.kind = $2 AND ($4::integer IS NULL OR r.version = $4) AND r.variant_id = (
     SELECT id FROM variants WHERE project_id = $1 AND kind = $2 AND artifact_id = $3 ORDER BY created_at, id LIMIT 1)
 ORDER BY r.version DESC LIMIT 1;
@@ -251,9 +260,7 @@ ORDER BY r.version DESC LIMIT 1;
 -- log --
 -- Live revisions of a variant, newest first, from version $4 back.
 SELECT {revision_columns}
-FROM revisions r
-JOIN variants v ON v.project_id = $1 AND v.id = r.variant_id
-JOIN artifacts a ON a.project_id = $1 AND a.id = r.artifact_id
+FROM revisions r {revision_joins}
 WHERE r.project_id = $1 AND r.kind = $2 AND r.variant_id = $3 AND r.version <= $4 AND r.deleted_at IS NULL
 ORDER BY r.version DESC LIMIT $5;
 

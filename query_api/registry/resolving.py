@@ -15,7 +15,6 @@ from uuid import UUID
 
 from common.errors import InvalidInput
 from common.fair_share import in_thread
-from query_api.registry.checks import wanted_number
 from query_api.registry.embeds import (
     KINDS,
     Embed,
@@ -32,7 +31,7 @@ from query_api.registry.fields import JSON_DEPTH_MAX, json_text
 from query_api.registry.responses import reference_members
 from query_api.registry.schemas import ErrorPolicy
 from query_api.registry.store import Lineage
-from query_api.registry.values import Embedded, WantedEmbed
+from query_api.registry.values import Embedded, WantedEmbed, wanted_number
 from query_api.request.references import Reference
 
 ERRORS_MAX: Final = 100

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final, NoReturn
 from uuid import UUID
 
@@ -38,7 +38,7 @@ from query_api.registry.responses import (
     revision_response,
 )
 from query_api.registry.store import LOG_MAX, Lineage
-from query_api.registry.values import Content, Header, Revision, Variant
+from query_api.registry.values import CommitTarget, Content, Header, Revision, Variant
 from query_api.request.errors import InvalidRequest, MemberConflict, RevisionConflict
 from query_api.request.json_body import has_more_values, validated
 from query_api.request.references import Reference
@@ -49,19 +49,6 @@ VALUES_MAX: Final = 2_000
 """The largest delta that is merged on the event loop: 5 ms at worst."""
 
 
-@dataclass(frozen=True, slots=True)
-class CommitTarget:
-    """The variant to commit to, and the slug of the revision; a random one by default.
-
-    If given, ``artifact_id`` must be the variant's artifact and ``base_revision_id`` its newest revision.
-    """
-
-    variant_id: UUID
-    artifact_id: UUID | None = None
-    base_revision_id: UUID | None = None
-    slug: str | None = None
-
-
 class RevisionHandlers(KindHandlers):
     """The routes of revisions."""
 
@@ -69,7 +56,7 @@ class RevisionHandlers(KindHandlers):
         """Commit a new revision to a variant. With `base_revision_id` only if that is still the newest revision."""
         body: schemas.CommitRevision = request.body
         sent = body.revision
-        target = self._target(sent, base_revision_id=sent.base_revision_id)
+        target = self._target(sent)._replace(base_revision_id=sent.base_revision_id)
         if sent.delta is not None:
             return self._response(await self._commit_delta(request, target, sent, sent.delta))
         content = _content(self._history, sent, sent.data)
@@ -78,13 +65,9 @@ class RevisionHandlers(KindHandlers):
     async def create(self, request: Request) -> Response:
         """Create version 0 of a variant without revisions. It has no data."""
         body: schemas.CreateRevision = request.body
-        target, lineage = self._target(body.revision), self._lineage(request)
+        target = self._target(body.revision)._replace(is_first=True)
         content = Content(body.revision.header(), INITIAL_MESSAGE, self._history.snapshot(None).flags)
-        with reporting_conflicts(slug=target.slug):
-            created = await lineage.commit_first(
-                target.variant_id, content, slug=target.slug, artifact_id=target.artifact_id
-            )
-        return self._response(created or await self._refuse(lineage, target))
+        return self._response(await self._commit(self._lineage(request), target, content))
 
     async def revert(self, request: Request) -> Response:
         """Commit the data of an older revision again. The history grows; nothing is removed."""
@@ -213,11 +196,11 @@ class RevisionHandlers(KindHandlers):
             raise NotFound(f"There is no {self._labels.revision} with the id '{revision_id}'.")
         return found
 
-    def _target(self, sent: schemas.RevisionCreate, *, base_revision_id: UUID | None = None) -> CommitTarget:
+    def _target(self, sent: schemas.RevisionCreate) -> CommitTarget:
         if sent.variant_id is None:
             raise missing(self._labels.revision, self._labels.own_name("variant_id"))
         refuse_reserved(sent.slug)
-        return CommitTarget(sent.variant_id, sent.artifact_id, base_revision_id, sent.slug)
+        return CommitTarget(sent.variant_id, sent.artifact_id, slug=sent.slug)
 
     async def _commit_delta(
         self, request: Request, target: CommitTarget, sent: schemas.RevisionCommit, delta: Delta
@@ -238,13 +221,7 @@ class RevisionHandlers(KindHandlers):
 
     async def _commit(self, lineage: Lineage, target: CommitTarget, content: Content) -> Revision:
         with reporting_conflicts(slug=target.slug):
-            committed = await lineage.commit(
-                target.variant_id,
-                content,
-                slug=target.slug,
-                artifact_id=target.artifact_id,
-                base_revision_id=target.base_revision_id,
-            )
+            committed = await lineage.commit(target, content)
         return committed or await self._refuse(lineage, target)
 
     async def _refuse(self, lineage: Lineage, target: CommitTarget) -> NoReturn:
@@ -257,8 +234,9 @@ class RevisionHandlers(KindHandlers):
                 f"The variant '{variant.slug}' belongs to another {self._labels.artifact}.",
                 conflict={f"{self._labels.artifact}_id": str(target.artifact_id)},
             )
-        if target.base_revision_id is None:
+        if target.is_first:
             raise Conflict("An initial revision already exists for this variant.")
+        assert target.base_revision_id is not None  # noqa: S101 - no other rule is left
         newest = await lineage.revision_of_variant(variant.id)
         raise RevisionConflict(
             base_revision_id=target.base_revision_id, current_revision_id=None if newest is None else newest.id

@@ -1,4 +1,4 @@
-"""What a query for artifacts, variants or revisions selects: its models, and the ``Search`` that they become.
+"""The models of queries for artifacts, variants and revisions.
 
 Every query takes the same as parameters; the body wins, member by member. References in one list are alternatives;
 lists narrow each other. Source: reference ``applications-api`` §8, ``spans-api`` §9.2.
@@ -6,19 +6,16 @@ lists narrow each other. Source: reference ``applications-api`` §8, ``spans-api
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Annotated, Any, ClassVar, Final, TypeAlias, TypeVar
 from uuid import UUID
 
 from pydantic import BeforeValidator, Field, Json
 
 from common.errors import InvalidInput
-from query_api.registry.checks import wanted_number
-from query_api.registry.fields import IdWindowing, Meta, Moment, Tags, json_text, storable_json
-from query_api.registry.kinds import FlagsFilter, History, Labels, Mark, PerKind, SpelledId
-from query_api.registry.pages import Named, Search
+from query_api.registry.fields import IdWindowing, Meta, Moment, Tags, storable_json
+from query_api.registry.kinds import FlagConditions, FlagsFilter, History, Labels, Mark, PerKind, SpelledId
 from query_api.request.json_body import Listed, Strict
-from query_api.request.references import NamedSlug, Reference, ReferenceIn, Text
+from query_api.request.references import NamedSlug, ReferenceIn, Text
 from query_api.spans.windowing import Order
 
 _PART: Final = "Text that it contains; case is ignored."
@@ -154,21 +151,20 @@ def with_parameters(query: Query, parameters: ArtifactParameters | None) -> Quer
     return query.model_copy(update={name: value for name, value in given.items() if getattr(query, name) is None})
 
 
-def search_of(history: History, query: EntityQuery) -> Search:
-    """Return what a query searches for. Raises ``InvalidInput`` for a version of an artifact or a variant."""
-    row_filter = query.filter
-    sent = row_filter.flags.given() if row_filter is not None and row_filter.flags is not None else {}
-    flags = history.flag_conditions(sent)
-    labels = history.labels
-    return Search(
-        **_row_conditions(row_filter),
-        role_flags=flags.of_artifact,
-        revision_flags=flags.of_revision,
-        artifacts=_named(query.artifact_refs, labels, "artifact_refs"),
-        variants=_named(query.variant_refs, labels, "variant_refs") if isinstance(query, QueryVariants) else None,
-        revisions=_named(query.revision_refs, labels, "revision_refs") if isinstance(query, QueryRevisions) else None,
-        includes_archived=bool(query.include_archived),
-    )
+def flags_of(history: History, query: EntityQuery) -> FlagConditions:
+    """Return the flags that a query asks for."""
+    sent = None if query.filter is None else query.filter.flags
+    return history.flag_conditions({} if sent is None else sent.given())
+
+
+def refuse_versions(labels: Labels, query: EntityQuery) -> None:
+    """Raise ``InvalidInput`` for a reference to an artifact or a variant that has only a version."""
+    for member in ("artifact_refs", "variant_refs"):
+        for index, sent in enumerate(getattr(query, member, None) or ()):
+            if sent.version is not None and not sent.value().identifies:
+                raise InvalidInput(
+                    f"{labels.own_name(member)}[{index}]: only revisions have a version; give an id or a slug."
+                )
 
 
 def _given(model: type[EntityFilter] | type[IdWindowing], parameters: ArtifactParameters, *names: str) -> Any:
@@ -187,52 +183,3 @@ def _references(parameters: ArtifactParameters, layer: str) -> list[ReferenceIn]
     if versions:
         named = [{**reference, "version": version} for reference in named or [{}] for version in versions]
     return [ReferenceIn(**reference) for reference in named] or None
-
-
-def _row_conditions(row_filter: EntityFilter | None) -> dict[str, Any]:
-    if row_filter is None:
-        return {}
-    conditions: dict[str, Any] = {
-        "slugs": _either(row_filter.slug, row_filter.slugs),
-        "name": row_filter.name,
-        "description": row_filter.description,
-        "tags": json_text(row_filter.tags or None),  # an empty object selects all rows, also those without tags
-        "meta": json_text(row_filter.meta or None),
-    }
-    if isinstance(row_filter, ArtifactFilter) and "folder_id" in row_filter.model_fields_set:
-        conditions["folder_id"] = (row_filter.folder_id,)
-    if isinstance(row_filter, RevisionFilter):
-        conditions |= {
-            "message": row_filter.message,
-            "version": wanted_number(row_filter.version),
-            "authors": _either(row_filter.author, row_filter.authors),
-            "dates": _either(row_filter.date, row_filter.dates),
-            "artifact_id": row_filter.artifact_id,
-            "variant_id": row_filter.variant_id,
-        }
-    return conditions
-
-
-def _either(one: Any, several: Sequence[Any] | None) -> tuple[Any, ...] | None:
-    """Return one value and several as one list; ``None`` if neither is given."""
-    ones = () if one is None else (one,)
-    return None if one is None and several is None else (*ones, *(several or ()))
-
-
-def _named(references: Sequence[ReferenceIn] | None, labels: Labels, member: str) -> Named | None:
-    """Return the rows that references name; ``None`` without references, or if all of them are empty."""
-    has_versions = member == "revision_refs"
-    for index, sent in enumerate(references or ()):
-        if sent.version is not None and not has_versions and not sent.value().identifies:
-            raise InvalidInput(
-                f"{labels.own_name(member)}[{index}]: only revisions have a version; give an id or a slug."
-            )
-    given = [sent for sent in references or () if sent.value() != Reference()]
-    if not given:
-        return None
-    versions = [wanted_number(sent.version) for sent in given] if has_versions else []
-    return Named(
-        ids=tuple(sent.id for sent in given),
-        slugs=tuple(sent.slug for sent in given),
-        versions=tuple(versions) if any(version is not None for version in versions) else (),
-    )

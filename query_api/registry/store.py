@@ -9,18 +9,20 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import fields
 from pathlib import Path
 from secrets import token_hex
-from typing import Final, NamedTuple, Protocol, TypeVar
+from typing import Final, NamedTuple, TypeVar
 from uuid import UUID
 
 from common.errors import InvalidInput
 from common.named_sql import load_named_sql
-from common.postgres.pool import Database, Row
-from query_api.registry.pages import BYTES_MAX, IdWindow, Named, Search, bounded_statement, page_statement
+from common.postgres.pool import Database, Row, Transaction
+from query_api.registry.kinds import FlagConditions
+from query_api.registry.pages import BYTES_MAX, bounded_statement, page_statement
+from query_api.registry.searches import EntityQuery, QueryArtifacts
 from query_api.registry.values import (
     Artifact,
+    CommitTarget,
     Content,
     Embedded,
     Header,
@@ -30,30 +32,27 @@ from query_api.registry.values import (
     Variant,
     WantedEmbed,
 )
-from query_api.request.references import Reference
+from query_api.request.references import Reference, ReferenceIn
 
 Layer = TypeVar("Layer", Artifact, Variant, Revision)
 Entity = TypeVar("Entity", Artifact, Variant, Revision, SimpleArtifact)
 
 LOG_MAX: Final = 2**31 - 1
+ANY_FLAGS: Final = FlagConditions()
 
 
-def _with_columns(texts: Mapping[str, str]) -> dict[str, str]:
-    """Return the statements with their lists of columns."""
-    columns = {name: text for name, text in texts.items() if name.endswith("_columns")}
-    statements = {name: text for name, text in texts.items() if name not in columns}
-    for name, text in columns.items():
-        statements = {key: statement.replace(f"{{{name}}}", text) for key, statement in statements.items()}
-    return statements
+def _expanded(texts: Mapping[str, str]) -> dict[str, str]:
+    """Return the texts with the fragments that they name in braces: columns and joins."""
+    for name in [name for name in texts if name.endswith(("_columns", "_joins"))]:
+        texts = {key: text.replace(f"{{{name}}}", texts[name]) for key, text in texts.items()}
+    return dict(texts)
 
 
-COLUMNS: Final[Mapping[type, str]] = {
-    layer: ", ".join(field.name for field in fields(layer)) for layer in (Artifact, Variant, Revision, SimpleArtifact)
-}
-SQL: Final = _with_columns(load_named_sql(Path(__file__).with_name("queries.sql")))
-BOUNDED_LOG: Final = bounded_statement(
-    Revision, SQL["log"].removesuffix(";"), columns=COLUMNS[Revision], order="version DESC", bytes_max="$6"
-)
+_TEXTS: Final = _expanded(load_named_sql(Path(__file__).with_name("queries.sql")))
+SQL: Final = {name: text for name, text in _TEXTS.items() if text.endswith(";")}
+"""The statements by name. The other texts are parts of statements."""
+
+BOUNDED_LOG: Final = bounded_statement(Revision, SQL["log"].removesuffix(";"), order="version DESC", bytes_max="$6")
 
 
 class Owner(NamedTuple):
@@ -63,14 +62,6 @@ class Owner(NamedTuple):
     user_id: UUID
 
 
-class _Executor(Protocol):
-    """Runs a statement: the database, or a transaction."""
-
-    async def fetch_one(self, sql: str, /, *arguments: object) -> Row | None: ...
-
-    async def fetch_all(self, sql: str, /, *arguments: object) -> list[Row]: ...
-
-
 class Lineage:
     """The histories of one kind in one project.
 
@@ -78,7 +69,9 @@ class Lineage:
     a chosen id that is in use, archived or not, and the errors of ``Database``.
     """
 
-    def __init__(self, database: Database, kind: Kind, owner: Owner, *, executor: _Executor | None = None) -> None:
+    def __init__(
+        self, database: Database, kind: Kind, owner: Owner, *, executor: Database | Transaction | None = None
+    ) -> None:
         self._database = database
         self._executor = executor or database
         self.kind: Final = kind
@@ -132,8 +125,8 @@ class Lineage:
 
     async def find_simple(self, artifact_id: UUID, /) -> SimpleArtifact | None:
         """Return an artifact with the data of the head of its first variant; ``None`` also if there is no revision."""
-        search = Search(artifacts=Named(ids=(artifact_id,)), includes_archived=True)
-        return next(iter(await self.page(SimpleArtifact, search, IdWindow(limit=1))), None)
+        query = QueryArtifacts(artifact_refs=[ReferenceIn(id=artifact_id)], include_archived=True)
+        return next(iter(await self.page(SimpleArtifact, query)), None)
 
     # Variants
 
@@ -154,30 +147,11 @@ class Lineage:
 
     # Revisions
 
-    async def commit(
-        self,
-        variant_id: UUID,
-        content: Content,
-        *,
-        slug: str | None = None,
-        artifact_id: UUID | None = None,
-        base_revision_id: UUID | None = None,
-    ) -> Revision | None:
-        """Commit the next version of a variant, its new head.
-
-        ``None`` if the variant does not exist, belongs to another artifact than ``artifact_id``, or has another head
-        than ``base_revision_id``.
-        """
-        named = (variant_id, artifact_id, base_revision_id, slug or random_slug())
+    async def commit(self, target: CommitTarget, content: Content) -> Revision | None:
+        """Commit the next version of a variant, its new head; ``None`` if the variant is not as ``target`` says."""
+        named = target._replace(slug=target.slug or random_slug())
         written = (*content.header, content.message, content.flags, content.data)
         return await self._write("commit", Revision, *named, *written)
-
-    async def commit_first(
-        self, variant_id: UUID, content: Content, *, slug: str | None = None, artifact_id: UUID | None = None
-    ) -> Revision | None:
-        """Commit version 0 of a variant, without data; ``None`` also if it has a revision, archived or not."""
-        written = (*content.header, content.message, content.flags)
-        return await self._write("commit_first", Revision, variant_id, artifact_id, slug or random_slug(), *written)
 
     async def lock_variant(self, variant_id: UUID, /) -> bool:
         """Prevent other commits on a variant until the transaction ends. Return whether the variant exists."""
@@ -203,11 +177,11 @@ class Lineage:
         return _entities(Revision, rows, bytes_max=bytes_max, advice="depth")
 
     async def page(
-        self, layer: type[Entity], search: Search, window: IdWindow, *, bytes_max: int = BYTES_MAX
+        self, layer: type[Entity], query: EntityQuery, flags: FlagConditions = ANY_FLAGS, *, bytes_max: int = BYTES_MAX
     ) -> list[Entity]:
         """Return a page of one layer in the order of ids. Raises ``InvalidInput`` for more than ``bytes_max`` bytes."""
-        columns = COLUMNS[layer]
-        sql, arguments = page_statement(layer, search, window, scope=self._scope, columns=columns, bytes_max=bytes_max)
+        all_rows = _TEXTS[f"{layer.__name__.lower()}_rows"]
+        sql, arguments = page_statement(layer, all_rows, query, flags, scope=self._scope, bytes_max=bytes_max)
         rows = await self._executor.fetch_all(sql, *arguments)
         return _entities(layer, rows, bytes_max=bytes_max, advice="windowing.limit")
 

@@ -8,10 +8,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Final, NamedTuple
 from uuid import UUID
 
 from query_api.request.references import Reference
+
+NO_VERSION: Final = -1
+"""No revision has this number."""
+
+_DIGITS_MAX: Final = 9
+"""Versions are 32-bit integers; no variant gets near a thousand million commits."""
 
 
 class Kind(StrEnum):
@@ -40,6 +46,23 @@ class Content(NamedTuple):
     message: str | None = None
     flags: str | None = None
     data: str | None = None
+
+
+class CommitTarget(NamedTuple):
+    """The variant to commit to, and what must hold for the commit."""
+
+    variant_id: UUID
+    artifact_id: UUID | None = None
+    """If given, the artifact of the variant."""
+
+    base_revision_id: UUID | None = None
+    """If given, the newest revision of the variant."""
+
+    is_first: bool = False
+    """Whether the variant must have no revision."""
+
+    slug: str | None = None
+    """The slug of the new revision; a random one by default."""
 
 
 class References(NamedTuple):
@@ -145,3 +168,16 @@ class Revision(_Entity):
     message: str | None
     flags: str | None
     data: str | None
+
+
+def number_of(version: str) -> int | None:
+    """Return the number of a version; ``None`` if the text cannot be one."""
+    if not (version.isascii() and version.isdecimal()) or len(version) > _DIGITS_MAX:
+        return None
+    return int(version) if str(int(version)) == version else None
+
+
+def wanted_number(version: str | None) -> int | None:
+    """Return the number of a version to look for, ``NO_VERSION`` for a text that cannot be one."""
+    number = None if version is None else number_of(version)
+    return NO_VERSION if version is not None and number is None else number

@@ -18,7 +18,7 @@ from common.ids import DEFAULT_PROJECT_ID
 from common.postgres.pool import Database
 from common.settings import PostgresSettings
 from query_api.registry.store import Lineage, Owner
-from query_api.registry.values import Content, Header, Kind, Variant
+from query_api.registry.values import CommitTarget, Content, Header, Kind, Variant
 from query_api.request.references import Reference
 
 ROOT: Final = Path(__file__).parents[2]
@@ -74,7 +74,7 @@ async def branch(lineage: Lineage) -> Variant:
     variant = await lineage.create_variant(artifact.id, f"main-{uuid4()}", header=Header())
     assert variant is not None
     for _ in range(3):
-        await lineage.commit(variant.id, Content(Header(), data='{"script":"s"}'))
+        await lineage.commit(CommitTarget(variant.id), Content(Header(), data='{"script":"s"}'))
     return variant
 
 

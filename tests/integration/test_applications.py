@@ -19,7 +19,7 @@ from common.settings import ComputeSettings, Settings
 from query_api.compute.pool import ProcessCompute
 from query_api.http import routes
 from query_api.registry.store import Lineage, Owner
-from query_api.registry.values import Content, Header, Kind
+from query_api.registry.values import CommitTarget, Content, Header, Kind
 from tests.support.api import KnownKeys, context_of, serving
 from tests.support.history import USER_ID, HistoryClient, clients_of
 
@@ -421,7 +421,7 @@ async def test_history_too_large_for_one_response_is_read_in_parts(client: Histo
     lineage = Lineage(shared_database, Kind.APPLICATION, Owner(client.project_id, USER_ID))
     large = Content(Header(), data='{"parameters": {"prompt": "%s"}}' % ("x" * 9_900_000))
     for _ in range(7):
-        await lineage.commit(UUID(variant["id"]), large)
+        await lineage.commit(CommitTarget(UUID(variant["id"])), large)
     whole = {"application_revisions": {"application_variant_id": variant["id"]}}
 
     refused = [
@@ -506,7 +506,7 @@ async def test_edit_without_data_keeps_what_is_committed_meanwhile(client: Histo
     lineage = Lineage(shared_database, Kind.APPLICATION, Owner(client.project_id, USER_ID))
 
     async with lineage.transaction() as within:
-        await within.commit(UUID(made["variant_id"]), Content(Header(), data='{"script":"2"}'))
+        await within.commit(CommitTarget(UUID(made["variant_id"])), Content(Header(), data='{"script":"2"}'))
         editing = asyncio.create_task(client.call("PUT", f"/simple/applications/{made['id']}", json=rename))
         await asyncio.wait([editing], timeout=0.3)  # it has to wait for the commit above
         assert not editing.done()

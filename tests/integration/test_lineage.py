@@ -15,7 +15,7 @@ from common.postgres.errors import UniqueViolation
 from common.postgres.pool import Database
 from common.postgres.projects import Projects
 from query_api.registry.store import SQL, Lineage, Owner
-from query_api.registry.values import Artifact, Content, Header, Kind, Revision, Variant
+from query_api.registry.values import Artifact, CommitTarget, Content, Header, Kind, Revision, Variant
 from query_api.request.references import Reference
 from tests.fakes.clock import ManualClock
 
@@ -43,7 +43,7 @@ async def variant(lineage: Lineage, slug: str = "app.main") -> Variant:
 
 
 async def committed(lineage: Lineage, variant_id: UUID, message: str) -> Revision:
-    revision = await lineage.commit(variant_id, content(message))
+    revision = await lineage.commit(CommitTarget(variant_id), content(message))
     assert revision is not None
     return revision
 
@@ -85,7 +85,9 @@ async def test_one_of_many_commits_on_one_base_succeeds(lineage: Lineage):
     main = await variant(lineage)
     base = await committed(lineage, main.id, "base")
 
-    outcomes = await asyncio.gather(*(lineage.commit(main.id, content(), base_revision_id=base.id) for _ in range(8)))
+    outcomes = await asyncio.gather(
+        *(lineage.commit(CommitTarget(main.id, base_revision_id=base.id), content()) for _ in range(8))
+    )
 
     assert Counter(outcome is None for outcome in outcomes) == {True: 7, False: 1}
     assert [revision.version for revision in await lineage.log(main.id)] == [1, 0]
@@ -97,24 +99,24 @@ async def test_base_of_another_variant_is_stale(lineage: Lineage):
     fork = await lineage.fork_variant(main.id, "app.fork", up_to_version=0, header=Header())
     assert fork is not None
 
-    assert await lineage.commit(fork.id, content(), base_revision_id=head.id) is None
+    assert await lineage.commit(CommitTarget(fork.id, base_revision_id=head.id), content()) is None
     assert [revision.version for revision in await lineage.log(fork.id)] == [0]
 
 
 async def test_commit_for_another_artifact_is_rejected(lineage: Lineage):
     main = await variant(lineage)
 
-    assert await lineage.commit(main.id, content(), artifact_id=uuid4()) is None
-    assert await lineage.commit(uuid4(), content()) is None
-    assert await lineage.commit(main.id, content(), artifact_id=main.artifact_id) is not None
+    assert await lineage.commit(CommitTarget(main.id, artifact_id=uuid4()), content()) is None
+    assert await lineage.commit(CommitTarget(uuid4()), content()) is None
+    assert await lineage.commit(CommitTarget(main.id, artifact_id=main.artifact_id), content()) is not None
 
 
 async def test_taken_slug_leaves_no_gap_in_the_versions(lineage: Lineage):
     main = await variant(lineage)
-    await lineage.commit(main.id, content(), slug="first")
+    await lineage.commit(CommitTarget(main.id, slug="first"), content())
 
     with pytest.raises(UniqueViolation) as taken:
-        await lineage.commit(main.id, content(), slug="first")
+        await lineage.commit(CommitTarget(main.id, slug="first"), content())
 
     assert taken.value.constraint_name == "revisions_slug_unique"
     assert (await committed(lineage, main.id, "next")).version == 1
@@ -123,7 +125,9 @@ async def test_taken_slug_leaves_no_gap_in_the_versions(lineage: Lineage):
 async def test_initial_revision_is_created_once(lineage: Lineage):
     main = await variant(lineage)
 
-    outcomes = await asyncio.gather(*(lineage.commit_first(main.id, content("Initial revision")) for _ in range(8)))
+    outcomes = await asyncio.gather(
+        *(lineage.commit(CommitTarget(main.id, is_first=True), content("Initial revision")) for _ in range(8))
+    )
 
     assert [outcome.version for outcome in outcomes if outcome is not None] == [0]
 
@@ -204,9 +208,9 @@ async def test_another_project_or_kind_sees_nothing(lineage: Lineage, database: 
         assert await stranger.revision_of_artifact(main.artifact_id) is None
         assert await stranger.revision_of_variant(main.id) is None
         assert await stranger.create_variant(main.artifact_id, "x", header=Header()) is None
-        assert await stranger.commit(main.id, content()) is None
-        assert await stranger.commit(main.id, content(), base_revision_id=revision.id) is None
-        assert await stranger.commit_first(empty.id, content()) is None
+        assert await stranger.commit(CommitTarget(main.id), content()) is None
+        assert await stranger.commit(CommitTarget(main.id, base_revision_id=revision.id), content()) is None
+        assert await stranger.commit(CommitTarget(empty.id, is_first=True), content()) is None
         assert await stranger.lock_variant(main.id) is False
         assert await stranger.fork_variant(main.id, "y", up_to_version=9, header=Header()) is None
         assert await stranger.edit_artifact(main.artifact_id, header=Header("x"), flags=None, folder_id=None) is None
@@ -241,7 +245,7 @@ async def test_json_is_kept_as_it_was_written(lineage: Lineage):
     main = await variant(lineage)
     text = '{"z": 1.0, "a": {"n": null, "big": 123456789012345678901234567890}}'
 
-    revision = await lineage.commit(main.id, content(data=text))
+    revision = await lineage.commit(CommitTarget(main.id), content(data=text))
 
     assert revision is not None
     assert revision.data == text

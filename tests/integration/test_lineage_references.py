@@ -11,12 +11,26 @@ from common.errors import InvalidInput
 from common.ids import DEFAULT_PROJECT_ID
 from common.postgres.pool import Database
 from query_api.registry.checks import find_named_revision
-from query_api.registry.pages import ROW_BYTES, IdWindow, Named, Search
+from query_api.registry.fields import IdWindowing
+from query_api.registry.pages import ROW_BYTES
+from query_api.registry.searches import (
+    ArtifactFilter,
+    EntityFilter,
+    QueryArtifacts,
+    QueryRevisions,
+    QueryVariants,
+    RevisionFilter,
+)
 from query_api.registry.store import Lineage, Owner
-from query_api.registry.values import Artifact, Content, Header, Kind, References, Revision, Variant
-from query_api.request.references import Reference
+from query_api.registry.values import Artifact, CommitTarget, Content, Header, Kind, References, Revision, Variant
+from query_api.request.references import Reference, ReferenceIn
+from query_api.spans.windowing import Order
 
-NOTHING = Content(Header())
+ORDERS = {False: Order.ASCENDING, True: Order.DESCENDING}
+
+
+def slugs(*names: str) -> list[ReferenceIn]:
+    return [ReferenceIn(slug=name) for name in names]
 
 
 class Stored:
@@ -38,7 +52,7 @@ class Stored:
         return variant
 
     async def _commit(self, variant: Variant) -> Revision:
-        revision = await self.lineage.commit(variant.id, Content(Header(), message="50% off"))
+        revision = await self.lineage.commit(CommitTarget(variant.id), Content(Header(), message="50% off"))
         assert revision is not None
         return revision
 
@@ -116,8 +130,8 @@ async def test_pages_return_every_row_once(stored: Stored):
         ids: list[UUID] = []
         while True:
             after = ids[-1] if ids else None
-            window = IdWindow(is_descending=is_descending, after_id=after, limit=2)
-            page = await stored.lineage.page(Revision, Search(), window)
+            windowing = IdWindowing(order=ORDERS[is_descending], next=after, limit=2)
+            page = await stored.lineage.page(Revision, QueryRevisions(windowing=windowing))
             ids += [row.id for row in page]
             if len(page) < 2:
                 break
@@ -127,18 +141,20 @@ async def test_pages_return_every_row_once(stored: Stored):
 @pytest.mark.parametrize("is_descending", [False, True])
 async def test_page_above_the_limit_of_bytes_is_rejected(stored: Stored, is_descending: bool):
     three = 3 * (ROW_BYTES + len("50% off"))
-    all_of_them = IdWindow(is_descending=is_descending)
-    two = IdWindow(is_descending=is_descending, limit=2)
+    all_of_them = QueryRevisions(windowing=IdWindowing(order=ORDERS[is_descending]))
+    two = QueryRevisions(windowing=IdWindowing(order=ORDERS[is_descending], limit=2))
 
-    assert len(await stored.lineage.page(Revision, Search(), all_of_them, bytes_max=three)) == 3
-    assert len(await stored.lineage.page(Revision, Search(), two, bytes_max=three - 1)) == 2
+    assert len(await stored.lineage.page(Revision, all_of_them, bytes_max=three)) == 3
+    assert len(await stored.lineage.page(Revision, two, bytes_max=three - 1)) == 2
     with pytest.raises(InvalidInput, match=f"{three - 1} bytes: ask for less with windowing.limit"):
-        await stored.lineage.page(Revision, Search(), all_of_them, bytes_max=three - 1)
+        await stored.lineage.page(Revision, all_of_them, bytes_max=three - 1)
 
 
 async def test_single_row_is_returned_however_large_it_is(stored: Stored):
-    assert len(await stored.lineage.page(Artifact, Search(), IdWindow(limit=1), bytes_max=1)) == 1
-    assert len(await stored.lineage.page(Revision, Search(), IdWindow(limit=1), bytes_max=1)) == 1
+    one = IdWindowing(limit=1)
+
+    assert len(await stored.lineage.page(Artifact, QueryArtifacts(windowing=one), bytes_max=1)) == 1
+    assert len(await stored.lineage.page(Revision, QueryRevisions(windowing=one), bytes_max=1)) == 1
     assert len(await stored.lineage.log(stored.main.id, depth=1, bytes_max=1)) == 1
 
 
@@ -151,40 +167,43 @@ async def test_log_above_the_limit_of_bytes_is_rejected(stored: Stored):
 
 
 @pytest.mark.parametrize(
-    ("search", "count"),
+    ("query", "count"),
     [
-        (Search(), 3),
-        (Search(message="0% OFF"), 3),
-        (Search(message="5_%"), 0),
-        (Search(variants=Named(slugs=("app.main",))), 2),
-        (Search(variants=Named(slugs=("app.main", "app.other"))), 3),
-        (Search(artifacts=Named(slugs=("other",))), 0),
-        (Search(artifacts=Named(slugs=("app",)), variants=Named(slugs=("app.other",))), 1),
-        (Search(variants=Named()), 0),
-        (Search(authors=(UUID(int=7),)), 3),
-        (Search(authors=(UUID(int=8),)), 0),
+        (QueryRevisions(), 3),
+        (QueryRevisions(revision=RevisionFilter(message="0% OFF")), 3),
+        (QueryRevisions(revision=RevisionFilter(message="5_%")), 0),
+        (QueryRevisions(variant_refs=slugs("app.main")), 2),
+        (QueryRevisions(variant_refs=slugs("app.main", "app.other")), 3),
+        (QueryRevisions(artifact_refs=slugs("other")), 0),
+        (QueryRevisions(artifact_refs=slugs("app"), variant_refs=slugs("app.other")), 1),
+        (QueryRevisions(revision=RevisionFilter(slugs=[])), 0),
+        (QueryRevisions(revision=RevisionFilter(authors=[UUID(int=7)])), 3),
+        (QueryRevisions(revision=RevisionFilter(authors=[UUID(int=8)])), 0),
     ],
 )
-async def test_revisions_are_found_by_conditions(stored: Stored, search: Search, count: int):
-    assert len(await stored.lineage.page(Revision, search, IdWindow())) == count
+async def test_revisions_are_found_by_conditions(stored: Stored, query: QueryRevisions, count: int):
+    assert len(await stored.lineage.page(Revision, query)) == count
 
 
 async def test_artifacts_and_variants_are_found_by_conditions(stored: Stored):
     lineage = stored.lineage
 
-    assert await lineage.page(Artifact, Search(tags='{"team": "cx"}', name="my app"), IdWindow()) == [stored.app]
-    assert await lineage.page(Artifact, Search(tags='{"team": "it"}'), IdWindow()) == []
-    assert await lineage.page(Artifact, Search(folder_id=(None,)), IdWindow()) == [stored.app]
-    assert await lineage.page(Artifact, Search(folder_id=(uuid4(),)), IdWindow()) == []
-    listed = await lineage.page(Variant, Search(slugs=("app.main",)), IdWindow())
+    async def artifacts(**conditions: Any) -> list[Artifact]:
+        return await lineage.page(Artifact, QueryArtifacts(artifact=ArtifactFilter(**conditions)))
+
+    assert await artifacts(tags={"team": "cx"}, name="my app") == [stored.app]
+    assert await artifacts(tags={"team": "it"}) == []
+    assert await artifacts(folder_id=None) == [stored.app]
+    assert await artifacts(folder_id=uuid4()) == []
+    listed = await lineage.page(Variant, QueryVariants(variant=EntityFilter(slugs=["app.main"])))
     assert [row.id for row in listed] == [stored.main.id]
 
 
 async def test_archived_rows_are_returned_on_request(stored: Stored):
     await stored.lineage.archive(Variant, stored.main.id)
 
-    live = await stored.lineage.page(Variant, Search(), IdWindow())
-    everything = await stored.lineage.page(Variant, Search(includes_archived=True), IdWindow())
+    live = await stored.lineage.page(Variant, QueryVariants())
+    everything = await stored.lineage.page(Variant, QueryVariants(include_archived=True))
 
     assert [row.id for row in live] == [stored.other.id]
     assert [row.id for row in everything] == [stored.main.id, stored.other.id]
