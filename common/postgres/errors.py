@@ -1,4 +1,4 @@
-"""From errors of the Postgres driver to ours: one table by class of SQLSTATE."""
+"""From errors of the Postgres driver to ours: one table, mostly of classes of SQLSTATE."""
 
 from __future__ import annotations
 
@@ -28,41 +28,31 @@ class UniqueViolation(Conflict):
         super().__init__(detail)
 
 
-# The first matching row decides.
-MEANING: Final[tuple[tuple[tuple[type[Exception], ...], type[ServiceError]], ...]] = (
-    # U+0000 in a text, or in a text within JSON.
-    ((asyncpg.CharacterNotInRepertoireError, asyncpg.UntranslatableCharacterError), InvalidInput),
-    ((asyncpg.QueryCanceledError,), DeadlineExceeded),
-    (
-        (
-            asyncpg.InsufficientResourcesError,
-            asyncpg.LockNotAvailableError,
-            asyncpg.TransactionRollbackError,  # serialization failures and deadlocks
-        ),
-        Overloaded,
-    ),
-    (
-        (
-            asyncpg.PostgresConnectionError,
-            asyncpg.OperatorInterventionError,  # shutting down, starting up
-            asyncpg.InvalidAuthorizationSpecificationError,  # the permission may be granted later
-            asyncpg.InvalidCatalogNameError,
-            OSError,
-            TimeoutError,
-        ),
-        Unavailable,
-    ),
-    ((asyncpg.InterfaceError, asyncpg.InternalClientError), Unavailable),
-    ((asyncpg.PostgresError,), InvalidStatement),
-)
+MEANING: Final[Mapping[type[Exception], type[ServiceError]]] = {
+    asyncpg.CharacterNotInRepertoireError: InvalidInput,  # U+0000 in a text
+    asyncpg.UntranslatableCharacterError: InvalidInput,  # U+0000 in a text within JSON
+    asyncpg.QueryCanceledError: DeadlineExceeded,
+    asyncpg.InsufficientResourcesError: Overloaded,
+    asyncpg.LockNotAvailableError: Overloaded,
+    asyncpg.TransactionRollbackError: Overloaded,  # serialization failures and deadlocks
+    asyncpg.PostgresConnectionError: Unavailable,
+    asyncpg.OperatorInterventionError: Unavailable,  # shutting down, starting up
+    asyncpg.InvalidAuthorizationSpecificationError: Unavailable,  # the permission may be granted later
+    asyncpg.InvalidCatalogNameError: Unavailable,
+    OSError: Unavailable,
+    TimeoutError: Unavailable,
+    asyncpg.InterfaceError: Unavailable,
+    asyncpg.InternalClientError: Unavailable,
+    asyncpg.PostgresError: InvalidStatement,
+}
+"""Our error for each of the driver's. The first row decides of which an error is an instance."""
+
 PUBLIC_MESSAGES: Final[Mapping[type[ServiceError], str]] = {
     DeadlineExceeded: "Postgres did not answer in time",
     Overloaded: "Postgres is busy",
     Unavailable: "Postgres is unavailable",
 }
 """What clients see in place of the driver's message."""
-
-FOREIGN: Final = tuple(kind for kinds, _ in MEANING for kind in kinds)
 
 
 @contextmanager
@@ -74,8 +64,8 @@ def translated() -> Iterator[None]:
         raise UniqueViolation(str(exc), constraint_name=exc.constraint_name or "") from exc
     except asyncpg.UndefinedTableError as exc:
         raise NotMigrated("Postgres") from exc
-    except FOREIGN as exc:
-        meaning = next(ours for kinds, ours in MEANING if isinstance(exc, kinds))
+    except tuple(MEANING) as exc:
+        meaning = next(ours for kind, ours in MEANING.items() if isinstance(exc, kind))
         public_message, said = PUBLIC_MESSAGES.get(meaning), str(exc) or type(exc).__name__
         raise meaning(
             f"{public_message or 'Postgres'}: {said}", public_message=f"{public_message}." if public_message else None

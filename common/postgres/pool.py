@@ -1,4 +1,4 @@
-"""Postgres: a pool of connections with four methods and our errors. Only rows of the driver leave this file."""
+"""Postgres: a pool of connections with three methods and our errors. Only rows of the driver leave this file."""
 
 from __future__ import annotations
 
@@ -38,11 +38,6 @@ class Transaction:
             rows: list[Row] = await self._connection.fetch(sql, *arguments)
             return rows
 
-    async def execute(self, sql: str, /, *arguments: object) -> None:
-        """Run a statement; without arguments, any number of statements."""
-        with translated():
-            await self._connection.execute(sql, *arguments)
-
 
 class Database:
     """The pool. Each statement is its own transaction unless it is in a ``transaction``.
@@ -65,11 +60,6 @@ class Database:
         """Return all rows."""
         async with self._acquired() as connection:
             return await Transaction(connection).fetch_all(sql, *arguments)
-
-    async def execute(self, sql: str, /, *arguments: object) -> None:
-        """Run a statement without a result."""
-        async with self._acquired() as connection:
-            await Transaction(connection).execute(sql, *arguments)
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Transaction]:

@@ -190,14 +190,14 @@ class TestAccounts:
     async def test_accounts_are_created_all_or_none(self, client: aiohttp.ClientSession, shared_database: Database):
         tables = ("users", "projects", "api_keys")
         before = [await _count(shared_database, table) for table in tables]
-        await shared_database.execute(
+        await shared_database.fetch_all(
             "ALTER TABLE projects ADD CONSTRAINT nobody_is_last CHECK (name <> 'z@last') NOT VALID"
         )
         accounts = {name: {"user": {"email": name}, "options": OPTIONS} for name in ("a@first", "z@last")}
 
         status, _ = await _create(client, {"accounts": accounts})
 
-        await shared_database.execute("ALTER TABLE projects DROP CONSTRAINT nobody_is_last")
+        await shared_database.fetch_all("ALTER TABLE projects DROP CONSTRAINT nobody_is_last")
         assert status == 500
         assert [await _count(shared_database, table) for table in tables] == before
 

@@ -96,7 +96,7 @@ class TestMigrations:
     async def test_archived_or_renamed_environments_are_not_created_again(
         self, database: Database, database_settings: PostgresSettings
     ):
-        await database.execute("UPDATE artifacts SET deleted_at = now(), name = 'Gone'")
+        await database.fetch_all("UPDATE artifacts SET deleted_at = now(), name = 'Gone'")
 
         await migrated(database_settings)
 
@@ -161,7 +161,7 @@ class TestProjects:
         projects = Projects(database, clock)
         project_id = uuid4()
         assert not await projects.exists(project_id)
-        await database.execute("INSERT INTO projects (id, name) VALUES ($1, 'late')", project_id)
+        await database.fetch_all("INSERT INTO projects (id, name) VALUES ($1, 'late')", project_id)
 
         assert not await projects.exists(project_id)
         clock.advance(ABSENT_FOR_S)
@@ -214,9 +214,9 @@ class TestKeys:
         clock = ManualClock()
         keys = Keys(database, clock)
         made = await keys.create(DEFAULT_PROJECT_ID, name="laptop")
-        await database.execute("UPDATE api_keys SET prefix = 'elsewher'")
+        await database.fetch_all("UPDATE api_keys SET prefix = 'elsewher'")
         assert await keys.find(made.text) is None
-        await database.execute("UPDATE api_keys SET prefix = $1", made.key.prefix)
+        await database.fetch_all("UPDATE api_keys SET prefix = $1", made.key.prefix)
 
         assert await keys.find(made.text) is None
         clock.advance(INVALID_FOR_S)
@@ -244,7 +244,7 @@ class TestKeys:
         keys = Keys(database, clock)
         assert not await keys.has_neighbors(DEFAULT_PROJECT_ID)
 
-        await database.execute("ALTER TABLE api_keys RENAME TO elsewhere")
+        await database.fetch_all("ALTER TABLE api_keys RENAME TO elsewhere")
 
         assert not await keys.has_neighbors(DEFAULT_PROJECT_ID)
         clock.advance(ALONE_FOR_S)
@@ -272,7 +272,7 @@ class TestTransactions:
 
         async def insert_and_fail() -> None:
             async with database.transaction() as transaction:
-                await transaction.execute("INSERT INTO projects (id, name) VALUES ($1, 'gone')", uuid4())
+                await transaction.fetch_all("INSERT INTO projects (id, name) VALUES ($1, 'gone')", uuid4())
                 raise KeyError("after the insert")
 
         with pytest.raises(KeyError):
@@ -282,7 +282,7 @@ class TestTransactions:
 
     async def test_transaction_without_an_error_is_committed(self, database: Database):
         async with database.transaction() as transaction:
-            await transaction.execute("INSERT INTO projects (id, name) VALUES ($1, 'kept')", uuid4())
+            await transaction.fetch_all("INSERT INTO projects (id, name) VALUES ($1, 'kept')", uuid4())
 
         assert len(await Projects(database, ManualClock()).all()) == 2
 
@@ -294,7 +294,7 @@ class TestTransactions:
             async with database.transaction() as transaction:
                 row = await transaction.fetch_one("SELECT pg_backend_pid() AS pid")
                 assert row is not None
-                await database.execute("SELECT pg_terminate_backend($1, 5000)", row["pid"])
+                await database.fetch_all("SELECT pg_terminate_backend($1, 5000)", row["pid"])
                 raise first
 
         with pytest.raises(first):
@@ -306,7 +306,7 @@ class TestTransactions:
 class TestErrors:
     async def test_unique_violation_names_its_constraint(self, database: Database):
         with pytest.raises(UniqueViolation) as caught:
-            await database.execute("INSERT INTO projects (id, name) VALUES ($1, 'again')", DEFAULT_PROJECT_ID)
+            await database.fetch_all("INSERT INTO projects (id, name) VALUES ($1, 'again')", DEFAULT_PROJECT_ID)
 
         assert caught.value.constraint_name == "projects_pkey"
 
