@@ -12,11 +12,10 @@ from enum import StrEnum
 from typing import Annotated, Any, Final, TypeAlias
 from urllib.parse import urlsplit
 
-import orjson
 from jsonschema_rs import ValidationError, meta
 from pydantic import AfterValidator, Discriminator, Field, Tag
 
-from query_api.registry.fields import Loose, Meta
+from query_api.registry.fields import Loose, Meta, json_text
 from query_api.registry.kinds import (
     APPLICATIONS,
     FlagConditions,
@@ -24,7 +23,6 @@ from query_api.registry.kinds import (
     History,
     RevisionData,
     RevisionFlags,
-    RevisionState,
     RoleFlags,
     Sample,
 )
@@ -97,24 +95,16 @@ class Schemas(Loose):
     outputs: JsonSchema | None = None
 
 
-class ApplicationData(RevisionData):
-    """The data of an application revision."""
-
-    uri: Text | None = Field(None, description="provider:kind:key:version")
-    url: WebAddress | None = None
-    headers: Named[Text, HeaderValue] | None = None
-    runtime: Runtime | None = None
-    script: Text | None = None
-    schemas: Schemas | None = None
-    parameters: Meta | None = Field(None, description="Any JSON object: prompts, models, temperatures, …")
-
-
 class ApplicationRoles(RoleFlags):
     """The roles of an application. `is_application` is always true."""
 
     is_application: bool | None = None
     is_evaluator: bool | None = None
     is_snippet: bool | None = None
+
+    def stored(self) -> str:
+        """Return the three roles as JSON text. Roles that were not sent are false, except the first."""
+        return json_text({role: bool(getattr(self, role)) for role in ROLES} | {"is_application": True})
 
 
 class ApplicationFlags(ApplicationRoles, RevisionFlags):
@@ -139,6 +129,15 @@ class ApplicationFlags(ApplicationRoles, RevisionFlags):
 class ApplicationFlagsFilter(ApplicationFlags, FlagsFilter):
     """Flags in a query: an unknown one is rejected."""
 
+    def conditions(self) -> FlagConditions:
+        """Split the flags: roles are stored on the artifact, all others on the revision. ``is_application`` is always
+        true.
+        """
+        given = self.given()
+        roles = {name: given[name] for name in ROLES[1:] if name in given}
+        derived = {name: value for name, value in given.items() if name not in ROLES}
+        return FlagConditions(json_text(roles) if roles else None, json_text(derived) if derived else None)
+
 
 ROLES: Final = tuple(ApplicationRoles.model_fields)
 """Flags of the artifact. The first is always true here."""
@@ -159,37 +158,32 @@ CHAT: Final = "chat"
 CUSTOM: Final = "custom"
 
 
-def artifact_flags(sent: Mapping[str, bool]) -> str:
-    """Return the three roles as JSON text. Roles that were not sent are false, except the first."""
-    return _text({role: bool(sent.get(role, False)) for role in ROLES} | {"is_application": True})
+class ApplicationData(RevisionData):
+    """The data of an application revision."""
 
+    uri: Text | None = Field(None, description="provider:kind:key:version")
+    url: WebAddress | None = None
+    headers: Named[Text, HeaderValue] | None = None
+    runtime: Runtime | None = None
+    script: Text | None = None
+    schemas: Schemas | None = None
+    parameters: Meta | None = Field(None, description="Any JSON object: prompts, models, temperatures, …")
 
-def flag_conditions(sent: Mapping[str, bool]) -> FlagConditions:
-    """Split flags: roles are stored on the artifact, all others on the revision. ``is_application`` is always true."""
-    roles = {name: sent[name] for name in ROLES[1:] if name in sent}
-    derived = {name: value for name, value in sent.items() if name not in ROLES}
-    return FlagConditions(_text(roles) if roles else None, _text(derived) if derived else None)
-
-
-def snapshot(data: RevisionData | None) -> RevisionState:
-    """Return what a commit stores: the data, and the flags that follow from it."""
-    assert data is None or isinstance(data, ApplicationData)  # noqa: S101 - the bodies of applications have no other
-    return RevisionState(None if data is None else data.text(), _text(revision_flags(data or ApplicationData())))
-
-
-def revision_flags(data: ApplicationData) -> dict[str, bool]:
-    """Return the fourteen flags that follow from what a revision holds."""
-    provider, kind, key = _uri_parts(data.uri)
-    return {
-        "is_managed": provider == PLATFORM,
-        "is_custom": kind == CUSTOM,
-        **{flag: key == uri_key for flag, uri_key in URI_KEYS.items()},
-        "is_chat": key == CHAT or _takes_messages(data),
-        "has_url": data.url is not None,
-        "has_script": data.script is not None,
-        "has_handler": False,
-        "is_static": False,
-    }
+    def flags(self) -> str:
+        """Return the fourteen flags that follow from what a revision holds, as JSON text."""
+        provider, kind, key = _uri_parts(self.uri)
+        return json_text(
+            {
+                "is_managed": provider == PLATFORM,
+                "is_custom": kind == CUSTOM,
+                **{flag: key == uri_key for flag, uri_key in URI_KEYS.items()},
+                "is_chat": key == CHAT or _takes_messages(self),
+                "has_url": self.url is not None,
+                "has_script": self.script is not None,
+                "has_handler": False,
+                "is_static": False,
+            }
+        )
 
 
 def _uri_parts(uri: str | None) -> tuple[str | None, str | None, str | None]:
@@ -214,10 +208,6 @@ def _takes_messages(data: ApplicationData) -> bool:
     return isinstance(properties, dict) and "messages" in properties
 
 
-def _text(flags: Mapping[str, bool]) -> str:
-    return orjson.dumps(flags).decode()
-
-
 APPLICATION: Final = History(
     labels=APPLICATIONS,
     sample=Sample(slug="faq-bot", name="FAQ bot", data={"parameters": {"prompt": "Be brief."}}),
@@ -225,7 +215,4 @@ APPLICATION: Final = History(
     role_flags=ApplicationRoles,
     revision_flags=ApplicationFlags,
     flags_filter=ApplicationFlagsFilter,
-    snapshot=snapshot,
-    artifact_flags=artifact_flags,
-    flag_conditions=flag_conditions,
 )

@@ -101,7 +101,7 @@ def changes_json(before: str, after: str) -> tuple[int, bytes]:
 
 def _members(change: Difference) -> dict[str, Any]:
     sides = (("from", change.before), ("to", change.after))
-    values = {side: orjson.Fragment(json_text(value) or "null") for side, value in sides if value is not ABSENT}
+    values = {side: orjson.Fragment(json_text(value)) for side, value in sides if value is not ABSENT}
     return {"op": change.op, "path": change.path, **values}
 
 

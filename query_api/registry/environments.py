@@ -62,6 +62,11 @@ class EnvironmentDelta(Delta):
     set: Deployments | None = Field(None, description="References to deploy under these keys; they replace older ones.")
     remove: Listed[Text] | None = Field(None, description="Keys to remove.")
 
+    def applied_to(self, data: Data) -> dict[str, Any]:
+        """Return the data with the change. Keys may hold dots, so they are not paths."""
+        sent = self.model_dump(mode="json", exclude_none=True)
+        return with_deployments(data, sent.get("set", {}), removed=sent.get("remove", ()))
+
 
 class EnvironmentFlags(RevisionFlags):
     """Flags of an environment."""
@@ -88,13 +93,6 @@ def with_deployments(data: Data, added: Mapping[str, Any], *, removed: Iterable[
     return {**data, "references": references}
 
 
-def changed_by_key(data: Data, delta: Delta) -> dict[str, Any]:
-    """Apply a delta to the newest data. Keys may hold dots, so they are not paths."""
-    assert isinstance(delta, EnvironmentDelta)  # noqa: S101 - the bodies of environments have no other
-    sent = delta.model_dump(mode="json", exclude_none=True)
-    return with_deployments(data, sent.get("set", {}), removed=sent.get("remove", ()))
-
-
 ENVIRONMENT: Final = History(
     labels=ENVIRONMENTS,
     sample=Sample(
@@ -111,7 +109,6 @@ ENVIRONMENT: Final = History(
     role_flags=EnvironmentFlags,
     revision_flags=EnvironmentFlags,
     flags_filter=EnvironmentFlagsFilter,
-    change=changed_by_key,
 )
 
 
@@ -126,7 +123,7 @@ async def unguard(request: Request) -> Response:
 
 
 async def _mark(request: Request, *, is_guarded: bool) -> Response:
-    flags = ENVIRONMENT.artifact_flags({"is_guarded": is_guarded})
+    flags = EnvironmentFlags(is_guarded=is_guarded).stored()
     async with lineage_of(request, ENVIRONMENTS.kind).transaction() as lineage:
         marked = await lineage.edit_artifact(path_id(request), header=Header(), flags=flags, folder_id=None)
         simple = None if marked is None else await lineage.find_simple(marked.id)

@@ -104,7 +104,8 @@ class HeaderIn(Loose):
 
     def header(self) -> Header:
         """Return the values that the store takes."""
-        return Header(self.name, self.description, json_text(self.tags), json_text(self.meta))
+        tags, meta = (None if value is None else json_text(value) for value in (self.tags, self.meta))
+        return Header(self.name, self.description, tags, meta)
 
 
 class IdWindowing(Strict):
@@ -121,10 +122,6 @@ class IdWindowing(Strict):
     rate: float | None = Field(None, ge=0, le=1, description="Ignored here.")
 
 
-def json_text(value: Any) -> str | None:
-    """Return the JSON text to store: members in the order in which they were sent, exact integers; ``None`` for
-    ``None``.
-    """
-    if value is None:
-        return None
+def json_text(value: Any) -> str:
+    """Return the JSON text to store: members in the order in which they were sent, exact integers."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)

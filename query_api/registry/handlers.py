@@ -20,9 +20,9 @@ from query_api.registry.checks import (
     refuse_reserved,
     reporting_conflicts,
 )
-from query_api.registry.kinds import History, RevisionState
+from query_api.registry.kinds import History, RevisionState, RoleFlags
 from query_api.registry.responses import artifact_members, list_response, one_response, simple_members, variant_members
-from query_api.registry.searches import EntityQuery, flags_of, refuse_versions, with_parameters
+from query_api.registry.searches import EntityQuery, refuse_versions, with_parameters
 from query_api.registry.store import LOG_MAX, Entity, Lineage, Owner, random_slug
 from query_api.registry.values import Artifact, CommitTarget, Content, Header, Kind, References, SimpleArtifact, Variant
 from query_api.request.references import Reference
@@ -52,16 +52,18 @@ class KindHandlers:
         """Return the page of a layer that the body and the parameters of a query ask for."""
         query: EntityQuery = with_parameters(request.body, request.query)
         refuse_versions(self._labels, query)
-        return await self._lineage(request).page(layer, query, flags_of(self._history, query))
+        return await self._lineage(request).page(layer, query)
 
     async def _create_artifact(
         self, lineage: Lineage, sent: schemas.ArtifactCreate, chosen_id: UUID | None
     ) -> Artifact:
-        flags = self._history.artifact_flags({} if sent.flags is None else sent.flags.given())
-        return await lineage.create_artifact(sent.slug, header=sent.header(), flags=flags, artifact_id=chosen_id)
+        flags = sent.flags or (self._history.role_flags or RoleFlags)()
+        return await lineage.create_artifact(
+            sent.slug, header=sent.header(), flags=flags.stored(), artifact_id=chosen_id
+        )
 
     async def _edit_artifact(self, lineage: Lineage, artifact_id: UUID, sent: schemas.ArtifactEdit) -> Artifact | None:
-        flags = None if sent.flags is None else self._history.artifact_flags(sent.flags.given())
+        flags = None if sent.flags is None else sent.flags.stored()
         return await lineage.edit_artifact(artifact_id, header=sent.header(), flags=flags, folder_id=sent.folder_id)
 
 

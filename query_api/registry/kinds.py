@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
 from functools import cache, reduce
@@ -166,11 +166,29 @@ class FlagsIn(Loose):
         return self.model_dump(exclude_none=True)
 
 
+class FlagConditions(NamedTuple):
+    """The flags that a query asks for, as JSON texts: those of the artifact and those of the revision."""
+
+    of_artifact: str | None = None
+    of_revision: str | None = None
+
+
+class RevisionState(NamedTuple):
+    """What a commit stores: the data and the flags that follow from it, as JSON texts."""
+
+    data: str | None
+    flags: str | None
+
+
 # A kind has its own models in place of the following five. A kind without flags has none of the first two.
 
 
 class RoleFlags(FlagsIn):
     """The flags of an artifact."""
+
+    def stored(self) -> str:
+        """Return the flags to store on the artifact, as JSON text."""
+        return json_text(self.given())
 
 
 class RevisionFlags(RoleFlags):
@@ -180,6 +198,11 @@ class RevisionFlags(RoleFlags):
 class FlagsFilter(FlagsIn, Strict):
     """Flags in a query: an unknown one is rejected."""
 
+    def conditions(self) -> FlagConditions:
+        """Return the flags by where they are stored."""
+        given = self.given()
+        return FlagConditions(json_text(given) if given else None)
+
 
 class RevisionData(Strict):
     """The data of a revision. Unknown members are rejected: a typo would be lost silently."""
@@ -188,11 +211,19 @@ class RevisionData(Strict):
 
     def model_post_init(self, _context: Any, /) -> None:
         """Render the text where the data is validated: for a large body that is another process."""
-        self._text = json_text(self.model_dump(mode="json", by_alias=True, exclude_none=True)) or "{}"
+        self._text = json_text(self.model_dump(mode="json", by_alias=True, exclude_none=True))
 
     def text(self) -> str:
-        """Return the JSON to store, without null members."""
+        """Return the data as JSON, without null members."""
         return self._text
+
+    def stored(self) -> str | None:
+        """Return the JSON to store. Raises ``InvalidInput`` for valid JSON that means nothing."""
+        return self.text()
+
+    def flags(self) -> str | None:
+        """Return the flags that follow from the data, as JSON text; ``None`` if the kind has none."""
+        return None
 
 
 class Delta(Strict):
@@ -203,35 +234,9 @@ class Delta(Strict):
         None, description="Dotted paths to remove after the merge."
     )
 
-
-class RevisionState(NamedTuple):
-    """What a commit stores: the data and the flags that follow from it, as JSON texts."""
-
-    data: str | None
-    flags: str | None
-
-
-class FlagConditions(NamedTuple):
-    """The flags that a query asks for, as JSON texts: those of the artifact and those of the revision."""
-
-    of_artifact: str | None = None
-    of_revision: str | None = None
-
-
-def _without_flags(data: RevisionData | None) -> RevisionState:
-    return RevisionState(None if data is None else data.text(), None)
-
-
-def _by_paths(data: Mapping[str, Any], delta: Delta) -> dict[str, Any]:
-    return changed(data, merged=delta.set or {}, removed=delta.remove or ())
-
-
-def _as_sent(flags: Mapping[str, bool]) -> str:
-    return json_text(flags) or "{}"
-
-
-def _of_artifact(flags: Mapping[str, bool]) -> FlagConditions:
-    return FlagConditions(json_text(flags) if flags else None)
+    def applied_to(self, data: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the data with the change."""
+        return changed(data, merged=self.set or {}, removed=self.remove or ())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -244,24 +249,15 @@ class History:
     """What a revision holds."""
 
     delta: type[Delta] = Delta
-    role_flags: type[FlagsIn] | None = None
-    revision_flags: type[FlagsIn] | None = None
-    flags_filter: type[FlagsIn] = FlagsFilter
-
-    snapshot: Callable[[RevisionData | None], RevisionState] = _without_flags
-    """Return what a commit stores. Raises ``InvalidInput`` for valid JSON that means nothing."""
-
-    change: Callable[[Mapping[str, Any], Delta], dict[str, Any]] = _by_paths
-    """Apply a delta to the newest data."""
-
-    artifact_flags: Callable[[Mapping[str, bool]], str] = _as_sent
-    """Return the flags to store on an artifact, as JSON text, given those that were sent."""
-
-    flag_conditions: Callable[[Mapping[str, bool]], FlagConditions] = _of_artifact
-    """Split the flags of a query by where they are stored."""
-
+    role_flags: type[RoleFlags] | None = None
+    revision_flags: type[RevisionFlags] | None = None
+    flags_filter: type[FlagsFilter] = FlagsFilter
     archives_with_variant: bool = False
     """Whether the simple routes archive an artifact together with its first variant."""
+
+    def snapshot(self, data: RevisionData | None) -> RevisionState:
+        """Return what a commit stores. Raises ``InvalidInput`` for valid JSON that means nothing."""
+        return RevisionState(None if data is None else data.stored(), (data or self.data()).flags())
 
     def model_of(self, neutral: type[BaseModel]) -> type[BaseModel] | None:
         """Return the model of this kind that is derived from ``neutral``; ``None`` for a flags model if the kind has no

@@ -15,7 +15,6 @@ from uuid import UUID
 
 from common.limits import MIB
 from query_api.registry.fields import IdWindowing, json_text
-from query_api.registry.kinds import FlagConditions
 from query_api.registry.searches import (
     ArtifactFilter,
     EntityFilter,
@@ -47,15 +46,13 @@ def columns_of(layer: type) -> str:
 
 
 def page_statement(
-    layer: type, rows: str, query: EntityQuery, flags: FlagConditions, *, scope: tuple[UUID, str], bytes_max: int
+    layer: type, rows: str, query: EntityQuery, *, scope: tuple[UUID, str], bytes_max: int
 ) -> tuple[str, list[object]]:
     """Return the bounded statement of a page, and its arguments. ``rows`` selects all rows of the layer."""
     windowing = query.windowing or IdWindowing(order=Order.ASCENDING)
     is_descending = windowing.order is not Order.ASCENDING
     where = _Where("project_id = $1", "kind = $2", arguments=list(scope))
     _add_query(where, query)
-    _add_flags(where, "artifact_flags", flags.of_artifact)
-    _add_flags(where, "revision_flags", flags.of_revision)
     _add_window(where, windowing, is_descending=is_descending)
     order = "id DESC" if is_descending else "id ASC"
     limit = "" if windowing.limit is None else f"\nLIMIT {where.place(max(1, min(windowing.limit, LIMIT_MAX)))}"
@@ -121,8 +118,14 @@ def _add_filter(where: _Where, sent: EntityFilter) -> None:
     where.add_given("slug = ANY({}::text[])", _either(sent.slug, sent.slugs))
     _add_part_of_text(where, "name", sent.name)
     _add_part_of_text(where, "description", sent.description)
-    where.add_given("tags @> {}::jsonb", json_text(sent.tags or None))  # an empty object selects rows without tags too
-    where.add_given("meta::jsonb @> {}::jsonb", json_text(sent.meta or None))
+    if sent.tags:  # an empty object selects rows without tags too
+        where.add("tags @> {}::jsonb", json_text(sent.tags))
+    if sent.meta:
+        where.add("meta::jsonb @> {}::jsonb", json_text(sent.meta))
+    if sent.flags is not None:
+        of_artifact, of_revision = sent.flags.conditions()
+        _add_flags(where, "artifact_flags", of_artifact)
+        _add_flags(where, "revision_flags", of_revision)
     if isinstance(sent, ArtifactFilter) and "folder_id" in sent.model_fields_set:
         where.add("folder_id IS NOT DISTINCT FROM {}::uuid", sent.folder_id)
     if isinstance(sent, RevisionFilter):

@@ -178,7 +178,7 @@ class _Assembly:
 
     def text_of(self, value: Any, ancestors: _Ancestors) -> str:
         """Return the value with all embeds replaced, as JSON text."""
-        text = json_text(replaced(value, lambda embed: self._value(embed, ancestors, level=1))) or "null"
+        text = json_text(replaced(value, lambda embed: self._value(embed, ancestors, level=1)))
         if len(text.encode()) > self.bounds.bytes_max:
             raise InvalidInput(f"data: with the embedded values it would have more than {self.bounds.bytes_max} bytes.")
         return text
@@ -206,7 +206,7 @@ class _Assembly:
         )
         if not embed.is_text or isinstance(value, str):
             return value
-        text = json_text(value) or "null"
+        text = json_text(value)
         self._take(len(text))
         return text
 

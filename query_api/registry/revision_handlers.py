@@ -280,7 +280,7 @@ def _content(history: History, sent: schemas.RevisionCommit, data: RevisionData 
 def _changed_content(history: History, sent: schemas.RevisionCommit, delta: Delta, before: str) -> Content:
     """Return what a commit of a delta stores, given the newest data as JSON."""
     try:
-        data = validated(history.data, history.change(json.loads(before), delta), at="body")
+        data = validated(history.data, delta.applied_to(json.loads(before)), at="body")
     except InvalidRequest as exc:
         raise InvalidRequest([_at_delta(problem, history, delta) for problem in exc.problems]) from exc
     return _content(history, sent, data)

@@ -13,7 +13,7 @@ from pydantic import BeforeValidator, Field, Json
 
 from common.errors import InvalidInput
 from query_api.registry.fields import IdWindowing, Meta, Moment, Tags, storable_json
-from query_api.registry.kinds import FlagConditions, FlagsFilter, History, Labels, Mark, PerKind, SpelledId
+from query_api.registry.kinds import FlagsFilter, Labels, Mark, PerKind, SpelledId
 from query_api.request.json_body import Listed, Strict
 from query_api.request.references import NamedSlug, ReferenceIn, Text
 from query_api.spans.windowing import Order
@@ -149,12 +149,6 @@ def with_parameters(query: Query, parameters: ArtifactParameters | None) -> Quer
         **{f"{layer}_refs": _references(parameters, layer) for layer in parameters.layers},
     }
     return query.model_copy(update={name: value for name, value in given.items() if getattr(query, name) is None})
-
-
-def flags_of(history: History, query: EntityQuery) -> FlagConditions:
-    """Return the flags that a query asks for."""
-    sent = None if query.filter is None else query.filter.flags
-    return history.flag_conditions({} if sent is None else sent.given())
 
 
 def refuse_versions(labels: Labels, query: EntityQuery) -> None:

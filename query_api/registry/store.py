@@ -17,7 +17,6 @@ from uuid import UUID
 from common.errors import InvalidInput
 from common.named_sql import load_named_sql
 from common.postgres.pool import Database, Row, Transaction
-from query_api.registry.kinds import FlagConditions
 from query_api.registry.pages import BYTES_MAX, bounded_statement, page_statement
 from query_api.registry.searches import EntityQuery, QueryArtifacts
 from query_api.registry.values import (
@@ -38,7 +37,6 @@ Layer = TypeVar("Layer", Artifact, Variant, Revision)
 Entity = TypeVar("Entity", Artifact, Variant, Revision, SimpleArtifact)
 
 LOG_MAX: Final = 2**31 - 1
-ANY_FLAGS: Final = FlagConditions()
 
 
 def _expanded(texts: Mapping[str, str]) -> dict[str, str]:
@@ -176,12 +174,10 @@ class Lineage:
         rows = await self._executor.fetch_all(BOUNDED_LOG, *self._scope, *arguments)
         return _entities(Revision, rows, bytes_max=bytes_max, advice="depth")
 
-    async def page(
-        self, layer: type[Entity], query: EntityQuery, flags: FlagConditions = ANY_FLAGS, *, bytes_max: int = BYTES_MAX
-    ) -> list[Entity]:
+    async def page(self, layer: type[Entity], query: EntityQuery, *, bytes_max: int = BYTES_MAX) -> list[Entity]:
         """Return a page of one layer in the order of ids. Raises ``InvalidInput`` for more than ``bytes_max`` bytes."""
         all_rows = _TEXTS[f"{layer.__name__.lower()}_rows"]
-        sql, arguments = page_statement(layer, all_rows, query, flags, scope=self._scope, bytes_max=bytes_max)
+        sql, arguments = page_statement(layer, all_rows, query, scope=self._scope, bytes_max=bytes_max)
         rows = await self._executor.fetch_all(sql, *arguments)
         return _entities(layer, rows, bytes_max=bytes_max, advice="windowing.limit")
 

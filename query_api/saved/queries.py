@@ -11,7 +11,7 @@ from pydantic import Field, field_validator
 from query_api.filter.parse import FilteringModel, check_groups, parse
 from query_api.filter.sql.compile import compile_filter
 from query_api.registry.fields import Moment, json_text, storable_json
-from query_api.registry.kinds import QUERIES, History, RevisionData, RevisionState, Sample
+from query_api.registry.kinds import QUERIES, History, RevisionData, Sample
 from query_api.request.json_body import Listed, Strict
 from query_api.request.references import Text
 from query_api.spans.windowing import Focus, Format, Windowing, refuse_feed, refuse_unfit
@@ -69,27 +69,18 @@ class QueryData(RevisionData):
         return storable_json(filtering)
 
     def text(self) -> str:
-        """Return the JSON to store: with the default operators, without null members."""
+        """Return the data as JSON: with the default operators, without null members and what the query finds."""
         stored = self.model_dump(mode="json", include=set(STORED), exclude_none=True)
-        return json_text(stored) or "{}"
+        return json_text(stored)
 
-
-def snapshot(data: RevisionData | None) -> RevisionState:
-    """Return what a commit stores; empty data is nothing. Raises ``InvalidInput`` for a query that could not be run."""
-    if data is None:
-        return RevisionState(None, None)
-    assert isinstance(data, QueryData)  # noqa: S101 - the bodies of saved queries have no other
-    compile_filter(parse(data.filtering, path=SAVED_AT))
-    _reject_invalid_window(data)
-    text = data.text()
-    return RevisionState(None if text == "{}" else text, None)
-
-
-def _reject_invalid_window(data: QueryData) -> None:
-    if data.windowing is None:
-        return
-    is_about_traces = data.formatting is not None and data.formatting.focus is Focus.TRACE
-    (refuse_feed if is_about_traces else refuse_unfit)(data.windowing, at=WINDOWING_AT)
+    def stored(self) -> str | None:
+        """Return the JSON to store; empty data is nothing. Raises ``InvalidInput`` for a query that cannot be run."""
+        compile_filter(parse(self.filtering, path=SAVED_AT))
+        if self.windowing is not None:
+            is_about_traces = self.formatting is not None and self.formatting.focus is Focus.TRACE
+            (refuse_feed if is_about_traces else refuse_unfit)(self.windowing, at=WINDOWING_AT)
+        text = self.text()
+        return None if text == "{}" else text
 
 
 QUERY: Final = History(
@@ -100,6 +91,5 @@ QUERY: Final = History(
         data={"filtering": {"conditions": [{"field": "status_code", "value": "STATUS_CODE_ERROR"}]}},
     ),
     data=QueryData,
-    snapshot=snapshot,
     archives_with_variant=True,
 )

@@ -6,13 +6,12 @@ from typing import Any
 import pytest
 
 from query_api.registry.applications import (
+    APPLICATION,
     ROLES,
     ApplicationData,
     ApplicationFlags,
-    artifact_flags,
-    flag_conditions,
-    revision_flags,
-    snapshot,
+    ApplicationFlagsFilter,
+    ApplicationRoles,
 )
 
 DERIVED = set(ApplicationFlags.model_fields) - set(ROLES)
@@ -41,7 +40,7 @@ DERIVED = set(ApplicationFlags.model_fields) - set(ROLES)
     ],
 )
 def test_fourteen_flags_follow_from_the_data(data: dict[str, Any], true: set[str]):
-    flags = revision_flags(ApplicationData.model_validate(data))
+    flags = json.loads(ApplicationData.model_validate(data).flags())
 
     assert set(flags) == DERIVED
     assert len(flags) == 14
@@ -49,8 +48,13 @@ def test_fourteen_flags_follow_from_the_data(data: dict[str, Any], true: set[str
 
 
 def test_roles_are_always_stored():
-    assert json.loads(artifact_flags({})) == {"is_application": True, "is_evaluator": False, "is_snippet": False}
-    assert json.loads(artifact_flags({"is_application": False, "is_snippet": True, "is_chat": True})) == {
+    assert json.loads(ApplicationRoles().stored()) == {
+        "is_application": True,
+        "is_evaluator": False,
+        "is_snippet": False,
+    }
+    sent = ApplicationFlags(is_application=False, is_snippet=True, is_chat=True)
+    assert json.loads(sent.stored()) == {
         "is_application": True,
         "is_evaluator": False,
         "is_snippet": True,
@@ -58,14 +62,14 @@ def test_roles_are_always_stored():
 
 
 def test_flag_is_searched_where_it_is_stored():
-    asked = flag_conditions({"is_application": False, "is_snippet": False, "is_chat": True})
+    asked = ApplicationFlagsFilter(is_application=False, is_snippet=False, is_chat=True).conditions()
 
     assert (asked.of_artifact, asked.of_revision) == ('{"is_snippet":false}', '{"is_chat":true}')
-    assert flag_conditions({"is_application": False}) == (None, None)
+    assert ApplicationFlagsFilter(is_application=False).conditions() == (None, None)
 
 
 def test_snapshot_without_data_has_flags():
-    stored = snapshot(None)
+    stored = APPLICATION.snapshot(None)
 
     assert stored.data is None
     assert set(json.loads(stored.flags or "")) == DERIVED

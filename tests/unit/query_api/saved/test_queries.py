@@ -10,18 +10,18 @@ from pydantic import ValidationError
 from common.errors import InvalidFilter, InvalidInput
 from query_api.filter.parse import parse
 from query_api.registry.kinds import RevisionState
-from query_api.saved.queries import QueryData, snapshot
+from query_api.saved.queries import QUERY, QueryData
 from tests.support.filters import FILTERS
 
 
 def kept(**data: Any) -> str | None:
-    return snapshot(QueryData.model_validate(data)).data
+    return QUERY.snapshot(QueryData.model_validate(data)).data
 
 
 @pytest.mark.parametrize("data", [{}, {"filtering": None, "windowing": None}, {"trace_ids": ["a"], "traces": [{}]}])
 def test_empty_data_is_not_stored(data: dict[str, Any]) -> None:
     assert kept(**data) is None
-    assert snapshot(None) == RevisionState(None, None)
+    assert QUERY.snapshot(None) == RevisionState(None, None)
 
 
 def test_defaults_are_stored_and_nulls_are_not() -> None:
@@ -47,7 +47,7 @@ def test_saved_filter_means_what_was_sent(filtering: dict[str, Any]) -> None:
         raise
     assert data.filtering is not None
 
-    text = snapshot(data).data
+    text = QUERY.snapshot(data).data
 
     assert text is not None
     assert parse(QueryData.model_validate_json(text).filtering) == parse(data.filtering)

@@ -12,7 +12,7 @@ from query_api.filter.parse import CONDITIONS_MAX, FilteringModel, parse
 from query_api.filter.sql.compile import SQL_BYTES_MAX, VALUES_BYTES_MAX, Compiled, compile_filter
 from query_api.filter.sql.sums import USAGE_BYTES_MAX, USAGE_OF
 from query_api.filter.totals import SUMS_MAX
-from query_api.saved.queries import QueryData, snapshot
+from query_api.saved.queries import QueryData
 from query_api.spans.project_spans import Table, fenced, read_from
 
 USUAL_VALUES = {"in": ["x", 1], "btwn": [1, 2.5], "gt": 5, "exists": None}
@@ -107,4 +107,4 @@ def test_filter_that_compiles_to_too_much_sql_is_not_saved() -> None:
     data = QueryData.model_validate({"filtering": {"conditions": COSTLY}})
 
     with pytest.raises(InvalidFilter, match="bytes of SQL"):
-        snapshot(data)
+        data.stored()
