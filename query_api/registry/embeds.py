@@ -16,7 +16,7 @@ from pydantic import ValidationError
 
 from common.errors import InvalidInput
 from query_api.registry.checks import refuse_insufficient
-from query_api.registry.values import Kind, References
+from query_api.registry.values import EmbedTarget, Kind, References
 from query_api.request.references import ReferenceIn
 
 MARKER: Final = "@ag.embed"
@@ -49,16 +49,6 @@ because a match holds the interpreter lock.
 
 class Unresolved(ValueError):
     """Why an embedded reference has no value. The text does not name the place."""
-
-
-class EmbedTarget(NamedTuple):
-    """What an embed names: a part of the data of a revision, or all of it if the path is empty."""
-
-    word: str
-    """The embed's word for the kind, a key of ``KINDS``."""
-
-    references: References
-    path: str
 
 
 class Embed(NamedTuple):
@@ -234,7 +224,7 @@ def _target(named: Mapping[str, Any], path: Any) -> EmbedTarget:
         refuse_insufficient(word, references)
     except InvalidInput as exc:
         raise Unresolved(exc.detail) from exc
-    return EmbedTarget(word, references, path or "")
+    return EmbedTarget(word, KINDS[word], references, path or "")
 
 
 def _reference(name: str, sent: Any) -> Any:

@@ -16,9 +16,7 @@ from uuid import UUID
 from common.errors import InvalidInput
 from common.fair_share import in_thread
 from query_api.registry.embeds import (
-    KINDS,
     Embed,
-    EmbedTarget,
     Unresolved,
     depth_of,
     described,
@@ -31,8 +29,7 @@ from query_api.registry.fields import JSON_DEPTH_MAX, json_text
 from query_api.registry.responses import reference_members
 from query_api.registry.schemas import ErrorPolicy
 from query_api.registry.store import Lineage
-from query_api.registry.values import Embedded, WantedEmbed, wanted_number
-from query_api.request.references import Reference
+from query_api.registry.values import Embedded, EmbedTarget
 
 ERRORS_MAX: Final = 100
 """The errors that one response reports."""
@@ -115,19 +112,13 @@ async def _read_parts(lineage: Lineage, value: Any, bounds: EmbedLimits) -> _Par
         new = [target for target in targets if target not in parts][: bounds.embeds_max - len(parts)]
         if not new:
             break
-        wanted = [_wanted(target) for target in new]
-        rows = await lineage.embedded(wanted, bytes_max=bytes_left)
+        rows = await lineage.embedded(new, bytes_max=bytes_left)
         level = await in_thread(_level, new, rows)
         parts |= level
         found = [part for part in level.values() if isinstance(part, _Part)]
         values = [part.value for part in found]
         bytes_left -= sum(part.bytes_count for part in found)
     return parts
-
-
-def _wanted(target: EmbedTarget) -> WantedEmbed:
-    version = wanted_number((target.references.revision or Reference()).version)
-    return WantedEmbed(KINDS[target.word], target.references, version, target.path)
 
 
 def _level(targets: Sequence[EmbedTarget], rows: Sequence[Embedded]) -> dict[EmbedTarget, _Part | str]:

@@ -24,12 +24,13 @@ from query_api.registry.values import (
     CommitTarget,
     Content,
     Embedded,
+    EmbedTarget,
     Header,
     Kind,
     Revision,
     SimpleArtifact,
     Variant,
-    WantedEmbed,
+    wanted_number,
 )
 from query_api.request.references import Reference, ReferenceIn
 
@@ -181,18 +182,18 @@ class Lineage:
         rows = await self._executor.fetch_all(sql, *arguments)
         return _entities(layer, rows, bytes_max=bytes_max, advice="windowing.limit")
 
-    async def embedded(self, wanted: Sequence[WantedEmbed], /, *, bytes_max: int) -> list[Embedded]:
+    async def embedded(self, targets: Sequence[EmbedTarget], /, *, bytes_max: int) -> list[Embedded]:
         """Return the parts that exist, of revisions of any kind. Values that exceed ``bytes_max`` together are left
         out.
         """
         none = Reference()
-        named = [[reference or none for reference in part.references] for part in wanted]
+        layers = [[references[layer] or none for _, _, references, _ in targets] for layer in range(3)]
         columns = (
-            [None if part.kind is None else str(part.kind) for part in wanted],
-            *([layers[layer].id for layers in named] for layer in range(3)),
-            *([layers[layer].slug for layers in named] for layer in range(3)),
-            [part.version for part in wanted],
-            [part.path for part in wanted],
+            [None if target.kind is None else str(target.kind) for target in targets],
+            *([reference.id for reference in layer] for layer in layers),
+            *([reference.slug for reference in layer] for layer in layers),
+            [wanted_number(revision.version) for revision in layers[-1]],
+            [target.path for target in targets],
         )
         rows = await self._executor.fetch_all(SQL["embedded"], self._owner.project_id, *columns, max(0, bytes_max))
         return [Embedded(**row) for row in rows]

@@ -73,16 +73,16 @@ class References(NamedTuple):
     revision: Reference | None = None
 
 
-class WantedEmbed(NamedTuple):
-    """A part of a revision to read: at a dotted path, or all of it if the path is empty."""
+class EmbedTarget(NamedTuple):
+    """What an embedded reference names: a part of the data of a revision, at a dotted path; all of it if that is empty."""
+
+    word: str
+    """Its word for the kind."""
 
     kind: Kind | None
     """``None`` for a kind that is not stored here."""
 
     references: References
-    version: int | None
-    """The number of ``references.revision.version``."""
-
     path: str
 
 
