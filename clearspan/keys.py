@@ -14,8 +14,8 @@ from common.ids import DEFAULT_USER_ID
 from common.times import SystemClock
 
 if TYPE_CHECKING:
-    from common.postgres.keys import Key, Keys
     from common.postgres.pool import Database
+    from common.postgres.projects import Key, Keys
 
 DESCRIPTION: Final = """\
 Manage API keys. A key belongs to one project and decides which data a request sees. It is shown once: when it is
@@ -103,8 +103,7 @@ def _revoke(arguments: argparse.Namespace) -> int:
 
 
 def _run_with_keys(arguments: argparse.Namespace, run: Callable[[Database, Keys, UUID], Awaitable[None]]) -> int:
-    from common.postgres.keys import Keys  # noqa: PLC0415 - loaded only by commands that need it
-    from common.postgres.projects import Projects  # noqa: PLC0415
+    from common.postgres.projects import Keys, Projects  # noqa: PLC0415 - loaded only by commands that need it
 
     async def run_on_project(database: Database) -> None:
         clock = SystemClock()
@@ -115,7 +114,7 @@ def _run_with_keys(arguments: argparse.Namespace, run: Callable[[Database, Keys,
 
 
 async def _user_id(database: Database, email: str | None) -> UUID:
-    from common.postgres.accounts import ensure_user  # noqa: PLC0415 - as above
+    from common.postgres.projects import ensure_user  # noqa: PLC0415 - as above
 
     return DEFAULT_USER_ID if email is None else (await ensure_user(database, email)).id
 

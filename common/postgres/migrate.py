@@ -19,8 +19,7 @@ from common.ids import DEFAULT_USER_ID
 from common.migrations import Migration, is_behind, load_migrations, pending
 from common.postgres.errors import translated
 from common.postgres.pool import Database
-from common.postgres.projects import FIRST_ENVIRONMENTS
-from common.postgres.queries import SQL
+from common.postgres.projects import FIRST_ENVIRONMENTS, SQL
 from common.settings import PostgresSettings
 
 DDL: Final = Path(__file__).parent / "ddl"

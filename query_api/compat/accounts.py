@@ -11,8 +11,7 @@ from uuid import UUID
 from pydantic import BaseModel, ConfigDict, Field
 
 from common.errors import NotFound
-from common.postgres.accounts import Account, WantedAccount, open_accounts
-from common.postgres.projects import Projects
+from common.postgres.projects import Account, Projects, WantedAccount, open_accounts
 from query_api.request.context import database_of
 from query_api.request.json_body import Named, json_response
 from query_api.request.references import Text

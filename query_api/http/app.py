@@ -26,11 +26,10 @@ from common.kafka.offsets import KafkaEndOffsets
 from common.kafka.producer import KafkaPublisher
 from common.kafka.record import EndOffsets, Publisher
 from common.memory import tune_for_batches
-from common.postgres.keys import Keys
 from common.postgres.migrate import cursor_secret
 from common.postgres.migrate import require_tables as require_postgres_tables
 from common.postgres.pool import Database, open_database
-from common.postgres.projects import Projects
+from common.postgres.projects import Keys, Projects
 from common.settings import InvalidSettings, QuerySettings, Settings
 from common.telemetry import configure_logging, get_logger
 from common.times import Clock, SystemClock

@@ -38,7 +38,7 @@ from common.http.server import (
     headers_too_large,
 )
 from common.ids import DEFAULT_USER_ID
-from common.postgres.keys import KeyOwner
+from common.postgres.projects import KeyOwner
 from common.settings import HttpSettings, Settings
 from common.telemetry import HTTP_REQUEST_SECONDS, get_logger
 from query_api.freshness.headers import with_freshness

@@ -10,8 +10,8 @@ from uuid import UUID
 from common.clickhouse.store import ColumnStore
 from common.fair_share import FairShare
 from common.kafka.record import Publisher
-from common.postgres.keys import KeyOwner
 from common.postgres.pool import Database
+from common.postgres.projects import KeyOwner
 from common.settings import Settings
 from common.times import Clock
 from query_api.compute.pool import Compute, ThreadCompute
@@ -22,7 +22,7 @@ Check: TypeAlias = Callable[[], Awaitable[None]]
 
 
 class KeyFinder(Protocol):
-    """Looks up API keys (``common/postgres/keys.py``)."""
+    """Looks up API keys (``common/postgres/projects.py``)."""
 
     async def find(self, key_text: str, /) -> KeyOwner | None:
         """Return the owner of a valid key, or ``None``. Raises ``Unavailable``."""

@@ -18,9 +18,8 @@ import pytest
 from pydantic import SecretStr
 
 from common.ids import DEFAULT_PROJECT_ID, DEFAULT_USER_ID
-from common.postgres.keys import Keys
 from common.postgres.pool import Database, open_database
-from common.postgres.projects import Projects
+from common.postgres.projects import Keys, Projects
 from common.settings import PostgresSettings, Settings
 from common.times import SystemClock
 from tests.fakes.clock import ManualClock

@@ -15,9 +15,9 @@ import pytest
 from common.clickhouse.store import Statement
 from common.errors import NotMigrated
 from common.ids import DEFAULT_PROJECT_ID
-from common.postgres.keys import Keys
 from common.postgres.migrate import migrate
 from common.postgres.pool import open_database
+from common.postgres.projects import Keys
 from common.settings import Encoding, InvalidSettings, KafkaSettings, PostgresSettings, Settings, TopicSettings
 from common.times import SystemClock
 from query_api.http.app import open_api

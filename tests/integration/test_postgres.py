@@ -25,10 +25,18 @@ from common.fair_share import Tenant, working_for
 from common.ids import DEFAULT_PROJECT_ID, DEFAULT_USER_ID
 from common.migrations import InvalidMigration
 from common.postgres.errors import UniqueViolation
-from common.postgres.keys import ALONE_FOR_S, INVALID_FOR_S, NEIGHBOURS_FOR_S, VALID_FOR_S, KeyOwner, Keys
 from common.postgres.migrate import DDL, cursor_secret, migrate, require_tables
 from common.postgres.pool import Database, open_database
-from common.postgres.projects import ABSENT_FOR_S, Projects
+from common.postgres.projects import (
+    ABSENT_FOR_S,
+    ALONE_FOR_S,
+    INVALID_FOR_S,
+    NEIGHBOURS_FOR_S,
+    VALID_FOR_S,
+    KeyOwner,
+    Keys,
+    Projects,
+)
 from common.settings import PostgresSettings
 from tests.fakes.clock import ManualClock
 

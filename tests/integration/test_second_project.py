@@ -21,9 +21,8 @@ from common.clickhouse.migrate import migrate
 from common.clickhouse.store import ColumnStore, Statement
 from common.codec import span_json
 from common.limits import SpanLimits
-from common.postgres.accounts import Account, WantedAccount, open_accounts
-from common.postgres.keys import Keys
 from common.postgres.pool import Database
+from common.postgres.projects import Account, Keys, WantedAccount, open_accounts
 from common.settings import ClickHouseSettings
 from common.span import Resource, Span
 from query_api.http.routes import ROUTES

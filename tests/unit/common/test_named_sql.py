@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from common.named_sql import load_named_sql
-from common.postgres import queries
+from common.postgres import projects
 
 
 def test_query_ends_where_the_next_begins(tmp_path: Path):
@@ -24,7 +24,7 @@ def test_duplicate_name_is_rejected(tmp_path: Path):
 
 
 def test_every_query_is_used():
-    package = Path(queries.__file__).parent
+    package = Path(projects.__file__).parent
     code = "".join(path.read_text() for path in package.glob("*.py"))
 
-    assert [name for name in queries.SQL if f'SQL["{name}"]' not in code] == []
+    assert [name for name in projects.SQL if f'SQL["{name}"]' not in code] == []
