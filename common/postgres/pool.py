@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
+from operator import attrgetter
 from typing import Any, Final, TypeAlias
 from uuid import UUID
 
@@ -125,7 +126,7 @@ async def open_database(settings: PostgresSettings) -> AsyncIterator[Database]:
 async def _prepare(connection: Any) -> None:
     """Read UUIDs as Python's type: orjson does not know the driver's own type."""
     await connection.set_type_codec(
-        "uuid", schema="pg_catalog", encoder=_uuid_bytes, decoder=_uuid_of_bytes, format="binary"
+        "uuid", schema="pg_catalog", encoder=attrgetter("bytes"), decoder=_uuid_of_bytes, format="binary"
     )
 
 
@@ -134,10 +135,6 @@ async def _leave(_connection: Any) -> None:
 
     The driver has already rolled back a transaction that was left open.
     """
-
-
-def _uuid_bytes(value: UUID) -> bytes:
-    return value.bytes
 
 
 def _uuid_of_bytes(value: bytes) -> UUID:

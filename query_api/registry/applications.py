@@ -7,7 +7,6 @@ spans.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from enum import StrEnum
 from typing import Annotated, Any, Final, TypeAlias
 from urllib.parse import urlsplit
@@ -142,16 +141,8 @@ class ApplicationFlagsFilter(ApplicationFlags, FlagsFilter):
 ROLES: Final = tuple(ApplicationRoles.model_fields)
 """Flags of the artifact. The first is always true here."""
 
-URI_KEYS: Final[Mapping[str, str]] = {
-    "is_llm": "llm",
-    "is_hook": "hook",
-    "is_code": "code",
-    "is_match": "match",
-    "is_feedback": "feedback",
-    "is_agent": "agent",
-    "is_skill": "skill",
-}
-"""Flags that compare the key of the URI."""
+URI_KEYS: Final = ("llm", "hook", "code", "match", "feedback", "agent", "skill")
+"""Keys of a URI that a flag stands for: ``is_llm``."""
 
 PLATFORM: Final = "agenta"
 CHAT: Final = "chat"
@@ -176,7 +167,7 @@ class ApplicationData(RevisionData):
             {
                 "is_managed": provider == PLATFORM,
                 "is_custom": kind == CUSTOM,
-                **{flag: key == uri_key for flag, uri_key in URI_KEYS.items()},
+                **{f"is_{uri_key}": key == uri_key for uri_key in URI_KEYS},
                 "is_chat": key == CHAT or _takes_messages(self),
                 "has_url": self.url is not None,
                 "has_script": self.script is not None,
@@ -190,16 +181,9 @@ def _uri_parts(uri: str | None) -> tuple[str | None, str | None, str | None]:
     """Return provider, kind and key of ``provider:kind:key:version``. A shorter URI lacks version, then provider,
     then kind.
     """
-    parts = uri.split(":") if uri else []
-    match parts:
-        case [provider, kind, key, *_]:
-            return provider, kind, key
-        case [kind, key]:
-            return None, kind, key
-        case [key]:
-            return None, None, key
-        case _:
-            return None, None, None
+    parts = uri.split(":")[:3] if uri else []
+    provider, kind, key = [None] * (3 - len(parts)) + parts
+    return provider, kind, key
 
 
 def _takes_messages(data: ApplicationData) -> bool:

@@ -207,8 +207,7 @@ async def deploy_application(request: Request) -> Response:
         if where is None:
             raise NotFound(_NO_ENVIRONMENT)
         added = {body.key or f"{revision.artifact_slug}{KEY_SUFFIX}": _deployment(revision)}
-        await environments.lock_variant(where.variant_id)  # of two deployments at once neither is lost
-        newest = await environments.revision_of_variant(where.variant_id)
+        newest = await environments.lock_head(where.variant_id)  # of two deployments at once neither is lost
         data = json_text(with_deployments({} if newest is None else _data(newest), added))
         refuse_grown(data, bytes_max=request.context.settings.limits.body_bytes_max)
         await environments.commit(CommitTarget(where.variant_id), Content(Header(), body.message, data=data))

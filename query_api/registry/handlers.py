@@ -261,8 +261,7 @@ class SimpleHandlers(KindHandlers):
         if sent.data is not None:
             snapshot = self._history.snapshot(sent.data)
         else:
-            await lineage.lock_variant(before.variant_id)  # so that nobody commits a newer revision meanwhile
-            newest = await lineage.revision_of_variant(before.variant_id)
+            newest = await lineage.lock_head(before.variant_id)  # so that nobody commits a newer revision meanwhile
             snapshot = self._history.snapshot(None) if newest is None else RevisionState(newest.data, newest.flags)
         header = Header(sent.name, sent.description, artifact.tags, artifact.meta)
         await lineage.commit(CommitTarget(before.variant_id), Content(header, None, snapshot.flags, snapshot.data))

@@ -209,8 +209,7 @@ class RevisionHandlers(KindHandlers):
         if delta.set is None and delta.remove is None:
             raise missing(self._labels.revision, "delta", "set")
         async with self._lineage(request).transaction() as lineage:
-            await lineage.lock_variant(target.variant_id)
-            newest = await lineage.revision_of_variant(target.variant_id)
+            newest = await lineage.lock_head(target.variant_id)
             before = newest.data if newest is not None and newest.data is not None else "{}"
             is_large = len(before) > IN_PROCESS_BYTES_MAX or has_more_values([delta.set, delta.remove], VALUES_MAX)
             content = await run_if_large(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from secrets import token_hex
 from typing import Final, NamedTuple, TypeVar
@@ -61,6 +62,7 @@ class Owner(NamedTuple):
     user_id: UUID
 
 
+@dataclass(frozen=True, slots=True)
 class Lineage:
     """The histories of one kind in one project.
 
@@ -68,23 +70,20 @@ class Lineage:
     a chosen id that is in use, archived or not, and the errors of ``Database``.
     """
 
-    def __init__(
-        self, database: Database, kind: Kind, owner: Owner, *, executor: Database | Transaction | None = None
-    ) -> None:
-        self._database = database
-        self._executor = executor or database
-        self.kind: Final = kind
-        self._owner = owner
+    database: Database | Transaction
+    kind: Kind
+    owner: Owner
 
     def of(self, kind: Kind, /) -> Lineage:
         """Return the histories of another kind in the same project and transaction."""
-        return Lineage(self._database, kind, self._owner, executor=self._executor)
+        return replace(self, kind=kind)
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Lineage]:
         """Yield histories whose changes take effect together, or not at all."""
-        async with self._database.transaction() as transaction:
-            yield Lineage(self._database, self.kind, self._owner, executor=transaction)
+        assert isinstance(self.database, Database), "transactions do not nest"  # noqa: S101 - a bug of the caller
+        async with self.database.transaction() as transaction:
+            yield replace(self, database=transaction)
 
     # Every layer: the statements are ``find_artifact``, ``edit_variant``, ``archive_revision`` and so on.
 
@@ -152,9 +151,10 @@ class Lineage:
         written = (*content.header, content.message, content.flags, content.data)
         return await self._write("commit", Revision, *named, *written)
 
-    async def lock_variant(self, variant_id: UUID, /) -> bool:
-        """Prevent other commits on a variant until the transaction ends. Return whether the variant exists."""
-        return await self._executor.fetch_one(SQL["lock_variant"], *self._scope, variant_id) is not None
+    async def lock_head(self, variant_id: UUID, /) -> Revision | None:
+        """Return the head of a variant, and prevent other commits until the transaction ends."""
+        await self.database.fetch_one(SQL["lock_variant"], *self._scope, variant_id)
+        return await self.revision_of_variant(variant_id)
 
     async def revision_of_variant(self, variant_id: UUID, *, version: int | None = None) -> Revision | None:
         """Return the revision of that version, by default the head, archived or not."""
@@ -172,14 +172,14 @@ class Lineage:
         Raises ``InvalidInput`` if they have more than ``bytes_max`` bytes.
         """
         arguments = (variant_id, from_version, max(0, min(depth, LOG_MAX)), bytes_max)
-        rows = await self._executor.fetch_all(BOUNDED_LOG, *self._scope, *arguments)
+        rows = await self.database.fetch_all(BOUNDED_LOG, *self._scope, *arguments)
         return _entities(Revision, rows, bytes_max=bytes_max, advice="depth")
 
     async def page(self, layer: type[Entity], query: EntityQuery, *, bytes_max: int = BYTES_MAX) -> list[Entity]:
         """Return a page of one layer in the order of ids. Raises ``InvalidInput`` for more than ``bytes_max`` bytes."""
         all_rows = _TEXTS[f"{layer.__name__.lower()}_rows"]
         sql, arguments = page_statement(layer, all_rows, query, scope=self._scope, bytes_max=bytes_max)
-        rows = await self._executor.fetch_all(sql, *arguments)
+        rows = await self.database.fetch_all(sql, *arguments)
         return _entities(layer, rows, bytes_max=bytes_max, advice="windowing.limit")
 
     async def embedded(self, targets: Sequence[EmbedTarget], /, *, bytes_max: int) -> list[Embedded]:
@@ -195,19 +195,19 @@ class Lineage:
             [wanted_number(revision.version) for revision in layers[-1]],
             [target.path for target in targets],
         )
-        rows = await self._executor.fetch_all(SQL["embedded"], self._owner.project_id, *columns, max(0, bytes_max))
+        rows = await self.database.fetch_all(SQL["embedded"], self.owner.project_id, *columns, max(0, bytes_max))
         return [Embedded(**row) for row in rows]
 
     @property
     def _scope(self) -> tuple[UUID, str]:
-        return self._owner.project_id, str(self.kind)
+        return self.owner.project_id, str(self.kind)
 
     async def _read(self, name: str, layer: type[Entity], /, *arguments: object) -> Entity | None:
-        row = await self._executor.fetch_one(SQL[name], *self._scope, *arguments)
+        row = await self.database.fetch_one(SQL[name], *self._scope, *arguments)
         return None if row is None else layer(**row)
 
     async def _write(self, name: str, layer: type[Entity], /, *arguments: object) -> Entity | None:
-        row = await self._executor.fetch_one(SQL[name], *self._scope, self._owner.user_id, *arguments)
+        row = await self.database.fetch_one(SQL[name], *self._scope, self.owner.user_id, *arguments)
         return None if row is None else layer(**row)
 
 

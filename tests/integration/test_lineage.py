@@ -211,7 +211,7 @@ async def test_another_project_or_kind_sees_nothing(lineage: Lineage, database: 
         assert await stranger.commit(CommitTarget(main.id), content()) is None
         assert await stranger.commit(CommitTarget(main.id, base_revision_id=revision.id), content()) is None
         assert await stranger.commit(CommitTarget(empty.id, is_first=True), content()) is None
-        assert await stranger.lock_variant(main.id) is False
+        assert await stranger.lock_head(main.id) is None
         assert await stranger.fork_variant(main.id, "y", up_to_version=9, header=Header()) is None
         assert await stranger.edit_artifact(main.artifact_id, header=Header("x"), flags=None, folder_id=None) is None
         assert await stranger.edit(Variant, main.id, header=Header("x")) is None
