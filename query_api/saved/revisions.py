@@ -9,7 +9,6 @@ only a root refers to the revision, the root counts with its cumulative usage.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 from pydantic import BaseModel, Field
@@ -25,9 +24,8 @@ from query_api.freshness.headers import with_freshness
 from query_api.registry.applications import APPLICATION
 from query_api.registry.checks import path_id
 from query_api.registry.environments import DeployableRevisions, RetrieveDeployed
-from query_api.registry.handlers import lineage_of
-from query_api.registry.kinds import APPLICATIONS, Labels
-from query_api.registry.responses import RevisionResponse, revision_response
+from query_api.registry.kinds import APPLICATIONS
+from query_api.registry.responses import RevisionResponse
 from query_api.registry.routes import kind_routes, resolving_route
 from query_api.registry.values import Revision
 from query_api.request.json_body import Strict
@@ -124,36 +122,37 @@ class ApplicationRevisions(DeployableRevisions):
         fresh the counts are.
         """
         parameters: CountParameters = request.query
-        return await (with_freshness(request, _get_with_counts) if parameters.include_counts else super().get(request))
+        if parameters.include_counts:
+            return await with_freshness(request, self._get_with_counts)
+        return await super().get(request)
+
+    async def _get_with_counts(self, request: Request) -> Response:
+        revision = await self._lineage(request).find(Revision, Reference(path_id(request)))
+        if revision is None:
+            return self._response(None)
+        parameters: CountParameters = request.query
+        window = buckets_of(
+            oldest_us=parameters.oldest,
+            newest_us=parameters.newest,
+            interval_min=None,
+            now_us=request.context.clock.now_ns() // 1000,
+        )
+        counts = await _counts_of(project_spans(request), _spans_of(revision), window)
+        return self._response(revision, counts=counts)
 
 
-async def _get_with_counts(request: Request) -> Response:
-    revision = await lineage_of(request, APPLICATIONS.kind).find(Revision, Reference(path_id(request)))
-    if revision is None:
-        return revision_response(APPLICATIONS, None, with_slugs=True)
-    parameters: CountParameters = request.query
-    window = buckets_of(
-        oldest_us=parameters.oldest,
-        newest_us=parameters.newest,
-        interval_min=None,
-        now_us=request.context.clock.now_ns() // 1000,
-    )
-    counts = await counts_of(project_spans(request), Counted(spans_of(APPLICATIONS, revision), window))
-    return revision_response(APPLICATIONS, revision, with_slugs=True, counts=counts)
-
-
-def spans_of(labels: Labels, revision: Revision) -> FilteringModel:
+def _spans_of(revision: Revision) -> FilteringModel:
     """Return the filter that selects the spans that refer to a revision; a client may send it to ``/spans/query``
     too.
 
     Three ways to refer are known (reference §3.2, §4.5): by the id of the revision, by its slug, or by its variant
     and its version, as clients do that only know what to run. An id needs no key, because it is unique. A slug does.
     """
-    by_itself = _refers([{"id": str(revision.id)}, {"slug": revision.slug, "attributes.key": labels.revision}])
+    by_itself = _refers([{"id": str(revision.id)}, {"slug": revision.slug, "attributes.key": APPLICATIONS.revision}])
     to_variant = _refers(
-        [{"id": str(revision.variant_id)}, {"slug": revision.variant_slug, "attributes.key": labels.variant}]
+        [{"id": str(revision.variant_id)}, {"slug": revision.variant_slug, "attributes.key": APPLICATIONS.variant}]
     )
-    to_version = _refers([{"version": str(revision.version), "attributes.key": labels.revision}])
+    to_version = _refers([{"version": str(revision.version), "attributes.key": APPLICATIONS.revision}])
     by_version = {"operator": "and", "conditions": [to_variant, to_version]}
     return FilteringModel.model_validate({"operator": "or", "conditions": [by_itself, by_version]})
 
@@ -162,36 +161,25 @@ def _refers(partials: list[dict[str, Any]]) -> dict[str, Any]:
     return {"field": "references", "operator": "in", "value": partials}
 
 
-@dataclass(frozen=True, slots=True)
-class Counted:
-    """The spans to count: those that match the filter and start in the window, whose end is exclusive."""
+async def _counts_of(spans: ProjectSpans, filtering: FilteringModel, window: Buckets) -> dict[str, Any]:
+    """Return the member ``counts`` of the spans that match and start in the window, whose end is exclusive.
 
-    filtering: FilteringModel
-    window: Buckets
-
-
-async def counts_of(spans: ProjectSpans, counted: Counted) -> dict[str, Any]:
-    """Return the member ``counts``. Raises what ``ProjectSpans.select`` raises: counts are complete, or there are
-    none.
+    It repeats the window and the filter as ``/spans/query`` takes them, so that clients can list what was counted.
+    Raises what ``ProjectSpans.select`` raises: counts are complete, or there are none.
     """
-    matching = await compile_node(await parse_filter(counted.filtering))
+    matching = await compile_node(await parse_filter(filtering))
     conditions = ["start_us >= {oldest_us:Int64}", "start_us < {newest_us:Int64}", matching.sql]
-    window = {"oldest_us": counted.window.oldest_us, "newest_us": counted.window.newest_us}
+    bounds = {"oldest_us": window.oldest_us, "newest_us": window.newest_us}
     runs = f"SELECT {_OF_RUN}\nFROM ({visible_spans(_OF_SPAN, conditions)})\nGROUP BY trace_id"
     used = trace_sums_sql(visible_spans(_OF_REPORT, conditions))
     sql = (
         f"SELECT *\nFROM (SELECT {_OF_ALL}\nFROM ({runs})) AS runs\nCROSS JOIN (SELECT {_USED}\nFROM ({used})) AS used"
     )
-    rows = await spans.select(sql, {**matching.parameters, **window}, step="counts of a revision")
-    return {**_selection(counted), **_members(rows.to_pylist()[0])}
-
-
-def _selection(counted: Counted) -> dict[str, Any]:
-    """Return the window and the filter as ``/spans/query`` takes them, so that clients can list what was counted."""
-    window = counted.window
+    rows = await spans.select(sql, {**matching.parameters, **bounds}, step="counts of a revision")
     return {
         "windowing": {"newest": format_us(window.newest_us), "oldest": format_us(window.oldest_us)},
-        "filtering": counted.filtering.model_dump(mode="json", exclude_unset=True),
+        "filtering": filtering.model_dump(mode="json", exclude_unset=True),
+        **_members(rows.to_pylist()[0]),
     }
 
 
