@@ -20,7 +20,8 @@ JOIN variants v ON v.project_id = $1 AND v.id = r.variant_id
 JOIN artifacts a ON a.project_id = $1 AND a.id = r.artifact_id
 
 -- artifact_rows --
--- The rows of a layer, for pages: with the ids and slugs of the layers above, and the flags of the revision or the head.
+-- The rows of a layer, for pages: with the ids and slugs of the layers above, and the flags of the revision or the
+-- head.
 SELECT *, id AS artifact_id, slug AS artifact_slug, flags AS artifact_flags, (
     SELECT r.flags FROM revisions r
     WHERE r.project_id = a.project_id AND r.variant_id = (
@@ -63,7 +64,8 @@ WHERE project_id = $1 AND kind = $2 AND ($3::uuid IS NULL OR id = $3) AND ($4::t
 -- Null arguments keep their columns. An archived artifact is not edited.
 UPDATE artifacts
 SET name = coalesce($5, name), description = coalesce($6, description), tags = coalesce($7, tags),
-    meta = coalesce($8, meta), flags = coalesce($9, flags), folder_id = coalesce($10, folder_id), updated_at = clock_timestamp(), updated_by = $3
+    meta = coalesce($8, meta), flags = coalesce($9, flags), folder_id = coalesce($10, folder_id),
+    updated_at = clock_timestamp(), updated_by = $3
 WHERE project_id = $1 AND kind = $2 AND id = $4 AND deleted_at IS NULL
 RETURNING {artifact_columns};
 
@@ -174,8 +176,8 @@ SELECT id FROM variants WHERE project_id = $1 AND kind = $2 AND id = $3 FOR UPDA
 
 -- fork_variant --
 -- Copies the live revisions of the source up to version $5 to a new variant of the same artifact, with versions from 0
--- and ids in the order of versions. Slugs of forks of forks stop growing before an index could not hold them. Returns no
--- row if there is nothing to copy.
+-- and ids in the order of versions. Slugs of forks of forks stop growing before an index could not hold them. Returns
+-- no row if there is nothing to copy.
 WITH source AS (
     SELECT id, artifact_id FROM variants WHERE project_id = $1 AND kind = $2 AND id = $4
 ), lineage AS (
@@ -265,10 +267,10 @@ WHERE r.project_id = $1 AND r.kind = $2 AND r.variant_id = $3 AND r.version <= $
 ORDER BY r.version DESC LIMIT $5;
 
 -- embedded --
--- Parts of revisions at the dotted paths in $10. The parallel arrays $2 to $9 name the revisions: by the id or slug of the
--- revision; else of the variant, else of the first variant of the artifact, by version, by default the head. A revision
--- must match everything that is given. Of a value that does not fit into $11 bytes after the others only the size is
--- returned.
+-- Parts of revisions at the dotted paths in $10. The parallel arrays $2 to $9 name the revisions: by the id or slug of
+-- the revision; else of the variant, else of the first variant of the artifact, by version, by default the head. A
+-- revision must match everything that is given. Of a value that does not fit into $11 bytes after the others only the
+-- size is returned.
 WITH wanted AS (
     SELECT * FROM unnest(
         $2::text[], $3::uuid[], $4::uuid[], $5::uuid[], $6::text[], $7::text[], $8::text[], $9::integer[], $10::text[]
