@@ -74,7 +74,7 @@ class References(NamedTuple):
 
 
 class EmbedTarget(NamedTuple):
-    """What an embedded reference names: a part of the data of a revision, at a dotted path; all of it if that is empty."""
+    """What an embedded reference names: the data of a revision, or the part of it at a dotted path."""
 
     word: str
     """Its word for the kind."""
